@@ -1,0 +1,1 @@
+//! The file system: volumes, nodes, files, directories, checkpoints and collection.

@@ -1,0 +1,1 @@
+//! Block devices: what a block device promises to the file system, and its implementations.

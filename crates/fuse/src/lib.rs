@@ -1,0 +1,1 @@
+//! The FUSE mount: kernel requests in, `steadyfs-core` calls out.

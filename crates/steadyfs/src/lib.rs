@@ -1,0 +1,1 @@
+//! The library facade and the `steadyfs` command: what a user sees.
