@@ -1,0 +1,20 @@
+# Build, check and test SteadyFS. `make test` is what CI runs; it needs Debian (or a system where the tools it names are installed).
+
+CARGO ?= cargo
+
+.PHONY: build test lint deps
+
+build:
+	$(CARGO) build --release
+
+# Installs the Debian packages that the tests use, if they are missing.
+deps:
+	tools/apt-deps.sh
+
+lint:
+	$(CARGO) fmt --all -- --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+# The slow half comes last, so that the closing lines of `cargo test` are the closing lines of the run.
+test: deps lint
+	$(CARGO) test --workspace --no-fail-fast
