@@ -1,0 +1,66 @@
+//! Rules that look at `Cargo.toml`: the arrows between the layers, and licences.
+//!
+//! The table below is the architecture: a crate may import what is listed for it and nothing else of ours. Test tools (`publish = false`) stand outside: they may
+//! import anything, and nobody may import them but as a dev-dependency.
+
+use crate::{Rule, Tree, Violation};
+
+/// Which of our crates each of our crates may import, by directory name.
+const MAY_IMPORT: [(&str, &[&str]); 8] = [
+    ("rt", &[]),
+    ("format", &[]),
+    ("device", &["rt"]),
+    ("flash", &["rt", "device"]),
+    ("core", &["rt", "device", "format"]),
+    ("fuse", &["rt", "device", "format", "core"]),
+    ("lab", &["rt", "device", "format", "core", "flash"]),
+    ("steadyfs", &["rt", "device", "format", "core", "flash", "fuse", "lab"]),
+];
+
+/// Files without which the repository is not complete.
+const REQUIRED: [&str; 5] = ["LICENSE-MIT", "LICENSE-APACHE", "README.md", "CHANGELOG.md", "docs/COMPATIBILITY.md"];
+
+pub(crate) fn check(tree: &Tree, found: &mut Vec<Violation>) {
+    for path in REQUIRED {
+        if tree.get(path).is_none_or(|f| f.text.trim().is_empty()) {
+            found.push(Violation::new(Rule::Licence, path, 0, "missing"));
+        }
+    }
+    for file in &tree.files {
+        let Some(name) = file.path.strip_prefix("crates/").and_then(|p| p.strip_suffix("/Cargo.toml")) else {
+            continue;
+        };
+        match file.text.parse::<toml::Table>() {
+            Ok(manifest) => manifest_rules(name, &file.path, &manifest, found),
+            Err(e) => found.push(Violation::new(Rule::Unreadable, &file.path, 0, e.to_string())),
+        }
+    }
+}
+
+fn manifest_rules(name: &str, path: &str, manifest: &toml::Table, found: &mut Vec<Violation>) {
+    let package = manifest.get("package").and_then(|p| p.as_table());
+    let licence = package.and_then(|p| p.get("license"));
+    let from_workspace = licence.and_then(|l| l.get("workspace")).and_then(|w| w.as_bool()) == Some(true);
+    if !from_workspace {
+        found.push(Violation::new(Rule::Licence, path, 0, "needs `license.workspace = true`"));
+    }
+    if package.and_then(|p| p.get("publish")).and_then(|p| p.as_bool()) == Some(false) {
+        return;
+    }
+    let Some((_, allowed)) = MAY_IMPORT.iter().find(|(crate_name, _)| *crate_name == name) else {
+        found.push(Violation::new(Rule::LayerArrow, path, 0, format!("`{name}` is not in the table of layers")));
+        return;
+    };
+    let dependencies = manifest.get("dependencies").and_then(|d| d.as_table());
+    for ours in dependencies.into_iter().flat_map(|d| d.keys()).filter_map(|d| our_crate(d)) {
+        if !allowed.contains(&ours) {
+            let what = format!("`{name}` imports `{ours}`; it may import {allowed:?}");
+            found.push(Violation::new(Rule::LayerArrow, path, 0, what));
+        }
+    }
+}
+
+/// The directory name of one of our crates, from its package name.
+fn our_crate(package: &str) -> Option<&str> {
+    if package == "steadyfs" { Some("steadyfs") } else { package.strip_prefix("steadyfs-") }
+}

@@ -1,0 +1,76 @@
+//! The style rules that a program can check, so that review need not.
+//!
+//! `tests/tidy.rs` runs [`check`] over the whole repository and, for each rule, over a planted violation.
+//! A rule looks at text, at Rust tokens (so that comments and strings do not count as code) or at `Cargo.toml`; none needs a build.
+
+mod layers;
+mod text;
+mod tokens;
+mod tree;
+
+use std::fmt;
+
+pub use tree::{SourceFile, Tree};
+
+/// The rules, one variant each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// A Rust file has at most [`text::MAX_FILE_LINES`] lines.
+    FileLength,
+    /// A Rust file opens with a `//!` head.
+    FileHead,
+    /// A function has fewer than [`tokens::MAX_FUNCTION_LINES`] lines.
+    FunctionLength,
+    /// Unfinished or switched-off code: the marks that stand for "later".
+    Unfinished,
+    /// A path of one particular machine.
+    MachinePath,
+    /// Threads, locks and clocks come from `steadyfs-rt` only.
+    RtDoor,
+    /// `unsafe` stays in the crates and files that are listed for it.
+    Unsafe,
+    /// Dependencies between our crates point down.
+    LayerArrow,
+    /// Each crate has the workspace's licence, and the licence texts and documents are there.
+    Licence,
+    /// A file does not parse.
+    Unreadable,
+}
+
+/// One broken rule at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The rule.
+    pub rule: Rule,
+    /// Path from the root of the repository.
+    pub path: String,
+    /// Line, from 1; 0 where the file as a whole is meant.
+    pub line: usize,
+    /// What is wrong, in words.
+    pub what: String,
+}
+
+impl Violation {
+    fn new(rule: Rule, path: &str, line: usize, what: impl Into<String>) -> Self {
+        Violation { rule, path: path.to_owned(), line, what: what.into() }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {:?}: {}", self.path, self.line, self.rule, self.what)
+    }
+}
+
+/// Checks every rule on every file of the tree.
+pub fn check(tree: &Tree) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for file in &tree.files {
+        text::check(file, &mut found);
+        if file.is_rust() {
+            tokens::check(file, &mut found);
+        }
+    }
+    layers::check(tree, &mut found);
+    found
+}

@@ -1,0 +1,154 @@
+//! The repository keeps the style rules, and each rule fires on a planted violation.
+
+use std::path::Path;
+
+use steadyfs_tidy::{Rule, SourceFile, Tree, Violation, check};
+
+fn repository() -> Tree {
+    Tree::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).expect("the repository is readable")
+}
+
+/// The violations that appear when `file` is added to the repository.
+fn planted(file: SourceFile) -> Vec<Violation> {
+    let path = file.path.clone();
+    check(&repository().with(file)).into_iter().filter(|v| v.path == path).collect()
+}
+
+/// Asserts that the planted file breaks `rule`, at `line`, and nothing else.
+#[track_caller]
+fn fires(rule: Rule, line: usize, path: &str, text: &str) {
+    let found = planted(SourceFile::new(path, text));
+    assert_eq!(found.iter().map(|v| (v.rule, v.line)).collect::<Vec<_>>(), [(rule, line)], "{found:#?}");
+}
+
+#[track_caller]
+fn silent(path: &str, text: &str) {
+    assert_eq!(planted(SourceFile::new(path, text)), []);
+}
+
+#[test]
+fn the_repository_is_tidy() {
+    let tree = repository();
+    assert!(tree.files.len() > 20, "the walk found only {} files", tree.files.len());
+    let found = check(&tree);
+    assert!(found.is_empty(), "{}", found.iter().map(|v| format!("\n{v}")).collect::<String>());
+}
+
+#[test]
+fn long_files() {
+    let text = |lines: usize| format!("//! Head.\n{}", "// line\n".repeat(lines - 1));
+    silent("crates/core/src/planted.rs", &text(1000));
+    fires(Rule::FileLength, 0, "crates/core/src/planted.rs", &text(1001));
+}
+
+#[test]
+fn missing_heads() {
+    fires(Rule::FileHead, 1, "crates/core/src/planted.rs", "// Not a head.\n");
+    fires(Rule::FileHead, 1, "crates/rt/tests/planted.rs", "fn f() {}\n");
+}
+
+#[test]
+fn long_functions() {
+    let text = |lines: usize| {
+        format!(
+            "//! Head.\nstruct S;\nimpl S {{\n    fn f(&self) {{\n{}    }}\n}}\n",
+            "        g();\n".repeat(lines - 2)
+        )
+    };
+    silent("crates/fuse/src/planted.rs", &text(69));
+    fires(Rule::FunctionLength, 4, "crates/fuse/src/planted.rs", &text(70));
+    silent("crates/fuse/src/planted.rs", "//! Head.\ntype F = fn(u32);\ntrait T { fn f(); }\n");
+}
+
+#[test]
+fn unfinished_code() {
+    for mark in [concat!("to", "do!()"), concat!("unimple", "mented!()")] {
+        fires(Rule::Unfinished, 2, "crates/core/src/planted.rs", &format!("//! Head.\nfn f() {{ {mark} }}\n"));
+    }
+    fires(Rule::Unfinished, 2, "crates/core/src/planted.rs", concat!("//! Head.\n#[", "ignore]\nfn f() {}\n"));
+    fires(Rule::Unfinished, 2, "crates/core/src/planted.rs", concat!("//! Head.\n// FIX", "ME: later\n"));
+    fires(Rule::Unfinished, 1, "tools/planted.sh", concat!("# X", "XX\n"));
+    silent("crates/core/src/planted.rs", concat!("//! Head.\nconst T: &str = \"fileX", "XXXXX\";\n"));
+}
+
+#[test]
+fn paths_of_a_machine() {
+    fires(Rule::MachinePath, 1, "docs/planted.md", concat!("see /", "work/notes\n"));
+    silent("docs/planted.md", "see docs/work/notes\n");
+}
+
+#[test]
+fn threads_locks_and_clocks() {
+    let file = "crates/core/src/planted.rs";
+    fires(Rule::RtDoor, 2, file, "//! Head.\nuse std::thread;\n");
+    fires(Rule::RtDoor, 2, file, "//! Head.\nuse std::sync::{Arc, atomic::AtomicU64, Mutex};\n");
+    fires(Rule::RtDoor, 2, file, "//! Head.\nfn f(_: &::std::sync::RwLock<u8>) {}\n");
+    fires(Rule::RtDoor, 3, file, "//! Head.\nfn f() {\n    let _ = std::time::Instant::now();\n}\n");
+    fires(Rule::RtDoor, 3, file, "//! Head.\nfn f() {\n    assert!(g(std::time::SystemTime::now()));\n}\n");
+    fires(Rule::RtDoor, 2, "crates/device/src/planted.rs", "//! Head.\nuse parking_lot::Mutex;\n");
+    silent(
+        file,
+        "//! Head.\n//! Never std::thread.\nuse std::sync::{Arc, atomic::AtomicU64};\nuse std::time::Duration;\n",
+    );
+    silent("crates/rt/src/planted.rs", "//! Head.\nuse std::thread;\n");
+    silent("crates/core/tests/planted.rs", "//! Head.\nuse std::thread;\n");
+}
+
+#[test]
+fn unsafe_code() {
+    let text = "//! Head.\nfn f(p: *const u8) -> u8 {\n    unsafe { *p }\n}\n";
+    fires(Rule::Unsafe, 3, "crates/core/src/planted.rs", text);
+    fires(Rule::Unsafe, 3, "crates/steadyfs/src/planted.rs", text);
+    silent("crates/device/src/planted.rs", text);
+    silent("crates/core/src/planted.rs", "//! Head.\n//! No unsafe here.\nconst WORD: &str = \"unsafe\";\n");
+}
+
+#[test]
+fn arrows_that_point_up() {
+    let manifest = |name: &str, rest: &str| {
+        SourceFile::new(&format!("crates/{name}/Cargo.toml"), format!("[package]\nlicense.workspace = true\n{rest}"))
+    };
+    let rules = |file| planted(file).iter().map(|v| v.rule).collect::<Vec<_>>();
+    for (name, import) in [
+        ("format", "rt"),
+        ("format", "device"),
+        ("device", "core"),
+        ("core", "fuse"),
+        ("core", "flash"),
+        ("flash", "format"),
+        ("fuse", "lab"),
+    ] {
+        assert_eq!(
+            rules(manifest(name, &format!("[dependencies]\nsteadyfs-{import}.workspace = true\n"))),
+            [Rule::LayerArrow]
+        );
+    }
+    assert_eq!(rules(manifest("fuse", "[dependencies]\nsteadyfs.workspace = true\n")), [Rule::LayerArrow]);
+    assert_eq!(rules(manifest("core", "[dependencies]\nsteadyfs-tidy.workspace = true\n")), [Rule::LayerArrow]);
+    assert_eq!(rules(manifest("newcomer", "")), [Rule::LayerArrow]);
+    assert_eq!(rules(manifest("newcomer", "publish = false\n[dependencies]\nsteadyfs-core.workspace = true\n")), []);
+    assert_eq!(
+        rules(manifest(
+            "core",
+            "[dependencies]\nsteadyfs-format.workspace = true\n[dev-dependencies]\nsteadyfs-tidy.workspace = true\n"
+        )),
+        []
+    );
+}
+
+#[test]
+fn licences_and_documents() {
+    assert_eq!(
+        planted(SourceFile::new("crates/rt/Cargo.toml", "[package]\nlicense = \"GPL-2.0\"\n"))[0].rule,
+        Rule::Licence
+    );
+    for path in ["LICENSE-MIT", "LICENSE-APACHE", "CHANGELOG.md"] {
+        let found = check(&repository().without(path));
+        assert_eq!(found.iter().map(|v| (v.rule, v.path.as_str())).collect::<Vec<_>>(), [(Rule::Licence, path)]);
+    }
+}
+
+#[test]
+fn files_that_do_not_parse() {
+    fires(Rule::Unreadable, 0, "crates/core/src/planted.rs", "//! Head.\nfn f( {}\n");
+}
