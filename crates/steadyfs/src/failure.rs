@@ -1,0 +1,90 @@
+//! How a command fails: one line on stderr that says what, why and what to do, and an exit code by convention.
+//!
+//! The codes are those of the programs that users and scripts know: mkfs and fsck as in util-linux and fsck(8), mount as in mount(8),
+//! the rest 0, 1 and 2.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+/// What a shell reports for a program that SIGPIPE killed; a reader that went away is no news to print.
+const READER_GONE: u8 = 128 + 13;
+
+/// A failure in three parts; each is one clause without a full stop.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    what: String,
+    why: String,
+    hint: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The work itself failed.
+    Operation,
+    /// Whoever read our output has gone.
+    ReaderGone,
+}
+
+impl Failure {
+    /// The work failed: what could not be done, why, and what the user can do about it.
+    pub(crate) fn new(what: impl Into<String>, why: impl fmt::Display, hint: impl Into<String>) -> Self {
+        Failure { what: what.into(), why: why.to_string(), hint: hint.into(), kind: Kind::Operation }
+    }
+
+    /// Standard output could not be written.
+    pub(crate) fn output(e: &io::Error) -> Self {
+        let kind = if e.kind() == io::ErrorKind::BrokenPipe { Kind::ReaderGone } else { Kind::Operation };
+        Failure { kind, ..Failure::new("cannot write the output", e, "check where it goes") }
+    }
+
+    /// Prints the line and gives the exit code for `verb`.
+    pub(crate) fn report(&self, verb: &str) -> ExitCode {
+        if self.kind != Kind::ReaderGone {
+            eprintln!("{self}");
+        }
+        match self.kind {
+            Kind::Operation => ExitCode::from(operation_code(verb)),
+            Kind::ReaderGone => ExitCode::from(READER_GONE),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = format!("steadyfs: {}: {}; {}", self.what, self.why, self.hint);
+        // File names may hold anything; the line stays one line.
+        line.chars()
+            .try_for_each(|c| if c.is_control() { write!(f, "{}", c.escape_default()) } else { write!(f, "{c}") })
+    }
+}
+
+/// The exit code for wrong arguments.
+pub(crate) fn usage_code(verb: &str) -> ExitCode {
+    ExitCode::from(match verb {
+        "mkfs" | "fsck" => 16,
+        "mount" => 1,
+        _ => 2,
+    })
+}
+
+/// The exit code for work that failed.
+fn operation_code(verb: &str) -> u8 {
+    match verb {
+        "mkfs" | "fsck" => 8,
+        "mount" => 32,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_whatever_the_names_hold() {
+        let failure = Failure::new("cannot open a\nb", "no such file", "check the name");
+        assert_eq!(failure.to_string(), "steadyfs: cannot open a\\nb: no such file; check the name");
+    }
+}

@@ -1,0 +1,37 @@
+//! The `steadyfs` command: reads the arguments, runs one command, prints one line if it fails, and exits by convention.
+//!
+//! Each command lives in one file of `commands/`. Exit codes are in `failure.rs`, and nowhere else.
+
+mod cli;
+mod commands;
+mod failure;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+fn main() -> ExitCode {
+    let argv: Vec<OsString> = std::env::args_os().collect();
+    match cli::Cli::try_parse_from(&argv) {
+        Ok(cli) => {
+            let verb = cli.command.verb();
+            match cli.command.run() {
+                Ok(code) => code,
+                Err(failure) => failure.report(verb),
+            }
+        }
+        Err(e) => report_usage(&e, &argv),
+    }
+}
+
+/// Prints clap's message. Help and version are no failure; anything else is a usage error of the command that was asked for.
+fn report_usage(e: &clap::Error, argv: &[OsString]) -> ExitCode {
+    // Nothing is left to do if even the message cannot be written.
+    let _ = e.print();
+    match e.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+        _ => failure::usage_code(argv.get(1).and_then(|a| a.to_str()).unwrap_or_default()),
+    }
+}

@@ -1,0 +1,68 @@
+//! Help, versions, usage errors and their exit codes.
+
+use crate::run::{run, run_as};
+
+#[test]
+fn help_goes_to_stdout_and_succeeds() {
+    for args in [vec!["--help"], vec!["completions", "--help"], vec!["man", "--help"]] {
+        let out = run(&args);
+        assert_eq!((out.code, out.stderr.as_str()), (0, ""), "{args:?}");
+        assert!(out.stdout.contains("Usage: steadyfs"), "{}", out.stdout);
+    }
+}
+
+#[test]
+fn version() {
+    let out = run(&["--version"]);
+    assert_eq!(out.stdout, format!("steadyfs {}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(out.code, 0);
+}
+
+#[test]
+fn usage_errors() {
+    for args in
+        [vec![], vec!["nonsense"], vec!["completions"], vec!["completions", "no-such-shell"], vec!["man", "--bad"]]
+    {
+        let out = run(&args);
+        assert_eq!((out.code, out.stdout.as_str()), (2, ""), "{args:?}");
+        assert!(!out.stderr.is_empty());
+    }
+}
+
+#[test]
+fn completions_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let out = run(&["completions", shell]);
+        assert_eq!((out.code, out.stderr.as_str()), (0, ""));
+        assert!(out.stdout.contains("completions"), "{shell}");
+    }
+}
+
+#[test]
+fn manual_pages() {
+    let page = run(&["man"]).stdout;
+    assert!(page.contains(".TH steadyfs 1"), "{page}");
+    let dir = tempfile::tempdir().unwrap();
+    let out = run(&["man", "--dir", dir.path().to_str().unwrap()]);
+    assert_eq!(out.code, 0, "{}", out.stderr);
+    for name in ["steadyfs.1", "steadyfs-man.1", "steadyfs-completions.1"] {
+        assert!(dir.path().join(name).is_file(), "{name}");
+    }
+}
+
+#[test]
+fn a_failure_is_one_line_that_says_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let out = run(&["man", "--dir", file.to_str().unwrap()]);
+    assert_eq!((out.code, out.stdout.as_str()), (1, ""));
+    assert!(out.stderr.starts_with("steadyfs: cannot write manual pages to "), "{}", out.stderr);
+    assert_eq!(out.stderr.lines().count(), 1);
+    assert!(out.stderr.contains("; give a directory"), "{}", out.stderr);
+}
+
+#[test]
+fn an_unknown_name_is_plain_steadyfs() {
+    assert_eq!(run_as("renamed", &["--version"]).code, 0);
+}

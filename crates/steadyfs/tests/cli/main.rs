@@ -1,0 +1,4 @@
+//! The command, run as a program: one module per group of commands.
+
+mod frame;
+mod run;

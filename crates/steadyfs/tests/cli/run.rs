@@ -1,0 +1,36 @@
+//! Runs the command and gives back what a user sees.
+
+use std::ffi::OsStr;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// What a user sees of a run.
+#[derive(Debug)]
+pub(crate) struct Output {
+    /// Exit code.
+    pub(crate) code: i32,
+    /// Standard output.
+    pub(crate) stdout: String,
+    /// Standard error.
+    pub(crate) stderr: String,
+}
+
+/// Runs `steadyfs ARGS`.
+pub(crate) fn run(args: &[impl AsRef<OsStr>]) -> Output {
+    run_as("steadyfs", args)
+}
+
+/// Runs the binary under another name.
+pub(crate) fn run_as(name: &str, args: &[impl AsRef<OsStr>]) -> Output {
+    finish(Command::new(env!("CARGO_BIN_EXE_steadyfs")).arg0(name).args(args))
+}
+
+/// Runs a prepared command.
+pub(crate) fn finish(command: &mut Command) -> Output {
+    let out = command.output().expect("the command starts");
+    Output {
+        code: out.status.code().expect("the command exits by itself"),
+        stdout: String::from_utf8_lossy(&out.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&out.stderr).into_owned(),
+    }
+}
