@@ -1,0 +1,144 @@
+//! Threads, and what CPU work costs.
+//!
+//! [`charge`] is how code tells a virtual clock that it worked: the operating system measures by itself, so there it does nothing.
+
+use std::fmt;
+
+/// A thread that was started by [`spawn`]. Dropping the handle lets the thread run on by itself.
+#[derive(Debug)]
+pub struct JoinHandle<T> {
+    inner: std::thread::JoinHandle<T>,
+}
+
+impl<T> JoinHandle<T> {
+    /// Waits for the thread to end; its value, or the panic that ended it.
+    pub fn join(self) -> Result<T, Panicked> {
+        let name = self.inner.thread().name().unwrap_or("?").to_owned();
+        self.inner.join().map_err(|payload| {
+            let text = payload.downcast_ref::<String>().cloned();
+            let message = text.or_else(|| payload.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+            Panicked { thread: name, message: message.unwrap_or_else(|| "no message".to_owned()) }
+        })
+    }
+
+    /// True once the thread has ended, so that [`JoinHandle::join`] returns at once.
+    pub fn is_finished(&self) -> bool {
+        self.inner.is_finished()
+    }
+
+    /// True when called on the thread this handle stands for, which cannot join itself.
+    pub fn is_current(&self) -> bool {
+        self.inner.thread().id() == std::thread::current().id()
+    }
+}
+
+/// The panic that ended a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Panicked {
+    /// Name of the thread.
+    pub thread: String,
+    /// The panic message, where it was text.
+    pub message: String,
+}
+
+impl fmt::Display for Panicked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "thread {} panicked: {}", self.thread, self.message)
+    }
+}
+
+impl std::error::Error for Panicked {}
+
+/// Starts a thread called `name` (the system shows 15 bytes of it).
+///
+/// # Panics
+/// If the system gives no thread; use [`try_spawn`] where that can be survived.
+pub fn spawn<T: Send + 'static>(name: &str, f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    try_spawn(name, f).unwrap_or_else(|error| panic!("cannot start thread {name}: {error}"))
+}
+
+/// Starts a thread called `name`, or says why the system gave none.
+pub fn try_spawn<T: Send + 'static>(
+    name: &str,
+    f: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    let inner = std::thread::Builder::new().name(name.to_owned()).spawn(f)?;
+    Ok(JoinHandle { inner })
+}
+
+/// Lets other threads run.
+pub fn yield_now() {
+    std::thread::yield_now();
+}
+
+/// Number of CPUs that threads of this run can use, at least 1.
+pub fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// A kind of CPU work with a price in the calibrated table of a simulation. One unit is what the variant says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Cost {
+    /// Entering and leaving the file system once, as a system call or a request from the mount.
+    SyscallEntry,
+    /// Copying one 4 KiB page.
+    PageCopy,
+    /// Filling one 4 KiB page with zeros.
+    PageZero,
+    /// A checksum over one 4 KiB page.
+    Checksum,
+    /// One look-up in the page cache or another radix tree.
+    RadixLookup,
+    /// One look-up in the node cache or NAT.
+    NodeLookup,
+    /// One step of a directory search: a dentry compared or a bitmap word scanned.
+    DentryScan,
+    /// Allocating one block from a log head.
+    BlockAlloc,
+    /// Updating the segment state of one block: bitmap bit, valid count, summary entry.
+    SegmentUpdate,
+    /// Examining one victim candidate.
+    VictimScan,
+    /// Preparing and submitting one device request.
+    BioSubmit,
+    /// Handling the completion of one device request.
+    BioComplete,
+    /// One uncontended lock and unlock.
+    LockOp,
+    /// One atomic read-modify-write on a line that other CPUs write too.
+    SharedAtomic,
+    /// One journal or log record formatted in memory.
+    LogRecord,
+}
+
+/// Accounts for one unit of CPU work. Free outside a simulation.
+#[inline(always)]
+pub fn charge(cost: Cost) {
+    charge_n(cost, 1);
+}
+
+/// Accounts for `n` units of CPU work. Free outside a simulation.
+#[inline(always)]
+pub fn charge_n(_cost: Cost, _n: u64) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_return_values_and_panics() {
+        assert_eq!(spawn("seven", || 7).join(), Ok(7));
+        let panicked: Result<(), _> = spawn("bad", || panic!("reason {}", 1)).join();
+        assert_eq!(panicked, Err(Panicked { thread: "bad".into(), message: "reason 1".into() }));
+    }
+
+    #[test]
+    fn a_thread_knows_its_own_handle() {
+        let handle = spawn("other", || {});
+        assert!(!handle.is_current());
+        assert!(handle.join().is_ok());
+        assert!(cpus() >= 1);
+        yield_now();
+        charge(Cost::PageCopy);
+    }
+}

@@ -1,0 +1,127 @@
+//! Clocks: monotonic [`Instant`], [`wall_clock`], and [`sleep`].
+//!
+//! An instant is a count of nanoseconds since a start that is fixed per process (or per simulation), so instants of one run can be
+//! compared, stored in a word and printed, and instants of different runs mean nothing to each other.
+
+use std::ops::{Add, Sub};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// A point on the monotonic clock: nanoseconds since the start of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// The point `ns` nanoseconds after the start of the run.
+    pub const fn from_nanos(ns: u64) -> Self {
+        Instant(ns)
+    }
+
+    /// Nanoseconds since the start of the run.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Time from this point to now.
+    pub fn elapsed(self) -> Duration {
+        now().saturating_since(self)
+    }
+
+    /// Time from `earlier` to this point; zero if `earlier` is not earlier.
+    pub const fn saturating_since(self, earlier: Instant) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Instant;
+    /// Saturates at the end of the clock (584 years).
+    fn add(self, duration: Duration) -> Instant {
+        let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Instant(self.0.saturating_add(ns))
+    }
+}
+
+impl Sub<Duration> for Instant {
+    type Output = Instant;
+    /// Saturates at the start of the run.
+    fn sub(self, duration: Duration) -> Instant {
+        let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Instant(self.0.saturating_sub(ns))
+    }
+}
+
+impl Sub for Instant {
+    type Output = Duration;
+    /// Zero if `earlier` is not earlier.
+    fn sub(self, earlier: Instant) -> Duration {
+        self.saturating_since(earlier)
+    }
+}
+
+/// The monotonic clock now.
+pub fn now() -> Instant {
+    static START: OnceLock<std::time::Instant> = OnceLock::new();
+    let elapsed = START.get_or_init(std::time::Instant::now).elapsed();
+    Instant(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// A time of day as file systems store it: seconds since 1970 (negative before) and nanoseconds, always below 10^9, after them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Timespec {
+    /// Whole seconds since 1970-01-01 00:00 UTC, rounded down.
+    pub sec: i64,
+    /// Nanoseconds after `sec`, below 1,000,000,000.
+    pub nsec: u32,
+}
+
+/// The time of day.
+pub fn wall_clock() -> Timespec {
+    match std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
+        Ok(since) => Timespec { sec: i64::try_from(since.as_secs()).unwrap_or(i64::MAX), nsec: since.subsec_nanos() },
+        Err(before) => before_epoch(before.duration()),
+    }
+}
+
+/// The time `ago` before 1970.
+fn before_epoch(ago: Duration) -> Timespec {
+    let whole = i64::try_from(ago.as_secs()).unwrap_or(i64::MAX);
+    match ago.subsec_nanos() {
+        0 => Timespec { sec: -whole, nsec: 0 },
+        part => Timespec { sec: -whole - 1, nsec: 1_000_000_000 - part },
+    }
+}
+
+/// Suspends the calling thread for at least `duration`.
+pub fn sleep(duration: Duration) {
+    std::thread::sleep(duration);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_saturates() {
+        let a = Instant::from_nanos(100);
+        assert_eq!(a + Duration::from_nanos(5), Instant::from_nanos(105));
+        assert_eq!(a - Duration::from_secs(1), Instant::from_nanos(0));
+        assert_eq!(a + Duration::MAX, Instant::from_nanos(u64::MAX));
+        assert_eq!(Instant::from_nanos(130) - a, Duration::from_nanos(30));
+        assert_eq!(a - Instant::from_nanos(130), Duration::ZERO);
+    }
+
+    #[test]
+    fn clocks_advance() {
+        let start = now();
+        sleep(Duration::from_millis(3));
+        assert!(start.elapsed() >= Duration::from_millis(3));
+        assert!(wall_clock().sec > 1_600_000_000);
+    }
+
+    #[test]
+    fn times_before_the_epoch_round_down() {
+        assert_eq!(before_epoch(Duration::new(2, 0)), Timespec { sec: -2, nsec: 0 });
+        assert_eq!(before_epoch(Duration::new(2, 1)), Timespec { sec: -3, nsec: 999_999_999 });
+    }
+}
