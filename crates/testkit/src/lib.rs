@@ -1,0 +1,27 @@
+//! "Linux agrees": what the integration tests of the other crates use to compare SteadyFS with the real F2FS.
+//!
+//! * [`uml`] boots the real Linux kernel (Debian's user-mode-linux, with its `f2fs.ko`) as a process over given disk images and
+//!   runs a shell script in it;
+//! * [`linux`] asks that kernel what it sees on a volume;
+//! * [`manifest`] writes down a directory tree, whatever file system serves it, so that two views of one tree can be compared;
+//! * [`tools`] runs mkfs.f2fs, fsck.f2fs and dump.f2fs and reads their verdicts.
+//!
+//! Rules that hold everywhere here: nothing is skipped silently (a missing program is an error that names the Debian package),
+//! every process started is in a process group of its own that dies with the test, and every file written is in a temporary
+//! directory that goes away with the value that owns it. This crate is for tests only: it is never published and no other
+//! crate depends on it except as a dev-dependency.
+
+mod error;
+pub mod klog;
+pub mod linux;
+pub mod manifest;
+pub mod process;
+pub mod programs;
+pub mod tools;
+pub mod uml;
+
+pub use error::{Error, Result};
+pub use linux::linux_manifest;
+pub use manifest::Manifest;
+pub use tools::{fsck_f2fs, mkfs_f2fs};
+pub use uml::Uml;
