@@ -1,0 +1,88 @@
+//! [`FileDevice`]: a regular file or a block device of the operating system.
+//!
+//! This file opens: it finds out what the path is, takes the lock that keeps two processes from writing one image, finds the size,
+//! and chooses the engine that moves the data. `raw` does single operations with system calls; the engines carry requests to it.
+//!
+//! Keeps true: while a device is open for writing nobody else opens it through this crate, nor, for a block device, mounts it;
+//! the lock ends when the last request has ended and the device is dropped.
+
+mod open;
+mod raw;
+
+use crate::device::check;
+use crate::{Device, DeviceInfo, OpenError, Request};
+use raw::RawFile;
+use std::path::Path;
+
+/// Whether I/O bypasses the page cache of the operating system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Direct {
+    /// For block devices where that works; regular files go through the cache.
+    #[default]
+    Auto,
+    /// Yes; opening fails where that is not possible.
+    On,
+    /// No.
+    Off,
+}
+
+/// How requests reach the operating system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Engine {
+    /// Inline for files in memory; io_uring where the kernel has it, else threads, for everything else.
+    #[default]
+    Auto,
+    /// io_uring; falls back to threads if the kernel refuses it.
+    Uring,
+    /// A pool of threads with system calls.
+    Threads,
+    /// System calls in the thread that submits.
+    Inline,
+}
+
+/// How to open a [`FileDevice`]. The default opens for reading and writing, all of the file, choosing everything else itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpenOptions {
+    /// Refuse every change, and share the device with other readers.
+    pub read_only: bool,
+    /// Where block 0 starts, in bytes.
+    pub offset_bytes: u64,
+    /// Size of the device in bytes, instead of all that follows the offset. A regular file may be shorter: what is missing reads
+    /// as zeros, and writes extend it. A block device may not.
+    pub size: Option<u64>,
+    /// If there is no file, make a sparse one of this many bytes. An existing one is opened as it is.
+    pub create: Option<u64>,
+    /// Whether to bypass the page cache.
+    pub direct: Direct,
+    /// How requests reach the operating system.
+    pub engine: Engine,
+}
+
+/// A regular file or block device.
+pub struct FileDevice {
+    info: DeviceInfo,
+    raw: RawFile,
+}
+
+impl FileDevice {
+    /// Opens and locks `path`.
+    pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self, OpenError> {
+        let opened = open::open(path.as_ref(), &options)?;
+        Ok(FileDevice { info: opened.info, raw: opened.raw })
+    }
+}
+
+impl Device for FileDevice {
+    fn info(&self) -> DeviceInfo {
+        self.info.clone()
+    }
+
+    fn submit(&self, batch: Vec<Request>) {
+        for Request { op, done } in batch {
+            done(check(&self.info, &op).and_then(|()| self.raw.perform(op)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

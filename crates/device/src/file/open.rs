@@ -1,0 +1,155 @@
+//! Opening a file device: what the path is, its lock, its size, direct I/O.
+
+use super::raw::RawFile;
+use super::{Direct, OpenOptions};
+use crate::{BLOCK_SIZE, DeviceInfo, OpenError};
+use rustix::fs::{FlockOperation, OFlags, fcntl_getfl, fcntl_setfl, flock};
+use rustix::io::Errno;
+use std::fs::{File, Metadata};
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// An opened and locked file, and what it is.
+pub(super) struct Opened {
+    pub(super) info: DeviceInfo,
+    pub(super) raw: RawFile,
+}
+
+/// Opens `path` as the options say.
+pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Opened, OpenError> {
+    let system = |source: io::Error| OpenError::System { path: path.to_owned(), source };
+    let (mut file, created) = open_file(path, options)?;
+    let prepared = (|| {
+        lock(path, &file, options)?;
+        if let Some(bytes) = options.create.filter(|_| created) {
+            file.set_len(bytes).map_err(system)?;
+        }
+        let meta = file.metadata().map_err(system)?;
+        let block_device = refuse_other_types(path, &meta)?;
+        let len = if block_device { file.seek(SeekFrom::End(0)).map_err(system)? } else { meta.len() };
+        let bytes = size(path, options, block_device, len)?;
+        let blocks = bytes / BLOCK_SIZE as u64;
+        let ends_early = len < options.offset_bytes.saturating_add(blocks * BLOCK_SIZE as u64);
+        let raw = RawFile::new(file, options.offset_bytes, block_device, ends_early);
+        set_direct(path, options, &raw, block_device && !ends_early)?;
+        let info = DeviceInfo {
+            blocks,
+            read_only: options.read_only,
+            discard: !options.read_only && (!block_device || block_device_discards(meta.rdev())),
+            synchronous: true,
+            name: path.display().to_string(),
+        };
+        Ok(Opened { info, raw })
+    })();
+    if created && prepared.is_err() {
+        // Best effort: the error to report is why the new file could not be used.
+        let _ = std::fs::remove_file(path);
+    }
+    prepared
+}
+
+/// Opens the path, or creates a file if that is asked for and there is none; true if it was created.
+fn open_file(path: &Path, options: &OpenOptions) -> Result<(File, bool), OpenError> {
+    let system = |source: io::Error| OpenError::System { path: path.to_owned(), source };
+    let mut flags = std::fs::OpenOptions::new();
+    flags.read(true).write(!options.read_only);
+    match std::fs::metadata(path) {
+        Ok(meta) => {
+            // Looked at before opening, since opening a pipe would wait for its other end.
+            if refuse_other_types(path, &meta)? && !options.read_only {
+                flags.custom_flags(OFlags::EXCL.bits().cast_signed());
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound && options.create.is_some() => {
+            if options.read_only {
+                let reason = "there is no such file, and it cannot be made read-only".to_owned();
+                return Err(OpenError::Unsupported { path: path.to_owned(), reason });
+            }
+            return match flags.create_new(true).open(path) {
+                Ok(file) => Ok((file, true)),
+                Err(error) => Err(system(error)),
+            };
+        }
+        Err(error) => return Err(system(error)),
+    }
+    match flags.open(path) {
+        Ok(file) => Ok((file, false)),
+        Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
+            Err(OpenError::InUse { path: path.to_owned() })
+        }
+        Err(error) => Err(system(error)),
+    }
+}
+
+/// True for a block device, false for a regular file, an error for everything else.
+fn refuse_other_types(path: &Path, meta: &Metadata) -> Result<bool, OpenError> {
+    let kind = meta.file_type();
+    let what = match () {
+        () if kind.is_file() => return Ok(false),
+        () if kind.is_block_device() => return Ok(true),
+        () if kind.is_dir() => "a directory",
+        () if kind.is_char_device() => "a character device",
+        () if kind.is_fifo() => "a pipe",
+        () => "a socket",
+    };
+    Err(OpenError::NotADevice { path: path.to_owned(), what })
+}
+
+/// Takes the lock that belongs to the open file: exclusive for writing, shared for reading.
+fn lock(path: &Path, file: &File, options: &OpenOptions) -> Result<(), OpenError> {
+    let operation = match options.read_only {
+        true => FlockOperation::NonBlockingLockShared,
+        false => FlockOperation::NonBlockingLockExclusive,
+    };
+    match flock(file, operation) {
+        Ok(()) => Ok(()),
+        Err(Errno::WOULDBLOCK) => Err(OpenError::InUse { path: path.to_owned() }),
+        Err(errno) => Err(OpenError::System { path: path.to_owned(), source: errno.into() }),
+    }
+}
+
+/// Size of the device in bytes: what was asked for, or what follows the offset.
+fn size(path: &Path, options: &OpenOptions, block_device: bool, len: u64) -> Result<u64, OpenError> {
+    let have = len.saturating_sub(options.offset_bytes);
+    let want = options.size.unwrap_or(have).max(BLOCK_SIZE as u64);
+    let may_end_early = !block_device && options.size.is_some();
+    if want > have && !may_end_early {
+        return Err(OpenError::TooSmall { path: path.to_owned(), have, want });
+    }
+    // Positions in a file are signed.
+    if options.offset_bytes.checked_add(want).is_none_or(|end| i64::try_from(end).is_err()) {
+        let reason =
+            format!("a device of {want} bytes at offset {} is larger than a file can be", options.offset_bytes);
+        return Err(OpenError::Unsupported { path: path.to_owned(), reason });
+    }
+    Ok(want)
+}
+
+/// Switches direct I/O on where the options ask for it, and tries it with one read, since some file systems only refuse then.
+fn set_direct(path: &Path, options: &OpenOptions, raw: &RawFile, automatic: bool) -> Result<(), OpenError> {
+    if options.direct == Direct::Off || (options.direct == Direct::Auto && !automatic) {
+        return Ok(());
+    }
+    let set = |on: bool| {
+        let flags = fcntl_getfl(raw.file())?;
+        fcntl_setfl(raw.file(), if on { flags | OFlags::DIRECT } else { flags - OFlags::DIRECT })
+    };
+    let tried = set(true).and_then(|()| raw.try_read());
+    match tried {
+        Ok(()) => Ok(()),
+        Err(errno) if options.direct == Direct::On => {
+            let reason = format!("direct I/O is not possible here ({errno})");
+            Err(OpenError::Unsupported { path: path.to_owned(), reason })
+        }
+        Err(_) => set(false).map_err(|errno| OpenError::System { path: path.to_owned(), source: errno.into() }),
+    }
+}
+
+/// Whether the kernel says that the block device with this number takes discards. A partition has its disk's queue.
+fn block_device_discards(rdev: u64) -> bool {
+    let (major, minor) = (rustix::fs::major(rdev), rustix::fs::minor(rdev));
+    let queue = |up: &str| format!("/sys/dev/block/{major}:{minor}/{up}queue/discard_max_bytes");
+    let limit = std::fs::read_to_string(queue("")).or_else(|_| std::fs::read_to_string(queue("../")));
+    limit.is_ok_and(|text| text.trim().parse::<u64>().is_ok_and(|bytes| bytes > 0))
+}

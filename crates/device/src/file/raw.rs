@@ -1,0 +1,146 @@
+//! Single operations on an open file with system calls: the common ground of all engines.
+//!
+//! Keeps true: a read fills every byte of the pages it returns; a write ends when every byte was taken, or with an error;
+//! interrupted and short calls are continued, never reported.
+#![allow(unsafe_code)] // the discard ioctl
+
+use crate::device::IoResult;
+use crate::{BLOCK_SIZE, IoError, Op, OpKind, PageBuf, errno};
+use rustix::fs::{FallocateFlags, fallocate, fdatasync};
+use rustix::io::{Errno, ReadWriteFlags, preadv, pwritev, pwritev2, retry_on_intr};
+use std::fs::File;
+use std::io::{IoSlice, IoSliceMut};
+
+/// The most buffers one system call takes (IOV_MAX).
+const MAX_BUFFERS: usize = 1024;
+
+/// An open file and where the device lies in it.
+pub(super) struct RawFile {
+    file: File,
+    offset: u64,
+    block_device: bool,
+    /// The file may end before the device does: the rest reads as zeros.
+    ends_early: bool,
+}
+
+impl RawFile {
+    pub(super) fn new(file: File, offset: u64, block_device: bool, ends_early: bool) -> Self {
+        RawFile { file, offset, block_device, ends_early }
+    }
+
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Byte position of `block` in the file. Ranges were checked against a device size that fits.
+    pub(super) fn position(&self, block: u64) -> u64 {
+        self.offset + block * BLOCK_SIZE as u64
+    }
+
+    /// Reads the first block and forgets it: does reading work as the file is opened?
+    pub(super) fn try_read(&self) -> Result<(), Errno> {
+        let mut page = PageBuf::stale();
+        retry_on_intr(|| preadv(&self.file, &mut [IoSliceMut::new(page.make_mut())], self.offset)).map(drop)
+    }
+
+    /// Does one operation whose range was checked.
+    pub(super) fn perform(&self, op: Op) -> IoResult {
+        let (kind, (block, count)) = (op.kind(), op.range());
+        let fail = |errno: Errno| IoError::from_errno(kind, block, count, errno.raw_os_error());
+        match op {
+            Op::Read { .. } => {
+                let mut pages: Vec<PageBuf> = (0..count).map(|_| PageBuf::stale()).collect();
+                self.read_rest(block, &mut pages, 0)?;
+                Ok(pages)
+            }
+            Op::Write { pages, fua, .. } => {
+                let pages: Vec<PageBuf> = pages.into_iter().map(PageBuf::expanded).collect();
+                self.write_rest(block, &pages, 0, fua)?;
+                Ok(Vec::new())
+            }
+            Op::Flush => retry_on_intr(|| fdatasync(&self.file)).map(|()| Vec::new()).map_err(fail),
+            Op::Discard { .. } => self.discard(block, count).map(|()| Vec::new()).map_err(fail),
+            Op::ZoneReset { .. } | Op::ZoneFinish { .. } => Err(fail(Errno::OPNOTSUPP)),
+        }
+    }
+
+    /// Fills `pages`, read from `block` on, of which `done` bytes are filled already.
+    pub(super) fn read_rest(&self, block: u64, pages: &mut [PageBuf], mut done: usize) -> Result<(), IoError> {
+        let count = pages.len() as u64;
+        while done < pages.len() * BLOCK_SIZE {
+            let (first, skip) = (done / BLOCK_SIZE, done % BLOCK_SIZE);
+            let mut buffers: Vec<IoSliceMut<'_>> = Vec::with_capacity(MAX_BUFFERS.min(pages.len() - first));
+            for (at, page) in pages[first..].iter_mut().take(MAX_BUFFERS).enumerate() {
+                let bytes = page.make_mut();
+                buffers.push(IoSliceMut::new(if at == 0 { &mut bytes[skip..] } else { bytes }));
+            }
+            let position = self.position(block) + done as u64;
+            match retry_on_intr(|| preadv(&self.file, &mut buffers, position)) {
+                Ok(0) if self.ends_early => {
+                    buffers.iter_mut().for_each(|buffer| buffer.fill(0));
+                    done += buffers.iter().map(|buffer| buffer.len()).sum::<usize>();
+                }
+                Ok(0) => {
+                    let cause = format!("the file ends at byte {position}, it was longer when it was opened");
+                    return Err(IoError::new(OpKind::Read, block, count, errno::EIO, cause));
+                }
+                Ok(n) => done += n,
+                Err(errno) => return Err(IoError::from_errno(OpKind::Read, block, count, errno.raw_os_error())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes `pages` (none of them synthetic) from `block` on, of which `done` bytes are written already.
+    pub(super) fn write_rest(&self, block: u64, pages: &[PageBuf], mut done: usize, fua: bool) -> Result<(), IoError> {
+        let count = pages.len() as u64;
+        let fail = |errno: Errno| IoError::from_errno(OpKind::Write, block, count, errno.raw_os_error());
+        while done < pages.len() * BLOCK_SIZE {
+            let (first, skip) = (done / BLOCK_SIZE, done % BLOCK_SIZE);
+            let bytes = pages[first..].iter().take(MAX_BUFFERS).filter_map(PageBuf::bytes);
+            let buffers: Vec<IoSlice<'_>> =
+                bytes.enumerate().map(|(at, bytes)| IoSlice::new(&bytes[if at == 0 { skip } else { 0 }..])).collect();
+            assert!(!buffers.is_empty(), "pages to write have their bytes in memory");
+            match self.write_some(&buffers, self.position(block) + done as u64, fua) {
+                Ok(0) => return Err(fail(Errno::IO)),
+                Ok(n) => done += n,
+                Err(errno) => return Err(fail(errno)),
+            }
+        }
+        Ok(())
+    }
+
+    /// One write call; durable if `fua`, through a sync of its own where the kernel cannot do both at once.
+    fn write_some(&self, buffers: &[IoSlice<'_>], position: u64, fua: bool) -> Result<usize, Errno> {
+        if fua {
+            match retry_on_intr(|| pwritev2(&self.file, buffers, position, ReadWriteFlags::DSYNC)) {
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+                other => return other,
+            }
+        }
+        let n = retry_on_intr(|| pwritev(&self.file, buffers, position))?;
+        if fua {
+            retry_on_intr(|| fdatasync(&self.file))?;
+        }
+        Ok(n)
+    }
+
+    fn discard(&self, block: u64, count: u64) -> Result<(), Errno> {
+        let (position, bytes) = (self.position(block), count * BLOCK_SIZE as u64);
+        if count == 0 {
+            return Ok(());
+        }
+        if self.block_device {
+            return retry_on_intr(|| discard_blocks(&self.file, [position, bytes]));
+        }
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        retry_on_intr(|| fallocate(&self.file, hole, position, bytes))
+    }
+}
+
+/// The BLKDISCARD ioctl: range = [first byte, number of bytes].
+fn discard_blocks(file: &File, range: [u64; 2]) -> Result<(), Errno> {
+    const BLKDISCARD: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(0x12, 119);
+    // SAFETY: BLKDISCARD takes a pointer to two u64 that it only reads.
+    unsafe { rustix::ioctl::ioctl(file, rustix::ioctl::Setter::<BLKDISCARD, [u64; 2]>::new(range)) }
+}

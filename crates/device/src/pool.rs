@@ -1,0 +1,292 @@
+//! The page pool: 4 KiB pages, aligned to 4 KiB for direct I/O, with a reference count each, at 1.6 % overhead.
+//!
+//! Pages are carved from 256 KiB chunks aligned to their size, 64 slots each. Slot 0 is the chunk's header: one 64-byte line per slot,
+//! line 0 for the chunk itself (owner shard, bitmap of free slots), line `i` for the reference count of slot `i`, so that threads
+//! counting references of neighbouring pages do not share a line. A page's chunk is found by masking its address.
+//!
+//! Chunks belong to shards; a thread allocates from one shard and a page returns to the shard of its chunk. A chunk with no page in
+//! use is given back to the system, except [`RETAIN`] per shard.
+//!
+//! Keeps true: every slot is initialised memory from the moment its chunk exists (pages handed out hold zeros or what they held
+//! last, never uninitialised bytes); a slot is free in the bitmap, or has a reference count of at least one, never both.
+#![allow(unsafe_code)] // raw memory with its own reference counts
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+
+use crate::BLOCK_SIZE;
+use steadyfs_rt::{LockClass, Mutex};
+
+const SLOTS: usize = 64;
+const CHUNK: usize = SLOTS * BLOCK_SIZE;
+const LINE: usize = BLOCK_SIZE / SLOTS;
+/// Free bitmap of a chunk that has no page in use: all slots but the header.
+const ALL_FREE: u64 = !1;
+const SHARDS: usize = 16;
+/// Wholly free chunks that a shard keeps for the next allocation (16 shards x 16 x 256 KiB = 64 MiB at most).
+const RETAIN: usize = 16;
+
+/// Taken under any other lock and takes none.
+static POOL: LockClass = LockClass::new("device.page_pool", u16::MAX);
+
+static POOLS: [Mutex<Shard>; SHARDS] =
+    [const { Mutex::new(&POOL, Shard { usable: Vec::new(), free_chunks: 0 }) }; SHARDS];
+
+/// The chunks of a shard that have a free slot. Full ones are on no list; their pages lead back to them.
+struct Shard {
+    usable: Vec<Chunk>,
+    free_chunks: usize,
+}
+
+/// A chunk, by the address of its header.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Chunk(NonNull<ChunkHeader>);
+
+// SAFETY: a chunk is memory that no thread owns; its header is touched only under the lock of its shard.
+unsafe impl Send for Chunk {}
+
+/// Line 0 of a chunk. Protected by the lock of shard `shard`; `shard` itself never changes.
+#[repr(C)]
+struct ChunkHeader {
+    free: u64,
+    /// Index in the shard's `usable` list, while `free` is not 0.
+    at: usize,
+    shard: usize,
+}
+
+const _: () = assert!(size_of::<ChunkHeader>() <= LINE && size_of::<AtomicU32>() <= LINE);
+
+const LAYOUT: Layout = match Layout::from_size_align(CHUNK, CHUNK) {
+    Ok(layout) => layout,
+    Err(_) => panic!("chunk size is a power of two"),
+};
+
+/// A counted reference to one page of the pool.
+pub(crate) struct PageRef(NonNull<[u8; BLOCK_SIZE]>);
+
+// SAFETY: the bytes are only written through `get_mut`, which requires the sole reference; the count is atomic.
+unsafe impl Send for PageRef {}
+// SAFETY: as above.
+unsafe impl Sync for PageRef {}
+
+impl PageRef {
+    /// A page with one reference. Its contents are zeros or whatever an earlier owner left: the caller overwrites all of it.
+    pub(crate) fn new_stale() -> Self {
+        let mut shard = POOLS[home_shard()].lock();
+        let chunk = match shard.usable.last() {
+            Some(&chunk) => chunk,
+            None => shard.add_chunk(),
+        };
+        // SAFETY: `chunk` is on this shard's list, so it is allocated, and its header is ours under the shard's lock.
+        let header = unsafe { &mut *chunk.0.as_ptr() };
+        let slot = header.free.trailing_zeros() as usize;
+        assert!(slot > 0 && slot < SLOTS, "a chunk on the usable list has a free slot");
+        if header.free == ALL_FREE {
+            shard.free_chunks -= 1;
+        }
+        header.free &= !(1 << slot);
+        if header.free == 0 {
+            shard.usable.pop();
+        }
+        drop(shard);
+        // SAFETY: `slot` < SLOTS, so the address lies inside the chunk.
+        let page = PageRef(unsafe { chunk.0.cast::<[u8; BLOCK_SIZE]>().add(slot) });
+        let before = page.count().swap(1, Ordering::Relaxed);
+        assert_eq!(before, 0, "a free page has no references");
+        page
+    }
+
+    /// The bytes.
+    #[inline]
+    pub(crate) fn get(&self) -> &[u8; BLOCK_SIZE] {
+        // SAFETY: the slot is initialised and stays allocated while this reference counts; writers hold the sole reference.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// True if this is the only reference. Stays true while it is borrowed exclusively.
+    #[inline]
+    pub(crate) fn is_sole(&self) -> bool {
+        // Acquire pairs with the Release of dropped references: what they read, they have read.
+        self.count().load(Ordering::Acquire) == 1
+    }
+
+    /// The bytes for writing, if this is the only reference.
+    #[inline]
+    pub(crate) fn get_mut(&mut self) -> Option<&mut [u8; BLOCK_SIZE]> {
+        if !self.is_sole() {
+            return None;
+        }
+        // SAFETY: the only reference is borrowed exclusively, so nobody can read, write or clone it meanwhile.
+        Some(unsafe { self.0.as_mut() })
+    }
+
+    /// True if both are references to one page.
+    #[inline]
+    pub(crate) fn same(&self, other: &PageRef) -> bool {
+        self.0 == other.0
+    }
+
+    fn chunk(&self) -> Chunk {
+        let address = self.0.cast::<ChunkHeader>().as_ptr().map_addr(|address| address & !(CHUNK - 1));
+        // SAFETY: the chunk of a live page starts at a non-null address.
+        Chunk(unsafe { NonNull::new_unchecked(address) })
+    }
+
+    fn slot(&self) -> usize {
+        (self.0.addr().get() % CHUNK) / BLOCK_SIZE
+    }
+
+    #[inline]
+    fn count(&self) -> &AtomicU32 {
+        // SAFETY: line `slot` of the header page is inside the chunk, aligned, initialised, and only ever used as this counter.
+        unsafe { self.chunk().0.cast::<u8>().add(self.slot() * LINE).cast::<AtomicU32>().as_ref() }
+    }
+
+    #[cold]
+    fn release(&self) {
+        let chunk = self.chunk();
+        // SAFETY: the chunk is allocated while this page is not free, and `shard` is written only before its first page exists.
+        let home = unsafe { (*chunk.0.as_ptr()).shard };
+        let mut shard = POOLS[home].lock();
+        // SAFETY: the header is ours under the shard's lock.
+        let header = unsafe { &mut *chunk.0.as_ptr() };
+        let bit = 1u64 << self.slot();
+        assert_eq!(header.free & bit, 0, "a page is freed once");
+        if header.free == 0 {
+            header.at = shard.usable.len();
+            shard.usable.push(chunk);
+        }
+        header.free |= bit;
+        if header.free == ALL_FREE {
+            shard.retire(chunk);
+        }
+    }
+}
+
+impl Clone for PageRef {
+    #[inline]
+    fn clone(&self) -> Self {
+        let before = self.count().fetch_add(1, Ordering::Relaxed);
+        assert!(before < u32::MAX / 2, "too many references to one page");
+        PageRef(self.0)
+    }
+}
+
+impl Drop for PageRef {
+    #[inline]
+    fn drop(&mut self) {
+        if self.count().fetch_sub(1, Ordering::Release) == 1 {
+            fence(Ordering::Acquire);
+            self.release();
+        }
+    }
+}
+
+impl Shard {
+    /// Adds a wholly free chunk to this (locked) shard.
+    fn add_chunk(&mut self) -> Chunk {
+        // SAFETY: the layout has a size above 0.
+        let memory = unsafe { alloc_zeroed(LAYOUT) };
+        let Some(header) = NonNull::new(memory.cast::<ChunkHeader>()) else { handle_alloc_error(LAYOUT) };
+        // SAFETY: fresh memory of at least that size, aligned to far more.
+        unsafe { header.write(ChunkHeader { free: ALL_FREE, at: self.usable.len(), shard: home_shard() }) };
+        self.usable.push(Chunk(header));
+        self.free_chunks += 1;
+        Chunk(header)
+    }
+
+    /// Handles a chunk that has just become wholly free: keeps it, or gives it back to the system.
+    fn retire(&mut self, chunk: Chunk) {
+        if self.free_chunks < RETAIN {
+            self.free_chunks += 1;
+            return;
+        }
+        // SAFETY: the header is ours under the shard's lock, which the caller holds.
+        let at = unsafe { (*chunk.0.as_ptr()).at };
+        assert!(self.usable.get(at) == Some(&chunk), "a chunk with free slots is on the list where it says");
+        self.usable.swap_remove(at);
+        if let Some(moved) = self.usable.get(at) {
+            // SAFETY: as above; the moved chunk belongs to the same shard.
+            unsafe { (*moved.0.as_ptr()).at = at };
+        }
+        // SAFETY: allocated with this layout; no slot is in use and the list has forgotten it, so no pointer to it remains.
+        unsafe { dealloc(chunk.0.as_ptr().cast(), LAYOUT) };
+    }
+}
+
+/// The shard this thread allocates from; threads are dealt to shards in turn.
+fn home_shard() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static HOME: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
+    HOME.with(|home| {
+        if home.get() == usize::MAX {
+            home.set(NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS);
+        }
+        home.get()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_aligned_distinct_and_reused() {
+        steadyfs_rt::spawn("pool", || {
+            let pages: Vec<PageRef> = (0..1000).map(|_| PageRef::new_stale()).collect();
+            let mut addresses: Vec<usize> = pages.iter().map(|page| page.0.addr().get()).collect();
+            assert!(addresses.iter().all(|address| address % BLOCK_SIZE == 0 && address % CHUNK != 0));
+            addresses.sort_unstable();
+            addresses.dedup();
+            assert_eq!(addresses.len(), 1000);
+            drop(pages);
+            let again = PageRef::new_stale();
+            assert!(addresses.binary_search(&again.0.addr().get()).is_ok(), "a freed page is used again");
+            let shard = POOLS[home_shard()].lock();
+            assert!(shard.free_chunks <= RETAIN);
+        })
+        .join()
+        .expect("no panic");
+    }
+
+    #[test]
+    fn retention_is_bounded_and_lists_stay_consistent() {
+        steadyfs_rt::spawn("pool", || {
+            let mut pages: Vec<PageRef> = (0..SLOTS * RETAIN * 4).map(|_| PageRef::new_stale()).collect();
+            // Free in an order that empties chunks from the middle of the list.
+            let half = pages.split_off(pages.len() / 2);
+            drop(half);
+            pages.reverse();
+            drop(pages);
+            let shard = POOLS[home_shard()].lock();
+            assert!(shard.free_chunks <= RETAIN, "{} free chunks kept", shard.free_chunks);
+            for (at, chunk) in shard.usable.iter().enumerate() {
+                // SAFETY: listed chunks are allocated and the shard is locked.
+                let header = unsafe { &*chunk.0.as_ptr() };
+                assert!(header.at == at && header.free != 0);
+            }
+        })
+        .join()
+        .expect("no panic");
+    }
+
+    #[test]
+    fn counts_follow_clones_across_threads() {
+        let mut page = PageRef::new_stale();
+        page.get_mut().expect("sole reference").fill(7);
+        let clones: Vec<_> = (0..4)
+            .map(|_| {
+                let page = page.clone();
+                steadyfs_rt::spawn("clone", move || (0..10_000).all(|_| page.clone().get()[9] == 7))
+            })
+            .collect();
+        assert!(clones.into_iter().all(|clone| clone.join() == Ok(true)));
+        assert!(page.get_mut().is_some(), "all clones are gone");
+        let clone = page.clone();
+        assert!(page.get_mut().is_none() && clone.same(&page));
+    }
+}
