@@ -8,11 +8,16 @@
 
 mod open;
 mod raw;
+mod threads;
+mod uring;
 
 use crate::device::check;
 use crate::{Device, DeviceInfo, OpenError, Request};
 use raw::RawFile;
 use std::path::Path;
+use std::sync::Arc;
+use threads::ThreadPool;
+use uring::Uring;
 
 /// Whether I/O bypasses the page cache of the operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,14 +66,51 @@ pub struct OpenOptions {
 /// A regular file or block device.
 pub struct FileDevice {
     info: DeviceInfo,
-    raw: RawFile,
+    raw: Arc<RawFile>,
+    carrier: Carrier,
+}
+
+/// The engine at work.
+enum Carrier {
+    Uring(Uring),
+    Threads(ThreadPool),
+    Inline,
 }
 
 impl FileDevice {
     /// Opens and locks `path`.
     pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self, OpenError> {
-        let opened = open::open(path.as_ref(), &options)?;
-        Ok(FileDevice { info: opened.info, raw: opened.raw })
+        let path = path.as_ref();
+        let open::Opened { mut info, raw } = open::open(path, &options)?;
+        let raw = Arc::new(raw);
+        let carrier = match options.engine {
+            Engine::Auto if raw.is_in_memory() => Carrier::Inline,
+            Engine::Auto | Engine::Uring => Carrier::uring_or_threads(&raw),
+            Engine::Threads => Carrier::threads_or_inline(&raw),
+            Engine::Inline => Carrier::Inline,
+        };
+        info.synchronous = matches!(carrier, Carrier::Inline);
+        Ok(FileDevice { info, raw, carrier })
+    }
+
+    /// The engine that was chosen; never [`Engine::Auto`].
+    pub fn engine(&self) -> Engine {
+        match self.carrier {
+            Carrier::Uring(_) => Engine::Uring,
+            Carrier::Threads(_) => Engine::Threads,
+            Carrier::Inline => Engine::Inline,
+        }
+    }
+}
+
+impl Carrier {
+    fn uring_or_threads(raw: &Arc<RawFile>) -> Self {
+        Uring::start(raw).map_or_else(|_| Self::threads_or_inline(raw), Carrier::Uring)
+    }
+
+    /// Threads, or no engine at all where the system gives no thread: slower, and still right.
+    fn threads_or_inline(raw: &Arc<RawFile>) -> Self {
+        ThreadPool::start(raw).map_or(Carrier::Inline, Carrier::Threads)
     }
 }
 
@@ -78,8 +120,17 @@ impl Device for FileDevice {
     }
 
     fn submit(&self, batch: Vec<Request>) {
-        for Request { op, done } in batch {
-            done(check(&self.info, &op).and_then(|()| self.raw.perform(op)));
+        let mut valid = Vec::with_capacity(batch.len());
+        for request in batch {
+            match check(&self.info, &request.op) {
+                Ok(()) => valid.push(request),
+                Err(error) => (request.done)(Err(error)),
+            }
+        }
+        match &self.carrier {
+            Carrier::Uring(uring) => uring.submit(valid),
+            Carrier::Threads(pool) => pool.submit(valid),
+            Carrier::Inline => valid.into_iter().for_each(|Request { op, done }| done(self.raw.perform(op))),
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::device::IoResult;
 use crate::{BLOCK_SIZE, IoError, Op, OpKind, PageBuf, errno};
-use rustix::fs::{FallocateFlags, fallocate, fdatasync};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fdatasync, flock};
 use rustix::io::{Errno, ReadWriteFlags, preadv, pwritev, pwritev2, retry_on_intr};
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
@@ -23,6 +23,14 @@ pub(super) struct RawFile {
     ends_early: bool,
 }
 
+impl Drop for RawFile {
+    /// Gives the lock back by hand: it belongs to the open file, which a child process or a dying ring may still hold.
+    fn drop(&mut self) {
+        // Closing the file releases the lock as well, if this should fail.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 impl RawFile {
     pub(super) fn new(file: File, offset: u64, block_device: bool, ends_early: bool) -> Self {
         RawFile { file, offset, block_device, ends_early }
@@ -30,6 +38,18 @@ impl RawFile {
 
     pub(super) fn file(&self) -> &File {
         &self.file
+    }
+
+    pub(super) fn is_block_device(&self) -> bool {
+        self.block_device
+    }
+
+    /// True for files in memory (tmpfs, ramfs), where a system call only copies and never waits.
+    pub(super) fn is_in_memory(&self) -> bool {
+        const TMPFS_MAGIC: u64 = 0x0102_1994;
+        const RAMFS_MAGIC: u64 = 0x8584_58f6;
+        let kind = rustix::fs::fstatfs(&self.file).map(|stat| stat.f_type as u64);
+        !self.block_device && kind.is_ok_and(|kind| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&kind))
     }
 
     /// Byte position of `block` in the file. Ranges were checked against a device size that fits.

@@ -1,7 +1,44 @@
-//! Tests of file devices: contents, locks, sizes, discards, on every engine and on both kinds of file system.
+//! Tests of file devices: contents against a model, locks, sizes, discards, on every engine and on both kinds of file system.
 
 use super::*;
-use crate::{BLOCK_SIZE, PageBuf};
+use crate::{BLOCK_SIZE, IoResult, Op, OpKind, PageBuf, StreamHint, errno};
+use proptest::prelude::*;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use steadyfs_rt::{Completion, Pending, sleep, spawn};
+use tempfile::TempDir;
+
+const ENGINES: [Engine; 3] = [Engine::Uring, Engine::Threads, Engine::Inline];
+
+/// A directory on a disk's file system and, where there is one, a directory in memory.
+fn dirs() -> Vec<TempDir> {
+    let disk = tempfile::tempdir().expect("a directory in the system's place for temporary files");
+    let memory = tempfile::tempdir_in("/dev/shm");
+    std::iter::once(disk).chain(memory).collect()
+}
+
+/// Every combination of directory, engine and direct I/O that this machine can open.
+fn for_each_device(blocks: u64, test: impl Fn(FileDevice, &Path)) {
+    let mut engines_seen = 0;
+    for dir in dirs() {
+        for engine in ENGINES {
+            for direct in [Direct::Off, Direct::On] {
+                let path = dir.path().join(format!("{engine:?}-{direct:?}"));
+                let options = OpenOptions { engine, direct, ..create(blocks << 12) };
+                match FileDevice::open(&path, options) {
+                    Ok(device) => {
+                        assert!(device.engine() == engine || engine == Engine::Uring, "only io_uring may be missing");
+                        engines_seen += 1;
+                        test(device, &path);
+                    }
+                    Err(error) => assert!(direct == Direct::On, "{error}"),
+                }
+            }
+        }
+    }
+    assert!(engines_seen >= ENGINES.len());
+}
 
 fn page(byte: u8) -> PageBuf {
     PageBuf::from_slice(&[byte; BLOCK_SIZE])
@@ -11,15 +48,267 @@ fn create(bytes: u64) -> OpenOptions {
     OpenOptions { create: Some(bytes), ..OpenOptions::default() }
 }
 
+/// One step of a random run.
+#[derive(Debug, Clone)]
+enum Step {
+    Write { block: u64, pages: Vec<PageBuf>, fua: bool },
+    Read { block: u64, count: u64 },
+    Discard { block: u64, count: u64 },
+    Flush,
+}
+
+const BLOCKS: u64 = 40;
+
+fn pages() -> impl Strategy<Value = Vec<PageBuf>> {
+    let one = prop_oneof![
+        any::<u8>().prop_map(page),
+        any::<[u8; 16]>().prop_map(PageBuf::synthetic),
+        Just(PageBuf::zeroed()),
+        proptest::collection::vec(any::<u8>(), 0..64).prop_map(|bytes| PageBuf::from_slice(&bytes)),
+    ];
+    proptest::collection::vec(one, 0..8)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..BLOCKS - 8, pages(), any::<bool>()).prop_map(|(block, pages, fua)| Step::Write { block, pages, fua }),
+        3 => (0..BLOCKS - 8, 0u64..8).prop_map(|(block, count)| Step::Read { block, count }),
+        1 => (0..BLOCKS - 8, 0u64..8).prop_map(|(block, count)| Step::Discard { block, count }),
+        1 => Just(Step::Flush),
+    ]
+}
+
+/// Runs the steps on a device and on a vector of pages; a discarded block may read as it was or as zero.
+fn agree_with_model(device: &dyn Device, steps: &[Step]) {
+    let mut model = vec![PageBuf::zeroed(); BLOCKS as usize];
+    for step in steps.iter().cloned().chain([Step::Read { block: 0, count: BLOCKS }]) {
+        match step {
+            Step::Write { block, pages, fua } => {
+                model[block as usize..][..pages.len()].clone_from_slice(&pages);
+                let hint = StreamHint::NodeHot;
+                device.run(Op::Write { block, pages, hint, fua }).expect("in range");
+            }
+            Step::Read { block, count } => {
+                assert_eq!(device.read(block, count).expect("in range"), model[block as usize..][..count as usize]);
+            }
+            Step::Discard { block, count } => {
+                if device.discard(block, count).is_ok() {
+                    let left = device.read(block, count).expect("in range");
+                    let range = &mut model[block as usize..][..count as usize];
+                    assert!(left.iter().zip(&*range).all(|(new, old)| new == old || *new == PageBuf::zeroed()));
+                    range.clone_from_slice(&left);
+                }
+            }
+            Step::Flush => device.flush().expect("flushes"),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_engine_agrees_with_the_model(steps in proptest::collection::vec(step(), 1..40)) {
+        for_each_device(BLOCKS, |device, path| {
+            agree_with_model(&device, &steps);
+            let before = device.read(0, BLOCKS).expect("in range");
+            drop(device);
+            let again = FileDevice::open(path, OpenOptions { read_only: true, ..OpenOptions::default() }).expect("opens");
+            assert_eq!(again.read(0, BLOCKS).expect("in range"), before, "what was written is in the file");
+        });
+        agree_with_model(&crate::MemDevice::new(BLOCKS), &steps);
+    }
+}
+
 #[test]
-fn pages_come_back() {
+fn large_requests_are_cut_and_put_together() {
+    for_each_device(5000, |device, _| {
+        let pages: Vec<PageBuf> = (0..4000u64).map(|i| PageBuf::from_slice(&i.to_le_bytes())).collect();
+        device.write(500, pages.clone()).expect("in range");
+        assert!(device.read(500, 4000).expect("in range") == pages);
+        device
+            .run(Op::Write { block: 0, pages: pages.clone(), hint: StreamHint::DataCold, fua: true })
+            .expect("in range");
+        assert!(device.read(0, 4000).expect("in range") == pages);
+    });
+}
+
+#[test]
+fn many_threads_and_more_requests_than_slots() {
+    for_each_device(4096, |device, _| {
+        let (device, pending, failed) = (Arc::new(device), Arc::new(Pending::new()), Arc::new(AtomicU64::new(0)));
+        let writers: Vec<_> = (0..4u64)
+            .map(|writer| {
+                let (device, pending, failed) = (Arc::clone(&device), Arc::clone(&pending), Arc::clone(&failed));
+                spawn("writer", move || {
+                    let request = |block: u64| {
+                        let (pending, failed) = (Arc::clone(&pending), Arc::clone(&failed));
+                        let op = Op::Write { block, pages: vec![tag(block)], hint: StreamHint::DataHot, fua: false };
+                        Request::new(op, move |result| {
+                            failed.fetch_add(u64::from(result.is_err()), Ordering::SeqCst);
+                            pending.done(1);
+                        })
+                    };
+                    pending.add(1024);
+                    device.submit((0..1024).map(|i| request(writer * 1024 + i)).collect());
+                    // The thread ends while its requests are in flight.
+                })
+            })
+            .collect();
+        assert!(writers.into_iter().all(|writer| writer.join().is_ok()));
+        pending.wait_zero();
+        assert_eq!(failed.load(Ordering::SeqCst), 0);
+        let read = device.read(0, 4096).expect("in range");
+        assert!(read.iter().enumerate().all(|(block, page)| *page == tag(block as u64)));
+    });
+}
+
+fn tag(block: u64) -> PageBuf {
+    PageBuf::from_slice(&(block ^ 0x5a5a).to_le_bytes())
+}
+
+#[test]
+fn completions_may_submit_and_may_drop_the_device() {
+    for_each_device(64, |device, path| {
+        let (device, end) = (Arc::new(device), Completion::<IoResult>::new());
+        chain(Arc::clone(&device), 0, end.clone());
+        drop(device); // the chain holds the last reference and drops it in a completion
+        assert!(end.wait().is_ok());
+        // The lock goes with the device, which its last completion may still be dropping.
+        let again = (0..200).find_map(|_| {
+            sleep(Duration::from_millis(5));
+            FileDevice::open(path, OpenOptions::default()).ok()
+        });
+        assert_eq!(again.expect("the lock is released").read_one(63).expect("in range"), tag(63));
+    });
+}
+
+/// Writes block after block, each from the completion of the one before.
+fn chain(device: Arc<FileDevice>, block: u64, end: Completion<IoResult>) {
+    let op = Op::Write { block, pages: vec![tag(block)], hint: StreamHint::DataHot, fua: false };
+    let next = Arc::clone(&device);
+    let request = Request::new(op, move |result| match result {
+        Ok(_) if block < 63 => chain(next, block + 1, end),
+        result => {
+            drop(next);
+            end.complete(result);
+        }
+    });
+    device.submit(vec![request]);
+}
+
+#[test]
+fn one_writer_or_many_readers() {
+    for dir in dirs() {
+        let path = dir.path().join("image");
+        let read_only = OpenOptions { read_only: true, ..OpenOptions::default() };
+        let writer = FileDevice::open(&path, create(1 << 20)).expect("creates");
+        for options in [OpenOptions::default(), read_only] {
+            let error = FileDevice::open(&path, options).map(drop).expect_err("locked");
+            assert!(error.to_string().ends_with("is in use by another process"), "{error}");
+            assert_eq!(error.errno(), errno::EBUSY);
+        }
+        drop(writer);
+        let readers = [(); 2].map(|()| FileDevice::open(&path, read_only).expect("readers share"));
+        assert!(FileDevice::open(&path, OpenOptions::default()).is_err(), "a writer does not join readers");
+        let error = readers[0].write(0, vec![page(1)]).expect_err("read-only");
+        assert_eq!((error.errno(), error.op), (errno::EROFS, OpKind::Write));
+        drop(readers);
+        assert!(FileDevice::open(&path, OpenOptions::default()).is_ok());
+    }
+}
+
+#[test]
+fn offsets_and_sizes() {
     let dir = tempfile::tempdir().expect("a directory");
-    let device = FileDevice::open(dir.path().join("image"), create(64 << 12)).expect("opens");
-    assert_eq!(device.info().blocks, 64);
-    let synthetic = PageBuf::synthetic([7; 16]);
-    device.write(3, vec![page(1), PageBuf::zeroed(), synthetic.clone()]).expect("in range");
-    device.flush().expect("flushes");
-    let read = device.read(2, 5).expect("in range");
-    assert_eq!(read, [PageBuf::zeroed(), page(1), PageBuf::zeroed(), synthetic, PageBuf::zeroed()]);
-    assert_eq!(device.read(60, 5).expect_err("outside").errno(), crate::errno::EINVAL);
+    let path = dir.path().join("image");
+    let open = |options| FileDevice::open(&path, options);
+    let whole = open(create(10 << 12)).expect("creates");
+    whole.write(0, (0..10).map(tag).collect()).expect("in range");
+    drop(whole);
+    let part = OpenOptions { offset_bytes: 2 << 12, size: Some(3 << 12), ..OpenOptions::default() };
+    let device = open(part).expect("opens");
+    assert_eq!(device.info().blocks, 3);
+    assert_eq!(device.read(0, 3).expect("in range"), [tag(2), tag(3), tag(4)]);
+    assert_eq!(device.read(3, 1).expect_err("outside").errno(), errno::EINVAL);
+    device.write(2, vec![tag(99)]).expect("in range");
+    drop(device);
+    let longer = OpenOptions { size: Some(12 << 12), ..OpenOptions::default() };
+    let device = open(longer).expect("a file may be shorter than the device");
+    let zero = PageBuf::zeroed();
+    assert_eq!(device.read(8, 4).expect("in range"), [tag(8), tag(9), zero.clone(), zero.clone()]);
+    device.write(11, vec![tag(11)]).expect("extends the file");
+    assert_eq!(device.read(10, 2).expect("in range"), [zero, tag(11)]);
+    assert_eq!(device.read_one(4).expect("in range"), tag(99));
+    drop(device);
+    let beyond = OpenOptions { offset_bytes: 12 << 12, ..OpenOptions::default() };
+    assert!(matches!(open(beyond).map(drop), Err(OpenError::TooSmall { have: 0, .. })));
+    let absurd = OpenOptions { offset_bytes: u64::MAX - 4096, size: Some(1 << 20), ..OpenOptions::default() };
+    assert!(matches!(open(absurd).map(drop), Err(OpenError::Unsupported { .. })));
+    assert_eq!(open(create(1 << 30)).expect("opens").info().blocks, 12, "an existing file keeps its size");
+}
+
+#[test]
+fn unaligned_offsets_work_through_the_cache_only() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("image");
+    std::fs::write(&path, [[0u8; 100].as_slice(), &[7; 8192], &[9; 50]].concat()).expect("writes");
+    let options = OpenOptions { offset_bytes: 100, ..OpenOptions::default() };
+    let device = FileDevice::open(&path, options).expect("opens");
+    assert_eq!(device.info().blocks, 2, "a piece of a block at the end is not used");
+    assert_eq!(device.read(0, 2).expect("in range"), [page(7), page(7)]);
+    drop(device);
+    if FileDevice::open(&path, OpenOptions { direct: Direct::On, ..OpenOptions::default() }).is_ok() {
+        let direct = FileDevice::open(&path, OpenOptions { direct: Direct::On, ..options });
+        if let Ok(device) = direct {
+            assert_eq!(device.read(0, 2).expect("where the offset is accepted"), [page(7), page(7)]);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_a_device_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let open = |path: &Path| FileDevice::open(path, OpenOptions::default()).map(drop).expect_err("no device");
+    let error = open(dir.path());
+    assert!(error.to_string().ends_with("is a directory, not a file or block device"), "{error}");
+    assert!(open(Path::new("/dev/null")).to_string().contains("a character device"));
+    let missing = open(&dir.path().join("missing"));
+    assert!(matches!(&missing, OpenError::System { source, .. } if source.kind() == std::io::ErrorKind::NotFound));
+    let empty = dir.path().join("empty");
+    std::fs::write(&empty, b"").expect("writes");
+    assert!(matches!(open(&empty), OpenError::TooSmall { have: 0, want: 4096, .. }));
+    let new = dir.path().join("new");
+    let read_only = OpenOptions { read_only: true, ..create(1 << 20) };
+    assert!(FileDevice::open(&new, read_only).is_err() && !new.exists());
+    let too_small = FileDevice::open(&new, create(100));
+    assert!(too_small.is_err() && !new.exists(), "a file that could not be used is not left behind");
+}
+
+#[test]
+fn discards_punch_holes() {
+    for_each_device(1024, |device, path| {
+        device.write(0, (0..1024).map(|_| page(1)).collect()).expect("in range");
+        device.flush().expect("flushes");
+        let full = std::fs::metadata(path).expect("there").blocks();
+        assert!(device.info().discard);
+        device.discard(128, 512).expect("punches");
+        device.flush().expect("flushes");
+        let meta = std::fs::metadata(path).expect("there");
+        assert!(meta.blocks() <= full - 512 * 8 + 64, "{} of {full} sectors left", meta.blocks());
+        assert_eq!(meta.len(), 4 << 20, "the size stays");
+        let read = device.read(127, 3).expect("in range");
+        assert_eq!(read, [page(1), PageBuf::zeroed(), PageBuf::zeroed()]);
+        assert_eq!(device.read_one(640).expect("in range"), page(1));
+    });
+}
+
+#[test]
+fn a_file_that_shrinks_gives_errors_with_their_address() {
+    for_each_device(16, |device, path| {
+        std::fs::OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(4 << 12)).expect("truncates");
+        assert!(device.read(0, 4).is_ok());
+        let error = device.read(2, 4).expect_err("beyond the end");
+        assert_eq!((error.op, error.block, error.count, error.errno()), (OpKind::Read, 2, 4, errno::EIO));
+    });
 }
