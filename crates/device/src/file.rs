@@ -6,7 +6,7 @@
 //! Keeps true: while a device is open for writing nobody else opens it through this crate, nor, for a block device, mounts it;
 //! the lock ends when the last request has ended and the device is dropped.
 
-mod open;
+pub(crate) mod open;
 mod raw;
 mod threads;
 mod uring;

@@ -1,24 +1,33 @@
 //! Block devices: what a block device promises to the file system, and its implementations.
 //!
 //! - [`Device`], [`Request`], [`Op`]: the promise (see the head of `device`); [`PageBuf`]: a page on its way;
-//! - [`FileDevice`]: a regular file or block device; [`MemDevice`]: memory.
+//! - [`FileDevice`]: a regular file or block device; [`MemDevice`]: memory; [`SparseImage`]: an Android sparse image, for reading;
+//! - [`RecordingDevice`] and [`CrashImage`]: what was written, and what a crash may leave of it; [`FaultyDevice`]: errors on demand.
 //!
 //! Knows nothing of files or file systems. Errors are values; nothing here panics on what a device or an image contains.
 
+mod crash;
 mod device;
 mod error;
+mod faulty;
 mod file;
 mod mem;
 mod page;
 mod pool;
+mod record;
+mod sparse;
 
+pub use crash::{CrashImage, PIECE_SIZE, PIECES, flush_ticks, image_at};
 pub use device::{
     Device, DeviceInfo, Done, IoResult, Op, Request, StreamHint, Upcall, Upcalls, Zone, ZoneGeometry, ZoneState,
 };
 pub use error::{IoError, OpKind, OpenError, errno};
+pub use faulty::{Fault, FaultyDevice};
 pub use file::{Direct, Engine, FileDevice, OpenOptions};
 pub use mem::MemDevice;
 pub use page::PageBuf;
+pub use record::{Record, RecordingDevice};
+pub use sparse::{SparseImage, open_image};
 
 /// Size of a block and of a page, in bytes.
 pub const BLOCK_SIZE: usize = 4096;

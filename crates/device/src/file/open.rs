@@ -19,9 +19,8 @@ pub(super) struct Opened {
 /// Opens `path` as the options say.
 pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Opened, OpenError> {
     let system = |source: io::Error| OpenError::System { path: path.to_owned(), source };
-    let (mut file, created) = open_file(path, options)?;
+    let (mut file, created) = open_locked(path, options)?;
     let prepared = (|| {
-        lock(path, &file, options)?;
         if let Some(bytes) = options.create.filter(|_| created) {
             file.set_len(bytes).map_err(system)?;
         }
@@ -49,6 +48,13 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Opened, OpenErr
     prepared
 }
 
+/// Opens and locks the path; true if the file was created for it.
+pub(crate) fn open_locked(path: &Path, options: &OpenOptions) -> Result<(File, bool), OpenError> {
+    let (file, created) = open_file(path, options)?;
+    lock(path, &file, options)?;
+    Ok((file, created))
+}
+
 /// Opens the path, or creates a file if that is asked for and there is none; true if it was created.
 fn open_file(path: &Path, options: &OpenOptions) -> Result<(File, bool), OpenError> {
     let system = |source: io::Error| OpenError::System { path: path.to_owned(), source };
@@ -66,10 +72,11 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<(File, bool), OpenErr
                 let reason = "there is no such file, and it cannot be made read-only".to_owned();
                 return Err(OpenError::Unsupported { path: path.to_owned(), reason });
             }
-            return match flags.create_new(true).open(path) {
-                Ok(file) => Ok((file, true)),
-                Err(error) => Err(system(error)),
-            };
+            match flags.clone().create_new(true).open(path) {
+                Ok(file) => return Ok((file, true)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {} // somebody was faster: open theirs
+                Err(error) => return Err(system(error)),
+            }
         }
         Err(error) => return Err(system(error)),
     }
