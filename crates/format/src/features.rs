@@ -1,112 +1,52 @@
-//! The feature bits of the superblock, with the names that mkfs uses.
+//! The feature bits of the superblock, with the names that mkfs uses. Format section 16.
 //!
 //! Linux and its fsck ignore bits they do not know, so an unknown bit protects nothing by itself; it is our own mount that
 //! refuses them ([`Features::unknown`]).
 
 use crate::FormatError;
-use std::fmt;
+use crate::bitset::bitset;
 
-/// A set of feature bits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Features(u32);
-
-macro_rules! features {
-    ($($(#[$doc:meta])* $constant:ident = $bit:literal, $name:literal;)*) => {
-        impl Features {
-            $($(#[$doc])* pub const $constant: Self = Self($bit);)*
-
-            /// Every feature the format defines, with its name, in bit order.
-            pub const ALL: &'static [(&'static str, Self)] = &[$(($name, Self::$constant)),*];
-        }
-    };
-}
-
-features! {
-    /// Encrypted names and contents.
-    ENCRYPT = 0x1, "encrypt";
-    /// A zoned device.
-    BLKZONED = 0x2, "blkzoned";
-    /// Atomic writes; changes nothing on the disk.
-    ATOMIC_WRITE = 0x4, "atomic_write";
-    /// Inodes have an area of extra attributes.
-    EXTRA_ATTR = 0x8, "extra_attr";
-    /// Inodes have a project id.
-    PROJECT_QUOTA = 0x10, "project_quota";
-    /// Inodes have a checksum.
-    INODE_CHECKSUM = 0x20, "inode_checksum";
-    /// The size of the inline xattr area is chosen per inode.
-    FLEXIBLE_INLINE_XATTR = 0x40, "flexible_inline_xattr";
-    /// Hidden quota files.
-    QUOTA = 0x80, "quota";
-    /// Inodes have a creation time.
-    INODE_CRTIME = 0x100, "inode_crtime";
-    /// There is a `lost+found` directory.
-    LOST_FOUND = 0x200, "lost_found";
-    /// Files may be fs-verity files.
-    VERITY = 0x400, "verity";
-    /// The superblock has a checksum.
-    SB_CHECKSUM = 0x800, "sb_checksum";
-    /// Directories may ignore case.
-    CASEFOLD = 0x1000, "casefold";
-    /// Files may be compressed.
-    COMPRESSION = 0x2000, "compression";
-    /// A read-only volume without SSA.
-    RO = 0x4000, "ro";
-    /// Files that stand for whole devices.
-    DEVICE_ALIAS = 0x8000, "device_alias";
-    /// Several summaries in one block (volumes with 16 KiB blocks).
-    PACKED_SSA = 0x1_0000, "packed_ssa";
+bitset! {
+    /// A set of feature bits.
+    Features {
+        /// Encrypted names and contents.
+        ENCRYPT = 0x1, "encrypt";
+        /// A zoned device.
+        BLKZONED = 0x2, "blkzoned";
+        /// Atomic writes; changes nothing on the disk.
+        ATOMIC_WRITE = 0x4, "atomic_write";
+        /// Inodes have an area of extra attributes.
+        EXTRA_ATTR = 0x8, "extra_attr";
+        /// Inodes have a project id.
+        PROJECT_QUOTA = 0x10, "project_quota";
+        /// Inodes have a checksum.
+        INODE_CHECKSUM = 0x20, "inode_checksum";
+        /// The size of the inline xattr area is chosen per inode.
+        FLEXIBLE_INLINE_XATTR = 0x40, "flexible_inline_xattr";
+        /// Hidden quota files.
+        QUOTA = 0x80, "quota";
+        /// Inodes have a creation time.
+        INODE_CRTIME = 0x100, "inode_crtime";
+        /// There is a `lost+found` directory.
+        LOST_FOUND = 0x200, "lost_found";
+        /// Files may be fs-verity files.
+        VERITY = 0x400, "verity";
+        /// The superblock has a checksum.
+        SB_CHECKSUM = 0x800, "sb_checksum";
+        /// Directories may ignore case.
+        CASEFOLD = 0x1000, "casefold";
+        /// Files may be compressed.
+        COMPRESSION = 0x2000, "compression";
+        /// A read-only volume without SSA.
+        RO = 0x4000, "ro";
+        /// Files that stand for whole devices.
+        DEVICE_ALIAS = 0x8000, "device_alias";
+        /// Several summaries in one block (volumes with 16 KiB blocks).
+        PACKED_SSA = 0x1_0000, "packed_ssa";
+    }
 }
 
 impl Features {
-    /// No feature.
-    pub const NONE: Self = Self(0);
-
-    /// The set with these bits; unknown bits are kept.
-    pub const fn from_bits(bits: u32) -> Self {
-        Self(bits)
-    }
-
-    /// The bits as the superblock stores them.
-    pub const fn bits(self) -> u32 {
-        self.0
-    }
-
-    /// Whether every feature of `other` is in the set.
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Whether some feature of `other` is in the set.
-    pub const fn intersects(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    /// The features of both sets.
-    pub const fn union(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// The features of this set that are not in `other`.
-    pub const fn difference(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
-
-    /// Whether the set is empty.
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    /// The bits that no feature here has a name for.
-    pub fn unknown(self) -> Self {
-        self.difference(Self::ALL.iter().fold(Self::NONE, |all, (_, feature)| all.union(*feature)))
-    }
-
-    /// The names of the known features in the set, in bit order.
-    pub fn names(self) -> impl Iterator<Item = &'static str> {
-        Self::ALL.iter().filter(move |(_, feature)| self.contains(*feature)).map(|(name, _)| *name)
-    }
-
     /// The feature with this name.
     pub fn from_name(name: &str) -> Result<Self, FormatError> {
         match Self::ALL.iter().find(|(known, _)| *known == name) {
@@ -117,39 +57,8 @@ impl Features {
 
     /// The features of a list of names separated by commas or blanks, as given to `mkfs -O`.
     pub fn from_names(list: &str) -> Result<Self, FormatError> {
-        list.split([',', ' '])
-            .filter(|name| !name.is_empty())
-            .try_fold(Self::NONE, |set, name| Ok(set.union(Self::from_name(name)?)))
-    }
-}
-
-impl std::ops::BitOr for Features {
-    type Output = Self;
-    fn bitor(self, other: Self) -> Self {
-        self.union(other)
-    }
-}
-
-impl fmt::Display for Features {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_empty() {
-            return f.write_str("none");
-        }
-        let mut separator = "";
-        for name in self.names() {
-            write!(f, "{separator}{name}")?;
-            separator = ",";
-        }
-        if !self.unknown().is_empty() {
-            write!(f, "{separator}unknown({:#x})", self.unknown().bits())?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for Features {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Features({self})")
+        let mut names = list.split([',', ' ']).filter(|name| !name.is_empty());
+        names.try_fold(Self::NONE, |set, name| Ok(set.union(Self::from_name(name)?)))
     }
 }
 

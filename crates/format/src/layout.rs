@@ -3,7 +3,7 @@
 //! A [`Layout`] comes out of a checked superblock (or of mkfs arithmetic that is then checked). On such a layout no function here
 //! overflows; the ones that take a number from an image return `None` or a `bool` for numbers outside the volume.
 
-use crate::block::BLOCKS_PER_SEG;
+use crate::block::{BLOCK_SIZE, BLOCKS_PER_SEG};
 use crate::{Lba, Nid, SecNo, SegNo, nat, sit};
 use std::ops::Range;
 
@@ -165,6 +165,11 @@ impl Layout {
     /// Bytes of the NAT version bitmap.
     pub fn nat_bitmap_bytes(&self) -> usize {
         self.nat_blocks() as usize / 8
+    }
+
+    /// Blocks that `nat_bits` take at the end of a pack's segment.
+    pub fn nat_bits_blocks(&self) -> u32 {
+        (2 * self.nat_bitmap_bytes() + 8).div_ceil(BLOCK_SIZE) as u32
     }
 }
 

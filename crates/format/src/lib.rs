@@ -16,7 +16,9 @@
 
 pub mod addr;
 pub mod bitmap;
+mod bitset;
 pub mod block;
+pub mod checkpoint;
 pub mod crc;
 pub mod dir;
 pub mod error;
@@ -35,6 +37,7 @@ pub mod superblock;
 
 pub use addr::{Ino, Lba, META_INO, NODE_INO, Nid, PageIndex, ROOT_INO, SecNo, SegNo};
 pub use block::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, SEG_BYTES, zeroed_block};
+pub use checkpoint::{Checkpoint, CheckpointHeader, CpFlags};
 pub use error::FormatError;
 pub use features::Features;
 pub use layout::{Layout, Pack};
