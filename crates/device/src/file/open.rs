@@ -14,6 +14,8 @@ use std::path::Path;
 pub(super) struct Opened {
     pub(super) info: DeviceInfo,
     pub(super) raw: RawFile,
+    /// I/O bypasses the page cache.
+    pub(super) direct: bool,
 }
 
 /// Opens `path` as the options say.
@@ -31,7 +33,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Opened, OpenErr
         let blocks = bytes / BLOCK_SIZE as u64;
         let ends_early = len < options.offset_bytes.saturating_add(blocks * BLOCK_SIZE as u64);
         let raw = RawFile::new(file, options.offset_bytes, block_device, ends_early);
-        set_direct(path, options, &raw, block_device && !ends_early)?;
+        let direct = set_direct(path, options, &raw, block_device && !ends_early)?;
         let info = DeviceInfo {
             blocks,
             read_only: options.read_only,
@@ -39,7 +41,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Opened, OpenErr
             synchronous: true,
             name: path.display().to_string(),
         };
-        Ok(Opened { info, raw })
+        Ok(Opened { info, raw, direct })
     })();
     if created && prepared.is_err() {
         // Best effort: the error to report is why the new file could not be used.
@@ -133,10 +135,11 @@ fn size(path: &Path, options: &OpenOptions, block_device: bool, len: u64) -> Res
     Ok(want)
 }
 
-/// Switches direct I/O on where the options ask for it, and tries it with one read, since some file systems only refuse then.
-fn set_direct(path: &Path, options: &OpenOptions, raw: &RawFile, automatic: bool) -> Result<(), OpenError> {
+/// Switches direct I/O on where the options ask for it, and tries it with one read, since some file systems only refuse then. True
+/// if it is on now.
+fn set_direct(path: &Path, options: &OpenOptions, raw: &RawFile, automatic: bool) -> Result<bool, OpenError> {
     if options.direct == Direct::Off || (options.direct == Direct::Auto && !automatic) {
-        return Ok(());
+        return Ok(false);
     }
     let set = |on: bool| {
         let flags = fcntl_getfl(raw.file())?;
@@ -144,12 +147,14 @@ fn set_direct(path: &Path, options: &OpenOptions, raw: &RawFile, automatic: bool
     };
     let tried = set(true).and_then(|()| raw.try_read());
     match tried {
-        Ok(()) => Ok(()),
+        Ok(()) => Ok(true),
         Err(errno) if options.direct == Direct::On => {
             let reason = format!("direct I/O is not possible here ({errno})");
             Err(OpenError::Unsupported { path: path.to_owned(), reason })
         }
-        Err(_) => set(false).map_err(|errno| OpenError::System { path: path.to_owned(), source: errno.into() }),
+        Err(_) => set(false)
+            .map(|()| false)
+            .map_err(|errno| OpenError::System { path: path.to_owned(), source: errno.into() }),
     }
 }
 

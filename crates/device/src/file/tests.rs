@@ -312,3 +312,57 @@ fn a_file_that_shrinks_gives_errors_with_their_address() {
         assert_eq!((error.op, error.block, error.count, error.errno()), (OpKind::Read, 2, 4, errno::EIO));
     });
 }
+
+/// A loop device over a file, taken apart when dropped. `None` where this user or machine has no loop devices.
+struct Loop {
+    path: String,
+    backing: tempfile::NamedTempFile,
+}
+
+impl Loop {
+    fn new(bytes: u64) -> Option<Self> {
+        let backing = tempfile::NamedTempFile::new().expect("a file");
+        backing.as_file().set_len(bytes).expect("grows");
+        let made = std::process::Command::new("losetup").args(["-f", "--show"]).arg(backing.path()).output().ok()?;
+        let path = String::from_utf8_lossy(&made.stdout).trim().to_owned();
+        (made.status.success() && !path.is_empty()).then_some(Loop { path, backing })
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("losetup").args(["-d", &self.path]).status();
+    }
+}
+
+#[test]
+fn block_devices() {
+    let Some(device) = Loop::new(8 << 20) else {
+        eprintln!("no loop devices here: block devices are not tested");
+        return;
+    };
+    for engine in ENGINES {
+        let options = OpenOptions { engine, ..OpenOptions::default() };
+        let opened = FileDevice::open(&device.path, options).expect("opens");
+        assert_eq!(opened.info().blocks, 2048);
+        let error = FileDevice::open(&device.path, OpenOptions::default()).map(drop).expect_err("in use");
+        assert!(matches!(error, OpenError::InUse { .. }), "{error}");
+        let pages: Vec<PageBuf> = (0..2048).map(tag).collect();
+        opened.write(0, pages.clone()).expect("in range");
+        opened.flush().expect("flushes");
+        assert!(opened.read(0, 2048).expect("in range") == pages);
+        let full = device.backing.as_file().metadata().expect("there").blocks();
+        if opened.info().discard {
+            opened.discard(512, 1024).expect("discards");
+            opened.flush().expect("flushes");
+            let left = device.backing.as_file().metadata().expect("there").blocks();
+            assert!(left <= full - 1024 * 8 + 64, "{left} of {full} sectors left");
+        }
+        assert_eq!(opened.read_one(511).expect("in range"), tag(511));
+        assert_eq!(opened.read_one(1536).expect("in range"), tag(1536));
+    }
+    let too_large = OpenOptions { size: Some(16 << 20), ..OpenOptions::default() };
+    assert!(matches!(FileDevice::open(&device.path, too_large), Err(OpenError::TooSmall { .. })));
+    let automatic = FileDevice::open(&device.path, OpenOptions::default()).expect("opens");
+    assert_ne!(automatic.engine(), Engine::Inline);
+}
