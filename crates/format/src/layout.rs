@@ -232,12 +232,17 @@ impl Layout {
         self.nat + (pair * 2 * SEG + offset + if copy { SEG } else { 0 })
     }
 
+    /// Whether there is a reverse map; a volume with the feature `ro` has none.
+    pub fn has_ssa(&self) -> bool {
+        self.ssa_segments > 0
+    }
+
     /// Address of the summary block of a segment; `None` on a volume without SSA.
     ///
     /// # Panics
     /// If there is no such segment.
     pub fn ssa_lba(&self, segment: SegNo) -> Option<Lba> {
         assert!(segment.0 < self.main_segments, "{segment:?} is not in the main area");
-        (self.ssa_segments > 0).then(|| self.ssa + u64::from(segment.0))
+        self.has_ssa().then(|| self.ssa + u64::from(segment.0))
     }
 }

@@ -19,6 +19,7 @@ pub mod bitmap;
 mod bitset;
 pub mod block;
 pub mod checkpoint;
+pub mod compress;
 pub mod crc;
 pub mod dir;
 pub mod error;
@@ -34,6 +35,7 @@ pub mod sit;
 pub mod slot;
 pub mod summary;
 pub mod superblock;
+pub mod xattr;
 
 pub use addr::{Ino, Lba, META_INO, NODE_INO, Nid, PageIndex, ROOT_INO, SecNo, SegNo};
 pub use block::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, SEG_BYTES, zeroed_block};

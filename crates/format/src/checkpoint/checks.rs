@@ -19,7 +19,9 @@ pub(super) fn check(layout: &Layout, header: &CheckpointHeader) -> Result<(), Fo
 fn check_counters(layout: &Layout, header: &CheckpointHeader) -> Result<(), FormatError> {
     let (valid, user) = (header.valid_blocks(), header.user_blocks());
     require(valid <= user, CP, "valid_block_count", valid, "is at most user_block_count")?;
-    let in_main = user > 0 && user < layout.main_blocks();
+    // A read-only volume keeps nothing back: its users have the whole main area.
+    let main = layout.main_blocks();
+    let in_main = user > 0 && (user < main || user == main && !layout.has_ssa());
     require(in_main, CP, "user_block_count", user, "is more than 0 and less than the main area has")?;
     let nodes = header.valid_nodes();
     let max_nodes = layout.max_nid().get().saturating_sub(3);
@@ -29,8 +31,9 @@ fn check_counters(layout: &Layout, header: &CheckpointHeader) -> Result<(), Form
     let free = header.free_segments();
     require(free <= layout.segment_count, CP, "free_segment_count", free, "is at most segment_count (ours)")?;
     let (overprov, reserved) = (header.overprov_segments(), header.reserved_segments());
-    require(overprov > 0, CP, "overprov_segment_count", overprov, "is more than 0")?;
-    require(reserved > 0, CP, "rsvd_segment_count", reserved, "is more than 0")?;
+    let sane = |count| count > 0 || !layout.has_ssa();
+    require(sane(overprov), CP, "overprov_segment_count", overprov, "is more than 0")?;
+    require(sane(reserved), CP, "rsvd_segment_count", reserved, "is more than 0")?;
     let areas = [2, layout.sit_segments, layout.nat_segments, layout.ssa_segments, reserved];
     let sum: u64 = areas.into_iter().map(u64::from).sum();
     let fits = sum < u64::from(layout.segment_count);
@@ -39,7 +42,9 @@ fn check_counters(layout: &Layout, header: &CheckpointHeader) -> Result<(), Form
 
 fn check_logs(layout: &Layout, header: &CheckpointHeader) -> Result<(), FormatError> {
     let mut seen = Vec::with_capacity(Log::COUNT);
-    for log in Log::ALL {
+    // A read-only volume has no more than these two; the other slots mean nothing.
+    let logs = if layout.has_ssa() { &Log::ALL[..] } else { &[Log::HotData, Log::HotNode] };
+    for &log in logs {
         let LogPosition { segment, next, .. } = header.log(log);
         let in_main = segment.get() < layout.main_segments;
         require(in_main, CP, "current segment", segment.get(), "lies in the main area")?;
