@@ -1,0 +1,96 @@
+//! The roll-forward chain: nodes that fsync wrote after the checkpoint. Format section 12.3.
+
+use super::Image;
+use crate::error::Result;
+use steadyfs_device::PageBuf;
+use steadyfs_format::block::BlockView;
+use steadyfs_format::checkpoint::CpFlags;
+use steadyfs_format::node::{NodeBlock, NodeFooter};
+use steadyfs_format::{Lba, Log};
+
+/// A node of the chain.
+#[derive(Clone, Debug)]
+pub struct ChainNode {
+    /// Where it is.
+    pub lba: Lba,
+    /// The whole block.
+    pub page: PageBuf,
+    /// Its footer.
+    pub footer: NodeFooter,
+}
+
+/// Walks the chain, one node per step, in the order in which the nodes were written. Ends at the first block that does not belong to
+/// it, and when it comes back to a block it has visited ([`FsyncChain::loop_at`]; some blocks of the loop may come twice).
+pub struct FsyncChain<'a> {
+    image: &'a Image,
+    next: Option<Lba>,
+    steps: u64,
+    /// A block visited earlier, moved up to the current one at every power of two (Brent): a loop comes back to it.
+    mark: Option<Lba>,
+    looped: bool,
+}
+
+impl FsyncChain<'_> {
+    /// The block to which the chain came back, once it has ended so.
+    pub fn loop_at(&self) -> Option<Lba> {
+        self.mark.filter(|_| self.looped)
+    }
+}
+
+impl Image {
+    /// The nodes that fsync wrote after the checkpoint.
+    pub fn fsync_chain(&self) -> FsyncChain<'_> {
+        let at = self.log_position(Log::WarmNode);
+        let first = self.layout().lba_of(at.segment, at.next);
+        FsyncChain { image: self, next: Some(first), steps: 0, mark: None, looped: false }
+    }
+
+    /// Whether some fsync has left a node that the next mount should recover.
+    ///
+    /// # Errors
+    /// Read errors.
+    pub fn has_fsync_chain(&self) -> Result<bool> {
+        for node in self.fsync_chain() {
+            if node?.footer.is_fsync() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a node with this footer was written while this checkpoint was in force.
+    fn is_of_this_checkpoint(&self, footer: &NodeFooter) -> bool {
+        let header = self.checkpoint().header();
+        if header.flags().contains(CpFlags::NOCRC_RECOVERY) {
+            footer.cp_ver() as u32 == header.version() as u32
+        } else {
+            footer.cp_ver() == header.footer_version()
+        }
+    }
+}
+
+impl Iterator for FsyncChain<'_> {
+    type Item = Result<ChainNode>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let lba = self.next.take().filter(|lba| self.image.layout().in_main(*lba))?;
+        if self.mark == Some(lba) {
+            self.looped = true;
+            return None;
+        }
+        self.steps += 1;
+        if self.steps.is_power_of_two() {
+            self.mark = Some(lba);
+        }
+        let page = match self.image.read_block(lba) {
+            Ok(page) => page,
+            Err(error) => return Some(Err(error)),
+        };
+        let footer = page.with(|bytes| NodeBlock::view(bytes).footer);
+        if !self.image.is_of_this_checkpoint(&footer) {
+            return None;
+        }
+        self.next = Some(footer.next());
+        Some(Ok(ChainNode { lba, page, footer }))
+    }
+}

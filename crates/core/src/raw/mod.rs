@@ -1,0 +1,216 @@
+//! A volume as it lies on a device, for reading: superblock, checkpoint, tables and nodes, without mounting.
+//!
+//! [`Image::open`] finds the good superblock and the checkpoint in force and reads what belongs to it. Everything else is read when
+//! asked for. Used by the mount to load a volume, by `info` and `dump`, and by the checker ([`crate::fsck`]).
+//!
+//! What it keeps true: it never writes; it reads only copies that the checkpoint selects; no bytes of an image make it panic, loop, or
+//! allocate more than the image's tables take. What it relies on: [`steadyfs_format`] for every rule of the format.
+//!
+//! ```no_run
+//! # fn main() -> steadyfs_core::Result<()> {
+//! # let dev: std::sync::Arc<dyn steadyfs_device::Device> = std::sync::Arc::new(steadyfs_device::MemDevice::new(1));
+//! use steadyfs_core::raw::Image;
+//! let image = Image::open(dev)?;
+//! println!("checkpoint {} in pack {}", image.checkpoint().header().version(), image.pack().number());
+//! let root = image.nat(steadyfs_format::ROOT_INO.nid())?;
+//! println!("the root inode is in block {}", root.lba);
+//! # Ok(())
+//! # }
+//! ```
+
+mod chain;
+mod packs;
+mod superblock;
+mod tables;
+
+pub use chain::{ChainNode, FsyncChain};
+pub use packs::Packs;
+pub use superblock::Superblocks;
+
+use crate::error::{Error, Result};
+use std::ops::Range;
+use std::sync::Arc;
+use steadyfs_device::Device;
+use steadyfs_format::block::BlockView;
+use steadyfs_format::checkpoint::{Checkpoint, CpFlags, LogPosition, NatBits, decode_data_summaries};
+use steadyfs_format::nat::NatEntry;
+use steadyfs_format::orphan::decode_orphans;
+use steadyfs_format::sit::SitEntry;
+use steadyfs_format::summary::SummaryBlock;
+use steadyfs_format::{BLOCKS_PER_SEG, Block, Ino, Layout, Lba, Log, Nid, Pack, SegNo, SuperBlock};
+
+/// A volume at its last checkpoint.
+pub struct Image {
+    dev: Arc<dyn Device>,
+    superblocks: Superblocks,
+    superblock: SuperBlock,
+    packs: Packs,
+    pack: Pack,
+    checkpoint: Checkpoint,
+    data_summaries: Box<[SummaryBlock; 3]>,
+    node_summaries: Option<Box<[SummaryBlock; 3]>>,
+    nat_journal: Vec<(Nid, NatEntry)>,
+    sit_journal: Vec<(SegNo, SitEntry)>,
+}
+
+impl Image {
+    /// Opens the volume on a device: superblock, checkpoint, journals, summaries of the current segments.
+    ///
+    /// # Errors
+    /// No usable superblock or checkpoint, a device that is smaller than the volume, damage in the checkpoint pack, read errors.
+    pub fn open(dev: Arc<dyn Device>) -> Result<Self> {
+        let superblocks = Superblocks::read(&*dev);
+        let packs = Packs::read(&*dev, superblocks.chosen_for(&*dev)?.layout());
+        Self::load(dev, superblocks, packs)
+    }
+
+    /// Reads the checkpoint pack that `packs` chooses. [`Image::open`] in steps, for callers that look at the steps.
+    ///
+    /// # Errors
+    /// As [`Image::open`].
+    pub fn load(dev: Arc<dyn Device>, superblocks: Superblocks, packs: Packs) -> Result<Self> {
+        let superblock = superblocks.chosen_for(&*dev)?.clone();
+        let layout = superblock.layout();
+        let pack = packs.chosen()?;
+        let read = |range: Range<u32>| read_blocks(&*dev, layout.pack(pack), range);
+        let head = read(0..1 + layout.cp_payload)?;
+        let [first, payload @ ..] = head.as_slice() else { return Err(Error::corrupt("an empty checkpoint")) };
+        let checkpoint = Checkpoint::parse(layout, first, payload)?;
+        let map = checkpoint.pack_map();
+        let compact = checkpoint.header().flags().contains(CpFlags::COMPACT_SUM);
+        let data = decode_data_summaries(&read(map.data_summaries)?, compact, checkpoint.data_logs())?;
+        let node_blocks = read(map.node_summaries)?;
+        let node_summaries = match node_blocks.as_slice() {
+            [hot, warm, cold] => Some(Box::new([hot, warm, cold].map(|block| SummaryBlock::view(block).clone()))),
+            _ => None,
+        };
+        Ok(Image {
+            nat_journal: data[0].journal.nat()?,
+            sit_journal: data[2].journal.sit()?,
+            data_summaries: Box::new(data),
+            node_summaries,
+            checkpoint,
+            pack,
+            packs,
+            superblock,
+            superblocks,
+            dev,
+        })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<dyn Device> {
+        &self.dev
+    }
+
+    /// The superblock in use.
+    pub fn superblock(&self) -> &SuperBlock {
+        &self.superblock
+    }
+
+    /// Both copies of the superblock.
+    pub fn superblocks(&self) -> &Superblocks {
+        &self.superblocks
+    }
+
+    /// Where everything is.
+    pub fn layout(&self) -> &Layout {
+        self.superblock.layout()
+    }
+
+    /// Both packs.
+    pub fn packs(&self) -> &Packs {
+        &self.packs
+    }
+
+    /// The pack in force.
+    pub fn pack(&self) -> Pack {
+        self.pack
+    }
+
+    /// The checkpoint in force: header and version bitmaps.
+    pub fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
+    }
+
+    /// Where a log stands.
+    pub fn log_position(&self, log: Log) -> LogPosition {
+        self.checkpoint.header().log(log)
+    }
+
+    /// Whether the second copy of a NAT block is in force.
+    pub fn nat_version(&self, block: u32) -> bool {
+        self.checkpoint.nat_copy(block)
+    }
+
+    /// Whether the second copy of a SIT block is in force.
+    pub fn sit_version(&self, block: u32) -> bool {
+        self.checkpoint.sit_copy(block)
+    }
+
+    /// The NAT journal, in order; of two entries with one id the first counts. Ids may lie outside the NAT.
+    pub fn nat_journal(&self) -> &[(Nid, NatEntry)] {
+        &self.nat_journal
+    }
+
+    /// The SIT journal, in order; of two entries for one segment the first counts. Segments may lie outside the main area.
+    pub fn sit_journal(&self) -> &[(SegNo, SitEntry)] {
+        &self.sit_journal
+    }
+
+    /// The summary of a log's current segment as the pack has it; `None` for node logs of a pack without node summaries. Of a
+    /// compact summary only the entries before the log's position are there, unless the log reuses segments.
+    pub fn pack_summary(&self, log: Log) -> Option<&SummaryBlock> {
+        if log.is_node() {
+            Some(&self.node_summaries.as_ref()?[log.index() - Log::HotNode.index()])
+        } else {
+            Some(&self.data_summaries[log.index()])
+        }
+    }
+
+    /// The inodes that were deleted while open.
+    ///
+    /// # Errors
+    /// A count that no orphan block has; read errors.
+    pub fn orphans(&self) -> Result<Vec<Ino>> {
+        let blocks = read_blocks(&*self.dev, self.layout().pack(self.pack), self.checkpoint.pack_map().orphans)?;
+        Ok(decode_orphans(&blocks)?)
+    }
+
+    /// Addresses of the orphan blocks, in order.
+    pub fn orphan_blocks(&self) -> impl Iterator<Item = Lba> + use<> {
+        let start = self.layout().pack(self.pack);
+        self.checkpoint.pack_map().orphans.map(move |block| start + u64::from(block))
+    }
+
+    /// `nat_bits`, if the checkpoint has them and they belong to it.
+    ///
+    /// # Errors
+    /// Read errors.
+    pub fn nat_bits(&self) -> Result<Option<NatBits>> {
+        let header = self.checkpoint.header();
+        if !header.flags().contains(CpFlags::NAT_BITS) {
+            return Ok(None);
+        }
+        let first = BLOCKS_PER_SEG - self.layout().nat_bits_blocks();
+        let blocks = read_blocks(&*self.dev, self.layout().pack(self.pack), first..BLOCKS_PER_SEG)?;
+        Ok(NatBits::parse(self.layout(), header, &blocks))
+    }
+}
+
+impl std::fmt::Debug for Image {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let version = self.checkpoint.header().version();
+        f.debug_struct("Image").field("pack", &self.pack).field("version", &version).finish_non_exhaustive()
+    }
+}
+
+/// The blocks of a pack in a range that a checked header names: at most 512.
+fn read_blocks(dev: &dyn Device, start: Lba, range: Range<u32>) -> Result<Vec<Block>> {
+    assert!(range.end <= BLOCKS_PER_SEG, "a pack lies in its segment");
+    if range.is_empty() {
+        return Ok(Vec::new());
+    }
+    let pages = dev.read(start.get() + u64::from(range.start), u64::from(range.end - range.start))?;
+    Ok(pages.iter().map(|page| *page.to_array()).collect())
+}

@@ -1,0 +1,69 @@
+//! The two copies of the superblock: which are good, which one counts.
+
+use crate::error::{Error, Result};
+use steadyfs_device::Device;
+use steadyfs_format::superblock::SUPERBLOCK_OFFSET;
+use steadyfs_format::{FormatError, SuperBlock, zeroed_block};
+
+/// Both copies, as read from blocks 0 and 1.
+#[derive(Clone, Debug)]
+pub struct Superblocks {
+    copies: [Result<SuperBlock>; 2],
+}
+
+impl Superblocks {
+    /// Reads both copies. A copy that cannot be read is a bad copy, not an error.
+    pub fn read(dev: &dyn Device) -> Self {
+        let copy = |block: u64| {
+            let page = dev.read_one(block)?;
+            Ok(page.with(SuperBlock::parse)?)
+        };
+        Superblocks { copies: [copy(0), copy(1)] }
+    }
+
+    /// What the copy in block 0 or 1 holds.
+    ///
+    /// # Panics
+    /// For any other block.
+    pub fn copy(&self, block: usize) -> std::result::Result<&SuperBlock, &Error> {
+        self.copies[block].as_ref()
+    }
+
+    /// The copy that counts: the first one that passes every check (there is no version number).
+    ///
+    /// # Errors
+    /// Why the first copy is bad, or the second if the first holds nothing of F2FS at all.
+    pub fn chosen(&self) -> Result<&SuperBlock> {
+        match &self.copies {
+            [Ok(copy), _] | [_, Ok(copy)] => Ok(copy),
+            [Err(Error::Format(FormatError::Magic { .. })), Err(second)] => Err(second.clone()),
+            [Err(first), _] => Err(first.clone()),
+        }
+    }
+
+    /// The copy that counts, on a device that holds the whole volume.
+    ///
+    /// # Errors
+    /// As [`Superblocks::chosen`]; [`Error::Corrupt`] if the volume is larger than the device.
+    pub fn chosen_for(&self, dev: &dyn Device) -> Result<&SuperBlock> {
+        let superblock = self.chosen()?;
+        let (blocks, need) = (dev.info().blocks, superblock.layout().main_end().get());
+        if blocks < need {
+            let several = if superblock.devices().len() > 1 { " (it spans several devices)" } else { "" };
+            return Err(Error::corrupt(format!("the volume has {need} blocks{several}, the device only {blocks}")));
+        }
+        Ok(superblock)
+    }
+
+    /// Offset in the structure of the first byte in which two good copies differ.
+    pub fn first_difference(&self) -> Option<u32> {
+        let [Ok(a), Ok(b)] = &self.copies else { return None };
+        let [a, b] = [a, b].map(|copy| {
+            let mut block = zeroed_block();
+            copy.raw().write(&mut block);
+            block
+        });
+        let differs = a.iter().zip(&b).position(|(a, b)| a != b);
+        differs.map(|offset| (offset - SUPERBLOCK_OFFSET) as u32)
+    }
+}

@@ -1,0 +1,179 @@
+//! NAT, SIT and SSA of an image: the copies that the checkpoint selects, with the journals on top. Format sections 4 to 6.
+
+use super::Image;
+use crate::error::{Error, Result};
+use std::ops::Range;
+use steadyfs_device::PageBuf;
+use steadyfs_format::block::BlockView;
+use steadyfs_format::nat::{NatBlock, NatEntry};
+use steadyfs_format::node::NodeBlock;
+use steadyfs_format::sit::{SitBlock, SitEntry};
+use steadyfs_format::summary::{Summary, SummaryBlock, SummaryKind};
+use steadyfs_format::{BLOCKS_PER_SEG, Lba, Log, Nid, SegNo};
+
+/// Blocks read at once when a table is read from end to end.
+const BATCH: u64 = 128;
+
+impl Image {
+    /// The entry of a node id: from the journal, else from the table.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] for an id that the volume does not have; read errors.
+    pub fn nat(&self, nid: Nid) -> Result<NatEntry> {
+        if nid >= self.layout().max_nid() {
+            return Err(Error::corrupt(format!("node id {nid} is outside the NAT")));
+        }
+        if let Some((_, entry)) = self.nat_journal().iter().find(|(other, _)| *other == nid) {
+            return Ok(*entry);
+        }
+        let (block, index) = self.layout().nat_place(nid);
+        let page = self.read_block(self.nat_lba(block))?;
+        Ok(page.with(|bytes| NatBlock::view(bytes).get(index)))
+    }
+
+    /// The selected copies of some NAT blocks, in order, without the journal.
+    ///
+    /// # Errors
+    /// Read errors.
+    ///
+    /// # Panics
+    /// If the range goes beyond the table.
+    pub fn nat_blocks(&self, blocks: Range<u32>) -> Result<Vec<PageBuf>> {
+        self.read_scattered(blocks.map(|block| self.nat_lba(block)))
+    }
+
+    /// The entry of a segment: from the journal, else from the table.
+    ///
+    /// # Errors
+    /// Read errors.
+    ///
+    /// # Panics
+    /// If the main area has no such segment.
+    pub fn sit(&self, segment: SegNo) -> Result<SitEntry> {
+        assert!(segment.get() < self.layout().main_segments, "{segment:?} is not in the main area");
+        if let Some((_, entry)) = self.sit_journal().iter().find(|(other, _)| *other == segment) {
+            return Ok(*entry);
+        }
+        let (block, index) = self.layout().sit_place(segment);
+        let page = self.read_block(self.sit_lba(block))?;
+        Ok(page.with(|bytes| *SitBlock::view(bytes).get(index)))
+    }
+
+    /// All entries of the SIT, with the journal: `main_segments` of them, 74 bytes each.
+    ///
+    /// # Errors
+    /// Read errors.
+    pub fn load_sit(&self) -> Result<Vec<SitEntry>> {
+        let layout = self.layout();
+        let mut entries = Vec::with_capacity(layout.main_segments as usize);
+        let end = layout.used_sit_blocks();
+        for first in (0..end).step_by(BATCH as usize) {
+            let pages = self.read_scattered((first..end.min(first + BATCH as u32)).map(|block| self.sit_lba(block)))?;
+            for page in pages {
+                let left = layout.main_segments as usize - entries.len();
+                page.with(|bytes| entries.extend(SitBlock::view(bytes).iter().take(left)));
+            }
+        }
+        assert_eq!(entries.len(), layout.main_segments as usize, "the SIT covers the main area");
+        for (segment, entry) in self.sit_journal().iter().rev() {
+            if let Some(slot) = entries.get_mut(segment.index()) {
+                *slot = *entry;
+            }
+        }
+        Ok(entries)
+    }
+
+    /// The summaries of a segment: of a log's current segment from the checkpoint (or the nodes themselves), else from the SSA.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] on a volume without SSA; read errors.
+    ///
+    /// # Panics
+    /// If the main area has no such segment.
+    pub fn summary(&self, segment: SegNo) -> Result<Box<SummaryBlock>> {
+        match Log::ALL.into_iter().find(|&log| self.log_position(log).segment == segment) {
+            Some(log) => self.log_summary(log),
+            None => self.stored_summary(segment),
+        }
+    }
+
+    /// The summaries of a log's current segment.
+    ///
+    /// # Errors
+    /// Read errors.
+    pub fn log_summary(&self, log: Log) -> Result<Box<SummaryBlock>> {
+        match self.pack_summary(log) {
+            Some(summary) => Ok(Box::new(summary.clone())),
+            None => self.rebuild_node_summary(self.log_position(log).segment),
+        }
+    }
+
+    /// The SSA block of a segment, which is stale for current segments.
+    ///
+    /// # Errors
+    /// As [`Image::summary`].
+    pub fn stored_summary(&self, segment: SegNo) -> Result<Box<SummaryBlock>> {
+        let Some(lba) = self.layout().ssa_lba(segment) else {
+            return Err(Error::Unsupported("the volume has no segment summaries (feature ro)".into()));
+        };
+        let page = self.read_block(lba)?;
+        Ok(page.with(|bytes| Box::new(SummaryBlock::view(bytes).clone())))
+    }
+
+    /// Summaries of a node segment, from the footers of all its blocks. Slots that are not valid are meaningless.
+    fn rebuild_node_summary(&self, segment: SegNo) -> Result<Box<SummaryBlock>> {
+        let mut summary = Box::new(SummaryBlock::new(SummaryKind::Node));
+        let pages = self.read_run(self.layout().lba_of(segment, 0), u64::from(BLOCKS_PER_SEG))?;
+        for (offset, page) in (0..).zip(pages) {
+            let nid = page.with(|bytes| NodeBlock::view(bytes).footer.nid());
+            summary.set(offset, Summary::of_node(nid));
+        }
+        Ok(summary)
+    }
+
+    /// Address of the selected copy of a NAT block.
+    pub fn nat_lba(&self, block: u32) -> Lba {
+        self.layout().nat_block_lba(block, self.nat_version(block))
+    }
+
+    /// Address of the selected copy of a SIT block.
+    pub fn sit_lba(&self, block: u32) -> Lba {
+        self.layout().sit_block_lba(block, self.sit_version(block))
+    }
+
+    /// Reads one block.
+    ///
+    /// # Errors
+    /// Read errors.
+    pub fn read_block(&self, lba: Lba) -> Result<PageBuf> {
+        Ok(self.device().read_one(lba.get())?)
+    }
+
+    /// Reads `count` consecutive blocks.
+    ///
+    /// # Errors
+    /// Read errors.
+    pub fn read_run(&self, lba: Lba, count: u64) -> Result<Vec<PageBuf>> {
+        Ok(self.device().read(lba.get(), count)?)
+    }
+
+    /// Reads blocks at these addresses, consecutive ones in one request of at most [`BATCH`] blocks.
+    fn read_scattered(&self, addresses: impl Iterator<Item = Lba>) -> Result<Vec<PageBuf>> {
+        let mut pages = Vec::new();
+        let mut run: Option<(Lba, u64)> = None;
+        for lba in addresses {
+            match &mut run {
+                Some((first, count)) if *first + *count == lba && *count < BATCH => *count += 1,
+                _ => {
+                    if let Some((first, count)) = run.replace((lba, 1)) {
+                        pages.extend(self.read_run(first, count)?);
+                    }
+                }
+            }
+        }
+        if let Some((first, count)) = run {
+            pages.extend(self.read_run(first, count)?);
+        }
+        Ok(pages)
+    }
+}
