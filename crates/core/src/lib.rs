@@ -1,6 +1,45 @@
 //! The file system: volumes, nodes, files, directories, checkpoints and collection.
+//!
+//! Two halves. The lower one, [`volume`], knows blocks, segments, logs and nodes, and nothing of files. The upper one, [`fs`],
+//! knows files, directories and users. Both change the volume only under the checkpoint lock held shared, so that a checkpoint,
+//! which holds it exclusively for a moment, always sees a whole state. The locks and their order are in [`locks`].
+//!
+//! A newcomer reads, in this order: [`segments`] (states of a segment), [`logs`] (where blocks go), [`nat`] and [`node`] (metadata
+//! in memory), [`checkpoint`] (what becomes durable when), [`inode`], [`pages`], [`file`] and [`dir`] (what users do), [`reclaim`].
 
+// Parts land one after the other; what is not called yet will be.
+#![allow(dead_code)]
+
+mod background;
+mod barrier;
+mod bits;
+mod checkpoint;
 mod error;
+mod fs;
+mod inode;
+mod io;
+mod locks;
+mod logs;
+mod mount;
+mod nat;
+mod nids;
+mod node;
+mod node_write;
+mod options;
+mod orphans;
+mod pages;
 pub mod raw;
+mod reclaim;
+mod segments;
+mod sit;
+mod slots;
+mod space;
+mod volume;
 
+pub use checkpoint::CheckpointStats;
 pub use error::{Error, Result};
+pub use fs::{Fs, StatFs};
+pub use inode::InodeRef;
+pub use mount::why_read_only;
+pub use options::{AccessTimes, MountOptions, OPTION_HELP};
+pub use reclaim::{GcReport, Urgency};

@@ -1,0 +1,122 @@
+//! What a mounted volume does by itself: periodic checkpoints, collection while idle, deletion of unlinked inodes.
+//!
+//! One housekeeping thread wakes every second, or when poked. It holds the volume weakly between wake-ups and ends with it.
+
+use crate::error::Result;
+use crate::fs::Fs;
+use crate::reclaim::Urgency;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use steadyfs_rt::{EventCount, JoinHandle, Mutex, spawn};
+
+/// How long the housekeeper sleeps between looks.
+const TICK: Duration = Duration::from_secs(1);
+/// Ticks without a change after which the volume counts as idle (F2FS: 5 seconds).
+const IDLE_TICKS: u32 = 5;
+/// Ticks between background collections on an idle volume (F2FS: at least 30 seconds).
+const GC_TICKS: u32 = 30;
+/// Ticks to wait when there was nothing to collect (F2FS: 300 seconds).
+const GC_TICKS_WITHOUT_VICTIM: u32 = 300;
+
+/// The housekeeper of a volume.
+pub(crate) struct Background {
+    wake: Arc<EventCount>,
+    stop: Arc<AtomicBool>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the housekeeper remembers between ticks.
+#[derive(Default)]
+struct Rounds {
+    seen_activity: u64,
+    idle_ticks: u32,
+    gc_wait: u32,
+    since_checkpoint: u64,
+}
+
+impl Background {
+    /// No housekeeper yet.
+    pub(crate) fn new() -> Self {
+        Background {
+            wake: Arc::new(EventCount::new()),
+            stop: Arc::new(AtomicBool::new(false)),
+            thread: Mutex::new(&crate::locks::STATE, None),
+        }
+    }
+
+    /// Starts the housekeeper of a writable volume.
+    pub(crate) fn start(fs: &Arc<Fs>) {
+        let (weak, wake, stop) = (Arc::downgrade(fs), Arc::clone(&fs.background.wake), Arc::clone(&fs.background.stop));
+        let thread = spawn("steadyfs-housekeeper", move || run(&weak, &wake, &stop));
+        *fs.background.thread.lock() = Some(thread);
+    }
+
+    /// Wakes the housekeeper now.
+    pub(crate) fn poke(&self) {
+        self.wake.notify_all();
+    }
+
+    /// Ends the housekeeper and waits for it.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, SeqCst);
+        self.wake.notify_all();
+        let thread = self.thread.lock().take();
+        // The housekeeper itself may hold the last reference to the volume; it must not wait for itself.
+        if let Some(thread) = thread.filter(|t| !t.is_current())
+            && thread.join().is_err()
+        {
+            tracing::error!("the housekeeper panicked");
+        }
+    }
+}
+
+fn run(fs: &Weak<Fs>, wake: &EventCount, stop: &AtomicBool) {
+    let mut rounds = Rounds::default();
+    loop {
+        let key = wake.listen();
+        if stop.load(SeqCst) {
+            return;
+        }
+        wake.wait_timeout(key, TICK);
+        if stop.load(SeqCst) {
+            return;
+        }
+        let Some(fs) = fs.upgrade() else { return };
+        if let Err(e) = tick(&fs, &mut rounds) {
+            tracing::warn!(error = %e, "housekeeping failed");
+        }
+    }
+}
+
+fn tick(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
+    if fs.vol.check_writable().is_err() {
+        return Ok(());
+    }
+    fs.reap()?;
+    let activity = fs.reclaim.activity.load(SeqCst);
+    let idle = activity == rounds.seen_activity;
+    rounds.seen_activity = activity;
+    rounds.idle_ticks = if idle { rounds.idle_ticks + 1 } else { 0 };
+    rounds.since_checkpoint += 1;
+    let due = fs.options.commit_seconds > 0 && rounds.since_checkpoint >= fs.options.commit_seconds;
+    if due || fs.checkpoint_is_pressing() {
+        rounds.since_checkpoint = 0;
+        if fs.has_changes() {
+            fs.sync_checkpoint()?;
+        }
+    }
+    collect_when_idle(fs, rounds)
+}
+
+fn collect_when_idle(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
+    rounds.gc_wait = rounds.gc_wait.saturating_sub(1);
+    if !fs.options.background_gc || rounds.idle_ticks < IDLE_TICKS || rounds.gc_wait > 0 {
+        return Ok(());
+    }
+    let report = fs.gc(1, Urgency::Background)?;
+    rounds.gc_wait = if report.victims == 0 { GC_TICKS_WITHOUT_VICTIM } else { GC_TICKS };
+    // Its own changes are not activity.
+    rounds.seen_activity = fs.reclaim.activity.load(SeqCst);
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! Counts writes in flight by epoch, so that one can wait for all that came before without waiting for those that come after.
+
+use crate::locks;
+use std::collections::VecDeque;
+use steadyfs_rt::{Condvar, Mutex};
+
+/// Epoch number of a write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Epoch(u64);
+
+struct State {
+    /// Epoch that new entries join.
+    current: u64,
+    /// Entries in flight of each epoch from `current + 1 - open.len()` to `current`.
+    open: VecDeque<u64>,
+}
+
+/// The barrier.
+pub(crate) struct Barrier {
+    state: Mutex<State>,
+    emptied: Condvar,
+}
+
+impl Barrier {
+    pub(crate) fn new() -> Self {
+        let state = State { current: 0, open: VecDeque::from([0]) };
+        Barrier { state: Mutex::new(&locks::INFLIGHT, state), emptied: Condvar::new() }
+    }
+
+    /// Something begins; give the epoch back to [`Barrier::leave`] when it ends.
+    pub(crate) fn enter(&self) -> Epoch {
+        let mut s = self.state.lock();
+        *s.open.back_mut().expect("the current epoch is always open") += 1;
+        Epoch(s.current)
+    }
+
+    /// Something that began in `epoch` has ended.
+    pub(crate) fn leave(&self, epoch: Epoch) {
+        let mut s = self.state.lock();
+        let first = s.current + 1 - s.open.len() as u64;
+        assert!(epoch.0 >= first && epoch.0 <= s.current, "left an epoch that is over");
+        let count = &mut s.open[(epoch.0 - first) as usize];
+        assert!(*count > 0, "left twice");
+        *count -= 1;
+        while s.open.len() > 1 && s.open[0] == 0 {
+            s.open.pop_front();
+        }
+        drop(s);
+        self.emptied.notify_all();
+    }
+
+    /// Returns when everything that entered before this call has left.
+    pub(crate) fn wait(&self) {
+        let mut s = self.state.lock();
+        if s.open.len() == 1 && s.open[0] == 0 {
+            return;
+        }
+        let mine = s.current;
+        s.current += 1;
+        s.open.push_back(0);
+        while s.open.len() > 1 && s.open[0] == 0 {
+            s.open.pop_front();
+        }
+        while s.current + 1 - s.open.len() as u64 <= mine {
+            self.emptied.wait(&mut s);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+    #[test]
+    fn waits_for_earlier_entries_only() {
+        let barrier = Arc::new(Barrier::new());
+        barrier.wait();
+        let first = barrier.enter();
+        let over = Arc::new(AtomicBool::new(false));
+        let waiter = {
+            let (barrier, over) = (Arc::clone(&barrier), Arc::clone(&over));
+            steadyfs_rt::spawn("waiter", move || {
+                barrier.wait();
+                over.store(true, SeqCst);
+            })
+        };
+        while barrier.state.lock().open.len() < 2 {
+            steadyfs_rt::yield_now();
+        }
+        let second = barrier.enter();
+        assert!(!over.load(SeqCst), "the first entry is still inside");
+        barrier.leave(first);
+        waiter.join().unwrap();
+        assert!(over.load(SeqCst), "the second entry is not waited for");
+        barrier.leave(second);
+        barrier.wait();
+    }
+}

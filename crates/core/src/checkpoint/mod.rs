@@ -1,0 +1,196 @@
+//! Checkpoints: what becomes durable when.
+//!
+//! A checkpoint has four steps (format section 11.1):
+//!
+//! 1. *settle*: without stopping anybody, write the dirty directory pages and nodes there are now, so that little is left;
+//! 2. *freeze*: hold the checkpoint lock exclusively, write what is still dirty, take a snapshot of NAT, SIT, logs, orphans and
+//!    counters, let go. Nothing waits for the device here beyond submitting;
+//! 3. *commit*: write the snapshot to the shadow copies and to the pack not in use, wait for every write so far, flush, and write
+//!    the pack's last block with FUA. Changes go on meanwhile: they never touch a block that either checkpoint refers to;
+//! 4. *release*: only now segments that were empty at the freeze, and node ids freed before it, may be used again.
+//!
+//! Kept true: between freeze and commit no node is written, so every node block carries the version of the checkpoint in
+//! force; a failure anywhere stops the volume and leaves the last good checkpoint intact. Many callers share one checkpoint: whoever
+//! finds that one has frozen after their call, and committed, returns.
+
+mod snapshot;
+
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::locks;
+use crate::sit::Sit;
+use crate::volume::Change;
+use snapshot::Snapshot;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+use steadyfs_format::checkpoint::Checkpoint;
+use steadyfs_format::{Pack, SegNo};
+use steadyfs_rt::Mutex;
+
+/// Dirty nodes above which step 1 is worth its while.
+const SETTLE_NODES: usize = 256;
+/// Rounds of step 1: each leaves only what changed during the one before.
+const SETTLE_ROUNDS: usize = 3;
+
+/// Checkpoint state of a mounted volume.
+pub(crate) struct Checkpoints {
+    /// The last committed checkpoint; locked for as long as the next one is made.
+    committed: Mutex<Committed>,
+    pub(crate) sit: Sit,
+    /// Snapshots taken, and the number of the last one that committed.
+    frozen: AtomicU64,
+    done: AtomicU64,
+    /// Version word that node footers carry: version | checksum << 32.
+    stamp: AtomicU64,
+    freeze_max_ns: AtomicU64,
+    /// The activity counter at the last freeze.
+    seen_activity: AtomicU64,
+}
+
+/// A committed checkpoint.
+pub(crate) struct Committed {
+    pub(crate) checkpoint: Checkpoint,
+    pub(crate) pack: Pack,
+}
+
+/// Counters about checkpoints, for people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointStats {
+    /// Checkpoints committed since the mount.
+    pub committed: u64,
+    /// Longest time that changes were held up by a freeze.
+    pub longest_freeze: Duration,
+}
+
+impl Checkpoints {
+    /// The state after loading a checkpoint.
+    pub(crate) fn new(committed: Committed, sit: Sit) -> Self {
+        let stamp = committed.checkpoint.header().footer_version();
+        Checkpoints {
+            committed: Mutex::new(&locks::CHECKPOINT, committed),
+            sit,
+            frozen: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+            stamp: AtomicU64::new(stamp),
+            freeze_max_ns: AtomicU64::new(0),
+            seen_activity: AtomicU64::new(0),
+        }
+    }
+
+    /// Counters since the mount.
+    pub(crate) fn stats(&self) -> CheckpointStats {
+        CheckpointStats {
+            committed: self.done.load(SeqCst),
+            longest_freeze: Duration::from_nanos(self.freeze_max_ns.load(SeqCst)),
+        }
+    }
+}
+
+impl Fs {
+    /// Makes every change so far durable, by a checkpoint that freezes after this call.
+    pub(crate) fn sync_checkpoint(&self) -> Result<()> {
+        self.checkpoint(false)
+    }
+
+    /// Commits a checkpoint; `unmount` marks the volume as cleanly unmounted.
+    pub(crate) fn checkpoint(&self, unmount: bool) -> Result<()> {
+        self.vol.check_writable()?;
+        let seen = self.checkpoints.frozen.load(SeqCst);
+        let mut committed = self.checkpoints.committed.lock();
+        if self.checkpoints.done.load(SeqCst) > seen && !unmount {
+            return Ok(()); // one that froze after our call has committed while we waited for the lock
+        }
+        self.vol.check_writable()?;
+        self.checkpoint_locked(&mut committed, unmount).inspect_err(|e| self.vol.stop(e))
+    }
+
+    fn checkpoint_locked(&self, committed: &mut Committed, unmount: bool) -> Result<()> {
+        self.settle()?;
+        let snapshot = self.freeze(committed, unmount)?;
+        self.commit(committed, snapshot)
+    }
+
+    /// Step 1.
+    fn settle(&self) -> Result<()> {
+        for _ in 0..SETTLE_ROUNDS {
+            if self.vol.nodes.dirty_count() < SETTLE_NODES {
+                return Ok(());
+            }
+            self.flush_dirty_dirs(|| self.vol.begin_change())?;
+            let change = self.vol.begin_change()?;
+            self.vol.write_dirty_nodes(&change, self.checkpoints.stamp.load(SeqCst))?;
+        }
+        Ok(())
+    }
+
+    /// Step 2.
+    fn freeze(&self, committed: &Committed, unmount: bool) -> Result<Snapshot> {
+        let frozen = self.vol.freeze()?;
+        let began = steadyfs_rt::now();
+        let number = self.checkpoints.frozen.fetch_add(1, SeqCst) + 1;
+        self.write_everything_dirty(&frozen)?;
+        let snapshot = Snapshot::take(self, committed, unmount, number)?;
+        self.checkpoints.seen_activity.store(self.reclaim.activity.load(SeqCst), SeqCst);
+        drop(frozen);
+        let ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.checkpoints.freeze_max_ns.fetch_max(ns, SeqCst);
+        Ok(snapshot)
+    }
+
+    /// Submits dirty directory pages and nodes until none is left; with the volume frozen nobody makes new ones.
+    fn write_everything_dirty(&self, frozen: &Change<'_>) -> Result<()> {
+        self.flush_dirty_dirs_frozen(frozen)?;
+        self.vol.write_dirty_nodes(frozen, self.checkpoints.stamp.load(SeqCst))?;
+        if self.vol.nodes.dirty_count() != 0 || self.dirty_dir_pages() != 0 {
+            return Err(Error::corrupt("something stayed dirty under the exclusive checkpoint lock"));
+        }
+        Ok(())
+    }
+
+    /// Steps 3 and 4.
+    fn commit(&self, committed: &mut Committed, snapshot: Snapshot) -> Result<()> {
+        let io = &self.vol.io;
+        snapshot.submit(io);
+        io.drain()?;
+        io.write_commit(snapshot.commit_lba, snapshot.commit_page.clone())?;
+        self.vol.nat.commit(&snapshot.nat_blocks);
+        self.checkpoints.sit.commit(&snapshot.sit_blocks);
+        self.checkpoints.stamp.store(snapshot.checkpoint.header().footer_version(), SeqCst);
+        self.checkpoints.done.store(snapshot.number, SeqCst);
+        *committed = Committed { checkpoint: snapshot.checkpoint, pack: snapshot.pack };
+        self.vol.nids.release(&snapshot.held_nids);
+        self.release_segments(&snapshot.prefree);
+        Ok(())
+    }
+
+    /// Gives the segments that were empty at the freeze back to the logs, and tells the device if asked to.
+    fn release_segments(&self, prefree: &[SegNo]) {
+        for &seg in prefree {
+            // Discard before release: once released, a log may write there at any moment.
+            if self.options.discard && !self.vol.segs.state(seg).is_owned() {
+                self.vol.io.discard(self.vol.lba_of(seg, 0), u64::from(crate::segments::BLOCKS));
+            }
+            self.vol.segs.release(seg);
+        }
+    }
+
+    /// Whether anything changed that the committed checkpoint does not have.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.vol.nodes.dirty_count() > 0
+            || self.dirty_dir_pages() > 0
+            || self.vol.segs.prefree.count() > 0
+            || self.reclaim.activity.load(SeqCst) != self.checkpoints.seen_activity.load(SeqCst)
+    }
+
+    /// Whether so much has gathered since the last checkpoint that the next should not wait for the timer.
+    pub(crate) fn checkpoint_is_pressing(&self) -> bool {
+        let segs = &self.vol.segs;
+        let prefree_limit = (segs.len() as usize / 20).clamp(1, 4096);
+        segs.prefree.count() >= prefree_limit || self.vol.nodes.dirty_count() >= self.vol.nodes.limit() / 2
+    }
+
+    /// The last committed checkpoint's header (waits for one in progress).
+    pub fn committed_checkpoint(&self) -> Checkpoint {
+        self.checkpoints.committed.lock().checkpoint.clone()
+    }
+}

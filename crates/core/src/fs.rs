@@ -1,0 +1,88 @@
+//! A mounted file system: the upper half, over [`Volume`].
+//!
+//! The public operations are methods of [`Fs`], spread over the modules by subject: `file` (contents), `dir` and `namei` (names),
+//! `attr`, `xattr`, `checkpoint` (sync), `reclaim` (collection), `mount` (bring-up and end). Each public operation makes
+//! room first (collection, checkpoint), then takes the locks in the order of `locks`.
+
+use crate::error::Result;
+use crate::inode::{InodeRef, InodeTable};
+use crate::options::MountOptions;
+use crate::orphans::Orphans;
+use crate::pages::Budget;
+use crate::volume::{Change, Volume};
+use steadyfs_format::ROOT_INO;
+
+/// A mounted file system.
+pub struct Fs {
+    pub(crate) vol: Volume,
+    pub(crate) options: MountOptions,
+    pub(crate) inodes: InodeTable,
+    /// Memory for cached pages.
+    pub(crate) budget: Budget,
+    /// Inodes without links that are still in use.
+    pub(crate) orphans: Orphans,
+    pub(crate) checkpoints: crate::checkpoint::Checkpoints,
+    pub(crate) reclaim: crate::reclaim::Reclaim,
+    pub(crate) rename: steadyfs_rt::Mutex<()>,
+    pub(crate) background: crate::background::Background,
+}
+
+/// Space and inodes of a volume, for statfs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatFs {
+    /// Bytes in a block.
+    pub block_size: u32,
+    /// Blocks that files and nodes may use.
+    pub blocks: u64,
+    /// Blocks that are free.
+    pub blocks_free: u64,
+    /// Inodes that could exist.
+    pub files: u64,
+    /// Inodes that could still be created.
+    pub files_free: u64,
+    /// Longest name, in bytes.
+    pub name_max: u32,
+    /// A number that tells this volume from others.
+    pub fsid: u64,
+}
+
+impl Fs {
+    /// The root directory.
+    pub fn root(&self) -> Result<InodeRef> {
+        self.inode(ROOT_INO)
+    }
+
+    /// Whether the volume takes no changes.
+    pub fn is_read_only(&self) -> bool {
+        self.vol.check_writable().is_err()
+    }
+
+    /// Starts a change of the volume: waits for room (collecting if free segments run short), then takes the checkpoint lock
+    /// shared. Hold no node lock, and no other [`Change`], when calling; an inode lock is fine. Keep it short: a checkpoint waits
+    /// for it. Long operations give it back between pieces of at most a few hundred pages.
+    pub(crate) fn change(&self) -> Result<Change<'_>> {
+        self.vol.check_writable()?;
+        self.make_room()?;
+        self.vol.begin_change()
+    }
+
+    /// Space and inodes.
+    pub fn statfs(&self) -> StatFs {
+        let space = &self.vol.space;
+        let now = space.counts();
+        let free = space.user_blocks.saturating_sub(now.blocks);
+        let files = space.max_nodes.min(space.user_blocks);
+        let uuid = self.vol.sb.uuid();
+        let (head, tail) = uuid.split_at(8);
+        let fold = |half: &[u8]| half.iter().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
+        StatFs {
+            block_size: steadyfs_format::BLOCK_SIZE as u32,
+            blocks: space.user_blocks,
+            blocks_free: free,
+            files,
+            files_free: space.max_nodes.saturating_sub(now.nodes).min(free),
+            name_max: 255,
+            fsid: fold(head) ^ fold(tail),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Inodes in memory: the table, references to them, and loading one.
+//!
+//! An [`Inode`] holds what the inode block cannot: its lock, its cached pages, who uses it. The attributes themselves are in the
+//! node block and nowhere else (see `node`). Kept true: an inode number has at most one [`Inode`] in memory; an inode with
+//! references, dirty pages or a pending deletion stays in the table; one whose last link and last reference are gone is queued
+//! for deletion.
+
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::locks;
+use crate::node::Node;
+use crate::pages::Pages;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
+use steadyfs_format::block::BlockView;
+use steadyfs_format::dir::FileType;
+use steadyfs_format::inode::Inode as RawInode;
+use steadyfs_format::{Ino, Nid};
+use steadyfs_rt::{Mutex, RwLock};
+
+const SHARDS: usize = 64;
+
+type Shard = HashMap<Ino, Arc<Inode>>;
+
+/// An inode in memory.
+pub(crate) struct Inode {
+    pub(crate) ino: Ino,
+    /// Regular file, directory, ...: never changes during the life of an inode.
+    pub(crate) kind: FileType,
+    /// The inode block, pinned in the node cache.
+    pub(crate) node: Arc<Node>,
+    /// `i_rwsem`: exclusive for whoever changes contents or size, shared for readers that need both to stand still.
+    pub(crate) rwsem: RwLock<()>,
+    pub(crate) pages: Pages,
+    users: AtomicU32,
+    /// Link count reached zero: delete when the last user goes.
+    pub(crate) unlinked: AtomicBool,
+    /// Used since the eviction hand last passed.
+    touched: AtomicBool,
+    queue: Arc<ReapQueue>,
+}
+
+/// Inodes whose last user went while they had no link.
+pub(crate) struct ReapQueue {
+    list: Mutex<Vec<Ino>>,
+}
+
+impl ReapQueue {
+    /// Inodes to delete, leaving an empty queue.
+    pub(crate) fn take(&self) -> Vec<Ino> {
+        std::mem::take(&mut *self.list.lock())
+    }
+}
+
+/// A counted reference to an inode. While one lives the inode is not deleted, even without links.
+pub struct InodeRef {
+    pub(crate) inode: Arc<Inode>,
+}
+
+impl InodeRef {
+    /// The inode number.
+    pub fn ino(&self) -> Ino {
+        self.inode.ino
+    }
+
+    /// Regular file, directory, ...
+    pub fn kind(&self) -> FileType {
+        self.inode.kind
+    }
+}
+
+impl Clone for InodeRef {
+    fn clone(&self) -> Self {
+        self.inode.users.fetch_add(1, SeqCst);
+        InodeRef { inode: Arc::clone(&self.inode) }
+    }
+}
+
+impl Drop for InodeRef {
+    fn drop(&mut self) {
+        let last = self.inode.users.fetch_sub(1, SeqCst) == 1;
+        if last && self.inode.unlinked.load(SeqCst) {
+            self.inode.queue.list.lock().push(self.inode.ino);
+        }
+    }
+}
+
+impl std::fmt::Debug for InodeRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "InodeRef({:?}, {:?})", self.inode.ino, self.inode.kind)
+    }
+}
+
+impl Inode {
+    /// References held by users of the file system.
+    pub(crate) fn users(&self) -> u32 {
+        self.users.load(SeqCst)
+    }
+}
+
+/// The inodes in memory.
+pub(crate) struct InodeTable {
+    shards: Box<[Mutex<Shard>]>,
+    cached: AtomicUsize,
+    hand: AtomicUsize,
+    /// Most inodes to keep without users.
+    limit: usize,
+    pub(crate) queue: Arc<ReapQueue>,
+}
+
+impl InodeTable {
+    /// A table that keeps at most about `limit` unused inodes.
+    pub(crate) fn new(limit: usize) -> Self {
+        InodeTable {
+            shards: (0..SHARDS).map(|_| Mutex::new(&locks::INODE_TABLE, Shard::new())).collect(),
+            cached: AtomicUsize::new(0),
+            hand: AtomicUsize::new(0),
+            limit: limit.max(SHARDS),
+            queue: Arc::new(ReapQueue { list: Mutex::new(&locks::LISTS, Vec::new()) }),
+        }
+    }
+
+    fn shard(&self, ino: Ino) -> &Mutex<Shard> {
+        &self.shards[ino.index() % SHARDS]
+    }
+
+    /// A reference to a cached inode.
+    pub(crate) fn find(&self, ino: Ino) -> Option<InodeRef> {
+        let shard = self.shard(ino).lock();
+        shard.get(&ino).map(Self::reference)
+    }
+
+    /// Counts under the shard's lock, so that eviction sees it.
+    fn reference(inode: &Arc<Inode>) -> InodeRef {
+        inode.users.fetch_add(1, SeqCst);
+        inode.touched.store(true, SeqCst);
+        InodeRef { inode: Arc::clone(inode) }
+    }
+
+    /// Adds the inode of a loaded or new node, unless another thread was first.
+    pub(crate) fn insert(&self, node: Arc<Node>, kind: FileType) -> InodeRef {
+        let ino = node.nid.as_ino();
+        let mut shard = self.shard(ino).lock();
+        if let Some(inode) = shard.get(&ino) {
+            return Self::reference(inode);
+        }
+        let inode = Arc::new(Inode {
+            ino,
+            kind,
+            node,
+            rwsem: RwLock::new(&locks::INODE, ()),
+            pages: Pages::new(),
+            users: AtomicU32::new(0),
+            unlinked: AtomicBool::new(false),
+            touched: AtomicBool::new(true),
+            queue: Arc::clone(&self.queue),
+        });
+        let out = Self::reference(&inode);
+        shard.insert(ino, inode);
+        self.cached.fetch_add(1, SeqCst);
+        out
+    }
+
+    /// Forgets a deleted inode.
+    pub(crate) fn remove(&self, ino: Ino) {
+        if self.shard(ino).lock().remove(&ino).is_some() {
+            self.cached.fetch_sub(1, SeqCst);
+        }
+    }
+
+    /// All cached inodes, as they are while each shard is visited.
+    pub(crate) fn all(&self) -> Vec<InodeRef> {
+        self.shards.iter().flat_map(|s| s.lock().values().map(Self::reference).collect::<Vec<_>>()).collect()
+    }
+
+    /// Drops inodes that nobody uses until the table is within its limit; their clean pages go with them.
+    pub(crate) fn shrink(&self, budget: &crate::pages::Budget) {
+        let mut rounds = 2 * SHARDS;
+        while self.cached.load(SeqCst) > self.limit && rounds > 0 {
+            rounds -= 1;
+            let mut shard = self.shards[self.hand.fetch_add(1, SeqCst) % SHARDS].lock();
+            let before = shard.len();
+            shard.retain(|_, inode| {
+                inode.users() > 0
+                    || inode.unlinked.load(SeqCst)
+                    || inode.touched.swap(false, SeqCst)
+                    || !inode.pages.drop_all_if_clean(budget)
+            });
+            self.cached.fetch_sub(before - shard.len(), SeqCst);
+        }
+    }
+}
+
+impl Fs {
+    /// A reference to the inode with this number.
+    pub fn inode(&self, ino: Ino) -> Result<InodeRef> {
+        if let Some(found) = self.inodes.find(ino) {
+            return Ok(found);
+        }
+        if ino.get() < steadyfs_format::ROOT_INO.get() {
+            return Err(Error::NotFound);
+        }
+        let node = self.vol.node(Nid::from(ino))?;
+        let kind = {
+            let guard = node.read();
+            if guard.is_dead() {
+                return Err(Error::NotFound);
+            }
+            let raw = RawInode::view(guard.bytes());
+            raw.validate(self.vol.sb.features())?;
+            raw.file_type()
+                .ok_or_else(|| Error::corrupt(format!("inode {ino} has the impossible mode {:o}", raw.mode())))?
+        };
+        let found = self.inodes.insert(node, kind);
+        self.inodes.shrink(&self.budget);
+        Ok(found)
+    }
+}

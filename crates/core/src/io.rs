@@ -1,0 +1,208 @@
+//! Block I/O of a volume: every read and write of the core goes through here.
+//!
+//! Kept true: a block that has been submitted for writing reads back as what was written, also before the device has completed
+//! it (the in-flight map), so addresses may be published before their blocks are on the device; `drain` returns only after every
+//! write submitted before it has completed; the first failed write is latched, and every later drain reports it, so no checkpoint
+//! commits over a lost block.
+
+use crate::barrier::Barrier;
+use crate::error::{Error, Result};
+use crate::locks;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use steadyfs_device::{Device, IoError, Op, PageBuf, Request, StreamHint};
+use steadyfs_format::Lba;
+use steadyfs_rt::Mutex;
+
+const SHARDS: usize = 64;
+
+/// A page on its way to the device; the sequence number tells a later write of the same block from an earlier one.
+type Shard = HashMap<Lba, (PageBuf, u64)>;
+
+/// Counters of what went to the device, in blocks.
+#[derive(Default)]
+pub(crate) struct IoCounters {
+    pub(crate) read: AtomicU64,
+    pub(crate) data_written: AtomicU64,
+    pub(crate) node_written: AtomicU64,
+    pub(crate) meta_written: AtomicU64,
+    pub(crate) flushes: AtomicU64,
+    pub(crate) discarded: AtomicU64,
+}
+
+/// The device of a volume with its writes in flight.
+pub(crate) struct BlockIo {
+    dev: Arc<dyn Device>,
+    shards: Box<[Mutex<Shard>]>,
+    sequence: AtomicU64,
+    barrier: Barrier,
+    failed: Mutex<Option<IoError>>,
+    synchronous: bool,
+    /// KiB written before this mount.
+    kbytes_before: u64,
+    pub(crate) counters: IoCounters,
+}
+
+impl BlockIo {
+    /// Wraps a device; `kbytes_before` was written to it in earlier mounts.
+    pub(crate) fn new(dev: Arc<dyn Device>, kbytes_before: u64) -> Arc<Self> {
+        let shards = (0..SHARDS).map(|_| Mutex::new(&locks::INFLIGHT, Shard::new())).collect();
+        Arc::new(BlockIo {
+            synchronous: dev.info().synchronous,
+            dev,
+            kbytes_before,
+            shards,
+            sequence: AtomicU64::new(0),
+            barrier: Barrier::new(),
+            failed: Mutex::new(&locks::STATE, None),
+            counters: IoCounters::default(),
+        })
+    }
+
+    /// The device underneath.
+    pub(crate) fn device(&self) -> &Arc<dyn Device> {
+        &self.dev
+    }
+
+    fn shard(&self, lba: Lba) -> &Mutex<Shard> {
+        // Runs of 64 blocks share a shard, so that a batch takes few locks.
+        &self.shards[(lba.get() >> 6) as usize % SHARDS]
+    }
+
+    fn in_flight(&self, lba: Lba) -> Option<PageBuf> {
+        if self.synchronous {
+            return None;
+        }
+        self.shard(lba).lock().get(&lba).map(|(page, _)| page.clone())
+    }
+
+    /// Reads one block, from the writes in flight or from the device.
+    pub(crate) fn read_block(&self, lba: Lba) -> Result<PageBuf> {
+        if let Some(page) = self.in_flight(lba) {
+            return Ok(page);
+        }
+        self.counters.read.fetch_add(1, Relaxed);
+        // A write may have been submitted since; the caller re-validates the address after the read where that matters.
+        Ok(self.dev.read_one(lba.get())?)
+    }
+
+    /// Reads `count` consecutive blocks.
+    pub(crate) fn read_blocks(&self, lba: Lba, count: u32) -> Result<Vec<PageBuf>> {
+        let flying: Vec<_> = (0..u64::from(count)).map(|i| self.in_flight(lba + i)).collect();
+        if flying.iter().all(Option::is_some) {
+            return Ok(flying.into_iter().flatten().collect());
+        }
+        self.counters.read.fetch_add(u64::from(count), Relaxed);
+        let mut pages = self.dev.read(lba.get(), u64::from(count))?;
+        assert_eq!(pages.len(), count as usize);
+        for (page, newer) in pages.iter_mut().zip(flying) {
+            if let Some(newer) = newer {
+                *page = newer;
+            }
+        }
+        Ok(pages)
+    }
+
+    /// Submits consecutive blocks for writing; `done` runs when the device has completed them, maybe before this returns.
+    pub(crate) fn write(
+        self: &Arc<Self>,
+        lba: Lba,
+        pages: Vec<PageBuf>,
+        hint: StreamHint,
+        done: impl FnOnce(std::result::Result<(), IoError>) + Send + 'static,
+    ) {
+        let count = pages.len() as u64;
+        assert!(count > 0);
+        self.count_write(hint, count);
+        let sequence = self.sequence.fetch_add(1, Relaxed);
+        if !self.synchronous {
+            for (i, page) in pages.iter().enumerate() {
+                let at = lba + i as u64;
+                self.shard(at).lock().insert(at, (page.clone(), sequence));
+            }
+        }
+        let epoch = self.barrier.enter();
+        let io = Arc::clone(self);
+        let finish = move |result: std::result::Result<Vec<PageBuf>, IoError>| {
+            if !io.synchronous {
+                io.forget(lba, count, sequence);
+            }
+            if let Err(e) = &result {
+                io.fail(e);
+            }
+            done(result.map(|_| ()));
+            io.barrier.leave(epoch);
+        };
+        let op = Op::Write { block: lba.get(), pages, hint, fua: false };
+        self.dev.submit(vec![Request::new(op, finish)]);
+    }
+
+    fn forget(&self, lba: Lba, count: u64, sequence: u64) {
+        for at in (0..count).map(|i| lba + i) {
+            let mut shard = self.shard(at).lock();
+            if shard.get(&at).is_some_and(|(_, s)| *s == sequence) {
+                shard.remove(&at);
+            }
+        }
+    }
+
+    fn count_write(&self, hint: StreamHint, blocks: u64) {
+        let counter = match hint {
+            StreamHint::DataHot | StreamHint::DataWarm | StreamHint::DataCold => &self.counters.data_written,
+            StreamHint::NodeHot | StreamHint::NodeWarm | StreamHint::NodeCold => &self.counters.node_written,
+            StreamHint::MetaHot | StreamHint::MetaWarm | StreamHint::MetaCold => &self.counters.meta_written,
+        };
+        counter.fetch_add(blocks, Relaxed);
+    }
+
+    /// KiB written in the life of the volume (a statistic that checkpoints carry).
+    pub(crate) fn kbytes_written(&self) -> u64 {
+        let c = &self.counters;
+        let blocks = [&c.data_written, &c.node_written, &c.meta_written].map(|n| n.load(Relaxed)).iter().sum::<u64>();
+        self.kbytes_before + blocks * 4
+    }
+
+    fn fail(&self, e: &IoError) {
+        tracing::error!(error = %e, "a write failed; the volume takes no further checkpoint");
+        self.failed.lock().get_or_insert_with(|| e.clone());
+    }
+
+    /// Waits until every write submitted before this call has completed; reports the first write that ever failed.
+    pub(crate) fn drain(&self) -> Result<()> {
+        self.barrier.wait();
+        match &*self.failed.lock() {
+            None => Ok(()),
+            Some(e) => Err(Error::Io(e.clone())),
+        }
+    }
+
+    /// Makes everything completed so far durable.
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.counters.flushes.fetch_add(1, Relaxed);
+        Ok(self.dev.flush()?)
+    }
+
+    /// Writes one block after a flush and makes it durable before returning: the commit block of a checkpoint.
+    pub(crate) fn write_commit(&self, lba: Lba, page: PageBuf) -> Result<()> {
+        self.flush()?;
+        self.counters.meta_written.fetch_add(1, Relaxed);
+        let op = Op::Write { block: lba.get(), pages: vec![page], hint: StreamHint::MetaHot, fua: true };
+        self.dev.run(op)?;
+        Ok(())
+    }
+
+    /// Tells the device that these blocks hold nothing. Failures are not errors: a discard is advice.
+    pub(crate) fn discard(&self, lba: Lba, count: u64) -> bool {
+        match self.dev.discard(lba.get(), count) {
+            Ok(()) => {
+                self.counters.discarded.fetch_add(count, Relaxed);
+                true
+            }
+            Err(e) => {
+                tracing::debug!(error = %e, "discard refused");
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The locks of the core and their order, written once.
+//!
+//! A thread takes locks in rising rank. Classes marked `multi` may be held several times at once; the order among them is
+//! said beside the class. `rt` checks all this in debug builds, and counts waits under these names in every build.
+//!
+//! | rank | lock | protects |
+//! |---|---|---|
+//! | 20 | `rename_mutex` | the shape of the directory tree while a directory changes its parent |
+//! | 30 | `i_rwsem` | one inode's contents and size (directories before their children, else by rising inode number) |
+//! | 33 | `gc_mutex` | one round of collection at a time |
+//! | 35 | `checkpoint_mutex` | one checkpoint at a time |
+//! | 40 | `cp_rwsem` | shared by whoever changes the volume, exclusive while a checkpoint freezes it |
+//! | 50 | `node_lock` | one node block (inode before indirect before direct: from the root of the tree to its leaves) |
+//! | 60 | `curseg_mutex` | one log: current segment, next block, summary |
+//! | 62 | `nid_list_lock` | free node ids |
+//! | 64 | `nat_lock` | one NAT block in memory |
+//! | 70 | `segmap_lock` | free segments and sections |
+//! | 72 and up | leaves | in-flight writes, page maps, tables, lists: nothing is taken under them |
+
+use steadyfs_rt::LockClass;
+
+/// One collection round at a time.
+pub(crate) static GC: LockClass = LockClass::new("gc_mutex", 33);
+/// Directory renames across parents.
+pub(crate) static RENAME: LockClass = LockClass::new("rename_mutex", 20);
+/// An inode's contents and size; several by the rule in the table above.
+pub(crate) static INODE: LockClass = LockClass::new("i_rwsem", 30).multi();
+/// One checkpoint at a time.
+pub(crate) static CHECKPOINT: LockClass = LockClass::new("checkpoint_mutex", 35);
+/// The checkpoint lock: shared by changers.
+pub(crate) static CP: LockClass = LockClass::new("cp_rwsem", 40);
+/// A node block; several from the root of a file's node tree towards its leaves.
+pub(crate) static NODE: LockClass = LockClass::new("node_lock", 50).multi();
+/// A log's cursor.
+pub(crate) static CURSEG: LockClass = LockClass::new("curseg_mutex", 60);
+/// Free node ids.
+pub(crate) static NID_LIST: LockClass = LockClass::new("nid_list_lock", 62);
+/// One NAT block in memory.
+pub(crate) static NAT: LockClass = LockClass::new("nat_lock", 64);
+/// Free segments and sections.
+pub(crate) static SEGMAP: LockClass = LockClass::new("segmap_lock", 70);
+/// Summary blocks on their way to the device.
+pub(crate) static SUMMARY: LockClass = LockClass::new("summary_lock", 72);
+/// Writes in flight.
+pub(crate) static INFLIGHT: LockClass = LockClass::new("inflight_lock", 74);
+/// The table of cached nodes.
+pub(crate) static NODE_TABLE: LockClass = LockClass::new("node_table_lock", 76);
+/// The list of dirty nodes.
+pub(crate) static DIRTY_NODES: LockClass = LockClass::new("dirty_nodes_lock", 77);
+/// The table of cached inodes.
+pub(crate) static INODE_TABLE: LockClass = LockClass::new("inode_table_lock", 78);
+/// A file's cached pages.
+pub(crate) static PAGES: LockClass = LockClass::new("pages_lock", 80);
+/// Lists of inodes: dirty directories, dirty files, page owners, orphans.
+pub(crate) static LISTS: LockClass = LockClass::new("inode_list_lock", 84);
+/// Latched errors, statistics and other small state.
+pub(crate) static STATE: LockClass = LockClass::new("state_lock", 90);

@@ -1,0 +1,150 @@
+//! The six logs: where the next block of each kind goes.
+//!
+//! A log owns one open segment and fills it in order (LFS allocation). Its lock covers taking addresses and noting the owner of
+//! each block in the summary; data is copied and submitted outside it. When a segment is full its summary goes to the SSA at
+//! once and the log moves on, so a cursor never stands behind the last block (format sections 3.1, 6, 11).
+
+use crate::error::{Error, Result};
+use crate::locks;
+use crate::volume::Volume;
+use steadyfs_device::{PageBuf, StreamHint};
+use steadyfs_format::block::BlockView;
+use steadyfs_format::summary::{Summary, SummaryBlock, SummaryKind};
+use steadyfs_format::{Lba, Log, Nid, SegNo};
+use steadyfs_rt::{Mutex, MutexGuard};
+
+/// Blocks of a segment.
+const SEG: u32 = crate::segments::BLOCKS;
+
+/// A log's cursor.
+pub(crate) struct Head {
+    /// The open segment.
+    pub(crate) seg: SegNo,
+    /// Next block to take. 512 only while the volume has no free segment for this log.
+    pub(crate) next: u32,
+    /// Owners of the blocks taken so far.
+    pub(crate) summary: Box<SummaryBlock>,
+}
+
+/// Consecutive addresses taken from a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) lba: Lba,
+    pub(crate) count: u32,
+}
+
+/// The logs of a volume.
+pub(crate) struct Logs {
+    heads: [Mutex<Head>; Log::COUNT],
+}
+
+impl Logs {
+    /// Logs at these positions, in log order.
+    pub(crate) fn new(heads: [Head; Log::COUNT]) -> Self {
+        Logs { heads: heads.map(|head| Mutex::new(&locks::CURSEG, head)) }
+    }
+
+    /// A log's cursor, locked.
+    pub(crate) fn head(&self, log: Log) -> MutexGuard<'_, Head> {
+        self.heads[log.index()].lock()
+    }
+}
+
+/// The stream hint of a log.
+pub(crate) fn hint(log: Log) -> StreamHint {
+    match log {
+        Log::HotData => StreamHint::DataHot,
+        Log::WarmData => StreamHint::DataWarm,
+        Log::ColdData => StreamHint::DataCold,
+        Log::HotNode => StreamHint::NodeHot,
+        Log::WarmNode => StreamHint::NodeWarm,
+        Log::ColdNode => StreamHint::NodeCold,
+    }
+}
+
+impl Volume {
+    /// Takes the next blocks of a log, one per owner, and marks them valid. The caller holds the checkpoint lock shared.
+    ///
+    /// Returns fewer blocks than owners only if the volume ran out of free segments on the way, and `NoSpace` if it had none to
+    /// begin with; the reserve that collection keeps makes both a sign of a damaged or overfull volume.
+    pub(crate) fn take_blocks(&self, log: Log, owners: &[Summary]) -> Result<Vec<Run>> {
+        assert!(!owners.is_empty());
+        let now = self.elapsed();
+        let mut head = self.logs.head(log);
+        let mut runs = Vec::with_capacity(2);
+        let mut rest = owners;
+        while !rest.is_empty() {
+            if head.next == SEG && !self.advance(log, &mut head) {
+                break;
+            }
+            let n = rest.len().min((SEG - head.next) as usize);
+            let (seg, first) = (head.seg, head.next);
+            for (i, owner) in rest[..n].iter().enumerate() {
+                head.summary.set((first as usize + i) as u16, *owner);
+                self.segs.mark_valid(seg, first + i as u32, now);
+            }
+            head.next += n as u32;
+            runs.push(Run { lba: self.lba_of(seg, first), count: n as u32 });
+            rest = &rest[n..];
+            if head.next == SEG {
+                self.advance(log, &mut head);
+            }
+        }
+        if runs.is_empty() { Err(Error::NoSpace) } else { Ok(runs) }
+    }
+
+    /// Takes one block of a node log; also returns the block that this log will take next (the footer's chain pointer).
+    pub(crate) fn take_node_block(&self, log: Log, nid: Nid) -> Result<(Lba, Lba)> {
+        let now = self.elapsed();
+        let mut head = self.logs.head(log);
+        if head.next == SEG && !self.advance(log, &mut head) {
+            return Err(Error::NoSpace);
+        }
+        let (seg, off) = (head.seg, head.next);
+        head.summary.set(off as u16, Summary::of_node(nid));
+        self.segs.mark_valid(seg, off, now);
+        head.next += 1;
+        if head.next == SEG {
+            self.advance(log, &mut head);
+        }
+        let next = if head.next == SEG { Lba(0) } else { self.lba_of(head.seg, head.next) };
+        Ok((self.lba_of(seg, off), next))
+    }
+
+    /// Leaves the log's segment for a free one; false, with the cursor behind the last block, if there is none.
+    pub(crate) fn advance(&self, log: Log, head: &mut Head) -> bool {
+        let Some(fresh) = self.segs.open(Some(head.seg), log.number()) else {
+            tracing::error!(%log, "no free segment for the log");
+            return false;
+        };
+        self.write_summary(head.seg, &head.summary);
+        self.segs.close(head.seg);
+        *head = Head { seg: fresh, next: 0, summary: Box::new(SummaryBlock::new(kind_of(log))) };
+        true
+    }
+
+    /// Writes a segment's summary to the SSA; the next checkpoint waits for it.
+    pub(crate) fn write_summary(&self, seg: SegNo, summary: &SummaryBlock) {
+        // A volume without SSA (feature `ro`) is never mounted for writing.
+        let lba = self.layout().ssa_lba(seg).expect("a writable volume has an SSA");
+        self.io.write(lba, vec![PageBuf::from_slice(&summary.to_block())], StreamHint::MetaHot, |_| ());
+    }
+
+    /// The owners of a segment's blocks: of an open segment from its log, else from the SSA.
+    pub(crate) fn summary_of(&self, seg: SegNo) -> Result<SummaryBlock> {
+        for log in Log::ALL {
+            let head = self.logs.head(log);
+            if head.seg == seg {
+                return Ok((*head.summary).clone());
+            }
+        }
+        let lba = self.layout().ssa_lba(seg).ok_or_else(|| Error::Unsupported("the volume has no SSA".into()))?;
+        let page = self.io.read_block(lba)?;
+        Ok(page.with(|block| SummaryBlock::view(block).clone()))
+    }
+}
+
+/// What a log's segments hold.
+fn kind_of(log: Log) -> SummaryKind {
+    if log.is_node() { SummaryKind::Node } else { SummaryKind::Data }
+}

@@ -1,0 +1,262 @@
+//! Bringing a volume up, and ending it.
+//!
+//! Steps of a mount, in order: superblock and features -> checkpoint -> segment table -> logs -> NAT -> counters; then, if the
+//! volume may be changed: logs that another implementation left in reuse (SSR) mode move to segments of their own, orphans are
+//! deleted, and a checkpoint is committed before the first node is written (the stale-chain hazard, format section 12.3).
+//! A read-only mount writes nothing at all.
+
+use crate::background::Background;
+use crate::checkpoint::{Checkpoints, Committed};
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::inode::InodeTable;
+use crate::io::BlockIo;
+use crate::locks;
+use crate::logs::{Head, Logs};
+use crate::nat::Nat;
+use crate::nids::FreeNids;
+use crate::node::NodeCache;
+use crate::options::MountOptions;
+use crate::orphans::Orphans;
+use crate::pages::Budget;
+use crate::raw::Image;
+use crate::reclaim::Reclaim;
+use crate::segments::{SegTable, SitRecord};
+use crate::sit::Sit;
+use crate::space::{Space, SpaceCounts};
+use crate::volume::Volume;
+use std::sync::Arc;
+use steadyfs_device::Device;
+use steadyfs_format::checkpoint::CpFlags;
+use steadyfs_format::journal::Journal;
+use steadyfs_format::orphan::ORPHANS_PER_BLOCK;
+use steadyfs_format::{AllocType, BLOCKS_PER_SEG, Features, Ino, Layout, Log, SegNo};
+
+/// Features under which a volume may be changed. The others are read-only: see [`why_read_only`].
+const WRITABLE: Features = Features::ATOMIC_WRITE
+    .union(Features::EXTRA_ATTR)
+    .union(Features::PROJECT_QUOTA)
+    .union(Features::INODE_CHECKSUM)
+    .union(Features::FLEXIBLE_INLINE_XATTR)
+    .union(Features::QUOTA)
+    .union(Features::INODE_CRTIME)
+    .union(Features::LOST_FOUND)
+    .union(Features::SB_CHECKSUM);
+
+/// Features under which a volume may be read.
+const READABLE: Features = WRITABLE
+    .union(Features::ENCRYPT)
+    .union(Features::VERITY)
+    .union(Features::CASEFOLD)
+    .union(Features::COMPRESSION)
+    .union(Features::RO);
+
+/// Clean nodes kept in memory (16 KiB of files' addresses, or one inode, each 4 KiB).
+const NODE_LIMIT: usize = 16 * 1024;
+/// Inodes kept in memory without users.
+const INODE_LIMIT: usize = 16 * 1024;
+
+/// Why a volume with these features, which it may be read with, must not be changed; `None` if it may.
+pub fn why_read_only(features: Features) -> Option<String> {
+    let beyond = features.difference(WRITABLE);
+    let names: Vec<_> = beyond.names().collect();
+    (!names.is_empty()).then(|| {
+        format!("volumes with {} can be read but not changed by this version; mount with -o ro", names.join(", "))
+    })
+}
+
+fn check_features(features: Features, read_only: bool) -> Result<()> {
+    let refused = features.difference(READABLE);
+    if !refused.is_empty() {
+        let mut names: Vec<String> = refused.names().map(str::to_owned).collect();
+        let unknown = refused.unknown();
+        if !unknown.is_empty() {
+            names.push(format!("{:#x} (unknown)", unknown.bits()));
+        }
+        return Err(Error::Unsupported(format!(
+            "the volume uses features that this version refuses: {}",
+            names.join(", ")
+        )));
+    }
+    match why_read_only(features) {
+        Some(why) if !read_only => Err(Error::Unsupported(why)),
+        _ => Ok(()),
+    }
+}
+
+impl Fs {
+    /// Mounts the volume on a device.
+    ///
+    /// # Errors
+    /// Damage, unsupported features, an unreplayed fsync chain (unless the options say to drop it), I/O errors.
+    pub fn mount(dev: Arc<dyn Device>, options: MountOptions) -> Result<Arc<Fs>> {
+        let image = Image::open(Arc::clone(&dev))?;
+        let read_only = options.read_only || dev.info().read_only;
+        check_features(image.superblock().features(), read_only)?;
+        check_state(&image, read_only, &options)?;
+        let segs = load_segments(&image)?;
+        let heads = load_heads(&image, &segs)?;
+        let io = BlockIo::new(dev, kbytes_written(&image)?);
+        let layout = *image.layout();
+        let nat = Nat::new(&layout, |b| image.nat_version(b));
+        // Of two entries with one id the first counts.
+        for &(nid, entry) in image.nat_journal().iter().rev() {
+            nat.load_journal(&io, nid, entry)?;
+        }
+        let checkpoint = image.checkpoint().clone();
+        let header = checkpoint.header();
+        let counts = SpaceCounts {
+            blocks: header.valid_blocks(),
+            nodes: u64::from(header.valid_nodes()),
+            inodes: u64::from(header.valid_inodes()),
+        };
+        // Node ids 0, 1 and 2 are not for use.
+        let space = Space::new(header.user_blocks(), u64::from(nat.max_nid()) - 3, counts);
+        let nids = FreeNids::new(header.next_free_nid(), &nat);
+        let vol = Volume::new(
+            image.superblock().clone(),
+            io,
+            segs,
+            Logs::new(heads),
+            nat,
+            nids,
+            NodeCache::new(NODE_LIMIT),
+            space,
+            header.elapsed_time(),
+            read_only,
+        );
+        let reclaim = Reclaim::new(&vol, header.reserved_segments());
+        let sit = Sit::new(&layout, |b| image.sit_version(b));
+        let fs = Arc::new(Fs {
+            vol,
+            inodes: InodeTable::new(INODE_LIMIT),
+            budget: Budget::new(options.cache_bytes),
+            orphans: Orphans::new(orphan_limit(&layout)),
+            checkpoints: Checkpoints::new(Committed { checkpoint, pack: image.pack() }, sit),
+            reclaim,
+            rename: steadyfs_rt::Mutex::new(&locks::RENAME, ()),
+            background: Background::new(),
+            options,
+        });
+        if !read_only {
+            fs.bring_up(&image)?;
+        }
+        Ok(fs)
+    }
+
+    /// The part of a mount that changes the volume.
+    fn bring_up(self: &Arc<Self>, image: &Image) -> Result<()> {
+        {
+            let _change = self.vol.begin_change()?;
+            for log in Log::ALL {
+                if image.log_position(log).alloc != AllocType::Lfs {
+                    let mut head = self.vol.logs.head(log);
+                    if !self.vol.advance(log, &mut head) {
+                        return Err(Error::NoSpace);
+                    }
+                }
+            }
+        }
+        let orphans: Vec<Ino> = image.orphans()?;
+        self.adopt_orphans(&orphans)?;
+        self.sync_checkpoint()?;
+        self.reap()?;
+        Background::start(self);
+        Ok(())
+    }
+
+    /// Ends the mount with a checkpoint that marks the volume as cleanly unmounted. References to inodes that still exist keep
+    /// working for reading only.
+    pub fn unmount(&self) -> Result<()> {
+        self.background.stop();
+        if self.vol.check_writable().is_err() {
+            return Ok(());
+        }
+        self.reap()?;
+        self.sync_files()?;
+        self.checkpoint(true)?;
+        self.vol.stop(&Error::ReadOnly("the volume was unmounted".into()));
+        Ok(())
+    }
+
+    /// Makes everything durable: all dirty files, then a checkpoint.
+    pub fn sync(&self) -> Result<()> {
+        if self.vol.read_only {
+            return Ok(());
+        }
+        self.sync_files()?;
+        self.sync_checkpoint()
+    }
+}
+
+/// How many orphans a checkpoint pack has room for (format section 13).
+fn orphan_limit(layout: &Layout) -> usize {
+    (BLOCKS_PER_SEG - 2 - Log::COUNT as u32 - layout.cp_payload) as usize * ORPHANS_PER_BLOCK
+}
+
+/// Refuses what the checkpoint says must not be changed.
+fn check_state(image: &Image, read_only: bool, options: &MountOptions) -> Result<()> {
+    if read_only {
+        return Ok(());
+    }
+    let flags = image.checkpoint().header().flags();
+    let unfinished = CpFlags::DISABLED | CpFlags::DISABLED_QUICK | CpFlags::RESIZEFS;
+    if flags.intersects(unfinished) {
+        return Err(Error::Unsupported(format!(
+            "the volume was left with {flags}; mount it once on Linux, or read it with -o ro"
+        )));
+    }
+    if !flags.unknown().is_empty() {
+        return Err(Error::Unsupported(format!(
+            "the checkpoint has flags that this version does not know ({:#x}); read the volume with -o ro",
+            flags.unknown().bits()
+        )));
+    }
+    if !options.discard_unreplayed && image.has_fsync_chain()? {
+        return Err(Error::Unsupported(
+            "the volume holds fsynced data newer than its last checkpoint, which this version cannot replay; mount it \
+             once on Linux, or mount with -o disable_roll_forward to drop that data"
+                .into(),
+        ));
+    }
+    Ok(())
+}
+
+/// The statistic that the hot-node summary carries.
+fn kbytes_written(image: &Image) -> Result<u64> {
+    Ok(image.log_summary(Log::HotNode)?.journal.kbytes_written())
+}
+
+fn load_segments(image: &Image) -> Result<SegTable> {
+    let segs = SegTable::new(image.layout());
+    let open: Vec<SegNo> = Log::ALL.map(|log| image.log_position(log).segment).to_vec();
+    for (i, entry) in image.load_sit()?.iter().enumerate() {
+        entry.validate()?;
+        let seg = SegNo::new(i as u32);
+        let record = SitRecord { kind: entry.raw_type(), map: *entry.valid_map(), mtime: entry.mtime() };
+        segs.load(seg, &record, open.contains(&seg));
+    }
+    for (seg, _) in image.sit_journal() {
+        if seg.get() >= image.layout().main_segments {
+            return Err(Error::corrupt(format!("the SIT journal names segment {seg}, which does not exist")));
+        }
+        segs.sit_dirty.set(seg.index());
+    }
+    Ok(segs)
+}
+
+fn load_heads(image: &Image, segs: &SegTable) -> Result<[Head; Log::COUNT]> {
+    let mut heads = Vec::with_capacity(Log::COUNT);
+    for log in Log::ALL {
+        let at = image.log_position(log);
+        let next = u32::from(at.next);
+        let tail_used = (next..crate::segments::BLOCKS).any(|off| segs.is_valid(at.segment, off));
+        if at.alloc == AllocType::Lfs && tail_used {
+            return Err(Error::corrupt(format!("blocks ahead of the {log} log are marked valid")));
+        }
+        let mut summary = image.log_summary(log)?;
+        summary.journal = Journal::default();
+        heads.push(Head { seg: at.segment, next, summary });
+    }
+    heads.try_into().map_err(|_| Error::corrupt("a log is missing"))
+}

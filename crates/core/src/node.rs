@@ -1,0 +1,349 @@
+//! Node blocks in memory: the cache, the lock of each node, and creating and freeing nodes.
+//!
+//! The bytes of a node block are the truth for everything in it: an inode's attributes, a direct node's addresses. There is no
+//! second copy to keep in step; whoever changes a node holds the checkpoint lock shared and the node's write lock, so a
+//! checkpoint finds every node consistent.
+//!
+//! Kept true: the NAT entry of a node changes only under the node's write lock; a dirty node is in the cache and on the dirty
+//! list; a freed node is marked dead under its lock, and whoever still holds it sees that. Format: section 7.
+
+use crate::error::{Error, Result};
+use crate::locks;
+use crate::volume::Volume;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use steadyfs_device::PageBuf;
+use steadyfs_format::block::BlockView;
+use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
+use steadyfs_format::{Block, Ino, Nid, Slot};
+use steadyfs_rt::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+const SHARDS: usize = 64;
+
+type Shard = HashMap<Nid, Arc<Node>>;
+
+/// A node block in memory.
+pub(crate) struct Node {
+    pub(crate) nid: Nid,
+    body: RwLock<Body>,
+    /// Used since the eviction hand last passed.
+    used: AtomicBool,
+}
+
+struct Body {
+    state: State,
+    page: PageBuf,
+    dirty: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Loaded,
+    /// Reading it failed; the next one who wants it tries again.
+    Failed,
+    /// The node was freed.
+    Dead,
+}
+
+impl Node {
+    /// Locks the node for reading.
+    pub(crate) fn read(&self) -> NodeRead<'_> {
+        self.used.store(true, SeqCst);
+        NodeRead { body: self.body.read() }
+    }
+
+    /// Locks the node for changing. The caller holds the checkpoint lock shared if it goes on to edit.
+    pub(crate) fn write<'a>(self: &'a Arc<Self>, cache: &'a NodeCache) -> NodeWrite<'a> {
+        self.used.store(true, SeqCst);
+        NodeWrite { body: self.body.write(), node: self, cache }
+    }
+}
+
+/// Shared access to a node's bytes.
+pub(crate) struct NodeRead<'a> {
+    body: RwLockReadGuard<'a, Body>,
+}
+
+impl NodeRead<'_> {
+    /// The block.
+    pub(crate) fn bytes(&self) -> &Block {
+        self.body.bytes()
+    }
+
+    /// Whether the node was freed meanwhile.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.body.state != State::Loaded
+    }
+}
+
+/// Exclusive access to a node.
+pub(crate) struct NodeWrite<'a> {
+    body: RwLockWriteGuard<'a, Body>,
+    node: &'a Arc<Node>,
+    cache: &'a NodeCache,
+}
+
+impl NodeWrite<'_> {
+    /// The block.
+    pub(crate) fn bytes(&self) -> &Block {
+        self.body.bytes()
+    }
+
+    /// The block, to be changed: the node becomes dirty.
+    pub(crate) fn edit(&mut self) -> &mut Block {
+        assert!(self.body.state == State::Loaded, "a freed node is changed: {:?}", self.node.nid);
+        if !self.body.dirty {
+            self.body.dirty = true;
+            self.cache.push_dirty(self.node);
+        }
+        self.body.page.make_mut()
+    }
+
+    /// Whether the node was freed meanwhile.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.body.state != State::Loaded
+    }
+
+    /// Whether the node has changes that are not on the device.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.body.dirty
+    }
+
+    /// The node id.
+    pub(crate) fn nid(&self) -> Nid {
+        self.node.nid
+    }
+
+    /// Makes the node dirty without changing it, so that it is written to a new place (collection of node segments).
+    pub(crate) fn touch(&mut self) {
+        self.edit();
+    }
+
+    /// Takes the block for writing: the node is clean from here on.
+    pub(crate) fn take_for_write(&mut self, prepare: impl FnOnce(&mut Block)) -> PageBuf {
+        assert!(self.body.dirty && self.body.state == State::Loaded);
+        prepare(self.body.page.make_mut());
+        self.body.dirty = false;
+        self.cache.dirty.fetch_sub(1, SeqCst);
+        self.body.page.clone()
+    }
+}
+
+impl Body {
+    fn bytes(&self) -> &Block {
+        // Loading and creating both go through `make_mut`, after which a page is plain bytes for good.
+        self.page.bytes().expect("node pages hold plain bytes")
+    }
+}
+
+/// The cached nodes of a volume.
+pub(crate) struct NodeCache {
+    shards: Box<[Mutex<Shard>]>,
+    dirty_list: Mutex<Vec<Arc<Node>>>,
+    dirty: AtomicUsize,
+    cached: AtomicUsize,
+    /// Most nodes to keep when they are clean.
+    limit: usize,
+    hand: AtomicUsize,
+}
+
+impl NodeCache {
+    /// A cache that keeps at most about `limit` clean nodes.
+    pub(crate) fn new(limit: usize) -> Self {
+        NodeCache {
+            shards: (0..SHARDS).map(|_| Mutex::new(&locks::NODE_TABLE, Shard::new())).collect(),
+            dirty_list: Mutex::new(&locks::DIRTY_NODES, Vec::new()),
+            dirty: AtomicUsize::new(0),
+            cached: AtomicUsize::new(0),
+            limit: limit.max(SHARDS),
+            hand: AtomicUsize::new(0),
+        }
+    }
+
+    /// Nodes with changes that are not on the device.
+    pub(crate) fn dirty_count(&self) -> usize {
+        self.dirty.load(SeqCst)
+    }
+
+    /// Nodes in memory.
+    pub(crate) fn cached_count(&self) -> usize {
+        self.cached.load(SeqCst)
+    }
+
+    /// Most clean nodes to keep.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    fn shard(&self, nid: Nid) -> &Mutex<Shard> {
+        &self.shards[nid.index() % SHARDS]
+    }
+
+    fn push_dirty(&self, node: &Arc<Node>) {
+        self.dirty.fetch_add(1, SeqCst);
+        self.dirty_list.lock().push(Arc::clone(node));
+    }
+
+    /// The nodes that are dirty now (some may have been freed since), leaving an empty list.
+    pub(crate) fn take_dirty(&self) -> Vec<Arc<Node>> {
+        std::mem::take(&mut *self.dirty_list.lock())
+    }
+
+    /// Puts back nodes that `take_dirty` returned and that were not written.
+    pub(crate) fn put_back_dirty(&self, nodes: Vec<Arc<Node>>) {
+        self.dirty_list.lock().extend(nodes);
+    }
+
+    fn find(&self, nid: Nid) -> Option<Arc<Node>> {
+        self.shard(nid).lock().get(&nid).cloned()
+    }
+
+    fn remove(&self, node: &Arc<Node>) {
+        let mut shard = self.shard(node.nid).lock();
+        if shard.get(&node.nid).is_some_and(|n| Arc::ptr_eq(n, node)) {
+            shard.remove(&node.nid);
+            self.cached.fetch_sub(1, SeqCst);
+        }
+    }
+
+    /// Drops clean nodes that nobody holds until the cache is within its limit, giving recently used ones a second chance.
+    pub(crate) fn shrink(&self) {
+        let mut rounds = 2 * SHARDS;
+        while self.cached_count() > self.limit && rounds > 0 {
+            rounds -= 1;
+            let mut shard = self.shards[self.hand.fetch_add(1, SeqCst) % SHARDS].lock();
+            let before = shard.len();
+            // Only the table holds a node whose count is one, and clones are made under this lock, so nobody can be using it.
+            shard.retain(|_, node| {
+                Arc::strong_count(node) > 1
+                    || node.used.swap(false, SeqCst)
+                    || node.body.try_read().is_none_or(|body| body.dirty)
+            });
+            self.cached.fetch_sub(before - shard.len(), SeqCst);
+        }
+    }
+}
+
+impl Volume {
+    /// The node with this id, from the cache or the device. Its footer is checked against the NAT.
+    pub(crate) fn node(&self, nid: Nid) -> Result<Arc<Node>> {
+        loop {
+            if let Some(node) = self.nodes.find(nid) {
+                let state = node.read().body.state;
+                match state {
+                    State::Loaded => return Ok(node),
+                    State::Dead => return Err(Error::NotFound),
+                    State::Failed => self.nodes.remove(&node),
+                }
+            }
+            if let Some(node) = self.load_node(nid)? {
+                return Ok(node);
+            }
+        }
+    }
+
+    /// Reads a node into the cache; `None` if another thread was first.
+    fn load_node(&self, nid: Nid) -> Result<Option<Arc<Node>>> {
+        let body = Body { state: State::Failed, page: PageBuf::zeroed(), dirty: false };
+        let node = Arc::new(Node { nid, body: RwLock::new(&locks::NODE, body), used: AtomicBool::new(true) });
+        // Whoever finds the node in the table waits at its lock until it is loaded.
+        let mut body = node.body.write();
+        {
+            let mut shard = self.nodes.shard(nid).lock();
+            if shard.contains_key(&nid) {
+                return Ok(None);
+            }
+            shard.insert(nid, Arc::clone(&node));
+            self.nodes.cached.fetch_add(1, SeqCst);
+        }
+        let loaded = self.read_node_block(nid);
+        match loaded {
+            Ok(page) => {
+                body.page = page;
+                body.state = State::Loaded;
+                drop(body);
+                self.nodes.shrink();
+                Ok(Some(node))
+            }
+            Err(e) => {
+                self.nodes.remove(&node);
+                Err(e)
+            }
+        }
+    }
+
+    fn read_node_block(&self, nid: Nid) -> Result<PageBuf> {
+        let info = self.nat.get(&self.io, nid)?;
+        let Slot::At(lba) = info.addr else {
+            return Err(Error::NotFound);
+        };
+        if self.segs.locate(lba).is_none() {
+            return Err(Error::corrupt(format!("the NAT puts node {nid} at block {lba}, outside the main area")));
+        }
+        let mut page = self.io.read_block(lba)?;
+        let footer = NodeBlock::view(page.make_mut()).footer;
+        if footer.nid() != nid || footer.ino() != info.ino {
+            return Err(Error::corrupt(format!(
+                "block {lba} should be node {nid} of inode {} but is node {} of inode {}",
+                info.ino,
+                footer.nid(),
+                footer.ino()
+            )));
+        }
+        Ok(page)
+    }
+
+    /// Creates a node of `ino` at node offset `ofs`; its block is zero but for the footer. `cold` is the mark that every node of
+    /// a non-directory carries.
+    pub(crate) fn new_node(&self, ino: Ino, ofs: NodeOfs, cold: bool) -> Result<Arc<Node>> {
+        self.space.reserve_node(false)?;
+        let nid = self.take_nid(false)?;
+        self.insert_new_node(nid, ino, ofs, cold)
+    }
+
+    /// Creates the node of a new inode.
+    pub(crate) fn new_inode_node(&self, cold: bool) -> Result<Arc<Node>> {
+        self.space.reserve_node(true)?;
+        let nid = self.take_nid(true)?;
+        self.insert_new_node(nid, nid.as_ino(), NodeOfs::INODE, cold)
+    }
+
+    fn take_nid(&self, inode: bool) -> Result<Nid> {
+        self.nids.take(&self.nat, &self.io).inspect_err(|_| self.space.release_node(inode))
+    }
+
+    fn insert_new_node(&self, nid: Nid, ino: Ino, ofs: NodeOfs, cold: bool) -> Result<Arc<Node>> {
+        let assigned = self.nat.assign(&self.io, nid, ino);
+        if let Err(e) = assigned {
+            self.nids.put_back(nid);
+            self.space.release_node(nid.as_ino() == ino);
+            return Err(e);
+        }
+        let mut page = PageBuf::zeroed();
+        NodeBlock::view_mut(page.make_mut()).footer = NodeFooter::new(nid, ino, ofs, cold);
+        let body = Body { state: State::Loaded, page, dirty: true };
+        let node = Arc::new(Node { nid, body: RwLock::new(&locks::NODE, body), used: AtomicBool::new(true) });
+        let old = self.nodes.shard(nid).lock().insert(nid, Arc::clone(&node));
+        assert!(old.is_none(), "a free node id was cached: {nid:?}");
+        self.nodes.cached.fetch_add(1, SeqCst);
+        self.nodes.push_dirty(&node);
+        Ok(node)
+    }
+
+    /// Frees a node: its id, its block and its space. The checkpoint lock is held shared.
+    pub(crate) fn free_node(&self, mut node: NodeWrite<'_>) -> Result<()> {
+        assert!(!node.is_dead(), "{:?} freed twice", node.nid());
+        let inode = NodeBlock::view(node.bytes()).footer.ofs() == NodeOfs::INODE;
+        self.nids.hold(node.nid());
+        let old = self.nat.free(&self.io, node.nid())?;
+        self.invalidate(old)?;
+        node.body.state = State::Dead;
+        if std::mem::take(&mut node.body.dirty) {
+            self.nodes.dirty.fetch_sub(1, SeqCst);
+        }
+        self.nodes.remove(node.node);
+        self.space.release_node(inode);
+        Ok(())
+    }
+}

@@ -1,0 +1,160 @@
+//! Mount options that the file system itself understands. Names are F2FS' own where the meaning is the same.
+//!
+//! `MountOptions::set` takes one option at a time and says whether it knows it, so that a front end can offer each option to
+//! the core and to itself, and name the one that nobody knows.
+
+use crate::error::{Error, Result};
+
+/// How access times are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum AccessTimes {
+    /// Update when older than the modification, or than a day.
+    #[default]
+    Relative,
+    /// Never update.
+    Never,
+    /// Update on every read.
+    Strict,
+}
+
+/// Options of a mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountOptions {
+    /// Take no changes; nothing is written to the device, not even a checkpoint.
+    pub read_only: bool,
+    /// Mount for changes although fsynced data since the last checkpoint would be lost.
+    pub discard_unreplayed: bool,
+    /// Tell the device about freed segments after each checkpoint.
+    pub discard: bool,
+    /// Collect while the volume is idle.
+    pub background_gc: bool,
+    /// Most memory for cached file pages, in bytes.
+    pub cache_bytes: u64,
+    /// Seconds between checkpoints while there are changes; 0 = never by time.
+    pub commit_seconds: u64,
+    /// Access times.
+    pub access_times: AccessTimes,
+    /// Keep small files in their inodes.
+    pub inline_data: bool,
+    /// Keep small directories in their inodes.
+    pub inline_dentry: bool,
+    /// Keep small attributes in inodes.
+    pub inline_xattr: bool,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        MountOptions {
+            read_only: false,
+            discard_unreplayed: false,
+            discard: false,
+            background_gc: true,
+            cache_bytes: 256 << 20,
+            commit_seconds: 60,
+            access_times: AccessTimes::Relative,
+            inline_data: true,
+            inline_dentry: true,
+            inline_xattr: true,
+        }
+    }
+}
+
+/// Names and meanings, for help texts.
+pub const OPTION_HELP: &[(&str, &str)] = &[
+    ("ro, rw", "take no changes, or take them"),
+    ("cache=SIZE", "most memory for cached file pages (default 256M)"),
+    ("commit=SECONDS", "seconds between checkpoints while there are changes (default 60, 0 = never by time)"),
+    ("discard, nodiscard", "tell the device about freed segments after each checkpoint, or not (default)"),
+    ("background_gc=on|off", "collect while the volume is idle (default on)"),
+    ("relatime, noatime, strictatime", "when reads update access times"),
+    ("inline_data, noinline_data", "keep small files in their inodes (default), or not"),
+    ("inline_dentry, noinline_dentry", "keep small directories in their inodes (default), or not"),
+    ("inline_xattr, noinline_xattr", "keep small attributes in inodes (default), or not"),
+    ("mode=lfs", "log-structured allocation, the only mode there is"),
+    ("disable_roll_forward", "drop fsynced data that is newer than the last checkpoint, and mount"),
+];
+
+impl MountOptions {
+    /// Options from a comma-separated list; an unknown one is an error that names it.
+    pub fn parse(list: &str) -> Result<Self> {
+        let mut out = MountOptions::default();
+        for option in list.split(',').filter(|o| !o.is_empty()) {
+            if !out.set(option)? {
+                return Err(Error::Usage(format!("unknown mount option '{option}'")));
+            }
+        }
+        Ok(out)
+    }
+
+    /// Applies one option (`name` or `name=value`); false if it is none of the core's.
+    pub fn set(&mut self, option: &str) -> Result<bool> {
+        let (name, value) = match option.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (option, None),
+        };
+        match (name, value) {
+            ("ro", None) => self.read_only = true,
+            ("rw", None) => self.read_only = false,
+            ("disable_roll_forward" | "norecovery", None) => self.discard_unreplayed = true,
+            ("discard", None) => self.discard = true,
+            ("nodiscard", None) => self.discard = false,
+            ("background_gc", Some("on")) => self.background_gc = true,
+            ("background_gc", Some("off")) => self.background_gc = false,
+            ("cache", Some(size)) => self.cache_bytes = parse_size(option, size)?,
+            ("commit", Some(seconds)) => self.commit_seconds = parse_number(option, seconds)?,
+            ("relatime", None) => self.access_times = AccessTimes::Relative,
+            ("noatime", None) => self.access_times = AccessTimes::Never,
+            ("strictatime" | "atime", None) => self.access_times = AccessTimes::Strict,
+            ("inline_data", None) => self.inline_data = true,
+            ("noinline_data", None) => self.inline_data = false,
+            ("inline_dentry", None) => self.inline_dentry = true,
+            ("noinline_dentry", None) => self.inline_dentry = false,
+            ("inline_xattr", None) => self.inline_xattr = true,
+            ("noinline_xattr", None) => self.inline_xattr = false,
+            ("mode", Some("lfs")) => {}
+            ("mode", Some(other)) => {
+                return Err(Error::Usage(format!("mode={other} is not available; this volume is always mode=lfs")));
+            }
+            ("background_gc", _) => return Err(Error::Usage(format!("'{option}': say background_gc=on or =off"))),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+fn parse_number(option: &str, text: &str) -> Result<u64> {
+    text.parse().map_err(|_| Error::Usage(format!("'{option}': '{text}' is not a number")))
+}
+
+/// A size in bytes with an optional suffix K, M, G or T (powers of 1024).
+fn parse_size(option: &str, text: &str) -> Result<u64> {
+    let bad = || Error::Usage(format!("'{option}': '{text}' is not a size such as 64M"));
+    let (digits, shift) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 20),
+        Some((at, 'g' | 'G')) => (&text[..at], 30),
+        Some((at, 't' | 'T')) => (&text[..at], 40),
+        _ => (text, 0),
+    };
+    let number: u64 = digits.parse().map_err(|_| bad())?;
+    number.checked_mul(1 << shift).ok_or_else(bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_parsed_and_unknown_ones_named() {
+        let o = MountOptions::parse("ro,noatime,cache=64M,commit=5,background_gc=off,mode=lfs").unwrap();
+        assert!(o.read_only && !o.background_gc);
+        assert_eq!((o.cache_bytes, o.commit_seconds, o.access_times), (64 << 20, 5, AccessTimes::Never));
+        assert_eq!(MountOptions::parse("").unwrap(), MountOptions::default());
+        for (list, part) in
+            [("rw,frobnicate", "frobnicate"), ("cache=lots", "lots"), ("mode=adaptive", "adaptive"), ("ro=1", "ro=1")]
+        {
+            let e = MountOptions::parse(list).unwrap_err();
+            assert!(e.to_string().contains(part), "{e}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Cleaning a section: moving every block that is still valid to another segment.
+//!
+//! The node rule: a data block is moved only if, under the lock of the node that owns it, the node's slot still holds the source
+//! address; a writer, a truncation or another collector that came first wins. A node block is moved by making the node dirty; the
+//! next checkpoint writes it to its log. Reads are batched over neighbouring blocks; moves are grouped by owner and made under one
+//! node lock each. New addresses are published after their blocks are readable (see `io`).
+
+use super::victim::VictimPolicy;
+use super::{GcReport, Reclaimer, Urgency};
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::logs;
+use crate::slots;
+use crate::volume::Volume;
+use std::collections::BTreeMap;
+use steadyfs_device::PageBuf;
+use steadyfs_format::summary::{Summary, SummaryBlock, SummaryKind};
+use steadyfs_format::{Log, Nid, SegNo, Slot};
+
+/// F2FS' collector in `mode=lfs`: one thread, one cold stream.
+pub(crate) struct SingleCollector {
+    policy: VictimPolicy,
+}
+
+impl SingleCollector {
+    pub(crate) fn new() -> Self {
+        SingleCollector { policy: VictimPolicy::new() }
+    }
+}
+
+impl Reclaimer for SingleCollector {
+    fn collect_one(&self, fs: &Fs, urgency: Urgency) -> Result<Option<GcReport>> {
+        let vol = &fs.vol;
+        let Some(sec) = self.policy.choose(&vol.segs, vol.layout(), urgency, vol.elapsed()) else {
+            return Ok(None);
+        };
+        let mut report = GcReport { victims: 1, ..GcReport::default() };
+        let mut whole = true;
+        for seg in vol.layout().segs_of(sec) {
+            if !vol.segs.claim(seg) {
+                whole &= vol.segs.state(seg).count() == 0;
+                continue;
+            }
+            let cleaned = clean_segment(vol, seg, &mut report);
+            vol.segs.unclaim(seg);
+            whole &= cleaned?;
+        }
+        report.sections_freed = u64::from(whole);
+        Ok(Some(report))
+    }
+}
+
+/// A valid block of the victim, with its contents.
+struct Source {
+    off: u32,
+    owner: Summary,
+    page: PageBuf,
+}
+
+/// Moves what is valid in a claimed segment. True if nothing will be left in it after the next checkpoint.
+fn clean_segment(vol: &Volume, seg: SegNo, report: &mut GcReport) -> Result<bool> {
+    let summary = vol.summary_of(seg)?;
+    let kind = Log::from_number(vol.segs.kind(seg)).map(Log::is_node);
+    let noted = summary.kind()? == SummaryKind::Node;
+    if kind != Some(noted) {
+        return Err(Error::corrupt(format!("segment {seg}: its summary and the SIT disagree on what it holds")));
+    }
+    let offsets = vol.segs.valid_offsets(seg);
+    let skipped = report.skipped;
+    if noted {
+        clean_nodes(vol, seg, &summary, &offsets, report)?;
+    } else {
+        clean_data(vol, seg, &summary, &offsets, report)?;
+    }
+    Ok(report.skipped == skipped || vol.segs.state(seg).count() == 0)
+}
+
+fn clean_nodes(vol: &Volume, seg: SegNo, summary: &SummaryBlock, offsets: &[u32], report: &mut GcReport) -> Result<()> {
+    for &off in offsets {
+        let nid = summary.get(off as u16).nid;
+        let source = Slot::At(vol.lba_of(seg, off));
+        let _change = vol.begin_change()?;
+        if vol.nat.get(&vol.io, nid)?.addr != source {
+            report.skipped += 1;
+            continue;
+        }
+        let node = match vol.node(nid) {
+            Ok(node) => node,
+            Err(Error::NotFound) => {
+                report.skipped += 1;
+                continue;
+            }
+            Err(e) => return Err(e),
+        };
+        let mut guard = node.write(&vol.nodes);
+        if guard.is_dead() || vol.nat.get(&vol.io, nid)?.addr != source {
+            report.skipped += 1;
+            continue;
+        }
+        guard.touch();
+        report.nodes_moved += 1;
+    }
+    Ok(())
+}
+
+fn clean_data(vol: &Volume, seg: SegNo, summary: &SummaryBlock, offsets: &[u32], report: &mut GcReport) -> Result<()> {
+    let mut by_owner: BTreeMap<Nid, Vec<Source>> = BTreeMap::new();
+    for run in offsets.chunk_by(|a, b| a + 1 == *b) {
+        let pages = vol.io.read_blocks(vol.lba_of(seg, run[0]), run.len() as u32)?;
+        for (&off, page) in run.iter().zip(pages) {
+            let owner = summary.get(off as u16);
+            by_owner.entry(owner.nid).or_default().push(Source { off, owner, page });
+        }
+    }
+    for (nid, sources) in by_owner {
+        move_group(vol, seg, nid, sources, report)?;
+    }
+    Ok(())
+}
+
+/// Moves the blocks of one owner under its node lock.
+fn move_group(vol: &Volume, seg: SegNo, nid: Nid, sources: Vec<Source>, report: &mut GcReport) -> Result<()> {
+    let _change = vol.begin_change()?;
+    let node = match vol.node(nid) {
+        Ok(node) => node,
+        Err(Error::NotFound) => {
+            report.skipped += sources.len() as u64;
+            return Ok(());
+        }
+        Err(e) => return Err(e),
+    };
+    let mut guard = node.write(&vol.nodes);
+    let features = vol.sb.features();
+    let info = vol.nat.get(&vol.io, nid)?;
+    let mut live = Vec::with_capacity(sources.len());
+    for s in sources {
+        let at = Some(Slot::At(vol.lba_of(seg, s.off)));
+        let alive = !guard.is_dead() && s.owner.version == info.version;
+        if alive && slots::get(guard.bytes(), features, s.owner.ofs_in_node)? == at {
+            live.push(s);
+        } else {
+            report.skipped += 1;
+        }
+    }
+    let mut rest = live.as_slice();
+    while !rest.is_empty() {
+        let owners: Vec<Summary> = rest.iter().map(|s| s.owner).collect();
+        for run in vol.take_blocks(Log::ColdData, &owners)? {
+            let (now, later) = rest.split_at(run.count as usize);
+            let pages = now.iter().map(|s| s.page.clone()).collect();
+            vol.io.write(run.lba, pages, logs::hint(Log::ColdData), |_| ());
+            for (i, s) in now.iter().enumerate() {
+                slots::set(guard.edit(), features, s.owner.ofs_in_node, Slot::At(run.lba + i as u64))?;
+                vol.invalidate(Slot::At(vol.lba_of(seg, s.off)))?;
+                report.data_moved += 1;
+            }
+            rest = later;
+        }
+    }
+    Ok(())
+}

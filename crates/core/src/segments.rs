@@ -1,0 +1,466 @@
+//! The segment table: which blocks are valid, and which state each segment is in.
+//!
+//! Per segment there is one packed word {valid count, OPEN, OWNED, PREFREE, generation} and a 512-bit validity map. The word's
+//! *old* value, returned by each atomic change, alone decides state transitions, so exactly one thread owns each of them:
+//!
+//! - a free segment is opened by a log (`open`), filled block by block (`mark_valid`) and closed (`close`);
+//! - whoever takes the count of a closed segment to zero, or closes a segment whose count is zero, makes it PREFREE;
+//! - a checkpoint that commits turns the PREFREE segments it saw into free ones and raises their generation (`release`).
+//!
+//! Kept true: outside a change in progress popcount(map) = count; a segment is in exactly one of free, open, prefree, dirty or
+//! full; a free or prefree segment has count 0. Format: section 5 of the F2FS notes (SIT).
+
+use crate::bits::AtomicBitmap;
+use crate::locks;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
+use steadyfs_format::{Layout, Lba, SegNo};
+use steadyfs_rt::Mutex;
+
+/// Blocks in a segment.
+pub(crate) const BLOCKS: u32 = 512;
+
+const COUNT: u64 = 0xFFFF;
+const OPEN: u64 = 1 << 16;
+const OWNED: u64 = 1 << 17;
+const PREFREE: u64 = 1 << 18;
+const GENERATION_SHIFT: u32 = 32;
+
+/// A decoded segment word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegState(u64);
+
+impl SegState {
+    /// Valid blocks, 0..=512.
+    pub(crate) fn count(self) -> u32 {
+        (self.0 & COUNT) as u32
+    }
+    /// A log writes here.
+    pub(crate) fn is_open(self) -> bool {
+        self.0 & OPEN != 0
+    }
+    /// A collector claimed it.
+    pub(crate) fn is_owned(self) -> bool {
+        self.0 & OWNED != 0
+    }
+    /// Empty, and free once the next checkpoint commits.
+    pub(crate) fn is_prefree(self) -> bool {
+        self.0 & PREFREE != 0
+    }
+    /// How often the segment was freed since the mount.
+    pub(crate) fn generation(self) -> u32 {
+        (self.0 >> GENERATION_SHIFT) as u32
+    }
+}
+
+/// State of one segment as it is loaded from, and stored to, the SIT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SitRecord {
+    /// Log kind the segment was last opened for (0..=5 in log order).
+    pub(crate) kind: u8,
+    /// Validity, most significant bit first within each byte (as on disk).
+    pub(crate) map: [u8; 64],
+    /// Mean modification time, in the volume's elapsed seconds.
+    pub(crate) mtime: u64,
+}
+
+/// Allocation state behind `segmap_lock`.
+struct FreeMap {
+    /// Per section: segments that are not free (open, dirty, full or prefree).
+    used_in_section: Vec<u32>,
+    /// Where the next search for a free section starts.
+    cursor: u32,
+}
+
+/// The segments of the main area.
+pub(crate) struct SegTable {
+    words: Box<[AtomicU64]>,
+    maps: Box<[AtomicU64]>,
+    kinds: Box<[AtomicU8]>,
+    mtimes: Box<[AtomicU64]>,
+    layout: Layout,
+    segs_per_sec: u32,
+    /// Segments with changes that the committed checkpoint does not have.
+    pub(crate) sit_dirty: AtomicBitmap,
+    /// Closed segments with at least one valid and one invalid block: candidates for collection.
+    pub(crate) dirty: AtomicBitmap,
+    /// Empty segments that wait for a checkpoint.
+    pub(crate) prefree: AtomicBitmap,
+    free: AtomicBitmap,
+    free_sections: AtomicU64,
+    map: Mutex<FreeMap>,
+}
+
+impl SegTable {
+    /// A table of all-free segments for this layout.
+    pub(crate) fn new(layout: &Layout) -> Self {
+        let n = layout.main_segments as usize;
+        let sections = layout.sections;
+        let free = AtomicBitmap::new(n);
+        for i in 0..n {
+            free.set(i);
+        }
+        SegTable {
+            words: (0..n).map(|_| AtomicU64::new(0)).collect(),
+            maps: (0..n * 8).map(|_| AtomicU64::new(0)).collect(),
+            kinds: (0..n).map(|_| AtomicU8::new(0)).collect(),
+            mtimes: (0..n).map(|_| AtomicU64::new(0)).collect(),
+            segs_per_sec: layout.segs_per_sec,
+            layout: *layout,
+            sit_dirty: AtomicBitmap::new(n),
+            dirty: AtomicBitmap::new(n),
+            prefree: AtomicBitmap::new(n),
+            free,
+            free_sections: AtomicU64::new(u64::from(sections)),
+            map: Mutex::new(&locks::SEGMAP, FreeMap { used_in_section: vec![0; sections as usize], cursor: 0 }),
+        }
+    }
+
+    /// Number of segments.
+    pub(crate) fn len(&self) -> u32 {
+        self.words.len() as u32
+    }
+
+    /// Installs a record read from the SIT while mounting; `open` says that a log's cursor is in this segment.
+    pub(crate) fn load(&self, seg: SegNo, record: &SitRecord, open: bool) {
+        let i = seg.index();
+        let mut count = 0;
+        for (w, bytes) in record.map.as_chunks::<8>().0.iter().enumerate() {
+            let word = u64::from_be_bytes(*bytes);
+            count += word.count_ones();
+            self.maps[i * 8 + w].store(word, SeqCst);
+        }
+        assert!(count <= BLOCKS);
+        assert!(self.free.test(i), "segment {seg} loaded twice");
+        self.kinds[i].store(record.kind, SeqCst);
+        self.mtimes[i].store(record.mtime, SeqCst);
+        let word = u64::from(count) | if open { OPEN } else { 0 };
+        self.words[i].store(word, SeqCst);
+        if count > 0 || open {
+            let mut map = self.map.lock();
+            self.take_segment(&mut map, seg);
+        }
+        if !open && count > 0 && count < BLOCKS {
+            self.dirty.set(i);
+        }
+    }
+
+    /// The state of a segment at this moment.
+    pub(crate) fn state(&self, seg: SegNo) -> SegState {
+        SegState(self.words[seg.index()].load(SeqCst))
+    }
+
+    /// Log kind the segment was last opened for.
+    pub(crate) fn kind(&self, seg: SegNo) -> u8 {
+        self.kinds[seg.index()].load(SeqCst)
+    }
+
+    /// Mean modification time of the segment, in elapsed seconds.
+    pub(crate) fn mtime(&self, seg: SegNo) -> u64 {
+        self.mtimes[seg.index()].load(SeqCst)
+    }
+
+    /// Whether the block at `off` of the segment is valid now.
+    pub(crate) fn is_valid(&self, seg: SegNo, off: u32) -> bool {
+        let (w, mask) = Self::bit(seg, off);
+        self.maps[w].load(SeqCst) & mask != 0
+    }
+
+    /// Offsets of the valid blocks of a segment, rising, as they are at this moment.
+    pub(crate) fn valid_offsets(&self, seg: SegNo) -> Vec<u32> {
+        let mut out = Vec::new();
+        for w in 0..8 {
+            let mut word = self.maps[seg.index() * 8 + w].load(SeqCst);
+            while word != 0 {
+                let lead = word.leading_zeros();
+                out.push(w as u32 * 64 + lead);
+                word &= !(1 << (63 - lead));
+            }
+        }
+        out
+    }
+
+    /// The on-disk map is most significant bit first, so block 0 is the top bit of the first word.
+    fn bit(seg: SegNo, off: u32) -> (usize, u64) {
+        assert!(off < BLOCKS);
+        (seg.index() * 8 + off as usize / 64, 1 << (63 - off % 64))
+    }
+
+    /// Marks a block of an open segment valid. `now` is the volume's elapsed time in seconds.
+    pub(crate) fn mark_valid(&self, seg: SegNo, off: u32, now: u64) {
+        let i = seg.index();
+        let (w, mask) = Self::bit(seg, off);
+        let old = self.maps[w].fetch_or(mask, SeqCst);
+        assert!(old & mask == 0, "block {off} of segment {seg} allocated twice");
+        let old = SegState(self.words[i].fetch_add(1, SeqCst));
+        assert!(old.is_open() && old.count() < BLOCKS, "allocation in segment {seg} that no log has open");
+        self.touch(i, old.count(), now);
+    }
+
+    /// Ages the segment's time towards `now`, weighted by its valid blocks.
+    fn touch(&self, i: usize, count: u32, now: u64) {
+        // Only an estimate for victim selection: a lost update between two threads is harmless.
+        let mtime = self.mtimes[i].load(SeqCst);
+        let mean = (mtime.saturating_mul(u64::from(count)).saturating_add(now)) / (u64::from(count) + 1);
+        self.mtimes[i].store(mean, SeqCst);
+        self.sit_dirty.set(i);
+    }
+
+    /// Marks a block invalid; false if it was not valid, which the caller reports as damage.
+    #[must_use]
+    pub(crate) fn invalidate(&self, seg: SegNo, off: u32, now: u64) -> bool {
+        let i = seg.index();
+        let (w, mask) = Self::bit(seg, off);
+        if self.maps[w].fetch_and(!mask, SeqCst) & mask == 0 {
+            return false;
+        }
+        let old = SegState(self.words[i].fetch_sub(1, SeqCst));
+        assert!(old.count() > 0 && !old.is_prefree(), "segment {seg} counts fewer blocks than its map");
+        self.touch(i, old.count() - 1, now);
+        if !old.is_open() {
+            self.after_loss(i, old.count() - 1);
+        }
+        true
+    }
+
+    /// Puts a closed segment that just lost a block (or was just closed) where its count says.
+    fn after_loss(&self, i: usize, count: u32) {
+        match count {
+            0 => {
+                self.words[i].fetch_or(PREFREE, SeqCst);
+                self.dirty.clear(i);
+                let fresh = self.prefree.set(i);
+                assert!(fresh, "segment {i} became prefree twice");
+            }
+            BLOCKS => {}
+            _ => {
+                self.dirty.set(i);
+                // A racing thread may have emptied the segment between our count and this set.
+                let now = SegState(self.words[i].load(SeqCst));
+                if now.is_prefree() || now.count() == 0 {
+                    self.dirty.clear(i);
+                }
+            }
+        }
+    }
+
+    /// Closes a log's segment.
+    pub(crate) fn close(&self, seg: SegNo) {
+        let i = seg.index();
+        let old = SegState(self.words[i].fetch_and(!OPEN, SeqCst));
+        assert!(old.is_open(), "segment {seg} closed twice");
+        self.after_loss(i, old.count());
+    }
+
+    /// Opens a free segment for a log of this kind: the next one of `after`'s section if there is one, else the first of a free
+    /// section. `None` when no section is free.
+    pub(crate) fn open(&self, after: Option<SegNo>, kind: u8) -> Option<SegNo> {
+        let mut map = self.map.lock();
+        let seg = after.and_then(|s| self.next_in_section(s)).or_else(|| self.free_section(&mut map))?;
+        self.take_segment(&mut map, seg);
+        let i = seg.index();
+        let old = SegState(self.words[i].fetch_or(OPEN, SeqCst));
+        assert!(old.count() == 0 && !old.is_open() && !old.is_prefree(), "segment {seg} is not free: {old:?}");
+        self.kinds[i].store(kind, SeqCst);
+        self.mtimes[i].store(0, SeqCst);
+        self.sit_dirty.set(i);
+        Some(seg)
+    }
+
+    fn next_in_section(&self, seg: SegNo) -> Option<SegNo> {
+        let next = seg.index() + 1;
+        let same = !next.is_multiple_of(self.segs_per_sec as usize) && next < self.words.len();
+        (same && self.free.test(next)).then(|| SegNo::new(next as u32))
+    }
+
+    fn free_section(&self, map: &mut FreeMap) -> Option<SegNo> {
+        let n = map.used_in_section.len() as u32;
+        let found = (0..n).map(|k| (map.cursor + k) % n).find(|&s| map.used_in_section[s as usize] == 0)?;
+        map.cursor = (found + 1) % n;
+        Some(SegNo::new(found * self.segs_per_sec))
+    }
+
+    fn take_segment(&self, map: &mut FreeMap, seg: SegNo) {
+        let was_free = self.free.clear(seg.index());
+        assert!(was_free, "segment {seg} taken twice");
+        let used = &mut map.used_in_section[seg.index() / self.segs_per_sec as usize];
+        *used += 1;
+        if *used == 1 {
+            self.free_sections.fetch_sub(1, SeqCst);
+        }
+    }
+
+    /// Frees a prefree segment once the checkpoint that saw it empty has committed. False if a collector owns it: it stays
+    /// prefree for a later checkpoint, so that its owner never sees it reused underneath.
+    pub(crate) fn release(&self, seg: SegNo) -> bool {
+        let i = seg.index();
+        let old = self.state(seg);
+        assert!(old.is_prefree() && !old.is_open() && old.count() == 0, "segment {seg} is not prefree: {old:?}");
+        if old.is_owned() {
+            return false;
+        }
+        let next = u64::from(old.generation().wrapping_add(1)) << GENERATION_SHIFT;
+        if self.words[i].compare_exchange(old.0, next, SeqCst, SeqCst).is_err() {
+            return false; // a collector claimed it just now
+        }
+        self.prefree.clear(i);
+        let mut map = self.map.lock();
+        self.free.set(i);
+        let used = &mut map.used_in_section[i / self.segs_per_sec as usize];
+        *used -= 1;
+        if *used == 0 {
+            self.free_sections.fetch_add(1, SeqCst);
+        }
+        true
+    }
+
+    /// Claims a segment for a collector; false if another has it, or if it is open, prefree or free.
+    pub(crate) fn claim(&self, seg: SegNo) -> bool {
+        let word = &self.words[seg.index()];
+        word.fetch_update(SeqCst, SeqCst, |w| {
+            (w & (OWNED | OPEN | PREFREE) == 0 && w & COUNT != 0).then_some(w | OWNED)
+        })
+        .is_ok()
+    }
+
+    /// Gives a claimed segment back.
+    pub(crate) fn unclaim(&self, seg: SegNo) {
+        let old = SegState(self.words[seg.index()].fetch_and(!OWNED, SeqCst));
+        assert!(old.is_owned(), "segment {seg} was not claimed");
+    }
+
+    /// Sections without any used segment.
+    pub(crate) fn free_sections(&self) -> u64 {
+        self.free_sections.load(SeqCst)
+    }
+
+    /// Segments that are free now.
+    pub(crate) fn free_segments(&self) -> u64 {
+        self.free.count() as u64
+    }
+
+    /// Whether the segment is free now.
+    pub(crate) fn is_free(&self, seg: SegNo) -> bool {
+        self.free.test(seg.index())
+    }
+
+    /// The record that a checkpoint writes. Call under the exclusive checkpoint lock: no change is in progress then, and the
+    /// count must equal the map.
+    pub(crate) fn record(&self, seg: SegNo) -> SitRecord {
+        let i = seg.index();
+        let mut map = [0u8; 64];
+        let mut count = 0;
+        for w in 0..8 {
+            let word = self.maps[i * 8 + w].load(SeqCst);
+            count += word.count_ones();
+            map[w * 8..w * 8 + 8].copy_from_slice(&word.to_be_bytes());
+        }
+        assert_eq!(count, self.state(seg).count(), "segment {seg}: map and count differ");
+        SitRecord { kind: self.kind(seg), map, mtime: self.mtime(seg) }
+    }
+
+    /// Segment and offset of a main-area address.
+    pub(crate) fn locate(&self, lba: Lba) -> Option<(SegNo, u32)> {
+        self.layout.seg_of(lba).map(|(seg, off)| (seg, u32::from(off)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A volume of 12 segments in sections of 3.
+    fn table() -> SegTable {
+        SegTable::new(&Layout {
+            block_count: 100 * 512,
+            segment_count: 20,
+            segment0: Lba(512),
+            cp: Lba(512),
+            sit: Lba(1536),
+            nat: Lba(2560),
+            ssa: Lba(3584),
+            main: Lba(4096),
+            sit_segments: 2,
+            nat_segments: 2,
+            ssa_segments: 1,
+            main_segments: 12,
+            sections: 4,
+            segs_per_sec: 3,
+            secs_per_zone: 1,
+            cp_payload: 0,
+        })
+    }
+
+    #[test]
+    fn a_log_fills_its_section_before_it_takes_another() {
+        let t = table();
+        let a = t.open(None, 1).unwrap();
+        let b = t.open(None, 4).unwrap();
+        assert_eq!((a.get(), b.get(), t.free_sections(), t.free_segments()), (0, 3, 2, 10));
+        let next = t.open(Some(a), 1).unwrap();
+        assert_eq!((next.get(), t.free_sections()), (1, 2));
+        let last = t.open(Some(next), 1).unwrap();
+        assert_eq!(t.open(Some(last), 1).unwrap().get(), 6, "the section is used up");
+        assert_eq!(t.kind(last), 1);
+    }
+
+    #[test]
+    fn an_emptied_segment_is_reused_only_after_release() {
+        let t = table();
+        let seg = t.open(None, 1).unwrap();
+        for off in 0..BLOCKS {
+            t.mark_valid(seg, off, 5);
+        }
+        t.close(seg);
+        assert!(!t.dirty.test(seg.index()), "a full segment is no candidate");
+        assert!(t.invalidate(seg, 7, 9));
+        assert!(!t.invalidate(seg, 7, 9), "the second time is reported");
+        assert!(t.dirty.test(seg.index()));
+        assert_eq!(t.valid_offsets(seg).len(), 511);
+        for off in (0..BLOCKS).filter(|&o| o != 7) {
+            assert!(t.invalidate(seg, off, 9));
+        }
+        assert!(t.state(seg).is_prefree() && t.prefree.test(seg.index()) && !t.dirty.test(seg.index()));
+        assert!(!t.is_free(seg) && !t.claim(seg));
+        assert!(t.release(seg));
+        assert!(t.is_free(seg) && t.state(seg).generation() == 1 && t.free_sections() == 4);
+    }
+
+    #[test]
+    fn an_owned_segment_is_not_released_under_its_owner() {
+        let t = table();
+        let seg = t.open(None, 1).unwrap();
+        t.mark_valid(seg, 0, 1);
+        assert!(!t.claim(seg), "an open segment is not to be claimed");
+        t.close(seg);
+        assert!(t.claim(seg) && !t.claim(seg));
+        assert!(t.invalidate(seg, 0, 1));
+        assert!(!t.release(seg));
+        t.unclaim(seg);
+        assert!(t.release(seg));
+    }
+
+    #[test]
+    fn records_keep_the_disk_order_of_bits() {
+        let t = table();
+        let mut map = [0u8; 64];
+        map[0] = 0x81;
+        map[63] = 0x01;
+        let record = SitRecord { kind: 2, map, mtime: 77 };
+        t.load(SegNo::new(4), &record, false);
+        assert_eq!(t.valid_offsets(SegNo::new(4)), [0, 7, 511]);
+        assert!(t.is_valid(SegNo::new(4), 7) && !t.is_valid(SegNo::new(4), 6));
+        assert_eq!(t.record(SegNo::new(4)), record);
+        assert_eq!((t.free_segments(), t.free_sections()), (11, 3));
+    }
+
+    #[test]
+    fn closing_an_empty_segment_makes_it_prefree() {
+        let t = table();
+        let seg = t.open(None, 0).unwrap();
+        t.mark_valid(seg, 0, 1);
+        assert!(t.invalidate(seg, 0, 1));
+        assert!(!t.state(seg).is_prefree(), "a log is still in it");
+        t.close(seg);
+        assert!(t.state(seg).is_prefree());
+    }
+}

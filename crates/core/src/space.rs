@@ -1,0 +1,108 @@
+//! Space accounting: how many blocks, nodes and inodes the volume holds, and what may still be reserved.
+//!
+//! A block is counted when it is *reserved* (a slot becomes New, a node is created), not when it is written, so that "no space"
+//! can only appear at the operation that asks for space and never at write-back or at a checkpoint (format section 3.1,
+//! valid_block_count; pitfall 2). Kept true: valid blocks <= user blocks; nodes are counted as blocks too.
+
+use crate::error::{Error, Result};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// Counters that every checkpoint stores.
+pub(crate) struct Space {
+    /// Blocks a user may fill: the main area less over-provisioning.
+    pub(crate) user_blocks: u64,
+    /// Largest number of nodes: node ids that exist, less the reserved ones.
+    pub(crate) max_nodes: u64,
+    valid_blocks: AtomicU64,
+    valid_nodes: AtomicU64,
+    valid_inodes: AtomicU64,
+}
+
+/// Counts at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SpaceCounts {
+    pub(crate) blocks: u64,
+    pub(crate) nodes: u64,
+    pub(crate) inodes: u64,
+}
+
+impl Space {
+    /// Counters as a checkpoint left them.
+    pub(crate) fn new(user_blocks: u64, max_nodes: u64, now: SpaceCounts) -> Self {
+        Space {
+            user_blocks,
+            max_nodes,
+            valid_blocks: AtomicU64::new(now.blocks),
+            valid_nodes: AtomicU64::new(now.nodes),
+            valid_inodes: AtomicU64::new(now.inodes),
+        }
+    }
+
+    /// The counters now; consistent with each other only under the exclusive checkpoint lock.
+    pub(crate) fn counts(&self) -> SpaceCounts {
+        SpaceCounts {
+            blocks: self.valid_blocks.load(SeqCst),
+            nodes: self.valid_nodes.load(SeqCst),
+            inodes: self.valid_inodes.load(SeqCst),
+        }
+    }
+
+    /// Reserves `n` data blocks, all or none.
+    pub(crate) fn reserve_blocks(&self, n: u64) -> Result<()> {
+        let room = |held: u64| held.checked_add(n).filter(|&sum| sum <= self.user_blocks);
+        self.valid_blocks.fetch_update(SeqCst, SeqCst, room).map(|_| ()).map_err(|_| Error::NoSpace)
+    }
+
+    /// Gives data blocks back.
+    pub(crate) fn release_blocks(&self, n: u64) {
+        let old = self.valid_blocks.fetch_sub(n, SeqCst);
+        assert!(old >= n, "more blocks released than were held");
+    }
+
+    /// Reserves a node block, and counts an inode if it is one.
+    pub(crate) fn reserve_node(&self, inode: bool) -> Result<()> {
+        let room = |held: u64| (held < self.max_nodes).then_some(held + 1);
+        self.valid_nodes.fetch_update(SeqCst, SeqCst, room).map_err(|_| Error::NoSpace)?;
+        if let Err(e) = self.reserve_blocks(1) {
+            self.valid_nodes.fetch_sub(1, SeqCst);
+            return Err(e);
+        }
+        if inode {
+            self.valid_inodes.fetch_add(1, SeqCst);
+        }
+        Ok(())
+    }
+
+    /// Gives a node block back.
+    pub(crate) fn release_node(&self, inode: bool) {
+        let old = self.valid_nodes.fetch_sub(1, SeqCst);
+        assert!(old >= 1, "more nodes released than were held");
+        if inode {
+            let old = self.valid_inodes.fetch_sub(1, SeqCst);
+            assert!(old >= 1, "more inodes released than were held");
+        }
+        self.release_blocks(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reservations_stop_at_the_limit_and_leave_no_trace() {
+        let space = Space::new(10, 3, SpaceCounts { blocks: 4, nodes: 1, inodes: 1 });
+        space.reserve_blocks(4).unwrap();
+        space.reserve_node(true).unwrap();
+        assert!(matches!(space.reserve_blocks(2), Err(Error::NoSpace)));
+        space.reserve_blocks(1).unwrap();
+        let full = space.counts();
+        assert!(matches!(space.reserve_node(false), Err(Error::NoSpace)), "no block for another node");
+        assert_eq!(space.counts(), full, "a failed reservation leaves no trace");
+        space.release_blocks(2);
+        space.reserve_node(false).unwrap();
+        assert!(matches!(space.reserve_node(false), Err(Error::NoSpace)), "no node id left");
+        space.release_node(true);
+        assert_eq!(space.counts(), SpaceCounts { blocks: 8, nodes: 2, inodes: 1 });
+    }
+}

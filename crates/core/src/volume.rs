@@ -1,0 +1,143 @@
+//! The lower half of a mounted volume: device, space, segments, logs and nodes, without files.
+//!
+//! Everything here runs under the checkpoint lock (`cp_rwsem`): whoever changes the volume holds it shared, through a
+//! [`Change`], and a checkpoint holds it exclusively while it takes its snapshot.
+
+use crate::error::{Error, Result};
+use crate::io::BlockIo;
+use crate::locks;
+use crate::logs::Logs;
+use crate::nat::Nat;
+use crate::nids::FreeNids;
+use crate::node::NodeCache;
+use crate::segments::SegTable;
+use crate::space::Space;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use steadyfs_format::{Layout, Lba, SegNo, Slot, SuperBlock};
+use steadyfs_rt::{Instant, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// The lower half of a mounted volume.
+pub(crate) struct Volume {
+    pub(crate) sb: SuperBlock,
+    pub(crate) io: Arc<BlockIo>,
+    pub(crate) segs: SegTable,
+    pub(crate) logs: Logs,
+    pub(crate) nat: Nat,
+    pub(crate) nids: FreeNids,
+    pub(crate) nodes: NodeCache,
+    pub(crate) space: Space,
+    pub(crate) cp: RwLock<()>,
+    pub(crate) clock: Clock,
+    pub(crate) read_only: bool,
+    stopped: AtomicBool,
+    stop_reason: Mutex<Option<String>>,
+}
+
+/// The volume's own clock: seconds it has been mounted, over all mounts (format section 3.1, elapsed_time).
+pub(crate) struct Clock {
+    /// Elapsed seconds when this mount began.
+    pub(crate) base: u64,
+    pub(crate) mounted: Instant,
+}
+
+/// Proof that the checkpoint lock is held: the volume may be changed while it lives.
+pub(crate) enum Change<'a> {
+    /// Held shared, by one of many changers.
+    Shared(#[expect(dead_code, reason = "held, not read")] RwLockReadGuard<'a, ()>),
+    /// Held exclusively, by a checkpoint that writes what is dirty.
+    Frozen(#[expect(dead_code, reason = "held, not read")] RwLockWriteGuard<'a, ()>),
+}
+
+impl Volume {
+    /// Puts the parts together.
+    #[expect(clippy::too_many_arguments, reason = "called once, by the mount, with each part it has just loaded")]
+    pub(crate) fn new(
+        sb: SuperBlock,
+        io: Arc<BlockIo>,
+        segs: SegTable,
+        logs: Logs,
+        nat: Nat,
+        nids: FreeNids,
+        nodes: NodeCache,
+        space: Space,
+        elapsed: u64,
+        read_only: bool,
+    ) -> Self {
+        Volume {
+            sb,
+            io,
+            segs,
+            logs,
+            nat,
+            nids,
+            nodes,
+            space,
+            cp: RwLock::new(&locks::CP, ()),
+            clock: Clock { base: elapsed, mounted: steadyfs_rt::now() },
+            read_only,
+            stopped: AtomicBool::new(false),
+            stop_reason: Mutex::new(&locks::STATE, None),
+        }
+    }
+
+    /// Where the areas are.
+    pub(crate) fn layout(&self) -> &Layout {
+        self.sb.layout()
+    }
+
+    /// Takes the checkpoint lock shared. Make room first (`Fs::change` does both).
+    pub(crate) fn begin_change(&self) -> Result<Change<'_>> {
+        self.check_writable()?;
+        Ok(Change::Shared(self.cp.read()))
+    }
+
+    /// Takes the checkpoint lock exclusively: no change is in progress while the guard lives.
+    pub(crate) fn freeze(&self) -> Result<Change<'_>> {
+        self.check_writable()?;
+        Ok(Change::Frozen(self.cp.write()))
+    }
+
+    /// An error if the volume takes no changes, and why.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.read_only {
+            return Err(Error::ReadOnly("the volume is mounted read-only".into()));
+        }
+        if self.stopped.load(SeqCst) {
+            let reason = self.stop_reason.lock().clone().unwrap_or_default();
+            return Err(Error::ReadOnly(format!("the volume stopped after an error: {reason}")));
+        }
+        Ok(())
+    }
+
+    /// Stops accepting changes: the last good checkpoint stays what the volume is.
+    pub(crate) fn stop(&self, reason: &Error) {
+        tracing::error!(%reason, "the volume stops taking changes");
+        self.stop_reason.lock().get_or_insert_with(|| reason.to_string());
+        self.stopped.store(true, SeqCst);
+    }
+
+    /// Seconds the volume has been mounted, over all mounts.
+    pub(crate) fn elapsed(&self) -> u64 {
+        self.clock.base + self.clock.mounted.elapsed().as_secs()
+    }
+
+    /// Address of a block of a segment.
+    pub(crate) fn lba_of(&self, seg: SegNo, off: u32) -> Lba {
+        self.layout().lba_of(seg, off as u16)
+    }
+
+    /// The block in this slot is no longer used.
+    pub(crate) fn invalidate(&self, slot: Slot) -> Result<()> {
+        let Slot::At(lba) = slot else { return Ok(()) };
+        let Some((seg, off)) = self.segs.locate(lba) else {
+            return Err(Error::corrupt(format!("block {lba} lies outside the main area")));
+        };
+        if !self.segs.invalidate(seg, off, self.elapsed()) {
+            let e = Error::corrupt(format!("block {lba} was in use but the SIT says that it is free"));
+            self.stop(&e);
+            return Err(e);
+        }
+        Ok(())
+    }
+}
