@@ -28,6 +28,7 @@ pub mod inode;
 pub mod journal;
 pub mod layout;
 pub mod log;
+pub mod mkfs_layout;
 pub mod nat;
 pub mod node;
 pub mod orphan;
