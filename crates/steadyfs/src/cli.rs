@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{completions, man};
+use crate::commands::{completions, dump, info, man};
 use crate::failure::Failure;
 
 /// A log-structured file system in user space that speaks F2FS.
@@ -17,6 +17,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Info(info::Args),
+    Dump(dump::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -25,6 +27,8 @@ impl Command {
     /// The name by which the user called it.
     pub(crate) fn verb(&self) -> &'static str {
         match self {
+            Command::Info(_) => "info",
+            Command::Dump(_) => "dump",
             Command::Completions(_) => "completions",
             Command::Man(_) => "man",
         }
@@ -32,6 +36,8 @@ impl Command {
 
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         match self {
+            Command::Info(args) => info::run(&args),
+            Command::Dump(args) => dump::run(&args),
             Command::Completions(args) => completions::run(&args),
             Command::Man(args) => man::run(&args),
         }

@@ -36,7 +36,7 @@ impl Failure {
     /// Standard output could not be written.
     pub(crate) fn output(e: &io::Error) -> Self {
         let kind = if e.kind() == io::ErrorKind::BrokenPipe { Kind::ReaderGone } else { Kind::Operation };
-        Failure { kind, ..Failure::new("cannot write the output", e, "check where it goes") }
+        Failure { kind, ..Failure::new("cannot write the output", reason(e), "check where it goes") }
     }
 
     /// Prints the line and gives the exit code for `verb`.
@@ -76,6 +76,14 @@ fn operation_code(verb: &str) -> u8 {
         "mount" => 32,
         _ => 1,
     }
+}
+
+/// The system's words for an error, without the number that Rust adds.
+pub(crate) fn reason(e: &io::Error) -> String {
+    let text = e.to_string();
+    let end = text.find(" (os error").unwrap_or(text.len());
+    let mut letters = text[..end].chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,10 +1,17 @@
 //! The `steadyfs` command: reads the arguments, runs one command, prints one line if it fails, and exits by convention.
 //!
-//! Each command lives in one file of `commands/`. Exit codes are in `failure.rs`, and nowhere else.
+//! The binary also answers to the names that mount(8), fsck(8) and mkfs(8) look for (`argv.rs`). Each command lives in one file of
+//! `commands/`. Exit codes are in `failure.rs`, and nowhere else.
 
+mod argv;
+mod calendar;
 mod cli;
 mod commands;
 mod failure;
+mod image;
+mod raw;
+mod size;
+mod text;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -13,7 +20,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 fn main() -> ExitCode {
-    let argv: Vec<OsString> = std::env::args_os().collect();
+    let argv = argv::by_name(std::env::args_os().collect());
     match cli::Cli::try_parse_from(&argv) {
         Ok(cli) => {
             let verb = cli.command.verb();

@@ -1,4 +1,5 @@
 //! The command, run as a program: one module per group of commands.
 
 mod frame;
+mod inspect;
 mod run;

@@ -1,0 +1,117 @@
+//! `dump dir`: the entries of a directory with their slots, hashes and types.
+
+use std::io::Write;
+
+use steadyfs_format::block::BlockView;
+use steadyfs_format::dir::{Dentries, bucket_of_page};
+use steadyfs_format::inode::{Inode, inline};
+use steadyfs_format::node::{DirectNode, IndirectNode, NodeBlock, NodeKind, NodeOfs};
+use steadyfs_format::{FormatError, Ino, Nid, PageIndex, Slot};
+
+use super::{Printer, quoted};
+use crate::failure::Failure;
+use crate::raw::RawVolume;
+
+pub(super) fn print<W: Write>(volume: &RawVolume, ino: Ino, out: &mut Printer<W>) -> Result<(), Failure> {
+    let (_, block) = volume.node(ino.nid())?;
+    let inode = Inode::view(&block);
+    if !inode.is_dir() {
+        return Err(Failure::new(
+            format!("cannot list inode {ino}"),
+            "it is not a directory",
+            "see `steadyfs dump inode`",
+        ));
+    }
+    let damaged = |e: &FormatError| volume.device.damaged(format!("inode {ino}"), e);
+    let shape = inode.validate(volume.superblock.features()).map_err(|e| damaged(&e))?;
+    if inode.has_inline(inline::DENTRY) {
+        out.line("inline")?;
+        return entries(Dentries::inline(inode.inline_area(shape)), out);
+    }
+    let addressing = shape.addressing();
+    let mut walk = Walk { volume, ino, level: inode.dir_level(), out };
+    walk.pages(PageIndex(0), inode.slots(shape))?;
+    for (n, child) in (0..).zip(inode.children()) {
+        let ofs = [1, 2, NodeOfs::INDIRECT_1.get(), NodeOfs::INDIRECT_2.get(), NodeOfs::DOUBLE_INDIRECT.get()][n];
+        walk.node(child, NodeOfs::new(ofs), &|ofs| addressing.first_page(ofs))?;
+    }
+    Ok(())
+}
+
+struct Walk<'a, W: Write> {
+    volume: &'a RawVolume,
+    ino: Ino,
+    level: u8,
+    out: &'a mut Printer<W>,
+}
+
+impl<W: Write> Walk<'_, W> {
+    /// Prints what hangs below a node. The footer must name the place from which the node was reached, so no node is visited twice.
+    fn node(
+        &mut self,
+        nid: Nid,
+        ofs: NodeOfs,
+        first_page: &dyn Fn(NodeOfs) -> Option<PageIndex>,
+    ) -> Result<(), Failure> {
+        if nid.is_null() {
+            return Ok(());
+        }
+        let (lba, block) = self.volume.node(nid)?;
+        let footer = NodeBlock::view(&block).footer;
+        if (footer.nid(), footer.ino(), footer.ofs()) != (nid, self.ino, ofs) {
+            let why =
+                format!("its footer says node {} of inode {} at offset {}", footer.nid(), footer.ino(), footer.ofs());
+            let what = format!("node {nid} of inode {} at offset {ofs} is not in block {lba}", self.ino);
+            return Err(Failure::new(what, why, "check the volume with fsck"));
+        }
+        if ofs.kind() == NodeKind::Direct {
+            let first = first_page(ofs).unwrap_or_default();
+            return self.pages(first, DirectNode::view(&block).slots());
+        }
+        let stride = if ofs.kind() == NodeKind::DoubleIndirect { 1019 } else { 1 };
+        for (n, child) in (0..).zip(IndirectNode::view(&block).children()) {
+            self.node(child, NodeOfs::new(ofs.get() + 1 + n * stride), first_page)?;
+        }
+        Ok(())
+    }
+
+    fn pages(&mut self, first: PageIndex, slots: impl Iterator<Item = Slot>) -> Result<(), Failure> {
+        for (n, slot) in (0..).zip(slots) {
+            let Slot::At(lba) = slot else { continue };
+            let page = PageIndex(first.get() + n);
+            match bucket_of_page(page, self.level) {
+                Some(bucket) => {
+                    self.out.line(format_args!(
+                        "page {page} block {lba} level {} bucket {}",
+                        bucket.level, bucket.number
+                    ))?;
+                }
+                None => self.out.line(format_args!("page {page} block {lba} behind the last level"))?,
+            }
+            if !self.volume.layout().in_main(lba) {
+                self.out.line("  problem: the block lies outside the main area")?;
+                continue;
+            }
+            let block = self.volume.device.block(lba)?;
+            entries(Dentries::block(&block), self.out)?;
+        }
+        Ok(())
+    }
+}
+
+fn entries<W: Write>(dentries: Dentries<'_>, out: &mut Printer<W>) -> Result<(), Failure> {
+    for entry in dentries.iter() {
+        match entry {
+            Ok(entry) => {
+                let kind = entry.file_type.map_or("unknown".to_owned(), |kind| format!("{kind:?}"));
+                let name = quoted(entry.name);
+                out.line(format_args!(
+                    "  slot {:>3} hash {:08x} ino {:>8} {kind:<11} {name}",
+                    entry.slot, entry.hash, entry.ino
+                ))?;
+            }
+            Err(e) => out.line(format_args!("  problem: {e}"))?,
+        }
+    }
+    Ok(())
+}

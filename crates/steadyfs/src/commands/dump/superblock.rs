@@ -1,0 +1,105 @@
+//! `dump sb`: every field of the superblock, also of a broken one.
+
+use std::io::Write;
+
+use steadyfs_format::superblock::RawSuperBlock;
+use steadyfs_format::{Features, Lba, SuperBlock};
+
+use super::Printer;
+use crate::failure::Failure;
+use crate::raw::RawDevice;
+use crate::text::uuid;
+
+pub(super) fn print<W: Write>(device: &RawDevice, out: &mut Printer<W>) -> Result<(), Failure> {
+    // The copy that counts; if none does, the first one is shown with the reason.
+    let (copy, problem) = match device.superblock() {
+        Ok((_, copy)) => (copy, None),
+        Err(failure) => (0, Some(failure)),
+    };
+    let block = device.block(Lba(copy.into()))?;
+    if let (Some(failure), Err(steadyfs_format::FormatError::Magic { .. })) = (problem, SuperBlock::parse(&block)) {
+        return Err(failure);
+    }
+    let raw = RawSuperBlock::read(&block);
+    out.field("copy", copy)?;
+    if let Err(e) = SuperBlock::parse(&block) {
+        out.field("problem", e)?;
+    }
+    numbers(&raw, out)?;
+    texts(&raw, out)?;
+    rest(&raw, out)
+}
+
+fn numbers<W: Write>(raw: &RawSuperBlock, out: &mut Printer<W>) -> Result<(), Failure> {
+    out.field("magic", format_args!("{:#010x}", raw.magic.get()))?;
+    out.field("mkfs version", format_args!("{}.{}", raw.major_ver.get(), raw.minor_ver.get()))?;
+    out.field("block_count", raw.block_count.get())?;
+    for (name, value) in [
+        ("log_sectorsize", raw.log_sectorsize),
+        ("log_sectors_per_block", raw.log_sectors_per_block),
+        ("log_blocksize", raw.log_blocksize),
+        ("log_blocks_per_seg", raw.log_blocks_per_seg),
+        ("segs_per_sec", raw.segs_per_sec),
+        ("secs_per_zone", raw.secs_per_zone),
+        ("checksum_offset", raw.checksum_offset),
+        ("section_count", raw.section_count),
+        ("segment_count", raw.segment_count),
+        ("segment_count_ckpt", raw.segment_count_ckpt),
+        ("segment_count_sit", raw.segment_count_sit),
+        ("segment_count_nat", raw.segment_count_nat),
+        ("segment_count_ssa", raw.segment_count_ssa),
+        ("segment_count_main", raw.segment_count_main),
+        ("segment0_blkaddr", raw.segment0_blkaddr),
+        ("cp_blkaddr", raw.cp_blkaddr),
+        ("sit_blkaddr", raw.sit_blkaddr),
+        ("nat_blkaddr", raw.nat_blkaddr),
+        ("ssa_blkaddr", raw.ssa_blkaddr),
+        ("main_blkaddr", raw.main_blkaddr),
+        ("root_ino", raw.root_ino),
+        ("node_ino", raw.node_ino),
+        ("meta_ino", raw.meta_ino),
+        ("cp_payload", raw.cp_payload),
+    ] {
+        out.field(name, value.get())?;
+    }
+    Ok(())
+}
+
+fn texts<W: Write>(raw: &RawSuperBlock, out: &mut Printer<W>) -> Result<(), Failure> {
+    out.field("uuid", uuid(&raw.uuid))?;
+    let units = raw.volume_name.iter().map(|unit| unit.get()).take_while(|unit| *unit != 0);
+    let label: String = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+    out.field("volume_name", label.escape_debug())?;
+    let (cold, hot) = raw.extensions();
+    out.field("cold extensions", cold.join(" ").escape_debug())?;
+    out.field("hot extensions", hot.join(" ").escape_debug())?;
+    out.field("version", text(&raw.version))?;
+    out.field("init_version", text(&raw.init_version))
+}
+
+fn rest<W: Write>(raw: &RawSuperBlock, out: &mut Printer<W>) -> Result<(), Failure> {
+    let features = raw.feature.get();
+    out.field("feature", format_args!("{features:#x} ({})", Features::from_bits(features)))?;
+    out.field("encryption_level", raw.encryption_level)?;
+    for (n, device) in raw.devs.iter().enumerate().filter(|(_, device)| device.path[0] != 0) {
+        out.field(
+            &format!("devs[{n}]"),
+            format_args!("{} ({} segments)", text(&device.path), device.total_segments.get()),
+        )?;
+    }
+    let [user, group, project] = raw.qf_ino.map(|ino| ino.get());
+    out.field("qf_ino", format_args!("{user} {group} {project}"))?;
+    out.field("s_encoding", format_args!("{} (flags {:#x})", raw.s_encoding.get(), raw.s_encoding_flags.get()))?;
+    out.field("s_stop_reason", hex(&raw.s_stop_reason))?;
+    out.field("s_errors", hex(&raw.s_errors))?;
+    out.field("crc", format_args!("{:#010x}", raw.crc.get()))
+}
+
+/// The text before the first NUL.
+fn text(bytes: &[u8]) -> String {
+    super::quoted(bytes.split(|b| *b == 0).next().unwrap_or_default())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}

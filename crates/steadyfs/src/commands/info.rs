@@ -1,0 +1,203 @@
+//! `steadyfs info`: what a volume is and how full it is, for people and for scripts.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use steadyfs_format::checkpoint::CpFlags;
+use steadyfs_format::{BLOCK_SIZE, Log};
+
+use crate::failure::Failure;
+use crate::image::ImageArgs;
+use crate::raw::RawVolume;
+use crate::size::human;
+use crate::text::{print_json, uuid};
+
+/// Show what a volume is: label, features, sizes, space, state
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    image: ImageArgs,
+    /// Image file or block device
+    device: PathBuf,
+}
+
+/// The JSON form. Sizes are in bytes unless the name says otherwise.
+#[derive(Serialize)]
+struct Info {
+    label: String,
+    uuid: String,
+    features: Vec<&'static str>,
+    unknown_features: u32,
+    version: String,
+    init_version: String,
+    size: u64,
+    segment_size: u64,
+    segments: u32,
+    main_segments: u32,
+    segments_per_section: u32,
+    sections_per_zone: u32,
+    sections: u32,
+    superblock_copy: u32,
+    checkpoint: CheckpointInfo,
+    space: Space,
+    logs: Vec<LogInfo>,
+    cold_extensions: Vec<String>,
+    hot_extensions: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    devices: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct CheckpointInfo {
+    pack: u32,
+    version: u64,
+    flags: Vec<&'static str>,
+    unknown_flags: u32,
+    clean: bool,
+    orphans: usize,
+    mounted_seconds: u64,
+}
+
+/// As df shows it.
+#[derive(Serialize)]
+struct Space {
+    total: u64,
+    used: u64,
+    free: u64,
+    free_segments: u32,
+    reserved_segments: u32,
+    overprovisioned_segments: u32,
+    inodes: u32,
+    nodes: u32,
+    max_nodes: u32,
+}
+
+#[derive(Serialize)]
+struct LogInfo {
+    log: &'static str,
+    segment: u32,
+    next_block: u16,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let volume = RawVolume::open(&args.device, args.image)?;
+    let info = Info::new(&volume)?;
+    if args.json {
+        print_json(&info)?;
+    } else {
+        info.print(&mut io::stdout().lock()).map_err(|e| Failure::output(&e))?;
+    }
+    // Everything above lies at the front of the image, so it is worth showing even if the end is missing.
+    let (have, want) = (volume.device.blocks(), volume.layout().main_end().get());
+    if have < want {
+        let size = |blocks: u64| human(blocks * BLOCK_SIZE as u64);
+        let why = format!("it has {} of {}", size(have), size(want));
+        return Err(Failure::new(format!("{} is cut short", args.device.display()), why, "get the whole image again"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Info {
+    fn new(volume: &RawVolume) -> Result<Self, Failure> {
+        let (superblock, layout) = (&volume.superblock, volume.layout());
+        let header = volume.checkpoint.header();
+        let bytes = |blocks: u64| blocks.saturating_mul(BLOCK_SIZE as u64);
+        let (user, valid) = (header.user_blocks(), header.valid_blocks());
+        let features = superblock.features();
+        Ok(Info {
+            label: superblock.label(),
+            uuid: uuid(&superblock.uuid()),
+            features: features.names().collect(),
+            unknown_features: features.unknown().bits(),
+            version: superblock.version(),
+            init_version: superblock.init_version(),
+            size: bytes(layout.block_count),
+            segment_size: steadyfs_format::SEG_BYTES,
+            segments: layout.segment_count,
+            main_segments: layout.main_segments,
+            segments_per_section: layout.segs_per_sec,
+            sections_per_zone: layout.secs_per_zone,
+            sections: layout.sections,
+            superblock_copy: volume.superblock_copy,
+            checkpoint: CheckpointInfo {
+                pack: volume.pack.number(),
+                version: header.version(),
+                flags: header.flags().names().collect(),
+                unknown_flags: header.flags().unknown().bits(),
+                clean: header.flags().contains(CpFlags::UMOUNT),
+                orphans: volume.orphans()?.len(),
+                mounted_seconds: header.elapsed_time(),
+            },
+            space: Space {
+                total: bytes(user),
+                used: bytes(valid),
+                free: bytes(user.saturating_sub(valid)),
+                free_segments: header.free_segments(),
+                reserved_segments: header.reserved_segments(),
+                overprovisioned_segments: header.overprov_segments(),
+                inodes: header.valid_inodes(),
+                nodes: header.valid_nodes(),
+                max_nodes: layout.max_nid().get(),
+            },
+            logs: Log::ALL.map(|log| log_info(volume, log)).into(),
+            cold_extensions: superblock.cold_extensions(),
+            hot_extensions: superblock.hot_extensions(),
+            devices: superblock.devices().into_iter().map(|device| device.path).collect(),
+        })
+    }
+
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut line = |name: &str, value: String| writeln!(out, "{name:<14}{value}");
+        let names = |known: &[&str], unknown: u32| {
+            let mut text = if known.is_empty() { "none".to_owned() } else { known.join(" ") };
+            if unknown != 0 {
+                text.push_str(&format!(" unknown({unknown:#x})"));
+            }
+            text
+        };
+        line("label", if self.label.is_empty() { "(none)".to_owned() } else { self.label.clone() })?;
+        line("uuid", self.uuid.clone())?;
+        line("features", names(&self.features, self.unknown_features))?;
+        line("made by", self.init_version.clone())?;
+        line("written by", self.version.clone())?;
+        line(
+            "size",
+            format!("{} ({} segments, {} in the main area)", human(self.size), self.segments, self.main_segments),
+        )?;
+        let sections = (self.sections, self.segments_per_section, self.sections_per_zone);
+        line("sections", format!("{} of {} segments, {} to a zone", sections.0, sections.1, sections.2))?;
+        if !self.devices.is_empty() {
+            line("devices", self.devices.join(" "))?;
+        }
+        let checkpoint = &self.checkpoint;
+        line("checkpoint", format!("version {} in pack {}", checkpoint.version, checkpoint.pack))?;
+        line("flags", names(&checkpoint.flags, checkpoint.unknown_flags))?;
+        line("state", if checkpoint.clean { "clean".to_owned() } else { "not unmounted cleanly".to_owned() })?;
+        let space = &self.space;
+        let percent = space.used as f64 * 100.0 / space.total.max(1) as f64;
+        line("space", format!("{} of {} used ({percent:.1} %)", human(space.used), human(space.total)))?;
+        let kept = (space.reserved_segments, space.overprovisioned_segments);
+        line("segments", format!("{} free, {} reserved, {} overprovisioned", space.free_segments, kept.0, kept.1))?;
+        line(
+            "inodes",
+            format!("{} ({} nodes of {}), {} orphans", space.inodes, space.nodes, space.max_nodes, checkpoint.orphans),
+        )?;
+        for log in &self.logs {
+            line(log.log, format!("segment {}, block {}", log.segment, log.next_block))?;
+        }
+        if self.superblock_copy != 0 {
+            line("note", "the first superblock is damaged; the second one was used".to_owned())?;
+        }
+        Ok(())
+    }
+}
+
+fn log_info(volume: &RawVolume, log: Log) -> LogInfo {
+    let position = volume.checkpoint.header().log(log);
+    LogInfo { log: log.name(), segment: position.segment.get(), next_block: position.next }
+}

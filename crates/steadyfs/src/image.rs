@@ -1,0 +1,59 @@
+//! Opening what the user named as DEVICE: the same options and the same words for every command.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+use steadyfs_device::{Device, OpenError, OpenOptions, open_image};
+
+use crate::failure::Failure;
+use crate::size::Size;
+
+/// Options of every command that takes a DEVICE.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct ImageArgs {
+    /// Where the volume starts in DEVICE (bytes, or with a suffix K, M, G)
+    #[arg(long, value_name = "OFFSET", default_value = "0", hide_default_value = true)]
+    pub(crate) offset: Size,
+}
+
+impl ImageArgs {
+    /// How to open the device for reading only; it is shared with other readers.
+    pub(crate) fn for_reading(self) -> OpenOptions {
+        OpenOptions { read_only: true, offset_bytes: self.offset.0, ..OpenOptions::default() }
+    }
+}
+
+/// Opens an image or block device.
+pub(crate) fn open(path: &Path, options: OpenOptions) -> Result<Arc<dyn Device>, Failure> {
+    open_image(path, options).map_err(|e| open_failure(path, &e))
+}
+
+/// The line for a device that cannot be opened.
+fn open_failure(path: &Path, e: &OpenError) -> Failure {
+    let what = format!("cannot open {}", path.display());
+    let (why, hint) = match e {
+        OpenError::System { source, .. } => {
+            let hint = match source.kind() {
+                ErrorKind::NotFound => "check the name",
+                ErrorKind::PermissionDenied => "change its permissions, or run as a user who may",
+                ErrorKind::ReadOnlyFilesystem => "copy it to where it can be written",
+                _ => "check the disk that it is on",
+            };
+            (crate::failure::reason(source), hint)
+        }
+        OpenError::InUse { .. } => {
+            ("it is in use by another process".to_owned(), "unmount it, or wait until the process ends")
+        }
+        OpenError::NotADevice { what: kind, .. } => (format!("it is {kind}"), "give an image file or a block device"),
+        OpenError::TooSmall { have, want, .. } => (
+            format!("it has {have} bytes after the offset, {want} are needed"),
+            "check --offset and the size of the file",
+        ),
+        OpenError::Unsupported { reason, .. } => (reason.clone(), "see `steadyfs help`"),
+        OpenError::Sparse { reason, .. } => {
+            (format!("the Android sparse image is damaged: {reason}"), "get the image again")
+        }
+    };
+    Failure::new(what, why, hint)
+}
