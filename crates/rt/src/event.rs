@@ -266,6 +266,21 @@ mod tests {
         assert_eq!(shared.1.waiters.load(SeqCst), 0);
     }
 
+    /// The moment that a stress test rarely hits: a waiter has looked at the epoch and is not asleep yet.
+    #[test]
+    fn a_notifier_waits_for_a_waiter_that_is_going_to_sleep() {
+        let event = Arc::new(EventCount::new());
+        let guard = event.lock.lock();
+        event.waiters.fetch_add(1, SeqCst);
+        let other = Arc::clone(&event);
+        let notifier = spawn("notifier", move || other.notify_one());
+        sleep(Duration::from_millis(20));
+        assert!(!notifier.is_finished(), "it would wake nobody now");
+        drop(guard);
+        assert!(notifier.join().is_ok());
+        event.waiters.fetch_sub(1, SeqCst);
+    }
+
     #[test]
     fn eventcount_wakes_all_and_times_out() {
         let event = Arc::new(EventCount::new());

@@ -66,6 +66,27 @@ pub fn try_spawn<T: Send + 'static>(
     Ok(JoinHandle { inner })
 }
 
+/// Like [`try_spawn`], for a thread that others wait for without joining it, such as one that completes I/O: if it panics, the
+/// process aborts after the panic message. Its waiters would hang otherwise.
+pub fn try_spawn_vital<T: Send + 'static>(
+    name: &str,
+    f: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    struct AbortOnPanic;
+    impl Drop for AbortOnPanic {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                eprintln!("a thread that others depend on has panicked; giving up");
+                std::process::abort();
+            }
+        }
+    }
+    try_spawn(name, || {
+        let _guard = AbortOnPanic;
+        f()
+    })
+}
+
 /// Lets other threads run.
 pub fn yield_now() {
     std::thread::yield_now();
@@ -130,6 +151,24 @@ mod tests {
         assert_eq!(spawn("seven", || 7).join(), Ok(7));
         let panicked: Result<(), _> = spawn("bad", || panic!("reason {}", 1)).join();
         assert_eq!(panicked, Err(Panicked { thread: "bad".into(), message: "reason 1".into() }));
+    }
+
+    /// Runs itself in a process of its own, which has to abort.
+    #[test]
+    fn a_vital_thread_takes_the_process_with_it() {
+        const CHILD: &str = "STEADYFS_RT_TEST_CHILD";
+        if std::env::var_os(CHILD).is_some() {
+            let vital = try_spawn_vital("vital", || panic!("on purpose"));
+            let result: Result<(), _> = vital.expect("a thread").join();
+            panic!("outlived {result:?}");
+        }
+        let name = "task::tests::a_vital_thread_takes_the_process_with_it";
+        let mut child = std::process::Command::new(std::env::current_exe().expect("this test's program"));
+        let output = child.args(["--exact", name, "--nocapture"]).env(CHILD, "1").output().expect("runs");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains("on purpose") && text.contains("giving up") && !text.contains("outlived"), "{text}");
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(6), "SIGABRT");
+        assert_eq!(try_spawn_vital("calm", || 3).expect("a thread").join(), Ok(3));
     }
 
     #[test]

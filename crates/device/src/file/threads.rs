@@ -8,7 +8,7 @@ use crate::Request;
 use std::io;
 use std::sync::Arc;
 use steadyfs_rt::queue::Queue;
-use steadyfs_rt::{JoinHandle, cpus, try_spawn};
+use steadyfs_rt::{JoinHandle, cpus, try_spawn_vital};
 
 /// Enough to keep a solid-state drive busy with waiting threads, few enough to start quickly.
 fn pool_size() -> usize {
@@ -28,7 +28,7 @@ impl ThreadPool {
         let mut threads = Vec::new();
         for _ in 0..pool_size() {
             let (queue, raw): (Arc<Queue<Request>>, _) = (Arc::clone(&queue), Arc::clone(raw));
-            let started = try_spawn("device-pool", move || {
+            let started = try_spawn_vital("device-pool", move || {
                 while let Some(Request { op, done }) = queue.pop() {
                     done(raw.perform(op));
                 }
@@ -56,7 +56,7 @@ impl Drop for ThreadPool {
     fn drop(&mut self) {
         self.queue.close();
         for thread in self.threads.drain(..).filter(|thread| !thread.is_current()) {
-            // A panic in a completion has been reported on its thread; the device is going away all the same.
+            // A panic in a completion ends the process, so there is none to hear of.
             let _ = thread.join();
         }
     }

@@ -19,7 +19,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
-use steadyfs_rt::{JoinHandle, LockClass, Mutex, sleep, try_spawn};
+use steadyfs_rt::{JoinHandle, LockClass, Mutex, sleep, try_spawn_vital};
 
 /// Entries in flight at most.
 const SLOTS: u32 = 256;
@@ -77,7 +77,7 @@ impl Uring {
         let state = State { slots, free: (0..SLOTS).rev().collect(), backlog: VecDeque::new(), closing: false };
         let shared = Arc::new(Shared { ring, raw: Arc::clone(raw), state: Mutex::new(&RING, state) });
         let reaper = Arc::clone(&shared);
-        let reaper = try_spawn("device-uring", move || reaper.reap())?;
+        let reaper = try_spawn_vital("device-uring", move || reaper.reap())?;
         Ok(Uring { shared, reaper: Some(reaper) })
     }
 
@@ -111,7 +111,7 @@ impl Drop for Uring {
         self.shared.enter();
         drop(state);
         if let Some(reaper) = self.reaper.take().filter(|reaper| !reaper.is_current()) {
-            // A panic in a completion has been reported on its thread; the device is going away all the same.
+            // A panic in a completion ends the process, so there is none to hear of.
             let _ = reaper.join();
         }
     }
@@ -394,5 +394,66 @@ impl Joint {
         if let Some(done) = done {
             done(error.map_or_else(|| Ok(pages.into_iter().flatten().collect()), Err));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw() -> RawFile {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(8 * BLOCK_SIZE as u64).expect("grows");
+        RawFile::new(file, 0, false, false)
+    }
+
+    fn pattern() -> Vec<PageBuf> {
+        (1..=3u8).map(|seed| PageBuf::synthetic([seed; 16])).collect()
+    }
+
+    fn write_job(fua: bool) -> Job {
+        let op = Op::Write { block: 2, pages: pattern(), hint: StreamHint::DataWarm, fua };
+        Job::new(Request::new(op, |_| {}))
+    }
+
+    #[test]
+    fn short_and_cancelled_writes_are_finished() {
+        for result in [0, 100, 4096, 5000, 12287, -Errno::CANCELED.raw_os_error(), -Errno::INTR.raw_os_error()] {
+            let raw = raw();
+            // What the kernel had written before it stopped.
+            let bytes: Vec<u8> = pattern().iter().flat_map(|page| page.to_array().to_vec()).collect();
+            let moved = usize::try_from(result).unwrap_or(0);
+            std::os::unix::fs::FileExt::write_all_at(raw.file(), &bytes[..moved], 2 * 4096).expect("writes");
+            assert_eq!(write_job(moved == 100).outcome(&raw, result), Ok(vec![]));
+            let all = raw.perform(Op::Read { block: 0, count: 8 }).expect("in range");
+            assert_eq!(all[2..5], pattern());
+            assert!(all[..2].iter().chain(&all[5..]).all(|page| *page == PageBuf::zeroed()));
+        }
+    }
+
+    #[test]
+    fn short_and_cancelled_reads_are_finished() {
+        for result in [0, 100, 4096, 5000, 12287, -Errno::CANCELED.raw_os_error(), -Errno::AGAIN.raw_os_error()] {
+            let raw = raw();
+            assert_eq!(write_job(false).outcome(&raw, 0), Ok(vec![]));
+            let mut job = Job::new(Request::new(Op::Read { block: 2, count: 3 }, |_| {}));
+            let moved = usize::try_from(result).unwrap_or(0);
+            for (at, page) in job.pages.iter_mut().enumerate() {
+                let there = moved.saturating_sub(at * BLOCK_SIZE).min(BLOCK_SIZE);
+                let bytes = page.make_mut();
+                bytes.fill(0xee);
+                pattern()[at].copy_out(0, &mut bytes[..there]);
+            }
+            assert_eq!(job.outcome(&raw, result), Ok(pattern()));
+        }
+    }
+
+    #[test]
+    fn errors_name_the_request_and_unsupported_fua_is_tried_by_hand() {
+        let raw = raw();
+        let error = write_job(false).outcome(&raw, -Errno::NOSPC.raw_os_error()).expect_err("full");
+        assert_eq!((error.op, error.block, error.count, error.errno()), (OpKind::Write, 2, 3, crate::errno::ENOSPC));
+        assert_eq!(write_job(true).outcome(&raw, -Errno::OPNOTSUPP.raw_os_error()), Ok(vec![]));
+        assert_eq!(raw.perform(Op::Read { block: 2, count: 3 }), Ok(pattern()));
     }
 }
