@@ -68,6 +68,12 @@ pub enum Error {
     /// Too many links to this inode.
     #[error("too many links")]
     TooManyLinks,
+    /// The directory keeps another project's inodes only; a copy would be in order.
+    #[error("the directory belongs to another project")]
+    CrossProject,
+    /// The extended attributes of one inode would exceed what it can hold.
+    #[error("attribute too large")]
+    TooMuch,
     /// A seek beyond the last data, or outside the file.
     #[error("no such offset")]
     NoSuchOffset,
@@ -106,6 +112,8 @@ impl Error {
             Error::NoAttribute => 61,
             Error::NotPermitted => 1,
             Error::TooManyLinks => 31,
+            Error::CrossProject => 18,
+            Error::TooMuch => 7,
             Error::NoSuchOffset => 6,
             Error::Stopped(_) => 5,
         }

@@ -10,6 +10,7 @@
 // Parts land one after the other; what is not called yet will be.
 #![allow(dead_code)]
 
+mod attr;
 mod background;
 mod barrier;
 mod bits;
@@ -34,6 +35,7 @@ mod segments;
 mod sit;
 mod slots;
 mod space;
+mod types;
 mod volume;
 
 pub use checkpoint::CheckpointStats;
@@ -43,3 +45,4 @@ pub use inode::InodeRef;
 pub use mount::why_read_only;
 pub use options::{AccessTimes, MountOptions, OPTION_HELP};
 pub use reclaim::{GcReport, Urgency};
+pub use types::{Attr, DirEntry, NewInode, RenameFlags, SetAttr, SetTime, XattrFlags};

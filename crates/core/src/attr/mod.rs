@@ -1,0 +1,89 @@
+//! Attributes of inodes: reading, changing, times, and what flags forbid.
+//!
+//! The attributes are in the inode's node block and nowhere else (see `node`); a change under the node's lock is whole for every
+//! reader and every checkpoint. What immutable and append-only inodes refuse is decided in [`protect`] and nowhere else.
+
+pub(crate) mod protect;
+pub(crate) mod times;
+
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::inode::{Inode, InodeRef};
+use crate::types::Attr;
+use crate::volume::Change;
+use steadyfs_format::block::BlockView;
+use steadyfs_format::dir::FileType;
+use steadyfs_format::inode::{DeviceNumber, Inode as RawInode, Time};
+use steadyfs_format::{Features, Ino};
+
+/// Units of 512 bytes in a block.
+const SECTORS: u64 = 8;
+
+impl Inode {
+    /// Lends the inode block to `f`.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if the inode was deleted.
+    pub(crate) fn read<R>(&self, f: impl FnOnce(&RawInode) -> R) -> Result<R> {
+        let node = self.node.read();
+        if node.is_dead() {
+            return Err(Error::NotFound);
+        }
+        Ok(f(RawInode::view(node.bytes())))
+    }
+}
+
+impl Fs {
+    /// Lends the inode block to `f` for changing it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if the inode was deleted.
+    pub(crate) fn edit_inode<R>(
+        &self,
+        _change: &Change<'_>,
+        inode: &Inode,
+        f: impl FnOnce(&mut RawInode) -> R,
+    ) -> Result<R> {
+        let mut node = inode.node.write(&self.vol.nodes);
+        if node.is_dead() {
+            return Err(Error::NotFound);
+        }
+        Ok(f(RawInode::view_mut(node.edit())))
+    }
+
+    /// The attributes of an inode.
+    pub fn attr(&self, inode: &InodeRef) -> Result<Attr> {
+        let features = self.vol.sb.features();
+        inode.inode.read(|raw| describe(inode.ino(), inode.kind(), raw, features))?
+    }
+}
+
+fn describe(ino: Ino, kind: FileType, raw: &RawInode, features: Features) -> Result<Attr> {
+    let rdev = match kind {
+        FileType::CharDevice | FileType::BlockDevice => raw.device_number(raw.shape(features)?),
+        _ => DeviceNumber::default(),
+    };
+    Ok(Attr {
+        ino,
+        kind,
+        mode: u32::from(raw.mode()),
+        uid: raw.uid(),
+        gid: raw.gid(),
+        nlink: raw.links(),
+        size: raw.size(),
+        blocks: raw.blocks().saturating_sub(1).saturating_mul(SECTORS),
+        rdev,
+        atime: sane(raw.atime()),
+        mtime: sane(raw.mtime()),
+        ctime: sane(raw.ctime()),
+        crtime: raw.crtime(features).map(sane),
+        generation: raw.generation(),
+        flags: raw.flags(),
+        project: raw.project_id(features).unwrap_or(0),
+    })
+}
+
+/// A time that every user can represent: an image may hold more nanoseconds than a second has.
+fn sane(time: Time) -> Time {
+    Time { secs: time.secs, nanos: time.nanos.min(999_999_999) }
+}
