@@ -9,9 +9,9 @@ mod cli;
 mod commands;
 mod failure;
 mod image;
-mod raw;
 mod size;
 mod text;
+mod volume;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

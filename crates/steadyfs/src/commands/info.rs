@@ -5,14 +5,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use steadyfs_core::raw::Image;
+use steadyfs_core::{Error, why_read_only};
 use steadyfs_format::checkpoint::CpFlags;
 use steadyfs_format::{BLOCK_SIZE, Log};
 
 use crate::failure::Failure;
 use crate::image::ImageArgs;
-use crate::raw::RawVolume;
 use crate::size::human;
 use crate::text::{print_json, uuid};
+use crate::volume::{failure, open_raw};
 
 /// Show what a volume is: label, features, sizes, space, state
 #[derive(Debug, clap::Args)]
@@ -42,6 +44,9 @@ struct Info {
     segments_per_section: u32,
     sections_per_zone: u32,
     sections: u32,
+    /// Why the volume can only be read, if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read_only: Option<String>,
     superblock_copy: u32,
     checkpoint: CheckpointInfo,
     space: Space,
@@ -85,27 +90,21 @@ struct LogInfo {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let volume = RawVolume::open(&args.device, args.image)?;
-    let info = Info::new(&volume)?;
+    let image = open_raw(&args.device, args.image)?;
+    let cannot = |e: Error| failure(format!("cannot read the checkpoint of {}", args.device.display()), &e);
+    let info = Info::new(&image).map_err(cannot)?;
     if args.json {
         print_json(&info)?;
     } else {
         info.print(&mut io::stdout().lock()).map_err(|e| Failure::output(&e))?;
     }
-    // Everything above lies at the front of the image, so it is worth showing even if the end is missing.
-    let (have, want) = (volume.device.blocks(), volume.layout().main_end().get());
-    if have < want {
-        let size = |blocks: u64| human(blocks * BLOCK_SIZE as u64);
-        let why = format!("it has {} of {}", size(have), size(want));
-        return Err(Failure::new(format!("{} is cut short", args.device.display()), why, "get the whole image again"));
-    }
     Ok(ExitCode::SUCCESS)
 }
 
 impl Info {
-    fn new(volume: &RawVolume) -> Result<Self, Failure> {
-        let (superblock, layout) = (&volume.superblock, volume.layout());
-        let header = volume.checkpoint.header();
+    fn new(image: &Image) -> Result<Self, Error> {
+        let (superblock, layout) = (image.superblock(), image.layout());
+        let header = image.checkpoint().header();
         let bytes = |blocks: u64| blocks.saturating_mul(BLOCK_SIZE as u64);
         let (user, valid) = (header.user_blocks(), header.valid_blocks());
         let features = superblock.features();
@@ -123,14 +122,15 @@ impl Info {
             segments_per_section: layout.segs_per_sec,
             sections_per_zone: layout.secs_per_zone,
             sections: layout.sections,
-            superblock_copy: volume.superblock_copy,
+            read_only: why_read_only(features),
+            superblock_copy: if image.superblocks().copy(0).is_ok() { 0 } else { 1 },
             checkpoint: CheckpointInfo {
-                pack: volume.pack.number(),
+                pack: image.pack().number(),
                 version: header.version(),
                 flags: header.flags().names().collect(),
                 unknown_flags: header.flags().unknown().bits(),
                 clean: header.flags().contains(CpFlags::UMOUNT),
-                orphans: volume.orphans()?.len(),
+                orphans: image.orphans()?.len(),
                 mounted_seconds: header.elapsed_time(),
             },
             space: Space {
@@ -144,7 +144,7 @@ impl Info {
                 nodes: header.valid_nodes(),
                 max_nodes: layout.max_nid().get(),
             },
-            logs: Log::ALL.map(|log| log_info(volume, log)).into(),
+            logs: Log::ALL.map(|log| log_info(image, log)).into(),
             cold_extensions: superblock.cold_extensions(),
             hot_extensions: superblock.hot_extensions(),
             devices: superblock.devices().into_iter().map(|device| device.path).collect(),
@@ -187,6 +187,9 @@ impl Info {
             "inodes",
             format!("{} ({} nodes of {}), {} orphans", space.inodes, space.nodes, space.max_nodes, checkpoint.orphans),
         )?;
+        if let Some(why) = &self.read_only {
+            line("read-only", why.clone())?;
+        }
         for log in &self.logs {
             line(log.log, format!("segment {}, block {}", log.segment, log.next_block))?;
         }
@@ -197,7 +200,7 @@ impl Info {
     }
 }
 
-fn log_info(volume: &RawVolume, log: Log) -> LogInfo {
-    let position = volume.checkpoint.header().log(log);
+fn log_info(image: &Image, log: Log) -> LogInfo {
+    let position = image.log_position(log);
     LogInfo { log: log.name(), segment: position.segment.get(), next_block: position.next }
 }

@@ -2,16 +2,17 @@
 
 use std::io::Write;
 
+use steadyfs_core::raw::Image;
 use steadyfs_format::{AllocType, Log};
 
 use super::Printer;
 use crate::failure::Failure;
-use crate::raw::RawVolume;
+use crate::volume::failure;
 
-pub(super) fn print<W: Write>(volume: &RawVolume, out: &mut Printer<W>) -> Result<(), Failure> {
-    let header = volume.checkpoint.header();
-    let start = volume.layout().pack(volume.pack);
-    out.field("pack", format_args!("{} at block {start}", volume.pack.number()))?;
+pub(super) fn print<W: Write>(image: &Image, out: &mut Printer<W>) -> Result<(), Failure> {
+    let header = image.checkpoint().header();
+    let start = image.layout().pack(image.pack());
+    out.field("pack", format_args!("{} at block {start}", image.pack().number()))?;
     out.field("checkpoint_ver", header.version())?;
     let flags = header.flags();
     out.field("ckpt_flags", format_args!("{:#x} ({flags})", flags.bits()))?;
@@ -43,16 +44,16 @@ pub(super) fn print<W: Write>(volume: &RawVolume, out: &mut Printer<W>) -> Resul
         out.field(log.name(), format_args!("segment {} block {} {how}", position.segment, position.next))?;
     }
     let bits = |bitmap: &[u8]| steadyfs_format::bitmap::count_ones(bitmap);
-    out.field("SIT blocks in 2nd copy", bits(volume.checkpoint.sit_bitmap()))?;
-    out.field("NAT blocks in 2nd copy", bits(volume.checkpoint.nat_bitmap()))?;
-    for (nid, entry) in volume.nat_journal()? {
+    out.field("SIT blocks in 2nd copy", bits(image.checkpoint().sit_bitmap()))?;
+    out.field("NAT blocks in 2nd copy", bits(image.checkpoint().nat_bitmap()))?;
+    for (nid, entry) in image.nat_journal() {
         let what = format!("NAT journal: node {nid}");
         out.field(&what, format_args!("ino {} block {} version {}", entry.ino, entry.lba, entry.version))?;
     }
-    for (segment, entry) in volume.sit_journal()? {
+    for (segment, entry) in image.sit_journal() {
         out.field(&format!("SIT journal: segment {segment}"), format_args!("{} valid blocks", entry.valid_blocks()))?;
     }
-    for ino in volume.orphans()? {
+    for ino in image.orphans().map_err(|e| failure("cannot read the orphans", &e))? {
         out.field("orphan", ino)?;
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use steadyfs_core::raw::Image;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::dir::{Dentries, bucket_of_page};
 use steadyfs_format::inode::{Inode, inline};
@@ -10,10 +11,10 @@ use steadyfs_format::{FormatError, Ino, Nid, PageIndex, Slot};
 
 use super::{Printer, quoted};
 use crate::failure::Failure;
-use crate::raw::RawVolume;
+use crate::volume::failure;
 
-pub(super) fn print<W: Write>(volume: &RawVolume, ino: Ino, out: &mut Printer<W>) -> Result<(), Failure> {
-    let (_, block) = volume.node(ino.nid())?;
+pub(super) fn print<W: Write>(image: &Image, ino: Ino, out: &mut Printer<W>) -> Result<(), Failure> {
+    let (_, block) = super::read_node(image, ino.nid())?;
     let inode = Inode::view(&block);
     if !inode.is_dir() {
         return Err(Failure::new(
@@ -22,14 +23,14 @@ pub(super) fn print<W: Write>(volume: &RawVolume, ino: Ino, out: &mut Printer<W>
             "see `steadyfs dump inode`",
         ));
     }
-    let damaged = |e: &FormatError| volume.device.damaged(format!("inode {ino}"), e);
-    let shape = inode.validate(volume.superblock.features()).map_err(|e| damaged(&e))?;
+    let damaged = |e: FormatError| failure(format!("cannot list inode {ino}"), &e.into());
+    let shape = inode.validate(image.superblock().features()).map_err(damaged)?;
     if inode.has_inline(inline::DENTRY) {
         out.line("inline")?;
         return entries(Dentries::inline(inode.inline_area(shape)), out);
     }
     let addressing = shape.addressing();
-    let mut walk = Walk { volume, ino, level: inode.dir_level(), out };
+    let mut walk = Walk { image, ino, level: inode.dir_level(), out };
     walk.pages(PageIndex(0), inode.slots(shape))?;
     for (n, child) in (0..).zip(inode.children()) {
         let ofs = [1, 2, NodeOfs::INDIRECT_1.get(), NodeOfs::INDIRECT_2.get(), NodeOfs::DOUBLE_INDIRECT.get()][n];
@@ -39,7 +40,7 @@ pub(super) fn print<W: Write>(volume: &RawVolume, ino: Ino, out: &mut Printer<W>
 }
 
 struct Walk<'a, W: Write> {
-    volume: &'a RawVolume,
+    image: &'a Image,
     ino: Ino,
     level: u8,
     out: &'a mut Printer<W>,
@@ -56,7 +57,7 @@ impl<W: Write> Walk<'_, W> {
         if nid.is_null() {
             return Ok(());
         }
-        let (lba, block) = self.volume.node(nid)?;
+        let (lba, block) = super::read_node(self.image, nid)?;
         let footer = NodeBlock::view(&block).footer;
         if (footer.nid(), footer.ino(), footer.ofs()) != (nid, self.ino, ofs) {
             let why =
@@ -88,11 +89,11 @@ impl<W: Write> Walk<'_, W> {
                 }
                 None => self.out.line(format_args!("page {page} block {lba} behind the last level"))?,
             }
-            if !self.volume.layout().in_main(lba) {
+            if !self.image.layout().in_main(lba) {
                 self.out.line("  problem: the block lies outside the main area")?;
                 continue;
             }
-            let block = self.volume.device.block(lba)?;
+            let block = super::read(self.image, lba)?;
             entries(Dentries::block(&block), self.out)?;
         }
         Ok(())

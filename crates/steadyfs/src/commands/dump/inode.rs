@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use steadyfs_core::raw::Image;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::{Inode, InodeShape, Time, advise, flags, inline};
@@ -10,13 +11,12 @@ use steadyfs_format::{Features, Ino, Lba, Slot};
 use super::{Printer, quoted};
 use crate::calendar;
 use crate::failure::Failure;
-use crate::raw::RawVolume;
 use crate::text::mode_string;
 
-pub(super) fn print<W: Write>(volume: &RawVolume, ino: Ino, out: &mut Printer<W>) -> Result<(), Failure> {
-    let (lba, block) = volume.node(ino.nid())?;
+pub(super) fn print<W: Write>(image: &Image, ino: Ino, out: &mut Printer<W>) -> Result<(), Failure> {
+    let (lba, block) = super::read_node(image, ino.nid())?;
     let inode = Inode::view(&block);
-    let features = volume.superblock.features();
+    let features = image.superblock().features();
     out.field("inode", ino)?;
     out.field("block", lba)?;
     footer(inode, out)?;
@@ -28,7 +28,7 @@ pub(super) fn print<W: Write>(volume: &RawVolume, ino: Ino, out: &mut Printer<W>
         }
         Err(e) => out.field("problem", e)?,
     }
-    if let Err(e) = inode.verify_checksum(features, volume.superblock.inode_checksum_seed()) {
+    if let Err(e) = inode.verify_checksum(features, image.superblock().inode_checksum_seed()) {
         out.field("problem", e)?;
     }
     Ok(())

@@ -15,11 +15,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use steadyfs_format::{Ino, Lba, Nid, SegNo};
+use steadyfs_core::Error;
+use steadyfs_core::raw::Image;
+use steadyfs_format::nat::NatEntry;
+use steadyfs_format::{Block, Ino, Lba, Nid, SegNo};
 
 use crate::failure::Failure;
 use crate::image::ImageArgs;
-use crate::raw::{RawDevice, RawVolume};
+use crate::volume::{failure, open_raw};
 
 /// Print structures of a volume as they lie on the device
 #[derive(Debug, clap::Args)]
@@ -96,16 +99,18 @@ enum What {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut out = Printer { out: io::BufWriter::new(io::stdout().lock()) };
-    let volume = |source: &Source| RawVolume::open(&source.device, source.image);
+    let open = |source: &Source| open_raw(&source.device, source.image);
     match &args.what {
-        What::Sb { source } => superblock::print(&RawDevice::open(&source.device, source.image)?, &mut out)?,
-        What::Cp { source } => checkpoint::print(&volume(source)?, &mut out)?,
-        What::Nat { nid, source } => tables::nat(&volume(source)?, Nid(*nid), &mut out)?,
-        What::Sit { segment, source } => tables::sit(&volume(source)?, SegNo(*segment), &mut out)?,
-        What::Ssa { segment, source } => tables::ssa(&volume(source)?, SegNo(*segment), &mut out)?,
-        What::Inode { ino, source } => inode::print(&volume(source)?, Ino(*ino), &mut out)?,
-        What::Dir { ino, source } => directory::print(&volume(source)?, Ino(*ino), &mut out)?,
-        What::Block { lba, source } => tables::block(&volume(source)?, Lba(*lba), &mut out)?,
+        What::Sb { source } => {
+            superblock::print(&*crate::image::open(&source.device, source.image.for_reading())?, &mut out)?
+        }
+        What::Cp { source } => checkpoint::print(&open(source)?, &mut out)?,
+        What::Nat { nid, source } => tables::nat(&open(source)?, Nid(*nid), &mut out)?,
+        What::Sit { segment, source } => tables::sit(&open(source)?, SegNo(*segment), &mut out)?,
+        What::Ssa { segment, source } => tables::ssa(&open(source)?, SegNo(*segment), &mut out)?,
+        What::Inode { ino, source } => inode::print(&open(source)?, Ino(*ino), &mut out)?,
+        What::Dir { ino, source } => directory::print(&open(source)?, Ino(*ino), &mut out)?,
+        What::Block { lba, source } => tables::block(&open(source)?, Lba(*lba), &mut out)?,
     }
     out.out.flush().map_err(|e| Failure::output(&e))?;
     Ok(ExitCode::SUCCESS)
@@ -144,6 +149,39 @@ impl<W: Write> Printer<W> {
         }
         Ok(())
     }
+}
+
+/// Reads a block.
+fn read(image: &Image, lba: Lba) -> Result<Box<Block>, Failure> {
+    let cannot = |e: Error| failure(format!("cannot read block {lba}"), &e);
+    Ok(image.read_block(lba).map_err(cannot)?.to_array())
+}
+
+/// Reads the block of a node, where the NAT says it is.
+fn read_node(image: &Image, nid: Nid) -> Result<(Lba, Box<Block>), Failure> {
+    let lba = nat_entry(image, nid)?.lba;
+    if lba == Lba(0) {
+        return Err(Failure::new(
+            format!("there is no node {nid}"),
+            "its entry in the NAT is free",
+            "check the number",
+        ));
+    }
+    if !image.layout().in_main(lba) {
+        let e = Error::Corrupt(format!("the NAT says block {lba}, which lies outside the main area"));
+        return Err(failure(format!("cannot read node {nid}"), &e));
+    }
+    Ok((lba, read(image, lba)?))
+}
+
+/// The NAT entry of a node id.
+fn nat_entry(image: &Image, nid: Nid) -> Result<NatEntry, Failure> {
+    let ids = image.layout().max_nid();
+    if nid >= ids {
+        let why = format!("the volume has node ids below {ids}");
+        return Err(Failure::new(format!("there is no node id {nid}"), why, "give a smaller number"));
+    }
+    image.nat(nid).map_err(|e| failure(format!("cannot read the NAT entry of {nid}"), &e))
 }
 
 /// Bytes of a name for a line of text: what is not printable ASCII as `\xNN`.

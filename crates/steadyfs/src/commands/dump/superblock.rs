@@ -2,27 +2,31 @@
 
 use std::io::Write;
 
+use steadyfs_core::Error;
+use steadyfs_core::raw::Superblocks;
+use steadyfs_device::Device;
 use steadyfs_format::superblock::RawSuperBlock;
-use steadyfs_format::{Features, Lba, SuperBlock};
+use steadyfs_format::{Features, FormatError};
 
 use super::Printer;
 use crate::failure::Failure;
-use crate::raw::RawDevice;
 use crate::text::uuid;
+use crate::volume::failure;
 
-pub(super) fn print<W: Write>(device: &RawDevice, out: &mut Printer<W>) -> Result<(), Failure> {
-    // The copy that counts; if none does, the first one is shown with the reason.
-    let (copy, problem) = match device.superblock() {
-        Ok((_, copy)) => (copy, None),
-        Err(failure) => (0, Some(failure)),
+pub(super) fn print<W: Write>(device: &dyn Device, out: &mut Printer<W>) -> Result<(), Failure> {
+    let cannot = |e: &Error| failure("cannot read the superblock", e);
+    let copies = Superblocks::read(device);
+    // The first copy that is good; else the first that at least looks like one.
+    let looks_like_one =
+        |copy: usize| !matches!(copies.copy(copy), Err(Error::Format(FormatError::Magic { .. }) | Error::Io(_)));
+    let good = |copy: &usize| copies.copy(*copy).is_ok();
+    let Some(copy) = (0..2).find(good).or((0..2).find(|copy| looks_like_one(*copy))) else {
+        return copies.chosen().map(drop).map_err(|e| cannot(&e));
     };
-    let block = device.block(Lba(copy.into()))?;
-    if let (Some(failure), Err(steadyfs_format::FormatError::Magic { .. })) = (problem, SuperBlock::parse(&block)) {
-        return Err(failure);
-    }
-    let raw = RawSuperBlock::read(&block);
+    let block = device.read_one(copy as u64).map_err(|e| cannot(&e.into()))?;
+    let raw = block.with(RawSuperBlock::read);
     out.field("copy", copy)?;
-    if let Err(e) = SuperBlock::parse(&block) {
+    if let Err(e) = copies.copy(copy) {
         out.field("problem", e)?;
     }
     numbers(&raw, out)?;

@@ -2,17 +2,20 @@
 
 use std::io::Write;
 
-use steadyfs_format::block::BlockView;
-use steadyfs_format::summary::{SummaryBlock, SummaryKind};
-use steadyfs_format::{Layout, Lba, Nid, Pack, SegNo};
+use steadyfs_core::raw::Image;
+use steadyfs_format::sit::SitEntry;
+use steadyfs_format::summary::SummaryKind;
+use steadyfs_format::{Layout, Lba, Log, Nid, Pack, SegNo};
 
 use super::Printer;
 use crate::calendar::duration;
 use crate::failure::Failure;
-use crate::raw::RawVolume;
+use crate::volume::failure;
 
-pub(super) fn nat<W: Write>(volume: &RawVolume, nid: Nid, out: &mut Printer<W>) -> Result<(), Failure> {
-    let (entry, found) = volume.nat(nid)?;
+pub(super) fn nat<W: Write>(image: &Image, nid: Nid, out: &mut Printer<W>) -> Result<(), Failure> {
+    let entry = super::nat_entry(image, nid)?;
+    let in_journal = image.nat_journal().iter().any(|(id, _)| *id == nid);
+    let found = found(in_journal, image.nat_lba(image.layout().nat_place(nid).0));
     out.field("nid", nid)?;
     out.field("found in", found)?;
     out.field("ino", entry.ino)?;
@@ -21,12 +24,14 @@ pub(super) fn nat<W: Write>(volume: &RawVolume, nid: Nid, out: &mut Printer<W>) 
     out.field("free", entry.is_free())
 }
 
-pub(super) fn sit<W: Write>(volume: &RawVolume, segment: SegNo, out: &mut Printer<W>) -> Result<(), Failure> {
-    let (entry, found) = volume.sit(segment)?;
+pub(super) fn sit<W: Write>(image: &Image, segment: SegNo, out: &mut Printer<W>) -> Result<(), Failure> {
+    let entry = sit_entry(image, segment)?;
+    let in_journal = image.sit_journal().iter().any(|(number, _)| *number == segment);
+    let found = found(in_journal, image.sit_lba(image.layout().sit_place(segment).0));
     out.field("segment", segment)?;
     out.field(
         "blocks",
-        format_args!("{} ..= {}", volume.layout().lba_of(segment, 0), volume.layout().lba_of(segment, 511)),
+        format_args!("{} ..= {}", image.layout().lba_of(segment, 0), image.layout().lba_of(segment, 511)),
     )?;
     out.field("found in", found)?;
     match entry.log() {
@@ -45,36 +50,38 @@ pub(super) fn sit<W: Write>(volume: &RawVolume, segment: SegNo, out: &mut Printe
     Ok(())
 }
 
-pub(super) fn ssa<W: Write>(volume: &RawVolume, segment: SegNo, out: &mut Printer<W>) -> Result<(), Failure> {
-    volume.check_segment(segment)?;
-    let Some(lba) = volume.layout().ssa_lba(segment) else {
-        return Err(Failure::new("there are no summaries", "the volume has the feature ro", "ask for something else"));
-    };
-    let block = volume.device.block(lba)?;
-    let (summary, sit) = (SummaryBlock::view(&block), volume.sit(segment)?.0);
+pub(super) fn ssa<W: Write>(image: &Image, segment: SegNo, out: &mut Printer<W>) -> Result<(), Failure> {
+    let sit = sit_entry(image, segment)?;
+    let summary =
+        image.summary(segment).map_err(|e| failure(format!("cannot read the summaries of segment {segment}"), &e))?;
+    let current = Log::ALL.into_iter().find(|log| image.log_position(*log).segment == segment);
     let kind = match summary.kind() {
         Ok(SummaryKind::Data) => "data".to_owned(),
         Ok(SummaryKind::Node) => "node".to_owned(),
         Err(e) => e.to_string(),
     };
     out.field("segment", segment)?;
-    out.field("found in", format_args!("block {lba}"))?;
+    match (current, image.layout().ssa_lba(segment)) {
+        (Some(log), _) => out.field("found in", format_args!("checkpoint, as the current segment of the {log} log"))?,
+        (None, Some(lba)) => out.field("found in", format_args!("block {lba}"))?,
+        (None, None) => {}
+    }
     out.field("type", kind)?;
     // Entries of blocks that are not valid are leftovers.
     for (offset, entry) in (0..).zip(summary.iter()).filter(|(offset, _)| sit.is_valid(*offset)) {
-        let at = volume.layout().lba_of(segment, offset);
+        let at = image.layout().lba_of(segment, offset);
         let owner = format_args!("nid {} slot {} version {}", entry.nid, entry.ofs_in_node, entry.version);
         out.field(&format!("block {at}"), owner)?;
     }
     Ok(())
 }
 
-pub(super) fn block<W: Write>(volume: &RawVolume, lba: Lba, out: &mut Printer<W>) -> Result<(), Failure> {
-    let block = volume.device.block(lba)?;
+pub(super) fn block<W: Write>(image: &Image, lba: Lba, out: &mut Printer<W>) -> Result<(), Failure> {
+    let block = super::read(image, lba)?;
     out.field("block", lba)?;
-    out.field("area", area(volume.layout(), lba))?;
-    if let Some((segment, offset)) = volume.layout().seg_of(lba) {
-        let (entry, _) = volume.sit(segment)?;
+    out.field("area", area(image.layout(), lba))?;
+    if let Some((segment, offset)) = image.layout().seg_of(lba) {
+        let entry = sit_entry(image, segment)?;
         out.field("segment", format_args!("{segment} offset {offset}"))?;
         out.field("valid", entry.is_valid(offset))?;
         if let Some(log) = entry.log() {
@@ -82,6 +89,21 @@ pub(super) fn block<W: Write>(volume: &RawVolume, lba: Lba, out: &mut Printer<W>
         }
     }
     out.hex(&*block)
+}
+
+/// The SIT entry of a segment.
+fn sit_entry(image: &Image, segment: SegNo) -> Result<SitEntry, Failure> {
+    let count = image.layout().main_segments;
+    if segment.get() >= count {
+        let why = format!("the main area has segments 0 to {}", count - 1);
+        return Err(Failure::new(format!("there is no segment {segment}"), why, "give a smaller number"));
+    }
+    image.sit(segment).map_err(|e| failure(format!("cannot read the SIT entry of segment {segment}"), &e))
+}
+
+/// Where a table entry was found: the journal of the checkpoint overrules the table.
+fn found(in_journal: bool, table: Lba) -> String {
+    if in_journal { "journal".to_owned() } else { format!("block {table}") }
 }
 
 /// The area that a block belongs to.
