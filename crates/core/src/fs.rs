@@ -4,11 +4,14 @@
 //! `attr`, `xattr`, `checkpoint` (sync), `reclaim` (collection), `mount` (bring-up and end). Each public operation makes
 //! room first (collection, checkpoint), then takes the locks in the order of `locks`.
 
+use crate::checkpoint::CheckpointStats;
 use crate::error::Result;
 use crate::inode::{InodeRef, InodeTable};
+use crate::io::IoStats;
 use crate::options::MountOptions;
 use crate::orphans::Orphans;
 use crate::pages::Budget;
+use crate::reclaim::GcReport;
 use crate::volume::{Change, Volume};
 use steadyfs_format::ROOT_INO;
 
@@ -64,6 +67,21 @@ impl Fs {
         self.vol.check_writable()?;
         self.make_room()?;
         self.vol.begin_change()
+    }
+
+    /// What went to the device and came from it since the mount.
+    pub fn io_stats(&self) -> IoStats {
+        self.vol.io.counters.read()
+    }
+
+    /// What collection did since the mount.
+    pub fn gc_totals(&self) -> GcReport {
+        self.reclaim.totals()
+    }
+
+    /// Counters of checkpoints since the mount.
+    pub fn checkpoint_stats(&self) -> CheckpointStats {
+        self.checkpoints.stats()
     }
 
     /// Space and inodes.

@@ -20,15 +20,52 @@ const SHARDS: usize = 64;
 /// A page on its way to the device; the sequence number tells a later write of the same block from an earlier one.
 type Shard = HashMap<Lba, (PageBuf, u64)>;
 
-/// Counters of what went to the device, in blocks.
+/// Traffic between a volume and its device since the mount, in blocks of 4 KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoStats {
+    /// Blocks read.
+    pub read: u64,
+    /// Blocks of file data and directories written, moved ones included.
+    pub data_written: u64,
+    /// Node blocks written.
+    pub node_written: u64,
+    /// Blocks of NAT, SIT, SSA and checkpoint packs written.
+    pub meta_written: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Blocks discarded.
+    pub discarded: u64,
+}
+
+impl IoStats {
+    /// All blocks written.
+    pub fn written_blocks(&self) -> u64 {
+        self.data_written + self.node_written + self.meta_written
+    }
+}
+
+/// The counters behind [`IoStats`].
 #[derive(Default)]
 pub(crate) struct IoCounters {
-    pub(crate) read: AtomicU64,
-    pub(crate) data_written: AtomicU64,
-    pub(crate) node_written: AtomicU64,
-    pub(crate) meta_written: AtomicU64,
-    pub(crate) flushes: AtomicU64,
-    pub(crate) discarded: AtomicU64,
+    read: AtomicU64,
+    data_written: AtomicU64,
+    node_written: AtomicU64,
+    meta_written: AtomicU64,
+    flushes: AtomicU64,
+    discarded: AtomicU64,
+}
+
+impl IoCounters {
+    pub(crate) fn read(&self) -> IoStats {
+        IoStats {
+            read: self.read.load(Relaxed),
+            data_written: self.data_written.load(Relaxed),
+            node_written: self.node_written.load(Relaxed),
+            meta_written: self.meta_written.load(Relaxed),
+            flushes: self.flushes.load(Relaxed),
+            discarded: self.discarded.load(Relaxed),
+        }
+    }
 }
 
 /// The device of a volume with its writes in flight.
@@ -158,9 +195,7 @@ impl BlockIo {
 
     /// KiB written in the life of the volume (a statistic that checkpoints carry).
     pub(crate) fn kbytes_written(&self) -> u64 {
-        let c = &self.counters;
-        let blocks = [&c.data_written, &c.node_written, &c.meta_written].map(|n| n.load(Relaxed)).iter().sum::<u64>();
-        self.kbytes_before + blocks * 4
+        self.kbytes_before + self.counters.read().written_blocks() * 4
     }
 
     fn fail(&self, e: &IoError) {

@@ -42,6 +42,7 @@ pub use checkpoint::CheckpointStats;
 pub use error::{Error, Result};
 pub use fs::{Fs, StatFs};
 pub use inode::InodeRef;
+pub use io::IoStats;
 pub use mount::why_read_only;
 pub use options::{AccessTimes, MountOptions, OPTION_HELP};
 pub use reclaim::{GcReport, Urgency};
