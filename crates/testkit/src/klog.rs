@@ -52,6 +52,11 @@ pub fn tidy(console: &str) -> String {
     log
 }
 
+/// What the kernel said once it had started init; everything, if it did not come that far.
+pub fn after_boot(log: &str) -> &str {
+    log.split_once(" as init process\n").map_or(log, |(_, rest)| rest)
+}
+
 /// The lines that a sound volume on a sound device does not cause, less those that contain one of `expected`.
 pub fn complaints(log: &str, expected: &[String]) -> Vec<String> {
     let known = |line: &str| expected.iter().any(|part| line.contains(part.as_str()));

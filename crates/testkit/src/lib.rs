@@ -11,6 +11,7 @@
 //! directory that goes away with the value that owns it. This crate is for tests only: it is never published and no other
 //! crate depends on it except as a dev-dependency.
 
+pub mod corpus;
 mod error;
 pub mod klog;
 pub mod linux;
@@ -20,6 +21,7 @@ pub mod programs;
 pub mod tools;
 pub mod uml;
 
+pub use corpus::{CorpusOp, HostTarget, Spec, Target};
 pub use error::{Error, Result};
 pub use linux::linux_manifest;
 pub use manifest::Manifest;

@@ -1,8 +1,9 @@
-//! What Linux sees on a volume.
+//! What Linux sees on a volume, and volumes that Linux wrote.
 
 use std::path::Path;
 use std::time::Duration;
 
+use crate::corpus::Spec;
 use crate::error::Result;
 use crate::manifest::{Manifest, Options};
 use crate::programs;
@@ -14,19 +15,31 @@ pub fn manifest_command(directory: &str, name: &str, options: &Options) -> Resul
     Ok(format!("{} {directory} --out $HOST/{name} {}", program.display(), options.as_args()))
 }
 
-/// Mounts the image in the real kernel with the given mount options (`""` for none), takes the manifest of the whole volume and unmounts.
-/// The kernel may write: it replays what a crash left behind, and deletes orphans. The timeout is for the whole machine.
+/// The shell command that makes the tree of corner cases in `directory`, which is empty, for a [`Uml`] script.
+pub fn corpus_command(directory: &str, spec: &Spec) -> Result<String> {
+    let program = programs::path("steadyfs-corpus")?;
+    let spec = serde_json::to_string(spec).expect("a spec has only numbers and flags");
+    Ok(format!("{} {directory} '{spec}'", program.display()))
+}
+
+/// The shell command that mounts `/dev/ubda` at `$MNT` with these options (`""` for none) and without changing access times.
+pub fn mount_command(options: &str) -> String {
+    let separator = if options.is_empty() { "" } else { "," };
+    format!("mount -t f2fs -o noatime{separator}{options} /dev/ubda $MNT")
+}
+
+/// Mounts the image in the real kernel with the given mount options, takes the manifest of the whole volume and unmounts. The kernel
+/// may write, unless told `ro`: it replays what a crash left behind and deletes orphans. The timeout is for the whole machine.
 pub fn linux_manifest(
     image: impl AsRef<Path>,
     mount_options: &str,
     options: &Options,
     timeout: Duration,
 ) -> Result<Manifest> {
-    let mount = if mount_options.is_empty() { "noatime".to_owned() } else { format!("noatime,{mount_options}") };
     let out = Uml::new()
         .disk(image)
         .timeout(timeout)
-        .script(format!("mount -t f2fs -o {mount} /dev/ubda $MNT"))
+        .script(mount_command(mount_options))
         .script(manifest_command("$MNT", "manifest.json", options)?)
         .run()?;
     Manifest::load(out.file("manifest.json"))

@@ -9,6 +9,8 @@ mount -t tmpfs tmpfs /run
 mkdir -p /dev/shm /run/host /run/mnt
 mount -t hostfs none /dev/shm -o /dev/shm
 mount -t hostfs none /run/host -o @HOST@
+# A machine that runs out of memory would crawl until its time is up.
+echo 1 >/proc/sys/vm/panic_on_oom
 exec >/dev/tty1 2>&1 </dev/null
 stty -F /dev/tty1 -opost
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/run TMPDIR=/run LC_ALL=C

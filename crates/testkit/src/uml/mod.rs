@@ -17,7 +17,7 @@
 //! ```
 //!
 //! The script runs under `sh -eu`. What is still mounted at its end is unmounted, unless the machine is to [`Uml::crash`]. F2FS is
-//! there; further modules (quota, dm) are loaded by [`Uml::module`]. This kernel's F2FS has no compression, casefolding,
+//! there; further modules (dm, nilfs2) are loaded by [`Uml::module`]. This kernel's F2FS has no compression, casefolding,
 //! encryption and verity.
 
 use std::path::{Path, PathBuf};
@@ -35,8 +35,8 @@ const BEGIN: &str = "@@steadyfs-begin";
 const END: &str = "@@steadyfs-end";
 /// The script's status when it ended well but its mount could not be undone.
 const BUSY: i32 = 199;
-/// Modules that every script finds loaded: F2FS and the checksum that it asks the crypto layer for.
-const F2FS_MODULES: [&str; 2] = ["crypto/crc32_generic", "fs/f2fs/f2fs"];
+/// Modules that every script finds loaded: F2FS, the checksum that it asks the crypto layer for, and the format of its quota files.
+const F2FS_MODULES: [&str; 4] = ["crypto/crc32_generic", "fs/quota/quota_tree", "fs/quota/quota_v2", "fs/f2fs/f2fs"];
 
 /// How the machine ends once the script has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,14 +92,14 @@ impl Default for Uml {
             script: String::new(),
             expected: Vec::new(),
             timeout: Duration::from_secs(120),
-            mem_mib: 256,
+            mem_mib: 512,
             end: End::Clean,
         }
     }
 }
 
 impl Uml {
-    /// A machine with no disks, 256 MiB and two minutes to live.
+    /// A machine with no disks, 512 MiB and two minutes to live.
     pub fn new() -> Self {
         Self::default()
     }
@@ -116,7 +116,7 @@ impl Uml {
         self
     }
 
-    /// Loads a module by its path below the kernel's module directory, without `.ko`, such as `fs/quota/quota_v2`. Modules that it
+    /// Loads a module by its path below the kernel's module directory, without `.ko`, such as `drivers/md/dm-mod`. Modules that it
     /// depends on come first.
     pub fn module(mut self, path: &str) -> Self {
         self.modules.push(path.to_owned());
@@ -199,7 +199,7 @@ impl Uml {
         let (stdout, status) = script_output(&finished.stderr);
         let killed = stop_line.is_some_and(|line| stdout.lines().any(|l| l.trim_end() == line));
         if status.is_none() && !killed {
-            return Err(Error::Boot { stdout: stdout.to_owned(), kernel: tail(&kernel) });
+            return Err(Error::Boot { stdout: stdout.to_owned(), kernel: tail(klog::after_boot(&kernel)) });
         }
         let complaints = klog::complaints(&kernel, &self.expected);
         let stdout = stdout.to_owned();
