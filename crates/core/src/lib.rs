@@ -21,6 +21,7 @@ mod inode;
 mod io;
 mod locks;
 mod logs;
+pub mod mkfs;
 mod mount;
 mod nat;
 mod nids;
