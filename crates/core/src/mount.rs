@@ -8,7 +8,6 @@
 use crate::background::Background;
 use crate::checkpoint::{Checkpoints, Committed};
 use crate::error::{Error, Result};
-use crate::file::Flusher;
 use crate::fs::Fs;
 use crate::inode::InodeTable;
 use crate::io::BlockIo;
@@ -137,7 +136,6 @@ impl Fs {
             reclaim,
             rename: steadyfs_rt::Mutex::new(&locks::RENAME, ()),
             background: Background::new(),
-            flusher: Flusher::new(),
             options,
         });
         if !read_only {
@@ -163,7 +161,6 @@ impl Fs {
         self.adopt_orphans(&orphans)?;
         self.sync_checkpoint()?;
         self.reap()?;
-        Flusher::start(self);
         Background::start(self);
         Ok(())
     }
@@ -172,7 +169,6 @@ impl Fs {
     /// working for reading only.
     pub fn unmount(&self) -> Result<()> {
         self.background.stop();
-        self.flusher.stop(self);
         if self.vol.check_writable().is_err() {
             return Ok(());
         }

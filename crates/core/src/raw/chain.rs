@@ -38,11 +38,11 @@ impl FsyncChain<'_> {
 }
 
 impl Image {
-    /// The nodes that fsync wrote after the checkpoint.
+    /// The nodes that fsync wrote after the checkpoint; none on a volume with the feature `ro`.
     pub fn fsync_chain(&self) -> FsyncChain<'_> {
-        let at = self.log_position(Log::WarmNode);
-        let first = self.layout().lba_of(at.segment, at.next);
-        FsyncChain { image: self, next: Some(first), steps: 0, mark: None, looped: false }
+        let at = self.logs().contains(&Log::WarmNode).then(|| self.log_position(Log::WarmNode));
+        let next = at.map(|at| self.layout().lba_of(at.segment, at.next));
+        FsyncChain { image: self, next, steps: 0, mark: None, looped: false }
     }
 
     /// Whether some fsync has left a node that the next mount should recover.

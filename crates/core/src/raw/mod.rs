@@ -133,7 +133,17 @@ impl Image {
         &self.checkpoint
     }
 
-    /// Where a log stands.
+    /// The logs that the volume has: all six, or two of a volume with the feature `ro`, where the positions of the others mean nothing.
+    pub fn logs(&self) -> &'static [Log] {
+        if self.layout().has_ssa() { &Log::ALL } else { &[Log::HotData, Log::HotNode] }
+    }
+
+    /// The log whose current segment this is.
+    pub fn log_at(&self, segment: SegNo) -> Option<Log> {
+        self.logs().iter().copied().find(|&log| self.log_position(log).segment == segment)
+    }
+
+    /// Where a log stands; in the main area for the logs of [`Image::logs`].
     pub fn log_position(&self, log: Log) -> LogPosition {
         self.checkpoint.header().log(log)
     }

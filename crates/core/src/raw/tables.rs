@@ -91,7 +91,7 @@ impl Image {
     /// # Panics
     /// If the main area has no such segment.
     pub fn summary(&self, segment: SegNo) -> Result<Box<SummaryBlock>> {
-        match Log::ALL.into_iter().find(|&log| self.log_position(log).segment == segment) {
+        match self.log_at(segment) {
             Some(log) => self.log_summary(log),
             None => self.stored_summary(segment),
         }
@@ -101,7 +101,11 @@ impl Image {
     ///
     /// # Errors
     /// Read errors.
+    ///
+    /// # Panics
+    /// If the volume has no such log.
     pub fn log_summary(&self, log: Log) -> Result<Box<SummaryBlock>> {
+        assert!(self.logs().contains(&log), "a read-only volume has no {log} log");
         match self.pack_summary(log) {
             Some(summary) => Ok(Box::new(summary.clone())),
             None => self.rebuild_node_summary(self.log_position(log).segment),

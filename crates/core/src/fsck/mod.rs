@@ -1,0 +1,162 @@
+//! The checker: reads a volume from end to end and reports every rule of the format that it breaks. Never writes.
+//!
+//! Independent of the mounted file system on purpose: it shares with it the structures of [`steadyfs_format`] and the reading of
+//! [`crate::raw`], and nothing else, so that a fault in the one does not hide in the other.
+//!
+//! Phases ([`Phase`]): superblocks and checkpoint (`volume`), NAT and SIT (`tables`), all nodes level by level (`walk`, `inode`,
+//! `node`, `slots`, `xattrs`), all directories (`dirs`, `dentries`), totals (`totals`). Each hands the next what it needs; within
+//! a phase all threads work on numbered jobs (`pool`).
+//!
+//! What it keeps true:
+//! - No image makes it panic, loop or recurse: nodes are visited once, levels are four, chains are watched for loops.
+//! - Memory is bounded by the volume's own tables: 138 bytes per main segment; 4.2 KiB per NAT block with ids in use (455 ids);
+//!   about 120 bytes per inode; 24 bytes per node of the widest level and per directory block; 16 bytes per name of the largest directories
+//!   (one per thread); 64 MiB of summaries; [`CheckOptions::max_issues`] issues. A volume with a million files needs some 250 MB.
+//! - The report does not depend on the number of threads, except which of two owners of one block is named.
+//!
+//! An issue can have others as consequences: where a node is missing, its blocks are not counted. Rules are numbered as in format
+//! section 17. Of those, number 10 (the contents of quota files) is not checked; [`Issue::QuotaUnchecked`] says so.
+
+mod context;
+mod dentries;
+mod dirs;
+mod inode;
+mod inodes;
+mod issue;
+mod nids;
+mod node;
+mod pool;
+mod report;
+mod segments;
+mod sink;
+mod slots;
+mod summaries;
+mod tables;
+mod totals;
+mod volume;
+mod walk;
+mod xattrs;
+
+pub use issue::{Issue, Location, Severity, Value};
+pub use report::{Checked, Counts, Report, RollForward, exit};
+
+use crate::error::Result;
+use context::Context;
+use sink::{Sink, Tracker};
+use std::sync::Arc;
+use steadyfs_device::Device;
+
+/// A step of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// Superblocks and checkpoint packs.
+    Volume,
+    /// The node address table, counted in its blocks.
+    Nat,
+    /// The segment information table, counted in segments.
+    Sit,
+    /// All nodes.
+    Nodes,
+    /// All directories.
+    Directories,
+    /// Links, counters, leaks.
+    Totals,
+}
+
+impl Phase {
+    /// What people read while it runs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Volume => "superblocks and checkpoint",
+            Self::Nat => "node table",
+            Self::Sit => "segment table",
+            Self::Nodes => "nodes",
+            Self::Directories => "directories",
+            Self::Totals => "totals",
+        }
+    }
+}
+
+/// How far a check is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The phase.
+    pub phase: Phase,
+    /// Units of it that are done.
+    pub done: u64,
+    /// Units that it has.
+    pub total: u64,
+}
+
+/// Called from any of the threads, some hundred times per phase at most per million units.
+pub type ProgressFn = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// How to check.
+#[derive(Clone)]
+pub struct CheckOptions {
+    /// Threads to use, at least 1.
+    pub threads: usize,
+    /// Walk the volume even if it looks cleanly unmounted.
+    pub force: bool,
+    /// Issues to keep; more are only counted.
+    pub max_issues: usize,
+    /// Told how far the check is.
+    pub progress: Option<ProgressFn>,
+}
+
+impl Default for CheckOptions {
+    /// All CPUs, a whole walk, 10,000 issues.
+    fn default() -> Self {
+        CheckOptions { threads: steadyfs_rt::cpus(), force: true, max_issues: 10_000, progress: None }
+    }
+}
+
+/// Checks the volume on a device.
+///
+/// A device that holds no volume, or one that cannot be checked to its end, gives a report with a fatal issue, and so do read errors in the
+/// middle.
+///
+/// # Errors
+/// If not even the superblocks can be read.
+pub fn check(dev: Arc<dyn Device>, options: &CheckOptions) -> Result<Report> {
+    let begin = steadyfs_rt::now();
+    if let (Err(error), Err(_)) = (dev.read_one(0), dev.read_one(1)) {
+        return Err(error.into());
+    }
+    let options = CheckOptions { threads: options.threads.max(1), ..options.clone() };
+    let sink = Arc::new(Sink::new(options.max_issues));
+    let mut report = Report::default();
+    run(&dev, &options, &sink, &mut report);
+    let found = sink.take();
+    report.issues = found.issues;
+    report.severities = found.counts;
+    report.dropped = found.dropped;
+    report.elapsed = begin.elapsed();
+    Ok(report)
+}
+
+/// All phases, as far as they get.
+fn run(dev: &Arc<dyn Device>, options: &CheckOptions, sink: &Arc<Sink>, report: &mut Report) {
+    let Some(image) = volume::open(dev, sink, options) else { return };
+    report.roll_forward = volume::check_chain(&image, sink);
+    let walked = options.force || sink.worst() > Some(Severity::Note) || !volume::looks_clean(&image);
+    let header = image.checkpoint().header();
+    report.checked = Some(Checked { pack: image.pack(), version: header.version(), flags: header.flags(), walked });
+    if !walked {
+        return;
+    }
+    let nids = tables::load_nat(&image, sink, options);
+    tables::check_nat(&image, sink, &nids);
+    let Some(segments) = tables::load_sit(&image, sink, options) else { return };
+    let ctx = Arc::new(Context::new(&image, options, sink, nids, segments));
+    let nodes = walk::walk(&ctx);
+    let inodes = dirs::check(&ctx, nodes);
+    let tracker = Tracker::begin(options, Phase::Totals, 1);
+    report.counts = Some(totals::check(&ctx, &inodes));
+    tracker.advance(1);
+}
+
+/// Whether all bytes are zero; in pieces that the compiler turns into wide instructions.
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.chunks(64).all(|piece| piece.iter().fold(0, |all, byte| all | byte) == 0)
+}

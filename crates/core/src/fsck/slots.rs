@@ -1,0 +1,73 @@
+//! The file addresses in an inode or a direct node.
+
+use super::context::Context;
+use super::inodes::{Counters, InodeInfo};
+use super::issue::Issue;
+use super::summaries::Cursor;
+use super::walk::{DirPage, Found};
+use std::sync::atomic::Ordering::Relaxed;
+use steadyfs_format::summary::{Summary, SummaryKind};
+use steadyfs_format::{Lba, Nid, PageIndex, Slot};
+
+/// The node whose slots are checked, and its file.
+pub(super) struct Owner<'a> {
+    pub(super) info: &'a InodeInfo,
+    pub(super) counters: &'a Counters,
+    /// Number of the inode.
+    pub(super) inode: u32,
+    pub(super) nid: Nid,
+    /// Page of the first slot.
+    pub(super) base: PageIndex,
+}
+
+/// Checks the slots of a node, counts them, and collects the blocks of directories.
+pub(super) fn check_slots(
+    ctx: &Context,
+    owner: &Owner<'_>,
+    slots: impl Iterator<Item = Slot>,
+    cursor: &mut Cursor<'_>,
+    found: &mut Found,
+) {
+    let (info, nid) = (owner.info, owner.nid);
+    let version = ctx.version(nid);
+    let (mut counted, mut in_extent) = (0, 0);
+    for (slot, content) in (0..).zip(slots) {
+        counted += u64::from(content.is_counted());
+        match content {
+            Slot::Hole | Slot::New => {}
+            Slot::Compress => check_mark(ctx, owner, slot),
+            Slot::At(lba) => {
+                let summary = Summary { nid, version, ofs_in_node: slot };
+                let page = owner.base + u64::from(slot);
+                in_extent += u32::from(is_in_extent(info, page, lba));
+                match ctx.block_in_use(info.ino, lba, summary, SummaryKind::Data, cursor) {
+                    None => ctx.add(Issue::SlotOutside { ino: info.ino, nid, slot, lba }),
+                    // A block that is something else too is read there; reading it again could go on for ever.
+                    Some(reached) if info.is_dir() && !reached.again => {
+                        found.pages.push(DirPage { inode: owner.inode, page, lba });
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+    owner.counters.blocks.fetch_add(counted, Relaxed);
+    owner.counters.in_extent.fetch_add(in_extent, Relaxed);
+    ctx.data_blocks.fetch_add(counted, Relaxed);
+}
+
+/// A compression mark stands at the beginning of a cluster of a compressed file only.
+fn check_mark(ctx: &Context, owner: &Owner<'_>, slot: u16) {
+    let page = owner.base + u64::from(slot);
+    let right = owner.info.log_cluster.is_some_and(|log| page.get().is_multiple_of(1 << log));
+    if !right {
+        ctx.add(Issue::CompressMark { ino: owner.info.ino, nid: owner.nid, slot });
+    }
+}
+
+/// Whether a page lies where the inode's cached extent says.
+fn is_in_extent(info: &InodeInfo, page: PageIndex, lba: Lba) -> bool {
+    let extent = info.extent;
+    let Some(at) = page.get().checked_sub(u64::from(extent.fofs)) else { return false };
+    at < u64::from(extent.len) && lba.get() == u64::from(extent.blk) + at
+}

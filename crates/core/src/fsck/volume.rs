@@ -1,0 +1,175 @@
+//! Superblocks, checkpoint, roll-forward chain: what says which volume there is to check.
+
+use super::issue::Issue;
+use super::sink::Sink;
+use super::{CheckOptions, Phase, RollForward};
+use crate::error::Error;
+use crate::raw::{Image, Packs, Superblocks};
+use std::collections::HashSet;
+use std::sync::Arc;
+use steadyfs_device::Device;
+use steadyfs_format::checkpoint::CpFlags;
+use steadyfs_format::superblock::QuotaKind;
+use steadyfs_format::{Layout, Lba, Pack, SuperBlock};
+
+/// Fewer sections cannot hold six logs and what collection needs.
+const MIN_SECTIONS: u32 = 9;
+/// Flags of checkpoints that somebody asks a check with.
+const CHECK_WANTED: CpFlags = CpFlags::FSCK.union(CpFlags::DISABLED).union(CpFlags::DISABLED_QUICK);
+const QUOTAS: [(QuotaKind, &str); 3] =
+    [(QuotaKind::User, "user"), (QuotaKind::Group, "group"), (QuotaKind::Project, "project")];
+
+/// Opens the volume, checking its superblocks and checkpoint packs on the way. `None` if there is nothing to go on with.
+pub(super) fn open(dev: &Arc<dyn Device>, sink: &Sink, options: &CheckOptions) -> Option<Arc<Image>> {
+    let tracker = super::sink::Tracker::begin(options, Phase::Volume, 1);
+    let superblocks = Superblocks::read(&**dev);
+    let superblock = check_superblocks(&superblocks, sink)?;
+    let (blocks, need) = (dev.info().blocks, superblock.layout().main_end().get());
+    if blocks < need {
+        sink.add(Issue::DeviceTooSmall { blocks, need });
+        return None;
+    }
+    check_superblock(&superblock, sink);
+    let packs = Packs::read(&**dev, superblock.layout());
+    let pack = check_packs(&packs, sink)?;
+    let image = match Image::load(Arc::clone(dev), superblocks, packs) {
+        Ok(image) => Arc::new(image),
+        Err(Error::Io(error)) => {
+            sink.add(Issue::ReadFailed { lba: superblock.layout().pack(pack), reason: error.to_string() });
+            return None;
+        }
+        Err(error) => {
+            sink.add(Issue::CheckpointInvalid { pack: pack.number(), reason: error.to_string() });
+            return None;
+        }
+    };
+    check_flags(&image, sink);
+    tracker.advance(1);
+    Some(image)
+}
+
+fn check_superblocks(superblocks: &Superblocks, sink: &Sink) -> Option<SuperBlock> {
+    let copies = [0, 1].map(|block| superblocks.copy(block));
+    if let [Err(first), Err(second)] = copies {
+        sink.add(Issue::NoSuperblock { first: first.to_string(), second: second.to_string() });
+        return None;
+    }
+    for (lba, copy) in (0..).map(Lba).zip(copies) {
+        if let Err(error) = copy {
+            sink.add(Issue::SuperblockBad { lba, reason: error.to_string() });
+        }
+    }
+    if let Some(offset) = superblocks.first_difference() {
+        sink.add(Issue::SuperblocksDiffer { offset });
+    }
+    superblocks.chosen().ok().cloned()
+}
+
+fn check_superblock(superblock: &SuperBlock, sink: &Sink) {
+    let (raw, layout): (_, &Layout) = (superblock.raw(), superblock.layout());
+    if layout.sections < MIN_SECTIONS {
+        sink.add(Issue::TooFewSections { sections: layout.sections });
+    }
+    let set = |bytes: &[u8]| bytes.iter().any(|byte| *byte != 0);
+    if set(&raw.s_stop_reason) {
+        let reasons = (0..).zip(&raw.s_stop_reason).filter(|(_, count)| **count != 0);
+        let reasons: Vec<String> = reasons.map(|(reason, count): (u32, _)| format!("{reason} x{count}")).collect();
+        sink.add(Issue::StopRecorded { reasons: reasons.join(", ") });
+    }
+    if set(&raw.s_errors) {
+        let bits = (0..raw.s_errors.len() * 8).filter(|bit| raw.s_errors[bit / 8] >> (bit % 8) & 1 != 0);
+        let bits: Vec<String> = bits.map(|bit| bit.to_string()).collect();
+        sink.add(Issue::ErrorsRecorded { bits: bits.join(", ") });
+    }
+    let unknown = superblock.features().unknown();
+    if !unknown.is_empty() {
+        sink.add(Issue::UnknownFeatures { bits: unknown.bits() });
+    }
+    let quotas = QUOTAS.into_iter().filter(|(kind, _)| superblock.quota_ino(*kind).is_some()).count();
+    if quotas > 0 {
+        sink.add(Issue::QuotaUnchecked { files: quotas as u32 });
+    }
+}
+
+fn check_packs(packs: &Packs, sink: &Sink) -> Option<Pack> {
+    let Ok(chosen) = packs.chosen() else {
+        let [first, second] = Pack::BOTH.map(|pack| packs.version(pack).err().map_or(String::new(), Error::to_string));
+        sink.add(Issue::NoCheckpoint { first, second });
+        return None;
+    };
+    if let Err(error) = packs.version(chosen.other()) {
+        sink.add(Issue::CheckpointPackBad { pack: chosen.other().number(), reason: error.to_string() });
+    }
+    Some(chosen)
+}
+
+fn check_flags(image: &Image, sink: &Sink) {
+    let header = image.checkpoint().header();
+    let (flags, version) = (header.flags(), header.version());
+    let bits = flags.bits();
+    if !flags.contains(CpFlags::UMOUNT) {
+        sink.add(Issue::NotUnmounted { version });
+    }
+    if flags.contains(CpFlags::ERROR) {
+        sink.add(Issue::MarkedError { flags: bits });
+    }
+    if flags.intersects(CHECK_WANTED) {
+        sink.add(Issue::MarkedFsck { flags: bits });
+    }
+    if flags.contains(CpFlags::RESIZEFS) {
+        sink.add(Issue::ResizeInterrupted { flags: bits });
+    }
+    if flags.contains(CpFlags::QUOTA_NEED_FSCK) {
+        sink.add(Issue::QuotaStale { flags: bits });
+    }
+    if !flags.unknown().is_empty() {
+        sink.add(Issue::UnknownFlags { flags: flags.unknown().bits() });
+    }
+    let (nid, max) = (header.next_free_nid(), image.layout().max_nid());
+    if nid >= max {
+        sink.add(Issue::NextFreeNid { nid, max: max.get() });
+    }
+}
+
+/// Looks at the chain of fsynced nodes, which the next mount will recover.
+pub(super) fn check_chain(image: &Image, sink: &Sink) -> Option<RollForward> {
+    let (mut nodes, mut files) = (0, HashSet::new());
+    let mut chain = image.fsync_chain();
+    for node in chain.by_ref() {
+        match node {
+            Ok(node) => {
+                nodes += 1;
+                if node.footer.is_fsync() {
+                    files.insert(node.footer.ino());
+                }
+            }
+            Err(error) => {
+                let lba = image.layout().main;
+                sink.add(Issue::ReadFailed { lba, reason: error.to_string() });
+                break;
+            }
+        }
+    }
+    if let Some(lba) = chain.loop_at() {
+        sink.add(Issue::RollForwardLoop { lba });
+    }
+    if files.is_empty() {
+        return None;
+    }
+    let found = RollForward { nodes, files: files.len() as u64 };
+    sink.add(Issue::RollForwardPending { nodes: found.nodes, files: found.files });
+    Some(found)
+}
+
+/// Whether the state of the volume gives no reason to walk it.
+pub(super) fn looks_clean(image: &Image) -> bool {
+    let flags = image.checkpoint().header().flags();
+    let known_good = CpFlags::UMOUNT;
+    let suspicious = CHECK_WANTED | CpFlags::ERROR | CpFlags::RESIZEFS | CpFlags::QUOTA_NEED_FSCK;
+    flags.contains(known_good) && !flags.intersects(suspicious)
+}
+
+/// The hidden quota files: number and name.
+pub(super) fn quota_files(superblock: &SuperBlock) -> impl Iterator<Item = (steadyfs_format::Ino, &'static str)> + '_ {
+    QUOTAS.into_iter().filter_map(|(kind, name)| Some((superblock.quota_ino(kind)?, name)))
+}

@@ -1,0 +1,7 @@
+//! The checker on volumes of mkfs.f2fs and Linux: silent on whole ones, and exact on each fault that is planted.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod agree;
+mod images;
