@@ -29,7 +29,7 @@ pub(crate) struct Background {
 /// What the housekeeper remembers between ticks.
 #[derive(Default)]
 struct Rounds {
-    seen_activity: u64,
+    seen_changes: u64,
     idle_ticks: u32,
     gc_wait: u32,
     since_checkpoint: u64,
@@ -94,9 +94,9 @@ fn tick(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
         return Ok(());
     }
     fs.reap()?;
-    let activity = fs.reclaim.activity.load(SeqCst);
-    let idle = activity == rounds.seen_activity;
-    rounds.seen_activity = activity;
+    let changes = fs.vol.changes();
+    let idle = changes == rounds.seen_changes;
+    rounds.seen_changes = changes;
     rounds.idle_ticks = if idle { rounds.idle_ticks + 1 } else { 0 };
     rounds.since_checkpoint += 1;
     let due = fs.options.commit_seconds > 0 && rounds.since_checkpoint >= fs.options.commit_seconds;
@@ -116,7 +116,7 @@ fn collect_when_idle(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
     }
     let report = fs.gc(1, Urgency::Background)?;
     rounds.gc_wait = if report.victims == 0 { GC_TICKS_WITHOUT_VICTIM } else { GC_TICKS };
-    // Its own changes are not activity.
-    rounds.seen_activity = fs.reclaim.activity.load(SeqCst);
+    // Its own changes do not count.
+    rounds.seen_changes = fs.vol.changes();
     Ok(())
 }

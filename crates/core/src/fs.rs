@@ -6,6 +6,7 @@
 
 use crate::checkpoint::CheckpointStats;
 use crate::error::Result;
+use crate::file::Flusher;
 use crate::inode::{InodeRef, InodeTable};
 use crate::io::IoStats;
 use crate::options::MountOptions;
@@ -28,6 +29,7 @@ pub struct Fs {
     pub(crate) reclaim: crate::reclaim::Reclaim,
     pub(crate) rename: steadyfs_rt::Mutex<()>,
     pub(crate) background: crate::background::Background,
+    pub(crate) flusher: Flusher,
 }
 
 /// Space and inodes of a volume, for statfs.

@@ -8,6 +8,7 @@
 use crate::background::Background;
 use crate::checkpoint::{Checkpoints, Committed};
 use crate::error::{Error, Result};
+use crate::file::Flusher;
 use crate::fs::Fs;
 use crate::inode::InodeTable;
 use crate::io::BlockIo;
@@ -136,6 +137,7 @@ impl Fs {
             reclaim,
             rename: steadyfs_rt::Mutex::new(&locks::RENAME, ()),
             background: Background::new(),
+            flusher: Flusher::new(),
             options,
         });
         if !read_only {
@@ -161,6 +163,7 @@ impl Fs {
         self.adopt_orphans(&orphans)?;
         self.sync_checkpoint()?;
         self.reap()?;
+        Flusher::start(self);
         Background::start(self);
         Ok(())
     }
@@ -169,6 +172,7 @@ impl Fs {
     /// working for reading only.
     pub fn unmount(&self) -> Result<()> {
         self.background.stop();
+        self.flusher.stop(self);
         if self.vol.check_writable().is_err() {
             return Ok(());
         }

@@ -13,7 +13,7 @@ use crate::node::NodeCache;
 use crate::segments::SegTable;
 use crate::space::Space;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use steadyfs_format::{Layout, Lba, SegNo, Slot, SuperBlock};
 use steadyfs_rt::{Instant, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -30,6 +30,8 @@ pub(crate) struct Volume {
     pub(crate) cp: RwLock<()>,
     pub(crate) clock: Clock,
     pub(crate) read_only: bool,
+    /// Changes begun since the mount.
+    changes: AtomicU64,
     stopped: AtomicBool,
     stop_reason: Mutex<Option<String>>,
 }
@@ -76,6 +78,7 @@ impl Volume {
             cp: RwLock::new(&locks::CP, ()),
             clock: Clock { base: elapsed, mounted: steadyfs_rt::now() },
             read_only,
+            changes: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
             stop_reason: Mutex::new(&locks::STATE, None),
         }
@@ -89,13 +92,21 @@ impl Volume {
     /// Takes the checkpoint lock shared. Make room first (`Fs::change` does both).
     pub(crate) fn begin_change(&self) -> Result<Change<'_>> {
         self.check_writable()?;
-        Ok(Change::Shared(self.cp.read()))
+        let guard = self.cp.read();
+        // Counted under the lock, so that a freeze sees exactly the changes that its checkpoint contains.
+        self.changes.fetch_add(1, SeqCst);
+        Ok(Change::Shared(guard))
     }
 
     /// Takes the checkpoint lock exclusively: no change is in progress while the guard lives.
     pub(crate) fn freeze(&self) -> Result<Change<'_>> {
         self.check_writable()?;
         Ok(Change::Frozen(self.cp.write()))
+    }
+
+    /// Changes begun since the mount.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(SeqCst)
     }
 
     /// An error if the volume takes no changes, and why.

@@ -171,6 +171,11 @@ impl Layout {
     pub fn nat_bits_blocks(&self) -> u32 {
         (2 * self.nat_bitmap_bytes() + 8).div_ceil(BLOCK_SIZE) as u32
     }
+
+    /// First of these blocks.
+    pub fn nat_bits_lba(&self, pack: Pack) -> Lba {
+        self.pack(pack) + (SEG - u64::from(self.nat_bits_blocks()))
+    }
 }
 
 /// SIT, NAT and SSA. `copy` is the block's bit in the version bitmap: `false` the first copy, `true` the second.

@@ -43,8 +43,8 @@ pub(crate) struct Checkpoints {
     /// Version word that node footers carry: version | checksum << 32.
     stamp: AtomicU64,
     freeze_max_ns: AtomicU64,
-    /// The activity counter at the last freeze.
-    seen_activity: AtomicU64,
+    /// `Volume::changes` at the last freeze.
+    changes_at_freeze: AtomicU64,
 }
 
 /// A committed checkpoint.
@@ -73,7 +73,7 @@ impl Checkpoints {
             done: AtomicU64::new(0),
             stamp: AtomicU64::new(stamp),
             freeze_max_ns: AtomicU64::new(0),
-            seen_activity: AtomicU64::new(0),
+            changes_at_freeze: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -99,6 +99,9 @@ impl Fs {
         let mut committed = self.checkpoints.committed.lock();
         if self.checkpoints.done.load(SeqCst) > seen && !unmount {
             return Ok(()); // one that froze after our call has committed while we waited for the lock
+        }
+        if !unmount && !self.has_changes() {
+            return Ok(()); // nothing began since the last freeze, and what froze then has committed
         }
         self.vol.check_writable()?;
         self.checkpoint_locked(&mut committed, unmount).inspect_err(|e| self.vol.stop(e))
@@ -130,7 +133,7 @@ impl Fs {
         let number = self.checkpoints.frozen.fetch_add(1, SeqCst) + 1;
         self.write_everything_dirty(&frozen)?;
         let snapshot = Snapshot::take(self, committed, unmount, number)?;
-        self.checkpoints.seen_activity.store(self.reclaim.activity.load(SeqCst), SeqCst);
+        self.checkpoints.changes_at_freeze.store(self.vol.changes(), SeqCst);
         drop(frozen);
         let ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.checkpoints.freeze_max_ns.fetch_max(ns, SeqCst);
@@ -176,10 +179,7 @@ impl Fs {
 
     /// Whether anything changed that the committed checkpoint does not have.
     pub(crate) fn has_changes(&self) -> bool {
-        self.vol.nodes.dirty_count() > 0
-            || self.dirty_dir_pages() > 0
-            || self.vol.segs.prefree.count() > 0
-            || self.reclaim.activity.load(SeqCst) != self.checkpoints.seen_activity.load(SeqCst)
+        self.vol.changes() != self.checkpoints.changes_at_freeze.load(SeqCst) || self.vol.segs.prefree.count() > 0
     }
 
     /// Whether so much has gathered since the last checkpoint that the next should not wait for the timer.

@@ -66,8 +66,6 @@ pub(crate) struct Reclaim {
     reserved_sections: u64,
     totals: Mutex<GcReport>,
     foreground_rounds: AtomicU64,
-    /// Counts changes, so that idleness can be seen.
-    pub(crate) activity: AtomicU64,
 }
 
 /// Rounds without gain before the gate stops trying.
@@ -85,7 +83,6 @@ impl Reclaim {
             reserved_sections: u64::from(reserved_segments.div_ceil(per_section)),
             totals: Mutex::new(&locks::STATE, GcReport::default()),
             foreground_rounds: AtomicU64::new(0),
-            activity: AtomicU64::new(0),
         }
     }
 
@@ -115,7 +112,6 @@ impl Fs {
 
     /// Waits until there is room for a change, collecting if need be.
     pub(crate) fn make_room(&self) -> Result<()> {
-        self.reclaim.activity.fetch_add(1, SeqCst);
         if self.free_sections_suffice(0) {
             return Ok(());
         }

@@ -58,7 +58,7 @@ pub struct MkfsLayout {
     pub overprov_segments: u32,
     /// Segments kept for collection.
     pub reserved_segments: u32,
-    /// Free segments of the empty volume, as mkfs.f2fs counts them: more than there are where the device ends within a zone.
+    /// Free segments of the empty volume. Mkfs.f2fs 1.15 also counts what is left behind the last whole zone, and fsck.f2fs then complains.
     pub free_segments: u32,
     /// Blocks that users may fill.
     pub user_blocks: u64,
@@ -78,7 +78,7 @@ impl MkfsLayout {
             overprovision: keep.percent,
             overprov_segments: keep.overprov,
             reserved_segments: keep.reserved,
-            free_segments: areas.usable - Log::COUNT as u32,
+            free_segments: areas.layout.main_segments - Log::COUNT as u32,
             user_blocks: u64::from(areas.usable - keep.overprov) * u64::from(crate::BLOCKS_PER_SEG),
             logs: positions::plan(&areas.layout)?,
             layout: areas.layout,

@@ -2,6 +2,7 @@
 
 use super::areas::Areas;
 use super::{MkfsChoices, refused};
+use crate::Log;
 use crate::error::FormatError;
 
 /// What is kept back.
@@ -32,7 +33,9 @@ pub(super) fn plan(areas: &Areas, choices: &MkfsChoices) -> Result<Keep, FormatE
     let reserved = reserved(percent) as u32;
     let left = areas.usable.checked_sub(reserved).ok_or_else(too_small)?;
     let overprov = (f64::from(left) * percent / 100.0) as u32 + reserved;
-    if overprov >= areas.usable {
+    // Every log gets a segment that is not reserved.
+    let enough = areas.layout.main_segments >= reserved + Log::COUNT as u32;
+    if !enough || overprov >= areas.usable {
         return Err(too_small());
     }
     Ok(Keep { percent, reserved, overprov })

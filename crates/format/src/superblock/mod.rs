@@ -131,7 +131,7 @@ impl SuperBlock {
     /// The hidden quota file of this kind, if the volume has one.
     pub fn quota_ino(&self, kind: QuotaKind) -> Option<Ino> {
         let ino = Ino(self.raw.qf_ino[kind as usize].get());
-        (self.features().contains(Features::QUOTA) && !ino.is_null()).then_some(ino)
+        (!ino.is_null()).then_some(ino)
     }
 
     /// Version string of the last kernel or tool that wrote here.

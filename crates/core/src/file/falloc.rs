@@ -1,0 +1,195 @@
+//! Preallocation and the other ways of fallocate(2).
+//!
+//! What is allocated is reserved: it reads as zeros, and writing there later cannot fail for lack of space. Space is looked for before
+//! anything changes, so a request that cannot be met leaves the file as it was.
+
+use super::{Facts, MAX_FILE_SIZE, PAGE, PIECE_PAGES, pages_of, regular};
+use crate::attr::protect::Act;
+use crate::attr::times::{clock, touch_contents};
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::inode::{Inode, InodeRef};
+use crate::mapping::Extent;
+use std::ops::Range;
+use std::sync::Arc;
+use steadyfs_format::inode::{advise, flags};
+use steadyfs_format::{PageIndex, Slot};
+
+/// What [`Fs::fallocate`] does with a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FallocMode {
+    /// Reserve space for all of it.
+    Allocate {
+        /// Leave the size as it is even if the range goes beyond it.
+        keep_size: bool,
+    },
+    /// Give its space back: it reads as zeros. The size stays.
+    PunchHole,
+    /// Make it read as zeros, with its space reserved.
+    ZeroRange {
+        /// Leave the size as it is even if the range goes beyond it.
+        keep_size: bool,
+    },
+    /// Take it out of the file: what follows moves down. Offset and length are multiples of 4096.
+    CollapseRange,
+    /// Make a hole there: what followed moves up. Offset and length are multiples of 4096.
+    InsertRange,
+}
+
+impl Fs {
+    /// Allocates, frees or moves ranges of a regular file.
+    ///
+    /// # Errors
+    /// `Invalid` for an empty range, and for ranges that the mode does not allow; `TooBig`; `NoSpace`; what forbids changing the file.
+    pub fn fallocate(&self, file: &InodeRef, mode: FallocMode, off: u64, len: u64) -> Result<()> {
+        let inode = &file.inode;
+        regular(inode)?;
+        let end = off.checked_add(len).filter(|_| len > 0).ok_or(Error::Invalid)?;
+        if end > MAX_FILE_SIZE {
+            return Err(Error::TooBig);
+        }
+        {
+            let _lock = inode.rwsem.write();
+            let mut facts = self.facts_for_change(inode, Act::Append)?;
+            if facts.flags & flags::APPEND != 0 && !matches!(mode, FallocMode::Allocate { .. }) {
+                return Err(Error::NotPermitted);
+            }
+            self.finish_cut(inode, &mut facts)?;
+            match mode {
+                FallocMode::Allocate { keep_size } => self.allocate(inode, &mut facts, off..end, keep_size)?,
+                FallocMode::PunchHole => self.punch(inode, &facts, off..end)?,
+                FallocMode::ZeroRange { keep_size } => self.zero_range(inode, &mut facts, off..end, keep_size)?,
+                FallocMode::CollapseRange => self.collapse(inode, &mut facts, off..end)?,
+                FallocMode::InsertRange => self.insert(inode, &mut facts, off..end)?,
+            }
+        }
+        self.trim_cache();
+        Ok(())
+    }
+
+    fn allocate(&self, inode: &Arc<Inode>, facts: &mut Facts, bytes: Range<u64>, keep_size: bool) -> Result<()> {
+        if bytes.end <= facts.inline_room() {
+            return self.after_allocation(inode, facts, bytes.end, keep_size);
+        }
+        self.expect_room(inode, facts, &pages_of(bytes.start, bytes.end))?;
+        if bytes.end > facts.size && !keep_size {
+            self.uncover(inode, facts, bytes.end)?;
+        }
+        self.leave_inline(inode, facts)?;
+        let range = pages_of(bytes.start, bytes.end);
+        let mut at = range.start;
+        while at < range.end {
+            let change = self.change()?;
+            let until = range.end.min(at + 4 * PIECE_PAGES);
+            at = self.reserve(&change, inode, at..until)?;
+        }
+        self.after_allocation(inode, facts, bytes.end, keep_size)
+    }
+
+    /// Says `NoSpace` now if reserving the holes of a range could not succeed.
+    fn expect_room(&self, inode: &Inode, facts: &Facts, range: &Range<PageIndex>) -> Result<()> {
+        let holes: u64 = match facts.inline {
+            true => range.end - range.start,
+            false => {
+                let extents = self.extents(inode, range.clone())?;
+                extents.iter().filter(|e| e.slot == Slot::Hole).map(Extent::count).sum()
+            }
+        };
+        self.expect_blocks(holes)
+    }
+
+    /// Says `NoSpace` if so many blocks are not free now.
+    pub(super) fn expect_blocks(&self, blocks: u64) -> Result<()> {
+        self.vol.space.reserve_blocks(blocks)?;
+        self.vol.space.release_blocks(blocks);
+        Ok(())
+    }
+
+    fn leave_inline(&self, inode: &Arc<Inode>, facts: &mut Facts) -> Result<()> {
+        if facts.inline {
+            let change = self.change()?;
+            self.convert_inline(&change, inode, facts)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the size up to `end`, or marks that there are blocks beyond it.
+    fn after_allocation(&self, inode: &Arc<Inode>, facts: &mut Facts, end: u64, keep_size: bool) -> Result<()> {
+        let change = self.change()?;
+        let size = if keep_size { facts.size } else { facts.size.max(end) };
+        if facts.inline {
+            self.edit_inline(&change, inode, size, |_| ())?;
+        } else {
+            self.edit_inode(&change, inode, |raw| {
+                if end > size {
+                    raw.set_advise(raw.advise() | advise::KEEP_SIZE);
+                }
+                raw.set_size(size);
+                touch_contents(raw, clock());
+            })?;
+        }
+        facts.size = size;
+        Ok(())
+    }
+
+    fn punch(&self, inode: &Arc<Inode>, facts: &Facts, bytes: Range<u64>) -> Result<()> {
+        if facts.inline {
+            let end = bytes.end.min(facts.size);
+            let change = self.change()?;
+            return self.zero_inline(&change, inode, facts.size, bytes.start.min(end)..end);
+        }
+        let whole = self.zero_edges(inode, bytes)?;
+        self.cache(inode).remove(whole.clone());
+        let mut at = whole.start;
+        while at < whole.end {
+            let change = self.change()?;
+            at = self.free_piece(&change, inode, at..whole.end)?;
+        }
+        self.note_change(inode)
+    }
+
+    fn zero_range(&self, inode: &Arc<Inode>, facts: &mut Facts, bytes: Range<u64>, keep_size: bool) -> Result<()> {
+        if bytes.end <= facts.inline_room() {
+            let end = bytes.end.min(facts.size);
+            let change = self.change()?;
+            self.zero_inline(&change, inode, facts.size, bytes.start.min(end)..end)?;
+            drop(change);
+            return self.after_allocation(inode, facts, bytes.end, keep_size);
+        }
+        self.expect_room(inode, facts, &pages_of(bytes.start, bytes.end))?;
+        if bytes.end > facts.size && !keep_size {
+            self.uncover(inode, facts, bytes.end)?;
+        }
+        self.leave_inline(inode, facts)?;
+        let whole = self.zero_edges(inode, bytes.clone())?;
+        self.renew(inode, whole)?;
+        // The pages at the edges may be holes still.
+        for edge in [bytes.start, bytes.end].into_iter().filter(|edge| edge % PAGE != 0).map(PageIndex::of_byte) {
+            let change = self.change()?;
+            self.reserve(&change, inode, edge..edge + 1)?;
+        }
+        self.after_allocation(inode, facts, bytes.end, keep_size)
+    }
+
+    /// Zeroes the parts of pages at both ends of a range; returns the whole pages between.
+    fn zero_edges(&self, inode: &Arc<Inode>, bytes: Range<u64>) -> Result<Range<PageIndex>> {
+        let first = PageIndex(bytes.start.div_ceil(PAGE));
+        let behind = PageIndex::of_byte(bytes.end);
+        if first > behind {
+            self.zero_in_page(inode, bytes.start, bytes.end)?;
+            return Ok(behind..behind);
+        }
+        if bytes.start < first.byte_offset() {
+            self.zero_in_page(inode, bytes.start, first.byte_offset())?;
+        }
+        if behind.byte_offset() < bytes.end {
+            self.zero_in_page(inode, behind.byte_offset(), bytes.end)?;
+        }
+        Ok(first..behind)
+    }
+
+    fn note_change(&self, inode: &Arc<Inode>) -> Result<()> {
+        let change = self.change()?;
+        self.edit_inode(&change, inode, |raw| touch_contents(raw, clock()))
+    }
+}

@@ -1,0 +1,73 @@
+//! Where a file has data and where it has holes.
+//!
+//! Data is what was written: blocks, and reserved pages whose contents still wait in the cache. Space that was only reserved
+//! counts as a hole, and so does everything from the end of the file on.
+
+use super::{page_end, regular};
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::inode::{Inode, InodeRef};
+use std::sync::Arc;
+use steadyfs_format::{PageIndex, Slot};
+
+/// What [`Fs::seek`] looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whence {
+    /// The next byte of data.
+    Data,
+    /// The next byte of a hole; the end of the file counts as one.
+    Hole,
+}
+
+/// Pages looked at per step.
+const STEP: u64 = 1 << 16;
+
+impl Fs {
+    /// The first offset at or after `off` that is data, or a hole.
+    ///
+    /// # Errors
+    /// `NoSuchOffset` if `off` is not below the size, or if there is no data from there on.
+    pub fn seek(&self, file: &InodeRef, off: u64, whence: Whence) -> Result<u64> {
+        let inode = &file.inode;
+        regular(inode)?;
+        let _lock = inode.rwsem.read();
+        let facts = self.facts(inode)?;
+        if off >= facts.size {
+            return Err(Error::NoSuchOffset);
+        }
+        if facts.inline {
+            return Ok(if whence == Whence::Data { off } else { facts.size });
+        }
+        let found = self.find(inode, PageIndex::of_byte(off), page_end(facts.size), whence == Whence::Data)?;
+        match (found, whence) {
+            (Some(page), _) => Ok(page.byte_offset().max(off).min(facts.size)),
+            (None, Whence::Hole) => Ok(facts.size),
+            (None, Whence::Data) => Err(Error::NoSuchOffset),
+        }
+    }
+
+    /// The first page of `from..end` that is data, or the first that is not.
+    fn find(&self, inode: &Arc<Inode>, from: PageIndex, end: PageIndex, data: bool) -> Result<Option<PageIndex>> {
+        let cache = self.cache(inode);
+        let mut at = from;
+        while at < end {
+            let step = end.min(at + STEP);
+            for extent in self.extents(inode, at..step)? {
+                let mut pages = (extent.pages.start.get()..extent.pages.end.get()).map(PageIndex);
+                let found = match extent.slot {
+                    Slot::Hole => (!data).then_some(extent.pages.start),
+                    Slot::New => pages.find(|page| cache.is_dirty(*page) == data),
+                    Slot::At(_) | Slot::Compress => data.then_some(extent.pages.start),
+                };
+                if found.is_some() {
+                    return Ok(found);
+                }
+            }
+            at = match data {
+                true => self.next_page(inode, step)?.unwrap_or(end),
+                false => step,
+            };
+        }
+        Ok(None)
+    }
+}

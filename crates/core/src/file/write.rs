@@ -1,0 +1,162 @@
+//! Buffered writing: into the inode while the file is small, else into cached pages whose slots are reserved first.
+
+use super::fetch::Keep;
+use super::{Facts, MAX_FILE_SIZE, PAGE, PIECE_PAGES, pages_of, regular};
+use crate::attr::protect::Act;
+use crate::attr::times::{clock, touch_contents};
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::inode::{Inode, InodeRef};
+use crate::volume::Change;
+use std::sync::Arc;
+use steadyfs_device::PageBuf;
+use steadyfs_format::PageIndex;
+
+impl Fs {
+    /// Writes to a regular file at a byte offset; returns how many bytes were written, fewer than given only if space or the
+    /// largest file size ran out on the way. The data reaches the device later; see [`Fs::fsync`].
+    ///
+    /// # Errors
+    /// `IsDirectory` and `Invalid` for anything but a regular file; `TooBig` beyond the largest file; `NoSpace`; what forbids changing the
+    /// file at all.
+    pub fn write(&self, file: &InodeRef, off: u64, data: &[u8]) -> Result<usize> {
+        let inode = &file.inode;
+        regular(inode)?;
+        let n = {
+            let _lock = inode.rwsem.write();
+            self.write_locked(inode, off, data)?
+        };
+        self.trim_cache();
+        Ok(n)
+    }
+
+    /// Writes at the end of a regular file, wherever that is then; returns the offset and the number of bytes written.
+    ///
+    /// # Errors
+    /// As [`Fs::write`].
+    pub fn append(&self, file: &InodeRef, data: &[u8]) -> Result<(u64, usize)> {
+        let inode = &file.inode;
+        regular(inode)?;
+        let written = {
+            let _lock = inode.rwsem.write();
+            let end = self.facts(inode)?.size;
+            (end, self.write_locked(inode, end, data)?)
+        };
+        self.trim_cache();
+        Ok(written)
+    }
+
+    /// Writes under the exclusive lock of the file.
+    pub(super) fn write_locked(&self, inode: &Arc<Inode>, off: u64, data: &[u8]) -> Result<usize> {
+        let mut facts = self.facts_for_change(inode, Act::Append)?;
+        if off < facts.size {
+            self.facts_for_change(inode, Act::Overwrite)?;
+        }
+        let data = clip(off, data)?;
+        if data.is_empty() {
+            return Ok(0);
+        }
+        self.finish_cut(inode, &mut facts)?;
+        if off > facts.size {
+            self.uncover(inode, &facts, off)?;
+        }
+        let mut done = 0;
+        while done < data.len() {
+            let at = off + done as u64;
+            let piece = (PIECE_PAGES * PAGE - at % PAGE).min((data.len() - done) as u64) as usize;
+            match self.write_piece(inode, &mut facts, at, &data[done..done + piece]) {
+                Ok(n) => done += n,
+                Err(_) if done > 0 => break,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes one piece under one change; returns how many of its bytes found space.
+    fn write_piece(&self, inode: &Arc<Inode>, facts: &mut Facts, at: u64, data: &[u8]) -> Result<usize> {
+        self.help_flush()?;
+        let end = at + data.len() as u64;
+        if !facts.inline {
+            self.load_edges(inode, facts, at, end)?;
+        }
+        let change = self.change()?;
+        if end <= facts.inline_room() {
+            let part = at as usize..end as usize;
+            self.edit_inline(&change, inode, facts.size.max(end), |area| area[part].copy_from_slice(data))?;
+            facts.size = facts.size.max(end);
+            return Ok(data.len());
+        }
+        if facts.inline {
+            self.convert_inline(&change, inode, facts)?;
+        }
+        let range = pages_of(at, end);
+        let reached = match self.cache(inode).has_range(&range) {
+            true => range.end,
+            false => self.reserve(&change, inode, range)?,
+        };
+        let data = &data[..(reached.byte_offset().min(end) - at) as usize];
+        self.fill_pages(inode, facts, at, data)?;
+        self.after_write(&change, inode, facts, at + data.len() as u64)?;
+        Ok(data.len())
+    }
+
+    /// Brings the pages that a write changes in part into the cache, so that this need not happen under a change.
+    fn load_edges(&self, inode: &Arc<Inode>, facts: &Facts, at: u64, end: u64) -> Result<()> {
+        for edge in [at, end] {
+            if edge % PAGE != 0 && PageIndex::of_byte(edge).byte_offset() < facts.size {
+                self.page(inode, PageIndex::of_byte(edge))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the bytes into pages whose slots are reserved.
+    fn fill_pages(&self, inode: &Arc<Inode>, facts: &Facts, at: u64, data: &[u8]) -> Result<()> {
+        let cache = self.cache(inode);
+        let mut fresh = Vec::new();
+        let mut done = 0;
+        while done < data.len() {
+            let off = at + done as u64;
+            let (page, within) = (PageIndex::of_byte(off), (off % PAGE) as usize);
+            let bytes = &data[done..data.len().min(done + PAGE as usize - within)];
+            if bytes.len() as u64 == PAGE {
+                fresh.push((page, PageBuf::from_slice(bytes)));
+            } else if !cache.modify(page, |block| block[within..within + bytes.len()].copy_from_slice(bytes)) {
+                let mut buf = self.old_contents(inode, facts, page)?;
+                buf.make_mut()[within..within + bytes.len()].copy_from_slice(bytes);
+                fresh.push((page, buf));
+            }
+            done += bytes.len();
+        }
+        cache.put_dirty(fresh);
+        Ok(())
+    }
+
+    /// What a page holds that is not cached; zero if it lies beyond the end, whatever its block holds.
+    fn old_contents(&self, inode: &Arc<Inode>, facts: &Facts, page: PageIndex) -> Result<PageBuf> {
+        if page.byte_offset() >= facts.size {
+            return Ok(PageBuf::zeroed());
+        }
+        Ok(self.fetch(inode, page..page + 1, Keep::No)?.pop().flatten().unwrap_or_default())
+    }
+
+    /// Sets times, and the size if the write went beyond it.
+    pub(super) fn after_write(&self, change: &Change<'_>, inode: &Inode, facts: &mut Facts, end: u64) -> Result<()> {
+        facts.size = facts.size.max(end);
+        let size = facts.size;
+        self.edit_inode(change, inode, |raw| {
+            raw.set_size(size);
+            touch_contents(raw, clock());
+        })
+    }
+}
+
+/// Cuts a request at the largest file size.
+pub(super) fn clip(off: u64, data: &[u8]) -> Result<&[u8]> {
+    let room = MAX_FILE_SIZE.saturating_sub(off);
+    if room == 0 && !data.is_empty() {
+        return Err(Error::TooBig);
+    }
+    Ok(&data[..data.len().min(usize::try_from(room).unwrap_or(usize::MAX))])
+}

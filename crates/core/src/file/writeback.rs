@@ -1,0 +1,160 @@
+//! Write-back: dirty pages go to the end of a log, node by node, in batches.
+//!
+//! Pages are taken from the cache under the lock of the node that holds their slots, placed, and land when the device has them. No lock
+//! of the file is needed: a truncation removes pages before it frees slots, so a page found dirty under the node's lock has a
+//! slot. A page that cannot be placed, or whose write fails, is dirty again; the file's next fsync reports it.
+
+use super::PIECE_PAGES;
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::inode::{Inode, InodeRef};
+use crate::mapping::{Ended, Found, Leaf};
+use crate::volume::Change;
+use std::ops::Range;
+use std::sync::Arc;
+use steadyfs_format::{Log, PageIndex};
+
+/// Every page a file can have.
+pub(crate) const ALL_PAGES: Range<PageIndex> = PageIndex(0)..PageIndex(1 << 40);
+
+/// What one batch of write-back did.
+struct Batch {
+    pages: usize,
+    /// Where the next batch starts; `None` if no dirty page was left in the range.
+    next: Option<PageIndex>,
+}
+
+impl Fs {
+    /// Makes what was written to a file durable, with everything needed to find it again. With `datasync` a change of times alone
+    /// need not be, but in this version is.
+    ///
+    /// # Errors
+    /// I/O errors of this file's earlier write-back too, once.
+    pub fn fsync(&self, file: &InodeRef, _datasync: bool) -> Result<()> {
+        if self.vol.read_only {
+            return Ok(());
+        }
+        self.writeback(&file.inode, ALL_PAGES)?;
+        self.sync_checkpoint()
+    }
+
+    /// Writes the dirty pages of a range and waits until they, and all writes of this inode in flight, have ended. Reports a
+    /// failed write that nobody was told of yet.
+    pub(crate) fn writeback(&self, inode: &Arc<Inode>, range: Range<PageIndex>) -> Result<()> {
+        let started = self.start_writeback(inode, range);
+        let landed = self.cache(inode).wait_landed();
+        started.and(landed)
+    }
+
+    /// Submits the dirty pages of a range, each once.
+    pub(super) fn start_writeback(&self, inode: &Arc<Inode>, range: Range<PageIndex>) -> Result<()> {
+        let mut at = range.start;
+        while self.cache(inode).next_dirty(&(at..range.end)).is_some() {
+            let change = self.change()?;
+            match self.flush_range(&change, inode, at..range.end, PIECE_PAGES as usize)?.next {
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Submits up to `max` dirty pages under a change that the caller holds; returns how many.
+    pub(crate) fn flush_pages(&self, change: &Change<'_>, inode: &Arc<Inode>, max: usize) -> Result<usize> {
+        Ok(self.flush_range(change, inode, ALL_PAGES, max)?.pages)
+    }
+
+    /// Submits the dirty pages of a range under a change that the caller holds; returns how many.
+    pub(super) fn flush_part(&self, change: &Change<'_>, inode: &Arc<Inode>, range: Range<PageIndex>) -> Result<usize> {
+        Ok(self.flush_range(change, inode, range, usize::MAX)?.pages)
+    }
+
+    fn flush_range(
+        &self,
+        change: &Change<'_>,
+        inode: &Arc<Inode>,
+        range: Range<PageIndex>,
+        max: usize,
+    ) -> Result<Batch> {
+        let cache = self.cache(inode);
+        let log = inode.data_log();
+        let mut at = range.start;
+        let mut pages = 0;
+        while pages < max {
+            let Some(page) = cache.next_dirty(&(at..range.end)) else {
+                return Ok(Batch { pages, next: None });
+            };
+            at = match self.leaf(inode, page)? {
+                Found::Leaf(leaf) => match self.flush_leaf(change, inode, &leaf, page..range.end, max - pages, log)? {
+                    Some((last, n)) => {
+                        pages += n;
+                        last + 1
+                    }
+                    None => page,
+                },
+                // Cut off since it was found.
+                Found::Gap(_) => page + 1,
+            };
+        }
+        Ok(Batch { pages, next: Some(at) })
+    }
+
+    /// Submits dirty pages of one node; returns the last one and their number, or `None` if there were none any more.
+    fn flush_leaf(
+        &self,
+        change: &Change<'_>,
+        inode: &Arc<Inode>,
+        leaf: &Leaf,
+        range: Range<PageIndex>,
+        max: usize,
+        log: Log,
+    ) -> Result<Option<(PageIndex, usize)>> {
+        let cache = self.cache(inode);
+        let mut guard = leaf.node.write(&self.vol.nodes);
+        if guard.is_dead() {
+            return Ok(None);
+        }
+        let taken = cache.take_dirty(&leaf.part(&range), max);
+        let Some((last, _)) = taken.pages.last() else { return Ok(None) };
+        let mut sent = 0;
+        let placed = self.vol.place(change, leaf, &mut guard, log, &taken.pages, |part| -> Ended {
+            sent += part.len();
+            let landing = cache.landing(&taken, part);
+            Box::new(move |result| landing.land(result))
+        });
+        drop(guard);
+        if sent < taken.pages.len() {
+            cache.put_back(&taken, &taken.pages[sent..]);
+            return Err(placed.err().unwrap_or(Error::NoSpace));
+        }
+        placed?;
+        Ok(Some((*last, sent)))
+    }
+
+    /// Writes every dirty file and waits for it; goes on after an error and reports the first.
+    pub(crate) fn sync_files(&self) -> Result<()> {
+        let mut first = Ok(());
+        for file in self.budget.dirty_files() {
+            first = first.and(self.writeback(&file, ALL_PAGES));
+        }
+        first
+    }
+
+    /// Dirty pages of inodes whose contents belong to the next checkpoint: directories and symlinks.
+    pub(crate) fn dirty_dir_pages(&self) -> u64 {
+        self.budget.dirty_in_dirs()
+    }
+
+    /// Submits the dirty pages of directories and symlinks, each batch under a change of its own.
+    pub(crate) fn flush_dirty_dirs<'a>(&self, begin: impl Fn() -> Result<Change<'a>>) -> Result<()> {
+        for dir in self.budget.dirty_dirs() {
+            while self.flush_pages(&begin()?, &dir, PIECE_PAGES as usize)? > 0 {}
+        }
+        Ok(())
+    }
+
+    /// Submits all dirty pages of directories and symlinks under the exclusive checkpoint lock.
+    pub(crate) fn flush_dirty_dirs_frozen(&self, frozen: &Change<'_>) -> Result<()> {
+        self.budget.dirty_dirs().iter().try_for_each(|dir| self.flush_pages(frozen, dir, usize::MAX).map(drop))
+    }
+}

@@ -1,0 +1,102 @@
+//! Placing pages: taking the next blocks of a log for pages of one node, starting their writes, and pointing the slots there.
+
+use super::Leaf;
+use crate::error::{Error, Result};
+use crate::inode::Inode;
+use crate::logs;
+use crate::node::NodeWrite;
+use crate::slots::Area;
+use crate::volume::{Change, Volume};
+use std::sync::Arc;
+use steadyfs_device::{IoError, PageBuf};
+use steadyfs_format::block::BlockView;
+use steadyfs_format::dir::FileType;
+use steadyfs_format::inode::{Inode as RawInode, advise, flags};
+use steadyfs_format::summary::Summary;
+use steadyfs_format::{Block, Log, PageIndex, Slot};
+
+/// Called when the write of a run of pages has ended.
+pub(crate) type Ended = Box<dyn FnOnce(std::result::Result<(), IoError>) + Send>;
+
+/// The log that an inode's data goes to, by F2FS' rules (format section 11): directories and files marked hot are rewritten soon, media
+/// files and compressed ones stay.
+pub(crate) fn data_log(raw: &RawInode) -> Log {
+    let compressed = raw.flags() & flags::COMPR != 0;
+    match raw.file_type() {
+        Some(FileType::Dir) => Log::HotData,
+        _ if raw.advise() & advise::COLD != 0 || compressed => Log::ColdData,
+        _ if raw.advise() & advise::HOT != 0 => Log::HotData,
+        _ => Log::WarmData,
+    }
+}
+
+impl Inode {
+    /// The log that this inode's data goes to.
+    pub(crate) fn data_log(&self) -> Log {
+        let guard = self.node.read();
+        data_log(RawInode::view(guard.bytes()))
+    }
+}
+
+impl Volume {
+    /// Writes pages to the end of a log and points their slots there. The node is locked, and every slot is counted. `ended` makes the
+    /// completion of each run. Returns how many of the pages were placed: fewer than all only if the logs ran out of free segments.
+    ///
+    /// Each write is registered before its slot is changed, so whoever finds the new address can read it.
+    pub(crate) fn place(
+        &self,
+        _change: &Change<'_>,
+        leaf: &Leaf,
+        guard: &mut NodeWrite<'_>,
+        log: Log,
+        pages: &[(PageIndex, PageBuf)],
+        mut ended: impl FnMut(&[(PageIndex, PageBuf)]) -> Ended,
+    ) -> Result<usize> {
+        assert!(!guard.is_dead() && !pages.is_empty());
+        let area = Area::of(guard.bytes(), self.sb.features())?;
+        self.check_counted(leaf, area, guard.bytes(), pages)?;
+        let version = self.nat.get(&self.io, leaf.node.nid)?.version;
+        let owner = |page: PageIndex| Summary { nid: leaf.node.nid, version, ofs_in_node: leaf.slot_of(page) };
+        let owners: Vec<Summary> = pages.iter().map(|(page, _)| owner(*page)).collect();
+        let mut placed = 0;
+        for run in self.take_blocks(log, &owners)? {
+            let part = &pages[placed..placed + run.count as usize];
+            let bufs = part.iter().map(|(_, buf)| buf.clone()).collect();
+            self.io.write(run.lba, bufs, logs::hint(log), ended(part));
+            for (i, (page, _)) in part.iter().enumerate() {
+                let index = leaf.slot_of(*page);
+                let old = area.get(guard.bytes(), index);
+                area.set(guard.edit(), index, Slot::At(run.lba + i as u64));
+                self.invalidate(old)?;
+            }
+            placed += part.len();
+        }
+        Ok(placed)
+    }
+
+    fn check_counted(&self, leaf: &Leaf, area: Area, block: &Block, pages: &[(PageIndex, PageBuf)]) -> Result<()> {
+        let bad =
+            pages.iter().find(|(page, _)| !matches!(area.get(block, leaf.slot_of(*page)), Slot::New | Slot::At(_)));
+        match bad {
+            None => Ok(()),
+            Some((page, _)) => {
+                let e =
+                    Error::corrupt(format!("page {page} in node {} is written without a reserved slot", leaf.node.nid));
+                self.stop(&e);
+                Err(e)
+            }
+        }
+    }
+
+    /// An [`Ended`] for writes whose outcome only the checkpoint needs to know.
+    pub(crate) fn ignore_end() -> Ended {
+        Box::new(|_| ())
+    }
+}
+
+impl Leaf {
+    /// The inode of a small file as the holder of its first pages.
+    pub(crate) fn of_inode(inode: &Inode, slots: u16) -> Self {
+        Leaf { node: Arc::clone(&inode.node), first: PageIndex(0), slots }
+    }
+}

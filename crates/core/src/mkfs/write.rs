@@ -1,0 +1,74 @@
+//! Writing the volume, in an order that never leaves a half-made one that looks whole.
+
+use super::MkfsOptions;
+use super::plan::Plan;
+use crate::error::Result;
+use steadyfs_device::{Device, Op, PageBuf, StreamHint};
+use steadyfs_format::block::BlockView;
+use steadyfs_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, Lba, Log, Pack};
+
+/// Blocks in one write of zeros.
+const BATCH: u64 = 512;
+/// Blocks in one discard.
+const DISCARD_BATCH: u64 = 1 << 18;
+/// The first block behind both superblocks.
+const FIRST: u64 = 2;
+/// Where foreign signatures may lie that tools would find beside ours: the first 2 MiB.
+const WIPED: u64 = BLOCKS_PER_SEG as u64;
+
+/// Writes everything; the superblocks last. Returns whether the device was discarded.
+pub(super) fn write(dev: &dyn Device, plan: &Plan, options: &MkfsOptions, blocks: u64) -> Result<bool> {
+    let layout = &plan.layout.layout;
+    // First of all, what is there now ceases to be a volume.
+    zero(dev, Lba(0), FIRST)?;
+    dev.flush()?;
+    let discarded = options.discard && discard(dev, blocks);
+    zero(dev, Lba(FIRST), layout.segment0.get().min(WIPED) - FIRST)?;
+    zero(dev, layout.sit, u64::from(layout.sit_blocks()))?;
+    for block in (0..layout.nat_blocks()).step_by(BLOCKS_PER_SEG as usize) {
+        zero(dev, layout.nat_block_lba(block, false), u64::from(BLOCKS_PER_SEG))?;
+    }
+    // A node that an older volume left where the roll-forward chain begins must not be followed.
+    zero(dev, layout.lba_of(plan.layout.logs[Log::WarmNode.index()], 0), 1)?;
+
+    write_blocks(dev, layout.nat_block_lba(0, false), &[plan.nat.to_block()])?;
+    for (lba, block) in &plan.blocks {
+        write_blocks(dev, *lba, &[*block])?;
+    }
+    let [first, second, nat_bits] = plan.tables.packs(discarded)?;
+    write_blocks(dev, layout.pack(Pack::Two), &second)?;
+    write_blocks(dev, layout.pack(Pack::One), &first)?;
+    write_blocks(dev, layout.nat_bits_lba(Pack::One), &nat_bits)?;
+    dev.flush()?;
+
+    let superblock = plan.superblock.encode();
+    write_blocks(dev, Lba(1), &[superblock])?;
+    write_blocks(dev, Lba(0), &[superblock])?;
+    dev.flush()?;
+    Ok(discarded)
+}
+
+/// Discards everything; `false` if the device does not know how, or fails: a volume does not depend on it.
+fn discard(dev: &dyn Device, blocks: u64) -> bool {
+    let mut starts = (0..blocks).step_by(DISCARD_BATCH as usize);
+    dev.info().discard && starts.all(|start| dev.discard(start, DISCARD_BATCH.min(blocks - start)).is_ok())
+}
+
+fn zero(dev: &dyn Device, from: Lba, count: u64) -> Result<()> {
+    for start in (0..count).step_by(BATCH as usize) {
+        let pages = vec![PageBuf::zeroed(); BATCH.min(count - start) as usize];
+        write_pages(dev, from + start, pages)?;
+    }
+    Ok(())
+}
+
+fn write_blocks(dev: &dyn Device, from: Lba, blocks: &[Block]) -> Result<()> {
+    write_pages(dev, from, blocks.iter().map(|block| PageBuf::from_slice(block)).collect())
+}
+
+fn write_pages(dev: &dyn Device, from: Lba, pages: Vec<PageBuf>) -> Result<()> {
+    dev.run(Op::Write { block: from.get(), pages, hint: StreamHint::MetaCold, fua: false })?;
+    Ok(())
+}
+
+const _: () = assert!(steadyfs_device::BLOCK_SIZE == BLOCK_SIZE);
