@@ -4,7 +4,7 @@
 //! a complaint, also one that we have never seen.
 
 /// What F2FS says at notice or information priority about volumes that are in order, also after a crash.
-const SOUND_F2FS: [&str; 12] = [
+const SOUND_F2FS: [&str; 16] = [
     "Mounted with checkpoint version",
     "Found nat_bits in checkpoint",
     "Disable nat_bits due to no space",
@@ -17,6 +17,10 @@ const SOUND_F2FS: [&str; 12] = [
     "Start checkpoint disabled!",
     "Ignore s_resuid",
     "write access unavailable, skipping recovery",
+    "recover fsync data on readonly fs",
+    "drop all fsynced data",
+    "orphan cleanup on readonly fs",
+    "Disable nat_bits due to incorrect cp_ver",
 ];
 
 /// Parts of lines by which the kernel reports a fault of its own, a fault of a device or a hang.

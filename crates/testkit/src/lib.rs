@@ -3,6 +3,8 @@
 //! * [`uml`] boots the real Linux kernel (Debian's user-mode-linux, with its `f2fs.ko`) as a process over given disk images and
 //!   runs a shell script in it;
 //! * [`linux`] asks that kernel what it sees on a volume;
+//! * [`images`] has volumes that Linux wrote, in many layouts, also crashed ones, with what Linux sees on each;
+//! * [`corpus`] is a tree of corner cases that any file system can be asked to hold;
 //! * [`manifest`] writes down a directory tree, whatever file system serves it, so that two views of one tree can be compared;
 //! * [`tools`] runs mkfs.f2fs, fsck.f2fs and dump.f2fs and reads their verdicts.
 //!
@@ -13,11 +15,13 @@
 
 pub mod corpus;
 mod error;
+pub mod images;
 pub mod klog;
 pub mod linux;
 pub mod manifest;
 pub mod process;
 pub mod programs;
+pub mod sparse;
 pub mod tools;
 pub mod uml;
 
@@ -25,5 +29,6 @@ pub use corpus::{CorpusOp, HostTarget, Spec, Target};
 pub use error::{Error, Result};
 pub use linux::linux_manifest;
 pub use manifest::Manifest;
+pub use sparse::TempImage;
 pub use tools::{fsck_f2fs, mkfs_f2fs};
 pub use uml::Uml;

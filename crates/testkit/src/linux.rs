@@ -1,9 +1,9 @@
-//! What Linux sees on a volume, and volumes that Linux wrote.
+//! What Linux sees on a volume, and how to let it write to one.
 
 use std::path::Path;
 use std::time::Duration;
 
-use crate::corpus::Spec;
+use crate::corpus::Workload;
 use crate::error::Result;
 use crate::manifest::{Manifest, Options};
 use crate::programs;
@@ -15,17 +15,18 @@ pub fn manifest_command(directory: &str, name: &str, options: &Options) -> Resul
     Ok(format!("{} {directory} --out $HOST/{name} {}", program.display(), options.as_args()))
 }
 
-/// The shell command that makes the tree of corner cases in `directory`, which is empty, for a [`Uml`] script.
-pub fn corpus_command(directory: &str, spec: &Spec) -> Result<String> {
+/// The shell command that does a workload to `directory`, for a [`Uml`] script.
+pub fn corpus_command(directory: &str, workload: &Workload) -> Result<String> {
     let program = programs::path("steadyfs-corpus")?;
-    let spec = serde_json::to_string(spec).expect("a spec has only numbers and flags");
-    Ok(format!("{} {directory} '{spec}'", program.display()))
+    let workload = serde_json::to_string(workload).expect("a workload has only numbers and flags");
+    Ok(format!("{} {directory} '{workload}'", program.display()))
 }
 
-/// The shell command that mounts `/dev/ubda` at `$MNT` with these options (`""` for none) and without changing access times.
-pub fn mount_command(options: &str) -> String {
+/// The shell command that mounts a disk, such as `/dev/ubda`, at `$MNT` with these options (`""` for none) and without changing access
+/// times.
+pub fn mount_command(disk: &str, options: &str) -> String {
     let separator = if options.is_empty() { "" } else { "," };
-    format!("mount -t f2fs -o noatime{separator}{options} /dev/ubda $MNT")
+    format!("mount -t f2fs -o noatime{separator}{options} {disk} $MNT")
 }
 
 /// Mounts the image in the real kernel with the given mount options, takes the manifest of the whole volume and unmounts. The kernel
@@ -39,7 +40,7 @@ pub fn linux_manifest(
     let out = Uml::new()
         .disk(image)
         .timeout(timeout)
-        .script(mount_command(mount_options))
+        .script(mount_command("/dev/ubda", mount_options))
         .script(manifest_command("$MNT", "manifest.json", options)?)
         .run()?;
     Manifest::load(out.file("manifest.json"))

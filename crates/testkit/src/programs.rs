@@ -22,13 +22,18 @@ pub fn path(name: &str) -> Result<PathBuf> {
     if program.is_file() { Ok(program) } else { Err(failed(format!("{} does not exist", program.display()))) }
 }
 
+/// Cargo's target directory, in which the test that asks was built.
+pub fn target_directory() -> PathBuf {
+    profile_directory().parent().map_or_else(|| PathBuf::from("target"), Path::to_owned)
+}
+
 fn build() -> Result<PathBuf> {
     let directory = profile_directory();
     let profile = match directory.file_name().and_then(|n| n.to_str()) {
         Some("debug") | None => "dev",
         Some(profile) => profile,
     };
-    let target = directory.parent().unwrap_or(Path::new("target")).display().to_string();
+    let target = target_directory().display().to_string();
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let args = ["build", "-q", "--manifest-path", manifest, "--bins", "--profile", profile, "--target-dir", &target];
     let cargo = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);

@@ -38,6 +38,12 @@ pub fn mkfs_f2fs<S: AsRef<str>>(image: impl AsRef<Path>, size: u64, args: &[S]) 
     }
 }
 
+/// What `mkfs.f2fs -V` prints: the version of f2fs-tools.
+pub fn mkfs_version() -> Result<String> {
+    let program = process::find("mkfs.f2fs", PACKAGE)?;
+    Ok(process::run(&program, &["-V"], LIMIT)?.stdout.trim().to_owned())
+}
+
 /// Checks a volume by `fsck.f2fs -f --dry-run`, which walks all of it and writes nothing. Returns what fsck printed; an error if it
 /// found the slightest fault. Its exit status says little (1.15 ends with 0 after printing `[FIX]`), so its output is read.
 pub fn fsck_f2fs(image: impl AsRef<Path>) -> Result<String> {

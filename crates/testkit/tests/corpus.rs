@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use steadyfs_testkit::corpus::{HostTarget, Spec, apply};
+use steadyfs_testkit::corpus::{HostTarget, Spec, Workload, apply};
 use steadyfs_testkit::linux::{corpus_command, manifest_command, mount_command};
 use steadyfs_testkit::manifest::{Fields, Options};
 use steadyfs_testkit::{Manifest, Uml, fsck_f2fs, linux_manifest, mkfs_f2fs};
@@ -24,8 +24,8 @@ fn through_linux(image: &Path, mkfs: &[&str], mount: &str, spec: &Spec) -> (Mani
     let out = Uml::new()
         .disk(image)
         .timeout(Duration::from_secs(900))
-        .script(mount_command(mount))
-        .script(corpus_command("$MNT", spec).unwrap())
+        .script(mount_command("/dev/ubda", mount))
+        .script(corpus_command("$MNT", &Workload::Corners(spec.clone())).unwrap())
         .script(manifest_command("$MNT", "first.json", &ALL).unwrap())
         .run()
         .unwrap();

@@ -17,6 +17,8 @@ use crate::manifest::Time;
 #[derive(Debug)]
 pub struct HostTarget {
     root: OwnedFd,
+    /// Files without a name.
+    orphans: Vec<OwnedFd>,
 }
 
 type Outcome = Result<(), Errno>;
@@ -26,7 +28,7 @@ impl HostTarget {
     pub fn open(root: &Path) -> Result<Self, Errno> {
         rustix::process::umask(Mode::empty());
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Self { root: fs::open(root, flags, Mode::empty())? })
+        Ok(Self { root: fs::open(root, flags, Mode::empty())?, orphans: Vec::new() })
     }
 
     /// The existing file at `path`, not followed.
@@ -155,6 +157,15 @@ impl Target for HostTarget {
 
     fn exchange(&mut self, a: &[u8], b: &[u8]) -> Outcome {
         fs::renameat_with(&self.root, name(a), &self.root, name(b), RenameFlags::EXCHANGE)
+    }
+
+    fn orphan(&mut self, path: &[u8]) -> Outcome {
+        self.orphans.push(self.open_file(path, OFlags::RDONLY)?);
+        self.unlink(path).or_else(|errno| if errno == Errno::ISDIR { self.rmdir(path) } else { Err(errno) })
+    }
+
+    fn fsync(&mut self, path: &[u8]) -> Outcome {
+        fs::fsync(self.open_file(path, OFlags::RDONLY)?)
     }
 
     fn sync(&mut self) -> Outcome {

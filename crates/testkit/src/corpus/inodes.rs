@@ -49,7 +49,7 @@ impl Tree<'_> {
         }
         self.file("xattr/many", 100);
         for n in 0..30 {
-            self.xattr("xattr/many", format!("user.number-{n:02}"), format!("value {n}").repeat(n + 1));
+            self.xattr("xattr/many", format!("user.number-{n:02}"), format!("value {n}").repeat(n / 3 + 1));
         }
         for n in (0..30).step_by(3) {
             self.no_xattr("xattr/many", format!("user.number-{n:02}"));

@@ -1,6 +1,7 @@
 //! A tree of corner cases, as a list of operations that any file system can be asked to perform.
 //!
-//! [`Spec`] says how large the tree is; [`Spec::ops`] lists the operations; [`apply`] performs them on a [`Target`]: a directory of
+//! [`Spec`] says how large the tree is; [`Spec::ops`] lists the operations; [`Workload`] has further lists, for volumes that are
+//! to crash, to age or to have orphans; [`apply`] performs them on a [`Target`]: a directory of
 //! the host ([`HostTarget`]: the kernel's F2FS inside user-mode Linux, our mount, any other file system), or a library. Two targets
 //! that performed the same list must have the same [`crate::Manifest`] (compared with [`crate::manifest::Fields::portable`]):
 //! contents, owners, modes and times are all set explicitly, so nothing depends on who ran it and when.
@@ -12,12 +13,14 @@ mod host;
 mod inodes;
 mod spec;
 mod tree;
+mod workload;
 
 use std::fmt;
 
 pub use data::Data;
 pub use host::HostTarget;
 pub use spec::Spec;
+pub use workload::Workload;
 
 use crate::manifest::{Time, escape};
 
@@ -64,6 +67,10 @@ pub enum CorpusOp {
     Rename { from: Vec<u8>, to: Vec<u8> },
     /// Exchanges two names (RENAME_EXCHANGE).
     Exchange { a: Vec<u8>, b: Vec<u8> },
+    /// Opens a file or an empty directory, removes its only name and keeps it open for as long as the target lives.
+    Orphan { path: Vec<u8> },
+    /// Makes one file durable.
+    Fsync { path: Vec<u8> },
     /// Makes everything durable.
     Sync,
 }
@@ -125,6 +132,8 @@ pub trait Target {
     fn rmdir(&mut self, path: &[u8]) -> Result<(), Self::Error>;
     fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), Self::Error>;
     fn exchange(&mut self, a: &[u8], b: &[u8]) -> Result<(), Self::Error>;
+    fn orphan(&mut self, path: &[u8]) -> Result<(), Self::Error>;
+    fn fsync(&mut self, path: &[u8]) -> Result<(), Self::Error>;
     fn sync(&mut self) -> Result<(), Self::Error>;
 }
 
@@ -173,6 +182,8 @@ fn one<T: Target>(op: &CorpusOp, target: &mut T) -> Result<(), T::Error> {
         CorpusOp::Rmdir { path } => target.rmdir(path),
         CorpusOp::Rename { from, to } => target.rename(from, to),
         CorpusOp::Exchange { a, b } => target.exchange(a, b),
+        CorpusOp::Orphan { path } => target.orphan(path),
+        CorpusOp::Fsync { path } => target.fsync(path),
         CorpusOp::Sync => target.sync(),
     }
 }
@@ -199,6 +210,8 @@ impl fmt::Display for CorpusOp {
             Self::Rmdir { .. } => "rmdir",
             Self::Rename { .. } => "rename",
             Self::Exchange { .. } => "exchange",
+            Self::Orphan { .. } => "open and unlink",
+            Self::Fsync { .. } => "fsync",
             Self::Sync => "sync",
         };
         write!(f, "{word}")?;
@@ -236,7 +249,9 @@ impl CorpusOp {
             | Self::Chmod { path, .. }
             | Self::SetTimes { path, .. }
             | Self::Unlink { path }
-            | Self::Rmdir { path } => vec![path],
+            | Self::Rmdir { path }
+            | Self::Orphan { path }
+            | Self::Fsync { path } => vec![path],
             Self::Link { existing: a, new: b } | Self::Rename { from: a, to: b } | Self::Exchange { a, b } => {
                 vec![a, b]
             }

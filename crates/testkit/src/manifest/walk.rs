@@ -9,11 +9,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{self, AtFlags, Dir, FileType, IFlags, Mode, OFlags, SeekFrom, Statx, StatxFlags};
+use rustix::fs::{self, AtFlags, Dir, FileType, IFlags, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 
 use super::{ContentDigest, Entry, Kind, Manifest, Time, digest, escape};
 use crate::error::{Result, os};
+use crate::sparse;
 
 /// An attribute value longer than this is written as its length and digest.
 const LONG_VALUE: usize = 64;
@@ -173,7 +174,7 @@ impl Walk<'_> {
         if self.options.flags {
             entry.flags = Some(inode_flags(&fd, path)?);
         }
-        let ranges = data_ranges(&fd, entry.size, path)?;
+        let ranges = sparse::data_ranges(&fd, entry.size).map_err(os(at("find the holes of", path)))?;
         if wants_contents {
             let mut digest = ContentDigest::new(entry.size);
             for &(start, length) in &ranges {
@@ -218,29 +219,6 @@ impl Walk<'_> {
             }
         }
     }
-}
-
-/// The parts of a file that are not holes; the whole file where SEEK_DATA is not known.
-fn data_ranges(fd: &OwnedFd, size: u64, path: &[u8]) -> Result<Vec<(u64, u64)>> {
-    let mut ranges = Vec::new();
-    let mut position = 0;
-    while position < size {
-        let start = match fs::seek(fd, SeekFrom::Data(position)) {
-            // Linux 6.1's F2FS also finds data behind the end: a punched range that ends there leaves a zeroed block in it.
-            Ok(start) if start >= size => break,
-            Ok(start) => start,
-            Err(Errno::NXIO) => break,
-            Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(vec![(0, size)]),
-            Err(errno) => return Err(os(at("seek", path))(errno)),
-        };
-        let end = fs::seek(fd, SeekFrom::Hole(start)).map_err(os(at("seek", path)))?.min(size);
-        if end <= start {
-            return Err(os(at("make sense of the holes of", path))(Errno::IO));
-        }
-        ranges.push((start, end - start));
-        position = end;
-    }
-    Ok(ranges)
 }
 
 /// All attributes of a name, which may be one that cannot be opened, such as a device or a link.

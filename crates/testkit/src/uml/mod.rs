@@ -171,9 +171,11 @@ impl Uml {
         match out.status {
             Some(0) => Ok(out),
             None if crash => Ok(out),
-            status => {
-                Err(Error::Script { status: status.unwrap_or(-1), stdout: out.stdout, kernel: tail(&out.kernel) })
-            }
+            status => Err(Error::Script {
+                status: status.unwrap_or(-1),
+                stdout: out.stdout,
+                kernel: tail(klog::after_boot(&out.kernel)),
+            }),
         }
     }
 
@@ -183,7 +185,7 @@ impl Uml {
         process::find("insmod", "kmod")?;
         let scratch =
             tempfile::Builder::new().prefix("steadyfs-uml-").tempdir().map_err(io("create a scratch directory"))?;
-        self.write_guest_files(&kernel, scratch.path())?;
+        self.write_guest_files(scratch.path())?;
         let args = self.command_line(scratch.path())?;
         let stop_line = match &self.end {
             End::PowerOffAt(line) => Some(line.as_str()),
@@ -206,8 +208,8 @@ impl Uml {
         Ok(Output { stdout, status, kernel, complaints, elapsed: finished.elapsed, scratch })
     }
 
-    fn write_guest_files(&self, kernel: &Path, scratch: &Path) -> Result<()> {
-        let root = module_root(kernel)?;
+    fn write_guest_files(&self, scratch: &Path) -> Result<()> {
+        let root = module_root()?;
         for module in &self.modules {
             let file = root.join(format!("{module}.ko"));
             if !file.is_file() {
@@ -253,10 +255,15 @@ impl Uml {
     }
 }
 
+/// The version of the kernel, such as `6.1.176`.
+pub fn kernel_version() -> Result<String> {
+    let kernel = process::find("linux.uml", PACKAGE)?;
+    Ok(process::run(&kernel, &["--version"], Duration::from_secs(10))?.stdout.trim().to_owned())
+}
+
 /// The directory with the modules of this very kernel.
-fn module_root(kernel: &Path) -> Result<PathBuf> {
-    let version = process::run(kernel, &["--version"], Duration::from_secs(10))?;
-    let root = PathBuf::from(format!("/usr/lib/uml/modules/{}/kernel", version.stdout.trim()));
+fn module_root() -> Result<PathBuf> {
+    let root = PathBuf::from(format!("/usr/lib/uml/modules/{}/kernel", kernel_version()?));
     if root.is_dir() { Ok(root) } else { Err(Error::Missing { what: root.display().to_string(), package: PACKAGE }) }
 }
 
