@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{completions, dump, info, man};
+use crate::commands::{completions, dump, info, man, mkfs};
 use crate::failure::Failure;
 
 /// A log-structured file system in user space that speaks F2FS.
@@ -17,6 +17,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Mkfs(mkfs::Args),
     Info(info::Args),
     Dump(dump::Args),
     Completions(completions::Args),
@@ -27,6 +28,7 @@ impl Command {
     /// The name by which the user called it.
     pub(crate) fn verb(&self) -> &'static str {
         match self {
+            Command::Mkfs(_) => "mkfs",
             Command::Info(_) => "info",
             Command::Dump(_) => "dump",
             Command::Completions(_) => "completions",
@@ -36,6 +38,7 @@ impl Command {
 
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         match self {
+            Command::Mkfs(args) => mkfs::run(&args),
             Command::Info(args) => info::run(&args),
             Command::Dump(args) => dump::run(&args),
             Command::Completions(args) => completions::run(&args),

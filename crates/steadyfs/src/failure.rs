@@ -21,6 +21,8 @@ pub(crate) struct Failure {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
+    /// The arguments contradict each other or name something that there is not.
+    Usage,
     /// The work itself failed.
     Operation,
     /// Whoever read our output has gone.
@@ -30,13 +32,18 @@ enum Kind {
 impl Failure {
     /// The work failed: what could not be done, why, and what the user can do about it.
     pub(crate) fn new(what: impl Into<String>, why: impl fmt::Display, hint: impl Into<String>) -> Self {
-        Failure { what: what.into(), why: why.to_string(), hint: hint.into(), kind: Kind::Operation }
+        Failure { what: what.into(), why: reason(why), hint: hint.into(), kind: Kind::Operation }
+    }
+
+    /// The arguments are wrong in a way that the argument parser cannot see.
+    pub(crate) fn usage(what: impl Into<String>, why: impl fmt::Display, hint: impl Into<String>) -> Self {
+        Failure { kind: Kind::Usage, ..Failure::new(what, why, hint) }
     }
 
     /// Standard output could not be written.
     pub(crate) fn output(e: &io::Error) -> Self {
         let kind = if e.kind() == io::ErrorKind::BrokenPipe { Kind::ReaderGone } else { Kind::Operation };
-        Failure { kind, ..Failure::new("cannot write the output", reason(e), "check where it goes") }
+        Failure { kind, ..Failure::new("cannot write the output", e, "check where it goes") }
     }
 
     /// Prints the line and gives the exit code for `verb`.
@@ -45,6 +52,7 @@ impl Failure {
             eprintln!("{self}");
         }
         match self.kind {
+            Kind::Usage => usage_code(verb),
             Kind::Operation => ExitCode::from(operation_code(verb)),
             Kind::ReaderGone => ExitCode::from(READER_GONE),
         }
@@ -78,10 +86,10 @@ fn operation_code(verb: &str) -> u8 {
     }
 }
 
-/// The system's words for an error, without the number that Rust adds.
-pub(crate) fn reason(e: &io::Error) -> String {
+/// The text of an error for the middle of a line: the system's words without the capital and the number that Rust gives them.
+pub(crate) fn reason(e: impl fmt::Display) -> String {
     let text = e.to_string();
-    let end = text.find(" (os error").unwrap_or(text.len());
+    let Some(end) = text.find(" (os error") else { return text };
     let mut letters = text[..end].chars();
     letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
 }
@@ -94,5 +102,11 @@ mod tests {
     fn one_line_whatever_the_names_hold() {
         let failure = Failure::new("cannot open a\nb", "no such file", "check the name");
         assert_eq!(failure.to_string(), "steadyfs: cannot open a\\nb: no such file; check the name");
+    }
+
+    #[test]
+    fn the_systems_words_fit_into_the_line() {
+        assert_eq!(reason(io::Error::from_raw_os_error(2)), "no such file or directory");
+        assert_eq!(reason("Kept as it is (really)"), "Kept as it is (really)");
     }
 }

@@ -22,6 +22,11 @@ impl ImageArgs {
     pub(crate) fn for_reading(self) -> OpenOptions {
         OpenOptions { read_only: true, offset_bytes: self.offset.0, ..OpenOptions::default() }
     }
+
+    /// How to open the device for changing the volume; nobody else can use it meanwhile.
+    pub(crate) fn for_writing(self) -> OpenOptions {
+        OpenOptions { offset_bytes: self.offset.0, ..OpenOptions::default() }
+    }
 }
 
 /// Opens an image or block device.
@@ -30,7 +35,7 @@ pub(crate) fn open(path: &Path, options: OpenOptions) -> Result<Arc<dyn Device>,
 }
 
 /// The line for a device that cannot be opened.
-fn open_failure(path: &Path, e: &OpenError) -> Failure {
+pub(crate) fn open_failure(path: &Path, e: &OpenError) -> Failure {
     let what = format!("cannot open {}", path.display());
     let (why, hint) = match e {
         OpenError::System { source, .. } => {
@@ -40,7 +45,7 @@ fn open_failure(path: &Path, e: &OpenError) -> Failure {
                 ErrorKind::ReadOnlyFilesystem => "copy it to where it can be written",
                 _ => "check the disk that it is on",
             };
-            (crate::failure::reason(source), hint)
+            (source.to_string(), hint)
         }
         OpenError::InUse { .. } => {
             ("it is in use by another process".to_owned(), "unmount it, or wait until the process ends")

@@ -4,3 +4,4 @@ pub(crate) mod completions;
 pub(crate) mod dump;
 pub(crate) mod info;
 pub(crate) mod man;
+pub(crate) mod mkfs;

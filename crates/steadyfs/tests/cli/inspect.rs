@@ -53,14 +53,14 @@ impl Image {
 
 /// The value on the line of `name`.
 #[track_caller]
-fn value(text: &str, name: &str) -> String {
+pub(crate) fn value(text: &str, name: &str) -> String {
     let line = text.lines().find_map(|line| line.strip_prefix(name).filter(|rest| rest.starts_with(' ')));
     line.unwrap_or_else(|| panic!("no `{name}` in:\n{text}")).trim().to_owned()
 }
 
 /// Asserts that a run failed with `code` and one line that has all of `parts`.
 #[track_caller]
-fn fails(out: &Output, code: i32, parts: &[&str]) {
+pub(crate) fn fails(out: &Output, code: i32, parts: &[&str]) {
     assert_eq!(out.code, code, "{out:?}");
     assert!(out.stderr.starts_with("steadyfs: ") && out.stderr.lines().count() == 1, "{:?}", out.stderr);
     assert!(out.stderr.contains("; "), "what to do is missing: {:?}", out.stderr);

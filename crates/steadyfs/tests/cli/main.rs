@@ -2,4 +2,5 @@
 
 mod frame;
 mod inspect;
+mod mkfs;
 mod run;

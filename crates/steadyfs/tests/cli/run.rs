@@ -20,9 +20,14 @@ pub(crate) fn run(args: &[impl AsRef<OsStr>]) -> Output {
     run_as("steadyfs", args)
 }
 
+/// The command, to be given arguments.
+pub(crate) fn steadyfs() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_steadyfs"))
+}
+
 /// Runs the binary under another name.
 pub(crate) fn run_as(name: &str, args: &[impl AsRef<OsStr>]) -> Output {
-    finish(Command::new(env!("CARGO_BIN_EXE_steadyfs")).arg0(name).args(args))
+    finish(steadyfs().arg0(name).args(args))
 }
 
 /// Runs a prepared command.

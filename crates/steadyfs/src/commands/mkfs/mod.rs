@@ -1,0 +1,207 @@
+//! `steadyfs mkfs`: makes a volume. Flags are those of mkfs.f2fs where the meaning is the same.
+//!
+//! Whatever the device holds is kept unless the user says `-f`: a known signature, a mounted file system. With the same uuid and time two runs
+//! give the same bytes.
+
+mod target;
+
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use steadyfs_core::Error;
+use steadyfs_core::mkfs::{MkfsOptions, MkfsReport, parse_features};
+use steadyfs_format::BLOCK_SIZE;
+
+use crate::failure::Failure;
+use crate::image::ImageArgs;
+use crate::size::{Size, human};
+use crate::text::uuid;
+use crate::volume::failure;
+use target::Target;
+
+/// Make a volume on a device or in an image file
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  steadyfs mkfs image.img 4G\n  SOURCE_DATE_EPOCH=0 steadyfs mkfs --uuid 01234567-89ab-cdef-0123-456789abcdef image.img 1G"
+)]
+pub(crate) struct Args {
+    /// Name of the volume
+    #[arg(short, long, value_name = "LABEL", default_value = "", hide_default_value = true)]
+    label: String,
+    /// Features, separated by commas, such as extra_attr,inode_checksum,sb_checksum
+    #[arg(short = 'O', long, value_name = "FEATURES")]
+    features: Vec<String>,
+    /// Segments (2 MiB) in a section, the unit of collection
+    #[arg(short, long, value_name = "SEGS", default_value_t = 1)]
+    segments_per_section: u32,
+    /// Sections in a zone
+    #[arg(short = 'z', long, value_name = "SECS", default_value_t = 1)]
+    sections_per_zone: u32,
+    /// Percentage to keep back for collection [default: what leaves most room]
+    #[arg(short, long, value_name = "PERCENT")]
+    overprovision: Option<f64>,
+    /// Extensions of files that seldom change, beside the usual ones
+    #[arg(short = 'e', long = "cold", value_name = "EXT,...", value_delimiter = ',')]
+    cold_extensions: Vec<String>,
+    /// Extensions of files that often change, beside the usual ones
+    #[arg(short = 'E', long = "hot", value_name = "EXT,...", value_delimiter = ',')]
+    hot_extensions: Vec<String>,
+    /// Overwrite what the device holds
+    #[arg(short, long)]
+    force: bool,
+    /// Say what would be made, and write nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Say nothing
+    #[arg(short, long)]
+    quiet: bool,
+    /// Room for more files, as with large volumes of small files
+    #[arg(short = 'i', long)]
+    large_nat: bool,
+    /// Owner and group of the root directory
+    #[arg(short = 'R', long, value_name = "UID:GID", value_parser = owner, default_value = "0:0", hide_default_value = true)]
+    root_owner: (u32, u32),
+    /// Discard the device first (1) or not (0)
+    #[arg(short = 't', long, value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1), default_value_t = 1)]
+    discard: u8,
+    /// Sector size of the device, 512 to 4096 [default: the device's own]
+    #[arg(short = 'w', long, value_name = "BYTES", value_parser = sector_size)]
+    sector_size: Option<u32>,
+    /// Identity of the volume [default: random]
+    #[arg(short = 'U', long, value_name = "UUID", value_parser = parse_uuid)]
+    uuid: Option<[u8; 16]>,
+    /// Time of the first files, in seconds since 1970 [default: SOURCE_DATE_EPOCH, or now]
+    #[arg(short = 'T', long, value_name = "SECONDS", allow_hyphen_values = true)]
+    timestamp: Option<i64>,
+    #[command(flatten)]
+    image: ImageArgs,
+    /// Image file or block device
+    device: PathBuf,
+    /// Size of the volume (suffixes K, M, G, T); makes the image file if there is none [default: all of the device]
+    size: Option<Size>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let mut options = options(args)?;
+    let target = Target::open(&args.device, args.image, args.size, args.dry_run, args.force)?;
+    options.start_sector = target.start_sector();
+    options.log_sector_size = args.sector_size.unwrap_or_else(|| target.sector_size()).ilog2();
+    let made = steadyfs_core::mkfs::format(target.device(), &options).and_then(|report| {
+        if !args.dry_run {
+            target.device().flush()?;
+        }
+        Ok(report)
+    });
+    let report = match made {
+        Ok(report) => report,
+        Err(e) => {
+            target.abandon();
+            return Err(cannot_make(args, &e));
+        }
+    };
+    target.keep()?;
+    if !args.quiet {
+        summary(args, &report, &mut io::stdout().lock()).map_err(|e| Failure::output(&e))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn options(args: &Args) -> Result<MkfsOptions, Failure> {
+    let uuid = match args.uuid {
+        Some(uuid) => uuid,
+        None => random_uuid().map_err(|e| Failure::new("cannot make a random uuid", e, "give one with --uuid"))?,
+    };
+    let mut options = MkfsOptions::new(uuid, timestamp(args)?);
+    options.label.clone_from(&args.label);
+    options.features = parse_features(&args.features.join(",")).map_err(|e| cannot_make(args, &e))?;
+    options.segs_per_sec = args.segments_per_section;
+    options.secs_per_zone = args.sections_per_zone;
+    options.overprovision = args.overprovision;
+    options.cold_extensions.clone_from(&args.cold_extensions);
+    options.hot_extensions.clone_from(&args.hot_extensions);
+    options.root_owner = args.root_owner;
+    options.large_nat = args.large_nat;
+    options.discard = args.discard == 1;
+    options.dry_run = args.dry_run;
+    Ok(options)
+}
+
+fn cannot_make(args: &Args, e: &Error) -> Failure {
+    let what = format!("cannot make a volume on {}", args.device.display());
+    match e {
+        Error::Usage(why) => Failure::usage(what, why, "see `steadyfs mkfs --help`"),
+        Error::Format(why) => Failure::new(what, why, "choose another size or geometry"),
+        _ => failure(what, e),
+    }
+}
+
+/// `--timestamp`, or what reproducible builds set, or the time of day.
+fn timestamp(args: &Args) -> Result<i64, Failure> {
+    if let Some(timestamp) = args.timestamp {
+        return Ok(timestamp);
+    }
+    match std::env::var("SOURCE_DATE_EPOCH") {
+        Ok(text) => text.parse().map_err(|_| {
+            let what = format!("cannot use SOURCE_DATE_EPOCH={text}");
+            Failure::usage(what, "it is not a number of seconds", "unset it, or set it to seconds since 1970")
+        }),
+        Err(_) => Ok(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs().cast_signed())),
+    }
+}
+
+/// A random uuid (version 4).
+fn random_uuid() -> io::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    bytes[6] = bytes[6] & 0x0F | 0x40;
+    bytes[8] = bytes[8] & 0x3F | 0x80;
+    Ok(bytes)
+}
+
+fn parse_uuid(text: &str) -> Result<[u8; 16], String> {
+    let bad = || "a uuid has 32 hexadecimal digits, such as 01234567-89ab-cdef-0123-456789abcdef".to_owned();
+    let digits: Vec<u8> = text.bytes().filter(|b| *b != b'-').collect();
+    let mut bytes = [0; 16];
+    if digits.len() != 32 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return Err(bad());
+    }
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
+        let pair = std::str::from_utf8(pair).map_err(|_| bad())?;
+        *byte = u8::from_str_radix(pair, 16).map_err(|_| bad())?;
+    }
+    Ok(bytes)
+}
+
+fn owner(text: &str) -> Result<(u32, u32), String> {
+    let parse = |text: &str| text.parse().map_err(|_| "owner and group are two numbers, such as 1000:1000".to_owned());
+    let (uid, gid) = text.split_once(':').unwrap_or((text, "?"));
+    Ok((parse(uid)?, parse(gid)?))
+}
+
+fn sector_size(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(size @ (512 | 1024 | 2048 | 4096)) => Ok(size),
+        _ => Err("a sector has 512, 1024, 2048 or 4096 bytes".to_owned()),
+    }
+}
+
+fn summary(args: &Args, report: &MkfsReport, out: &mut impl Write) -> io::Result<()> {
+    let (superblock, plan) = (&report.superblock, &report.plan);
+    let layout = superblock.layout();
+    let bytes = |blocks: u64| human(blocks * BLOCK_SIZE as u64);
+    let mut line = |name: &str, value: String| writeln!(out, "{name:<14}{value}");
+    if !superblock.label().is_empty() {
+        line("label", superblock.label())?;
+    }
+    line("uuid", uuid(&superblock.uuid()))?;
+    line("features", superblock.features().to_string())?;
+    line("size", format!("{}, {} of it for files", bytes(layout.block_count), bytes(plan.user_blocks)))?;
+    let sections = (layout.sections, layout.segs_per_sec, layout.secs_per_zone);
+    line("sections", format!("{} of {} segments, {} to a zone", sections.0, sections.1, sections.2))?;
+    line("kept back", format!("{:.2} % ({} segments)", plan.overprovision, plan.overprov_segments))?;
+    line("files", format!("at most {}", layout.max_nid().get().saturating_sub(3)))?;
+    let done = if args.dry_run { "nothing was written; this would be made on" } else { "made a volume on" };
+    writeln!(out, "{done} {}", args.device.display())
+}

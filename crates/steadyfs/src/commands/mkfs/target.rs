@@ -1,0 +1,149 @@
+//! What a volume is made on: an existing device or image, or a file that is made for it.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use steadyfs_core::mkfs::detect_signature;
+use steadyfs_device::{Device, FileDevice, MemDevice};
+use steadyfs_format::BLOCK_SIZE;
+
+use crate::failure::Failure;
+use crate::image::{ImageArgs, open_failure};
+use crate::size::Size;
+use crate::volume::failure;
+
+/// An opened target.
+pub(super) struct Target {
+    device: Box<dyn Device>,
+    path: PathBuf,
+    /// The file was made for the volume.
+    created: bool,
+    /// The file must have this length at the end.
+    length: Option<u64>,
+    /// Number of the block device, if it is one.
+    block_device: Option<u64>,
+}
+
+impl Target {
+    /// Opens `path`, or makes a file of `size` there. Refuses what is in use, and without `force` what holds something.
+    pub(super) fn open(
+        path: &Path,
+        args: ImageArgs,
+        size: Option<Size>,
+        dry_run: bool,
+        force: bool,
+    ) -> Result<Self, Failure> {
+        let meta = fs::metadata(path).ok();
+        let exists = meta.is_some();
+        let block_device = meta.as_ref().filter(|m| m.file_type().is_block_device()).map(MetadataExt::rdev);
+        let length =
+            size.filter(|_| block_device.is_none() && !dry_run).and_then(|size| args.offset.0.checked_add(size.0));
+        let target = |device: Box<dyn Device>| Target {
+            device,
+            path: path.to_owned(),
+            created: !exists && !dry_run,
+            length,
+            block_device,
+        };
+        match (exists, size) {
+            (false, None) => {
+                let why = "there is no such file";
+                return Err(Failure::new(
+                    format!("cannot make a volume on {}", path.display()),
+                    why,
+                    "give a SIZE to make an image file",
+                ));
+            }
+            (false, Some(size)) if dry_run => return Ok(target(Box::new(MemDevice::new(size.0 / BLOCK_SIZE as u64)))),
+            _ => {}
+        }
+        if let Some(place) = mounted_at(path) {
+            let hint = format!("unmount it first: umount {place}");
+            return Err(Failure::new(
+                format!("will not make a volume on {}", path.display()),
+                format!("it is mounted on {place}"),
+                hint,
+            ));
+        }
+        let mut options = if dry_run { args.for_reading() } else { args.for_writing() };
+        options.size = size.map(|size| size.0);
+        options.create = length;
+        let device = FileDevice::open(path, options).map_err(|e| open_failure(path, &e))?;
+        if !force && exists {
+            let signature =
+                detect_signature(&device).map_err(|e| failure(format!("cannot read {}", path.display()), &e))?;
+            if let Some(name) = signature {
+                let what = format!("will not make a volume on {}", path.display());
+                return Err(Failure::new(
+                    what,
+                    format!("it holds something already ({name})"),
+                    "add -f to overwrite it",
+                ));
+            }
+        }
+        Ok(target(Box::new(device)))
+    }
+
+    pub(super) fn device(&self) -> &dyn Device {
+        &*self.device
+    }
+
+    /// Where the device begins on its disk, in sectors of 512 bytes.
+    pub(super) fn start_sector(&self) -> u64 {
+        self.queue_number("start").unwrap_or(0)
+    }
+
+    /// Bytes in a sector of the device.
+    pub(super) fn sector_size(&self) -> u32 {
+        let size =
+            self.queue_number("queue/logical_block_size").or_else(|| self.queue_number("../queue/logical_block_size"));
+        size.and_then(|size| size.try_into().ok())
+            .filter(|size: &u32| size.is_power_of_two() && (512..=4096).contains(size))
+            .unwrap_or(512)
+    }
+
+    /// A number that the kernel tells about the block device.
+    fn queue_number(&self, name: &str) -> Option<u64> {
+        let device = self.block_device?;
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/{name}")).ok()?.trim().parse().ok()
+    }
+
+    /// The volume is made: gives the file the length that the volume says it has.
+    pub(super) fn keep(self) -> Result<(), Failure> {
+        drop(self.device);
+        let Some(length) = self.length else { return Ok(()) };
+        let grow = || {
+            let file = File::options().write(true).open(&self.path)?;
+            if file.metadata()?.len() < length { file.set_len(length) } else { Ok(()) }
+        };
+        grow().map_err(|e| Failure::new(format!("cannot give {} its size", self.path.display()), e, "make room"))
+    }
+
+    /// No volume was made: a file that was made for it goes again.
+    pub(super) fn abandon(self) {
+        if self.created {
+            // The failure to report is the one that led here.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Where the file or device is mounted, if it is: itself, or through a loop device.
+fn mounted_at(path: &Path) -> Option<String> {
+    let wanted = path.canonicalize().ok()?;
+    let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    table.lines().find_map(|line| {
+        // The fields behind " - " are type and source; the fifth one before it is where it is mounted.
+        let (before, after) = line.split_once(" - ")?;
+        let source = PathBuf::from(after.split(' ').nth(1)?).canonicalize().ok()?;
+        let place = before.split(' ').nth(4)?;
+        let backing = || {
+            let name = source.file_name()?.to_str()?.to_owned();
+            let file = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()?;
+            Path::new(file.trim_end()).canonicalize().ok()
+        };
+        (source == wanted || backing().is_some_and(|file| file == wanted)).then(|| place.to_owned())
+    })
+}

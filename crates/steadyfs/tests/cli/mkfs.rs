@@ -1,0 +1,186 @@
+//! `mkfs`: what it makes, what it refuses, and its exit codes (0, 8 for work that failed, 16 for wrong arguments).
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use steadyfs_testkit::{fsck_f2fs, mkfs_f2fs};
+
+use crate::inspect::{fails, value};
+use crate::run::{Output, finish, run_as, steadyfs};
+
+const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
+
+struct Dir {
+    dir: tempfile::TempDir,
+}
+
+impl Dir {
+    fn new() -> Self {
+        Dir { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn mkfs(&self, args: &[&str]) -> Output {
+        finish(&mut self.command(args))
+    }
+
+    #[track_caller]
+    fn ok(&self, args: &[&str]) -> String {
+        let out = self.mkfs(args);
+        assert_eq!((out.code, out.stderr.as_str()), (0, ""), "{args:?}");
+        out.stdout
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = steadyfs();
+        command.arg("mkfs").args(args).current_dir(self.dir.path()).env_remove("SOURCE_DATE_EPOCH");
+        command
+    }
+}
+
+#[test]
+fn a_new_image_is_what_was_asked_for() {
+    let dir = Dir::new();
+    let features = "extra_attr,inode_checksum,sb_checksum,inode_crtime,lost_found";
+    let text = dir.ok(&["-l", "näme", "-O", features, "--uuid", UUID, "-s", "2", "a.img", "256M"]);
+    assert_eq!((value(&text, "label"), value(&text, "uuid")), ("näme".into(), UUID.into()));
+    assert_eq!(fs::metadata(dir.path("a.img")).unwrap().len(), 256 << 20);
+    fsck_f2fs(dir.path("a.img")).unwrap();
+    let info = crate::run::run(&["info".as_ref(), dir.path("a.img").as_os_str()]).stdout;
+    assert_eq!((value(&info, "label"), value(&info, "uuid")), ("näme".into(), UUID.into()));
+    for feature in features.split(',') {
+        assert!(value(&info, "features").contains(feature), "{info}");
+    }
+    assert!(value(&info, "sections").contains("of 2 segments"));
+    assert_eq!(dir.ok(&["-q", "b.img", "64M"]), "");
+}
+
+#[test]
+fn the_same_uuid_and_time_give_the_same_bytes() {
+    let dir = Dir::new();
+    for name in ["a.img", "b.img"] {
+        let out = finish(
+            dir.command(&["--uuid", UUID, "-O", "extra_attr,inode_crtime", name, "64M"])
+                .env("SOURCE_DATE_EPOCH", "12345"),
+        );
+        assert_eq!(out.code, 0, "{}", out.stderr);
+        std::thread::sleep(std::time::Duration::from_millis(1100));
+    }
+    dir.ok(&["--uuid", UUID, "-O", "extra_attr,inode_crtime", "-T", "12345", "c.img", "64M"]);
+    dir.ok(&["--uuid", UUID, "-O", "extra_attr,inode_crtime", "-T", "12346", "d.img", "64M"]);
+    let read = |name| fs::read(dir.path(name)).unwrap();
+    assert!(read("a.img") == read("b.img") && read("a.img") == read("c.img"));
+    assert!(read("a.img") != read("d.img"));
+    let out = finish(dir.command(&["e.img", "64M"]).env("SOURCE_DATE_EPOCH", "yesterday"));
+    fails(&out, 16, &["SOURCE_DATE_EPOCH=yesterday"]);
+}
+
+#[test]
+fn what_a_device_holds_is_kept() {
+    let dir = Dir::new();
+    mkfs_f2fs(dir.path("f2fs.img"), 64 << 20, &[] as &[&str]).unwrap();
+    File::create(dir.path("ext.img")).unwrap().set_len(64 << 20).unwrap();
+    File::options().write(true).open(dir.path("ext.img")).unwrap().write_all_at(&[0x53, 0xEF], 1080).unwrap();
+    for name in ["f2fs.img", "ext.img"] {
+        let before = fs::read(dir.path(name)).unwrap();
+        fails(&dir.mkfs(&[name]), 8, &["holds something", "-f"]);
+        assert!(fs::read(dir.path(name)).unwrap() == before);
+        dir.ok(&["-f", name]);
+        fsck_f2fs(dir.path(name)).unwrap();
+    }
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let dir = Dir::new();
+    let text = dir.ok(&["-n", "a.img", "64M"]);
+    assert!(text.contains("nothing was written"), "{text}");
+    assert!(!dir.path("a.img").exists());
+    File::create(dir.path("b.img")).unwrap().set_len(64 << 20).unwrap();
+    dir.ok(&["-n", "b.img"]);
+    assert!(fs::read(dir.path("b.img")).unwrap().iter().all(|b| *b == 0));
+    mkfs_f2fs(dir.path("c.img"), 64 << 20, &[] as &[&str]).unwrap();
+    fails(&dir.mkfs(&["-n", "c.img"]), 8, &["holds something"]);
+}
+
+#[test]
+fn sizes() {
+    let dir = Dir::new();
+    File::create(dir.path("larger.img")).unwrap().set_len(128 << 20).unwrap();
+    let text = dir.ok(&["larger.img", "64M"]);
+    assert!(value(&text, "size").starts_with("64.0 MiB"), "{text}");
+    assert_eq!(fs::metadata(dir.path("larger.img")).unwrap().len(), 128 << 20);
+    File::create(dir.path("smaller.img")).unwrap().set_len(1 << 20).unwrap();
+    dir.ok(&["smaller.img", "64M"]);
+    assert_eq!(fs::metadata(dir.path("smaller.img")).unwrap().len(), 64 << 20);
+    fsck_f2fs(dir.path("smaller.img")).unwrap();
+    dir.ok(&["--offset", "1M", "inside.img", "64M"]);
+    assert_eq!(fs::metadata(dir.path("inside.img")).unwrap().len(), 65 << 20);
+    let info =
+        crate::run::run(&["info".as_ref(), "--offset".as_ref(), "1M".as_ref(), dir.path("inside.img").as_os_str()]);
+    assert_eq!(info.code, 0, "{}", info.stderr);
+}
+
+#[test]
+fn what_cannot_be_made() {
+    let dir = Dir::new();
+    fails(&dir.mkfs(&["missing.img"]), 8, &["no such file", "SIZE"]);
+    fails(&dir.mkfs(&["tiny.img", "1M"]), 8, &["tiny.img"]);
+    assert!(!dir.path("tiny.img").exists(), "a file that could not be used is left behind");
+    fails(&dir.mkfs(&["."]), 8, &["a directory"]);
+    fails(&dir.mkfs(&["/no/such/dir/a.img", "64M"]), 8, &["no such file"]);
+    fails(&dir.mkfs(&["-O", "nonsense", "a.img", "64M"]), 16, &["nonsense"]);
+    fails(&dir.mkfs(&["-O", "inode_checksum", "a.img", "64M"]), 16, &["extra_attr"]);
+    fails(&dir.mkfs(&["-l", &"x".repeat(512), "a.img", "64M"]), 16, &["label"]);
+    for args in
+        [&[][..], &["--bad"], &["a.img", "64Q"], &["--uuid", "12", "a.img", "64M"], &["-R", "root", "a.img", "64M"]]
+    {
+        let out = dir.mkfs(args);
+        assert_eq!((out.code, out.stdout.as_str()), (16, ""), "{args:?}: {}", out.stderr);
+    }
+    assert!(!dir.path("a.img").exists());
+}
+
+#[test]
+fn an_image_that_is_in_use() {
+    let dir = Dir::new();
+    let file = File::create(dir.path("a.img")).unwrap();
+    file.set_len(64 << 20).unwrap();
+    file.lock().unwrap();
+    fails(&dir.mkfs(&["-f", "a.img"]), 8, &["in use"]);
+}
+
+#[test]
+fn an_image_that_is_mounted_through_a_loop_device() {
+    let dir = Dir::new();
+    let (image, mount) = (dir.path("ext4.img"), dir.path("mnt"));
+    File::create(&image).unwrap().set_len(64 << 20).unwrap();
+    fs::create_dir(&mount).unwrap();
+    let ok = |program: &str, args: &[&std::ffi::OsStr]| {
+        Command::new(program).args(args).output().is_ok_and(|out| out.status.success())
+    };
+    let made = ok("mkfs.ext4", &["-q".as_ref(), image.as_ref()])
+        && ok("mount", &["-o".as_ref(), "loop".as_ref(), image.as_ref(), mount.as_ref()]);
+    if !made {
+        eprintln!("not tested: this user or machine cannot mount ext4 through a loop device");
+        return;
+    }
+    let out = dir.mkfs(&["-f", "ext4.img"]);
+    assert!(ok("umount", &[mount.as_ref()]));
+    fails(&out, 8, &["mounted on", "umount"]);
+}
+
+#[test]
+fn by_the_name_of_the_tool() {
+    let dir = Dir::new();
+    let image = dir.path("a.img");
+    let out = run_as("/sbin/mkfs.steadyfs", &["-q", image.to_str().unwrap(), "64M"]);
+    assert_eq!((out.code, out.stderr.as_str()), (0, ""));
+    assert_eq!(run_as("mkfs.steadyfs", &["--bad"]).code, 16);
+    fsck_f2fs(image).unwrap();
+}
