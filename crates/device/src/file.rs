@@ -59,6 +59,9 @@ pub struct OpenOptions {
     pub size: Option<u64>,
     /// If there is no file, make a sparse one of this many bytes. An existing one is opened as it is.
     pub create: Option<u64>,
+    /// Only check that a block device is not mounted, and leave it free to be mounted from then on: for the server of a mount, which the
+    /// kernel lists as a mount of this very device. Others that open it through this crate are kept out all the same.
+    pub leave_mountable: bool,
     /// Whether to bypass the page cache.
     pub direct: Direct,
     /// How requests reach the operating system.

@@ -62,10 +62,12 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<(File, bool), OpenErr
     let system = |source: io::Error| OpenError::System { path: path.to_owned(), source };
     let mut flags = std::fs::OpenOptions::new();
     flags.read(true).write(!options.read_only);
+    let mut claims = false;
     match std::fs::metadata(path) {
         Ok(meta) => {
             // Looked at before opening, since opening a pipe would wait for its other end.
             if refuse_other_types(path, &meta)? && !options.read_only {
+                claims = true;
                 flags.custom_flags(OFlags::EXCL.bits().cast_signed());
             }
         }
@@ -82,7 +84,15 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<(File, bool), OpenErr
         }
         Err(error) => return Err(system(error)),
     }
-    match flags.open(path) {
+    let opened = flags.open(path).and_then(|file| {
+        if claims && options.leave_mountable {
+            // Nobody has it mounted; the claim goes with this descriptor, and the next makes none.
+            drop(file);
+            return flags.custom_flags(0).open(path);
+        }
+        Ok(file)
+    });
+    match opened {
         Ok(file) => Ok((file, false)),
         Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
             Err(OpenError::InUse { path: path.to_owned() })

@@ -366,3 +366,32 @@ fn block_devices() {
     let automatic = FileDevice::open(&device.path, OpenOptions::default()).expect("opens");
     assert_ne!(automatic.engine(), Engine::Inline);
 }
+
+/// What mount(2) of a block device does first: claims it for itself.
+fn claim(path: &str) -> std::io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = rustix::fs::OFlags::EXCL.bits().cast_signed();
+    std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+#[test]
+fn a_device_can_be_left_to_be_mounted() {
+    let Some(device) = Loop::new(8 << 20) else {
+        eprintln!("no loop devices here: block devices are not tested");
+        return;
+    };
+    let mountable = OpenOptions { leave_mountable: true, ..OpenOptions::default() };
+    let kept = FileDevice::open(&device.path, OpenOptions::default()).expect("opens");
+    assert!(claim(&device.path).is_err(), "the device was not claimed");
+    drop(kept);
+    let opened = FileDevice::open(&device.path, mountable).expect("opens");
+    let claimed = claim(&device.path).expect("it was left to be claimed");
+    opened.write(3, vec![tag(3)]).expect("still ours to write");
+    drop(claimed);
+    let refused = |options| matches!(FileDevice::open(&device.path, options).map(drop), Err(OpenError::InUse { .. }));
+    assert!(refused(OpenOptions::default()) && refused(mountable), "two have the device open for writing");
+    drop(opened);
+    // Mounted: not even then.
+    let _claimed = claim(&device.path).expect("free");
+    assert!(refused(mountable), "a mounted device was opened for writing");
+}
