@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 /// The command that a program name stands for.
-const NAMES: [(&str, &str); 2] = [("mkfs.steadyfs", "mkfs"), ("dump.steadyfs", "dump")];
+const NAMES: [(&str, &str); 3] = [("mkfs.steadyfs", "mkfs"), ("fsck.steadyfs", "fsck"), ("dump.steadyfs", "dump")];
 
 /// Puts the command that the program's name stands for in front of its arguments.
 pub(crate) fn by_name(mut argv: Vec<OsString>) -> Vec<OsString> {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{completions, dump, info, man, mkfs};
+use crate::commands::{completions, dump, fsck, info, man, mkfs};
 use crate::failure::Failure;
 
 /// A log-structured file system in user space that speaks F2FS.
@@ -18,6 +18,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Mkfs(mkfs::Args),
+    Fsck(fsck::Args),
     Info(info::Args),
     Dump(dump::Args),
     Completions(completions::Args),
@@ -29,6 +30,7 @@ impl Command {
     pub(crate) fn verb(&self) -> &'static str {
         match self {
             Command::Mkfs(_) => "mkfs",
+            Command::Fsck(_) => "fsck",
             Command::Info(_) => "info",
             Command::Dump(_) => "dump",
             Command::Completions(_) => "completions",
@@ -39,6 +41,7 @@ impl Command {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         match self {
             Command::Mkfs(args) => mkfs::run(&args),
+            Command::Fsck(args) => fsck::run(&args),
             Command::Info(args) => info::run(&args),
             Command::Dump(args) => dump::run(&args),
             Command::Completions(args) => completions::run(&args),

@@ -22,11 +22,15 @@ pub(crate) fn open_failure(path: &Path, e: &Error) -> Failure {
 /// The line for an operation that the file system refused.
 pub(crate) fn failure(what: impl Into<String>, e: &Error) -> Failure {
     match e {
-        Error::Corrupt(why) => Failure::new(what, why, "check the volume with fsck, or get the whole image again"),
-        Error::Format(FormatError::Magic { .. }) => {
-            Failure::new(what, "there is no F2FS volume", "check the file and --offset, or make a volume with mkfs")
+        Error::Corrupt(why) => {
+            Failure::new(what, why, "check the volume with `steadyfs fsck`, or get the whole image again")
         }
-        Error::Format(why) => Failure::new(what, why, "check the volume with fsck"),
+        Error::Format(FormatError::Magic { .. }) => Failure::new(
+            what,
+            "there is no F2FS volume",
+            "check the file and --offset, or make a volume with `steadyfs mkfs`",
+        ),
+        Error::Format(why) => Failure::new(what, why, "check the volume with `steadyfs fsck`"),
         Error::Io(why) => Failure::new(what, why, "check that the image is complete, and the disk it is on"),
         Error::NoSpace => Failure::new(what, e, "remove something, or make a larger volume"),
         Error::NotFound => Failure::new(what, e, "check the name"),

@@ -2,6 +2,7 @@
 
 pub(crate) mod completions;
 pub(crate) mod dump;
+pub(crate) mod fsck;
 pub(crate) mod info;
 pub(crate) mod man;
 pub(crate) mod mkfs;

@@ -13,19 +13,19 @@ use crate::run::{Output, finish, run};
 const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
 const SIZE: u64 = 64 << 20;
 
-struct Image {
+pub(crate) struct Image {
     dir: tempfile::TempDir,
 }
 
 impl Image {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let features = "extra_attr,inode_checksum,sb_checksum,inode_crtime,lost_found";
         mkfs_f2fs(dir.path().join("f2fs.img"), SIZE, &["-l", "näme", "-U", UUID, "-O", features]).unwrap();
         Image { dir }
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.dir.path().join("f2fs.img")
     }
 
@@ -33,18 +33,18 @@ impl Image {
         File::options().write(true).open(self.path()).unwrap().write_all_at(bytes, offset).unwrap();
     }
 
-    fn cut(&self, size: u64) {
+    pub(crate) fn cut(&self, size: u64) {
         File::options().write(true).open(self.path()).unwrap().set_len(size).unwrap();
     }
 
-    fn run(&self, args: &[&str]) -> Output {
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
         let path = self.path();
         run(&args.iter().copied().chain([path.to_str().unwrap()]).collect::<Vec<_>>())
     }
 
     /// The output of a run that succeeds.
     #[track_caller]
-    fn ok(&self, args: &[&str]) -> String {
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
         let out = self.run(args);
         assert_eq!((out.code, out.stderr.as_str()), (0, ""), "{args:?}");
         out.stdout

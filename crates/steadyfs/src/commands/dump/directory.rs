@@ -63,7 +63,7 @@ impl<W: Write> Walk<'_, W> {
             let why =
                 format!("its footer says node {} of inode {} at offset {}", footer.nid(), footer.ino(), footer.ofs());
             let what = format!("node {nid} of inode {} at offset {ofs} is not in block {lba}", self.ino);
-            return Err(Failure::new(what, why, "check the volume with fsck"));
+            return Err(Failure::new(what, why, "check the volume with `steadyfs fsck`"));
         }
         if ofs.kind() == NodeKind::Direct {
             let first = first_page(ofs).unwrap_or_default();
