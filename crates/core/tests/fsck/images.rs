@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use steadyfs_core::fsck::{CheckOptions, Report, check};
 use steadyfs_device::{Device, MemDevice};
-use steadyfs_testkit::corpus::Spec;
+use steadyfs_testkit::corpus::{Spec, Workload};
 use steadyfs_testkit::linux::{corpus_command, mount_command};
 use steadyfs_testkit::{Uml, fsck_f2fs, mkfs_f2fs};
 
@@ -37,9 +37,9 @@ pub(crate) fn by_linux(mib: u64, mkfs: &[&str], mount: &str, spec: &Spec) -> Mem
     let dir = tempfile::tempdir_in("/dev/shm").expect("a directory for the image");
     let path = dir.path().join("volume.img");
     mkfs_f2fs(&path, mib << 20, mkfs).expect("mkfs.f2fs works");
-    let corpus = corpus_command("$MNT", spec).expect("the test kit can be built");
+    let corpus = corpus_command("$MNT", &Workload::Corners(spec.clone())).expect("the test kit can be built");
     let uml = Uml::new().disk(&path).timeout(Duration::from_secs(600));
-    uml.script(mount_command(mount)).script(corpus).script(FILES).run().expect("Linux fills the volume");
+    uml.script(mount_command("/dev/ubda", mount)).script(corpus).script(FILES).run().expect("Linux fills the volume");
     fsck_f2fs(&path).expect("fsck.f2fs agrees with Linux");
     load(&path)
 }
