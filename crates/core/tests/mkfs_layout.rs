@@ -14,7 +14,7 @@ use steadyfs_format::crc::crc_magic;
 use steadyfs_format::inode::{Extent, Inode, Time};
 use steadyfs_format::superblock::RawSuperBlock;
 use steadyfs_format::{Features, Lba, Log, Pack, zeroed_block};
-use steadyfs_testkit::{fsck_f2fs, mkfs_f2fs};
+use steadyfs_testkit::{Uml, fsck_f2fs, mkfs_f2fs};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -358,5 +358,37 @@ fn sizes_that_are_refused() {
             let ours = format(&MemDevice::new(mib * 256), &options(args)).map(drop).map_err(|error| error.to_string());
             assert_eq!(ours.is_ok(), theirs.is_ok(), "{mib} MiB {args:?}\nours: {ours:?}\ntheirs: {theirs:?}");
         }
+    }
+}
+
+/// The real kernel mounts what we make, writes to it, and fsck.f2fs agrees afterwards.
+#[test]
+fn linux_mounts_and_fills_new_volumes() {
+    let cases: [Case; 3] = [
+        (64 * MIB, &[]),
+        (
+            100 * MIB,
+            &[
+                "-O",
+                "extra_attr,inode_checksum,sb_checksum,inode_crtime,flexible_inline_xattr,lost_found,quota,project_quota",
+            ],
+        ),
+        (300 * MIB, &["-s", "2", "-z", "2", "-i"]),
+    ];
+    for case in cases {
+        let bench = Bench::new();
+        bench.ours(case).unwrap_or_else(|error| panic!("{case:?}: {error}"));
+        let script = "mount -t f2fs /dev/ubda $MNT\n\
+            mkdir $MNT/d\n\
+            for i in $(seq 300); do echo $i >$MNT/d/file-$i; done\n\
+            dd if=/dev/zero of=$MNT/big bs=1M count=8 2>/dev/null\n\
+            ls $MNT/d | wc -l";
+        let out = Uml::new()
+            .disk(bench.path("ours"))
+            .script(script)
+            .run()
+            .unwrap_or_else(|error| panic!("{case:?}: {error}"));
+        assert_eq!(out.stdout, "300\n", "{case:?}");
+        fsck_f2fs(bench.path("ours")).unwrap_or_else(|error| panic!("{case:?}: {error}"));
     }
 }

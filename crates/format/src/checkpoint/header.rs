@@ -17,7 +17,7 @@ const SLOTS: usize = 8;
 const NO_SEGMENT: u32 = u32::MAX;
 
 /// The bytes of a checkpoint's first and last block.
-#[derive(Clone, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(Clone, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct CheckpointHeader {
     checkpoint_ver: U64,
@@ -46,6 +46,22 @@ pub struct CheckpointHeader {
 }
 
 impl BlockView for CheckpointHeader {}
+
+impl std::fmt::Debug for CheckpointHeader {
+    /// The numbers that tell two checkpoints apart, without the bitmaps.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CheckpointHeader")
+            .field("version", &self.version())
+            .field("flags", &self.flags())
+            .field("valid_blocks", &self.valid_blocks())
+            .field("valid_nodes", &self.valid_nodes())
+            .field("valid_inodes", &self.valid_inodes())
+            .field("free_segments", &self.free_segments())
+            .field("logs", &Log::ALL.map(|log| self.log(log)))
+            .field("checksum", &self.stored_checksum())
+            .finish_non_exhaustive()
+    }
+}
 
 const _: () = assert!(std::mem::offset_of!(CheckpointHeader, ckpt_flags) == 132);
 const _: () = assert!(std::mem::offset_of!(CheckpointHeader, elapsed_time) == 168);

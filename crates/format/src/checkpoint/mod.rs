@@ -26,12 +26,18 @@ use crate::{Layout, Log};
 use std::ops::Range;
 
 /// A checkpoint: the header block and the payload blocks as they lie on the disk.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The header, then the payload, back to back: a bitmap may run from one into the next.
     blocks: Vec<Block>,
     sit_bits: Range<usize>,
     nat_bits: Range<usize>,
+}
+
+impl std::fmt::Debug for Checkpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Debug::fmt(self.header(), f)
+    }
 }
 
 impl Checkpoint {

@@ -38,10 +38,22 @@ pub struct DeviceEntry {
 }
 
 /// A superblock whose fields were checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SuperBlock {
     raw: Box<RawSuperBlock>,
     layout: Layout,
+}
+
+impl std::fmt::Debug for SuperBlock {
+    /// What identifies and divides the volume; the 3 KiB of all fields are in [`SuperBlock::raw`].
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SuperBlock")
+            .field("label", &self.label())
+            .field("uuid", &format_args!("{:032x}", u128::from_be_bytes(self.uuid())))
+            .field("features", &self.features())
+            .field("layout", &self.layout)
+            .finish_non_exhaustive()
+    }
 }
 
 impl SuperBlock {
@@ -177,3 +189,6 @@ pub fn encode_label(label: &str) -> Result<[U16; LABEL_UNITS], FormatError> {
     }
     Ok(field)
 }
+
+#[cfg(test)]
+mod tests;
