@@ -95,6 +95,20 @@ fn bitmaps_lie_in_three_ways() {
 }
 
 #[test]
+fn the_checksum_covers_what_lies_before_and_behind_it() {
+    for flags in [CpFlags::NONE, CpFlags::LARGE_NAT_BITMAP] {
+        let mut checkpoint = checkpoint(&layout(2, 2, 0), flags);
+        checkpoint.encode_pack(&[], &summaries(SummaryKind::Data), None).unwrap();
+        assert!(CheckpointHeader::verify(&checkpoint.blocks[0]).is_ok());
+        for at in [0, 191, 192, 196, 4091, 4092, 4095] {
+            let mut damaged = checkpoint.blocks[0];
+            damaged[at] ^= 1;
+            assert!(CheckpointHeader::verify(&damaged).is_err(), "{flags}: byte {at}");
+        }
+    }
+}
+
+#[test]
 fn parse_names_the_bad_field() {
     type Damage = fn(&mut CheckpointHeader);
     let cases: [(&str, Damage); 13] = [

@@ -150,6 +150,15 @@ mod tests {
         assert_eq!((DentryLayout::inline(3488).slots(), DentryLayout::inline(3452).slots()), (182, 180));
     }
 
+    /// A writer other than ours may leave anything in the records behind a long name's first.
+    #[test]
+    fn the_records_behind_a_long_name_are_not_entries() {
+        let mut block = zeroed_block();
+        DentriesMut::block(&mut block).insert(1, &[b'x'; 30], Ino(7), FileType::Regular).unwrap();
+        block.copy_within(30..30 + RECORD_LEN, 30 + RECORD_LEN);
+        assert_eq!(Dentries::block(&block).iter().count(), 1);
+    }
+
     proptest! {
         /// Random inserts and removes against a map, in a block and in inline areas of odd sizes.
         #[test]

@@ -150,6 +150,10 @@ fn the_checksum_covers_everything_but_itself() {
         damaged[at] ^= 1;
         assert!(Inode::view(&damaged).verify_checksum(FULL, 5).is_err(), "byte {at}");
     }
+    // The bytes of the definition, in one piece.
+    let key = [9u32.to_le_bytes(), 11u32.to_le_bytes()].concat();
+    let whole = [&key[..], &block[..368], &[0; 4], &block[372..]].concat();
+    assert_eq!(inode.compute_checksum(5), crate::crc::f2fs_crc(5, &whole));
     let mut other = block;
     other[368] ^= 1;
     assert_eq!(Inode::view(&other).compute_checksum(5), inode.compute_checksum(5));

@@ -193,6 +193,16 @@ mod tests {
     }
 
     #[test]
+    fn bytes_left_behind_the_list_do_not_become_entries() {
+        let mut area = vec![0; 100];
+        set(&mut area, user(b"a"), b"1").unwrap();
+        area[40..].fill(7);
+        set(&mut area, user(b"b"), b"2").unwrap();
+        assert_eq!((entries(&area).count(), used(&area)), (2, Ok(40)));
+        assert!(area[40..].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
     fn an_area_can_be_filled_to_its_last_byte_and_not_beyond() {
         let mut area = vec![0; 24 + 4 + 1 + 7];
         assert!(matches!(set(&mut area, user(b"a"), &[1; 8]), Err(FormatError::NoRoom { need: 16, free: 12, .. })));
