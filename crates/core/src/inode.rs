@@ -36,6 +36,8 @@ pub(crate) struct Inode {
     users: AtomicU32,
     /// Link count reached zero: delete when the last user goes.
     pub(crate) unlinked: AtomicBool,
+    /// Somebody is deleting it: nobody gets a reference any more.
+    dying: AtomicBool,
     /// Used since the eviction hand last passed.
     touched: AtomicBool,
     queue: Arc<ReapQueue>,
@@ -107,6 +109,8 @@ pub(crate) struct InodeTable {
     /// Most inodes to keep without users.
     limit: usize,
     pub(crate) queue: Arc<ReapQueue>,
+    /// Generation of the next new inode.
+    generation: AtomicU32,
 }
 
 impl InodeTable {
@@ -118,6 +122,7 @@ impl InodeTable {
             hand: AtomicUsize::new(0),
             limit: limit.max(SHARDS),
             queue: Arc::new(ReapQueue { list: Mutex::new(&locks::LISTS, Vec::new()) }),
+            generation: AtomicU32::new(steadyfs_rt::wall_clock().nsec.wrapping_mul(0x9E37_79B1)),
         }
     }
 
@@ -125,10 +130,26 @@ impl InodeTable {
         &self.shards[ino.index() % SHARDS]
     }
 
-    /// A reference to a cached inode.
-    pub(crate) fn find(&self, ino: Ino) -> Option<InodeRef> {
+    /// A reference to a cached inode; an error if it is being deleted.
+    pub(crate) fn find(&self, ino: Ino) -> Result<Option<InodeRef>> {
         let shard = self.shard(ino).lock();
-        shard.get(&ino).map(Self::reference)
+        match shard.get(&ino) {
+            Some(inode) if inode.dying.load(SeqCst) => Err(Error::NotFound),
+            found => Ok(found.map(Self::reference)),
+        }
+    }
+
+    /// Claims an inode for deletion: it has no link and nobody uses it, and from here on nobody can.
+    pub(crate) fn claim(&self, ino: Ino) -> Option<Arc<Inode>> {
+        let shard = self.shard(ino).lock();
+        let inode = shard.get(&ino)?;
+        let unused = inode.users() == 0 && inode.unlinked.load(SeqCst);
+        (unused && !inode.dying.swap(true, SeqCst)).then(|| Arc::clone(inode))
+    }
+
+    /// A number for a new inode that an earlier one under the same inode number most likely did not have.
+    pub(crate) fn next_generation(&self) -> u32 {
+        self.generation.fetch_add(1, SeqCst)
     }
 
     /// Counts under the shard's lock, so that eviction sees it.
@@ -153,6 +174,7 @@ impl InodeTable {
             pages: Pages::new(),
             users: AtomicU32::new(0),
             unlinked: AtomicBool::new(false),
+            dying: AtomicBool::new(false),
             touched: AtomicBool::new(true),
             queue: Arc::clone(&self.queue),
         });
@@ -194,13 +216,27 @@ impl InodeTable {
 
 impl Fs {
     /// A reference to the inode with this number.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is none, or if it has no name and is not in use; damage.
     pub fn inode(&self, ino: Ino) -> Result<InodeRef> {
-        if let Some(found) = self.inodes.find(ino) {
+        if let Some(found) = self.inodes.find(ino)? {
             return Ok(found);
         }
         if ino.get() < steadyfs_format::ROOT_INO.get() {
             return Err(Error::NotFound);
         }
+        self.load_inode(ino, |raw| raw.links() > 0)
+    }
+
+    /// Brings an orphan that the last mount left into memory, to be deleted.
+    pub(crate) fn load_orphan(&self, ino: Ino) -> Result<InodeRef> {
+        let found = self.load_inode(ino, |raw| raw.links() == 0)?;
+        found.inode.unlinked.store(true, SeqCst);
+        Ok(found)
+    }
+
+    fn load_inode(&self, ino: Ino, wanted: impl FnOnce(&RawInode) -> bool) -> Result<InodeRef> {
         let node = self.vol.node(Nid::from(ino))?;
         let kind = {
             let guard = node.read();
@@ -209,6 +245,9 @@ impl Fs {
             }
             let raw = RawInode::view(guard.bytes());
             raw.validate(self.vol.sb.features())?;
+            if !wanted(raw) {
+                return Err(Error::NotFound);
+            }
             raw.file_type()
                 .ok_or_else(|| Error::corrupt(format!("inode {ino} has the impossible mode {:o}", raw.mode())))?
         };

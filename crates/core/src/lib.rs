@@ -10,6 +10,7 @@
 // Parts land one after the other; what is not called yet will be.
 #![allow(dead_code)]
 
+mod acl;
 mod attr;
 mod background;
 mod barrier;
@@ -41,6 +42,7 @@ mod slots;
 mod space;
 mod types;
 mod volume;
+mod xattr;
 
 pub use checkpoint::CheckpointStats;
 pub use error::{Error, Result};

@@ -9,8 +9,11 @@
 
 use crate::error::{Error, Result};
 use crate::fs::Fs;
+use crate::inode::Inode;
 use crate::locks;
+use crate::volume::Change;
 use std::collections::HashMap;
+use std::sync::Arc;
 use steadyfs_format::Ino;
 use steadyfs_rt::Mutex;
 
@@ -70,13 +73,68 @@ impl Orphans {
 }
 
 impl Fs {
-    /// Deletes inodes whose last user went while they had no link.
-    pub(crate) fn reap(&self) -> Result<()> {
+    /// Deletes inodes whose last user went while they had no link. Hold no lock when calling.
+    ///
+    /// Every operation that can leave such inodes does this, and so does the housekeeper; a front end that drops references by itself may.
+    ///
+    /// # Errors
+    /// The first failure; the other inodes are still seen to. One that could not be deleted stays an orphan for the next mount.
+    pub fn reap(&self) -> Result<()> {
+        let mut result = Ok(());
+        for ino in self.inodes.queue.take() {
+            let Some(inode) = self.inodes.claim(ino) else { continue };
+            result = result.and(self.delete_inode(&inode));
+        }
+        result
+    }
+
+    /// As [`Fs::reap`], for operations that have done their own part: a failure is not theirs.
+    pub(crate) fn reap_quietly(&self) {
+        if let Err(error) = self.reap() {
+            tracing::warn!(%error, "an unlinked inode could not be deleted");
+        }
+    }
+
+    /// Deletes an inode that was claimed, piece by piece.
+    fn delete_inode(&self, inode: &Arc<Inode>) -> Result<()> {
+        self.drop_contents(inode)?;
+        let change = self.change()?;
+        self.free_inode(&change, inode)?;
+        self.orphans.remove(inode.ino);
         Ok(())
     }
 
-    /// Takes over the orphans that the last mount left.
-    pub(crate) fn adopt_orphans(&self, _inos: &[Ino]) -> Result<()> {
+    /// Frees the nodes of an inode without contents and forgets it.
+    pub(crate) fn free_inode(&self, change: &Change<'_>, inode: &Arc<Inode>) -> Result<()> {
+        if let Some(node) = self.xattr_node(inode)? {
+            self.free_xattr_node(change, inode, &node)?;
+        }
+        let node = inode.node.write(&self.vol.nodes);
+        if node.is_dead() {
+            return Err(Error::corrupt(format!("inode {} was freed twice", inode.ino)));
+        }
+        self.vol.free_node(node)?;
+        self.inodes.remove(inode.ino);
+        Ok(())
+    }
+
+    /// Takes over the orphans that the last mount left; the next [`Fs::reap`] deletes them.
+    ///
+    /// One that cannot be loaded, or has a name after all, is left to fsck: the former stays in the set, so that the volume stays as it is.
+    pub(crate) fn adopt_orphans(&self, inos: &[Ino]) -> Result<()> {
+        for &ino in inos {
+            if self.orphans.get(ino).is_some() {
+                continue;
+            }
+            match self.load_orphan(ino) {
+                Ok(_queued_when_dropped) => self.orphans.add(ino, Orphan::Unlinked)?,
+                Err(Error::NotFound) => tracing::warn!(%ino, "listed as an orphan, but it has names or does not exist"),
+                Err(error) => {
+                    tracing::warn!(%ino, %error, "an orphan cannot be deleted");
+                    self.orphans.add(ino, Orphan::Unlinked)?;
+                }
+            }
+        }
         Ok(())
     }
 }

@@ -4,6 +4,7 @@
 //! reader and every checkpoint. What immutable and append-only inodes refuse is decided in [`protect`] and nowhere else.
 
 pub(crate) mod protect;
+mod set;
 pub(crate) mod times;
 
 use crate::error::{Error, Result};
