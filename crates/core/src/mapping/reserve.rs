@@ -114,7 +114,7 @@ impl Fs {
         let mut node = Arc::clone(&inode.node);
         for level in 0..path.depth() {
             let step = Step { node, slot: path.slot(level) };
-            let child = self.link(inode, &step);
+            let child = self.child_at(inode, &step);
             node = if child.is_null() {
                 let fresh = self.vol.new_node(inode.ino, path.ofs(level + 1), cold)?;
                 made.push((Step { node: Arc::clone(&step.node), slot: step.slot }, Arc::clone(&fresh)));
@@ -135,7 +135,7 @@ impl Fs {
     }
 
     /// The id that a step's slot holds.
-    fn link(&self, inode: &Inode, step: &Step) -> Nid {
+    fn child_at(&self, inode: &Inode, step: &Step) -> Nid {
         let guard = step.node.read();
         if Arc::ptr_eq(&step.node, &inode.node) {
             RawInode::view(guard.bytes()).child(step.slot)
