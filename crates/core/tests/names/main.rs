@@ -1,0 +1,12 @@
+//! Names and attributes over a device in memory: scenarios, a model, full volumes, damaged volumes.
+
+mod attributes;
+#[path = "../common/mod.rs"]
+mod common;
+mod concurrent;
+mod damaged;
+mod full;
+mod listing;
+mod model;
+mod scenarios;
+mod support;
