@@ -92,7 +92,7 @@ pub(super) fn walk(ctx: &Arc<Context>) -> Walked {
         children = found.children;
         dir_pages.extend(found.pages);
     }
-    report_unreferenced(ctx, &claimed);
+    report_unreferenced(ctx, &inodes, &claimed);
     dir_pages.sort_unstable();
     Walked { inodes, dir_pages }
 }
@@ -161,17 +161,26 @@ fn for_each_page(ctx: &Context, items: &[Item], mut visit: impl FnMut(&Item, &Pa
             Ok(pages) => run.iter().for_each(|item| visit(item, &pages[(item.lba - first.lba) as usize])),
             Err(_) => run.iter().for_each(|item| match ctx.image.read_block(item.lba) {
                 Ok(page) => visit(item, &page),
-                Err(error) => ctx.add(Issue::ReadFailed { lba: item.lba, reason: error.to_string() }),
+                Err(error) => {
+                    // In use all the same, so it is not leaked.
+                    ctx.segments.reach(item.lba);
+                    ctx.add(Issue::ReadFailed { lba: item.lba, reason: error.to_string() });
+                }
             }),
         }
     }
 }
 
-/// Nodes that belong to an inode according to the NAT but were not met in it. (An owner that does not exist was reported with the entry.)
-fn report_unreferenced(ctx: &Context, claimed: &NidSet) {
+/// Nodes that belong to an inode according to the NAT but were not met in it. Not those of an owner that does not exist or cannot be
+/// followed, which was reported itself.
+fn report_unreferenced(ctx: &Context, inodes: &Inodes, claimed: &NidSet) {
     for (nid, entry) in ctx.nids.iter_used() {
         let is_node = nid >= steadyfs_format::ROOT_INO.nid() && ctx.nids.inode_index(nid.as_ino()).is_none();
-        if is_node && !claimed.contains(nid) && ctx.nids.inode_index(entry.ino).is_some() {
+        if !is_node || claimed.contains(nid) {
+            continue;
+        }
+        let owner = ctx.nids.inode_index(entry.ino).and_then(|index| inodes.info(index));
+        if owner.is_some_and(|info| info.addressing.is_some()) {
             ctx.add(Issue::NodeUnreferenced { ino: entry.ino, nid });
         }
     }

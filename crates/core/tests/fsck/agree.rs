@@ -1,12 +1,15 @@
 //! Volumes that mkfs.f2fs and Linux made are whole in our eyes, too.
 
 use crate::common::mkfs;
-use crate::images::{FEATURES, by_linux, fresh, plain, run, run_with};
+use crate::images::{fresh, plain, run, run_with};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use steadyfs_core::fsck::{CheckOptions, Issue, Phase, Report, Severity};
-use steadyfs_device::MemDevice;
-use steadyfs_testkit::corpus::Spec;
+use steadyfs_device::{FileDevice, MemDevice, OpenOptions};
+use steadyfs_testkit::Manifest;
+use steadyfs_testkit::images::{crashed, matrix};
+use steadyfs_testkit::manifest::Kind;
 
 /// The issues worth more than a note.
 fn complaints(report: &Report) -> Vec<String> {
@@ -30,7 +33,7 @@ fn fresh_volumes_of_every_geometry_are_clean() {
         (512, &["-s", "2", "-z", "3"]),
         (700, &["-s", "4", "-z", "2", "-o", "12"]),
         (128, &["-i"]),
-        (100, &["-O", FEATURES]),
+        (100, &["-O", "extra_attr,inode_checksum,sb_checksum,flexible_inline_xattr,inode_crtime,lost_found"]),
         (200, &["-O", "extra_attr,project_quota,quota,verity,encrypt"]),
         (64, &["-O", "ro"]),
         (1500, &["-l", "label", "-E", "mp4"]),
@@ -48,24 +51,71 @@ fn the_end_of_the_device_that_mkfs_counts_as_free_is_noted() {
     assert!(matches!(report.issues[..], [Issue::FreeSegmentTail { stored: 132, found: 130 }]), "{:?}", report.issues);
 }
 
+/// What the manifest of a volume says that must be found: files, directories, symbolic links, special files, names. (What Linux hides,
+/// quota files, is not in it.)
+fn expected(manifest: &Manifest) -> [u64; 5] {
+    let inodes = |kinds: &[Kind]| {
+        // Of an inode with several names the first one counts.
+        let firsts =
+            manifest.entries.iter().filter(|(path, entry)| entry.same_as.as_ref().is_none_or(|first| first == *path));
+        firsts.filter(|(_, entry)| kinds.contains(&entry.kind)).count() as u64
+    };
+    let specials = inodes(&[Kind::Fifo, Kind::Socket, Kind::Char, Kind::Block]);
+    let names = manifest.entries.keys().filter(|path| *path != ".").count() as u64;
+    [inodes(&[Kind::File]), inodes(&[Kind::Dir]), inodes(&[Kind::Symlink]), specials, names]
+}
+
+fn open(path: &Path) -> FileDevice {
+    FileDevice::open(path, OpenOptions { read_only: true, ..OpenOptions::default() }).expect("the image can be opened")
+}
+
+fn found(report: &Report) -> [u64; 5] {
+    let counts = report.counts.expect("walked");
+    let quotas = report.issues.iter().find_map(|issue| match issue {
+        Issue::QuotaUnchecked { files } => Some(u64::from(*files)),
+        _ => None,
+    });
+    let files = counts.files - quotas.unwrap_or(0) - counts.orphans;
+    [files, counts.dirs, counts.symlinks, counts.specials, counts.links]
+}
+
 #[test]
 fn what_linux_wrote_is_clean() {
-    let spec = Spec { big_dir: 3000, ..Spec::small() };
-    let cases: [(u64, &[&str], &str); 5] = [
-        (512, &[], ""),
-        (512, &["-O", FEATURES], "mode=lfs"),
-        (800, &["-s", "4", "-z", "2"], ""),
-        (512, &["-i", "-O", "extra_attr"], "noinline_dentry,noinline_data,active_logs=2"),
-        (600, &["-s", "2", "-O", "extra_attr,flexible_inline_xattr,inode_checksum"], "inline_xattr_size=100"),
-    ];
-    for (mib, args, mount) in cases {
-        let dev = by_linux(mib, args, mount, &spec);
-        let many = run_with(dev.fork(), &CheckOptions { threads: 4, ..CheckOptions::default() });
-        let report = assert_clean(dev, &format!("{args:?} {mount}"));
-        let counts = report.counts.expect("walked");
-        assert!(counts.files > 4000 && counts.dirs > 60 && counts.symlinks > 10 && counts.specials > 10, "{counts:?}");
+    for recipe in matrix() {
+        let image = recipe.image().expect("Linux makes the volume");
+        let report = run(open(&image.path));
+        if recipe.name == "checkpoint-disabled" {
+            // Linux marks the state that such a mount leaves behind.
+            assert!(matches!(report.issues[..], [.., Issue::MarkedFsck { .. }]), "{:?}", report.issues);
+        } else {
+            assert_eq!(complaints(&report), [""; 0], "{}", recipe.name);
+            assert_eq!(found(&report), expected(&image.manifest), "{}", recipe.name);
+        }
+        let many = run_with(open(&image.path), &CheckOptions { threads: 4, ..CheckOptions::default() });
         assert_eq!((many.issues, many.counts), (report.issues, report.counts), "threads do not change the result");
     }
+}
+
+/// A crash loses what came after the checkpoint, and leaves no damage behind.
+#[test]
+fn what_a_power_failure_left_behind_is_clean() {
+    let (mut chains, mut orphans) = (0, 0);
+    for recipe in crashed() {
+        let image = recipe.image().expect("Linux makes the volume");
+        let report = run(open(&image.path));
+        assert_eq!(complaints(&report), [""; 0], "{}", recipe.name);
+        chains += u64::from(report.roll_forward.is_some());
+        orphans += report.counts.expect("walked").orphans;
+        if recipe.name.starts_with("fsync-chain") {
+            let found = report.roll_forward.expect("the workload leaves a chain");
+            assert!(found.files > 0 && found.nodes >= found.files, "{found:?}");
+        }
+        if report.counts.expect("walked").orphans == 0 {
+            let at_checkpoint = image.at_checkpoint.expect("Linux has seen the checkpoint");
+            assert_eq!(found(&report), expected(&at_checkpoint), "{}", recipe.name);
+        }
+    }
+    assert!(chains >= 4 && orphans > 1000, "{chains} chains, {orphans} orphans");
 }
 
 #[test]

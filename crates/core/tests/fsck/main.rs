@@ -4,4 +4,7 @@
 mod common;
 
 mod agree;
+mod editor;
 mod images;
+mod mutate;
+mod plants;

@@ -1,0 +1,280 @@
+//! Faults of the checkpoint: packs, flags, counters, logs, journals, orphans, nat_bits.
+
+use super::{Base, Plant, check_plants};
+use crate::editor::{Editor, Pack};
+use steadyfs_core::fsck::Issue;
+use steadyfs_format::block::BlockView;
+use steadyfs_format::checkpoint::{CpFlags, LogPosition};
+use steadyfs_format::journal::Journal;
+use steadyfs_format::nat::NatEntry;
+use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
+use steadyfs_format::sit::SitEntry;
+use steadyfs_format::summary::SummaryKind;
+use steadyfs_format::{BLOCKS_PER_SEG, Ino, Lba, Log, Nid, Pack as Number, SegNo};
+
+pub(super) const PLANTS: &[Plant] = &[
+    ("NoCheckpoint", Base::Fresh, no_checkpoint),
+    ("CheckpointPackBad", Base::Plain, pack_bad),
+    ("CheckpointInvalid", Base::Plain, invalid),
+    ("NotUnmounted", Base::Plain, not_unmounted),
+    ("RollForwardPending", Base::Plain, roll_forward),
+    ("RollForwardLoop", Base::Plain, roll_forward_loop),
+    ("MarkedError", Base::Plain, |e| flag(e, CpFlags::ERROR, |flags| Issue::MarkedError { flags })),
+    ("MarkedFsck", Base::Plain, |e| flag(e, CpFlags::FSCK, |flags| Issue::MarkedFsck { flags })),
+    ("ResizeInterrupted", Base::Plain, |e| flag(e, CpFlags::RESIZEFS, |flags| Issue::ResizeInterrupted { flags })),
+    ("UnknownFlags", Base::Plain, |e| flag(e, CpFlags::from_bits(1 << 30), |_| Issue::UnknownFlags { flags: 1 << 30 })),
+    ("QuotaStale", Base::Plain, |e| flag(e, CpFlags::QUOTA_NEED_FSCK, |flags| Issue::QuotaStale { flags })),
+    ("ValidBlockCount", Base::Plain, valid_blocks),
+    ("ValidNodeCount", Base::Plain, valid_nodes),
+    ("ValidInodeCount", Base::Plain, valid_inodes),
+    ("FreeSegmentCount", Base::Plain, free_segments),
+    ("LogSegmentType", Base::Plain, log_segment_type),
+    ("LogSummaryKind", Base::Plain, log_summary_kind),
+    ("LogNextUsed", Base::Plain, log_next_used),
+    ("LogTailUsed", Base::Plain, log_tail_used),
+    ("NextFreeNid", Base::Plain, next_free_nid),
+    ("NatJournalOutside", Base::Plain, nat_journal_outside),
+    ("NatJournalTwice", Base::Plain, nat_journal_twice),
+    ("SitJournalOutside", Base::Plain, sit_journal_outside),
+    ("SitJournalTwice", Base::Plain, sit_journal_twice),
+    ("NatBitsWrong", Base::Plain, nat_bits_wrong),
+    ("OrphanMissing", Base::Plain, orphan_missing),
+    ("OrphanTwice", Base::Plain, orphan_twice),
+    ("OrphanLinks", Base::Plain, orphan_links),
+    ("OrphanBlock", Base::Plain, orphan_block),
+    ("OrphanCount", Base::Plain, orphan_count),
+];
+
+#[test]
+fn each_is_found() {
+    check_plants(PLANTS);
+}
+
+#[test]
+fn an_orphan_is_no_fault() {
+    let editor = Editor::new(crate::images::plain());
+    let orphan = editor.make_orphan("p", "other");
+    editor.pack(|pack| pack.orphans = vec![orphan]);
+    let report = crate::images::run(editor.dev.fork());
+    assert_eq!((report.issues.as_slice(), report.counts.expect("walked").orphans), ([].as_slice(), 1));
+}
+
+fn no_checkpoint(e: &Editor) -> Vec<Issue> {
+    for pack in Number::BOTH {
+        e.edit(e.image_layout().pack(pack), |block| block[200] ^= 1);
+    }
+    let packs = steadyfs_core::raw::Packs::read(&*e.dev, &e.image_layout());
+    let [first, second] = Number::BOTH.map(|pack| packs.version(pack).expect_err("damaged").to_string());
+    assert!(first.contains("checksum"), "{first}");
+    vec![Issue::NoCheckpoint { first, second }]
+}
+
+fn pack_bad(e: &Editor) -> Vec<Issue> {
+    let other = e.image().pack().other();
+    e.edit(e.image_layout().pack(other), |block| block[0] ^= 1);
+    let image = e.image();
+    let reason = image.packs().version(other).expect_err("damaged").to_string();
+    vec![Issue::CheckpointPackBad { pack: other.number(), reason }]
+}
+
+fn invalid(e: &Editor) -> Vec<Issue> {
+    let pack = e.image().pack().number();
+    e.pack(|pack| pack.checkpoint.header_mut().set_overprov_segments(0));
+    let reason = "checkpoint: overprov_segment_count = 0 breaks the rule: is more than 0".to_owned();
+    vec![Issue::CheckpointInvalid { pack, reason }]
+}
+
+fn not_unmounted(e: &Editor) -> Vec<Issue> {
+    let version = e.image().checkpoint().header().version();
+    e.pack(|pack| {
+        let header = pack.checkpoint.header_mut();
+        header.set_flags(header.flags().difference(CpFlags::UMOUNT));
+        pack.nodes = None;
+    });
+    vec![Issue::NotUnmounted { version }]
+}
+
+/// Writes a node at the position of the warm node log, with the marks of an fsync.
+fn chain_node(e: &Editor, fsync: bool, next: impl FnOnce(Lba) -> Lba) -> Lba {
+    let image = e.image();
+    let at = image.log_position(Log::WarmNode);
+    let lba = image.layout().lba_of(at.segment, at.next);
+    let mut footer = NodeFooter::new(Nid(4), Ino(4), NodeOfs::INODE, true);
+    footer.set_fsync(fsync);
+    footer.set_chain(image.checkpoint().header().footer_version(), next(lba));
+    e.edit(lba, |block| NodeBlock::view_mut(block).footer = footer);
+    lba
+}
+
+fn roll_forward(e: &Editor) -> Vec<Issue> {
+    chain_node(e, true, |lba| lba + 1);
+    vec![Issue::RollForwardPending { nodes: 1, files: 1 }]
+}
+
+fn roll_forward_loop(e: &Editor) -> Vec<Issue> {
+    let lba = chain_node(e, false, |lba| lba);
+    vec![Issue::RollForwardLoop { lba }]
+}
+
+fn flag(e: &Editor, flag: CpFlags, issue: fn(u32) -> Issue) -> Vec<Issue> {
+    let mut flags = CpFlags::NONE;
+    e.pack(|pack| {
+        let header = pack.checkpoint.header_mut();
+        flags = header.flags() | flag;
+        header.set_flags(flags);
+    });
+    vec![issue(flags.bits())]
+}
+
+fn valid_blocks(e: &Editor) -> Vec<Issue> {
+    let found = e.image().checkpoint().header().valid_blocks();
+    e.pack(|pack| pack.checkpoint.header_mut().set_valid_blocks(found + 5));
+    vec![Issue::ValidBlockCount { stored: found + 5, found }]
+}
+
+fn valid_nodes(e: &Editor) -> Vec<Issue> {
+    let found = e.image().checkpoint().header().valid_nodes();
+    e.pack(|pack| pack.checkpoint.header_mut().set_valid_nodes(found - 1));
+    vec![Issue::ValidNodeCount { stored: u64::from(found) - 1, found: found.into() }]
+}
+
+fn valid_inodes(e: &Editor) -> Vec<Issue> {
+    let found = e.image().checkpoint().header().valid_inodes();
+    e.pack(|pack| pack.checkpoint.header_mut().set_valid_inodes(found - 1));
+    vec![Issue::ValidInodeCount { stored: u64::from(found) - 1, found: found.into() }]
+}
+
+fn free_segments(e: &Editor) -> Vec<Issue> {
+    let found = e.image().checkpoint().header().free_segments();
+    e.pack(|pack| pack.checkpoint.header_mut().set_free_segments(found + 1));
+    vec![Issue::FreeSegmentCount { stored: u64::from(found) + 1, found: found.into() }]
+}
+
+fn log_segment_type(e: &Editor) -> Vec<Issue> {
+    let segno = e.image().log_position(Log::HotNode).segment;
+    e.edit_sit(segno, |entry| SitEntry::new(Log::ColdNode, *entry.valid_map(), entry.mtime()));
+    vec![Issue::LogSegmentType { log: Log::HotNode, segno, found: 5 }]
+}
+
+fn log_summary_kind(e: &Editor) -> Vec<Issue> {
+    let segno = e.image().log_position(Log::HotNode).segment;
+    e.pack(|pack| pack.nodes.as_mut().expect("unmounted")[0].set_kind(SummaryKind::Data));
+    vec![Issue::LogSummaryKind { log: Log::HotNode, segno, found: 0 }]
+}
+
+fn log_next_used(e: &Editor) -> Vec<Issue> {
+    let image = e.image();
+    let LogPosition { segment: segno, next, .. } = image.log_position(Log::WarmData);
+    let lba = image.layout().lba_of(segno, next);
+    e.set_valid(lba, true);
+    // The block belongs to nobody.
+    vec![Issue::LogNextUsed { log: Log::WarmData, segno, lba }, Issue::BlocksLeaked { segno, lba, blocks: 1 }]
+}
+
+fn log_tail_used(e: &Editor) -> Vec<Issue> {
+    let image = e.image();
+    let LogPosition { segment: segno, next, .. } = image.log_position(Log::WarmData);
+    assert!(u32::from(next) + 3 < BLOCKS_PER_SEG);
+    let lba = image.layout().lba_of(segno, next + 1);
+    e.set_valid(lba, true);
+    e.set_valid(lba + 1, true);
+    // The blocks belong to nobody.
+    let leaked = Issue::BlocksLeaked { segno, lba, blocks: 2 };
+    vec![Issue::LogTailUsed { log: Log::WarmData, segno, blocks: 2 }, leaked]
+}
+
+fn next_free_nid(e: &Editor) -> Vec<Issue> {
+    let max = e.image_layout().max_nid();
+    e.pack(|pack| pack.checkpoint.header_mut().set_next_free_nid(max));
+    vec![Issue::NextFreeNid { nid: max, max: max.get() }]
+}
+
+fn edit_nat_journal(pack: &mut Pack, change: impl FnOnce(&mut Vec<(Nid, NatEntry)>)) {
+    let mut entries = pack.data[0].journal.nat().expect("sound");
+    change(&mut entries);
+    pack.data[0].journal = Journal::from_nat(&entries).expect("there is room");
+}
+
+fn edit_sit_journal(pack: &mut Pack, change: impl FnOnce(&mut Vec<(SegNo, SitEntry)>)) {
+    let mut entries = pack.data[2].journal.sit().expect("sound");
+    change(&mut entries);
+    pack.data[2].journal = Journal::from_sit(&entries).expect("there is room");
+}
+
+fn nat_journal_outside(e: &Editor) -> Vec<Issue> {
+    let nid = e.image_layout().max_nid();
+    e.flush_journals();
+    e.pack(|pack| edit_nat_journal(pack, |entries| entries.push((nid, NatEntry::default()))));
+    vec![Issue::NatJournalOutside { nid }]
+}
+
+fn nat_journal_twice(e: &Editor) -> Vec<Issue> {
+    let nid = e.ino("p/inline").nid();
+    let entry = e.nat(nid);
+    e.flush_journals();
+    // The first one counts; the second one, which says that the id is free, does not.
+    e.pack(|pack| edit_nat_journal(pack, |entries| entries.extend([(nid, entry), (nid, NatEntry::default())])));
+    vec![Issue::NatJournalTwice { nid }]
+}
+
+fn sit_journal_outside(e: &Editor) -> Vec<Issue> {
+    let segno = SegNo(e.image_layout().main_segments);
+    e.flush_journals();
+    e.pack(|pack| edit_sit_journal(pack, |entries| entries.push((segno, SitEntry::default()))));
+    vec![Issue::SitJournalOutside { segno }]
+}
+
+fn sit_journal_twice(e: &Editor) -> Vec<Issue> {
+    let segno = e.closed_segment(Log::WarmData, 512);
+    let entry = e.sit(segno);
+    e.flush_journals();
+    // The first one counts; the second one, which says that the segment is empty, does not.
+    e.pack(|pack| edit_sit_journal(pack, |entries| entries.extend([(segno, entry), (segno, SitEntry::default())])));
+    vec![Issue::SitJournalTwice { segno }]
+}
+
+fn nat_bits_wrong(e: &Editor) -> Vec<Issue> {
+    let layout = e.image_layout();
+    let block = layout.pack(e.image().pack()) + u64::from(BLOCKS_PER_SEG - layout.nat_bits_blocks());
+    assert!(e.image().nat_bits().expect("readable").is_some(), "Linux wrote nat_bits when it unmounted");
+    // Block 2 of the NAT is not full, but the bitmap says so.
+    e.edit(block, |bytes| bytes[8] ^= 1 << 2);
+    vec![Issue::NatBitsWrong { block: 2, bitmap: "full", stored: 1 }]
+}
+
+fn orphan_missing(e: &Editor) -> Vec<Issue> {
+    let ino = e.unused_nid().as_ino();
+    e.pack(|pack| pack.orphans = vec![ino]);
+    vec![Issue::OrphanMissing { ino }]
+}
+
+fn orphan_twice(e: &Editor) -> Vec<Issue> {
+    let ino = e.make_orphan("p", "inline");
+    e.pack(|pack| pack.orphans = vec![ino, ino]);
+    vec![Issue::OrphanTwice { ino }]
+}
+
+fn orphan_links(e: &Editor) -> Vec<Issue> {
+    let ino = e.make_orphan("p", "inline");
+    e.inode(ino, |inode| inode.set_links(1));
+    e.pack(|pack| pack.orphans = vec![ino]);
+    vec![Issue::OrphanLinks { ino, links: 1 }]
+}
+
+fn orphan_block(e: &Editor) -> Vec<Issue> {
+    let ino = e.make_orphan("p", "inline");
+    e.pack(|pack| pack.orphans = vec![ino]);
+    let lba = e.image().orphan_blocks().next().expect("one block");
+    e.edit(lba, |block| block[4084] = 2);
+    vec![Issue::OrphanBlock { lba, index: 2, count: 1 }]
+}
+
+fn orphan_count(e: &Editor) -> Vec<Issue> {
+    let ino = e.make_orphan("p", "inline");
+    e.pack(|pack| pack.orphans = vec![ino]);
+    let lba = e.image().orphan_blocks().next().expect("one block");
+    e.edit(lba, |block| block[4088..4092].copy_from_slice(&1021u32.to_le_bytes()));
+    let reason = "orphan block: entry_count = 1021 breaks the rule: is at most 1020".to_owned();
+    // Who is on the list is not known any more.
+    vec![Issue::OrphanCount { reason }, Issue::InodeUnreferenced { ino, links: 0 }]
+}
