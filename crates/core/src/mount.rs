@@ -188,6 +188,7 @@ impl Fs {
         if self.vol.read_only {
             return Ok(());
         }
+        self.reap_quietly();
         self.sync_files()?;
         self.sync_checkpoint()
     }

@@ -1,0 +1,171 @@
+//! Collection under load: a volume filled to 93 % and overwritten at random for ten times its size goes on for ever.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode};
+use steadyfs_device::{FileDevice, OpenOptions};
+use steadyfs_testkit::{fsck_f2fs, mkfs_f2fs};
+
+const PAGE: usize = 4096;
+const WRITERS: u64 = 4;
+
+/// A small generator whose sequence never changes.
+struct Rng(u64);
+
+impl Rng {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) % below
+    }
+}
+
+/// A file and the version of each of its pages, from which the page's contents follow.
+struct Tracked {
+    inode: InodeRef,
+    id: u64,
+    versions: Vec<AtomicU32>,
+}
+
+fn contents(id: u64, page: u64, version: u32) -> Vec<u8> {
+    let seed = [id, page, u64::from(version), 0x5EED];
+    seed.iter().flat_map(|w| w.to_le_bytes()).cycle().take(PAGE).collect()
+}
+
+impl Tracked {
+    fn write(&self, fs: &Fs, page: u64) {
+        let version = self.versions[page as usize].load(SeqCst) + 1;
+        let written = fs.write(&self.inode, page * PAGE as u64, &contents(self.id, page, version)).unwrap();
+        assert_eq!(written, PAGE);
+        self.versions[page as usize].store(version, SeqCst);
+    }
+
+    fn verify(&self, fs: &Fs) {
+        let mut found = vec![0; PAGE];
+        for (page, version) in (0..).zip(&self.versions) {
+            assert_eq!(fs.read(&self.inode, page * PAGE as u64, &mut found).unwrap(), PAGE);
+            assert!(found == contents(self.id, page, version.load(SeqCst)), "file {} page {page}", self.id);
+        }
+    }
+}
+
+fn open(path: &Path) -> Arc<Fs> {
+    let dev = FileDevice::open(path, OpenOptions::default()).unwrap();
+    Fs::mount(Arc::new(dev), MountOptions::parse("cache=16M").unwrap()).unwrap()
+}
+
+/// One file per writer; together they take 93 % of what the volume has for files.
+fn fill(fs: &Fs) -> Vec<Tracked> {
+    let root = fs.root().unwrap();
+    let pages = fs.statfs().blocks_free * 93 / 100 / WRITERS;
+    let new = NewInode { mode: 0o100_644, ..NewInode::default() };
+    let mut files = Vec::new();
+    for id in 0..WRITERS {
+        let inode = fs.create(&root, format!("file{id}").as_bytes(), &new).unwrap();
+        let versions = (0..pages).map(|_| AtomicU32::new(0)).collect();
+        let file = Tracked { inode, id, versions };
+        (0..pages).for_each(|page| file.write(fs, page));
+        files.push(file);
+    }
+    fs.sync().unwrap();
+    files
+}
+
+/// Overwrites at random from one thread per file, `total` pages in all.
+fn overwrite(fs: &Arc<Fs>, files: &Arc<Vec<Tracked>>, total: u64) {
+    let threads: Vec<_> = (0..WRITERS)
+        .map(|id| {
+            let (fs, files) = (Arc::clone(fs), Arc::clone(files));
+            steadyfs_rt::spawn("writer", move || {
+                let file = &files[id as usize];
+                let mut rng = Rng(0x9E37_79B9 + id);
+                for _ in 0..total / WRITERS {
+                    file.write(&fs, rng.next(file.versions.len() as u64));
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|t| t.join().unwrap());
+}
+
+fn run(layout: &[&str], mib: u64, times: u64) {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = dir.path().join("gc.img");
+    mkfs_f2fs(&path, mib << 20, layout).unwrap();
+    let fs = open(&path);
+    let files = Arc::new(fill(&fs));
+    let before = fs.io_stats();
+    let user_pages = times * (mib << 20) / PAGE as u64;
+    overwrite(&fs, &files, user_pages);
+    files.iter().for_each(|f| f.verify(&fs));
+    fs.sync().unwrap();
+    let after = fs.io_stats();
+    let written = after.written_blocks() - before.written_blocks();
+    let gc = fs.gc_totals();
+    println!(
+        "{mib} MiB {layout:?}: {user_pages} pages written, {written} blocks to the device: WAF {:.2}; {gc:?}",
+        written as f64 / user_pages as f64
+    );
+    assert!(gc.data_moved > 0, "nothing was collected");
+    let sizes: Vec<_> = files.iter().map(|f| f.inode.ino()).collect();
+    let versions: Vec<Vec<u32>> =
+        files.iter().map(|f| f.versions.iter().map(|v| v.load(SeqCst)).collect()).collect();
+    drop(files);
+    fs.unmount().unwrap();
+    drop(fs);
+    fsck_f2fs(&path).unwrap();
+    let fs = open(&path);
+    for ((id, ino), versions) in (0..).zip(sizes).zip(versions) {
+        let versions = versions.into_iter().map(AtomicU32::new).collect();
+        Tracked { inode: fs.inode(ino).unwrap(), id, versions }.verify(&fs);
+    }
+    fs.unmount().unwrap();
+}
+
+#[test]
+fn random_overwrite_at_93_percent_goes_on() {
+    run(&[], 256, 10);
+}
+
+#[test]
+fn sections_of_several_segments_are_collected_too() {
+    run(&["-s", "4"], 512, 2);
+}
+
+#[test]
+fn a_full_volume_says_so_and_stays_whole() {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = dir.path().join("full.img");
+    mkfs_f2fs(&path, 128 << 20, &["-f"]).unwrap();
+    let fs = open(&path);
+    let root = fs.root().unwrap();
+    let new = NewInode { mode: 0o100_644, ..NewInode::default() };
+    let inode = fs.create(&root, b"big", &new).unwrap();
+    let chunk = vec![7u8; 64 * PAGE];
+    let mut off = 0;
+    let e = loop {
+        match fs.write(&inode, off, &chunk) {
+            Ok(n) => off += n as u64,
+            Err(e) => break e,
+        }
+    };
+    assert!(matches!(e, Error::NoSpace), "{e}");
+    let left = fs.statfs().blocks_free;
+    assert!(left < 64 + 8, "{left} blocks are free and could have been written");
+    fs.sync().unwrap();
+    // Overwriting needs no new space, so it must go on while the volume is full.
+    let mut rng = Rng(5);
+    for _ in 0..20_000 {
+        fs.write(&inode, rng.next(off / PAGE as u64) * PAGE as u64, &chunk[..PAGE]).unwrap();
+    }
+    fs.unlink(&root, b"big").unwrap();
+    drop(inode);
+    fs.reap().unwrap();
+    assert!(fs.statfs().blocks_free > left + off / PAGE as u64 / 2, "deleting gave the space back");
+    fs.create(&root, b"again", &new).unwrap();
+    fs.unmount().unwrap();
+    drop(fs);
+    fsck_f2fs(&path).unwrap();
+}
