@@ -110,8 +110,7 @@ fn run(layout: &[&str], mib: u64, times: u64) {
     );
     assert!(gc.data_moved > 0, "nothing was collected");
     let sizes: Vec<_> = files.iter().map(|f| f.inode.ino()).collect();
-    let versions: Vec<Vec<u32>> =
-        files.iter().map(|f| f.versions.iter().map(|v| v.load(SeqCst)).collect()).collect();
+    let versions: Vec<Vec<u32>> = files.iter().map(|f| f.versions.iter().map(|v| v.load(SeqCst)).collect()).collect();
     drop(files);
     fs.unmount().unwrap();
     drop(fs);
