@@ -179,7 +179,7 @@ impl Fs {
         self.reap()?;
         self.sync_files()?;
         self.checkpoint(true)?;
-        self.vol.stop(&Error::ReadOnly("the volume was unmounted".into()));
+        self.vol.close("the volume was unmounted");
         Ok(())
     }
 

@@ -116,7 +116,7 @@ impl Volume {
         }
         if self.stopped.load(SeqCst) {
             let reason = self.stop_reason.lock().clone().unwrap_or_default();
-            return Err(Error::ReadOnly(format!("the volume stopped after an error: {reason}")));
+            return Err(Error::ReadOnly(reason));
         }
         Ok(())
     }
@@ -124,7 +124,12 @@ impl Volume {
     /// Stops accepting changes: the last good checkpoint stays what the volume is.
     pub(crate) fn stop(&self, reason: &Error) {
         tracing::error!(%reason, "the volume stops taking changes");
-        self.stop_reason.lock().get_or_insert_with(|| reason.to_string());
+        self.close(&format!("the volume stopped after an error: {reason}"));
+    }
+
+    /// Accepts no changes from here on, for a reason that is no fault; of several reasons the first counts.
+    pub(crate) fn close(&self, reason: &str) {
+        self.stop_reason.lock().get_or_insert_with(|| reason.to_owned());
         self.stopped.store(true, SeqCst);
     }
 
