@@ -12,14 +12,14 @@ pub(crate) fn duration(seconds: u64) -> String {
 }
 
 /// A time as `2026-11-20 11:45:14`.
-fn second(seconds: i64) -> String {
+pub(crate) fn second(seconds: i64) -> String {
     let (day, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (year, month, day) = date(day);
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}", of_day / 3600, of_day / 60 % 60, of_day % 60)
 }
 
-/// Year, month and day of the day `days` after 1970-01-01 in the Gregorian calendar. A year is counted from March, so that the leap day comes last and the
-/// lengths of months repeat every five (31 30 31 30 31).
+/// Year, month and day of the day `days` after 1970-01-01 in the Gregorian calendar. A year is counted from March, so
+/// that the leap day comes last and the lengths of months repeat every five (31 30 31 30 31).
 fn date(days: i64) -> (i64, i64, i64) {
     // 0000-03-01 lies 719,468 days before 1970; 400 years have 146,097 days.
     let days = days + 719_468;

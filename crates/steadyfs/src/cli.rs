@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{completions, dump, fsck, info, man, mkfs};
+use crate::commands::{cat, completions, dump, find, fsck, gc, get, info, ln, ls, man, mkdir, mkfs, mv, put, rm, stat};
 use crate::failure::Failure;
 
 /// A log-structured file system in user space that speaks F2FS.
@@ -21,6 +21,17 @@ pub(crate) enum Command {
     Fsck(fsck::Args),
     Info(info::Args),
     Dump(dump::Args),
+    Ls(ls::Args),
+    Cat(cat::Args),
+    Stat(stat::Args),
+    Find(find::Args),
+    Put(put::Args),
+    Get(get::Args),
+    Rm(rm::Args),
+    Mkdir(mkdir::Args),
+    Ln(ln::Args),
+    Mv(mv::Args),
+    Gc(gc::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -33,6 +44,17 @@ impl Command {
             Command::Fsck(_) => "fsck",
             Command::Info(_) => "info",
             Command::Dump(_) => "dump",
+            Command::Ls(_) => "ls",
+            Command::Cat(_) => "cat",
+            Command::Stat(_) => "stat",
+            Command::Find(_) => "find",
+            Command::Put(_) => "put",
+            Command::Get(_) => "get",
+            Command::Rm(_) => "rm",
+            Command::Mkdir(_) => "mkdir",
+            Command::Ln(_) => "ln",
+            Command::Mv(_) => "mv",
+            Command::Gc(_) => "gc",
             Command::Completions(_) => "completions",
             Command::Man(_) => "man",
         }
@@ -44,6 +66,17 @@ impl Command {
             Command::Fsck(args) => fsck::run(&args),
             Command::Info(args) => info::run(&args),
             Command::Dump(args) => dump::run(&args),
+            Command::Ls(args) => ls::run(&args),
+            Command::Cat(args) => cat::run(&args),
+            Command::Stat(args) => stat::run(&args),
+            Command::Find(args) => find::run(&args),
+            Command::Put(args) => put::run(&args),
+            Command::Get(args) => get::run(&args),
+            Command::Rm(args) => rm::run(&args),
+            Command::Mkdir(args) => mkdir::run(&args),
+            Command::Ln(args) => ln::run(&args),
+            Command::Mv(args) => mv::run(&args),
+            Command::Gc(args) => gc::run(&args),
             Command::Completions(args) => completions::run(&args),
             Command::Man(args) => man::run(&args),
         }

@@ -1,7 +1,7 @@
 //! How a command fails: one line on stderr that says what, why and what to do, and an exit code by convention.
 //!
-//! The codes are those of the programs that users and scripts know: mkfs and fsck as in util-linux and fsck(8), mount as in mount(8),
-//! the rest 0, 1 and 2.
+//! The codes are those of the programs that users and scripts know: mkfs and fsck as in util-linux and fsck(8), mount
+//! as in mount(8), the rest 0, 1 and 2.
 
 use std::fmt;
 use std::io;
@@ -9,6 +9,9 @@ use std::process::ExitCode;
 
 /// What a shell reports for a program that SIGPIPE killed; a reader that went away is no news to print.
 const READER_GONE: u8 = 128 + 13;
+
+/// mount(8)'s code for a mount that failed.
+pub(crate) const MOUNT_FAILED: u8 = 32;
 
 /// A failure in three parts; each is one clause without a full stop.
 #[derive(Debug)]
@@ -81,12 +84,13 @@ pub(crate) fn usage_code(verb: &str) -> ExitCode {
 fn operation_code(verb: &str) -> u8 {
     match verb {
         "mkfs" | "fsck" => 8,
-        "mount" => 32,
+        "mount" => MOUNT_FAILED,
         _ => 1,
     }
 }
 
-/// The text of an error for the middle of a line: the system's words without the capital and the number that Rust gives them.
+/// The text of an error for the middle of a line: the system's words without the capital and the number that Rust gives
+/// them.
 pub(crate) fn reason(e: impl fmt::Display) -> String {
     let text = e.to_string();
     let Some(end) = text.find(" (os error") else { return text };

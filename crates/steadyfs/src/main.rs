@@ -1,16 +1,18 @@
 //! The `steadyfs` command: reads the arguments, runs one command, prints one line if it fails, and exits by convention.
 //!
-//! The binary also answers to the names that mount(8), fsck(8) and mkfs(8) look for (`argv.rs`). Each command lives in one file of
-//! `commands/`. Exit codes are in `failure.rs`, and nowhere else.
+//! The binary also answers to the names that mount(8), fsck(8) and mkfs(8) look for (`argv.rs`). Each command lives in
+//! one file of `commands/`. Exit codes are in `failure.rs`, and nowhere else.
 
 mod argv;
 mod calendar;
 mod cli;
 mod commands;
 mod failure;
+mod glob;
 mod image;
 mod size;
 mod text;
+mod transfer;
 mod volume;
 
 use std::ffi::OsString;
@@ -33,7 +35,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints clap's message. Help and version are no failure; anything else is a usage error of the command that was asked for.
+/// Prints clap's message. Help and version are no failure; anything else is a usage error of the command that was asked
+/// for.
 fn report_usage(e: &clap::Error, argv: &[OsString]) -> ExitCode {
     // Nothing is left to do if even the message cannot be written.
     let _ = e.print();

@@ -1,11 +1,48 @@
-//! How modes, uuids and JSON are shown.
+//! How paths come in from the command line and how names, modes, numbers and JSON are shown.
 
-use std::io::Write;
+use std::ffi::{OsStr, OsString};
+use std::io::{IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
 
 use serde::Serialize;
 use steadyfs_format::dir::FileType;
+use steadyfs_format::inode::DeviceNumber;
 
 use crate::failure::Failure;
+
+/// A path in a volume, as bytes: names need not be UTF-8. It starts at the root, with or without a slash.
+#[derive(Clone, Debug)]
+pub(crate) struct PathArg(OsString);
+
+impl From<OsString> for PathArg {
+    fn from(path: OsString) -> Self {
+        PathArg(path)
+    }
+}
+
+impl From<&OsStr> for PathArg {
+    fn from(path: &OsStr) -> Self {
+        PathArg(path.to_owned())
+    }
+}
+
+impl PathArg {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+/// A name for standard output: as it is, but on a terminal without bytes that would change the terminal.
+pub(crate) fn name(bytes: &[u8]) -> Vec<u8> {
+    if !std::io::stdout().is_terminal() {
+        return bytes.to_vec();
+    }
+    let mut shown = String::new();
+    for c in String::from_utf8_lossy(bytes).chars() {
+        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown.into_bytes()
+}
 
 /// The ten characters of ls: kind and permissions.
 pub(crate) fn mode_string(mode: u32, kind: FileType) -> String {
@@ -31,6 +68,11 @@ pub(crate) fn mode_string(mode: u32, kind: FileType) -> String {
         });
     }
     text
+}
+
+/// A device number as `major, minor`.
+pub(crate) fn rdev(device: DeviceNumber) -> String {
+    format!("{}, {}", device.major, device.minor)
 }
 
 /// A uuid in its usual form.

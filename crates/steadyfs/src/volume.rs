@@ -1,13 +1,152 @@
-//! Volumes named on the command line, and the words for what the file system refuses.
+//! Volumes named on the command line: mounted inside this process and left clean, and the words for what the file
+//! system refuses.
+//!
+//! Commands that only look open the device read-only, so nothing they do can write to it; they need no root, and share
+//! the device with other readers.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use steadyfs_core::Error;
 use steadyfs_core::raw::Image;
-use steadyfs_format::FormatError;
+use steadyfs_core::{Error, Fs, InodeRef, MountOptions};
+use steadyfs_format::dir::{FileType, is_valid_name};
+use steadyfs_format::{FormatError, Ino};
 
 use crate::failure::Failure;
 use crate::image::{self, ImageArgs};
+use crate::transfer::{show, split};
+
+/// As Linux: more symlinks than this on one path are taken for a circle.
+const MAX_SYMLINKS: usize = 40;
+
+/// What a command does with a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Looks at it.
+    Read,
+    /// Changes it.
+    Write,
+}
+
+/// A mounted volume.
+pub(crate) struct Volume {
+    pub(crate) fs: Arc<Fs>,
+    name: String,
+}
+
+impl Volume {
+    /// Mounts the volume in `path`.
+    pub(crate) fn open(path: &Path, args: ImageArgs, access: Access) -> Result<Self, Failure> {
+        let read_only = access == Access::Read;
+        let device = image::open(path, if read_only { args.for_reading() } else { args.for_writing() })?;
+        // Whoever runs one command waits for it: nothing is done in the background.
+        let options = MountOptions { read_only, background_gc: false, ..MountOptions::default() };
+        let fs = Fs::mount(device, options).map_err(|e| open_failure(path, &e))?;
+        Ok(Volume { fs, name: path.display().to_string() })
+    }
+
+    /// Opens the volume, lets `work` use it, and closes it: also after a failure, so that what was done is kept whole.
+    pub(crate) fn with<T>(
+        path: &Path,
+        args: ImageArgs,
+        access: Access,
+        work: impl FnOnce(&Volume) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let volume = Volume::open(path, args, access)?;
+        let result = work(&volume);
+        let what = format!("cannot finish writing {}", volume.name);
+        let closed = volume.fs.unmount().map_err(|e| failure(what, &e));
+        let result = result?;
+        closed?;
+        Ok(result)
+    }
+
+    /// The inode at `path`; a symlink at its end is followed if `follow`.
+    pub(crate) fn find(&self, path: &[u8], follow: bool) -> Result<InodeRef, Failure> {
+        self.walk(path, follow)
+            .map_err(|e| failure(format!("cannot find {} in {}", show_absolute(path), self.name), &e))
+    }
+
+    /// The directory that holds the last part of `path`, and that part. The part itself need not exist.
+    pub(crate) fn parent(&self, path: &[u8]) -> Result<(InodeRef, Vec<u8>), Failure> {
+        let trimmed = trim_slashes(path);
+        let (dir, name) = split(trimmed);
+        if !is_valid_name(name) {
+            let why = "the last part of the path is no name of a file";
+            return Err(Failure::usage(format!("cannot use {}", show_absolute(path)), why, "end the path with a name"));
+        }
+        let found = self.find(dir, true)?;
+        if found.kind() != FileType::Dir {
+            return Err(failure(format!("cannot use {}", show_absolute(path)), &Error::NotDirectory));
+        }
+        Ok((found, name.to_vec()))
+    }
+
+    fn walk(&self, path: &[u8], follow: bool) -> Result<InodeRef, Error> {
+        let mut stack = vec![self.fs.root()?];
+        let mut todo: Vec<Vec<u8>> = Vec::new();
+        push_parts(&mut todo, path);
+        let mut symlinks = 0;
+        while let Some(part) = todo.pop() {
+            let Some(here) = stack.last() else { return Err(Error::NotFound) };
+            if here.kind() != FileType::Dir {
+                return Err(Error::NotDirectory);
+            }
+            if part == b".." {
+                if stack.len() > 1 {
+                    stack.pop();
+                }
+                continue;
+            }
+            let child = self.fs.lookup(here, &part)?;
+            if child.kind() == FileType::Symlink && (follow || !todo.is_empty()) {
+                symlinks += 1;
+                if symlinks > MAX_SYMLINKS {
+                    return Err(Error::Invalid);
+                }
+                let target = self.fs.readlink(&child)?;
+                if target.first() == Some(&b'/') {
+                    stack.truncate(1);
+                }
+                push_parts(&mut todo, &target);
+                continue;
+            }
+            stack.push(child);
+        }
+        stack.pop().ok_or(Error::NotFound)
+    }
+
+    /// The entries of a directory (without `.` and `..`) as (name, inode number), sorted by name.
+    pub(crate) fn entries(&self, dir: &InodeRef) -> Result<Vec<(Vec<u8>, Ino)>, Error> {
+        let mut entries = Vec::new();
+        self.fs.readdir(dir, 0, &mut |entry| {
+            if entry.name != b"." && entry.name != b".." {
+                entries.push((entry.name.to_vec(), entry.ino));
+            }
+            true
+        })?;
+        entries.sort_unstable();
+        Ok(entries)
+    }
+}
+
+fn push_parts(todo: &mut Vec<Vec<u8>>, path: &[u8]) {
+    todo.extend(path.split(|b| *b == b'/').rev().filter(|part| !part.is_empty() && *part != b".").map(<[u8]>::to_vec));
+}
+
+/// A path without the slashes at its end.
+pub(crate) fn trim_slashes(mut path: &[u8]) -> &[u8] {
+    while let [head @ .., b'/'] = path {
+        path = head;
+    }
+    path
+}
+
+/// A path in a volume for a message: always from the root.
+pub(crate) fn show_absolute(path: &[u8]) -> String {
+    let path = trim_slashes(path);
+    if path.first() == Some(&b'/') { show(path) } else { format!("/{}", String::from_utf8_lossy(path)) }
+}
 
 /// Opens the volume in `path` for looking at its structures; nothing is mounted or written.
 pub(crate) fn open_raw(path: &Path, args: ImageArgs) -> Result<Image, Failure> {

@@ -1,7 +1,7 @@
 //! Rules that look at `Cargo.toml`: the arrows between the layers, and licences.
 //!
-//! The table below is the architecture: a crate may import what is listed for it and nothing else of ours. Test tools (`publish = false`) stand outside: they may
-//! import anything, and nobody may import them but as a dev-dependency.
+//! The table below is the architecture: a crate may import what is listed for it and nothing else of ours. Test tools
+//! (`publish = false`) stand outside: they may import anything, and nobody may import them but as a dev-dependency.
 
 use crate::{Rule, Tree, Violation};
 

@@ -1,7 +1,8 @@
 //! The style rules that a program can check, so that review need not.
 //!
 //! `tests/tidy.rs` runs [`check`] over the whole repository and, for each rule, over a planted violation.
-//! A rule looks at text, at Rust tokens (so that comments and strings do not count as code) or at `Cargo.toml`; none needs a build.
+//! A rule looks at text, at Rust tokens (so that comments and strings do not count as code) or at `Cargo.toml`; none
+//! needs a build.
 
 mod layers;
 mod text;

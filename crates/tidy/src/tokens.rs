@@ -1,7 +1,7 @@
 //! Rules that look at Rust tokens: function length, `unsafe`, and the one door to threads, locks and clocks.
 //!
-//! Tokens, not text: a comment or a string that mentions `unsafe` is not code. Tokens, not a syntax tree: what stands inside a macro call is
-//! code too.
+//! Tokens, not text: a comment or a string that mentions `unsafe` is not code. Tokens, not a syntax tree: what stands
+//! inside a macro call is code too.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
@@ -97,7 +97,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Reads the path (also a `use` tree) at the head of `tokens` and reports it, or each of its branches, if rt stands before it.
+    /// Reads the path (also a `use` tree) at the head of `tokens` and reports it, or each of its branches, if rt stands
+    /// before it.
     fn path(&mut self, tokens: &[TokenTree], prefix: &str, line: usize) {
         let Some(TokenTree::Ident(first)) = tokens.first() else { return };
         let path = if prefix.is_empty() { first.to_string() } else { format!("{prefix}::{first}") };

@@ -8,8 +8,8 @@ fn repository() -> Tree {
     Tree::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).expect("the repository is readable")
 }
 
-/// The violations that appear when `file` is added to a repository without any. Only its documents: parsing all Rust files for
-/// each planted one would take long.
+/// The violations that appear when `file` is added to a repository without any. Only its documents: parsing all Rust
+/// files for each planted one would take long.
 fn planted(file: SourceFile) -> Vec<Violation> {
     let mut tree = repository();
     tree.files.retain(|f| !f.path.starts_with("crates/"));

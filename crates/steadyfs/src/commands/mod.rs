@@ -1,8 +1,37 @@
 //! One file per command: its arguments, and what it does with the crates below.
 
+pub(crate) mod cat;
 pub(crate) mod completions;
 pub(crate) mod dump;
+pub(crate) mod find;
 pub(crate) mod fsck;
+pub(crate) mod gc;
+pub(crate) mod get;
 pub(crate) mod info;
+pub(crate) mod ln;
+pub(crate) mod ls;
 pub(crate) mod man;
+pub(crate) mod mkdir;
 pub(crate) mod mkfs;
+pub(crate) mod mv;
+pub(crate) mod put;
+pub(crate) mod rm;
+pub(crate) mod stat;
+
+use std::process::ExitCode;
+
+use steadyfs_core::NewInode;
+use steadyfs_format::dir::FileType;
+
+use crate::transfer::Notes;
+
+/// A new inode that belongs to whoever runs the command.
+fn new_inode(kind: FileType, perm: u32) -> NewInode {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    NewInode { mode: u32::from(kind.mode_bits()) | perm, uid, gid, ..NewInode::default() }
+}
+
+/// How a copy ends: what was left out has been printed, and the exit code says that there was something.
+fn left_out(notes: &Notes) -> ExitCode {
+    if notes.count() == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) }
+}

@@ -1,7 +1,10 @@
 //! The command, run as a program: one module per group of commands.
 
+mod compatibility;
 mod frame;
 mod fsck;
 mod inspect;
 mod mkfs;
+mod offline;
 mod run;
+mod tree;

@@ -47,7 +47,8 @@ struct Walk<'a, W: Write> {
 }
 
 impl<W: Write> Walk<'_, W> {
-    /// Prints what hangs below a node. The footer must name the place from which the node was reached, so no node is visited twice.
+    /// Prints what hangs below a node. The footer must name the place from which the node was reached, so no node is
+    /// visited twice.
     fn node(
         &mut self,
         nid: Nid,

@@ -1,7 +1,7 @@
 //! `steadyfs dump`: the structures of a volume as they lie on the device, one `name value` per line.
 //!
-//! For whoever has to know why a volume is as it is: nothing is interpreted more than it takes to print it, and nothing is
-//! written.
+//! For whoever has to know why a volume is as it is: nothing is interpreted more than it takes to print it, and nothing
+//! is written.
 
 mod checkpoint;
 mod directory;

@@ -1,7 +1,7 @@
 //! `steadyfs mkfs`: makes a volume. Flags are those of mkfs.f2fs where the meaning is the same.
 //!
-//! Whatever the device holds is kept unless the user says `-f`: a known signature, a mounted file system. With the same uuid and time two runs
-//! give the same bytes.
+//! Whatever the device holds is kept unless the user says `-f`: a known signature, a mounted file system. With the same
+//! uuid and time two runs give the same bytes.
 
 mod target;
 

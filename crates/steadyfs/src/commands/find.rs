@@ -1,0 +1,117 @@
+//! `steadyfs find`: prints the paths of a volume, those that match.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use steadyfs_format::dir::FileType;
+
+use crate::failure::Failure;
+use crate::glob;
+use crate::image::ImageArgs;
+use crate::text::{self, PathArg};
+use crate::transfer::join;
+use crate::volume::{Access, Volume, failure, show_absolute, trim_slashes};
+
+/// Print the paths below a directory of a volume, without mounting it
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: steadyfs find --name '*.conf' --type f image.img /etc")]
+pub(crate) struct Args {
+    /// Only names that match the pattern (* ? [a-z])
+    #[arg(long, value_name = "PATTERN")]
+    name: Option<PathArg>,
+    /// Only files of this kind
+    #[arg(long = "type", value_name = "KIND")]
+    kind: Option<Letter>,
+    /// End each path with a NUL byte
+    #[arg(short = '0', long)]
+    print0: bool,
+    #[command(flatten)]
+    image: ImageArgs,
+    /// Image file or block device
+    device: PathBuf,
+    /// Where to start
+    #[arg(default_value = "/", hide_default_value = true)]
+    path: PathArg,
+}
+
+/// The letters of find(1) for kinds.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Letter {
+    /// regular file
+    F,
+    /// directory
+    D,
+    /// symbolic link
+    L,
+    /// character device
+    C,
+    /// block device
+    B,
+    /// fifo
+    P,
+    /// socket
+    S,
+}
+
+impl Letter {
+    fn kind(self) -> FileType {
+        match self {
+            Letter::F => FileType::Regular,
+            Letter::D => FileType::Dir,
+            Letter::L => FileType::Symlink,
+            Letter::C => FileType::CharDevice,
+            Letter::B => FileType::BlockDevice,
+            Letter::P => FileType::Fifo,
+            Letter::S => FileType::Socket,
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    Volume::with(&args.device, args.image, Access::Read, |volume| {
+        let mut out = io::BufWriter::new(io::stdout().lock());
+        let top = trim_slashes(args.path.bytes());
+        let mut pending = vec![(top.to_vec(), volume.find(top, false)?.ino())];
+        let mut visited = std::collections::HashSet::new();
+        while let Some((path, ino)) = pending.pop() {
+            let cannot = |e| failure(format!("cannot list {}", show_absolute(&path)), &e);
+            let inode = volume.fs.inode(ino).map_err(cannot)?;
+            if args.wants(&path, inode.kind()) {
+                print(&mut out, &path, args.print0).map_err(|e| Failure::output(&e))?;
+            }
+            // In a damaged volume a directory may lie below itself.
+            if inode.kind() == FileType::Dir && visited.insert(ino) {
+                let entries = volume.entries(&inode).map_err(cannot)?;
+                pending.extend(entries.into_iter().rev().map(|(name, ino)| (below(&path, &name), ino)));
+            }
+        }
+        out.flush().map_err(|e| Failure::output(&e))?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+impl Args {
+    fn wants(&self, path: &[u8], kind: FileType) -> bool {
+        let (_, name) = crate::transfer::split(path);
+        let named = self.name.as_ref().is_none_or(|pattern| glob::matches(pattern.bytes(), name));
+        named && self.kind.is_none_or(|letter| letter.kind() == kind)
+    }
+}
+
+/// The path of an entry; that of the root is empty here.
+fn below(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    if dir.is_empty() { [b"/", name].concat() } else { join(dir, name) }
+}
+
+fn print(out: &mut impl Write, path: &[u8], nul: bool) -> io::Result<()> {
+    let shown = if path.is_empty() { b"/" } else { path };
+    if nul {
+        out.write_all(shown)?;
+        out.write_all(b"\0")
+    } else {
+        out.write_all(&text::name(shown))?;
+        out.write_all(b"\n")
+    }
+}

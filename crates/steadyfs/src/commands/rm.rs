@@ -1,0 +1,110 @@
+//! `steadyfs rm`: removes files and directories of a volume.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use steadyfs_core::{Error, InodeRef};
+use steadyfs_format::dir::FileType;
+
+use crate::failure::Failure;
+use crate::image::ImageArgs;
+use crate::text::PathArg;
+use crate::transfer::join;
+use crate::volume::{Access, Volume, failure, show_absolute};
+
+/// Remove files and directories of a volume, without mounting it
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Remove directories with all below them
+    #[arg(short, long)]
+    recursive: bool,
+    /// A path that does not exist is no failure
+    #[arg(short, long)]
+    force: bool,
+    #[command(flatten)]
+    image: ImageArgs,
+    /// Image file or block device
+    device: PathBuf,
+    /// Paths in the volume
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathArg>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    Volume::with(&args.device, args.image, Access::Write, |volume| {
+        for path in &args.paths {
+            let (dir, name) = volume.parent(path.bytes())?;
+            match remove(args, volume, &dir, &name, path.bytes()) {
+                Err(Removal::Refused(Error::NotFound)) if args.force => {}
+                Err(e) => return Err(e.failure(path.bytes())),
+                Ok(()) => {}
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Why a removal stopped, and at which path if it was below the one that was asked for.
+enum Removal {
+    Refused(Error),
+    Below(Vec<u8>, Error),
+    NeedsRecursive,
+}
+
+impl Removal {
+    fn failure(self, path: &[u8]) -> Failure {
+        match self {
+            Removal::Refused(e) => failure(format!("cannot remove {}", show_absolute(path)), &e),
+            Removal::Below(path, e) => failure(format!("cannot remove {}", show_absolute(&path)), &e),
+            Removal::NeedsRecursive => Failure::new(
+                format!("cannot remove {}", show_absolute(path)),
+                "it is a directory",
+                "add -r to remove all below it",
+            ),
+        }
+    }
+}
+
+fn remove(args: &Args, volume: &Volume, dir: &InodeRef, name: &[u8], path: &[u8]) -> Result<(), Removal> {
+    let inode = volume.fs.lookup(dir, name).map_err(Removal::Refused)?;
+    if inode.kind() != FileType::Dir {
+        return volume.fs.unlink(dir, name).map_err(Removal::Refused);
+    }
+    if !args.recursive {
+        return Err(Removal::NeedsRecursive);
+    }
+    empty(volume, inode, path)?;
+    volume.fs.rmdir(dir, name).map_err(Removal::Refused)
+}
+
+/// Removes all below a directory. Not by recursion: a tree may be deeper than the stack.
+fn empty(volume: &Volume, top: InodeRef, path: &[u8]) -> Result<(), Removal> {
+    // Directories on the way down, each with its path and its name in the one above.
+    let mut stack = vec![(top, path.to_vec(), Vec::new())];
+    while let Some((dir, path, name)) = stack.last() {
+        let below = |e: Error| Removal::Below(path.clone(), e);
+        let mut child_dir = None;
+        for (entry, ino) in volume.entries(dir).map_err(below)? {
+            let child = volume.fs.inode(ino).map_err(below)?;
+            if child.kind() == FileType::Dir {
+                child_dir = Some((child, join(path, &entry), entry));
+                break;
+            }
+            volume.fs.unlink(dir, &entry).map_err(below)?;
+        }
+        match child_dir {
+            Some(next) if stack.iter().any(|(on_way, _, _)| on_way.ino() == next.0.ino()) => {
+                return Err(Removal::Below(next.1, Error::Corrupt("the directory lies below itself".into())));
+            }
+            Some(next) => stack.push(next),
+            None => {
+                let (path, name) = (path.clone(), name.clone());
+                stack.pop();
+                if let Some((parent, _, _)) = stack.last() {
+                    volume.fs.rmdir(parent, &name).map_err(|e| Removal::Below(path, e))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! A volume as a destination: makes the tree below a directory of it.
+
+use std::collections::HashMap;
+
+use steadyfs_core::{Error, Fs, InodeRef, NewInode, SetAttr, SetTime, XattrFlags};
+
+use super::{Body, Content, Entry, Job, Kind, Meta, Sink, for_each_piece, show, split};
+use crate::failure::Failure;
+use crate::volume::{Volume, failure};
+
+/// More directories than this are looked up again rather than kept.
+const KEPT_DIRECTORIES: usize = 4096;
+
+/// A directory of a volume that receives a tree.
+pub(crate) struct VolumeSink<'a> {
+    fs: &'a Fs,
+    top: InodeRef,
+    /// Directories by path, so that a path is not walked for each of its files.
+    known: HashMap<Vec<u8>, InodeRef>,
+    /// Directories whose metadata waits for their contents: every entry made in one changes its times.
+    directories: Vec<(Vec<u8>, Meta)>,
+}
+
+impl<'a> VolumeSink<'a> {
+    /// Receives the copy below `top`, a directory.
+    pub(crate) fn new(volume: &'a Volume, top: InodeRef) -> Self {
+        VolumeSink { fs: &volume.fs, top, known: HashMap::new(), directories: Vec::new() }
+    }
+
+    /// The directory at `path` below the top. Symlinks are not followed: what a copy made, a copy finds.
+    fn dir(&mut self, path: &[u8]) -> Result<InodeRef, Error> {
+        if path.is_empty() {
+            return Ok(self.top.clone());
+        }
+        if let Some(known) = self.known.get(path) {
+            return Ok(known.clone());
+        }
+        let mut at = self.top.clone();
+        for part in path.split(|b| *b == b'/') {
+            at = self.fs.lookup(&at, part)?;
+            if at.kind() != Kind::Dir {
+                return Err(Error::NotDirectory);
+            }
+        }
+        self.remember(path, &at);
+        Ok(at)
+    }
+
+    fn remember(&mut self, path: &[u8], dir: &InodeRef) {
+        if self.known.len() >= KEPT_DIRECTORIES {
+            self.known.clear();
+        }
+        self.known.insert(path.to_vec(), dir.clone());
+    }
+
+    /// Makes a name with `make`; a file that has the name already makes room.
+    fn replace<T>(
+        &mut self,
+        path: &[u8],
+        make: impl Fn(&Fs, &InodeRef, &[u8]) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let (parent, name) = split(path);
+        let dir = self.dir(parent)?;
+        match make(self.fs, &dir, name) {
+            Err(Error::Exists) => {
+                self.fs.unlink(&dir, name)?;
+                make(self.fs, &dir, name)
+            }
+            made => made,
+        }
+    }
+
+    fn make_directory(&mut self, path: &[u8], meta: &Meta) -> Result<(), Error> {
+        if path.is_empty() {
+            return Ok(());
+        }
+        let (parent, name) = split(path);
+        let dir = self.dir(parent)?;
+        let made = match self.fs.create(&dir, name, &new_inode(meta)) {
+            // An existing directory takes the contents in.
+            Err(Error::Exists) => self.fs.lookup(&dir, name)?,
+            made => made?,
+        };
+        if made.kind() != Kind::Dir {
+            return Err(Error::NotDirectory);
+        }
+        self.remember(path, &made);
+        Ok(())
+    }
+
+    fn link(&mut self, first: &[u8], path: &[u8]) -> Result<(), Error> {
+        let (parent, name) = split(first);
+        let dir = self.dir(parent)?;
+        let inode = self.fs.lookup(&dir, name)?;
+        self.replace(path, |fs, dir, name| fs.link(&inode, dir, name))
+    }
+
+    fn set_meta(&self, inode: &InodeRef, path: &[u8], meta: &Meta, job: &mut Job) -> Result<(), Failure> {
+        // Xattrs first: they change the status only, but an ACL may change the mode.
+        for (name, value) in &meta.xattrs {
+            if let Err(e) = self.fs.setxattr(inode, name, value, XattrFlags::default()) {
+                let what = format!("attribute {} left out", String::from_utf8_lossy(name));
+                job.notes.add(&job.progress, path, &what, e);
+            }
+        }
+        let attr = SetAttr {
+            mode: (meta.kind != Kind::Symlink).then_some(meta.perm),
+            uid: Some(meta.uid),
+            gid: Some(meta.gid),
+            atime: Some(SetTime::At(meta.atime)),
+            mtime: Some(SetTime::At(meta.mtime)),
+            ..SetAttr::default()
+        };
+        self.fs.setattr(inode, &attr).map(drop).map_err(|e| cannot(path, &e))
+    }
+
+    fn write(&self, inode: &InodeRef, path: &[u8], content: &mut dyn Content, job: &Job) -> Result<(), Failure> {
+        for_each_piece(content, &job.progress, &mut |offset, data| {
+            let mut done = 0;
+            while done < data.len() {
+                done += self.fs.write(inode, offset + done as u64, &data[done..]).map_err(|e| cannot(path, &e))?;
+            }
+            Ok(())
+        })?;
+        // Covers a hole at the end.
+        let size = SetAttr { size: Some(content.size()), ..SetAttr::default() };
+        self.fs.setattr(inode, &size).map(drop).map_err(|e| cannot(path, &e))
+    }
+}
+
+impl Sink for VolumeSink<'_> {
+    fn entry(&mut self, entry: Entry<'_>, job: &mut Job) -> Result<(), Failure> {
+        let (path, meta) = (entry.path, entry.meta);
+        let cannot = |e: Error| cannot(path, &e);
+        let new = new_inode(meta);
+        let inode = match entry.body {
+            Body::Directory => {
+                self.make_directory(path, meta).map_err(cannot)?;
+                self.directories.push((path.to_vec(), meta.clone()));
+                return Ok(());
+            }
+            Body::Parent => return self.make_directory(path, meta).map_err(cannot),
+            Body::HardLink(first) => return self.link(&first, path).map_err(cannot),
+            Body::Symlink(target) => {
+                self.replace(path, |fs, dir, name| fs.symlink(dir, name, &target, &new)).map_err(cannot)?
+            }
+            Body::Special => self.replace(path, |fs, dir, name| fs.create(dir, name, &new)).map_err(cannot)?,
+            Body::File(content) => {
+                let inode = self.replace(path, |fs, dir, name| fs.create(dir, name, &new)).map_err(cannot)?;
+                self.write(&inode, path, content, job)?;
+                inode
+            }
+        };
+        self.set_meta(&inode, path, meta, job)
+    }
+
+    fn finish(&mut self, job: &mut Job) -> Result<(), Failure> {
+        while let Some((path, meta)) = self.directories.pop() {
+            let dir = self.dir(&path).map_err(|e| cannot(&path, &e))?;
+            self.set_meta(&dir, &path, &meta, job)?;
+        }
+        Ok(())
+    }
+}
+
+/// An inode as it is made; [`VolumeSink::set_meta`] does the rest.
+fn new_inode(meta: &Meta) -> NewInode {
+    let mode = u32::from(meta.kind.mode_bits()) | meta.perm;
+    NewInode { mode, uid: meta.uid, gid: meta.gid, rdev: meta.rdev, umask: 0 }
+}
+
+fn cannot(path: &[u8], e: &Error) -> Failure {
+    failure(format!("cannot write {} to the volume", show(path)), e)
+}
