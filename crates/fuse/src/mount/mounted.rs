@@ -1,0 +1,245 @@
+//! A file system that is mounted: bringing it up, serving until somebody unmounts it or says stop, ending it.
+
+use super::{busy, helper, point, system, table, tune};
+use crate::error::{Error, Result};
+use crate::options::{Allow, FuseOptions};
+use crate::server::{Policy, Server};
+use crate::session::{Channel, Crew};
+use crate::signals::Signals;
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use steadyfs_core::Fs;
+use steadyfs_rt::queue::Queue;
+
+/// How often a busy mount is tried again.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// What the thread that waits hears of.
+pub(crate) enum Event {
+    /// Somebody wants the process to stop: the signal's number.
+    Stop(i32),
+    /// The mount is gone and all requests are done.
+    Gone(Option<Errno>),
+}
+
+/// A mounted file system. Dropping it unmounts it: at once out of sight, with its last checkpoint when nobody uses it any more.
+pub struct Mounted {
+    dir: PathBuf,
+    /// Number of the mounted file system in the mount table; `None` where there is no table.
+    device: Option<String>,
+    server: Arc<Server>,
+    events: Arc<Queue<Event>>,
+    /// Still in the mount table, as far as is known here.
+    attached: bool,
+    /// Requests are still being served.
+    serving: bool,
+}
+
+/// Mounts a file system and serves it, with threads of its own, until it is unmounted.
+///
+/// Give the [`Fs`] away: the device is closed when the mount ends, and only then if nobody else holds the file system. If mounting fails the file
+/// system is unmounted.
+///
+/// # Errors
+/// [`Error::MountPoint`], [`Error::Mount`], [`Error::Helper`], [`Error::NoFuse`], [`Error::TooOld`], [`Error::Session`].
+pub fn mount(fs: Arc<Fs>, dir: &Path, options: &FuseOptions) -> Result<Mounted> {
+    super::become_io_flusher();
+    let owner = rustix::process::geteuid();
+    let mut options = options.clone();
+    options.read_only |= fs.is_read_only();
+    options.allow.get_or_insert(if owner.is_root() { Allow::Everyone } else { Allow::Owner });
+    let server = Arc::new(Server::new(fs, Policy::new(&options, owner.as_raw())));
+    let brought_up = bring_up(&server, dir, &options);
+    if brought_up.is_err()
+        && let Err(error) = server.finish()
+    {
+        tracing::error!("{error}");
+    }
+    brought_up
+}
+
+fn bring_up(server: &Arc<Server>, dir: &Path, options: &FuseOptions) -> Result<Mounted> {
+    let dir = point::prepare(dir, &options.subtype)?;
+    let mut options = options.clone();
+    if let Ok(path) = options.source.canonicalize() {
+        options.source = path;
+    }
+    let channel = Channel::new(attach(&dir, &options)?);
+    let events = Arc::new(Queue::unbounded());
+    let server = Arc::clone(server);
+    let device = table::at(&dir).map(|entry| entry.device);
+    let mut mounted = Mounted { dir, device, server, events, attached: true, serving: false };
+    // From here on dropping `mounted` takes the mount away.
+    channel.greet(&mounted.server)?;
+    let (announce, ending) = (Arc::clone(&mounted.events), Arc::clone(&mounted.server));
+    let ended = Box::new(move |error| {
+        if let Err(error) = ending.finish() {
+            tracing::error!("{error}");
+        }
+        // Nobody may be waiting.
+        let _ = announce.push(Event::Gone(error));
+    });
+    Crew::start(channel, Arc::clone(&mounted.server), options.threads, ended)
+        .map_err(|source| Error::Session { what: "starting threads", source })?;
+    mounted.serving = true;
+    if options.tune {
+        tune::tune(&mounted.dir, &options);
+    }
+    Ok(mounted)
+}
+
+/// Mounts in the way that this user may.
+fn attach(dir: &Path, options: &FuseOptions) -> Result<OwnedFd> {
+    if !rustix::process::geteuid().is_root() {
+        return helper::mount(dir, options);
+    }
+    match system::mount(dir, options) {
+        // Root of a container may not mount, but its helper may.
+        Err(Error::Mount { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+            helper::mount(dir, options)
+        }
+        mounted => mounted,
+    }
+}
+
+impl Mounted {
+    /// Where it is mounted.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Serves until the file system is unmounted, by `umount` or because a signal (SIGINT, SIGTERM, SIGHUP) says stop; then ends it with
+    /// a checkpoint. Signals that were ignored before stay ignored.
+    ///
+    /// At the first signal the mount is taken away as soon as nobody uses it, and who does is said in the log; at the second it goes out of sight at once and is served
+    /// until its last user is gone; at the third it ends, whoever uses it.
+    ///
+    /// # Errors
+    /// What the end of the file system says, or why the conversation with the kernel broke off.
+    pub fn wait(mut self) -> Result<()> {
+        let signals = Signals::forward(Arc::clone(&self.events));
+        let mut stops = 0;
+        let mut told = None;
+        while self.serving {
+            let event = match stops > 0 && self.attached {
+                true => self.events.pop_timeout(AGAIN),
+                false => self.events.pop(),
+            };
+            match event {
+                Some(Event::Gone(error)) => return self.gone(error),
+                Some(Event::Stop(signal)) => {
+                    tracing::debug!(signal, "asked to stop");
+                    stops += 1;
+                }
+                None => {}
+            }
+            match stops {
+                0 => {}
+                1 => self.try_unmount(&mut told),
+                2 => self.hide(),
+                _ => {
+                    tracing::warn!("ending {} although it is in use", self.dir.display());
+                    break;
+                }
+            }
+        }
+        drop(signals);
+        Ok(self.server.finish()?)
+    }
+
+    /// Unmounts, and ends the file system with a checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::Unmount`] with `EBUSY` if somebody uses it; then it goes on being served by the threads it has, as if dropped.
+    pub fn unmount(mut self) -> Result<()> {
+        self.detach(false)?;
+        loop {
+            if let Some(Event::Gone(error)) = self.events.pop() {
+                return self.gone(error);
+            }
+        }
+    }
+
+    /// The mount is gone: ends the file system.
+    fn gone(&mut self, error: Option<Errno>) -> Result<()> {
+        (self.attached, self.serving) = (false, false);
+        let ended = self.server.finish();
+        match error {
+            Some(errno) => Err(Error::session("reading requests", errno)),
+            None => Ok(ended?),
+        }
+    }
+
+    /// Takes the mount away, if it is still there.
+    fn detach(&mut self, lazily: bool) -> Result<()> {
+        if !self.attached {
+            return Ok(());
+        }
+        let failed = |source| Error::Unmount { dir: self.dir.clone(), source };
+        if let Some(device) = &self.device {
+            let stack = table::stack(&self.dir);
+            match stack.iter().position(|entry| entry.device == *device) {
+                // Somebody else was faster.
+                None => {
+                    self.attached = false;
+                    return Ok(());
+                }
+                // Not ours to take away.
+                Some(place) if place + 1 < stack.len() => return Err(failed(Errno::BUSY.into())),
+                Some(_) => {}
+            }
+        }
+        point::detach(&self.dir, lazily).map_err(failed)?;
+        self.attached = false;
+        Ok(())
+    }
+
+    /// Unmounts unless somebody uses it; then says who, if that is news.
+    fn try_unmount(&mut self, told: &mut Option<Vec<String>>) {
+        let Err(error) = self.detach(false) else {
+            return;
+        };
+        let is_busy = matches!(&error, Error::Unmount { source, .. } if source.kind() == io::ErrorKind::ResourceBusy);
+        let reasons = if is_busy { busy::reasons(&self.dir, self.device.as_deref()) } else { vec![error.to_string()] };
+        if told.as_ref() == Some(&reasons) {
+            return;
+        }
+        let dir = self.dir.display();
+        if told.is_none() {
+            tracing::warn!("{dir} is in use; waiting to unmount it (stop again to unmount it all the same)");
+        }
+        for reason in &reasons {
+            tracing::warn!("{dir} is in use: {reason}");
+        }
+        *told = Some(reasons);
+    }
+
+    /// Takes the mount out of sight, in use or not.
+    fn hide(&mut self) {
+        if !self.attached {
+            return;
+        }
+        match self.detach(true) {
+            Ok(()) => tracing::warn!("{} is unmounted, and served until its last user is gone", self.dir.display()),
+            Err(error) => tracing::warn!("{error}"),
+        }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Err(error) = self.detach(true) {
+            tracing::debug!("{error}");
+        }
+    }
+}
+
+impl std::fmt::Debug for Mounted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Mounted({})", self.dir.display())
+    }
+}

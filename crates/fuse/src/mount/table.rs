@@ -1,0 +1,99 @@
+//! The mount table, `/proc/self/mountinfo`.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// One mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// Major and minor number of the file system, as `MAJOR:MINOR`.
+    pub(super) device: String,
+    /// Where it is.
+    pub(super) point: PathBuf,
+    /// Its type, such as `fuse.steadyfs`.
+    pub(super) kind: String,
+    /// What is mounted.
+    pub(super) source: PathBuf,
+}
+
+/// Reads a line; `None` if it has not the known form.
+fn parse(line: &[u8]) -> Option<Entry> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let device = fields.nth(2)?;
+    let point = fields.nth(1)?;
+    // Options and optional fields, which a dash ends.
+    fields.find(|field| *field == b"-")?;
+    let (kind, source) = (fields.next()?, fields.next()?);
+    Some(Entry {
+        device: String::from_utf8(device.to_vec()).ok()?,
+        point: unescape(point),
+        kind: String::from_utf8_lossy(kind).into_owned(),
+        source: unescape(source),
+    })
+}
+
+/// Spaces, tabs, line ends and backslashes are written as `\` and three octal digits.
+fn unescape(field: &[u8]) -> PathBuf {
+    let mut out = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let [first, tail @ ..] = rest {
+        let code = tail.get(..3).filter(|_| *first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                rest = &tail[3..];
+            }
+            None => {
+                out.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    OsString::from_vec(out).into()
+}
+
+fn read() -> Vec<Entry> {
+    let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    table.split(|byte| *byte == b'\n').filter_map(parse).collect()
+}
+
+/// What is mounted at a place and below it.
+pub(super) fn below(point: &Path) -> Vec<Entry> {
+    read().into_iter().filter(|entry| entry.point.starts_with(point)).collect()
+}
+
+/// What is mounted at a place, the visible one last.
+pub(super) fn stack(point: &Path) -> Vec<Entry> {
+    read().into_iter().filter(|entry| entry.point == point).collect()
+}
+
+/// What is visible at a place.
+pub(super) fn at(point: &Path) -> Option<Entry> {
+    stack(point).pop()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_understood() {
+        let line = br"36 35 98:0 /mnt1 /mnt\0402 rw,noatime master:1 - fuse.steadyfs /dev/a\134b rw,errors=continue";
+        let entry = parse(line).unwrap();
+        assert_eq!((entry.device.as_str(), entry.kind.as_str()), ("98:0", "fuse.steadyfs"));
+        assert_eq!((entry.point, entry.source), (PathBuf::from("/mnt 2"), PathBuf::from(r"/dev/a\b")));
+        let line = b"22 1 0:5 / /proc rw shared:5 master:2 - proc proc rw";
+        assert_eq!(parse(line).unwrap().point, PathBuf::from("/proc"));
+        for bad in [&b""[..], b"1 2 3", b"36 35 98:0 / /x rw master:1", b"1 2 0:1 / /x rw -"] {
+            assert_eq!(parse(bad), None);
+        }
+        assert_eq!(unescape(br"\9\0"), PathBuf::from(r"\9\0"));
+    }
+
+    #[test]
+    fn the_system_has_a_table() {
+        assert!(at(Path::new("/proc")).is_some_and(|entry| entry.kind == "proc"));
+        assert_eq!(at(Path::new("/proc/self")), None);
+    }
+}

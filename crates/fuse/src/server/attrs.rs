@@ -1,0 +1,129 @@
+//! Requests about attributes: stat, statx, setattr, statfs.
+
+use super::names::device_to_kernel;
+use super::{Answer, Call};
+use crate::wire::Args;
+use crate::wire::abi::{Attr, AttrOut, SetattrIn, StatfsOut, Statx, StatxOut, SxTime};
+use crate::wire::flags::linux::{STATX_ATTR_APPEND, STATX_ATTR_IMMUTABLE, STATX_BASIC_STATS, STATX_BTIME};
+use crate::wire::flags::{FS_APPEND_FL, FS_IMMUTABLE_FL, fattr};
+use rustix::io::Errno;
+use steadyfs_core::{SetAttr, SetTime};
+use steadyfs_format::BLOCK_SIZE;
+use steadyfs_format::inode::Time;
+
+const BLOCK: u32 = BLOCK_SIZE as u32;
+
+impl Call<'_> {
+    /// How long the kernel may trust the reply: seconds and nanoseconds.
+    pub(super) fn ttl(&self) -> (u64, u32) {
+        let ttl = self.server.policy.ttl;
+        (ttl.as_secs(), ttl.subsec_nanos())
+    }
+
+    /// Attributes as the mount shows them, as the kernel takes them.
+    pub(super) fn shown(&self, attr: steadyfs_core::Attr) -> Attr {
+        let attr = self.server.policy.shown(attr);
+        Attr {
+            ino: attr.ino.get().into(),
+            size: attr.size,
+            blocks: attr.blocks,
+            atime: attr.atime.secs.cast_unsigned(),
+            mtime: attr.mtime.secs.cast_unsigned(),
+            ctime: attr.ctime.secs.cast_unsigned(),
+            atimensec: attr.atime.nanos,
+            mtimensec: attr.mtime.nanos,
+            ctimensec: attr.ctime.nanos,
+            mode: attr.mode,
+            nlink: attr.nlink,
+            uid: attr.uid,
+            gid: attr.gid,
+            rdev: device_to_kernel(attr.rdev),
+            blksize: BLOCK,
+            flags: 0,
+        }
+    }
+
+    pub(super) fn getattr(&mut self) -> Answer {
+        let attr = self.fs.attr(&self.this()?)?;
+        self.put_attr(attr)
+    }
+
+    fn put_attr(&mut self, attr: steadyfs_core::Attr) -> Answer {
+        let (attr_valid, attr_valid_nsec) = self.ttl();
+        let out = AttrOut { attr_valid, attr_valid_nsec, dummy: 0, attr: self.shown(attr) };
+        Ok(self.reply.put(&out)?)
+    }
+
+    /// Attributes with the time of creation and the flags that statx(2) shows.
+    pub(super) fn statx(&mut self) -> Answer {
+        let attr = self.fs.attr(&self.this()?)?;
+        let (attr_valid, attr_valid_nsec) = self.ttl();
+        let (btime, flags) = (attr.crtime, attr.flags);
+        let shown = self.server.policy.shown(attr);
+        let bit = |flag: u32, shown_as: u64| if flags & flag != 0 { shown_as } else { 0 };
+        let stat = Statx {
+            mask: STATX_BASIC_STATS | if btime.is_some() { STATX_BTIME } else { 0 },
+            blksize: BLOCK,
+            attributes: bit(FS_IMMUTABLE_FL, STATX_ATTR_IMMUTABLE) | bit(FS_APPEND_FL, STATX_ATTR_APPEND),
+            attributes_mask: STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND,
+            nlink: shown.nlink,
+            uid: shown.uid,
+            gid: shown.gid,
+            mode: u16::try_from(shown.mode).map_err(|_| Errno::IO)?,
+            ino: shown.ino.get().into(),
+            size: shown.size,
+            blocks: shown.blocks,
+            atime: sx_time(shown.atime),
+            btime: btime.map(sx_time).unwrap_or_default(),
+            ctime: sx_time(shown.ctime),
+            mtime: sx_time(shown.mtime),
+            rdev_major: shown.rdev.major,
+            rdev_minor: shown.rdev.minor,
+            ..Statx::default()
+        };
+        Ok(self.reply.put(&StatxOut { attr_valid, attr_valid_nsec, stat, ..StatxOut::default() })?)
+    }
+
+    pub(super) fn setattr(&mut self, mut args: Args<'_>) -> Answer {
+        let set: SetattrIn = args.take()?;
+        let inode = self.this()?;
+        let has = |bit: u32| set.valid & bit != 0;
+        let time = |given: u32, now: u32, sec: u64, nsec: u32| match (has(given), has(now)) {
+            (true, true) => Some(SetTime::Now),
+            (true, false) => Some(SetTime::At(Time { secs: sec.cast_signed(), nanos: nsec })),
+            _ => None,
+        };
+        let change = SetAttr {
+            mode: has(fattr::MODE).then_some(set.mode),
+            uid: has(fattr::UID).then_some(set.uid),
+            gid: has(fattr::GID).then_some(set.gid),
+            size: has(fattr::SIZE).then_some(set.size),
+            atime: time(fattr::ATIME, fattr::ATIME_NOW, set.atime, set.atimensec),
+            mtime: time(fattr::MTIME, fattr::MTIME_NOW, set.mtime, set.mtimensec),
+            ctime: has(fattr::CTIME).then_some(Time { secs: set.ctime.cast_signed(), nanos: set.ctimensec }),
+            clear_set_id: has(fattr::KILL_SUIDGID),
+            ..SetAttr::default()
+        };
+        let attr = self.server.with_space(|| self.fs.setattr(&inode, &change))?;
+        self.put_attr(attr)
+    }
+
+    pub(super) fn statfs(&mut self) -> Answer {
+        let stat = self.fs.statfs();
+        Ok(self.reply.put(&StatfsOut {
+            blocks: stat.blocks,
+            bfree: stat.blocks_free,
+            bavail: stat.blocks_free,
+            files: stat.files,
+            ffree: stat.files_free,
+            bsize: stat.block_size,
+            namelen: stat.name_max,
+            frsize: stat.block_size,
+            ..StatfsOut::default()
+        })?)
+    }
+}
+
+fn sx_time(time: Time) -> SxTime {
+    SxTime { tv_sec: time.secs, tv_nsec: time.nanos, reserved: 0 }
+}

@@ -1,0 +1,164 @@
+//! From the bytes of a request to its handler, and what holds for all of them: who may come in, panics, errors.
+
+use super::{Answer, Call, Kernel, Server, State};
+use crate::wire::abi::{BatchForgetIn, ForgetIn, ForgetOne, InHeader};
+use crate::wire::{Args, Opcode, ROOT_NODE, Reply, Request};
+use rustix::io::Errno;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use steadyfs_core::Fs;
+
+/// What to do when a request has been handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Handled {
+    /// Send the reply.
+    Reply,
+    /// The kernel expects none.
+    Silent,
+}
+
+impl Server {
+    /// Handles one request, given as its bytes.
+    pub(crate) fn handle(&self, bytes: &[u8], reply: &mut Reply, kernel: &dyn Kernel) -> Handled {
+        let Ok(request) = Request::parse(bytes) else {
+            // Without a header there is nobody to answer to.
+            tracing::error!(len = bytes.len(), "a request of the kernel is cut off");
+            return Handled::Silent;
+        };
+        let Request { header, opcode, args } = request;
+        reply.start(header.unique);
+        tracing::trace!(?opcode, node = header.nodeid, uid = header.uid, "request");
+        let handled = catch_unwind(AssertUnwindSafe(|| self.route(header, opcode, args, reply, kernel)));
+        match handled {
+            Ok(Ok(handled)) => return handled,
+            Ok(Err(fail)) => reply.fail(fail.0),
+            Err(_) => {
+                // The panic hook has printed where and why.
+                tracing::error!(?opcode, node = header.nodeid, "a request failed by a defect of the file system");
+                reply.fail(Errno::IO);
+            }
+        }
+        tracing::trace!(error = ?reply.error(), "failed");
+        if is_silent(opcode) { Handled::Silent } else { Handled::Reply }
+    }
+
+    fn route(
+        &self,
+        header: InHeader,
+        opcode: Option<Opcode>,
+        args: Args<'_>,
+        reply: &mut Reply,
+        kernel: &dyn Kernel,
+    ) -> Answer<Handled> {
+        let opcode = opcode.ok_or(Errno::NOSYS)?;
+        if opcode == Opcode::Destroy {
+            // The answer lets umount(2) return: everything has to be on the device before.
+            self.finish()?;
+            return Ok(Handled::Reply);
+        }
+        let state = self.state.read();
+        let State::Live(fs) = &*state else {
+            return Err(Errno::NODEV.into());
+        };
+        match opcode {
+            Opcode::Forget => self.forget(fs, header.nodeid, args)?,
+            Opcode::BatchForget => self.batch_forget(fs, args)?,
+            _ => {
+                if !self.policy.admits(header.uid) && is_entrance(opcode) {
+                    return Err(Errno::ACCESS.into());
+                }
+                Call { server: self, fs, header, kernel, reply }.answer(opcode, args)?;
+            }
+        }
+        Ok(if is_silent(Some(opcode)) { Handled::Silent } else { Handled::Reply })
+    }
+
+    fn forget(&self, fs: &Fs, node: u64, mut args: Args<'_>) -> Answer {
+        let ForgetIn { nlookup } = args.take()?;
+        self.forget_one(fs, node, nlookup);
+        Ok(())
+    }
+
+    fn batch_forget(&self, fs: &Fs, mut args: Args<'_>) -> Answer {
+        let BatchForgetIn { count, .. } = args.take()?;
+        for _ in 0..count {
+            let ForgetOne { nodeid, nlookup } = args.take()?;
+            self.forget_one(fs, nodeid, nlookup);
+        }
+        Ok(())
+    }
+
+    fn forget_one(&self, fs: &Fs, node: u64, count: u64) {
+        // The root is known from the beginning and never forgotten for good.
+        if node != ROOT_NODE
+            && let Ok(ino) = u32::try_from(node)
+        {
+            self.let_go(fs, self.nodes.forget(ino, count));
+        }
+    }
+}
+
+impl Call<'_> {
+    fn answer(&mut self, opcode: Opcode, args: Args<'_>) -> Answer {
+        match opcode {
+            Opcode::Lookup => self.lookup(args),
+            Opcode::Mknod => self.mknod(args),
+            Opcode::Mkdir => self.mkdir(args),
+            Opcode::Symlink => self.symlink(args),
+            Opcode::Create => self.create(args),
+            Opcode::Tmpfile => self.tmpfile(args),
+            Opcode::Link => self.link(args),
+            Opcode::Unlink => self.unlink(args),
+            Opcode::Rmdir => self.rmdir(args),
+            Opcode::Rename => self.rename(args),
+            Opcode::Rename2 => self.rename2(args),
+            Opcode::Readlink => self.readlink(),
+            Opcode::Readdir => self.readdir(args),
+            Opcode::Readdirplus => self.readdirplus(args),
+            Opcode::Getattr => self.getattr(),
+            Opcode::Statx => self.statx(),
+            Opcode::Setattr => self.setattr(args),
+            Opcode::Statfs => self.statfs(),
+            Opcode::Open => self.open(args),
+            Opcode::Release => self.release(args),
+            Opcode::Read => self.read(args),
+            Opcode::Write => self.write(args),
+            Opcode::Fsync | Opcode::Fsyncdir => self.fsync(args),
+            Opcode::Syncfs => Ok(self.fs.sync()?),
+            Opcode::Fallocate => self.fallocate(args),
+            Opcode::Lseek => self.lseek(args),
+            Opcode::CopyFileRange | Opcode::CopyFileRange64 => self.copy_file_range(opcode, args),
+            Opcode::Setxattr => self.setxattr(args),
+            Opcode::Getxattr => self.getxattr(args),
+            Opcode::Listxattr => self.listxattr(args),
+            Opcode::Removexattr => self.removexattr(args),
+            Opcode::Ioctl => self.ioctl(args),
+            // The kernel does without, and asks no more: directories have no open state, closing writes nothing that is not written
+            // already, permissions are the kernel's, and no request waits for something that an interrupt could end.
+            Opcode::Opendir | Opcode::Releasedir | Opcode::Flush | Opcode::Access | Opcode::Interrupt => {
+                Err(Errno::NOSYS.into())
+            }
+            Opcode::NotifyReply => Ok(()),
+            Opcode::Init | Opcode::Destroy | Opcode::Forget | Opcode::BatchForget => Err(Errno::IO.into()),
+        }
+    }
+}
+
+/// Whether the kernel takes no reply.
+fn is_silent(opcode: Option<Opcode>) -> bool {
+    matches!(opcode, Some(Opcode::Forget | Opcode::BatchForget | Opcode::NotifyReply))
+}
+
+/// Whether it is by this message that a program comes in, and not one that the kernel sends on its own account.
+fn is_entrance(opcode: Opcode) -> bool {
+    let of_open_files = matches!(
+        opcode,
+        Opcode::Read
+            | Opcode::Write
+            | Opcode::Fsync
+            | Opcode::Release
+            | Opcode::Readdir
+            | Opcode::Interrupt
+            | Opcode::Syncfs
+    );
+    !of_open_files && !is_silent(Some(opcode))
+}

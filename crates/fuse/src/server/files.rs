@@ -1,0 +1,183 @@
+//! Requests about open files: opening, reading, writing, syncing, allocating, seeking, copying.
+//!
+//! An open file has no state here. Its handle only says whether it was opened for writing, so that the end of it can be counted.
+
+use super::{Answer, Call};
+use crate::options::Cache;
+use crate::wire::abi::{
+    CopyFileRangeIn, CopyFileRangeOut, FallocateIn, FsyncIn, LseekIn, LseekOut, OpenIn, OpenOut, ReadIn, ReleaseIn,
+    WriteIn, WriteOut,
+};
+use crate::wire::flags::linux::{
+    FALLOC_COLLAPSE_RANGE, FALLOC_INSERT_RANGE, FALLOC_KEEP_SIZE, FALLOC_PUNCH_HOLE, FALLOC_ZERO_RANGE, O_ACCMODE,
+    O_APPEND, O_DIRECT, O_RDONLY, O_TRUNC, SEEK_DATA, SEEK_HOLE,
+};
+use crate::wire::flags::{
+    FS_APPEND_FL, FS_IMMUTABLE_FL, FSYNC_DATASYNC, OPEN_KILL_SUIDGID, WRITE_CACHE, WRITE_KILL_SUIDGID, fopen,
+};
+use crate::wire::{Args, Opcode};
+use rustix::io::Errno;
+use steadyfs_core::{FallocMode, InodeRef, SetAttr, Whence};
+
+/// Handle of a file opened for reading only.
+const READER: u64 = 0;
+/// Handle of a file opened for writing.
+const WRITER: u64 = 1;
+
+/// Most bytes that one COPY_FILE_RANGE copies; the caller asks again for the rest.
+const COPY_MOST: u64 = 16 << 20;
+
+fn writes(flags: u32) -> bool {
+    flags & O_ACCMODE != O_RDONLY
+}
+
+impl Call<'_> {
+    pub(super) fn open(&mut self, mut args: Args<'_>) -> Answer {
+        let OpenIn { flags, open_flags } = args.take()?;
+        let inode = self.this()?;
+        self.check_open(&inode, flags, open_flags)?;
+        self.put_open(&inode, flags)
+    }
+
+    /// Whether the inode's flags allow to open it so (the kernel has checked the permissions); truncates it if that is asked for.
+    pub(super) fn check_open(&self, inode: &InodeRef, flags: u32, open_flags: u32) -> Answer {
+        if writes(flags) || flags & O_TRUNC != 0 {
+            let marks = self.fs.attr(inode)?.flags;
+            let appends_only = flags & O_APPEND != 0 && flags & O_TRUNC == 0;
+            if marks & FS_IMMUTABLE_FL != 0 || (marks & FS_APPEND_FL != 0 && !appends_only) {
+                return Err(Errno::PERM.into());
+            }
+        }
+        if flags & O_TRUNC != 0 {
+            let clear_set_id = open_flags & OPEN_KILL_SUIDGID != 0;
+            self.fs.setattr(inode, &SetAttr { size: Some(0), clear_set_id, ..SetAttr::default() })?;
+        }
+        Ok(())
+    }
+
+    /// Answers with an open file.
+    pub(super) fn put_open(&mut self, inode: &InodeRef, flags: u32) -> Answer {
+        let direct = match self.server.policy.cache {
+            // With write-back the kernel keeps times by itself, and would miss those of writes that bypass its cache.
+            Cache::Writeback => false,
+            Cache::Through => flags & O_DIRECT != 0,
+            Cache::Direct => true,
+        };
+        let open_flags = match direct {
+            true => fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES,
+            false => fopen::KEEP_CACHE,
+        };
+        let fh = if writes(flags) { WRITER } else { READER };
+        self.reply.put(&OpenOut { fh, open_flags, backing_id: 0 })?;
+        if fh == WRITER {
+            self.server.nodes.opened_for_writing(inode.ino().get());
+        }
+        Ok(())
+    }
+
+    pub(super) fn release(&mut self, mut args: Args<'_>) -> Answer {
+        let ReleaseIn { fh, .. } = args.take()?;
+        if fh == WRITER {
+            let ino = u32::try_from(self.header.nodeid).map_err(|_| Errno::STALE)?;
+            self.server.let_go(self.fs, self.server.nodes.closed_for_writing(ino));
+        }
+        Ok(())
+    }
+
+    pub(super) fn read(&mut self, mut args: Args<'_>) -> Answer {
+        let ReadIn { offset, size, flags, .. } = args.take()?;
+        let inode = self.this()?;
+        let fs = self.fs;
+        self.reply.fill(size as usize, |buf| match flags & O_DIRECT {
+            0 => fs.read(&inode, offset, buf),
+            _ => fs.read_direct(&inode, offset, buf),
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn write(&mut self, mut args: Args<'_>) -> Answer {
+        let WriteIn { offset, size, write_flags, flags, .. } = args.take()?;
+        let data = args.bytes(size)?;
+        let inode = self.this()?;
+        let direct = flags & O_DIRECT != 0 && write_flags & WRITE_CACHE == 0;
+        let size = self.server.with_space(|| match direct {
+            false => self.fs.write(&inode, offset, data),
+            true => self.fs.write_direct(&inode, offset, data),
+        })?;
+        if write_flags & WRITE_KILL_SUIDGID != 0 && self.fs.attr(&inode)?.mode & 0o6000 != 0 {
+            self.fs.setattr(&inode, &SetAttr { clear_set_id: true, ..SetAttr::default() })?;
+        }
+        let size = u32::try_from(size).map_err(|_| Errno::IO)?;
+        Ok(self.reply.put(&WriteOut { size, padding: 0 })?)
+    }
+
+    pub(super) fn fsync(&mut self, mut args: Args<'_>) -> Answer {
+        let FsyncIn { fsync_flags, .. } = args.take()?;
+        let inode = self.this()?;
+        self.server.with_space(|| self.fs.fsync(&inode, fsync_flags & FSYNC_DATASYNC != 0))
+    }
+
+    pub(super) fn fallocate(&mut self, mut args: Args<'_>) -> Answer {
+        let FallocateIn { offset, length, mode, .. } = args.take()?;
+        let keep_size = mode & FALLOC_KEEP_SIZE != 0;
+        let how = match mode & !FALLOC_KEEP_SIZE {
+            0 => FallocMode::Allocate { keep_size },
+            FALLOC_PUNCH_HOLE if keep_size => FallocMode::PunchHole,
+            FALLOC_ZERO_RANGE => FallocMode::ZeroRange { keep_size },
+            // Linux 6.18 refuses these two for every FUSE mount by itself.
+            FALLOC_COLLAPSE_RANGE if !keep_size => FallocMode::CollapseRange,
+            FALLOC_INSERT_RANGE if !keep_size => FallocMode::InsertRange,
+            _ => return Err(Errno::OPNOTSUPP.into()),
+        };
+        let inode = self.this()?;
+        self.server.with_space(|| self.fs.fallocate(&inode, how, offset, length))
+    }
+
+    /// Finds the next data or hole. The kernel asks without writing back what it has, and takes the answer as it is: so it is made to write
+    /// back first if it can have anything.
+    pub(super) fn lseek(&mut self, mut args: Args<'_>) -> Answer {
+        let LseekIn { offset, whence, .. } = args.take()?;
+        let whence = match whence {
+            SEEK_DATA => Whence::Data,
+            SEEK_HOLE => Whence::Hole,
+            _ => return Err(Errno::INVAL.into()),
+        };
+        let inode = self.this()?;
+        if self.server.policy.cache == Cache::Writeback && self.server.nodes.has_writers(inode.ino().get()) {
+            self.kernel.invalidate(self.header.nodeid);
+        }
+        let offset = self.fs.seek(&inode, offset, whence)?;
+        Ok(self.reply.put(&LseekOut { offset })?)
+    }
+
+    pub(super) fn copy_file_range(&mut self, opcode: Opcode, mut args: Args<'_>) -> Answer {
+        let CopyFileRangeIn { off_in, nodeid_out, off_out, len, flags, .. } = args.take()?;
+        if flags != 0 {
+            return Err(Errno::INVAL.into());
+        }
+        let (from, to) = (self.this()?, self.inode(nodeid_out)?);
+        let (mut done, most) = (0, len.min(COPY_MOST));
+        while done < most {
+            self.reply.truncate(0);
+            let want = usize::try_from(most - done).map_err(|_| Errno::INVAL)?;
+            let (fs, at) = (self.fs, off_in + done);
+            if self.reply.fill(want, |buf| fs.read(&from, at, buf))? == 0 {
+                break;
+            }
+            let written = self.server.with_space(|| fs.write(&to, off_out + done, self.reply.body()));
+            match written {
+                Ok(0) => break,
+                Ok(bytes) => done += bytes as u64,
+                // What was copied before stays copied.
+                Err(_) if done > 0 => break,
+                Err(fail) => return Err(fail),
+            }
+        }
+        self.reply.truncate(0);
+        if opcode == Opcode::CopyFileRange64 {
+            return Ok(self.reply.put(&CopyFileRangeOut { bytes_copied: done })?);
+        }
+        let size = u32::try_from(done).map_err(|_| Errno::IO)?;
+        Ok(self.reply.put(&WriteOut { size, padding: 0 })?)
+    }
+}

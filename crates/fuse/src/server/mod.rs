@@ -1,0 +1,194 @@
+//! Requests in, replies out: what each message of the kernel means for the file system. Knows neither `/dev/fuse` nor threads.
+//!
+//! [`Server::handle`] takes the bytes of one request and fills in the reply; any number of threads call it at once. What only the kernel's
+//! side of the conversation can do is behind [`Kernel`], so that everything here is tested without one. The handlers are
+//! methods of [`Call`], by subject: `names`, `dirs`, `attrs`, `files`, `xattrs`, `ioctl`; `dispatch` chooses among them.
+//!
+//! Kept true: nothing of a request survives it but counts in [`nodes::Nodes`]; open files have no state of their own; a handler that panics
+//! fails its request and nothing else; after [`Server::finish`] the file system is no longer touched.
+
+mod attrs;
+mod dirs;
+mod dispatch;
+mod files;
+mod init;
+mod ioctl;
+mod names;
+mod nodes;
+mod policy;
+#[cfg(test)]
+pub(crate) mod tests;
+mod xattrs;
+
+pub(crate) use dispatch::Handled;
+pub(crate) use init::{Greeting, MAX_WRITE};
+pub(crate) use policy::Policy;
+
+use crate::error::errno;
+use crate::wire::abi::InHeader;
+use crate::wire::{ROOT_NODE, Reply};
+use nodes::Nodes;
+use rustix::io::Errno;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use steadyfs_core::{Fs, InodeRef};
+use steadyfs_format::Ino;
+use steadyfs_rt::{LockClass, Mutex, RwLock};
+
+/// Held shared by each request, exclusively by the end.
+static GATE: LockClass = LockClass::new("fuse_gate", 2);
+/// One deletion of unused inodes at a time, so that others can wait for its space.
+static REAP: LockClass = LockClass::new("fuse_reap_mutex", 4);
+
+/// What the kernel's side of the conversation does for a handler.
+pub(crate) trait Kernel: Sync {
+    /// Makes the kernel write back and drop what it caches of a node's contents, and drop its attributes. Returns when that is done.
+    fn invalidate(&self, node: u64);
+}
+
+/// A failed request: the errno to answer with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fail(pub(crate) Errno);
+
+impl From<Errno> for Fail {
+    fn from(errno: Errno) -> Self {
+        Fail(errno)
+    }
+}
+
+impl From<steadyfs_core::Error> for Fail {
+    fn from(error: steadyfs_core::Error) -> Self {
+        let errno = errno(&error);
+        if errno == Errno::IO || errno == Errno::UCLEAN {
+            tracing::error!("{error}");
+        }
+        Fail(errno)
+    }
+}
+
+/// Result of a handler.
+pub(crate) type Answer<T = ()> = Result<T, Fail>;
+
+/// Whether there is (still) a file system.
+enum State {
+    Live(Arc<Fs>),
+    /// How its end went.
+    Ended(steadyfs_core::Result<()>),
+}
+
+/// The file system, as the kernel sees it.
+pub(crate) struct Server {
+    state: RwLock<State>,
+    nodes: Nodes,
+    policy: Policy,
+    /// Abilities of the kernel that are used, as INIT named them.
+    used: AtomicU64,
+    reaping: Mutex<()>,
+    /// Deletions of unused inodes so far.
+    reaps: AtomicU64,
+}
+
+/// One request on its way through a handler.
+struct Call<'a> {
+    server: &'a Server,
+    fs: &'a Fs,
+    header: InHeader,
+    kernel: &'a dyn Kernel,
+    reply: &'a mut Reply,
+}
+
+impl Server {
+    pub(crate) fn new(fs: Arc<Fs>, policy: Policy) -> Self {
+        Server {
+            state: RwLock::new(&GATE, State::Live(fs)),
+            nodes: Nodes::new(),
+            policy,
+            used: AtomicU64::new(0),
+            reaping: Mutex::new(&REAP, ()),
+            reaps: AtomicU64::new(0),
+        }
+    }
+
+    /// Ends the file system: waits for requests under way, lets go of everything and writes the last checkpoint. When it returns the device
+    /// is closed, if nobody else holds the [`Fs`]. Later calls only say how that went.
+    pub(crate) fn finish(&self) -> steadyfs_core::Result<()> {
+        let mut state = self.state.write();
+        if let State::Live(fs) = &*state {
+            drop(self.nodes.clear());
+            let ended = fs.unmount();
+            if Arc::strong_count(fs) > 1 {
+                tracing::debug!("the file system is still held after its end");
+            }
+            *state = State::Ended(ended);
+        }
+        match &*state {
+            State::Ended(result) => result.clone(),
+            State::Live(_) => unreachable!("ended above"),
+        }
+    }
+
+    /// Makes every request wait while the guard lives.
+    #[cfg(test)]
+    pub(crate) fn stall(&self) -> impl Drop + '_ {
+        struct Stalled<'a>(#[allow(dead_code)] steadyfs_rt::RwLockWriteGuard<'a, State>);
+        impl Drop for Stalled<'_> {
+            fn drop(&mut self) {}
+        }
+        Stalled(self.state.write())
+    }
+
+    /// Lets go of an inode that the kernel no longer knows, and deletes it if nobody else uses it.
+    fn let_go(&self, fs: &Fs, inode: Option<InodeRef>) {
+        if let Some(inode) = inode {
+            let _one_at_a_time = self.reaping.lock();
+            drop(inode);
+            if let Err(error) = fs.reap() {
+                tracing::error!("deleting a file that is no longer used: {error}");
+            }
+            self.reaps.fetch_add(1, SeqCst);
+        }
+    }
+
+    /// Does something that takes space. If there is none, but a deleted file is just being freed, waits for that and tries again.
+    fn with_space<T>(&self, mut work: impl FnMut() -> steadyfs_core::Result<T>) -> Answer<T> {
+        loop {
+            let reaps = self.reaps.load(SeqCst);
+            match work() {
+                Err(steadyfs_core::Error::NoSpace) => {
+                    drop(self.reaping.lock());
+                    if self.reaps.load(SeqCst) == reaps {
+                        return Err(Fail(Errno::NOSPC));
+                    }
+                }
+                other => return Ok(other?),
+            }
+        }
+    }
+}
+
+impl Call<'_> {
+    /// The inode that a node id stands for.
+    ///
+    /// # Errors
+    /// `ESTALE` if there is none (any more).
+    fn inode(&self, node: u64) -> Answer<InodeRef> {
+        if node == ROOT_NODE {
+            return Ok(self.fs.root()?);
+        }
+        let ino = u32::try_from(node).map_err(|_| Errno::STALE)?;
+        self.fs.inode(Ino::new(ino)).map_err(|error| match error {
+            steadyfs_core::Error::NotFound => Fail(Errno::STALE),
+            error => error.into(),
+        })
+    }
+
+    /// The inode the request is about.
+    fn this(&self) -> Answer<InodeRef> {
+        self.inode(self.header.nodeid)
+    }
+}
+
+/// The node id that the kernel uses for an inode.
+fn node_of(ino: Ino) -> u64 {
+    if ino == steadyfs_format::ROOT_INO { ROOT_NODE } else { u64::from(ino.get()) }
+}

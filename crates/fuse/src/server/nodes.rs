@@ -1,0 +1,124 @@
+//! What the kernel knows: per inode how often it was told of it, and by how many open files it may write.
+//!
+//! The kernel counts every reply that names an inode, and gives the counts back with FORGET when its own inode goes. An inode without
+//! links must live as long as the kernel knows it (an open file, a working directory), so such an inode is held here; one with links needs no
+//! holding, the file system finds it again by number. So a table entry is a few words however many inodes the kernel caches, and the file
+//! system's own caches stay bounded.
+//!
+//! Kept true: an entry exists while a count of it is not zero; an inode is held at most once; nothing is dropped under a lock of the table.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use steadyfs_core::InodeRef;
+use steadyfs_rt::{LockClass, Mutex};
+
+static NODES: LockClass = LockClass::new("fuse_nodes_lock", 6);
+
+const SHARDS: usize = 64;
+
+#[derive(Default)]
+struct Known {
+    /// Times that a reply named the inode, less what was forgotten.
+    lookups: u64,
+    /// Files open for writing.
+    writers: u32,
+    /// Keeps an inode without links.
+    held: Option<InodeRef>,
+}
+
+impl Known {
+    fn is_nothing(&self) -> bool {
+        self.lookups == 0 && self.writers == 0
+    }
+}
+
+/// The table, by inode number.
+pub(crate) struct Nodes {
+    shards: Box<[Mutex<HashMap<u32, Known>>]>,
+}
+
+impl Nodes {
+    pub(crate) fn new() -> Self {
+        Nodes { shards: (0..SHARDS).map(|_| Mutex::new(&NODES, HashMap::new())).collect() }
+    }
+
+    fn shard(&self, ino: u32) -> &Mutex<HashMap<u32, Known>> {
+        &self.shards[ino as usize % SHARDS]
+    }
+
+    /// Counts a reply that names an inode. To be called before its attributes are read: whoever then finds that it has no links
+    /// calls [`Nodes::unlinked`], and whoever removes its last link meanwhile finds it here.
+    pub(crate) fn named(&self, ino: u32) {
+        let mut shard = self.shard(ino).lock();
+        let known = shard.entry(ino).or_default();
+        known.lookups = known.lookups.saturating_add(1);
+    }
+
+    /// Takes over `inode`, which has no links: holds it if the kernel knows it. Gives back what is too much.
+    pub(crate) fn unlinked(&self, inode: InodeRef) -> Option<InodeRef> {
+        let ino = inode.ino().get();
+        let mut shard = self.shard(ino).lock();
+        match shard.get_mut(&ino) {
+            Some(known) => known.held.replace(inode),
+            None => Some(inode),
+        }
+    }
+
+    /// Takes back `count` lookups. Gives back what was held, if the kernel knows the inode no more.
+    pub(crate) fn forget(&self, ino: u32, count: u64) -> Option<InodeRef> {
+        self.change(ino, |known| {
+            if count > known.lookups {
+                tracing::warn!(ino, count, lookups = known.lookups, "the kernel forgets more than it was told");
+            }
+            known.lookups = known.lookups.saturating_sub(count);
+        })
+    }
+
+    /// Counts a file opened for writing.
+    pub(crate) fn opened_for_writing(&self, ino: u32) {
+        let mut shard = self.shard(ino).lock();
+        let known = shard.entry(ino).or_default();
+        known.writers = known.writers.saturating_add(1);
+    }
+
+    /// Takes a file opened for writing back. Gives back what was held, as [`Nodes::forget`] does.
+    pub(crate) fn closed_for_writing(&self, ino: u32) -> Option<InodeRef> {
+        self.change(ino, |known| known.writers = known.writers.saturating_sub(1))
+    }
+
+    /// Whether a file is open for writing, so that the kernel may have newer contents than the file system.
+    pub(crate) fn has_writers(&self, ino: u32) -> bool {
+        self.shard(ino).lock().get(&ino).is_some_and(|known| known.writers > 0)
+    }
+
+    /// Changes an entry, and removes it if nothing of it is left.
+    fn change(&self, ino: u32, change: impl FnOnce(&mut Known)) -> Option<InodeRef> {
+        let mut shard = self.shard(ino).lock();
+        match shard.entry(ino) {
+            Entry::Occupied(mut entry) => {
+                change(entry.get_mut());
+                if entry.get().is_nothing() { entry.remove().held } else { None }
+            }
+            Entry::Vacant(_) => {
+                tracing::warn!(ino, "the kernel lets go of an inode it was never told of");
+                None
+            }
+        }
+    }
+
+    /// Forgets everything; what was held.
+    pub(crate) fn clear(&self) -> Vec<InodeRef> {
+        self.shards
+            .iter()
+            .flat_map(|shard| std::mem::take(&mut *shard.lock()).into_values())
+            .filter_map(|k| k.held)
+            .collect()
+    }
+
+    /// Inodes in the table, and how many of them are held.
+    #[cfg(test)]
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let sum = |count: &dyn Fn(&HashMap<u32, Known>) -> usize| self.shards.iter().map(|s| count(&s.lock())).sum();
+        (sum(&|shard| shard.len()), sum(&|shard| shard.values().filter(|k| k.held.is_some()).count()))
+    }
+}

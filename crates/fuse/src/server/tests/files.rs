@@ -1,0 +1,275 @@
+//! Contents, attributes, extended attributes, ioctls.
+
+use super::*;
+use crate::options::Cache;
+use crate::wire::abi::{
+    CopyFileRangeIn, FallocateIn, FsXattr, GetxattrIn, GetxattrOut, IoctlIn, IoctlOut, LseekIn, LseekOut, OpenIn,
+    SetattrIn, SetxattrIn, StatfsOut, StatxOut,
+};
+use crate::wire::flags::linux::{FALLOC_KEEP_SIZE, FALLOC_PUNCH_HOLE, SEEK_DATA, SEEK_HOLE, STATX_BTIME};
+use crate::wire::flags::{FS_APPEND_FL, FS_IMMUTABLE_FL, OPEN_KILL_SUIDGID, WRITE_KILL_SUIDGID, fattr, fopen};
+
+const NOTHING_SET: SetattrIn = SetattrIn {
+    valid: 0,
+    padding: 0,
+    fh: 0,
+    size: 0,
+    lock_owner: 0,
+    atime: 0,
+    mtime: 0,
+    ctime: 0,
+    atimensec: 0,
+    mtimensec: 0,
+    ctimensec: 0,
+    mode: 0,
+    unused4: 0,
+    uid: 0,
+    gid: 0,
+    unused5: 0,
+};
+
+impl Client {
+    fn file(&self) -> u64 {
+        let (entry, _) = self.create(ROOT, b"file", OFlags::RDWR).unwrap();
+        self.ask(Opcode::Release, entry.nodeid, &[1u64, 0, 0], &[]).unwrap();
+        entry.nodeid
+    }
+
+    fn open(&self, node: u64, flags: OFlags, open_flags: u32) -> Result<OpenOut, Errno> {
+        self.ask(Opcode::Open, node, &OpenIn { flags: flags.bits(), open_flags }, &[]).map(|body| one(&body))
+    }
+
+    fn chmod(&self, node: u64, mode: u32) {
+        self.ask(Opcode::Setattr, node, &SetattrIn { valid: fattr::MODE, mode, ..NOTHING_SET }, &[]).unwrap();
+    }
+
+    fn seek(&self, node: u64, offset: u64, whence: u32) -> Result<u64, Errno> {
+        self.ask(Opcode::Lseek, node, &LseekIn { fh: 0, offset, whence, padding: 0 }, &[])
+            .map(|body| one::<LseekOut>(&body).offset)
+    }
+
+    fn ioctl(&self, node: u64, cmd: u32, input: &[u8], out_size: u32) -> Body {
+        let fixed = IoctlIn { fh: 0, flags: 0, cmd, arg: 0, in_size: input.len() as u32, out_size };
+        let body = [fixed.as_bytes(), input].concat();
+        let reply = self.send(&self.message(Opcode::Ioctl as u32, node, &body)).expect("a reply")?;
+        assert_eq!(one::<IoctlOut>(&reply).result, 0);
+        Ok(reply[size_of::<IoctlOut>()..].to_vec())
+    }
+
+    fn set_flags(&self, node: u64, flags: u32) {
+        self.ioctl(node, 0x4008_6602, flags.as_bytes(), 0).unwrap();
+    }
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let client = Client::new();
+    let node = client.file();
+    assert_eq!(client.write(node, 5000, b"abc", 0), Ok(3));
+    assert_eq!(client.read(node, 4998, 100).unwrap(), b"\0\0abc");
+    assert_eq!(client.read(node, 5003, 100).unwrap(), b"");
+    assert_eq!(client.attr(node).unwrap().size, 5003);
+    let cut = SetattrIn { valid: fattr::SIZE, size: 5001, ..NOTHING_SET };
+    client.ask(Opcode::Setattr, node, &cut, &[]).unwrap();
+    assert_eq!(client.read(node, 4999, 100).unwrap(), b"\0a");
+    client.open(node, OFlags::RDWR | OFlags::TRUNC, 0).unwrap();
+    assert_eq!(client.attr(node).unwrap().size, 0);
+    for opcode in [Opcode::Fsync, Opcode::Fsyncdir] {
+        client.ask(opcode, node, &[1u64, 0], &[]).unwrap();
+    }
+    client.ask(Opcode::Syncfs, ROOT, &0u64, &[]).unwrap();
+}
+
+#[test]
+fn times_of_all_ages_are_kept() {
+    let client = Client::new();
+    let node = client.file();
+    let set = SetattrIn {
+        valid: fattr::ATIME | fattr::MTIME | fattr::CTIME,
+        atime: (-5i64).cast_unsigned(),
+        atimensec: 999_999_999,
+        mtime: 1 << 33,
+        ctime: 77,
+        ctimensec: 8,
+        ..NOTHING_SET
+    };
+    client.ask(Opcode::Setattr, node, &set, &[]).unwrap();
+    let attr = client.attr(node).unwrap();
+    assert_eq!((attr.atime.cast_signed(), attr.atimensec, attr.mtime), (-5, 999_999_999, 1 << 33));
+    assert_eq!((attr.ctime, attr.ctimensec), (77, 8));
+    let now = SetattrIn { valid: fattr::MTIME | fattr::MTIME_NOW, ..NOTHING_SET };
+    client.ask(Opcode::Setattr, node, &now, &[]).unwrap();
+    let attr = client.attr(node).unwrap();
+    assert!(attr.mtime < 1 << 33 && attr.mtime > 1 << 30 && attr.ctime > 77);
+    assert_eq!(attr.atime.cast_signed(), -5);
+}
+
+#[test]
+fn statx_has_the_time_of_creation() {
+    let client = Client::new();
+    let node = client.file();
+    client.set_flags(node, FS_IMMUTABLE_FL);
+    let out: StatxOut = one(&client.ask(Opcode::Statx, node, &[0u64; 3], &[]).unwrap());
+    assert_eq!((out.stat.mask & STATX_BTIME, out.stat.ino), (STATX_BTIME, node));
+    assert!(out.stat.btime.tv_sec > 1 << 30);
+    assert_eq!(out.stat.attributes, u64::from(FS_IMMUTABLE_FL));
+    let stat: StatfsOut = one(&client.ask(Opcode::Statfs, ROOT, &(), &[]).unwrap());
+    assert!(stat.blocks > stat.bfree && stat.bfree > 0 && stat.ffree > 0);
+    assert_eq!((stat.bsize, stat.namelen), (4096, 255));
+}
+
+#[test]
+fn set_id_bits_go_when_the_kernel_says_so() {
+    let client = Client::new();
+    let node = client.file();
+    let mode = || client.attr(node).unwrap().mode & 0o7777;
+    client.chmod(node, 0o6755);
+    client.write(node, 0, b"by root", 0).unwrap();
+    assert_eq!(mode(), 0o6755);
+    client.write(node, 0, b"by a user", WRITE_KILL_SUIDGID).unwrap();
+    assert_eq!(mode(), 0o755);
+    // Without execution for the group the bit means mandatory locking, and stays.
+    client.chmod(node, 0o6745);
+    client.open(node, OFlags::RDWR | OFlags::TRUNC, OPEN_KILL_SUIDGID).unwrap();
+    assert_eq!(mode(), 0o2745);
+    client.chmod(node, 0o4755);
+    let cut = SetattrIn { valid: fattr::SIZE | fattr::KILL_SUIDGID, ..NOTHING_SET };
+    client.ask(Opcode::Setattr, node, &cut, &[]).unwrap();
+    assert_eq!(mode(), 0o755);
+    client.chmod(node, 0o4755);
+    client.ask(Opcode::Setattr, node, &SetattrIn { valid: fattr::UID, uid: 5, ..NOTHING_SET }, &[]).unwrap();
+    assert_eq!(mode(), 0o755);
+}
+
+#[test]
+fn protected_files_open_only_as_they_may() {
+    let client = Client::new();
+    let node = client.file();
+    client.set_flags(node, FS_IMMUTABLE_FL);
+    assert!(client.open(node, OFlags::RDONLY, 0).is_ok());
+    for flags in [OFlags::WRONLY, OFlags::RDWR, OFlags::RDWR | OFlags::APPEND, OFlags::RDONLY | OFlags::TRUNC] {
+        assert_eq!(client.open(node, flags, 0).unwrap_err(), Errno::PERM, "{flags:?}");
+    }
+    client.set_flags(node, FS_APPEND_FL);
+    assert!(client.open(node, OFlags::WRONLY | OFlags::APPEND, 0).is_ok());
+    for flags in [OFlags::WRONLY, OFlags::WRONLY | OFlags::APPEND | OFlags::TRUNC] {
+        assert_eq!(client.open(node, flags, 0).unwrap_err(), Errno::PERM, "{flags:?}");
+    }
+}
+
+#[test]
+fn the_cache_option_decides_how_files_open() {
+    let direct = fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES;
+    let flags = [OFlags::RDWR, OFlags::RDWR | OFlags::DIRECT];
+    for (cache, expected) in [
+        (Cache::Writeback, [fopen::KEEP_CACHE, fopen::KEEP_CACHE]),
+        (Cache::Through, [fopen::KEEP_CACHE, direct]),
+        (Cache::Direct, [direct, direct]),
+    ] {
+        let client = Client::with(|options| options.cache = cache);
+        let node = client.file();
+        assert_eq!(flags.map(|flags| client.open(node, flags, 0).unwrap().open_flags), expected, "{cache:?}");
+    }
+}
+
+#[test]
+fn seeking_makes_the_kernel_write_back_if_it_can_have_anything() {
+    let client = Client::new();
+    let node = client.file();
+    client.write(node, 1 << 20, &[1; 4096], 0).unwrap();
+    assert_eq!(client.seek(node, 0, SEEK_DATA), Ok(1 << 20));
+    assert_eq!(*client.kernel.invalidated.lock().unwrap(), []);
+    let open = client.open(node, OFlags::WRONLY, 0).unwrap();
+    assert_eq!(client.seek(node, 0, SEEK_HOLE), Ok(0));
+    assert_eq!(*client.kernel.invalidated.lock().unwrap(), [node]);
+    client.ask(Opcode::Release, node, &[open.fh, 0, 0], &[]).unwrap();
+    assert_eq!(client.seek(node, 1 << 20, SEEK_HOLE), Ok((1 << 20) + 4096));
+    assert_eq!(client.seek(node, 1 << 30, SEEK_DATA), Err(Errno::NXIO));
+    assert_eq!(client.seek(node, 0, 0), Err(Errno::INVAL));
+    assert_eq!(client.kernel.invalidated.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn ranges_are_allocated_punched_and_copied() {
+    let client = Client::new();
+    let node = client.file();
+    let fallocate = |mode, offset, length| {
+        client.ask(Opcode::Fallocate, node, &FallocateIn { fh: 1, offset, length, mode, padding: 0 }, &[])
+    };
+    fallocate(0, 0, 1 << 16).unwrap();
+    assert_eq!(client.attr(node).unwrap().size, 1 << 16);
+    client.write(node, 0, &[7; 3 << 12], 0).unwrap();
+    fallocate(FALLOC_PUNCH_HOLE | FALLOC_KEEP_SIZE, 4096, 4096).unwrap();
+    assert_eq!(client.read(node, 4000, 4300).unwrap(), [&[7; 96][..], &[0; 4096], &[7; 108]].concat());
+    assert_eq!(fallocate(FALLOC_PUNCH_HOLE, 0, 4096).unwrap_err(), Errno::OPNOTSUPP);
+    assert_eq!(fallocate(0x8000, 0, 4096).unwrap_err(), Errno::OPNOTSUPP);
+
+    let (to, _) = client.create(ROOT, b"copy", OFlags::RDWR).unwrap();
+    let copy = |opcode, off_in, off_out, len| {
+        let fixed = CopyFileRangeIn { fh_in: 0, off_in, nodeid_out: to.nodeid, fh_out: 1, off_out, len, flags: 0 };
+        match opcode {
+            Opcode::CopyFileRange => u64::from(one::<WriteOut>(&client.ask(opcode, node, &fixed, &[]).unwrap()).size),
+            _ => one::<u64>(&client.ask(opcode, node, &fixed, &[]).unwrap()),
+        }
+    };
+    // More than one buffer, to the end of the source, and past it.
+    assert_eq!(copy(Opcode::CopyFileRange, 0, 10, 1 << 40), 1 << 16);
+    assert_eq!(copy(Opcode::CopyFileRange64, 5, 0, 10), 10);
+    assert_eq!(copy(Opcode::CopyFileRange64, 1 << 20, 0, 10), 0);
+    let copied = client.read(to.nodeid, 0, 1 << 16).unwrap();
+    let source = client.read(node, 0, 1 << 16).unwrap();
+    assert_eq!((&copied[..10], &copied[10..]), (&source[5..15], &source[..(1 << 16) - 10]));
+}
+
+#[test]
+fn extended_attributes_say_their_size_first() {
+    let mut client = Client::new();
+    let node = client.file();
+    let set = |client: &Client, name: &[u8], value: &[u8], flags| {
+        let fixed = SetxattrIn { size: value.len() as u32, flags, setxattr_flags: 0, padding: 0 };
+        let body = [fixed.as_bytes(), name, &[0], value].concat();
+        client.send(&client.message(Opcode::Setxattr as u32, node, &body)).expect("a reply")
+    };
+    set(&client, b"user.a", b"value", 0).unwrap();
+    set(&client, b"trusted.b", b"", 0).unwrap();
+    assert_eq!(set(&client, b"user.a", b"x", 1).unwrap_err(), Errno::EXIST);
+    assert_eq!(set(&client, b"user.c", b"x", 2).unwrap_err(), Errno::NODATA);
+    let get = |client: &Client, opcode, size, names: &[&[u8]]| {
+        client.ask(opcode, node, &GetxattrIn { size, padding: 0 }, names)
+    };
+    assert_eq!(one::<GetxattrOut>(&get(&client, Opcode::Getxattr, 0, &[b"user.a"]).unwrap()).size, 5);
+    assert_eq!(get(&client, Opcode::Getxattr, 5, &[b"user.a"]).unwrap(), b"value");
+    assert_eq!(get(&client, Opcode::Getxattr, 4, &[b"user.a"]).unwrap_err(), Errno::RANGE);
+    assert_eq!(get(&client, Opcode::Getxattr, 0, &[b"user.c"]).unwrap_err(), Errno::NODATA);
+    let names = |client: &Client| {
+        let mut names: Vec<Vec<u8>> = get(client, Opcode::Listxattr, 100, &[])
+            .unwrap()
+            .split_inclusive(|byte| *byte == 0)
+            .map(<[u8]>::to_vec)
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&client), [&b"trusted.b\0"[..], b"user.a\0"]);
+    client.uid = 1000;
+    assert_eq!(names(&client), [&b"user.a\0"[..]]);
+    client.ask(Opcode::Removexattr, node, &(), &[b"user.a"]).unwrap();
+    assert_eq!(one::<GetxattrOut>(&get(&client, Opcode::Listxattr, 0, &[]).unwrap()).size, 0);
+}
+
+#[test]
+fn inode_flags_have_two_doors() {
+    let client = Client::new();
+    let node = client.file();
+    client.set_flags(node, FS_APPEND_FL);
+    assert_eq!(client.ioctl(node, 0x8008_6601, &[], 4).unwrap(), FS_APPEND_FL.as_bytes());
+    let mut attr: FsXattr = one(&client.ioctl(node, 0x801c_581f, &[], 28).unwrap());
+    assert_eq!(attr.xflags, 0x10);
+    attr.xflags = 0x8;
+    client.ioctl(node, 0x401c_5820, attr.as_bytes(), 0).unwrap();
+    assert_eq!(client.ioctl(node, 0x8008_6601, &[], 4).unwrap(), FS_IMMUTABLE_FL.as_bytes());
+    attr.extsize = 1;
+    assert_eq!(client.ioctl(node, 0x401c_5820, attr.as_bytes(), 0).unwrap_err(), Errno::OPNOTSUPP);
+    assert_eq!(client.ioctl(node, 0x4008_6602, &[], 0).unwrap_err(), Errno::INVAL);
+    assert_eq!(client.ioctl(node, 0x1234, &[], 0).unwrap_err(), Errno::NOTTY);
+}

@@ -1,0 +1,123 @@
+//! What holds for every request: greeting, who may come in, panics, the end, messages that make no sense.
+
+use super::*;
+use crate::options::{Allow, Cache};
+use crate::wire::abi::LseekIn;
+use crate::wire::flags::init;
+use crate::wire::flags::linux::SEEK_DATA;
+
+#[test]
+fn greetings_are_answered_by_version() {
+    let client = Client::new();
+    let (greeting, out) = client.greet(7, 31, u64::MAX);
+    assert_eq!((greeting, out.unwrap().minor), (Ok(Greeting::Agreed), 31));
+    let (greeting, out) = client.greet(7, 99, u64::MAX);
+    assert_eq!((greeting, out.unwrap().minor), (Ok(Greeting::Agreed), MINOR));
+    let (greeting, out) = client.greet(8, 1, u64::MAX);
+    assert_eq!((greeting, out.unwrap().major), (Ok(Greeting::Again), 7));
+    assert_eq!(client.greet(7, 30, u64::MAX).0, Ok(Greeting::TooOld(7, 30)));
+    assert_eq!(client.greet(6, 40, u64::MAX).0, Ok(Greeting::TooOld(6, 40)));
+    let mut reply = Reply::new(4096);
+    assert!(client.server.greet(&client.message(Opcode::Lookup as u32, 1, b"x\0"), &mut reply).is_err());
+    assert!(client.server.greet(b"short", &mut reply).is_err());
+}
+
+#[test]
+fn only_what_is_offered_is_used() {
+    let used = |cache, offered| {
+        let client = Client::with(|options| options.cache = cache);
+        let out = client.greet(7, MINOR, offered).1.unwrap();
+        u64::from(out.flags) | u64::from(out.flags2) << 32
+    };
+    let offered = init::ASYNC_READ | init::WRITEBACK_CACHE;
+    assert_eq!(used(Cache::Writeback, offered), offered);
+    assert_eq!(used(Cache::Through, offered), init::ASYNC_READ);
+    assert_eq!(used(Cache::Writeback, 0), 0);
+    // Without INIT_EXT the upper half means nothing.
+    assert_eq!(used(Cache::Writeback, init::HAS_SYNCFS), 0);
+    assert_eq!(used(Cache::Writeback, init::HAS_SYNCFS | init::INIT_EXT), init::HAS_SYNCFS | init::INIT_EXT);
+    assert_eq!(used(Cache::Direct, u64::MAX) & init::DIRECT_IO_ALLOW_MMAP, init::DIRECT_IO_ALLOW_MMAP);
+}
+
+#[test]
+fn allow_root_keeps_the_others_out() {
+    let mut client = Client::with(|options| options.allow = Some(Allow::OwnerAndRoot));
+    let (file, _) = client.create(ROOT, b"file", OFlags::RDWR).unwrap();
+    for (uid, admitted) in [(0, true), (OWNER, true), (OWNER + 1, false)] {
+        client.uid = uid;
+        assert_eq!(client.lookup(ROOT, b"file").is_ok(), admitted, "user {uid}");
+        // What was opened before, the kernel does on its own account.
+        assert!(client.read(file.nodeid, 0, 10).is_ok());
+    }
+    assert_eq!(client.lookup(ROOT, b"file").unwrap_err(), Errno::ACCESS);
+    client.forget(file.nodeid, 3);
+}
+
+#[test]
+fn a_panic_fails_one_request() {
+    let client = Client::new();
+    let (file, _) = client.create(ROOT, b"file", OFlags::RDWR).unwrap();
+    *client.kernel.act.lock().unwrap() = Some(Box::new(|| panic!("a planted defect")));
+    let seek = LseekIn { fh: 0, offset: 0, whence: SEEK_DATA, padding: 0 };
+    assert_eq!(client.ask(Opcode::Lseek, file.nodeid, &seek, &[]).unwrap_err(), Errno::IO);
+    assert_eq!(client.write(file.nodeid, 0, b"goes on", 0), Ok(7));
+    assert_eq!(client.read(file.nodeid, 0, 7).unwrap(), b"goes on");
+    assert!(client.server.finish().is_ok());
+}
+
+#[test]
+fn destroy_ends_the_file_system_before_it_is_answered() {
+    let client = Client::new();
+    let (file, _) = client.create(ROOT, b"file", OFlags::RDWR).unwrap();
+    client.unlink(ROOT, b"file").unwrap();
+    let held = Arc::strong_count(&client.fs);
+    assert_eq!(client.ask(Opcode::Destroy, 0, &(), &[]), Ok(vec![]));
+    assert_eq!(Arc::strong_count(&client.fs), held - 1, "the server let go of the file system");
+    assert_eq!(client.counts(), (0, 0));
+    assert_eq!(client.read(file.nodeid, 0, 1), Err(Errno::NODEV));
+    client.forget(file.nodeid, 1);
+    assert_eq!(client.ask(Opcode::Destroy, 0, &(), &[]), Ok(vec![]));
+    assert!(client.server.finish().is_ok());
+}
+
+#[test]
+fn what_the_kernel_can_do_without_is_refused_for_good() {
+    let client = Client::new();
+    for opcode in [25, 27, 29, 34, 36, 31, 40, 54, 4096] {
+        assert_eq!(client.send(&client.message(opcode, ROOT, &[0; 64])), Some(Err(Errno::NOSYS)), "opcode {opcode}");
+    }
+    assert_eq!(client.send(&client.message(Opcode::NotifyReply as u32, ROOT, &[])), None);
+}
+
+/// A small generator: the test must give the same messages each time.
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state >> 33
+}
+
+#[test]
+fn messages_that_make_no_sense_are_answered_with_errors() {
+    let client = Client::new();
+    let dir = client.lookup(ROOT, b".").unwrap().nodeid;
+    let (file, _) = client.create(ROOT, b"file", OFlags::RDWR).unwrap();
+    let mut state = 1;
+    for round in 0..20_000u64 {
+        let node = [dir, file.nodeid, 0, 77, u64::MAX][(next(&mut state) % 5) as usize];
+        // DESTROY would end it.
+        let opcode = [(round % 60) as u32, 4096][usize::from(round % 60 == 38)];
+        let len = (next(&mut state) % 96) as usize;
+        let small = next(&mut state).is_multiple_of(2);
+        let body: Vec<u8> =
+            (0..len).map(|_| if small { (next(&mut state) % 3) as u8 } else { next(&mut state) as u8 }).collect();
+        let mut message = client.message(opcode, node, &body);
+        if next(&mut state).is_multiple_of(8) {
+            let cut = (next(&mut state) as usize) % message.len();
+            message.truncate(cut);
+        }
+        let mut reply = Reply::new(1 << 16);
+        client.server.handle(&message, &mut reply, &client.kernel);
+    }
+    // Whatever they did, the volume works.
+    let (after, _) = client.create(ROOT, b"after", OFlags::RDWR).unwrap();
+    assert_eq!(client.write(after.nodeid, 0, b"x", 0), Ok(1));
+}

@@ -1,0 +1,65 @@
+//! Requests about extended attributes.
+
+use super::{Answer, Call};
+use crate::wire::Args;
+use crate::wire::abi::{GetxattrIn, GetxattrOut, SetxattrIn, SetxattrShortIn};
+use crate::wire::flags::linux::{XATTR_CREATE, XATTR_REPLACE};
+use crate::wire::flags::{SETXATTR_ACL_KILL_SGID, init};
+use rustix::io::Errno;
+use steadyfs_core::XattrFlags;
+
+impl Call<'_> {
+    pub(super) fn setxattr(&mut self, mut args: Args<'_>) -> Answer {
+        let (size, flags, setxattr_flags) = if self.server.uses(init::SETXATTR_EXT) {
+            let SetxattrIn { size, flags, setxattr_flags, .. } = args.take()?;
+            (size, flags, setxattr_flags)
+        } else {
+            let SetxattrShortIn { size, flags } = args.take()?;
+            (size, flags, 0)
+        };
+        let name = args.name()?;
+        let value = args.bytes(size)?;
+        let flags = XattrFlags {
+            create: flags & XATTR_CREATE != 0,
+            replace: flags & XATTR_REPLACE != 0,
+            clear_sgid: setxattr_flags & SETXATTR_ACL_KILL_SGID != 0,
+        };
+        let inode = self.this()?;
+        self.server.with_space(|| self.fs.setxattr(&inode, name, value, flags))
+    }
+
+    pub(super) fn getxattr(&mut self, mut args: Args<'_>) -> Answer {
+        let GetxattrIn { size, .. } = args.take()?;
+        let value = self.fs.getxattr(&self.this()?, args.name()?)?;
+        self.put_sized(&value, size)
+    }
+
+    pub(super) fn listxattr(&mut self, mut args: Args<'_>) -> Answer {
+        let GetxattrIn { size, .. } = args.take()?;
+        let mut list = Vec::new();
+        for name in self.fs.listxattr(&self.this()?)? {
+            // As on every Linux file system: who cannot read them does not see them.
+            if self.header.uid == 0 || !name.starts_with(b"trusted.") {
+                list.extend_from_slice(&name);
+                list.push(0);
+            }
+        }
+        self.put_sized(&list, size)
+    }
+
+    pub(super) fn removexattr(&mut self, mut args: Args<'_>) -> Answer {
+        Ok(self.fs.removexattr(&self.this()?, args.name()?)?)
+    }
+
+    /// Answers with a value, or with its length if the caller gave no room.
+    fn put_sized(&mut self, value: &[u8], room: u32) -> Answer {
+        if room == 0 {
+            let size = u32::try_from(value.len()).map_err(|_| Errno::TOOBIG)?;
+            return Ok(self.reply.put(&GetxattrOut { size, padding: 0 })?);
+        }
+        if value.len() > room as usize {
+            return Err(Errno::RANGE.into());
+        }
+        Ok(self.reply.put_bytes(value)?)
+    }
+}

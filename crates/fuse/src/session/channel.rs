@@ -1,0 +1,89 @@
+//! `/dev/fuse`: one message per read, one per write.
+
+use crate::error::{Error, Result};
+use crate::server::{Greeting, MAX_WRITE, Server};
+use crate::wire::abi::{InHeader, NotifyInvalInodeOut, WriteIn};
+use crate::wire::flags::NOTIFY_INVAL_INODE;
+use crate::wire::reply::AlignedBuf;
+use crate::wire::{OLDEST_MINOR, Reply};
+use rustix::io::{Errno, read, writev};
+use std::os::fd::OwnedFd;
+
+/// The connection to the kernel of one mount.
+pub(crate) struct Channel {
+    fd: OwnedFd,
+}
+
+impl Channel {
+    pub(crate) fn new(fd: OwnedFd) -> Self {
+        Channel { fd }
+    }
+
+    /// A buffer that takes every request, in which the data of a WRITE start on a page boundary.
+    pub(crate) fn buffer() -> AlignedBuf {
+        let head = size_of::<InHeader>() + size_of::<WriteIn>();
+        AlignedBuf::new(head.next_multiple_of(4096) + MAX_WRITE as usize, head)
+    }
+
+    /// Waits for the next request; its length in `buf`. `None`: the mount is gone.
+    pub(crate) fn receive(&self, buf: &mut AlignedBuf) -> rustix::io::Result<Option<usize>> {
+        loop {
+            match read(&self.fd, buf.bytes_mut()) {
+                Ok(0) => return Ok(None),
+                Ok(len) => return Ok(Some(len)),
+                // Interrupted, or the requester was killed before the request got here.
+                Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => {}
+                Err(Errno::NODEV) => return Ok(None),
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
+    /// Sends a reply. A reply that the kernel does not take is replaced by an error, so that the requester does not wait for ever.
+    pub(crate) fn send(&self, reply: &mut Reply) {
+        match reply.send(|pieces| writev(&self.fd, pieces)) {
+            // Gone is gone: the requester, or the mount.
+            Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
+            Err(errno) => {
+                tracing::error!("the kernel refuses a reply: {errno}");
+                reply.fail(Errno::IO);
+                let _ = reply.send(|pieces| writev(&self.fd, pieces));
+            }
+        }
+    }
+
+    /// Makes the kernel write back and drop the cached contents of a node. Needs another thread to serve what it writes.
+    pub(crate) fn invalidate(&self, node: u64) {
+        let mut message = Reply::new(size_of::<NotifyInvalInodeOut>());
+        message.notify(NOTIFY_INVAL_INODE);
+        let put = message.put(&NotifyInvalInodeOut { ino: node, off: 0, len: 0 });
+        assert!(put.is_ok(), "the message was made for this structure");
+        match message.send(|pieces| writev(&self.fd, pieces)) {
+            Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
+            Err(errno) => tracing::warn!(node, "the kernel does not write back: {errno}"),
+        }
+    }
+
+    /// Receives the kernel's greeting and answers it.
+    ///
+    /// # Errors
+    /// [`Error::TooOld`] if there is no protocol that both speak, [`Error::Session`] if the conversation breaks off.
+    pub(crate) fn greet(&self, server: &Server) -> Result<()> {
+        const WHAT: &str = "greeting the kernel";
+        let (mut buf, mut reply) = (Self::buffer(), Reply::new(4096));
+        loop {
+            let received = self.receive(&mut buf).map_err(|errno| Error::session(WHAT, errno))?;
+            let len = received.ok_or(Error::session(WHAT, Errno::NODEV))?;
+            let greeting = server.greet(buf.bytes(len), &mut reply).map_err(|fail| Error::session(WHAT, fail.0))?;
+            self.send(&mut reply);
+            match greeting {
+                Greeting::Agreed => return Ok(()),
+                Greeting::Again => {}
+                Greeting::TooOld(major, minor) => {
+                    tracing::debug!(major, minor, OLDEST_MINOR, "too old");
+                    return Err(Error::TooOld { major, minor });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The crew over a socket in place of `/dev/fuse`: it keeps messages apart in the same way.
+
+use super::*;
+use crate::FuseOptions;
+use crate::server::tests::{message, volume};
+use crate::server::{Policy, Server};
+use crate::wire::Opcode;
+use crate::wire::abi::{InitIn, LseekIn, OutHeader};
+use crate::wire::flags::NOTIFY_INVAL_INODE;
+use crate::wire::flags::linux::SEEK_DATA;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// The other end of the conversation.
+struct Kernel {
+    socket: OwnedFd,
+    server: Arc<Server>,
+    crew: Arc<Crew>,
+    ends: Receiver<Option<rustix::io::Errno>>,
+}
+
+fn start(most: usize) -> Kernel {
+    let (socket, theirs) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("a pair of sockets");
+    let server = Arc::new(Server::new(volume::small(), Policy::new(&FuseOptions::new("image"), 0)));
+    let init = InitIn { major: 7, minor: 41, max_readahead: 0, flags: 0, flags2: 0, unused: [0; 11] };
+    let sent = send(&socket, &message(1, 0, Opcode::Init as u32, 0, init.as_bytes()), SendFlags::empty());
+    assert!(sent.is_ok());
+    let line = Channel::new(theirs);
+    line.greet(&server).expect("a greeting");
+    let (announce, ends) = channel();
+    let ended = Box::new(move |error| announce.send(error).expect("the test waits"));
+    let crew = Crew::start(line, Arc::clone(&server), most, ended).expect("threads");
+    let kernel = Kernel { socket, server, crew, ends };
+    assert_eq!(kernel.receive().unique, 1);
+    kernel
+}
+
+impl Kernel {
+    fn ask(&self, unique: u64, opcode: Opcode, body: &[u8]) {
+        send(&self.socket, &message(unique, 0, opcode as u32, 1, body), SendFlags::empty()).expect("sent");
+    }
+
+    fn receive(&self) -> OutHeader {
+        let mut buf = [0; 4096];
+        let (len, _) = recv(&self.socket, &mut buf[..], RecvFlags::empty()).expect("received");
+        let header = OutHeader::read_from_prefix(&buf).expect("a header").0;
+        assert_eq!(header.len as usize, len);
+        header
+    }
+
+    fn threads(&self) -> usize {
+        self.crew.count.lock().threads
+    }
+
+    /// Waits until there are so many threads.
+    fn await_threads(&self, wanted: usize) {
+        let start = Instant::now();
+        while self.threads() != wanted {
+            assert!(start.elapsed() < Duration::from_secs(20), "{} threads, not {wanted}", self.threads());
+            sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Hangs up; the announcement of the end.
+    fn hang_up(self) -> Option<rustix::io::Errno> {
+        drop(self.socket);
+        let end = self.ends.recv_timeout(Duration::from_secs(20)).expect("the end is announced");
+        assert_eq!(self.crew.count.lock().threads, 0);
+        drop((self.crew, self.server));
+        assert!(self.ends.recv_timeout(Duration::from_secs(20)).is_err(), "the end was announced twice");
+        end
+    }
+}
+
+#[test]
+fn requests_are_answered_until_the_connection_ends() {
+    let kernel = start(64);
+    let always = cpus().clamp(2, 8);
+    kernel.await_threads(always);
+    for round in 0..20 {
+        for unique in 0..10 {
+            kernel.ask(10 * round + unique, Opcode::Getattr, &[0; 16]);
+        }
+        let mut answered: Vec<u64> = (0..10).map(|_| kernel.receive().unique).collect();
+        answered.sort_unstable();
+        assert_eq!(answered, (10 * round..10 * round + 10).collect::<Vec<_>>());
+    }
+    assert_eq!(kernel.hang_up(), None);
+}
+
+#[test]
+fn threads_come_while_requests_wait_and_go_afterwards() {
+    let kernel = start(10);
+    let always = cpus().clamp(2, 8);
+    let stalled = kernel.server.stall();
+    for unique in 1..=20 {
+        kernel.ask(unique, Opcode::Getattr, &[0; 16]);
+    }
+    kernel.await_threads(10);
+    drop(stalled);
+    for _ in 1..=20 {
+        kernel.receive();
+    }
+    // Whoever finds enough others waiting leaves; a request now and then makes them look.
+    let start = Instant::now();
+    while kernel.threads() > always + 1 {
+        assert!(start.elapsed() < Duration::from_secs(20), "{} threads stay", kernel.threads());
+        kernel.ask(30, Opcode::Getattr, &[0; 16]);
+        kernel.receive();
+    }
+    assert_eq!(kernel.hang_up(), None);
+}
+
+#[test]
+fn one_thread_can_be_enough() {
+    let kernel = start(1);
+    kernel.await_threads(1);
+    kernel.ask(5, Opcode::Getattr, &[0; 16]);
+    assert_eq!((kernel.receive().unique, kernel.threads()), (5, 1));
+    assert_eq!(kernel.hang_up(), None);
+}
+
+#[test]
+fn write_back_is_asked_for_from_inside_a_request() {
+    let kernel = start(4);
+    // A file open for writing, by its node id in the reply to CREATE.
+    let create = [[2u32, 0o100_644, 0, 0].as_bytes(), b"file\0"].concat();
+    kernel.ask(2, Opcode::Create, &create);
+    let mut buf = [0; 4096];
+    recv(&kernel.socket, &mut buf[..], RecvFlags::empty()).expect("received");
+    let node = u64::read_from_prefix(&buf[16..]).expect("a node id").0;
+    let seek = LseekIn { fh: 1, offset: 0, whence: SEEK_DATA, padding: 0 };
+    let sent = send(&kernel.socket, &message(3, 0, Opcode::Lseek as u32, node, seek.as_bytes()), SendFlags::empty());
+    assert!(sent.is_ok());
+    let first = kernel.receive();
+    assert_eq!((first.unique, first.error), (0, NOTIFY_INVAL_INODE));
+    assert_eq!(kernel.receive().unique, 3);
+    assert_eq!(kernel.hang_up(), None);
+}
