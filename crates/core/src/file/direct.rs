@@ -111,7 +111,6 @@ impl Fs {
             self.write_locked(inode, off, data)?
         };
         self.writeback(inode, pages_of(off, off + n as u64))?;
-        self.trim_cache();
         Ok(n)
     }
 

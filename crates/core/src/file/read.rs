@@ -26,7 +26,6 @@ impl Fs {
             let _lock = inode.rwsem.read();
             self.read_locked(inode, off, buf, Keep::Yes)?
         };
-        self.trim_cache();
         self.note_access(inode)?;
         Ok(n)
     }
@@ -50,6 +49,7 @@ impl Fs {
             let at = off + done as u64;
             let window = (WINDOW_PAGES * PAGE - at % PAGE).min((n - done) as u64) as usize;
             self.read_window(inode, &facts, at, &mut buf[done..done + window], keep)?;
+            self.trim_cache();
             done += window;
         }
         Ok(n)

@@ -22,12 +22,8 @@ impl Fs {
     pub fn write(&self, file: &InodeRef, off: u64, data: &[u8]) -> Result<usize> {
         let inode = &file.inode;
         regular(inode)?;
-        let n = {
-            let _lock = inode.rwsem.write();
-            self.write_locked(inode, off, data)?
-        };
-        self.trim_cache();
-        Ok(n)
+        let _lock = inode.rwsem.write();
+        self.write_locked(inode, off, data)
     }
 
     /// Writes at the end of a regular file, wherever that is then; returns the offset and the number of bytes written.
@@ -37,13 +33,9 @@ impl Fs {
     pub fn append(&self, file: &InodeRef, data: &[u8]) -> Result<(u64, usize)> {
         let inode = &file.inode;
         regular(inode)?;
-        let written = {
-            let _lock = inode.rwsem.write();
-            let end = self.facts(inode)?.size;
-            (end, self.write_locked(inode, end, data)?)
-        };
-        self.trim_cache();
-        Ok(written)
+        let _lock = inode.rwsem.write();
+        let end = self.facts(inode)?.size;
+        Ok((end, self.write_locked(inode, end, data)?))
     }
 
     /// Writes under the exclusive lock of the file.
@@ -64,7 +56,9 @@ impl Fs {
         while done < data.len() {
             let at = off + done as u64;
             let piece = (PIECE_PAGES * PAGE - at % PAGE).min((data.len() - done) as u64) as usize;
-            match self.write_piece(inode, &mut facts, at, &data[done..done + piece]) {
+            let wrote = self.write_piece(inode, &mut facts, at, &data[done..done + piece]);
+            self.trim_cache();
+            match wrote {
                 Ok(n) => done += n,
                 Err(_) if done > 0 => break,
                 Err(e) => return Err(e),

@@ -168,8 +168,8 @@ impl PageCache<'_> {
 
     /// Whether every page of a range is cached.
     pub(crate) fn has_range(self, range: &Range<PageIndex>) -> bool {
-        let mut s = self.inode.pages.state.lock();
-        (range.start.get()..range.end.get()).all(|p| s.map.get(PageIndex(p)).is_some())
+        let s = self.inode.pages.state.lock();
+        (range.start.get()..range.end.get()).all(|p| s.map.contains(PageIndex(p)))
     }
 
     /// Puts clean pages where there are none. Call under the node lock of the node that holds their slots.

@@ -149,6 +149,42 @@ fn an_interrupted_cut_is_finished_before_the_file_grows() {
 }
 
 #[test]
+fn blocks_beyond_the_end_never_show() {
+    let device = fresh();
+    let fs = mount(&device, "");
+    let shorten = |file: &InodeRef| {
+        // Another implementation may crash between setting a size and freeing what lies behind it.
+        fs.fsync(file, false).unwrap();
+        fs.cache(&file.inode).remove(crate::file::writeback::ALL_PAGES);
+        let change = fs.change().unwrap();
+        fs.edit_inode(&change, &file.inode, |raw| raw.set_size(5000)).unwrap();
+    };
+    type Grow = fn(&Fs, &InodeRef);
+    let ways: [(&str, Grow); 5] = [
+        ("a write", |fs, file| assert_eq!(fs.write(file, 39_999, b"x").unwrap(), 1)),
+        ("a direct write", |fs, file| assert_eq!(fs.write_direct(file, 36_864, &[b'x'; 4096]).unwrap(), 4096)),
+        ("a larger size", |fs, file| fs.set_size(&file.inode, 40_000).unwrap()),
+        ("allocation", |fs, file| {
+            fs.fallocate(file, crate::FallocMode::Allocate { keep_size: false }, 30_000, 10_000).unwrap();
+        }),
+        ("zeroing", |fs, file| {
+            fs.fallocate(file, crate::FallocMode::ZeroRange { keep_size: false }, 30_000, 10_000).unwrap();
+        }),
+    ];
+    for (name, grow) in ways {
+        let file = create(&fs, name);
+        fs.write(&file, 0, &pattern(6, 60_000)).unwrap();
+        shorten(&file);
+        grow(&fs, &file);
+        let back = read_all(&fs, &file);
+        assert_eq!(back[..5000], pattern(6, 60_000)[..5000]);
+        let shown = back[5000..].iter().filter(|byte| ![0, b'x'].contains(byte)).count();
+        assert_eq!(shown, 0, "{name} shows what lay beyond the end");
+    }
+    unmount_and_check(fs, &device);
+}
+
+#[test]
 fn files_that_must_not_change_do_not() {
     let device = fresh();
     let fs = mount(&device, "");

@@ -1,7 +1,11 @@
 //! Files on volumes in memory that mkfs.f2fs made, checked by fsck.f2fs.
 
 mod basics;
+mod lagging;
 mod model;
+mod moving;
+mod operations;
+mod pressure;
 
 use crate::{Fs, InodeRef, MountOptions};
 use std::io::{Read, Write};

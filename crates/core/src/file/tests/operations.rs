@@ -1,0 +1,215 @@
+//! Direct I/O, preallocation, holes, moving ranges: what exactly each leaves.
+
+use super::*;
+use crate::{Error, FallocMode, Whence};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+use steadyfs_device::{Fault, FaultyDevice, Op, OpKind, RecordingDevice, image_at};
+
+const KIB4: u64 = 4096;
+
+fn page_pattern(n: u64) -> Vec<u8> {
+    pattern(n + 1, 4096)
+}
+
+/// A file of `pages` pages, page `n` with the pattern of `n`.
+fn numbered(fs: &Fs, name: &str, pages: u64) -> InodeRef {
+    let file = create(fs, name);
+    for n in 0..pages {
+        fs.write(&file, n * KIB4, &page_pattern(n)).unwrap();
+    }
+    file
+}
+
+/// Which numbered page is where: `None` for a page of zeros.
+fn numbers(fs: &Fs, file: &InodeRef, upto: u64) -> Vec<Option<u64>> {
+    let known: Vec<Vec<u8>> = (0..upto).map(page_pattern).collect();
+    read_all(fs, file)
+        .chunks(4096)
+        .map(|page| {
+            let found = known.iter().position(|k| k[..page.len()] == *page).map(|n| n as u64);
+            assert!(found.is_some() || page.iter().all(|byte| *byte == 0), "a page of neither data nor zeros");
+            found
+        })
+        .collect()
+}
+
+#[test]
+fn direct_and_buffered_io_see_each_other() {
+    let device = fresh();
+    let fs = mount(&device, "");
+    let file = create(&fs, "both");
+    let (old, new) = (pattern(1, 5 * 4096), pattern(2, 2 * 4096));
+    fs.write(&file, 0, &old).unwrap();
+    assert_eq!(fs.write_direct(&file, 4096, &new).unwrap(), new.len());
+    let mut expected = old.clone();
+    expected[4096..3 * 4096].copy_from_slice(&new);
+    assert_eq!(read_all(&fs, &file), expected, "cached pages gave way to the direct write");
+    let mut back = vec![0; 5 * 4096];
+    assert_eq!(fs.read_direct(&file, 0, &mut back).unwrap(), back.len());
+    assert_eq!(back, expected, "a direct read finds pages that only the cache has");
+    let cached = fs.cache_stats().cached;
+    fs.writeback(&file.inode, crate::file::writeback::ALL_PAGES).unwrap();
+    fs.cache(&file.inode).remove(crate::file::writeback::ALL_PAGES);
+    assert!(cached > fs.cache_stats().cached);
+    fs.read_direct(&file, 0, &mut back).unwrap();
+    fs.write_direct(&file, 7 * 4096, &new).unwrap();
+    assert_eq!(fs.cache(&file.inode).get_range(PageIndex(0)..PageIndex(9)).iter().flatten().count(), 0);
+    assert_eq!((back, size(&file)), (expected, 9 * 4096));
+    assert_eq!(fs.write_direct(&file, 100, b"odd").unwrap(), 3, "odd bytes go through the cache");
+    let mut odd = [0; 3];
+    fs.read_direct(&file, 100, &mut odd).unwrap();
+    assert_eq!(&odd, b"odd");
+    unmount_and_check(fs, &device);
+}
+
+#[test]
+fn allocated_space_is_counted_and_reads_as_zeros() {
+    let device = fresh();
+    let fs = mount(&device, "");
+    let file = create(&fs, "allocated");
+    fs.fallocate(&file, FallocMode::Allocate { keep_size: false }, 0, 1 << 20).unwrap();
+    assert_eq!((size(&file), blocks(&file)), (1 << 20, 1 + 256));
+    assert!(read_all(&fs, &file).iter().all(|byte| *byte == 0));
+    fs.fallocate(&file, FallocMode::Allocate { keep_size: true }, 2 << 20, 5000).unwrap();
+    assert_eq!((size(&file), blocks(&file)), (1 << 20, 1 + 256 + 2));
+    let free = fs.statfs().blocks_free;
+    fs.write(&file, 4000, &pattern(1, 10_000)).unwrap();
+    fs.fsync(&file, false).unwrap();
+    assert_eq!(fs.statfs().blocks_free, free, "the space was there already");
+    fs.fallocate(&file, FallocMode::PunchHole, 2 << 20, 1 << 20).unwrap();
+    assert_eq!(blocks(&file), 1 + 256, "space beyond the end is given back too");
+    fs.set_size(&file.inode, 4096).unwrap();
+    assert_eq!(blocks(&file), 2);
+    unmount_and_check(fs, &device);
+}
+
+#[test]
+fn allocation_that_cannot_succeed_changes_nothing() {
+    let device = fresh();
+    let fs = mount(&device, "");
+    let file = create(&fs, "greedy");
+    fs.write(&file, 0, &pattern(1, 9000)).unwrap();
+    let (counts, held) = (fs.vol.space.counts(), blocks(&file));
+    for mode in [FallocMode::Allocate { keep_size: false }, FallocMode::ZeroRange { keep_size: true }] {
+        assert!(matches!(fs.fallocate(&file, mode, 0, 1 << 30), Err(Error::NoSpace)));
+    }
+    assert!(matches!(fs.fallocate(&file, FallocMode::InsertRange, 0, 1 << 42), Err(Error::TooBig)));
+    assert_eq!((fs.vol.space.counts(), blocks(&file), size(&file)), (counts, held, 9000));
+    assert_eq!(read_all(&fs, &file), pattern(1, 9000));
+    for (off, len) in [(0, 0), (u64::MAX, 2)] {
+        assert!(matches!(fs.fallocate(&file, FallocMode::PunchHole, off, len), Err(Error::Invalid)));
+    }
+    unmount_and_check(fs, &device);
+}
+
+#[test]
+fn punching_frees_whole_pages_and_zeroes_the_edges() {
+    let device = fresh();
+    let fs = mount(&device, "");
+    let file = numbered(&fs, "punched", 10);
+    fs.fsync(&file, false).unwrap();
+    fs.fallocate(&file, FallocMode::PunchHole, 4096 + 100, 4 * 4096).unwrap();
+    assert_eq!(blocks(&file), 1 + 10 - 3);
+    let back = read_all(&fs, &file);
+    assert_eq!(back[..4196], [page_pattern(0), page_pattern(1)[..100].to_vec()].concat());
+    assert!(back[4196..4196 + 4 * 4096].iter().all(|byte| *byte == 0));
+    assert_eq!(back[5 * 4096 + 100..6 * 4096], page_pattern(5)[100..]);
+    let holes = [
+        (0, Whence::Hole, 2 * KIB4),
+        (0, Whence::Data, 0),
+        (2 * KIB4 + 5, Whence::Data, 5 * KIB4),
+        (6 * KIB4, Whence::Hole, 10 * KIB4),
+    ];
+    for (off, whence, expected) in holes {
+        assert_eq!(fs.seek(&file, off, whence).unwrap(), expected, "{whence:?} from {off}");
+    }
+    assert!(matches!(fs.seek(&file, 10 * KIB4, Whence::Hole), Err(Error::NoSuchOffset)));
+    fs.fallocate(&file, FallocMode::ZeroRange { keep_size: false }, 0, 12 * KIB4).unwrap();
+    assert_eq!((blocks(&file), size(&file)), (1 + 12, 12 * KIB4));
+    assert!(matches!(fs.seek(&file, 0, Whence::Data), Err(Error::NoSuchOffset)), "nothing is written there");
+    fs.write(&file, 7 * KIB4, b"x").unwrap();
+    assert_eq!(fs.seek(&file, 0, Whence::Data).unwrap(), 7 * KIB4, "data that only the cache has is data");
+    unmount_and_check(fs, &device);
+}
+
+#[test]
+fn ranges_move_with_their_holes() {
+    let device = fresh();
+    let fs = mount(&device, "");
+    let file = numbered(&fs, "moved", 8);
+    fs.fallocate(&file, FallocMode::PunchHole, 6 * KIB4, KIB4).unwrap();
+    fs.fallocate(&file, FallocMode::CollapseRange, KIB4, 3 * KIB4).unwrap();
+    assert_eq!(numbers(&fs, &file, 8), [Some(0), Some(4), Some(5), None, Some(7)]);
+    assert_eq!(blocks(&file), 1 + 4);
+    fs.fallocate(&file, FallocMode::InsertRange, 2 * KIB4, 2 * KIB4).unwrap();
+    assert_eq!(numbers(&fs, &file, 8), [Some(0), Some(4), None, None, Some(5), None, Some(7)]);
+    assert_eq!(blocks(&file), 1 + 4);
+    for (mode, off, len) in [
+        (FallocMode::CollapseRange, 100, KIB4),
+        (FallocMode::CollapseRange, 0, 100),
+        (FallocMode::CollapseRange, 0, 7 * KIB4),
+        (FallocMode::InsertRange, 7 * KIB4, KIB4),
+        (FallocMode::InsertRange, 1, KIB4),
+    ] {
+        assert!(matches!(fs.fallocate(&file, mode, off, len), Err(Error::Invalid)), "{mode:?} {off} {len}");
+    }
+    unmount_and_check(fs, &device);
+}
+
+#[test]
+fn a_move_that_a_crash_interrupts_loses_no_page() {
+    for mode in [FallocMode::CollapseRange, FallocMode::InsertRange] {
+        // Whether a checkpoint falls into the move is up to the scheduler.
+        let caught = (0..10).any(|_| interrupt_move(mode) > 0);
+        assert!(caught, "no checkpoint fell into the move; the test proves nothing");
+    }
+}
+
+/// Moves a range while checkpoints go on; mounts what each of them left, and returns how many caught the move half done.
+fn interrupt_move(mode: FallocMode) -> usize {
+    const PAGES: u64 = 1500;
+    let base = fresh();
+    let fs = mount(&base, "");
+    let file = numbered(&fs, "moved", PAGES);
+    fs.fsync(&file, false).unwrap();
+    fs.unmount().unwrap();
+    let recording = Arc::new(RecordingDevice::new(FaultyDevice::new(base.fork())));
+    let fs = Fs::mount(Arc::clone(&recording) as Arc<dyn Device>, MountOptions::default()).unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let (other, stop) = (Arc::clone(&fs), Arc::clone(&over));
+    let committer = steadyfs_rt::spawn("committer", move || {
+        while !stop.load(SeqCst) {
+            other.sync_checkpoint().unwrap();
+        }
+    });
+    let file = open(&fs, "moved");
+    let began = recording.tick();
+    let main = fs.vol.layout().main.get();
+    recording.inner().add(Fault::delay(Duration::from_millis(3)).on(OpKind::Write).in_blocks(main..u64::MAX));
+    fs.fallocate(&file, mode, 10 * KIB4, 3 * KIB4).unwrap();
+    let ended = recording.tick();
+    recording.inner().heal();
+    over.store(true, SeqCst);
+    committer.join().unwrap();
+    fs.sync().unwrap();
+    let log = recording.log();
+    let commits = log.iter().filter(|record| matches!(record.op, Op::Write { fua: true, .. }));
+    let ticks: Vec<u64> = commits.filter_map(|r| r.completed).filter(|tick| (began..ended).contains(tick)).collect();
+    let mut half_done = 0;
+    for tick in ticks.iter().copied().step_by(ticks.len().div_ceil(12).max(1)) {
+        let upto = log.iter().take_while(|record| record.submitted <= tick).count();
+        let crashed = Arc::new(image_at(&base, &log[..upto]));
+        let fs = mount(&crashed, "");
+        let found = numbers(&fs, &open(&fs, "moved"), PAGES);
+        let kept: BTreeSet<u64> = found.iter().flatten().copied().collect();
+        let gone = (0..PAGES).filter(|n| !kept.contains(n)).collect::<Vec<_>>();
+        let removed: &[u64] = if mode == FallocMode::CollapseRange { &[10, 11, 12] } else { &[] };
+        assert!(gone.iter().all(|n| removed.contains(n)), "{mode:?}: a crash loses pages {gone:?}");
+        half_done += usize::from(kept.len() < found.iter().flatten().count());
+        fs.unmount().unwrap();
+        check(&crashed);
+    }
+    half_done
+}
