@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{cat, completions, dump, find, fsck, gc, get, info, ln, ls, man, mkdir, mkfs, mv, put, rm, stat};
+use crate::commands::{
+    cat, completions, dump, find, fsck, gc, get, info, ln, ls, man, mkdir, mkfs, mv, put, rm, stat, trim,
+};
 use crate::failure::Failure;
 
 /// A log-structured file system in user space that speaks F2FS.
@@ -32,6 +34,7 @@ pub(crate) enum Command {
     Ln(ln::Args),
     Mv(mv::Args),
     Gc(gc::Args),
+    Trim(trim::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -55,6 +58,7 @@ impl Command {
             Command::Ln(_) => "ln",
             Command::Mv(_) => "mv",
             Command::Gc(_) => "gc",
+            Command::Trim(_) => "trim",
             Command::Completions(_) => "completions",
             Command::Man(_) => "man",
         }
@@ -77,6 +81,7 @@ impl Command {
             Command::Ln(args) => ln::run(&args),
             Command::Mv(args) => mv::run(&args),
             Command::Gc(args) => gc::run(&args),
+            Command::Trim(args) => trim::run(&args),
             Command::Completions(args) => completions::run(&args),
             Command::Man(args) => man::run(&args),
         }

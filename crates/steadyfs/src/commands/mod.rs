@@ -17,6 +17,7 @@ pub(crate) mod mv;
 pub(crate) mod put;
 pub(crate) mod rm;
 pub(crate) mod stat;
+pub(crate) mod trim;
 
 use std::process::ExitCode;
 

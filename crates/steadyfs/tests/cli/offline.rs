@@ -271,7 +271,9 @@ fn volumes_from_the_future() {
     for copy in [0, 4096] {
         image.write_all_at(&0x8000_0000u32.to_le_bytes(), copy + 1024 + 2180).unwrap();
     }
-    for args in [&["ls", "@"][..], &["mkdir", "@", "/x"], &["cat", "@", "/x"], &["rm", "@", "/x"], &["gc", "@"]] {
+    for args in
+        [&["ls", "@"][..], &["mkdir", "@", "/x"], &["cat", "@", "/x"], &["rm", "@", "/x"], &["gc", "@"], &["trim", "@"]]
+    {
         fails(&volume.run(args), 1, &["0x80000000"]);
     }
 }
@@ -297,6 +299,22 @@ fn garbage_is_collected_on_request() {
 }
 
 #[test]
+fn free_space_goes_back_to_the_host() {
+    let volume = Volume::new(&[]);
+    fs::write(volume.path("f"), vec![7; 20 << 20]).unwrap();
+    volume.ok(&["put", "f", "@", "/f"]);
+    volume.ok(&["put", "f", "@", "/gone"]);
+    volume.ok(&["rm", "@", "/gone"]);
+    let allocated = || fs::metadata(volume.image()).unwrap().blocks() * 512;
+    let before = allocated();
+    let text = volume.ok(&["trim", "@"]);
+    assert!(text.starts_with("discarded "), "{text}");
+    assert!(allocated() + (18 << 20) < before, "{before} before, {} after", allocated());
+    assert_eq!(volume.ok(&["cat", "@", "/f"]).len(), 20 << 20);
+    volume.judge();
+}
+
+#[test]
 fn bad_devices_for_every_command() {
     let dir = tempfile::tempdir().unwrap();
     let (missing, directory) = (dir.path().join("missing"), dir.path());
@@ -314,6 +332,7 @@ fn bad_devices_for_every_command() {
         (&["ln"], &["/x", "/y"]),
         (&["mv"], &["/x", "/y"]),
         (&["gc"], &[]),
+        (&["trim"], &[]),
     ] {
         let on = |device: &Path| run(&[before, &[device.to_str().unwrap()], after].concat());
         fails(&on(&missing), 1, &["no such file"]);

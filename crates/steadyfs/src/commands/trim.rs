@@ -1,0 +1,82 @@
+//! `steadyfs trim`: tells the device which segments of a volume hold nothing; an image file becomes smaller by them.
+//!
+//! Works on the checkpoint, without mounting: a segment is free if none of its blocks is valid and no log writes there. Blocks that
+//! were fsynced since the checkpoint lie in such segments, so a volume that has some is refused.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use steadyfs_core::raw::Image;
+use steadyfs_core::{Error, why_read_only};
+use steadyfs_device::Device;
+use steadyfs_format::{BLOCKS_PER_SEG, Log, SEG_BYTES, SegNo};
+
+use crate::failure::Failure;
+use crate::image::{self, ImageArgs};
+use crate::size::human;
+use crate::volume::{failure, open_failure};
+
+/// Discard the free space of a volume; an image file gives it back
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    image: ImageArgs,
+    /// Image file or block device
+    device: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let device = image::open(&args.device, args.image.for_writing())?;
+    let image = Image::open(device.clone()).map_err(|e| open_failure(&args.device, &e))?;
+    if let Some(why) = why_not(&image, &*device).map_err(|e| cannot(&args.device, &e))? {
+        return Err(cannot(&args.device, &Error::Unsupported(why)));
+    }
+    let free = free_segments(&image).map_err(|e| cannot(&args.device, &e))?;
+    let discarded = discard(&image, &*device, &free).map_err(|e| cannot(&args.device, &e))?;
+    let text = human(discarded * SEG_BYTES);
+    writeln!(io::stdout(), "discarded {text} in {discarded} segments").map_err(|e| Failure::output(&e))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn cannot(device: &Path, e: &Error) -> Failure {
+    failure(format!("cannot trim {}", device.display()), e)
+}
+
+/// Why this volume must not be trimmed.
+fn why_not(image: &Image, device: &dyn Device) -> Result<Option<String>, Error> {
+    let features = image.superblock().features();
+    let unknown = features.unknown();
+    Ok(if !unknown.is_empty() {
+        Some(format!("the volume uses the features {unknown}"))
+    } else if let Some(why) = why_read_only(features) {
+        Some(why)
+    } else if image.has_fsync_chain()? {
+        Some("the volume holds fsynced data newer than its last checkpoint; mount it once".to_owned())
+    } else if !device.info().discard {
+        Some("the device takes no discards".to_owned())
+    } else {
+        None
+    })
+}
+
+/// Segments without a valid block that are not current, ascending.
+fn free_segments(image: &Image) -> Result<Vec<SegNo>, Error> {
+    let current = Log::ALL.map(|log| image.log_position(log).segment);
+    let entries = image.load_sit()?;
+    let free = entries.iter().zip(image.layout().segments()).filter(|(entry, segment)| {
+        // Count and map must agree: a damaged entry is no reason to throw blocks away.
+        entry.valid_blocks() == 0 && entry.validate().is_ok() && !current.contains(segment)
+    });
+    Ok(free.map(|(_, segment)| segment).collect())
+}
+
+/// Discards runs of segments; gives the number of segments.
+fn discard(image: &Image, device: &dyn Device, free: &[SegNo]) -> Result<u64, Error> {
+    for run in free.chunk_by(|a, b| a.get() + 1 == b.get()) {
+        let blocks = run.len() as u64 * u64::from(BLOCKS_PER_SEG);
+        device.discard(image.layout().lba_of(run[0], 0).get(), blocks)?;
+    }
+    device.flush()?;
+    Ok(free.len() as u64)
+}
