@@ -163,7 +163,8 @@ impl Image {
         &self.nat_journal
     }
 
-    /// The SIT journal, in order; of two entries for one segment the first counts. Segments may lie outside the main area.
+    /// The SIT journal, in order; of two entries for one segment the last counts (to Linux, too; in the NAT journal it is the first).
+    /// Segments may lie outside the main area.
     pub fn sit_journal(&self) -> &[(SegNo, SitEntry)] {
         &self.sit_journal
     }

@@ -51,7 +51,7 @@ impl Image {
     /// If the main area has no such segment.
     pub fn sit(&self, segment: SegNo) -> Result<SitEntry> {
         assert!(segment.get() < self.layout().main_segments, "{segment:?} is not in the main area");
-        if let Some((_, entry)) = self.sit_journal().iter().find(|(other, _)| *other == segment) {
+        if let Some((_, entry)) = self.sit_journal().iter().rfind(|(other, _)| *other == segment) {
             return Ok(*entry);
         }
         let (block, index) = self.layout().sit_place(segment);
@@ -75,7 +75,7 @@ impl Image {
             }
         }
         assert_eq!(entries.len(), layout.main_segments as usize, "the SIT covers the main area");
-        for (segment, entry) in self.sit_journal().iter().rev() {
+        for (segment, entry) in self.sit_journal() {
             if let Some(slot) = entries.get_mut(segment.index()) {
                 *slot = *entry;
             }
@@ -100,12 +100,11 @@ impl Image {
     /// The summaries of a log's current segment.
     ///
     /// # Errors
-    /// Read errors.
-    ///
-    /// # Panics
-    /// If the volume has no such log.
+    /// [`Error::Unsupported`] if the volume has no such log ([`Image::logs`]); read errors.
     pub fn log_summary(&self, log: Log) -> Result<Box<SummaryBlock>> {
-        assert!(self.logs().contains(&log), "a read-only volume has no {log} log");
+        if !self.logs().contains(&log) {
+            return Err(Error::Unsupported(format!("a volume with the feature ro has no {log} log")));
+        }
         match self.pack_summary(log) {
             Some(summary) => Ok(Box::new(summary.clone())),
             None => self.rebuild_node_summary(self.log_position(log).segment),

@@ -125,7 +125,7 @@ impl Editor {
             let (block, index) = image.layout().nat_place(*nid);
             self.edit(image.nat_lba(block), |bytes| NatBlock::view_mut(bytes).set(index, *entry));
         }
-        for (segno, entry) in image.sit_journal().iter().rev() {
+        for (segno, entry) in image.sit_journal() {
             let (block, index) = image.layout().sit_place(*segno);
             self.edit(image.sit_lba(block), |bytes| SitBlock::view_mut(bytes).set(index, *entry));
         }

@@ -114,7 +114,7 @@ issues! {
         "the SIT journal has an entry for segment {segno}, which the volume does not have"
     /// Two SIT journal entries for one segment.
     Warning SitJournalTwice { segno: SegNo }
-        "the SIT journal has more than one entry for segment {segno}"
+        "the SIT journal has more than one entry for segment {segno}; the last one counts"
     /// nat_bits are valid for this checkpoint but do not match the NAT; Linux would misjudge free ids.
     Warning NatBitsWrong { block: u32, bitmap: &'static str, stored: u8 }
         "nat_bits: the {bitmap} bit of NAT block {block} is {stored}, which the block contradicts"

@@ -228,8 +228,8 @@ fn sit_journal_twice(e: &Editor) -> Vec<Issue> {
     let segno = e.closed_segment(Log::WarmData, 512);
     let entry = e.sit(segno);
     e.flush_journals();
-    // The first one counts; the second one, which says that the segment is empty, does not.
-    e.pack(|pack| edit_sit_journal(pack, |entries| entries.extend([(segno, entry), (segno, SitEntry::default())])));
+    // The last one counts; the first one, which says that the segment is empty, does not.
+    e.pack(|pack| edit_sit_journal(pack, |entries| entries.extend([(segno, SitEntry::default()), (segno, entry)])));
     vec![Issue::SitJournalTwice { segno }]
 }
 
