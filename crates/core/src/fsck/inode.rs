@@ -11,9 +11,9 @@ use super::walk::{Found, Item, refer};
 use super::xattrs;
 use std::sync::atomic::Ordering::Relaxed;
 use steadyfs_device::PageBuf;
-use steadyfs_format::block::BlockView;
+use steadyfs_format::block::{Block, BlockView};
 use steadyfs_format::dir::{FileType, MAX_DEPTH};
-use steadyfs_format::inode::{Inode, InodeShape, MAX_NAME, flags, inline};
+use steadyfs_format::inode::{ADDR_OFFSET, Inode, InodeShape, MAX_NAME, flags, inline};
 use steadyfs_format::node::NodeOfs;
 use steadyfs_format::{BLOCK_SIZE, Features, FormatError, Ino, PageIndex, Slot};
 
@@ -54,7 +54,7 @@ pub(super) fn check(
         let info = InodeInfo::new(ino, inode, shape, ctx.features);
         check_fields(ctx, ino, inode);
         if let Some(shape) = shape {
-            check_contents(ctx, &info, counters, inode, shape, item, cursor, found);
+            check_contents(ctx, &info, counters, bytes, shape, item, cursor, found);
         }
         found.infos.push((item.inode, info));
     });
@@ -103,13 +103,13 @@ fn check_contents(
     ctx: &Context,
     info: &InodeInfo,
     counters: &Counters,
-    inode: &Inode,
+    bytes: &Block,
     shape: InodeShape,
     item: &Item,
     cursor: &mut Cursor<'_>,
     found: &mut Found,
 ) {
-    let ino = info.ino;
+    let (ino, inode) = (info.ino, Inode::view(bytes));
     let max = shape.addressing().max_pages() * BLOCK_SIZE as u64;
     if inode.size() > max {
         ctx.add(Issue::InodeSize { ino, size: inode.size(), max });
@@ -125,7 +125,8 @@ fn check_contents(
         _ => {
             let owner = Owner { info, counters, inode: item.inode, nid: item.nid, base: PageIndex(0) };
             let count = info.addressing.map_or(0, |addressing| addressing.inode_slots());
-            check_slots(ctx, &owner, inode.slots(shape).take(usize::from(count)), cursor, found);
+            let start = ADDR_OFFSET + 4 * usize::from(shape.extra_words());
+            check_slots(ctx, &owner, &bytes[start..start + 4 * usize::from(count)], cursor, found);
             for ((_, ofs), child) in CHILDREN.into_iter().zip(inode.children()) {
                 if !child.is_null() {
                     refer(ctx, ino, item.inode, item.nid, child, ofs, found);

@@ -20,6 +20,8 @@ use steadyfs_format::{Ino, Lba, Nid, PageIndex};
 
 /// Nodes per job.
 const JOB: usize = 256;
+/// Nodes after which the threads meet.
+const SLAB: usize = 256 * JOB;
 /// Nodes with at most so many blocks between them are read together,
 const GAP: u64 = 8;
 /// in runs of at most so many blocks.
@@ -67,30 +69,35 @@ pub(super) fn walk(ctx: &Arc<Context>) -> Walked {
     let mut dir_pages = Vec::new();
 
     let roots = inode_items(ctx);
-    let found = {
-        let (ctx_, counters) = (Arc::clone(ctx), Arc::clone(&counters));
-        level(ctx, &tracker, roots, move |item, page, cursor, found| {
-            inode::check(&ctx_, &counters[item.inode as usize], item, page, cursor, found);
-        })
+    let mut children = Vec::new();
+    let check = {
+        let (ctx, counters) = (Arc::clone(ctx), Arc::clone(&counters));
+        move |item: &Item, page: &PageBuf, cursor: &mut Cursor<'_>, found: &mut Found| {
+            inode::check(&ctx, &counters[item.inode as usize], item, page, cursor, found);
+        }
     };
-    for (index, info) in found.infos {
-        assert!(infos[index as usize].is_none(), "an inode is read once");
-        infos[index as usize] = Some(info);
-    }
-    let inodes = Arc::new(Inodes { infos, counters });
-    let mut children = found.children;
-    dir_pages.extend(found.pages);
-    while !children.is_empty() {
-        let items = claim(ctx, &inodes, &mut claimed, children);
-        let found = {
-            let (ctx_, inodes) = (Arc::clone(ctx), Arc::clone(&inodes));
-            level(ctx, &tracker, items, move |item, page, cursor, found| {
-                node::check(&ctx_, &inodes, item, page, cursor, found);
-            })
-        };
-        assert!(found.infos.is_empty());
-        children = found.children;
+    level(ctx, &tracker, roots, check, |found| {
+        for (index, info) in found.infos {
+            assert!(infos[index as usize].is_none(), "an inode is read once");
+            infos[index as usize] = Some(info);
+        }
+        children.extend(found.children);
         dir_pages.extend(found.pages);
+    });
+    let inodes = Arc::new(Inodes { infos, counters });
+    while !children.is_empty() {
+        let items = claim(ctx, &inodes, &mut claimed, std::mem::take(&mut children));
+        let check = {
+            let (ctx, inodes) = (Arc::clone(ctx), Arc::clone(&inodes));
+            move |item: &Item, page: &PageBuf, cursor: &mut Cursor<'_>, found: &mut Found| {
+                node::check(&ctx, &inodes, item, page, cursor, found);
+            }
+        };
+        level(ctx, &tracker, items, check, |found| {
+            assert!(found.infos.is_empty());
+            children.extend(found.children);
+            dir_pages.extend(found.pages);
+        });
     }
     report_unreferenced(ctx, &inodes, &claimed);
     dir_pages.sort_unstable();
@@ -122,30 +129,31 @@ fn claim(ctx: &Context, inodes: &Inodes, claimed: &mut NidSet, mut children: Vec
     children
 }
 
-/// Runs `check` on every item.
+/// Runs `check` on every item, and hands over what was found a slab at a time: the results of all jobs of a level at once would take
+/// more memory than everything that is kept of them.
 fn level(
     ctx: &Arc<Context>,
     tracker: &Arc<Tracker>,
     items: Vec<Item>,
     check: impl Fn(&Item, &PageBuf, &mut Cursor<'_>, &mut Found) + Send + Sync + 'static,
-) -> Found {
-    let (items, ctx_, tracker) = (Arc::new(items), Arc::clone(ctx), Arc::clone(tracker));
-    let jobs = items.len().div_ceil(JOB);
-    let lists = pool::run(ctx.options.threads, jobs, move |job, out| {
-        let items = &items[job * JOB..items.len().min((job + 1) * JOB)];
-        let mut cursor = ctx_.summaries.cursor();
-        let mut found = Found::default();
-        for_each_page(&ctx_, items, |item, page| check(item, page, &mut cursor, &mut found));
-        tracker.advance(items.len() as u64);
-        out.push(found);
-    });
-    let mut all = Found::default();
-    for found in lists {
-        all.infos.extend(found.infos);
-        all.children.extend(found.children);
-        all.pages.extend(found.pages);
+    mut take: impl FnMut(Found),
+) {
+    let (items, check) = (Arc::new(items), Arc::new(check));
+    for slab in (0..items.len()).step_by(SLAB) {
+        let end = items.len().min(slab + SLAB);
+        let (items, check, ctx_, tracker) =
+            (Arc::clone(&items), Arc::clone(&check), Arc::clone(ctx), Arc::clone(tracker));
+        let lists = pool::run(ctx.options.threads, (end - slab).div_ceil(JOB), move |job, out| {
+            let first = slab + job * JOB;
+            let items = &items[first..end.min(first + JOB)];
+            let mut cursor = ctx_.summaries.cursor();
+            let mut found = Found::default();
+            for_each_page(&ctx_, items, |item, page| check(item, page, &mut cursor, &mut found));
+            tracker.advance(items.len() as u64);
+            out.push(found);
+        });
+        lists.into_iter().for_each(&mut take);
     }
-    all
 }
 
 /// Reads the blocks of items that are sorted by address, neighbours together.
