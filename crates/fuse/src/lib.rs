@@ -21,4 +21,4 @@ mod wire;
 
 pub use error::{Error, Result};
 pub use mount::{Mounted, become_io_flusher, mount, unmount};
-pub use options::{Allow, Cache, FuseOptions};
+pub use options::{Allow, Cache, FuseOptions, OPTION_HELP};

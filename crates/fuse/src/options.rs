@@ -72,6 +72,21 @@ pub struct FuseOptions {
     pub tune: bool,
 }
 
+/// Names and meanings of the options that [`FuseOptions::take`] knows, for help texts.
+pub const OPTION_HELP: &[(&str, &str)] = &[
+    ("allow_other, allow_root", "who may use the mount besides its owner (default: all if root mounts)"),
+    ("uid=N, gid=N, umask=OCTAL", "show all files as owned so, and with permissions 0777 less these bits"),
+    ("nosuid, nodev, noexec", "honour no set-id bits, no devices, run no programs"),
+    ("writethrough", "the kernel keeps no dirty pages; files opened with O_DIRECT bypass its cache"),
+    ("direct_io", "the kernel caches no file contents"),
+    ("ttl=SECONDS", "how long the kernel trusts names and attributes without asking (default 3600)"),
+    ("threads=N", "most threads that serve requests (default 64)"),
+    ("readahead=KIB", "how far the kernel reads ahead (default 1024)"),
+    ("fsname=NAME, subtype=NAME", "what the mount table says"),
+    ("noblkdev", "do not mount a block device as fuseblk"),
+    ("notune", "leave the kernel's limits on dirty pages as they are"),
+];
+
 impl FuseOptions {
     /// The defaults for a volume at `source`.
     pub fn new(source: impl Into<PathBuf>) -> Self {
@@ -215,6 +230,14 @@ mod tests {
         assert_eq!((options.read_only, options.cache, options.name.as_deref()), (true, Cache::Through, Some("other")));
         assert_eq!((options.subtype.as_str(), options.ttl, options.threads), ("f2fs", Duration::from_millis(500), 3));
         assert_eq!((options.readahead, options.block_device, options.tune), (256 << 10, false, false));
+    }
+
+    #[test]
+    fn every_option_of_the_help_is_known() {
+        for option in OPTION_HELP.iter().flat_map(|(names, _)| names.split(", ")) {
+            let option = option.split_once('=').map_or(option.to_owned(), |(name, _)| format!("{name}=1"));
+            assert!(FuseOptions::new("image").take(&option).unwrap(), "{option}");
+        }
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub struct Mounted {
     attached: bool,
     /// Requests are still being served.
     serving: bool,
+    /// Signals that say stop are events for [`Mounted::wait`].
+    signals: Option<Signals>,
 }
 
 /// Mounts a file system and serves it, with threads of its own, until it is unmounted.
@@ -72,7 +74,7 @@ fn bring_up(server: &Arc<Server>, dir: &Path, options: &FuseOptions) -> Result<M
     let events = Arc::new(Queue::unbounded());
     let server = Arc::clone(server);
     let device = table::at(&dir).map(|entry| entry.device);
-    let mut mounted = Mounted { dir, device, server, events, attached: true, serving: false };
+    let mut mounted = Mounted { dir, device, server, events, attached: true, serving: false, signals: None };
     // From here on dropping `mounted` takes the mount away.
     channel.greet(&mounted.server)?;
     let (announce, ending) = (Arc::clone(&mounted.events), Arc::clone(&mounted.server));
@@ -112,6 +114,12 @@ impl Mounted {
         &self.dir
     }
 
+    /// From now on the signals that say stop (SIGINT, SIGTERM, SIGHUP) no longer end the process but are kept for [`Mounted::wait`]. Call it
+    /// before telling anyone that the file system is mounted: who knows may send one at once.
+    pub fn heed_signals(&mut self) {
+        self.signals.get_or_insert_with(|| Signals::forward(Arc::clone(&self.events)));
+    }
+
     /// Serves until the file system is unmounted, by `umount` or because a signal (SIGINT, SIGTERM, SIGHUP) says stop; then ends it with
     /// a checkpoint. Signals that were ignored before stay ignored.
     ///
@@ -121,7 +129,7 @@ impl Mounted {
     /// # Errors
     /// What the end of the file system says, or why the conversation with the kernel broke off.
     pub fn wait(mut self) -> Result<()> {
-        let signals = Signals::forward(Arc::clone(&self.events));
+        self.heed_signals();
         let mut stops = 0;
         let mut told = None;
         while self.serving {
@@ -147,7 +155,7 @@ impl Mounted {
                 }
             }
         }
-        drop(signals);
+        self.signals = None;
         Ok(self.server.finish()?)
     }
 
