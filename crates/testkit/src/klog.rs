@@ -4,7 +4,7 @@
 //! a complaint, also one that we have never seen.
 
 /// What F2FS says at notice or information priority about volumes that are in order, also after a crash.
-const SOUND_F2FS: [&str; 16] = [
+const SOUND_F2FS: [&str; 18] = [
     "Mounted with checkpoint version",
     "Found nat_bits in checkpoint",
     "Disable nat_bits due to no space",
@@ -21,6 +21,8 @@ const SOUND_F2FS: [&str; 16] = [
     "drop all fsynced data",
     "orphan cleanup on readonly fs",
     "Disable nat_bits due to incorrect cp_ver",
+    "Using encoding defined by superblock",
+    "Test dummy encryption mode enabled",
 ];
 
 /// Parts of lines by which the kernel reports a fault of its own, a fault of a device or a hang.

@@ -1,10 +1,11 @@
 //! "Linux agrees": what the integration tests of the other crates use to compare SteadyFS with the real F2FS.
 //!
-//! * [`uml`] boots the real Linux kernel (Debian's user-mode-linux, with its `f2fs.ko`) as a process over given disk images and
-//!   runs a shell script in it;
+//! * [`machine`] boots the real Linux kernel over given disk images and runs a shell script in it, by user-mode Linux ([`Uml`]) or
+//!   QEMU ([`Qemu`]);
 //! * [`linux`] asks that kernel what it sees on a volume;
 //! * [`images`] has volumes that Linux wrote, in many layouts, also crashed ones, with what Linux sees on each;
 //! * [`corpus`] is a tree of corner cases that any file system can be asked to hold;
+//! * [`golden`] has a few such volumes in the repository, also of kinds that take long to make;
 //! * [`manifest`] writes down a directory tree, whatever file system serves it, so that two views of one tree can be compared;
 //! * [`tools`] runs mkfs.f2fs, fsck.f2fs and dump.f2fs and reads their verdicts.
 //!
@@ -15,20 +16,21 @@
 
 pub mod corpus;
 mod error;
+pub mod golden;
 pub mod images;
 pub mod klog;
 pub mod linux;
+pub mod machine;
 pub mod manifest;
 pub mod process;
 pub mod programs;
 pub mod sparse;
 pub mod tools;
-pub mod uml;
 
 pub use corpus::{CorpusOp, HostTarget, Spec, Target};
 pub use error::{Error, Result};
 pub use linux::linux_manifest;
+pub use machine::{Qemu, Uml};
 pub use manifest::Manifest;
 pub use sparse::TempImage;
 pub use tools::{fsck_f2fs, mkfs_f2fs};
-pub use uml::Uml;

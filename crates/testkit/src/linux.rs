@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::corpus::Workload;
 use crate::error::Result;
+use crate::machine::Uml;
 use crate::manifest::{Manifest, Options};
 use crate::programs;
-use crate::uml::Uml;
 
 /// The shell command that takes the manifest of `directory` into `$HOST/name`, for a [`Uml`] script.
 pub fn manifest_command(directory: &str, name: &str, options: &Options) -> Result<String> {
@@ -20,6 +20,11 @@ pub fn corpus_command(directory: &str, workload: &Workload) -> Result<String> {
     let program = programs::path("steadyfs-corpus")?;
     let workload = serde_json::to_string(workload).expect("a workload has only numbers and flags");
     Ok(format!("{} {directory} '{workload}'", program.display()))
+}
+
+/// The shell command that makes an F2FS volume of a disk, such as `/dev/ubda`, with these options of mkfs.f2fs.
+pub fn mkfs_command(disk: &str, options: &str) -> String {
+    format!("mkfs.f2fs -q -f {options} {disk} >/dev/null")
 }
 
 /// The shell command that mounts a disk, such as `/dev/ubda`, at `$MNT` with these options (`""` for none) and without changing access

@@ -43,6 +43,12 @@ impl TempImage {
     }
 }
 
+/// Makes a file of `size` zeros that takes no room.
+pub fn create_sparse(path: &Path, size: u64) -> Result<()> {
+    let what = || format!("create {}", path.display());
+    File::create(path).map_err(io(what()))?.set_len(size).map_err(io(what()))
+}
+
 /// Copies a file so that holes stay holes.
 pub fn copy_sparse(from: &Path, to: &Path) -> Result<()> {
     let what = |p: &Path| format!("copy {}", p.display());
@@ -63,23 +69,29 @@ pub fn copy_sparse(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes an image of `size` bytes from a stream: blocks of zeros become holes.
-pub fn write_sparse(mut from: impl std::io::Read, size: u64, to: &Path) -> Result<()> {
+/// Writes an image from a stream: blocks of zeros become holes.
+pub fn write_sparse(mut from: impl std::io::Read, to: &Path) -> Result<()> {
     const BLOCK: usize = 4096;
     let what = || format!("write {}", to.display());
     let target = File::create(to).map_err(io(what()))?;
-    target.set_len(size).map_err(io(what()))?;
     let mut buffer = vec![0; STEP];
     let mut at = 0;
-    while at < size {
-        let n = STEP.min((size - at) as usize);
-        from.read_exact(&mut buffer[..n]).map_err(io(what()))?;
-        for (k, block) in buffer[..n].chunks(BLOCK).enumerate().filter(|(_, block)| block.iter().any(|&b| b != 0)) {
+    loop {
+        let mut filled = 0;
+        while filled < STEP {
+            match from.read(&mut buffer[filled..]).map_err(io(what()))? {
+                0 => break,
+                n => filled += n,
+            }
+        }
+        for (k, block) in buffer[..filled].chunks(BLOCK).enumerate().filter(|(_, b)| b.iter().any(|&b| b != 0)) {
             target.write_all_at(block, at + (k * BLOCK) as u64).map_err(io(what()))?;
         }
-        at += n as u64;
+        at += filled as u64;
+        if filled < STEP {
+            return target.set_len(at).map_err(io(what()));
+        }
     }
-    Ok(())
 }
 
 /// The parts (offset, length) of a file that are not holes, below `size`; the whole file where SEEK_DATA is not known.

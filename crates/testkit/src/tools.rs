@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::error::{Error, Result, io};
+use crate::error::{Error, Result};
 use crate::process::{self, Finished};
+use crate::sparse::create_sparse;
 
 const PACKAGE: &str = "f2fs-tools";
 /// No volume of a test takes a tool longer, even on a busy machine.
@@ -29,8 +30,7 @@ const CHECKS: [&str; 9] = [
 /// Makes `image` a file of `size` bytes (a new one, all zeros) and an F2FS volume, by `mkfs.f2fs ARGS`. Returns what mkfs printed.
 pub fn mkfs_f2fs<S: AsRef<str>>(image: impl AsRef<Path>, size: u64, args: &[S]) -> Result<String> {
     let image = image.as_ref();
-    let file = std::fs::File::create(image).map_err(io(format!("create {}", image.display())))?;
-    file.set_len(size).map_err(io(format!("set the size of {}", image.display())))?;
+    create_sparse(image, size)?;
     let finished = tool("mkfs.f2fs", args, image)?;
     match finished.status {
         0 => Ok(finished.stdout),

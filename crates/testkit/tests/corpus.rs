@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use steadyfs_testkit::corpus::{HostTarget, Spec, Workload, apply};
+use steadyfs_testkit::images::MANIFEST_OPTIONS;
 use steadyfs_testkit::linux::{corpus_command, manifest_command, mount_command};
 use steadyfs_testkit::manifest::{Fields, Options};
 use steadyfs_testkit::{Manifest, Uml, fsck_f2fs, linux_manifest, mkfs_f2fs};
 
-const ALL: Options =
-    Options { atime: true, ctime: true, crtime: true, blocks: true, data: true, flags: true, no_contents: false };
+const ALL: Options = Options { atime: true, ..MANIFEST_OPTIONS };
 
 /// The tree as a file system in memory has it. It knows only some kinds of fallocate.
 fn on_tmpfs(spec: &Spec) -> Manifest {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use steadyfs_testkit::Manifest;
 use steadyfs_testkit::manifest::{Fields, Options};
 
-const USAGE: &str = "usage: steadyfs-manifest DIR [--out FILE] [--atime] [--ctime] [--crtime] [--blocks] [--data] [--flags] [--no-contents]
+const USAGE: &str = "usage: steadyfs-manifest DIR [--out FILE] [--atime] [--ctime] [--crtime] [--blocks] [--data] [--flags] [--no-contents] [--read-holes]
        steadyfs-manifest diff LEFT RIGHT [--portable]";
 
 fn main() -> ExitCode {
@@ -35,6 +35,7 @@ fn take(dir: &str, args: &[String]) -> Result<ExitCode, String> {
             "--data" => options.data = true,
             "--flags" => options.flags = true,
             "--no-contents" => options.no_contents = true,
+            "--read-holes" => options.read_holes = true,
             unknown => return Err(format!("unknown option {unknown}\n{USAGE}")),
         }
     }

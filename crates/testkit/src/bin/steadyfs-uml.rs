@@ -3,22 +3,24 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use steadyfs_testkit::Uml;
+use steadyfs_testkit::machine::{Kernel, Machine};
+use steadyfs_testkit::{Qemu, Uml};
 
-const USAGE: &str = "usage: steadyfs-uml [--disk IMAGE]... [--read-only IMAGE]... [--module PATH]... [--seconds N] [--mem MIB] [--crash] [--log] SCRIPT
+const USAGE: &str = "usage: steadyfs-uml [--disk IMAGE]... [--read-only IMAGE]... [--module PATH]... [--seconds N] [--mem MIB] [--crash] [--log] [--qemu] SCRIPT
 The script runs under sh -eu; $MNT is a mount point, $HOST a directory that is shared with the host and removed afterwards.
+--qemu runs Debian's whole kernel instead, which takes long to boot and calls its disks /dev/vda, ...
 Example: steadyfs-uml --disk volume.img 'mount -t f2fs /dev/ubda $MNT; ls -lR $MNT'";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    run(&args).unwrap_or_else(|message| {
+    let outcome = if args.iter().any(|a| a == "--qemu") { run(Qemu::new(), &args) } else { run(Uml::new(), &args) };
+    outcome.unwrap_or_else(|message| {
         eprintln!("steadyfs-uml: {message}");
         ExitCode::from(2)
     })
 }
 
-fn run(args: &[String]) -> Result<ExitCode, String> {
-    let mut uml = Uml::new();
+fn run<K: Kernel>(mut machine: Machine<K>, args: &[String]) -> Result<ExitCode, String> {
     let mut script = None;
     let mut log = false;
     let mut args = args.iter();
@@ -26,19 +28,20 @@ fn run(args: &[String]) -> Result<ExitCode, String> {
         let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value\n{USAGE}"));
         let number = |text: &String| text.parse::<u32>().map_err(|_| format!("not a number: {text}"));
         match arg.as_str() {
-            "--disk" => uml = uml.disk(value()?),
-            "--read-only" => uml = uml.disk_read_only(value()?),
-            "--module" => uml = uml.module(value()?),
-            "--seconds" => uml = uml.timeout(Duration::from_secs(number(value()?)?.into())),
-            "--mem" => uml = uml.mem_mib(number(value()?)?),
-            "--crash" => uml = uml.crash(),
+            "--disk" => machine = machine.disk(value()?),
+            "--read-only" => machine = machine.disk_read_only(value()?),
+            "--module" => machine = machine.module(value()?),
+            "--seconds" => machine = machine.timeout(Duration::from_secs(number(value()?)?.into())),
+            "--mem" => machine = machine.mem_mib(number(value()?)?),
+            "--crash" => machine = machine.crash(),
             "--log" => log = true,
+            "--qemu" => {}
             body if !body.starts_with('-') && script.is_none() => script = Some(body),
             unknown => return Err(format!("unknown argument {unknown}\n{USAGE}")),
         }
     }
     let script = script.ok_or(USAGE)?;
-    let out = uml.script(script).run_any().map_err(|e| e.to_string())?;
+    let out = machine.script(script).run_any().map_err(|e| e.to_string())?;
     if log {
         eprint!("{}", out.kernel);
     }

@@ -44,7 +44,7 @@ impl Spec {
         Self { big_dir: 700, depth: 60, links: 40, dense_mib: 5, ..Self::full() }
     }
 
-    /// As [`Spec::small`], for images that are committed: about 5 MiB that compress to little.
+    /// As [`Spec::small`], in about 5 MiB that compress to little.
     pub fn tiny() -> Self {
         Self { big_dir: 120, depth: 12, links: 5, dense_mib: 1, noise: false, ..Self::full() }
     }

@@ -21,6 +21,12 @@ pub enum Workload {
         /// Contents in the end.
         mib: u64,
     },
+    /// Files in a directory of this name whose contents compress well, badly, in part, or not at all, of sizes around those of blocks and
+    /// clusters, written at once and piecemeal (format section 7.4).
+    Compressible {
+        /// The directory, which is made.
+        dir: String,
+    },
     /// Files and directories without names that are still open, in a checkpoint (format section 13).
     Orphans {
         /// How many; more than 1020 need a second orphan block.
@@ -38,6 +44,7 @@ impl Workload {
             Self::FsyncChain => fsync_chain(),
             Self::FsyncCheckpoint => [fsync_chain(), fsync_checkpoint()].concat(),
             Self::Aged { mib } => aged(*mib),
+            Self::Compressible { dir } => compressible(dir),
             Self::Orphans { count } => orphans(*count),
         }
     }
@@ -166,6 +173,38 @@ fn aged(mib: u64) -> Vec<CorpusOp> {
             ops.extend([create(&file), write(&file, n, 0, SMALL * BLOCK)]);
         }
         ops.push(CorpusOp::Sync);
+    }
+    ops
+}
+
+fn compressible(dir: &str) -> Vec<CorpusOp> {
+    let mut ops = vec![CorpusOp::Mkdir { path: path(dir), mode: 0o755 }];
+    let noise = |len| Data::Noise { seed: 1, len };
+    for size in [1, 100, 4095, 4096, 4097, 16_383, 16_384, 16_385, 65_536, 65_537, 300_000] {
+        let file = format!("{dir}/text-{size}");
+        ops.extend([create(&file), write(&file, size, 0, size)]);
+    }
+    let file = |name: &str| format!("{dir}/{name}");
+    let all = ["noise", "mixed", "sparse", "overwritten", "appended", "cut", "zeros"];
+    ops.extend(all.map(|name| create(&file(name))));
+    let text = |name: &str, offset, len| write(&file(name), 9, offset, len);
+    let put = |name: &str, offset, data| CorpusOp::Write { path: path(&file(name)), offset, data };
+    ops.extend([
+        put("noise", 0, noise(20_000)),
+        text("mixed", 0, 100_000),
+        put("mixed", 16_384, noise(16_384)),
+        put("mixed", 50_000, noise(3000)),
+        text("sparse", 5 * 16_384 + 3 * BLOCK, BLOCK),
+        text("sparse", 1024 * BLOCK, 100_000),
+        text("overwritten", 0, 200_000),
+        put("zeros", 0, Data::Zeros { len: 100_000 }),
+        text("cut", 0, 200_000),
+        CorpusOp::Sync,
+        write(&file("overwritten"), 10, 70_000, 5000),
+        CorpusOp::Truncate { path: path(&file("cut")), size: 70_001 },
+    ]);
+    for n in 0..10 {
+        ops.extend([text("appended", n * 7000, 7000), fsync(&file("appended"))]);
     }
     ops
 }

@@ -12,11 +12,12 @@ use sha2::{Digest, Sha256};
 
 use super::{LinuxImage, MANIFEST_OPTIONS, Recipe};
 use crate::error::{Result, io, os};
+use crate::machine::uml;
 use crate::manifest::Manifest;
-use crate::{programs, tools, uml};
+use crate::{programs, tools};
 
 /// To be raised when something changes that the digest does not see.
-const GENERATION: u32 = 2;
+const GENERATION: u32 = 3;
 
 const IMAGE: &str = "volume.img";
 const MANIFEST: &str = "manifest.json";

@@ -17,17 +17,24 @@ use serde::Serialize;
 
 use crate::corpus::{Spec, Workload};
 use crate::error::Result;
-use crate::linux::{corpus_command, manifest_command, mount_command};
+use crate::linux::{corpus_command, manifest_command, mkfs_command, mount_command};
+use crate::machine::{Output, Uml};
 use crate::manifest::{Manifest, Options};
-use crate::sparse::TempImage;
-use crate::tools::mkfs_f2fs;
-use crate::uml::{Output, Uml};
+use crate::sparse::{TempImage, create_sparse};
 
 pub use matrix::{crashed, matrix, recipe};
 
 /// The manifests of images have everything but access times.
-pub const MANIFEST_OPTIONS: Options =
-    Options { atime: false, ctime: true, crtime: true, blocks: true, data: true, flags: true, no_contents: false };
+pub const MANIFEST_OPTIONS: Options = Options {
+    atime: false,
+    ctime: true,
+    crtime: true,
+    blocks: true,
+    data: true,
+    flags: true,
+    no_contents: false,
+    read_holes: false,
+};
 
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -108,10 +115,9 @@ impl Recipe {
         cache::get(self)
     }
 
-    /// Makes the volume at `path` and takes its manifests.
-    fn make(&self, path: &Path) -> Result<(Manifest, Option<Manifest>)> {
-        let options: Vec<&str> = ["-q"].into_iter().chain(self.mkfs.split_whitespace()).collect();
-        mkfs_f2fs(path, self.mib << 20, &options)?;
+    /// Makes the volume at `path` and takes its manifests: of what Linux sees, and after a power failure also of the checkpoint.
+    pub fn make(&self, path: &Path) -> Result<(Manifest, Option<Manifest>)> {
+        create_sparse(path, self.mib << 20)?;
         let flags = match self.ending {
             Ending::Unmounted | Ending::Unfinished => "",
             // In the background with its files open; what follows waits for its word.
@@ -120,6 +126,7 @@ impl Recipe {
         };
         let machine = self
             .machine(path)
+            .script(mkfs_command("/dev/ubda", self.mkfs))
             .script(mount_command("/dev/ubda", self.mount))
             .script(self.before)
             .script(corpus_command("$MNT", &self.workload)? + flags)

@@ -19,6 +19,8 @@ pub struct Fields {
     pub ctime: bool,
     /// Creation times.
     pub crtime: bool,
+    /// Times of modification and change of directories, which recovery after a crash sets when it makes a name again.
+    pub dir_times: bool,
     /// Link counts of directories, which some file systems do not count.
     pub dir_nlink: bool,
     /// Sizes of directories, which every file system defines as it likes.
@@ -43,6 +45,7 @@ impl Fields {
             atime: true,
             ctime: true,
             crtime: true,
+            dir_times: true,
             dir_nlink: true,
             dir_size: true,
             xattrs: true,
@@ -60,6 +63,7 @@ impl Fields {
             atime: false,
             ctime: false,
             crtime: false,
+            dir_times: true,
             dir_nlink: false,
             dir_size: false,
             xattrs: true,
@@ -155,11 +159,12 @@ fn compare(path: &str, a: &Entry, b: &Entry, fields: &Fields, lines: &mut Vec<St
     if !dirs || fields.dir_size {
         check!("size", a.size, b.size);
     }
-    if fields.mtime && a.mtime != b.mtime {
+    let times = !dirs || fields.dir_times;
+    if fields.mtime && times && a.mtime != b.mtime {
         differ("mtime", &format_args!("{}", a.mtime), &format_args!("{}", b.mtime));
     }
     optional("atime", fields.atime, &a.atime, &b.atime, &mut differ);
-    optional("ctime", fields.ctime, &a.ctime, &b.ctime, &mut differ);
+    optional("ctime", fields.ctime && times, &a.ctime, &b.ctime, &mut differ);
     optional("crtime", fields.crtime, &a.crtime, &b.crtime, &mut differ);
     optional("blocks", fields.blocks, &a.blocks, &b.blocks, &mut differ);
     optional("data", fields.data, &a.data, &b.data, &mut differ);
