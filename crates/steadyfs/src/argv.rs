@@ -1,18 +1,44 @@
 //! The names under which the binary is called: `mkfs.steadyfs DEVICE` is `steadyfs mkfs DEVICE`.
 //!
-//! mkfs(8), fsck(8) and mount(8) find a file system's programs by such names; a link to the one binary is enough.
+//! mkfs(8), fsck(8) and mount(8) find a file system's programs by names of the form `mkfs.TYPE`; a link to the one
+//! binary is enough, whatever TYPE it has.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::Path;
 
-/// The command that a program name stands for.
-const NAMES: [(&str, &str); 3] = [("mkfs.steadyfs", "mkfs"), ("fsck.steadyfs", "fsck"), ("dump.steadyfs", "dump")];
+/// What the program's name before the dot stands for.
+const NAMES: [(&str, &[&str]); 4] =
+    [("mkfs", &["mkfs"]), ("fsck", &["fsck"]), ("mount", &["mount", "--helper"]), ("dump", &["dump"])];
 
 /// Puts the command that the program's name stands for in front of its arguments.
 pub(crate) fn by_name(mut argv: Vec<OsString>) -> Vec<OsString> {
-    let name = argv.first().map(|a| Path::new(a).file_name().unwrap_or(a).to_owned()).unwrap_or_default();
-    if let Some((_, command)) = NAMES.iter().find(|(program, _)| OsStr::new(program) == name) {
-        argv.insert(1, OsString::from(command));
+    let name = argv.first().and_then(|a| Path::new(a).file_name()?.to_str()).unwrap_or_default();
+    let command = name.split_once('.').and_then(|(tool, _)| NAMES.iter().find(|(known, _)| *known == tool));
+    if let Some((_, words)) = command {
+        argv.splice(1..1, words.iter().map(OsString::from));
     }
     argv
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_tools() {
+        for (name, words) in [
+            ("/sbin/mkfs.steadyfs", &["mkfs"][..]),
+            ("fsck.f2fs", &["fsck"]),
+            ("mount.steadyfs", &["mount", "--helper"]),
+            ("/sbin/mount.fuse.steadyfs", &["mount", "--helper"]),
+            ("dump.steadyfs", &["dump"]),
+            ("steadyfs", &[]),
+            ("./target/steadyfs.old", &[]),
+            ("mkfs", &[]),
+        ] {
+            let argv = by_name(vec![name.into(), "x".into()]);
+            assert_eq!(argv[1..argv.len() - 1], words.iter().map(OsString::from).collect::<Vec<_>>(), "{name}");
+        }
+        assert_eq!(by_name(Vec::new()), Vec::<OsString>::new());
+    }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    cat, completions, dump, find, fsck, gc, get, info, ln, ls, man, mkdir, mkfs, mv, put, rm, stat, trim,
+    cat, completions, dump, find, fsck, gc, get, info, ln, ls, man, mkdir, mkfs, mount, mv, put, rm, stat, trim,
 };
 use crate::failure::Failure;
 
@@ -20,6 +20,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Mkfs(mkfs::Args),
+    Mount(mount::Args),
     Fsck(fsck::Args),
     Info(info::Args),
     Dump(dump::Args),
@@ -44,6 +45,7 @@ impl Command {
     pub(crate) fn verb(&self) -> &'static str {
         match self {
             Command::Mkfs(_) => "mkfs",
+            Command::Mount(_) => "mount",
             Command::Fsck(_) => "fsck",
             Command::Info(_) => "info",
             Command::Dump(_) => "dump",
@@ -67,6 +69,7 @@ impl Command {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         match self {
             Command::Mkfs(args) => mkfs::run(&args),
+            Command::Mount(args) => mount::run(&args),
             Command::Fsck(args) => fsck::run(&args),
             Command::Info(args) => info::run(&args),
             Command::Dump(args) => dump::run(&args),

@@ -1,7 +1,7 @@
 //! `steadyfs trim`: tells the device which segments of a volume hold nothing; an image file becomes smaller by them.
 //!
-//! Works on the checkpoint, without mounting: a segment is free if none of its blocks is valid and no log writes there. Blocks that
-//! were fsynced since the checkpoint lie in such segments, so a volume that has some is refused.
+//! Works on the checkpoint, without mounting: a segment is free if none of its blocks is valid and no log writes there.
+//! Blocks that were fsynced since the checkpoint lie in such segments, so a volume that has some is refused.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

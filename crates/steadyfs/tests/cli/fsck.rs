@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use rustix::fs::{FlockOperation, flock};
+
 use crate::inspect::{Image, fails};
 use crate::run::{finish, run_as, steadyfs};
 
@@ -61,7 +63,7 @@ fn volumes_that_cannot_be_checked() {
     fails(&on(dir.path()), 8, &["a directory"]);
     let other = Image::new();
     let lock = File::open(other.path()).unwrap();
-    lock.lock().unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
     fails(&other.run(&["fsck"]), 8, &["in use"]);
 }
 

@@ -5,6 +5,7 @@ mod frame;
 mod fsck;
 mod inspect;
 mod mkfs;
+mod mount;
 mod offline;
 mod run;
 mod tree;

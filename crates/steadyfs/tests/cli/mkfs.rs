@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::Command;
 
+use rustix::fs::{FlockOperation, flock};
 use steadyfs_testkit::{fsck_f2fs, mkfs_f2fs};
 
 use crate::inspect::{fails, value};
@@ -151,7 +152,7 @@ fn an_image_that_is_in_use() {
     let dir = Dir::new();
     let file = File::create(dir.path("a.img")).unwrap();
     file.set_len(64 << 20).unwrap();
-    file.lock().unwrap();
+    flock(&file, FlockOperation::LockExclusive).unwrap();
     fails(&dir.mkfs(&["-f", "a.img"]), 8, &["in use"]);
 }
 

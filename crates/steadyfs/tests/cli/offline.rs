@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use rustix::fs::{FlockOperation, flock};
 use steadyfs_testkit::manifest::{Fields, Options};
 use steadyfs_testkit::{Manifest, fsck_f2fs, linux_manifest, mkfs_f2fs};
 
@@ -228,7 +229,7 @@ fn commands_that_look_never_write() {
         volume.ok(args);
         // Two readers at a time are fine.
         let lock = File::open(volume.image()).unwrap();
-        lock.lock_shared().unwrap();
+        flock(&lock, FlockOperation::LockShared).unwrap();
         if args[0] != "get" {
             volume.ok(args);
         }
@@ -236,7 +237,7 @@ fn commands_that_look_never_write() {
     let after = (fs::read(volume.image()).unwrap(), fs::metadata(volume.image()).unwrap().modified().unwrap());
     assert!(before == after, "the image has changed");
     let lock = File::open(volume.image()).unwrap();
-    lock.lock_shared().unwrap();
+    flock(&lock, FlockOperation::LockShared).unwrap();
     fails(&volume.run(&["rm", "@", "/f"]), 1, &["in use by another process"]);
 }
 
@@ -254,6 +255,27 @@ fn a_full_volume_is_said_to_be_full_and_stays_whole() {
     fs::write(volume.path("small"), "text").unwrap();
     volume.ok(&["put", "small", "@", "/"]);
     fsck_f2fs(volume.image()).unwrap();
+}
+
+#[test]
+fn android_sparse_images_are_read() {
+    let volume = Volume::new(&[]);
+    fs::write(volume.path("f"), "text").unwrap();
+    volume.ok(&["put", "f", "@", "/"]);
+    let raw = fs::read(volume.image()).unwrap();
+    let blocks = (raw.len() / 4096) as u32;
+    // One chunk with all of it: the smallest image of the format.
+    let mut sparse = Vec::new();
+    sparse.extend(0xED26_FF3Au32.to_le_bytes());
+    sparse.extend([1u16, 0, 28, 12].iter().flat_map(|n| n.to_le_bytes()));
+    sparse.extend([4096, blocks, 1, 0].iter().flat_map(|n| n.to_le_bytes()));
+    sparse.extend([0xCAC1u16, 0].iter().flat_map(|n| n.to_le_bytes()));
+    sparse.extend([blocks, raw.len() as u32 + 12].iter().flat_map(|n| n.to_le_bytes()));
+    sparse.extend(raw);
+    fs::write(volume.image(), sparse).unwrap();
+    assert_eq!(volume.ok(&["cat", "@", "/f"]), "text");
+    assert!(volume.ok(&["fsck", "@"]).contains("no errors"));
+    fails(&volume.run(&["rm", "@", "/f"]), 1, &["Android sparse", "simg2img"]);
 }
 
 #[test]

@@ -6,13 +6,12 @@
 mod target;
 
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use steadyfs_core::Error;
 use steadyfs_core::mkfs::{MkfsOptions, MkfsReport, parse_features};
-use steadyfs_format::BLOCK_SIZE;
+use steadyfs_format::{BLOCK_SIZE, Features};
 
 use crate::failure::Failure;
 use crate::image::ImageArgs;
@@ -88,34 +87,43 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let target = Target::open(&args.device, args.image, args.size, args.dry_run, args.force)?;
     options.start_sector = target.start_sector();
     options.log_sector_size = args.sector_size.unwrap_or_else(|| target.sector_size()).ilog2();
-    let made = steadyfs_core::mkfs::format(target.device(), &options).and_then(|report| {
-        if !args.dry_run {
-            target.device().flush()?;
-        }
-        Ok(report)
-    });
-    let report = match made {
-        Ok(report) => report,
-        Err(e) => {
-            target.abandon();
-            return Err(cannot_make(args, &e));
-        }
-    };
-    target.keep()?;
+    let report = make(target, &options)?;
     if !args.quiet {
         summary(args, &report, &mut io::stdout().lock()).map_err(|e| Failure::output(&e))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// Makes an image file with a volume in it, for whoever needs one and has no wishes: everything that files can keep is
+/// kept.
+pub(crate) fn create(path: &Path, image: ImageArgs, size: Size) -> Result<(), Failure> {
+    let mut options = MkfsOptions::new(new_uuid()?, now());
+    options.features = Features::EXTRA_ATTR
+        | Features::INODE_CHECKSUM
+        | Features::SB_CHECKSUM
+        | Features::INODE_CRTIME
+        | Features::FLEXIBLE_INLINE_XATTR;
+    make(Target::open(path, image, Some(size), false, false)?, &options).map(drop)
+}
+
+/// Makes the volume; leaves no file behind that it made in vain.
+fn make(target: Target, options: &MkfsOptions) -> Result<MkfsReport, Failure> {
+    let made = steadyfs_core::mkfs::format(target.device(), options).and_then(|report| {
+        if !options.dry_run {
+            target.device().flush()?;
+        }
+        Ok(report)
+    });
+    match made {
+        Ok(report) => target.keep().map(|()| report),
+        Err(e) => Err(cannot_make(&target.abandon(), &e)),
+    }
+}
+
 fn options(args: &Args) -> Result<MkfsOptions, Failure> {
-    let uuid = match args.uuid {
-        Some(uuid) => uuid,
-        None => random_uuid().map_err(|e| Failure::new("cannot make a random uuid", e, "give one with --uuid"))?,
-    };
-    let mut options = MkfsOptions::new(uuid, timestamp(args)?);
+    let mut options = MkfsOptions::new(args.uuid.map_or_else(new_uuid, Ok)?, timestamp(args)?);
     options.label.clone_from(&args.label);
-    options.features = parse_features(&args.features.join(",")).map_err(|e| cannot_make(args, &e))?;
+    options.features = parse_features(&args.features.join(",")).map_err(|e| cannot_make(&args.device, &e))?;
     options.segs_per_sec = args.segments_per_section;
     options.secs_per_zone = args.sections_per_zone;
     options.overprovision = args.overprovision;
@@ -128,8 +136,8 @@ fn options(args: &Args) -> Result<MkfsOptions, Failure> {
     Ok(options)
 }
 
-fn cannot_make(args: &Args, e: &Error) -> Failure {
-    let what = format!("cannot make a volume on {}", args.device.display());
+fn cannot_make(path: &Path, e: &Error) -> Failure {
+    let what = format!("cannot make a volume on {}", path.display());
     match e {
         Error::Usage(why) => Failure::usage(what, why, "see `steadyfs mkfs --help`"),
         Error::Format(why) => Failure::new(what, why, "choose another size or geometry"),
@@ -147,8 +155,17 @@ fn timestamp(args: &Args) -> Result<i64, Failure> {
             let what = format!("cannot use SOURCE_DATE_EPOCH={text}");
             Failure::usage(what, "it is not a number of seconds", "unset it, or set it to seconds since 1970")
         }),
-        Err(_) => Ok(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs().cast_signed())),
+        Err(_) => Ok(now()),
     }
+}
+
+/// Seconds since 1970.
+fn now() -> i64 {
+    steadyfs_rt::wall_clock().sec
+}
+
+fn new_uuid() -> Result<[u8; 16], Failure> {
+    random_uuid().map_err(|e| Failure::new("cannot make a random uuid", e, "give one with --uuid"))
 }
 
 /// A random uuid (version 4).

@@ -121,12 +121,13 @@ impl Target {
         grow().map_err(|e| Failure::new(format!("cannot give {} its size", self.path.display()), e, "make room"))
     }
 
-    /// No volume was made: a file that was made for it goes again.
-    pub(super) fn abandon(self) {
+    /// No volume was made: a file that was made for it goes again. Gives its name back.
+    pub(super) fn abandon(self) -> PathBuf {
         if self.created {
             // The failure to report is the one that led here.
             let _ = fs::remove_file(&self.path);
         }
+        self.path
     }
 }
 

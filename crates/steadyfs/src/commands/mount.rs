@@ -1,0 +1,208 @@
+//! `steadyfs mount`: serves a volume through FUSE until it is unmounted; also the helper that mount(8) calls.
+//!
+//! In the foreground one process does it all. With `--background`, and as a helper, this process starts the serving one
+//! anew and waits only until the volume is mounted: a program with threads cannot fork.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use steadyfs_core::{Error, Fs, MountOptions};
+use steadyfs_fuse::FuseOptions;
+
+use crate::commands::mkfs;
+use crate::failure::Failure;
+use crate::image::{self, ImageArgs};
+use crate::size::Size;
+use crate::volume::open_failure;
+
+const EXAMPLE: &str = "Example: steadyfs mount --create 4G image.img ./mnt";
+
+/// What the serving process says when the volume is mounted.
+const READY: &str = "ready";
+
+/// Mount a volume through FUSE
+///
+/// Serves until Ctrl-C, SIGTERM or `umount DIR`; each ends with a checkpoint. As root nothing else is needed, as
+/// another user the package fuse3.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = option_help(), after_help = EXAMPLE)]
+pub(crate) struct Args {
+    /// Make the image with a volume of this size if there is no such file
+    #[arg(long, value_name = "SIZE")]
+    create: Option<Size>,
+    /// Options, separated by commas (listed by --help)
+    #[arg(short = 'o', long, value_name = "OPTIONS", allow_hyphen_values = true)]
+    options: Vec<String>,
+    /// Return when the volume is mounted, and serve it in the background
+    #[arg(short, long)]
+    background: bool,
+    #[command(flatten)]
+    image: ImageArgs,
+    #[command(flatten)]
+    helper: HelperArgs,
+    /// Image file or block device
+    device: PathBuf,
+    /// Where to mount; made if missing
+    dir: PathBuf,
+}
+
+/// What mount(8) gives its helpers: `mount.TYPE DEVICE DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]`.
+#[derive(Debug, clap::Args)]
+struct HelperArgs {
+    /// Called by mount(8)
+    #[arg(long, hide = true)]
+    helper: bool,
+    /// Do everything but mount
+    #[arg(short = 'f', hide = true, requires = "helper")]
+    fake: bool,
+    /// Tolerate options that are not known
+    #[arg(short = 's', hide = true, requires = "helper")]
+    sloppy: bool,
+    /// Write no mtab (there is none)
+    #[arg(short = 'n', hide = true, requires = "helper")]
+    no_mtab: bool,
+    /// Say more
+    #[arg(short = 'v', hide = true, requires = "helper")]
+    verbose: bool,
+    /// mount(8) enters the namespace itself
+    #[arg(short = 'N', hide = true, requires = "helper", value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// The type in the mount table
+    #[arg(short = 't', hide = true, requires = "helper", value_name = "TYPE")]
+    fs_type: Option<String>,
+    /// This process serves, and says on standard output when the volume is mounted
+    #[arg(long, hide = true)]
+    serve: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let (core, fuse) = options(args)?;
+    if args.helper.fake {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(size) = args.create
+        && !args.device.exists()
+    {
+        mkfs::create(&args.device, args.image, size)?;
+    }
+    if !args.dir.exists() {
+        std::fs::create_dir(&args.dir).map_err(|e| {
+            Failure::new(format!("cannot make {}", args.dir.display()), e, "make it, or mount elsewhere")
+        })?;
+    }
+    if (args.background || args.helper.helper) && !args.helper.serve {
+        return start(args);
+    }
+    serve(args, core, &fuse)
+}
+
+/// Sorts the options into those of the file system and those of the mount; some are both's.
+fn options(args: &Args) -> Result<(MountOptions, FuseOptions), Failure> {
+    let mut core = MountOptions::default();
+    let mut fuse = FuseOptions::new(&args.device);
+    for option in args.options.iter().flat_map(|list| list.split(',')).filter(|option| !option.is_empty()) {
+        let wrong = |why: &dyn std::fmt::Display| {
+            Failure::usage(format!("cannot use the option `{option}`"), why, "see `steadyfs mount --help`")
+        };
+        let for_core = core.set(option).map_err(|e| wrong(&e))?;
+        let for_fuse = fuse.take(option).map_err(|e| wrong(&e))?;
+        if !for_core && !for_fuse && !args.helper.sloppy {
+            return Err(wrong(&"it is not known"));
+        }
+    }
+    if let Some(subtype) = args.helper.fs_type.as_deref().and_then(|name| name.strip_prefix("fuse.")) {
+        fuse.subtype = subtype.to_owned();
+    }
+    Ok((core, fuse))
+}
+
+/// Mounts, and serves until the end.
+fn serve(args: &Args, core: MountOptions, fuse: &FuseOptions) -> Result<ExitCode, Failure> {
+    let open = if core.read_only { args.image.for_reading() } else { args.image.for_writing() };
+    let device = image::open(&args.device, open)?;
+    let fs = Fs::mount(device, core).map_err(|e: Error| open_failure(&args.device, &e))?;
+    let cannot = |e: steadyfs_fuse::Error| {
+        Failure::new(
+            format!("cannot mount {}", args.device.display()),
+            e,
+            "check that DIR is free and that you may use /dev/fuse",
+        )
+    };
+    let mut mounted = steadyfs_fuse::mount(fs, &args.dir, fuse).map_err(cannot)?;
+    mounted.heed_signals();
+    if args.helper.serve {
+        detach().map_err(|e| Failure::new("cannot go to the background", e, "mount without --background"))?;
+    } else {
+        announce(args);
+    }
+    mounted.wait().map_err(|e| {
+        Failure::new(
+            format!("{} did not end as it should", args.device.display()),
+            e,
+            "check the volume with `steadyfs fsck`",
+        )
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn announce(args: &Args) {
+    let umount = if rustix::process::geteuid().is_root() { "umount" } else { "fusermount3 -u" };
+    let (device, dir) = (args.device.display(), args.dir.display());
+    // Whoever started the mount need not read this.
+    let _ = writeln!(io::stdout(), "mounted {device} on {dir}; Ctrl-C here or `{umount} {dir}` unmounts it");
+}
+
+/// Starts the serving process and waits until it has mounted, or has said on standard error why it cannot.
+fn start(args: &Args) -> Result<ExitCode, Failure> {
+    let cannot = |e: io::Error| Failure::new("cannot start the serving process", e, "mount without --background");
+    let absolute = |path: &Path| path.canonicalize().map_err(cannot);
+    let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
+    command.arg0("steadyfs").arg("mount").arg("--helper").arg("--serve");
+    command.arg("--offset").arg(args.image.offset.0.to_string());
+    command.args(args.options.iter().flat_map(|list| ["-o", list]));
+    if args.helper.sloppy {
+        command.arg("-s");
+    }
+    if let Some(fs_type) = &args.helper.fs_type {
+        command.args(["-t", fs_type]);
+    }
+    command.arg("--").arg(absolute(&args.device)?).arg(absolute(&args.dir)?);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(cannot)?;
+    let mut line = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout).read_line(&mut line).map_err(cannot)?;
+    }
+    if line.trim_end() == READY {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let status = child.wait().map_err(cannot)?;
+    Ok(ExitCode::from(status.code().and_then(|code| code.try_into().ok()).unwrap_or(crate::failure::MOUNT_FAILED)))
+}
+
+/// Says that the volume is mounted, and lets go of the terminal and the working directory.
+fn detach() -> io::Result<()> {
+    std::env::set_current_dir("/")?;
+    // Fails only for the leader of a process group, which a process that was just started is not.
+    let _ = rustix::process::setsid();
+    writeln!(io::stdout(), "{READY}")?;
+    io::stdout().flush()?;
+    let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    Ok(())
+}
+
+/// The list of options for `--help`.
+fn option_help() -> String {
+    let lists = [("file system", steadyfs_core::OPTION_HELP), ("mount", steadyfs_fuse::OPTION_HELP)];
+    let mut text = EXAMPLE.to_owned();
+    for (whose, options) in lists {
+        text.push_str(&format!("\n\nOptions of the {whose}:"));
+        for (names, meaning) in options {
+            text.push_str(&format!("\n  {names}\n          {meaning}"));
+        }
+    }
+    text
+}

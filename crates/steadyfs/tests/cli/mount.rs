@@ -1,0 +1,203 @@
+//! `mount`: in the foreground, in the background and as the helper of mount(8), with its exit codes.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process};
+use steadyfs_testkit::fsck_f2fs;
+
+use crate::inspect::fails;
+use crate::run::{Output, finish, run_as, steadyfs};
+
+/// A directory for an image and a mount point; unmounts when it goes.
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Place { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn image(&self) -> PathBuf {
+        self.dir.path().join("a.img")
+    }
+
+    fn mnt(&self) -> PathBuf {
+        self.dir.path().join("mnt")
+    }
+
+    fn mkfs(&self) {
+        let out = finish(steadyfs().arg("mkfs").arg("-q").arg(self.image()).arg("128M"));
+        assert_eq!(out.code, 0, "{}", out.stderr);
+    }
+
+    fn mount(&self, args: &[&str]) -> Output {
+        finish(steadyfs().arg("mount").args(args).arg(self.image()).arg(self.mnt()))
+    }
+
+    /// Mounts in the foreground and waits for the line that says so.
+    fn serve(&self, args: &[&str]) -> Child {
+        let mut child = steadyfs()
+            .arg("mount")
+            .args(args)
+            .arg(self.image())
+            .arg(self.mnt())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("mounted ") && line.contains("unmounts it"), "{line}");
+        child
+    }
+
+    #[track_caller]
+    fn umount(&self) {
+        assert!(Command::new("umount").arg(self.mnt()).status().unwrap().success());
+        self.wait_until_closed();
+    }
+
+    /// umount(8) returns before the serving process has closed the image.
+    #[track_caller]
+    fn wait_until_closed(&self) {
+        let (file, start) = (File::open(self.image()).unwrap(), Instant::now());
+        while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            assert!(start.elapsed() < Duration::from_secs(30), "the image is still in use");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn is_mounted(&self) -> bool {
+        let table = fs::read_to_string("/proc/self/mounts").unwrap();
+        table.lines().any(|line| line.split(' ').nth(1) == self.mnt().to_str())
+    }
+
+    #[track_caller]
+    fn judge(&self) {
+        fsck_f2fs(self.image()).unwrap();
+        assert_eq!(finish(steadyfs().arg("fsck").arg("-f").arg(self.image())).code, 0);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.is_mounted() {
+            let _ = Command::new("umount").arg("-l").arg(self.mnt()).status();
+        }
+    }
+}
+
+#[track_caller]
+fn ends_well(mut child: Child, signal: Option<Signal>) {
+    if let Some(signal) = signal {
+        kill_process(Pid::from_child(&child), signal).unwrap();
+    }
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn the_first_command_of_the_readme() {
+    let place = Place::new();
+    let child = place.serve(&["--create", "256M"]);
+    assert_eq!(fs::metadata(place.image()).unwrap().len(), 256 << 20);
+    fs::write(place.mnt().join("hello"), "world").unwrap();
+    ends_well(child, Some(Signal::INT));
+    assert!(!place.is_mounted());
+    place.judge();
+    // Once more with what is there; and SIGTERM, as a service manager sends it.
+    let child = place.serve(&["--create", "256M"]);
+    assert_eq!(fs::read_to_string(place.mnt().join("hello")).unwrap(), "world");
+    fs::create_dir(place.mnt().join("d")).unwrap();
+    ends_well(child, Some(Signal::TERM));
+    // And umount.
+    let child = place.serve(&[]);
+    assert!(place.mnt().join("d").is_dir());
+    fs::remove_dir(place.mnt().join("d")).unwrap();
+    assert!(Command::new("umount").arg(place.mnt()).status().unwrap().success());
+    ends_well(child, None);
+    place.judge();
+}
+
+#[test]
+fn in_the_background_and_as_the_helper_of_mount() {
+    let place = Place::new();
+    place.mkfs();
+    for start in [
+        &|place: &Place| place.mount(&["--background"]) as Output,
+        &|place: &Place| as_helper("mount.steadyfs", place, &["-o", "rw,nofail,x-systemd.automount", "-n", "-v"]),
+        &|place: &Place| as_helper("mount.fuse.steadyfs", place, &["-s", "-o", "rw,no_such_option"]),
+    ] as [&dyn Fn(&Place) -> Output; 3]
+    {
+        let out = start(&place);
+        assert_eq!((out.code, out.stderr.as_str()), (0, ""));
+        assert!(place.is_mounted());
+        fs::write(place.mnt().join("file"), "text").unwrap();
+        place.umount();
+        place.judge();
+    }
+}
+
+fn as_helper(name: &str, place: &Place, options: &[&str]) -> Output {
+    let (image, mnt) = (place.image(), place.mnt());
+    run_as(name, &[&[image.to_str().unwrap(), mnt.to_str().unwrap()], options].concat())
+}
+
+#[test]
+fn read_only() {
+    let place = Place::new();
+    place.mkfs();
+    let before = fs::read(place.image()).unwrap();
+    let child = place.serve(&["-o", "ro"]);
+    let e = fs::write(place.mnt().join("file"), "text").unwrap_err();
+    assert_eq!(e.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    ends_well(child, Some(Signal::INT));
+    assert!(fs::read(place.image()).unwrap() == before, "the image has changed");
+}
+
+#[test]
+fn what_cannot_be_mounted() {
+    let place = Place::new();
+    fails(&place.mount(&[]), 32, &["no such file"]);
+    File::create(place.image()).unwrap().set_len(64 << 20).unwrap();
+    fails(&place.mount(&[]), 32, &["no F2FS volume", "mkfs"]);
+    place.mkfs();
+    fails(&place.mount(&["-o", "rw,frobnicate"]), 1, &["frobnicate", "--help"]);
+    fails(&place.mount(&["-o", "mode=adaptive"]), 1, &["mode=adaptive"]);
+    fails(&place.mount(&["-o", "umask=9"]), 1, &["umask=9"]);
+    fails(&as_helper("mount.steadyfs", &place, &["-o", "frobnicate"]), 1, &["frobnicate"]);
+    let lock = File::open(place.image()).unwrap();
+    flock(&lock, FlockOperation::LockShared).unwrap();
+    for args in [&[][..], &["--background"]] {
+        fails(&place.mount(args), 32, &["in use"]);
+    }
+    drop(lock);
+    fs::remove_dir(place.mnt()).unwrap();
+    fs::write(place.mnt(), "a file").unwrap();
+    assert_eq!(place.mount(&[]).code, 32);
+    assert_eq!(finish(steadyfs().arg("mount").arg(place.image())).code, 1);
+    assert_eq!(finish(steadyfs().args(["mount", "-f"]).arg(place.image()).arg(place.mnt())).code, 1);
+}
+
+#[test]
+fn a_fake_mount_only_looks_at_the_options() {
+    let place = Place::new();
+    place.mkfs();
+    assert_eq!(as_helper("mount.steadyfs", &place, &["-f", "-o", "ro"]).code, 0);
+    assert!(!place.mnt().exists());
+    assert_eq!(as_helper("mount.steadyfs", &place, &["-f", "-o", "frobnicate"]).code, 1);
+}
+
+#[test]
+fn help_lists_the_options() {
+    let text = crate::run::run(&["mount", "--help"]).stdout;
+    for option in ["cache=SIZE", "background_gc", "allow_other", "--create"] {
+        assert!(text.contains(option), "{option} is missing in:\n{text}");
+    }
+    assert!(!text.contains("--helper") && !text.contains("--serve"), "{text}");
+}
