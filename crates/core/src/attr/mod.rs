@@ -14,7 +14,7 @@ use crate::types::Attr;
 use crate::volume::Change;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::dir::FileType;
-use steadyfs_format::inode::{DeviceNumber, Inode as RawInode, Time};
+use steadyfs_format::inode::{DeviceNumber, Inode as RawInode, Time, inline};
 use steadyfs_format::{Features, Ino};
 
 /// Units of 512 bytes in a block.
@@ -72,7 +72,7 @@ fn describe(ino: Ino, kind: FileType, raw: &RawInode, features: Features) -> Res
         gid: raw.gid(),
         nlink: raw.links(),
         size: raw.size(),
-        blocks: raw.blocks().saturating_sub(1).saturating_mul(SECTORS),
+        blocks: sectors(kind, raw),
         rdev,
         atime: sane(raw.atime()),
         mtime: sane(raw.mtime()),
@@ -82,6 +82,14 @@ fn describe(ino: Ino, kind: FileType, raw: &RawInode, features: Features) -> Res
         flags: raw.flags(),
         project: raw.project_id(features).unwrap_or(0),
     })
+}
+
+/// Allocated space in units of 512 bytes. As on Linux, what a file or directory keeps in its inode counts by its size: a file with
+/// contents and no space would be taken for one hole.
+fn sectors(kind: FileType, raw: &RawInode) -> u64 {
+    let inline_file = kind == FileType::Regular && raw.has_inline(inline::DATA);
+    let inside = if inline_file || raw.has_inline(inline::DENTRY) { raw.size().div_ceil(512) } else { 0 };
+    raw.blocks().saturating_sub(1).saturating_mul(SECTORS).saturating_add(inside)
 }
 
 /// A time that every user can represent: an image may hold more nanoseconds than a second has.

@@ -99,13 +99,13 @@ impl Server {
     }
 
     fn wanted_by_options(&self) -> u64 {
-        let cache = match self.policy.cache {
+        // ALLOW_IDMAP is not asked for: with it the kernel withholds the caller's ids, which `allow_root` and the listing of
+        // attributes in the `trusted` namespace need.
+        match self.policy.cache {
             Cache::Writeback => init::WRITEBACK_CACHE,
             Cache::Through => 0,
             Cache::Direct => init::DIRECT_IO_ALLOW_MMAP,
-        };
-        // Mapped ids would not be those that `allow_root` compares with.
-        cache | if self.policy.only.is_none() { init::ALLOW_IDMAP } else { 0 }
+        }
     }
 
     /// Whether an ability is used.

@@ -22,7 +22,6 @@ pub(crate) mod init {
     pub(crate) const SETXATTR_EXT: u64 = 1 << 29;
     pub(crate) const INIT_EXT: u64 = 1 << 30;
     pub(crate) const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
-    pub(crate) const ALLOW_IDMAP: u64 = 1 << 40;
     pub(crate) const HAS_SYNCFS: u64 = 1 << 44;
 }
 

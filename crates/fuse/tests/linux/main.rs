@@ -1,0 +1,170 @@
+//! Linux agrees: the real kernel reads what we wrote, we read what it wrote, then each goes on where the other stopped.
+//!
+//! Everything is seen through system calls: on our FUSE mount here, on the kernel's own F2FS in user-mode Linux. Needs root and
+//! /dev/fuse, and the packages that `make deps` installs.
+
+mod library;
+
+use library::LibraryTarget;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use steadyfs_core::{Fs, MountOptions, why_read_only};
+use steadyfs_device::{FileDevice, OpenOptions};
+use steadyfs_fuse::{FuseOptions, mount};
+use steadyfs_testkit::corpus::{self, HostTarget, Spec};
+use steadyfs_testkit::images::{self, MANIFEST_OPTIONS, Recipe};
+use steadyfs_testkit::manifest::{Fields, Options};
+use steadyfs_testkit::{Manifest, fsck_f2fs, linux_manifest, mkfs_f2fs};
+
+const FEATURES: &str = "extra_attr,inode_checksum,sb_checksum,inode_crtime,flexible_inline_xattr,lost_found";
+const LIMIT: Duration = Duration::from_secs(300);
+/// Inode flags through FUSE are not the kernel's own; they are compared through the library by other tests.
+const OPTIONS: Options = Options { flags: false, ..MANIFEST_OPTIONS };
+
+/// What two views of one volume have in common. Not the map of holes: Linux calls reserved blocks data when asked for the next hole
+/// and a hole when asked for the next data; here they are holes both times. Contents and allocated space are compared.
+fn fields() -> Fields {
+    Fields { flags: false, data: false, ..Fields::all() }
+}
+
+fn open(image: &Path, options: &str) -> Arc<Fs> {
+    let options = MountOptions::parse(options).unwrap();
+    let dev = FileDevice::open(image, OpenOptions { read_only: options.read_only, ..OpenOptions::default() }).unwrap();
+    Fs::mount(Arc::new(dev), options).unwrap()
+}
+
+/// Runs `f` on a directory where the image is mounted, and unmounts.
+fn mounted<R>(image: &Path, options: &str, f: impl FnOnce(&Path) -> R) -> R {
+    let dir = tempfile::tempdir().unwrap();
+    let mount = mount(open(image, options), dir.path(), &FuseOptions::new(image)).unwrap();
+    let out = f(dir.path());
+    mount.unmount().unwrap();
+    out
+}
+
+fn our_manifest(image: &Path, options: &str) -> Manifest {
+    mounted(image, options, |dir| Manifest::of(dir, &OPTIONS).unwrap())
+}
+
+/// The kernel, fsck.f2fs and our own read-only mount see the same on the volume.
+fn all_agree(image: &Path) -> Manifest {
+    fsck_f2fs(image).unwrap();
+    let linux = linux_manifest(image, "", &OPTIONS, LIMIT).unwrap();
+    fsck_f2fs(image).unwrap();
+    linux.assert_same(&our_manifest(image, "ro"), &fields());
+    linux
+}
+
+fn fresh(dir: &tempfile::TempDir, features: &str, mib: u64) -> std::path::PathBuf {
+    let image = dir.path().join("volume.img");
+    let args: &[&str] = if features.is_empty() { &[] } else { &["-O", features] };
+    mkfs_f2fs(&image, mib << 20, args).unwrap();
+    image
+}
+
+/// The same tree, made on the host by the reference target.
+fn reference(spec: &Spec) -> Manifest {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut host = HostTarget::open(dir.path()).unwrap();
+    corpus::apply(spec.ops(), &mut host).unwrap();
+    Manifest::of(dir.path(), &OPTIONS).unwrap()
+}
+
+#[test]
+fn linux_reads_what_the_library_wrote() {
+    for (features, spec) in [(FEATURES, Spec::full()), ("", Spec::small())] {
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let image = fresh(&dir, features, if features.is_empty() { 256 } else { 1536 });
+        let fs = open(&image, "");
+        corpus::apply(spec.ops(), &mut LibraryTarget::new(Arc::clone(&fs))).unwrap();
+        fs.unmount().unwrap();
+        drop(fs);
+        all_agree(&image);
+    }
+}
+
+#[test]
+fn linux_reads_what_the_mount_wrote() {
+    // The kernel refuses the further modes of fallocate on every FUSE mount; far times do not fit what tmpfs keeps.
+    let spec = Spec { falloc: false, sparse: false, far_times: false, ..Spec::small() };
+    for features in [FEATURES, ""] {
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let image = fresh(&dir, features, 256);
+        mounted(&image, "", |mnt| {
+            corpus::apply(spec.ops(), &mut HostTarget::open(mnt).unwrap()).unwrap();
+        });
+        let linux = all_agree(&image);
+        if features.is_empty() {
+            linux.assert_same(&reference(&spec), &Fields::portable());
+        }
+    }
+}
+
+/// What Linux wrote reads the same here; and where the volume may be changed, we write to it, and all agree again.
+fn exchange(recipe: &Recipe) {
+    let image = recipe.image().unwrap_or_else(|e| panic!("{}: {e}", recipe.name));
+    let copy = image.copy().unwrap();
+    let path = copy.path();
+    let ours = our_manifest(&path, "ro");
+    let diff = image.manifest.diff(&ours, &fields());
+    assert!(diff.is_empty(), "{}: what Linux wrote reads differently: {diff}", recipe.name);
+    let dev = FileDevice::open(&path, OpenOptions { read_only: true, ..OpenOptions::default() }).unwrap();
+    let raw = steadyfs_core::raw::Image::open(Arc::new(dev)).unwrap();
+    if why_read_only(raw.superblock().features()).is_some() || recipe.name == "checkpoint-disabled" {
+        return;
+    }
+    drop(raw);
+    mounted(&path, "", |mnt| {
+        let sub = mnt.join("written-by-us");
+        std::fs::create_dir(&sub).unwrap();
+        let spec = Spec { falloc: false, sparse: false, ..Spec::tiny() };
+        corpus::apply(spec.ops(), &mut HostTarget::open(&sub).unwrap()).unwrap();
+        let first = std::fs::read_dir(mnt).unwrap().filter_map(|e| e.ok()).find(|e| e.path().is_file());
+        if let Some(file) = first {
+            std::fs::remove_file(file.path()).unwrap();
+        }
+    });
+    let quota = raw_quota(&path);
+    if !quota {
+        all_agree(&path);
+        return;
+    }
+    // The quota files are out of date, as the checkpoint says; Linux mounts without them (format section 14).
+    let linux = linux_manifest(&path, "", &OPTIONS, LIMIT).unwrap();
+    linux.assert_same(&our_manifest(&path, "ro"), &fields());
+}
+
+fn raw_quota(path: &Path) -> bool {
+    let dev = FileDevice::open(path, OpenOptions { read_only: true, ..OpenOptions::default() }).unwrap();
+    let raw = steadyfs_core::raw::Image::open(Arc::new(dev)).unwrap();
+    raw.superblock().features().contains(steadyfs_format::Features::QUOTA)
+}
+
+#[test]
+fn we_read_and_continue_what_linux_wrote() {
+    let only = std::env::var("STEADYFS_RECIPE").ok();
+    let mut failed = Vec::new();
+    for recipe in images::matrix() {
+        if only.as_deref().is_some_and(|name| name != recipe.name) {
+            continue;
+        }
+        println!("{}", recipe.name);
+        if std::panic::catch_unwind(|| exchange(&recipe)).is_err() {
+            failed.push(recipe.name);
+        }
+    }
+    assert!(failed.is_empty(), "recipes without agreement: {failed:?}");
+}
+
+#[test]
+fn a_crashed_volume_of_linux_is_read_at_its_checkpoint() {
+    for recipe in images::crashed() {
+        let image = recipe.image().unwrap_or_else(|e| panic!("{}: {e}", recipe.name));
+        let copy = image.copy().unwrap();
+        let ours = our_manifest(&copy.path(), "ro");
+        let expected = image.at_checkpoint.as_ref().expect("a crashed volume has a checkpoint manifest");
+        let diff = expected.diff(&ours, &fields());
+        assert!(diff.is_empty(), "{}: {diff}", recipe.name);
+    }
+}
