@@ -7,6 +7,7 @@
 //! Kept true: bytes at and beyond the end of a file are never seen, whatever the blocks there hold: whoever moves the end up clears
 //! what it uncovers. A crash leaves each page of a file as some write-back left it, or zero if it was never written.
 
+mod compress;
 mod direct;
 mod falloc;
 mod fetch;

@@ -79,6 +79,9 @@ impl Fs {
         range: Range<PageIndex>,
         keep: Keep,
     ) -> Result<Vec<Option<PageBuf>>> {
+        if facts.is_compressed() {
+            return self.cluster_contents(inode, range, keep);
+        }
         let cache = self.cache(inode);
         let mut pages = cache.get_range(range.clone());
         if pages.iter().all(Option::is_some) {

@@ -35,7 +35,8 @@ impl Fs {
         if off >= facts.size {
             return Err(Error::NoSuchOffset);
         }
-        if facts.inline {
+        // Slots of a compressed cluster say nothing of the pages that they number.
+        if facts.inline || facts.is_compressed() {
             return Ok(if whence == Whence::Data { off } else { facts.size });
         }
         let found = self.find(inode, PageIndex::of_byte(off), page_end(facts.size), whence == Whence::Data)?;

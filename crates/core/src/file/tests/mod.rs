@@ -1,6 +1,7 @@
 //! Files on volumes in memory that mkfs.f2fs made, checked by fsck.f2fs.
 
 mod basics;
+mod compressed;
 mod lagging;
 mod model;
 mod moving;
