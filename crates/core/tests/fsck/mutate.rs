@@ -171,10 +171,10 @@ fn run_cases(name: &str, base: &MemDevice, cases: std::ops::Range<u64>) {
 
 #[test]
 fn damaged_volumes_are_checked_to_the_end() {
-    run_cases("plain", &plain(), 0..2000);
+    run_cases("plain", &plain(), 0..1500);
 }
 
 #[test]
 fn damaged_volumes_with_features_are_checked_to_the_end() {
-    run_cases("featured", &featured(), 10_000..11_500);
+    run_cases("featured", &featured(), 10_000..11_000);
 }
