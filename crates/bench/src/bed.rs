@@ -1,0 +1,231 @@
+//! Test beds: one image in memory, made into each target in turn.
+//!
+//! All targets use the same bytes of memory: one image file, filled once, so that nobody pays for allocating it; making a file
+//! system discards nothing. Kept true: whatever was mounted, attached or started is taken down again when its guard is dropped, in the
+//! order mount, server, loop device, directory, also after an error or a signal that asks to end.
+
+use crate::library::LibraryTree;
+use crate::posix::{PosixTree, RawTree};
+use crate::serve::Server;
+use crate::tree::Tree;
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use rustix::mount::{MountFlags, UnmountFlags};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use steadyfs_core::mkfs::{MkfsOptions, format};
+use steadyfs_device::{FileDevice, OpenOptions};
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Target {
+    /// ext4 on a loop device
+    Ext4,
+    /// XFS on a loop device
+    Xfs,
+    /// Our mount of the image file
+    Fuse,
+    /// Our mount of a loop device
+    FuseLoop,
+    /// The library on the image file
+    Library,
+    /// The library on a loop device
+    LibraryLoop,
+    /// The image file, written without a file system
+    Raw,
+    /// The loop device, written without a file system
+    RawLoop,
+}
+
+impl Target {
+    /// The name that options and reports use.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Whether it has no files.
+    pub(crate) fn is_raw(self) -> bool {
+        matches!(self, Target::Raw | Target::RawLoop)
+    }
+
+    fn on_loop(self) -> bool {
+        !matches!(self, Target::Fuse | Target::Library | Target::Raw)
+    }
+}
+
+/// A target on the image, from attaching the device to detaching it.
+pub(crate) struct Bed {
+    target: Target,
+    device: PathBuf,
+    dir: PathBuf,
+    options: String,
+    /// Detached last.
+    _attached: Option<Loop>,
+}
+
+impl Bed {
+    /// Makes the target's file system on the image. `options` are mount options of our own file system.
+    pub(crate) fn make(target: Target, image: &Path, dir: &Path, options: &str) -> Result<Self> {
+        let attached = if target.on_loop() { Some(Loop::attach(image)?) } else { None };
+        let device = attached.as_ref().map_or_else(|| image.to_owned(), |l| l.device.clone());
+        match target {
+            Target::Ext4 => tool(Command::new("mkfs.ext4").args(["-q", "-F", "-E", "nodiscard"]).arg(&device))?,
+            Target::Xfs => tool(Command::new("mkfs.xfs").args(["-q", "-f", "-K"]).arg(&device))?,
+            Target::Raw | Target::RawLoop => {}
+            _ => make_steadyfs(&device)?,
+        }
+        Ok(Bed { target, device, dir: dir.to_owned(), options: options.to_owned(), _attached: attached })
+    }
+
+    /// Mounts it.
+    pub(crate) fn mount(&self) -> Result<Mounted<'_>> {
+        match self.target {
+            Target::Ext4 | Target::Xfs => {
+                let point = MountPoint::mount_kernel(&self.device, &self.dir, &self.target.name())?;
+                Ok(Mounted::Kernel(PosixTree::open(&self.dir)?, point))
+            }
+            Target::Fuse | Target::FuseLoop => {
+                let server = Server::start(&self.device, &self.dir, &self.options)?;
+                let point = MountPoint { dir: self.dir.clone(), mounted: true };
+                Ok(Mounted::Fuse(PosixTree::open(&self.dir)?, point, server))
+            }
+            Target::Library | Target::LibraryLoop => {
+                Ok(Mounted::Library(LibraryTree::mount(&self.device, &self.options)?))
+            }
+            Target::Raw | Target::RawLoop => Ok(Mounted::Raw(RawTree { device: &self.device })),
+        }
+    }
+}
+
+fn make_steadyfs(device: &Path) -> Result<()> {
+    let dev = FileDevice::open(device, OpenOptions::default())?;
+    let options = MkfsOptions { discard: false, ..MkfsOptions::new(*b"steadyfs-bench\0\0", 1_700_000_000) };
+    format(&dev, &options)?;
+    Ok(())
+}
+
+/// A mounted target; the tree is closed before its mount ends.
+pub(crate) enum Mounted<'a> {
+    /// By the kernel.
+    Kernel(PosixTree, MountPoint),
+    /// By a process of ours.
+    Fuse(PosixTree, MountPoint, Server),
+    /// In this process.
+    Library(LibraryTree),
+    /// Not at all.
+    Raw(RawTree<'a>),
+}
+
+impl Mounted<'_> {
+    /// Where to work.
+    pub(crate) fn tree(&self) -> &dyn Tree {
+        match self {
+            Mounted::Kernel(tree, _) | Mounted::Fuse(tree, ..) => tree,
+            Mounted::Library(tree) => tree,
+            Mounted::Raw(tree) => tree,
+        }
+    }
+
+    /// The process that serves the mount.
+    pub(crate) fn server(&self) -> Option<u32> {
+        match self {
+            Mounted::Fuse(_, _, server) => Some(server.pid()),
+            _ => None,
+        }
+    }
+
+    /// Unmounts, and says if that failed.
+    pub(crate) fn unmount(self) -> Result<()> {
+        match self {
+            Mounted::Kernel(tree, mut point) => {
+                drop(tree);
+                point.unmount()
+            }
+            Mounted::Fuse(tree, mut point, server) => {
+                drop(tree);
+                point.unmount()?;
+                server.wait()
+            }
+            Mounted::Library(tree) => tree.unmount(),
+            Mounted::Raw(tree) => tree.sync(),
+        }
+    }
+}
+
+/// A directory that something is mounted on.
+pub(crate) struct MountPoint {
+    dir: PathBuf,
+    mounted: bool,
+}
+
+impl MountPoint {
+    fn mount_kernel(device: &Path, dir: &Path, kind: &str) -> Result<Self> {
+        rustix::mount::mount(device, dir, kind, MountFlags::empty(), None)
+            .with_context(|| format!("cannot mount {kind} from {}", device.display()))?;
+        Ok(MountPoint { dir: dir.to_owned(), mounted: true })
+    }
+
+    /// Unmounts. Somebody who looks at every new mount may keep it busy for a moment.
+    fn unmount(&mut self) -> Result<()> {
+        for wait in [0, 50, 200, 1000, 3000] {
+            std::thread::sleep(Duration::from_millis(wait));
+            match rustix::mount::unmount(&self.dir, UnmountFlags::empty()) {
+                Ok(()) => {
+                    self.mounted = false;
+                    return Ok(());
+                }
+                Err(rustix::io::Errno::BUSY) => {}
+                Err(e) => return Err(e).with_context(|| format!("cannot unmount {}", self.dir.display())),
+            }
+        }
+        bail!("{} stays busy and cannot be unmounted", self.dir.display())
+    }
+}
+
+impl Drop for MountPoint {
+    fn drop(&mut self) {
+        if self.mounted && self.unmount().is_err() {
+            // The last resort: out of sight now, gone with its last user.
+            let _ = rustix::mount::unmount(&self.dir, UnmountFlags::DETACH);
+        }
+    }
+}
+
+/// A loop device on the image, with direct I/O.
+struct Loop {
+    device: PathBuf,
+}
+
+impl Loop {
+    fn attach(image: &Path) -> Result<Self> {
+        let mut losetup = Command::new("losetup");
+        losetup.args(["--find", "--show", "--direct-io=on"]).arg(image);
+        let device = output(&mut losetup)?;
+        Ok(Loop { device: PathBuf::from(device.trim()) })
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        if let Err(e) = tool(Command::new("losetup").arg("--detach").arg(&self.device)) {
+            eprintln!("{e:#}");
+        }
+    }
+}
+
+/// Runs a program; what it says is the error if it fails.
+fn tool(command: &mut Command) -> Result<()> {
+    output(command).map(drop)
+}
+
+fn output(command: &mut Command) -> Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let out = command.output().with_context(|| format!("cannot run {name}; is it installed?"))?;
+    if !out.status.success() {
+        bail!("{name} failed ({}): {}", out.status, String::from_utf8_lossy(&out.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+}
