@@ -249,10 +249,7 @@ pub trait Device: Send + Sync {
 
     /// Submits one operation and waits for its end.
     fn run(&self, op: Op) -> IoResult {
-        let completion = Completion::new();
-        let waiter = completion.clone();
-        self.submit(vec![Request::new(op, move |result| completion.complete(result))]);
-        waiter.wait()
+        submit_and_wait(self, op)
     }
 
     /// Reads `count` blocks from `block` on and waits.
@@ -300,6 +297,17 @@ impl<D: Device + ?Sized> Device for std::sync::Arc<D> {
     fn upcalls(&self) -> Option<&dyn Upcalls> {
         (**self).upcalls()
     }
+    fn run(&self, op: Op) -> IoResult {
+        (**self).run(op)
+    }
+}
+
+/// Submits one operation and waits for its end.
+pub(crate) fn submit_and_wait<D: Device + ?Sized>(device: &D, op: Op) -> IoResult {
+    let completion = Completion::new();
+    let waiter = completion.clone();
+    device.submit(vec![Request::new(op, move |result| completion.complete(result))]);
+    waiter.wait()
 }
 
 /// The checks that every device makes first: the range lies on the device, and a read-only device is not changed.

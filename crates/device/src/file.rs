@@ -11,8 +11,8 @@ mod raw;
 mod threads;
 mod uring;
 
-use crate::device::check;
-use crate::{Device, DeviceInfo, OpenError, Request};
+use crate::device::{IoResult, check, submit_and_wait};
+use crate::{Device, DeviceInfo, Op, OpenError, Request};
 use raw::RawFile;
 use std::path::Path;
 use std::sync::Arc;
@@ -73,6 +73,8 @@ pub struct FileDevice {
     info: DeviceInfo,
     raw: Arc<RawFile>,
     carrier: Carrier,
+    /// An operation that its caller waits for is done in the caller's thread: handing it over and back costs more than most take.
+    at_once: bool,
 }
 
 /// The engine at work.
@@ -96,7 +98,9 @@ impl FileDevice {
             Engine::Inline => Carrier::Inline,
         };
         info.synchronous = matches!(carrier, Carrier::Inline);
-        Ok(FileDevice { info, raw, carrier })
+        // Whoever names an engine gets it for everything.
+        let at_once = options.engine == Engine::Auto;
+        Ok(FileDevice { info, raw, carrier, at_once })
     }
 
     /// The engine that was chosen; never [`Engine::Auto`].
@@ -138,6 +142,14 @@ impl Device for FileDevice {
             Carrier::Threads(pool) => pool.submit(valid),
             Carrier::Inline => valid.into_iter().for_each(|Request { op, done }| done(self.raw.perform(op))),
         }
+    }
+
+    fn run(&self, op: Op) -> IoResult {
+        if !self.at_once {
+            return submit_and_wait(self, op);
+        }
+        check(&self.info, &op)?;
+        self.raw.perform(op)
     }
 }
 

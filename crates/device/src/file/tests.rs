@@ -367,6 +367,21 @@ fn block_devices() {
     assert_ne!(automatic.engine(), Engine::Inline);
 }
 
+#[test]
+fn waiting_callers_do_their_own_operations() {
+    for dir in dirs() {
+        let device = FileDevice::open(dir.path().join("image"), create(64 << 12)).expect("opens");
+        assert!(device.at_once);
+        device.write(7, vec![page(1), page(2)]).expect("in range");
+        device.flush().expect("flushes");
+        assert_eq!(device.read(6, 4).expect("in range"), [PageBuf::zeroed(), page(1), page(2), PageBuf::zeroed()]);
+        device.discard(7, 1).expect("discards");
+        assert_eq!(device.read_one(8).expect("in range"), page(2));
+        assert_eq!(device.read(63, 2).expect_err("out of range").op, OpKind::Read);
+        assert_eq!(device.write(64, vec![page(3)]).expect_err("out of range").op, OpKind::Write);
+    }
+}
+
 /// What mount(2) of a block device does first: claims it for itself.
 fn claim(path: &str) -> std::io::Result<std::fs::File> {
     use std::os::unix::fs::OpenOptionsExt;
