@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: build test lint deps
+.PHONY: build test lint deps bench-basic
 
 build:
 	$(CARGO) build --release
@@ -18,3 +18,8 @@ lint:
 # The slow half comes last, so that the closing lines of `cargo test` are the closing lines of the run.
 test: deps lint
 	$(CARGO) test --workspace --no-fail-fast
+
+# Our mount, the library, ext4 and XFS in one run: docs/BENCHMARKS.md. As root; BENCH=--short takes minutes instead of a quarter of an hour.
+bench-basic:
+	$(CARGO) build --release -p steadyfs-bench
+	target/release/steadyfs-bench $(BENCH)

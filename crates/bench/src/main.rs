@@ -24,6 +24,7 @@ use measure::Stop;
 use report::{Repetition, Report};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use workload::{Amounts, Run, WORKLOADS, Workload};
 
 /// Compare SteadyFS with ext4, XFS and the bare device
@@ -105,14 +106,21 @@ impl Args {
     }
 }
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().collect();
-    if let [_, command, device, dir, options] = words.as_slice()
-        && command == serve::COMMAND
-    {
-        return serve::serve(Path::new(device), Path::new(dir), options);
+    let outcome = match words.as_slice() {
+        [_, command, device, dir, options] if command == serve::COMMAND => {
+            serve::serve(Path::new(device), Path::new(dir), options)
+        }
+        _ => compare(Args::parse()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("steadyfs-bench: {error:#}");
+            ExitCode::FAILURE
+        }
     }
-    compare(Args::parse())
 }
 
 /// Measures and reports.
