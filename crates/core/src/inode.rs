@@ -159,15 +159,36 @@ impl InodeTable {
         InodeRef { inode: Arc::clone(inode) }
     }
 
-    /// Adds the inode of a loaded or new node, unless another thread was first.
-    pub(crate) fn insert(&self, node: Arc<Node>, kind: FileType) -> InodeRef {
+    /// Adds the inode of a node that was just made. Whatever is here under its number belongs to a node that was freed.
+    pub(crate) fn insert_new(&self, node: Arc<Node>, kind: FileType) -> InodeRef {
+        let inode = self.new_inode(node, kind);
+        let out = Self::reference(&inode);
+        if self.shard(inode.ino).lock().insert(inode.ino, inode).is_none() {
+            self.cached.fetch_add(1, SeqCst);
+        }
+        out
+    }
+
+    /// Adds the inode of a node that was read, unless another thread was first; an error if that inode is being deleted.
+    fn insert_loaded(&self, node: &Arc<Node>, kind: FileType) -> Result<InodeRef> {
         let ino = node.nid.as_ino();
         let mut shard = self.shard(ino).lock();
-        if let Some(inode) = shard.get(&ino) {
-            return Self::reference(inode);
+        match shard.get(&ino) {
+            Some(inode) if inode.dying.load(SeqCst) => Err(Error::NotFound),
+            Some(inode) => Ok(Self::reference(inode)),
+            None => {
+                let inode = self.new_inode(Arc::clone(node), kind);
+                let out = Self::reference(&inode);
+                shard.insert(ino, inode);
+                self.cached.fetch_add(1, SeqCst);
+                Ok(out)
+            }
         }
-        let inode = Arc::new(Inode {
-            ino,
+    }
+
+    fn new_inode(&self, node: Arc<Node>, kind: FileType) -> Arc<Inode> {
+        Arc::new(Inode {
+            ino: node.nid.as_ino(),
             kind,
             node,
             rwsem: RwLock::new(&locks::INODE, ()),
@@ -177,16 +198,14 @@ impl InodeTable {
             dying: AtomicBool::new(false),
             touched: AtomicBool::new(true),
             queue: Arc::clone(&self.queue),
-        });
-        let out = Self::reference(&inode);
-        shard.insert(ino, inode);
-        self.cached.fetch_add(1, SeqCst);
-        out
+        })
     }
 
     /// Forgets a deleted inode.
-    pub(crate) fn remove(&self, ino: Ino) {
-        if self.shard(ino).lock().remove(&ino).is_some() {
+    pub(crate) fn remove(&self, inode: &Arc<Inode>) {
+        let mut shard = self.shard(inode.ino).lock();
+        if shard.get(&inode.ino).is_some_and(|known| Arc::ptr_eq(known, inode)) {
+            shard.remove(&inode.ino);
             self.cached.fetch_sub(1, SeqCst);
         }
     }
@@ -251,7 +270,12 @@ impl Fs {
             raw.file_type()
                 .ok_or_else(|| Error::corrupt(format!("inode {ino} has the impossible mode {:o}", raw.mode())))?
         };
-        let found = self.inodes.insert(node, kind);
+        let found = self.inodes.insert_loaded(&node, kind)?;
+        // The inode may have been deleted since its block was looked at: then it must not stay in the table.
+        if found.inode.node.read().is_dead() {
+            self.inodes.remove(&found.inode);
+            return Err(Error::NotFound);
+        }
         self.inodes.shrink(&self.budget);
         Ok(found)
     }

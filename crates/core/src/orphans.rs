@@ -114,7 +114,7 @@ impl Fs {
             return Err(Error::corrupt(format!("inode {} was freed twice", inode.ino)));
         }
         self.vol.free_node(node)?;
-        self.inodes.remove(inode.ino);
+        self.inodes.remove(inode);
         Ok(())
     }
 

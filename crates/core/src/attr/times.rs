@@ -1,6 +1,5 @@
 //! Time stamps: the clock that all of them come from, and when reading changes the access time.
 
-use crate::error::Result;
 use crate::fs::Fs;
 use crate::inode::Inode;
 use crate::options::AccessTimes;
@@ -38,13 +37,21 @@ fn is_due(raw: &RawInode, policy: AccessTimes, now: Time) -> bool {
 
 impl Fs {
     /// Notes that the inode was read, as the mount's policy has it. Hold no node lock and no change when calling.
-    pub(crate) fn note_access(&self, inode: &Inode) -> Result<()> {
+    ///
+    /// What was read has been read: if the time cannot be stored, because the volume is full or has just stopped, the reader does not
+    /// hear of it.
+    pub(crate) fn note_access(&self, inode: &Inode) {
         let (policy, now) = (self.options.access_times, clock());
-        if policy == AccessTimes::Never || self.is_read_only() || !inode.read(|raw| is_due(raw, policy, now))? {
-            return Ok(());
+        if policy == AccessTimes::Never || self.is_read_only() {
+            return;
         }
-        let change = self.change()?;
-        self.edit_inode(&change, inode, |raw| raw.set_atime(now))
+        let store = || match inode.read(|raw| is_due(raw, policy, now))? {
+            true => self.edit_inode(&self.change()?, inode, |raw| raw.set_atime(now)),
+            false => Ok(()),
+        };
+        if let Err(error) = store() {
+            tracing::debug!(ino = %inode.ino, %error, "an access time was not stored");
+        }
     }
 }
 

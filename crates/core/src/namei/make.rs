@@ -149,7 +149,7 @@ impl Fs {
                 dentry: self.options.inline_dentry,
             },
         };
-        let inode = self.inodes.insert(node, kind);
+        let inode = self.inodes.insert_new(node, kind);
         t.made(&inode);
         let raw = birth.build(&self.vol.sb)?;
         self.edit_inode(t.change, &inode.inode, |block| *block = raw)?;
