@@ -6,6 +6,7 @@ use crate::fs::Fs;
 use crate::inode::Inode;
 use crate::volume::Change;
 use std::sync::Arc;
+use steadyfs_device::PageBuf;
 use steadyfs_format::dir::{DentriesMut, FileType, name_hash};
 use steadyfs_format::inode::Inode as RawInode;
 use steadyfs_format::{FormatError, Ino, PageIndex};
@@ -91,7 +92,7 @@ impl Fs {
         found.ok_or_else(|| Error::corrupt(format!("directory {} has no '..' entry", dir.ino)))
     }
 
-    fn dir_page(&self, dir: &Arc<Inode>, index: PageIndex) -> Result<steadyfs_device::PageBuf> {
+    fn dir_page(&self, dir: &Arc<Inode>, index: PageIndex) -> Result<PageBuf> {
         let page = self.page(dir, index)?;
         page.ok_or_else(|| Error::corrupt(format!("page {index} of directory {} vanished", dir.ino)))
     }

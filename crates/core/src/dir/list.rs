@@ -53,7 +53,8 @@ impl Fs {
             }
         }
         self.list_stored(dir, cookie.saturating_sub(DOTS), f)?;
-        self.note_access(dir)
+        self.note_access(dir);
+        Ok(())
     }
 
     fn list_stored(&self, dir: &Arc<Inode>, position: u64, f: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {

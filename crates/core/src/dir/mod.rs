@@ -15,13 +15,17 @@ mod list;
 mod proxy;
 mod query;
 mod search;
+#[cfg(test)]
+mod tests;
 
-pub(crate) use proxy::to_base64;
+pub(crate) use proxy::encrypted_text;
 pub(crate) use search::{Room, Search};
 
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::inode::Inode;
+use std::sync::Arc;
+use steadyfs_device::PageBuf;
 use steadyfs_format::dir::{Dentries, FileType, MAX_DEPTH};
 use steadyfs_format::inode::{Inode as RawInode, advise, flags, inline};
 use steadyfs_format::{BLOCK_SIZE, Ino, PageIndex};
@@ -88,7 +92,7 @@ impl Fs {
     }
 
     /// Whether the directory holds nothing but its dot entries.
-    pub(crate) fn dir_is_empty(&self, dir: &std::sync::Arc<Inode>) -> Result<bool> {
+    pub(crate) fn dir_is_empty(&self, dir: &Arc<Inode>) -> Result<bool> {
         let head = self.dir_head(dir)?;
         if head.inline {
             return self.with_inline_entries(dir, |entries| entries.is_empty());
@@ -104,12 +108,7 @@ impl Fs {
     }
 
     /// The first page at or after `from` that exists.
-    fn dir_next_page(
-        &self,
-        dir: &std::sync::Arc<Inode>,
-        head: Head,
-        from: PageIndex,
-    ) -> Result<Option<(PageIndex, steadyfs_device::PageBuf)>> {
+    fn dir_next_page(&self, dir: &Arc<Inode>, head: Head, from: PageIndex) -> Result<Option<(PageIndex, PageBuf)>> {
         let mut at = from;
         while let Some(index) = self.next_page(dir, at)?.filter(|index| index.0 < head.pages) {
             if let Some(page) = self.page(dir, index)? {
@@ -121,7 +120,7 @@ impl Fs {
     }
 
     /// The directory that contains this one, as its `..` entry says.
-    pub(crate) fn dir_parent(&self, dir: &std::sync::Arc<Inode>) -> Result<Ino> {
+    pub(crate) fn dir_parent(&self, dir: &Arc<Inode>) -> Result<Ino> {
         match self.dir_find(dir, b"..")? {
             Some(found) => Ok(found.ino),
             // Directories of an obsolete kind have no dot entries; the inode knows as well.

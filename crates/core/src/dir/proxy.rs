@@ -8,7 +8,7 @@
 use steadyfs_format::dir::name_hash;
 
 /// How every stand-in begins.
-pub(crate) const PREFIX: &[u8] = b"_enc_";
+const PREFIX: &[u8] = b"_enc_";
 /// Bytes that the longest stand-in encodes.
 const LONGEST: usize = (255 - PREFIX.len()) * 3 / 4;
 /// Bytes of the head of a ciphertext that is too long to be encoded whole.
@@ -53,17 +53,18 @@ impl Proxy {
 
 /// The stand-in of a ciphertext whose entry has this hash.
 pub(crate) fn encode(entry_hash: u32, ciphertext: &[u8]) -> Vec<u8> {
-    let mut name = PREFIX.to_vec();
     if ciphertext.len() < LONGEST {
-        to_base64(ciphertext, &mut name);
-    } else {
-        let (head, tail) = ciphertext.split_at(HEAD);
-        let mut bytes = entry_hash.to_le_bytes().to_vec();
-        bytes.extend(name_hash(tail).to_le_bytes());
-        bytes.extend(head);
-        to_base64(&bytes, &mut name);
+        return encrypted_text(ciphertext);
     }
-    name
+    let (head, tail) = ciphertext.split_at(HEAD);
+    encrypted_text(&[&entry_hash.to_le_bytes()[..], &name_hash(tail).to_le_bytes(), head].concat())
+}
+
+/// Encrypted bytes as printable text, as names and symlink targets show it.
+pub(crate) fn encrypted_text(bytes: &[u8]) -> Vec<u8> {
+    let mut text = PREFIX.to_vec();
+    to_base64(bytes, &mut text);
+    text
 }
 
 /// What a name stands for; `None` if it is no stand-in.
@@ -84,7 +85,7 @@ pub(crate) fn decode(name: &[u8]) -> Option<Proxy> {
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Appends the base64url form, without padding.
-pub(crate) fn to_base64(bytes: &[u8], out: &mut Vec<u8>) {
+fn to_base64(bytes: &[u8], out: &mut Vec<u8>) {
     for group in bytes.chunks(3) {
         let word = group.iter().enumerate().fold(0u32, |word, (i, &byte)| word | u32::from(byte) << (16 - 8 * i));
         out.extend((0..=group.len()).map(|i| ALPHABET[(word >> (18 - 6 * i) & 63) as usize]));

@@ -15,14 +15,14 @@ mod rename;
 mod transaction;
 
 use crate::attr::protect::{self, Act};
-use crate::dir::Found;
+use crate::dir::{Found, encrypted_text};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::inode::{Inode, InodeRef};
 use std::sync::Arc;
-use steadyfs_format::Ino;
 use steadyfs_format::dir::{FileType, is_valid_name};
-use steadyfs_format::inode::{Inode as RawInode, MAX_NAME, advise, flags};
+use steadyfs_format::inode::{Inode as RawInode, MAX_NAME, advise, flags, inline};
+use steadyfs_format::{Ino, PageIndex};
 
 /// The longest symlink target in bytes.
 const MAX_TARGET: usize = 4095;
@@ -108,32 +108,27 @@ impl Fs {
             return Err(Error::Invalid);
         }
         let target = self.read_target(&inode.inode)?;
-        self.note_access(&inode.inode)?;
+        self.note_access(&inode.inode);
         Ok(target)
     }
 
     fn read_target(&self, inode: &Arc<Inode>) -> Result<Vec<u8>> {
         let _inode = inode.rwsem.read();
         let features = self.vol.sb.features();
-        let (size, encrypted, inline) = inode.read(|raw| -> Result<_> {
-            let inline = raw.has_inline(steadyfs_format::inode::inline::DATA);
-            let area = inline.then(|| raw.shape(features).map(|shape| raw.inline_area(shape).to_vec())).transpose()?;
+        let (size, encrypted, in_inode) = inode.read(|raw| -> Result<_> {
+            let stored = raw.has_inline(inline::DATA);
+            let area = stored.then(|| raw.shape(features).map(|shape| raw.inline_area(shape).to_vec())).transpose()?;
             Ok((raw.size(), raw.advise() & advise::ENCRYPT != 0, area))
         })??;
-        let bytes = match inline {
+        let bytes = match in_inode {
             Some(area) => area,
-            None => {
-                let page = self.page(inode, steadyfs_format::PageIndex(0))?.unwrap_or_default();
-                page.to_array().to_vec()
-            }
+            None => self.page(inode, PageIndex(0))?.unwrap_or_default().to_array().to_vec(),
         };
         let damaged = || Error::corrupt(format!("symlink {} has an impossible target", inode.ino));
         let target = usize::try_from(size).ok().filter(|&n| n <= MAX_TARGET).and_then(|n| bytes.get(..n));
         let target = target.ok_or_else(damaged)?;
         if encrypted {
-            let mut shown = b"_enc_".to_vec();
-            crate::dir::to_base64(target, &mut shown);
-            return Ok(shown);
+            return Ok(encrypted_text(target));
         }
         let end = target.iter().position(|&byte| byte == 0).unwrap_or(target.len());
         if end == 0 { Err(damaged()) } else { Ok(target[..end].to_vec()) }

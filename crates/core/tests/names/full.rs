@@ -1,7 +1,7 @@
 //! Volumes without room: an operation that fails leaves everything as it was.
 
 use crate::support::{DIR, FILE, FULL, Volume, errno, names, new};
-use steadyfs_core::{RenameFlags, XattrFlags};
+use steadyfs_core::{FallocMode, Fs, InodeRef, RenameFlags, Result, XattrFlags};
 
 const NO_SPACE: i32 = 28;
 
@@ -59,35 +59,106 @@ fn a_full_volume_refuses_cleanly_and_can_be_emptied() {
     }
 }
 
-#[test]
-fn an_operation_that_fails_half_way_is_taken_back() {
-    // Leave a few blocks, so that failures come at later and later steps of the same operation.
-    let v = Volume::new(64, &["-O", FULL], "noinline_dentry,noinline_data");
+/// Leaves exactly `spare` blocks free, by the size of a filler file.
+fn leave(v: &Volume, spare: u64) {
+    let root = v.fs.root().unwrap();
+    let filler = v.fs.lookup(&root, b"filler").or_else(|_| v.fs.create(&root, b"filler", &new(FILE))).unwrap();
+    let take =
+        |blocks: u64, at: u64| v.fs.fallocate(&filler, FallocMode::Allocate { keep_size: false }, at, blocks << 12);
+    let free = || v.fs.statfs().blocks_free;
+    let size = || v.fs.attr(&filler).unwrap().size;
+    // Most of it in one go, less what its nodes may need; then block by block.
+    if free() > spare + 100 {
+        take(free() - spare - 100, size()).unwrap();
+    }
+    while free() > spare {
+        take(1, size()).unwrap();
+    }
+    assert_eq!(free(), spare);
+}
+
+/// An operation that needs blocks, and one that undoes it.
+type Attempt = (&'static str, fn(&Fs, &InodeRef) -> Result<()>, fn(&Fs, &InodeRef));
+
+const ATTEMPTS: [Attempt; 7] = [
+    ("mkdir", |fs, dir| fs.create(dir, b"new", &new(DIR)).map(drop), |fs, dir| fs.rmdir(dir, b"new").unwrap()),
+    ("create", |fs, dir| fs.create(dir, b"new", &new(FILE)).map(drop), |fs, dir| fs.unlink(dir, b"new").unwrap()),
+    (
+        "symlink",
+        |fs, dir| fs.symlink(dir, b"new", &[b't'; 4000], &new(0)).map(drop),
+        |fs, dir| fs.unlink(dir, b"new").unwrap(),
+    ),
+    (
+        "link",
+        |fs, dir| fs.link(&fs.lookup(dir, b"0")?, dir, &[b'l'; 255]),
+        |fs, dir| fs.unlink(dir, &[b'l'; 255]).unwrap(),
+    ),
+    (
+        "rename",
+        |fs, dir| fs.rename(dir, b"0", dir, &[b'r'; 255], RenameFlags::NoReplace),
+        |fs, dir| fs.rename(dir, &[b'r'; 255], dir, b"0", RenameFlags::NoReplace).unwrap(),
+    ),
+    (
+        "setxattr",
+        |fs, dir| fs.setxattr(&fs.lookup(dir, b"0")?, b"user.a", &[1; 3000], XattrFlags::default()),
+        |fs, dir| fs.removexattr(&fs.lookup(dir, b"0").unwrap(), b"user.a").unwrap(),
+    ),
+    (
+        "acl",
+        |fs, dir| fs.create(&fs.lookup(dir, b"with acl")?, b"new", &new(FILE)).map(drop),
+        |fs, dir| fs.unlink(&fs.lookup(dir, b"with acl").unwrap(), b"new").unwrap(),
+    ),
+];
+
+/// A directory that needs a block for each new name, and one whose default ACL needs a node in each new inode.
+fn cramped(v: &Volume) -> InodeRef {
     let root = v.fs.root().unwrap();
     let dir = v.fs.create(&root, b"dir", &new(DIR)).unwrap();
-    let made = fill(&v);
-    for spare in 0..4u32 {
-        let before = (v.fs.statfs(), names(&v.fs, &dir));
-        let outcome = v.fs.create(&dir, b"sub", &new(DIR));
-        let link = v.fs.symlink(&dir, b"link", &[b't'; 4000], &new(0));
-        for (name, done) in [(&b"sub"[..], outcome.is_ok()), (b"link", link.is_ok())] {
-            if done {
-                assert!(spare >= 2, "two blocks are needed");
-            } else {
-                assert_eq!(errno(v.fs.lookup(&dir, name)), 2);
-            }
-        }
-        if outcome.is_ok() {
-            v.fs.rmdir(&dir, b"sub").unwrap();
-        }
-        if link.is_ok() {
-            drop(link);
-            v.fs.unlink(&dir, b"link").unwrap();
-        }
-        drop(outcome);
-        v.fs.reap().unwrap();
-        assert_eq!((v.fs.statfs(), names(&v.fs, &dir)), before);
-        v.fs.unlink(&root, format!("fill {}", made - 1 - spare).as_bytes()).unwrap();
+    let lists = v.fs.create(&dir, b"with acl", &new(DIR)).unwrap();
+    let mut list = 2u32.to_le_bytes().to_vec();
+    let users = (0..100u32).map(|id| (2u16, id));
+    let none = u32::MAX;
+    for (tag, id) in [(1, none)].into_iter().chain(users).chain([(4, none), (0x10, none), (0x20, none)]) {
+        list.extend([tag.to_le_bytes(), 7u16.to_le_bytes()].concat());
+        list.extend(id.to_le_bytes());
     }
-    v.finish();
+    v.fs.setxattr(&lists, b"system.posix_acl_default", &list, XattrFlags::default()).unwrap();
+    // Names of one slot each, until all slots of the inode or of the first two blocks are taken.
+    let slots = if v.fs.attr(&dir).unwrap().blocks > 0 { 2 * 214 } else { 180 };
+    for n in 3..slots {
+        v.fs.create(&dir, format!("{}", n - 3).as_bytes(), &new(FILE)).unwrap();
+    }
+    dir
+}
+
+#[test]
+fn an_operation_that_fails_half_way_is_taken_back() {
+    for options in ["noinline_dentry,noinline_data,noinline_xattr", ""] {
+        for (what, attempt, undo) in ATTEMPTS {
+            let v = Volume::new(64, &["-O", FULL], options);
+            let dir = cramped(&v);
+            let (mut failures, mut spare) = (0, 0);
+            loop {
+                leave(&v, spare);
+                let state = || {
+                    let all = |dir: &InodeRef| (names(&v.fs, dir), v.fs.attr(dir).unwrap());
+                    (v.fs.statfs(), all(&dir), all(&v.at("dir/with acl")))
+                };
+                let before = state();
+                match attempt(&v.fs, &dir) {
+                    Ok(()) => break,
+                    Err(e) => assert_eq!((e.errno(), state()), (NO_SPACE, before), "{what}, {spare} blocks left"),
+                }
+                failures += 1;
+                spare += 1;
+                let root = v.fs.root().unwrap();
+                v.fs.unlink(&root, b"filler").unwrap();
+            }
+            assert!((1..=6).contains(&failures), "{what} needs {failures} blocks");
+            println!("{what} with {options:?} needs {failures} blocks");
+            undo(&v.fs, &dir);
+            drop(dir);
+            v.finish();
+        }
+    }
 }

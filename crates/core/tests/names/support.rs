@@ -12,21 +12,30 @@ pub(crate) const FULL: &str = "extra_attr,inode_checksum,sb_checksum,inode_crtim
 pub(crate) const FILE: u32 = 0o100_644;
 pub(crate) const DIR: u32 = 0o040_755;
 
-/// A volume in memory, mounted.
-pub(crate) struct Volume {
-    pub(crate) dev: Arc<MemDevice>,
+/// A volume on a device for tests, mounted.
+pub(crate) struct Volume<D = MemDevice> {
+    pub(crate) dev: Arc<D>,
     pub(crate) fs: Arc<Fs>,
     options: String,
 }
 
 impl Volume {
-    /// A volume of mkfs.f2fs.
+    /// A volume of mkfs.f2fs, in memory.
     pub(crate) fn new(mib: u64, args: &[&str], options: &str) -> Self {
         Self::on(common::mkfs(mib, args), options)
     }
 
+    /// Unmounts and lets fsck.f2fs have a look.
+    pub(crate) fn finish(self) {
+        self.fs.unmount().unwrap();
+        drop(self.fs);
+        fsck(&self.dev);
+    }
+}
+
+impl<D: Device + 'static> Volume<D> {
     /// The volume on a device.
-    pub(crate) fn on(dev: MemDevice, options: &str) -> Self {
+    pub(crate) fn on(dev: D, options: &str) -> Self {
         let dev = Arc::new(dev);
         let fs = mount(&dev, options);
         Volume { dev, fs, options: options.to_owned() }
@@ -36,13 +45,6 @@ impl Volume {
     pub(crate) fn remount(&mut self) {
         self.fs.unmount().unwrap();
         self.fs = mount(&self.dev, &self.options);
-    }
-
-    /// Unmounts and lets fsck.f2fs have a look.
-    pub(crate) fn finish(self) {
-        self.fs.unmount().unwrap();
-        drop(self.fs);
-        fsck(&self.dev);
     }
 
     /// The inode at a path of names.
@@ -55,7 +57,7 @@ impl Volume {
     }
 }
 
-fn mount(dev: &Arc<MemDevice>, options: &str) -> Arc<Fs> {
+fn mount<D: Device + 'static>(dev: &Arc<D>, options: &str) -> Arc<Fs> {
     let dev: Arc<dyn Device> = Arc::clone(dev) as _;
     Fs::mount(dev, MountOptions::parse(options).unwrap()).unwrap()
 }

@@ -1,5 +1,7 @@
 //! Random operations against a reference: results, error numbers and whole trees must agree, also after remounts.
 
+mod crash;
+mod faults;
 mod ops;
 mod run;
 mod tree;

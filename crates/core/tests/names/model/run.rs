@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use std::collections::BTreeMap;
 use steadyfs_core::{Fs, InodeRef, NewInode, SetAttr, XattrFlags};
-use steadyfs_device::MemDevice;
+use steadyfs_device::{FaultyDevice, MemDevice, Record, RecordingDevice};
 use steadyfs_format::Ino;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::flags;
@@ -17,9 +17,26 @@ type Check<T = ()> = std::result::Result<T, TestCaseError>;
 /// Bytes of attributes in a node of their own.
 const XATTR_NODE: usize = 4072;
 
-struct Run {
-    volume: Volume,
-    tree: Tree,
+/// A moment between two operations.
+pub(super) struct Moment {
+    /// The device's clock after the operation.
+    pub(super) tick: u64,
+    /// Whether everything before is durable.
+    pub(super) durable: bool,
+    pub(super) tree: Tree,
+}
+
+type TestDevice = RecordingDevice<FaultyDevice<MemDevice>>;
+
+pub(super) struct Run {
+    pub(super) volume: Volume<TestDevice>,
+    pub(super) tree: Tree,
+    /// Operations may fail with EIO or, once the volume has stopped, with EROFS; the reference then does nothing.
+    pub(super) faulty: bool,
+    /// What the volume said last.
+    last: i32,
+    /// With faults: what the volume was when it was last made durable, and after each operation since.
+    history: Vec<Tree>,
     /// Inode numbers of the reference's inodes.
     inos: Vec<Ino>,
     /// Inodes in use, which live on without names.
@@ -28,29 +45,46 @@ struct Run {
 
 /// Runs all operations on a volume, comparing after each what it said, and at the end what there is.
 pub(super) fn run(device: MemDevice, options: &str, ops: &[Op]) -> Check {
-    let volume = Volume::on(device, options);
-    let root = volume.fs.root().unwrap();
-    let mut known = describe(&volume.fs, &root)?;
-    known.entries = BTreeMap::new();
-    let inline = if options.contains("noinline_xattr") { 0 } else { 200 };
-    let mut run =
-        Run { volume, tree: Tree::new(known, inline + XATTR_NODE), inos: vec![root.ino()], held: BTreeMap::new() };
-    run.adopt_existing(&root)?;
-    drop(root);
+    let mut run = Run::start(device, options)?;
     for (number, op) in ops.iter().enumerate() {
         run.step(op).map_err(|e| TestCaseError::fail(format!("operation {number}, {op:?}: {e}")))?;
     }
-    run.compare()?;
-    run.remount()?;
-    run.compare()?;
-    let Run { volume, held, .. } = run;
-    drop(held);
-    volume.fs.unmount().unwrap();
-    fsck(&volume.dev);
-    Ok(())
+    run.finish()
+}
+
+/// Runs all operations; returns what went to the device, and what the reference was at each moment.
+pub(super) fn run_and_record(device: MemDevice, options: &str, ops: &[Op]) -> Check<(Vec<Record>, Vec<Moment>)> {
+    let mut run = Run::start(device, options)?;
+    let mut moments = vec![Moment { tick: run.volume.dev.tick(), durable: true, tree: run.tree.clone() }];
+    for op in ops {
+        run.step(op)?;
+        let durable = matches!(op, Op::Sync | Op::Remount);
+        moments.push(Moment { tick: run.volume.dev.tick(), durable, tree: run.tree.clone() });
+    }
+    Ok((run.volume.dev.log(), moments))
 }
 
 impl Run {
+    pub(super) fn start(device: MemDevice, options: &str) -> Check<Self> {
+        let volume = Volume::on(RecordingDevice::new(FaultyDevice::new(device)), options);
+        let root = volume.fs.root().unwrap();
+        let mut known = describe(&volume.fs, &root)?;
+        known.entries = BTreeMap::new();
+        let inline = if options.contains("noinline_xattr") { 0 } else { 200 };
+        let mut run = Run {
+            volume,
+            tree: Tree::new(known, inline + XATTR_NODE),
+            inos: vec![root.ino()],
+            faulty: false,
+            last: 0,
+            history: Vec::new(),
+            held: BTreeMap::new(),
+        };
+        run.adopt_existing(&root)?;
+        drop(root);
+        Ok(run)
+    }
+
     /// What mkfs put into the root directory.
     fn adopt_existing(&mut self, root: &InodeRef) -> Check {
         let fs = &self.volume.fs;
@@ -106,20 +140,72 @@ impl Run {
                 }
                 Ok(())
             }
-            (real, model) => {
-                let (real, model) = (errno(real), model.err().unwrap_or(0));
-                prop_assert_eq!(real, model, "left: volume, right: reference");
-                Ok(())
-            }
+            (real, model) => self.same(real.map(drop), model.map(drop)),
         }
     }
 
-    fn same(&self, real: steadyfs_core::Result<()>, model: Result<(), i32>) -> Check {
-        prop_assert_eq!(errno(real), model.err().unwrap_or(0), "left: volume, right: reference");
+    fn same(&mut self, real: steadyfs_core::Result<()>, model: Result<(), i32>) -> Check {
+        self.last = errno(real);
+        if !self.is_fault() {
+            prop_assert_eq!(self.last, model.err().unwrap_or(0), "left: volume, right: reference");
+        }
         Ok(())
     }
 
-    fn step(&mut self, op: &Op) -> Check {
+    /// Whether the last operation met a fault of the device, or a volume that one has stopped.
+    fn is_fault(&self) -> bool {
+        const EIO: i32 = 5;
+        const EROFS: i32 = 30;
+        self.faulty && (self.last == EIO || self.last == EROFS)
+    }
+
+    /// Runs one operation on both sides.
+    pub(super) fn step(&mut self, op: &Op) -> Check {
+        let before = self.faulty.then(|| self.tree.clone());
+        self.last = 0;
+        self.step_names(op)?;
+        let Some(before) = before else { return Ok(()) };
+        if self.is_fault() {
+            self.tree = before;
+        }
+        if matches!(op, Op::Sync) && self.last == 0 {
+            self.history.clear();
+        }
+        self.history.push(self.tree.clone());
+        Ok(())
+    }
+
+    /// From here on the device may fail. All inodes are in use, so that they need not be read.
+    pub(super) fn begin_faults(&mut self) {
+        for id in self.alive() {
+            self.held.insert(id, self.real(id));
+        }
+        self.faulty = true;
+        self.history = vec![self.tree.clone()];
+    }
+
+    /// The device works again. A volume that stopped is mounted again: it must be what it was at some moment since it was last
+    /// durable.
+    pub(super) fn end_faults(&mut self) -> Check {
+        self.faulty = false;
+        if !self.volume.fs.is_read_only() {
+            return self.compare();
+        }
+        self.held.clear();
+        self.volume.remount();
+        let (inos, mut outcome) = (self.inos.clone(), Ok(()));
+        for tree in std::mem::take(&mut self.history) {
+            self.inos = inos[..tree.nodes.len()].to_vec();
+            self.tree = tree;
+            outcome = self.compare();
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        outcome
+    }
+
+    fn step_names(&mut self, op: &Op) -> Check {
         let fs = std::sync::Arc::clone(&self.volume.fs);
         match *op {
             Op::Make { dir, name: n, kind, mode, gid } => {
@@ -180,7 +266,8 @@ impl Run {
                 let ids: Vec<Id> = self.held.keys().copied().collect();
                 if !ids.is_empty() {
                     self.held.remove(&ids[which as usize % ids.len()]);
-                    fs.reap().unwrap();
+                    // An inode that cannot be deleted now stays an orphan.
+                    assert!(fs.reap().is_ok() || self.faulty);
                 }
                 Ok(())
             }
@@ -205,7 +292,8 @@ impl Run {
                 let bits = fs.attr(&real).unwrap().flags & !(flags::IMMUTABLE | flags::APPEND)
                     | bit(immutable, flags::IMMUTABLE)
                     | bit(append, flags::APPEND);
-                fs.setattr(&real, &SetAttr { flags: Some(bits), ..SetAttr::default() }).unwrap();
+                let set = fs.setattr(&real, &SetAttr { flags: Some(bits), ..SetAttr::default() }).map(drop);
+                self.same(set, Ok(()))?;
                 (self.tree.nodes[id].immutable, self.tree.nodes[id].append) = (immutable, append);
                 Ok(())
             }
@@ -223,23 +311,37 @@ impl Run {
                 self.same(real, model)
             }
             Op::Sync => {
-                fs.sync().unwrap();
-                Ok(())
+                let synced = fs.sync();
+                self.same(synced, Ok(()))
             }
-            Op::Remount => self.remount(),
+            Op::Remount => {
+                self.remount();
+                self.compare()
+            }
             _ => unreachable!("the names are dealt with"),
         }
     }
 
+    /// Compares once more, and lets fsck.f2fs have a look.
+    pub(super) fn finish(mut self) -> Check {
+        self.compare()?;
+        self.remount();
+        self.compare()?;
+        let Run { volume, held, .. } = self;
+        drop(held);
+        volume.fs.unmount().unwrap();
+        fsck(volume.dev.inner().inner());
+        Ok(())
+    }
+
     /// References do not survive, and inodes without names do not survive those.
-    fn remount(&mut self) -> Check {
+    pub(super) fn remount(&mut self) {
         self.held.clear();
         self.volume.remount();
-        self.compare()
     }
 
     /// Compares every inode that can be reached, and the number of all inodes.
-    fn compare(&self) -> Check {
+    pub(super) fn compare(&self) -> Check {
         let fs = &self.volume.fs;
         for id in self.alive() {
             let mut seen = describe(fs, &self.real(id))?;
@@ -280,7 +382,7 @@ impl Run {
 }
 
 /// An inode of the volume as the reference would write it down, without entries and parent.
-fn describe(fs: &Fs, inode: &InodeRef) -> Check<Node> {
+pub(super) fn describe(fs: &Fs, inode: &InodeRef) -> Check<Node> {
     let attr = fs.attr(inode).unwrap();
     let target = if attr.kind == FileType::Symlink { fs.readlink(inode).unwrap() } else { Vec::new() };
     let mut xattrs = BTreeMap::new();

@@ -44,6 +44,7 @@ pub(super) struct Node {
 }
 
 /// The reference.
+#[derive(Clone)]
 pub(super) struct Tree {
     pub(super) nodes: Vec<Node>,
     /// Room for attributes of new inodes.
