@@ -263,6 +263,9 @@ impl Fs {
                 return Err(Error::NotFound);
             }
             let raw = RawInode::view(guard.bytes());
+            if raw.footer.ino() != ino {
+                return Err(Error::corrupt(format!("node {ino} is not an inode but a part of {}", raw.footer.ino())));
+            }
             raw.validate(self.vol.sb.features())?;
             if !wanted(raw) {
                 return Err(Error::NotFound);

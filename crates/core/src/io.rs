@@ -193,9 +193,9 @@ impl BlockIo {
         counter.fetch_add(blocks, Relaxed);
     }
 
-    /// KiB written in the life of the volume (a statistic that checkpoints carry).
+    /// KiB written in the life of the volume (a statistic that checkpoints carry; what it began with comes from the image).
     pub(crate) fn kbytes_written(&self) -> u64 {
-        self.kbytes_before + self.counters.read().written_blocks() * 4
+        self.kbytes_before.saturating_add(self.counters.read().written_blocks() * 4)
     }
 
     fn fail(&self, e: &IoError) {

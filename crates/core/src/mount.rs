@@ -31,6 +31,7 @@ use steadyfs_device::Device;
 use steadyfs_format::checkpoint::CpFlags;
 use steadyfs_format::journal::Journal;
 use steadyfs_format::orphan::ORPHANS_PER_BLOCK;
+use steadyfs_format::summary::{SummaryBlock, SummaryKind};
 use steadyfs_format::{AllocType, BLOCKS_PER_SEG, Features, Ino, Layout, Log, SegNo};
 
 /// Features under which a volume may be changed. The others are read-only: see [`why_read_only`].
@@ -97,6 +98,9 @@ impl Fs {
         check_state(&image, read_only, &options)?;
         let segs = load_segments(&image)?;
         let heads = load_heads(&image, &segs)?;
+        if !read_only {
+            check_counts(&image, &segs)?;
+        }
         let io = BlockIo::new(dev, kbytes_written(&image)?);
         let layout = *image.layout();
         let nat = Nat::new(&layout, |b| image.nat_version(b));
@@ -227,6 +231,25 @@ fn check_state(image: &Image, read_only: bool, options: &MountOptions) -> Result
     Ok(())
 }
 
+/// Refuses a volume whose counters contradict its segments: what a change would make of it is not a volume. Linux does the same.
+fn check_counts(image: &Image, segs: &SegTable) -> Result<()> {
+    let valid = |wanted: fn(u8) -> bool| -> u64 {
+        let chosen = image.layout().segments().filter(|&seg| wanted(segs.kind(seg)));
+        chosen.map(|seg| u64::from(segs.state(seg).count())).sum()
+    };
+    let (all, nodes) = (valid(|_| true), valid(|kind| kind >= Log::HotNode.number()));
+    let header = image.checkpoint().header();
+    // Slots that are reserved but were never written are counted and have no block.
+    if all > header.valid_blocks() || nodes != u64::from(header.valid_nodes()) {
+        return Err(Error::corrupt(format!(
+            "the segments hold {all} blocks, {nodes} of them nodes; the checkpoint counts {} and {}",
+            header.valid_blocks(),
+            header.valid_nodes()
+        )));
+    }
+    Ok(())
+}
+
 /// The statistic that the hot-node summary carries.
 fn kbytes_written(image: &Image) -> Result<u64> {
     Ok(image.log_summary(Log::HotNode)?.journal.kbytes_written())
@@ -234,12 +257,14 @@ fn kbytes_written(image: &Image) -> Result<u64> {
 
 fn load_segments(image: &Image) -> Result<SegTable> {
     let segs = SegTable::new(image.layout());
-    let open: Vec<SegNo> = Log::ALL.map(|log| image.log_position(log).segment).to_vec();
     for (i, entry) in image.load_sit()?.iter().enumerate() {
         entry.validate()?;
         let seg = SegNo::new(i as u32);
-        let record = SitRecord { kind: entry.raw_type(), map: *entry.valid_map(), mtime: entry.mtime() };
-        segs.load(seg, &record, open.contains(&seg));
+        // A current segment holds what its log writes, whatever it was before.
+        let log = image.log_at(seg);
+        let kind = log.map_or(entry.raw_type(), Log::number);
+        let record = SitRecord { kind, map: *entry.valid_map(), mtime: entry.mtime() };
+        segs.load(seg, &record, log.is_some());
     }
     for (seg, _) in image.sit_journal() {
         if seg.get() >= image.layout().main_segments {
@@ -253,6 +278,15 @@ fn load_segments(image: &Image) -> Result<SegTable> {
 fn load_heads(image: &Image, segs: &SegTable) -> Result<[Head; Log::COUNT]> {
     let mut heads = Vec::with_capacity(Log::COUNT);
     for log in Log::ALL {
+        if !image.logs().contains(&log) {
+            // A volume with the feature `ro` has two logs and is never written to: the others stand nowhere.
+            heads.push(Head {
+                seg: SegNo::new(u32::MAX),
+                next: crate::segments::BLOCKS,
+                summary: Box::new(SummaryBlock::new(SummaryKind::Data)),
+            });
+            continue;
+        }
         let at = image.log_position(log);
         let next = u32::from(at.next);
         let tail_used = (next..crate::segments::BLOCKS).any(|off| segs.is_valid(at.segment, off));

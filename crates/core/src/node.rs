@@ -291,6 +291,11 @@ impl Volume {
                 footer.ino()
             )));
         }
+        // Who sees one half of this relies on the other: an inode is the node with its own number, at the root of the tree.
+        if (footer.ofs() == NodeOfs::INODE) != (nid.as_ino() == info.ino) {
+            let (ofs, ino) = (footer.ofs(), info.ino);
+            return Err(Error::corrupt(format!("node {nid} of inode {ino} says that its place in the file is {ofs}")));
+        }
         Ok(page)
     }
 
@@ -324,9 +329,12 @@ impl Volume {
         NodeBlock::view_mut(page.make_mut()).footer = NodeFooter::new(nid, ino, ofs, cold);
         let body = Body { state: State::Loaded, page, dirty: true };
         let node = Arc::new(Node { nid, body: RwLock::new(&locks::NODE, body), used: AtomicBool::new(true) });
+        // A thread that followed a stray link to the free id may be looking for it at this moment: it holds a node that is not
+        // loaded, finds no address in the NAT, and takes back only what it put into the table itself.
         let old = self.nodes.shard(nid).lock().insert(nid, Arc::clone(&node));
-        assert!(old.is_none(), "a free node id was cached: {nid:?}");
-        self.nodes.cached.fetch_add(1, SeqCst);
+        if old.is_none() {
+            self.nodes.cached.fetch_add(1, SeqCst);
+        }
         self.nodes.push_dirty(&node);
         Ok(node)
     }

@@ -2,10 +2,12 @@
 //!
 //! A block is counted when it is *reserved* (a slot becomes New, a node is created), not when it is written, so that "no space"
 //! can only appear at the operation that asks for space and never at write-back or at a checkpoint (format section 3.1,
-//! valid_block_count; pitfall 2). Kept true: valid blocks <= user blocks; nodes are counted as blocks too.
+//! valid_block_count; pitfall 2). Kept true: valid blocks <= user blocks; nodes are counted as blocks too; no counter goes below zero. The
+//! counters begin with what the image says, so more may be given back than was counted: that is damage, and is remembered, so that no
+//! checkpoint is made of it.
 
 use crate::error::{Error, Result};
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 /// Counters that every checkpoint stores.
 pub(crate) struct Space {
@@ -16,6 +18,8 @@ pub(crate) struct Space {
     valid_blocks: AtomicU64,
     valid_nodes: AtomicU64,
     valid_inodes: AtomicU64,
+    /// More was given back than was counted.
+    overdrawn: AtomicBool,
 }
 
 /// Counts at one moment.
@@ -35,6 +39,7 @@ impl Space {
             valid_blocks: AtomicU64::new(now.blocks),
             valid_nodes: AtomicU64::new(now.nodes),
             valid_inodes: AtomicU64::new(now.inodes),
+            overdrawn: AtomicBool::new(false),
         }
     }
 
@@ -55,8 +60,20 @@ impl Space {
 
     /// Gives data blocks back.
     pub(crate) fn release_blocks(&self, n: u64) {
-        let old = self.valid_blocks.fetch_sub(n, SeqCst);
-        assert!(old >= n, "more blocks released than were held");
+        self.take_from(&self.valid_blocks, n);
+    }
+
+    fn take_from(&self, counter: &AtomicU64, n: u64) {
+        let taken = counter.fetch_update(SeqCst, SeqCst, |held| held.checked_sub(n));
+        if taken.is_err() {
+            counter.store(0, SeqCst);
+            self.overdrawn.store(true, SeqCst);
+        }
+    }
+
+    /// Whether the counters are known to be wrong: the image counted less than it had.
+    pub(crate) fn is_overdrawn(&self) -> bool {
+        self.overdrawn.load(SeqCst)
     }
 
     /// Reserves a node block, and counts an inode if it is one.
@@ -75,11 +92,9 @@ impl Space {
 
     /// Gives a node block back.
     pub(crate) fn release_node(&self, inode: bool) {
-        let old = self.valid_nodes.fetch_sub(1, SeqCst);
-        assert!(old >= 1, "more nodes released than were held");
+        self.take_from(&self.valid_nodes, 1);
         if inode {
-            let old = self.valid_inodes.fetch_sub(1, SeqCst);
-            assert!(old >= 1, "more inodes released than were held");
+            self.take_from(&self.valid_inodes, 1);
         }
         self.release_blocks(1);
     }
@@ -88,6 +103,19 @@ impl Space {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn giving_back_more_than_was_counted_is_remembered() {
+        let space = Space::new(10, 3, SpaceCounts { blocks: 2, nodes: 1, inodes: 0 });
+        space.release_blocks(2);
+        assert!(!space.is_overdrawn());
+        space.release_blocks(1);
+        assert!(space.is_overdrawn());
+        assert_eq!(space.counts(), SpaceCounts { blocks: 0, nodes: 1, inodes: 0 });
+        let space = Space::new(10, 3, SpaceCounts { blocks: 2, nodes: 1, inodes: 0 });
+        space.release_node(true);
+        assert!(space.is_overdrawn());
+    }
 
     #[test]
     fn reservations_stop_at_the_limit_and_leave_no_trace() {

@@ -133,9 +133,9 @@ impl Volume {
         self.stopped.store(true, SeqCst);
     }
 
-    /// Seconds the volume has been mounted, over all mounts.
+    /// Seconds the volume has been mounted, over all mounts; those before this one are what the image says.
     pub(crate) fn elapsed(&self) -> u64 {
-        self.clock.base + self.clock.mounted.elapsed().as_secs()
+        self.clock.base.saturating_add(self.clock.mounted.elapsed().as_secs())
     }
 
     /// Address of a block of a segment.
@@ -146,14 +146,13 @@ impl Volume {
     /// The block in this slot is no longer used.
     pub(crate) fn invalidate(&self, slot: Slot) -> Result<()> {
         let Slot::At(lba) = slot else { return Ok(()) };
-        let Some((seg, off)) = self.segs.locate(lba) else {
-            return Err(Error::corrupt(format!("block {lba} lies outside the main area")));
+        let damage = match self.segs.locate(lba) {
+            Some((seg, off)) if self.segs.invalidate(seg, off, self.elapsed()) => return Ok(()),
+            Some(_) => Error::corrupt(format!("block {lba} was in use but the SIT says that it is free")),
+            None => Error::corrupt(format!("block {lba} lies outside the main area")),
         };
-        if !self.segs.invalidate(seg, off, self.elapsed()) {
-            let e = Error::corrupt(format!("block {lba} was in use but the SIT says that it is free"));
-            self.stop(&e);
-            return Err(e);
-        }
-        Ok(())
+        // The caller is in the middle of a change and cannot take it back.
+        self.stop(&damage);
+        Err(damage)
     }
 }

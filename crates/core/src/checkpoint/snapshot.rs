@@ -4,6 +4,7 @@ use super::Committed;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::io::BlockIo;
+use crate::segments::BLOCKS;
 use std::sync::Arc;
 use steadyfs_device::{PageBuf, StreamHint};
 use steadyfs_format::checkpoint::{Checkpoint, CheckpointHeader, CpFlags, LogPosition};
@@ -42,6 +43,7 @@ struct Tables {
 impl Snapshot {
     /// Takes the snapshot. The checkpoint lock is held exclusively and nothing is dirty but NAT and SIT.
     pub(super) fn take(fs: &Fs, committed: &Committed, unmount: bool, number: u64) -> Result<Self> {
+        leave_full_segments(fs)?;
         let tables = take_tables(fs)?;
         let pack = committed.pack.other();
         let start = fs.vol.layout().pack(pack);
@@ -53,7 +55,8 @@ impl Snapshot {
             checkpoint.set_sit_copy(block, !fs.checkpoints.sit.selected(block));
         }
         let header = checkpoint.header_mut();
-        header.set_version(header.version() + 1);
+        // Versions wrap; the younger of two packs is told by their distance.
+        header.set_version(header.version().wrapping_add(1));
         header.set_flags(next_flags(fs, header.flags(), unmount));
         fill_counters(fs, header)?;
         let summaries = take_logs(fs, header, &tables);
@@ -85,6 +88,17 @@ impl Snapshot {
             io.write(*lba, pages.clone(), StreamHint::MetaHot, |_| ());
         }
     }
+}
+
+/// A log that found no free segment when it filled its own stands behind the last block, which no checkpoint can say.
+fn leave_full_segments(fs: &Fs) -> Result<()> {
+    for log in Log::ALL {
+        let mut head = fs.vol.logs.head(log);
+        if head.next == BLOCKS && !fs.vol.advance(log, &mut head) {
+            return Err(Error::NoSpace);
+        }
+    }
+    Ok(())
 }
 
 /// NAT and SIT: all dirty entries into the journal if they fit, else all of them into shadow blocks.
@@ -128,6 +142,9 @@ fn next_flags(fs: &Fs, old: CpFlags, unmount: bool) -> CpFlags {
 }
 
 fn fill_counters(fs: &Fs, header: &mut CheckpointHeader) -> Result<()> {
+    if fs.vol.space.is_overdrawn() {
+        return Err(Error::corrupt("files gave back more blocks than the volume counted"));
+    }
     let counts = fs.vol.space.counts();
     let narrow = |n: u64| u32::try_from(n).map_err(|_| Error::corrupt("more than 2^32 nodes"));
     header.set_valid_blocks(counts.blocks);

@@ -20,6 +20,10 @@ pub(super) struct NatPage {
 impl NatPage {
     /// Takes a block over; `None` if no id of it is in use.
     pub(super) fn new(number: u32, block: Box<Block>) -> Option<Self> {
+        // Most blocks of most volumes.
+        if super::is_zero(&block[..]) {
+            return None;
+        }
         let first = number * ENTRIES_PER_BLOCK as u32;
         let mut inodes = [0; WORDS];
         let mut used = false;

@@ -78,7 +78,7 @@ fn cost(segs: &SegTable, layout: &Layout, sec: SecNo, urgency: Urgency, now: u64
         Urgency::Background => {
             // u in thousandths; the benefit of old, empty sections is largest. Inverted, so that the least wins.
             let u = valid * 1000 / all;
-            let age = now.saturating_sub(mtime) + 1;
+            let age = now.saturating_sub(mtime).saturating_add(1);
             u64::MAX - age.saturating_mul((1000 - u) * 1000 / (1000 + u))
         }
     })

@@ -1,0 +1,234 @@
+//! Images that only an enemy makes: each was once a panic or worse.
+
+use std::sync::Arc;
+use steadyfs_core::mkfs::{MkfsOptions, format};
+use steadyfs_core::raw::Image;
+use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode};
+use steadyfs_device::{Device, MemDevice, PageBuf};
+use steadyfs_format::block::BlockView;
+use steadyfs_format::checkpoint::{CheckpointHeader, LogPosition};
+use steadyfs_format::inode::Inode;
+use steadyfs_format::node::{DirectNode, NodeBlock, NodeOfs};
+use steadyfs_format::sit::{SitBlock, SitEntry};
+use steadyfs_format::summary::SummaryBlock;
+use steadyfs_format::{Features, Ino, Log, Nid, SegNo, Slot};
+
+/// A volume of 64 MiB with a file, sparse enough to have a direct node, unmounted.
+fn sound() -> (Arc<MemDevice>, Ino) {
+    let device = Arc::new(MemDevice::new(16 * 1024));
+    format(&*device, &MkfsOptions::new([7; 16], 0)).unwrap();
+    let fs = mount(&device, "").unwrap();
+    let file = create(&fs, b"file");
+    fs.write(&file, 0, &[1; 10_000]).unwrap();
+    fs.write(&file, 1000 * 4096, &[2; 4096]).unwrap();
+    fs.unmount().unwrap();
+    (device, file.ino())
+}
+
+fn mount(device: &Arc<MemDevice>, options: &str) -> Result<Arc<Fs>, Error> {
+    Fs::mount(Arc::clone(device) as Arc<dyn Device>, MountOptions::parse(options).unwrap())
+}
+
+fn create(fs: &Fs, name: &[u8]) -> InodeRef {
+    fs.create(&fs.root().unwrap(), name, &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap()
+}
+
+fn image(device: &Arc<MemDevice>) -> Image {
+    Image::open(Arc::clone(device) as Arc<dyn Device>).unwrap()
+}
+
+fn change(device: &MemDevice, lba: u64, change: impl FnOnce(&mut [u8; 4096])) {
+    let mut page = device.read_one(lba).unwrap();
+    change(page.make_mut());
+    device.write(lba, vec![page]).unwrap();
+}
+
+/// Changes the header of the pack in force, at both ends of the pack.
+fn change_header(device: &Arc<MemDevice>, f: impl FnOnce(&mut CheckpointHeader)) {
+    let image = image(device);
+    let start = image.layout().pack(image.pack()).get();
+    let last = start + u64::from(image.checkpoint().pack_map().last);
+    change(device, start, |block| {
+        let header = CheckpointHeader::view_mut(block);
+        f(header);
+        header.seal();
+    });
+    let header = device.read_one(start).unwrap();
+    device.write(last, vec![header]).unwrap();
+}
+
+fn node_lba(device: &Arc<MemDevice>, nid: Nid) -> u64 {
+    image(device).nat(nid).unwrap().lba.get()
+}
+
+fn assert_damaged<T>(result: Result<T, Error>, part: &str) {
+    match result {
+        Err(error @ (Error::Corrupt(_) | Error::Format(_))) => assert!(error.to_string().contains(part), "{error}"),
+        Err(other) => panic!("another error: {other}"),
+        Ok(_) => panic!("no error"),
+    }
+}
+
+#[test]
+fn counters_at_the_end_of_their_range_do_not_overflow() {
+    let (device, ino) = sound();
+    change_header(&device, |header| {
+        header.set_version(u64::MAX);
+        header.set_elapsed_time(u64::MAX);
+    });
+    // The statistic in the hot-node summary, behind three summaries of data.
+    let image_ = image(&device);
+    let map = image_.checkpoint().pack_map();
+    let hot_node = image_.layout().pack(image_.pack()).get() + u64::from(map.node_summaries.start);
+    change(&device, hot_node, |block| {
+        SummaryBlock::view_mut(block).journal = steadyfs_format::journal::Journal::from_kbytes_written(u64::MAX);
+    });
+    // Pack 2 is older, however large its number is.
+    let fs = mount(&device, "").unwrap();
+    let file = fs.inode(ino).unwrap();
+    for _ in 0..3 {
+        fs.write(&file, 0, &[3; 4096]).unwrap();
+        fs.sync().unwrap();
+        fs.gc(2, steadyfs_core::Urgency::Background).unwrap();
+    }
+    fs.unmount().unwrap();
+    let header = image(&device);
+    assert!(header.checkpoint().header().version() < 100, "versions go on from 0");
+    assert_eq!(header.checkpoint().header().elapsed_time(), u64::MAX);
+    mount(&device, "").unwrap().unmount().unwrap();
+}
+
+#[test]
+fn a_volume_that_counts_less_than_its_segments_is_not_changed() {
+    for damage in [
+        |header: &mut CheckpointHeader| header.set_valid_blocks(3),
+        |header: &mut CheckpointHeader| header.set_valid_nodes(header.valid_nodes() - 1),
+    ] {
+        let (device, ino) = sound();
+        change_header(&device, damage);
+        assert_damaged(mount(&device, ""), "the segments hold");
+        let fs = mount(&device, "ro").unwrap();
+        assert_eq!(fs.read(&fs.inode(ino).unwrap(), 0, &mut [0; 4096]).unwrap(), 4096);
+    }
+}
+
+#[test]
+fn giving_back_slots_that_were_never_counted_makes_no_checkpoint() {
+    let (device, ino) = sound();
+    let version = image(&device).checkpoint().header().version();
+    let lba = node_lba(&device, ino.nid());
+    change(&device, lba, |block| {
+        let shape = Inode::view(block).shape(Features::NONE).unwrap();
+        for slot in 100..800 {
+            Inode::view_mut(block).set_slot(shape, slot, Slot::New);
+        }
+        Inode::view_mut(block).set_blocks(10_000);
+    });
+    let fs = mount(&device, "").unwrap();
+    fs.unlink(&fs.root().unwrap(), b"file").unwrap();
+    assert_damaged(fs.sync(), "gave back more blocks");
+    assert!(matches!(fs.sync(), Err(Error::ReadOnly(_))), "the volume has stopped");
+    drop(fs);
+    // What the mount itself committed is the last checkpoint.
+    assert_eq!(image(&device).checkpoint().header().version(), version + 1);
+}
+
+#[test]
+fn a_node_at_an_impossible_place_is_refused() {
+    let (device, ino) = sound();
+    let mut direct = Nid(0);
+    device.read_one(node_lba(&device, ino.nid())).unwrap().with(|block| direct = Inode::view(block).child(0));
+    assert!(!direct.is_null());
+    {
+        let fs = mount(&device, "ro").unwrap();
+        // A part of a file is no inode, whatever its bytes say.
+        assert_damaged(fs.inode(direct.as_ino()), "is not an inode");
+        assert_eq!(fs.read(&fs.inode(ino).unwrap(), 1000 * 4096, &mut [0; 4096]).unwrap(), 4096);
+    }
+    change(&device, node_lba(&device, direct), |block| NodeBlock::view_mut(block).footer.set_ofs(NodeOfs::INODE));
+    let fs = mount(&device, "ro").unwrap();
+    assert_damaged(fs.read(&fs.inode(ino).unwrap(), 1000 * 4096, &mut [0; 4096]), "its place in the file");
+}
+
+#[test]
+fn an_address_outside_the_main_area_stops_the_volume_in_the_middle_of_a_change() {
+    let (device, ino) = sound();
+    let mut direct = Nid(0);
+    device.read_one(node_lba(&device, ino.nid())).unwrap().with(|block| direct = Inode::view(block).child(0));
+    change(&device, node_lba(&device, direct), |block| {
+        DirectNode::view_mut(block).set_slot(500, Slot::At(steadyfs_format::Lba(77)));
+    });
+    let fs = mount(&device, "").unwrap();
+    fs.unlink(&fs.root().unwrap(), b"file").unwrap();
+    assert!(fs.is_read_only(), "half of the file is gone and cannot be brought back");
+    fs.unmount().unwrap();
+    drop(fs);
+    image(&device);
+}
+
+/// Fills every free segment with blocks that nobody owns, and counts them.
+fn leave_no_free_segment(device: &Arc<MemDevice>) {
+    let opened = image(device);
+    let current = Log::ALL.map(|log| opened.log_position(log).segment);
+    let mut added = 0;
+    for (number, entry) in opened.load_sit().unwrap().into_iter().enumerate() {
+        let segment = SegNo(number as u32);
+        if entry.valid_blocks() == 0 && !current.contains(&segment) {
+            let (block, index) = opened.layout().sit_place(segment);
+            change(device, opened.sit_lba(block).get(), |bytes| {
+                SitBlock::view_mut(bytes).set(index, SitEntry::new(Log::WarmData, [0xFF; 64], 0));
+            });
+            added += 512;
+        }
+    }
+    change_header(device, |header| {
+        header.set_user_blocks(opened.layout().main_blocks() - 1);
+        header.set_valid_blocks(header.valid_blocks() + added);
+    });
+}
+
+#[test]
+fn a_full_log_without_a_free_segment_makes_no_unreadable_checkpoint() {
+    let (device, ino) = sound();
+    let fs = mount(&device, "").unwrap();
+    let file = fs.inode(ino).unwrap();
+    fs.write(&file, 0, &vec![5; 700 * 4096]).unwrap();
+    fs.fsync(&file, false).unwrap();
+    fs.fallocate(&file, steadyfs_core::FallocMode::PunchHole, 0, 100 * 4096).unwrap();
+    // The log that takes what is moved is nearly at the end of its segment.
+    let cold = create(&fs, b"film.mp4");
+    fs.write(&cold, 0, &vec![6; 450 * 4096]).unwrap();
+    drop((file, cold));
+    fs.unmount().unwrap();
+    drop(fs);
+    let position = image(&device).log_position(Log::ColdData);
+    assert!((400..512).contains(&position.next), "{position:?}");
+    leave_no_free_segment(&device);
+    let fs = mount(&device, "").unwrap();
+    let moved = fs.gc(1, steadyfs_core::Urgency::Foreground);
+    assert!(matches!(moved, Err(Error::NoSpace)), "the log had room for what was to be moved: {moved:?}");
+    assert!(matches!(fs.unmount(), Err(Error::NoSpace)), "a checkpoint of a log behind its segment");
+    drop(fs);
+    assert!(image(&device).load_sit().is_ok());
+    mount(&device, "ro").unwrap();
+}
+
+#[test]
+fn logs_that_a_read_only_volume_has_not_may_stand_anywhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("ro.img");
+    steadyfs_testkit::mkfs_f2fs(&path, 64 << 20, &["-O", "ro"]).unwrap();
+    let device = Arc::new(MemDevice::new(16 * 1024));
+    for (lba, block) in (0..).zip(std::fs::read(&path).unwrap().chunks(4096)) {
+        device.write(lba, vec![PageBuf::from_slice(block)]).unwrap();
+    }
+    change_header(&device, |header| {
+        for log in [Log::WarmData, Log::ColdData, Log::WarmNode, Log::ColdNode] {
+            let position = header.log(log);
+            header.set_log(log, LogPosition { segment: SegNo(u32::MAX), ..position });
+        }
+    });
+    let fs = mount(&device, "ro").unwrap();
+    assert!(fs.readdir(&fs.root().unwrap(), 0, &mut |_| true).is_ok());
+    assert!(mount(&device, "").is_err());
+}
