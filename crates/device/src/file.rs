@@ -16,6 +16,7 @@ use crate::{Device, DeviceInfo, Op, OpenError, Request};
 use raw::RawFile;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use threads::ThreadPool;
 use uring::Uring;
 
@@ -62,6 +63,9 @@ pub struct OpenOptions {
     /// Only check that a block device is not mounted, and leave it free to be mounted from then on: for the server of a mount, which the
     /// kernel lists as a mount of this very device. Others that open it through this crate are kept out all the same.
     pub leave_mountable: bool,
+    /// How long to wait for whoever has the path open: a process that was just told to stop may still be writing, and one that was
+    /// killed holds its files until the kernel has cleaned up after it.
+    pub patience: Duration,
     /// Whether to bypass the page cache.
     pub direct: Direct,
     /// How requests reach the operating system.

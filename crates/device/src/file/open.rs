@@ -9,6 +9,8 @@ use std::fs::{File, Metadata};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::Duration;
+use steadyfs_rt::{now, sleep};
 
 /// An opened and locked file, and what it is.
 pub(super) struct Opened {
@@ -50,11 +52,22 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Opened, OpenErr
     prepared
 }
 
+/// How often a path that is in use is tried again.
+const AGAIN: Duration = Duration::from_millis(5);
+
 /// Opens and locks the path; true if the file was created for it.
 pub(crate) fn open_locked(path: &Path, options: &OpenOptions) -> Result<(File, bool), OpenError> {
-    let (file, created) = open_file(path, options)?;
-    lock(path, &file, options)?;
-    Ok((file, created))
+    let start = now();
+    loop {
+        let opened = open_file(path, options).and_then(|(file, created)| {
+            lock(path, &file, options)?;
+            Ok((file, created))
+        });
+        match opened {
+            Err(OpenError::InUse { .. }) if start.elapsed() < options.patience => sleep(AGAIN),
+            opened => return opened,
+        }
+    }
 }
 
 /// Opens the path, or creates a file if that is asked for and there is none; true if it was created.

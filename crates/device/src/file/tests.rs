@@ -410,3 +410,19 @@ fn a_device_can_be_left_to_be_mounted() {
     let _claimed = claim(&device.path).expect("free");
     assert!(refused(mountable), "a mounted device was opened for writing");
 }
+
+#[test]
+fn opening_can_wait_for_the_one_before() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("image");
+    let first = FileDevice::open(&path, create(1 << 20)).expect("opens");
+    let patience =
+        |millis| OpenOptions { patience: std::time::Duration::from_millis(millis), ..OpenOptions::default() };
+    let start = steadyfs_rt::now();
+    let error = FileDevice::open(&path, patience(50)).map(drop).expect_err("in use all the time");
+    assert!(matches!(error, OpenError::InUse { .. }) && start.elapsed().as_millis() >= 50, "{error}");
+    let second = steadyfs_rt::spawn("second", move || FileDevice::open(&path, patience(60_000)).map(drop));
+    steadyfs_rt::sleep(std::time::Duration::from_millis(30));
+    drop(first);
+    second.join().expect("no panic").expect("the first let go");
+}

@@ -1,0 +1,119 @@
+//! The ways in which a mount ends: signals, umount, a kill. What was synced is there afterwards; what was not, after an orderly end.
+
+use crate::harness::{Place, is_mounted, until};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use rustix::process::Signal;
+use std::fs;
+use std::io::Write;
+
+#[test]
+fn every_signal_that_says_stop_ends_with_a_checkpoint() {
+    let place = Place::new();
+    for (index, signal) in [Signal::TERM, Signal::INT, Signal::HUP].into_iter().enumerate() {
+        let mut served = place.mount("");
+        fs::write(place.at(&format!("file{index}")), vec![index as u8; 100_000]).unwrap();
+        served.signal(signal);
+        assert_eq!(served.end(), 0, "{signal:?}: {}", served.log());
+        assert!(!is_mounted(&served.dir));
+        place.check();
+    }
+    place.mounted("", |_| {
+        for index in 0..3 {
+            assert_eq!(fs::read(place.at(&format!("file{index}"))).unwrap(), vec![index as u8; 100_000]);
+        }
+    });
+}
+
+#[test]
+fn umount_ends_with_a_checkpoint() {
+    let place = Place::new();
+    let mut served = place.mount("");
+    fs::write(place.at("file"), b"by the system's umount").unwrap();
+    rustix::mount::unmount(&served.dir, UnmountFlags::empty()).unwrap();
+    assert_eq!(served.end(), 0, "{}", served.log());
+    place.check();
+    place.mounted("", |_| assert_eq!(fs::read(place.at("file")).unwrap(), b"by the system's umount"));
+}
+
+/// The crate's own unmount waits for what umount(2) does not wait for on an image file.
+#[test]
+fn unmount_returns_when_the_image_is_free() {
+    let place = Place::new();
+    for round in 0..5u8 {
+        let mut served = place.mount("");
+        for file in 0..50 {
+            fs::write(place.at(&format!("file{file}")), vec![round; 40_000]).unwrap();
+        }
+        steadyfs_fuse::unmount(&served.dir).unwrap();
+        place.check();
+        assert_eq!(served.end(), 0, "{}", served.log());
+    }
+    let error = steadyfs_fuse::unmount(&place.dir()).unwrap_err();
+    assert!(error.to_string().contains("Invalid argument"), "{error}");
+}
+
+#[test]
+fn a_killed_mount_leaves_what_was_synced_and_can_be_mounted_again() {
+    let place = Place::new();
+    for round in 0..4u8 {
+        // From the second round on the mount point is still occupied by the dead mount.
+        let mut served = place.mount("");
+        if round > 0 {
+            assert!(served.log().contains("was left mounted by a process that is gone"), "{}", served.log());
+            assert_eq!(fs::read(place.at("synced")).unwrap(), vec![round - 1; 70_000]);
+            assert!(!place.at("later").exists());
+        }
+        let mut file = fs::File::create(place.at("new")).unwrap();
+        file.write_all(&vec![round; 70_000]).unwrap();
+        fs::rename(place.at("new"), place.at("synced")).unwrap();
+        file.sync_all().unwrap();
+        fs::write(place.at("later"), b"not synced").unwrap();
+        served.kill();
+        let error = fs::metadata(place.dir()).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(Errno::NOTCONN.raw_os_error()));
+        place.check_copy();
+        std::mem::forget(served); // leave the dead mount where it is
+    }
+    let served = place.mount("");
+    assert_eq!(fs::read(place.at("synced")).unwrap(), vec![3; 70_000]);
+    served.stop();
+}
+
+#[test]
+fn a_lazy_umount_serves_until_the_last_user_is_gone() {
+    let place = Place::new();
+    let mut served = place.mount("");
+    let mut file = fs::File::create(place.at("open")).unwrap();
+    rustix::mount::unmount(&served.dir, UnmountFlags::DETACH).unwrap();
+    assert_eq!(fs::read_dir(place.dir()).unwrap().count(), 0);
+    file.write_all(b"written after the umount").unwrap();
+    file.sync_all().unwrap();
+    assert!(!served.has_ended());
+    drop(file);
+    assert_eq!(served.end(), 0, "{}", served.log());
+    place.check();
+    place.mounted("", |_| assert_eq!(fs::read(place.at("open")).unwrap(), b"written after the umount"));
+}
+
+#[test]
+fn signals_that_were_ignored_stay_ignored() {
+    let place = Place::new();
+    let script = format!("trap '' HUP; exec {}", std::env::current_exe().unwrap().display());
+    let mut child = std::process::Command::new("sh")
+        .args(["-c", &format!("{script} harness::serve --exact --nocapture --test-threads=1")])
+        .env(crate::harness::SERVE, format!("{}\n{}\n", place.source.display(), place.dir().display()))
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    until("mounted", || is_mounted(&place.dir()));
+    let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, Signal::HUP).unwrap();
+    fs::write(place.at("file"), b"it goes on").unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(fs::read(place.at("file")).unwrap(), b"it goes on");
+    rustix::process::kill_process(pid, Signal::TERM).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert!(!is_mounted(&place.dir()));
+}

@@ -1,0 +1,12 @@
+//! Real mounts: a process serves an image, plain system calls go to it, and what is left afterwards is looked at.
+//!
+//! These tests need root and `/dev/fuse`; without them they fail and say so.
+
+mod block;
+mod busy;
+mod concurrent;
+mod ends;
+mod harness;
+mod plain;
+mod space;
+mod user;
