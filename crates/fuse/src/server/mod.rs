@@ -31,14 +31,18 @@ use nodes::Nodes;
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 use steadyfs_core::{Fs, InodeRef};
 use steadyfs_format::Ino;
-use steadyfs_rt::{LockClass, Mutex, RwLock};
+use steadyfs_rt::{Instant, LockClass, Mutex, RwLock, now, sleep};
 
 /// Held shared by each request, exclusively by the end.
 static GATE: LockClass = LockClass::new("fuse_gate", 2);
 /// One deletion of unused inodes at a time, so that others can wait for its space.
 static REAP: LockClass = LockClass::new("fuse_reap_mutex", 4);
+
+/// How long after a file was deleted its space may still come.
+const FORGET_PATIENCE: Duration = Duration::from_millis(250);
 
 /// What the kernel's side of the conversation does for a handler.
 pub(crate) trait Kernel: Sync {
@@ -86,6 +90,8 @@ pub(crate) struct Server {
     reaping: Mutex<()>,
     /// Deletions of unused inodes so far.
     reaps: AtomicU64,
+    /// When the last inode lost its last link while the kernel knew it; nanoseconds of the rt clock.
+    unlinked_at: AtomicU64,
 }
 
 /// One request on its way through a handler.
@@ -106,6 +112,7 @@ impl Server {
             used: AtomicU64::new(0),
             reaping: Mutex::new(&REAP, ()),
             reaps: AtomicU64::new(0),
+            unlinked_at: AtomicU64::new(0),
         }
     }
 
@@ -149,19 +156,30 @@ impl Server {
         }
     }
 
-    /// Does something that takes space. If there is none, but a deleted file is just being freed, waits for that and tries again.
+    /// Does something that takes space. If there is none, but a deleted file is about to be freed, waits for that and tries again.
     fn with_space<T>(&self, mut work: impl FnMut() -> steadyfs_core::Result<T>) -> Answer<T> {
         loop {
             let reaps = self.reaps.load(SeqCst);
             match work() {
-                Err(steadyfs_core::Error::NoSpace) => {
-                    drop(self.reaping.lock());
-                    if self.reaps.load(SeqCst) == reaps {
-                        return Err(Fail(Errno::NOSPC));
-                    }
-                }
-                other => return Ok(other?),
+                Err(steadyfs_core::Error::NoSpace) if self.space_comes(reaps) => {}
+                done => return Ok(done?),
             }
+        }
+    }
+
+    /// Waits until an inode has been deleted since there were `reaps` deletions; false if none is to be expected. The kernel forgets an inode
+    /// right after its last link is gone, but it may ask for something else first.
+    fn space_comes(&self, reaps: u64) -> bool {
+        loop {
+            drop(self.reaping.lock());
+            if self.reaps.load(SeqCst) != reaps {
+                return true;
+            }
+            let since = now().saturating_since(Instant::from_nanos(self.unlinked_at.load(SeqCst)));
+            if since >= FORGET_PATIENCE {
+                return false;
+            }
+            sleep(Duration::from_millis(1));
         }
     }
 }

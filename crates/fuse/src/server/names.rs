@@ -5,8 +5,10 @@ use crate::wire::abi::{CreateIn, EntryOut, LinkIn, MkdirIn, MknodIn, Rename2In, 
 use crate::wire::flags::linux::{O_EXCL, RENAME_EXCHANGE, RENAME_NOREPLACE, S_IFDIR, S_IFMT, S_IFREG};
 use crate::wire::{Args, ROOT_NODE};
 use rustix::io::Errno;
+use std::sync::atomic::Ordering::SeqCst;
 use steadyfs_core::{InodeRef, NewInode, RenameFlags};
 use steadyfs_format::inode::DeviceNumber;
+use steadyfs_rt::now;
 
 /// Device numbers in requests and replies have 12 bits of major and 20 of minor number, in the kernel's order.
 pub(super) fn device_from_kernel(rdev: u32) -> DeviceNumber {
@@ -158,6 +160,7 @@ impl Call<'_> {
     fn keep_if_unlinked(&self, victim: InodeRef) -> Answer {
         let unlinked = self.fs.attr(&victim)?.nlink == 0;
         if unlinked {
+            self.server.unlinked_at.store(now().as_nanos(), SeqCst);
             let spare = self.server.nodes.unlinked(victim);
             self.server.let_go(self.fs, spare);
         }

@@ -273,3 +273,35 @@ fn inode_flags_have_two_doors() {
     assert_eq!(client.ioctl(node, 0x4008_6602, &[], 0).unwrap_err(), Errno::INVAL);
     assert_eq!(client.ioctl(node, 0x1234, &[], 0).unwrap_err(), Errno::NOTTY);
 }
+
+#[test]
+fn space_of_a_file_that_is_being_forgotten_is_waited_for() {
+    let client = Client::new();
+    let node = client.file();
+    let fill = |node| {
+        let mut offset = 0;
+        loop {
+            match client.write(node, offset, &[3; 60_000], 0) {
+                Ok(size) => offset += u64::from(size),
+                Err(error) => {
+                    assert_eq!(error, Errno::NOSPC);
+                    return offset;
+                }
+            }
+        }
+    };
+    let full = fill(node);
+    client.unlink(ROOT, b"file").unwrap();
+    let (forgotten, start) = (std::time::Duration::from_millis(50), std::time::Instant::now());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(forgotten);
+            client.forget(node, 1);
+        });
+        let (next, _) = client.create(ROOT, b"next", OFlags::RDWR).unwrap();
+        assert!(fill(next.nodeid) > full / 2);
+        assert!(start.elapsed() >= forgotten);
+        // Nothing more comes: it ends.
+        assert_eq!(client.write(next.nodeid, 1 << 30, &[3; 60_000], 0), Err(Errno::NOSPC));
+    });
+}
