@@ -19,7 +19,7 @@ lint:
 test: deps lint
 	$(CARGO) test --workspace --no-fail-fast
 
-# Our mount, the library, ext4 and XFS in one run: docs/BENCHMARKS.md. As root; BENCH=--short takes minutes instead of a quarter of an hour.
+# Our mount, the library, ext4 and XFS in one run: docs/BENCHMARKS.md. As root; BENCH=--short does a quarter of it.
 bench-basic:
 	$(CARGO) build --release -p steadyfs-bench
 	target/release/steadyfs-bench $(BENCH)
