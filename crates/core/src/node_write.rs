@@ -10,7 +10,7 @@ use crate::volume::{Change, Volume};
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
 use steadyfs_format::block::BlockView;
-use steadyfs_format::inode::Inode as RawInode;
+use steadyfs_format::inode::{Extent, Inode as RawInode};
 use steadyfs_format::node::{NodeBlock, NodeKind, NodeOfs};
 use steadyfs_format::{Block, Lba, Log};
 
@@ -109,7 +109,10 @@ impl Volume {
             footer.set_dentry(false);
             footer.set_chain(stamp, next);
             if footer.ofs() == NodeOfs::INODE {
-                RawInode::view_mut(block).update_checksum(features, seed);
+                let raw = RawInode::view_mut(block);
+                // Linux keeps the file's largest extent here and believes it. It is not kept up to date here, so it goes.
+                raw.set_extent(Extent::default());
+                raw.update_checksum(features, seed);
             }
         });
         let old = self.nat.relocate(&self.io, node.nid, lba)?;

@@ -14,6 +14,8 @@ use crate::slots;
 use crate::volume::Volume;
 use std::collections::BTreeMap;
 use steadyfs_device::PageBuf;
+use steadyfs_format::block::BlockView;
+use steadyfs_format::inode::{Extent, Inode as RawInode};
 use steadyfs_format::summary::{Summary, SummaryBlock, SummaryKind};
 use steadyfs_format::{Log, Nid, SegNo, Slot};
 
@@ -118,9 +120,29 @@ fn clean_data(vol: &Volume, seg: SegNo, summary: &SummaryBlock, offsets: &[u32],
     Ok(())
 }
 
+/// Has the inode written anew, without the extent that Linux may have left in it, before blocks of the file move: see `node_write`.
+fn drop_extent(vol: &Volume, nid: Nid) -> Result<()> {
+    let owner = vol.nat.get(&vol.io, nid)?.ino;
+    let inode = match vol.node(owner.nid()) {
+        Ok(inode) => inode,
+        // The owner is gone, and its blocks with it.
+        Err(Error::NotFound) => return Ok(()),
+        Err(e) => return Err(e),
+    };
+    if RawInode::view(inode.read().bytes()).extent().len == 0 {
+        return Ok(());
+    }
+    let mut guard = inode.write(&vol.nodes);
+    if !guard.is_dead() {
+        RawInode::view_mut(guard.edit()).set_extent(Extent::default());
+    }
+    Ok(())
+}
+
 /// Moves the blocks of one owner under its node lock.
 fn move_group(vol: &Volume, seg: SegNo, nid: Nid, sources: Vec<Source>, report: &mut GcReport) -> Result<()> {
     let _change = vol.begin_change()?;
+    drop_extent(vol, nid)?;
     let node = match vol.node(nid) {
         Ok(node) => node,
         Err(Error::NotFound) => {

@@ -6,6 +6,7 @@
 mod library;
 
 use library::LibraryTarget;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,11 +122,15 @@ fn exchange(recipe: &Recipe) {
         let sub = mnt.join("written-by-us");
         std::fs::create_dir(&sub).unwrap();
         let spec = Spec { falloc: false, sparse: false, ..Spec::tiny() };
-        corpus::apply(spec.ops(), &mut HostTarget::open(&sub).unwrap()).unwrap();
-        let first = std::fs::read_dir(mnt).unwrap().filter_map(|e| e.ok()).find(|e| e.path().is_file());
-        if let Some(file) = first {
-            std::fs::remove_file(file.path()).unwrap();
+        if let Err(e) = corpus::apply(spec.ops(), &mut HostTarget::open(&sub).unwrap()) {
+            // The small volumes that Linux nearly filled have no room for all of it; but then they must be full.
+            let free = rustix::fs::statvfs(mnt).unwrap().f_bfree;
+            assert!(e.error.contains("No space left") && free < 64, "{e} with {free} blocks free");
         }
+        overwrite_some(mnt);
+        // The first file that may be removed: some are immutable.
+        let mut files = std::fs::read_dir(mnt).unwrap().filter_map(|e| e.ok()).filter(|e| e.path().is_file());
+        files.any(|file| std::fs::remove_file(file.path()).is_ok());
     });
     let quota = raw_quota(&path);
     if !quota {
@@ -147,6 +152,24 @@ fn exchange(recipe: &Recipe) {
     let repaired = std::process::Command::new("fsck.f2fs").arg("-a").arg(&path).output().unwrap();
     assert!(repaired.status.success(), "{}", String::from_utf8_lossy(&repaired.stdout));
     all_agree(&path);
+}
+
+/// Changes the first block of files of several blocks: what Linux noted about where they lie is wrong then.
+fn overwrite_some(mnt: &Path) {
+    let mut changed = 0;
+    let mut dirs = vec![mnt.to_path_buf()];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).unwrap().filter_map(|e| e.ok()).take(200) {
+            let kind = entry.file_type().unwrap();
+            if kind.is_dir() && changed < 20 {
+                dirs.push(entry.path());
+            } else if kind.is_file() && entry.metadata().unwrap().len() > 8192 {
+                let file = std::fs::OpenOptions::new().write(true).open(entry.path());
+                changed += usize::from(file.is_ok_and(|f| f.write_all_at(&[0xA5; 4096], 0).is_ok()));
+            }
+        }
+    }
+    println!("{changed} files overwritten in part");
 }
 
 fn raw_quota(path: &Path) -> bool {
