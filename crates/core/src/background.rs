@@ -52,11 +52,6 @@ impl Background {
         *fs.background.thread.lock() = Some(thread);
     }
 
-    /// Wakes the housekeeper now.
-    pub(crate) fn poke(&self) {
-        self.wake.notify_all();
-    }
-
     /// Ends the housekeeper and waits for it.
     pub(crate) fn stop(&self) {
         self.stop.store(true, SeqCst);

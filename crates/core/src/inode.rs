@@ -210,11 +210,6 @@ impl InodeTable {
         }
     }
 
-    /// All cached inodes, as they are while each shard is visited.
-    pub(crate) fn all(&self) -> Vec<InodeRef> {
-        self.shards.iter().flat_map(|s| s.lock().values().map(Self::reference).collect::<Vec<_>>()).collect()
-    }
-
     /// Drops inodes that nobody uses until the table is within its limit; their clean pages go with them.
     pub(crate) fn shrink(&self, budget: &crate::pages::Budget) {
         let mut rounds = 2 * SHARDS;

@@ -97,11 +97,6 @@ impl BlockIo {
         })
     }
 
-    /// The device underneath.
-    pub(crate) fn device(&self) -> &Arc<dyn Device> {
-        &self.dev
-    }
-
     fn shard(&self, lba: Lba) -> &Mutex<Shard> {
         // Runs of 64 blocks share a shard, so that a batch takes few locks.
         &self.shards[(lba.get() >> 6) as usize % SHARDS]

@@ -7,9 +7,6 @@
 //! A newcomer reads, in this order: [`segments`] (states of a segment), [`logs`] (where blocks go), [`nat`] and [`node`] (metadata
 //! in memory), [`checkpoint`] (what becomes durable when), [`inode`], [`pages`], [`file`] and [`dir`] (what users do), [`reclaim`].
 
-// Parts land one after the other; what is not called yet will be.
-#![allow(dead_code)]
-
 mod acl;
 mod attr;
 mod background;

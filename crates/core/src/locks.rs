@@ -39,8 +39,6 @@ pub(crate) static NID_LIST: LockClass = LockClass::new("nid_list_lock", 62);
 pub(crate) static NAT: LockClass = LockClass::new("nat_lock", 64);
 /// Free segments and sections.
 pub(crate) static SEGMAP: LockClass = LockClass::new("segmap_lock", 70);
-/// Summary blocks on their way to the device.
-pub(crate) static SUMMARY: LockClass = LockClass::new("summary_lock", 72);
 /// Writes in flight.
 pub(crate) static INFLIGHT: LockClass = LockClass::new("inflight_lock", 74);
 /// The table of cached nodes.

@@ -339,7 +339,8 @@ impl SegTable {
     }
 
     /// Whether the segment is free now.
-    pub(crate) fn is_free(&self, seg: SegNo) -> bool {
+    #[cfg(test)]
+    fn is_free(&self, seg: SegNo) -> bool {
         self.free.test(seg.index())
     }
 

@@ -14,7 +14,6 @@ use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::locks;
 use crate::volume::Volume;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use steadyfs_format::Log;
 use steadyfs_rt::Mutex;
 
@@ -65,7 +64,6 @@ pub(crate) struct Reclaim {
     /// Sections kept for collection and checkpoints.
     reserved_sections: u64,
     totals: Mutex<GcReport>,
-    foreground_rounds: AtomicU64,
 }
 
 /// Rounds without gain before the gate stops trying.
@@ -82,18 +80,12 @@ impl Reclaim {
             reclaimer: Box::new(cleaner::SingleCollector::new()),
             reserved_sections: u64::from(reserved_segments.div_ceil(per_section)),
             totals: Mutex::new(&locks::STATE, GcReport::default()),
-            foreground_rounds: AtomicU64::new(0),
         }
     }
 
     /// What collection did since the mount.
     pub(crate) fn totals(&self) -> GcReport {
         *self.totals.lock()
-    }
-
-    /// Foreground rounds since the mount.
-    pub(crate) fn foreground_rounds(&self) -> u64 {
-        self.foreground_rounds.load(SeqCst)
     }
 }
 
@@ -119,7 +111,6 @@ impl Fs {
         if self.free_sections_suffice(0) {
             return Ok(());
         }
-        self.reclaim.foreground_rounds.fetch_add(1, SeqCst);
         self.collect_until_enough()
     }
 
