@@ -42,14 +42,16 @@ impl Orphans {
     /// Adds an inode that has no name, or is about to lose the last one.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] if a checkpoint could not write one more down.
+    /// [`Error::NoSpace`] if a checkpoint could not write one more down; damage, if the inode had a name beyond its last one.
     pub(crate) fn add(&self, ino: Ino, why: Orphan) -> Result<()> {
         let mut set = self.set.lock();
+        if set.contains_key(&ino) {
+            return Err(Error::corrupt(format!("inode {ino} has more names than links")));
+        }
         if set.len() >= self.limit {
             return Err(Error::NoSpace);
         }
-        let old = set.insert(ino, why);
-        assert!(old.is_none(), "{ino:?} is an orphan already");
+        set.insert(ino, why);
         Ok(())
     }
 

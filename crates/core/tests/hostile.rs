@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use steadyfs_core::mkfs::{MkfsOptions, format};
 use steadyfs_core::raw::Image;
-use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode};
+use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode, RenameFlags};
 use steadyfs_device::{Device, MemDevice, PageBuf};
 use steadyfs_format::block::BlockView;
 use steadyfs_format::checkpoint::{CheckpointHeader, LogPosition};
@@ -231,4 +231,54 @@ fn logs_that_a_read_only_volume_has_not_may_stand_anywhere() {
     let fs = mount(&device, "ro").unwrap();
     assert!(fs.readdir(&fs.root().unwrap(), 0, &mut |_| true).is_ok());
     assert!(mount(&device, "").is_err());
+}
+
+#[test]
+fn a_directory_below_itself_is_not_changed() {
+    let (device, _) = sound();
+    let fs = mount(&device, "").unwrap();
+    let dir = |parent: &InodeRef, name: &[u8]| {
+        fs.create(parent, name, &NewInode { mode: 0o040_755, ..NewInode::default() }).unwrap()
+    };
+    let above = dir(&fs.root().unwrap(), b"above");
+    let below = dir(&above, b"below");
+    let [above, below] = [above, below].map(|dir| dir.ino());
+    fs.unmount().unwrap();
+    drop(fs);
+    // Two threads that remove or rename what is in each of the two would wait for each other.
+    change(&device, node_lba(&device, above.nid()), |block| Inode::view_mut(block).set_pino(below));
+    let fs = mount(&device, "").unwrap();
+    let root = fs.root().unwrap();
+    let above = fs.lookup(&root, b"above").unwrap();
+    assert_damaged(fs.rmdir(&above, b"below"), "below itself");
+    assert_damaged(fs.rename(&above, b"below", &above, b"x", RenameFlags::Replace), "below itself");
+    assert_damaged(fs.rmdir(&root, b"above"), "whose parent is");
+    fs.unmount().unwrap();
+}
+
+#[test]
+fn an_inode_with_more_names_than_links_loses_them_one_by_one() {
+    let (device, ino) = sound();
+    let fs = mount(&device, "").unwrap();
+    let root = fs.root().unwrap();
+    for name in [b"a", b"b", b"c"] {
+        fs.link(&fs.inode(ino).unwrap(), &root, name).unwrap();
+    }
+    fs.unmount().unwrap();
+    drop((root, fs));
+    change(&device, node_lba(&device, ino.nid()), |block| Inode::view_mut(block).set_links(1));
+    for hold in [true, false] {
+        let device = Arc::new(device.fork());
+        let fs = mount(&device, "").unwrap();
+        let root = fs.root().unwrap();
+        let held = hold.then(|| fs.inode(ino).unwrap());
+        fs.unlink(&root, b"a").unwrap();
+        // The inode is on its way out, or gone; its other names lead to damage or go too, and nothing goes twice.
+        let _ = (fs.unlink(&root, b"b"), fs.sync(), fs.link(&root, &root, b"d"));
+        let _ = fs.lookup(&root, b"c").and_then(|file| fs.link(&file, &root, b"e"));
+        drop(held);
+        let _ = (fs.reap(), fs.unlink(&root, b"c"), fs.sync(), fs.unmount());
+        drop((root, fs));
+        image(&device);
+    }
 }

@@ -19,10 +19,12 @@ use crate::dir::{Found, encrypted_text};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::inode::{Inode, InodeRef};
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use steadyfs_format::dir::{FileType, is_valid_name};
 use steadyfs_format::inode::{Inode as RawInode, MAX_NAME, advise, flags, inline};
-use steadyfs_format::{Ino, PageIndex};
+use steadyfs_format::{Ino, PageIndex, ROOT_INO};
 
 /// The longest symlink target in bytes.
 const MAX_TARGET: usize = 4095;
@@ -75,7 +77,7 @@ impl Fs {
             return self.named_inode(&dir.inode, parent);
         }
         let found = self.dir_find(&dir.inode, name)?.ok_or(Error::NotFound)?;
-        self.named_inode(&dir.inode, found.ino)
+        self.linked_inode(&dir.inode, found.ino)
     }
 
     /// The inode that an entry names: it must exist.
@@ -86,17 +88,43 @@ impl Fs {
         })
     }
 
+    /// As [`Fs::named_inode`], for an entry other than `..`: what it names has links. The last name and the mark that says
+    /// so change together, under the lock of the directory.
+    fn linked_inode(&self, dir: &Inode, ino: Ino) -> Result<InodeRef> {
+        let named = self.named_inode(dir, ino)?;
+        if named.inode.unlinked.load(SeqCst) {
+            return Err(Error::corrupt(format!("directory {} names inode {ino}, which has no links left", dir.ino)));
+        }
+        Ok(named)
+    }
+
     /// The inode of an entry that is about to be removed or moved. A directory must know this one as its parent: then no
     /// two threads can wait for each other's directories, whatever the image says.
     fn changeable_inode(&self, dir: &Inode, found: Found) -> Result<InodeRef> {
-        let child = self.named_inode(dir, found.ino)?;
+        let child = self.linked_inode(dir, found.ino)?;
         let pino = child.inode.read(RawInode::pino)?;
         if child.kind() == FileType::Dir && (pino != dir.ino || child.ino() == dir.ino) {
             let what =
                 format!("directory {} has an entry for directory {}, whose parent is {pino}", dir.ino, found.ino);
             return Err(Error::Corrupt(what));
         }
+        if child.kind() == FileType::Dir && self.is_above(child.ino(), dir)? {
+            return Err(Error::corrupt(format!("directory {} lies below itself", dir.ino)));
+        }
         Ok(child)
+    }
+
+    /// Whether a directory is among those above another, as these say. Only in a damaged volume can one that has the other as
+    /// its parent be; renames that go on meanwhile cannot make it look so.
+    fn is_above(&self, ino: Ino, dir: &Inode) -> Result<bool> {
+        let mut seen = HashSet::from([dir.ino]);
+        let mut parent = dir.read(RawInode::pino)?;
+        while parent != ino && parent != ROOT_INO && seen.insert(parent) {
+            // A way up that ends elsewhere does not lead to the directory either.
+            let Ok(next) = self.inode(parent) else { return Ok(false) };
+            parent = next.inode.read(RawInode::pino)?;
+        }
+        Ok(parent == ino)
     }
 
     /// The target of a symlink.
