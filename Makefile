@@ -23,3 +23,8 @@ test: deps lint
 bench-basic:
 	$(CARGO) build --release -p steadyfs-bench
 	target/release/steadyfs-bench $(BENCH)
+
+# Others' suites on a mount, by hand: pjdfstest, fsx and stress-ng. Needs root and the package stress-ng.
+.PHONY: suites
+suites: build
+	tools/suites.sh
