@@ -1,4 +1,9 @@
 //! `/dev/fuse`: one message per read, one per write.
+//!
+//! The end of a mount, by `umount` or by `abort` in the kernel's control directory, is not one moment: the kernel first stops each queue of requests that are
+//! being handed out, then the one of those that wait. So a read ends with `ENODEV` (nothing more to come), or with `ECONNABORTED` (a request was taken in between; the
+//! kernel has failed it already). With `FUSE_ABORT_ERROR`, which is not asked for here, `ECONNABORTED` would also tell an abort from an `umount`. A reply to a
+//! request that is gone is refused with `ENOENT`.
 
 use crate::error::{Error, Result};
 use crate::server::{Greeting, MAX_WRITE, Server};
@@ -33,7 +38,7 @@ impl Channel {
                 Ok(len) => return Ok(Some(len)),
                 // Interrupted, or the requester was killed before the request got here.
                 Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => {}
-                Err(Errno::NODEV) => return Ok(None),
+                Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(None),
                 Err(errno) => return Err(errno),
             }
         }

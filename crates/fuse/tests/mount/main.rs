@@ -8,5 +8,6 @@ mod concurrent;
 mod ends;
 mod harness;
 mod plain;
+mod race;
 mod space;
 mod user;
