@@ -20,5 +20,5 @@ mod signals;
 mod wire;
 
 pub use error::{Error, Result};
-pub use mount::{Mounted, become_io_flusher, mount, unmount};
+pub use mount::{Mounted, become_io_flusher, clear_dead, mount, unmount};
 pub use options::{Allow, Cache, FuseOptions, OPTION_HELP};

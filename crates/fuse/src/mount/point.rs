@@ -9,27 +9,39 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The absolute path of a directory to mount at, ready to be mounted at: if a file system of this type is there whose process was
-/// killed, it is taken away.
+/// Takes away the mounts of this type (its `subtype`) at `dir` whose process was killed; true if there was one. [`mount`](super::mount) does this too, but a
+/// block device cannot be opened while a dead mount of it is there. Dead mounts of others are left to their owners.
+///
+/// # Errors
+/// [`Error::Unmount`] if it cannot be taken away.
+pub fn clear_dead(dir: &Path, subtype: &str) -> Result<bool> {
+    let failed = |source: io::Error| Error::Unmount { dir: dir.to_owned(), source };
+    let mut cleared = false;
+    loop {
+        let is_dead = |error: &io::Error| error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error());
+        if !std::fs::metadata(dir).is_err_and(|error| is_dead(&error)) {
+            return Ok(cleared);
+        }
+        let path = absolute(dir).map_err(failed)?;
+        let is_ours = |entry: table::Entry| entry.kind.split_once('.').is_some_and(|(_, kind)| kind == subtype);
+        if !table::at(&path).is_some_and(is_ours) {
+            return Ok(cleared);
+        }
+        tracing::warn!("{} was left mounted by a process that is gone; unmounting it", path.display());
+        detach(&path, true).map_err(failed)?;
+        cleared = true;
+    }
+}
+
+/// The absolute path of a directory to mount at, ready to be mounted at.
 pub(super) fn prepare(dir: &Path, subtype: &str) -> Result<PathBuf> {
     let wrong = |source: io::Error| Error::MountPoint { dir: dir.to_owned(), source };
-    let dir = absolute(dir).map_err(wrong)?;
-    let is_dead = |error: &io::Error| error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error());
-    let mut meta = std::fs::metadata(&dir);
-    if meta.as_ref().is_err_and(is_dead) {
-        let ours =
-            table::at(&dir).is_some_and(|entry| entry.kind.split_once('.').is_some_and(|(_, kind)| kind == subtype));
-        if ours {
-            tracing::warn!("{} was left mounted by a process that is gone; unmounting it", dir.display());
-            detach(&dir, true).map_err(wrong)?;
-            meta = std::fs::metadata(&dir);
-        }
+    clear_dead(dir, subtype)?;
+    let path = absolute(dir).map_err(wrong)?;
+    if !std::fs::metadata(&path).map_err(wrong)?.is_dir() {
+        return Err(wrong(Errno::NOTDIR.into()));
     }
-    match meta {
-        Ok(meta) if meta.is_dir() => Ok(dir),
-        Ok(_) => Err(wrong(Errno::NOTDIR.into())),
-        Err(error) => Err(wrong(error)),
-    }
+    Ok(path)
 }
 
 /// The path without links, `.` and `..`. The last component is not looked into, since it may be a dead mount.

@@ -10,7 +10,7 @@ use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 use steadyfs_core::mkfs::{MkfsOptions, format, parse_features};
 use steadyfs_core::{Fs, MountOptions};
@@ -24,7 +24,7 @@ pub(crate) const SERVE: &str = "STEADYFS_TEST_SERVE";
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Says what is missing to mount.
-pub(crate) fn require_mounting() {
+fn require_mounting() {
     assert!(rustix::process::geteuid().is_root(), "mounting is tested as root: run the tests as root");
     let device = open("/dev/fuse", OFlags::RDWR, rustix::fs::Mode::empty());
     assert!(device.is_ok(), "mounting needs /dev/fuse: load the kernel module (`modprobe fuse`): {device:?}");
@@ -47,9 +47,21 @@ pub(crate) fn make_volume(path: &Path, bytes: u64) {
     format(&device, &MkfsOptions { features, ..MkfsOptions::new([7; 16], 1_700_000_000) }).expect("a volume");
 }
 
+/// Held shared by each test that mounts, exclusively by one that makes a mount namespace: that would have a copy of every mount there is, and
+/// keep it alive.
+static NAMESPACE: RwLock<()> = RwLock::new(());
+
+/// Keeps mounts and namespaces apart; only dropped.
+#[expect(dead_code, reason = "guards")]
+enum Turn {
+    Shared(RwLockReadGuard<'static, ()>),
+    Alone(RwLockWriteGuard<'static, ()>),
+}
+
 /// A directory with an image and a mount point.
 pub(crate) struct Place {
     dir: tempfile::TempDir,
+    _turn: Turn,
     /// What is mounted.
     pub(crate) source: PathBuf,
 }
@@ -61,19 +73,31 @@ impl Place {
     }
 
     pub(crate) fn sized(bytes: u64) -> Self {
-        require_mounting();
         let place = Self::empty();
         make_volume(&place.source, bytes);
         place
     }
 
+    /// As [`Place::new`], while no other test has anything mounted.
+    pub(crate) fn alone() -> Self {
+        let turn = NAMESPACE.write().unwrap_or_else(PoisonError::into_inner);
+        let place = Self::with(Turn::Alone(turn));
+        make_volume(&place.source, 256 << 20);
+        place
+    }
+
     /// Without a volume.
     pub(crate) fn empty() -> Self {
+        Self::with(Turn::Shared(NAMESPACE.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    fn with(turn: Turn) -> Self {
+        require_mounting();
         let shm = Path::new("/dev/shm");
         let dir = if shm.is_dir() { tempfile::tempdir_in(shm) } else { tempfile::tempdir() }.expect("a directory");
         std::fs::create_dir(dir.path().join("mnt")).expect("a mount point");
         let source = dir.path().join("image");
-        Place { dir, source }
+        Place { dir, _turn: turn, source }
     }
 
     /// The mount point.

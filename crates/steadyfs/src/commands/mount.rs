@@ -7,8 +7,10 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
 
 use steadyfs_core::{Error, Fs, MountOptions};
+use steadyfs_device::OpenOptions;
 use steadyfs_fuse::FuseOptions;
 
 use crate::commands::mkfs;
@@ -18,6 +20,9 @@ use crate::size::Size;
 use crate::volume::open_failure;
 
 const EXAMPLE: &str = "Example: steadyfs mount --create 4G image.img ./mnt";
+
+/// How long to wait for the end of a mount before this one: it may be writing its last checkpoint, or have been killed just now.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What the serving process says when the volume is mounted.
 const READY: &str = "ready";
@@ -87,6 +92,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     {
         mkfs::create(&args.device, args.image, size)?;
     }
+    // A dead mount is no directory to make, and keeps its device from being opened.
+    steadyfs_fuse::clear_dead(&args.dir, &fuse.subtype)
+        .map_err(|e| Failure::new(format!("cannot mount at {}", args.dir.display()), e, "unmount what is there"))?;
     if !args.dir.exists() {
         std::fs::create_dir(&args.dir).map_err(|e| {
             Failure::new(format!("cannot make {}", args.dir.display()), e, "make it, or mount elsewhere")
@@ -120,7 +128,10 @@ fn options(args: &Args) -> Result<(MountOptions, FuseOptions), Failure> {
 
 /// Mounts, and serves until the end.
 fn serve(args: &Args, core: MountOptions, fuse: &FuseOptions) -> Result<ExitCode, Failure> {
+    // Before any thread is started, so that all are such.
+    steadyfs_fuse::become_io_flusher();
     let open = if core.read_only { args.image.for_reading() } else { args.image.for_writing() };
+    let open = OpenOptions { leave_mountable: fuse.block_device, patience: PATIENCE, ..open };
     let device = image::open(&args.device, open)?;
     let fs = Fs::mount(device, core).map_err(|e: Error| open_failure(&args.device, &e))?;
     let cannot = |e: steadyfs_fuse::Error| {

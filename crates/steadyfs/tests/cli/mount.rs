@@ -201,3 +201,24 @@ fn help_lists_the_options() {
     }
     assert!(!text.contains("--helper") && !text.contains("--serve"), "{text}");
 }
+
+#[test]
+fn a_mount_whose_process_was_killed_is_replaced() {
+    let place = Place::new();
+    place.mkfs();
+    for round in 0..3 {
+        let mut child = place.serve(&[]);
+        assert!(!place.mnt().join("unsynced").exists());
+        let file = File::create(place.mnt().join(format!("synced{round}"))).unwrap();
+        file.sync_all().unwrap();
+        fs::write(place.mnt().join("unsynced"), "text").unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        drop(file);
+        assert!(fs::read_dir(place.mnt()).is_err(), "somebody serves the mount");
+    }
+    let child = place.serve(&[]);
+    assert_eq!(fs::read_dir(place.mnt()).unwrap().count(), 3);
+    ends_well(child, Some(Signal::TERM));
+    place.judge();
+}
