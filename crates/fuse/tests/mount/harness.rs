@@ -3,14 +3,14 @@
 //! The process is this test program again, told by its environment to run only [`serve`]. Whatever happens to a test, the process dies with
 //! it and nothing stays mounted.
 
-use rustix::fs::{OFlags, open};
+use rustix::fs::{FlockOperation, OFlags, flock, open};
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use steadyfs_core::mkfs::{MkfsOptions, format, parse_features};
 use steadyfs_core::{Fs, MountOptions};
@@ -47,21 +47,20 @@ pub(crate) fn make_volume(path: &Path, bytes: u64) {
     format(&device, &MkfsOptions { features, ..MkfsOptions::new([7; 16], 1_700_000_000) }).expect("a volume");
 }
 
-/// Held shared by each test that mounts, exclusively by one that makes a mount namespace: that would have a copy of every mount there is, and
-/// keep it alive.
-static NAMESPACE: RwLock<()> = RwLock::new(());
-
-/// Keeps mounts and namespaces apart; only dropped.
-#[expect(dead_code, reason = "guards")]
-enum Turn {
-    Shared(RwLockReadGuard<'static, ()>),
-    Alone(RwLockWriteGuard<'static, ()>),
+/// A lock shared by all tests that mount, and held alone by one that makes a mount namespace: that would have a copy of every mount there is, and keep
+/// it alive. A file, for the tests of another working copy mount on the same system.
+fn turn(operation: FlockOperation) -> File {
+    let path = std::env::temp_dir().join("steadyfs-tests-that-mount.lock");
+    let file = File::options().create(true).append(true).open(path).expect("a lock file");
+    flock(&file, operation).expect("a turn");
+    file
 }
 
 /// A directory with an image and a mount point.
 pub(crate) struct Place {
     dir: tempfile::TempDir,
-    _turn: Turn,
+    /// Held until all is unmounted.
+    _turn: File,
     /// What is mounted.
     pub(crate) source: PathBuf,
 }
@@ -80,18 +79,17 @@ impl Place {
 
     /// As [`Place::new`], while no other test has anything mounted.
     pub(crate) fn alone() -> Self {
-        let turn = NAMESPACE.write().unwrap_or_else(PoisonError::into_inner);
-        let place = Self::with(Turn::Alone(turn));
+        let place = Self::with(turn(FlockOperation::LockExclusive));
         make_volume(&place.source, 256 << 20);
         place
     }
 
     /// Without a volume.
     pub(crate) fn empty() -> Self {
-        Self::with(Turn::Shared(NAMESPACE.read().unwrap_or_else(PoisonError::into_inner)))
+        Self::with(turn(FlockOperation::LockShared))
     }
 
-    fn with(turn: Turn) -> Self {
+    fn with(turn: File) -> Self {
         require_mounting();
         let shm = Path::new("/dev/shm");
         let dir = if shm.is_dir() { tempfile::tempdir_in(shm) } else { tempfile::tempdir() }.expect("a directory");
