@@ -71,8 +71,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 fn send(volume: &Volume, found: InodeRef, name: Vec<u8>, sink: &mut dyn Sink) -> Result<ExitCode, Failure> {
-    let mut job = Job::new(Progress::new(|| None));
-    copy(&mut VolumeSource::new(volume, vec![(found, name)]), sink, &mut job)?;
+    let mut source = VolumeSource::new(volume, vec![(found, name)]);
+    let mut job = Job::new(Progress::new(|| Some(source.total())));
+    copy(&mut source, sink, &mut job)?;
     Ok(left_out(&job.notes))
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use steadyfs_core::{Error, InodeRef};
+use steadyfs_format::Ino;
 use steadyfs_format::dir::FileType;
 
 use crate::failure::Failure;
@@ -77,34 +78,47 @@ fn remove(args: &Args, volume: &Volume, dir: &InodeRef, name: &[u8], path: &[u8]
     volume.fs.rmdir(dir, name).map_err(Removal::Refused)
 }
 
+/// A directory that is being emptied.
+struct Level {
+    dir: InodeRef,
+    path: Vec<u8>,
+    /// Its name in the level above.
+    name: Vec<u8>,
+    /// Entries that are still there.
+    entries: Vec<(Vec<u8>, Ino)>,
+}
+
+impl Level {
+    fn open(volume: &Volume, dir: InodeRef, path: Vec<u8>, name: Vec<u8>) -> Result<Self, Removal> {
+        let entries = volume.entries(&dir).map_err(|e| Removal::Below(path.clone(), e))?;
+        Ok(Level { dir, path, name, entries })
+    }
+}
+
 /// Removes all below a directory. Not by recursion: a tree may be deeper than the stack.
 fn empty(volume: &Volume, top: InodeRef, path: &[u8]) -> Result<(), Removal> {
-    // Directories on the way down, each with its path and its name in the one above.
-    let mut stack = vec![(top, path.to_vec(), Vec::new())];
-    while let Some((dir, path, name)) = stack.last() {
+    let mut levels = vec![Level::open(volume, top, path.to_vec(), Vec::new())?];
+    while let Some(level) = levels.last_mut() {
+        let Some((name, ino)) = level.entries.pop() else {
+            // The reference goes first, so that the removal deletes the directory at once.
+            let Some(Level { path, name, .. }) = levels.pop() else { break };
+            if let Some(above) = levels.last() {
+                volume.fs.rmdir(&above.dir, &name).map_err(|e| Removal::Below(path, e))?;
+            }
+            continue;
+        };
+        let path = join(&level.path, &name);
         let below = |e: Error| Removal::Below(path.clone(), e);
-        let mut child_dir = None;
-        for (entry, ino) in volume.entries(dir).map_err(below)? {
-            let child = volume.fs.inode(ino).map_err(below)?;
-            if child.kind() == FileType::Dir {
-                child_dir = Some((child, join(path, &entry), entry));
-                break;
-            }
-            volume.fs.unlink(dir, &entry).map_err(below)?;
+        let child = volume.fs.inode(ino).map_err(below)?;
+        if child.kind() != FileType::Dir {
+            drop(child);
+            volume.fs.unlink(&level.dir, &name).map_err(below)?;
+            continue;
         }
-        match child_dir {
-            Some(next) if stack.iter().any(|(on_way, _, _)| on_way.ino() == next.0.ino()) => {
-                return Err(Removal::Below(next.1, Error::Corrupt("the directory lies below itself".into())));
-            }
-            Some(next) => stack.push(next),
-            None => {
-                let (path, name) = (path.clone(), name.clone());
-                stack.pop();
-                if let Some((parent, _, _)) = stack.last() {
-                    volume.fs.rmdir(parent, &name).map_err(|e| Removal::Below(path, e))?;
-                }
-            }
+        if levels.iter().any(|above| above.dir.ino() == ino) {
+            return Err(below(Error::Corrupt("the directory lies below itself".into())));
         }
+        levels.push(Level::open(volume, child, path, name)?);
     }
     Ok(())
 }

@@ -26,6 +26,24 @@ impl<'a> VolumeSource<'a> {
         VolumeSource { volume, roots, linked: HashMap::new(), visited: HashSet::new() }
     }
 
+    /// Bytes allocated to what will be copied; an estimate for the progress bar, so errors count nothing.
+    pub(crate) fn total(&self) -> u64 {
+        let mut pending: Vec<Ino> = self.roots.iter().map(|(root, _)| root.ino()).collect();
+        let (mut seen, mut total) = (HashSet::new(), 0);
+        while let Some(ino) = pending.pop() {
+            let Ok(inode) = self.volume.fs.inode(ino) else { continue };
+            if !seen.insert(ino) {
+                continue; // another name of a file
+            }
+            if inode.kind() == Kind::Dir {
+                pending.extend(self.volume.entries(&inode).into_iter().flatten().map(|(_, ino)| ino));
+            } else if let Ok(attr) = self.volume.fs.attr(&inode) {
+                total += attr.size.min(attr.blocks * 512);
+            }
+        }
+        total
+    }
+
     /// Sends one entry; gives the names below if it is a directory.
     fn entry(
         &mut self,
