@@ -6,15 +6,16 @@
 use crate::{Rule, Tree, Violation};
 
 /// Which of our crates each of our crates may import, by directory name.
-const MAY_IMPORT: [(&str, &[&str]); 8] = [
+const MAY_IMPORT: [(&str, &[&str]); 9] = [
     ("rt", &[]),
     ("format", &[]),
     ("device", &["rt"]),
     ("flash", &["rt", "device"]),
     ("core", &["rt", "device", "format"]),
     ("fuse", &["rt", "device", "format", "core"]),
+    ("crash", &["rt", "device", "format", "core"]),
     ("lab", &["rt", "device", "format", "core", "flash"]),
-    ("steadyfs", &["rt", "device", "format", "core", "flash", "fuse", "lab"]),
+    ("steadyfs", &["rt", "device", "format", "core", "flash", "fuse", "crash", "lab"]),
 ];
 
 /// Files without which the repository is not complete.

@@ -1,0 +1,181 @@
+//! Exploring workloads: run, enumerate, judge, count. One workload by [`explore_one`], many on several threads by [`explore`].
+
+use crate::judge::{Fault, Judge, Rule};
+use crate::lang::Workload;
+use crate::run::{RunError, options, run, volume};
+use crate::states::{self, Effort};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use steadyfs_device::MemDevice;
+use steadyfs_rt::{LockClass, Mutex};
+
+/// Held to take the next workload, or to add one's result.
+static QUEUE: LockClass = LockClass::new("crash.queue", u16::MAX - 20);
+
+/// A state that breaks a promise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// The workload.
+    pub workload: Workload,
+    /// The promise.
+    pub rule: Rule,
+    /// What is wrong.
+    pub what: String,
+    /// How the crash went.
+    pub crash: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:?}: {}", self.rule, self.what)?;
+        writeln!(f, "{}, in the workload", self.crash)?;
+        write!(f, "{}", self.workload)
+    }
+}
+
+/// What exploring came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Workloads run.
+    pub workloads: u64,
+    /// Changes of the device at which the power was cut.
+    pub crash_points: u64,
+    /// Ways to crash that were looked at.
+    pub choices: u64,
+    /// States that differ in their bytes, each judged.
+    pub states: u64,
+    /// Of those, states reached by a crash during the recovery of another.
+    pub recovery_states: u64,
+    /// What was found, at most one per workload.
+    pub violations: Vec<Violation>,
+}
+
+impl Outcome {
+    fn add(&mut self, other: Outcome) {
+        self.workloads += other.workloads;
+        self.crash_points += other.crash_points;
+        self.choices += other.choices;
+        self.states += other.states;
+        self.recovery_states += other.recovery_states;
+        self.violations.extend(other.violations);
+    }
+}
+
+/// How to explore.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// States per workload.
+    pub effort: Effort,
+    /// Of so many states one is judged with a crash in its recovery, too; 0 = none.
+    pub recovery_every: u64,
+    /// Seed of every choice made at random.
+    pub seed: u64,
+    /// Threads.
+    pub jobs: usize,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Plan { effort: Effort::USUAL, recovery_every: 50, seed: 1, jobs: 1 }
+    }
+}
+
+/// Empty volumes by their shape, made once.
+#[derive(Default)]
+pub struct Volumes(OnceLock<Mutex<HashMap<(u32, u32), MemDevice>>>);
+
+impl Volumes {
+    fn get(&self, workload: &Workload) -> Result<MemDevice, RunError> {
+        let all = self.0.get_or_init(|| Mutex::new(&QUEUE, HashMap::new()));
+        let shape = (workload.mib, workload.segs_per_sec);
+        if let Some(known) = all.lock().get(&shape) {
+            return Ok(known.fork());
+        }
+        let made = volume(workload)?;
+        all.lock().insert(shape, made.fork());
+        Ok(made)
+    }
+}
+
+/// Explores one workload. Stops at the first violation.
+///
+/// # Errors
+/// If the workload makes no sense; what the file system does wrong is a violation.
+pub fn explore_one(workload: &Workload, plan: &Plan, volumes: &Volumes) -> Result<Outcome, RunError> {
+    let mut outcome = Outcome { workloads: 1, ..Outcome::default() };
+    let violation = |fault: Fault, crash: String| Violation {
+        workload: workload.clone(),
+        rule: fault.rule,
+        what: fault.what,
+        crash,
+    };
+    let run = match run(workload, &volumes.get(workload)?) {
+        Ok(run) => run,
+        Err(e @ (RunError::Model(_) | RunError::Volume(_))) => return Err(e),
+        Err(e) => {
+            let fault = Fault { rule: Rule::Works, what: e.to_string() };
+            outcome.violations.push(violation(fault, "no crash".into()));
+            return Ok(outcome);
+        }
+    };
+    outcome.crash_points = run.records.len() as u64;
+    let found = states::explore(workload, &run, plan.effort, is_strict(workload), plan.seed);
+    outcome.choices = found.choices;
+    let judge = Judge { workload, run: &run, options: &options(workload)? };
+    for state in &found.distinct {
+        outcome.states += 1;
+        if let Err(fault) = judge.judge(state.choice.build(&run), &state.moments) {
+            outcome.violations.push(violation(fault, state.choice.describe(&run)));
+            break;
+        }
+    }
+    Ok(outcome)
+}
+
+/// Whether the mount promises the order of data and nodes within an fsync.
+fn is_strict(workload: &Workload) -> bool {
+    workload.mount.split(',').any(|option| option == "fsync_mode=strict")
+}
+
+/// Explores many workloads on several threads; `tell` hears the sum so far after each. Ends early once `tell` returns false.
+///
+/// # Errors
+/// The first workload that makes no sense.
+pub fn explore(
+    workloads: impl Iterator<Item = Workload> + Send + 'static,
+    plan: &Plan,
+    tell: impl Fn(&Outcome) -> bool + Send + Sync + 'static,
+) -> Result<Outcome, RunError> {
+    let queue = Arc::new(Mutex::new(&QUEUE, workloads));
+    let sum = Arc::new(Mutex::new(&QUEUE, Outcome::default()));
+    let (volumes, stop, number) =
+        (Arc::new(Volumes::default()), Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let tell = Arc::new(tell);
+    let worker = {
+        let (plan, sum) = (plan.clone(), Arc::clone(&sum));
+        move || -> Result<(), RunError> {
+            while !stop.load(Relaxed) {
+                let Some(workload) = queue.lock().next() else { break };
+                let seed = plan.seed ^ number.fetch_add(1, Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                let one = explore_one(&workload, &Plan { seed, ..plan.clone() }, &volumes)
+                    .inspect_err(|_| stop.store(true, Relaxed))?;
+                let mut sum = sum.lock();
+                sum.add(one);
+                if !tell(&sum) {
+                    stop.store(true, Relaxed);
+                }
+            }
+            Ok(())
+        }
+    };
+    let helpers: Vec<_> = (1..plan.jobs).map(|_| steadyfs_rt::spawn("crash-explorer", worker.clone())).collect();
+    let mut result = worker();
+    for helper in helpers {
+        let ended = helper.join().map_err(|panic| RunError::Panicked(panic.to_string())).and_then(|ended| ended);
+        result = result.and(ended);
+    }
+    let sum = sum.lock().clone();
+    result.map(|()| sum)
+}

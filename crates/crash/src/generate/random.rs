@@ -1,0 +1,110 @@
+//! Long workloads at random: several writers, each in its directory, with collection and checkpoints in between.
+
+use super::ace::FALLOCS;
+use crate::lang::{Op, Step, Workload};
+use crate::model::{Kind, Obj, State};
+use crate::rng::Rng;
+
+/// Names that a writer uses in each of its two directories.
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+/// A workload of `steps` steps by `writers` writers (1 to 9), mounted with these options.
+pub fn random(writers: u8, steps: usize, mount: &str, seed: u64) -> Workload {
+    let mut rng = Rng::new(seed);
+    let mut workload = Workload { mount: mount.to_owned(), ..Workload::default() };
+    for writer in 1..=writers {
+        workload.setup.push(Op::Mkdir { path: format!("w{writer}") });
+        workload.setup.push(Op::Mkdir { path: format!("w{writer}/D") });
+        workload.setup.push(Op::Creat { path: format!("w{writer}/a") });
+        workload.setup.push(Op::Write { path: format!("w{writer}/a"), off: 0, len: 20_000 });
+    }
+    let base = State::after_setup(&workload);
+    let Ok(base) = base else { return workload };
+    let mut states = vec![base; usize::from(writers)];
+    for number in 0..steps {
+        let writer = 1 + rng.below(u64::from(writers)) as u8;
+        let state = &mut states[usize::from(writer) - 1];
+        for _attempt in 0..50 {
+            let op = op(&mut rng, state, writer, writers == 1);
+            let step = workload.number(number);
+            let mut next = state.clone();
+            if next.apply(&op, step, 1).is_ok() {
+                *state = next;
+                workload.steps.push(Step { writer, op });
+                break;
+            }
+        }
+    }
+    workload
+}
+
+/// Some operation; the model says whether it is possible.
+fn op(rng: &mut Rng, state: &State, writer: u8, alone: bool) -> Op {
+    let fresh = |rng: &mut Rng| {
+        let dir = if rng.below(3) == 0 { "/D" } else { "" };
+        format!("w{writer}{dir}/{}", rng.pick(&NAMES))
+    };
+    let known = |rng: &mut Rng, wanted: fn(&Kind) -> bool| -> String {
+        let mut paths = Vec::new();
+        let home = format!("w{writer}");
+        collect(state, state.find(&home).unwrap_or(0), &home, wanted, &mut paths);
+        if paths.is_empty() { format!("w{writer}/none") } else { rng.pick(&paths).clone() }
+    };
+    let file = |rng: &mut Rng| known(rng, |kind| *kind == Kind::File);
+    let any = |rng: &mut Rng| known(rng, |kind| *kind != Kind::Dir);
+    let off = rng.below(40_000);
+    let len = 1 + rng.below(12_000);
+    match rng.below(100) {
+        0..12 => Op::Creat { path: fresh(rng) },
+        12..28 => Op::Write { path: file(rng), off, len },
+        28..31 => Op::DirectWrite { path: file(rng), off: off / 4096 * 4096, len: 8192 },
+        31..38 => Op::Append { path: file(rng), len },
+        38..54 => Op::Fsync { path: file(rng) },
+        54..58 => Op::Fdatasync { path: file(rng) },
+        58..66 => Op::Rename { from: any(rng), to: fresh(rng) },
+        66..68 => Op::Exchange { from: any(rng), to: any(rng) },
+        68..71 => Op::Link { from: any(rng), to: fresh(rng) },
+        71..73 => Op::Symlink { target: "somewhere".into(), path: fresh(rng) },
+        73..80 => Op::Unlink { path: any(rng) },
+        80..82 => Op::Mkdir { path: fresh(rng) },
+        82..84 => Op::Rmdir { path: known(rng, |kind| *kind == Kind::Dir) },
+        84..88 => Op::Truncate { path: file(rng), size: off },
+        88..91 => Op::Falloc { path: file(rng), mode: *rng.pick(&FALLOCS), off, len },
+        91..93 => Op::SetXattr { path: file(rng), name: "user.x".into(), len: len % 300 + 1 },
+        93 => Op::Fsync { path: format!("w{writer}") },
+        94..96 => Op::Sync,
+        96 => Op::Checkpoint,
+        97 if alone => Op::Open { path: file(rng) },
+        _ => Op::Gc,
+    }
+}
+
+/// The paths of what is below a directory.
+fn collect(state: &State, dir: Obj, path: &str, wanted: fn(&Kind) -> bool, out: &mut Vec<String>) {
+    for (name, obj) in state.entries(dir) {
+        let path = format!("{path}/{name}");
+        let kind = &state.objects[obj].kind;
+        if wanted(kind) {
+            out.push(path.clone());
+        }
+        if *kind == Kind::Dir {
+            collect(state, obj, &path, wanted, out);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::timelines;
+
+    #[test]
+    fn the_model_allows_what_is_made() {
+        for seed in 0..50 {
+            let workload = random(1 + (seed % 3) as u8, 40, "", seed);
+            assert!(workload.steps.len() > 30);
+            timelines(&workload).expect("possible");
+            assert_eq!(random(1 + (seed % 3) as u8, 40, "", seed), workload);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The judge of one state: is this volume what the promises allow, and can one go on with it?
+//!
+//! In order: our checker finds no error; it mounts; the tree is legal at every moment at which the state may be found; new files can be
+//! written and synced; the checker still finds no error; after another mount the tree is what it was, with the new files. For some states the
+//! mount itself is interrupted too: its own writes are explored like those of a workload, and each state judged by the same rules.
+
+use crate::content::fill;
+use crate::lang::{Op, Workload};
+use crate::legal::{Case, Moment};
+use crate::observe::Seen;
+use crate::run::{Hand, Run};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use steadyfs_core::fsck::{self, CheckOptions, Severity};
+use steadyfs_core::{Fs, MountOptions};
+use steadyfs_device::{Device, MemDevice};
+
+/// The promise that a state breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rule {
+    /// The checker finds no error.
+    Consistent,
+    /// It mounts.
+    Mounts,
+    /// The tree is legal.
+    Legal,
+    /// One can go on with it.
+    Usable,
+    /// No panic.
+    NoPanic,
+    /// The file system does what the model allows, without any crash.
+    Works,
+}
+
+/// What is wrong with a state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) rule: Rule,
+    pub(crate) what: String,
+}
+
+impl Fault {
+    fn new(rule: Rule, what: impl Into<String>) -> Self {
+        Fault { rule, what: what.into() }
+    }
+}
+
+/// Judges states of one run.
+pub(crate) struct Judge<'a> {
+    pub(crate) workload: &'a Workload,
+    pub(crate) run: &'a Run,
+    pub(crate) options: &'a MountOptions,
+}
+
+/// The number that marks what the judge writes, beyond any step's.
+const AFTERWARDS: u32 = 99_990;
+
+impl Judge<'_> {
+    /// Judges one state; `moments` as in [`crate::states::CrashState`].
+    pub(crate) fn judge(&self, image: MemDevice, moments: &[Vec<Moment>]) -> Result<(), Fault> {
+        let attempt = AssertUnwindSafe(|| self.judge_unguarded(Arc::new(image), moments));
+        catch_unwind(attempt).unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+            Err(Fault::new(Rule::NoPanic, text))
+        })
+    }
+
+    fn judge_unguarded(&self, device: Arc<MemDevice>, moments: &[Vec<Moment>]) -> Result<(), Fault> {
+        self.check(&device, "after the crash")?;
+        let fs = self.mount(&device)?;
+        let seen = Seen::read(&fs).map_err(|e| Fault::new(Rule::Legal, format!("the tree cannot be read: {e}")))?;
+        moments.iter().try_for_each(|moment| self.check_tree(&seen, moment))?;
+        let kept = self.go_on(fs).map_err(|e| Fault::new(Rule::Usable, format!("writing afterwards: {e}")))?;
+        self.check(&device, "after writing more")?;
+        self.check_again(&device, seen, &kept)
+    }
+
+    fn check(&self, device: &Arc<MemDevice>, when: &str) -> Result<(), Fault> {
+        let options = CheckOptions { threads: 1, force: true, max_issues: 20, progress: None };
+        let report = fsck::check(Arc::clone(device) as Arc<dyn Device>, &options)
+            .map_err(|e| Fault::new(Rule::Consistent, format!("{when}, the checker: {e}")))?;
+        let errors = report.issues.iter().filter(|issue| issue.severity() >= Severity::Error);
+        let errors: Vec<String> = errors.take(3).map(ToString::to_string).collect();
+        if errors.is_empty() {
+            return Ok(());
+        }
+        Err(Fault::new(Rule::Consistent, format!("{when}, the checker finds: {}", errors.join("; "))))
+    }
+
+    fn mount(&self, device: &Arc<MemDevice>) -> Result<Arc<Fs>, Fault> {
+        Fs::mount(Arc::clone(device) as Arc<dyn Device>, self.options.clone())
+            .map_err(|e| Fault::new(Rule::Mounts, format!("it does not mount: {e}")))
+    }
+
+    /// The tree against the model, for every writer.
+    fn check_tree(&self, seen: &Seen, moment: &[Moment]) -> Result<(), Fault> {
+        let wrong = |why: String| Fault::new(Rule::Legal, why);
+        let lines = &self.run.timelines;
+        if let [first, _, ..] = lines.as_slice() {
+            let wanted: Vec<&str> = first.states[0].entries(crate::model::ROOT).map(|(name, _)| name).collect();
+            let found: Vec<&str> = seen.nodes[&seen.root].entries.keys().map(String::as_str).collect();
+            if wanted != found {
+                return Err(wrong(format!("the root has {found:?} instead of {wanted:?}")));
+            }
+        }
+        for (line, moment) in lines.iter().zip(moment) {
+            let writer = self.workload.steps[line.steps[0]].writer;
+            let home = if lines.len() == 1 { String::new() } else { format!("w{writer}") };
+            let top = seen.find(&home).ok_or_else(|| wrong(format!("directory '/{home}' is missing")))?;
+            Case::new(self.workload, line, moment, seen, top)
+                .check()
+                .map_err(|why| wrong(if home.is_empty() { why } else { format!("in '/{home}': {why}") }))?;
+        }
+        Ok(())
+    }
+
+    /// Writes more, and makes it durable. Returns the name of the file that it wrote.
+    fn go_on(&self, fs: Arc<Fs>) -> Result<String, steadyfs_core::Error> {
+        let mut hand = Hand { fs, open: Vec::new() };
+        let path = "afterwards".to_owned();
+        hand.attempt(&Op::Creat { path: path.clone() }, AFTERWARDS)?;
+        hand.attempt(&Op::Write { path: path.clone(), off: 0, len: 9000 }, AFTERWARDS)?;
+        hand.attempt(&Op::Sync, AFTERWARDS)?;
+        Ok(path)
+    }
+
+    /// After another mount, everything is as it was, and what was written since is there.
+    fn check_again(&self, device: &Arc<MemDevice>, before: Seen, new: &str) -> Result<(), Fault> {
+        let options = MountOptions { read_only: true, ..self.options.clone() };
+        let fs = Fs::mount(Arc::clone(device) as Arc<dyn Device>, options)
+            .map_err(|e| Fault::new(Rule::Usable, format!("the second mount: {e}")))?;
+        let unreadable = |e| Fault::new(Rule::Usable, format!("after the second mount, the tree cannot be read: {e}"));
+        let mut after = Seen::read(&fs).map_err(unreadable)?;
+        let lost = |why: &str| Fault::new(Rule::Usable, format!("after the second mount, {why}"));
+        let root = after.root;
+        let ino = after.nodes.get_mut(&root).and_then(|root| root.entries.remove(new));
+        let written = ino.and_then(|ino| after.nodes.remove(&ino)).ok_or_else(|| lost("the new file is missing"))?;
+        let bytes: Vec<u8> = written.pages.into_values().flatten().collect();
+        if bytes != fill(AFTERWARDS, 0, 9000) {
+            return Err(lost("the new file has other contents"));
+        }
+        // The size of the directory may have grown for the new name.
+        let roots = after.nodes.get_mut(&root).zip(before.nodes.get(&root));
+        roots.into_iter().for_each(|(now, then)| now.size = then.size);
+        if after != before {
+            return Err(lost("the tree differs from what the first mount showed"));
+        }
+        Ok(())
+    }
+}

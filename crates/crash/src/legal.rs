@@ -1,0 +1,399 @@
+//! What a crash may leave: compares a tree that was found with the versions that the promises allow.
+//!
+//! The rules, for one writer that a crash at one [`Moment`] interrupted:
+//!
+//! - *Names* are those of one version `k`, whole: no operation on names is there in part, none is there without those before it. `k` is not
+//!   older than the last `sync`, `checkpoint` or `gc` that returned. To these come the files that an `fsync` after `k` made durable, under the name
+//!   they had at the time. Adding one may replace another file only where that had lost its last name by then: never neither.
+//! - *A directory* that was fsynced has the names and attributes it had then, or newer ones.
+//! - *A file* has size, mode and attributes of one version: `k`, or one of its fsyncs after `k`, and not older than its last fsync that returned
+//!   (`fdatasync`: mode and attributes may be older).
+//! - *Each page* has a content that was current at some time from the last promise about this file to that version: write-back comes
+//!   when it pleases. Anything else is stale or foreign.
+//! - *Moving pages* (collapse, insert) goes in pieces, and a checkpoint may come in between.
+//! - Unless the mount is strict, F2FS flushes once per fsync, so a file whose fsync had not returned may show anything in the pages that this fsync
+//!   was to make durable; only where writes were lost out of order.
+
+use crate::content::describe;
+use crate::lang::{Falloc, Op, Workload};
+use crate::model::{Content, Kind, Node, Obj, PAGE, State, Timeline, Version, entries};
+use crate::observe::{Seen, SeenIno, SeenNode};
+use crate::run::Span;
+use std::collections::{BTreeMap, BTreeSet};
+use steadyfs_format::dir::FileType;
+
+/// What one writer had done when the power went.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Moment {
+    /// Steps begun.
+    begun: Version,
+    /// Steps that had returned.
+    returned: Version,
+    /// The oldest version that names may have.
+    names: Version,
+    /// The oldest version that contents may have.
+    contents: Version,
+    /// Writes before the last one that survived were lost, and the mount does not promise their order.
+    disordered: bool,
+}
+
+impl Moment {
+    /// The moment for one writer if the crash comes after `tick`.
+    pub(crate) fn at(workload: &Workload, line: &Timeline, spans: &[Span], tick: u64, disordered: bool) -> Self {
+        let count = |wanted: &dyn Fn(&Span) -> bool| {
+            line.steps.iter().filter(|&&step| spans.get(step).is_some_and(wanted)).count() as Version
+        };
+        let returned = count(&|span| span.end <= tick);
+        let begun = count(&|span| span.start < tick || span.end <= tick);
+        let promised = |wanted: &dyn Fn(&Op) -> bool| {
+            let asked = workload.steps.iter().zip(spans).enumerate();
+            let asked = asked.filter(|(_, (step, span))| span.end <= tick && wanted(&step.op));
+            // What of this writer had returned when the promise was asked for.
+            let before = asked.map(|(asked, (step, at))| {
+                let own = line.steps.iter().filter(|&&own| match workload.steps[own].writer == step.writer {
+                    true => own < asked,
+                    false => spans[own].end < at.start,
+                });
+                own.count() as Version
+            });
+            before.max().unwrap_or(0)
+        };
+        let names = promised(&|op| matches!(op, Op::Sync | Op::Checkpoint | Op::Gc));
+        let contents = promised(&|op| matches!(op, Op::Sync));
+        assert!(names <= returned && returned <= begun && contents <= names, "promises cover what had been done");
+        Moment { begun, returned, names, contents, disordered }
+    }
+}
+
+/// A call of fsync.
+struct Syncing {
+    obj: Obj,
+    /// The version that it makes durable.
+    version: Version,
+    data_only: bool,
+    returned: bool,
+}
+
+/// A writer, the moment of the crash, and the tree found.
+pub(crate) struct Case<'a> {
+    line: &'a Timeline,
+    moment: &'a Moment,
+    seen: &'a Seen,
+    top: SeenIno,
+    ops: Vec<&'a Op>,
+    syncs: Vec<Syncing>,
+}
+
+/// One tree that the names may be.
+struct Expected {
+    version: Version,
+    names: BTreeMap<(Obj, String), Obj>,
+}
+
+impl<'a> Case<'a> {
+    /// Prepares the comparison.
+    pub(crate) fn new(
+        workload: &'a Workload,
+        line: &'a Timeline,
+        moment: &'a Moment,
+        seen: &'a Seen,
+        top: SeenIno,
+    ) -> Self {
+        let mut syncs = Vec::new();
+        for (version, &step) in line.steps.iter().enumerate().take(moment.begun as usize) {
+            let (path, data_only) = match &workload.steps[step].op {
+                Op::Fsync { path } => (path, false),
+                Op::Fdatasync { path } => (path, true),
+                _ => continue,
+            };
+            if let Some(obj) = line.states[version].find(path) {
+                let version = version as Version;
+                syncs.push(Syncing { obj, version, data_only, returned: version < moment.returned });
+            }
+        }
+        let ops = workload.steps.iter().map(|step| &step.op).collect();
+        Case { line, moment, seen, top, ops, syncs }
+    }
+
+    /// Whether the tree is one that the crash may leave; otherwise what is wrong with it, by version, the closest first.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        // The closest version first; each reason once.
+        let mut reasons: Vec<(usize, String)> = Vec::new();
+        for version in (self.moment.names..=self.moment.begun).rev() {
+            for unfinished in [false, true] {
+                match self.expected(version, unfinished).and_then(|expected| self.compare(&expected)) {
+                    Ok(()) => return Ok(()),
+                    Err((rank, why)) => {
+                        let text = format!("version {version}: {why}");
+                        if !reasons.iter().any(|(_, known)| *known == text) {
+                            reasons.push((rank, text));
+                        }
+                    }
+                }
+            }
+        }
+        reasons.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
+        let Moment { begun, returned, names, .. } = self.moment;
+        let why: Vec<String> = reasons.into_iter().take(4).map(|(_, why)| why).collect();
+        let why = why.join("; ");
+        Err(format!("{returned} steps had returned, {begun} had begun, names may be of {names} and later; {why}"))
+    }
+
+    fn state(&self, version: Version) -> &State {
+        &self.line.states[version as usize]
+    }
+
+    fn is_dir(&self, obj: Obj, version: Version) -> bool {
+        self.state(version).objects.get(obj).is_some_and(|node| node.kind == Kind::Dir)
+    }
+
+    /// The names if the last checkpoint was of this version. With `unfinished`, an fsync that had not returned has had its effect.
+    fn expected(&self, version: Version, unfinished: bool) -> Result<Expected, (usize, String)> {
+        let state = self.state(version);
+        let mut names = state.names.clone();
+        let later = self.syncs.iter().filter(|sync| sync.version > version && (sync.returned || unfinished));
+        for sync in later {
+            let no = |why: &str| Err((0, format!("the fsync at version {} {why}", sync.version)));
+            let then = self.state(sync.version);
+            if self.is_dir(sync.obj, sync.version) {
+                if sync.returned && !self.same_dir(sync.obj, version, sync.version) {
+                    return no("of a directory is not respected");
+                }
+                continue;
+            }
+            let wanted: Vec<_> = then.names_of(sync.obj).collect();
+            let known: Vec<_> = names.iter().filter(|(_, obj)| **obj == sync.obj).map(|(place, _)| place).collect();
+            if known == wanted {
+                continue;
+            }
+            if !sync.returned {
+                // It would have had to commit a checkpoint of its own version; or it introduces a new file.
+                if !(known.is_empty() && wanted.len() == 1 && self.reachable(&names, wanted[0].0)) {
+                    continue;
+                }
+            } else if !known.is_empty() {
+                return no("promised other names of the file");
+            }
+            let [place] = wanted.as_slice() else { return no("promised several names of a new file") };
+            if !self.reachable(&names, place.0) {
+                return no("promised a file in a new directory");
+            }
+            let replaced = names.insert((*place).clone(), sync.obj);
+            if let Some(old) = replaced
+                && !names.values().any(|obj| *obj == old)
+                && then.names_of(old).next().is_some()
+            {
+                return no("would replace a file that has another name");
+            }
+        }
+        Ok(Expected { version, names })
+    }
+
+    /// Whether a directory can be reached from the writer's own by these names.
+    fn reachable(&self, names: &BTreeMap<(Obj, String), Obj>, mut obj: Obj) -> bool {
+        while obj != self.line.top {
+            match names.iter().find(|(_, named)| **named == obj) {
+                Some(((parent, _), _)) => obj = *parent,
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// Whether a directory is the same from one version to another, all the time.
+    fn same_dir(&self, dir: Obj, from: Version, to: Version) -> bool {
+        let looks = |version: Version| {
+            let state = self.state(version);
+            let names: Vec<_> = state.names_of(dir).cloned().collect();
+            let inside: Vec<_> = state.entries(dir).map(|(name, obj)| (name.to_owned(), obj)).collect();
+            (state.objects.get(dir).cloned(), names, inside)
+        };
+        let last = looks(to);
+        (from..to).all(|version| looks(version) == last)
+    }
+
+    /// Walks both trees together.
+    fn compare(&self, expected: &Expected) -> Result<(), (usize, String)> {
+        let mut inos = BTreeMap::from([(self.line.top, self.top)]);
+        let mut taken = BTreeSet::from([self.top]);
+        let mut waiting = vec![(self.line.top, String::new())];
+        let mut files = Vec::new();
+        while let Some((obj, path)) = waiting.pop() {
+            let seen = self.node(inos[&obj]).map_err(|why| (1, why))?;
+            if seen.kind != FileType::Dir {
+                files.push((obj, path, seen));
+                continue;
+            }
+            let wanted: BTreeMap<&str, Obj> = entries(&expected.names, obj).collect();
+            let found: Vec<&str> = seen.entries.keys().map(String::as_str).collect();
+            if !found.iter().eq(wanted.keys()) {
+                let wanted: Vec<_> = wanted.keys().collect();
+                return Err((1, format!("directory '/{path}' has {found:?} instead of {wanted:?}")));
+            }
+            for (name, child) in wanted {
+                let (ino, path) = (seen.entries[name], format!("{path}/{name}"));
+                match inos.insert(child, ino) {
+                    Some(known) if known != ino => return Err((2, format!("'{path}' is no link to the same file"))),
+                    Some(_) => {}
+                    None if !taken.insert(ino) => return Err((2, format!("'{path}' is a link to another file"))),
+                    None => waiting.push((child, path)),
+                }
+            }
+            self.check_attributes(obj, expected.version, expected.version, seen)
+                .map_err(|why| (3, format!("directory '/{path}' {why}")))?;
+        }
+        files.iter().try_for_each(|(obj, path, seen)| {
+            self.check_file(*obj, expected.version, seen).map_err(|why| (4, format!("'{path}' {why}")))
+        })
+    }
+
+    fn node(&self, ino: SeenIno) -> Result<&'a SeenNode, String> {
+        self.seen.nodes.get(&ino).ok_or_else(|| format!("inode {ino} is missing"))
+    }
+
+    /// Kind, mode and attributes are those of one of the versions.
+    fn check_attributes(&self, obj: Obj, oldest: Version, newest: Version, seen: &SeenNode) -> Result<(), String> {
+        let nodes = (oldest..=newest).filter_map(|version| self.state(version).objects.get(obj));
+        let mut why = "does not exist in this version".to_owned();
+        for node in nodes {
+            match attributes(node, seen) {
+                Ok(()) => return Ok(()),
+                Err(difference) => why = difference,
+            }
+        }
+        Err(why)
+    }
+
+    /// A file or symlink is one of the versions that it may be, if the checkpoint was of version `base`.
+    fn check_file(&self, obj: Obj, base: Version, seen: &SeenNode) -> Result<(), String> {
+        let own = || self.syncs.iter().filter(|sync| sync.obj == obj);
+        let promised = own().filter(|sync| sync.returned).map(|sync| sync.version).max().unwrap_or(0);
+        let whole = own().filter(|sync| sync.returned && !sync.data_only).map(|sync| sync.version).max().unwrap_or(0);
+        let durable = promised.max(self.moment.contents);
+        let exists = obj < self.state(base).objects.len();
+        let mut why = format!("cannot be of any version from {promised} on");
+        let from_base = (exists && base >= promised).then_some((base, base, false));
+        let from_syncs = own().filter(|sync| sync.version > base && sync.version >= promised).map(|sync| {
+            let oldest = if sync.data_only { whole.max(if exists { base } else { 0 }) } else { sync.version };
+            (sync.version, oldest, !sync.returned && self.moment.disordered)
+        });
+        for (version, oldest, anything) in from_base.into_iter().chain(from_syncs) {
+            let outcome = self.check_attributes(obj, oldest, version, seen).and_then(|()| {
+                let whole = self.check_contents(&self.state(version).objects[obj], durable, anything, seen);
+                whole.or_else(
+                    |why| if self.moves(obj, version) { self.check_moving(obj, version, seen) } else { Err(why) },
+                )
+            });
+            match outcome {
+                Ok(()) => return Ok(()),
+                Err(difference) => why = format!("{difference} (version {version}, contents since {durable})"),
+            }
+        }
+        Err(why)
+    }
+
+    /// Whether the step after this version moves pages of the file: such a step may be found half done.
+    fn moves(&self, obj: Obj, version: Version) -> bool {
+        let step = self.line.steps.get(version as usize).filter(|_| version < self.moment.begun);
+        step.is_some_and(|&step| match &self.ops[step] {
+            Op::Falloc { path, mode: Falloc::Collapse | Falloc::Insert, .. } => {
+                self.state(version).find(path) == Some(obj)
+            }
+            _ => false,
+        })
+    }
+
+    /// Half of a move: the size before or after it, and each page as before or after it.
+    fn check_moving(&self, obj: Obj, version: Version, seen: &SeenNode) -> Result<(), String> {
+        let (old, new) = (&self.state(version).objects[obj], &self.state(version + 1).objects[obj]);
+        if seen.size != old.size && seen.size != new.size {
+            return Err(format!("has {} bytes, neither {} nor {}", seen.size, old.size, new.size));
+        }
+        for page in 0..old.size.max(new.size).div_ceil(PAGE) {
+            let length = PAGE.min(seen.size.saturating_sub(page * PAGE)) as usize;
+            let found = seen.pages.get(&page).map(Vec::as_slice);
+            let fits = |node: &Node| {
+                let history = node.pages.get(&page).map_or(&[][..], Vec::as_slice);
+                legal(history, 0).any(|content| same(content, found, length))
+            };
+            if !fits(old) && !fits(new) {
+                return Err(format!("holds in page {page} neither what was there nor what was to come"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The size is that of the node, and each page one of its contents since `durable`. With `anything`, so may be pages newer than that.
+    fn check_contents(&self, node: &Node, durable: Version, anything: bool, seen: &SeenNode) -> Result<(), String> {
+        if node.kind != Kind::File {
+            return Ok(());
+        }
+        if node.size != seen.size {
+            return Err(format!("has {} bytes instead of {}", seen.size, node.size));
+        }
+        let pages: BTreeSet<u64> = node.pages.keys().chain(seen.pages.keys()).copied().collect();
+        for page in pages.into_iter().filter(|page| page * PAGE < node.size) {
+            let length = PAGE.min(node.size - page * PAGE) as usize;
+            let found = seen.pages.get(&page).map(Vec::as_slice);
+            let history = node.pages.get(&page).map_or(&[][..], Vec::as_slice);
+            let newer = history.last().is_some_and(|(version, _)| *version > durable);
+            let fits = legal(history, durable).any(|content| same(content, found, length));
+            let excused = anything && newer;
+            if !fits && !excused {
+                let what = found.map_or("zeros".to_owned(), |bytes| describe_difference(history, bytes, page));
+                return Err(format!("holds {what} in page {page}, which is none of its contents"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The contents of a page that were current at version `durable` or later.
+fn legal(history: &[(Version, Content)], durable: Version) -> impl Iterator<Item = Option<&[u8]>> {
+    let hole = history.is_empty().then_some(None);
+    let ends = history.iter().skip(1).map(|(version, _)| *version).chain([Version::MAX]);
+    let current = history.iter().zip(ends).filter(move |(_, end)| *end > durable);
+    hole.into_iter().chain(current.map(|((_, content), _)| content.as_deref()))
+}
+
+fn same(content: Option<&[u8]>, found: Option<&[u8]>, length: usize) -> bool {
+    let zeros = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
+    match (content, found) {
+        (None, None) => true,
+        (Some(content), Some(found)) => content[..length] == found[..length.min(found.len())],
+        (Some(content), None) => zeros(&content[..length]),
+        (None, Some(found)) => zeros(found),
+    }
+}
+
+fn describe_difference(history: &[(Version, Content)], found: &[u8], page: u64) -> String {
+    let newest = history.last().and_then(|(_, content)| content.as_deref()).unwrap_or(&[]);
+    let zeros = [0; PAGE as usize];
+    let newest = if newest.is_empty() { &zeros[..] } else { newest };
+    let at = found.iter().zip(newest).position(|(a, b)| a != b).unwrap_or(0) / 16 * 16;
+    format!("{} at offset {}", describe(&found[at..]), page * PAGE + at as u64)
+}
+
+fn attributes(node: &Node, seen: &SeenNode) -> Result<(), String> {
+    let same_kind = match &node.kind {
+        Kind::File => seen.kind == FileType::Regular,
+        Kind::Dir => seen.kind == FileType::Dir,
+        Kind::Symlink(target) => seen.kind == FileType::Symlink && seen.target == target.as_bytes(),
+    };
+    if !same_kind {
+        return Err(format!("is a {:?} (target {:?})", seen.kind, String::from_utf8_lossy(&seen.target)));
+    }
+    if node.mode != seen.mode && !matches!(node.kind, Kind::Symlink(_)) {
+        return Err(format!("has mode {:o} instead of {:o}", seen.mode, node.mode));
+    }
+    if !node
+        .xattrs
+        .iter()
+        .map(|(name, value)| (name, &value[..]))
+        .eq(seen.xattrs.iter().map(|(name, value)| (name, &value[..])))
+    {
+        let names: Vec<_> = seen.xattrs.keys().collect();
+        return Err(format!("has the attributes {names:?} instead of {:?}", node.xattrs.keys().collect::<Vec<_>>()));
+    }
+    Ok(())
+}

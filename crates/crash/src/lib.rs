@@ -1,0 +1,24 @@
+//! The crash explorer: runs small workloads on a volume in memory, cuts the power at every point, and judges what is left.
+//!
+//! In the order of a run: a workload ([`Workload`], in the language of [`lang`]) is done on a recording device (`run`); the log gives all states
+//! in which a crash may leave the device (`states`); each is mounted and compared (`judge`, `observe`) with what the model (`model`)
+//! and the promises (`legal`) allow.
+
+mod content;
+mod explore;
+pub mod generate;
+mod judge;
+pub mod lang;
+mod legal;
+mod model;
+mod observe;
+mod rng;
+mod run;
+mod states;
+
+pub use explore::{Outcome, Plan, Violation, Volumes, explore, explore_one};
+pub use judge::Rule;
+pub use lang::Workload;
+pub use model::ModelError;
+pub use run::RunError;
+pub use states::Effort;

@@ -1,0 +1,111 @@
+//! Reading the whole tree of a mounted volume, for comparison with what the model allows.
+
+use std::collections::BTreeMap;
+use steadyfs_core::{Error, Fs, InodeRef, Whence};
+use steadyfs_format::dir::FileType;
+
+use crate::model::PAGE;
+
+/// An inode number.
+pub(crate) type SeenIno = u32;
+
+/// One object as it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SeenNode {
+    pub(crate) kind: FileType,
+    pub(crate) mode: u32,
+    pub(crate) size: u64,
+    /// Symlinks: the target.
+    pub(crate) target: Vec<u8>,
+    /// Directories: the names.
+    pub(crate) entries: BTreeMap<String, SeenIno>,
+    /// Files: pages that are not all zeros, cut at the size.
+    pub(crate) pages: BTreeMap<u64, Vec<u8>>,
+    pub(crate) xattrs: BTreeMap<String, Vec<u8>>,
+}
+
+/// A tree as it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) root: SeenIno,
+    pub(crate) nodes: BTreeMap<SeenIno, SeenNode>,
+}
+
+impl Seen {
+    /// Reads everything that can be reached.
+    pub(crate) fn read(fs: &Fs) -> Result<Self, Error> {
+        let root = fs.root()?;
+        let mut nodes = BTreeMap::new();
+        let mut waiting = vec![root.clone()];
+        while let Some(inode) = waiting.pop() {
+            let node = node(fs, &inode)?;
+            for name in node.entries.keys() {
+                let child = fs.lookup(&inode, name.as_bytes())?;
+                if !nodes.contains_key(&child.ino().get()) && waiting.iter().all(|known| known.ino() != child.ino()) {
+                    waiting.push(child);
+                }
+            }
+            nodes.insert(inode.ino().get(), node);
+        }
+        Ok(Seen { root: root.ino().get(), nodes })
+    }
+
+    /// What a path names.
+    pub(crate) fn find(&self, path: &str) -> Option<SeenIno> {
+        let mut names = path.split('/').filter(|name| !name.is_empty());
+        names.try_fold(self.root, |at, name| self.nodes.get(&at)?.entries.get(name).copied())
+    }
+}
+
+fn node(fs: &Fs, inode: &InodeRef) -> Result<SeenNode, Error> {
+    let attr = fs.attr(inode)?;
+    let mut seen = SeenNode {
+        kind: attr.kind,
+        mode: attr.mode & 0o7777,
+        size: attr.size,
+        target: Vec::new(),
+        entries: BTreeMap::new(),
+        pages: BTreeMap::new(),
+        xattrs: BTreeMap::new(),
+    };
+    match attr.kind {
+        FileType::Dir => fs.readdir(inode, 0, &mut |entry| {
+            if entry.name != b"." && entry.name != b".." {
+                seen.entries.insert(String::from_utf8_lossy(entry.name).into_owned(), entry.ino.get());
+            }
+            true
+        })?,
+        FileType::Symlink => seen.target = fs.readlink(inode)?,
+        _ => pages(fs, inode, attr.size, &mut seen.pages)?,
+    }
+    for name in fs.listxattr(inode)? {
+        let value = fs.getxattr(inode, &name)?;
+        seen.xattrs.insert(String::from_utf8_lossy(&name).into_owned(), value);
+    }
+    Ok(seen)
+}
+
+/// The pages of a file that are not holes and not all zeros.
+fn pages(fs: &Fs, file: &InodeRef, size: u64, out: &mut BTreeMap<u64, Vec<u8>>) -> Result<(), Error> {
+    let mut at = 0;
+    while at < size {
+        match fs.seek(file, at, Whence::Data) {
+            Ok(data) => at = data / PAGE * PAGE,
+            Err(Error::NoSuchOffset) => return Ok(()),
+            Err(e) => return Err(e),
+        }
+        let mut bytes = vec![0; PAGE.min(size - at) as usize];
+        let mut got = 0;
+        while got < bytes.len() {
+            match fs.read(file, at + got as u64, &mut bytes[got..])? {
+                0 => return Err(Error::Corrupt(format!("a read at {at} ends before the size"))),
+                n => got += n,
+            }
+        }
+        if bytes.iter().any(|&byte| byte != 0) {
+            out.insert(at / PAGE, bytes);
+        }
+        at += PAGE;
+    }
+    Ok(())
+}

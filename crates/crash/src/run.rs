@@ -1,0 +1,243 @@
+//! The runner: does a workload on a small volume in memory, and notes what reached the device when.
+//!
+//! Keeps true: what the set-up made is durable in [`Run::base`]; every later change of the device is in [`Run::records`]; a step that returned
+//! by a tick of that log has its end there.
+
+use crate::content::fill;
+use crate::lang::{Falloc, Op, Workload};
+use crate::model::{ModelError, Timeline, timelines};
+use std::sync::Arc;
+use steadyfs_core::{
+    Error, FallocMode, Fs, InodeRef, MountOptions, NewInode, RenameFlags, SetAttr, Urgency, XattrFlags,
+};
+use steadyfs_device::{Device, MemDevice, Record, RecordingDevice};
+use thiserror::Error;
+
+/// When a step ran, in ticks of the device log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// The last tick before it.
+    pub(crate) start: u64,
+    /// The last tick before it returned.
+    pub(crate) end: u64,
+}
+
+/// A workload that was run.
+pub(crate) struct Run {
+    /// The volume after the set-up, durable.
+    pub(crate) base: MemDevice,
+    /// What changed on the device since.
+    pub(crate) records: Vec<Record>,
+    /// When each step ran, by its index in the workload.
+    pub(crate) spans: Vec<Span>,
+    /// What the tree should have been, per writer.
+    pub(crate) timelines: Vec<Timeline>,
+}
+
+/// Why a workload could not be run to its end.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// It makes no sense.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The file system refused what the model allows.
+    #[error("step {step} ('{op}') failed: {source}")]
+    Step {
+        /// The step: set-up steps count first.
+        step: u32,
+        /// Its text.
+        op: String,
+        /// Why.
+        source: Error,
+    },
+    /// The volume could not be made or mounted, or the set-up not be made durable.
+    #[error("the volume for the run: {0}")]
+    Volume(#[from] Error),
+    /// A writer panicked.
+    #[error("a writer panicked: {0}")]
+    Panicked(String),
+}
+
+/// An empty volume for a workload.
+pub(crate) fn volume(workload: &Workload) -> Result<MemDevice, Error> {
+    let device = MemDevice::new(u64::from(workload.mib) << 8);
+    let mut options = steadyfs_core::mkfs::MkfsOptions::new([0x5f; 16], 1_700_000_000);
+    options.segs_per_sec = workload.segs_per_sec;
+    steadyfs_core::mkfs::format(&device, &options)?;
+    Ok(device)
+}
+
+/// The options of a workload's mounts: its own; nothing happens but what the workload says.
+pub(crate) fn options(workload: &Workload) -> Result<MountOptions, Error> {
+    let mut options = MountOptions::parse(&workload.mount)?;
+    (options.background_gc, options.commit_seconds) = (false, 0);
+    Ok(options)
+}
+
+/// Runs a workload on a fresh volume.
+pub(crate) fn run(workload: &Workload, empty: &MemDevice) -> Result<Run, RunError> {
+    let timelines = timelines(workload)?;
+    let device = Arc::new(RecordingDevice::new(empty.fork()));
+    let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options(workload)?)?;
+    let mut hand = Hand { fs: Arc::clone(&fs), open: Vec::new() };
+    for (at, op) in workload.setup.iter().enumerate() {
+        hand.perform(op, at as u32)?;
+    }
+    fs.sync()?;
+    let base = device.inner().fork();
+    let start = device.tick();
+    device.take_log();
+    let mut spans = vec![Span { start, end: u64::MAX }; workload.steps.len()];
+    match timelines.as_slice() {
+        [] => {}
+        [only] => {
+            spans = perform(&mut hand, workload, &only.steps, &device)?.into_iter().map(|(_, span)| span).collect()
+        }
+        several => {
+            let mut threads = Vec::new();
+            for line in several {
+                let (workload, steps) = (workload.clone(), line.steps.clone());
+                let (device, mut hand) = (Arc::clone(&device), Hand { fs: Arc::clone(&fs), open: Vec::new() });
+                let work = move || (perform(&mut hand, &workload, &steps, &device), hand);
+                threads.push(steadyfs_rt::spawn("crash-writer", work));
+            }
+            for thread in threads {
+                let (done, _open) = thread.join().map_err(|panic| RunError::Panicked(panic.to_string()))?;
+                done?.into_iter().for_each(|(step, span)| spans[step] = span);
+            }
+        }
+    }
+    // Looked at before the handles are closed: from here on nothing is part of the workload.
+    let records = device.take_log();
+    Ok(Run { base, records, spans, timelines })
+}
+
+/// Does the steps of one writer, in order, with the time of each.
+fn perform(
+    hand: &mut Hand,
+    workload: &Workload,
+    steps: &[usize],
+    device: &RecordingDevice<MemDevice>,
+) -> Result<Vec<(usize, Span)>, RunError> {
+    let mut spans = Vec::with_capacity(steps.len());
+    for &at in steps {
+        let start = device.tick();
+        hand.perform(&workload.steps[at].op, workload.number(at))?;
+        spans.push((at, Span { start, end: device.tick() }));
+    }
+    Ok(spans)
+}
+
+/// One writer on a mounted volume.
+pub(crate) struct Hand {
+    pub(crate) fs: Arc<Fs>,
+    /// Files kept open.
+    pub(crate) open: Vec<InodeRef>,
+}
+
+impl Hand {
+    fn perform(&mut self, op: &Op, step: u32) -> Result<(), RunError> {
+        self.attempt(op, step).map_err(|source| RunError::Step { step, op: op.to_string(), source })
+    }
+
+    /// What a path names.
+    pub(crate) fn find(&self, path: &str) -> Result<InodeRef, Error> {
+        let mut at = self.fs.root()?;
+        for name in path.split('/').filter(|name| !name.is_empty()) {
+            at = self.fs.lookup(&at, name.as_bytes())?;
+        }
+        Ok(at)
+    }
+
+    fn place<'p>(&self, path: &'p str) -> Result<(InodeRef, &'p [u8]), Error> {
+        let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
+        Ok((self.find(dir)?, name.as_bytes()))
+    }
+
+    fn make(&self, path: &str, mode: u32) -> Result<(), Error> {
+        let (dir, name) = self.place(path)?;
+        self.fs.create(&dir, name, &NewInode { mode, ..NewInode::default() }).map(drop)
+    }
+
+    /// Does one operation; `step` goes into what it writes.
+    pub(crate) fn attempt(&mut self, op: &Op, step: u32) -> Result<(), Error> {
+        let fs = &self.fs;
+        match op {
+            Op::Creat { path } => self.make(path, 0o100_644),
+            Op::Mkdir { path } => self.make(path, 0o040_755),
+            Op::Write { path, off, len } => {
+                whole(fs.write(&self.find(path)?, *off, &fill(step, *off, *len as usize))?, *len)
+            }
+            Op::DirectWrite { path, off, len } => {
+                whole(fs.write_direct(&self.find(path)?, *off, &fill(step, *off, *len as usize))?, *len)
+            }
+            Op::Append { path, len } => {
+                let file = self.find(path)?;
+                let off = fs.attr(&file)?.size;
+                whole(fs.append(&file, &fill(step, off, *len as usize))?.1, *len)
+            }
+            Op::Fsync { path } => fs.fsync(&self.find(path)?, false),
+            Op::Fdatasync { path } => fs.fsync(&self.find(path)?, true),
+            Op::Rename { from, to } => self.rename(from, to, RenameFlags::Replace),
+            Op::Exchange { from, to } => self.rename(from, to, RenameFlags::Exchange),
+            Op::Link { from, to } => {
+                let (dir, name) = self.place(to)?;
+                fs.link(&self.find(from)?, &dir, name)
+            }
+            Op::Symlink { target, path } => {
+                let (dir, name) = self.place(path)?;
+                fs.symlink(&dir, name, target.as_bytes(), &NewInode::default()).map(drop)
+            }
+            Op::Unlink { path } => {
+                let (dir, name) = self.place(path)?;
+                fs.unlink(&dir, name)
+            }
+            Op::Rmdir { path } => {
+                let (dir, name) = self.place(path)?;
+                fs.rmdir(&dir, name)
+            }
+            Op::Truncate { path, size } => {
+                fs.setattr(&self.find(path)?, &SetAttr { size: Some(*size), ..SetAttr::default() }).map(drop)
+            }
+            Op::Chmod { path, mode } => {
+                fs.setattr(&self.find(path)?, &SetAttr { mode: Some(*mode), ..SetAttr::default() }).map(drop)
+            }
+            Op::Falloc { path, mode, off, len } => fs.fallocate(&self.find(path)?, falloc(*mode), *off, *len),
+            Op::SetXattr { path, name, len } => {
+                let value = fill(step, 0, *len as usize);
+                fs.setxattr(&self.find(path)?, name.as_bytes(), &value, XattrFlags::default())
+            }
+            Op::RemoveXattr { path, name } => fs.removexattr(&self.find(path)?, name.as_bytes()),
+            Op::Open { path } => {
+                let file = self.find(path)?;
+                self.open.push(file);
+                Ok(())
+            }
+            Op::Sync => fs.sync(),
+            // To collect nothing is to commit a checkpoint.
+            Op::Checkpoint => fs.gc(0, Urgency::Foreground).map(drop),
+            Op::Gc => fs.gc(1, Urgency::Foreground).map(drop),
+        }
+    }
+
+    fn rename(&self, from: &str, to: &str, flags: RenameFlags) -> Result<(), Error> {
+        let ((old_dir, old), (new_dir, new)) = (self.place(from)?, self.place(to)?);
+        self.fs.rename(&old_dir, old, &new_dir, new, flags).map(drop)
+    }
+}
+
+fn whole(written: usize, len: u64) -> Result<(), Error> {
+    if written as u64 == len { Ok(()) } else { Err(Error::NoSpace) }
+}
+
+fn falloc(mode: Falloc) -> FallocMode {
+    match mode {
+        Falloc::Allocate => FallocMode::Allocate { keep_size: false },
+        Falloc::AllocateKeep => FallocMode::Allocate { keep_size: true },
+        Falloc::Punch => FallocMode::PunchHole,
+        Falloc::Zero => FallocMode::ZeroRange { keep_size: false },
+        Falloc::ZeroKeep => FallocMode::ZeroRange { keep_size: true },
+        Falloc::Collapse => FallocMode::CollapseRange,
+        Falloc::Insert => FallocMode::InsertRange,
+    }
+}

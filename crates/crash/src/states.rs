@@ -1,0 +1,316 @@
+//! The states that a crash may leave the device in, each once.
+//!
+//! From the log of one run: after every write, all that was written so far (*prefixes*); the last write torn at 512-byte pieces; and before every
+//! flush, and at the end, subsets of what no flush had covered: none, each one alone, each one missing, pairs, and random ones, some torn
+//! (reordering: a subset is what another order of the same writes would have left). Two choices that leave the same bytes are one state; each
+//! state keeps every moment at which it may be found.
+
+use crate::lang::Workload;
+use crate::legal::Moment;
+use crate::rng::Rng;
+use crate::run::Run;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use steadyfs_device::{CrashImage, Device, MemDevice, Op as DeviceOp, PIECE_SIZE, PageBuf, Record};
+
+/// How much of the space of states to visit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Effort {
+    /// Subsets of unflushed writes per flush, at most.
+    pub subsets: usize,
+    /// Tears per write.
+    pub tears: usize,
+}
+
+impl Effort {
+    /// Prefixes only.
+    pub const PREFIXES: Effort = Effort { subsets: 0, tears: 0 };
+    /// What `steadyfs crash-test` does.
+    pub const USUAL: Effort = Effort { subsets: 48, tears: 2 };
+}
+
+/// Which pieces of a torn write survive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tear {
+    /// So many from its beginning.
+    First(usize),
+    /// A random half of them.
+    Some(u64),
+}
+
+impl Tear {
+    fn keeps(self, piece: usize) -> bool {
+        match self {
+            Tear::First(pieces) => piece < pieces,
+            Tear::Some(seed) => Rng::new(seed ^ (piece as u64) << 20).below(2) == 0,
+        }
+    }
+}
+
+/// One way a crash may go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// The crash comes after this tick.
+    tick: u64,
+    /// Unflushed records that survive.
+    kept: Vec<usize>,
+    /// One of them, in part.
+    torn: Option<(usize, Tear)>,
+    /// Records before the last that survives are missing.
+    disordered: bool,
+}
+
+/// A state, with the moments at which it may be found: per moment one entry for each writer.
+pub(crate) struct CrashState {
+    pub(crate) choice: Choice,
+    pub(crate) moments: Vec<Vec<Moment>>,
+}
+
+/// Everything to visit of one run.
+pub(crate) struct States {
+    /// Each state once.
+    pub(crate) distinct: Vec<CrashState>,
+    /// Choices looked at.
+    pub(crate) choices: u64,
+}
+
+/// Bytes of the device, known by their hash.
+type Digest = (u64, u64);
+
+impl Choice {
+    /// The device after the crash.
+    pub(crate) fn build(&self, run: &Run) -> MemDevice {
+        let mut image = CrashImage::new(&run.base, &run.records).at(self.tick);
+        for &kept in &self.kept {
+            image = image.keep(kept);
+        }
+        if let Some((record, tear)) = self.torn {
+            image = image.tear(record, move |piece| tear.keeps(piece));
+        }
+        image.build()
+    }
+
+    /// Says what survived: for messages.
+    pub(crate) fn describe(&self, run: &Run) -> String {
+        let name = |index: &usize| {
+            let (first, count) = run.records[*index].extent;
+            if count == 1 { format!("{first}") } else { format!("{first}+{count}") }
+        };
+        let volatile = CrashImage::new(&run.base, &run.records).at(self.tick).volatile();
+        let mut out = format!("power cut at tick {} of {}", self.tick, last_tick(&run.records));
+        if volatile.len() != self.kept.len() {
+            let kept: Vec<String> = self.kept.iter().map(name).collect();
+            out += &format!(", of {} unflushed writes only [{}] survive", volatile.len(), kept.join(" "));
+        }
+        if let Some((record, tear)) = self.torn {
+            out += &format!(", the write of block {} torn ({tear:?})", name(&record));
+        }
+        out
+    }
+}
+
+fn last_tick(records: &[Record]) -> u64 {
+    records.iter().filter_map(|record| record.completed).max().unwrap_or(0)
+}
+
+/// All states of a run that the effort reaches.
+pub(crate) fn explore(workload: &Workload, run: &Run, effort: Effort, strict: bool, seed: u64) -> States {
+    let mut finder = Finder { run, hashes: HashMap::new(), found: HashMap::new(), distinct: Vec::new(), choices: 0 };
+    let mut rng = Rng::new(seed);
+    let moments = |tick, disordered: bool| -> Vec<Moment> {
+        let at = |line| Moment::at(workload, line, &run.spans, tick, disordered && !strict);
+        run.timelines.iter().map(at).collect()
+    };
+    for choice in prefixes(run, effort) {
+        let moment = moments(choice.tick, false);
+        finder.add(choice, [moment]);
+    }
+    for flush in epochs(run) {
+        for (choice, ticks) in subsets(run, flush, effort, &mut rng) {
+            let mut at: Vec<_> = ticks.map(|tick| moments(tick, choice.disordered)).collect();
+            at.dedup();
+            finder.add(choice, at);
+        }
+    }
+    States { distinct: finder.distinct, choices: finder.choices }
+}
+
+/// Everything so far after each change, and the last write of it torn.
+fn prefixes(run: &Run, effort: Effort) -> Vec<Choice> {
+    let start = run.records.first().map_or(0, |record| record.submitted - 1);
+    let mut out = vec![Choice { tick: start, kept: Vec::new(), torn: None, disordered: false }];
+    for (index, record) in run.records.iter().enumerate() {
+        let tick = record.completed.unwrap_or(record.submitted);
+        let kept = CrashImage::new(&run.base, &run.records).at(tick).volatile();
+        let whole = Choice { tick, kept, torn: None, disordered: false };
+        if let DeviceOp::Write { pages, .. } = &record.op {
+            // In flight: submitted, not completed.
+            let flying = CrashImage::new(&run.base, &run.records).at(record.submitted).volatile();
+            let pieces = pages.len() * steadyfs_device::PIECES;
+            for tear in 0..effort.tears {
+                let first = 1 + tear * (pieces - 1) / effort.tears;
+                let torn = Some((index, Tear::First(first.min(pieces - 1))));
+                out.push(Choice { tick: record.submitted, kept: flying.clone(), torn, disordered: false });
+            }
+        }
+        out.push(whole);
+    }
+    out
+}
+
+/// The last tick of each stretch between flushes: with the flush submitted, or the end of the log.
+fn epochs(run: &Run) -> Vec<u64> {
+    let flushes = run.records.iter().filter(|record| record.op == DeviceOp::Flush).map(|record| record.submitted);
+    flushes.chain([last_tick(&run.records)]).collect()
+}
+
+/// Subsets of what is unflushed at `tick`, with the ticks at which each may be found.
+fn subsets(run: &Run, tick: u64, effort: Effort, rng: &mut Rng) -> Vec<(Choice, std::ops::RangeInclusive<u64>)> {
+    let volatile = CrashImage::new(&run.base, &run.records).at(tick).volatile();
+    let n = volatile.len();
+    let mut masks: Vec<Vec<bool>> = Vec::new();
+    if effort.subsets == 0 || n == 0 {
+        return Vec::new();
+    }
+    if n < 6 && 1 << n <= effort.subsets {
+        masks.extend((0..1u32 << n).map(|mask| (0..n).map(|i| mask >> i & 1 == 1).collect()));
+    } else {
+        masks.push(vec![false; n]);
+        // From the end: what comes last refers to what comes before.
+        for i in (0..n).rev() {
+            masks.push((0..n).map(|j| j == i).collect());
+            masks.push((0..n).map(|j| j != i).collect());
+        }
+        masks.truncate(effort.subsets * 3 / 4);
+        while masks.len() < effort.subsets {
+            let share = 1 + rng.below(7);
+            masks.push((0..n).map(|_| rng.below(8) < share).collect());
+        }
+    }
+    let torn = effort.tears.min(masks.len());
+    let mut out: Vec<(Choice, std::ops::RangeInclusive<u64>)> = Vec::new();
+    for (number, mask) in masks.iter().enumerate() {
+        let kept: Vec<usize> = volatile.iter().zip(mask).filter(|(_, kept)| **kept).map(|(index, _)| *index).collect();
+        let from = kept.last().or(volatile.first()).map_or(tick, |&last| {
+            let record = &run.records[last];
+            if kept.is_empty() { record.submitted } else { record.completed.unwrap_or(record.submitted) }
+        });
+        let disordered =
+            kept.len() != volatile.iter().filter(|&&index| kept.last().is_some_and(|&last| index <= last)).count();
+        if number < torn && !kept.is_empty() {
+            let which = kept[rng.below(kept.len() as u64) as usize];
+            let torn = Some((which, Tear::Some(rng.next())));
+            out.push((Choice { tick, kept: kept.clone(), torn, disordered: true }, from.min(tick)..=tick));
+        }
+        out.push((Choice { tick, kept, torn: None, disordered }, from.min(tick)..=tick));
+    }
+    out
+}
+
+struct Finder<'a> {
+    run: &'a Run,
+    /// Hashes of the base's blocks and of the records' pages.
+    hashes: HashMap<(usize, usize), u64>,
+    found: HashMap<Digest, usize>,
+    distinct: Vec<CrashState>,
+    choices: u64,
+}
+
+impl Finder<'_> {
+    fn add(&mut self, choice: Choice, moments: impl IntoIterator<Item = Vec<Moment>>) {
+        self.choices += 1;
+        let digest = self.digest(&choice);
+        let at = *self.found.entry(digest).or_insert_with(|| {
+            self.distinct.push(CrashState { choice, moments: Vec::new() });
+            self.distinct.len() - 1
+        });
+        for moment in moments {
+            if !self.distinct[at].moments.contains(&moment) {
+                self.distinct[at].moments.push(moment);
+            }
+        }
+    }
+
+    /// A hash of the bytes that the choice leaves.
+    fn digest(&mut self, choice: &Choice) -> Digest {
+        let run = self.run;
+        let image = CrashImage::new(&run.base, &run.records).at(choice.tick);
+        let volatile = image.volatile();
+        let mut blocks: BTreeMap<u64, (u64, PageBuf)> = BTreeMap::new();
+        let submitted = run.records.iter().enumerate().filter(|(_, record)| record.submitted <= choice.tick);
+        for (index, record) in submitted {
+            if volatile.binary_search(&index).is_ok()
+                && !choice.kept.contains(&index)
+                && choice.torn.is_none_or(|(torn, _)| torn != index)
+            {
+                continue;
+            }
+            let (first, count) = record.extent;
+            match &record.op {
+                DeviceOp::Write { pages, .. } => {
+                    for (at, page) in pages.iter().enumerate() {
+                        let block = first + at as u64;
+                        let tear = choice.torn.filter(|(torn, _)| *torn == index && volatile.contains(torn));
+                        let entry = match tear {
+                            Some((_, tear)) => self.torn(&blocks, block, page, at, tear),
+                            None => (self.hash(index, at, page), page.clone()),
+                        };
+                        blocks.insert(block, entry);
+                    }
+                }
+                DeviceOp::Discard { .. } => {
+                    for block in first..first + count {
+                        blocks.insert(block, (hash_of(&PageBuf::zeroed()), PageBuf::zeroed()));
+                    }
+                }
+                _ => {}
+            }
+        }
+        let mut hashers = (DefaultHasher::new(), DefaultHasher::new());
+        1u8.hash(&mut hashers.1);
+        for (block, (hash, _)) in blocks {
+            if hash != self.base_hash(block) {
+                (block, hash).hash(&mut hashers.0);
+                (block, hash).hash(&mut hashers.1);
+            }
+        }
+        (hashers.0.finish(), hashers.1.finish())
+    }
+
+    fn torn(
+        &self,
+        blocks: &BTreeMap<u64, (u64, PageBuf)>,
+        block: u64,
+        page: &PageBuf,
+        at: usize,
+        tear: Tear,
+    ) -> (u64, PageBuf) {
+        let old = match blocks.get(&block) {
+            Some((_, page)) => page.clone(),
+            None => self.run.base.read_one(block).unwrap_or_default(),
+        };
+        let (mut mixed, new) = (old.to_array(), page.to_array());
+        for piece in (0..steadyfs_device::PIECES).filter(|piece| tear.keeps(at * steadyfs_device::PIECES + piece)) {
+            let range = piece * PIECE_SIZE..(piece + 1) * PIECE_SIZE;
+            mixed[range.clone()].copy_from_slice(&new[range]);
+        }
+        let page = PageBuf::from_slice(&mixed[..]);
+        (hash_of(&page), page)
+    }
+
+    fn hash(&mut self, record: usize, at: usize, page: &PageBuf) -> u64 {
+        *self.hashes.entry((record, at)).or_insert_with(|| hash_of(page))
+    }
+
+    fn base_hash(&mut self, block: u64) -> u64 {
+        let base = &self.run.base;
+        let key = (usize::MAX, block as usize);
+        *self.hashes.entry(key).or_insert_with(|| hash_of(&base.read_one(block).unwrap_or_default()))
+    }
+}
+
+fn hash_of(page: &PageBuf) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    page.with(|bytes| bytes[..].hash(&mut hasher));
+    hasher.finish()
+}

@@ -1,0 +1,33 @@
+//! Every workload of one operation, with the power cut after every write; and some longer ones with writes lost out of order.
+
+use steadyfs_crash::{Effort, Outcome, Plan, Workload, explore, generate};
+
+fn explore_all(workloads: impl Iterator<Item = Workload> + Send + 'static, effort: Effort) -> Outcome {
+    let plan = Plan { effort, jobs: 2, ..Plan::default() };
+    let outcome = explore(workloads, &plan, |_| true).expect("the workloads make sense");
+    for violation in &outcome.violations {
+        eprintln!("{violation}");
+    }
+    assert_eq!(outcome.violations.len(), 0);
+    outcome
+}
+
+#[test]
+fn one_operation_and_every_prefix() {
+    let outcome = explore_all(generate::exhaustive(1, "", 1), Effort::PREFIXES);
+    assert!(outcome.workloads > 200, "{outcome:?}");
+    assert!(outcome.states > 2 * outcome.workloads, "{outcome:?}");
+}
+
+#[test]
+fn two_operations_out_of_order() {
+    let outcome = explore_all(generate::exhaustive(2, "", 7).take(60), Effort::USUAL);
+    assert!(outcome.states > 10 * outcome.workloads, "{outcome:?}");
+}
+
+#[test]
+fn several_writers_at_random() {
+    let workloads = (0..8).map(|seed| generate::random(1 + (seed % 3) as u8, 30, "", seed));
+    let outcome = explore_all(workloads, Effort::USUAL);
+    assert!(outcome.states > 10 * outcome.workloads, "{outcome:?}");
+}
