@@ -35,6 +35,7 @@ mod orphans;
 mod pages;
 pub mod raw;
 mod reclaim;
+mod recovery;
 mod segments;
 mod sit;
 mod slots;

@@ -1,8 +1,10 @@
 //! Bringing a volume up, and ending it.
 //!
 //! Steps of a mount, in order: superblock and features -> checkpoint -> segment table -> logs -> NAT -> counters; then, if the
-//! volume may be changed: logs that another implementation left in reuse (SSR) mode move to segments of their own, orphans are
-//! deleted, and a checkpoint is committed before the first node is written (the stale-chain hazard, format section 12.3).
+//! volume may be changed: orphans are taken over, what was fsynced after the checkpoint is recovered ([`crate::recovery`]), logs that another
+//! implementation left in reuse (SSR) mode move to segments of their own, and a checkpoint is committed, always, before anything else
+//! happens: as long as the old one is in force, nodes of an earlier mount that carry its version may lie where this mount's log goes on,
+//! and would become part of its chain (the stale-chain hazard, format section 12.3).
 //! A read-only mount writes nothing at all.
 
 use crate::background::Background;
@@ -90,12 +92,13 @@ impl Fs {
     /// Mounts the volume on a device.
     ///
     /// # Errors
-    /// Damage, unsupported features, an unreplayed fsync chain (unless the options say to drop it), I/O errors.
+    /// Damage, also in what is to be recovered, unsupported features, I/O errors. As far as its last checkpoint is concerned the volume is then
+    /// as it was.
     pub fn mount(dev: Arc<dyn Device>, options: MountOptions) -> Result<Arc<Fs>> {
         let image = Image::open(Arc::clone(&dev))?;
         let read_only = options.read_only || dev.info().read_only;
         check_features(image.superblock().features(), read_only)?;
-        check_state(&image, read_only, &options)?;
+        check_state(&image, read_only)?;
         let segs = load_segments(&image)?;
         let heads = load_heads(&image, &segs)?;
         if !read_only {
@@ -152,19 +155,21 @@ impl Fs {
 
     /// The part of a mount that changes the volume.
     fn bring_up(self: &Arc<Self>, image: &Image) -> Result<()> {
+        let orphans: Vec<Ino> = image.orphans()?;
+        self.adopt_orphans(&orphans)?;
+        if !self.options.discard_unreplayed {
+            self.roll_forward(image).map_err(while_recovering)?;
+        }
         {
             let _change = self.vol.begin_change()?;
             for log in Log::ALL {
-                if image.log_position(log).alloc != AllocType::Lfs {
-                    let mut head = self.vol.logs.head(log);
-                    if !self.vol.advance(log, &mut head) {
-                        return Err(Error::NoSpace);
-                    }
+                let at = image.log_position(log);
+                let mut head = self.vol.logs.head(log);
+                if at.alloc != AllocType::Lfs && head.seg == at.segment && !self.vol.advance(log, &mut head) {
+                    return Err(Error::NoSpace);
                 }
             }
         }
-        let orphans: Vec<Ino> = image.orphans()?;
-        self.adopt_orphans(&orphans)?;
         self.sync_checkpoint()?;
         self.reap()?;
         Flusher::start(self);
@@ -198,13 +203,33 @@ impl Fs {
     }
 }
 
+/// What went wrong, and what to do about it.
+fn while_recovering(error: Error) -> Error {
+    let way_out = "mount with -o disable_roll_forward to go without what was fsynced since";
+    match error {
+        Error::Corrupt(why) => {
+            Error::Corrupt(format!("what was fsynced after the last checkpoint is not usable: {why}; {way_out}"))
+        }
+        Error::Format(why) => {
+            Error::Corrupt(format!("what was fsynced after the last checkpoint is not usable: {why}; {way_out}"))
+        }
+        Error::NotFound => Error::corrupt(format!(
+            "what was fsynced after the last checkpoint refers to an inode that does not exist; {way_out}"
+        )),
+        Error::NoSpace => Error::Unsupported(format!(
+            "there is no room to recover what was fsynced after the last checkpoint; {way_out}"
+        )),
+        other => other,
+    }
+}
+
 /// How many orphans a checkpoint pack has room for (format section 13).
 fn orphan_limit(layout: &Layout) -> usize {
     (BLOCKS_PER_SEG - 2 - Log::COUNT as u32 - layout.cp_payload) as usize * ORPHANS_PER_BLOCK
 }
 
 /// Refuses what the checkpoint says must not be changed.
-fn check_state(image: &Image, read_only: bool, options: &MountOptions) -> Result<()> {
+fn check_state(image: &Image, read_only: bool) -> Result<()> {
     if read_only {
         return Ok(());
     }
@@ -220,13 +245,6 @@ fn check_state(image: &Image, read_only: bool, options: &MountOptions) -> Result
             "the checkpoint has flags that this version does not know ({:#x}); read the volume with -o ro",
             flags.unknown().bits()
         )));
-    }
-    if !options.discard_unreplayed && image.has_fsync_chain()? {
-        return Err(Error::Unsupported(
-            "the volume holds fsynced data newer than its last checkpoint, which this version cannot replay; mount it \
-             once on Linux, or mount with -o disable_roll_forward to drop that data"
-                .into(),
-        ));
     }
     Ok(())
 }

@@ -62,6 +62,13 @@ impl FreeNids {
         s.list.pop_front().ok_or(Error::NoSpace)
     }
 
+    /// Takes this id, which the NAT says is free; false if it is held. Assign it before anything else takes ids.
+    pub(crate) fn take_this(&self, nid: Nid) -> bool {
+        let mut s = self.state.lock();
+        s.list.retain(|free| *free != nid);
+        !s.held.contains(&nid)
+    }
+
     /// Returns an id that was taken but never assigned.
     pub(crate) fn put_back(&self, nid: Nid) {
         self.state.lock().list.push_front(nid);

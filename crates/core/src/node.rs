@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use steadyfs_device::PageBuf;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
-use steadyfs_format::{Block, Ino, Nid, Slot};
+use steadyfs_format::{Block, Ino, Nid, ROOT_INO, Slot};
 use steadyfs_rt::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 const SHARDS: usize = 64;
@@ -312,6 +312,20 @@ impl Volume {
         self.space.reserve_node(true)?;
         let nid = self.take_nid(true)?;
         self.insert_new_node(nid, nid.as_ino(), NodeOfs::INODE, cold)
+    }
+
+    /// Creates the node of an inode that has this number (roll-forward recovery).
+    ///
+    /// # Errors
+    /// Damage, if the number is in use or cannot be an inode's.
+    pub(crate) fn new_inode_node_at(&self, ino: Ino, cold: bool) -> Result<Arc<Node>> {
+        let nid = ino.nid();
+        let taken = ino > ROOT_INO && self.nat.get(&self.io, nid)?.addr == Slot::Hole && self.nids.take_this(nid);
+        if !taken {
+            return Err(Error::corrupt(format!("no inode can have the number {ino}")));
+        }
+        self.space.reserve_node(true)?;
+        self.insert_new_node(nid, ino, NodeOfs::INODE, cold)
     }
 
     fn take_nid(&self, inode: bool) -> Result<Nid> {

@@ -13,7 +13,7 @@
 use crate::bits::AtomicBitmap;
 use crate::locks;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
-use steadyfs_format::{Layout, Lba, SegNo};
+use steadyfs_format::{Layout, Lba, Log, SegNo};
 use steadyfs_rt::Mutex;
 
 /// Blocks in a segment.
@@ -313,6 +313,51 @@ impl SegTable {
         true
     }
 
+    /// Keeps a free segment from being opened before the next checkpoint has committed, which frees it again: something that
+    /// recovery may need lies there. `kind` says what. A segment that is not free is left alone: no log will open it.
+    pub(crate) fn pin(&self, seg: SegNo, kind: Log) {
+        let i = seg.index();
+        if !self.is_free(seg) {
+            return;
+        }
+        self.take_segment(&mut self.map.lock(), seg);
+        self.kinds[i].store(kind.number(), SeqCst);
+        let old = SegState(self.words[i].fetch_or(PREFREE, SeqCst));
+        assert!(old.count() == 0 && !old.is_open() && !old.is_prefree(), "segment {seg} is not free: {old:?}");
+        let fresh = self.prefree.set(i);
+        assert!(fresh, "segment {seg} was waiting already");
+        self.sit_dirty.set(i);
+    }
+
+    /// Marks valid a data block that was written after the last checkpoint, where no log of this mount has put it (roll-forward
+    /// recovery). The block is invalid now. False if the segment holds nodes, or did when it was last in use: nothing has changed then.
+    #[must_use]
+    pub(crate) fn adopt(&self, seg: SegNo, off: u32, now: u64) -> bool {
+        let i = seg.index();
+        self.pin(seg, Log::WarmData);
+        if self.kind(seg) >= Log::HotNode.number() {
+            return false;
+        }
+        let (w, mask) = Self::bit(seg, off);
+        let old = self.maps[w].fetch_or(mask, SeqCst);
+        assert!(old & mask == 0, "block {off} of segment {seg} is valid already");
+        let old = SegState(self.words[i].fetch_and(!PREFREE, SeqCst));
+        if old.is_prefree() {
+            self.prefree.clear(i);
+        }
+        let old = SegState(self.words[i].fetch_add(1, SeqCst));
+        assert!(old.count() < BLOCKS && !old.is_owned(), "segment {seg} takes no block: {old:?}");
+        self.touch(i, old.count(), now);
+        if !old.is_open() {
+            if old.count() + 1 < BLOCKS {
+                self.dirty.set(i)
+            } else {
+                self.dirty.clear(i)
+            };
+        }
+        true
+    }
+
     /// Claims a segment for a collector; false if another has it, or if it is open, prefree or free.
     pub(crate) fn claim(&self, seg: SegNo) -> bool {
         let word = &self.words[seg.index()];
@@ -339,8 +384,7 @@ impl SegTable {
     }
 
     /// Whether the segment is free now.
-    #[cfg(test)]
-    fn is_free(&self, seg: SegNo) -> bool {
+    pub(crate) fn is_free(&self, seg: SegNo) -> bool {
         self.free.test(seg.index())
     }
 
@@ -452,6 +496,36 @@ mod tests {
         assert!(t.is_valid(SegNo::new(4), 7) && !t.is_valid(SegNo::new(4), 6));
         assert_eq!(t.record(SegNo::new(4)), record);
         assert_eq!((t.free_segments(), t.free_sections()), (11, 3));
+    }
+
+    #[test]
+    fn a_pinned_segment_is_neither_opened_nor_lost() {
+        let t = table();
+        for seg in [0, 1, 3, 6, 9] {
+            t.pin(SegNo::new(seg), Log::WarmNode);
+        }
+        assert_eq!(t.open(None, 1), None, "every section has a pinned segment");
+        assert!(!t.adopt(SegNo::new(1), 4, 1), "nodes lie there");
+        for seg in t.prefree.iter().collect::<Vec<_>>() {
+            assert!(t.release(SegNo::new(seg as u32)));
+        }
+        assert_eq!((t.free_sections(), t.free_segments()), (4, 12));
+    }
+
+    #[test]
+    fn an_adopted_block_makes_its_segment_a_used_one() {
+        let t = table();
+        let seg = SegNo::new(5);
+        assert!(t.adopt(seg, 7, 1) && t.adopt(seg, 8, 1));
+        assert_eq!((t.valid_offsets(seg), t.kind(seg)), (vec![7, 8], Log::WarmData.number()));
+        assert!(!t.state(seg).is_prefree() && t.dirty.test(5) && !t.is_free(seg));
+        assert!(t.invalidate(seg, 7, 1) && t.invalidate(seg, 8, 1));
+        assert!(t.state(seg).is_prefree() && t.prefree.test(5), "it waits for the checkpoint");
+        assert!(t.adopt(seg, 9, 1), "a block may come to it even so");
+        assert!(!t.state(seg).is_prefree() && !t.prefree.test(5) && t.dirty.test(5));
+        let open = t.open(None, Log::ColdData.number()).unwrap();
+        t.mark_valid(open, 0, 1);
+        assert!(t.adopt(open, 3, 1) && t.state(open).is_open() && !t.dirty.test(open.index()));
     }
 
     #[test]

@@ -163,7 +163,7 @@ impl Fs {
     }
 
     /// Adds to `i_blocks`, or takes from it.
-    pub(super) fn add_blocks(&self, inode: &Inode, by: i64) -> Result<()> {
+    pub(crate) fn add_blocks(&self, inode: &Inode, by: i64) -> Result<()> {
         if by == 0 {
             return Ok(());
         }

@@ -168,13 +168,13 @@ pub(super) fn renamed(raw: &mut RawInode, dir: Ino, name: &[u8], now: Time) {
 }
 
 /// One name less.
-pub(super) fn drop_link(raw: &mut RawInode, now: Time) {
+pub(crate) fn drop_link(raw: &mut RawInode, now: Time) {
     raw.set_links(raw.links().saturating_sub(1));
     raw.set_ctime(now);
 }
 
 /// The directory's only name is gone.
-pub(super) fn drop_directory(raw: &mut RawInode, now: Time) {
+pub(crate) fn drop_directory(raw: &mut RawInode, now: Time) {
     assert!(raw.is_dir(), "only directories lose all links at once");
     raw.set_links(0);
     raw.set_ctime(now);

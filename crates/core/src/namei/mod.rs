@@ -14,6 +14,8 @@ mod make;
 mod rename;
 mod transaction;
 
+pub(crate) use link::{drop_directory, drop_link};
+
 use crate::attr::protect::{self, Act};
 use crate::dir::{Found, encrypted_text};
 use crate::error::{Error, Result};
@@ -100,7 +102,7 @@ impl Fs {
 
     /// The inode of an entry that is about to be removed or moved. A directory must know this one as its parent: then no
     /// two threads can wait for each other's directories, whatever the image says.
-    fn changeable_inode(&self, dir: &Inode, found: Found) -> Result<InodeRef> {
+    pub(crate) fn changeable_inode(&self, dir: &Inode, found: Found) -> Result<InodeRef> {
         let child = self.linked_inode(dir, found.ino)?;
         let pino = child.inode.read(RawInode::pino)?;
         if child.kind() == FileType::Dir && (pino != dir.ino || child.ino() == dir.ino) {

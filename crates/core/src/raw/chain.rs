@@ -1,12 +1,17 @@
 //! The roll-forward chain: nodes that fsync wrote after the checkpoint. Format section 12.3.
+//!
+//! The chain ends at the first block that was not written under the checkpoint in force, and at an inode whose checksum is wrong: a
+//! crash may tear the block that was being written, and what it tore had not been promised to anybody.
 
 use super::Image;
 use crate::error::Result;
+use std::collections::HashSet;
 use steadyfs_device::PageBuf;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::checkpoint::CpFlags;
-use steadyfs_format::node::{NodeBlock, NodeFooter};
-use steadyfs_format::{Lba, Log};
+use steadyfs_format::inode::Inode;
+use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
+use steadyfs_format::{Block, Lba, Log};
 
 /// A node of the chain.
 #[derive(Clone, Debug)]
@@ -28,12 +33,27 @@ pub struct FsyncChain<'a> {
     /// A block visited earlier, moved up to the current one at every power of two (Brent): a loop comes back to it.
     mark: Option<Lba>,
     looped: bool,
+    end: Option<Lba>,
+}
+
+/// What the chain holds, for people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChainSummary {
+    /// Nodes in the chain.
+    pub nodes: u64,
+    /// Files that some fsync made durable by it.
+    pub files: u64,
 }
 
 impl FsyncChain<'_> {
     /// The block to which the chain came back, once it has ended so.
     pub fn loop_at(&self) -> Option<Lba> {
         self.mark.filter(|_| self.looped)
+    }
+
+    /// The block behind the chain's last one, once it has ended: the first that does not belong to it, in the main area or not.
+    pub fn end(&self) -> Option<Lba> {
+        self.end
     }
 }
 
@@ -42,7 +62,7 @@ impl Image {
     pub fn fsync_chain(&self) -> FsyncChain<'_> {
         let at = self.logs().contains(&Log::WarmNode).then(|| self.log_position(Log::WarmNode));
         let next = at.map(|at| self.layout().lba_of(at.segment, at.next));
-        FsyncChain { image: self, next, steps: 0, mark: None, looped: false }
+        FsyncChain { image: self, next, steps: 0, mark: None, looped: false, end: None }
     }
 
     /// Whether some fsync has left a node that the next mount should recover.
@@ -56,6 +76,34 @@ impl Image {
             }
         }
         Ok(false)
+    }
+
+    /// How much the next mount has to recover: nothing, if no file was made durable.
+    ///
+    /// # Errors
+    /// Read errors.
+    pub fn chain_summary(&self) -> Result<ChainSummary> {
+        let (mut nodes, mut files) = (0, HashSet::new());
+        for node in self.fsync_chain() {
+            let footer = node?.footer;
+            nodes += 1;
+            if footer.is_fsync() {
+                files.insert(footer.ino());
+            }
+        }
+        let found = ChainSummary { nodes, files: files.len() as u64 };
+        Ok(if found.files > 0 { found } else { ChainSummary::default() })
+    }
+
+    /// Whether this block was written whole while this checkpoint was in force.
+    fn is_link(&self, block: &Block) -> bool {
+        let footer = &NodeBlock::view(block).footer;
+        let features = self.superblock().features();
+        let whole = || {
+            footer.ofs() != NodeOfs::INODE
+                || Inode::view(block).verify_checksum(features, self.superblock().inode_checksum_seed()).is_ok()
+        };
+        self.is_of_this_checkpoint(footer) && whole()
     }
 
     /// Whether a node with this footer was written while this checkpoint was in force.
@@ -73,7 +121,11 @@ impl Iterator for FsyncChain<'_> {
     type Item = Result<ChainNode>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let lba = self.next.take().filter(|lba| self.image.layout().in_main(*lba))?;
+        let lba = self.next.take()?;
+        self.end = Some(lba);
+        if !self.image.layout().in_main(lba) {
+            return None;
+        }
         if self.mark == Some(lba) {
             self.looped = true;
             return None;
@@ -86,8 +138,8 @@ impl Iterator for FsyncChain<'_> {
             Ok(page) => page,
             Err(error) => return Some(Err(error)),
         };
-        let footer = page.with(|bytes| NodeBlock::view(bytes).footer);
-        if !self.image.is_of_this_checkpoint(&footer) {
+        let (footer, belongs) = page.with(|bytes| (NodeBlock::view(bytes).footer, self.image.is_link(bytes)));
+        if !belongs {
             return None;
         }
         self.next = Some(footer.next());

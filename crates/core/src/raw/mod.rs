@@ -23,7 +23,7 @@ mod packs;
 mod superblock;
 mod tables;
 
-pub use chain::{ChainNode, FsyncChain};
+pub use chain::{ChainNode, ChainSummary, FsyncChain};
 pub use packs::Packs;
 pub use superblock::Superblocks;
 

@@ -114,7 +114,8 @@ impl Fs {
         })?
     }
 
-    fn new_xattr_node(&self, change: &Change<'_>, inode: &Arc<Inode>) -> Result<Arc<Node>> {
+    /// Gives an inode that has no xattr node an empty one.
+    pub(crate) fn new_xattr_node(&self, change: &Change<'_>, inode: &Arc<Inode>) -> Result<Arc<Node>> {
         let node = self.vol.new_node(inode.ino, NodeOfs::XATTR, inode.kind != FileType::Dir)?;
         self.edit_inode(change, inode, |raw| {
             assert!(raw.xattr_nid().is_null(), "{:?} has an xattr node already", inode.ino);

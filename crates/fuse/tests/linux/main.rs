@@ -4,6 +4,7 @@
 //! /dev/fuse, and the packages that `make deps` installs.
 
 mod library;
+mod recovery;
 
 use library::LibraryTarget;
 use std::os::unix::fs::FileExt;
@@ -132,26 +133,27 @@ fn exchange(recipe: &Recipe) {
         let mut files = std::fs::read_dir(mnt).unwrap().filter_map(|e| e.ok()).filter(|e| e.path().is_file());
         files.any(|file| std::fs::remove_file(file.path()).is_ok());
     });
-    let quota = raw_quota(&path);
-    if !quota {
-        all_agree(&path);
-        return;
+    all_agree_at_last(&path);
+}
+
+/// As [`all_agree`], once what we did not maintain is made anew: the quota files are out of date, as the checkpoint says, and Linux mounts
+/// without them (format section 14).
+fn all_agree_at_last(path: &Path) -> Manifest {
+    if raw_quota(path) {
+        let linux = Uml::new()
+            .disk(path)
+            .timeout(LIMIT)
+            .expect("quota file may be corrupted, skip loading it")
+            .script(mount_command("/dev/ubda", ""))
+            .script(manifest_command("$MNT", "manifest.json", &OPTIONS).unwrap())
+            .run()
+            .unwrap();
+        let linux = Manifest::load(linux.file("manifest.json")).unwrap();
+        linux.assert_same(&our_manifest(path, "ro"), &fields());
+        let repaired = std::process::Command::new("fsck.f2fs").arg("-a").arg(path).output().unwrap();
+        assert!(repaired.status.success(), "{}", String::from_utf8_lossy(&repaired.stdout));
     }
-    // The quota files are out of date, as the checkpoint says: Linux mounts without them, and fsck.f2fs makes them anew (format
-    // section 14).
-    let linux = Uml::new()
-        .disk(&path)
-        .timeout(LIMIT)
-        .expect("quota file may be corrupted, skip loading it")
-        .script(mount_command("/dev/ubda", ""))
-        .script(manifest_command("$MNT", "manifest.json", &OPTIONS).unwrap())
-        .run()
-        .unwrap();
-    let linux = Manifest::load(linux.file("manifest.json")).unwrap();
-    linux.assert_same(&our_manifest(&path, "ro"), &fields());
-    let repaired = std::process::Command::new("fsck.f2fs").arg("-a").arg(&path).output().unwrap();
-    assert!(repaired.status.success(), "{}", String::from_utf8_lossy(&repaired.stdout));
-    all_agree(&path);
+    all_agree(path)
 }
 
 /// Changes the first block of files of several blocks: what Linux noted about where they lie is wrong then.

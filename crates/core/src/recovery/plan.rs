@@ -1,0 +1,111 @@
+//! Reading the chain: which of its nodes count, and for which files.
+//!
+//! Keeps 24 bytes per node; the blocks themselves are read again when their turn comes. Nothing is changed here but segments being
+//! pinned, which lasts until the next checkpoint.
+
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::raw::Image;
+use std::collections::HashSet;
+use std::collections::btree_map::{BTreeMap, Entry};
+use steadyfs_format::node::{NodeFooter, NodeKind};
+use steadyfs_format::{Ino, Lba, Log, Slot};
+
+/// A node of the chain.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Link {
+    pub(super) lba: Lba,
+    pub(super) ino: Ino,
+}
+
+/// What is to be recovered of one file. Numbers are indices of links.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// The last node that counts: the last one with the fsync mark.
+    pub(super) last: usize,
+    /// The inode block whose name has to be in its directory: the last one with both marks.
+    pub(super) name: Option<usize>,
+    /// The inode block from which the inode is made, if the checkpoint does not have it: the first one with both marks.
+    pub(super) born: Option<usize>,
+}
+
+/// The chain.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) links: Vec<Link>,
+    pub(super) files: BTreeMap<Ino, Wanted>,
+    /// The block behind the last link.
+    end: Option<Lba>,
+}
+
+impl Plan {
+    /// Reads the chain of a volume whose orphans have been taken over.
+    ///
+    /// # Errors
+    /// Damage: a chain that comes back to itself, nodes that contradict the volume; read errors.
+    pub(super) fn read(fs: &Fs, image: &Image) -> Result<Self> {
+        let mut plan = Plan::default();
+        let mut seen = HashSet::new();
+        let mut chain = image.fsync_chain();
+        for node in chain.by_ref() {
+            let node = node?;
+            if !seen.insert(node.lba) {
+                return Err(Error::corrupt(format!("the chain comes back to block {}", node.lba)));
+            }
+            plan.links.push(Link { lba: node.lba, ino: node.footer.ino() });
+            if node.footer.is_fsync() {
+                plan.note(fs, &node.footer, plan.links.len() - 1)?;
+            }
+        }
+        if let Some(lba) = chain.loop_at() {
+            return Err(Error::corrupt(format!("the chain comes back to block {lba}")));
+        }
+        plan.end = chain.end();
+        Ok(plan)
+    }
+
+    /// Takes a node with the fsync mark into account.
+    fn note(&mut self, fs: &Fs, footer: &NodeFooter, at: usize) -> Result<()> {
+        let ino = footer.ino();
+        let is_inode = footer.nid() == ino.nid();
+        if is_inode != (footer.ofs().kind() == NodeKind::Inode) {
+            let (nid, ofs) = (footer.nid(), footer.ofs());
+            return Err(Error::corrupt(format!("node {nid} of inode {ino} says that its place in the file is {ofs}")));
+        }
+        let named = is_inode && footer.is_dentry();
+        let file = match self.files.entry(ino) {
+            Entry::Occupied(file) => file.into_mut(),
+            Entry::Vacant(place) => {
+                let known = is_known(fs, ino)?;
+                // Nodes of a file that was made after the checkpoint and whose inode block is not there (yet), or of one without a name.
+                if (!known && !named) || fs.orphans.get(ino).is_some() {
+                    return Ok(());
+                }
+                place.insert(Wanted { last: at, name: None, born: (!known).then_some(at) })
+            }
+        };
+        file.last = at;
+        file.name = if named { Some(at) } else { file.name };
+        Ok(())
+    }
+
+    /// Keeps the segments of the chain, and the one in which it ends, as they are until the next checkpoint.
+    pub(super) fn pin(&self, fs: &Fs) {
+        let blocks = self.links.iter().map(|link| link.lba).chain(self.end);
+        for (seg, _) in blocks.filter_map(|lba| fs.vol.segs.locate(lba)) {
+            fs.vol.segs.pin(seg, Log::WarmNode);
+        }
+    }
+}
+
+/// Whether the checkpoint has an inode with this number.
+fn is_known(fs: &Fs, ino: Ino) -> Result<bool> {
+    let info = fs.vol.nat.get(&fs.vol.io, ino.nid())?;
+    if info.addr == Slot::Hole {
+        return Ok(false);
+    }
+    if info.ino != ino {
+        return Err(Error::corrupt(format!("number {ino} is not an inode's but that of a node of inode {}", info.ino)));
+    }
+    Ok(true)
+}
