@@ -13,6 +13,7 @@ use crate::options::MountOptions;
 use crate::orphans::Orphans;
 use crate::pages::Budget;
 use crate::reclaim::GcReport;
+use crate::sync::{Since, SyncCounters};
 use crate::volume::{Change, Volume};
 use steadyfs_format::ROOT_INO;
 
@@ -30,6 +31,9 @@ pub struct Fs {
     pub(crate) rename: steadyfs_rt::Mutex<()>,
     pub(crate) background: crate::background::Background,
     pub(crate) flusher: Flusher,
+    /// Changes of names that fsync must know of.
+    pub(crate) since: Since,
+    pub(crate) syncs: SyncCounters,
 }
 
 /// Space and inodes of a volume, for statfs.

@@ -4,9 +4,14 @@
 //! it (the in-flight map), so addresses may be published before their blocks are on the device; `drain` returns only after every
 //! write submitted before it has completed; the first failed write is latched, and every later drain reports it, so no checkpoint
 //! commits over a lost block.
+//!
+//! Nodes have a barrier of their own, [`BlockIo::chain`]: whoever is going to write some takes a [`ChainTicket`] *before* taking their
+//! places in a log, and holds it until they have completed. Waiting there means that no place taken before is still empty,
+//! which is what makes the roll-forward chain unbroken up to one's own block (format section 12).
 
-use crate::barrier::Barrier;
+use crate::barrier::{Barrier, Epoch};
 use crate::error::{Error, Result};
+use crate::flush::SharedFlush;
 use crate::locks;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -68,12 +73,26 @@ impl IoCounters {
     }
 }
 
+/// Somebody is writing nodes; see the head of this file.
+pub(crate) struct ChainTicket {
+    io: Arc<BlockIo>,
+    epoch: Epoch,
+}
+
+impl Drop for ChainTicket {
+    fn drop(&mut self) {
+        self.io.chain.leave(self.epoch);
+    }
+}
+
 /// The device of a volume with its writes in flight.
 pub(crate) struct BlockIo {
     dev: Arc<dyn Device>,
     shards: Box<[Mutex<Shard>]>,
     sequence: AtomicU64,
     barrier: Barrier,
+    chain: Barrier,
+    flushes: SharedFlush,
     failed: Mutex<Option<IoError>>,
     synchronous: bool,
     /// KiB written before this mount.
@@ -92,6 +111,8 @@ impl BlockIo {
             shards,
             sequence: AtomicU64::new(0),
             barrier: Barrier::new(),
+            chain: Barrier::new(),
+            flushes: SharedFlush::new(),
             failed: Mutex::new(&locks::STATE, None),
             counters: IoCounters::default(),
         })
@@ -160,6 +181,7 @@ impl BlockIo {
             if !io.synchronous {
                 io.forget(lba, count, sequence);
             }
+            io.flushes.note_write();
             if let Err(e) = &result {
                 io.fail(e);
             }
@@ -201,16 +223,37 @@ impl BlockIo {
     /// Waits until every write submitted before this call has completed; reports the first write that ever failed.
     pub(crate) fn drain(&self) -> Result<()> {
         self.barrier.wait();
+        self.check()
+    }
+
+    /// Registers with the chain barrier. Take it before the places of the nodes to write.
+    pub(crate) fn enter_chain(self: &Arc<Self>) -> Arc<ChainTicket> {
+        Arc::new(ChainTicket { io: Arc::clone(self), epoch: self.chain.enter() })
+    }
+
+    /// Waits until every node whose place was taken before this call has been written. Hold no ticket.
+    pub(crate) fn wait_chain(&self) -> Result<()> {
+        self.chain.wait();
+        self.check()
+    }
+
+    /// The first write that ever failed, as an error.
+    fn check(&self) -> Result<()> {
         match &*self.failed.lock() {
             None => Ok(()),
             Some(e) => Err(Error::Io(e.clone())),
         }
     }
 
-    /// Makes everything completed so far durable.
+    /// Makes everything completed so far durable, together with whoever else wants that now.
+    ///
+    /// # Errors
+    /// A failed flush is latched like a failed write: nobody knows what it has lost.
     pub(crate) fn flush(&self) -> Result<()> {
-        self.counters.flushes.fetch_add(1, Relaxed);
-        Ok(self.dev.flush()?)
+        self.flushes.flush(|| {
+            self.counters.flushes.fetch_add(1, Relaxed);
+            self.dev.flush().inspect_err(|e| self.fail(e))
+        })
     }
 
     /// Writes one block after a flush and makes it durable before returning: the commit block of a checkpoint.

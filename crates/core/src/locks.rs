@@ -39,11 +39,13 @@ pub(crate) static NID_LIST: LockClass = LockClass::new("nid_list_lock", 62);
 pub(crate) static NAT: LockClass = LockClass::new("nat_lock", 64);
 /// Free segments and sections.
 pub(crate) static SEGMAP: LockClass = LockClass::new("segmap_lock", 70);
+/// Shared flushes.
+pub(crate) static FLUSH: LockClass = LockClass::new("flush_lock", 73);
 /// Writes in flight.
 pub(crate) static INFLIGHT: LockClass = LockClass::new("inflight_lock", 74);
 /// The table of cached nodes.
 pub(crate) static NODE_TABLE: LockClass = LockClass::new("node_table_lock", 76);
-/// The list of dirty nodes.
+/// Dirty nodes, per inode.
 pub(crate) static DIRTY_NODES: LockClass = LockClass::new("dirty_nodes_lock", 77);
 /// The table of cached inodes.
 pub(crate) static INODE_TABLE: LockClass = LockClass::new("inode_table_lock", 78);

@@ -24,6 +24,18 @@ pub(crate) struct Head {
     pub(crate) next: u32,
     /// Owners of the blocks taken so far.
     pub(crate) summary: Box<SummaryBlock>,
+    /// Blocks taken since the mount: the order of the blocks of this log.
+    pub(crate) serial: u64,
+}
+
+/// A block of a node log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NodePlace {
+    pub(crate) lba: Lba,
+    /// The block that the log takes next (the footer's chain pointer).
+    pub(crate) next: Lba,
+    /// Rises from block to block of one log.
+    pub(crate) serial: u64,
 }
 
 /// Consecutive addresses taken from a log.
@@ -93,8 +105,8 @@ impl Volume {
         if runs.is_empty() { Err(Error::NoSpace) } else { Ok(runs) }
     }
 
-    /// Takes one block of a node log; also returns the block that this log will take next (the footer's chain pointer).
-    pub(crate) fn take_node_block(&self, log: Log, nid: Nid) -> Result<(Lba, Lba)> {
+    /// Takes one block of a node log.
+    pub(crate) fn take_node_block(&self, log: Log, nid: Nid) -> Result<NodePlace> {
         let now = self.elapsed();
         let mut head = self.logs.head(log);
         if head.next == SEG && !self.advance(log, &mut head) {
@@ -104,11 +116,12 @@ impl Volume {
         head.summary.set(off as u16, Summary::of_node(nid));
         self.segs.mark_valid(seg, off, now);
         head.next += 1;
+        head.serial += 1;
         if head.next == SEG {
             self.advance(log, &mut head);
         }
         let next = if head.next == SEG { Lba(0) } else { self.lba_of(head.seg, head.next) };
-        Ok((self.lba_of(seg, off), next))
+        Ok(NodePlace { lba: self.lba_of(seg, off), next, serial: head.serial })
     }
 
     /// Leaves the log's segment for a free one; false, with the cursor behind the last block, if there is none.
@@ -119,7 +132,7 @@ impl Volume {
         };
         self.write_summary(head.seg, &head.summary);
         self.segs.close(head.seg);
-        *head = Head { seg: fresh, next: 0, summary: Box::new(SummaryBlock::new(kind_of(log))) };
+        *head = Head { seg: fresh, next: 0, summary: Box::new(SummaryBlock::new(kind_of(log))), serial: head.serial };
         true
     }
 

@@ -27,6 +27,7 @@ use crate::reclaim::Reclaim;
 use crate::segments::{SegTable, SitRecord};
 use crate::sit::Sit;
 use crate::space::{Space, SpaceCounts};
+use crate::sync::{Since, SyncCounters};
 use crate::volume::Volume;
 use std::sync::Arc;
 use steadyfs_device::Device;
@@ -145,6 +146,8 @@ impl Fs {
             rename: steadyfs_rt::Mutex::new(&locks::RENAME, ()),
             background: Background::new(),
             flusher: Flusher::new(),
+            since: Since::new(),
+            syncs: SyncCounters::default(),
             options,
         });
         if !read_only {
@@ -302,6 +305,7 @@ fn load_heads(image: &Image, segs: &SegTable) -> Result<[Head; Log::COUNT]> {
                 seg: SegNo::new(u32::MAX),
                 next: crate::segments::BLOCKS,
                 summary: Box::new(SummaryBlock::new(SummaryKind::Data)),
+                serial: 0,
             });
             continue;
         }
@@ -313,7 +317,7 @@ fn load_heads(image: &Image, segs: &SegTable) -> Result<[Head; Log::COUNT]> {
         }
         let mut summary = image.log_summary(log)?;
         summary.journal = Journal::default();
-        heads.push(Head { seg: at.segment, next, summary });
+        heads.push(Head { seg: at.segment, next, summary, serial: 0 });
     }
     heads.try_into().map_err(|_| Error::corrupt("a log is missing"))
 }

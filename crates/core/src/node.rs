@@ -4,9 +4,10 @@
 //! second copy to keep in step; whoever changes a node holds the checkpoint lock shared and the node's write lock, so a
 //! checkpoint finds every node consistent.
 //!
-//! Kept true: the NAT entry of a node changes only under the node's write lock; a dirty node is in the cache and on the dirty
-//! list; a freed node is marked dead under its lock, and whoever still holds it sees that. Format: section 7.
+//! Kept true: the NAT entry of a node changes only under the node's write lock; a dirty node is in the cache and known to
+//! [`Dirt`]; a freed node is marked dead under its lock, and whoever still holds it sees that. Format: section 7.
 
+use crate::dirt::Dirt;
 use crate::error::{Error, Result};
 use crate::locks;
 use crate::volume::Volume;
@@ -35,6 +36,8 @@ struct Body {
     state: State,
     page: PageBuf,
     dirty: bool,
+    /// Dirty with more than times: what `fdatasync` has to write.
+    vital: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,10 +95,16 @@ impl NodeWrite<'_> {
 
     /// The block, to be changed: the node becomes dirty.
     pub(crate) fn edit(&mut self) -> &mut Block {
+        self.body.vital = true;
+        self.edit_times()
+    }
+
+    /// The block, to be changed in nothing but times: the node becomes dirty, but `fdatasync` need not write it.
+    pub(crate) fn edit_times(&mut self) -> &mut Block {
         assert!(self.body.state == State::Loaded, "a freed node is changed: {:?}", self.node.nid);
         if !self.body.dirty {
             self.body.dirty = true;
-            self.cache.push_dirty(self.node);
+            self.cache.dirt.add(self.body.owner(), self.node);
         }
         self.body.page.make_mut()
     }
@@ -108,6 +117,11 @@ impl NodeWrite<'_> {
     /// Whether the node has changes that are not on the device.
     pub(crate) fn is_dirty(&self) -> bool {
         self.body.dirty
+    }
+
+    /// Whether there are changes beyond times.
+    pub(crate) fn is_vital(&self) -> bool {
+        self.body.vital
     }
 
     /// The node id.
@@ -125,7 +139,8 @@ impl NodeWrite<'_> {
         assert!(self.body.dirty && self.body.state == State::Loaded);
         prepare(self.body.page.make_mut());
         self.body.dirty = false;
-        self.cache.dirty.fetch_sub(1, SeqCst);
+        self.body.vital = false;
+        self.cache.dirt.remove(self.body.owner(), self.node.nid);
         self.body.page.clone()
     }
 }
@@ -135,13 +150,17 @@ impl Body {
         // Loading and creating both go through `make_mut`, after which a page is plain bytes for good.
         self.page.bytes().expect("node pages hold plain bytes")
     }
+
+    /// The inode that the node belongs to.
+    fn owner(&self) -> Ino {
+        NodeBlock::view(self.bytes()).footer.ino()
+    }
 }
 
 /// The cached nodes of a volume.
 pub(crate) struct NodeCache {
     shards: Box<[Mutex<Shard>]>,
-    dirty_list: Mutex<Vec<Arc<Node>>>,
-    dirty: AtomicUsize,
+    pub(crate) dirt: Dirt,
     cached: AtomicUsize,
     /// Most nodes to keep when they are clean.
     limit: usize,
@@ -153,8 +172,7 @@ impl NodeCache {
     pub(crate) fn new(limit: usize) -> Self {
         NodeCache {
             shards: (0..SHARDS).map(|_| Mutex::new(&locks::NODE_TABLE, Shard::new())).collect(),
-            dirty_list: Mutex::new(&locks::DIRTY_NODES, Vec::new()),
-            dirty: AtomicUsize::new(0),
+            dirt: Dirt::new(),
             cached: AtomicUsize::new(0),
             limit: limit.max(SHARDS),
             hand: AtomicUsize::new(0),
@@ -163,7 +181,7 @@ impl NodeCache {
 
     /// Nodes with changes that are not on the device.
     pub(crate) fn dirty_count(&self) -> usize {
-        self.dirty.load(SeqCst)
+        self.dirt.count()
     }
 
     /// Nodes in memory.
@@ -178,21 +196,6 @@ impl NodeCache {
 
     fn shard(&self, nid: Nid) -> &Mutex<Shard> {
         &self.shards[nid.index() % SHARDS]
-    }
-
-    fn push_dirty(&self, node: &Arc<Node>) {
-        self.dirty.fetch_add(1, SeqCst);
-        self.dirty_list.lock().push(Arc::clone(node));
-    }
-
-    /// The nodes that are dirty now (some may have been freed since), leaving an empty list.
-    pub(crate) fn take_dirty(&self) -> Vec<Arc<Node>> {
-        std::mem::take(&mut *self.dirty_list.lock())
-    }
-
-    /// Puts back nodes that `take_dirty` returned and that were not written.
-    pub(crate) fn put_back_dirty(&self, nodes: Vec<Arc<Node>>) {
-        self.dirty_list.lock().extend(nodes);
     }
 
     fn find(&self, nid: Nid) -> Option<Arc<Node>> {
@@ -245,7 +248,7 @@ impl Volume {
 
     /// Reads a node into the cache; `None` if another thread was first.
     fn load_node(&self, nid: Nid) -> Result<Option<Arc<Node>>> {
-        let body = Body { state: State::Failed, page: PageBuf::zeroed(), dirty: false };
+        let body = Body { state: State::Failed, page: PageBuf::zeroed(), dirty: false, vital: false };
         let node = Arc::new(Node { nid, body: RwLock::new(&locks::NODE, body), used: AtomicBool::new(true) });
         // Whoever finds the node in the table waits at its lock until it is loaded.
         let mut body = node.body.write();
@@ -341,7 +344,7 @@ impl Volume {
         }
         let mut page = PageBuf::zeroed();
         NodeBlock::view_mut(page.make_mut()).footer = NodeFooter::new(nid, ino, ofs, cold);
-        let body = Body { state: State::Loaded, page, dirty: true };
+        let body = Body { state: State::Loaded, page, dirty: true, vital: true };
         let node = Arc::new(Node { nid, body: RwLock::new(&locks::NODE, body), used: AtomicBool::new(true) });
         // A thread that followed a stray link to the free id may be looking for it at this moment: it holds a node that is not
         // loaded, finds no address in the NAT, and takes back only what it put into the table itself.
@@ -349,7 +352,10 @@ impl Volume {
         if old.is_none() {
             self.nodes.cached.fetch_add(1, SeqCst);
         }
-        self.nodes.push_dirty(&node);
+        if nid.as_ino() == ino {
+            self.nodes.dirt.note_birth(ino);
+        }
+        self.nodes.dirt.add(ino, &node);
         Ok(node)
     }
 
@@ -360,9 +366,12 @@ impl Volume {
         self.nids.hold(node.nid());
         let old = self.nat.free(&self.io, node.nid())?;
         self.invalidate(old)?;
+        if let Slot::At(_) = old {
+            self.nodes.dirt.note_reduction(node.body.owner());
+        }
         node.body.state = State::Dead;
         if std::mem::take(&mut node.body.dirty) {
-            self.nodes.dirty.fetch_sub(1, SeqCst);
+            self.nodes.dirt.remove(node.body.owner(), node.nid());
         }
         self.nodes.remove(node.node);
         self.space.release_node(inode);

@@ -1,11 +1,15 @@
 //! Writing dirty nodes: each goes to the end of the log of its kind, and its NAT entry follows.
 //!
-//! Only a checkpoint writes nodes, so every node block between two checkpoints carries the version of the one in force, and the
-//! chain through the warm-node log has no gap (format sections 7, 11, 12). Runs of neighbouring addresses go out as one request.
+//! Checkpoints write all nodes, without marks; fsync writes those of one file, with marks that tell recovery how far to go. Both do so only while
+//! no checkpoint is between its freeze and its commit, so every node block carries the version of the checkpoint that is in force
+//! when it is needed, and the chain through the warm-node log has no gap (format sections 7, 11, 12). Runs of neighbouring
+//! addresses go out as one request.
 
+use crate::dirt::Marks;
 use crate::error::Result;
+use crate::io::ChainTicket;
 use crate::logs;
-use crate::node::Node;
+use crate::node::{Node, NodeWrite};
 use crate::volume::{Change, Volume};
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
@@ -27,87 +31,101 @@ pub(crate) fn log_of(block: &Block) -> Log {
     }
 }
 
-/// Neighbouring blocks collected into requests. Holds the nodes until their blocks are submitted, so that none can leave the
-/// cache and be read back before its block is on its way.
-struct Batch<'v> {
+/// A node that has its place and only waits to be submitted. Holds the node, so that it cannot leave the cache and be read back before its
+/// block is on its way.
+pub(crate) struct Placed {
+    log: Log,
+    lba: Lba,
+    page: PageBuf,
+    node: Arc<Node>,
+}
+
+/// Neighbouring blocks collected into requests.
+pub(crate) struct Batch<'v> {
     vol: &'v Volume,
+    ticket: Arc<ChainTicket>,
     /// Per log: address of the first page and the pages.
     runs: [(Lba, Vec<PageBuf>); Log::COUNT],
     held: Vec<Arc<Node>>,
 }
 
 impl<'v> Batch<'v> {
-    fn new(vol: &'v Volume) -> Self {
-        Batch { vol, runs: std::array::from_fn(|_| (Lba(0), Vec::new())), held: Vec::new() }
+    /// Nothing yet. The ticket was taken before the places of the nodes to come.
+    pub(crate) fn new(vol: &'v Volume, ticket: Arc<ChainTicket>) -> Self {
+        Batch { vol, ticket, runs: std::array::from_fn(|_| (Lba(0), Vec::new())), held: Vec::new() }
     }
 
-    fn push(&mut self, log: Log, lba: Lba, page: PageBuf) {
+    /// Adds a node.
+    pub(crate) fn push(&mut self, placed: Placed) {
+        let Placed { log, lba, page, node } = placed;
         let (start, pages) = &self.runs[log.index()];
         if !pages.is_empty() && *start + pages.len() as u64 != lba {
-            self.submit(log);
+            self.submit_log(log);
         }
         let (start, pages) = &mut self.runs[log.index()];
         if pages.is_empty() {
             *start = lba;
         }
         pages.push(page);
+        self.held.push(node);
     }
 
-    fn submit(&mut self, log: Log) {
+    fn submit_log(&mut self, log: Log) {
         let (start, pages) = &mut self.runs[log.index()];
         if !pages.is_empty() {
-            // A failure is latched by the block I/O and fails the checkpoint.
-            self.vol.io.write(*start, std::mem::take(pages), logs::hint(log), |_| ());
+            let ticket = Arc::clone(&self.ticket);
+            // A failure is latched by the block I/O and fails the fsync or checkpoint that waits for this.
+            self.vol.io.write(*start, std::mem::take(pages), logs::hint(log), move |_| drop(ticket));
         }
     }
 
-    fn submit_all(&mut self) {
+    /// Submits everything.
+    pub(crate) fn submit(mut self) {
         for log in Log::NODE {
-            self.submit(log);
+            self.submit_log(log);
         }
-        self.held.clear();
     }
 }
 
 impl Volume {
-    /// Submits all nodes that are dirty now. `stamp` is the version word of the checkpoint in force, for the footers.
-    pub(crate) fn write_dirty_nodes(&self, _change: &Change<'_>, stamp: u64) -> Result<usize> {
-        let mut written = 0;
-        let nodes = self.nodes.take_dirty();
-        let mut rest = nodes.as_slice();
-        while !rest.is_empty() {
-            let (now, later) = rest.split_at(rest.len().min(BATCH));
-            let mut batch = Batch::new(self);
-            for (i, node) in now.iter().enumerate() {
-                match self.write_node(node, stamp, &mut batch) {
-                    Ok(wrote) => written += usize::from(wrote),
-                    Err(e) => {
-                        batch.submit_all();
-                        self.nodes.put_back_dirty([&now[i..], later].concat());
-                        return Err(e);
-                    }
+    /// Submits all nodes that are dirty now, without marks. `stamp` is the version word of the checkpoint in force, for the footers.
+    pub(crate) fn write_dirty_nodes(&self, change: &Change<'_>, stamp: u64) -> Result<()> {
+        for nodes in self.nodes.dirt.all().chunks(BATCH) {
+            let mut batch = Batch::new(self, self.io.enter_chain());
+            let placed: Result<()> = nodes.iter().try_for_each(|node| {
+                let mut guard = node.write(&self.nodes);
+                if !guard.is_dead() && guard.is_dirty() {
+                    batch.push(self.place_node(change, node, &mut guard, stamp, Marks::default())?);
                 }
-            }
-            batch.submit_all();
-            rest = later;
+                Ok(())
+            });
+            batch.submit();
+            placed?;
         }
-        Ok(written)
+        Ok(())
     }
 
-    /// Writes one node if it is still dirty and alive.
-    fn write_node(&self, node: &Arc<Node>, stamp: u64, batch: &mut Batch<'_>) -> Result<bool> {
-        let mut guard = node.write(&self.nodes);
-        if guard.is_dead() || !guard.is_dirty() {
-            return Ok(false);
-        }
+    /// Gives a dirty node its place; it is clean from here on, and must be submitted.
+    pub(crate) fn place_node(
+        &self,
+        _change: &Change<'_>,
+        node: &Arc<Node>,
+        guard: &mut NodeWrite<'_>,
+        stamp: u64,
+        marks: Marks,
+    ) -> Result<Placed> {
         let log = log_of(guard.bytes());
-        let (lba, next) = self.take_node_block(log, node.nid)?;
+        let ino = NodeBlock::view(guard.bytes()).footer.ino();
+        let place = self.take_node_block(log, node.nid)?;
         let (features, seed) = (self.sb.features(), self.sb.inode_checksum_seed());
+        if log == Log::WarmNode {
+            self.nodes.dirt.note_place(ino, place.serial, marks);
+        }
         let page = guard.take_for_write(|block| {
             let footer = &mut NodeBlock::view_mut(block).footer;
-            footer.set_fsync(false);
-            footer.set_dentry(false);
-            footer.set_chain(stamp, next);
+            footer.set_fsync(marks.fsync);
+            footer.set_dentry(marks.dentry);
+            footer.set_chain(stamp, place.next);
             if footer.ofs() == NodeOfs::INODE {
                 let raw = RawInode::view_mut(block);
                 // Linux keeps the file's largest extent here and believes it. It is not kept up to date here, so it goes.
@@ -115,10 +133,8 @@ impl Volume {
                 raw.update_checksum(features, seed);
             }
         });
-        let old = self.nat.relocate(&self.io, node.nid, lba)?;
+        let old = self.nat.relocate(&self.io, node.nid, place.lba)?;
         self.invalidate(old)?;
-        batch.held.push(Arc::clone(node));
-        batch.push(log, lba, page);
-        Ok(true)
+        Ok(Placed { log, lba: place.lba, page, node: Arc::clone(node) })
     }
 }

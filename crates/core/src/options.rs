@@ -17,6 +17,18 @@ pub enum AccessTimes {
     Strict,
 }
 
+/// How far fsync goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum FsyncMode {
+    /// What POSIX asks for.
+    #[default]
+    Posix,
+    /// Also every earlier removal of a name in the directory of a new file.
+    Strict,
+    /// Without flushing the device's cache: for devices that lose nothing in a power cut.
+    NoBarrier,
+}
+
 /// Options of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountOptions {
@@ -32,6 +44,8 @@ pub struct MountOptions {
     pub cache_bytes: u64,
     /// Seconds between checkpoints while there are changes; 0 = never by time.
     pub commit_seconds: u64,
+    /// How far fsync goes.
+    pub fsync_mode: FsyncMode,
     /// Access times.
     pub access_times: AccessTimes,
     /// Keep small files in their inodes.
@@ -51,6 +65,7 @@ impl Default for MountOptions {
             background_gc: true,
             cache_bytes: 256 << 20,
             commit_seconds: 60,
+            fsync_mode: FsyncMode::Posix,
             access_times: AccessTimes::Relative,
             inline_data: true,
             inline_dentry: true,
@@ -64,6 +79,10 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
     ("ro, rw", "take no changes, or take them"),
     ("cache=SIZE", "most memory for cached file pages (default 256M)"),
     ("commit=SECONDS", "seconds between checkpoints while there are changes (default 60, 0 = never by time)"),
+    (
+        "fsync_mode=posix|strict|nobarrier",
+        "fsync makes durable what POSIX asks for (default), earlier removals of names beside a new file too, or leaves out the flush",
+    ),
     ("discard, nodiscard", "tell the device about freed segments after each checkpoint, or not (default)"),
     ("background_gc=on|off", "collect while the volume is idle (default on)"),
     ("relatime, noatime, strictatime", "when reads update access times"),
@@ -102,6 +121,9 @@ impl MountOptions {
             ("background_gc", Some("off")) => self.background_gc = false,
             ("cache", Some(size)) => self.cache_bytes = parse_size(option, size)?,
             ("commit", Some(seconds)) => self.commit_seconds = parse_number(option, seconds)?,
+            ("fsync_mode", Some("posix")) => self.fsync_mode = FsyncMode::Posix,
+            ("fsync_mode", Some("strict")) => self.fsync_mode = FsyncMode::Strict,
+            ("fsync_mode", Some("nobarrier")) => self.fsync_mode = FsyncMode::NoBarrier,
             ("relatime", None) => self.access_times = AccessTimes::Relative,
             ("noatime", None) => self.access_times = AccessTimes::Never,
             ("strictatime" | "atime", None) => self.access_times = AccessTimes::Strict,
@@ -114,6 +136,9 @@ impl MountOptions {
             ("mode", Some("lfs")) => {}
             ("mode", Some(other)) => {
                 return Err(Error::Usage(format!("mode={other} is not available; this volume is always mode=lfs")));
+            }
+            ("fsync_mode", _) => {
+                return Err(Error::Usage(format!("'{option}': say fsync_mode=posix, strict or nobarrier")));
             }
             ("background_gc", _) => return Err(Error::Usage(format!("'{option}': say background_gc=on or =off"))),
             _ => return Ok(false),

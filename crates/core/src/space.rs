@@ -18,6 +18,9 @@ pub(crate) struct Space {
     valid_blocks: AtomicU64,
     valid_nodes: AtomicU64,
     valid_inodes: AtomicU64,
+    /// Blocks that the last frozen checkpoint counts, and blocks reserved since.
+    checkpointed: AtomicU64,
+    reserved_since: AtomicU64,
     /// More was given back than was counted.
     overdrawn: AtomicBool,
 }
@@ -39,6 +42,8 @@ impl Space {
             valid_blocks: AtomicU64::new(now.blocks),
             valid_nodes: AtomicU64::new(now.nodes),
             valid_inodes: AtomicU64::new(now.inodes),
+            checkpointed: AtomicU64::new(now.blocks),
+            reserved_since: AtomicU64::new(0),
             overdrawn: AtomicBool::new(false),
         }
     }
@@ -55,7 +60,21 @@ impl Space {
     /// Reserves `n` data blocks, all or none.
     pub(crate) fn reserve_blocks(&self, n: u64) -> Result<()> {
         let room = |held: u64| held.checked_add(n).filter(|&sum| sum <= self.user_blocks);
-        self.valid_blocks.fetch_update(SeqCst, SeqCst, room).map(|_| ()).map_err(|_| Error::NoSpace)
+        self.valid_blocks.fetch_update(SeqCst, SeqCst, room).map_err(|_| Error::NoSpace)?;
+        self.reserved_since.fetch_add(n, SeqCst);
+        Ok(())
+    }
+
+    /// The volume is frozen for a checkpoint with the counts of now.
+    pub(crate) fn begin_epoch(&self) {
+        self.checkpointed.store(self.valid_blocks.load(SeqCst), SeqCst);
+        self.reserved_since.store(0, SeqCst);
+    }
+
+    /// Whether recovery would have room for everything reserved since the checkpoint: it does not repeat what was freed meanwhile.
+    pub(crate) fn recovery_fits(&self) -> bool {
+        let sum = self.checkpointed.load(SeqCst).saturating_add(self.reserved_since.load(SeqCst));
+        sum <= self.user_blocks
     }
 
     /// Gives data blocks back.

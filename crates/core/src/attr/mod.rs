@@ -52,6 +52,19 @@ impl Fs {
         Ok(f(RawInode::view_mut(node.edit())))
     }
 
+    /// Lends the inode block to `f` for changing nothing but times, which `fdatasync` does not make durable.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if the inode was deleted.
+    pub(crate) fn edit_times(&self, _change: &Change<'_>, inode: &Inode, f: impl FnOnce(&mut RawInode)) -> Result<()> {
+        let mut node = inode.node.write(&self.vol.nodes);
+        if node.is_dead() {
+            return Err(Error::NotFound);
+        }
+        f(RawInode::view_mut(node.edit_times()));
+        Ok(())
+    }
+
     /// The attributes of an inode.
     pub fn attr(&self, inode: &InodeRef) -> Result<Attr> {
         let features = self.vol.sb.features();

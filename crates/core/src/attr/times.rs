@@ -46,7 +46,7 @@ impl Fs {
             return;
         }
         let store = || match inode.read(|raw| is_due(raw, policy, now))? {
-            true => self.edit_inode(&self.change()?, inode, |raw| raw.set_atime(now)),
+            true => self.edit_times(&self.change()?, inode, |raw| raw.set_atime(now)),
             false => Ok(()),
         };
         if let Err(error) = store() {

@@ -77,6 +77,17 @@ impl Checkpoints {
         }
     }
 
+    /// Snapshots taken, and the number of the last one that committed. With the checkpoint lock held shared the first stands still;
+    /// while they differ no node may be written.
+    pub(crate) fn progress(&self) -> (u64, u64) {
+        (self.frozen.load(SeqCst), self.done.load(SeqCst))
+    }
+
+    /// Version word for the footers of nodes written now.
+    pub(crate) fn stamp(&self) -> u64 {
+        self.stamp.load(SeqCst)
+    }
+
     /// Counters since the mount.
     pub(crate) fn stats(&self) -> CheckpointStats {
         CheckpointStats {
@@ -121,7 +132,7 @@ impl Fs {
             }
             self.flush_dirty_dirs(|| self.vol.begin_change())?;
             let change = self.vol.begin_change()?;
-            self.vol.write_dirty_nodes(&change, self.checkpoints.stamp.load(SeqCst))?;
+            self.vol.write_dirty_nodes(&change, self.checkpoints.stamp())?;
         }
         Ok(())
     }
@@ -143,8 +154,12 @@ impl Fs {
     /// Submits dirty directory pages and nodes until none is left; with the volume frozen nobody makes new ones.
     fn write_everything_dirty(&self, frozen: &Change<'_>) -> Result<()> {
         self.flush_dirty_dirs_frozen(frozen)?;
-        self.vol.write_dirty_nodes(frozen, self.checkpoints.stamp.load(SeqCst))?;
-        if self.vol.nodes.dirty_count() != 0 || self.dirty_dir_pages() != 0 {
+        self.vol.write_dirty_nodes(frozen, self.checkpoints.stamp())?;
+        // What fsync remembers is about the chain that ends here; none can go on before the commit.
+        let all_written = self.vol.nodes.dirt.forget();
+        self.since.forget();
+        self.vol.space.begin_epoch();
+        if !all_written || self.dirty_dir_pages() != 0 {
             return Err(Error::corrupt("something stayed dirty under the exclusive checkpoint lock"));
         }
         Ok(())
@@ -154,6 +169,7 @@ impl Fs {
     fn commit(&self, committed: &mut Committed, snapshot: Snapshot) -> Result<()> {
         let io = &self.vol.io;
         snapshot.submit(io);
+        io.wait_chain()?;
         io.drain()?;
         io.write_commit(snapshot.commit_lba, snapshot.commit_page.clone())?;
         self.vol.nat.commit(&snapshot.nat_blocks);
@@ -175,6 +191,11 @@ impl Fs {
             }
             self.vol.segs.release(seg);
         }
+    }
+
+    /// Waits for the checkpoint in progress, if there is one.
+    pub(crate) fn wait_for_checkpoint(&self) {
+        drop(self.checkpoints.committed.lock());
     }
 
     /// Whether anything changed that the committed checkpoint does not have.

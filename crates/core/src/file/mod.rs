@@ -24,6 +24,7 @@ mod writeback;
 pub use falloc::FallocMode;
 pub(crate) use flusher::Flusher;
 pub use seek::Whence;
+pub(crate) use writeback::ALL_PAGES;
 
 use crate::attr::protect::{self, Act};
 use crate::error::{Error, Result};

@@ -137,7 +137,10 @@ impl Fs {
 
     /// Sets times, and the size if the write went beyond it.
     pub(super) fn after_write(&self, change: &Change<'_>, inode: &Inode, facts: &mut Facts, end: u64) -> Result<()> {
-        facts.size = facts.size.max(end);
+        if end <= facts.size {
+            return self.edit_times(change, inode, |raw| touch_contents(raw, clock()));
+        }
+        facts.size = end;
         let size = facts.size;
         self.edit_inode(change, inode, |raw| {
             raw.set_size(size);

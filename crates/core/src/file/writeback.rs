@@ -7,7 +7,7 @@
 use super::PIECE_PAGES;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
-use crate::inode::{Inode, InodeRef};
+use crate::inode::Inode;
 use crate::mapping::{Ended, Found, Leaf};
 use crate::volume::Change;
 use std::ops::Range;
@@ -25,19 +25,6 @@ struct Batch {
 }
 
 impl Fs {
-    /// Makes what was written to a file durable, with everything needed to find it again. With `datasync` a change of times alone
-    /// need not be, but in this version is.
-    ///
-    /// # Errors
-    /// I/O errors of this file's earlier write-back too, once.
-    pub fn fsync(&self, file: &InodeRef, _datasync: bool) -> Result<()> {
-        if self.vol.read_only {
-            return Ok(());
-        }
-        self.writeback(&file.inode, ALL_PAGES)?;
-        self.sync_checkpoint()
-    }
-
     /// Writes the dirty pages of a range and waits until they, and all writes of this inode in flight, have ended. Reports a
     /// failed write that nobody was told of yet.
     pub(crate) fn writeback(&self, inode: &Arc<Inode>, range: Range<PageIndex>) -> Result<()> {

@@ -42,6 +42,7 @@ impl Fs {
                 renamed(raw, dir.ino, name, now);
             })
         })?;
+        self.since.note_new_name(inode.ino());
         if unnamed {
             inode.inode.unlinked.store(false, SeqCst);
             self.orphans.remove(inode.ino());
@@ -84,6 +85,7 @@ impl Fs {
             self.edit_inode(&change, dir, |raw| touch_contents(raw, now))?;
             self.edit_inode(&change, &child.inode, |raw| drop_link(raw, now))
         })?;
+        self.since.note_lost_name(dir.ino, name, !last);
         if last {
             child.inode.unlinked.store(true, SeqCst);
         }
@@ -130,6 +132,7 @@ impl Fs {
             })?;
             self.edit_inode(&change, &child.inode, |raw| drop_directory(raw, now))
         })?;
+        self.since.note_lost_name(dir.ino, name, true);
         child.inode.unlinked.store(true, SeqCst);
         Ok(())
     }

@@ -175,7 +175,9 @@ impl Fs {
             let now = clock();
             self.after_move(t, from, to, [-i64::from(moves_dir), i64::from(moves_dir)], now)?;
             self.edit_inode(&change, &source.inode.inode, |raw| renamed(raw, to.dir.ino, to.name, now))
-        })
+        })?;
+        self.note_move(from, source);
+        Ok(())
     }
 
     fn move_over(&self, from: Spot<'_>, to: Spot<'_>, source: &Entry, target: &Entry) -> Result<()> {
@@ -203,6 +205,8 @@ impl Fs {
             let drop = if target.is_dir() { drop_directory } else { drop_link };
             self.edit_inode(&change, &target.inode.inode, |raw| drop(raw, now))
         })?;
+        self.note_move(from, source);
+        self.since.note_lost_name(to.dir.ino, to.name, target.is_dir() || !last);
         if last {
             target.inode.inode.unlinked.store(true, SeqCst);
         }
@@ -226,7 +230,16 @@ impl Fs {
             self.after_move(t, from, to, [shift, -shift], now)?;
             self.edit_inode(&change, &source.inode.inode, |raw| renamed(raw, to.dir.ino, to.name, now))?;
             self.edit_inode(&change, &target.inode.inode, |raw| renamed(raw, from.dir.ino, from.name, now))
-        })
+        })?;
+        self.note_move(from, source);
+        self.note_move(to, target);
+        Ok(())
+    }
+
+    /// For fsync: the entry has left its place and has another name.
+    fn note_move(&self, from: Spot<'_>, moved: &Entry) {
+        self.since.note_new_name(moved.inode.ino());
+        self.since.note_lost_name(from.dir.ino, from.name, true);
     }
 
     /// Makes `..` of a directory that moved name its new parent.

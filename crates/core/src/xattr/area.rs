@@ -97,6 +97,9 @@ impl Fs {
     fn write_area(&self, change: &Change<'_>, inode: &Arc<Inode>, area: &[u8], inline: usize) -> Result<()> {
         let features = self.vol.sb.features();
         let (head, tail) = area.split_at(inline);
+        if inode.kind == FileType::Dir {
+            self.since.note_label(inode.ino);
+        }
         if xattr::used(area)? > inline {
             assert_eq!(tail.len(), NODE_PAYLOAD, "the node's part of the area is a node's payload");
             let node = match self.xattr_node(inode)? {

@@ -3,6 +3,7 @@
 //! Everything is seen through system calls: on our FUSE mount here, on the kernel's own F2FS in user-mode Linux. Needs root and
 //! /dev/fuse, and the packages that `make deps` installs.
 
+mod fsync;
 mod library;
 mod recovery;
 

@@ -221,7 +221,7 @@ fn deleting_contents_gives_every_block_back() {
     for border in BORDERS {
         fs.write(&file, border - 100, &[7; 9000]).unwrap();
     }
-    fs.fsync(&file, false).unwrap();
+    fs.sync().unwrap();
     fs.write(&file, 0, &[8; 100_000]).unwrap();
     fs.drop_contents(&file.inode).unwrap();
     assert_eq!(fs.vol.space.counts(), before);

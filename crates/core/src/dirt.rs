@@ -1,0 +1,145 @@
+//! What the nodes of each inode have gone through since the last freeze: which are dirty, and how far its fsyncs have got.
+//!
+//! Kept true: a node is listed here exactly while it is dirty, and leaves the list under its own lock, at the moment it takes its
+//! place in a log; so whoever finds a node of an inode not listed may rely on its having a place, and whoever looks at several of
+//! them one after the other misses none. The rest of a record is for fsync (format section 12): it compares places in the
+//! warm-node log, so it matters only until the next freeze, which forgets it.
+
+use crate::locks;
+use crate::node::Node;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use steadyfs_format::{Ino, Nid};
+use steadyfs_rt::Mutex;
+
+const SHARDS: usize = 64;
+
+/// What happened to an inode's nodes since the last freeze.
+#[derive(Default)]
+struct Record {
+    dirty: BTreeMap<Nid, Arc<Node>>,
+    /// The inode was made since the freeze: the checkpoint in force does not know it.
+    born: bool,
+    /// An inode block with the mark that brings its name along is in the chain.
+    introduced: bool,
+    /// A node of it was freed that had been written: recovery, which goes by what is in the chain, would keep it.
+    reduced: bool,
+    /// Serial of the last block of the warm-node log that holds a node without fsync mark, and with it. 0 for none.
+    unmarked: u64,
+    marked: u64,
+}
+
+/// What an fsync needs to know about an inode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// The checkpoint in force does not know the inode.
+    pub(crate) born: bool,
+    /// Its name is in the chain.
+    pub(crate) introduced: bool,
+    /// A node was freed that recovery would keep.
+    pub(crate) reduced: bool,
+    /// Some node of it is in the log behind the last one with an fsync mark.
+    pub(crate) unmarked: bool,
+}
+
+/// The marks of a node that is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
+    pub(crate) fsync: bool,
+    pub(crate) dentry: bool,
+}
+
+type Shard = BTreeMap<Ino, Record>;
+
+/// Records of all inodes with any.
+pub(crate) struct Dirt {
+    shards: Box<[Mutex<Shard>]>,
+    count: AtomicUsize,
+}
+
+impl Dirt {
+    /// Nothing is dirty.
+    pub(crate) fn new() -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::new(&locks::DIRTY_NODES, Shard::new())).collect();
+        Dirt { shards, count: AtomicUsize::new(0) }
+    }
+
+    fn shard(&self, ino: Ino) -> &Mutex<Shard> {
+        &self.shards[ino.index() % SHARDS]
+    }
+
+    /// Dirty nodes.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(SeqCst)
+    }
+
+    /// Lists a node that has become dirty. Its lock is held, or nobody else knows it yet.
+    pub(crate) fn add(&self, ino: Ino, node: &Arc<Node>) {
+        let mut shard = self.shard(ino).lock();
+        let old = shard.entry(ino).or_default().dirty.insert(node.nid, Arc::clone(node));
+        assert!(old.is_none(), "{:?} became dirty twice", node.nid);
+        self.count.fetch_add(1, SeqCst);
+    }
+
+    /// Takes a node off the list: it has a place, or was freed. Its lock is held.
+    pub(crate) fn remove(&self, ino: Ino, nid: Nid) {
+        let mut shard = self.shard(ino).lock();
+        let old = shard.get_mut(&ino).and_then(|record| record.dirty.remove(&nid));
+        assert!(old.is_some(), "{nid:?} was dirty and not listed");
+        self.count.fetch_sub(1, SeqCst);
+    }
+
+    /// The nodes that are dirty now; they stay listed.
+    pub(crate) fn all(&self) -> Vec<Arc<Node>> {
+        let mut out = Vec::with_capacity(self.count());
+        for shard in &self.shards {
+            out.extend(shard.lock().values().flat_map(|record| record.dirty.values().cloned()));
+        }
+        out
+    }
+
+    /// The dirty nodes of one inode; they stay listed.
+    pub(crate) fn of(&self, ino: Ino) -> Vec<Arc<Node>> {
+        let shard = self.shard(ino).lock();
+        shard.get(&ino).map_or_else(Vec::new, |record| record.dirty.values().cloned().collect())
+    }
+
+    /// Notes that an inode was made.
+    pub(crate) fn note_birth(&self, ino: Ino) {
+        self.shard(ino).lock().entry(ino).or_default().born = true;
+    }
+
+    /// Notes that a node of the inode was freed that had been written.
+    pub(crate) fn note_reduction(&self, ino: Ino) {
+        self.shard(ino).lock().entry(ino).or_default().reduced = true;
+    }
+
+    /// Notes that a node of the inode took the place with this serial in the warm-node log.
+    pub(crate) fn note_place(&self, ino: Ino, serial: u64, marks: Marks) {
+        let mut shard = self.shard(ino).lock();
+        let record = shard.entry(ino).or_default();
+        let last = if marks.fsync { &mut record.marked } else { &mut record.unmarked };
+        *last = (*last).max(serial);
+        record.introduced |= marks.dentry;
+    }
+
+    /// How the inode stands.
+    pub(crate) fn standing(&self, ino: Ino) -> Standing {
+        let shard = self.shard(ino).lock();
+        shard.get(&ino).map_or_else(Standing::default, |record| Standing {
+            born: record.born,
+            introduced: record.introduced,
+            reduced: record.reduced,
+            unmarked: record.unmarked > record.marked,
+        })
+    }
+
+    /// Forgets everything: the volume is frozen and everything has been written. False if something was dirty, which stays.
+    pub(crate) fn forget(&self) -> bool {
+        for shard in &self.shards {
+            shard.lock().retain(|_, record| !record.dirty.is_empty());
+        }
+        self.count() == 0
+    }
+}

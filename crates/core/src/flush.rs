@@ -1,0 +1,130 @@
+//! Shared flushes: of all who want the device's cache flushed at a time, one does it for all (group commit).
+//!
+//! Kept true: [`SharedFlush::flush`] returns success only after a flush that began when the call was made, or later, has
+//! succeeded; a caller who finds nothing written since the last flush began does not flush at all.
+
+use crate::error::{Error, Result};
+use crate::locks;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use steadyfs_device::IoError;
+use steadyfs_rt::{Condvar, Mutex};
+
+#[derive(Default)]
+struct State {
+    /// Flushes begun, and the number of the last one that ended.
+    begun: u64,
+    ended: u64,
+    /// The first flush that failed; what was written before it may be lost for good.
+    failed: Option<IoError>,
+}
+
+/// The flushes of a device.
+pub(crate) struct SharedFlush {
+    state: Mutex<State>,
+    ended: Condvar,
+    /// Requests completed, and how many of them a successful flush has covered.
+    completed: AtomicU64,
+    covered: AtomicU64,
+}
+
+impl SharedFlush {
+    /// A device on which everything is durable.
+    pub(crate) fn new() -> Self {
+        SharedFlush {
+            state: Mutex::new(&locks::FLUSH, State::default()),
+            ended: Condvar::new(),
+            completed: AtomicU64::new(0),
+            covered: AtomicU64::new(0),
+        }
+    }
+
+    /// A write has completed.
+    pub(crate) fn note_write(&self) {
+        self.completed.fetch_add(1, SeqCst);
+    }
+
+    /// Makes every write that has completed before this call durable; `flush` flushes the device.
+    ///
+    /// # Errors
+    /// What `flush` returned, to everybody who waited for it, and to everybody after them.
+    pub(crate) fn flush(&self, flush: impl Fn() -> std::result::Result<(), IoError>) -> Result<()> {
+        if self.covered.load(SeqCst) == self.completed.load(SeqCst) {
+            return Ok(());
+        }
+        let mut s = self.state.lock();
+        let mine = s.begun + 1;
+        while s.ended < mine {
+            if s.begun > s.ended {
+                self.ended.wait(&mut s);
+                continue;
+            }
+            s.begun += 1;
+            drop(s);
+            let covers = self.completed.load(SeqCst);
+            let result = flush();
+            s = self.state.lock();
+            s.ended = s.begun;
+            match result {
+                Ok(()) => drop(self.covered.fetch_max(covers, SeqCst)),
+                Err(e) => drop(s.failed.get_or_insert(e)),
+            }
+            self.ended.notify_all();
+        }
+        s.failed.clone().map_or(Ok(()), |e| Err(Error::Io(e)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use steadyfs_device::OpKind;
+    use steadyfs_rt::EventCount;
+
+    #[test]
+    fn one_flush_serves_all_who_came_before_it_began() {
+        let shared = Arc::new(SharedFlush::new());
+        let (count, open) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let gate = Arc::new(EventCount::new());
+        shared.flush(|| unreachable!("nothing was written")).unwrap();
+        let threads: Vec<_> = (0..9)
+            .map(|_| {
+                let (shared, count, open, gate) =
+                    (Arc::clone(&shared), Arc::clone(&count), Arc::clone(&open), Arc::clone(&gate));
+                steadyfs_rt::spawn("flusher", move || {
+                    shared.note_write();
+                    let device = || {
+                        count.fetch_add(1, SeqCst);
+                        loop {
+                            let key = gate.listen();
+                            if open.load(SeqCst) > 0 {
+                                return Ok(());
+                            }
+                            gate.wait(key);
+                        }
+                    };
+                    shared.flush(device).unwrap();
+                })
+            })
+            .collect();
+        // The first flush is held up until everybody has come.
+        while shared.completed.load(SeqCst) < 9 || count.load(SeqCst) == 0 {
+            steadyfs_rt::yield_now();
+        }
+        steadyfs_rt::sleep(std::time::Duration::from_millis(20));
+        open.store(1, SeqCst);
+        gate.notify_all();
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        assert!(count.load(SeqCst) <= 3, "9 callers needed {} flushes", count.load(SeqCst));
+        shared.flush(|| unreachable!("everything is durable")).unwrap();
+    }
+
+    #[test]
+    fn a_failed_flush_is_told_to_everybody() {
+        let shared = SharedFlush::new();
+        shared.note_write();
+        let broken = || Err(IoError::from_errno(OpKind::Flush, 0, 0, 5));
+        assert!(shared.flush(broken).is_err());
+        assert!(shared.flush(|| Ok(())).is_err(), "what was written before the failed flush may be lost");
+    }
+}

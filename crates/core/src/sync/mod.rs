@@ -1,0 +1,287 @@
+//! fsync: making one file durable without a checkpoint (format section 12).
+//!
+//! The file's data is written first. Then its dirty direct nodes, xattr node and inode take places in the warm-node log, which from
+//! the last checkpoint on is the chain that recovery follows. Only the last of them carries the fsync mark, and it is submitted only
+//! when everything before it is durable; a crash at any moment thus leaves the file as it was, or as it is now. On a volume with inode
+//! checksums the last one is always the inode, so that even a block torn in the middle is recognised.
+//!
+//! Kept true: no node is written between a checkpoint's freeze and its commit; an fsync that finds one there waits for it, and is done if the freeze came
+//! after its data. What recovery could not repeat makes a checkpoint instead ([`Reason`]).
+
+mod since;
+
+pub(crate) use since::Since;
+
+use crate::dirt::{Marks, Standing};
+use crate::error::Result;
+use crate::file::ALL_PAGES;
+use crate::fs::Fs;
+use crate::inode::{Inode, InodeRef};
+use crate::io::ChainTicket;
+use crate::node::Node;
+use crate::node_write::{Batch, Placed};
+use crate::options::FsyncMode;
+use crate::volume::Change;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use steadyfs_format::Features;
+use steadyfs_format::block::BlockView;
+use steadyfs_format::dir::FileType;
+use steadyfs_format::inode::Inode as RawInode;
+use steadyfs_format::node::{NodeBlock, NodeKind, NodeOfs};
+
+/// Why an fsync made a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Only regular files are in the chain.
+    Kind,
+    /// Hard links: an inode brings just one name along.
+    Links,
+    /// The file was renamed or linked since the last checkpoint: recovery would not take the old name away.
+    Renamed,
+    /// The file is new, and so is its directory.
+    NewDirectory,
+    /// The file is new, and its directory's extended attributes changed.
+    DirectoryAttributes,
+    /// The file is new and has a name that stood for something else that recovery must not lose.
+    NameReused,
+    /// `fsync_mode=strict`, the file is new, and its directory lost a name.
+    Strict,
+    /// Nodes of the file were freed: recovery would find them, with what they held.
+    NodesFreed,
+    /// Recovery repeats no deletion, so it might find no room.
+    Space,
+}
+
+impl Reason {
+    /// Every reason.
+    pub const ALL: [Reason; 9] = [
+        Reason::Kind,
+        Reason::Links,
+        Reason::Renamed,
+        Reason::NewDirectory,
+        Reason::DirectoryAttributes,
+        Reason::NameReused,
+        Reason::Strict,
+        Reason::NodesFreed,
+        Reason::Space,
+    ];
+}
+
+/// How fsyncs were served since the mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SyncStats {
+    /// By marked nodes and a flush.
+    pub chained: u64,
+    /// By a checkpoint that was under way anyway.
+    pub covered: u64,
+    /// By a checkpoint of their own, per reason in the order of [`Reason::ALL`].
+    pub checkpoints: [u64; Reason::ALL.len()],
+}
+
+/// The counters behind [`SyncStats`].
+#[derive(Default)]
+pub(crate) struct SyncCounters {
+    chained: AtomicU64,
+    covered: AtomicU64,
+    checkpoints: [AtomicU64; Reason::ALL.len()],
+}
+
+/// What an attempt to extend the chain came to.
+enum Attempt {
+    /// Nodes have taken their places; [`Fs::finish_chain`] does the rest.
+    Placed(Chained),
+    /// A checkpoint has committed that holds everything.
+    Covered,
+    /// A checkpoint is between freeze and commit.
+    Wait,
+    Checkpoint(Reason),
+    /// The file has no name by which anybody could find it after a crash.
+    Nameless,
+}
+
+/// Nodes on their way into the chain.
+struct Chained {
+    ticket: Arc<ChainTicket>,
+    /// The marked node, if there was anything to write.
+    last: Option<Placed>,
+}
+
+impl Fs {
+    /// Makes what was written to a file durable, with everything needed to find it again. With `datasync` changed times need not be.
+    ///
+    /// # Errors
+    /// I/O errors, of this file's earlier write-back too.
+    pub fn fsync(&self, file: &InodeRef, datasync: bool) -> Result<()> {
+        if self.vol.read_only {
+            return Ok(());
+        }
+        let inode = &file.inode;
+        self.writeback(inode, ALL_PAGES)?;
+        let (seen, _) = self.checkpoints.progress();
+        loop {
+            match self.extend_chain(inode, datasync, seen)? {
+                Attempt::Placed(chained) => {
+                    self.syncs.chained.fetch_add(1, Relaxed);
+                    // A failure leaves a gap in the chain, or something that may not be on the device: nothing can build on it.
+                    return self.finish_chain(chained).inspect_err(|e| self.vol.stop(e));
+                }
+                Attempt::Covered => {
+                    self.syncs.covered.fetch_add(1, Relaxed);
+                    return Ok(());
+                }
+                Attempt::Nameless => return Ok(()),
+                Attempt::Wait => self.wait_for_checkpoint(),
+                Attempt::Checkpoint(reason) => {
+                    self.syncs.checkpoints[reason as usize].fetch_add(1, Relaxed);
+                    return self.sync_checkpoint();
+                }
+            }
+        }
+    }
+
+    /// How fsyncs were served since the mount.
+    pub fn sync_stats(&self) -> SyncStats {
+        SyncStats {
+            chained: self.syncs.chained.load(Relaxed),
+            covered: self.syncs.covered.load(Relaxed),
+            checkpoints: std::array::from_fn(|i| self.syncs.checkpoints[i].load(Relaxed)),
+        }
+    }
+
+    /// Gives the file's dirty nodes their places in the chain, if that is a way to make it durable now. `seen` is the number of
+    /// freezes when its data had been written.
+    fn extend_chain(&self, inode: &Arc<Inode>, datasync: bool, seen: u64) -> Result<Attempt> {
+        // Nodes of one file go together: nobody changes size, map or names meanwhile.
+        let _file = inode.rwsem.read();
+        let change = self.change()?;
+        match self.checkpoints.progress() {
+            (frozen, done) if frozen != done => return Ok(Attempt::Wait),
+            (_, done) if done > seen => return Ok(Attempt::Covered),
+            _ => {}
+        }
+        if inode.read(RawInode::links)? == 0 {
+            return Ok(Attempt::Nameless);
+        }
+        if let Some(reason) = self.checkpoint_reason(inode)? {
+            return Ok(Attempt::Checkpoint(reason));
+        }
+        self.place_chain(&change, inode, datasync).map(Attempt::Placed)
+    }
+
+    /// Why the file cannot be made durable through the chain. The file is locked.
+    fn checkpoint_reason(&self, inode: &Inode) -> Result<Option<Reason>> {
+        if inode.kind != FileType::Regular {
+            return Ok(Some(Reason::Kind));
+        }
+        let (links, dir, name) = inode.read(|raw| (raw.links(), raw.pino(), raw.name().to_vec()))?;
+        let dirt = &self.vol.nodes.dirt;
+        let Standing { born, reduced, .. } = dirt.standing(inode.ino);
+        let reasons = [
+            (links != 1, Reason::Links),
+            (self.since.is_renamed(inode.ino), Reason::Renamed),
+            (reduced, Reason::NodesFreed),
+            (!self.vol.space.recovery_fits(), Reason::Space),
+            (born && dirt.standing(dir).born, Reason::NewDirectory),
+            (born && self.since.is_relabelled(dir), Reason::DirectoryAttributes),
+            (born && self.since.is_vacated(dir, &name), Reason::NameReused),
+            (born && self.options.fsync_mode == FsyncMode::Strict && self.since.is_reduced(dir), Reason::Strict),
+        ];
+        Ok(reasons.into_iter().find_map(|(applies, reason)| applies.then_some(reason)))
+    }
+
+    /// Submits the file's dirty nodes but for the last, which gets the mark.
+    fn place_chain(&self, change: &Change<'_>, inode: &Arc<Inode>, datasync: bool) -> Result<Chained> {
+        let ticket = self.vol.io.enter_chain();
+        let mut batch = Batch::new(&self.vol, Arc::clone(&ticket));
+        let last = self.place_nodes(change, inode, datasync, &mut batch);
+        batch.submit();
+        Ok(Chained { ticket, last: last? })
+    }
+
+    fn place_nodes(
+        &self,
+        change: &Change<'_>,
+        inode: &Arc<Inode>,
+        datasync: bool,
+        batch: &mut Batch<'_>,
+    ) -> Result<Option<Placed>> {
+        let checksums = self.vol.sb.features().contains(Features::INODE_CHECKSUM);
+        let nodes = self.vol.nodes.dirt.of(inode.ino);
+        let mut below: Vec<&Arc<Node>> = nodes.iter().filter(|node| is_chained(node)).collect();
+        let sealed = checksums && !below.is_empty();
+        let whole = sealed || self.inode_goes_along(inode, datasync);
+        // Without the inode the last of the others carries the mark.
+        let marked = if whole { None } else { below.pop() };
+        for node in below {
+            if let Some(placed) = self.place_dirty(change, node, Marks::default())? {
+                batch.push(placed);
+            }
+        }
+        if let Some(node) = marked
+            && let Some(placed) = self.place_dirty(change, node, Marks { fsync: true, dentry: false })?
+        {
+            return Ok(Some(placed));
+        }
+        // A checkpoint may have written some of the nodes meanwhile; they lie in the chain without a mark behind them.
+        let standing = self.vol.nodes.dirt.standing(inode.ino);
+        if whole || standing.unmarked { self.place_inode(change, inode, standing).map(Some) } else { Ok(None) }
+    }
+
+    /// Whether the inode has to be in the chain for its own sake.
+    fn inode_goes_along(&self, inode: &Inode, datasync: bool) -> bool {
+        let Standing { born, introduced, .. } = self.vol.nodes.dirt.standing(inode.ino);
+        let guard = inode.node.write(&self.vol.nodes);
+        let changed = guard.is_dirty() && (guard.is_vital() || !datasync);
+        changed || (born && !introduced)
+    }
+
+    fn place_dirty(&self, change: &Change<'_>, node: &Arc<Node>, marks: Marks) -> Result<Option<Placed>> {
+        let mut guard = node.write(&self.vol.nodes);
+        if guard.is_dead() || !guard.is_dirty() {
+            return Ok(None);
+        }
+        self.vol.place_node(change, node, &mut guard, self.checkpoints.stamp(), marks).map(Some)
+    }
+
+    /// Gives the inode block its marked place, dirty or not.
+    fn place_inode(&self, change: &Change<'_>, inode: &Inode, standing: Standing) -> Result<Placed> {
+        let mut guard = inode.node.write(&self.vol.nodes);
+        if guard.is_dead() {
+            return Err(crate::error::Error::NotFound);
+        }
+        guard.touch();
+        let marks = Marks { fsync: true, dentry: standing.born };
+        self.vol.place_node(change, &inode.node, &mut guard, self.checkpoints.stamp(), marks)
+    }
+
+    /// Makes durable what the marked node relies on, then the node, then the chain up to it.
+    fn finish_chain(&self, chained: Chained) -> Result<()> {
+        let io = &self.vol.io;
+        let Chained { ticket, last } = chained;
+        let mut before = Ok(());
+        if let Some(last) = last {
+            // Everything that the nodes point at was submitted before they got their places, whoever wrote it.
+            before = io.drain().and_then(|()| self.chain_flush());
+            // After a failure too: the node has its place, and nothing commits over a failure.
+            let mut batch = Batch::new(&self.vol, Arc::clone(&ticket));
+            batch.push(last);
+            batch.submit();
+        }
+        drop(ticket);
+        io.wait_chain()?;
+        before?;
+        self.chain_flush()
+    }
+
+    fn chain_flush(&self) -> Result<()> {
+        if self.options.fsync_mode == FsyncMode::NoBarrier { Ok(()) } else { self.vol.io.flush() }
+    }
+}
+
+/// Whether fsync writes this node: direct nodes and xattr nodes; indirect ones are rebuilt by recovery, and the inode comes last.
+fn is_chained(node: &Arc<Node>) -> bool {
+    let guard = node.read();
+    let ofs = NodeBlock::view(guard.bytes()).footer.ofs();
+    ofs != NodeOfs::INODE && !matches!(ofs.kind(), NodeKind::Indirect | NodeKind::DoubleIndirect)
+}

@@ -1,0 +1,85 @@
+//! What happened to names since the last freeze, as far as fsync must know: recovery brings back an inode with its name, but repeats
+//! neither the removal of a name nor a change of a directory's attributes (format section 12.2).
+//!
+//! Everything is noted under a change, so a freeze finds it complete and forgets it: what happened before is in the checkpoint.
+
+use crate::locks;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use steadyfs_format::Ino;
+use steadyfs_rt::Mutex;
+
+#[derive(Default)]
+struct State {
+    /// Inodes with a name that the checkpoint does not know for them.
+    renamed: HashSet<Ino>,
+    /// Hashes of (directory, name) where something was that has another name now, or was a directory. Two names with one hash cost a checkpoint.
+    vacated: HashSet<u64>,
+    /// Directories that lost a name.
+    reduced: HashSet<Ino>,
+    /// Directories whose extended attributes changed.
+    relabelled: HashSet<Ino>,
+}
+
+/// Changes of names since the last freeze.
+pub(crate) struct Since {
+    state: Mutex<State>,
+}
+
+impl Since {
+    /// Nothing has happened.
+    pub(crate) fn new() -> Self {
+        Since { state: Mutex::new(&locks::LISTS, State::default()) }
+    }
+
+    /// The inode got another name.
+    pub(crate) fn note_new_name(&self, ino: Ino) {
+        self.state.lock().renamed.insert(ino);
+    }
+
+    /// The name lost what it stood for. `stays` says that recovery must not delete what was there if the name is given again: it has another
+    /// name, or was a directory.
+    pub(crate) fn note_lost_name(&self, dir: Ino, name: &[u8], stays: bool) {
+        let mut s = self.state.lock();
+        s.reduced.insert(dir);
+        if stays {
+            s.vacated.insert(hash(dir, name));
+        }
+    }
+
+    /// The directory's extended attributes changed.
+    pub(crate) fn note_label(&self, dir: Ino) {
+        self.state.lock().relabelled.insert(dir);
+    }
+
+    /// Whether the inode got another name.
+    pub(super) fn is_renamed(&self, ino: Ino) -> bool {
+        self.state.lock().renamed.contains(&ino)
+    }
+
+    /// Whether giving this name to a new inode, without what happened before, would delete something that lives.
+    pub(super) fn is_vacated(&self, dir: Ino, name: &[u8]) -> bool {
+        self.state.lock().vacated.contains(&hash(dir, name))
+    }
+
+    /// Whether the directory lost a name.
+    pub(super) fn is_reduced(&self, dir: Ino) -> bool {
+        self.state.lock().reduced.contains(&dir)
+    }
+
+    /// Whether the directory's extended attributes changed.
+    pub(super) fn is_relabelled(&self, dir: Ino) -> bool {
+        self.state.lock().relabelled.contains(&dir)
+    }
+
+    /// The volume is frozen: all of this is in the checkpoint to come.
+    pub(crate) fn forget(&self) {
+        *self.state.lock() = State::default();
+    }
+}
+
+fn hash(dir: Ino, name: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (dir, name).hash(&mut hasher);
+    hasher.finish()
+}
