@@ -16,9 +16,9 @@ use crate::locks;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use steadyfs_device::{Device, IoError, Op, PageBuf, Request, StreamHint};
+use steadyfs_device::{Device, IoError, IoResult, Op, PageBuf, Request, StreamHint};
 use steadyfs_format::Lba;
-use steadyfs_rt::Mutex;
+use steadyfs_rt::{Completion, Mutex};
 
 const SHARDS: usize = 64;
 
@@ -100,6 +100,23 @@ pub(crate) struct BlockIo {
     pub(crate) counters: IoCounters,
 }
 
+/// Blocks of a run that are on their way to the device.
+enum Flying {
+    All(Vec<PageBuf>),
+    Some(Vec<Option<PageBuf>>),
+}
+
+/// What the device has of a run, with newer contents from the writes in flight.
+fn overlay(mut pages: Vec<PageBuf>, flying: Vec<Option<PageBuf>>) -> Vec<PageBuf> {
+    assert_eq!(pages.len(), flying.len());
+    for (page, newer) in pages.iter_mut().zip(flying) {
+        if let Some(newer) = newer {
+            *page = newer;
+        }
+    }
+    pages
+}
+
 impl BlockIo {
     /// Wraps a device; `kbytes_before` was written to it in earlier mounts.
     pub(crate) fn new(dev: Arc<dyn Device>, kbytes_before: u64) -> Arc<Self> {
@@ -142,19 +159,47 @@ impl BlockIo {
 
     /// Reads `count` consecutive blocks.
     pub(crate) fn read_blocks(&self, lba: Lba, count: u32) -> Result<Vec<PageBuf>> {
-        let flying: Vec<_> = (0..u64::from(count)).map(|i| self.in_flight(lba + i)).collect();
-        if flying.iter().all(Option::is_some) {
-            return Ok(flying.into_iter().flatten().collect());
+        let flying = match self.flying(lba, count) {
+            Flying::All(pages) => return Ok(pages),
+            Flying::Some(pages) => pages,
+        };
+        Ok(overlay(self.dev.read(lba.get(), u64::from(count))?, flying))
+    }
+
+    /// Reads several runs of consecutive blocks, all at the same time where the device can. One result per run, in their order.
+    pub(crate) fn read_runs(&self, runs: &[(Lba, u32)]) -> Vec<Result<Vec<PageBuf>>> {
+        if self.synchronous || runs.len() < 2 {
+            return runs.iter().map(|(lba, count)| self.read_blocks(*lba, *count)).collect();
+        }
+        let mut batch = Vec::new();
+        let started: Vec<_> = runs
+            .iter()
+            .map(|(lba, count)| match self.flying(*lba, *count) {
+                Flying::All(pages) => Ok(pages),
+                Flying::Some(flying) => {
+                    let end = Completion::new();
+                    let waiter = end.clone();
+                    let op = Op::Read { block: lba.get(), count: u64::from(*count) };
+                    batch.push(Request::new(op, move |result| end.complete(result)));
+                    Err((waiter, flying))
+                }
+            })
+            .collect();
+        if !batch.is_empty() {
+            self.dev.submit(batch);
+        }
+        let finish = |(waiter, flying): (Completion<IoResult>, _)| Ok(overlay(waiter.wait()?, flying));
+        started.into_iter().map(|run| run.or_else(finish)).collect()
+    }
+
+    /// What of a run is on its way to the device.
+    fn flying(&self, lba: Lba, count: u32) -> Flying {
+        let pages: Vec<_> = (0..u64::from(count)).map(|i| self.in_flight(lba + i)).collect();
+        if pages.iter().all(Option::is_some) {
+            return Flying::All(pages.into_iter().flatten().collect());
         }
         self.counters.read.fetch_add(u64::from(count), Relaxed);
-        let mut pages = self.dev.read(lba.get(), u64::from(count))?;
-        assert_eq!(pages.len(), count as usize);
-        for (page, newer) in pages.iter_mut().zip(flying) {
-            if let Some(newer) = newer {
-                *page = newer;
-            }
-        }
-        Ok(pages)
+        Flying::Some(pages)
     }
 
     /// Submits consecutive blocks for writing; `done` runs when the device has completed them, maybe before this returns.

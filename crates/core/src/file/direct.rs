@@ -7,19 +7,27 @@
 use super::fetch::Keep;
 use super::write::clip;
 use super::{Facts, PAGE, PIECE_PAGES, pages_of, regular};
-use crate::attr::protect::Act;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::inode::{Inode, InodeRef};
 use crate::locks;
 use crate::mapping::{Ended, Found};
+use crate::slots::Area;
 use crate::volume::Change;
-use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_device::{IoError, PageBuf};
+use steadyfs_format::PageIndex;
 use steadyfs_format::inode::advise;
-use steadyfs_format::{Log, PageIndex, Slot};
-use steadyfs_rt::{Mutex, Pending};
+use steadyfs_rt::{Cost, Mutex, Pending, charge_n};
+
+/// What a direct write does at a hole.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holes {
+    /// Reserves it. The file's lock is held exclusively.
+    Fill,
+    /// Ends there.
+    End,
+}
 
 /// Writes of one request that are in flight.
 struct Flights {
@@ -77,31 +85,38 @@ impl Fs {
         if !off.is_multiple_of(PAGE) || !(data.len() as u64).is_multiple_of(PAGE) {
             return self.write_through(inode, off, data);
         }
-        let range = pages_of(off, off + data.len() as u64);
-        {
-            let _lock = inode.rwsem.read();
-            if let Some(mut facts) = self.overwrites(inode, &range)? {
-                return self.place_direct(inode, &mut facts, off, data);
-            }
+        let done = self.overwrite_direct(inode, off, data)?;
+        if done == data.len() {
+            return Ok(done);
         }
+        match self.extend_direct(inode, off + done as u64, &data[done..]) {
+            Ok(n) => Ok(done + n),
+            Err(_) if done > 0 => Ok(done),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Writes as much of a request as replaces pages within the size, up to the first hole, beside others who do the same.
+    fn overwrite_direct(&self, inode: &Arc<Inode>, off: u64, data: &[u8]) -> Result<usize> {
+        let _lock = inode.rwsem.read();
+        let mut facts = self.facts_for_write(inode, off)?;
+        if facts.inline || off >= facts.size || facts.has_advise(advise::TRUNC) {
+            return Ok(0);
+        }
+        let within = (facts.size - off) / PAGE * PAGE;
+        let data = &data[..data.len().min(usize::try_from(within).unwrap_or(usize::MAX))];
+        self.place_direct(inode, &mut facts, off, data, Holes::End)
+    }
+
+    /// Writes alone: fills holes and moves the end.
+    fn extend_direct(&self, inode: &Arc<Inode>, off: u64, data: &[u8]) -> Result<usize> {
         let _lock = inode.rwsem.write();
-        let mut facts =
-            self.facts_for_change(inode, if off < inode_size(inode)? { Act::Overwrite } else { Act::Append })?;
+        let mut facts = self.facts_for_write(inode, off)?;
         self.finish_cut(inode, &mut facts)?;
         if off > facts.size {
             self.uncover(inode, &facts, off)?;
         }
-        self.place_direct(inode, &mut facts, off, data)
-    }
-
-    /// The facts, if the range lies within the size and has no hole.
-    fn overwrites(&self, inode: &Inode, range: &Range<PageIndex>) -> Result<Option<Facts>> {
-        let facts = self.facts_for_change(inode, Act::Overwrite)?;
-        if facts.inline || range.end.byte_offset() > facts.size || facts.has_advise(advise::TRUNC) {
-            return Ok(None);
-        }
-        let mapped = self.extents(inode, range.clone())?.iter().all(|e| e.slot != Slot::Hole);
-        Ok(mapped.then_some(facts))
+        self.place_direct(inode, &mut facts, off, data, Holes::Fill)
     }
 
     /// A write of odd bytes: through the cache, then out of it.
@@ -114,13 +129,20 @@ impl Fs {
         Ok(n)
     }
 
-    /// Writes whole pages, piece by piece, and waits for them.
-    fn place_direct(&self, inode: &Arc<Inode>, facts: &mut Facts, off: u64, data: &[u8]) -> Result<usize> {
+    /// Writes whole pages, piece by piece, and waits for them; returns how many bytes were written.
+    fn place_direct(
+        &self,
+        inode: &Arc<Inode>,
+        facts: &mut Facts,
+        off: u64,
+        data: &[u8],
+        holes: Holes,
+    ) -> Result<usize> {
         let flights = Flights::new();
         let mut done = 0;
         let mut outcome = Ok(());
         for piece in data.chunks((PIECE_PAGES * PAGE) as usize) {
-            match self.place_piece(inode, facts, off + done as u64, piece, &flights) {
+            match self.place_piece(inode, facts, off + done as u64, piece, holes, &flights) {
                 Ok(n) => {
                     done += n;
                     if n < piece.len() {
@@ -146,53 +168,60 @@ impl Fs {
         facts: &mut Facts,
         off: u64,
         data: &[u8],
+        holes: Holes,
         flights: &Arc<Flights>,
     ) -> Result<usize> {
+        charge_n(Cost::PageCopy, data.len() as u64 / PAGE);
         let pages: Vec<(PageIndex, PageBuf)> = data
             .chunks(PAGE as usize)
             .zip(off / PAGE..)
             .map(|(bytes, page)| (PageIndex(page), PageBuf::from_slice(bytes)))
             .collect();
-        let range = pages_of(off, off + data.len() as u64);
         let change = self.change()?;
         if facts.inline {
             self.convert_inline(&change, inode, facts)?;
         }
-        let reached = self.reserve(&change, inode, range.clone())?;
-        let pages = &pages[..(reached - range.start) as usize];
-        let log = inode.data_log();
-        let mut rest = pages;
-        while let Some((first, _)) = rest.first() {
-            let placed = self.place_in_leaf(&change, inode, *first, rest, log, flights)?;
-            rest = &rest[placed..];
+        let mut usable = pages.len();
+        if holes == Holes::Fill {
+            let range = pages_of(off, off + data.len() as u64);
+            usable = (self.reserve(&change, inode, range.clone())? - range.start) as usize;
         }
-        let n = pages.len() as u64 * PAGE;
-        self.after_write(&change, inode, facts, off + n)?;
-        Ok(n as usize)
+        let mut done = 0;
+        while let Some((first, _)) = pages[..usable].get(done) {
+            match self.place_in_leaf(&change, inode, *first, &pages[done..usable], flights)? {
+                0 if holes == Holes::End => break,
+                0 => return Err(Error::corrupt(format!("inode {}: page {first} lost its reservation", inode.ino))),
+                n => done += n,
+            }
+        }
+        let written = done as u64 * PAGE;
+        if done > 0 {
+            self.after_write(&change, inode, facts, off + written)?;
+        }
+        Ok(written as usize)
     }
 
-    /// Places the pages that lie in the node of the first; returns how many those were.
+    /// Places the pages that lie in the node of the first, up to the first hole; returns how many those were.
     fn place_in_leaf(
         &self,
         change: &Change<'_>,
         inode: &Arc<Inode>,
         first: PageIndex,
         pages: &[(PageIndex, PageBuf)],
-        log: Log,
         flights: &Arc<Flights>,
     ) -> Result<usize> {
-        let Found::Leaf(leaf) = self.leaf(inode, first)? else {
-            return Err(Error::corrupt(format!("inode {}: page {first} was reserved and has no node", inode.ino)));
-        };
+        let Found::Leaf(leaf) = self.leaf(inode, first)? else { return Ok(0) };
+        let log = inode.data_log();
         let part = leaf.part(&(first..first + pages.len() as u64));
-        let pages = &pages[..(part.end - part.start) as usize];
         let mut guard = leaf.node.write(&self.vol.nodes);
-        let placed = self.vol.place(change, &leaf, &mut guard, log, pages, |_| flights.one())?;
+        let area = Area::of(guard.bytes(), self.vol.sb.features())?;
+        let numbers = (part.start.get()..part.end.get()).map(PageIndex);
+        let mapped = numbers.take_while(|page| area.get(guard.bytes(), leaf.slot_of(*page)).is_counted()).count();
+        if mapped == 0 {
+            return Ok(0);
+        }
+        let placed = self.vol.place(change, &leaf, &mut guard, log, &pages[..mapped], |_| flights.one())?;
         self.cache(inode).remove(part.start..part.start + placed as u64);
-        if placed < pages.len() { Err(Error::NoSpace) } else { Ok(placed) }
+        if placed < mapped { Err(Error::NoSpace) } else { Ok(placed) }
     }
-}
-
-fn inode_size(inode: &Inode) -> Result<u64> {
-    inode.read(|raw| raw.size())
 }

@@ -65,33 +65,27 @@ impl Fs {
         keep: Keep,
     ) -> Result<Option<Vec<Option<PageBuf>>>> {
         let Some(extents) = self.extents_in(leaf, part)? else { return Ok(None) };
-        let mut out = Vec::new();
-        let mut read = Vec::new();
-        let mut failure = None;
-        for extent in &extents {
-            match extent.slot {
-                Slot::Hole => out.resize(out.len() + extent.count() as usize, None),
-                Slot::New => out.resize(out.len() + extent.count() as usize, Some(PageBuf::zeroed())),
-                Slot::Compress => return Err(Error::Unsupported("a compressed cluster is read as plain pages".into())),
-                Slot::At(lba) => match self.vol.io.read_blocks(lba, extent.count() as u32) {
-                    Ok(pages) => {
-                        let numbers = (extent.pages.start.get()..extent.pages.end.get()).map(PageIndex);
-                        read.extend(numbers.zip(pages.iter().cloned()));
-                        out.extend(pages.into_iter().map(Some));
-                    }
-                    Err(e) => {
-                        failure = Some(e);
-                        break;
-                    }
-                },
-            }
-        }
+        let runs: Vec<_> = extents.iter().filter_map(|e| e.slot.lba().map(|lba| (lba, e.count() as u32))).collect();
+        let mut blocks = self.vol.io.read_runs(&runs).into_iter();
         let guard = leaf.node.read();
         if guard.is_dead() || !self.still_there(leaf, guard.bytes(), &extents)? {
             return Ok(None);
         }
-        if let Some(e) = failure {
-            return Err(e);
+        let mut out = Vec::new();
+        let mut read = Vec::new();
+        for extent in &extents {
+            match extent.slot {
+                Slot::Hole => out.resize(out.len() + extent.count() as usize, None),
+                Slot::New => out.resize(out.len() + extent.count() as usize, Some(PageBuf::zeroed())),
+                Slot::Compress => return Err(Error::corrupt("a compressed cluster in a file without compression")),
+                Slot::At(_) => {
+                    // A failure counts only now that the block is known to have been the right one.
+                    let pages = blocks.next().ok_or_else(|| Error::corrupt("a run of blocks was not read"))??;
+                    let numbers = (extent.pages.start.get()..extent.pages.end.get()).map(PageIndex);
+                    read.extend(numbers.zip(pages.iter().cloned()));
+                    out.extend(pages.into_iter().map(Some));
+                }
+            }
         }
         if keep == Keep::Yes && !read.is_empty() {
             self.cache(inode).put_clean(&read);

@@ -95,12 +95,21 @@ impl Fs {
         inode.read(|raw| Facts::of(raw, features))?
     }
 
+    /// The facts of a file that is about to be written from `off` on; refuses files that cannot be.
+    fn facts_for_write(&self, inode: &Inode, off: u64) -> Result<Facts> {
+        self.facts_for(inode, |raw| if off < raw.size() { Act::Overwrite } else { Act::Append })
+    }
+
     /// The facts of a file whose contents are about to change; refuses files that cannot be changed.
     fn facts_for_change(&self, inode: &Inode, act: Act) -> Result<Facts> {
+        self.facts_for(inode, |_| act)
+    }
+
+    fn facts_for(&self, inode: &Inode, act: impl FnOnce(&RawInode) -> Act) -> Result<Facts> {
         self.vol.check_writable()?;
         let features = self.vol.sb.features();
         let facts = inode.read(|raw| {
-            protect::check(raw, act)?;
+            protect::check(raw, act(raw))?;
             Facts::of(raw, features)
         })??;
         let reason = if facts.has_advise(advise::ENCRYPT) {

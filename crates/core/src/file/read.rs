@@ -10,6 +10,7 @@ use std::sync::Arc;
 use steadyfs_device::PageBuf;
 use steadyfs_format::PageIndex;
 use steadyfs_format::inode::advise;
+use steadyfs_rt::{Cost, charge_n};
 
 /// Pages handled at a time.
 const WINDOW_PAGES: u64 = 256;
@@ -58,6 +59,7 @@ impl Fs {
     fn read_window(&self, inode: &Arc<Inode>, facts: &Facts, off: u64, buf: &mut [u8], keep: Keep) -> Result<()> {
         let range = pages_of(off, off + buf.len() as u64);
         let pages = self.contents(inode, facts, range.clone(), keep)?;
+        charge_n(Cost::PageCopy, range.end - range.start);
         for (page, content) in (range.start.get()..).zip(pages) {
             let start = page * PAGE;
             let from = start.max(off);

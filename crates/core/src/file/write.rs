@@ -2,7 +2,6 @@
 
 use super::fetch::Keep;
 use super::{Facts, MAX_FILE_SIZE, PAGE, PIECE_PAGES, pages_of, regular};
-use crate::attr::protect::Act;
 use crate::attr::times::{clock, touch_contents};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
@@ -11,6 +10,7 @@ use crate::volume::Change;
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
 use steadyfs_format::PageIndex;
+use steadyfs_rt::{Cost, charge_n};
 
 impl Fs {
     /// Writes to a regular file at a byte offset; returns how many bytes were written, fewer than given only if space or the
@@ -40,10 +40,7 @@ impl Fs {
 
     /// Writes under the exclusive lock of the file.
     pub(super) fn write_locked(&self, inode: &Arc<Inode>, off: u64, data: &[u8]) -> Result<usize> {
-        let mut facts = self.facts_for_change(inode, Act::Append)?;
-        if off < facts.size {
-            self.facts_for_change(inode, Act::Overwrite)?;
-        }
+        let mut facts = self.facts_for_write(inode, off)?;
         let data = clip(off, data)?;
         if data.is_empty() {
             return Ok(0);
@@ -107,6 +104,7 @@ impl Fs {
 
     /// Puts the bytes into pages whose slots are reserved.
     fn fill_pages(&self, inode: &Arc<Inode>, facts: &Facts, at: u64, data: &[u8]) -> Result<()> {
+        charge_n(Cost::PageCopy, (data.len() as u64).div_ceil(PAGE));
         let cache = self.cache(inode);
         let mut fresh = Vec::new();
         let mut done = 0;

@@ -26,7 +26,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_device::{IoError, PageBuf};
 use steadyfs_format::{Block, PageIndex};
-use steadyfs_rt::{Condvar, Mutex};
+use steadyfs_rt::{Condvar, Cost, Mutex, charge, charge_n};
 
 /// The cached pages of an inode.
 pub(crate) struct Pages {
@@ -162,6 +162,7 @@ impl PageCache<'_> {
 
     /// The pages of a range, each if it is cached.
     pub(crate) fn get_range(self, range: Range<PageIndex>) -> Vec<Option<PageBuf>> {
+        charge_n(Cost::RadixLookup, range.end - range.start);
         let mut s = self.inode.pages.state.lock();
         (range.start.get()..range.end.get()).map(|p| s.map.get(PageIndex(p)).cloned()).collect()
     }
@@ -185,6 +186,7 @@ impl PageCache<'_> {
     pub(crate) fn put_dirty(self, pages: impl IntoIterator<Item = (PageIndex, PageBuf)>) {
         self.with(|s| {
             for (page, buf) in pages {
+                charge(Cost::RadixLookup);
                 s.map.put_dirty(page, buf);
             }
         });

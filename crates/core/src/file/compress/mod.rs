@@ -63,12 +63,9 @@ impl Fs {
         if extents.first().is_none_or(|extent| extent.slot != Slot::Compress) {
             return self.fetch(inode, cluster, keep);
         }
-        let mut blocks = Vec::new();
-        for extent in &extents {
-            if let Slot::At(lba) = extent.slot {
-                blocks.extend(self.vol.io.read_blocks(lba, extent.count() as u32)?);
-            }
-        }
+        let runs: Vec<_> = extents.iter().filter_map(|e| e.slot.lba().map(|lba| (lba, e.count() as u32))).collect();
+        let blocks: Result<Vec<_>> = self.vol.io.read_runs(&runs).into_iter().collect();
+        let blocks = blocks?.concat();
         let pages = expand(&blocks, info)?;
         if keep == Keep::Yes {
             let numbered: Vec<_> = (cluster.start.get()..).map(PageIndex).zip(pages.iter().cloned()).collect();

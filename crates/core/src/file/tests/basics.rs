@@ -123,29 +123,38 @@ fn a_cut_file_shows_zeros_when_it_grows_again() {
 
 #[test]
 fn an_interrupted_cut_is_finished_before_the_file_grows() {
+    const OLD: u64 = (864 + 3 * 1018) * 4096;
     let device = fresh();
     let fs = mount(&device, "");
-    let file = create(&fs, "cut");
-    fs.write(&file, 0, &pattern(4, 60_000)).unwrap();
-    fs.fsync(&file, false).unwrap();
+    let cut = create(&fs, "cut");
+    fs.write(&cut, 0, &pattern(4, OLD as usize)).unwrap();
+    fs.fsync(&cut, false).unwrap();
     {
-        // What a crash between the pieces of a cut leaves.
         let change = fs.change().unwrap();
-        fs.edit_inode(&change, &file.inode, |raw| {
+        fs.edit_inode(&change, &cut.inode, |raw| {
             raw.set_size(5000);
             raw.set_advise(raw.advise() | steadyfs_format::inode::advise::TRUNC);
         })
         .unwrap();
     }
-    fs.unmount().unwrap();
-    let fs = mount(&device, "");
-    let file = open(&fs, "cut");
-    fs.write(&file, 59_000, &pattern(5, 1000)).unwrap();
-    let back = read_all(&fs, &file);
-    assert_eq!((&back[..5000], &back[59_000..]), (&pattern(4, 60_000)[..5000], &pattern(5, 1000)[..]));
-    assert!(back[5000..59_000].iter().all(|byte| *byte == 0), "what lay beyond the end shows");
-    assert_eq!(blocks(&file), 1 + 2 + 1);
-    unmount_and_check(fs, &device);
+    // Crashes after each piece of the cut, and before the first.
+    let mut at = Some(PageIndex(2));
+    while let Some(from) = at {
+        fs.sync_checkpoint().unwrap();
+        let crashed = Arc::new(device.fork());
+        check(&crashed);
+        let again = mount(&crashed, "");
+        let file = open(&again, "cut");
+        again.write(&file, OLD - 1000, &pattern(5, 1000)).unwrap();
+        let back = read_all(&again, &file);
+        let end = (OLD - 1000) as usize;
+        assert_eq!((&back[..5000], &back[end..]), (&pattern(4, 5000)[..], &pattern(5, 1000)[..]));
+        assert!(back[5000..end].iter().all(|byte| *byte == 0), "what lay beyond the end shows");
+        assert_eq!(blocks(&file), 1 + 2 + 1 + 2, "two pages, the last page, and two nodes for that");
+        unmount_and_check(again, &crashed);
+        let change = fs.change().unwrap();
+        at = fs.free_some(&change, &cut.inode, from).unwrap();
+    }
 }
 
 #[test]
@@ -199,6 +208,13 @@ fn files_that_must_not_change_do_not() {
     assert_eq!(fs.append(&file, b"!").unwrap(), (4, 1));
     set_flags(flags::IMMUTABLE);
     assert!(matches!(fs.append(&file, b"x"), Err(Error::NotPermitted)));
+    {
+        let empty = create(&fs, "empty");
+        let change = fs.change().unwrap();
+        fs.edit_inode(&change, &empty.inode, |raw| raw.set_flags(flags::APPEND)).unwrap();
+        drop(change);
+        assert!(matches!(fs.set_size(&empty.inode, 10), Err(Error::NotPermitted)), "only writing appends");
+    }
     assert!(matches!(fs.set_size(&file.inode, 0), Err(Error::NotPermitted)));
     set_flags(0);
     assert_eq!(read_all(&fs, &file), b"text!");

@@ -65,6 +65,27 @@ fn direct_and_buffered_io_see_each_other() {
 }
 
 #[test]
+fn a_direct_write_goes_on_over_holes_and_the_end() {
+    let device = fresh();
+    let fs = mount(&device, "");
+    let file = create(&fs, "mixed");
+    let mut expected = vec![0; 12 * 4096];
+    for (page, count) in [(0, 3), (5, 2), (8, 1)] {
+        let data = pattern(page as u64, count * 4096);
+        fs.write(&file, page as u64 * 4096, &data).unwrap();
+        expected[page * 4096..(page + count) * 4096].copy_from_slice(&data);
+    }
+    fs.write(&file, 9 * 4096, b"an end within a page").unwrap();
+    // Mapped pages, a hole, mapped ones, a hole, a mapped one, the one with the end, and some behind it.
+    let data = pattern(99, 10 * 4096);
+    assert_eq!(fs.write_direct(&file, 2 * 4096, &data).unwrap(), data.len());
+    expected[2 * 4096..].copy_from_slice(&data);
+    assert_eq!(read_all(&fs, &file), expected);
+    assert_eq!(blocks(&file), 1 + 12);
+    unmount_and_check(fs, &device);
+}
+
+#[test]
 fn allocated_space_is_counted_and_reads_as_zeros() {
     let device = fresh();
     let fs = mount(&device, "");
@@ -167,12 +188,30 @@ fn a_move_that_a_crash_interrupts_loses_no_page() {
     }
 }
 
-/// Moves a range while checkpoints go on; mounts what each of them left, and returns how many caught the move half done.
+/// Moves a range while checkpoints go on; looks at what each of them left, and returns how many caught the move half done.
 fn interrupt_move(mode: FallocMode) -> usize {
     const PAGES: u64 = 1500;
+    let interrupted = interrupt(PAGES, |fs, file| fs.fallocate(file, mode, 10 * KIB4, 3 * KIB4).unwrap());
+    let mut half_done = 0;
+    for crashed in interrupted {
+        let fs = mount(&crashed, "");
+        let found = numbers(&fs, &open(&fs, "numbered"), PAGES);
+        let kept: BTreeSet<u64> = found.iter().flatten().copied().collect();
+        let gone = (0..PAGES).filter(|n| !kept.contains(n)).collect::<Vec<_>>();
+        let removed: &[u64] = if mode == FallocMode::CollapseRange { &[10, 11, 12] } else { &[] };
+        assert!(gone.iter().all(|n| removed.contains(n)), "{mode:?}: a crash loses pages {gone:?}");
+        half_done += usize::from(kept.len() < found.iter().flatten().count());
+        unmount_and_check(fs, &crashed);
+    }
+    half_done
+}
+
+/// Does something to a numbered file while checkpoints go on as fast as they can; returns the volume as each of (some of) them
+/// left it. Writes take some milliseconds, so that checkpoints get their turn in an act that writes.
+fn interrupt(pages: u64, act: impl FnOnce(&Fs, &InodeRef)) -> Vec<Arc<MemDevice>> {
     let base = fresh();
     let fs = mount(&base, "");
-    let file = numbered(&fs, "moved", PAGES);
+    let file = numbered(&fs, "numbered", pages);
     fs.fsync(&file, false).unwrap();
     fs.unmount().unwrap();
     let recording = Arc::new(RecordingDevice::new(FaultyDevice::new(base.fork())));
@@ -184,11 +223,12 @@ fn interrupt_move(mode: FallocMode) -> usize {
             other.sync_checkpoint().unwrap();
         }
     });
-    let file = open(&fs, "moved");
+    let file = open(&fs, "numbered");
     let began = recording.tick();
     let main = fs.vol.layout().main.get();
-    recording.inner().add(Fault::delay(Duration::from_millis(3)).on(OpKind::Write).in_blocks(main..u64::MAX));
-    fs.fallocate(&file, mode, 10 * KIB4, 3 * KIB4).unwrap();
+    let delay = Fault::delay(Duration::from_millis(3));
+    recording.inner().add(delay.on(OpKind::Write).in_blocks(main..u64::MAX));
+    act(&fs, &file);
     let ended = recording.tick();
     recording.inner().heal();
     over.store(true, SeqCst);
@@ -197,19 +237,9 @@ fn interrupt_move(mode: FallocMode) -> usize {
     let log = recording.log();
     let commits = log.iter().filter(|record| matches!(record.op, Op::Write { fua: true, .. }));
     let ticks: Vec<u64> = commits.filter_map(|r| r.completed).filter(|tick| (began..ended).contains(tick)).collect();
-    let mut half_done = 0;
-    for tick in ticks.iter().copied().step_by(ticks.len().div_ceil(12).max(1)) {
+    let image = |tick: u64| {
         let upto = log.iter().take_while(|record| record.submitted <= tick).count();
-        let crashed = Arc::new(image_at(&base, &log[..upto]));
-        let fs = mount(&crashed, "");
-        let found = numbers(&fs, &open(&fs, "moved"), PAGES);
-        let kept: BTreeSet<u64> = found.iter().flatten().copied().collect();
-        let gone = (0..PAGES).filter(|n| !kept.contains(n)).collect::<Vec<_>>();
-        let removed: &[u64] = if mode == FallocMode::CollapseRange { &[10, 11, 12] } else { &[] };
-        assert!(gone.iter().all(|n| removed.contains(n)), "{mode:?}: a crash loses pages {gone:?}");
-        half_done += usize::from(kept.len() < found.iter().flatten().count());
-        fs.unmount().unwrap();
-        check(&crashed);
-    }
-    half_done
+        Arc::new(image_at(&base, &log[..upto]))
+    };
+    ticks.iter().copied().step_by(ticks.len().div_ceil(12).max(1)).map(image).collect()
 }
