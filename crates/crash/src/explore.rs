@@ -2,6 +2,8 @@
 
 use crate::judge::{Fault, Judge, Rule};
 use crate::lang::Workload;
+use crate::legal::Moment;
+use crate::rng::Rng;
 use crate::run::{RunError, options, run, volume};
 use crate::states::{self, Effort};
 use std::collections::HashMap;
@@ -13,6 +15,9 @@ use steadyfs_rt::{LockClass, Mutex};
 
 /// Held to take the next workload, or to add one's result.
 static QUEUE: LockClass = LockClass::new("crash.queue", u16::MAX - 20);
+
+/// Crashes one upon the other: in the recovery, and in the recovery of that.
+const RECOVERY_DEPTH: u32 = 2;
 
 /// A state that breaks a promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,17 +125,32 @@ pub fn explore_one(workload: &Workload, plan: &Plan, volumes: &Volumes) -> Resul
             return Ok(outcome);
         }
     };
-    outcome.crash_points = run.records.len() as u64;
-    let found = states::explore(workload, &run, plan.effort, is_strict(workload), plan.seed);
+    outcome.crash_points = run.trace.records.len() as u64;
+    let strict = is_strict(workload);
+    let found = states::explore(&run.trace, plan.effort, plan.seed, |tick, disordered| -> Vec<Moment> {
+        let at = |line| Moment::at(workload, line, &run.spans, tick, disordered && !strict);
+        run.timelines.iter().map(at).collect()
+    });
     outcome.choices = found.choices;
     let judge = Judge { workload, run: &run, options: &options(workload)? };
+    let mut rng = Rng::new(plan.seed ^ 1);
     for state in &found.distinct {
         outcome.states += 1;
-        if let Err(fault) = judge.judge(state.choice.build(&run), &state.moments) {
-            outcome.violations.push(violation(fault, state.choice.describe(&run)));
-            break;
+        let image = state.choice.build(&run.trace);
+        let mut judged = Ok(0);
+        if plan.recovery_every > 0 && rng.below(plan.recovery_every) == 0 {
+            judged = judge.judge_recovery(&image, &state.moments, plan.effort, RECOVERY_DEPTH, rng.next());
+        }
+        let judged = judged.and_then(|more| judge.judge(image, &state.moments).map(|()| more));
+        match judged {
+            Ok(more) => outcome.recovery_states += more,
+            Err(fault) => {
+                outcome.violations.push(violation(fault, state.choice.describe(&run.trace)));
+                break;
+            }
         }
     }
+    outcome.states += outcome.recovery_states;
     Ok(outcome)
 }
 

@@ -8,12 +8,13 @@ use crate::content::fill;
 use crate::lang::{Op, Workload};
 use crate::legal::{Case, Moment};
 use crate::observe::Seen;
-use crate::run::{Hand, Run};
+use crate::run::{Hand, Run, Trace};
+use crate::states::{self, Effort};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use steadyfs_core::fsck::{self, CheckOptions, Severity};
 use steadyfs_core::{Fs, MountOptions};
-use steadyfs_device::{Device, MemDevice};
+use steadyfs_device::{Device, MemDevice, RecordingDevice};
 
 /// The promise that a state breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -57,6 +58,37 @@ pub(crate) struct Judge<'a> {
 const AFTERWARDS: u32 = 99_990;
 
 impl Judge<'_> {
+    /// Judges the states in which crashes leave a volume while it is mounted after a crash; `depth` crashes one upon the other. Returns how many
+    /// states it judged.
+    pub(crate) fn judge_recovery(
+        &self,
+        image: &MemDevice,
+        moments: &[Vec<Moment>],
+        effort: Effort,
+        depth: u32,
+        seed: u64,
+    ) -> Result<u64, Fault> {
+        let device = Arc::new(RecordingDevice::new(image.fork()));
+        let mounted = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, self.options.clone())
+            .map_err(|e| Fault::new(Rule::Mounts, format!("it does not mount: {e}")))?;
+        let trace = Trace { base: image.fork(), records: device.take_log() };
+        drop(mounted);
+        // What may be found does not depend on when the second crash comes.
+        let found = states::explore(&trace, effort, seed, |_, _| ());
+        let mut judged = 0;
+        for (number, state) in found.distinct.iter().enumerate() {
+            let left = state.choice.build(&trace);
+            let again = || format!("a crash while mounting it ({})", state.choice.describe(&trace));
+            let within = |fault: Fault| Fault { what: format!("after {}: {}", again(), fault.what), ..fault };
+            if depth > 1 && number as u64 == seed % found.distinct.len() as u64 {
+                judged += self.judge_recovery(&left, moments, effort, depth - 1, seed).map_err(within)?;
+            }
+            self.judge(left, moments).map_err(within)?;
+            judged += 1;
+        }
+        Ok(judged)
+    }
+
     /// Judges one state; `moments` as in [`crate::states::CrashState`].
     pub(crate) fn judge(&self, image: MemDevice, moments: &[Vec<Moment>]) -> Result<(), Fault> {
         let attempt = AssertUnwindSafe(|| self.judge_unguarded(Arc::new(image), moments));

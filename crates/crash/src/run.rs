@@ -1,7 +1,7 @@
 //! The runner: does a workload on a small volume in memory, and notes what reached the device when.
 //!
-//! Keeps true: what the set-up made is durable in [`Run::base`]; every later change of the device is in [`Run::records`]; a step that returned
-//! by a tick of that log has its end there.
+//! Keeps true: what the set-up made is durable in the trace's base; every later change of the device is in its records; a step that
+//! returned by a tick of that log has its end there.
 
 use crate::content::fill;
 use crate::lang::{Falloc, Op, Workload};
@@ -22,12 +22,18 @@ pub(crate) struct Span {
     pub(crate) end: u64,
 }
 
+/// What happened to a device.
+pub(crate) struct Trace {
+    /// What it held before, durably.
+    pub(crate) base: MemDevice,
+    /// What changed since.
+    pub(crate) records: Vec<Record>,
+}
+
 /// A workload that was run.
 pub(crate) struct Run {
-    /// The volume after the set-up, durable.
-    pub(crate) base: MemDevice,
-    /// What changed on the device since.
-    pub(crate) records: Vec<Record>,
+    /// The volume after the set-up, and what the steps did to it.
+    pub(crate) trace: Trace,
     /// When each step ran, by its index in the workload.
     pub(crate) spans: Vec<Span>,
     /// What the tree should have been, per writer.
@@ -109,7 +115,7 @@ pub(crate) fn run(workload: &Workload, empty: &MemDevice) -> Result<Run, RunErro
     }
     // Looked at before the handles are closed: from here on nothing is part of the workload.
     let records = device.take_log();
-    Ok(Run { base, records, spans, timelines })
+    Ok(Run { trace: Trace { base, records }, spans, timelines })
 }
 
 /// Does the steps of one writer, in order, with the time of each.

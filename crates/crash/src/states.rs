@@ -5,13 +5,11 @@
 //! (reordering: a subset is what another order of the same writes would have left). Two choices that leave the same bytes are one state; each
 //! state keeps every moment at which it may be found.
 
-use crate::lang::Workload;
-use crate::legal::Moment;
 use crate::rng::Rng;
-use crate::run::Run;
+use crate::run::Trace;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use steadyfs_device::{CrashImage, Device, MemDevice, Op as DeviceOp, PIECE_SIZE, PageBuf, Record};
+use steadyfs_device::{CrashImage, Device, MemDevice, Op as DeviceOp, PIECE_SIZE, PIECES, PageBuf, Record, StreamHint};
 
 /// How much of the space of states to visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,13 +34,16 @@ enum Tear {
     First(usize),
     /// A random half of them.
     Some(u64),
+    /// The same, but the last piece of each page is not among them.
+    NotLast(u64),
 }
 
 impl Tear {
     fn keeps(self, piece: usize) -> bool {
         match self {
             Tear::First(pieces) => piece < pieces,
-            Tear::Some(seed) => Rng::new(seed ^ (piece as u64) << 20).below(2) == 0,
+            Tear::NotLast(_) if piece % PIECES == PIECES - 1 => false,
+            Tear::Some(seed) | Tear::NotLast(seed) => Rng::new(seed ^ (piece as u64) << 20).below(2) == 0,
         }
     }
 }
@@ -60,16 +61,16 @@ pub(crate) struct Choice {
     disordered: bool,
 }
 
-/// A state, with the moments at which it may be found: per moment one entry for each writer.
-pub(crate) struct CrashState {
+/// A state, with the moments at which it may be found.
+pub(crate) struct CrashState<M> {
     pub(crate) choice: Choice,
-    pub(crate) moments: Vec<Vec<Moment>>,
+    pub(crate) moments: Vec<M>,
 }
 
 /// Everything to visit of one run.
-pub(crate) struct States {
+pub(crate) struct States<M> {
     /// Each state once.
-    pub(crate) distinct: Vec<CrashState>,
+    pub(crate) distinct: Vec<CrashState<M>>,
     /// Choices looked at.
     pub(crate) choices: u64,
 }
@@ -79,8 +80,8 @@ type Digest = (u64, u64);
 
 impl Choice {
     /// The device after the crash.
-    pub(crate) fn build(&self, run: &Run) -> MemDevice {
-        let mut image = CrashImage::new(&run.base, &run.records).at(self.tick);
+    pub(crate) fn build(&self, trace: &Trace) -> MemDevice {
+        let mut image = CrashImage::new(&trace.base, &trace.records).at(self.tick);
         for &kept in &self.kept {
             image = image.keep(kept);
         }
@@ -91,13 +92,13 @@ impl Choice {
     }
 
     /// Says what survived: for messages.
-    pub(crate) fn describe(&self, run: &Run) -> String {
+    pub(crate) fn describe(&self, trace: &Trace) -> String {
         let name = |index: &usize| {
-            let (first, count) = run.records[*index].extent;
+            let (first, count) = trace.records[*index].extent;
             if count == 1 { format!("{first}") } else { format!("{first}+{count}") }
         };
-        let volatile = CrashImage::new(&run.base, &run.records).at(self.tick).volatile();
-        let mut out = format!("power cut at tick {} of {}", self.tick, last_tick(&run.records));
+        let volatile = CrashImage::new(&trace.base, &trace.records).at(self.tick).volatile();
+        let mut out = format!("power cut at tick {} of {}", self.tick, last_tick(&trace.records));
         if volatile.len() != self.kept.len() {
             let kept: Vec<String> = self.kept.iter().map(name).collect();
             out += &format!(", of {} unflushed writes only [{}] survive", volatile.len(), kept.join(" "));
@@ -113,21 +114,23 @@ fn last_tick(records: &[Record]) -> u64 {
     records.iter().filter_map(|record| record.completed).max().unwrap_or(0)
 }
 
-/// All states of a run that the effort reaches.
-pub(crate) fn explore(workload: &Workload, run: &Run, effort: Effort, strict: bool, seed: u64) -> States {
-    let mut finder = Finder { run, hashes: HashMap::new(), found: HashMap::new(), distinct: Vec::new(), choices: 0 };
+/// All states that the effort reaches. `moment` says what may be expected after a tick, if the writes before the last that survived were
+/// lost (true) or not.
+pub(crate) fn explore<M: PartialEq>(
+    trace: &Trace,
+    effort: Effort,
+    seed: u64,
+    moment: impl Fn(u64, bool) -> M,
+) -> States<M> {
+    let mut finder = Finder { trace, hashes: HashMap::new(), found: HashMap::new(), distinct: Vec::new(), choices: 0 };
     let mut rng = Rng::new(seed);
-    let moments = |tick, disordered: bool| -> Vec<Moment> {
-        let at = |line| Moment::at(workload, line, &run.spans, tick, disordered && !strict);
-        run.timelines.iter().map(at).collect()
-    };
-    for choice in prefixes(run, effort) {
-        let moment = moments(choice.tick, false);
-        finder.add(choice, [moment]);
+    for choice in prefixes(trace, effort) {
+        let at = moment(choice.tick, false);
+        finder.add(choice, [at]);
     }
-    for flush in epochs(run) {
-        for (choice, ticks) in subsets(run, flush, effort, &mut rng) {
-            let mut at: Vec<_> = ticks.map(|tick| moments(tick, choice.disordered)).collect();
+    for flush in epochs(trace) {
+        for (choice, ticks) in subsets(trace, flush, effort, &mut rng) {
+            let mut at: Vec<_> = ticks.map(|tick| moment(tick, choice.disordered)).collect();
             at.dedup();
             finder.add(choice, at);
         }
@@ -136,17 +139,17 @@ pub(crate) fn explore(workload: &Workload, run: &Run, effort: Effort, strict: bo
 }
 
 /// Everything so far after each change, and the last write of it torn.
-fn prefixes(run: &Run, effort: Effort) -> Vec<Choice> {
-    let start = run.records.first().map_or(0, |record| record.submitted - 1);
+fn prefixes(trace: &Trace, effort: Effort) -> Vec<Choice> {
+    let start = trace.records.first().map_or(0, |record| record.submitted - 1);
     let mut out = vec![Choice { tick: start, kept: Vec::new(), torn: None, disordered: false }];
-    for (index, record) in run.records.iter().enumerate() {
+    for (index, record) in trace.records.iter().enumerate() {
         let tick = record.completed.unwrap_or(record.submitted);
-        let kept = CrashImage::new(&run.base, &run.records).at(tick).volatile();
+        let kept = CrashImage::new(&trace.base, &trace.records).at(tick).volatile();
         let whole = Choice { tick, kept, torn: None, disordered: false };
         if let DeviceOp::Write { pages, .. } = &record.op {
             // In flight: submitted, not completed.
-            let flying = CrashImage::new(&run.base, &run.records).at(record.submitted).volatile();
-            let pieces = pages.len() * steadyfs_device::PIECES;
+            let flying = CrashImage::new(&trace.base, &trace.records).at(record.submitted).volatile();
+            let pieces = pages.len() * PIECES;
             for tear in 0..effort.tears {
                 let first = 1 + tear * (pieces - 1) / effort.tears;
                 let torn = Some((index, Tear::First(first.min(pieces - 1))));
@@ -158,15 +161,26 @@ fn prefixes(run: &Run, effort: Effort) -> Vec<Choice> {
     out
 }
 
+/// A tear that the format can survive: nodes have no checksum, what says that one belongs to the chain is in its last piece. A node of which that
+/// piece alone arrives cannot be told from a whole one, here as on Linux; so of a node that piece is taken to arrive last.
+fn tear(record: &Record, seed: u64) -> Tear {
+    match record.op {
+        DeviceOp::Write { hint: StreamHint::NodeHot | StreamHint::NodeWarm | StreamHint::NodeCold, .. } => {
+            Tear::NotLast(seed)
+        }
+        _ => Tear::Some(seed),
+    }
+}
+
 /// The last tick of each stretch between flushes: with the flush submitted, or the end of the log.
-fn epochs(run: &Run) -> Vec<u64> {
-    let flushes = run.records.iter().filter(|record| record.op == DeviceOp::Flush).map(|record| record.submitted);
-    flushes.chain([last_tick(&run.records)]).collect()
+fn epochs(trace: &Trace) -> Vec<u64> {
+    let flushes = trace.records.iter().filter(|record| record.op == DeviceOp::Flush).map(|record| record.submitted);
+    flushes.chain([last_tick(&trace.records)]).collect()
 }
 
 /// Subsets of what is unflushed at `tick`, with the ticks at which each may be found.
-fn subsets(run: &Run, tick: u64, effort: Effort, rng: &mut Rng) -> Vec<(Choice, std::ops::RangeInclusive<u64>)> {
-    let volatile = CrashImage::new(&run.base, &run.records).at(tick).volatile();
+fn subsets(trace: &Trace, tick: u64, effort: Effort, rng: &mut Rng) -> Vec<(Choice, std::ops::RangeInclusive<u64>)> {
+    let volatile = CrashImage::new(&trace.base, &trace.records).at(tick).volatile();
     let n = volatile.len();
     let mut masks: Vec<Vec<bool>> = Vec::new();
     if effort.subsets == 0 || n == 0 {
@@ -192,14 +206,14 @@ fn subsets(run: &Run, tick: u64, effort: Effort, rng: &mut Rng) -> Vec<(Choice, 
     for (number, mask) in masks.iter().enumerate() {
         let kept: Vec<usize> = volatile.iter().zip(mask).filter(|(_, kept)| **kept).map(|(index, _)| *index).collect();
         let from = kept.last().or(volatile.first()).map_or(tick, |&last| {
-            let record = &run.records[last];
+            let record = &trace.records[last];
             if kept.is_empty() { record.submitted } else { record.completed.unwrap_or(record.submitted) }
         });
         let disordered =
             kept.len() != volatile.iter().filter(|&&index| kept.last().is_some_and(|&last| index <= last)).count();
         if number < torn && !kept.is_empty() {
             let which = kept[rng.below(kept.len() as u64) as usize];
-            let torn = Some((which, Tear::Some(rng.next())));
+            let torn = Some((which, tear(&trace.records[which], rng.next())));
             out.push((Choice { tick, kept: kept.clone(), torn, disordered: true }, from.min(tick)..=tick));
         }
         out.push((Choice { tick, kept, torn: None, disordered }, from.min(tick)..=tick));
@@ -207,17 +221,17 @@ fn subsets(run: &Run, tick: u64, effort: Effort, rng: &mut Rng) -> Vec<(Choice, 
     out
 }
 
-struct Finder<'a> {
-    run: &'a Run,
+struct Finder<'a, M> {
+    trace: &'a Trace,
     /// Hashes of the base's blocks and of the records' pages.
     hashes: HashMap<(usize, usize), u64>,
     found: HashMap<Digest, usize>,
-    distinct: Vec<CrashState>,
+    distinct: Vec<CrashState<M>>,
     choices: u64,
 }
 
-impl Finder<'_> {
-    fn add(&mut self, choice: Choice, moments: impl IntoIterator<Item = Vec<Moment>>) {
+impl<M: PartialEq> Finder<'_, M> {
+    fn add(&mut self, choice: Choice, moments: impl IntoIterator<Item = M>) {
         self.choices += 1;
         let digest = self.digest(&choice);
         let at = *self.found.entry(digest).or_insert_with(|| {
@@ -233,11 +247,11 @@ impl Finder<'_> {
 
     /// A hash of the bytes that the choice leaves.
     fn digest(&mut self, choice: &Choice) -> Digest {
-        let run = self.run;
-        let image = CrashImage::new(&run.base, &run.records).at(choice.tick);
+        let trace = self.trace;
+        let image = CrashImage::new(&trace.base, &trace.records).at(choice.tick);
         let volatile = image.volatile();
         let mut blocks: BTreeMap<u64, (u64, PageBuf)> = BTreeMap::new();
-        let submitted = run.records.iter().enumerate().filter(|(_, record)| record.submitted <= choice.tick);
+        let submitted = trace.records.iter().enumerate().filter(|(_, record)| record.submitted <= choice.tick);
         for (index, record) in submitted {
             if volatile.binary_search(&index).is_ok()
                 && !choice.kept.contains(&index)
@@ -287,10 +301,10 @@ impl Finder<'_> {
     ) -> (u64, PageBuf) {
         let old = match blocks.get(&block) {
             Some((_, page)) => page.clone(),
-            None => self.run.base.read_one(block).unwrap_or_default(),
+            None => self.trace.base.read_one(block).unwrap_or_default(),
         };
         let (mut mixed, new) = (old.to_array(), page.to_array());
-        for piece in (0..steadyfs_device::PIECES).filter(|piece| tear.keeps(at * steadyfs_device::PIECES + piece)) {
+        for piece in (0..PIECES).filter(|piece| tear.keeps(at * PIECES + piece)) {
             let range = piece * PIECE_SIZE..(piece + 1) * PIECE_SIZE;
             mixed[range.clone()].copy_from_slice(&new[range]);
         }
@@ -303,7 +317,7 @@ impl Finder<'_> {
     }
 
     fn base_hash(&mut self, block: u64) -> u64 {
-        let base = &self.run.base;
+        let base = &self.trace.base;
         let key = (usize::MAX, block as usize);
         *self.hashes.entry(key).or_insert_with(|| hash_of(&base.read_one(block).unwrap_or_default()))
     }

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    cat, completions, dump, find, fsck, gc, get, info, ln, ls, man, mkdir, mkfs, mount, mv, put, rm, stat, trim,
+    cat, completions, crash_test, dump, find, fsck, gc, get, info, ln, ls, man, mkdir, mkfs, mount, mv, put, rm, stat,
+    trim,
 };
 use crate::failure::Failure;
 
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     Mv(mv::Args),
     Gc(gc::Args),
     Trim(trim::Args),
+    CrashTest(crash_test::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -61,6 +63,7 @@ impl Command {
             Command::Mv(_) => "mv",
             Command::Gc(_) => "gc",
             Command::Trim(_) => "trim",
+            Command::CrashTest(_) => "crash-test",
             Command::Completions(_) => "completions",
             Command::Man(_) => "man",
         }
@@ -85,6 +88,7 @@ impl Command {
             Command::Mv(args) => mv::run(&args),
             Command::Gc(args) => gc::run(&args),
             Command::Trim(args) => trim::run(&args),
+            Command::CrashTest(args) => crash_test::run(&args),
             Command::Completions(args) => completions::run(&args),
             Command::Man(args) => man::run(&args),
         }

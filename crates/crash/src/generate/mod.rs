@@ -7,3 +7,38 @@ mod random;
 
 pub use ace::{exhaustive, sampled};
 pub use random::random;
+
+use crate::lang::Workload;
+
+/// Every workload of one operation, and then without end: workloads of two operations, each once; of three, sampled; and random ones of one
+/// and of several writers, one in four of those on a volume so small that it collects all the time. Mounted with each of these options in turn.
+pub fn everything(mounts: &[&str], seed: u64) -> impl Iterator<Item = Workload> + Send + use<> {
+    let mounts: Vec<String> = mounts.iter().map(|mount| (*mount).to_owned()).collect();
+    let mut short: Vec<_> = mounts.iter().map(|mount| exhaustive(1, mount, seed)).collect();
+    let mut pairs: Vec<_> = mounts.iter().map(|mount| exhaustive(2, mount, seed)).collect();
+    let mut triples: Vec<_> = mounts.iter().map(|mount| sampled(3, mount, seed)).collect();
+    let mut number = 0u64;
+    std::iter::from_fn(move || {
+        if let Some(workload) = short.iter_mut().find_map(Iterator::next) {
+            return Some(workload);
+        }
+        number += 1;
+        let turn = (number / 10) as usize % mounts.len();
+        let chosen = match number % 10 {
+            0 => {
+                let writers = 1 + (number / 10 % 3) as u8;
+                let workload =
+                    random(writers, 20 * usize::from(writers) + 10, &mounts[turn], seed.wrapping_add(number));
+                let mib = if number / 10 % 4 == 3 { SMALLEST_MIB } else { workload.mib };
+                Some(Workload { mib, ..workload })
+            }
+            1 | 2 => triples[turn].next(),
+            _ => pairs[turn].next(),
+        };
+        // The pairs come to an end; the samples do not.
+        chosen.or_else(|| triples[turn].next())
+    })
+}
+
+/// The smallest volume there is, in MiB.
+const SMALLEST_MIB: u32 = 52;

@@ -2,6 +2,7 @@
 
 pub(crate) mod cat;
 pub(crate) mod completions;
+pub(crate) mod crash_test;
 pub(crate) mod dump;
 pub(crate) mod find;
 pub(crate) mod fsck;

@@ -1,6 +1,7 @@
 //! The command, run as a program: one module per group of commands.
 
 mod compatibility;
+mod crash_test;
 mod frame;
 mod fsck;
 mod inspect;

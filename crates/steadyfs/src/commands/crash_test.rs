@@ -1,0 +1,261 @@
+//! `steadyfs crash-test`: cuts the power at every write of many small workloads, in memory, and judges what is left.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+use steadyfs_core::MountOptions;
+use steadyfs_crash::{
+    Effort, Outcome, Plan, RunError, Violation, Volumes, Workload, explore, generate, minimise, save,
+};
+
+use crate::failure::Failure;
+
+/// States that `--full` visits at least.
+const FULL: u64 = 1_000_000;
+/// The ways to mount that `--full` visits.
+const MODES: [&str; 2] = ["", "fsync_mode=strict"];
+
+/// Cut the power at every write of many small workloads, and judge what is left
+///
+/// Everything happens in memory: no device and no file is touched. Workloads are run on small volumes; every state in which a
+/// power cut may leave the volume (after each write, with unflushed writes lost in any combination, with a write torn) is checked,
+/// mounted, compared with what fsync, sync and checkpoints promise, written to, and mounted again. Without options: every workload of one
+/// operation. Exits with 1 if a promise is broken; the shortest workload that breaks it is saved, for --replay.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Visit a million states: all lengths, random workloads of several writers, both fsync modes
+    #[arg(long, conflicts_with_all = ["length", "random", "replay"])]
+    full: bool,
+    /// Every workload of N operations (2 takes an hour), each followed by each way to make it durable
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3))]
+    length: Option<u32>,
+    /// N random workloads of one to three writers, with collection
+    #[arg(long, value_name = "N")]
+    random: Option<u64>,
+    /// The workload in FILE; may be given several times
+    #[arg(long, value_name = "FILE")]
+    replay: Vec<PathBuf>,
+    /// Stop after N states
+    #[arg(long, value_name = "N")]
+    states: Option<u64>,
+    /// Seed of every choice made at random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Threads [default: one per CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Mount options of the workloads, as for `steadyfs mount`
+    #[arg(short = 'o', long = "options", value_name = "OPTIONS", default_value = "")]
+    options: String,
+    /// Where workloads that break a promise are saved
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    save: PathBuf,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The result, for programs.
+#[derive(Serialize)]
+struct Report {
+    workloads: u64,
+    crash_points: u64,
+    choices: u64,
+    distinct_states: u64,
+    states_of_recovery: u64,
+    violations: Vec<Broken>,
+    seed: u64,
+    seconds: f64,
+}
+
+/// A violation, for programs.
+#[derive(Serialize)]
+struct Broken {
+    rule: steadyfs_crash::Rule,
+    what: String,
+    crash: String,
+    workload: String,
+    saved: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let mounts: Vec<&str> = if args.full { known_modes() } else { vec![&args.options] };
+    for mount in &mounts {
+        MountOptions::parse(mount)
+            .map_err(|e| Failure::usage("cannot mount with these options", e, "see `steadyfs mount --help`"))?;
+    }
+    let plan = Plan {
+        effort: Effort::USUAL,
+        seed: args.seed,
+        jobs: args.jobs.map_or_else(steadyfs_rt::cpus, usize::from),
+        ..Plan::default()
+    };
+    let limit = args.states.or(args.full.then_some(FULL));
+    let bar = Arc::new(progress(limit));
+    let began = Instant::now();
+    let tell = {
+        let bar = Arc::clone(&bar);
+        move |sum: &Outcome| {
+            bar.set_position(sum.states);
+            bar.set_message(format!("{} workloads, {} violations", sum.workloads, sum.violations.len()));
+            limit.is_none_or(|limit| sum.states < limit)
+        }
+    };
+    let outcome = explore(workloads(args, &mounts)?, &plan, tell).map_err(|e| no_sense(&e))?;
+    bar.finish_and_clear();
+    report(args, &plan, &outcome, began.elapsed())
+}
+
+/// Those of the modes that this version knows.
+fn known_modes() -> Vec<&'static str> {
+    MODES.into_iter().filter(|mode| MountOptions::parse(mode).is_ok()).collect()
+}
+
+fn no_sense(e: &RunError) -> Failure {
+    Failure::usage("cannot run the workload", e, "correct the workload")
+}
+
+/// What the arguments ask for.
+fn workloads(args: &Args, mounts: &[&str]) -> Result<Box<dyn Iterator<Item = Workload> + Send>, Failure> {
+    if !args.replay.is_empty() {
+        let all: Result<Vec<Workload>, Failure> = args.replay.iter().map(|path| load(path)).collect();
+        return Ok(Box::new(all?.into_iter()));
+    }
+    if args.full {
+        return Ok(Box::new(generate::everything(mounts, args.seed)));
+    }
+    let (seed, mount) = (args.seed, args.options.clone());
+    let random = args.random.map(|count| {
+        (0..count).map(move |i| {
+            let writers = 1 + (i % 3) as u8;
+            generate::random(writers, 20 * usize::from(writers) + 10, &mount, seed.wrapping_add(i))
+        })
+    });
+    let length = args.length.or(random.is_none().then_some(1));
+    let exhaustive = length.map(|length| generate::exhaustive(length, &args.options, seed));
+    Ok(Box::new(exhaustive.into_iter().flatten().chain(random.into_iter().flatten())))
+}
+
+fn load(path: &Path) -> Result<Workload, Failure> {
+    let cannot = |why: &dyn std::fmt::Display| {
+        Failure::usage(format!("cannot replay {}", path.display()), why, "give a file that crash-test has saved")
+    };
+    let text = std::fs::read_to_string(path).map_err(|e| cannot(&e))?;
+    text.parse().map_err(|e| cannot(&e))
+}
+
+/// A bar if anyone looks.
+fn progress(limit: Option<u64>) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let (bar, template) = match limit {
+        Some(limit) => (ProgressBar::new(limit), "{bar:32} {human_pos}/{human_len} states {eta} {wide_msg}"),
+        None => (ProgressBar::no_length(), "{spinner} {human_pos} states {wide_msg}"),
+    };
+    bar.set_draw_target(ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// Makes the violations short, saves them and prints everything.
+fn report(args: &Args, plan: &Plan, outcome: &Outcome, elapsed: Duration) -> Result<ExitCode, Failure> {
+    let volumes = Volumes::default();
+    let mut broken = Vec::new();
+    for violation in shortest(&outcome.violations) {
+        let small = minimise(violation, plan, &volumes);
+        let saved = save(&small, &args.save).map_err(|e| {
+            Failure::new(
+                format!("cannot save a workload in {}", args.save.display()),
+                e,
+                "give a directory with --save",
+            )
+        })?;
+        let Violation { workload, rule, what, crash } = small;
+        broken.push(Broken { rule, what, crash, workload: workload.to_string(), saved });
+    }
+    let report = Report {
+        workloads: outcome.workloads,
+        crash_points: outcome.crash_points,
+        choices: outcome.choices,
+        distinct_states: outcome.states,
+        states_of_recovery: outcome.recovery_states,
+        violations: broken,
+        seed: args.seed,
+        seconds: elapsed.as_secs_f64(),
+    };
+    print(args.json, &report, outcome.violations.len()).map_err(|e| Failure::output(&e))?;
+    Ok(if outcome.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The shortest few: one fault shows in many workloads.
+fn shortest(all: &[Violation]) -> Vec<&Violation> {
+    let mut sorted: Vec<&Violation> = all.iter().collect();
+    sorted.sort_by_key(|violation| violation.workload.steps.len());
+    sorted.truncate(5);
+    sorted
+}
+
+fn print(json: bool, report: &Report, violations: usize) -> io::Result<()> {
+    let mut out = io::stdout();
+    if json {
+        serde_json::to_writer_pretty(&mut out, report)?;
+        return writeln!(out);
+    }
+    for broken in &report.violations {
+        writeln!(
+            out,
+            "{:?}: {}\n  {}\n  workload saved as {}",
+            broken.rule,
+            broken.what,
+            broken.crash,
+            broken.saved.display()
+        )?;
+        broken.workload.lines().try_for_each(|line| writeln!(out, "    {line}"))?;
+    }
+    writeln!(out, "workloads         {}", report.workloads)?;
+    writeln!(out, "crash points      {}", report.crash_points)?;
+    writeln!(out, "choices           {}", report.choices)?;
+    writeln!(out, "distinct states   {}", report.distinct_states)?;
+    writeln!(out, "  of recovery     {}", report.states_of_recovery)?;
+    writeln!(out, "violations        {violations}")?;
+    writeln!(out, "seed              {}", report.seed)?;
+    writeln!(out, "seconds           {:.1}", report.seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn a_violation_is_saved_and_ends_with_1() {
+        let dir = tempfile::tempdir().unwrap();
+        let args = Cli::parse_from(["crash-test", "--save", dir.path().to_str().unwrap()]).args;
+        let workload: Workload = "creat one\nfsync one\n".parse().unwrap();
+        let violation = Violation {
+            workload: workload.clone(),
+            rule: steadyfs_crash::Rule::Legal,
+            what: "a file is missing".into(),
+            crash: "power cut".into(),
+        };
+        let outcome = Outcome { violations: vec![violation], ..Outcome::default() };
+        let code = report(&args, &Plan::default(), &outcome, Duration::ZERO).unwrap();
+        assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::FAILURE));
+        let saved = std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
+        assert_eq!(load(&saved).unwrap(), workload);
+    }
+}
