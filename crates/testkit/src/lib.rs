@@ -5,6 +5,7 @@
 //! * [`linux`] asks that kernel what it sees on a volume;
 //! * [`images`] has volumes that Linux wrote, in many layouts, also crashed ones, with what Linux sees on each;
 //! * [`corpus`] is a tree of corner cases that any file system can be asked to hold;
+//! * [`exerciser`] does random operations to one file and compares it with what a file should do;
 //! * [`golden`] has a few such volumes in the repository, also of kinds that take long to make;
 //! * [`manifest`] writes down a directory tree, whatever file system serves it, so that two views of one tree can be compared;
 //! * [`tools`] runs mkfs.f2fs, fsck.f2fs and dump.f2fs and reads their verdicts.
@@ -16,6 +17,7 @@
 
 pub mod corpus;
 mod error;
+pub mod exerciser;
 pub mod golden;
 pub mod images;
 pub mod klog;

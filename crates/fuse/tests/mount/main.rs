@@ -6,6 +6,7 @@ mod block;
 mod busy;
 mod concurrent;
 mod ends;
+mod exercise;
 mod harness;
 mod plain;
 mod race;

@@ -1,0 +1,135 @@
+//! 100,000 random operations of every kind on one file, through the library, with a cache too small for it: buffered, past the cache, and
+//! both mixed. The seeds are fixed.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use steadyfs_core::{FallocMode, Fs, InodeRef, MountOptions, NewInode, SetAttr};
+use steadyfs_device::{FileDevice, OpenOptions};
+use steadyfs_testkit::exerciser::{Exercised, Failure, Kind, Plan, exercise};
+use steadyfs_testkit::{fsck_f2fs, mkfs_f2fs};
+
+const NAME: &[u8] = b"exercised";
+
+/// A file of a mounted volume.
+struct Open {
+    inode: InodeRef,
+    fs: Arc<Fs>,
+}
+
+/// The file as the exerciser has it: to reopen it the volume is mounted anew.
+struct File {
+    image: PathBuf,
+    open: Option<Open>,
+}
+
+impl File {
+    fn make(image: &Path) -> Result<Self, Failure> {
+        let fs = Self::mount(image)?;
+        let inode = fs.create(&fs.root()?, NAME, &NewInode { mode: 0o100_644, ..NewInode::default() })?;
+        Ok(File { image: image.to_owned(), open: Some(Open { inode, fs }) })
+    }
+
+    fn mount(image: &Path) -> Result<Arc<Fs>, Failure> {
+        let device = FileDevice::open(image, OpenOptions::default())?;
+        Ok(Fs::mount(Arc::new(device), MountOptions::parse("cache=256K,commit=1")?)?)
+    }
+
+    fn open(&self) -> Result<&Open, Failure> {
+        self.open.as_ref().ok_or_else(|| "it could not be opened again".into())
+    }
+
+    fn close(&mut self) -> Result<(), Failure> {
+        if let Some(Open { inode, fs }) = self.open.take() {
+            drop(inode);
+            fs.unmount()?;
+        }
+        Ok(())
+    }
+
+    fn reopen(&mut self) -> Result<(), Failure> {
+        self.close()?;
+        let fs = Self::mount(&self.image)?;
+        let inode = fs.lookup(&fs.root()?, NAME)?;
+        self.open = Some(Open { inode, fs });
+        Ok(())
+    }
+}
+
+impl Exercised for File {
+    fn lacks(&self) -> &[Kind] {
+        &[]
+    }
+
+    fn read(&mut self, direct: bool, off: u64, buf: &mut [u8]) -> Result<usize, Failure> {
+        let Open { inode, fs } = self.open()?;
+        Ok(if direct { fs.read_direct(inode, off, buf)? } else { fs.read(inode, off, buf)? })
+    }
+
+    fn write(&mut self, direct: bool, off: u64, data: &[u8]) -> Result<(), Failure> {
+        let Open { inode, fs } = self.open()?;
+        let count = if direct { fs.write_direct(inode, off, data)? } else { fs.write(inode, off, data)? };
+        if count == data.len() { Ok(()) } else { Err(format!("{count} bytes written").into()) }
+    }
+
+    fn copy(&mut self, from: Range<u64>, to: u64) -> Result<(), Failure> {
+        let mut data = vec![0; (from.end - from.start) as usize];
+        let count = self.read(false, from.start, &mut data)?;
+        self.write(false, to, &data[..count])
+    }
+
+    fn act(&mut self, kind: Kind, off: u64, len: u64) -> Result<(), Failure> {
+        let Open { inode, fs } = self.open()?;
+        let mode = match kind {
+            Kind::Allocate => FallocMode::Allocate { keep_size: false },
+            Kind::AllocateKeepSize => FallocMode::Allocate { keep_size: true },
+            Kind::Punch => FallocMode::PunchHole,
+            Kind::Zero => FallocMode::ZeroRange { keep_size: false },
+            Kind::ZeroKeepSize => FallocMode::ZeroRange { keep_size: true },
+            Kind::Collapse => FallocMode::CollapseRange,
+            Kind::Insert => FallocMode::InsertRange,
+            Kind::SetSize => {
+                fs.setattr(inode, &SetAttr { size: Some(off), ..SetAttr::default() })?;
+                return Ok(());
+            }
+            Kind::Sync => return Ok(fs.fsync(inode, len == 0)?),
+            Kind::Forget => return Ok(fs.sync()?),
+            Kind::Reopen => return self.reopen(),
+            Kind::Read | Kind::Write | Kind::Copy => return Err("asked for otherwise".into()),
+        };
+        Ok(fs.fallocate(inode, mode, off, len)?)
+    }
+
+    fn size(&mut self) -> Result<u64, Failure> {
+        let Open { inode, fs } = self.open()?;
+        Ok(fs.attr(inode)?.size)
+    }
+}
+
+/// Of 100 reads and writes `direct` go past the cache.
+fn run(seed: u64, direct: u64) {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let image = dir.path().join("volume.img");
+    mkfs_f2fs(&image, 64 << 20, &["-O", "extra_attr,inode_checksum,inode_crtime"]).unwrap();
+    let mut file = File::make(&image).unwrap();
+    let done = exercise(Plan::new(seed, direct), &mut file);
+    file.close().unwrap();
+    println!("{done:?}");
+    assert!(done.iter().all(|(_, count)| *count > 100), "{done:?}");
+    fsck_f2fs(&image).unwrap();
+}
+
+#[test]
+fn buffered() {
+    run(1, 0);
+}
+
+#[test]
+fn direct() {
+    run(2, 100);
+}
+
+#[test]
+fn both() {
+    run(3, 50);
+}
