@@ -20,6 +20,11 @@ pub enum Error {
     /// The volume contradicts itself.
     #[error("the volume is damaged: {0}; run fsck on it")]
     Corrupt(String),
+    /// What was fsynced after the last checkpoint cannot be recovered.
+    #[error(
+        "what was fsynced after the last checkpoint cannot be recovered: {0}; the mount option disable_roll_forward goes without it"
+    )]
+    Recovery(String),
     /// A mount option, flag or argument that cannot be honoured.
     #[error("{0}")]
     Usage(String),
@@ -96,7 +101,7 @@ impl Error {
         // Numbers of asm-generic/errno-base.h and errno.h; the core links no libc for 20 constants.
         match self {
             Error::Io(e) => e.errno(),
-            Error::Format(_) | Error::Corrupt(_) => 117, // EUCLEAN
+            Error::Format(_) | Error::Corrupt(_) | Error::Recovery(_) => 117, // EUCLEAN
             Error::Usage(_) | Error::Invalid => 22,
             Error::Unsupported(_) | Error::NotSupported => 95,
             Error::NoSpace => 28,

@@ -5,7 +5,8 @@
 //! implementation left in reuse (SSR) mode move to segments of their own, and a checkpoint is committed, always, before anything else
 //! happens: as long as the old one is in force, nodes of an earlier mount that carry its version may lie where this mount's log goes on,
 //! and would become part of its chain (the stale-chain hazard, format section 12.3).
-//! A read-only mount writes nothing at all.
+//! A read-only mount writes nothing at all: if there is something to recover, that happens on an overlay in memory, through which the
+//! volume is then read.
 
 use crate::background::Background;
 use crate::checkpoint::{Checkpoints, Committed};
@@ -30,7 +31,7 @@ use crate::space::{Space, SpaceCounts};
 use crate::sync::{Since, SyncCounters};
 use crate::volume::Volume;
 use std::sync::Arc;
-use steadyfs_device::Device;
+use steadyfs_device::{Device, OverlayDevice};
 use steadyfs_format::checkpoint::CpFlags;
 use steadyfs_format::journal::Journal;
 use steadyfs_format::orphan::ORPHANS_PER_BLOCK;
@@ -100,12 +101,37 @@ impl Fs {
         let read_only = options.read_only || dev.info().read_only;
         check_features(image.superblock().features(), read_only)?;
         check_state(&image, read_only)?;
-        let segs = load_segments(&image)?;
-        let heads = load_heads(&image, &segs)?;
         if !read_only {
-            check_counts(&image, &segs)?;
+            let fs = Fs::assemble(&image, options, read_only)?;
+            fs.recover(&image)?;
+            fs.reap()?;
+            Flusher::start(&fs);
+            Background::start(&fs);
+            return Ok(fs);
         }
-        let io = BlockIo::new(dev, kbytes_written(&image)?);
+        if options.discard_unreplayed || !image.has_fsync_chain()? {
+            return Fs::assemble(&image, options, read_only);
+        }
+        if check_features(image.superblock().features(), false).and_then(|()| check_state(&image, false)).is_err() {
+            tracing::warn!(
+                "what was fsynced after the last checkpoint is not shown: this version does not change such volumes"
+            );
+            return Fs::assemble(&image, options, read_only);
+        }
+        let overlay: Arc<dyn Device> = Arc::new(OverlayDevice::new(dev));
+        let below = Image::open(Arc::clone(&overlay))?;
+        Fs::assemble(&below, MountOptions { read_only: false, ..options.clone() }, false)?.recover(&below)?;
+        Fs::assemble(&Image::open(overlay)?, options, read_only)
+    }
+
+    /// Puts a mounted volume together, as it was at its checkpoint.
+    fn assemble(image: &Image, options: MountOptions, read_only: bool) -> Result<Arc<Fs>> {
+        let segs = load_segments(image)?;
+        let heads = load_heads(image, &segs)?;
+        if !read_only {
+            check_counts(image, &segs)?;
+        }
+        let io = BlockIo::new(Arc::clone(image.device()), kbytes_written(image)?);
         let layout = *image.layout();
         let nat = Nat::new(&layout, |b| image.nat_version(b));
         // Of two entries with one id the first counts.
@@ -136,7 +162,7 @@ impl Fs {
         );
         let reclaim = Reclaim::new(&vol, header.reserved_segments());
         let sit = Sit::new(&layout, |b| image.sit_version(b));
-        let fs = Arc::new(Fs {
+        Ok(Arc::new(Fs {
             vol,
             inodes: InodeTable::new(INODE_LIMIT),
             budget: Budget::new(options.cache_bytes),
@@ -149,15 +175,11 @@ impl Fs {
             since: Since::new(),
             syncs: SyncCounters::default(),
             options,
-        });
-        if !read_only {
-            fs.bring_up(&image)?;
-        }
-        Ok(fs)
+        }))
     }
 
-    /// The part of a mount that changes the volume.
-    fn bring_up(self: &Arc<Self>, image: &Image) -> Result<()> {
+    /// The part of a mount that changes the volume: ends with a checkpoint that has everything that was durable.
+    fn recover(&self, image: &Image) -> Result<()> {
         let orphans: Vec<Ino> = image.orphans()?;
         self.adopt_orphans(&orphans)?;
         if !self.options.discard_unreplayed {
@@ -173,11 +195,7 @@ impl Fs {
                 }
             }
         }
-        self.sync_checkpoint()?;
-        self.reap()?;
-        Flusher::start(self);
-        Background::start(self);
-        Ok(())
+        self.sync_checkpoint()
     }
 
     /// Ends the mount with a checkpoint that marks the volume as cleanly unmounted. References to inodes that still exist keep
@@ -206,24 +224,16 @@ impl Fs {
     }
 }
 
-/// What went wrong, and what to do about it.
+/// What went wrong while recovering, as one kind of error.
 fn while_recovering(error: Error) -> Error {
-    let way_out = "mount with -o disable_roll_forward to go without what was fsynced since";
-    match error {
-        Error::Corrupt(why) => {
-            Error::Corrupt(format!("what was fsynced after the last checkpoint is not usable: {why}; {way_out}"))
-        }
-        Error::Format(why) => {
-            Error::Corrupt(format!("what was fsynced after the last checkpoint is not usable: {why}; {way_out}"))
-        }
-        Error::NotFound => Error::corrupt(format!(
-            "what was fsynced after the last checkpoint refers to an inode that does not exist; {way_out}"
-        )),
-        Error::NoSpace => Error::Unsupported(format!(
-            "there is no room to recover what was fsynced after the last checkpoint; {way_out}"
-        )),
-        other => other,
-    }
+    let why = match error {
+        Error::Corrupt(why) => why,
+        Error::Format(why) => why.to_string(),
+        Error::NotFound => "it refers to an inode that does not exist".to_owned(),
+        Error::NoSpace => "there is no room".to_owned(),
+        other => return other,
+    };
+    Error::Recovery(why)
 }
 
 /// How many orphans a checkpoint pack has room for (format section 13).

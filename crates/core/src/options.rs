@@ -34,7 +34,7 @@ pub enum FsyncMode {
 pub struct MountOptions {
     /// Take no changes; nothing is written to the device, not even a checkpoint.
     pub read_only: bool,
-    /// Mount for changes although fsynced data since the last checkpoint would be lost.
+    /// Leave out what was fsynced after the last checkpoint: a mount for changes drops it, a read-only one shows the checkpoint.
     pub discard_unreplayed: bool,
     /// Tell the device about freed segments after each checkpoint.
     pub discard: bool,
@@ -90,7 +90,7 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
     ("inline_dentry, noinline_dentry", "keep small directories in their inodes (default), or not"),
     ("inline_xattr, noinline_xattr", "keep small attributes in inodes (default), or not"),
     ("mode=lfs", "log-structured allocation, the only mode there is"),
-    ("disable_roll_forward", "drop fsynced data that is newer than the last checkpoint, and mount"),
+    ("disable_roll_forward, norecovery", "leave out what was fsynced after the last checkpoint (rw: for good)"),
 ];
 
 impl MountOptions {

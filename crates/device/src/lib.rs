@@ -2,7 +2,8 @@
 //!
 //! - [`Device`], [`Request`], [`Op`]: the promise (see the head of `device`); [`PageBuf`]: a page on its way;
 //! - [`FileDevice`]: a regular file or block device; [`MemDevice`]: memory; [`SparseImage`]: an Android sparse image, for reading;
-//! - [`RecordingDevice`] and [`CrashImage`]: what was written, and what a crash may leave of it; [`FaultyDevice`]: errors on demand.
+//! - [`RecordingDevice`] and [`CrashImage`]: what was written, and what a crash may leave of it; [`FaultyDevice`]: errors on demand;
+//! - [`OverlayDevice`]: changes in memory over a device that is only read.
 //!
 //! Knows nothing of files or file systems. Errors are values; nothing here panics on what a device or an image contains.
 
@@ -12,6 +13,7 @@ mod error;
 mod faulty;
 mod file;
 mod mem;
+mod overlay;
 mod page;
 mod pool;
 mod record;
@@ -25,6 +27,7 @@ pub use error::{IoError, OpKind, OpenError, errno};
 pub use faulty::{Fault, FaultyDevice};
 pub use file::{Direct, Engine, FileDevice, OpenOptions};
 pub use mem::MemDevice;
+pub use overlay::OverlayDevice;
 pub use page::PageBuf;
 pub use record::{Record, RecordingDevice};
 pub use sparse::{SparseImage, open_image};

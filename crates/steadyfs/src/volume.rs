@@ -41,7 +41,15 @@ impl Volume {
         let device = image::open(path, if read_only { args.for_reading() } else { args.for_writing() })?;
         // Whoever runs one command waits for it: nothing is done in the background.
         let options = MountOptions { read_only, background_gc: false, ..MountOptions::default() };
-        let fs = Fs::mount(device, options).map_err(|e| open_failure(path, &e))?;
+        let fs = match Fs::mount(Arc::clone(&device), options.clone()) {
+            // Whoever looks is served with what there is.
+            Err(e @ Error::Recovery(_)) if read_only => {
+                eprintln!("steadyfs: {}: {e}; this is the last checkpoint", path.display());
+                Fs::mount(device, MountOptions { discard_unreplayed: true, ..options })
+            }
+            mounted => mounted,
+        };
+        let fs = fs.map_err(|e| open_failure(path, &e))?;
         Ok(Volume { fs, name: path.display().to_string() })
     }
 
@@ -171,6 +179,11 @@ pub(crate) fn failure(what: impl Into<String>, e: &Error) -> Failure {
         ),
         Error::Format(why) => Failure::new(what, why, "check the volume with `steadyfs fsck`"),
         Error::Io(why) => Failure::new(what, why, "check that the image is complete, and the disk it is on"),
+        Error::Recovery(why) => Failure::new(
+            what,
+            format_args!("what was fsynced after the last checkpoint cannot be recovered: {why}"),
+            "check the volume with `steadyfs fsck`, or mount it with `-o disable_roll_forward`",
+        ),
         Error::NoSpace => Failure::new(what, e, "remove something, or make a larger volume"),
         Error::NotFound => Failure::new(what, e, "check the name"),
         Error::ReadOnly(_) | Error::Unsupported(_) => Failure::new(what, e, "see `steadyfs info`"),

@@ -13,6 +13,10 @@ fn recover(recipe: &Recipe) {
     let image = recipe.image().unwrap_or_else(|e| panic!("{}: {e}", recipe.name));
     let copy = image.copy().unwrap();
     let path = copy.path();
+    // First what a reader sees.
+    let seen = our_manifest(&path, "ro");
+    let diff = image.manifest.diff(&seen, &recovered_fields());
+    assert!(diff.is_empty(), "{}: Linux recovers something else: {diff}", recipe.name);
     let ours = our_manifest(&path, "");
     let diff = image.manifest.diff(&ours, &recovered_fields());
     assert!(diff.is_empty(), "{}: Linux recovers something else: {diff}", recipe.name);

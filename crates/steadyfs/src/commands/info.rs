@@ -65,6 +65,9 @@ struct CheckpointInfo {
     unknown_flags: u32,
     clean: bool,
     orphans: usize,
+    /// What the next mount will recover: files fsynced after the checkpoint, and the nodes in their chain.
+    fsynced_files: u64,
+    fsynced_nodes: u64,
     mounted_seconds: u64,
 }
 
@@ -108,6 +111,7 @@ impl Info {
         let bytes = |blocks: u64| blocks.saturating_mul(BLOCK_SIZE as u64);
         let (user, valid) = (header.user_blocks(), header.valid_blocks());
         let features = superblock.features();
+        let chain = image.chain_summary()?;
         Ok(Info {
             label: superblock.label(),
             uuid: uuid(&superblock.uuid()),
@@ -131,6 +135,8 @@ impl Info {
                 unknown_flags: header.flags().unknown().bits(),
                 clean: header.flags().contains(CpFlags::UMOUNT),
                 orphans: image.orphans()?.len(),
+                fsynced_files: chain.files,
+                fsynced_nodes: chain.nodes,
                 mounted_seconds: header.elapsed_time(),
             },
             space: Space {
@@ -178,6 +184,10 @@ impl Info {
         line("checkpoint", format!("version {} in pack {}", checkpoint.version, checkpoint.pack))?;
         line("flags", names(&checkpoint.flags, checkpoint.unknown_flags))?;
         line("state", if checkpoint.clean { "clean".to_owned() } else { "not unmounted cleanly".to_owned() })?;
+        if checkpoint.fsynced_files > 0 {
+            let (files, nodes) = (checkpoint.fsynced_files, checkpoint.fsynced_nodes);
+            line("to recover", format!("{files} files fsynced since ({nodes} nodes); the next mount does"))?;
+        }
         let space = &self.space;
         let percent = space.used as f64 * 100.0 / space.total.max(1) as f64;
         line("space", format!("{} of {} used ({percent:.1} %)", human(space.used), human(space.total)))?;
