@@ -19,6 +19,9 @@ const GC_TICKS: u32 = 30;
 /// Ticks to wait when there was nothing to collect (F2FS: 300 seconds).
 const GC_TICKS_WITHOUT_VICTIM: u32 = 300;
 
+/// Seconds between attempts to write what the device refused.
+const RETRY_SECONDS: u64 = 5;
+
 /// The housekeeper of a volume.
 pub(crate) struct Background {
     wake: Arc<EventCount>,
@@ -94,7 +97,8 @@ fn tick(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
     rounds.seen_changes = changes;
     rounds.idle_ticks = if idle { rounds.idle_ticks + 1 } else { 0 };
     rounds.since_checkpoint += 1;
-    let due = fs.options.commit_seconds > 0 && rounds.since_checkpoint >= fs.options.commit_seconds;
+    let retry = fs.vol.io.unwritten.count() > 0 && rounds.since_checkpoint >= RETRY_SECONDS;
+    let due = retry || fs.options.commit_seconds > 0 && rounds.since_checkpoint >= fs.options.commit_seconds;
     if due || fs.checkpoint_is_pressing() {
         rounds.since_checkpoint = 0;
         if fs.has_changes() {

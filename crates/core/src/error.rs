@@ -100,7 +100,9 @@ impl Error {
     pub fn errno(&self) -> i32 {
         // Numbers of asm-generic/errno-base.h and errno.h; the core links no libc for 20 constants.
         match self {
-            Error::Io(e) => e.errno(),
+            // A backing file without room is full; anything else that a device may say is one thing to a program.
+            Error::Io(e) if e.errno() == 28 => 28,
+            Error::Io(_) => 5,
             Error::Format(_) | Error::Corrupt(_) | Error::Recovery(_) => 117, // EUCLEAN
             Error::Usage(_) | Error::Invalid => 22,
             Error::Unsupported(_) | Error::NotSupported => 95,

@@ -71,6 +71,7 @@ impl Fs {
     /// for it. Long operations give it back between pieces of at most a few hundred pages.
     pub(crate) fn change(&self) -> Result<Change<'_>> {
         self.vol.check_writable()?;
+        self.vol.io.unwritten.check_room()?;
         self.make_room()?;
         self.vol.begin_change()
     }

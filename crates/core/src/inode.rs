@@ -6,6 +6,7 @@
 //! for deletion.
 
 use crate::error::{Error, Result};
+use crate::errseq::{ErrorCursor, WriteErrors};
 use crate::fs::Fs;
 use crate::locks;
 use crate::node::Node;
@@ -33,6 +34,8 @@ pub(crate) struct Inode {
     /// `i_rwsem`: exclusive for whoever changes contents or size, shared for readers that need both to stand still.
     pub(crate) rwsem: RwLock<()>,
     pub(crate) pages: Pages,
+    /// Failed writes of the contents.
+    pub(crate) write_errors: WriteErrors,
     users: AtomicU32,
     /// Link count reached zero: delete when the last user goes.
     pub(crate) unlinked: AtomicBool,
@@ -58,6 +61,8 @@ impl ReapQueue {
 /// A counted reference to an inode. While one lives the inode is not deleted, even without links.
 pub struct InodeRef {
     pub(crate) inode: Arc<Inode>,
+    /// Write errors that the holder knows of.
+    pub(crate) seen: ErrorCursor,
 }
 
 impl InodeRef {
@@ -75,7 +80,7 @@ impl InodeRef {
 impl Clone for InodeRef {
     fn clone(&self) -> Self {
         self.inode.users.fetch_add(1, SeqCst);
-        InodeRef { inode: Arc::clone(&self.inode) }
+        InodeRef { inode: Arc::clone(&self.inode), seen: self.seen.clone() }
     }
 }
 
@@ -156,7 +161,7 @@ impl InodeTable {
     fn reference(inode: &Arc<Inode>) -> InodeRef {
         inode.users.fetch_add(1, SeqCst);
         inode.touched.store(true, SeqCst);
-        InodeRef { inode: Arc::clone(inode) }
+        InodeRef { inode: Arc::clone(inode), seen: inode.write_errors.cursor() }
     }
 
     /// Adds the inode of a node that was just made. Whatever is here under its number belongs to a node that was freed.
@@ -193,6 +198,7 @@ impl InodeTable {
             node,
             rwsem: RwLock::new(&locks::INODE, ()),
             pages: Pages::new(),
+            write_errors: WriteErrors::new(),
             users: AtomicU32::new(0),
             unlinked: AtomicBool::new(false),
             dying: AtomicBool::new(false),

@@ -1,9 +1,10 @@
 //! Block I/O of a volume: every read and write of the core goes through here.
 //!
 //! Kept true: a block that has been submitted for writing reads back as what was written, also before the device has completed
-//! it (the in-flight map), so addresses may be published before their blocks are on the device; `drain` returns only after every
-//! write submitted before it has completed; the first failed write is latched, and every later drain reports it, so no checkpoint
-//! commits over a lost block.
+//! it (the in-flight map) and also if the device has refused it (`unwritten`), so addresses may be published before their blocks
+//! are on the device; `drain` returns only after every write submitted before it has completed, and with an error while there are
+//! unwritten blocks, so no checkpoint commits over a lost block. A failed flush is another matter: what the device lost with it nobody
+//! knows, so from then on every drain and every flush fails.
 //!
 //! Nodes have a barrier of their own, [`BlockIo::chain`]: whoever is going to write some takes a [`ChainTicket`] *before* taking their
 //! places in a log, and holds it until they have completed. Waiting there means that no place taken before is still empty,
@@ -13,6 +14,7 @@ use crate::barrier::{Barrier, Epoch};
 use crate::error::{Error, Result};
 use crate::flush::SharedFlush;
 use crate::locks;
+use crate::unwritten::Unwritten;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -40,6 +42,8 @@ pub struct IoStats {
     pub flushes: u64,
     /// Blocks discarded.
     pub discarded: u64,
+    /// Requests that the device failed.
+    pub failed: u64,
 }
 
 impl IoStats {
@@ -58,6 +62,7 @@ pub(crate) struct IoCounters {
     meta_written: AtomicU64,
     flushes: AtomicU64,
     discarded: AtomicU64,
+    failed: AtomicU64,
 }
 
 impl IoCounters {
@@ -69,6 +74,7 @@ impl IoCounters {
             meta_written: self.meta_written.load(Relaxed),
             flushes: self.flushes.load(Relaxed),
             discarded: self.discarded.load(Relaxed),
+            failed: self.failed.load(Relaxed),
         }
     }
 }
@@ -93,7 +99,10 @@ pub(crate) struct BlockIo {
     barrier: Barrier,
     chain: Barrier,
     flushes: SharedFlush,
-    failed: Mutex<Option<IoError>>,
+    /// Blocks that could not be written.
+    pub(crate) unwritten: Unwritten,
+    /// The first flush that failed.
+    lost: Mutex<Option<IoError>>,
     synchronous: bool,
     /// KiB written before this mount.
     kbytes_before: u64,
@@ -130,7 +139,8 @@ impl BlockIo {
             barrier: Barrier::new(),
             chain: Barrier::new(),
             flushes: SharedFlush::new(),
-            failed: Mutex::new(&locks::STATE, None),
+            unwritten: Unwritten::new(),
+            lost: Mutex::new(&locks::STATE, None),
             counters: IoCounters::default(),
         })
     }
@@ -140,21 +150,23 @@ impl BlockIo {
         &self.shards[(lba.get() >> 6) as usize % SHARDS]
     }
 
-    fn in_flight(&self, lba: Lba) -> Option<PageBuf> {
-        if self.synchronous {
-            return None;
-        }
-        self.shard(lba).lock().get(&lba).map(|(page, _)| page.clone())
+    /// A block that is not on the device: on its way, or refused. Looked for in this order, in which a refused one moves.
+    fn pending(&self, lba: Lba) -> Option<PageBuf> {
+        let flying = match self.synchronous {
+            true => None,
+            false => self.shard(lba).lock().get(&lba).map(|(page, _)| page.clone()),
+        };
+        flying.or_else(|| self.unwritten.get(lba))
     }
 
-    /// Reads one block, from the writes in flight or from the device.
+    /// Reads one block, from what is not yet written or from the device.
     pub(crate) fn read_block(&self, lba: Lba) -> Result<PageBuf> {
-        if let Some(page) = self.in_flight(lba) {
+        if let Some(page) = self.pending(lba) {
             return Ok(page);
         }
         self.counters.read.fetch_add(1, Relaxed);
         // A write may have been submitted since; the caller re-validates the address after the read where that matters.
-        Ok(self.dev.read_one(lba.get())?)
+        self.dev.read_one(lba.get()).map_err(|e| self.note(e))
     }
 
     /// Reads `count` consecutive blocks.
@@ -163,7 +175,7 @@ impl BlockIo {
             Flying::All(pages) => return Ok(pages),
             Flying::Some(pages) => pages,
         };
-        Ok(overlay(self.dev.read(lba.get(), u64::from(count))?, flying))
+        Ok(overlay(self.dev.read(lba.get(), u64::from(count)).map_err(|e| self.note(e))?, flying))
     }
 
     /// Reads several runs of consecutive blocks, all at the same time where the device can. One result per run, in their order.
@@ -188,13 +200,14 @@ impl BlockIo {
         if !batch.is_empty() {
             self.dev.submit(batch);
         }
-        let finish = |(waiter, flying): (Completion<IoResult>, _)| Ok(overlay(waiter.wait()?, flying));
+        let finish =
+            |(waiter, flying): (Completion<IoResult>, _)| Ok(overlay(waiter.wait().map_err(|e| self.note(e))?, flying));
         started.into_iter().map(|run| run.or_else(finish)).collect()
     }
 
-    /// What of a run is on its way to the device.
+    /// What of a run is not on the device.
     fn flying(&self, lba: Lba, count: u32) -> Flying {
-        let pages: Vec<_> = (0..u64::from(count)).map(|i| self.in_flight(lba + i)).collect();
+        let pages: Vec<_> = (0..u64::from(count)).map(|i| self.pending(lba + i)).collect();
         if pages.iter().all(Option::is_some) {
             return Flying::All(pages.into_iter().flatten().collect());
         }
@@ -220,21 +233,49 @@ impl BlockIo {
                 self.shard(at).lock().insert(at, (page.clone(), sequence));
             }
         }
+        // Of a device that works in this very call nothing is in flight, so what it refuses is not there to be found.
+        let kept = if self.synchronous { pages.clone() } else { Vec::new() };
         let epoch = self.barrier.enter();
         let io = Arc::clone(self);
         let finish = move |result: std::result::Result<Vec<PageBuf>, IoError>| {
+            let result = match result {
+                Ok(_) => {
+                    // What an earlier write of these blocks left there.
+                    io.unwritten.remove(lba, count);
+                    Ok(())
+                }
+                Err(error) => Err(io.refused(lba, count, sequence, kept, hint, error)),
+            };
             if !io.synchronous {
                 io.forget(lba, count, sequence);
             }
             io.flushes.note_write();
-            if let Err(e) = &result {
-                io.fail(e);
-            }
-            done(result.map(|_| ()));
+            done(result);
             io.barrier.leave(epoch);
         };
         let op = Op::Write { block: lba.get(), pages, hint, fua: false };
         self.dev.submit(vec![Request::new(op, finish)]);
+    }
+
+    /// A write has failed: keeps its pages, unless they have been written again since.
+    fn refused(
+        &self,
+        lba: Lba,
+        count: u64,
+        sequence: u64,
+        kept: Vec<PageBuf>,
+        hint: StreamHint,
+        error: IoError,
+    ) -> IoError {
+        let flying = |at: Lba| self.shard(at).lock().get(&at).filter(|(_, s)| *s == sequence).map(|(p, _)| p.clone());
+        let pages: Vec<(Lba, PageBuf)> = match self.synchronous {
+            true => (0..count).map(|i| lba + i).zip(kept).collect(),
+            false => (0..count).map(|i| lba + i).filter_map(|at| Some((at, flying(at)?))).collect(),
+        };
+        self.unwritten.add(pages, hint, &error);
+        tracing::error!(%error, "a write failed; its blocks are kept in memory");
+        self.note_failure();
+        error
     }
 
     fn forget(&self, lba: Lba, count: u64, sequence: u64) {
@@ -260,15 +301,30 @@ impl BlockIo {
         self.kbytes_before.saturating_add(self.counters.read().written_blocks() * 4)
     }
 
-    fn fail(&self, e: &IoError) {
-        tracing::error!(error = %e, "a write failed; the volume takes no further checkpoint");
-        self.failed.lock().get_or_insert_with(|| e.clone());
+    fn note_failure(&self) {
+        self.counters.failed.fetch_add(1, Relaxed);
     }
 
-    /// Waits until every write submitted before this call has completed; reports the first write that ever failed.
-    pub(crate) fn drain(&self) -> Result<()> {
+    /// Counts a failed read.
+    fn note(&self, error: IoError) -> Error {
+        self.note_failure();
+        Error::Io(error)
+    }
+
+    /// Waits until every write submitted before this call has completed, and tries those that failed once more.
+    ///
+    /// # Errors
+    /// What the device says of blocks that it does not take; a flush that has ever failed.
+    pub(crate) fn drain(self: &Arc<Self>) -> Result<()> {
         self.barrier.wait();
-        self.check()
+        self.lost()?;
+        let Some(failed) = self.unwritten.first_error() else { return Ok(()) };
+        tracing::warn!(blocks = self.unwritten.count(), error = %failed, "trying to write again what failed");
+        for (lba, page, hint) in self.unwritten.list() {
+            self.write(lba, vec![page], hint, |_| ());
+        }
+        self.barrier.wait();
+        self.unwritten.first_error().map_or(Ok(()), |e| Err(Error::Io(e)))
     }
 
     /// Registers with the chain barrier. Take it before the places of the nodes to write.
@@ -277,37 +333,48 @@ impl BlockIo {
     }
 
     /// Waits until every node whose place was taken before this call has been written. Hold no ticket.
-    pub(crate) fn wait_chain(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// As [`BlockIo::drain`].
+    pub(crate) fn wait_chain(self: &Arc<Self>) -> Result<()> {
         self.chain.wait();
-        self.check()
+        self.lost()?;
+        if self.unwritten.count() == 0 { Ok(()) } else { self.drain() }
     }
 
-    /// The first write that ever failed, as an error.
-    fn check(&self) -> Result<()> {
-        match &*self.failed.lock() {
-            None => Ok(()),
-            Some(e) => Err(Error::Io(e.clone())),
-        }
+    /// An error if the device may have lost what it had taken.
+    pub(crate) fn lost(&self) -> Result<()> {
+        self.lost.lock().clone().map_or(Ok(()), |e| Err(Error::Io(e)))
+    }
+
+    fn lose(&self, error: IoError) -> Error {
+        self.note_failure();
+        tracing::error!(%error, "what the device has lost is not known; nothing will be made durable any more");
+        self.lost.lock().get_or_insert(error.clone());
+        Error::Io(error)
     }
 
     /// Makes everything completed so far durable, together with whoever else wants that now.
     ///
     /// # Errors
-    /// A failed flush is latched like a failed write: nobody knows what it has lost.
+    /// What the device says, and from then on always: a device that could not flush may have dropped any of the writes before.
     pub(crate) fn flush(&self) -> Result<()> {
+        self.lost()?;
         self.flushes.flush(|| {
             self.counters.flushes.fetch_add(1, Relaxed);
-            self.dev.flush().inspect_err(|e| self.fail(e))
+            self.dev.flush().inspect_err(|e| drop(self.lose(e.clone())))
         })
     }
 
     /// Writes one block after a flush and makes it durable before returning: the commit block of a checkpoint.
+    ///
+    /// # Errors
+    /// As [`BlockIo::flush`]: whether the block is on the device is not known then.
     pub(crate) fn write_commit(&self, lba: Lba, page: PageBuf) -> Result<()> {
         self.flush()?;
         self.counters.meta_written.fetch_add(1, Relaxed);
         let op = Op::Write { block: lba.get(), pages: vec![page], hint: StreamHint::MetaHot, fua: true };
-        self.dev.run(op)?;
-        Ok(())
+        self.dev.run(op).map(drop).map_err(|e| self.lose(e))
     }
 
     /// Tells the device that these blocks hold nothing. Failures are not errors: a discard is advice.

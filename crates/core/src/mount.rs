@@ -159,6 +159,7 @@ impl Fs {
             space,
             header.elapsed_time(),
             read_only,
+            options.on_error,
         );
         let reclaim = Reclaim::new(&vol, header.reserved_segments());
         let sit = Sit::new(&layout, |b| image.sit_version(b));
@@ -200,15 +201,20 @@ impl Fs {
 
     /// Ends the mount with a checkpoint that marks the volume as cleanly unmounted. References to inodes that still exist keep
     /// working for reading only.
+    ///
+    /// # Errors
+    /// What could not be written. The rest is, if a checkpoint is possible at all; while it is not, this can be tried again. A volume that
+    /// stopped after an error says so: what was changed since its last checkpoint is lost.
     pub fn unmount(&self) -> Result<()> {
         self.background.stop();
         self.flusher.stop(self);
+        self.vol.check_running()?;
         if self.vol.check_writable().is_err() {
             return Ok(());
         }
-        self.reap()?;
-        self.sync_files()?;
-        self.checkpoint(true)?;
+        self.reap_quietly();
+        let files = self.sync_files();
+        files.and(self.checkpoint(true))?;
         self.vol.close("the volume was unmounted");
         Ok(())
     }
@@ -218,9 +224,10 @@ impl Fs {
         if self.vol.read_only {
             return Ok(());
         }
+        self.vol.check_running()?;
         self.reap_quietly();
-        self.sync_files()?;
-        self.sync_checkpoint()
+        let files = self.sync_files();
+        files.and(self.sync_checkpoint())
     }
 }
 

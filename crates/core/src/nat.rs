@@ -234,6 +234,18 @@ impl Nat {
         out
     }
 
+    /// The checkpoint that was to write these blocks has failed: all their entries count as dirty.
+    pub(crate) fn not_written(&self, taken: &[u32]) {
+        for &b in taken {
+            let mut guard = self.blocks[b as usize].write();
+            let Some(block) = &mut *guard else { continue };
+            self.dirty_entries.fetch_add(PER_BLOCK as u64 - u64::from(block.dirty_count), SeqCst);
+            block.dirty = [true; PER_BLOCK];
+            block.dirty_count = PER_BLOCK as u32;
+            self.dirty_blocks.set(b as usize);
+        }
+    }
+
     /// Which copy of each block the committed checkpoint selects.
     pub(crate) fn selected(&self, block: u32) -> bool {
         self.selected[block as usize].load(SeqCst)

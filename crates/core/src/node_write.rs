@@ -74,7 +74,7 @@ impl<'v> Batch<'v> {
         let (start, pages) = &mut self.runs[log.index()];
         if !pages.is_empty() {
             let ticket = Arc::clone(&self.ticket);
-            // A failure is latched by the block I/O and fails the fsync or checkpoint that waits for this.
+            // What fails is kept by the block I/O, and fails the fsync or checkpoint that waits for this if it fails again.
             self.vol.io.write(*start, std::mem::take(pages), logs::hint(log), move |_| drop(ticket));
         }
     }
@@ -116,6 +116,8 @@ impl Volume {
     ) -> Result<Placed> {
         let log = log_of(guard.bytes());
         let ino = NodeBlock::view(guard.bytes()).footer.ino();
+        // Reads the NAT block if it is not in memory: from here on nothing depends on the device.
+        self.nat.get(&self.io, node.nid)?;
         let place = self.take_node_block(log, node.nid)?;
         let (features, seed) = (self.sb.features(), self.sb.inode_checksum_seed());
         if log == Log::WarmNode {
@@ -136,5 +138,17 @@ impl Volume {
         let old = self.nat.relocate(&self.io, node.nid, place.lba)?;
         self.invalidate(old)?;
         Ok(Placed { log, lba: place.lba, page, node: Arc::clone(node) })
+    }
+
+    /// The same node without marks: what it points at may not be durable, so recovery must pass over it.
+    pub(crate) fn without_mark(&self, mut placed: Placed) -> Placed {
+        let block = placed.page.make_mut();
+        let footer = &mut NodeBlock::view_mut(block).footer;
+        footer.set_fsync(false);
+        footer.set_dentry(false);
+        if footer.ofs() == NodeOfs::INODE {
+            RawInode::view_mut(block).update_checksum(self.sb.features(), self.sb.inode_checksum_seed());
+        }
+        placed
     }
 }

@@ -29,6 +29,20 @@ pub enum FsyncMode {
     NoBarrier,
 }
 
+/// What to do when a checkpoint could not be written. A failed write of file contents never comes to this: it is reported to
+/// whoever syncs the file, and the pages stay dirty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum OnError {
+    /// Go on, and try again with the next checkpoint: everything changed since the last one stays in memory until it is written. The default,
+    /// as in F2FS, and what loses least: where the device recovers (a full backing file, a path that comes back) nothing is lost.
+    #[default]
+    Continue,
+    /// Take no more changes; what was changed since the last checkpoint can still be read.
+    RemountRo,
+    /// End the process with a line on standard error; the volume is what the last checkpoint says.
+    Panic,
+}
+
 /// Options of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountOptions {
@@ -46,6 +60,8 @@ pub struct MountOptions {
     pub commit_seconds: u64,
     /// How far fsync goes.
     pub fsync_mode: FsyncMode,
+    /// What to do when a checkpoint could not be written.
+    pub on_error: OnError,
     /// Access times.
     pub access_times: AccessTimes,
     /// Keep small files in their inodes.
@@ -66,6 +82,7 @@ impl Default for MountOptions {
             cache_bytes: 256 << 20,
             commit_seconds: 60,
             fsync_mode: FsyncMode::Posix,
+            on_error: OnError::Continue,
             access_times: AccessTimes::Relative,
             inline_data: true,
             inline_dentry: true,
@@ -84,6 +101,10 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
         "fsync makes durable what POSIX asks for (default), earlier removals of names beside a new file too, or leaves out the flush",
     ),
     ("discard, nodiscard", "tell the device about freed segments after each checkpoint, or not (default)"),
+    (
+        "errors=continue|remount-ro|panic",
+        "if metadata cannot be written: try again later (default), take no more changes, end the process",
+    ),
     ("background_gc=on|off", "collect while the volume is idle (default on)"),
     ("relatime, noatime, strictatime", "when reads update access times"),
     ("inline_data, noinline_data", "keep small files in their inodes (default), or not"),
@@ -124,6 +145,14 @@ impl MountOptions {
             ("fsync_mode", Some("posix")) => self.fsync_mode = FsyncMode::Posix,
             ("fsync_mode", Some("strict")) => self.fsync_mode = FsyncMode::Strict,
             ("fsync_mode", Some("nobarrier")) => self.fsync_mode = FsyncMode::NoBarrier,
+            ("errors", Some("continue")) => self.on_error = OnError::Continue,
+            ("errors", Some("remount-ro")) => self.on_error = OnError::RemountRo,
+            ("errors", Some("panic")) => self.on_error = OnError::Panic,
+            ("errors", _) => {
+                return Err(Error::Usage(format!(
+                    "'{option}': say errors=continue, errors=remount-ro or errors=panic"
+                )));
+            }
             ("relatime", None) => self.access_times = AccessTimes::Relative,
             ("noatime", None) => self.access_times = AccessTimes::Never,
             ("strictatime" | "atime", None) => self.access_times = AccessTimes::Strict,
@@ -171,13 +200,18 @@ mod tests {
 
     #[test]
     fn options_are_parsed_and_unknown_ones_named() {
-        let o = MountOptions::parse("ro,noatime,cache=64M,commit=5,background_gc=off,mode=lfs").unwrap();
-        assert!(o.read_only && !o.background_gc);
+        let o =
+            MountOptions::parse("ro,noatime,cache=64M,commit=5,background_gc=off,errors=remount-ro,mode=lfs").unwrap();
+        assert!(o.read_only && !o.background_gc && o.on_error == OnError::RemountRo);
         assert_eq!((o.cache_bytes, o.commit_seconds, o.access_times), (64 << 20, 5, AccessTimes::Never));
         assert_eq!(MountOptions::parse("").unwrap(), MountOptions::default());
-        for (list, part) in
-            [("rw,frobnicate", "frobnicate"), ("cache=lots", "lots"), ("mode=adaptive", "adaptive"), ("ro=1", "ro=1")]
-        {
+        for (list, part) in [
+            ("rw,frobnicate", "frobnicate"),
+            ("cache=lots", "lots"),
+            ("mode=adaptive", "adaptive"),
+            ("ro=1", "ro=1"),
+            ("errors=ignore", "ignore"),
+        ] {
             let e = MountOptions::parse(list).unwrap_err();
             assert!(e.to_string().contains(part), "{e}");
         }

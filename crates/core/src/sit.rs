@@ -61,6 +61,16 @@ impl Sit {
         out
     }
 
+    /// The checkpoint that was to write these blocks has failed: all their entries are dirty.
+    pub(crate) fn not_written(&self, segs: &SegTable, taken: &[u32]) {
+        for &block in taken {
+            let first = block as usize * ENTRIES_PER_BLOCK;
+            for k in first..(first + ENTRIES_PER_BLOCK).min(segs.len() as usize) {
+                segs.sit_dirty.set(k);
+            }
+        }
+    }
+
     /// Which copy of a block the committed checkpoint selects.
     pub(crate) fn selected(&self, block: u32) -> bool {
         self.selected[block as usize].load(SeqCst)

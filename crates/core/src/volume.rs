@@ -10,6 +10,7 @@ use crate::logs::Logs;
 use crate::nat::Nat;
 use crate::nids::FreeNids;
 use crate::node::NodeCache;
+use crate::options::OnError;
 use crate::segments::SegTable;
 use crate::space::Space;
 use std::sync::Arc;
@@ -33,7 +34,17 @@ pub(crate) struct Volume {
     /// Changes begun since the mount.
     changes: AtomicU64,
     stopped: AtomicBool,
-    stop_reason: Mutex<Option<String>>,
+    end: Mutex<Option<End>>,
+    on_error: OnError,
+}
+
+/// Why a volume takes no more changes.
+#[derive(Clone)]
+enum End {
+    /// It was told to.
+    Closed(&'static str),
+    /// An error.
+    Fault(String),
 }
 
 /// The volume's own clock: seconds it has been mounted, over all mounts (format section 3.1, elapsed_time).
@@ -42,6 +53,9 @@ pub(crate) struct Clock {
     pub(crate) base: u64,
     pub(crate) mounted: Instant,
 }
+
+/// Exit code of a process that `errors=panic` ends (EIO).
+const PANIC_EXIT: i32 = 5;
 
 /// Proof that the checkpoint lock is held: the volume may be changed while it lives.
 pub(crate) enum Change<'a> {
@@ -65,6 +79,7 @@ impl Volume {
         space: Space,
         elapsed: u64,
         read_only: bool,
+        on_error: OnError,
     ) -> Self {
         Volume {
             sb,
@@ -80,7 +95,8 @@ impl Volume {
             read_only,
             changes: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
-            stop_reason: Mutex::new(&locks::STATE, None),
+            end: Mutex::new(&locks::STATE, None),
+            on_error,
         }
     }
 
@@ -114,22 +130,50 @@ impl Volume {
         if self.read_only {
             return Err(Error::ReadOnly("the volume is mounted read-only".into()));
         }
-        if self.stopped.load(SeqCst) {
-            let reason = self.stop_reason.lock().clone().unwrap_or_default();
-            return Err(Error::ReadOnly(reason));
+        if !self.stopped.load(SeqCst) {
+            return Ok(());
         }
-        Ok(())
+        match self.end.lock().clone() {
+            Some(End::Fault(reason)) => Err(Error::ReadOnly(format!("the volume stopped after an error: {reason}"))),
+            Some(End::Closed(reason)) => Err(Error::ReadOnly(reason.to_owned())),
+            None => Err(Error::ReadOnly(String::new())),
+        }
+    }
+
+    /// An error if the volume stopped after a fault, so that nothing can be made durable. A volume that was never writable, or was
+    /// unmounted, has nothing that would have to be.
+    pub(crate) fn check_running(&self) -> Result<()> {
+        match &*self.end.lock() {
+            Some(End::Fault(reason)) => Err(Error::Stopped(reason.clone())),
+            _ => Ok(()),
+        }
     }
 
     /// Stops accepting changes: the last good checkpoint stays what the volume is.
     pub(crate) fn stop(&self, reason: &Error) {
         tracing::error!(%reason, "the volume stops taking changes");
-        self.close(&format!("the volume stopped after an error: {reason}"));
+        if self.on_error == OnError::Panic {
+            end_process(reason);
+        }
+        self.end.lock().get_or_insert_with(|| End::Fault(reason.to_string()));
+        self.stopped.store(true, SeqCst);
+    }
+
+    /// A checkpoint has failed, and nothing of it counts. Goes on if the next one can be tried and the mount's options say so: after a
+    /// write that the device refused. What a failed flush has lost is not known, and damage is not repaired by trying again.
+    pub(crate) fn checkpoint_failed(&self, reason: &Error) {
+        let repeatable = matches!(reason, Error::Io(_)) && self.io.lost().is_ok();
+        match self.on_error {
+            OnError::Continue if repeatable => {
+                tracing::error!(%reason, "a checkpoint failed; the next one tries again");
+            }
+            _ => self.stop(reason),
+        }
     }
 
     /// Accepts no changes from here on, for a reason that is no fault; of several reasons the first counts.
-    pub(crate) fn close(&self, reason: &str) {
-        self.stop_reason.lock().get_or_insert_with(|| reason.to_owned());
+    pub(crate) fn close(&self, reason: &'static str) {
+        self.end.lock().get_or_insert(End::Closed(reason));
         self.stopped.store(true, SeqCst);
     }
 
@@ -155,4 +199,12 @@ impl Volume {
         self.stop(&damage);
         Err(damage)
     }
+}
+
+/// `errors=panic`: whoever asked for it wants a process that is gone rather than one that does not do its work.
+fn end_process(reason: &Error) -> ! {
+    let line = format!("steadyfs: {reason}; ending, as errors=panic asks; the volume is as of its last checkpoint\n");
+    // The process ends in any case.
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
+    std::process::exit(PANIC_EXIT)
 }

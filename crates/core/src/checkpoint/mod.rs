@@ -10,9 +10,11 @@
 //! 4. *release*: only now segments that were empty at the freeze, and node ids freed before it, may be used again.
 //!
 //! Kept true: between freeze and commit no node is written, so every node block carries the version of the checkpoint in
-//! force; a failure anywhere stops the volume and leaves the last good checkpoint intact. Many callers share one checkpoint: whoever
-//! finds that one has frozen after their call, and committed, returns.
+//! force; a failure anywhere leaves the last good checkpoint intact, and in memory everything that the failed one was to make durable: the
+//! mount's options say whether another is tried (`Volume::checkpoint_failed`). Many callers share one checkpoint: whoever finds that
+//! one has frozen after their call, and committed, returns.
 
+mod mend;
 mod snapshot;
 
 use crate::error::{Error, Result};
@@ -78,9 +80,14 @@ impl Checkpoints {
     }
 
     /// Snapshots taken, and the number of the last one that committed. With the checkpoint lock held shared the first stands still;
-    /// while they differ no node may be written.
+    /// while they differ no fsync may write a node.
     pub(crate) fn progress(&self) -> (u64, u64) {
         (self.frozen.load(SeqCst), self.done.load(SeqCst))
+    }
+
+    /// Nodes of the chain may be missing: no fsync extends it before a checkpoint has committed. As if one had frozen and failed.
+    pub(crate) fn break_chain(&self) {
+        self.frozen.fetch_add(1, SeqCst);
     }
 
     /// Version word for the footers of nodes written now.
@@ -115,13 +122,14 @@ impl Fs {
             return Ok(()); // nothing began since the last freeze, and what froze then has committed
         }
         self.vol.check_writable()?;
-        self.checkpoint_locked(&mut committed, unmount).inspect_err(|e| self.vol.stop(e))
+        self.checkpoint_locked(&mut committed, unmount).inspect_err(|e| self.vol.checkpoint_failed(e))
     }
 
     fn checkpoint_locked(&self, committed: &mut Committed, unmount: bool) -> Result<()> {
+        self.mend_unwritten()?;
         self.settle()?;
         let snapshot = self.freeze(committed, unmount)?;
-        self.commit(committed, snapshot)
+        self.commit(committed, &snapshot).inspect_err(|_| self.take_back(&snapshot))
     }
 
     /// Step 1.
@@ -143,6 +151,7 @@ impl Fs {
         let began = steadyfs_rt::now();
         let number = self.checkpoints.frozen.fetch_add(1, SeqCst) + 1;
         self.write_everything_dirty(&frozen)?;
+        self.vol.drop_unwritten_garbage(&frozen);
         let snapshot = Snapshot::take(self, committed, unmount, number)?;
         self.checkpoints.changes_at_freeze.store(self.vol.changes(), SeqCst);
         drop(frozen);
@@ -153,20 +162,23 @@ impl Fs {
 
     /// Submits dirty directory pages and nodes until none is left; with the volume frozen nobody makes new ones.
     fn write_everything_dirty(&self, frozen: &Change<'_>) -> Result<()> {
+        let failures = self.budget.failures();
         self.flush_dirty_dirs_frozen(frozen)?;
         self.vol.write_dirty_nodes(frozen, self.checkpoints.stamp())?;
         // What fsync remembers is about the chain that ends here; none can go on before the commit.
         let all_written = self.vol.nodes.dirt.forget();
         self.since.forget();
         self.vol.space.begin_epoch();
-        if !all_written || self.dirty_dir_pages() != 0 {
+        // A page that the device refused is dirty again, to be written elsewhere; what the checkpoint refers to is kept and tried once more.
+        let refused = self.budget.failures() != failures;
+        if !all_written || (self.dirty_dir_pages() != 0 && !refused) {
             return Err(Error::corrupt("something stayed dirty under the exclusive checkpoint lock"));
         }
         Ok(())
     }
 
     /// Steps 3 and 4.
-    fn commit(&self, committed: &mut Committed, snapshot: Snapshot) -> Result<()> {
+    fn commit(&self, committed: &mut Committed, snapshot: &Snapshot) -> Result<()> {
         let io = &self.vol.io;
         snapshot.submit(io);
         io.wait_chain()?;
@@ -176,10 +188,17 @@ impl Fs {
         self.checkpoints.sit.commit(&snapshot.sit_blocks);
         self.checkpoints.stamp.store(snapshot.checkpoint.header().footer_version(), SeqCst);
         self.checkpoints.done.store(snapshot.number, SeqCst);
-        *committed = Committed { checkpoint: snapshot.checkpoint, pack: snapshot.pack };
+        *committed = Committed { checkpoint: snapshot.checkpoint.clone(), pack: snapshot.pack };
         self.vol.nids.release(&snapshot.held_nids);
         self.release_segments(&snapshot.prefree);
         Ok(())
+    }
+
+    /// After a failed step 3: what the snapshot took is to be written by the next checkpoint.
+    fn take_back(&self, snapshot: &Snapshot) {
+        self.vol.nat.not_written(&snapshot.nat_blocks);
+        self.checkpoints.sit.not_written(&self.vol.segs, &snapshot.sit_blocks);
+        self.checkpoints.changes_at_freeze.store(u64::MAX, SeqCst);
     }
 
     /// Gives the segments that were empty at the freeze back to the logs, and tells the device if asked to.
@@ -193,9 +212,12 @@ impl Fs {
         }
     }
 
-    /// Waits for the checkpoint in progress, if there is one.
-    pub(crate) fn wait_for_checkpoint(&self) {
-        drop(self.checkpoints.committed.lock());
+    /// Waits for the checkpoint in progress, if there is one. False if the last one failed, or a chain broke since: then nodes can be made durable by
+    /// another checkpoint only.
+    pub(crate) fn wait_for_checkpoint(&self) -> bool {
+        let _none_in_progress = self.checkpoints.committed.lock();
+        let (frozen, done) = self.checkpoints.progress();
+        frozen == done
     }
 
     /// Whether anything changed that the committed checkpoint does not have.

@@ -21,6 +21,9 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// How long a page may stay dirty.
 const AGE: Duration = Duration::from_secs(30);
 
+/// Failed writes that a writer who helps puts up with before he is told.
+const PATIENCE: u64 = 16;
+
 /// The flusher thread of a volume.
 pub(crate) struct Flusher {
     stop: Arc<AtomicBool>,
@@ -77,11 +80,14 @@ fn round(fs: &Weak<Fs>) -> bool {
 impl Fs {
     /// Writes files that have been dirty too long, and others while there are too many dirty pages; each file once.
     fn flush_files(&self) -> Result<()> {
+        let failures = self.budget.failures();
         let began = now();
         let old = Instant::from_nanos(began.as_nanos().saturating_sub(AGE.as_nanos() as u64));
         loop {
             let limit = if self.budget.wants_flush() { began } else { old };
-            let Some(file) = self.budget.oldest_dirty_file(Some(limit)) else { return Ok(()) };
+            let Some(file) = self.budget.oldest_dirty_file(Some(limit)) else {
+                return self.budget.failed_since(failures, 0);
+            };
             self.flush_file(&file)?;
         }
     }
@@ -93,12 +99,17 @@ impl Fs {
     }
 
     /// Before more pages become dirty: calls the flusher, and helps it, if there are many. Hold no change when calling.
+    ///
+    /// # Errors
+    /// Why they stay many: what cannot be written stays dirty, and memory is bounded.
     pub(super) fn help_flush(&self) -> Result<()> {
         if !self.budget.wants_flush() {
             return Ok(());
         }
         self.budget.call_flusher();
+        let failures = self.budget.failures();
         while self.budget.must_flush() {
+            self.budget.failed_since(failures, PATIENCE)?;
             let CacheStats { dirty, flying, .. } = self.budget.stats();
             let file = self.budget.oldest_dirty_file(None).filter(|_| dirty > flying);
             let Some(file) = file else {

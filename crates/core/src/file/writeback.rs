@@ -25,12 +25,15 @@ struct Batch {
 }
 
 impl Fs {
-    /// Writes the dirty pages of a range and waits until they, and all writes of this inode in flight, have ended. Reports a
-    /// failed write that nobody was told of yet.
+    /// Writes the dirty pages of a range and waits until they, and all writes of this inode in flight, have ended.
+    ///
+    /// # Errors
+    /// What could not be written meanwhile. It is dirty again.
     pub(crate) fn writeback(&self, inode: &Arc<Inode>, range: Range<PageIndex>) -> Result<()> {
+        let failures = inode.write_errors.count();
         let started = self.start_writeback(inode, range);
-        let landed = self.cache(inode).wait_landed();
-        started.and(landed)
+        self.cache(inode).wait_landed();
+        started.and(inode.write_errors.since(failures))
     }
 
     /// Submits the dirty pages of a range, each once.
@@ -135,7 +138,11 @@ impl Fs {
     /// Submits the dirty pages of directories and symlinks, each batch under a change of its own.
     pub(crate) fn flush_dirty_dirs<'a>(&self, begin: impl Fn() -> Result<Change<'a>>) -> Result<()> {
         for dir in self.budget.dirty_dirs() {
-            while self.flush_pages(&begin()?, &dir, PIECE_PAGES as usize)? > 0 {}
+            let failures = dir.write_errors.count();
+            while self.flush_pages(&begin()?, &dir, PIECE_PAGES as usize)? > 0 {
+                // What fails is dirty again, and would be written for ever.
+                dir.write_errors.since(failures)?;
+            }
         }
         Ok(())
     }

@@ -3,12 +3,14 @@
 //! Kept true: an inode is on the ring exactly while it has cached pages, and on a dirty list exactly while it has dirty ones; both
 //! change under that inode's page lock, so the lists never lag behind. The counters are sums over all inodes.
 
+use crate::error::{Error, Result};
 use crate::inode::Inode;
 use crate::locks;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
+use steadyfs_device::IoError;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::{BLOCK_SIZE, Ino};
 use steadyfs_rt::{EventCount, Instant, Mutex};
@@ -29,6 +31,9 @@ struct Shared {
     dirty: AtomicU64,
     dirty_in_dirs: AtomicU64,
     flying: AtomicU64,
+    /// Writes of pages that failed.
+    failures: AtomicU64,
+    failure: Mutex<Option<IoError>>,
     lists: Mutex<Lists>,
     landed: EventCount,
     wanted: EventCount,
@@ -74,6 +79,8 @@ impl Budget {
                 dirty: AtomicU64::new(0),
                 dirty_in_dirs: AtomicU64::new(0),
                 flying: AtomicU64::new(0),
+                failures: AtomicU64::new(0),
+                failure: Mutex::new(&locks::STATE, None),
                 lists: Mutex::new(&locks::LISTS, Lists::default()),
                 landed: EventCount::new(),
                 wanted: EventCount::new(),
@@ -110,6 +117,25 @@ impl Budget {
     /// Whether so many pages are dirty or on their way that writers must help or wait.
     pub(crate) fn must_flush(&self) -> bool {
         self.shared.dirty.load(SeqCst) + self.shared.flying.load(SeqCst) > self.shared.limit / 5 * 2
+    }
+
+    /// A write of pages failed, and the pages are dirty again.
+    pub(super) fn note_failure(&self, error: &IoError) {
+        *self.shared.failure.lock() = Some(error.clone());
+        self.shared.failures.fetch_add(1, SeqCst);
+    }
+
+    /// Failed writes of pages so far.
+    pub(crate) fn failures(&self) -> u64 {
+        self.shared.failures.load(SeqCst)
+    }
+
+    /// The last failure, if there were more than `patience` since there were `failures`: who waits for fewer dirty pages waits in vain.
+    pub(crate) fn failed_since(&self, failures: u64, patience: u64) -> Result<()> {
+        if self.failures() - failures <= patience {
+            return Ok(());
+        }
+        self.shared.failure.lock().clone().map_or(Ok(()), |e| Err(Error::Io(e)))
     }
 
     /// Calls the flusher.

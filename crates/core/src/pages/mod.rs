@@ -8,7 +8,7 @@
 //! - pages are copied on write, so a page that is being written may be changed at once: the write in flight keeps the old bytes;
 //! - dirty pages are taken for writing, and clean pages are put, only under the node lock of the node that holds their slots, so
 //!   neither can cross a truncation or a direct write of the same page;
-//! - a page whose write failed is dirty again, and the error is latched for the next `wait_landed`.
+//! - a page whose write failed is dirty again, and the error is noted for those who have the file open.
 
 mod budget;
 mod evict;
@@ -17,7 +17,6 @@ mod map;
 pub(crate) use budget::Budget;
 pub use budget::CacheStats;
 
-use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::inode::Inode;
 use crate::locks;
@@ -40,8 +39,6 @@ struct State {
     next_token: Token,
     /// Writes in flight, each with the number of its pages that have not landed.
     flights: Vec<(Token, usize)>,
-    /// The first write error that nobody has been told of.
-    error: Option<IoError>,
     ring_key: Option<u64>,
     dirty_key: Option<u64>,
     /// Chunk at which the next eviction visit starts.
@@ -263,15 +260,14 @@ impl PageCache<'_> {
         });
     }
 
-    /// Waits until every write that is in flight now has ended; reports a write error that nobody was told of yet.
-    pub(crate) fn wait_landed(self) -> Result<()> {
+    /// Waits until every write that is in flight now has ended.
+    pub(crate) fn wait_landed(self) {
         let pages = &self.inode.pages;
         let mut s = pages.state.lock();
         let mine: Vec<Token> = s.flights.iter().map(|(token, _)| *token).collect();
         while s.flights.iter().any(|(token, _)| mine.contains(token)) {
             pages.landed.wait(&mut s);
         }
-        s.error.take().map_or(Ok(()), |e| Err(Error::Io(e)))
     }
 
     /// Notes a read of a range; returns how many pages beyond it are worth reading now.
@@ -303,7 +299,8 @@ impl Landing {
     pub(crate) fn land(self, result: std::result::Result<(), IoError>) {
         let cache = PageCache { inode: &self.inode, budget: &self.budget };
         if let Err(e) = &result {
-            self.inode.pages.state.lock().error.get_or_insert_with(|| e.clone());
+            self.inode.write_errors.record(e);
+            self.budget.note_failure(e);
         }
         cache.ended(self.token, self.pages.iter().copied(), self.pages.len(), result.is_err());
     }

@@ -17,7 +17,7 @@ use steadyfs_device::PageBuf;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::inode::{Extent, Inode as RawInode};
 use steadyfs_format::summary::{Summary, SummaryBlock, SummaryKind};
-use steadyfs_format::{Log, Nid, SegNo, Slot};
+use steadyfs_format::{Lba, Log, Nid, SegNo, Slot};
 
 /// F2FS' collector in `mode=lfs`: one thread, one cold stream.
 pub(crate) struct SingleCollector {
@@ -75,6 +75,23 @@ fn clean_segment(vol: &Volume, seg: SegNo, report: &mut GcReport) -> Result<bool
         clean_data(vol, seg, &summary, &offsets, report)?;
     }
     Ok(report.skipped == skipped || vol.segs.state(seg).count() == 0)
+}
+
+/// Moves what these blocks of the main area hold, wherever they are and whoever owns them.
+pub(crate) fn move_blocks(vol: &Volume, lbas: &[Lba]) -> Result<()> {
+    let mut by_segment: BTreeMap<SegNo, Vec<u32>> = BTreeMap::new();
+    for (seg, off) in lbas.iter().filter_map(|lba| vol.segs.locate(*lba)) {
+        by_segment.entry(seg).or_default().push(off);
+    }
+    let mut report = GcReport::default();
+    for (seg, offsets) in by_segment {
+        let summary = vol.summary_of(seg)?;
+        match summary.kind()? {
+            SummaryKind::Node => clean_nodes(vol, seg, &summary, &offsets, &mut report)?,
+            SummaryKind::Data => clean_data(vol, seg, &summary, &offsets, &mut report)?,
+        }
+    }
+    Ok(())
 }
 
 fn clean_nodes(vol: &Volume, seg: SegNo, summary: &SummaryBlock, offsets: &[u32], report: &mut GcReport) -> Result<()> {

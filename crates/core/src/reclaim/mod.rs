@@ -10,6 +10,8 @@
 mod cleaner;
 mod victim;
 
+pub(crate) use cleaner::move_blocks;
+
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::locks;

@@ -14,6 +14,7 @@ pub(crate) use since::Since;
 
 use crate::dirt::{Marks, Standing};
 use crate::error::Result;
+use crate::errseq::ErrorCursor;
 use crate::file::ALL_PAGES;
 use crate::fs::Fs;
 use crate::inode::{Inode, InodeRef};
@@ -111,27 +112,44 @@ impl Fs {
     /// Makes what was written to a file durable, with everything needed to find it again. With `datasync` changed times need not be.
     ///
     /// # Errors
-    /// I/O errors, of this file's earlier write-back too.
+    /// I/O errors, of this file's earlier write-back too, once per reference (a clone is a reference of its own).
     pub fn fsync(&self, file: &InodeRef, datasync: bool) -> Result<()> {
+        self.fsync_open(file, datasync, &file.seen)
+    }
+
+    /// As [`Fs::fsync`], for the open file with this cursor: it is told of earlier errors that it has not been told of.
+    ///
+    /// # Errors
+    /// As [`Fs::fsync`].
+    pub fn fsync_open(&self, file: &InodeRef, datasync: bool, cursor: &ErrorCursor) -> Result<()> {
         if self.vol.read_only {
             return Ok(());
         }
+        self.vol.check_running()?;
         let inode = &file.inode;
-        self.writeback(inode, ALL_PAGES)?;
+        let written = self.writeback(inode, ALL_PAGES);
+        // Told even if there is more to say, so that the next call says only what is new.
+        let told = inode.write_errors.tell(cursor);
+        written.and(told)?;
         let (seen, _) = self.checkpoints.progress();
         loop {
             match self.extend_chain(inode, datasync, seen)? {
                 Attempt::Placed(chained) => {
                     self.syncs.chained.fetch_add(1, Relaxed);
                     // A failure leaves a gap in the chain, or something that may not be on the device: nothing can build on it.
-                    return self.finish_chain(chained).inspect_err(|e| self.vol.stop(e));
+                    return self.finish_chain(chained).inspect_err(|e| {
+                        self.checkpoints.break_chain();
+                        self.vol.checkpoint_failed(e);
+                    });
                 }
                 Attempt::Covered => {
                     self.syncs.covered.fetch_add(1, Relaxed);
                     return Ok(());
                 }
                 Attempt::Nameless => return Ok(()),
-                Attempt::Wait => self.wait_for_checkpoint(),
+                // After one that failed, or an fsync that did, only another can help.
+                Attempt::Wait if !self.wait_for_checkpoint() => return self.sync_checkpoint(),
+                Attempt::Wait => {}
                 Attempt::Checkpoint(reason) => {
                     self.syncs.checkpoints[reason as usize].fetch_add(1, Relaxed);
                     return self.sync_checkpoint();
@@ -263,7 +281,8 @@ impl Fs {
         if let Some(last) = last {
             // Everything that the nodes point at was submitted before they got their places, whoever wrote it.
             before = io.drain().and_then(|()| self.chain_flush());
-            // After a failure too: the node has its place, and nothing commits over a failure.
+            // After a failure too, for the node has its place; but then recovery must not go by it.
+            let last = if before.is_ok() { last } else { self.vol.without_mark(last) };
             let mut batch = Batch::new(&self.vol, Arc::clone(&ticket));
             batch.push(last);
             batch.submit();

@@ -132,11 +132,10 @@ impl Call<'_> {
             Opcode::Listxattr => self.listxattr(args),
             Opcode::Removexattr => self.removexattr(args),
             Opcode::Ioctl => self.ioctl(args),
-            // The kernel does without, and asks no more: directories have no open state, closing writes nothing that is not written
-            // already, permissions are the kernel's, and no request waits for something that an interrupt could end.
-            Opcode::Opendir | Opcode::Releasedir | Opcode::Flush | Opcode::Access | Opcode::Interrupt => {
-                Err(Errno::NOSYS.into())
-            }
+            Opcode::Flush => self.flush(args),
+            // The kernel does without, and asks no more: directories have no open state, permissions are the kernel's, and no request
+            // waits for something that an interrupt could end.
+            Opcode::Opendir | Opcode::Releasedir | Opcode::Access | Opcode::Interrupt => Err(Errno::NOSYS.into()),
             Opcode::NotifyReply => Ok(()),
             Opcode::Init | Opcode::Destroy | Opcode::Forget | Opcode::BatchForget => Err(Errno::IO.into()),
         }
@@ -155,6 +154,7 @@ fn is_entrance(opcode: Opcode) -> bool {
         Opcode::Read
             | Opcode::Write
             | Opcode::Fsync
+            | Opcode::Flush
             | Opcode::Release
             | Opcode::Readdir
             | Opcode::Interrupt

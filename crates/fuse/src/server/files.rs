@@ -1,12 +1,12 @@
 //! Requests about open files: opening, reading, writing, syncing, allocating, seeking, copying.
 //!
-//! An open file has no state here. Its handle only says whether it was opened for writing, so that the end of it can be counted.
+//! A handle says whether its file was opened for writing, so that the end of it can be counted, and which write errors it was told of.
 
-use super::{Answer, Call};
+use super::{Answer, Call, handles};
 use crate::options::Cache;
 use crate::wire::abi::{
-    CopyFileRangeIn, CopyFileRangeOut, FallocateIn, FsyncIn, LseekIn, LseekOut, OpenIn, OpenOut, ReadIn, ReleaseIn,
-    WriteIn, WriteOut,
+    CopyFileRangeIn, CopyFileRangeOut, FallocateIn, FlushIn, FsyncIn, LseekIn, LseekOut, OpenIn, OpenOut, ReadIn,
+    ReleaseIn, WriteIn, WriteOut,
 };
 use crate::wire::flags::linux::{
     FALLOC_COLLAPSE_RANGE, FALLOC_INSERT_RANGE, FALLOC_KEEP_SIZE, FALLOC_PUNCH_HOLE, FALLOC_ZERO_RANGE, O_ACCMODE,
@@ -18,11 +18,6 @@ use crate::wire::flags::{
 use crate::wire::{Args, Opcode};
 use rustix::io::Errno;
 use steadyfs_core::{FallocMode, InodeRef, SetAttr, Whence};
-
-/// Handle of a file opened for reading only.
-const READER: u64 = 0;
-/// Handle of a file opened for writing.
-const WRITER: u64 = 1;
 
 /// Most bytes that one COPY_FILE_RANGE copies; the caller asks again for the rest.
 const COPY_MOST: u64 = 16 << 20;
@@ -67,9 +62,9 @@ impl Call<'_> {
             true => fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES,
             false => fopen::KEEP_CACHE,
         };
-        let fh = if writes(flags) { WRITER } else { READER };
+        let fh = self.server.handles.open(writes(flags), inode.error_cursor());
         self.reply.put(&OpenOut { fh, open_flags, backing_id: 0 })?;
-        if fh == WRITER {
+        if handles::writes(fh) {
             self.server.nodes.opened_for_writing(inode.ino().get());
         }
         Ok(())
@@ -77,7 +72,8 @@ impl Call<'_> {
 
     pub(super) fn release(&mut self, mut args: Args<'_>) -> Answer {
         let ReleaseIn { fh, .. } = args.take()?;
-        if fh == WRITER {
+        self.server.handles.close(fh);
+        if handles::writes(fh) {
             let ino = u32::try_from(self.header.nodeid).map_err(|_| Errno::STALE)?;
             self.server.let_go(self.fs, self.server.nodes.closed_for_writing(ino));
         }
@@ -112,9 +108,22 @@ impl Call<'_> {
     }
 
     pub(super) fn fsync(&mut self, mut args: Args<'_>) -> Answer {
-        let FsyncIn { fsync_flags, .. } = args.take()?;
+        let FsyncIn { fh, fsync_flags, .. } = args.take()?;
         let inode = self.this()?;
-        self.server.with_space(|| self.fs.fsync(&inode, fsync_flags & FSYNC_DATASYNC != 0))
+        let datasync = fsync_flags & FSYNC_DATASYNC != 0;
+        match self.server.handles.cursor(fh) {
+            Some(cursor) => self.server.with_space(|| self.fs.fsync_open(&inode, datasync, &cursor)),
+            None => self.server.with_space(|| self.fs.fsync(&inode, datasync)),
+        }
+    }
+
+    /// One of the descriptors of an open file is closed: its last chance to hear of an error.
+    pub(super) fn flush(&mut self, mut args: Args<'_>) -> Answer {
+        let FlushIn { fh, .. } = args.take()?;
+        if let Some(cursor) = self.server.handles.cursor(fh) {
+            self.this()?.take_write_error(&cursor)?;
+        }
+        Ok(())
     }
 
     pub(super) fn fallocate(&mut self, mut args: Args<'_>) -> Answer {

@@ -4,13 +4,14 @@
 //! side of the conversation can do is behind [`Kernel`], so that everything here is tested without one. The handlers are
 //! methods of [`Call`], by subject: `names`, `dirs`, `attrs`, `files`, `xattrs`, `ioctl`; `dispatch` chooses among them.
 //!
-//! Kept true: nothing of a request survives it but counts in [`nodes::Nodes`]; open files have no state of their own; a handler that panics
-//! fails its request and nothing else; after [`Server::finish`] the file system is no longer touched.
+//! Kept true: nothing of a request survives it but counts in [`nodes::Nodes`] and, of an open file, which errors it was told of
+//! ([`handles::Handles`]); a handler that panics fails its request and nothing else; after [`Server::finish`] the file system is no longer touched.
 
 mod attrs;
 mod dirs;
 mod dispatch;
 mod files;
+mod handles;
 mod init;
 mod ioctl;
 mod names;
@@ -27,6 +28,7 @@ pub(crate) use policy::Policy;
 use crate::error::errno;
 use crate::wire::abi::InHeader;
 use crate::wire::{ROOT_NODE, Reply};
+use handles::Handles;
 use nodes::Nodes;
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -84,6 +86,7 @@ enum State {
 pub(crate) struct Server {
     state: RwLock<State>,
     nodes: Nodes,
+    handles: Handles,
     policy: Policy,
     /// Abilities of the kernel that are used, as INIT named them.
     used: AtomicU64,
@@ -108,6 +111,7 @@ impl Server {
         Server {
             state: RwLock::new(&GATE, State::Live(fs)),
             nodes: Nodes::new(),
+            handles: Handles::new(),
             policy,
             used: AtomicU64::new(0),
             reaping: Mutex::new(&REAP, ()),

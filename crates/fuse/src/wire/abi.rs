@@ -70,6 +70,7 @@ incoming! {
     ReadIn { fh: u64, offset: u64, size: u32, read_flags: u32, lock_owner: u64, flags: u32, padding: u32, }
     WriteIn { fh: u64, offset: u64, size: u32, write_flags: u32, lock_owner: u64, flags: u32, padding: u32, }
     FsyncIn { fh: u64, fsync_flags: u32, padding: u32, }
+    FlushIn { fh: u64, unused: u32, padding: u32, lock_owner: u64, }
     /// With the extension that INIT's `SETXATTR_EXT` asks for.
     SetxattrIn { size: u32, flags: u32, setxattr_flags: u32, padding: u32, }
     /// Without it.

@@ -234,8 +234,14 @@ fn a_failed_write_is_reported_once_and_loses_nothing_in_memory() {
     assert_eq!(fs.cache_stats().dirty, 13, "the pages are dirty again");
     fs.writeback(&file.inode, crate::file::writeback::ALL_PAGES).unwrap();
     assert_eq!(fs.cache_stats().dirty, 0);
-    assert!(fs.fsync(&file, false).is_err(), "no checkpoint commits over a lost block");
-    assert!(matches!(fs.write(&file, 0, b"x"), Err(Error::ReadOnly(_))));
+    assert!(matches!(fs.fsync(&file, false), Err(Error::Io(_))), "who has it open is told");
+    fs.fsync(&file, false).unwrap();
+    assert_eq!(fs.io_stats().failed, 1);
+    assert_eq!(fs.write(&file, 50_000, b"x").unwrap(), 1);
+    drop(file);
+    let device = device.inner().fork();
+    let crashed = mount(&Arc::new(device), "");
+    assert_eq!(read_all(&crashed, &crashed.lookup(&crashed.root().unwrap(), b"unlucky").unwrap()), pattern(2, 50_000));
 }
 
 #[test]

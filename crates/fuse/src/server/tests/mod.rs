@@ -1,5 +1,6 @@
 //! The handlers without a kernel: messages in, messages out, over a volume in memory.
 
+mod errors;
 mod files;
 mod names;
 mod protocol;
@@ -55,8 +56,11 @@ impl Client {
     fn with(change: impl FnOnce(&mut FuseOptions)) -> Self {
         let mut options = FuseOptions::new("image");
         change(&mut options);
-        let fs = volume::small();
-        let server = Server::new(Arc::clone(&fs), Policy::new(&options, OWNER));
+        Self::over(volume::small(), &options)
+    }
+
+    fn over(fs: Arc<Fs>, options: &FuseOptions) -> Self {
+        let server = Server::new(Arc::clone(&fs), Policy::new(options, OWNER));
         let client = Client { server, fs, kernel: MockKernel::default(), unique: AtomicU64::new(2), uid: 0 };
         let (greeting, _) = client.greet(7, MINOR, u64::MAX);
         assert_eq!(greeting, Ok(Greeting::Agreed));

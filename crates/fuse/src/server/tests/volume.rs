@@ -7,8 +7,13 @@ use steadyfs_device::MemDevice;
 
 /// An empty volume in memory, with times of creation and project ids.
 pub(crate) fn small() -> Arc<Fs> {
-    let device = Arc::new(MemDevice::new(64 << 20 >> 12));
+    Fs::mount(Arc::new(device()), MountOptions::default()).expect("mounts")
+}
+
+/// The same, not mounted.
+pub(crate) fn device() -> MemDevice {
+    let device = MemDevice::new(64 << 20 >> 12);
     let features = parse_features("extra_attr,inode_crtime,project_quota").expect("known features");
-    format(&*device, &MkfsOptions { features, ..MkfsOptions::new([7; 16], 1_700_000_000) }).expect("a volume");
-    Fs::mount(device, MountOptions::default()).expect("mounts")
+    format(&device, &MkfsOptions { features, ..MkfsOptions::new([7; 16], 1_700_000_000) }).expect("a volume");
+    device
 }

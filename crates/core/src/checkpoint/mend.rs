@@ -1,0 +1,45 @@
+//! Blocks that the device refused, before a checkpoint: written again, or somewhere else.
+//!
+//! Most failures pass: a second attempt in place mends them. A few blocks that go on failing while others can be written are bad
+//! places, and what they hold moves away as the collector would move it. Kept true: a failing device costs a bounded number of fresh blocks per
+//! checkpoint, because what fails as a whole is not moved.
+
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::volume::{Change, Volume};
+use steadyfs_format::Lba;
+
+/// Most blocks that count as bad places. When more fail, the device as a whole does.
+const BAD_PLACES: usize = 64;
+
+impl Fs {
+    /// Tries to write what could not be written.
+    ///
+    /// # Errors
+    /// Why it still cannot.
+    pub(super) fn mend_unwritten(&self) -> Result<()> {
+        let (vol, unwritten) = (&self.vol, &self.vol.io.unwritten);
+        if unwritten.count() == 0 {
+            return Ok(());
+        }
+        vol.drop_unwritten_garbage(&vol.freeze()?);
+        let Err(error) = vol.io.drain() else { return Ok(()) };
+        let full = matches!(&error, Error::Io(e) if e.errno() == steadyfs_device::errno::ENOSPC);
+        if full || unwritten.count() > BAD_PLACES {
+            return Err(error);
+        }
+        let bad: Vec<Lba> = unwritten.list().into_iter().map(|(lba, ..)| lba).collect();
+        tracing::warn!(blocks = bad.len(), "moving what these blocks should hold elsewhere");
+        crate::reclaim::move_blocks(vol, &bad)
+    }
+}
+
+impl Volume {
+    /// Forgets unwritten blocks that nothing refers to any more. With the volume frozen, so that the snapshot taken then does not either.
+    pub(super) fn drop_unwritten_garbage(&self, _frozen: &Change<'_>) {
+        self.io.unwritten.drop_unless(|lba| match self.segs.locate(lba) {
+            Some((seg, off)) => self.segs.is_valid(seg, off),
+            None => true,
+        });
+    }
+}

@@ -1,0 +1,98 @@
+//! Blocks that the device refused to take: kept in memory, where they are found as if they had been written.
+//!
+//! Kept true: a block is here from the failure of its write until it is written again, with success, or until it is dropped because
+//! nothing refers to it any more. Who asks pays one load while there is none. Memory is bounded by [`LIMIT`], which `Fs::change` heeds.
+
+use crate::error::{Error, Result};
+use crate::locks;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use steadyfs_device::{IoError, PageBuf, StreamHint};
+use steadyfs_format::Lba;
+use steadyfs_rt::Mutex;
+
+/// Blocks kept before changes are refused: 32 MiB.
+const LIMIT: usize = 8192;
+
+#[derive(Default)]
+struct Kept {
+    blocks: BTreeMap<Lba, (PageBuf, StreamHint)>,
+    /// Why the device refused the last of them.
+    why: Option<IoError>,
+}
+
+/// The blocks.
+pub(crate) struct Unwritten {
+    kept: Mutex<Kept>,
+    count: AtomicUsize,
+}
+
+impl Unwritten {
+    /// None.
+    pub(crate) fn new() -> Self {
+        Unwritten { kept: Mutex::new(&locks::UNWRITTEN, Kept::default()), count: AtomicUsize::new(0) }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(SeqCst)
+    }
+
+    fn with<R>(&self, f: impl FnOnce(&mut Kept) -> R) -> R {
+        let mut kept = self.kept.lock();
+        let out = f(&mut kept);
+        self.count.store(kept.blocks.len(), SeqCst);
+        out
+    }
+
+    /// Keeps blocks whose write failed.
+    pub(crate) fn add(&self, pages: Vec<(Lba, PageBuf)>, hint: StreamHint, why: &IoError) {
+        self.with(|kept| {
+            kept.blocks.extend(pages.into_iter().map(|(lba, page)| (lba, (page, hint))));
+            kept.why = Some(why.clone());
+        });
+    }
+
+    /// A block, if it is here.
+    pub(crate) fn get(&self, lba: Lba) -> Option<PageBuf> {
+        if self.count() == 0 {
+            return None;
+        }
+        self.kept.lock().blocks.get(&lba).map(|(page, _)| page.clone())
+    }
+
+    /// Forgets blocks that have been written after all.
+    pub(crate) fn remove(&self, lba: Lba, count: u64) {
+        if self.count() > 0 {
+            self.with(|kept| (0..count).for_each(|i| drop(kept.blocks.remove(&(lba + i)))));
+        }
+    }
+
+    /// Forgets blocks that nothing refers to.
+    pub(crate) fn drop_unless(&self, wanted: impl Fn(Lba) -> bool) {
+        if self.count() > 0 {
+            self.with(|kept| kept.blocks.retain(|lba, _| wanted(*lba)));
+        }
+    }
+
+    /// All of them, by address.
+    pub(crate) fn list(&self) -> Vec<(Lba, PageBuf, StreamHint)> {
+        self.kept.lock().blocks.iter().map(|(lba, (page, hint))| (*lba, page.clone(), *hint)).collect()
+    }
+
+    /// Why there are any.
+    pub(crate) fn first_error(&self) -> Option<IoError> {
+        if self.count() == 0 {
+            return None;
+        }
+        self.kept.lock().why.clone()
+    }
+
+    /// An error if there are so many that no more may come.
+    pub(crate) fn check_room(&self) -> Result<()> {
+        match self.first_error() {
+            Some(why) if self.count() > LIMIT => Err(Error::Io(why)),
+            _ => Ok(()),
+        }
+    }
+}

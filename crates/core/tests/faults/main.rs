@@ -1,0 +1,8 @@
+//! Failing devices under a mounted volume: no panic, no hang, no silent loss.
+
+mod bed;
+mod exhaustive;
+mod lasting;
+mod model;
+mod reports;
+mod workload;

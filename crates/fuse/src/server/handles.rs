@@ -1,0 +1,58 @@
+//! Open files: which write errors each has been told of.
+//!
+//! A handle is a number that the kernel gives back with each request of the open file. Its lowest bit says whether the file was opened for
+//! writing, so that most requests need no table; the rest is the key of its cursor. Kept true: a handle is here from the reply to its
+//! OPEN or CREATE until its RELEASE.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use steadyfs_core::ErrorCursor;
+use steadyfs_rt::{LockClass, Mutex};
+
+static HANDLES: LockClass = LockClass::new("fuse_handles_lock", 7);
+
+const SHARDS: u64 = 16;
+const WRITER: u64 = 1;
+
+type Shard = HashMap<u64, Arc<ErrorCursor>>;
+
+/// The open files.
+pub(crate) struct Handles {
+    next: AtomicU64,
+    shards: Box<[Mutex<Shard>]>,
+}
+
+/// Whether a handle is one of a file opened for writing.
+pub(crate) fn writes(fh: u64) -> bool {
+    fh & WRITER != 0
+}
+
+impl Handles {
+    pub(crate) fn new() -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::new(&HANDLES, HashMap::new())).collect();
+        Handles { next: AtomicU64::new(0), shards }
+    }
+
+    fn shard(&self, fh: u64) -> &Mutex<Shard> {
+        &self.shards[(fh / 2 % SHARDS) as usize]
+    }
+
+    /// The handle of a file opened now.
+    pub(crate) fn open(&self, writer: bool, cursor: ErrorCursor) -> u64 {
+        let fh = self.next.fetch_add(1, SeqCst) * 2 + if writer { WRITER } else { 0 };
+        let old = self.shard(fh).lock().insert(fh, Arc::new(cursor));
+        assert!(old.is_none(), "a handle was given out twice");
+        fh
+    }
+
+    /// What an open file was told of. `None` for handles that were never given out: directories have none.
+    pub(crate) fn cursor(&self, fh: u64) -> Option<Arc<ErrorCursor>> {
+        self.shard(fh).lock().get(&fh).cloned()
+    }
+
+    /// The open file has gone.
+    pub(crate) fn close(&self, fh: u64) {
+        self.shard(fh).lock().remove(&fh);
+    }
+}
