@@ -126,10 +126,9 @@ pub fn explore_one(workload: &Workload, plan: &Plan, volumes: &Volumes) -> Resul
         }
     };
     outcome.crash_points = run.trace.records.len() as u64;
-    let strict = is_strict(workload);
-    let found = states::explore(&run.trace, plan.effort, plan.seed, |tick, disordered| -> Vec<Moment> {
-        let at = |line| Moment::at(workload, line, &run.spans, tick, disordered && !strict);
-        run.timelines.iter().map(at).collect()
+    let effort = if needs_no_flush(workload) { Effort::PREFIXES } else { plan.effort };
+    let found = states::explore(&run.trace, effort, plan.seed, |tick| -> Vec<Moment> {
+        run.timelines.iter().map(|line| Moment::at(workload, line, &run.spans, tick)).collect()
     });
     outcome.choices = found.choices;
     let judge = Judge { workload, run: &run, options: &options(workload)? };
@@ -139,7 +138,7 @@ pub fn explore_one(workload: &Workload, plan: &Plan, volumes: &Volumes) -> Resul
         let image = state.choice.build(&run.trace);
         let mut judged = Ok(0);
         if plan.recovery_every > 0 && rng.below(plan.recovery_every) == 0 {
-            judged = judge.judge_recovery(&image, &state.moments, plan.effort, RECOVERY_DEPTH, rng.next());
+            judged = judge.judge_recovery(&image, &state.moments, effort, RECOVERY_DEPTH, rng.next());
         }
         let judged = judged.and_then(|more| judge.judge(image, &state.moments).map(|()| more));
         match judged {
@@ -154,9 +153,9 @@ pub fn explore_one(workload: &Workload, plan: &Plan, volumes: &Volumes) -> Resul
     Ok(outcome)
 }
 
-/// Whether the mount promises the order of data and nodes within an fsync.
-fn is_strict(workload: &Workload) -> bool {
-    workload.mount.split(',').any(|option| option == "fsync_mode=strict")
+/// Whether the workload's mounts are for devices that lose nothing.
+fn needs_no_flush(workload: &Workload) -> bool {
+    workload.mount.split(',').any(|option| option == "fsync_mode=nobarrier")
 }
 
 /// Explores many workloads on several threads; `tell` hears the sum so far after each. Ends early once `tell` returns false.

@@ -74,7 +74,7 @@ impl Judge<'_> {
         let trace = Trace { base: image.fork(), records: device.take_log() };
         drop(mounted);
         // What may be found does not depend on when the second crash comes.
-        let found = states::explore(&trace, effort, seed, |_, _| ());
+        let found = states::explore(&trace, effort, seed, |_| ());
         let mut judged = 0;
         for (number, state) in found.distinct.iter().enumerate() {
             let left = state.choice.build(&trace);

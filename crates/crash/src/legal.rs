@@ -10,9 +10,8 @@
 //!   (`fdatasync`: mode and attributes may be older).
 //! - *Each page* has a content that was current at some time from the last promise about this file to that version: write-back comes
 //!   when it pleases. Anything else is stale or foreign.
-//! - *Moving pages* (collapse, insert) goes in pieces, and a checkpoint may come in between.
-//! - Unless the mount is strict, F2FS flushes once per fsync, so a file whose fsync had not returned may show anything in the pages that this fsync
-//!   was to make durable; only where writes were lost out of order.
+//! - *Moving pages* (collapse, insert) and direct writes go in pieces, and a checkpoint may come in between.
+//! - *Strict* mounts promise more with the fsync of a new file: names that were removed from its directory by then are gone.
 
 use crate::content::describe;
 use crate::lang::{Falloc, Op, Workload};
@@ -33,13 +32,11 @@ pub(crate) struct Moment {
     names: Version,
     /// The oldest version that contents may have.
     contents: Version,
-    /// Writes before the last one that survived were lost, and the mount does not promise their order.
-    disordered: bool,
 }
 
 impl Moment {
     /// The moment for one writer if the crash comes after `tick`.
-    pub(crate) fn at(workload: &Workload, line: &Timeline, spans: &[Span], tick: u64, disordered: bool) -> Self {
+    pub(crate) fn at(workload: &Workload, line: &Timeline, spans: &[Span], tick: u64) -> Self {
         let count = |wanted: &dyn Fn(&Span) -> bool| {
             line.steps.iter().filter(|&&step| spans.get(step).is_some_and(wanted)).count() as Version
         };
@@ -61,8 +58,13 @@ impl Moment {
         let names = promised(&|op| matches!(op, Op::Sync | Op::Checkpoint | Op::Gc));
         let contents = promised(&|op| matches!(op, Op::Sync));
         assert!(names <= returned && returned <= begun && contents <= names, "promises cover what had been done");
-        Moment { begun, returned, names, contents, disordered }
+        Moment { begun, returned, names, contents }
     }
+}
+
+/// Whether the mount makes the stricter promises.
+fn is_strict(workload: &Workload) -> bool {
+    workload.mount.split(',').any(|option| option == "fsync_mode=strict")
 }
 
 /// A call of fsync.
@@ -81,6 +83,7 @@ pub(crate) struct Case<'a> {
     seen: &'a Seen,
     top: SeenIno,
     ops: Vec<&'a Op>,
+    strict: bool,
     syncs: Vec<Syncing>,
 }
 
@@ -112,7 +115,8 @@ impl<'a> Case<'a> {
             }
         }
         let ops = workload.steps.iter().map(|step| &step.op).collect();
-        Case { line, moment, seen, top, ops, syncs }
+        let strict = is_strict(workload);
+        Case { line, moment, seen, top, ops, strict, syncs }
     }
 
     /// Whether the tree is one that the crash may leave; otherwise what is wrong with it, by version, the closest first.
@@ -163,7 +167,8 @@ impl<'a> Case<'a> {
             }
             let wanted: Vec<_> = then.names_of(sync.obj).collect();
             let known: Vec<_> = names.iter().filter(|(_, obj)| **obj == sync.obj).map(|(place, _)| place).collect();
-            if known == wanted {
+            // A name that was taken away is not promised to be gone.
+            if !known.is_empty() && wanted.iter().all(|place| known.contains(place)) {
                 continue;
             }
             if !sync.returned {
@@ -177,6 +182,11 @@ impl<'a> Case<'a> {
             let [place] = wanted.as_slice() else { return no("promised several names of a new file") };
             if !self.reachable(&names, place.0) {
                 return no("promised a file in a new directory");
+            }
+            let dir = place.0;
+            let removed = |(at, obj): (&(Obj, String), &Obj)| at.0 == dir && then.names.get(at) != Some(obj);
+            if self.strict && sync.returned && names.iter().any(removed) {
+                return no("of a new file promised what had been removed from its directory");
             }
             let replaced = names.insert((*place).clone(), sync.obj);
             if let Some(old) = replaced
@@ -272,17 +282,21 @@ impl<'a> Case<'a> {
         let durable = promised.max(self.moment.contents);
         let exists = obj < self.state(base).objects.len();
         let mut why = format!("cannot be of any version from {promised} on");
-        let from_base = (exists && base >= promised).then_some((base, base, false));
+        let from_base = (exists && base >= promised).then_some((base, base));
         let from_syncs = own().filter(|sync| sync.version > base && sync.version >= promised).map(|sync| {
             let oldest = if sync.data_only { whole.max(if exists { base } else { 0 }) } else { sync.version };
-            (sync.version, oldest, !sync.returned && self.moment.disordered)
+            (sync.version, oldest)
         });
-        for (version, oldest, anything) in from_base.into_iter().chain(from_syncs) {
+        for (version, oldest) in from_base.into_iter().chain(from_syncs) {
             let outcome = self.check_attributes(obj, oldest, version, seen).and_then(|()| {
-                let whole = self.check_contents(&self.state(version).objects[obj], durable, anything, seen);
-                whole.or_else(
-                    |why| if self.moves(obj, version) { self.check_moving(obj, version, seen) } else { Err(why) },
-                )
+                let whole = self.check_contents(&self.state(version).objects[obj], durable, seen);
+                whole.or_else(|why| {
+                    if self.goes_in_pieces(obj, version) {
+                        self.check_half_done(obj, version, durable, seen)
+                    } else {
+                        Err(why)
+                    }
+                })
             });
             match outcome {
                 Ok(()) => return Ok(()),
@@ -292,19 +306,19 @@ impl<'a> Case<'a> {
         Err(why)
     }
 
-    /// Whether the step after this version moves pages of the file: such a step may be found half done.
-    fn moves(&self, obj: Obj, version: Version) -> bool {
+    /// Whether the step after this version changes the file in pieces: such a step may be found half done.
+    fn goes_in_pieces(&self, obj: Obj, version: Version) -> bool {
         let step = self.line.steps.get(version as usize).filter(|_| version < self.moment.begun);
         step.is_some_and(|&step| match &self.ops[step] {
-            Op::Falloc { path, mode: Falloc::Collapse | Falloc::Insert, .. } => {
+            Op::Falloc { path, mode: Falloc::Collapse | Falloc::Insert, .. } | Op::DirectWrite { path, .. } => {
                 self.state(version).find(path) == Some(obj)
             }
             _ => false,
         })
     }
 
-    /// Half of a move: the size before or after it, and each page as before or after it.
-    fn check_moving(&self, obj: Obj, version: Version, seen: &SeenNode) -> Result<(), String> {
+    /// Half of such a step: the size before or after it, and each page as before or after it.
+    fn check_half_done(&self, obj: Obj, version: Version, durable: Version, seen: &SeenNode) -> Result<(), String> {
         let (old, new) = (&self.state(version).objects[obj], &self.state(version + 1).objects[obj]);
         if seen.size != old.size && seen.size != new.size {
             return Err(format!("has {} bytes, neither {} nor {}", seen.size, old.size, new.size));
@@ -314,7 +328,7 @@ impl<'a> Case<'a> {
             let found = seen.pages.get(&page).map(Vec::as_slice);
             let fits = |node: &Node| {
                 let history = node.pages.get(&page).map_or(&[][..], Vec::as_slice);
-                legal(history, 0).any(|content| same(content, found, length))
+                legal(history, durable).any(|content| same(content, found, length))
             };
             if !fits(old) && !fits(new) {
                 return Err(format!("holds in page {page} neither what was there nor what was to come"));
@@ -323,8 +337,8 @@ impl<'a> Case<'a> {
         Ok(())
     }
 
-    /// The size is that of the node, and each page one of its contents since `durable`. With `anything`, so may be pages newer than that.
-    fn check_contents(&self, node: &Node, durable: Version, anything: bool, seen: &SeenNode) -> Result<(), String> {
+    /// The size is that of the node, and each page one of its contents since `durable`.
+    fn check_contents(&self, node: &Node, durable: Version, seen: &SeenNode) -> Result<(), String> {
         if node.kind != Kind::File {
             return Ok(());
         }
@@ -336,10 +350,8 @@ impl<'a> Case<'a> {
             let length = PAGE.min(node.size - page * PAGE) as usize;
             let found = seen.pages.get(&page).map(Vec::as_slice);
             let history = node.pages.get(&page).map_or(&[][..], Vec::as_slice);
-            let newer = history.last().is_some_and(|(version, _)| *version > durable);
             let fits = legal(history, durable).any(|content| same(content, found, length));
-            let excused = anything && newer;
-            if !fits && !excused {
+            if !fits {
                 let what = found.map_or("zeros".to_owned(), |bytes| describe_difference(history, bytes, page));
                 return Err(format!("holds {what} in page {page}, which is none of its contents"));
             }

@@ -57,8 +57,6 @@ pub(crate) struct Choice {
     kept: Vec<usize>,
     /// One of them, in part.
     torn: Option<(usize, Tear)>,
-    /// Records before the last that survives are missing.
-    disordered: bool,
 }
 
 /// A state, with the moments at which it may be found.
@@ -114,23 +112,17 @@ fn last_tick(records: &[Record]) -> u64 {
     records.iter().filter_map(|record| record.completed).max().unwrap_or(0)
 }
 
-/// All states that the effort reaches. `moment` says what may be expected after a tick, if the writes before the last that survived were
-/// lost (true) or not.
-pub(crate) fn explore<M: PartialEq>(
-    trace: &Trace,
-    effort: Effort,
-    seed: u64,
-    moment: impl Fn(u64, bool) -> M,
-) -> States<M> {
+/// All states that the effort reaches. `moment` says what may be expected after a tick.
+pub(crate) fn explore<M: PartialEq>(trace: &Trace, effort: Effort, seed: u64, moment: impl Fn(u64) -> M) -> States<M> {
     let mut finder = Finder { trace, hashes: HashMap::new(), found: HashMap::new(), distinct: Vec::new(), choices: 0 };
     let mut rng = Rng::new(seed);
     for choice in prefixes(trace, effort) {
-        let at = moment(choice.tick, false);
+        let at = moment(choice.tick);
         finder.add(choice, [at]);
     }
     for flush in epochs(trace) {
         for (choice, ticks) in subsets(trace, flush, effort, &mut rng) {
-            let mut at: Vec<_> = ticks.map(|tick| moment(tick, choice.disordered)).collect();
+            let mut at: Vec<_> = ticks.map(&moment).collect();
             at.dedup();
             finder.add(choice, at);
         }
@@ -141,11 +133,11 @@ pub(crate) fn explore<M: PartialEq>(
 /// Everything so far after each change, and the last write of it torn.
 fn prefixes(trace: &Trace, effort: Effort) -> Vec<Choice> {
     let start = trace.records.first().map_or(0, |record| record.submitted - 1);
-    let mut out = vec![Choice { tick: start, kept: Vec::new(), torn: None, disordered: false }];
+    let mut out = vec![Choice { tick: start, kept: Vec::new(), torn: None }];
     for (index, record) in trace.records.iter().enumerate() {
         let tick = record.completed.unwrap_or(record.submitted);
         let kept = CrashImage::new(&trace.base, &trace.records).at(tick).volatile();
-        let whole = Choice { tick, kept, torn: None, disordered: false };
+        let whole = Choice { tick, kept, torn: None };
         if let DeviceOp::Write { pages, .. } = &record.op {
             // In flight: submitted, not completed.
             let flying = CrashImage::new(&trace.base, &trace.records).at(record.submitted).volatile();
@@ -153,7 +145,7 @@ fn prefixes(trace: &Trace, effort: Effort) -> Vec<Choice> {
             for tear in 0..effort.tears {
                 let first = 1 + tear * (pieces - 1) / effort.tears;
                 let torn = Some((index, Tear::First(first.min(pieces - 1))));
-                out.push(Choice { tick: record.submitted, kept: flying.clone(), torn, disordered: false });
+                out.push(Choice { tick: record.submitted, kept: flying.clone(), torn });
             }
         }
         out.push(whole);
@@ -209,14 +201,12 @@ fn subsets(trace: &Trace, tick: u64, effort: Effort, rng: &mut Rng) -> Vec<(Choi
             let record = &trace.records[last];
             if kept.is_empty() { record.submitted } else { record.completed.unwrap_or(record.submitted) }
         });
-        let disordered =
-            kept.len() != volatile.iter().filter(|&&index| kept.last().is_some_and(|&last| index <= last)).count();
         if number < torn && !kept.is_empty() {
             let which = kept[rng.below(kept.len() as u64) as usize];
             let torn = Some((which, tear(&trace.records[which], rng.next())));
-            out.push((Choice { tick, kept: kept.clone(), torn, disordered: true }, from.min(tick)..=tick));
+            out.push((Choice { tick, kept: kept.clone(), torn }, from.min(tick)..=tick));
         }
-        out.push((Choice { tick, kept, torn: None, disordered }, from.min(tick)..=tick));
+        out.push((Choice { tick, kept, torn: None }, from.min(tick)..=tick));
     }
     out
 }
