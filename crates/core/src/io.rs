@@ -11,6 +11,7 @@
 //! which is what makes the roll-forward chain unbroken up to one's own block (format section 12).
 
 use crate::barrier::{Barrier, Epoch};
+use crate::canary::{Canary, Planted};
 use crate::error::{Error, Result};
 use crate::flush::SharedFlush;
 use crate::locks;
@@ -107,6 +108,8 @@ pub(crate) struct BlockIo {
     /// KiB written before this mount.
     kbytes_before: u64,
     pub(crate) counters: IoCounters,
+    /// Faults that tests plant.
+    pub(crate) planted: Planted,
 }
 
 /// Blocks of a run that are on their way to the device.
@@ -142,6 +145,7 @@ impl BlockIo {
             unwritten: Unwritten::new(),
             lost: Mutex::new(&locks::STATE, None),
             counters: IoCounters::default(),
+            planted: Planted::default(),
         })
     }
 
@@ -360,6 +364,9 @@ impl BlockIo {
     /// What the device says, and from then on always: a device that could not flush may have dropped any of the writes before.
     pub(crate) fn flush(&self) -> Result<()> {
         self.lost()?;
+        if self.planted.is(Canary::SkipFlush) {
+            return Ok(());
+        }
         self.flushes.flush(|| {
             self.counters.flushes.fetch_add(1, Relaxed);
             self.dev.flush().inspect_err(|e| drop(self.lose(e.clone())))

@@ -12,6 +12,7 @@ mod attr;
 mod background;
 mod barrier;
 mod bits;
+mod canary;
 mod checkpoint;
 mod dir;
 mod dirt;
@@ -49,6 +50,8 @@ mod unwritten;
 mod volume;
 mod xattr;
 
+#[doc(hidden)]
+pub use canary::Canary;
 pub use checkpoint::CheckpointStats;
 pub use error::{Error, Result};
 pub use errseq::ErrorCursor;

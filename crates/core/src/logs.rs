@@ -4,6 +4,7 @@
 //! each block in the summary; data is copied and submitted outside it. When a segment is full its summary goes to the SSA at
 //! once and the log moves on, so a cursor never stands behind the last block (format sections 3.1, 6, 11).
 
+use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::locks;
 use crate::volume::Volume;
@@ -84,6 +85,9 @@ impl Volume {
         let now = self.elapsed();
         let mut head = self.logs.head(log);
         let mut runs = Vec::with_capacity(2);
+        if self.io.planted.is(Canary::EarlyReuse) && head.next > 0 && !self.segs.is_valid(head.seg, head.next - 1) {
+            head.next -= 1;
+        }
         let mut rest = owners;
         while !rest.is_empty() {
             if head.next == SEG && !self.advance(log, &mut head) {

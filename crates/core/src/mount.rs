@@ -132,6 +132,8 @@ impl Fs {
             check_counts(image, &segs)?;
         }
         let io = BlockIo::new(Arc::clone(image.device()), kbytes_written(image)?);
+        #[cfg(feature = "canary")]
+        options.canary.into_iter().for_each(|canary| io.planted.plant(canary));
         let layout = *image.layout();
         let nat = Nat::new(&layout, |b| image.nat_version(b));
         // Of two entries with one id the first counts.

@@ -5,6 +5,7 @@
 //! when it is needed, and the chain through the warm-node log has no gap (format sections 7, 11, 12). Runs of neighbouring
 //! addresses go out as one request.
 
+use crate::canary::Canary;
 use crate::dirt::Marks;
 use crate::error::Result;
 use crate::io::ChainTicket;
@@ -125,7 +126,7 @@ impl Volume {
         }
         let page = guard.take_for_write(|block| {
             let footer = &mut NodeBlock::view_mut(block).footer;
-            footer.set_fsync(marks.fsync);
+            footer.set_fsync(marks.fsync && !self.io.planted.is(Canary::NoMark));
             footer.set_dentry(marks.dentry);
             footer.set_chain(stamp, place.next);
             if footer.ofs() == NodeOfs::INODE {

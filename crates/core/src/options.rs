@@ -70,6 +70,9 @@ pub struct MountOptions {
     pub inline_dentry: bool,
     /// Keep small attributes in inodes.
     pub inline_xattr: bool,
+    /// A fault planted for a test.
+    #[cfg(feature = "canary")]
+    pub canary: Option<crate::canary::Canary>,
 }
 
 impl Default for MountOptions {
@@ -87,6 +90,8 @@ impl Default for MountOptions {
             inline_data: true,
             inline_dentry: true,
             inline_xattr: true,
+            #[cfg(feature = "canary")]
+            canary: None,
         }
     }
 }
@@ -163,6 +168,11 @@ impl MountOptions {
             ("inline_xattr", None) => self.inline_xattr = true,
             ("noinline_xattr", None) => self.inline_xattr = false,
             ("mode", Some("lfs")) => {}
+            #[cfg(feature = "canary")]
+            ("canary", Some(name)) => {
+                let canary = crate::canary::Canary::parse(name);
+                self.canary = Some(canary.ok_or_else(|| Error::Usage(format!("'{option}': no such fault")))?);
+            }
             ("mode", Some(other)) => {
                 return Err(Error::Usage(format!("mode={other} is not available; this volume is always mode=lfs")));
             }

@@ -4,7 +4,7 @@ use crate::judge::{Fault, Judge, Rule};
 use crate::lang::Workload;
 use crate::legal::Moment;
 use crate::rng::Rng;
-use crate::run::{RunError, options, run, volume};
+use crate::run::{RunError, options_afterwards, run, volume};
 use crate::states::{self, Effort};
 use std::collections::HashMap;
 use std::fmt;
@@ -131,7 +131,7 @@ pub fn explore_one(workload: &Workload, plan: &Plan, volumes: &Volumes) -> Resul
         run.timelines.iter().map(|line| Moment::at(workload, line, &run.spans, tick)).collect()
     });
     outcome.choices = found.choices;
-    let judge = Judge { workload, run: &run, options: &options(workload)? };
+    let judge = Judge { workload, run: &run, options: &options_afterwards(workload)? };
     let mut rng = Rng::new(plan.seed ^ 1);
     for state in &found.distinct {
         outcome.states += 1;

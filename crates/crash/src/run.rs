@@ -73,9 +73,19 @@ pub(crate) fn volume(workload: &Workload) -> Result<MemDevice, Error> {
     Ok(device)
 }
 
-/// The options of a workload's mounts: its own; nothing happens but what the workload says.
-pub(crate) fn options(workload: &Workload) -> Result<MountOptions, Error> {
-    let mut options = MountOptions::parse(&workload.mount)?;
+/// The options of the mount that is explored: the workload's own; nothing happens but what the workload says.
+fn options(workload: &Workload) -> Result<MountOptions, Error> {
+    quiet(&workload.mount)
+}
+
+/// The options of mounts after a crash: the same, without planted faults.
+pub(crate) fn options_afterwards(workload: &Workload) -> Result<MountOptions, Error> {
+    let sound: Vec<&str> = workload.mount.split(',').filter(|option| !option.starts_with("canary=")).collect();
+    quiet(&sound.join(","))
+}
+
+fn quiet(mount: &str) -> Result<MountOptions, Error> {
+    let mut options = MountOptions::parse(mount)?;
     (options.background_gc, options.commit_seconds) = (false, 0);
     Ok(options)
 }

@@ -1,0 +1,56 @@
+//! Faults planted on purpose, to see that the crash explorer finds them. Without the feature `canary`, which only its tests switch on, there are
+//! none and no way to plant one.
+
+#[cfg(feature = "canary")]
+use std::sync::OnceLock;
+
+/// A fault that can be planted (`-o canary=NAME`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Canary {
+    /// `skip-flush`: the device is not flushed.
+    SkipFlush,
+    /// `early-reuse`: a block that was freed is used again before a checkpoint knows that it is free.
+    EarlyReuse,
+    /// `no-mark`: fsync leaves out its mark.
+    NoMark,
+}
+
+impl Canary {
+    /// The fault with this name.
+    #[cfg(feature = "canary")]
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        match name {
+            "skip-flush" => Some(Canary::SkipFlush),
+            "early-reuse" => Some(Canary::EarlyReuse),
+            "no-mark" => Some(Canary::NoMark),
+            _ => None,
+        }
+    }
+}
+
+/// The fault of a volume, if it has one.
+#[derive(Debug, Default)]
+pub(crate) struct Planted {
+    #[cfg(feature = "canary")]
+    which: OnceLock<Canary>,
+}
+
+impl Planted {
+    /// Plants a fault, before anything happens on the volume.
+    #[cfg(feature = "canary")]
+    pub(crate) fn plant(&self, canary: Canary) {
+        let first = self.which.set(canary);
+        assert!(first.is_ok(), "a volume has one fault");
+    }
+
+    /// Whether this fault was planted.
+    pub(crate) fn is(&self, canary: Canary) -> bool {
+        #[cfg(feature = "canary")]
+        return self.which.get() == Some(&canary);
+        #[cfg(not(feature = "canary"))]
+        {
+            let _ = canary;
+            false
+        }
+    }
+}

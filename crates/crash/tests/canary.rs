@@ -1,0 +1,51 @@
+//! Faults planted in the core: each must be found, and soon.
+
+use std::time::{Duration, Instant};
+use steadyfs_crash::{Effort, Outcome, Plan, Rule, Volumes, explore, generate, minimise};
+
+/// Explores workloads of one operation, then of two, until a promise is broken.
+fn hunt(canary: &str) -> (Outcome, Duration) {
+    let mount = format!("canary={canary}");
+    let began = Instant::now();
+    let workloads = generate::exhaustive(1, &mount, 1).chain(generate::exhaustive(2, &mount, 1).take(2000));
+    let plan = Plan { jobs: 2, effort: Effort::USUAL, ..Plan::default() };
+    let outcome = explore(workloads, &plan, |sum| sum.violations.is_empty()).expect("the workloads make sense");
+    (outcome, began.elapsed())
+}
+
+#[track_caller]
+fn is_caught(canary: &str, rules: &[Rule]) {
+    let (outcome, time) = hunt(canary);
+    let found = outcome.violations.first().unwrap_or_else(|| panic!("{canary} was not found: {outcome:?}"));
+    println!("{canary}: after {} states, {time:?}\n{found}", outcome.states);
+    assert!(rules.contains(&found.rule), "{found}");
+    assert!(time < Duration::from_secs(60), "{time:?}");
+}
+
+#[test]
+fn a_skipped_flush_is_caught() {
+    is_caught("skip-flush", &[Rule::Legal, Rule::Consistent, Rule::Mounts]);
+}
+
+#[test]
+fn a_block_used_again_too_early_is_caught() {
+    is_caught("early-reuse", &[Rule::Legal, Rule::Consistent]);
+}
+
+#[test]
+fn a_node_without_its_mark_is_caught() {
+    is_caught("no-mark", &[Rule::Legal]);
+}
+
+#[test]
+fn what_is_found_is_made_short() {
+    let mount = "canary=no-mark";
+    let workload = "volume 64\nmkdir A\ncreat A/other\n---\ncreat one\nmkdir B\nwrite A/other 0 5000\nsync\nwrite one 0 4096\nfsync one\nunlink A/other\n";
+    let mut workload: steadyfs_crash::Workload = workload.parse().expect("parses");
+    workload.mount = mount.to_owned();
+    let (plan, volumes) = (Plan::default(), Volumes::default());
+    let outcome = steadyfs_crash::explore_one(&workload, &plan, &volumes).expect("makes sense");
+    let small = minimise(&outcome.violations[0], &plan, &volumes);
+    let steps: Vec<String> = small.workload.steps.iter().map(ToString::to_string).collect();
+    assert_eq!((small.workload.setup.len(), steps), (0, vec!["creat one".to_owned(), "fsync one".to_owned()]));
+}
