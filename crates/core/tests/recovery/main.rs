@@ -1,0 +1,9 @@
+//! Roll-forward recovery: chains as they are, chains as nobody should write them, and crashes on the way.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod crash;
+mod hostile;
+mod shapes;
+mod stale;
+mod support;
