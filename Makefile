@@ -24,6 +24,11 @@ bench-basic:
 	$(CARGO) build --release -p steadyfs-bench
 	target/release/steadyfs-bench $(BENCH)
 
+# How long operations wait for checkpoints that have much to write: docs/BENCHMARKS.md.
+.PHONY: bench-checkpoint
+bench-checkpoint:
+	$(CARGO) run --release -p steadyfs-bench --bin checkpoint-waits
+
 # Others' suites on a mount, by hand: pjdfstest, fsx and stress-ng. Needs root and the package stress-ng.
 .PHONY: suites
 suites: build

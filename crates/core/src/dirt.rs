@@ -7,7 +7,7 @@
 
 use crate::locks;
 use crate::node::Node;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use steadyfs_format::{Ino, Nid};
@@ -18,7 +18,6 @@ const SHARDS: usize = 64;
 /// What happened to an inode's nodes since the last freeze.
 #[derive(Default)]
 struct Record {
-    dirty: BTreeMap<Nid, Arc<Node>>,
     /// The inode was made since the freeze: the checkpoint in force does not know it.
     born: bool,
     /// An inode block with the mark that brings its name along is in the chain.
@@ -50,7 +49,15 @@ pub(crate) struct Marks {
     pub(crate) dentry: bool,
 }
 
-type Shard = BTreeMap<Ino, Record>;
+#[derive(Default)]
+struct Shard {
+    /// In rising order, for neighbouring places. Apart from the records, of which there are many more during a checkpoint.
+    dirty: BTreeMap<Ino, BTreeMap<Nid, Arc<Node>>>,
+    records: HashMap<Ino, Record>,
+}
+
+/// Records that nobody needs any more.
+pub(crate) struct Forgotten(#[expect(dead_code, reason = "dropped, not read")] Vec<HashMap<Ino, Record>>);
 
 /// Records of all inodes with any.
 pub(crate) struct Dirt {
@@ -61,7 +68,7 @@ pub(crate) struct Dirt {
 impl Dirt {
     /// Nothing is dirty.
     pub(crate) fn new() -> Self {
-        let shards = (0..SHARDS).map(|_| Mutex::new(&locks::DIRTY_NODES, Shard::new())).collect();
+        let shards = (0..SHARDS).map(|_| Mutex::new(&locks::DIRTY_NODES, Shard::default())).collect();
         Dirt { shards, count: AtomicUsize::new(0) }
     }
 
@@ -77,7 +84,7 @@ impl Dirt {
     /// Lists a node that has become dirty. Its lock is held, or nobody else knows it yet.
     pub(crate) fn add(&self, ino: Ino, node: &Arc<Node>) {
         let mut shard = self.shard(ino).lock();
-        let old = shard.entry(ino).or_default().dirty.insert(node.nid, Arc::clone(node));
+        let old = shard.dirty.entry(ino).or_default().insert(node.nid, Arc::clone(node));
         assert!(old.is_none(), "{:?} became dirty twice", node.nid);
         self.count.fetch_add(1, SeqCst);
     }
@@ -85,8 +92,13 @@ impl Dirt {
     /// Takes a node off the list: it has a place, or was freed. Its lock is held.
     pub(crate) fn remove(&self, ino: Ino, nid: Nid) {
         let mut shard = self.shard(ino).lock();
-        let old = shard.get_mut(&ino).and_then(|record| record.dirty.remove(&nid));
+        let nodes = shard.dirty.get_mut(&ino);
+        let last = nodes.as_ref().is_some_and(|nodes| nodes.len() == 1);
+        let old = nodes.and_then(|nodes| nodes.remove(&nid));
         assert!(old.is_some(), "{nid:?} was dirty and not listed");
+        if last {
+            shard.dirty.remove(&ino);
+        }
         self.count.fetch_sub(1, SeqCst);
     }
 
@@ -94,7 +106,7 @@ impl Dirt {
     pub(crate) fn all(&self) -> Vec<Arc<Node>> {
         let mut out = Vec::with_capacity(self.count());
         for shard in &self.shards {
-            out.extend(shard.lock().values().flat_map(|record| record.dirty.values().cloned()));
+            out.extend(shard.lock().dirty.values().flat_map(|nodes| nodes.values().cloned()));
         }
         out
     }
@@ -102,23 +114,23 @@ impl Dirt {
     /// The dirty nodes of one inode; they stay listed.
     pub(crate) fn of(&self, ino: Ino) -> Vec<Arc<Node>> {
         let shard = self.shard(ino).lock();
-        shard.get(&ino).map_or_else(Vec::new, |record| record.dirty.values().cloned().collect())
+        shard.dirty.get(&ino).map_or_else(Vec::new, |nodes| nodes.values().cloned().collect())
     }
 
     /// Notes that an inode was made.
     pub(crate) fn note_birth(&self, ino: Ino) {
-        self.shard(ino).lock().entry(ino).or_default().born = true;
+        self.shard(ino).lock().records.entry(ino).or_default().born = true;
     }
 
     /// Notes that a node of the inode was freed that had been written.
     pub(crate) fn note_reduction(&self, ino: Ino) {
-        self.shard(ino).lock().entry(ino).or_default().reduced = true;
+        self.shard(ino).lock().records.entry(ino).or_default().reduced = true;
     }
 
     /// Notes that a node of the inode took the place with this serial in the warm-node log.
     pub(crate) fn note_place(&self, ino: Ino, serial: u64, marks: Marks) {
         let mut shard = self.shard(ino).lock();
-        let record = shard.entry(ino).or_default();
+        let record = shard.records.entry(ino).or_default();
         let last = if marks.fsync { &mut record.marked } else { &mut record.unmarked };
         *last = (*last).max(serial);
         record.introduced |= marks.dentry;
@@ -127,7 +139,7 @@ impl Dirt {
     /// How the inode stands.
     pub(crate) fn standing(&self, ino: Ino) -> Standing {
         let shard = self.shard(ino).lock();
-        shard.get(&ino).map_or_else(Standing::default, |record| Standing {
+        shard.records.get(&ino).map_or_else(Standing::default, |record| Standing {
             born: record.born,
             introduced: record.introduced,
             reduced: record.reduced,
@@ -135,11 +147,10 @@ impl Dirt {
         })
     }
 
-    /// Forgets everything: the volume is frozen and everything has been written. False if something was dirty, which stays.
-    pub(crate) fn forget(&self) -> bool {
-        for shard in &self.shards {
-            shard.lock().retain(|_, record| !record.dirty.is_empty());
-        }
-        self.count() == 0
+    /// Forgets everything: the volume is frozen and everything has been written. The records are for the caller to drop when
+    /// nobody waits any more. Nothing is forgotten, and `None` returned, if something is dirty.
+    pub(crate) fn forget(&self) -> Option<Forgotten> {
+        let take = |shard: &Mutex<Shard>| std::mem::take(&mut shard.lock().records);
+        (self.count() == 0).then(|| Forgotten(self.shards.iter().map(take).collect()))
     }
 }

@@ -4,7 +4,6 @@
 //! `attr`, `xattr`, `checkpoint` (sync), `reclaim` (collection), `mount` (bring-up and end). Each public operation makes
 //! room first (collection, checkpoint), then takes the locks in the order of `locks`.
 
-use crate::checkpoint::CheckpointStats;
 use crate::error::Result;
 use crate::file::Flusher;
 use crate::inode::{InodeRef, InodeTable};
@@ -84,11 +83,6 @@ impl Fs {
     /// What collection did since the mount.
     pub fn gc_totals(&self) -> GcReport {
         self.reclaim.totals()
-    }
-
-    /// Counters of checkpoints since the mount.
-    pub fn checkpoint_stats(&self) -> CheckpointStats {
-        self.checkpoints.stats()
     }
 
     /// Space and inodes.

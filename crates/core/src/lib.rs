@@ -48,6 +48,7 @@ mod sync;
 mod types;
 mod unwritten;
 mod volume;
+mod waits;
 mod xattr;
 
 #[doc(hidden)]
@@ -65,3 +66,4 @@ pub use pages::CacheStats;
 pub use reclaim::{GcReport, Urgency};
 pub use sync::{Reason, SyncStats};
 pub use types::{Attr, DirEntry, NewInode, RenameFlags, SetAttr, SetTime, XattrFlags};
+pub use waits::WaitStats;

@@ -36,7 +36,7 @@ use steadyfs_format::checkpoint::CpFlags;
 use steadyfs_format::journal::Journal;
 use steadyfs_format::orphan::ORPHANS_PER_BLOCK;
 use steadyfs_format::summary::{SummaryBlock, SummaryKind};
-use steadyfs_format::{AllocType, BLOCKS_PER_SEG, Features, Ino, Layout, Log, SegNo};
+use steadyfs_format::{AllocType, BLOCK_SIZE, BLOCKS_PER_SEG, Features, Ino, Layout, Log, SegNo};
 
 /// Features under which a volume may be changed. The others are read-only: see [`why_read_only`].
 const WRITABLE: Features = Features::ATOMIC_WRITE
@@ -57,8 +57,6 @@ const READABLE: Features = WRITABLE
     .union(Features::COMPRESSION)
     .union(Features::RO);
 
-/// Clean nodes kept in memory (16 KiB of files' addresses, or one inode, each 4 KiB).
-const NODE_LIMIT: usize = 16 * 1024;
 /// Inodes kept in memory without users.
 const INODE_LIMIT: usize = 16 * 1024;
 
@@ -157,7 +155,7 @@ impl Fs {
             Logs::new(heads),
             nat,
             nids,
-            NodeCache::new(NODE_LIMIT),
+            NodeCache::new((options.node_cache_bytes / BLOCK_SIZE as u64) as usize),
             space,
             header.elapsed_time(),
             read_only,

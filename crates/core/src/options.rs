@@ -56,6 +56,8 @@ pub struct MountOptions {
     pub background_gc: bool,
     /// Most memory for cached file pages, in bytes.
     pub cache_bytes: u64,
+    /// Most memory for cached nodes that are clean, in bytes; half of it in dirty ones makes a checkpoint.
+    pub node_cache_bytes: u64,
     /// Seconds between checkpoints while there are changes; 0 = never by time.
     pub commit_seconds: u64,
     /// How far fsync goes.
@@ -83,6 +85,7 @@ impl Default for MountOptions {
             discard: false,
             background_gc: true,
             cache_bytes: 256 << 20,
+            node_cache_bytes: 64 << 20,
             commit_seconds: 60,
             fsync_mode: FsyncMode::Posix,
             on_error: OnError::Continue,
@@ -100,6 +103,7 @@ impl Default for MountOptions {
 pub const OPTION_HELP: &[(&str, &str)] = &[
     ("ro, rw", "take no changes, or take them"),
     ("cache=SIZE", "most memory for cached file pages (default 256M)"),
+    ("node_cache=SIZE", "most memory for cached nodes: inodes and the addresses of files' blocks (default 64M)"),
     ("commit=SECONDS", "seconds between checkpoints while there are changes (default 60, 0 = never by time)"),
     (
         "fsync_mode=posix|strict|nobarrier",
@@ -146,6 +150,7 @@ impl MountOptions {
             ("background_gc", Some("on")) => self.background_gc = true,
             ("background_gc", Some("off")) => self.background_gc = false,
             ("cache", Some(size)) => self.cache_bytes = parse_size(option, size)?,
+            ("node_cache", Some(size)) => self.node_cache_bytes = parse_size(option, size)?,
             ("commit", Some(seconds)) => self.commit_seconds = parse_number(option, seconds)?,
             ("fsync_mode", Some("posix")) => self.fsync_mode = FsyncMode::Posix,
             ("fsync_mode", Some("strict")) => self.fsync_mode = FsyncMode::Strict,

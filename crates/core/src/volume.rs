@@ -13,6 +13,7 @@ use crate::node::NodeCache;
 use crate::options::OnError;
 use crate::segments::SegTable;
 use crate::space::Space;
+use crate::waits::Waits;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use steadyfs_format::{Layout, Lba, SegNo, Slot, SuperBlock};
@@ -29,6 +30,8 @@ pub(crate) struct Volume {
     pub(crate) nodes: NodeCache,
     pub(crate) space: Space,
     pub(crate) cp: RwLock<()>,
+    /// Waits of changes for a freeze.
+    pub(crate) freeze_waits: Waits,
     pub(crate) clock: Clock,
     pub(crate) read_only: bool,
     /// Changes begun since the mount.
@@ -91,6 +94,7 @@ impl Volume {
             nodes,
             space,
             cp: RwLock::new(&locks::CP, ()),
+            freeze_waits: Waits::new(),
             clock: Clock { base: elapsed, mounted: steadyfs_rt::now() },
             read_only,
             changes: AtomicU64::new(0),
@@ -108,7 +112,12 @@ impl Volume {
     /// Takes the checkpoint lock shared. Make room first (`Fs::change` does both).
     pub(crate) fn begin_change(&self) -> Result<Change<'_>> {
         self.check_writable()?;
-        let guard = self.cp.read();
+        let guard = self.cp.try_read().unwrap_or_else(|| {
+            let began = steadyfs_rt::now();
+            let guard = self.cp.read();
+            self.freeze_waits.note(began.elapsed());
+            guard
+        });
         // Counted under the lock, so that a freeze sees exactly the changes that its checkpoint contains.
         self.changes.fetch_add(1, SeqCst);
         Ok(Change::Shared(guard))

@@ -17,20 +17,24 @@
 mod mend;
 mod snapshot;
 
+use crate::dirt::Forgotten;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::locks;
 use crate::sit::Sit;
 use crate::volume::Change;
+use crate::waits::{WaitStats, Waits};
 use snapshot::Snapshot;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_format::checkpoint::Checkpoint;
-use steadyfs_format::{Pack, SegNo};
+use steadyfs_format::{Log, Pack, SegNo};
 use steadyfs_rt::Mutex;
 
 /// Dirty nodes above which step 1 is worth its while.
 const SETTLE_NODES: usize = 256;
+/// Blocks in the roll-forward chain above which the next checkpoint should not wait: a mount after a crash reads them one by one.
+const CHAIN_LIMIT: u64 = 16 * 1024;
 /// Rounds of step 1: each leaves only what changed during the one before.
 const SETTLE_ROUNDS: usize = 3;
 
@@ -45,6 +49,9 @@ pub(crate) struct Checkpoints {
     /// Version word that node footers carry: version | checksum << 32.
     stamp: AtomicU64,
     freeze_max_ns: AtomicU64,
+    commit_waits: Waits,
+    /// Serial of the last block of the warm-node log at the last freeze.
+    chain_began: AtomicU64,
     /// `Volume::changes` at the last freeze.
     changes_at_freeze: AtomicU64,
 }
@@ -60,8 +67,12 @@ pub(crate) struct Committed {
 pub struct CheckpointStats {
     /// Checkpoints committed since the mount.
     pub committed: u64,
-    /// Longest time that changes were held up by a freeze.
+    /// Longest freeze: while it lasts no change begins.
     pub longest_freeze: Duration,
+    /// How long changes waited for a freeze.
+    pub freeze_waits: WaitStats,
+    /// How long fsyncs waited for the commit of a checkpoint that was under way.
+    pub commit_waits: WaitStats,
 }
 
 impl Checkpoints {
@@ -75,6 +86,8 @@ impl Checkpoints {
             done: AtomicU64::new(0),
             stamp: AtomicU64::new(stamp),
             freeze_max_ns: AtomicU64::new(0),
+            commit_waits: Waits::new(),
+            chain_began: AtomicU64::new(0),
             changes_at_freeze: AtomicU64::new(u64::MAX),
         }
     }
@@ -93,14 +106,6 @@ impl Checkpoints {
     /// Version word for the footers of nodes written now.
     pub(crate) fn stamp(&self) -> u64 {
         self.stamp.load(SeqCst)
-    }
-
-    /// Counters since the mount.
-    pub(crate) fn stats(&self) -> CheckpointStats {
-        CheckpointStats {
-            committed: self.done.load(SeqCst),
-            longest_freeze: Duration::from_nanos(self.freeze_max_ns.load(SeqCst)),
-        }
     }
 }
 
@@ -150,31 +155,32 @@ impl Fs {
         let frozen = self.vol.freeze()?;
         let began = steadyfs_rt::now();
         let number = self.checkpoints.frozen.fetch_add(1, SeqCst) + 1;
-        self.write_everything_dirty(&frozen)?;
+        let forgotten = self.write_everything_dirty(&frozen)?;
         self.vol.drop_unwritten_garbage(&frozen);
         let snapshot = Snapshot::take(self, committed, unmount, number)?;
+        self.checkpoints.chain_began.store(self.vol.logs.head(Log::WarmNode).serial, SeqCst);
         self.checkpoints.changes_at_freeze.store(self.vol.changes(), SeqCst);
         drop(frozen);
         let ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.checkpoints.freeze_max_ns.fetch_max(ns, SeqCst);
+        drop(forgotten);
         Ok(snapshot)
     }
 
     /// Submits dirty directory pages and nodes until none is left; with the volume frozen nobody makes new ones.
-    fn write_everything_dirty(&self, frozen: &Change<'_>) -> Result<()> {
+    fn write_everything_dirty(&self, frozen: &Change<'_>) -> Result<Forgotten> {
         let failures = self.budget.failures();
         self.flush_dirty_dirs_frozen(frozen)?;
         self.vol.write_dirty_nodes(frozen, self.checkpoints.stamp())?;
         // What fsync remembers is about the chain that ends here; none can go on before the commit.
-        let all_written = self.vol.nodes.dirt.forget();
         self.since.forget();
         self.vol.space.begin_epoch();
         // A page that the device refused is dirty again, to be written elsewhere; what the checkpoint refers to is kept and tried once more.
         let refused = self.budget.failures() != failures;
-        if !all_written || (self.dirty_dir_pages() != 0 && !refused) {
-            return Err(Error::corrupt("something stayed dirty under the exclusive checkpoint lock"));
+        match self.vol.nodes.dirt.forget() {
+            Some(forgotten) if self.dirty_dir_pages() == 0 || refused => Ok(forgotten),
+            _ => Err(Error::corrupt("something stayed dirty under the exclusive checkpoint lock")),
         }
-        Ok(())
     }
 
     /// Steps 3 and 4.
@@ -215,9 +221,21 @@ impl Fs {
     /// Waits for the checkpoint in progress, if there is one. False if the last one failed, or a chain broke since: then nodes can be made durable by
     /// another checkpoint only.
     pub(crate) fn wait_for_checkpoint(&self) -> bool {
+        let began = steadyfs_rt::now();
         let _none_in_progress = self.checkpoints.committed.lock();
+        self.checkpoints.commit_waits.note(began.elapsed());
         let (frozen, done) = self.checkpoints.progress();
         frozen == done
+    }
+
+    /// Counters of checkpoints since the mount.
+    pub fn checkpoint_stats(&self) -> CheckpointStats {
+        CheckpointStats {
+            committed: self.checkpoints.done.load(SeqCst),
+            longest_freeze: Duration::from_nanos(self.checkpoints.freeze_max_ns.load(SeqCst)),
+            freeze_waits: self.vol.freeze_waits.stats(),
+            commit_waits: self.checkpoints.commit_waits.stats(),
+        }
     }
 
     /// Whether anything changed that the committed checkpoint does not have.
@@ -229,7 +247,10 @@ impl Fs {
     pub(crate) fn checkpoint_is_pressing(&self) -> bool {
         let segs = &self.vol.segs;
         let prefree_limit = (segs.len() as usize / 20).clamp(1, 4096);
-        segs.prefree.count() >= prefree_limit || self.vol.nodes.dirty_count() >= self.vol.nodes.limit() / 2
+        let chain = self.vol.logs.head(Log::WarmNode).serial.saturating_sub(self.checkpoints.chain_began.load(SeqCst));
+        chain >= CHAIN_LIMIT
+            || segs.prefree.count() >= prefree_limit
+            || self.vol.nodes.dirty_count() >= self.vol.nodes.limit() / 2
     }
 
     /// The last committed checkpoint's header (waits for one in progress).

@@ -67,6 +67,21 @@ impl Reason {
         Reason::NodesFreed,
         Reason::Space,
     ];
+
+    /// A short name, for statistics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::Kind => "no_regular_file",
+            Reason::Links => "hard_links",
+            Reason::Renamed => "renamed",
+            Reason::NewDirectory => "new_directory",
+            Reason::DirectoryAttributes => "directory_attributes",
+            Reason::NameReused => "name_reused",
+            Reason::Strict => "strict",
+            Reason::NodesFreed => "nodes_freed",
+            Reason::Space => "space",
+        }
+    }
 }
 
 /// How fsyncs were served since the mount.

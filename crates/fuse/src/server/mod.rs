@@ -17,6 +17,7 @@ mod ioctl;
 mod names;
 mod nodes;
 mod policy;
+mod stats;
 #[cfg(test)]
 pub(crate) mod tests;
 mod xattrs;
@@ -24,6 +25,7 @@ mod xattrs;
 pub(crate) use dispatch::Handled;
 pub(crate) use init::{Greeting, MAX_WRITE};
 pub(crate) use policy::Policy;
+pub use stats::STATS_ATTRIBUTE;
 
 use crate::error::errno;
 use crate::wire::abi::InHeader;

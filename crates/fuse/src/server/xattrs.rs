@@ -1,5 +1,6 @@
 //! Requests about extended attributes.
 
+use super::stats::{STATS_ATTRIBUTE, stats};
 use super::{Answer, Call};
 use crate::wire::Args;
 use crate::wire::abi::{GetxattrIn, GetxattrOut, SetxattrIn, SetxattrShortIn};
@@ -7,6 +8,7 @@ use crate::wire::flags::linux::{XATTR_CREATE, XATTR_REPLACE};
 use crate::wire::flags::{SETXATTR_ACL_KILL_SGID, init};
 use rustix::io::Errno;
 use steadyfs_core::XattrFlags;
+use steadyfs_format::ROOT_INO;
 
 impl Call<'_> {
     pub(super) fn setxattr(&mut self, mut args: Args<'_>) -> Answer {
@@ -30,7 +32,9 @@ impl Call<'_> {
 
     pub(super) fn getxattr(&mut self, mut args: Args<'_>) -> Answer {
         let GetxattrIn { size, .. } = args.take()?;
-        let value = self.fs.getxattr(&self.this()?, args.name()?)?;
+        let (inode, name) = (self.this()?, args.name()?);
+        let is_stats = inode.ino() == ROOT_INO && name == STATS_ATTRIBUTE.as_bytes();
+        let value = if is_stats { stats(self.fs) } else { self.fs.getxattr(&inode, name)? };
         self.put_sized(&value, size)
     }
 

@@ -1,4 +1,6 @@
-//! `steadyfs info`: what a volume is and how full it is, for people and for scripts.
+//! `steadyfs info`: what a volume is and how full it is, and what a mounted one has done, for people and for scripts.
+
+mod mounted;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -16,7 +18,7 @@ use crate::size::human;
 use crate::text::{print_json, uuid};
 use crate::volume::{failure, open_raw};
 
-/// Show what a volume is: label, features, sizes, space, state
+/// Show what a volume is: label, features, sizes, space, state; of a mounted one, what it has done since
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Print JSON
@@ -24,7 +26,7 @@ pub(crate) struct Args {
     json: bool,
     #[command(flatten)]
     image: ImageArgs,
-    /// Image file or block device
+    /// Image file or block device; or the directory where a volume is mounted, for its counters
     device: PathBuf,
 }
 
@@ -93,6 +95,9 @@ struct LogInfo {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    if args.device.is_dir() {
+        return mounted::run(&args.device, args.json);
+    }
     let image = open_raw(&args.device, args.image)?;
     let cannot = |e: Error| failure(format!("cannot read the checkpoint of {}", args.device.display()), &e);
     let info = Info::new(&image).map_err(cannot)?;

@@ -102,6 +102,32 @@ fn ends_well(mut child: Child, signal: Option<Signal>) {
 }
 
 #[test]
+fn info_of_a_mount_shows_what_it_has_done() {
+    let place = Place::new();
+    let child = place.serve(&["--create", "256M"]);
+    let file = File::create(place.mnt().join("file")).unwrap();
+    let info = || {
+        let out = finish(steadyfs().args(["info", "--json"]).arg(place.mnt()));
+        assert_eq!(out.code, 0, "{}", out.stderr);
+        serde_json::from_str::<serde_json::Value>(&out.stdout).unwrap()
+    };
+    let before = info();
+    file.sync_all().unwrap();
+    let after = info();
+    assert_eq!(after["fsyncs"]["chained"].as_u64(), before["fsyncs"]["chained"].as_u64().map(|n| n + 1));
+    assert!(after["io"]["flushes"].as_u64() > before["io"]["flushes"].as_u64());
+    File::open(place.mnt()).unwrap().sync_all().unwrap();
+    assert!(info()["checkpoints"]["committed"].as_u64() > after["checkpoints"]["committed"].as_u64());
+    let text = finish(steadyfs().arg("info").arg(place.mnt())).stdout;
+    assert!(text.lines().any(|line| line.starts_with("checkpoints.freeze_waits.p99_us ")), "{text}");
+    drop(file);
+    ends_well(child, Some(Signal::INT));
+    let elsewhere = finish(steadyfs().arg("info").arg(place.dir.path()));
+    assert_eq!(elsewhere.code, 1);
+    assert!(elsewhere.stderr.contains("no SteadyFS volume is mounted"), "{}", elsewhere.stderr);
+}
+
+#[test]
 fn the_first_command_of_the_readme() {
     let place = Place::new();
     let child = place.serve(&["--create", "256M"]);
