@@ -159,6 +159,7 @@ impl Recovery<'_> {
         if !file.has_xattr_node {
             self.drop_xattr_node(&inode)?;
         }
+        self.fs.trim_xattrs(self.change, &inode.inode)?;
         self.mark_for_cut(&inode)
     }
 }

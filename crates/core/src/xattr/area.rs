@@ -117,6 +117,22 @@ impl Fs {
         })?
     }
 
+    /// Keeps of the list what is whole: an fsync of Linux that a crash cut short can leave one part of the area new and the other old.
+    pub(crate) fn trim_xattrs(&self, change: &Change<'_>, inode: &Arc<Inode>) -> Result<()> {
+        let area = self.xattr_area(inode)?;
+        if xattr::is_whole(&area) {
+            return Ok(());
+        }
+        let mut kept = vec![0; area.len()];
+        for found in xattr::entries(&area) {
+            let Ok(found) = found else { break };
+            xattr::set(&mut kept, found.name, found.value)?;
+        }
+        tracing::warn!(ino = %inode.ino, "extended attributes that were being written at the crash are gone");
+        let (inline, _) = self.xattr_parts(inode)?;
+        self.write_area(change, inode, &kept, inline.len())
+    }
+
     /// Gives an inode that has no xattr node an empty one.
     pub(crate) fn new_xattr_node(&self, change: &Change<'_>, inode: &Arc<Inode>) -> Result<Arc<Node>> {
         let node = self.vol.new_node(inode.ino, NodeOfs::XATTR, inode.kind != FileType::Dir)?;

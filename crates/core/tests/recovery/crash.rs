@@ -1,7 +1,7 @@
 //! A crash in recovery, and in the recovery of that: at every write, with whatever part of the unflushed writes, the same files come back.
 
 use crate::common;
-use crate::support::{DIR, FEATURES, Tree, Volume, assert_same, at, complaints, mount, recovered, seen};
+use crate::support::{DIR, FEATURES, Tree, Volume, assert_same, at, chain, complaints, mount, recovered, seen};
 use std::sync::Arc;
 use steadyfs_core::XattrFlags;
 use steadyfs_device::{CrashImage, Device, MemDevice, Record, RecordingDevice};
@@ -108,6 +108,27 @@ fn a_crash_in_recovery_loses_nothing() {
         println!("{count} states");
         assert!(count > 60);
     }
+}
+
+#[test]
+fn a_chain_of_several_segments_survives_its_recovery() {
+    let v = Volume::new(&[]);
+    v.make("d", DIR);
+    v.file("d/first", 3);
+    v.fs.sync().unwrap();
+    for n in 0..30 {
+        v.fsync(&v.file(&format!("d/new-{n}"), 2));
+    }
+    // The chain goes on in segments that were free at the checkpoint, and so are those that a recovery takes.
+    let log = at(&v.fs, "d/first");
+    for n in 0..1100 {
+        v.fill(&log, n % 5, 1, n as u8);
+        v.fsync(&log);
+    }
+    assert!(chain(&v.crash()).len() > 1100);
+    let mut choices = Choices(0x5EED_0005);
+    let count = explore(&v.crash(), &crate::support::tree(&v.fs), &mut choices, 1, 1);
+    println!("{count} states");
 }
 
 #[test]

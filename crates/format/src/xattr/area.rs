@@ -63,6 +63,12 @@ pub fn used(area: &[u8]) -> Result<usize, FormatError> {
     Ok(if end == HEADER { 0 } else { end })
 }
 
+/// Whether the area holds a list without faults and nothing behind it, or nothing at all.
+pub fn is_whole(area: &[u8]) -> bool {
+    let end = if start(area).is_some() { end(area) } else { Ok(0) };
+    end.is_ok_and(|end| area[end..].iter().all(|byte| *byte == 0))
+}
+
 /// Adds an attribute, or replaces its value. Nothing has changed after an error.
 ///
 /// # Errors
@@ -190,6 +196,22 @@ mod tests {
         assert_eq!(remove(&mut area, user(b"ab")), Ok(true));
         assert_eq!((used(&area), remove(&mut area, user(b"ab"))), (Ok(0), Ok(false)));
         assert!(area[24..].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn an_area_is_whole_or_not() {
+        let mut area = vec![0; 100];
+        assert!(is_whole(&area) && is_whole(&[]));
+        set(&mut area, user(b"ab"), b"xyz").unwrap();
+        assert!(is_whole(&area));
+        area[99] = 1;
+        assert!(!is_whole(&area), "something lies behind the list");
+        area[99] = 0;
+        assert!(!is_whole(&area[..32]), "the list is cut short");
+        remove(&mut area, user(b"ab")).unwrap();
+        assert!(is_whole(&area), "an empty list is a list");
+        area[0] = 0;
+        assert!(!is_whole(&area), "no list, but bytes");
     }
 
     #[test]

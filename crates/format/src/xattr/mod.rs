@@ -9,5 +9,5 @@ mod area;
 mod names;
 
 pub use acl::{Acl, AclEntry, AclTag};
-pub use area::{Xattr, entries, get, remove, set, used};
+pub use area::{Xattr, entries, get, is_whole, remove, set, used};
 pub use names::{XattrName, index};

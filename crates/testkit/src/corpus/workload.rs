@@ -13,6 +13,8 @@ pub enum Workload {
     /// Files that are made durable one by one after a checkpoint, by operations for which F2FS writes no further checkpoint: a crash
     /// leaves a chain of nodes to roll forward (format section 12). Some changes are not made durable.
     FsyncChain,
+    /// As [`Workload::FsyncChain`], with what is rarer: names given anew, ranges moved, nodes and attributes freed, large files, many files.
+    FsyncShapes,
     /// As [`Workload::FsyncChain`], with operations that make F2FS write a checkpoint at fsync (format section 12.2).
     FsyncCheckpoint,
     /// Fills a volume with this many MiB, in files that are deleted, overwritten at random and made again, so that segments are
@@ -42,6 +44,7 @@ impl Workload {
         match self {
             Self::Corners(spec) => spec.ops(),
             Self::FsyncChain => fsync_chain(),
+            Self::FsyncShapes => fsync_shapes(),
             Self::FsyncCheckpoint => [fsync_chain(), fsync_checkpoint()].concat(),
             Self::Aged { mib } => aged(*mib),
             Self::Compressible { dir } => compressible(dir),
@@ -116,6 +119,65 @@ fn fsync_chain() -> Vec<CorpusOp> {
     // Not durable: what becomes of these is decided by what else F2FS has written.
     ops.extend([create("f/lost-new"), write("f/lost-new", 5, 0, 5000), write("f/lost-change", 5, 0, 5000)]);
     ops.push(CorpusOp::Unlink { path: path("f/gone") });
+    ops
+}
+
+fn fsync_shapes() -> Vec<CorpusOp> {
+    let file = |name: &str| format!("s/{name}");
+    let mut ops = vec![CorpusOp::Mkdir { path: path("s"), mode: 0o755 }];
+    for (name, blocks) in [
+        ("replaced", 10),
+        ("replaced-inline", 10),
+        ("zeroed", 20),
+        ("collapsed", 20),
+        ("inserted", 20),
+        ("emptied", 20),
+        ("regrown", 20),
+        ("unlabelled", 1),
+        ("relabelled", 1),
+        ("large", 3000),
+        ("large-cut", 3000),
+        ("log", 1),
+    ] {
+        ops.extend([create(&file(name)), write(&file(name), 1, 0, blocks * BLOCK)]);
+    }
+    ops.extend([xattr("s/unlabelled", "user.a", 2000), xattr("s/relabelled", "user.a", 2000), CorpusOp::Sync]);
+    let truncate = |name: &str, size| CorpusOp::Truncate { path: path(&file(name)), size };
+    let unlink = |name: &str| CorpusOp::Unlink { path: path(&file(name)) };
+    let range = |name: &str, how, first: u64, blocks: u64| fallocate(&file(name), how, first * BLOCK, blocks * BLOCK);
+    let changes: Vec<(&str, Vec<CorpusOp>)> = vec![
+        ("replaced", vec![unlink("replaced"), create("s/replaced"), write("s/replaced", 2, 0, 30_000)]),
+        (
+            "replaced-inline",
+            vec![unlink("replaced-inline"), create("s/replaced-inline"), write("s/replaced-inline", 2, 0, 9)],
+        ),
+        ("replaced", vec![unlink("replaced"), create("s/replaced"), write("s/replaced", 3, 0, 5000)]),
+        ("zeroed", vec![range("zeroed", Falloc::Zero, 3, 5)]),
+        ("collapsed", vec![write("s/collapsed", 2, 8 * BLOCK, 4 * BLOCK), range("collapsed", Falloc::Collapse, 2, 4)]),
+        ("inserted", vec![write("s/inserted", 2, 8 * BLOCK, 4 * BLOCK), range("inserted", Falloc::Insert, 5, 7)]),
+        ("emptied", vec![truncate("emptied", 0)]),
+        (
+            "regrown",
+            vec![truncate("regrown", 0), truncate("regrown", 70_000), write("s/regrown", 2, 5 * BLOCK, 3 * BLOCK)],
+        ),
+        ("unlabelled", vec![CorpusOp::RemoveXattr { path: path("s/unlabelled"), name: path("user.a") }]),
+        ("relabelled", vec![xattr("s/relabelled", "user.a", 2100), xattr("s/relabelled", "user.b", 20)]),
+        ("large", vec![write("s/large", 2, 900 * BLOCK, 1800 * BLOCK), range("large", Falloc::PunchHole, 1200, 900)]),
+        ("large", vec![write("s/large", 3, 2990 * BLOCK, 1500 * BLOCK)]),
+        ("large-cut", vec![truncate("large-cut", 1500 * BLOCK + 100)]),
+        ("new-large", vec![create("s/new-large"), write("s/new-large", 2, 100, 2100 * BLOCK)]),
+    ];
+    for (name, change) in changes {
+        ops.extend(change);
+        ops.push(fsync(&file(name)));
+    }
+    for n in 0..40 {
+        ops.extend([write("s/log", n, BLOCK + n * 700, 700), fsync("s/log")]);
+    }
+    for n in 0..250 {
+        let many = format!("s/many-{n}");
+        ops.extend([create(&many), write(&many, n, 0, n * 50), fsync(&many)]);
+    }
     ops
 }
 

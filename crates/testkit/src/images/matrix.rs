@@ -28,6 +28,7 @@ pub fn crashed() -> Vec<Recipe> {
         chain("fsync-chain-strict", "", "fsync_mode=strict"),
         chain("fsync-chain-features", ALL_FEATURES, ""),
         Recipe { workload: Workload::FsyncCheckpoint, ..chain("fsync-checkpoint", "", "") },
+        Recipe { workload: Workload::FsyncShapes, ..chain("fsync-shapes", "", "") },
         orphans("orphans", 60),
         Recipe { before: "ulimit -n 4096", ..orphans("orphans-two-blocks", 1100) },
         crashed("killed-early", small(), Ending::PowerOffAt(1500)),
