@@ -6,7 +6,7 @@
 
 use super::fetch::Keep;
 use super::write::clip;
-use super::{Facts, PAGE, PIECE_PAGES, pages_of, regular};
+use super::{Facts, PAGE, PIECE_PAGES, Times, pages_of, regular};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::inode::{Inode, InodeRef};
@@ -79,17 +79,21 @@ impl Fs {
     /// # Errors
     /// As [`Fs::write`], and I/O errors of the write itself.
     pub fn write_direct(&self, file: &InodeRef, off: u64, data: &[u8]) -> Result<usize> {
-        let inode = &file.inode;
-        regular(inode)?;
+        regular(&file.inode)?;
+        self.write_direct_with(&file.inode, off, data, Times::Ours)
+    }
+
+    /// As [`Fs::write_direct`], to a regular file.
+    pub(super) fn write_direct_with(&self, inode: &Arc<Inode>, off: u64, data: &[u8], times: Times) -> Result<usize> {
         let data = clip(off, data)?;
         if !off.is_multiple_of(PAGE) || !(data.len() as u64).is_multiple_of(PAGE) {
-            return self.write_through(inode, off, data);
+            return self.write_through(inode, off, data, times);
         }
-        let done = self.overwrite_direct(inode, off, data)?;
+        let done = self.overwrite_direct(inode, off, data, times)?;
         if done == data.len() {
             return Ok(done);
         }
-        match self.extend_direct(inode, off + done as u64, &data[done..]) {
+        match self.extend_direct(inode, off + done as u64, &data[done..], times) {
             Ok(n) => Ok(done + n),
             Err(_) if done > 0 => Ok(done),
             Err(e) => Err(e),
@@ -97,9 +101,9 @@ impl Fs {
     }
 
     /// Writes as much of a request as replaces pages within the size, up to the first hole, beside others who do the same.
-    fn overwrite_direct(&self, inode: &Arc<Inode>, off: u64, data: &[u8]) -> Result<usize> {
+    fn overwrite_direct(&self, inode: &Arc<Inode>, off: u64, data: &[u8], times: Times) -> Result<usize> {
         let _lock = inode.rwsem.read();
-        let mut facts = self.facts_for_write(inode, off)?;
+        let mut facts = self.facts_for_write(inode, off, times)?;
         if facts.inline || off >= facts.size || facts.has_advise(advise::TRUNC) {
             return Ok(0);
         }
@@ -109,9 +113,9 @@ impl Fs {
     }
 
     /// Writes alone: fills holes and moves the end.
-    fn extend_direct(&self, inode: &Arc<Inode>, off: u64, data: &[u8]) -> Result<usize> {
+    fn extend_direct(&self, inode: &Arc<Inode>, off: u64, data: &[u8], times: Times) -> Result<usize> {
         let _lock = inode.rwsem.write();
-        let mut facts = self.facts_for_write(inode, off)?;
+        let mut facts = self.facts_for_write(inode, off, times)?;
         self.finish_cut(inode, &mut facts)?;
         if off > facts.size {
             self.uncover(inode, &facts, off)?;
@@ -120,10 +124,10 @@ impl Fs {
     }
 
     /// A write of odd bytes: through the cache, then out of it.
-    fn write_through(&self, inode: &Arc<Inode>, off: u64, data: &[u8]) -> Result<usize> {
+    fn write_through(&self, inode: &Arc<Inode>, off: u64, data: &[u8], times: Times) -> Result<usize> {
         let n = {
             let _lock = inode.rwsem.write();
-            self.write_locked(inode, off, data)?
+            self.write_locked(inode, off, data, times)?
         };
         self.writeback(inode, pages_of(off, off + n as u64))?;
         Ok(n)

@@ -118,7 +118,7 @@ impl Fs {
         let change = self.change()?;
         let size = if keep_size { facts.size } else { facts.size.max(end) };
         if facts.inline {
-            self.edit_inline(&change, inode, size, |_| ())?;
+            self.edit_inline(&change, inode, facts, size, |_| ())?;
         } else {
             self.edit_inode(&change, inode, |raw| {
                 if end > size {
@@ -136,7 +136,7 @@ impl Fs {
         if facts.inline {
             let end = bytes.end.min(facts.size);
             let change = self.change()?;
-            return self.zero_inline(&change, inode, facts.size, bytes.start.min(end)..end);
+            return self.zero_inline(&change, inode, facts, bytes.start.min(end)..end);
         }
         let whole = self.zero_edges(inode, bytes)?;
         self.cache(inode).remove(whole.clone());
@@ -152,7 +152,7 @@ impl Fs {
         if bytes.end <= facts.inline_room() {
             let end = bytes.end.min(facts.size);
             let change = self.change()?;
-            self.zero_inline(&change, inode, facts.size, bytes.start.min(end)..end)?;
+            self.zero_inline(&change, inode, facts, bytes.start.min(end)..end)?;
             drop(change);
             return self.after_allocation(inode, facts, bytes.end, keep_size);
         }

@@ -5,7 +5,6 @@
 //! is written at once: they may be in a checkpoint already, and must not be lost by one that catches the page unwritten.
 
 use super::Facts;
-use crate::attr::times::{clock, touch_contents};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::inode::Inode;
@@ -37,6 +36,7 @@ impl Fs {
         &self,
         change: &Change<'_>,
         inode: &Inode,
+        facts: &Facts,
         size: u64,
         f: impl FnOnce(&mut [u8]),
     ) -> Result<()> {
@@ -55,14 +55,20 @@ impl Fs {
                 raw.set_inline_flags(raw.inline_flags() | inline::DATA_EXIST);
             }
             raw.set_size(size);
-            touch_contents(raw, clock());
+            facts.touch(raw);
             Ok(())
         })?
     }
 
     /// Zeroes a part of inline data that lies within the size.
-    pub(super) fn zero_inline(&self, change: &Change<'_>, inode: &Inode, size: u64, part: Range<u64>) -> Result<()> {
-        self.edit_inline(change, inode, size, |area| area[part.start as usize..part.end as usize].fill(0))
+    pub(super) fn zero_inline(
+        &self,
+        change: &Change<'_>,
+        inode: &Inode,
+        facts: &Facts,
+        part: Range<u64>,
+    ) -> Result<()> {
+        self.edit_inline(change, inode, facts, facts.size, |area| area[part.start as usize..part.end as usize].fill(0))
     }
 
     /// Moves inline data to page 0, or just gives the area up if it is empty.

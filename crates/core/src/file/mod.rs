@@ -27,6 +27,7 @@ pub use seek::Whence;
 pub(crate) use writeback::ALL_PAGES;
 
 use crate::attr::protect::{self, Act};
+use crate::attr::times::{clock, touch_contents};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::inode::Inode;
@@ -44,9 +45,20 @@ pub const MAX_FILE_SIZE: u64 = (1018 * 2 + 1018 * 1018 * 2 + 1018 * 1018 * 1018)
 /// Most pages written, reserved or moved under one change.
 const PIECE_PAGES: u64 = 256;
 
+/// Who keeps the times of a file that is written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Times {
+    /// The write sets them.
+    Ours,
+    /// A cache above this one has done so when it took the write, and brings them along by itself (the kernel's, with FUSE write-back).
+    Callers,
+}
+
 /// What an operation on contents needs to know about a file. Stays true while `i_rwsem` is held.
 #[derive(Clone, Copy)]
 struct Facts {
+    /// Who sets the times of this operation.
+    times: Times,
     size: u64,
     inline: bool,
     advise: u8,
@@ -57,12 +69,20 @@ struct Facts {
 impl Facts {
     fn of(raw: &RawInode, features: Features) -> Result<Self> {
         Ok(Facts {
+            times: Times::Ours,
             size: raw.size(),
             inline: raw.has_inline(inline_flags::DATA),
             advise: raw.advise(),
             flags: raw.flags(),
             shape: raw.shape(features)?,
         })
+    }
+
+    /// Notes in the inode that its contents change now.
+    fn touch(&self, raw: &mut RawInode) {
+        if self.times == Times::Ours {
+            touch_contents(raw, clock());
+        }
     }
 
     /// Bytes that fit in the inode; 0 if the file's contents are not there.
@@ -96,8 +116,9 @@ impl Fs {
     }
 
     /// The facts of a file that is about to be written from `off` on; refuses files that cannot be.
-    fn facts_for_write(&self, inode: &Inode, off: u64) -> Result<Facts> {
-        self.facts_for(inode, |raw| if off < raw.size() { Act::Overwrite } else { Act::Append })
+    fn facts_for_write(&self, inode: &Inode, off: u64, times: Times) -> Result<Facts> {
+        let facts = self.facts_for(inode, |raw| if off < raw.size() { Act::Overwrite } else { Act::Append })?;
+        Ok(Facts { times, ..facts })
     }
 
     /// The facts of a file whose contents are about to change; refuses files that cannot be changed.

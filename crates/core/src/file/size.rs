@@ -43,7 +43,7 @@ impl Fs {
         }
         if facts.inline {
             let change = self.change()?;
-            self.edit_inline(&change, inode, size, |_| ())?;
+            self.edit_inline(&change, inode, facts, size, |_| ())?;
             facts.size = size;
             return Ok(());
         }
@@ -53,7 +53,7 @@ impl Fs {
     fn grow(&self, inode: &Arc<Inode>, facts: &mut Facts, size: u64) -> Result<()> {
         if facts.inline && size <= facts.inline_room() {
             let change = self.change()?;
-            self.edit_inline(&change, inode, size, |_| ())?;
+            self.edit_inline(&change, inode, facts, size, |_| ())?;
             facts.size = size;
             return Ok(());
         }

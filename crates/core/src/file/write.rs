@@ -1,8 +1,7 @@
 //! Buffered writing: into the inode while the file is small, else into cached pages whose slots are reserved first.
 
 use super::fetch::Keep;
-use super::{Facts, MAX_FILE_SIZE, PAGE, PIECE_PAGES, pages_of, regular};
-use crate::attr::times::{clock, touch_contents};
+use super::{Facts, MAX_FILE_SIZE, PAGE, PIECE_PAGES, Times, pages_of, regular};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::inode::{Inode, InodeRef};
@@ -23,7 +22,22 @@ impl Fs {
         let inode = &file.inode;
         regular(inode)?;
         let _lock = inode.rwsem.write();
-        self.write_locked(inode, off, data)
+        self.write_locked(inode, off, data, Times::Ours)
+    }
+
+    /// Writes what a cache above this one held back, as [`Fs::write`] or, if it will not be read again soon, as [`Fs::write_direct`]; leaves the
+    /// file's times alone.
+    ///
+    /// # Errors
+    /// As [`Fs::write`] and [`Fs::write_direct`].
+    pub fn write_back(&self, file: &InodeRef, off: u64, data: &[u8], direct: bool) -> Result<usize> {
+        let inode = &file.inode;
+        regular(inode)?;
+        if direct {
+            return self.write_direct_with(inode, off, data, Times::Callers);
+        }
+        let _lock = inode.rwsem.write();
+        self.write_locked(inode, off, data, Times::Callers)
     }
 
     /// Writes at the end of a regular file, wherever that is then; returns the offset and the number of bytes written.
@@ -35,12 +49,12 @@ impl Fs {
         regular(inode)?;
         let _lock = inode.rwsem.write();
         let end = self.facts(inode)?.size;
-        Ok((end, self.write_locked(inode, end, data)?))
+        Ok((end, self.write_locked(inode, end, data, Times::Ours)?))
     }
 
     /// Writes under the exclusive lock of the file.
-    pub(super) fn write_locked(&self, inode: &Arc<Inode>, off: u64, data: &[u8]) -> Result<usize> {
-        let mut facts = self.facts_for_write(inode, off)?;
+    pub(super) fn write_locked(&self, inode: &Arc<Inode>, off: u64, data: &[u8], times: Times) -> Result<usize> {
+        let mut facts = self.facts_for_write(inode, off, times)?;
         let data = clip(off, data)?;
         if data.is_empty() {
             return Ok(0);
@@ -74,7 +88,7 @@ impl Fs {
         let change = self.change()?;
         if end <= facts.inline_room() {
             let part = at as usize..end as usize;
-            self.edit_inline(&change, inode, facts.size.max(end), |area| area[part].copy_from_slice(data))?;
+            self.edit_inline(&change, inode, facts, facts.size.max(end), |area| area[part].copy_from_slice(data))?;
             facts.size = facts.size.max(end);
             return Ok(data.len());
         }
@@ -136,13 +150,16 @@ impl Fs {
     /// Sets times, and the size if the write went beyond it.
     pub(super) fn after_write(&self, change: &Change<'_>, inode: &Inode, facts: &mut Facts, end: u64) -> Result<()> {
         if end <= facts.size {
-            return self.edit_times(change, inode, |raw| touch_contents(raw, clock()));
+            return match facts.times {
+                Times::Ours => self.edit_times(change, inode, |raw| facts.touch(raw)),
+                Times::Callers => Ok(()),
+            };
         }
         facts.size = end;
         let size = facts.size;
         self.edit_inode(change, inode, |raw| {
             raw.set_size(size);
-            touch_contents(raw, clock());
+            facts.touch(raw);
         })
     }
 }

@@ -96,9 +96,12 @@ impl Call<'_> {
         let data = args.bytes(size)?;
         let inode = self.this()?;
         let direct = flags & O_DIRECT != 0 && write_flags & WRITE_CACHE == 0;
-        let size = self.server.with_space(|| match direct {
-            false => self.fs.write(&inode, offset, data),
-            true => self.fs.write_direct(&inode, offset, data),
+        // With write-back the kernel set the times when it took the data, and sends them apart, maybe before the data.
+        let has_times = write_flags & WRITE_CACHE != 0 && self.server.policy.cache == Cache::Writeback;
+        let size = self.server.with_space(|| match (has_times, direct) {
+            (true, direct) => self.fs.write_back(&inode, offset, data, direct),
+            (false, false) => self.fs.write(&inode, offset, data),
+            (false, true) => self.fs.write_direct(&inode, offset, data),
         })?;
         if write_flags & WRITE_KILL_SUIDGID != 0 && self.fs.attr(&inode)?.mode & 0o6000 != 0 {
             self.fs.setattr(&inode, &SetAttr { clear_set_id: true, ..SetAttr::default() })?;

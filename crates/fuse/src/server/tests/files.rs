@@ -7,7 +7,9 @@ use crate::wire::abi::{
     SetattrIn, SetxattrIn, StatfsOut, StatxOut,
 };
 use crate::wire::flags::linux::{FALLOC_KEEP_SIZE, FALLOC_PUNCH_HOLE, SEEK_DATA, SEEK_HOLE, STATX_BTIME};
-use crate::wire::flags::{FS_APPEND_FL, FS_IMMUTABLE_FL, OPEN_KILL_SUIDGID, WRITE_KILL_SUIDGID, fattr, fopen};
+use crate::wire::flags::{
+    FS_APPEND_FL, FS_IMMUTABLE_FL, OPEN_KILL_SUIDGID, WRITE_CACHE, WRITE_KILL_SUIDGID, fattr, fopen,
+};
 
 const NOTHING_SET: SetattrIn = SetattrIn {
     valid: 0,
@@ -102,6 +104,23 @@ fn times_of_all_ages_are_kept() {
     let attr = client.attr(node).unwrap();
     assert!(attr.mtime < 1 << 33 && attr.mtime > 1 << 30 && attr.ctime > 77);
     assert_eq!(attr.atime.cast_signed(), -5);
+}
+
+#[test]
+fn what_the_kernel_held_back_leaves_times_alone() {
+    // Inline, in a page, beyond the end; what the kernel's cache holds back with write-through was never noted by it.
+    for (cache, kept) in [(Cache::Writeback, true), (Cache::Through, false)] {
+        let client = Client::with(|options| options.cache = cache);
+        let node = client.file();
+        for (offset, bytes) in [(0, 100), (0, 9000), (100, 4000), (20_000, 4096)] {
+            let set = SetattrIn { valid: fattr::MTIME, mtime: 1000, ..NOTHING_SET };
+            client.ask(Opcode::Setattr, node, &set, &[]).unwrap();
+            assert_eq!(client.write(node, offset, &vec![7; bytes], WRITE_CACHE), Ok(bytes as u32));
+            assert_eq!(client.attr(node).unwrap().mtime == 1000, kept, "{cache:?} {offset} {bytes}");
+        }
+        client.write(node, 0, b"not held back", 0).unwrap();
+        assert!(client.attr(node).unwrap().mtime > 1000);
+    }
 }
 
 #[test]
