@@ -3,6 +3,7 @@
 //! ```text
 //! # a comment
 //! volume 40 segs_per_sec=1        size in MiB; segments per section
+//! late 7                          the device ends requests late, in an order that this seed decides
 //! mount fsync_mode=strict         options, as for `steadyfs mount -o`
 //! creat foo                       set-up, durable before the exploration begins
 //! ---
@@ -23,6 +24,8 @@ pub struct Workload {
     pub mib: u32,
     /// Segments per section.
     pub segs_per_sec: u32,
+    /// Seed of the order in which the device ends requests; none: at once.
+    pub late: Option<u64>,
     /// Mount options, comma-separated.
     pub mount: String,
     /// Done first, by one writer, and made durable.
@@ -187,7 +190,14 @@ pub const DEFAULT_MIB: u32 = 64;
 
 impl Default for Workload {
     fn default() -> Self {
-        Workload { mib: DEFAULT_MIB, segs_per_sec: 1, mount: String::new(), setup: Vec::new(), steps: Vec::new() }
+        Workload {
+            mib: DEFAULT_MIB,
+            segs_per_sec: 1,
+            late: None,
+            mount: String::new(),
+            setup: Vec::new(),
+            steps: Vec::new(),
+        }
     }
 }
 
@@ -231,6 +241,9 @@ impl FromStr for Workload {
                         let value = option.strip_prefix("segs_per_sec=").and_then(|n| n.parse().ok());
                         workload.segs_per_sec = value.ok_or_else(|| fail(format!("'{option}' is not known")))?;
                     }
+                }
+                ["late", seed] => {
+                    workload.late = Some(seed.parse().map_err(|_| fail(format!("'{seed}' is no seed")))?);
                 }
                 ["mount", options] => workload.mount = (*options).to_owned(),
                 words if setting_up => workload.setup.push(op(words).map_err(fail)?),
@@ -294,6 +307,9 @@ impl fmt::Display for Workload {
             write!(f, " segs_per_sec={}", self.segs_per_sec)?;
         }
         writeln!(f)?;
+        if let Some(seed) = self.late {
+            writeln!(f, "late {seed}")?;
+        }
         if !self.mount.is_empty() {
             writeln!(f, "mount {}", self.mount)?;
         }
@@ -346,6 +362,7 @@ mod tests {
     use super::*;
 
     const EVERYTHING: &str = "volume 64 segs_per_sec=2
+late 7
 mount fsync_mode=strict,noinline_data
 mkdir A
 creat A/foo

@@ -9,6 +9,7 @@ mod explore;
 pub mod generate;
 mod judge;
 pub mod lang;
+mod late;
 mod legal;
 mod minimise;
 mod model;

@@ -5,6 +5,7 @@
 
 use crate::content::fill;
 use crate::lang::{Falloc, Op, Workload};
+use crate::late::LateDevice;
 use crate::model::{ModelError, Timeline, timelines};
 use std::sync::Arc;
 use steadyfs_core::{
@@ -93,14 +94,14 @@ fn quiet(mount: &str) -> Result<MountOptions, Error> {
 /// Runs a workload on a fresh volume.
 pub(crate) fn run(workload: &Workload, empty: &MemDevice) -> Result<Run, RunError> {
     let timelines = timelines(workload)?;
-    let device = Arc::new(RecordingDevice::new(empty.fork()));
+    let device = Arc::new(RecordingDevice::new(LateDevice::new(empty.fork(), workload.late)));
     let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options(workload)?)?;
     let mut hand = Hand { fs: Arc::clone(&fs), open: Vec::new() };
     for (at, op) in workload.setup.iter().enumerate() {
         hand.perform(op, at as u32)?;
     }
     fs.sync()?;
-    let base = device.inner().fork();
+    let base = device.inner().settled();
     let start = device.tick();
     device.take_log();
     let mut spans = vec![Span { start, end: u64::MAX }; workload.steps.len()];
@@ -133,7 +134,7 @@ fn perform(
     hand: &mut Hand,
     workload: &Workload,
     steps: &[usize],
-    device: &RecordingDevice<MemDevice>,
+    device: &RecordingDevice<LateDevice>,
 ) -> Result<Vec<(usize, Span)>, RunError> {
     let mut spans = Vec::with_capacity(steps.len());
     for &at in steps {

@@ -11,7 +11,8 @@ pub use random::random;
 use crate::lang::Workload;
 
 /// Every workload of one operation, and then without end: workloads of two operations, each once; of three, sampled; and random ones of one
-/// and of several writers, one in four of those on a volume so small that it collects all the time. Mounted with each of these options in turn.
+/// and of several writers, one in four of those on a volume so small that it collects all the time. Half of the
+/// devices end requests late. Mounted with each of these options in turn.
 pub fn everything(mounts: &[&str], seed: u64) -> impl Iterator<Item = Workload> + Send + use<> {
     let mounts: Vec<String> = mounts.iter().map(|mount| (*mount).to_owned()).collect();
     let mut short: Vec<_> = mounts.iter().map(|mount| exhaustive(1, mount, seed)).collect();
@@ -36,7 +37,9 @@ pub fn everything(mounts: &[&str], seed: u64) -> impl Iterator<Item = Workload> 
             _ => pairs[turn].next(),
         };
         // The pairs come to an end; the samples do not.
-        chosen.or_else(|| triples[turn].next())
+        let chosen = chosen.or_else(|| triples[turn].next());
+        let late = number.is_multiple_of(2).then_some(seed.wrapping_add(number));
+        chosen.map(|workload| Workload { late, ..workload })
     })
 }
 

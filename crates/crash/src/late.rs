@@ -1,0 +1,148 @@
+//! A device that ends requests late and in another order: what is submitted together is in flight together, and a flush covers only what had
+//! ended before it. A file system that does not wait where it must is found out by it, which a device that ends every request at once hides.
+//!
+//! Keeps true: requests for the same blocks end in the order of their submission; every request ends.
+
+use crate::rng::Rng;
+use std::sync::Arc;
+use std::time::Duration;
+use steadyfs_device::{Device, DeviceInfo, MemDevice, Request};
+use steadyfs_rt::{Condvar, JoinHandle, LockClass, Mutex};
+
+/// Held to add or take a request, under whatever locks the submitter holds.
+static WAITING: LockClass = LockClass::new("crash.late", u16::MAX - 4);
+
+/// How long requests gather before one of them ends.
+const DELAY: Duration = Duration::from_micros(30);
+
+#[derive(Default)]
+struct Waiting {
+    requests: Vec<Request>,
+    /// One has been taken out and has not ended.
+    busy: bool,
+    stopping: bool,
+}
+
+struct Shared {
+    inner: MemDevice,
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+/// The device. See the head of the module.
+pub(crate) struct LateDevice {
+    shared: Arc<Shared>,
+    worker: Option<JoinHandle<()>>,
+}
+
+impl LateDevice {
+    /// Ends requests on `inner` in an order that the seed decides; with no seed, at once and in order.
+    pub(crate) fn new(inner: MemDevice, seed: Option<u64>) -> Self {
+        let shared =
+            Arc::new(Shared { inner, waiting: Mutex::new(&WAITING, Waiting::default()), changed: Condvar::new() });
+        let worker = seed.map(|seed| {
+            let shared = Arc::clone(&shared);
+            steadyfs_rt::spawn("crash-device", move || work(&shared, &mut Rng::new(seed)))
+        });
+        LateDevice { shared, worker }
+    }
+
+    /// A copy of what the device holds once nothing is in flight any more.
+    pub(crate) fn settled(&self) -> MemDevice {
+        let mut waiting = self.shared.waiting.lock();
+        while !waiting.requests.is_empty() || waiting.busy {
+            self.shared.changed.wait(&mut waiting);
+        }
+        self.shared.inner.fork()
+    }
+}
+
+impl Device for LateDevice {
+    fn info(&self) -> DeviceInfo {
+        DeviceInfo { synchronous: self.worker.is_none(), ..self.shared.inner.info() }
+    }
+
+    fn submit(&self, batch: Vec<Request>) {
+        if self.worker.is_none() {
+            return self.shared.inner.submit(batch);
+        }
+        self.shared.waiting.lock().requests.extend(batch);
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Drop for LateDevice {
+    fn drop(&mut self) {
+        self.shared.waiting.lock().stopping = true;
+        self.shared.changed.notify_all();
+        // The last reference may be dropped by a completion, in the worker itself.
+        if let Some(worker) = self.worker.take().filter(|worker| !worker.is_current()) {
+            drop(worker.join());
+        }
+    }
+}
+
+fn work(shared: &Shared, rng: &mut Rng) {
+    loop {
+        let mut waiting = shared.waiting.lock();
+        while waiting.requests.is_empty() {
+            if waiting.stopping {
+                return;
+            }
+            shared.changed.wait(&mut waiting);
+        }
+        drop(waiting);
+        steadyfs_rt::sleep(DELAY);
+        let mut waiting = shared.waiting.lock();
+        let at = pick(&waiting.requests, rng);
+        let request = waiting.requests.remove(at);
+        waiting.busy = true;
+        drop(waiting);
+        shared.inner.submit(vec![request]);
+        shared.waiting.lock().busy = false;
+        shared.changed.notify_all();
+    }
+}
+
+/// One that no earlier request for the same blocks waits with.
+fn pick(requests: &[Request], rng: &mut Rng) -> usize {
+    let range = |request: &Request| request.op.range();
+    let overlap = |(a, m): (u64, u64), (b, n): (u64, u64)| a < b + n && b < a + m;
+    let mut at = rng.below(requests.len() as u64) as usize;
+    while let Some(earlier) = requests[..at].iter().position(|other| overlap(range(other), range(&requests[at]))) {
+        at = earlier;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use steadyfs_device::{Op, PageBuf, StreamHint};
+
+    fn write(block: u64, byte: u8, done: impl FnOnce() + Send + 'static) -> Request {
+        let op = Op::Write { block, pages: vec![PageBuf::from_slice(&[byte])], hint: StreamHint::DataWarm, fua: false };
+        Request::new(op, move |_| done())
+    }
+
+    #[test]
+    fn every_request_ends_and_those_of_one_block_in_order() {
+        let device = LateDevice::new(MemDevice::new(64), Some(5));
+        let (ended, order) = (Arc::new(AtomicUsize::new(0)), Arc::new(std::sync::Mutex::new(Vec::new())));
+        let mut batch = Vec::new();
+        for number in 0..30u8 {
+            let (ended, order) = (Arc::clone(&ended), Arc::clone(&order));
+            batch.push(write(u64::from(number % 10), number, move || {
+                ended.fetch_add(1, SeqCst);
+                order.lock().expect("not poisoned").push(number);
+            }));
+        }
+        device.submit(batch);
+        let copy = device.settled();
+        assert_eq!(ended.load(SeqCst), 30);
+        let first: Vec<u8> = (0..10).map(|block| copy.read_one(block).expect("in range").to_array()[0]).collect();
+        assert_eq!(first, (20..30).collect::<Vec<u8>>());
+        assert!(!order.lock().expect("not poisoned").is_sorted(), "nothing was reordered");
+    }
+}
