@@ -4,13 +4,14 @@ use crate::judge::{Fault, Judge, Rule};
 use crate::lang::Workload;
 use crate::legal::Moment;
 use crate::rng::Rng;
-use crate::run::{RunError, options_afterwards, run, volume};
-use crate::states::{self, Effort};
+use crate::run::{Run, RunError, options_afterwards, run, volume};
+use crate::states::{self, Effort, States};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use steadyfs_device::MemDevice;
+use steadyfs_core::MountOptions;
+use steadyfs_device::{Device, MemDevice};
 use steadyfs_rt::{LockClass, Mutex};
 
 /// Held to take the next workload, or to add one's result.
@@ -104,6 +105,64 @@ impl Volumes {
     }
 }
 
+/// A workload that was run, and all states in which a crash may leave its volume.
+pub struct Exploration {
+    workload: Workload,
+    run: Run,
+    states: States<Vec<Moment>>,
+    options: MountOptions,
+}
+
+impl Exploration {
+    /// Runs a workload.
+    ///
+    /// # Errors
+    /// The workload makes no sense, or the file system does not do what the model allows.
+    pub fn new(workload: &Workload, effort: Effort, seed: u64, volumes: &Volumes) -> Result<Self, RunError> {
+        let run = run(workload, &volumes.get(workload)?)?;
+        let states = states::explore(&run.trace, effort, seed, |tick| -> Vec<Moment> {
+            run.timelines.iter().map(|line| Moment::at(workload, line, &run.spans, tick)).collect()
+        });
+        Ok(Exploration { workload: workload.clone(), options: options_afterwards(workload)?, run, states })
+    }
+
+    /// How many states there are.
+    pub fn states(&self) -> usize {
+        self.states.distinct.len()
+    }
+
+    /// The volume in one of the states.
+    ///
+    /// # Panics
+    /// If there is no state with this number.
+    pub fn state(&self, number: usize) -> MemDevice {
+        self.states.distinct[number].choice.build(&self.run.trace)
+    }
+
+    /// How the crash that leads to a state went.
+    ///
+    /// # Panics
+    /// If there is no state with this number.
+    pub fn describe(&self, number: usize) -> String {
+        format!("{}, in the workload\n{}", self.states.distinct[number].choice.describe(&self.run.trace), self.workload)
+    }
+
+    /// Whether the tree on a device, which is what somebody made of this state, is one that the promises allow, and the one that we make of it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    ///
+    /// # Panics
+    /// If there is no state with this number.
+    pub fn compare(&self, number: usize, device: Arc<dyn Device>) -> Result<(), String> {
+        self.judge().compare(device, Arc::new(self.state(number)), &self.states.distinct[number].moments)
+    }
+
+    fn judge(&self) -> Judge<'_> {
+        Judge { workload: &self.workload, run: &self.run, options: &self.options }
+    }
+}
+
 /// Explores one workload. Stops at the first violation.
 ///
 /// # Errors
@@ -116,8 +175,9 @@ pub fn explore_one(workload: &Workload, plan: &Plan, volumes: &Volumes) -> Resul
         what: fault.what,
         crash,
     };
-    let run = match run(workload, &volumes.get(workload)?) {
-        Ok(run) => run,
+    let effort = if needs_no_flush(workload) { Effort::PREFIXES } else { plan.effort };
+    let found = match Exploration::new(workload, effort, plan.seed, volumes) {
+        Ok(found) => found,
         Err(e @ (RunError::Model(_) | RunError::Volume(_))) => return Err(e),
         Err(e) => {
             let fault = Fault { rule: Rule::Works, what: e.to_string() };
@@ -125,17 +185,13 @@ pub fn explore_one(workload: &Workload, plan: &Plan, volumes: &Volumes) -> Resul
             return Ok(outcome);
         }
     };
-    outcome.crash_points = run.trace.records.len() as u64;
-    let effort = if needs_no_flush(workload) { Effort::PREFIXES } else { plan.effort };
-    let found = states::explore(&run.trace, effort, plan.seed, |tick| -> Vec<Moment> {
-        run.timelines.iter().map(|line| Moment::at(workload, line, &run.spans, tick)).collect()
-    });
-    outcome.choices = found.choices;
-    let judge = Judge { workload, run: &run, options: &options_afterwards(workload)? };
+    outcome.crash_points = found.run.trace.records.len() as u64;
+    outcome.choices = found.states.choices;
+    let judge = found.judge();
     let mut rng = Rng::new(plan.seed ^ 1);
-    for state in &found.distinct {
+    for (number, state) in found.states.distinct.iter().enumerate() {
         outcome.states += 1;
-        let image = state.choice.build(&run.trace);
+        let image = found.state(number);
         let mut judged = Ok(0);
         if plan.recovery_every > 0 && rng.below(plan.recovery_every) == 0 {
             judged = judge.judge_recovery(&image, &state.moments, effort, RECOVERY_DEPTH, rng.next());
@@ -144,7 +200,7 @@ pub fn explore_one(workload: &Workload, plan: &Plan, volumes: &Volumes) -> Resul
         match judged {
             Ok(more) => outcome.recovery_states += more,
             Err(fault) => {
-                outcome.violations.push(violation(fault, state.choice.describe(&run.trace)));
+                outcome.violations.push(violation(fault, state.choice.describe(&found.run.trace)));
                 break;
             }
         }

@@ -99,6 +99,25 @@ impl Judge<'_> {
         })
     }
 
+    /// Whether the tree on `other`, which somebody else made of the volume `ours`, is legal, and the same as the one that we make of it.
+    pub(crate) fn compare(
+        &self,
+        other: Arc<dyn Device>,
+        ours: Arc<MemDevice>,
+        moments: &[Vec<Moment>],
+    ) -> Result<(), String> {
+        let options = MountOptions { read_only: true, ..self.options.clone() };
+        let read =
+            |fs: Result<Arc<Fs>, steadyfs_core::Error>| fs.and_then(|fs| Seen::read(&fs)).map_err(|e| e.to_string());
+        let theirs = read(Fs::mount(other, options))?;
+        moments.iter().try_for_each(|moment| self.check_tree(&theirs, moment)).map_err(|fault| fault.what)?;
+        let ours = read(Fs::mount(ours, self.options.clone()))?;
+        match theirs.difference(&ours) {
+            None => Ok(()),
+            Some(path) => Err(format!("'{path}' is not what we make of it, though both are legal")),
+        }
+    }
+
     fn judge_unguarded(&self, device: Arc<MemDevice>, moments: &[Vec<Moment>]) -> Result<(), Fault> {
         self.check(&device, "after the crash")?;
         let fs = self.mount(&device)?;

@@ -10,11 +10,11 @@
 //!   (`fdatasync`: mode and attributes may be older).
 //! - *Each page* has a content that was current at some time from the last promise about this file to that version: write-back comes
 //!   when it pleases. Anything else is stale or foreign.
-//! - *Moving pages* (collapse, insert) and direct writes go in pieces, and a checkpoint may come in between.
+//! - *Changes of ranges* (all of falloc) and direct writes go in pieces, and a checkpoint may come in between.
 //! - *Strict* mounts promise more with the fsync of a new file: names that were removed from its directory by then are gone.
 
 use crate::content::describe;
-use crate::lang::{Falloc, Op, Workload};
+use crate::lang::{Op, Workload};
 use crate::model::{Content, Kind, Node, Obj, PAGE, State, Timeline, Version, entries};
 use crate::observe::{Seen, SeenIno, SeenNode};
 use crate::run::Span;
@@ -310,9 +310,7 @@ impl<'a> Case<'a> {
     fn goes_in_pieces(&self, obj: Obj, version: Version) -> bool {
         let step = self.line.steps.get(version as usize).filter(|_| version < self.moment.begun);
         step.is_some_and(|&step| match &self.ops[step] {
-            Op::Falloc { path, mode: Falloc::Collapse | Falloc::Insert, .. } | Op::DirectWrite { path, .. } => {
-                self.state(version).find(path) == Some(obj)
-            }
+            Op::Falloc { path, .. } | Op::DirectWrite { path, .. } => self.state(version).find(path) == Some(obj),
             _ => false,
         })
     }

@@ -18,7 +18,7 @@ mod rng;
 mod run;
 mod states;
 
-pub use explore::{Outcome, Plan, Violation, Volumes, explore, explore_one};
+pub use explore::{Exploration, Outcome, Plan, Violation, Volumes, explore, explore_one};
 pub use judge::Rule;
 pub use lang::Workload;
 pub use minimise::{minimise, save};

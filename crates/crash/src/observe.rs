@@ -50,6 +50,27 @@ impl Seen {
         Ok(Seen { root: root.ino().get(), nodes })
     }
 
+    /// The first path at which this tree differs from another; inode numbers and sizes of directories do not count.
+    pub(crate) fn difference(&self, other: &Seen) -> Option<String> {
+        let mut waiting = vec![(self.root, other.root, String::new())];
+        while let Some((mine, its, path)) = waiting.pop() {
+            let (Some(a), Some(b)) = (self.nodes.get(&mine), other.nodes.get(&its)) else { return Some(path) };
+            let is_dir = a.kind == FileType::Dir;
+            let bare = |node: &SeenNode| SeenNode {
+                entries: BTreeMap::new(),
+                size: if is_dir { 0 } else { node.size },
+                ..node.clone()
+            };
+            if bare(a) != bare(b) || !a.entries.keys().eq(b.entries.keys()) {
+                return Some(path);
+            }
+            for ((name, &mine), &its) in a.entries.iter().zip(b.entries.values()) {
+                waiting.push((mine, its, format!("{path}/{name}")));
+            }
+        }
+        None
+    }
+
     /// What a path names.
     pub(crate) fn find(&self, path: &str) -> Option<SeenIno> {
         let mut names = path.split('/').filter(|name| !name.is_empty());

@@ -190,8 +190,10 @@ pub fn exhaustive(length: u32, mount: &str, seed: u64) -> impl Iterator<Item = W
     let total = (choices(&acts).len() as u64).pow(length);
     let mount = mount.to_owned();
     // A permutation of 0..total: steps of a length that shares no factor with it.
-    let stride = (total / 2 + 1 + seed % total.max(2)..).find(|&step| gcd(step, total) == 1).unwrap_or(1);
-    let start = Rng::new(seed).below(total);
+    let mut rng = Rng::new(seed);
+    let start = rng.below(total);
+    let strides = std::iter::repeat_with(move || 1 + rng.below(total));
+    let stride = strides.take(10_000).find(|&stride| gcd(stride, total) == 1).unwrap_or(1);
     let numbers =
         (0..total).map(move |i| ((u128::from(start) + u128::from(i) * u128::from(stride)) % u128::from(total)) as u64);
     numbers.filter_map(move |number| numbered(&acts, number, length, &mount))
