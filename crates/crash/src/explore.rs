@@ -196,7 +196,7 @@ pub fn explore_one(workload: &Workload, plan: &Plan, volumes: &Volumes) -> Resul
         if plan.recovery_every > 0 && rng.below(plan.recovery_every) == 0 {
             judged = judge.judge_recovery(&image, &state.moments, effort, RECOVERY_DEPTH, rng.next());
         }
-        let judged = judged.and_then(|more| judge.judge(image, &state.moments).map(|()| more));
+        let judged = judged.and_then(|more| judge.judge(image, &state.moments, number).map(|()| more));
         match judged {
             Ok(more) => outcome.recovery_states += more,
             Err(fault) => {

@@ -1,8 +1,9 @@
 //! The judge of one state: is this volume what the promises allow, and can one go on with it?
 //!
-//! In order: our checker finds no error; it mounts; the tree is legal at every moment at which the state may be found; new files can be
-//! written and synced; the checker still finds no error; after another mount the tree is what it was, with the new files. For some states the
-//! mount itself is interrupted too: its own writes are explored like those of a workload, and each state judged by the same rules.
+//! In order: our checker finds no error; it mounts; the tree is legal at every moment at which the state may be found; a new file can be
+//! written and synced, or fsynced; the power goes off again; the checker still finds no error; after another mount the tree is what it was, with
+//! the new file. For some states the mount itself is interrupted too: its own writes are explored like those of a workload, and each state
+//! judged by the same rules; and a read-only mount of these shows the same tree and writes nothing.
 
 use crate::content::fill;
 use crate::lang::{Op, Workload};
@@ -47,6 +48,15 @@ impl Fault {
     }
 }
 
+/// Does `f`; a panic is a fault.
+fn guarded<R>(f: impl FnOnce() -> Result<R, Fault>) -> Result<R, Fault> {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+        Err(Fault::new(Rule::NoPanic, text))
+    })
+}
+
 /// Judges states of one run.
 pub(crate) struct Judge<'a> {
     pub(crate) workload: &'a Workload,
@@ -68,11 +78,7 @@ impl Judge<'_> {
         depth: u32,
         seed: u64,
     ) -> Result<u64, Fault> {
-        let device = Arc::new(RecordingDevice::new(image.fork()));
-        let mounted = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, self.options.clone())
-            .map_err(|e| Fault::new(Rule::Mounts, format!("it does not mount: {e}")))?;
-        let trace = Trace { base: image.fork(), records: device.take_log() };
-        drop(mounted);
+        let trace = guarded(|| self.record_mount(image))?;
         // What may be found does not depend on when the second crash comes.
         let found = states::explore(&trace, effort, seed, |_| ());
         let mut judged = 0;
@@ -83,20 +89,36 @@ impl Judge<'_> {
             if depth > 1 && number as u64 == seed % found.distinct.len() as u64 {
                 judged += self.judge_recovery(&left, moments, effort, depth - 1, seed).map_err(within)?;
             }
-            self.judge(left, moments).map_err(within)?;
+            self.judge(left, moments, number).map_err(within)?;
             judged += 1;
         }
         Ok(judged)
     }
 
-    /// Judges one state; `moments` as in [`crate::states::CrashState`].
-    pub(crate) fn judge(&self, image: MemDevice, moments: &[Vec<Moment>]) -> Result<(), Fault> {
-        let attempt = AssertUnwindSafe(|| self.judge_unguarded(Arc::new(image), moments));
-        catch_unwind(attempt).unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
-            Err(Fault::new(Rule::NoPanic, text))
-        })
+    /// What a mount writes. A read-only one writes nothing, and shows the same tree.
+    fn record_mount(&self, image: &MemDevice) -> Result<Trace, Fault> {
+        let device = Arc::new(RecordingDevice::new(image.fork()));
+        let mount = |options| {
+            let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options);
+            let read = fs.and_then(|fs| Seen::read(&fs).map(|seen| (fs, seen)));
+            read.map_err(|e| Fault::new(Rule::Mounts, format!("it does not mount: {e}")))
+        };
+        let (_, looked) = mount(MountOptions { read_only: true, ..self.options.clone() })?;
+        if !device.log().is_empty() {
+            return Err(Fault::new(Rule::Mounts, "a read-only mount writes"));
+        }
+        let (fs, recovered) = mount(self.options.clone())?;
+        if let Some(path) = looked.difference(&recovered) {
+            return Err(Fault::new(Rule::Legal, format!("a read-only mount shows '{path}' unlike one that writes")));
+        }
+        let trace = Trace { base: image.fork(), records: device.take_log() };
+        drop(fs);
+        Ok(trace)
+    }
+
+    /// Judges one state; `moments` as in [`crate::states::CrashState`]. The state's number decides how one goes on afterwards.
+    pub(crate) fn judge(&self, image: MemDevice, moments: &[Vec<Moment>], number: usize) -> Result<(), Fault> {
+        guarded(|| self.judge_unguarded(Arc::new(image), moments, number.is_multiple_of(2)))
     }
 
     /// Whether the tree on `other`, which somebody else made of the volume `ours`, is legal, and the same as the one that we make of it.
@@ -118,12 +140,12 @@ impl Judge<'_> {
         }
     }
 
-    fn judge_unguarded(&self, device: Arc<MemDevice>, moments: &[Vec<Moment>]) -> Result<(), Fault> {
+    fn judge_unguarded(&self, device: Arc<MemDevice>, moments: &[Vec<Moment>], all: bool) -> Result<(), Fault> {
         self.check(&device, "after the crash")?;
         let fs = self.mount(&device)?;
         let seen = Seen::read(&fs).map_err(|e| Fault::new(Rule::Legal, format!("the tree cannot be read: {e}")))?;
         moments.iter().try_for_each(|moment| self.check_tree(&seen, moment))?;
-        let kept = self.go_on(fs).map_err(|e| Fault::new(Rule::Usable, format!("writing afterwards: {e}")))?;
+        let kept = self.go_on(fs, all).map_err(|e| Fault::new(Rule::Usable, format!("writing afterwards: {e}")))?;
         self.check(&device, "after writing more")?;
         self.check_again(&device, seen, &kept)
     }
@@ -167,13 +189,15 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Writes more, and makes it durable. Returns the name of the file that it wrote.
-    fn go_on(&self, fs: Arc<Fs>) -> Result<String, steadyfs_core::Error> {
+    /// Writes more, and makes it durable: with `all`, by a checkpoint; else by a chain that begins where the one before the crash did. The power
+    /// goes off at once. Returns the name of the file that it wrote.
+    fn go_on(&self, fs: Arc<Fs>, all: bool) -> Result<String, steadyfs_core::Error> {
         let mut hand = Hand { fs, open: Vec::new() };
         let path = "afterwards".to_owned();
         hand.attempt(&Op::Creat { path: path.clone() }, AFTERWARDS)?;
         hand.attempt(&Op::Write { path: path.clone(), off: 0, len: 9000 }, AFTERWARDS)?;
-        hand.attempt(&Op::Sync, AFTERWARDS)?;
+        let last = if all { Op::Sync } else { Op::Fsync { path: path.clone() } };
+        hand.attempt(&last, AFTERWARDS)?;
         Ok(path)
     }
 
