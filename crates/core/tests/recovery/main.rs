@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod crash;
+mod faults;
 mod hostile;
 mod shapes;
 mod stale;

@@ -114,6 +114,7 @@ impl Base {
             image,
         };
         base.index_nodes();
+        base.index_chain();
         base.index_segments();
         base
     }
@@ -155,6 +156,18 @@ impl Base {
             self.dentry_blocks.extend(DirectNode::view(&block).slots().filter_map(Slot::lba).map(|lba| lba.get()));
         }
         self.nodes.push(NodeAt { nid, ino: footer.ino(), lba: entry.lba.get(), kind, dir });
+    }
+
+    /// The nodes that a mount will recover.
+    fn index_chain(&mut self) {
+        let chain: Vec<_> = self.image.fsync_chain().map(|node| node.expect("readable")).collect();
+        for node in chain {
+            let (footer, kind) = (node.footer, node.footer.ofs().kind());
+            if kind == NodeKind::Inode {
+                self.inodes.push(self.nodes.len());
+            }
+            self.nodes.push(NodeAt { nid: footer.nid(), ino: footer.ino(), lba: node.lba.get(), kind, dir: false });
+        }
     }
 
     fn index_segments(&mut self) {

@@ -22,7 +22,6 @@ fn mount(volume: &Volume, read_only: bool) -> Option<Arc<Fs>> {
     let device: Arc<dyn Device> = volume.device.clone();
     let options = MountOptions {
         read_only,
-        discard_unreplayed: true,
         background_gc: false,
         commit_seconds: 0,
         cache_bytes: 4 << 20,

@@ -8,5 +8,6 @@ mod inspect;
 mod mkfs;
 mod mount;
 mod offline;
+mod recovery;
 mod run;
 mod tree;

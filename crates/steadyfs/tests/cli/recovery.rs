@@ -1,0 +1,96 @@
+//! What the commands make of a volume whose last files were fsynced before a crash.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use steadyfs_core::raw::Image;
+use steadyfs_core::{Fs, MountOptions, NewInode};
+use steadyfs_device::{FileDevice, OpenOptions};
+use steadyfs_testkit::mkfs_f2fs;
+
+use crate::inspect::{fails, value};
+use crate::run::{Output, run};
+
+struct Crashed {
+    dir: tempfile::TempDir,
+}
+
+impl Crashed {
+    /// A volume with one file of the checkpoint and one that was fsynced after it.
+    fn new() -> Self {
+        let crashed = Crashed { dir: tempfile::tempdir().unwrap() };
+        mkfs_f2fs(crashed.path(), 64 << 20, &["-q"]).unwrap();
+        let dev = FileDevice::open(crashed.path(), OpenOptions::default()).unwrap();
+        let fs = Fs::mount(Arc::new(dev), MountOptions { background_gc: false, ..MountOptions::default() }).unwrap();
+        let root = fs.root().unwrap();
+        let new = NewInode { mode: 0o100_644, ..NewInode::default() };
+        fs.create(&root, b"old", &new).unwrap();
+        fs.sync().unwrap();
+        let file = fs.create(&root, b"new", &new).unwrap();
+        fs.write(&file, 0, b"was promised\n").unwrap();
+        fs.fsync(&file, false).unwrap();
+        // The process dies here, as far as the volume is concerned: nothing unmounts it.
+        drop((root, file, fs));
+        crashed
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("volume.img")
+    }
+
+    fn run(&self, command: &[&str], rest: &[&str]) -> Output {
+        let path = self.path();
+        run(&[command, &[path.to_str().unwrap()], rest].concat())
+    }
+
+    /// Makes the fsynced inode one that nobody can recover: no regular file.
+    fn damage(&self) {
+        let dev = FileDevice::open(self.path(), OpenOptions { read_only: true, ..OpenOptions::default() }).unwrap();
+        let image = Image::open(Arc::new(dev)).unwrap();
+        let node = image.fsync_chain().next().unwrap().unwrap();
+        drop(image);
+        let file = File::options().write(true).open(self.path()).unwrap();
+        file.write_all_at(&0o040_755u16.to_le_bytes(), node.lba.get() * 4096).unwrap();
+    }
+}
+
+fn bytes(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap()
+}
+
+#[test]
+fn readers_see_what_was_fsynced_and_write_nothing() {
+    let volume = Crashed::new();
+    let before = bytes(&volume.path());
+    let info = volume.run(&["info"], &[]);
+    assert!(value(&info.stdout, "to recover").starts_with("1 files"), "{}", info.stdout);
+    let json: serde_json::Value = serde_json::from_str(&volume.run(&["info", "--json"], &[]).stdout).unwrap();
+    assert_eq!((&json["checkpoint"]["fsynced_files"], &json["checkpoint"]["clean"]), (&1.into(), &false.into()));
+    let listed = volume.run(&["ls"], &["/"]);
+    assert_eq!((listed.stdout.as_str(), listed.stderr.as_str()), ("new\nold\n", ""));
+    assert_eq!(volume.run(&["cat"], &["/new"]).stdout, "was promised\n");
+    assert!(volume.run(&["find"], &["/"]).stdout.lines().any(|line| line == "/new"));
+    assert!(volume.run(&["stat"], &["/new"]).stdout.contains("13"));
+    let checked = volume.run(&["fsck"], &[]);
+    assert!(checked.code == 0 && checked.stdout.contains("wait to be recovered"), "{}", checked.stdout);
+    assert!(bytes(&volume.path()) == before, "the image has changed");
+    // A command that changes the volume recovers it first.
+    assert_eq!(volume.run(&["mkdir"], &["/dir"]).code, 0);
+    assert_eq!(volume.run(&["ls"], &["/"]).stdout, "dir\nnew\nold\n");
+    assert!(!volume.run(&["info"], &[]).stdout.contains("to recover"));
+    steadyfs_testkit::fsck_f2fs(volume.path()).unwrap();
+}
+
+#[test]
+fn what_cannot_be_recovered_is_said_and_the_checkpoint_shown() {
+    let volume = Crashed::new();
+    volume.damage();
+    let before = bytes(&volume.path());
+    let listed = volume.run(&["ls"], &["/"]);
+    assert_eq!((listed.code, listed.stdout.as_str()), (0, "old\n"));
+    assert!(listed.stderr.contains("cannot be recovered") && listed.stderr.lines().count() == 1, "{}", listed.stderr);
+    fails(&volume.run(&["mkdir"], &["/dir"]), 1, &["cannot be recovered", "disable_roll_forward"]);
+    assert!(bytes(&volume.path()) == before, "the image has changed");
+}
