@@ -93,7 +93,7 @@ impl Fs {
         let after = raw.shape(features)?;
         if let Some(page) = page {
             raw.set_slot(after, 0, Slot::New);
-            raw.set_blocks(raw.blocks() + 1);
+            raw.set_blocks(raw.blocks().saturating_add(1));
             let leaf = Leaf::of_inode(inode, after.addr_slots());
             let pages = [(PageIndex(0), page)];
             if let Err(e) = self.vol.place(change, &leaf, &mut guard, log, &pages, |_| Volume::ignore_end()) {

@@ -139,7 +139,7 @@ impl Fs {
         self.edit_inode(change, inode, |raw| {
             assert!(raw.xattr_nid().is_null(), "{:?} has an xattr node already", inode.ino);
             raw.set_xattr_nid(node.nid);
-            raw.set_blocks(raw.blocks() + 1);
+            raw.set_blocks(raw.blocks().saturating_add(1));
         })?;
         Ok(node)
     }
