@@ -3,6 +3,7 @@
 use super::tree::{self, Plan};
 use crate::input::Input;
 use crate::parsers::RICH;
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::{Arc, OnceLock};
 use steadyfs_core::raw::Image;
@@ -12,16 +13,20 @@ use steadyfs_format::checkpoint::{CpFlags, PackMap};
 use steadyfs_format::inode::{Inode, inline};
 use steadyfs_format::node::{DirectNode, NodeBlock, NodeKind};
 use steadyfs_format::{Features, Ino, Layout, Nid, Slot};
-use steadyfs_testkit::images;
+use steadyfs_testkit::golden;
 
 /// How many there are.
-pub const COUNT: usize = 6;
+pub const COUNT: usize = 10;
 
-/// Which base each of the first sixteen choices stands for: most often the small ones, which are our own.
-const CHOICES: [usize; 16] = [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 3, 3, 4, 5];
+/// How many of them, from the first on, may be changed.
+const WRITABLE: usize = 6;
+
+/// Which base each of the first 32 choices stands for: most often the small ones, which are our own.
+const CHOICES: [usize; 32] =
+    [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 5, 6, 6, 6, 7, 8, 9];
 
 /// Volumes of our own with every feature and with none; all of it in blocks of its own, with large sections; one that was not unmounted, with
-/// orphans. Then volumes that Linux wrote: the tree of corner cases, and an fsync chain.
+/// orphans. Then volumes that Linux wrote: with every feature, with an fsync chain, and with what we only read.
 fn make(number: usize) -> MemDevice {
     let plain = Plan { features: Features::NONE, segs_per_sec: 1, mount: "", crashed: false };
     let plan = match number {
@@ -29,16 +34,20 @@ fn make(number: usize) -> MemDevice {
         1 => Plan { features: RICH.difference(Features::COMPRESSION), ..plain },
         2 => Plan { segs_per_sec: 2, mount: "noinline_data,noinline_dentry,noinline_xattr", ..plain },
         3 => Plan { crashed: true, ..plain },
-        4 => return linux("all-features"),
-        _ => return linux("fsync-chain-features"),
+        4 => return linux("linux-features"),
+        5 => return linux("linux-crashed"),
+        6 => return linux("linux-compressed"),
+        7 => return linux("linux-encrypted"),
+        8 => return linux("linux-casefold"),
+        _ => return linux("linux-verity"),
     };
     tree::make(plan).expect("the tree fits an empty volume")
 }
 
-/// A volume that the test kit lets Linux write.
+/// One of the test kit's golden images.
 fn linux(name: &str) -> MemDevice {
-    let recipe = images::recipe(name).expect("the test kit has this recipe");
-    load(&recipe.image().unwrap_or_else(|error| panic!("{name}: {error}")).path)
+    let image = golden::unpack(name).unwrap_or_else(|error| panic!("{name}: {error}"));
+    load(&image.path())
 }
 
 /// A node of a volume.
@@ -78,15 +87,20 @@ pub struct Base {
     pub inodes: Vec<usize>,
     /// Blocks of directories.
     pub dentry_blocks: Vec<u64>,
+    /// Blocks of files with their owners.
+    pub data: BTreeMap<u64, Ino>,
+    /// The blocks of each compressed cluster.
+    pub clusters: Vec<Vec<u64>>,
     /// Block and byte of the SIT entry of each segment.
     pub sit_places: Vec<(u64, usize)>,
     image: Image,
 }
 
-/// The base that the input chooses.
-pub fn choose(input: &mut Input<'_>) -> &'static Base {
+/// The base that the input chooses; of those that may be changed, if it is to be.
+pub fn choose(input: &mut Input<'_>, writable: bool) -> &'static Base {
     static BASES: [OnceLock<Base>; COUNT] = [const { OnceLock::new() }; COUNT];
     let number = CHOICES[input.below(CHOICES.len())];
+    let number = if writable { number % WRITABLE } else { number };
     BASES[number].get_or_init(|| Base::new(make(number)))
 }
 
@@ -109,6 +123,8 @@ impl Base {
             nodes: Vec::new(),
             inodes: Vec::new(),
             dentry_blocks: Vec::new(),
+            data: BTreeMap::new(),
+            clusters: Vec::new(),
             sit_places: Vec::new(),
             device,
             image,
@@ -149,12 +165,17 @@ impl Base {
         if kind == NodeKind::Inode {
             self.inodes.push(self.nodes.len());
         }
-        if dir && !Inode::view(&block).has_inline(inline::DENTRY) {
-            let shape = Inode::view(&block).shape(self.features).expect("sound");
-            self.dentry_blocks.extend(Inode::view(&block).slots(shape).filter_map(Slot::lba).map(|lba| lba.get()));
-        } else if kind == NodeKind::Direct && !footer.is_cold() {
-            self.dentry_blocks.extend(DirectNode::view(&block).slots().filter_map(Slot::lba).map(|lba| lba.get()));
-        }
+        let slots: Vec<Slot> = match kind {
+            NodeKind::Inode if Inode::view(&block).has_inline(inline::DENTRY) => Vec::new(),
+            NodeKind::Inode if Inode::view(&block).has_inline(inline::DATA) => Vec::new(),
+            NodeKind::Inode => {
+                let shape = Inode::view(&block).shape(self.features).expect("sound");
+                Inode::view(&block).slots(shape).collect()
+            }
+            NodeKind::Direct => DirectNode::view(&block).slots().collect(),
+            _ => Vec::new(),
+        };
+        self.index_slots(footer.ino(), !footer.is_cold(), &slots);
         self.nodes.push(NodeAt { nid, ino: footer.ino(), lba: entry.lba.get(), kind, dir });
     }
 
@@ -168,6 +189,20 @@ impl Base {
             }
             self.nodes.push(NodeAt { nid: footer.nid(), ino: footer.ino(), lba: node.lba.get(), kind, dir: false });
         }
+    }
+
+    fn index_slots(&mut self, ino: Ino, dir: bool, slots: &[Slot]) {
+        let blocks = || slots.iter().filter_map(|slot| slot.lba()).map(|lba| lba.get());
+        if dir {
+            self.dentry_blocks.extend(blocks());
+            return;
+        }
+        self.data.extend(blocks().filter(|lba| *lba >= self.layout.main.get()).map(|lba| (lba, ino)));
+        for (at, _) in slots.iter().enumerate().filter(|(_, slot)| **slot == Slot::Compress) {
+            let cluster = slots[at + 1..].iter().map_while(|slot| slot.lba()).take(255);
+            self.clusters.push(cluster.map(|lba| lba.get()).collect());
+        }
+        self.clusters.retain(|cluster| !cluster.is_empty());
     }
 
     fn index_segments(&mut self) {

@@ -32,15 +32,25 @@ pub(crate) struct Volume {
 impl Volume {
     /// The base that the input chooses, with the changes that the input lists.
     pub(crate) fn read(input: &mut Input<'_>) -> Self {
-        let base = base::choose(input);
+        Self::choose(input, false)
+    }
+
+    /// The same, of the bases that may be changed.
+    pub(crate) fn read_writable(input: &mut Input<'_>) -> Self {
+        Self::choose(input, true)
+    }
+
+    fn choose(input: &mut Input<'_>, writable: bool) -> Self {
+        let base = base::choose(input, writable);
         let device = base.device.fork();
         let changed = overlay::apply(base, &device, input);
         Volume { base, device: Arc::new(device), changed }
     }
 
-    /// The inodes that own the nodes that were changed.
+    /// The inodes that own the nodes, and the blocks of files, that were changed.
     pub(crate) fn owners(&self) -> impl Iterator<Item = Ino> + Clone {
-        self.base.nodes.iter().filter(|node| self.changed.contains(&node.lba)).map(|node| node.ino)
+        let nodes = self.base.nodes.iter().filter(|node| self.changed.contains(&node.lba)).map(|node| node.ino);
+        nodes.chain(self.changed.iter().filter_map(|lba| self.base.data.get(lba).copied()))
     }
 }
 
@@ -48,7 +58,7 @@ impl Volume {
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let seed = |number| {
         let seed = vec![base::choice_of(number)];
-        base::choose(&mut Input::new(&seed));
+        base::choose(&mut Input::new(&seed), false);
         seed
     };
     (0..base::COUNT as u8).map(seed).collect()

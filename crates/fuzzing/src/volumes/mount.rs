@@ -91,7 +91,7 @@ pub(crate) fn read_inode(fs: &Fs, inode: &InodeRef) {
 
 fn run_write(bytes: &[u8]) {
     let mut input = Input::new(bytes);
-    let volume = Volume::read(&mut input);
+    let volume = Volume::read_writable(&mut input);
     let Some(fs) = mount(&volume, false) else { return };
     operations::perform(&fs, &volume, &mut input);
     if fs.unmount().is_ok() {

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use steadyfs_device::{Device, MemDevice, PageBuf};
 use steadyfs_format::block::BlockView;
 use steadyfs_format::checkpoint::CheckpointHeader;
+use steadyfs_format::crc::crc_magic;
 use steadyfs_format::inode::Inode;
 use steadyfs_format::node::{NodeBlock, NodeKind, NodeOfs};
 use steadyfs_format::{Block, Nid, bitmap};
@@ -73,6 +74,7 @@ impl Patch<'_> {
             11 => self.node(input),
             12 => self.dentry(input),
             13 => self.xattr(input),
+            14 if !base.clusters.is_empty() => self.cluster(input),
             14 => self.copy(input),
             _ => self.bytes(input),
         }
@@ -261,6 +263,30 @@ impl Patch<'_> {
                 let inode = base.nodes[base.inodes[input.u16() as usize % base.inodes.len()]];
                 self.field(inode.lba, 4052 - 200 + 4 * usize::from(input.u8() % 8), fields::XATTR, input);
             }
+        }
+    }
+
+    /// Bytes of a compressed cluster: of its head, its first instructions, or anywhere.
+    fn cluster(&mut self, input: &mut Input<'_>) {
+        let base = self.base;
+        let cluster = &base.clusters[input.u16() as usize % base.clusters.len()];
+        let mut bytes: Vec<u8> = cluster.iter().flat_map(|lba| *self.block(*lba)).collect();
+        for _ in 0..1 + input.u8() % 4 {
+            let within = [24, 64, bytes.len()][input.below(3)];
+            let at = input.u16() as usize % within;
+            match input.u8() % 4 {
+                0 => bytes[at] = AWKWARD[input.below(AWKWARD.len())] as u8,
+                1 => bytes[at] ^= 1 << (input.u8() % 8),
+                _ => bytes[at] = input.u8(),
+            }
+        }
+        let length = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize;
+        if let Some(data) = bytes.get(24..24usize.saturating_add(length)) {
+            let sum = crc_magic(data).to_le_bytes();
+            bytes[4..8].copy_from_slice(&sum);
+        }
+        for (lba, part) in cluster.iter().zip(bytes.chunks_exact(4096)) {
+            self.block(*lba).copy_from_slice(part);
         }
     }
 

@@ -92,8 +92,8 @@ fn input(target: &Target, seeds: &[Vec<u8>], number: u64) -> Vec<u8> {
         return seed.clone();
     }
     let mut rng = Rng::of(target.name, number);
-    let mut bytes = seeds[rng.below(seeds.len())].clone();
     if target.volume {
+        let mut bytes = rng.bytes(1);
         // A few bytes per change and per operation; no change is the zero that ends them.
         let count = 8 << rng.below(5);
         bytes.extend(rng.bytes(count).into_iter().map(|byte| byte.max(1)));
@@ -101,6 +101,7 @@ fn input(target: &Target, seeds: &[Vec<u8>], number: u64) -> Vec<u8> {
         bytes.extend(rng.bytes(200));
         return bytes;
     }
+    let mut bytes = seeds[rng.below(seeds.len())].clone();
     mutate(&mut rng, &mut bytes);
     bytes
 }
