@@ -19,6 +19,9 @@ use crate::wire::{Args, Opcode};
 use rustix::io::Errno;
 use steadyfs_core::{FallocMode, InodeRef, SetAttr, Whence};
 
+/// From this many bytes on, what the kernel has in its own cache does not go through ours as well: a second copy of it would cost more than it ever saves.
+const LARGE: u32 = 128 << 10;
+
 /// Most bytes that one COPY_FILE_RANGE copies; the caller asks again for the rest.
 const COPY_MOST: u64 = 16 << 20;
 
@@ -84,9 +87,10 @@ impl Call<'_> {
         let ReadIn { offset, size, flags, .. } = args.take()?;
         let inode = self.this()?;
         let fs = self.fs;
-        self.reply.fill(size as usize, |buf| match flags & O_DIRECT {
-            0 => fs.read(&inode, offset, buf),
-            _ => fs.read_direct(&inode, offset, buf),
+        let kernel_keeps = self.server.policy.cache != Cache::Direct && size >= LARGE;
+        self.reply.fill(size as usize, |buf| match flags & O_DIRECT != 0 || kernel_keeps {
+            false => fs.read(&inode, offset, buf),
+            true => fs.read_direct(&inode, offset, buf),
         })?;
         Ok(())
     }
@@ -95,14 +99,28 @@ impl Call<'_> {
         let WriteIn { offset, size, write_flags, flags, .. } = args.take()?;
         let data = args.bytes(size)?;
         let inode = self.this()?;
-        let direct = flags & O_DIRECT != 0 && write_flags & WRITE_CACHE == 0;
+        // What the kernel wrote into its cache before, and nobody waits for.
+        let written_back = write_flags & WRITE_CACHE != 0;
+        let direct = if written_back { size >= LARGE } else { flags & O_DIRECT != 0 };
         // With write-back the kernel set the times when it took the data, and sends them apart, maybe before the data.
-        let has_times = write_flags & WRITE_CACHE != 0 && self.server.policy.cache == Cache::Writeback;
-        let size = self.server.with_space(|| match (has_times, direct) {
-            (true, direct) => self.fs.write_back(&inode, offset, data, direct),
-            (false, false) => self.fs.write(&inode, offset, data),
-            (false, true) => self.fs.write_direct(&inode, offset, data),
-        })?;
+        let has_times = written_back && self.server.policy.cache == Cache::Writeback;
+        let mut size = 0;
+        loop {
+            let (at, rest) = (offset + size as u64, &data[size..]);
+            let taken = self.server.with_space(|| match (has_times, direct) {
+                (true, direct) => self.fs.write_back(&inode, at, rest, direct),
+                (false, false) => self.fs.write(&inode, at, rest),
+                (false, true) => self.fs.write_direct(&inode, at, rest),
+            })?;
+            size += taken;
+            // Of what it writes back the kernel does not look how much was taken: it is all, or there is an error for the next fsync.
+            if size == data.len() || !written_back {
+                break;
+            }
+            if taken == 0 {
+                return Err(Errno::IO.into());
+            }
+        }
         if write_flags & WRITE_KILL_SUIDGID != 0 && self.fs.attr(&inode)?.mode & 0o6000 != 0 {
             self.fs.setattr(&inode, &SetAttr { clear_set_id: true, ..SetAttr::default() })?;
         }

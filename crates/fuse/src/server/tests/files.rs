@@ -82,6 +82,42 @@ fn what_is_written_is_read() {
     client.ask(Opcode::Syncfs, ROOT, &0u64, &[]).unwrap();
 }
 
+/// Pages of a large and of a small piece in the file system's own cache, after the kernel has written them back and after it has read them.
+fn cached_pages(cache: Cache) -> [u64; 4] {
+    let client = Client::with(|options| options.cache = cache);
+    let (large, small) = (vec![7; 256 << 10], vec![8; 64 << 10]);
+    let data = client.file();
+    let step = |act: &dyn Fn()| {
+        let before = client.fs.cache_stats().cached;
+        act();
+        client.fs.cache_stats().cached - before
+    };
+    let write = |at: u64, data_of: &[u8]| {
+        assert_eq!(client.write(data, at, data_of, WRITE_CACHE), Ok(data_of.len() as u32));
+    };
+    let written = [step(&|| write(0, &large)), step(&|| write(1 << 20, &small))];
+    // Another file, of which nothing is cached yet.
+    let other = client.create(ROOT, b"other", OFlags::RDWR).unwrap().0.nodeid;
+    let inode = client.fs.inode(steadyfs_format::Ino::new(other as u32)).unwrap();
+    for (at, data) in [(0, &large), (1 << 20, &small)] {
+        assert_eq!(client.fs.write_direct(&inode, at, data).unwrap(), data.len());
+    }
+    let read = |at: u64, wanted: &[u8]| assert_eq!(client.read(other, at, wanted.len() as u32).unwrap(), wanted);
+    let read = [step(&|| read(0, &large)), step(&|| read(1 << 20, &small))];
+    assert_eq!(client.read(data, 0, 300 << 10).unwrap(), [&large[..], &[0; 44 << 10]].concat());
+    [written[0], written[1], read[0], read[1]]
+}
+
+#[test]
+fn what_the_kernel_keeps_is_not_kept_twice() {
+    for cache in [Cache::Writeback, Cache::Through] {
+        let [large_written, small_written, large_read, small_read] = cached_pages(cache);
+        assert_eq!([large_written, small_written, large_read], [0, 16, 0], "{cache:?}");
+        assert!(small_read >= 16, "{cache:?}");
+    }
+    assert!(cached_pages(Cache::Direct)[2] >= 64, "nobody else keeps it");
+}
+
 #[test]
 fn times_of_all_ages_are_kept() {
     let client = Client::new();

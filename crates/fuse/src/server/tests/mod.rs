@@ -82,7 +82,7 @@ impl Client {
 
     /// Sends a message; the body of the reply, which is checked to belong to it. `None`: no reply.
     fn send(&self, message: &[u8]) -> Option<Body> {
-        let mut reply = Reply::new(1 << 16);
+        let mut reply = Reply::new(1 << 19);
         if self.server.handle(message, &mut reply, &self.kernel) == Handled::Silent {
             return None;
         }
