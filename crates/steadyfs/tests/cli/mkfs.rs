@@ -185,3 +185,20 @@ fn by_the_name_of_the_tool() {
     assert_eq!(run_as("mkfs.steadyfs", &["--bad"]).code, 16);
     fsck_f2fs(image).unwrap();
 }
+
+#[test]
+fn a_volume_belongs_to_whoever_makes_it() {
+    use std::os::unix::process::CommandExt;
+    let dir = Dir::new();
+    std::os::unix::fs::chown(dir.path("."), Some(65534), Some(65533)).unwrap();
+    let owner = |args: &[&str]| {
+        let out = finish(dir.command(args).uid(65534).gid(65533));
+        assert_eq!((out.code, out.stderr.as_str()), (0, ""), "{args:?}");
+        let text = crate::run::run(&["stat".as_ref(), dir.path("a.img").as_os_str(), "/".as_ref()]).stdout;
+        let mode = value(&text, "mode");
+        mode.split_once("uid").map(|(_, ids)| ids.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    };
+    let ids = |uid: &str, gid: &str| Some([uid, "gid", gid, "project", "0"].map(str::to_owned).to_vec());
+    assert_eq!(owner(&["a.img", "100M"]), ids("65534", "65533"), "as with mkfs.f2fs");
+    assert_eq!(owner(&["-f", "-R", "7:8", "a.img"]), ids("7", "8"));
+}

@@ -59,9 +59,9 @@ pub(crate) struct Args {
     /// Room for more files, as with large volumes of small files
     #[arg(short = 'i', long)]
     large_nat: bool,
-    /// Owner and group of the root directory
-    #[arg(short = 'R', long, value_name = "UID:GID", value_parser = owner, default_value = "0:0", hide_default_value = true)]
-    root_owner: (u32, u32),
+    /// Owner and group of the root directory [default: the caller's]
+    #[arg(short = 'R', long, value_name = "UID:GID", value_parser = owner)]
+    root_owner: Option<(u32, u32)>,
     /// Discard the device first (1) or not (0)
     #[arg(short = 't', long, value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1), default_value_t = 1)]
     discard: u8,
@@ -103,6 +103,7 @@ pub(crate) fn create(path: &Path, image: ImageArgs, size: Size) -> Result<(), Fa
         | Features::SB_CHECKSUM
         | Features::INODE_CRTIME
         | Features::FLEXIBLE_INLINE_XATTR;
+    options.root_owner = caller();
     make(Target::open(path, image, Some(size), false, false)?, &options).map(drop)
 }
 
@@ -129,7 +130,7 @@ fn options(args: &Args) -> Result<MkfsOptions, Failure> {
     options.overprovision = args.overprovision;
     options.cold_extensions.clone_from(&args.cold_extensions);
     options.hot_extensions.clone_from(&args.hot_extensions);
-    options.root_owner = args.root_owner;
+    options.root_owner = args.root_owner.unwrap_or_else(caller);
     options.large_nat = args.large_nat;
     options.discard = args.discard == 1;
     options.dry_run = args.dry_run;
@@ -189,6 +190,11 @@ fn parse_uuid(text: &str) -> Result<[u8; 16], String> {
         *byte = u8::from_str_radix(pair, 16).map_err(|_| bad())?;
     }
     Ok(bytes)
+}
+
+/// Whoever makes a volume owns it, as with mkfs.f2fs: else a user could not write to a volume of his own.
+fn caller() -> (u32, u32) {
+    (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw())
 }
 
 fn owner(text: &str) -> Result<(u32, u32), String> {
