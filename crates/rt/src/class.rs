@@ -1,10 +1,10 @@
 //! Lock classes: the name, rank and statistics that all locks of one purpose share, and the lock-order check.
 //!
 //! A class is a `static`; every lock points to its class. Ranks order the classes: a thread may block on a lock only if its rank is
-//! above every rank the thread already holds. Debug builds check that; release builds carry no trace of it ([`Held`] is then empty).
+//! above every rank the thread already holds. Debug builds check that; release builds do not.
 //! Statistics count only contended waits, so the uncontended path never writes to the class.
 //!
-//! Relies on guards not being `Send`: a lock is released by the thread that took it, so the list of held locks is per thread.
+//! Relies on guards not being `Send`: a lock is released by the thread that took it, so the list of held locks is per thread (in a simulation per task).
 
 use crate::time::{Instant, now};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -111,14 +111,15 @@ pub fn reset_lock_stats() {
 }
 
 #[cfg(debug_assertions)]
-pub(crate) use checked::{Held, check_blocking};
+pub(crate) use checked::{Held, HeldLocks, check_blocking};
 #[cfg(not(debug_assertions))]
-pub(crate) use unchecked::{Held, check_blocking};
+pub(crate) use unchecked::{Held, HeldLocks, check_blocking};
 
 /// The order check of debug builds: a per-thread list of the locks held.
 #[cfg(debug_assertions)]
 mod checked {
     use super::LockClass;
+    use crate::sim::AfterRelease;
     use std::cell::RefCell;
 
     #[derive(Debug, Clone, Copy)]
@@ -164,14 +165,35 @@ mod checked {
         );
     }
 
-    /// Proof that this thread holds a lock; dropping it takes the lock off the list.
+    /// The list of a task that does not run now.
+    #[derive(Debug, Default)]
+    pub(crate) struct HeldLocks(Vec<Entry>);
+
+    impl HeldLocks {
+        /// Exchanges this list with the thread's.
+        pub(crate) fn exchange(&mut self) {
+            with_list(|list| std::mem::swap(list, &mut self.0));
+        }
+
+        /// Names of the locks.
+        pub(crate) fn names(&self) -> Vec<&'static str> {
+            self.0.iter().map(|held| held.class.name).collect()
+        }
+    }
+
+    /// Proof that this thread holds a lock; dropping it takes the lock off the list, and in a simulation wakes who waits for it.
     #[derive(Debug)]
-    pub(crate) struct Held(Entry);
+    pub(crate) struct Held(Entry, AfterRelease);
 
     impl Held {
         pub(crate) fn new(class: &'static LockClass, addr: usize) -> Self {
             with_list(|list| list.push(Entry { class, addr }));
-            Held(Entry { class, addr })
+            Held(Entry { class, addr }, AfterRelease(addr))
+        }
+
+        /// Address and name of the lock.
+        pub(crate) fn identity(&self) -> (usize, &'static str) {
+            (self.1.0, self.0.class.name)
         }
 
         /// Panics if a condition wait on this mutex would take it back below a lock that stays held.
@@ -198,17 +220,34 @@ mod checked {
 #[cfg(not(debug_assertions))]
 mod unchecked {
     use super::LockClass;
+    use crate::sim::AfterRelease;
+
+    #[derive(Debug, Default)]
+    pub(crate) struct HeldLocks;
+
+    impl HeldLocks {
+        #[inline(always)]
+        pub(crate) fn exchange(&mut self) {}
+
+        pub(crate) fn names(&self) -> Vec<&'static str> {
+            Vec::new()
+        }
+    }
 
     #[inline(always)]
     pub(crate) fn check_blocking(_: &'static LockClass, _: usize) {}
 
     #[derive(Debug)]
-    pub(crate) struct Held;
+    pub(crate) struct Held(AfterRelease, &'static LockClass);
 
     impl Held {
         #[inline(always)]
-        pub(crate) fn new(_: &'static LockClass, _: usize) -> Self {
-            Held
+        pub(crate) fn new(class: &'static LockClass, addr: usize) -> Self {
+            Held(AfterRelease(addr), class)
+        }
+
+        pub(crate) fn identity(&self) -> (usize, &'static str) {
+            (self.0.0, self.1.name)
         }
 
         #[inline(always)]

@@ -1,8 +1,10 @@
 //! [`Condvar`]: waiting for a condition that a [`Mutex`](crate::Mutex) protects.
 //!
 //! The wait releases the mutex and takes it back, so in debug builds every other lock that stays held must rank below it.
+#![allow(unsafe_code)] // a wait in virtual time unlocks and locks behind the guard
 
 use crate::MutexGuard;
+use crate::sim::{self, Share};
 use std::time::Duration;
 
 /// A condition variable. Waits may end without a notification; callers loop, or use [`Condvar::wait_while`].
@@ -20,12 +22,19 @@ impl Condvar {
     /// Releases the mutex, waits for a notification, takes the mutex back.
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
         guard.held.check_rewait();
-        self.inner.wait(&mut guard.inner);
+        if sim::is_active() {
+            self.wait_in_simulation(guard, None);
+        } else {
+            self.inner.wait(&mut guard.inner);
+        }
     }
 
     /// Like [`Condvar::wait`], for at most `timeout`; true if the time ran out.
     pub fn wait_timeout<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
         guard.held.check_rewait();
+        if sim::is_active() {
+            return self.wait_in_simulation(guard, Some(timeout));
+        }
         self.inner.wait_for(&mut guard.inner, timeout).timed_out()
     }
 
@@ -38,12 +47,38 @@ impl Condvar {
 
     /// Wakes one waiter, if there is one.
     pub fn notify_one(&self) {
+        if sim::is_active() {
+            return sim::notify(self.addr(), false);
+        }
         self.inner.notify_one();
     }
 
     /// Wakes all waiters.
     pub fn notify_all(&self) {
+        if sim::is_active() {
+            return sim::notify(self.addr(), true);
+        }
         self.inner.notify_all();
+    }
+
+    fn addr(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// The wait of a task: unlocks, waits in virtual time, locks again. True if the time ran out.
+    fn wait_in_simulation<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: Option<Duration>) -> bool {
+        sim::point();
+        let lock = parking_lot::MutexGuard::mutex(&guard.inner);
+        let (addr, name) = guard.held.identity();
+        // SAFETY: the guard holds the lock, and nobody looks through it before it is locked again below.
+        unsafe { lock.force_unlock() };
+        sim::unlocked(addr);
+        let timed_out = sim::wait_notified(self.addr(), "a notification", timeout);
+        sim::point();
+        let again = lock.try_lock().unwrap_or_else(|| sim::take(addr, name, Share::Alone, || lock.try_lock()));
+        // The first guard stands for the lock again.
+        std::mem::forget(again);
+        timed_out
     }
 }
 

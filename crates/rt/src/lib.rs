@@ -5,13 +5,15 @@
 //!
 //! - [`LockClass`], [`Mutex`], [`RwLock`], [`Condvar`]: locks with a name, a place in the lock order, and wait statistics;
 //! - [`EventCount`], [`Completion`], [`Pending`], [`queue::Queue`]: waiting for each other, built only on the locks above;
+//! - [`sim`]: all of this in deterministic virtual time, on as many virtual cores as asked for;
 //! - [`spawn`], [`yield_now`], [`sleep`], [`now`], [`wall_clock`], [`charge`], [`cpus`]: threads, clocks, CPU cost.
 //!
-//! What it keeps true: an uncontended lock costs what parking_lot costs plus one branch; in debug builds a lock taken against the
+//! What it keeps true: an uncontended lock costs what parking_lot costs plus a look at a thread-local flag; in debug builds a lock taken against the
 //! order of ranks panics and names both locks; no wake-up is lost.
 //!
 //! The backend is chosen behind these types, never by them: nothing of parking_lot or std shows through the API. Everything that
-//! can block or read a clock is in `mutex`, `rwlock`, `condvar`, `time` and `task`; the other modules are written in terms of those.
+//! can block or read a clock is in `mutex`, `rwlock`, `condvar`, `time` and `task`, which ask `sim` whether they are in a simulation; the
+//! other modules are written in terms of those.
 
 mod class;
 mod condvar;
@@ -19,6 +21,7 @@ mod event;
 mod mutex;
 pub mod queue;
 mod rwlock;
+pub mod sim;
 mod task;
 mod time;
 

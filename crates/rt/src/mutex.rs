@@ -5,6 +5,7 @@
 #![allow(unsafe_code)] // the owned guard holds the lock without a borrow
 
 use crate::class::{Held, LockClass, check_blocking};
+use crate::sim::{self, BeforeRelease, Share};
 use crate::time::now;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -36,6 +37,7 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         check_blocking(self.class, self.addr());
+        sim::point();
         let inner = match self.inner.try_lock() {
             Some(inner) => inner,
             None => self.lock_contended(),
@@ -46,6 +48,7 @@ impl<T: ?Sized> Mutex<T> {
     /// Takes the mutex if it is free. Exempt from the lock order, since it cannot wait.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        sim::point();
         self.inner.try_lock().map(|inner| self.guard(inner))
     }
 
@@ -61,27 +64,30 @@ impl<T: ?Sized> Mutex<T> {
 
     /// Like [`Mutex::lock`]; the guard keeps the mutex alive by itself and borrows nothing.
     pub fn lock_arc(self: &Arc<Self>) -> ArcMutexGuard<T> {
-        let MutexGuard { inner, held } = self.lock();
-        std::mem::forget(inner); // unlocked again by the owned guard
+        let MutexGuard { before, inner, held } = self.lock();
+        std::mem::forget((before, inner)); // unlocked again by the owned guard
         ArcMutexGuard { lock: Arc::clone(self), _held: held, not_send: PhantomData }
     }
 
     /// Like [`Mutex::try_lock`], with an owned guard.
     pub fn try_lock_arc(self: &Arc<Self>) -> Option<ArcMutexGuard<T>> {
-        let MutexGuard { inner, held } = self.try_lock()?;
-        std::mem::forget(inner);
+        let MutexGuard { before, inner, held } = self.try_lock()?;
+        std::mem::forget((before, inner));
         Some(ArcMutexGuard { lock: Arc::clone(self), _held: held, not_send: PhantomData })
     }
 
     #[inline]
     fn guard<'a>(&'a self, inner: parking_lot::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        MutexGuard { inner, held: Held::new(self.class, self.addr()) }
+        MutexGuard { before: BeforeRelease, inner, held: Held::new(self.class, self.addr()) }
     }
 
     #[cold]
     fn lock_contended(&self) -> parking_lot::MutexGuard<'_, T> {
         let start = now();
-        let inner = self.inner.lock();
+        let inner = match sim::is_active() {
+            true => sim::take(self.addr(), self.class.name(), Share::Alone, || self.inner.try_lock()),
+            false => self.inner.lock(),
+        };
         self.class.record_wait(start);
         inner
     }
@@ -101,7 +107,8 @@ impl<T: ?Sized + std::fmt::Debug> std::fmt::Debug for Mutex<T> {
 /// Access to the value of a locked [`Mutex`]; dropping it unlocks.
 #[must_use = "the mutex is unlocked at once if the guard is dropped"]
 pub struct MutexGuard<'a, T: ?Sized> {
-    // Dropped in this order: unlock first, then forget that it was held.
+    // Dropped in this order: unlock, then forget that it was held.
+    before: BeforeRelease,
     pub(crate) inner: parking_lot::MutexGuard<'a, T>,
     pub(crate) held: Held,
 }
@@ -162,6 +169,7 @@ impl<T: ?Sized> DerefMut for ArcMutexGuard<T> {
 
 impl<T: ?Sized> Drop for ArcMutexGuard<T> {
     fn drop(&mut self) {
+        sim::point();
         // SAFETY: `lock_arc` locked the mutex on this thread and forgot the borrowed guard, so it is ours to unlock, once.
         unsafe { self.lock.inner.force_unlock() }
     }

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)] // the owned guards hold the lock without a borrow
 
 use crate::class::{Held, LockClass, check_blocking};
+use crate::sim::{self, BeforeRelease, Share};
 use crate::time::now;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -36,11 +37,17 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         check_blocking(self.class, self.addr());
+        sim::point();
+        // As the system's lock does it: who comes behind a waiting writer waits too.
+        let behind = sim::is_active() && sim::writer_waits(self.addr());
         let inner = match self.inner.try_read() {
-            Some(inner) => inner,
-            None => self.read_contended(),
+            Some(inner) if !behind => inner,
+            tried => {
+                drop(tried);
+                self.read_contended()
+            }
         };
-        RwLockReadGuard { inner, held: self.held() }
+        RwLockReadGuard { before: BeforeRelease, inner, held: self.held() }
     }
 
     /// Waits until there is neither reader nor writer and takes the lock exclusively.
@@ -50,23 +57,26 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         check_blocking(self.class, self.addr());
+        sim::point();
         let inner = match self.inner.try_write() {
             Some(inner) => inner,
             None => self.write_contended(),
         };
-        RwLockWriteGuard { inner, held: self.held() }
+        RwLockWriteGuard { before: BeforeRelease, inner, held: self.held() }
     }
 
     /// Takes the lock shared if that needs no waiting. Exempt from the lock order.
     #[inline]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
-        self.inner.try_read().map(|inner| RwLockReadGuard { inner, held: self.held() })
+        sim::point();
+        self.inner.try_read().map(|inner| RwLockReadGuard { before: BeforeRelease, inner, held: self.held() })
     }
 
     /// Takes the lock exclusively if that needs no waiting. Exempt from the lock order.
     #[inline]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
-        self.inner.try_write().map(|inner| RwLockWriteGuard { inner, held: self.held() })
+        sim::point();
+        self.inner.try_write().map(|inner| RwLockWriteGuard { before: BeforeRelease, inner, held: self.held() })
     }
 
     /// The value through exclusive access to the lock itself: no locking.
@@ -81,22 +91,25 @@ impl<T: ?Sized> RwLock<T> {
 
     /// Like [`RwLock::read`]; the guard keeps the lock alive by itself and borrows nothing.
     pub fn read_arc(self: &Arc<Self>) -> ArcRwLockReadGuard<T> {
-        let RwLockReadGuard { inner, held } = self.read();
-        std::mem::forget(inner); // unlocked again by the owned guard
+        let RwLockReadGuard { before, inner, held } = self.read();
+        std::mem::forget((before, inner)); // unlocked again by the owned guard
         ArcRwLockReadGuard { lock: Arc::clone(self), _held: held, not_send: PhantomData }
     }
 
     /// Like [`RwLock::write`]; the guard keeps the lock alive by itself and borrows nothing.
     pub fn write_arc(self: &Arc<Self>) -> ArcRwLockWriteGuard<T> {
-        let RwLockWriteGuard { inner, held } = self.write();
-        std::mem::forget(inner); // unlocked again by the owned guard
+        let RwLockWriteGuard { before, inner, held } = self.write();
+        std::mem::forget((before, inner)); // unlocked again by the owned guard
         ArcRwLockWriteGuard { lock: Arc::clone(self), _held: held, not_send: PhantomData }
     }
 
     #[cold]
     fn read_contended(&self) -> parking_lot::RwLockReadGuard<'_, T> {
         let start = now();
-        let inner = self.inner.read();
+        let inner = match sim::is_active() {
+            true => sim::take(self.addr(), self.class.name(), Share::WithOthers, || self.inner.try_read()),
+            false => self.inner.read(),
+        };
         self.class.record_wait(start);
         inner
     }
@@ -104,7 +117,10 @@ impl<T: ?Sized> RwLock<T> {
     #[cold]
     fn write_contended(&self) -> parking_lot::RwLockWriteGuard<'_, T> {
         let start = now();
-        let inner = self.inner.write();
+        let inner = match sim::is_active() {
+            true => sim::take(self.addr(), self.class.name(), Share::Alone, || self.inner.try_write()),
+            false => self.inner.write(),
+        };
         self.class.record_wait(start);
         inner
     }
@@ -129,7 +145,8 @@ impl<T: ?Sized + std::fmt::Debug> std::fmt::Debug for RwLock<T> {
 /// Shared access to the value of a [`RwLock`]; dropping it lets writers in.
 #[must_use = "the lock is released at once if the guard is dropped"]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
-    // Dropped in this order: unlock first, then forget that it was held.
+    // Dropped in this order: unlock, then forget that it was held.
+    before: BeforeRelease,
     inner: parking_lot::RwLockReadGuard<'a, T>,
     held: Held,
 }
@@ -145,6 +162,7 @@ impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
 /// Exclusive access to the value of a [`RwLock`]; dropping it unlocks.
 #[must_use = "the lock is released at once if the guard is dropped"]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
+    before: BeforeRelease,
     inner: parking_lot::RwLockWriteGuard<'a, T>,
     held: Held,
 }
@@ -210,6 +228,7 @@ impl<T: ?Sized> DerefMut for ArcRwLockWriteGuard<T> {
 
 impl<T: ?Sized> Drop for ArcRwLockReadGuard<T> {
     fn drop(&mut self) {
+        sim::point();
         // SAFETY: `read_arc` took one shared hold on this thread and forgot the borrowed guard; this gives it back, once.
         unsafe { self.lock.inner.force_unlock_read() }
     }
@@ -217,6 +236,7 @@ impl<T: ?Sized> Drop for ArcRwLockReadGuard<T> {
 
 impl<T: ?Sized> Drop for ArcRwLockWriteGuard<T> {
     fn drop(&mut self) {
+        sim::point();
         // SAFETY: `write_arc` took the exclusive hold on this thread and forgot the borrowed guard; this gives it back, once.
         unsafe { self.lock.inner.force_unlock_write() }
     }

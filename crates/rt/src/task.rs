@@ -2,33 +2,49 @@
 //!
 //! [`charge`] is how code tells a virtual clock that it worked: the operating system measures by itself, so there it does nothing.
 
+use crate::sim::{self, JoinSlot};
+use std::any::Any;
 use std::fmt;
+use std::sync::Arc;
 
 /// A thread that was started by [`spawn`]. Dropping the handle lets the thread run on by itself.
 #[derive(Debug)]
 pub struct JoinHandle<T> {
-    inner: std::thread::JoinHandle<T>,
+    inner: Inner<T>,
+}
+
+#[derive(Debug)]
+enum Inner<T> {
+    Thread(std::thread::JoinHandle<T>),
+    Task(Arc<JoinSlot<T>>),
 }
 
 impl<T> JoinHandle<T> {
     /// Waits for the thread to end; its value, or the panic that ended it.
     pub fn join(self) -> Result<T, Panicked> {
-        let name = self.inner.thread().name().unwrap_or("?").to_owned();
-        self.inner.join().map_err(|payload| {
-            let text = payload.downcast_ref::<String>().cloned();
-            let message = text.or_else(|| payload.downcast_ref::<&str>().map(|s| (*s).to_owned()));
-            Panicked { thread: name, message: message.unwrap_or_else(|| "no message".to_owned()) }
-        })
+        match self.inner {
+            Inner::Task(task) => task.join(),
+            Inner::Thread(thread) => {
+                let name = thread.thread().name().unwrap_or("?").to_owned();
+                thread.join().map_err(|payload| Panicked::new(name, &*payload))
+            }
+        }
     }
 
     /// True once the thread has ended, so that [`JoinHandle::join`] returns at once.
     pub fn is_finished(&self) -> bool {
-        self.inner.is_finished()
+        match &self.inner {
+            Inner::Thread(thread) => thread.is_finished(),
+            Inner::Task(task) => task.is_finished(),
+        }
     }
 
     /// True when called on the thread this handle stands for, which cannot join itself.
     pub fn is_current(&self) -> bool {
-        self.inner.thread().id() == std::thread::current().id()
+        match &self.inner {
+            Inner::Thread(thread) => thread.thread().id() == std::thread::current().id(),
+            Inner::Task(task) => task.is_current(),
+        }
     }
 }
 
@@ -39,6 +55,15 @@ pub struct Panicked {
     pub thread: String,
     /// The panic message, where it was text.
     pub message: String,
+}
+
+impl Panicked {
+    /// From what a panic carried.
+    pub(crate) fn new(thread: String, payload: &(dyn Any + Send)) -> Self {
+        let text = payload.downcast_ref::<String>().cloned();
+        let message = text.or_else(|| payload.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+        Panicked { thread, message: message.unwrap_or_else(|| "no message".to_owned()) }
+    }
 }
 
 impl fmt::Display for Panicked {
@@ -62,8 +87,11 @@ pub fn try_spawn<T: Send + 'static>(
     name: &str,
     f: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<JoinHandle<T>> {
+    if sim::is_active() {
+        return Ok(JoinHandle { inner: Inner::Task(sim::spawn(name, f)) });
+    }
     let inner = std::thread::Builder::new().name(name.to_owned()).spawn(f)?;
-    Ok(JoinHandle { inner })
+    Ok(JoinHandle { inner: Inner::Thread(inner) })
 }
 
 /// Like [`try_spawn`], for a thread that others wait for without joining it, such as one that completes I/O: if it panics, the
@@ -89,11 +117,17 @@ pub fn try_spawn_vital<T: Send + 'static>(
 
 /// Lets other threads run.
 pub fn yield_now() {
+    if sim::is_active() {
+        return sim::yield_now();
+    }
     std::thread::yield_now();
 }
 
 /// Number of CPUs that threads of this run can use, at least 1.
 pub fn cpus() -> usize {
+    if sim::is_active() {
+        return sim::cores();
+    }
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
@@ -132,6 +166,27 @@ pub enum Cost {
     LogRecord,
 }
 
+impl Cost {
+    /// Every kind.
+    pub const ALL: [Cost; 15] = [
+        Cost::SyscallEntry,
+        Cost::PageCopy,
+        Cost::PageZero,
+        Cost::Checksum,
+        Cost::RadixLookup,
+        Cost::NodeLookup,
+        Cost::DentryScan,
+        Cost::BlockAlloc,
+        Cost::SegmentUpdate,
+        Cost::VictimScan,
+        Cost::BioSubmit,
+        Cost::BioComplete,
+        Cost::LockOp,
+        Cost::SharedAtomic,
+        Cost::LogRecord,
+    ];
+}
+
 /// Accounts for one unit of CPU work. Free outside a simulation.
 #[inline(always)]
 pub fn charge(cost: Cost) {
@@ -140,7 +195,11 @@ pub fn charge(cost: Cost) {
 
 /// Accounts for `n` units of CPU work. Free outside a simulation.
 #[inline(always)]
-pub fn charge_n(_cost: Cost, _n: u64) {}
+pub fn charge_n(cost: Cost, n: u64) {
+    if sim::is_active() {
+        sim::charge(cost, n);
+    }
+}
 
 #[cfg(test)]
 mod tests {

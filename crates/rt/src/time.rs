@@ -3,6 +3,7 @@
 //! An instant is a count of nanoseconds since a start that is fixed per process (or per simulation), so instants of one run can be
 //! compared, stored in a word and printed, and instants of different runs mean nothing to each other.
 
+use crate::sim;
 use std::ops::{Add, Sub};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -61,6 +62,9 @@ impl Sub for Instant {
 
 /// The monotonic clock now.
 pub fn now() -> Instant {
+    if sim::is_active() {
+        return sim::now();
+    }
     static START: OnceLock<std::time::Instant> = OnceLock::new();
     let elapsed = START.get_or_init(std::time::Instant::now).elapsed();
     Instant(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
@@ -75,8 +79,15 @@ pub struct Timespec {
     pub nsec: u32,
 }
 
-/// The time of day.
+/// Seconds of the day when every simulation begins: 2024-01-01 00:00 UTC.
+const SIMULATED_START: i64 = 1_704_067_200;
+
+/// The time of day; in a simulation it begins at the same moment every time.
 pub fn wall_clock() -> Timespec {
+    if sim::is_active() {
+        let since = Duration::from_nanos(sim::now().as_nanos());
+        return Timespec { sec: SIMULATED_START + since.as_secs() as i64, nsec: since.subsec_nanos() };
+    }
     match std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
         Ok(since) => Timespec { sec: i64::try_from(since.as_secs()).unwrap_or(i64::MAX), nsec: since.subsec_nanos() },
         Err(before) => before_epoch(before.duration()),
@@ -94,6 +105,9 @@ fn before_epoch(ago: Duration) -> Timespec {
 
 /// Suspends the calling thread for at least `duration`.
 pub fn sleep(duration: Duration) {
+    if sim::is_active() {
+        return sim::sleep(duration);
+    }
     std::thread::sleep(duration);
 }
 

@@ -1,0 +1,195 @@
+//! Deterministic virtual time: the same code on N virtual cores, on one thread.
+//!
+//! [`run`] runs a function as the first task of a simulation. Inside, every lock, condition variable, sleep, thread and clock of this crate
+//! works in virtual time: a task is a coroutine, it runs on one of the virtual cores, and what it does costs nothing but what it
+//! [charges](crate::charge), what it waits for, and what locking and switching cost ([`SimConfig`]). The same seed gives the same
+//! schedule; [`SimReport::trace`] is a hash of it.
+//!
+//! - `scheduler`: events in the order of time, cores, tasks, the switch between them;
+//! - `waiting`: who waits for which lock or condition, found by its address;
+//! - [`Costs`]: the price of each kind of CPU work.
+//!
+//! Kept true: a task acts at a synchronisation point (taking or releasing a lock, waiting, notifying) only when no other event is due
+//! before its own time, so all such points happen in the order of virtual time. When nothing can ever happen again and the first task has not
+//! ended, the simulation ends with [`SimFailure::Deadlock`], which names who waits for what.
+//!
+//! Outside a simulation all this costs one look at a thread-local flag per lock operation.
+
+mod costs;
+mod scheduler;
+mod waiting;
+
+pub use costs::Costs;
+pub(crate) use scheduler::{JoinSlot, active};
+use std::fmt;
+use std::time::Duration;
+pub(crate) use waiting::Share;
+
+/// What a simulation runs on.
+#[derive(Clone, Debug)]
+pub struct SimConfig {
+    /// Virtual cores: how many tasks run at a time.
+    pub cores: usize,
+    /// 0: what is due at one time happens in the order in which it was asked for. Else such ties are broken at random, and tasks are now
+    /// and then held up at synchronisation points; the same number gives the same schedule.
+    pub seed: u64,
+    /// Price of CPU work.
+    pub costs: Costs,
+    /// How long a task keeps its core while others wait for one.
+    pub slice: Duration,
+    /// From the release of a lock, or a notification, to the moment when the waiter runs, if its core has nothing else to do.
+    pub wake: Duration,
+    /// The same for a waiter that has not waited for longer than this, and still spins.
+    pub spin: Duration,
+    /// What handing over to a spinning waiter takes.
+    pub handover: Duration,
+    /// Switching a core from one task to another.
+    pub switch: Duration,
+    /// Bytes of a task's stack.
+    pub stack: usize,
+}
+
+impl Default for SimConfig {
+    /// One core; figures of a server of the years from 2018 on (see [`Costs`]).
+    fn default() -> Self {
+        SimConfig {
+            cores: 1,
+            seed: 0,
+            costs: Costs::default(),
+            slice: Duration::from_millis(3),
+            wake: Duration::from_nanos(2500),
+            spin: Duration::from_micros(20),
+            handover: Duration::from_nanos(150),
+            switch: Duration::from_nanos(1200),
+            stack: 512 << 10,
+        }
+    }
+}
+
+/// What a simulation came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SimReport<T> {
+    /// What the first task returned.
+    pub value: T,
+    /// Virtual time that passed.
+    pub elapsed: Duration,
+    /// Events that took place: tasks resumed and woken.
+    pub events: u64,
+    /// Hash of all events: when, which task, what.
+    pub trace: u64,
+    /// Tasks that had not ended when the first one did. They never run again, and what they own is not dropped.
+    pub unfinished: Vec<String>,
+}
+
+/// Why a simulation ended before its first task did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SimFailure {
+    /// Every task waits, and nothing is due that could wake one: a line for each, with what it waits for and (in debug builds) holds.
+    Deadlock(String),
+    /// The first task panicked.
+    Panicked(String),
+}
+
+impl fmt::Display for SimFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SimFailure::Deadlock(who) => write!(f, "every task waits for ever:\n{who}"),
+            SimFailure::Panicked(message) => write!(f, "the first task panicked: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for SimFailure {}
+
+/// Runs `f` in a new simulation until it returns.
+///
+/// # Errors
+/// See [`SimFailure`].
+///
+/// # Panics
+/// Inside another simulation, or without a core.
+pub fn run<T: 'static>(config: SimConfig, f: impl FnOnce() -> T + 'static) -> Result<SimReport<T>, SimFailure> {
+    scheduler::run(config, f)
+}
+
+/// Whether the caller is in a simulation.
+pub fn is_active() -> bool {
+    active()
+}
+
+/// Calls `f` when so much virtual time has passed, outside all tasks: it must not wait for anything. For devices, whose requests complete
+/// without a thread of their own.
+///
+/// # Panics
+/// Outside a simulation.
+pub fn call_after(delay: Duration, f: impl FnOnce() + 'static) {
+    scheduler::call_after(delay, Box::new(f));
+}
+
+/// A point where a task takes or gives up something that others may want: everything that is due before happens first.
+#[inline(always)]
+pub(crate) fn point() {
+    if active() {
+        scheduler::point();
+    }
+}
+
+/// Part of a guard, in front of the lock's own: before the lock is released, everything that is due before happens.
+#[derive(Debug)]
+pub(crate) struct BeforeRelease;
+
+impl Drop for BeforeRelease {
+    #[inline(always)]
+    fn drop(&mut self) {
+        point();
+    }
+}
+
+/// Part of a guard, behind the lock's own: when the lock has been released, who waited for it gets the chance.
+#[derive(Debug)]
+pub(crate) struct AfterRelease(pub(crate) usize);
+
+impl Drop for AfterRelease {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if active() {
+            waiting::released(self.0);
+        }
+    }
+}
+
+/// Takes a lock: tries until it succeeds, waiting in between. The first try has failed.
+#[cold]
+pub(crate) fn take<G>(addr: usize, what: &'static str, share: Share, mut attempt: impl FnMut() -> Option<G>) -> G {
+    let mut again = false;
+    loop {
+        waiting::wait(addr, what, share, again, None);
+        if let Some(guard) = attempt() {
+            return guard;
+        }
+        again = true;
+    }
+}
+
+/// A lock was released without a guard's drop.
+pub(crate) fn unlocked(addr: usize) {
+    waiting::released(addr);
+}
+
+/// Whether somebody waits to take the lock exclusively.
+pub(crate) fn writer_waits(addr: usize) -> bool {
+    waiting::writer_waits(addr)
+}
+
+/// Waits for a notification at an address; true if the time ran out first.
+pub(crate) fn wait_notified(addr: usize, what: &'static str, timeout: Option<Duration>) -> bool {
+    waiting::wait(addr, what, Share::Alone, false, timeout)
+}
+
+/// Wakes whoever waits at an address, or the first of them.
+pub(crate) fn notify(addr: usize, all: bool) {
+    point();
+    waiting::notify(addr, all);
+}
+
+pub(crate) use scheduler::{charge, cores, now, sleep, spawn, yield_now};

@@ -1,0 +1,523 @@
+//! Events in the order of virtual time, tasks on cores, and the switch between them.
+//!
+//! A running task has its own time, which runs ahead of the last event's while it charges for work. It is switched out at a
+//! synchronisation point if another event is due before that time, if its slice is over and others want a core, or if it waits. All
+//! state is of one thread; no borrow of it lasts across a switch.
+#![allow(unsafe_code)] // the current simulation and its coroutines' yielders are found through pointers
+
+use super::waiting::Queues;
+use super::{SimConfig, SimFailure, SimReport};
+use crate::class::HeldLocks;
+use crate::task::Panicked;
+use crate::{Cost, Instant};
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use std::cell::{Cell, RefCell, RefMut};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A task, by the order in which tasks were made.
+pub(super) type TaskId = usize;
+
+/// Why a task was switched out.
+#[derive(Clone, Copy, Debug)]
+enum Switch {
+    /// Others come first; it goes on at its time.
+    Due,
+    /// Its slice is over; it goes to the end of the queue for cores.
+    Slice,
+    Blocked,
+}
+
+type Work = Coroutine<(), Switch, ()>;
+
+struct Task {
+    name: String,
+    work: Option<Work>,
+    yielder: *const Yielder<(), Switch>,
+    /// Raised with every wait: a wake-up for an earlier one is stale.
+    wait: u64,
+    waits_for: Option<(&'static str, u64)>,
+    timed_out: bool,
+    held: HeldLocks,
+    ended: bool,
+}
+
+enum Action {
+    Resume(TaskId),
+    /// Ends the wait with this number.
+    Wake(TaskId, u64),
+    /// The same, because the time ran out.
+    Timeout(TaskId, u64),
+    Call(Box<dyn FnOnce()>),
+}
+
+/// Order of events: time, then a random number if schedules are perturbed, then the order of asking.
+type Key = (u64, u64, u64);
+
+struct Event {
+    key: Key,
+    action: Action,
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+impl Eq for Event {}
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Event {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+/// What changes with every event.
+#[derive(Default)]
+pub(super) struct State {
+    events: BinaryHeap<Reverse<Event>>,
+    tasks: Vec<Task>,
+    /// Tasks that could run and have no core.
+    ready: VecDeque<TaskId>,
+    running: usize,
+    pub(super) queues: Queues,
+    asked: u64,
+    random: u64,
+}
+
+/// A simulation.
+pub(super) struct Sim {
+    config: SimConfig,
+    state: RefCell<State>,
+    current: Cell<TaskId>,
+    yielder: Cell<*const Yielder<(), Switch>>,
+    /// Time of the current task.
+    now: Cell<u64>,
+    /// Time of the last event.
+    last: Cell<u64>,
+    /// Time of the next event, and end of the current task's slice: up to the earlier of the two it goes on undisturbed.
+    next_event: Cell<u64>,
+    slice_end: Cell<u64>,
+    happened: Cell<u64>,
+    trace: Cell<u64>,
+}
+
+thread_local! {
+    static CURRENT: Cell<*const Sim> = const { Cell::new(ptr::null()) };
+}
+
+/// Whether this thread runs a simulation.
+#[inline(always)]
+pub(crate) fn active() -> bool {
+    !CURRENT.get().is_null()
+}
+
+/// Lends the current simulation to `f`, which does not switch.
+#[inline]
+pub(super) fn with<R>(f: impl FnOnce(&Sim) -> R) -> R {
+    let sim = CURRENT.get();
+    assert!(!sim.is_null(), "outside a simulation");
+    // SAFETY: `run` sets the pointer to a simulation that it owns, and clears it before that ends; both on this thread.
+    f(unsafe { &*sim })
+}
+
+impl Sim {
+    pub(super) fn state(&self) -> RefMut<'_, State> {
+        self.state.borrow_mut()
+    }
+
+    pub(super) fn current(&self) -> TaskId {
+        self.current.get()
+    }
+
+    fn ask(&self, state: &mut State, at: u64, action: Action) {
+        let tie = if self.config.seed == 0 { 0 } else { state.next_random() };
+        state.asked += 1;
+        state.events.push(Reverse(Event { key: (at, tie, state.asked), action }));
+        self.next_event.set(self.next_event.get().min(at));
+    }
+
+    /// Ends a task's wait, a little later than now.
+    pub(super) fn wake(&self, task: TaskId) {
+        let state = &mut *self.state();
+        let (wait, since) = (state.tasks[task].wait, state.tasks[task].waits_for);
+        let spins = since.is_some_and(|(_, since)| self.now.get().saturating_sub(since) <= nanos(self.config.spin));
+        let latency = if spins { self.config.handover } else { self.config.wake };
+        self.ask(state, self.now.get() + nanos(latency), Action::Wake(task, wait));
+    }
+
+    /// Gives a task a core, or a place in the queue for one.
+    fn make_ready(&self, state: &mut State, task: TaskId) {
+        if state.running < self.config.cores {
+            state.running += 1;
+            self.ask(state, self.now.get(), Action::Resume(task));
+        } else {
+            state.ready.push_back(task);
+            self.slice_end.set(self.slice_end.get().min(self.now.get() + nanos(self.config.slice)));
+        }
+    }
+
+    /// The current task has left its core: the next one gets it.
+    fn free_core(&self, state: &mut State) {
+        state.running -= 1;
+        if let Some(next) = state.ready.pop_front() {
+            state.running += 1;
+            self.ask(state, self.now.get() + nanos(self.config.switch), Action::Resume(next));
+        }
+    }
+
+    fn note(&self, what: u64, task: TaskId) {
+        self.happened.set(self.happened.get() + 1);
+        let word = self.now.get() ^ (task as u64) << 48 ^ what << 44;
+        self.trace.set((self.trace.get() ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(23));
+    }
+
+    /// Takes the next event and lets it happen; false if there is none.
+    fn step(&self) -> bool {
+        let Some(Reverse(event)) = self.state().events.pop() else { return false };
+        assert!(event.key.0 >= self.last.get(), "time runs backwards");
+        self.last.set(event.key.0);
+        self.now.set(event.key.0);
+        let next = self.state().events.peek().map_or(u64::MAX, |Reverse(event)| event.key.0);
+        self.next_event.set(next);
+        match event.action {
+            Action::Resume(task) => {
+                self.note(1, task);
+                self.resume(task);
+            }
+            Action::Wake(task, wait) => self.end_wait(task, wait, false),
+            Action::Timeout(task, wait) => self.end_wait(task, wait, true),
+            Action::Call(f) => {
+                self.note(4, 0);
+                f();
+            }
+        }
+        true
+    }
+
+    fn end_wait(&self, task: TaskId, wait: u64, timed_out: bool) {
+        let state = &mut *self.state();
+        let waiter = &mut state.tasks[task];
+        if waiter.wait != wait || waiter.waits_for.is_none() {
+            return;
+        }
+        waiter.waits_for = None;
+        waiter.timed_out = timed_out;
+        self.note(if timed_out { 3 } else { 2 }, task);
+        self.make_ready(state, task);
+    }
+
+    fn resume(&self, id: TaskId) {
+        let mut work = {
+            let state = &mut *self.state();
+            let task = &mut state.tasks[id];
+            self.current.set(id);
+            self.yielder.set(task.yielder);
+            task.held.exchange();
+            let slice = if state.ready.is_empty() { u64::MAX } else { self.now.get() + nanos(self.config.slice) };
+            self.slice_end.set(slice);
+            task.work.take().unwrap_or_else(|| panic!("task {} runs already", task.name))
+        };
+        let result = work.resume(());
+        let state = &mut *self.state();
+        let task = &mut state.tasks[id];
+        task.held.exchange();
+        match result {
+            CoroutineResult::Return(()) => {
+                task.ended = true;
+                self.free_core(state);
+            }
+            CoroutineResult::Yield(why) => {
+                task.work = Some(work);
+                task.yielder = self.yielder.get();
+                match why {
+                    Switch::Due => self.ask(state, self.now.get(), Action::Resume(id)),
+                    Switch::Slice => {
+                        state.ready.push_back(id);
+                        self.free_core(state);
+                    }
+                    Switch::Blocked => self.free_core(state),
+                }
+            }
+        }
+    }
+
+    fn add_task(&self, name: &str, body: impl FnOnce() + 'static) {
+        let stack = DefaultStack::new(self.config.stack).unwrap_or_else(|e| panic!("no stack for task {name}: {e}"));
+        let work = Coroutine::with_stack(stack, move |yielder: &Yielder<(), Switch>, ()| {
+            with(|sim| sim.yielder.set(ptr::from_ref(yielder)));
+            body();
+        });
+        let state = &mut *self.state();
+        let id = state.tasks.len();
+        state.tasks.push(Task {
+            name: name.to_owned(),
+            work: Some(work),
+            yielder: ptr::null(),
+            wait: 0,
+            waits_for: None,
+            timed_out: false,
+            held: HeldLocks::default(),
+            ended: false,
+        });
+        self.make_ready(state, id);
+    }
+
+    /// A line for every task that waits.
+    fn who_waits(&self) -> String {
+        let state = self.state();
+        let waiting = state.tasks.iter().filter_map(|task| task.waits_for.map(|(what, since)| (task, what, since)));
+        let line = |(task, what, since): (&Task, &str, u64)| {
+            let held = task.held.names();
+            let held = if held.is_empty() { String::new() } else { format!(", holding {}", held.join(", ")) };
+            format!("  {} waits for {what} since {since} ns{held}\n", task.name)
+        };
+        waiting.map(line).collect()
+    }
+}
+
+impl State {
+    /// SplitMix64.
+    fn next_random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.random;
+        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ z >> 31
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Switches the current task out.
+fn switch(why: Switch) {
+    let yielder = with(|sim| sim.yielder.get());
+    assert!(!yielder.is_null(), "a simulation's callback waits for something");
+    // SAFETY: the yielder lives on the stack of the current task for as long as that runs, and only that task gets here.
+    unsafe { (*yielder).suspend(why) }
+}
+
+/// One task in 64 is held up at a synchronisation point when schedules are perturbed, for up to two microseconds.
+fn perturb(sim: &Sim) {
+    if sim.config.seed != 0 {
+        let random = sim.state().next_random();
+        if random.is_multiple_of(64) {
+            sim.now.set(sim.now.get() + (random >> 32) % 2000);
+        }
+    }
+}
+
+/// See [`super::point`].
+pub(super) fn point() {
+    if std::thread::panicking() {
+        return; // whoever unwinds goes on alone: a switch would take the panic to others
+    }
+    let why = with(|sim| {
+        if sim.yielder.get().is_null() {
+            return None; // a callback, outside all tasks
+        }
+        sim.now.set(sim.now.get() + sim.config.costs.of(Cost::LockOp));
+        perturb(sim);
+        let now = sim.now.get();
+        match () {
+            () if now >= sim.slice_end.get() => Some(Switch::Slice),
+            () if now > sim.next_event.get() => Some(Switch::Due),
+            () => None,
+        }
+    });
+    if let Some(why) = why {
+        switch(why);
+    }
+}
+
+/// Waits until [`Sim::wake`] or the end of the time; true if that was it. The caller is in a queue already.
+pub(super) fn block(what: &'static str, timeout: Option<Duration>) -> bool {
+    with(|sim| {
+        let (state, now) = (&mut *sim.state(), sim.now.get());
+        let id = sim.current();
+        let task = &mut state.tasks[id];
+        task.wait += 1;
+        task.waits_for = Some((what, now));
+        task.timed_out = false;
+        let wait = task.wait;
+        if let Some(timeout) = timeout {
+            sim.ask(state, now.saturating_add(nanos(timeout)), Action::Timeout(id, wait));
+        }
+    });
+    switch(Switch::Blocked);
+    with(|sim| sim.state().tasks[sim.current()].timed_out)
+}
+
+/// Suspends the current task.
+pub(crate) fn sleep(duration: Duration) {
+    block("a time to come", Some(duration));
+}
+
+/// Lets every task run that could.
+pub(crate) fn yield_now() {
+    let others = with(|sim| !sim.state().ready.is_empty());
+    // Without anybody in the queue the rest of this instant comes first, and time moves on, so that who polls does not poll for ever.
+    if others {
+        switch(Switch::Slice);
+    } else {
+        with(|sim| sim.now.set(sim.now.get() + nanos(sim.config.switch)));
+        switch(Switch::Due);
+    }
+}
+
+/// The virtual clock of the current task.
+pub(crate) fn now() -> Instant {
+    Instant::from_nanos(with(|sim| sim.now.get()))
+}
+
+/// Virtual cores.
+pub(crate) fn cores() -> usize {
+    with(|sim| sim.config.cores)
+}
+
+/// Lets time pass for CPU work.
+pub(crate) fn charge(cost: Cost, n: u64) {
+    with(|sim| sim.now.set(sim.now.get() + sim.config.costs.of(cost) * n));
+}
+
+/// See [`super::call_after`].
+pub(super) fn call_after(delay: Duration, f: Box<dyn FnOnce()>) {
+    with(|sim| {
+        let at = sim.now.get().saturating_add(nanos(delay));
+        sim.ask(&mut sim.state(), at, Action::Call(f));
+    });
+}
+
+/// Where a task leaves its result.
+#[derive(Debug)]
+pub(crate) struct JoinSlot<T> {
+    result: parking_lot::Mutex<Option<Result<T, Panicked>>>,
+    task: String,
+}
+
+impl<T> JoinSlot<T> {
+    /// Waits for the task to end and takes what it left.
+    pub(crate) fn join(self: Arc<Self>) -> Result<T, Panicked> {
+        loop {
+            point();
+            if let Some(result) = self.result.lock().take() {
+                return result;
+            }
+            super::wait_notified(self.addr(), "another task to end", None);
+        }
+    }
+
+    /// Whether the task has ended.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.result.lock().is_some()
+    }
+
+    /// Whether the caller is that task.
+    pub(crate) fn is_current(&self) -> bool {
+        active() && with(|sim| sim.state().tasks[sim.current()].name == self.task)
+    }
+
+    fn addr(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+}
+
+/// Starts a task.
+pub(crate) fn spawn<T: 'static>(name: &str, f: impl FnOnce() -> T + 'static) -> Arc<JoinSlot<T>> {
+    point();
+    let number = with(|sim| sim.state().tasks.len());
+    let name = format!("{name}#{number}");
+    let slot = Arc::new(JoinSlot { result: parking_lot::Mutex::new(None), task: name.clone() });
+    let (mine, thread) = (Arc::clone(&slot), name.clone());
+    with(|sim| {
+        sim.add_task(&name, move || {
+            let result = catch_unwind(AssertUnwindSafe(f)).map_err(|payload| Panicked::new(thread, &*payload));
+            point(); // nobody may find the result before the time at which the task ends
+            *mine.result.lock() = Some(result);
+            super::notify(mine.addr(), true);
+        });
+    });
+    slot
+}
+
+/// Clears the pointer to the simulation, however it ends.
+struct Entered;
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        CURRENT.set(ptr::null());
+    }
+}
+
+/// See [`super::run`].
+pub(super) fn run<T: 'static>(config: SimConfig, f: impl FnOnce() -> T + 'static) -> Result<SimReport<T>, SimFailure> {
+    assert!(!active(), "simulations do not nest");
+    assert!(config.cores > 0, "a simulation needs a core");
+    let seed = config.seed;
+    let sim = Sim {
+        config,
+        state: RefCell::new(State { random: seed, ..State::default() }),
+        current: Cell::new(0),
+        yielder: Cell::new(ptr::null()),
+        now: Cell::new(0),
+        last: Cell::new(0),
+        next_event: Cell::new(u64::MAX),
+        slice_end: Cell::new(u64::MAX),
+        happened: Cell::new(0),
+        trace: Cell::new(seed),
+    };
+    CURRENT.set(&raw const sim);
+    let _entered = Entered;
+    let result = Rc::new(RefCell::new(None));
+    let mine = Rc::clone(&result);
+    sim.add_task("first", move || {
+        let value = catch_unwind(AssertUnwindSafe(f)).map_err(|p| Panicked::new("first".to_owned(), &*p));
+        *mine.borrow_mut() = Some(value);
+    });
+    while !sim.state().tasks[0].ended {
+        if !sim.step() {
+            let who = sim.who_waits();
+            forget_tasks(&sim);
+            return Err(SimFailure::Deadlock(who));
+        }
+        sim.yielder.set(ptr::null());
+    }
+    let unfinished = forget_tasks(&sim);
+    let value = result.borrow_mut().take();
+    match value {
+        Some(Ok(value)) => Ok(SimReport {
+            value,
+            elapsed: Duration::from_nanos(sim.now.get()),
+            events: sim.happened.get(),
+            trace: sim.trace.get(),
+            unfinished,
+        }),
+        Some(Err(panicked)) => Err(SimFailure::Panicked(panicked.message)),
+        None => Err(SimFailure::Panicked("it left no result".to_owned())),
+    }
+}
+
+/// Leaves the tasks that have not ended as they are: unwinding them would run code that waits for others. Their names.
+fn forget_tasks(sim: &Sim) -> Vec<String> {
+    let tasks = std::mem::take(&mut sim.state().tasks);
+    let events = std::mem::take(&mut sim.state().events);
+    drop(events);
+    let mut names = Vec::new();
+    for mut task in tasks.into_iter().filter(|task| !task.ended) {
+        std::mem::forget(task.work.take());
+        names.push(task.name);
+    }
+    names
+}

@@ -1,0 +1,313 @@
+//! Virtual time: cores, locks, waiting, the same schedule for the same seed, and what cannot go on.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+use steadyfs_rt::queue::Queue;
+use steadyfs_rt::sim::{Costs, SimConfig, SimFailure, SimReport, call_after, run};
+use steadyfs_rt::{
+    Completion, Condvar, Cost, EventCount, LockClass, Mutex, Pending, RwLock, charge, charge_n, cpus, now, sleep,
+    spawn, wall_clock, yield_now,
+};
+
+static A: LockClass = LockClass::new("sim.a", 0);
+static B: LockClass = LockClass::new("sim.b", 0);
+
+const US: Duration = Duration::from_micros(1);
+const MS: Duration = Duration::from_millis(1);
+
+/// So many cores, and nothing costs anything but page copies, a microsecond each.
+fn config(cores: usize, seed: u64) -> SimConfig {
+    let mut costs = Costs::free();
+    costs.set(Cost::PageCopy, 1000);
+    let zero = Duration::ZERO;
+    SimConfig { cores, seed, costs, wake: zero, spin: zero, handover: zero, switch: zero, ..SimConfig::default() }
+}
+
+fn ok<T: 'static>(config: SimConfig, f: impl FnOnce() -> T + 'static) -> SimReport<T> {
+    run(config, f).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+#[test]
+fn work_is_spread_over_the_cores() {
+    for (cores, expected) in [(1, 8), (3, 3), (4, 2), (8, 1), (100, 1)] {
+        let report = ok(config(cores, 0), move || {
+            assert_eq!(cpus(), cores);
+            let tasks: Vec<_> = (0..8).map(|_| spawn("worker", || charge_n(Cost::PageCopy, 1000))).collect();
+            tasks.into_iter().for_each(|task| task.join().unwrap());
+        });
+        assert_eq!(report.elapsed, expected * MS, "{cores} cores");
+        assert!(report.unfinished.is_empty());
+    }
+}
+
+#[test]
+fn a_core_is_shared_in_slices() {
+    let report = ok(config(1, 0), || {
+        let order = Arc::new(Mutex::new(&A, Vec::new()));
+        let tasks: Vec<_> = (0..2)
+            .map(|n| {
+                let order = Arc::clone(&order);
+                spawn("worker", move || {
+                    for _ in 0..10 {
+                        charge_n(Cost::PageCopy, 1000);
+                        order.lock().push(n);
+                    }
+                })
+            })
+            .collect();
+        tasks.into_iter().for_each(|task| task.join().unwrap());
+        order.lock().clone()
+    });
+    assert_eq!(report.elapsed, 20 * MS);
+    let turns = report.value.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    assert!((5..=8).contains(&turns), "10 ms each in slices of 3 ms: {:?}", report.value);
+}
+
+#[test]
+fn a_lock_makes_work_take_turns_and_waits_are_counted() {
+    static BUSY: LockClass = LockClass::new("sim.busy", 0);
+    let report = ok(config(4, 0), || {
+        let lock = Arc::new(Mutex::new(&BUSY, 0));
+        let tasks: Vec<_> = (0..4)
+            .map(|_| {
+                let lock = Arc::clone(&lock);
+                spawn("worker", move || {
+                    for _ in 0..100 {
+                        let mut count = lock.lock();
+                        charge_n(Cost::PageCopy, 3);
+                        *count += 1;
+                        drop(count);
+                        charge(Cost::PageCopy);
+                    }
+                })
+            })
+            .collect();
+        tasks.into_iter().for_each(|task| task.join().unwrap());
+        *lock.lock()
+    });
+    assert_eq!(report.value, 400);
+    let ideal = 400 * 3 * US;
+    assert!(report.elapsed >= ideal && report.elapsed < ideal * 11 / 10, "{:?}", report.elapsed);
+    let stats = steadyfs_rt::lock_stats();
+    let busy = stats.iter().find(|stat| stat.name == "sim.busy").unwrap();
+    // Three of four wait nearly all of the time.
+    assert!(busy.wait_ns > 2 * report.elapsed.as_nanos() as u64 && busy.waits > 200, "{busy:?}");
+}
+
+#[test]
+fn readers_share_and_a_waiting_writer_comes_next() {
+    let report = ok(config(8, 0), || {
+        let lock = Arc::new(RwLock::new(&A, Vec::new()));
+        let log = Arc::new(Mutex::new(&B, Vec::new()));
+        let task = |name: &'static str, start: u32, writes: bool| {
+            let (lock, log) = (Arc::clone(&lock), Arc::clone(&log));
+            spawn(name, move || {
+                sleep(start * US);
+                if writes {
+                    let mut names = lock.write();
+                    charge_n(Cost::PageCopy, 10);
+                    names.push(name);
+                } else {
+                    let names = lock.read();
+                    charge_n(Cost::PageCopy, 10);
+                    drop(names);
+                }
+                log.lock().push((name, now().as_nanos() / 1000));
+            })
+        };
+        let tasks = [
+            task("r1", 0, false),
+            task("r2", 1, false),
+            task("w", 2, true),
+            task("r3", 3, false),
+            task("r4", 3, false),
+        ];
+        tasks.into_iter().for_each(|task| task.join().unwrap());
+        log.lock().clone()
+    });
+    assert_eq!(report.value, [("r1", 10), ("r2", 11), ("w", 21), ("r3", 31), ("r4", 31)]);
+}
+
+#[test]
+fn waiting_of_every_kind_works() {
+    let report = ok(SimConfig { cores: 3, ..SimConfig::default() }, || {
+        let queue = Arc::new(Queue::bounded(2));
+        let (event, pending, done) = (Arc::new(EventCount::new()), Arc::new(Pending::new()), Completion::new());
+        pending.add(3);
+        let consumers: Vec<_> = (0..3)
+            .map(|_| {
+                let (queue, pending) = (Arc::clone(&queue), Arc::clone(&pending));
+                spawn("consumer", move || {
+                    let mut sum = 0u64;
+                    while let Some(n) = queue.pop() {
+                        sum += n;
+                        sleep(5 * US);
+                    }
+                    pending.done(1);
+                    sum
+                })
+            })
+            .collect();
+        let (key, waker, finished) = (event.listen(), Arc::clone(&event), done.clone());
+        call_after(100 * US, move || waker.notify_all());
+        let other = spawn("other", move || {
+            yield_now();
+            finished.complete(7);
+        });
+        (1..=100).for_each(|n| queue.push(n).unwrap());
+        queue.close();
+        pending.wait_zero();
+        event.wait(key);
+        assert_eq!(done.wait(), 7);
+        other.join().unwrap();
+        let key = event.listen();
+        let began = now();
+        assert!(event.wait_timeout(key, 3 * MS), "nobody notifies");
+        assert_eq!(began.elapsed() / 1000, 3 * US);
+        consumers.into_iter().map(|task| task.join().unwrap()).sum::<u64>()
+    });
+    assert_eq!(report.value, 5050);
+}
+
+#[test]
+fn conditions_time_out_and_take_the_lock_back() {
+    ok(config(2, 0), || {
+        let pair = Arc::new((Mutex::new(&A, false), Condvar::new()));
+        let other = Arc::clone(&pair);
+        let task = spawn("setter", move || {
+            sleep(10 * US);
+            let mut set = other.0.lock();
+            *set = true;
+            other.1.notify_one();
+            charge_n(Cost::PageCopy, 50);
+        });
+        let mut set = pair.0.lock();
+        assert!(pair.1.wait_timeout(&mut set, 5 * US) && !*set);
+        assert!(!pair.1.wait_timeout(&mut set, 20 * US), "notified in time, whatever the lock takes");
+        assert!(*set && now().as_nanos() == 60_000, "{:?}", now());
+        drop(set);
+        task.join().unwrap();
+    });
+}
+
+/// A workload with everything in it; the order in which things happened.
+fn busy(seed: u64) -> SimReport<Vec<u64>> {
+    ok(SimConfig { cores: 5, seed, ..SimConfig::default() }, || {
+        let lock = Arc::new(Mutex::new(&A, Vec::new()));
+        let shared = Arc::new(RwLock::new(&B, 0u64));
+        let tasks: Vec<_> = (0..12u64)
+            .map(|n| {
+                let (lock, shared) = (Arc::clone(&lock), Arc::clone(&shared));
+                spawn("worker", move || {
+                    for round in 0..50u64 {
+                        charge_n(Cost::RadixLookup, (n * 7 + round * 13) % 50);
+                        match (n + round) % 4 {
+                            0 => *shared.write() += 1,
+                            1 => lock.lock().push(n * 1000 + round),
+                            2 => drop(shared.read()),
+                            _ => sleep(Duration::from_nanos(500 * n)),
+                        }
+                    }
+                })
+            })
+            .collect();
+        tasks.into_iter().for_each(|task| task.join().unwrap());
+        assert_eq!(*shared.read(), 150);
+        lock.lock().clone()
+    })
+}
+
+#[test]
+fn one_seed_is_one_schedule() {
+    let first = busy(3);
+    assert_eq!(first, busy(3));
+    let thread = std::thread::spawn(|| busy(3)).join().unwrap();
+    assert_eq!(first, thread, "another thread, other addresses");
+    assert_eq!(busy(0), busy(0));
+    let orders: std::collections::HashSet<_> = (1..20).map(|seed| busy(seed).value).collect();
+    assert!(orders.len() > 15, "seeds give {} orders", orders.len());
+    assert_eq!(first.value.len(), 150);
+}
+
+#[test]
+fn a_deadlock_is_reported_with_names() {
+    let failure = run(config(2, 0), || {
+        let locks = Arc::new((Mutex::new(&A, ()), Mutex::new(&B, ())));
+        let other = Arc::clone(&locks);
+        let task = spawn("crosswise", move || {
+            let _b = other.1.lock();
+            sleep(10 * US);
+            let _a = other.0.lock();
+        });
+        let _a = locks.0.lock();
+        sleep(20 * US);
+        let _b = locks.1.lock();
+        task.join().unwrap();
+    });
+    let Err(SimFailure::Deadlock(who)) = failure else { panic!("{failure:?}") };
+    assert!(who.contains("first waits for sim.b") && who.contains("crosswise#1 waits for sim.a"), "{who}");
+    if cfg!(debug_assertions) {
+        assert!(who.contains("holding sim.a") && who.contains("holding sim.b"), "{who}");
+    }
+    let forgotten = run(config(1, 0), || {
+        let (lock, condvar) = (Mutex::new(&A, ()), Condvar::new());
+        condvar.wait(&mut lock.lock());
+    });
+    assert!(matches!(forgotten, Err(SimFailure::Deadlock(who)) if who.contains("waits for a notification")));
+}
+
+#[test]
+fn panics_stay_where_they_belong() {
+    let report = ok(config(1, 0), || {
+        let lock = Arc::new(Mutex::new(&A, 1));
+        let mine = Arc::clone(&lock);
+        let task = spawn("unlucky", move || {
+            let _held = mine.lock();
+            panic!("on purpose");
+        });
+        let task: Result<(), _> = task.join();
+        let panicked = task.unwrap_err();
+        assert!(panicked.message == "on purpose" && panicked.thread.starts_with("unlucky"));
+        *lock.lock()
+    });
+    assert_eq!(report.value, 1);
+    let failure: Result<SimReport<()>, _> = run(config(1, 0), || panic!("the first"));
+    assert_eq!(failure, Err(SimFailure::Panicked("the first".into())));
+}
+
+#[test]
+fn clocks_begin_alike_and_what_is_left_over_is_named() {
+    let report = ok(config(1, 0), || {
+        let dropped = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&dropped);
+        drop(spawn("daemon", move || {
+            loop {
+                sleep(MS);
+                count.fetch_add(1, SeqCst);
+            }
+        }));
+        sleep(Duration::from_millis(10) + US);
+        (wall_clock(), now(), dropped.load(SeqCst))
+    });
+    let (wall, now, ticks) = report.value;
+    assert_eq!((wall.sec, wall.nsec, now.as_nanos(), ticks), (1_704_067_200, 10_001_000, 10_001_000, 10));
+    assert_eq!(report.unfinished, ["daemon#1"]);
+    assert!(!steadyfs_rt::sim::is_active());
+}
+
+#[test]
+fn events_of_devices_come_in_time() {
+    let report = ok(config(2, 0), || {
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        for n in [30u64, 10, 20] {
+            let seen = Rc::clone(&seen);
+            call_after(Duration::from_micros(n), move || seen.borrow_mut().push((n, now().as_nanos())));
+        }
+        sleep(MS);
+        seen.borrow().clone()
+    });
+    assert_eq!(report.value, [(10, 10_000), (20, 20_000), (30, 30_000)]);
+}
