@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use steadyfs_core::raw::Image;
 use steadyfs_device::{Device, FileDevice, OpenOptions, PageBuf};
+use steadyfs_testkit::corpus::Workload;
 use steadyfs_testkit::images::{self, Recipe};
 use steadyfs_testkit::manifest::Fields;
 use steadyfs_testkit::{Manifest, fsck_f2fs, linux_manifest};
@@ -16,7 +17,7 @@ fn recovered_fields() -> Fields {
 
 /// Where files were cut and attributes removed Linux leaves blocks that nobody sees.
 fn fields_of(recipe: &Recipe) -> Fields {
-    Fields { blocks: recipe.name != "fsync-shapes", ..recovered_fields() }
+    Fields { blocks: recipe.workload != Workload::FsyncShapes, ..recovered_fields() }
 }
 
 fn recover(recipe: &Recipe) {

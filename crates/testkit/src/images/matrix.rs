@@ -9,6 +9,11 @@ const ALL_FEATURES: &str =
 /// Small volumes are overwritten in place, unless told otherwise.
 const OUT_OF_PLACE: &str = "echo 16 >/sys/fs/f2fs/ubda/ipu_policy";
 
+/// Single blocks of old files, and new files, made durable one by one: on an aged volume by logs that re-enter segments.
+const FSYNCS: &str = "for n in $(seq 60); do \
+    dd if=/dev/urandom of=$MNT/aged/large-$((n * 2)) bs=4096 count=2 seek=$n conv=notrunc,fsync 2>/dev/null; \
+    dd if=/dev/urandom of=$MNT/aged/new-$n bs=4096 count=3 conv=fsync 2>/dev/null; done";
+
 /// Volumes that were unmounted.
 pub fn matrix() -> Vec<Recipe> {
     [mount_options(), features(), geometries(), states()].concat()
@@ -31,6 +36,13 @@ pub fn crashed() -> Vec<Recipe> {
         Recipe { workload: Workload::FsyncShapes, ..chain("fsync-shapes", "", "") },
         orphans("orphans", 60),
         Recipe { before: "ulimit -n 4096", ..orphans("orphans-two-blocks", 1100) },
+        Recipe {
+            after: FSYNCS,
+            before: OUT_OF_PLACE,
+            ..crashed("fsync-aged", Workload::Aged { mib: 50 }, Ending::PowerOff)
+        },
+        Recipe { mib: 1024, ..crashed("killed-fsync-early", Workload::FsyncShapes, Ending::PowerOffAt(300)) },
+        Recipe { mib: 1024, ..crashed("killed-fsync-late", Workload::FsyncShapes, Ending::PowerOffAt(700)) },
         crashed("killed-early", small(), Ending::PowerOffAt(1500)),
         crashed("killed-late", small(), Ending::PowerOffAt(4500)),
         Recipe { mount: "mode=lfs", ..crashed("killed-lfs", small(), Ending::PowerOffAt(3000)) },
