@@ -1,4 +1,4 @@
-//! Every workload of one operation, with the power cut after every write; and some longer ones with writes lost out of order.
+//! Every workload of one operation, in three modes, with the power cut after every write; and some longer ones with writes lost out of order.
 
 use steadyfs_crash::{Effort, Outcome, Plan, Workload, explore, generate};
 
@@ -14,8 +14,9 @@ fn explore_all(workloads: impl Iterator<Item = Workload> + Send + 'static, effor
 
 #[test]
 fn one_operation_and_every_prefix() {
-    let outcome = explore_all(generate::exhaustive(1, "", 1), Effort::PREFIXES);
-    assert!(outcome.workloads > 200, "{outcome:?}");
+    let modes = ["", "fsync_mode=strict", "noinline_data,noinline_dentry,noinline_xattr"];
+    let outcome = explore_all(modes.into_iter().flat_map(|mode| generate::exhaustive(1, mode, 1)), Effort::PREFIXES);
+    assert!(outcome.workloads > 800, "{outcome:?}");
     assert!(outcome.states > 2 * outcome.workloads, "{outcome:?}");
 }
 

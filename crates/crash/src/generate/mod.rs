@@ -11,7 +11,7 @@ pub use random::random;
 use crate::lang::Workload;
 
 /// Every workload of one operation, and then without end: workloads of two operations, each once; of three, sampled; and random ones of one
-/// and of several writers, one in four of those on a volume so small that it collects all the time. Half of the
+/// and of several writers, one in four of those on a volume so small that it collects all the time, one in four on one with larger sections. Half of the
 /// devices end requests late. Mounted with each of these options in turn.
 pub fn everything(mounts: &[&str], seed: u64) -> impl Iterator<Item = Workload> + Send + use<> {
     let mounts: Vec<String> = mounts.iter().map(|mount| (*mount).to_owned()).collect();
@@ -30,8 +30,11 @@ pub fn everything(mounts: &[&str], seed: u64) -> impl Iterator<Item = Workload> 
                 let writers = 1 + (number / 10 % 3) as u8;
                 let workload =
                     random(writers, 20 * usize::from(writers) + 10, &mounts[turn], seed.wrapping_add(number));
-                let mib = if number / 10 % 4 == 3 { SMALLEST_MIB } else { workload.mib };
-                Some(Workload { mib, ..workload })
+                Some(match number / 10 % 4 {
+                    3 => Workload { mib: SMALLEST_MIB, ..workload },
+                    1 => Workload { mib: 96, segs_per_sec: 2, ..workload },
+                    _ => workload,
+                })
             }
             1 | 2 => triples[turn].next(),
             _ => pairs[turn].next(),
