@@ -96,36 +96,33 @@ fn acts() -> Vec<Act> {
     table.iter().filter_map(|(text, needs)| act(text, needs)).collect()
 }
 
-/// The ways to make an operation durable: the file itself, its directories, everything; or nothing.
-fn persists(op: &Op) -> Vec<Option<Op>> {
+/// The ways to make durable what was done to these paths: each of them, its directory, everything.
+fn persists(paths: &[&str]) -> Vec<Op> {
     let mut out = Vec::new();
     let mut add = |op: Op| {
-        if !out.contains(&Some(op.clone())) {
-            out.push(Some(op));
+        if !out.contains(&op) {
+            out.push(op);
         }
     };
-    for path in op.paths() {
-        add(Op::Fsync { path: path.to_owned() });
-        add(Op::Fdatasync { path: path.to_owned() });
+    for path in paths {
+        add(Op::Fsync { path: (*path).to_owned() });
+        add(Op::Fdatasync { path: (*path).to_owned() });
         let dir = path.rsplit_once('/').map_or("", |(dir, _)| dir);
         add(Op::Fsync { path: if dir.is_empty() { ".".to_owned() } else { dir.to_owned() } });
     }
     add(Op::Sync);
     add(Op::Checkpoint);
-    out.push(None);
     out
 }
 
-/// One operation with one way to make it durable.
+/// More than [`persists`] of the paths of three operations ever gives.
+const SLOTS: u64 = 24;
+
+/// One operation, and what makes it durable.
 type Choice<'a> = (&'a Act, Option<Op>);
 
-fn choices(acts: &[Act]) -> Vec<Choice<'_>> {
-    acts.iter().flat_map(|act| persists(&act.op).into_iter().map(move |persist| (act, persist))).collect()
-}
-
-/// The workload of these choices; `None` if they contradict each other, or end with a step that nothing makes durable.
-fn build(chosen: &[&Choice<'_>], mount: &str) -> Option<Workload> {
-    chosen.last()?.1.as_ref()?;
+/// The workload of these choices; `None` if they contradict each other.
+fn build(chosen: &[Choice<'_>], mount: &str) -> Option<Workload> {
     let steps = chosen.iter().flat_map(|(act, persist)| [Some(act.op.clone()), persist.clone()]).flatten();
     let mut workload = Workload { mount: mount.to_owned(), ..Workload::new(Vec::new(), steps) };
     let mut made: Vec<String> = Vec::new();
@@ -184,38 +181,67 @@ fn new_names(op: &Op) -> Vec<String> {
     }
 }
 
-/// All workloads of so many operations (1 or 2 are practicable), in an order that the seed decides, mounted with these options.
+/// All workloads of so many operations (1 or 2 are practicable), mounted with these options, in an order that the seed decides: first those in which
+/// only the last operation is made durable, then those in which others are, too.
 pub fn exhaustive(length: u32, mount: &str, seed: u64) -> impl Iterator<Item = Workload> + Send + use<> {
     let acts = acts();
-    let total = (choices(&acts).len() as u64).pow(length);
+    let n = acts.len() as u64;
     let mount = mount.to_owned();
-    // A permutation of 0..total: steps of a length that shares no factor with it.
+    let last = permutation(n.pow(length) * SLOTS, seed).map(|number| (number, false));
+    let between = if length == 1 { 0 } else { (n * SLOTS).pow(length) };
+    let others = permutation(between, seed).map(|number| (number, true));
+    last.chain(others).filter_map(move |(number, between)| numbered(&acts, number, length, between, &mount))
+}
+
+/// Workloads of so many operations, picked at random, without end; in half of them only the last operation is made durable.
+pub fn sampled(length: u32, mount: &str, seed: u64) -> impl Iterator<Item = Workload> + Send + use<> {
+    let (acts, mut rng, mount) = (acts(), Rng::new(seed), mount.to_owned());
+    let n = acts.len() as u64;
+    std::iter::repeat_with(move || {
+        let between = rng.below(2) == 0;
+        let total = if between { (n * SLOTS).pow(length) } else { n.pow(length) * SLOTS };
+        numbered(&acts, rng.below(total), length, between, &mount)
+    })
+    .flatten()
+}
+
+/// The numbers below `total` in some order: steps of a length that shares no factor with it.
+fn permutation(total: u64, seed: u64) -> impl Iterator<Item = u64> + Send {
     let mut rng = Rng::new(seed);
     let start = rng.below(total);
     let strides = std::iter::repeat_with(move || 1 + rng.below(total));
     let stride = strides.take(10_000).find(|&stride| gcd(stride, total) == 1).unwrap_or(1);
-    let numbers =
-        (0..total).map(move |i| ((u128::from(start) + u128::from(i) * u128::from(stride)) % u128::from(total)) as u64);
-    numbers.filter_map(move |number| numbered(&acts, number, length, &mount))
+    (0..total).map(move |i| ((u128::from(start) + u128::from(i) * u128::from(stride)) % u128::from(total)) as u64)
 }
 
-/// Workloads of so many operations, picked at random, without end.
-pub fn sampled(length: u32, mount: &str, seed: u64) -> impl Iterator<Item = Workload> + Send + use<> {
-    let (acts, mut rng, mount) = (acts(), Rng::new(seed), mount.to_owned());
-    let total = (choices(&acts).len() as u64).pow(length);
-    std::iter::repeat_with(move || numbered(&acts, rng.below(total), length, &mount)).flatten()
-}
-
-/// The workload whose choices are the digits of `number`.
-fn numbered(acts: &[Act], mut number: u64, length: u32, mount: &str) -> Option<Workload> {
-    let choices = choices(acts);
-    let n = choices.len() as u64;
-    let mut chosen = Vec::with_capacity(length as usize);
-    for _ in 0..length {
-        chosen.push(&choices[(number % n) as usize]);
-        number /= n;
+/// The workload whose choices are the digits of `number`. With `between`, operations before the last are made durable, too.
+fn numbered(acts: &[Act], mut number: u64, length: u32, between: bool, mount: &str) -> Option<Workload> {
+    let mut digit = |base: u64| {
+        let digit = number % base;
+        number /= base;
+        digit as usize
+    };
+    let mut chosen: Vec<Choice<'_>> = Vec::with_capacity(length as usize);
+    let mut paths: Vec<&str> = Vec::new();
+    for position in 1..=length {
+        let act = &acts[digit(acts.len() as u64)];
+        paths.extend(act.op.paths());
+        let mut ways = persists(&paths);
+        let persist = if position == length {
+            Some(ways.get(digit(SLOTS))?.clone())
+        } else if between {
+            let slot = digit(SLOTS);
+            if slot > ways.len() {
+                return None;
+            }
+            (slot < ways.len()).then(|| ways.swap_remove(slot))
+        } else {
+            None
+        };
+        chosen.push((act, persist));
     }
-    build(&chosen, mount)
+    let early = chosen.iter().rev().skip(1).any(|(_, persist)| persist.is_some());
+    if early == between { build(&chosen, mount) } else { None }
 }
 
 fn gcd(a: u64, b: u64) -> u64 {
@@ -248,6 +274,12 @@ mod tests {
         let list = |seed| exhaustive(1, "", seed).map(|w| w.to_string()).collect::<Vec<_>>();
         assert_eq!(set(1), set(2));
         assert_ne!(list(1), list(2));
+    }
+
+    #[test]
+    fn there_are_slots_for_all_ways() {
+        let most = acts().iter().map(|act| persists(&act.op.paths()).len()).max().expect("there are operations");
+        assert!(3 * (most - 2) + 2 <= SLOTS as usize, "{most}");
     }
 
     #[test]
