@@ -11,7 +11,7 @@ use steadyfs_format::block::BlockView;
 use steadyfs_format::checkpoint::CpFlags;
 use steadyfs_format::inode::Inode;
 use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
-use steadyfs_format::{Block, Lba, Log};
+use steadyfs_format::{BLOCKS_PER_SEG, Block, Lba, Log};
 
 /// A node of the chain.
 #[derive(Clone, Debug)]
@@ -24,6 +24,9 @@ pub struct ChainNode {
     pub footer: NodeFooter,
 }
 
+/// Blocks read at once where the chain goes on with the next one.
+const AHEAD: u16 = 64;
+
 /// Walks the chain, one node per step, in the order in which the nodes were written. Ends at the first block that does not belong to
 /// it, and when it comes back to a block it has visited ([`FsyncChain::loop_at`]; some blocks of the loop may come twice).
 pub struct FsyncChain<'a> {
@@ -34,6 +37,9 @@ pub struct FsyncChain<'a> {
     mark: Option<Lba>,
     looped: bool,
     end: Option<Lba>,
+    /// The last node's address, and blocks that were read with it: the first of them, and what they hold.
+    last: Option<Lba>,
+    run: (Lba, Vec<PageBuf>),
 }
 
 /// What the chain holds, for people.
@@ -51,6 +57,24 @@ impl FsyncChain<'_> {
         self.mark.filter(|_| self.looped)
     }
 
+    /// Reads a block. Where it follows the last one the next ones are read with it: a log fills its segment in order.
+    fn fetch(&mut self, lba: Lba) -> Result<PageBuf> {
+        let follows = self.last.replace(lba).is_some_and(|last| last + 1 == lba);
+        let held = lba.get().checked_sub(self.run.0.get()).and_then(|at| self.run.1.get(at as usize));
+        if let Some(page) = held {
+            return Ok(page.clone());
+        }
+        let left = self.image.layout().seg_of(lba).map_or(1, |(_, off)| BLOCKS_PER_SEG as u16 - off);
+        if follows
+            && let Ok(pages) = self.image.read_run(lba, u64::from(left.min(AHEAD)))
+            && let Some(page) = pages.first().cloned()
+        {
+            self.run = (lba, pages);
+            return Ok(page);
+        }
+        self.image.read_block(lba)
+    }
+
     /// The block behind the chain's last one, once it has ended: the first that does not belong to it, in the main area or not.
     pub fn end(&self) -> Option<Lba> {
         self.end
@@ -62,7 +86,16 @@ impl Image {
     pub fn fsync_chain(&self) -> FsyncChain<'_> {
         let at = self.logs().contains(&Log::WarmNode).then(|| self.log_position(Log::WarmNode));
         let next = at.map(|at| self.layout().lba_of(at.segment, at.next));
-        FsyncChain { image: self, next, steps: 0, mark: None, looped: false, end: None }
+        FsyncChain {
+            image: self,
+            next,
+            steps: 0,
+            mark: None,
+            looped: false,
+            end: None,
+            last: None,
+            run: (Lba(0), Vec::new()),
+        }
     }
 
     /// Whether some fsync has left a node that the next mount should recover.
@@ -134,7 +167,7 @@ impl Iterator for FsyncChain<'_> {
         if self.steps.is_power_of_two() {
             self.mark = Some(lba);
         }
-        let page = match self.image.read_block(lba) {
+        let page = match self.fetch(lba) {
             Ok(page) => page,
             Err(error) => return Some(Err(error)),
         };

@@ -26,14 +26,14 @@ mod slots;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::inode::InodeRef;
-use crate::raw::{ChainSummary, Image};
+use crate::raw::{ChainNode, ChainSummary, Image};
 use crate::volume::Change;
 use adopt::Adoption;
-use plan::{Link, Plan};
+use plan::Plan;
 use std::collections::hash_map::{Entry, HashMap};
 use steadyfs_format::block::BlockView;
 use steadyfs_format::inode::Inode as RawInode;
-use steadyfs_format::node::{NodeBlock, NodeKind};
+use steadyfs_format::node::NodeKind;
 use steadyfs_format::{Block, Ino, Log};
 
 /// What recovery has learnt about a file so far.
@@ -67,8 +67,12 @@ impl Fs {
             let adoption = Adoption::new(self);
             let mut recovery = Recovery { fs: self, change: &change, adoption, files: HashMap::new() };
             recovery.make_new_inodes(image, &plan)?;
-            for (at, link) in plan.links.iter().enumerate() {
-                recovery.apply(image, &plan, at, link)?;
+            for (at, (link, node)) in plan.links.iter().zip(image.fsync_chain()).enumerate() {
+                let node = node?;
+                if (node.lba, node.footer.ino()) != (link.lba, link.ino) {
+                    return Err(Error::corrupt(format!("block {} changes while it is read", link.lba)));
+                }
+                recovery.apply(&plan, at, &node)?;
             }
             leave_segments(self)?;
             recovery.adoption.write_summaries();
@@ -108,25 +112,25 @@ impl Recovery<'_> {
     }
 
     /// Applies the node at `at`, if it counts.
-    fn apply(&mut self, image: &Image, plan: &Plan, at: usize, link: &Link) -> Result<()> {
-        let Some(wanted) = plan.files.get(&link.ino).filter(|wanted| at <= wanted.last) else { return Ok(()) };
-        if let Entry::Vacant(place) = self.files.entry(link.ino) {
-            let inode = self.fs.inode(link.ino)?;
+    fn apply(&mut self, plan: &Plan, at: usize, node: &ChainNode) -> Result<()> {
+        let ino = node.footer.ino();
+        let Some(wanted) = plan.files.get(&ino).filter(|wanted| at <= wanted.last) else { return Ok(()) };
+        if let Entry::Vacant(place) = self.files.entry(ino) {
+            let inode = self.fs.inode(ino)?;
             let has_xattr_node = inode.inode.read(|raw| !raw.xattr_nid().is_null())?;
             place.insert(File { inode, has_xattr_node });
         }
-        let page = image.read_block(link.lba)?;
-        page.with(|block| self.apply_node(link, block, wanted.name == Some(at)))?;
+        node.page.with(|block| self.apply_node(node, block, wanted.name == Some(at)))?;
         if at == wanted.last {
-            self.finish(link.ino)?;
+            self.finish(ino)?;
         }
         Ok(())
     }
 
-    fn apply_node(&mut self, link: &Link, block: &Block, named: bool) -> Result<()> {
-        let Some(file) = self.files.get_mut(&link.ino) else { return Ok(()) };
+    fn apply_node(&mut self, node: &ChainNode, block: &Block, named: bool) -> Result<()> {
+        let Some(file) = self.files.get_mut(&node.footer.ino()) else { return Ok(()) };
         let inode = file.inode.clone();
-        match NodeBlock::view(block).footer.ofs().kind() {
+        match node.footer.ofs().kind() {
             NodeKind::Inode => {
                 let raw = RawInode::view(block);
                 file.has_xattr_node = !raw.xattr_nid().is_null();
@@ -148,7 +152,7 @@ impl Recovery<'_> {
                 file.has_xattr_node = true;
                 self.apply_xattr_node(&inode, block)
             }
-            _ => Err(Error::corrupt(format!("block {} is a node that fsync never writes", link.lba))),
+            _ => Err(Error::corrupt(format!("block {} is a node that fsync never writes", node.lba))),
         }
     }
 
