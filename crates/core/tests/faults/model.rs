@@ -72,7 +72,9 @@ impl Model {
     /// Everything survives a crash.
     pub(crate) fn all_durable(&mut self) {
         for history in self.paths.values_mut() {
-            history.floor = history.certain;
+            // What came before can never be seen again.
+            history.states.drain(..history.certain);
+            (history.floor, history.certain) = (0, 0);
         }
         self.renamed.clear();
     }

@@ -6,5 +6,6 @@ mod common;
 mod agree;
 mod editor;
 mod images;
+mod memory;
 mod mutate;
 mod plants;

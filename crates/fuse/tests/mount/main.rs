@@ -9,6 +9,7 @@ mod concurrent;
 mod ends;
 mod exercise;
 mod harness;
+mod kill;
 mod plain;
 mod race;
 mod space;

@@ -91,3 +91,38 @@ fn progress_goes_where_it_is_asked_for() {
     let lines: Vec<Vec<u64>> = text.lines().map(|l| l.split(' ').map(|n| n.parse().unwrap()).collect()).collect();
     assert!(lines.len() >= 6 && lines.iter().all(|line| line.len() == 3 && line[1] <= line[2]), "{text}");
 }
+
+/// What fsck.f2fs says of the same image.
+fn fsck_f2fs(args: &[&str], image: &Image) -> Option<i32> {
+    let out = std::process::Command::new("fsck.f2fs").args(args).arg(image.path()).output();
+    out.expect("fsck.f2fs is installed").status.code()
+}
+
+/// Each code of fsck(8) that a checker which repairs nothing can have; beside those where fsck.f2fs 1.15 has another one.
+#[test]
+fn every_exit_code_of_fsck_8() {
+    let destroy = |image: &Image, block: u64| {
+        let file = File::options().write(true).open(image.path()).unwrap();
+        file.write_all_at(&[0; 4096], block * 4096).unwrap();
+    };
+    let image = Image::new();
+    assert_eq!((image.run(&["fsck"]).code, fsck_f2fs(&["--dry-run", "-f"], &image)), (0, Some(0)));
+    // Wrong arguments: 16, which fsck.f2fs takes for "errors were corrected".
+    assert_eq!((image.run(&["fsck", "--nonsense"]).code, fsck_f2fs(&["--nonsense"], &image)), (16, Some(1)));
+    // The first superblock is gone: an error that is left alone, though the volume can be used. fsck.f2fs sees none.
+    destroy(&image, 0);
+    let out = image.run(&["fsck"]);
+    assert_eq!((out.code, fsck_f2fs(&["--dry-run", "-f"], &image)), (4, Some(0)));
+    assert!(out.stdout.contains("the superblock in block 0 is damaged"), "{}", out.stdout);
+    // Both are gone: nothing could be checked.
+    destroy(&image, 1);
+    assert_eq!(image.run(&["fsck"]).code, 8);
+    // Errors, and something that kept the check from its end, add up.
+    let image = Image::new();
+    destroy(&image, 0);
+    image.cut(32 << 20);
+    assert_eq!(image.run(&["fsck", "-f"]).code, 4 | 8, "{}", image.run(&["fsck", "-f"]).stdout);
+    // A missing device is not a matter of arguments.
+    std::fs::remove_file(image.path()).unwrap();
+    assert_eq!(image.run(&["fsck"]).code, 8);
+}
