@@ -90,12 +90,15 @@ impl Default for Plan {
 
 /// Empty volumes by their shape, made once.
 #[derive(Default)]
-pub struct Volumes(OnceLock<Mutex<HashMap<(u32, u32), MemDevice>>>);
+pub struct Volumes(OnceLock<Mutex<HashMap<Shape, MemDevice>>>);
+
+/// Size, segments per section, features.
+type Shape = (u32, u32, String);
 
 impl Volumes {
     fn get(&self, workload: &Workload) -> Result<MemDevice, RunError> {
         let all = self.0.get_or_init(|| Mutex::new(&QUEUE, HashMap::new()));
-        let shape = (workload.mib, workload.segs_per_sec);
+        let shape = (workload.mib, workload.segs_per_sec, workload.features.clone());
         if let Some(known) = all.lock().get(&shape) {
             return Ok(known.fork());
         }

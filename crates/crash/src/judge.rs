@@ -111,7 +111,7 @@ impl Judge<'_> {
         if let Some(path) = looked.difference(&recovered) {
             return Err(Fault::new(Rule::Legal, format!("a read-only mount shows '{path}' unlike one that writes")));
         }
-        let trace = Trace { base: image.fork(), records: device.take_log() };
+        let trace = Trace { base: image.fork(), records: device.take_log(), checksums: self.workload.has_checksums() };
         drop(fs);
         Ok(trace)
     }

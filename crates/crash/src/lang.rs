@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! # a comment
-//! volume 40 segs_per_sec=1        size in MiB; segments per section
+//! volume 64 segs_per_sec=1        size in MiB; segments per section; `features=` as for `steadyfs mkfs -O`
 //! late 7                          the device ends requests late, in an order that this seed decides
 //! mount fsync_mode=strict         options, as for `steadyfs mount -o`
 //! creat foo                       set-up, durable before the exploration begins
@@ -24,6 +24,8 @@ pub struct Workload {
     pub mib: u32,
     /// Segments per section.
     pub segs_per_sec: u32,
+    /// Features of the volume, comma-separated.
+    pub features: String,
     /// Seed of the order in which the device ends requests; none: at once.
     pub late: Option<u64>,
     /// Mount options, comma-separated.
@@ -193,6 +195,7 @@ impl Default for Workload {
         Workload {
             mib: DEFAULT_MIB,
             segs_per_sec: 1,
+            features: String::new(),
             late: None,
             mount: String::new(),
             setup: Vec::new(),
@@ -214,6 +217,11 @@ impl Workload {
         writers.sort_unstable();
         writers.dedup();
         writers
+    }
+
+    /// Whether a torn inode block shows.
+    pub(crate) fn has_checksums(&self) -> bool {
+        self.features.split(',').any(|feature| feature == "inode_checksum")
     }
 
     /// Number of a step, as what it writes carries it: set-up steps count first.
@@ -238,8 +246,11 @@ impl FromStr for Workload {
                 ["volume", size, rest @ ..] => {
                     workload.mib = size.parse().map_err(|_| fail(format!("'{size}' is no size in MiB")))?;
                     for option in rest {
-                        let value = option.strip_prefix("segs_per_sec=").and_then(|n| n.parse().ok());
-                        workload.segs_per_sec = value.ok_or_else(|| fail(format!("'{option}' is not known")))?;
+                        match (option.strip_prefix("features="), option.strip_prefix("segs_per_sec=").map(str::parse)) {
+                            (Some(features), _) => workload.features = features.to_owned(),
+                            (_, Some(Ok(segments))) => workload.segs_per_sec = segments,
+                            _ => return Err(fail(format!("'{option}' is not known"))),
+                        }
                     }
                 }
                 ["late", seed] => {
@@ -306,6 +317,9 @@ impl fmt::Display for Workload {
         if self.segs_per_sec != 1 {
             write!(f, " segs_per_sec={}", self.segs_per_sec)?;
         }
+        if !self.features.is_empty() {
+            write!(f, " features={}", self.features)?;
+        }
         writeln!(f)?;
         if let Some(seed) = self.late {
             writeln!(f, "late {seed}")?;
@@ -361,7 +375,7 @@ impl fmt::Display for Op {
 mod tests {
     use super::*;
 
-    const EVERYTHING: &str = "volume 64 segs_per_sec=2
+    const EVERYTHING: &str = "volume 64 segs_per_sec=2 features=extra_attr,inode_checksum
 late 7
 mount fsync_mode=strict,noinline_data
 mkdir A

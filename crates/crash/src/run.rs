@@ -8,6 +8,7 @@ use crate::lang::{Falloc, Op, Workload};
 use crate::late::LateDevice;
 use crate::model::{ModelError, Timeline, timelines};
 use std::sync::Arc;
+use steadyfs_core::mkfs::{self, MkfsOptions, parse_features};
 use steadyfs_core::{
     Error, FallocMode, Fs, InodeRef, MountOptions, NewInode, RenameFlags, SetAttr, Urgency, XattrFlags,
 };
@@ -29,6 +30,8 @@ pub(crate) struct Trace {
     pub(crate) base: MemDevice,
     /// What changed since.
     pub(crate) records: Vec<Record>,
+    /// Torn inode blocks show.
+    pub(crate) checksums: bool,
 }
 
 /// A workload that was run.
@@ -68,9 +71,10 @@ pub enum RunError {
 /// An empty volume for a workload.
 pub(crate) fn volume(workload: &Workload) -> Result<MemDevice, Error> {
     let device = MemDevice::new(u64::from(workload.mib) << 8);
-    let mut options = steadyfs_core::mkfs::MkfsOptions::new([0x5f; 16], 1_700_000_000);
+    let mut options = MkfsOptions::new([0x5f; 16], 1_700_000_000);
     options.segs_per_sec = workload.segs_per_sec;
-    steadyfs_core::mkfs::format(&device, &options)?;
+    options.features = parse_features(&workload.features)?;
+    mkfs::format(&device, &options)?;
     Ok(device)
 }
 
@@ -126,7 +130,7 @@ pub(crate) fn run(workload: &Workload, empty: &MemDevice) -> Result<Run, RunErro
     }
     // Looked at before the handles are closed: from here on nothing is part of the workload.
     let records = device.take_log();
-    Ok(Run { trace: Trace { base, records }, spans, timelines })
+    Ok(Run { trace: Trace { base, records, checksums: workload.has_checksums() }, spans, timelines })
 }
 
 /// Does the steps of one writer, in order, with the time of each.

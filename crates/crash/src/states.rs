@@ -155,8 +155,10 @@ fn prefixes(trace: &Trace, effort: Effort) -> Vec<Choice> {
 
 /// A tear that the format can survive: nodes have no checksum, what says that one belongs to the chain is in its last piece. A node of which that
 /// piece alone arrives cannot be told from a whole one, here as on Linux; so of a node that piece is taken to arrive last.
-fn tear(record: &Record, seed: u64) -> Tear {
+/// Where inodes have checksums, the inode is the last of each chain and tells of a tear.
+fn tear(record: &Record, checksums: bool, seed: u64) -> Tear {
     match record.op {
+        _ if checksums => Tear::Some(seed),
         DeviceOp::Write { hint: StreamHint::NodeHot | StreamHint::NodeWarm | StreamHint::NodeCold, .. } => {
             Tear::NotLast(seed)
         }
@@ -203,7 +205,7 @@ fn subsets(trace: &Trace, tick: u64, effort: Effort, rng: &mut Rng) -> Vec<(Choi
         });
         if number < torn && !kept.is_empty() {
             let which = kept[rng.below(kept.len() as u64) as usize];
-            let torn = Some((which, tear(&trace.records[which], rng.next())));
+            let torn = Some((which, tear(&trace.records[which], trace.checksums, rng.next())));
             out.push((Choice { tick, kept: kept.clone(), torn }, from.min(tick)..=tick));
         }
         out.push((Choice { tick, kept, torn: None }, from.min(tick)..=tick));

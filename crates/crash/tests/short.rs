@@ -27,6 +27,13 @@ fn two_operations_out_of_order() {
 }
 
 #[test]
+fn torn_inodes_with_checksums() {
+    let features = "extra_attr,inode_checksum".to_owned();
+    let sealed = generate::exhaustive(2, "", 8).take(60).map(move |w| Workload { features: features.clone(), ..w });
+    explore_all(sealed, Effort { tears: 20, ..Effort::USUAL });
+}
+
+#[test]
 fn several_writers_at_random() {
     let workloads = (0..8).map(|seed| generate::random(1 + (seed % 3) as u8, 30, "", seed));
     let outcome = explore_all(workloads, Effort::USUAL);
