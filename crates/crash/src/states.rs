@@ -32,6 +32,8 @@ impl Effort {
 enum Tear {
     /// So many from its beginning.
     First(usize),
+    /// All but the first.
+    NotFirst,
     /// A random half of them.
     Some(u64),
     /// The same, but the last piece of each page is not among them.
@@ -42,6 +44,7 @@ impl Tear {
     fn keeps(self, piece: usize) -> bool {
         match self {
             Tear::First(pieces) => piece < pieces,
+            Tear::NotFirst => piece > 0,
             Tear::NotLast(_) if piece % PIECES == PIECES - 1 => false,
             Tear::Some(seed) | Tear::NotLast(seed) => Rng::new(seed ^ (piece as u64) << 20).below(2) == 0,
         }
@@ -142,6 +145,10 @@ fn prefixes(trace: &Trace, effort: Effort) -> Vec<Choice> {
             // In flight: submitted, not completed.
             let flying = CrashImage::new(&trace.base, &trace.records).at(record.submitted).volatile();
             let pieces = pages.len() * PIECES;
+            if effort.tears > 0 && (trace.checksums || !is_node(record)) {
+                let torn = Some((index, Tear::NotFirst));
+                out.push(Choice { tick: record.submitted, kept: flying.clone(), torn });
+            }
             for tear in 0..effort.tears {
                 let first = 1 + tear * (pieces - 1) / effort.tears;
                 let torn = Some((index, Tear::First(first.min(pieces - 1))));
@@ -157,13 +164,13 @@ fn prefixes(trace: &Trace, effort: Effort) -> Vec<Choice> {
 /// piece alone arrives cannot be told from a whole one, here as on Linux; so of a node that piece is taken to arrive last.
 /// Where inodes have checksums, the inode is the last of each chain and tells of a tear.
 fn tear(record: &Record, checksums: bool, seed: u64) -> Tear {
-    match record.op {
-        _ if checksums => Tear::Some(seed),
-        DeviceOp::Write { hint: StreamHint::NodeHot | StreamHint::NodeWarm | StreamHint::NodeCold, .. } => {
-            Tear::NotLast(seed)
-        }
-        _ => Tear::Some(seed),
-    }
+    if checksums || !is_node(record) { Tear::Some(seed) } else { Tear::NotLast(seed) }
+}
+
+/// Whether nodes are written.
+fn is_node(record: &Record) -> bool {
+    let nodes = [StreamHint::NodeHot, StreamHint::NodeWarm, StreamHint::NodeCold];
+    matches!(record.op, DeviceOp::Write { hint, .. } if nodes.contains(&hint))
 }
 
 /// The last tick of each stretch between flushes: with the flush submitted, or the end of the log.

@@ -1,7 +1,7 @@
 //! Every workload that once broke a promise, replayed with all effort.
 
 use std::path::Path;
-use steadyfs_crash::{Plan, Volumes, Workload, explore_one};
+use steadyfs_crash::{Effort, Plan, Volumes, Workload, explore_one};
 
 #[test]
 fn what_was_repaired_stays_so() {
@@ -12,7 +12,8 @@ fn what_was_repaired_stays_so() {
         let path = entry.expect("readable").path();
         let text = std::fs::read_to_string(&path).expect("readable");
         let workload: Workload = text.parse().unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        let plan = Plan { recovery_every: 10, ..Plan::default() };
+        let effort = Effort { tears: 20, ..Effort::USUAL };
+        let plan = Plan { effort, recovery_every: 10, ..Plan::default() };
         let outcome = explore_one(&workload, &plan, &volumes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         assert!(outcome.violations.is_empty(), "{}: {}", path.display(), outcome.violations[0]);
         replayed += 1;

@@ -11,7 +11,7 @@ use steadyfs_format::block::BlockView;
 use steadyfs_format::checkpoint::CpFlags;
 use steadyfs_format::inode::Inode;
 use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
-use steadyfs_format::{BLOCKS_PER_SEG, Block, Lba, Log};
+use steadyfs_format::{BLOCKS_PER_SEG, Block, Features, Lba, Log};
 
 /// A node of the chain.
 #[derive(Clone, Debug)]
@@ -133,10 +133,12 @@ impl Image {
         let footer = &NodeBlock::view(block).footer;
         let features = self.superblock().features();
         let whole = || {
-            footer.ofs() != NodeOfs::INODE
-                || Inode::view(block).verify_checksum(features, self.superblock().inode_checksum_seed()).is_ok()
+            let inode = Inode::view(block);
+            // Where inodes have checksums all have; one that says it has none has lost the beginning that would say otherwise.
+            let has_what_it_should = inode.has_checksum(features) || !features.contains(Features::INODE_CHECKSUM);
+            has_what_it_should && inode.verify_checksum(features, self.superblock().inode_checksum_seed()).is_ok()
         };
-        self.is_of_this_checkpoint(footer) && whole()
+        self.is_of_this_checkpoint(footer) && (footer.ofs() != NodeOfs::INODE || whole())
     }
 
     /// Whether a node with this footer was written while this checkpoint was in force.
