@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use rustix::io::Errno;
 use steadyfs_core::raw::Image;
 use steadyfs_core::{Error, Fs, InodeRef, MountOptions};
 use steadyfs_format::dir::{FileType, is_valid_name};
@@ -178,6 +179,9 @@ pub(crate) fn failure(what: impl Into<String>, e: &Error) -> Failure {
             "check the file and --offset, or make a volume with `steadyfs mkfs`",
         ),
         Error::Format(why) => Failure::new(what, why, "check the volume with `steadyfs fsck`"),
+        Error::Io(_) if e.errno() == Errno::NOSPC.raw_os_error() => {
+            Failure::new(what, "the disk that the image is on is full", "make room there")
+        }
         Error::Io(why) => Failure::new(what, why, "check that the image is complete, and the disk it is on"),
         Error::Recovery(why) => Failure::new(
             what,
@@ -188,5 +192,21 @@ pub(crate) fn failure(what: impl Into<String>, e: &Error) -> Failure {
         Error::NotFound => Failure::new(what, e, "check the name"),
         Error::ReadOnly(_) | Error::Unsupported(_) => Failure::new(what, e, "see `steadyfs info`"),
         _ => Failure::new(what, e, "check the arguments"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use steadyfs_device::{IoError, OpKind};
+
+    #[test]
+    fn a_full_disk_is_not_a_bad_one() {
+        let line = |errno: Errno| {
+            let error = Error::Io(IoError::from_errno(OpKind::Write, 0, 1, errno.raw_os_error()));
+            failure("cannot", &error).to_string()
+        };
+        assert_eq!(line(Errno::NOSPC), "steadyfs: cannot: the disk that the image is on is full; make room there");
+        assert!(line(Errno::IO).ends_with("check that the image is complete, and the disk it is on"));
     }
 }
