@@ -29,6 +29,12 @@ bench-basic:
 bench-checkpoint:
 	$(CARGO) run --release -p steadyfs-bench --bin checkpoint-waits
 
+# Our checker and fsck.f2fs on one volume with a million files, in one run. Needs 12 GiB of room in /dev/shm at most, 5 in fact.
+.PHONY: bench-fsck
+bench-fsck:
+	$(CARGO) build --release -p steadyfs-bench
+	target/release/steadyfs-bench fsck $(BENCH)
+
 # Others' suites on a mount, by hand: pjdfstest, fsx and stress-ng. Needs root and the package stress-ng.
 .PHONY: suites
 suites: build

@@ -7,6 +7,7 @@
 
 mod bed;
 mod data;
+mod fsck;
 mod library;
 mod machine;
 mod measure;
@@ -112,6 +113,8 @@ fn main() -> ExitCode {
         [_, command, device, dir, options] if command == serve::COMMAND => {
             serve::serve(Path::new(device), Path::new(dir), options)
         }
+        [_, command, image] if command == fsck::CHECK => fsck::check_once(Path::new(image)),
+        [_, command, ..] if command == fsck::COMMAND => fsck::compare(&words[1..]),
         _ => compare(Args::parse()),
     };
     match outcome {
