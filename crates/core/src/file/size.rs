@@ -12,6 +12,7 @@ use crate::inode::Inode;
 use crate::volume::Change;
 use std::ops::Range;
 use std::sync::Arc;
+use steadyfs_device::PageBuf;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::{advise, inline};
 use steadyfs_format::{PageIndex, Slot};
@@ -97,26 +98,38 @@ impl Fs {
 
     /// Zeroes bytes of one page, if it has any that are not zero.
     pub(super) fn zero_in_page(&self, inode: &Arc<Inode>, from: u64, to: u64) -> Result<()> {
+        match self.zeroed_page(inode, from, to)? {
+            Some((page, buf)) => self.put_page(&self.change()?, inode, page, buf),
+            None => Ok(()),
+        }
+    }
+
+    /// A page with these bytes zeroed, unless they are so already.
+    fn zeroed_page(&self, inode: &Arc<Inode>, from: u64, to: u64) -> Result<Option<(PageIndex, PageBuf)>> {
         let page = PageIndex::of_byte(from);
         assert!(from < to && to <= page.byte_offset() + PAGE);
         let part = (from - page.byte_offset()) as usize..(to - page.byte_offset()) as usize;
-        let Some(mut buf) = self.page(inode, page)? else { return Ok(()) };
+        let Some(mut buf) = self.page(inode, page)? else { return Ok(None) };
         if buf.with(|block| block[part.clone()].iter().all(|byte| *byte == 0)) {
-            return Ok(());
+            return Ok(None);
         }
-        let change = self.change()?;
         buf.make_mut()[part].fill(0);
-        self.put_page(&change, inode, page, buf)
+        Ok(Some((page, buf)))
     }
 
     /// Moves the end down and frees what lies behind it.
     fn cut(&self, inode: &Arc<Inode>, facts: &mut Facts, size: u64) -> Result<()> {
-        if !size.is_multiple_of(PAGE) {
-            self.zero_in_page(inode, size, PageIndex::of_byte(size).byte_offset() + PAGE)?;
-        }
+        let tail = match size.is_multiple_of(PAGE) {
+            true => None,
+            false => self.zeroed_page(inode, size, PageIndex::of_byte(size).byte_offset() + PAGE)?,
+        };
         let keep = page_end(size);
         {
             let change = self.change()?;
+            // Under the change that moves the end: a checkpoint in between would have zeros where the old end still shows them.
+            if let Some((page, buf)) = tail {
+                self.put_page(&change, inode, page, buf)?;
+            }
             self.cache(inode).remove(keep..self.tree_pages(inode)?.max(keep));
             self.edit_inode(&change, inode, |raw| {
                 raw.set_size(size);
