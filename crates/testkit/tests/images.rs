@@ -79,7 +79,10 @@ fn crashed_volumes() {
         assert_eq!(flags & UMOUNT, 0, "{name}: {flags:#x}");
         assert_eq!(flags & ORPHAN != 0, name.starts_with("orphans"), "{name}: {flags:#x}");
         let diff = at_checkpoint.diff(&image.manifest, &Fields::portable());
-        assert_eq!(!diff.is_empty(), name.starts_with("fsync"), "{name}: {diff}");
+        // Machines that were killed amid fsyncs have a chain or not, as it happens; without fsyncs none has.
+        if !name.starts_with("killed-fsync") {
+            assert_eq!(!diff.is_empty(), name.starts_with("fsync"), "{name}: {diff}");
+        }
         if name.starts_with("fsync-chain") {
             for (path, entry) in &image.manifest.entries {
                 assert!(!path.contains("lost-new"), "{name}: {path} was not synced");
