@@ -4,6 +4,7 @@
 //! one binary can run on the operating system or in deterministic virtual time. This file only names the parts:
 //!
 //! - [`LockClass`], [`Mutex`], [`RwLock`], [`Condvar`]: locks with a name, a place in the lock order, and wait statistics;
+//! - [`Leaf`]: a lock whose holder calls nothing that could wait;
 //! - [`EventCount`], [`Completion`], [`Pending`], [`queue::Queue`]: waiting for each other, built only on the locks above;
 //! - [`sim`]: all of this in deterministic virtual time, on as many virtual cores as asked for;
 //! - [`spawn`], [`yield_now`], [`sleep`], [`now`], [`wall_clock`], [`charge`], [`cpus`]: threads, clocks, CPU cost.
@@ -18,6 +19,7 @@
 mod class;
 mod condvar;
 mod event;
+mod leaf;
 mod mutex;
 pub mod queue;
 mod rwlock;
@@ -28,6 +30,7 @@ mod time;
 pub use class::{LockClass, LockStat, lock_stats, reset_lock_stats};
 pub use condvar::Condvar;
 pub use event::{Completion, EventCount, EventKey, Pending};
+pub use leaf::Leaf;
 pub use mutex::{ArcMutexGuard, Mutex, MutexGuard};
 pub use rwlock::{ArcRwLockReadGuard, ArcRwLockWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use task::{Cost, JoinHandle, Panicked, charge, charge_n, cpus, spawn, try_spawn, try_spawn_vital, yield_now};

@@ -311,3 +311,33 @@ fn events_of_devices_come_in_time() {
     });
     assert_eq!(report.value, [(10, 10_000), (20, 20_000), (30, 30_000)]);
 }
+
+#[test]
+fn callbacks_may_wait_and_do_not_hold_up_each_other() {
+    let report = ok(config(1, 0), || {
+        let lock = Arc::new(Mutex::new(&A, Vec::new()));
+        let pending = Arc::new(Pending::new());
+        for n in [10u64, 20, 30] {
+            let (lock, pending) = (Arc::clone(&lock), Arc::clone(&pending));
+            pending.add(1);
+            call_after(Duration::from_micros(n), move || {
+                if n != 20 {
+                    lock.lock().push((n, now().as_nanos() / 1000));
+                }
+                pending.done(1);
+            });
+        }
+        let held = lock.lock();
+        charge_n(Cost::PageCopy, 5);
+        yield_now();
+        charge_n(Cost::PageCopy, 45); // the callbacks come while the only core is busy and the lock is taken
+        assert_eq!(pending.count(), 3, "nothing happens before a synchronisation point");
+        yield_now();
+        assert_eq!(pending.count(), 2, "the one that needs no lock");
+        drop(held);
+        pending.wait_zero();
+        lock.lock().clone()
+    });
+    assert_eq!(report.value, [(10, 50), (30, 50)]);
+    assert!(report.unfinished.is_empty(), "{:?}", report.unfinished);
+}

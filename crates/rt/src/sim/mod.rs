@@ -117,8 +117,8 @@ pub fn is_active() -> bool {
     active()
 }
 
-/// Calls `f` when so much virtual time has passed, outside all tasks: it must not wait for anything. For devices, whose requests complete
-/// without a thread of their own.
+/// Calls `f` when so much virtual time has passed, on no core, as an interrupt does. For devices, whose requests complete without a thread of
+/// their own. It may take locks and wait like any task; callbacks that are due meanwhile do not wait for it.
 ///
 /// # Panics
 /// Outside a simulation.

@@ -3,6 +3,8 @@
 //! A running task has its own time, which runs ahead of the last event's while it charges for work. It is switched out at a
 //! synchronisation point if another event is due before that time, if its slice is over and others want a core, or if it waits. All
 //! state is of one thread; no borrow of it lasts across a switch.
+//!
+//! A callback is run by a task that needs no core: one that lies idle, or a new one if all others wait inside theirs.
 #![allow(unsafe_code)] // the current simulation and its coroutines' yielders are found through pointers
 
 use super::waiting::Queues;
@@ -32,6 +34,8 @@ enum Switch {
     /// Its slice is over; it goes to the end of the queue for cores.
     Slice,
     Blocked,
+    /// A task for callbacks has done its own.
+    Idle,
 }
 
 type Work = Coroutine<(), Switch, ()>;
@@ -45,6 +49,8 @@ struct Task {
     waits_for: Option<(&'static str, u64)>,
     timed_out: bool,
     held: HeldLocks,
+    /// Needs a core to run, as all but those for callbacks do.
+    on_core: bool,
     ended: bool,
 }
 
@@ -90,6 +96,9 @@ pub(super) struct State {
     /// Tasks that could run and have no core.
     ready: VecDeque<TaskId>,
     running: usize,
+    /// Tasks for callbacks that have nothing to do, and the callback that is being handed to one of them.
+    idle: Vec<TaskId>,
+    call: Option<Box<dyn FnOnce()>>,
     pub(super) queues: Queues,
     asked: u64,
     random: u64,
@@ -158,7 +167,9 @@ impl Sim {
 
     /// Gives a task a core, or a place in the queue for one.
     fn make_ready(&self, state: &mut State, task: TaskId) {
-        if state.running < self.config.cores {
+        if !state.tasks[task].on_core {
+            self.ask(state, self.now.get(), Action::Resume(task));
+        } else if state.running < self.config.cores {
             state.running += 1;
             self.ask(state, self.now.get(), Action::Resume(task));
         } else {
@@ -167,8 +178,11 @@ impl Sim {
         }
     }
 
-    /// The current task has left its core: the next one gets it.
+    /// The current task has left its core, if it has one: the next one gets it.
     fn free_core(&self, state: &mut State) {
+        if !state.tasks[self.current()].on_core {
+            return;
+        }
         state.running -= 1;
         if let Some(next) = state.ready.pop_front() {
             state.running += 1;
@@ -199,7 +213,7 @@ impl Sim {
             Action::Timeout(task, wait) => self.end_wait(task, wait, true),
             Action::Call(f) => {
                 self.note(4, 0);
-                f();
+                self.call(f);
             }
         }
         true
@@ -224,8 +238,8 @@ impl Sim {
             self.current.set(id);
             self.yielder.set(task.yielder);
             task.held.exchange();
-            let slice = if state.ready.is_empty() { u64::MAX } else { self.now.get() + nanos(self.config.slice) };
-            self.slice_end.set(slice);
+            let endless = state.ready.is_empty() || !task.on_core;
+            self.slice_end.set(if endless { u64::MAX } else { self.now.get() + nanos(self.config.slice) });
             task.work.take().unwrap_or_else(|| panic!("task {} runs already", task.name))
         };
         let result = work.resume(());
@@ -241,18 +255,28 @@ impl Sim {
                 task.work = Some(work);
                 task.yielder = self.yielder.get();
                 match why {
-                    Switch::Due => self.ask(state, self.now.get(), Action::Resume(id)),
-                    Switch::Slice => {
+                    Switch::Slice if task.on_core => {
                         state.ready.push_back(id);
                         self.free_core(state);
                     }
+                    Switch::Due | Switch::Slice => self.ask(state, self.now.get(), Action::Resume(id)),
                     Switch::Blocked => self.free_core(state),
+                    Switch::Idle => state.idle.push(id),
                 }
             }
         }
     }
 
-    fn add_task(&self, name: &str, body: impl FnOnce() + 'static) {
+    /// Runs a callback until it ends or waits.
+    fn call(&self, f: Box<dyn FnOnce()>) {
+        let idle = self.state().idle.pop();
+        let task = idle.unwrap_or_else(|| self.add_task("callback", false, run_callbacks));
+        let before = self.state().call.replace(f);
+        assert!(before.is_none(), "one callback is handed over at a time");
+        self.resume(task);
+    }
+
+    fn add_task(&self, name: &str, on_core: bool, body: impl FnOnce() + 'static) -> TaskId {
         let stack = DefaultStack::new(self.config.stack).unwrap_or_else(|e| panic!("no stack for task {name}: {e}"));
         let work = Coroutine::with_stack(stack, move |yielder: &Yielder<(), Switch>, ()| {
             with(|sim| sim.yielder.set(ptr::from_ref(yielder)));
@@ -268,9 +292,13 @@ impl Sim {
             waits_for: None,
             timed_out: false,
             held: HeldLocks::default(),
+            on_core,
             ended: false,
         });
-        self.make_ready(state, id);
+        if on_core {
+            self.make_ready(state, id);
+        }
+        id
     }
 
     /// A line for every task that waits.
@@ -301,10 +329,18 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// What a task for callbacks does: what it is handed, until that is nothing.
+fn run_callbacks() {
+    while let Some(f) = with(|sim| sim.state().call.take()) {
+        f();
+        switch(Switch::Idle);
+    }
+}
+
 /// Switches the current task out.
 fn switch(why: Switch) {
     let yielder = with(|sim| sim.yielder.get());
-    assert!(!yielder.is_null(), "a simulation's callback waits for something");
+    assert!(!yielder.is_null(), "only a task can wait");
     // SAFETY: the yielder lives on the stack of the current task for as long as that runs, and only that task gets here.
     unsafe { (*yielder).suspend(why) }
 }
@@ -326,7 +362,7 @@ pub(super) fn point() {
     }
     let why = with(|sim| {
         if sim.yielder.get().is_null() {
-            return None; // a callback, outside all tasks
+            return None; // outside all tasks
         }
         sim.now.set(sim.now.get() + sim.config.costs.of(Cost::LockOp));
         perturb(sim);
@@ -442,7 +478,7 @@ pub(crate) fn spawn<T: 'static>(name: &str, f: impl FnOnce() -> T + 'static) -> 
     let slot = Arc::new(JoinSlot { result: parking_lot::Mutex::new(None), task: name.clone() });
     let (mine, thread) = (Arc::clone(&slot), name.clone());
     with(|sim| {
-        sim.add_task(&name, move || {
+        sim.add_task(&name, true, move || {
             let result = catch_unwind(AssertUnwindSafe(f)).map_err(|payload| Panicked::new(thread, &*payload));
             point(); // nobody may find the result before the time at which the task ends
             *mine.result.lock() = Some(result);
@@ -482,7 +518,7 @@ pub(super) fn run<T: 'static>(config: SimConfig, f: impl FnOnce() -> T + 'static
     let _entered = Entered;
     let result = Rc::new(RefCell::new(None));
     let mine = Rc::clone(&result);
-    sim.add_task("first", move || {
+    sim.add_task("first", true, move || {
         let value = catch_unwind(AssertUnwindSafe(f)).map_err(|p| Panicked::new("first".to_owned(), &*p));
         *mine.borrow_mut() = Some(value);
     });
@@ -511,6 +547,9 @@ pub(super) fn run<T: 'static>(config: SimConfig, f: impl FnOnce() -> T + 'static
 
 /// Leaves the tasks that have not ended as they are: unwinding them would run code that waits for others. Their names.
 fn forget_tasks(sim: &Sim) -> Vec<String> {
+    while let Some(idle) = { sim.state().idle.pop() } {
+        sim.resume(idle); // without a callback, it ends
+    }
     let tasks = std::mem::take(&mut sim.state().tasks);
     let events = std::mem::take(&mut sim.state().events);
     drop(events);
