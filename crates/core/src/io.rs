@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use steadyfs_device::{Device, IoError, IoResult, Op, PageBuf, Request, StreamHint};
 use steadyfs_format::Lba;
-use steadyfs_rt::{Completion, Mutex};
+use steadyfs_rt::{Completion, Cost, Mutex, charge};
 
 const SHARDS: usize = 64;
 
@@ -169,6 +169,7 @@ impl BlockIo {
             return Ok(page);
         }
         self.counters.read.fetch_add(1, Relaxed);
+        charge(Cost::BioSubmit);
         // A write may have been submitted since; the caller re-validates the address after the read where that matters.
         self.dev.read_one(lba.get()).map_err(|e| self.note(e))
     }
@@ -216,6 +217,7 @@ impl BlockIo {
             return Flying::All(pages.into_iter().flatten().collect());
         }
         self.counters.read.fetch_add(u64::from(count), Relaxed);
+        charge(Cost::BioSubmit);
         Flying::Some(pages)
     }
 
@@ -242,6 +244,7 @@ impl BlockIo {
         let epoch = self.barrier.enter();
         let io = Arc::clone(self);
         let finish = move |result: std::result::Result<Vec<PageBuf>, IoError>| {
+            charge(Cost::BioComplete);
             let result = match result {
                 Ok(_) => {
                     // What an earlier write of these blocks left there.
@@ -257,6 +260,7 @@ impl BlockIo {
             done(result);
             io.barrier.leave(epoch);
         };
+        charge(Cost::BioSubmit);
         let op = Op::Write { block: lba.get(), pages, hint, fua: false };
         self.dev.submit(vec![Request::new(op, finish)]);
     }

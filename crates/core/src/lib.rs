@@ -63,7 +63,7 @@ pub use io::IoStats;
 pub use mount::why_read_only;
 pub use options::{AccessTimes, FsyncMode, MountOptions, OPTION_HELP, OnError};
 pub use pages::CacheStats;
-pub use reclaim::{GcReport, Urgency};
+pub use reclaim::{GcReport, GcTimes, SectionCounts, Urgency};
 pub use sync::{Reason, SyncStats};
 pub use types::{Attr, DirEntry, NewInode, RenameFlags, SetAttr, SetTime, XattrFlags};
 pub use waits::WaitStats;

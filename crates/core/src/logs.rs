@@ -12,7 +12,7 @@ use steadyfs_device::{PageBuf, StreamHint};
 use steadyfs_format::block::BlockView;
 use steadyfs_format::summary::{Summary, SummaryBlock, SummaryKind};
 use steadyfs_format::{Lba, Log, Nid, SegNo};
-use steadyfs_rt::{Mutex, MutexGuard};
+use steadyfs_rt::{Cost, Mutex, MutexGuard, charge_n};
 
 /// Blocks of a segment.
 const SEG: u32 = crate::segments::BLOCKS;
@@ -99,6 +99,8 @@ impl Volume {
                 head.summary.set((first as usize + i) as u16, *owner);
                 self.segs.mark_valid(seg, first + i as u32, now);
             }
+            charge_n(Cost::BlockAlloc, n as u64);
+            charge_n(Cost::SegmentUpdate, n as u64);
             head.next += n as u32;
             runs.push(Run { lba: self.lba_of(seg, first), count: n as u32 });
             rest = &rest[n..];
@@ -119,6 +121,8 @@ impl Volume {
         let (seg, off) = (head.seg, head.next);
         head.summary.set(off as u16, Summary::of_node(nid));
         self.segs.mark_valid(seg, off, now);
+        charge_n(Cost::BlockAlloc, 1);
+        charge_n(Cost::SegmentUpdate, 1);
         head.next += 1;
         head.serial += 1;
         if head.next == SEG {

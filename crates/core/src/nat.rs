@@ -16,7 +16,7 @@ use steadyfs_device::PageBuf;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::nat::{ENTRIES_PER_BLOCK as PER_BLOCK, NatBlock, NatEntry};
 use steadyfs_format::{Ino, Layout, Lba, Nid, ROOT_INO, Slot};
-use steadyfs_rt::RwLock;
+use steadyfs_rt::{Cost, RwLock, charge};
 
 /// One entry of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +114,7 @@ impl Nat {
 
     /// The entry of a node id.
     pub(crate) fn get(&self, io: &BlockIo, nid: Nid) -> Result<NatInfo> {
+        charge(Cost::RadixLookup);
         let (b, i) = self.place(nid)?;
         if let Some(block) = &*self.blocks[b].read() {
             return Ok(block.entries[i]);

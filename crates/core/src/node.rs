@@ -18,7 +18,7 @@ use steadyfs_device::PageBuf;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
 use steadyfs_format::{Block, Ino, Nid, ROOT_INO, Slot};
-use steadyfs_rt::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use steadyfs_rt::{Cost, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, charge};
 
 const SHARDS: usize = 64;
 
@@ -231,6 +231,7 @@ impl NodeCache {
 impl Volume {
     /// The node with this id, from the cache or the device. Its footer is checked against the NAT.
     pub(crate) fn node(&self, nid: Nid) -> Result<Arc<Node>> {
+        charge(Cost::NodeLookup);
         loop {
             if let Some(node) = self.nodes.find(nid) {
                 let state = node.read().body.state;

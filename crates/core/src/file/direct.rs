@@ -5,7 +5,7 @@
 //! side; where two overlap, the last to take the node's lock wins. A direct read takes cached pages as they are.
 
 use super::fetch::Keep;
-use super::write::clip;
+use super::payload::Payload;
 use super::{Facts, PAGE, PIECE_PAGES, Times, pages_of, regular};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
@@ -80,20 +80,35 @@ impl Fs {
     /// As [`Fs::write`], and I/O errors of the write itself.
     pub fn write_direct(&self, file: &InodeRef, off: u64, data: &[u8]) -> Result<usize> {
         regular(&file.inode)?;
-        self.write_direct_with(&file.inode, off, data, Times::Ours)
+        self.write_direct_with(&file.inode, off, Payload::Bytes(data), Times::Ours)
+    }
+
+    /// As [`Fs::write_direct`], with pages that are taken as they are, without a copy, from page `first` of the file on.
+    ///
+    /// # Errors
+    /// As [`Fs::write_direct`].
+    pub fn write_pages_direct(&self, file: &InodeRef, first: PageIndex, pages: &[PageBuf]) -> Result<usize> {
+        regular(&file.inode)?;
+        self.write_direct_with(&file.inode, first.byte_offset(), Payload::Pages(pages), Times::Ours)
     }
 
     /// As [`Fs::write_direct`], to a regular file.
-    pub(super) fn write_direct_with(&self, inode: &Arc<Inode>, off: u64, data: &[u8], times: Times) -> Result<usize> {
-        let data = clip(off, data)?;
-        if !off.is_multiple_of(PAGE) || !(data.len() as u64).is_multiple_of(PAGE) {
+    pub(super) fn write_direct_with(
+        &self,
+        inode: &Arc<Inode>,
+        off: u64,
+        data: Payload<'_>,
+        times: Times,
+    ) -> Result<usize> {
+        let data = data.clip(off)?;
+        if !data.is_whole_pages_at(off) {
             return self.write_through(inode, off, data, times);
         }
         let done = self.overwrite_direct(inode, off, data, times)?;
         if done == data.len() {
             return Ok(done);
         }
-        match self.extend_direct(inode, off + done as u64, &data[done..], times) {
+        match self.extend_direct(inode, off + done as u64, data.from(done), times) {
             Ok(n) => Ok(done + n),
             Err(_) if done > 0 => Ok(done),
             Err(e) => Err(e),
@@ -101,19 +116,19 @@ impl Fs {
     }
 
     /// Writes as much of a request as replaces pages within the size, up to the first hole, beside others who do the same.
-    fn overwrite_direct(&self, inode: &Arc<Inode>, off: u64, data: &[u8], times: Times) -> Result<usize> {
+    fn overwrite_direct(&self, inode: &Arc<Inode>, off: u64, data: Payload<'_>, times: Times) -> Result<usize> {
         let _lock = inode.rwsem.read();
         let mut facts = self.facts_for_write(inode, off, times)?;
         if facts.inline || off >= facts.size || facts.has_advise(advise::TRUNC) {
             return Ok(0);
         }
         let within = (facts.size - off) / PAGE * PAGE;
-        let data = &data[..data.len().min(usize::try_from(within).unwrap_or(usize::MAX))];
+        let data = data.first(usize::try_from(within).unwrap_or(usize::MAX));
         self.place_direct(inode, &mut facts, off, data, Holes::End)
     }
 
     /// Writes alone: fills holes and moves the end.
-    fn extend_direct(&self, inode: &Arc<Inode>, off: u64, data: &[u8], times: Times) -> Result<usize> {
+    fn extend_direct(&self, inode: &Arc<Inode>, off: u64, data: Payload<'_>, times: Times) -> Result<usize> {
         let _lock = inode.rwsem.write();
         let mut facts = self.facts_for_write(inode, off, times)?;
         self.finish_cut(inode, &mut facts)?;
@@ -124,7 +139,7 @@ impl Fs {
     }
 
     /// A write of odd bytes: through the cache, then out of it.
-    fn write_through(&self, inode: &Arc<Inode>, off: u64, data: &[u8], times: Times) -> Result<usize> {
+    fn write_through(&self, inode: &Arc<Inode>, off: u64, data: Payload<'_>, times: Times) -> Result<usize> {
         let n = {
             let _lock = inode.rwsem.write();
             self.write_locked(inode, off, data, times)?
@@ -139,13 +154,14 @@ impl Fs {
         inode: &Arc<Inode>,
         facts: &mut Facts,
         off: u64,
-        data: &[u8],
+        data: Payload<'_>,
         holes: Holes,
     ) -> Result<usize> {
         let flights = Flights::new();
         let mut done = 0;
         let mut outcome = Ok(());
-        for piece in data.chunks((PIECE_PAGES * PAGE) as usize) {
+        while done < data.len() {
+            let piece = data.from(done).first((PIECE_PAGES * PAGE) as usize);
             match self.place_piece(inode, facts, off + done as u64, piece, holes, &flights) {
                 Ok(n) => {
                     done += n;
@@ -171,16 +187,13 @@ impl Fs {
         inode: &Arc<Inode>,
         facts: &mut Facts,
         off: u64,
-        data: &[u8],
+        data: Payload<'_>,
         holes: Holes,
         flights: &Arc<Flights>,
     ) -> Result<usize> {
         charge_n(Cost::PageCopy, data.len() as u64 / PAGE);
-        let pages: Vec<(PageIndex, PageBuf)> = data
-            .chunks(PAGE as usize)
-            .zip(off / PAGE..)
-            .map(|(bytes, page)| (PageIndex(page), PageBuf::from_slice(bytes)))
-            .collect();
+        let numbers = (off / PAGE..).map(PageIndex);
+        let pages: Vec<(PageIndex, PageBuf)> = numbers.zip(data.to_pages()).collect();
         let change = self.change()?;
         if facts.inline {
             self.convert_inline(&change, inode, facts)?;

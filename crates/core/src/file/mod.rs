@@ -14,6 +14,7 @@ mod fetch;
 mod flusher;
 mod inline;
 mod page;
+mod payload;
 mod read;
 mod seek;
 mod shift;

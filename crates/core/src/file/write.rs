@@ -1,8 +1,9 @@
 //! Buffered writing: into the inode while the file is small, else into cached pages whose slots are reserved first.
 
 use super::fetch::Keep;
-use super::{Facts, MAX_FILE_SIZE, PAGE, PIECE_PAGES, Times, pages_of, regular};
-use crate::error::{Error, Result};
+use super::payload::Payload;
+use super::{Facts, PAGE, PIECE_PAGES, Times, pages_of, regular};
+use crate::error::Result;
 use crate::fs::Fs;
 use crate::inode::{Inode, InodeRef};
 use crate::volume::Change;
@@ -22,7 +23,19 @@ impl Fs {
         let inode = &file.inode;
         regular(inode)?;
         let _lock = inode.rwsem.write();
-        self.write_locked(inode, off, data, Times::Ours)
+        self.write_locked(inode, off, Payload::Bytes(data), Times::Ours)
+    }
+
+    /// Writes as [`Fs::write`], with pages that are taken as they are, without a copy, from page `first` of the file on. Synthetic pages stay
+    /// synthetic on their way to the device.
+    ///
+    /// # Errors
+    /// As [`Fs::write`].
+    pub fn write_pages(&self, file: &InodeRef, first: PageIndex, pages: &[PageBuf]) -> Result<usize> {
+        let inode = &file.inode;
+        regular(inode)?;
+        let _lock = inode.rwsem.write();
+        self.write_locked(inode, first.byte_offset(), Payload::Pages(pages), Times::Ours)
     }
 
     /// Writes what a cache above this one held back, as [`Fs::write`] or, if it will not be read again soon, as [`Fs::write_direct`]; leaves the
@@ -34,10 +47,10 @@ impl Fs {
         let inode = &file.inode;
         regular(inode)?;
         if direct {
-            return self.write_direct_with(inode, off, data, Times::Callers);
+            return self.write_direct_with(inode, off, Payload::Bytes(data), Times::Callers);
         }
         let _lock = inode.rwsem.write();
-        self.write_locked(inode, off, data, Times::Callers)
+        self.write_locked(inode, off, Payload::Bytes(data), Times::Callers)
     }
 
     /// Writes at the end of a regular file, wherever that is then; returns the offset and the number of bytes written.
@@ -49,14 +62,14 @@ impl Fs {
         regular(inode)?;
         let _lock = inode.rwsem.write();
         let end = self.facts(inode)?.size;
-        Ok((end, self.write_locked(inode, end, data, Times::Ours)?))
+        Ok((end, self.write_locked(inode, end, Payload::Bytes(data), Times::Ours)?))
     }
 
     /// Writes under the exclusive lock of the file.
-    pub(super) fn write_locked(&self, inode: &Arc<Inode>, off: u64, data: &[u8], times: Times) -> Result<usize> {
+    pub(super) fn write_locked(&self, inode: &Arc<Inode>, off: u64, data: Payload<'_>, times: Times) -> Result<usize> {
         let mut facts = self.facts_for_write(inode, off, times)?;
-        let data = clip(off, data)?;
-        if data.is_empty() {
+        let data = data.clip(off)?;
+        if data.len() == 0 {
             return Ok(0);
         }
         self.finish_cut(inode, &mut facts)?;
@@ -67,7 +80,7 @@ impl Fs {
         while done < data.len() {
             let at = off + done as u64;
             let piece = (PIECE_PAGES * PAGE - at % PAGE).min((data.len() - done) as u64) as usize;
-            let wrote = self.write_piece(inode, &mut facts, at, &data[done..done + piece]);
+            let wrote = self.write_piece(inode, &mut facts, at, data.part(done..done + piece));
             self.trim_cache();
             match wrote {
                 Ok(n) => done += n,
@@ -79,14 +92,16 @@ impl Fs {
     }
 
     /// Writes one piece under one change; returns how many of its bytes found space.
-    fn write_piece(&self, inode: &Arc<Inode>, facts: &mut Facts, at: u64, data: &[u8]) -> Result<usize> {
+    fn write_piece(&self, inode: &Arc<Inode>, facts: &mut Facts, at: u64, data: Payload<'_>) -> Result<usize> {
         self.help_flush()?;
         let end = at + data.len() as u64;
         if !facts.inline {
             self.load_edges(inode, facts, at, end)?;
         }
         let change = self.change()?;
-        if end <= facts.inline_room() {
+        if let Payload::Bytes(data) = data
+            && end <= facts.inline_room()
+        {
             let part = at as usize..end as usize;
             self.edit_inline(&change, inode, facts, facts.size.max(end), |area| area[part].copy_from_slice(data))?;
             facts.size = facts.size.max(end);
@@ -100,7 +115,7 @@ impl Fs {
             true => range.end,
             false => self.reserve(&change, inode, range)?,
         };
-        let data = &data[..(reached.byte_offset().min(end) - at) as usize];
+        let data = data.first((reached.byte_offset().min(end) - at) as usize);
         self.fill_pages(inode, facts, at, data)?;
         self.after_write(&change, inode, facts, at + data.len() as u64)?;
         Ok(data.len())
@@ -117,9 +132,16 @@ impl Fs {
     }
 
     /// Puts the bytes into pages whose slots are reserved.
-    fn fill_pages(&self, inode: &Arc<Inode>, facts: &Facts, at: u64, data: &[u8]) -> Result<()> {
+    fn fill_pages(&self, inode: &Arc<Inode>, facts: &Facts, at: u64, data: Payload<'_>) -> Result<()> {
         charge_n(Cost::PageCopy, (data.len() as u64).div_ceil(PAGE));
         let cache = self.cache(inode);
+        let data = match data {
+            Payload::Bytes(data) => data,
+            Payload::Pages(pages) => {
+                cache.put_dirty((at / PAGE..).map(PageIndex).zip(pages.iter().cloned()));
+                return Ok(());
+            }
+        };
         let mut fresh = Vec::new();
         let mut done = 0;
         while done < data.len() {
@@ -162,13 +184,4 @@ impl Fs {
             facts.touch(raw);
         })
     }
-}
-
-/// Cuts a request at the largest file size.
-pub(super) fn clip(off: u64, data: &[u8]) -> Result<&[u8]> {
-    let room = MAX_FILE_SIZE.saturating_sub(off);
-    if room == 0 && !data.is_empty() {
-        return Err(Error::TooBig);
-    }
-    Ok(&data[..data.len().min(usize::try_from(room).unwrap_or(usize::MAX))])
 }

@@ -28,7 +28,6 @@ use steadyfs_format::block::BlockView;
 use steadyfs_format::inode::{Inode as RawInode, flags};
 use steadyfs_format::node::{Addressing, IndirectNode, NodeBlock, NodeOfs, NodePath};
 use steadyfs_format::{Block, Features, Nid, PageIndex};
-use steadyfs_rt::{Cost, charge};
 
 /// The node whose slots hold the addresses of some pages of a file: the inode or a direct node.
 #[derive(Clone)]
@@ -121,7 +120,6 @@ impl Fs {
             if child.is_null() {
                 return Ok(Walk::Found(Found::Gap(gap)));
             }
-            charge(Cost::NodeLookup);
             let node = match self.vol.node(child) {
                 Ok(node) => node,
                 Err(Error::NotFound) => return Ok(Walk::Stray(child)),

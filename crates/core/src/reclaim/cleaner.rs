@@ -2,7 +2,7 @@
 //!
 //! The node rule: a data block is moved only if, under the lock of the node that owns it, the node's slot still holds the source
 //! address; a writer, a truncation or another collector that came first wins. A node block is moved by making the node dirty; the
-//! next checkpoint writes it to its log. Reads are batched over neighbouring blocks; moves are grouped by owner and made under one
+//! next checkpoint writes it to its log. All reads of a segment are in flight together, one for each run of neighbouring blocks; moves are grouped by owner and made under one
 //! node lock each. New addresses are published after their blocks are readable (see `io`).
 
 use super::victim::VictimPolicy;
@@ -124,9 +124,10 @@ fn clean_nodes(vol: &Volume, seg: SegNo, summary: &SummaryBlock, offsets: &[u32]
 
 fn clean_data(vol: &Volume, seg: SegNo, summary: &SummaryBlock, offsets: &[u32], report: &mut GcReport) -> Result<()> {
     let mut by_owner: BTreeMap<Nid, Vec<Source>> = BTreeMap::new();
-    for run in offsets.chunk_by(|a, b| a + 1 == *b) {
-        let pages = vol.io.read_blocks(vol.lba_of(seg, run[0]), run.len() as u32)?;
-        for (&off, page) in run.iter().zip(pages) {
+    let runs: Vec<&[u32]> = offsets.chunk_by(|a, b| a + 1 == *b).collect();
+    let places: Vec<(Lba, u32)> = runs.iter().map(|run| (vol.lba_of(seg, run[0]), run.len() as u32)).collect();
+    for (run, pages) in runs.into_iter().zip(vol.io.read_runs(&places)) {
+        for (&off, page) in run.iter().zip(pages?) {
             let owner = summary.get(off as u16);
             by_owner.entry(owner.nid).or_default().push(Source { off, owner, page });
         }

@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::locks;
 use crate::volume::Volume;
+use std::time::Duration;
 use steadyfs_format::Log;
 use steadyfs_rt::Mutex;
 
@@ -53,6 +54,26 @@ impl GcReport {
     }
 }
 
+/// How much collection has cost those who waited for it, since the mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GcTimes {
+    /// Times that a change found too few free sections, and collected.
+    pub rounds: u64,
+    /// Time during which somebody collected for that, checkpoints included.
+    pub busy: Duration,
+}
+
+/// Sections by what can be done with them now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SectionCounts {
+    /// Ready to be written.
+    pub free: u64,
+    /// Empty, and free with the next checkpoint.
+    pub prefree: u64,
+    /// Changes wait for collection while no more than so many are free.
+    pub needed: u64,
+}
+
 /// A way to collect. Implementations differ in how many threads work and what they share; the gate and the checks are the same.
 pub(crate) trait Reclaimer: Send + Sync {
     /// Cleans one victim; `None` if there is nothing worth cleaning. Called with `gc_mutex` held and no checkpoint lock.
@@ -66,6 +87,7 @@ pub(crate) struct Reclaim {
     /// Sections kept for collection and checkpoints.
     reserved_sections: u64,
     totals: Mutex<GcReport>,
+    times: Mutex<GcTimes>,
 }
 
 /// Rounds without gain before the gate stops trying.
@@ -82,6 +104,7 @@ impl Reclaim {
             reclaimer: Box::new(cleaner::SingleCollector::new()),
             reserved_sections: u64::from(reserved_segments.div_ceil(per_section)),
             totals: Mutex::new(&locks::STATE, GcReport::default()),
+            times: Mutex::new(&locks::STATE, GcTimes::default()),
         }
     }
 
@@ -113,7 +136,23 @@ impl Fs {
         if self.free_sections_suffice(0) {
             return Ok(());
         }
-        self.collect_until_enough()
+        let began = steadyfs_rt::now();
+        let outcome = self.collect_until_enough();
+        let mut times = self.reclaim.times.lock();
+        times.rounds += 1;
+        times.busy += began.elapsed();
+        outcome
+    }
+
+    /// What collection has cost since the mount, in time.
+    pub fn gc_times(&self) -> GcTimes {
+        *self.reclaim.times.lock()
+    }
+
+    /// Sections by what can be done with them now.
+    pub fn sections(&self) -> SectionCounts {
+        let free = self.vol.segs.free_sections();
+        SectionCounts { free, prefree: self.prefree_sections(), needed: self.sections_needed() }
     }
 
     /// The foreground round: collects until the free sections suffice, or nothing more can be gained.

@@ -8,6 +8,7 @@ use super::Urgency;
 use crate::segments::SegTable;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use steadyfs_format::{Layout, SecNo, SegNo};
+use steadyfs_rt::{Cost, charge_n};
 
 /// Most candidates weighed per choice.
 const MAX_SEARCH: usize = 4096;
@@ -52,6 +53,7 @@ impl VictimPolicy {
                 break;
             }
         }
+        charge_n(Cost::VictimScan, seen as u64);
         self.cursor.store(if seen >= MAX_SEARCH { last as u32 + 1 } else { 0 }, SeqCst);
         best.map(|b| b.sec)
     }

@@ -40,6 +40,33 @@ fn small_files_stay_in_their_inode_and_leave_it_when_they_grow() {
 }
 
 #[test]
+fn synthetic_pages_reach_the_device_and_move_there_as_they_are() {
+    let device = fresh();
+    let seed = |n: u64| (u128::from(n) << 64 | 0x5eed).to_le_bytes();
+    let pages = |from: u64, count: u64| (from..from + count).map(|n| PageBuf::synthetic(seed(n))).collect::<Vec<_>>();
+    let fs = mount(&device, "");
+    let (buffered, direct) = (create(&fs, "buffered"), create(&fs, "direct"));
+    assert_eq!(fs.write_pages(&buffered, PageIndex(3), &pages(0, 1200)).unwrap(), 1200 * 4096);
+    assert_eq!(fs.write_pages(&buffered, PageIndex(900), &pages(5000, 2)).unwrap(), 2 * 4096);
+    assert_eq!(fs.write_pages_direct(&direct, PageIndex(0), &pages(2000, 600)).unwrap(), 600 * 4096);
+    assert_eq!(fs.write_pages_direct(&direct, PageIndex(599), &pages(6000, 2)).unwrap(), 2 * 4096);
+    fs.sync().unwrap();
+    fs.gc(8, crate::Urgency::Foreground).unwrap();
+    assert!(fs.gc_totals().data_moved > 0);
+    fs.unmount().unwrap();
+    let kept = device.written_blocks().into_iter().filter(|b| device.read_one(*b).unwrap().synthetic_seed().is_some());
+    assert!(kept.count() >= 1200 + 601, "pages lost their representation on the way");
+    let again = mount(&device, "");
+    let mut page = vec![0; 4096];
+    for (file, index, n) in [("buffered", 3, 0), ("buffered", 901, 5001), ("direct", 598, 2598), ("direct", 600, 6001)]
+    {
+        assert_eq!(again.read(&open(&again, file), index * 4096, &mut page).unwrap(), 4096);
+        assert_eq!(page, PageBuf::synthetic(seed(n)).to_array()[..], "{file}, page {index}");
+    }
+    unmount_and_check(again, &device);
+}
+
+#[test]
 fn inline_data_moved_to_a_page_survives_a_crash_after_the_next_checkpoint() {
     let device = fresh();
     let fs = mount(&device, "");
