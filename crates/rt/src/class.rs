@@ -2,11 +2,14 @@
 //!
 //! A class is a `static`; every lock points to its class. Ranks order the classes: a thread may block on a lock only if its rank is
 //! above every rank the thread already holds. Debug builds check that; release builds do not.
-//! Statistics count only contended waits, so the uncontended path never writes to the class.
+//! Statistics count only contended waits, so the uncontended path never writes to the class. In a simulation they are the simulation's own: several
+//! that run side by side, on threads of the process, do not see each other's.
 //!
 //! Relies on guards not being `Send`: a lock is released by the thread that took it, so the list of held locks is per thread (in a simulation per task).
 
+use crate::sim;
 use crate::time::{Instant, now};
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The identity of a group of locks: name, place in the lock order, wait statistics. Made as a `static`.
@@ -60,6 +63,9 @@ impl LockClass {
     #[cold]
     pub(crate) fn record_wait(&'static self, start: Instant) {
         let ns = now().as_nanos().saturating_sub(start.as_nanos());
+        if sim::is_active() {
+            return record_simulated(self.name, ns);
+        }
         if !self.registered.swap(true, Ordering::Relaxed) {
             REGISTRY.lock().push(self);
         }
@@ -85,9 +91,35 @@ pub struct LockStat {
     pub max_wait_ns: u64,
 }
 
-/// Statistics of every class that was ever waited for, longest total wait first. A class nobody waited for is not listed.
+thread_local! {
+    /// Statistics of the simulation that this thread runs.
+    static SIMULATED: RefCell<Vec<LockStat>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Counts a wait of a simulated task.
+fn record_simulated(name: &'static str, ns: u64) {
+    SIMULATED.with_borrow_mut(|stats| {
+        let at = stats.iter().position(|stat| stat.name == name).unwrap_or_else(|| {
+            stats.push(LockStat { name, waits: 0, wait_ns: 0, max_wait_ns: 0 });
+            stats.len() - 1
+        });
+        let stat = &mut stats[at];
+        stat.waits += 1;
+        stat.wait_ns += ns;
+        stat.max_wait_ns = stat.max_wait_ns.max(ns);
+    });
+}
+
+/// Statistics of every class that was ever waited for, longest total wait first; in a simulation, of its own tasks. A class nobody waited for
+/// is not listed.
 pub fn lock_stats() -> Vec<LockStat> {
-    let mut stats: Vec<LockStat> = REGISTRY
+    let mut stats = if sim::is_active() { SIMULATED.with_borrow(Clone::clone) } else { of_threads() };
+    stats.sort_by(|a, b| b.wait_ns.cmp(&a.wait_ns).then(a.name.cmp(b.name)));
+    stats
+}
+
+fn of_threads() -> Vec<LockStat> {
+    REGISTRY
         .lock()
         .iter()
         .map(|class| LockStat {
@@ -96,13 +128,14 @@ pub fn lock_stats() -> Vec<LockStat> {
             wait_ns: class.wait_ns.load(Ordering::Relaxed),
             max_wait_ns: class.max_wait_ns.load(Ordering::Relaxed),
         })
-        .collect();
-    stats.sort_by(|a, b| b.wait_ns.cmp(&a.wait_ns).then(a.name.cmp(b.name)));
-    stats
+        .collect()
 }
 
-/// Sets all wait statistics to zero. Waits that end while this runs may be counted in part.
+/// Sets all wait statistics to zero; in a simulation, its own. Waits that end while this runs may be counted in part.
 pub fn reset_lock_stats() {
+    if sim::is_active() {
+        return SIMULATED.with_borrow_mut(Vec::clear);
+    }
     for class in REGISTRY.lock().iter() {
         class.waits.store(0, Ordering::Relaxed);
         class.wait_ns.store(0, Ordering::Relaxed);

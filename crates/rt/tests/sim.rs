@@ -86,15 +86,18 @@ fn a_lock_makes_work_take_turns_and_waits_are_counted() {
             })
             .collect();
         tasks.into_iter().for_each(|task| task.join().unwrap());
-        *lock.lock()
+        (*lock.lock(), steadyfs_rt::lock_stats())
     });
-    assert_eq!(report.value, 400);
+    let (count, stats) = &report.value;
+    assert_eq!(*count, 400);
     let ideal = 400 * 3 * US;
     assert!(report.elapsed >= ideal && report.elapsed < ideal * 11 / 10, "{:?}", report.elapsed);
-    let stats = steadyfs_rt::lock_stats();
     let busy = stats.iter().find(|stat| stat.name == "sim.busy").unwrap();
     // Three of four wait nearly all of the time.
     assert!(busy.wait_ns > 2 * report.elapsed.as_nanos() as u64 && busy.waits > 200, "{busy:?}");
+    // They are of this simulation alone: the next one on this thread begins without, and the process' own know nothing of either.
+    assert_eq!(ok(config(4, 0), steadyfs_rt::lock_stats).value, []);
+    assert!(steadyfs_rt::lock_stats().iter().all(|stat| stat.name != "sim.busy"));
 }
 
 #[test]
