@@ -5,8 +5,8 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_core::fsck::{CheckOptions, check};
-use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode};
-use steadyfs_device::{Device, MemDevice};
+use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode, SetAttr};
+use steadyfs_device::{Device, MemDevice, RecordingDevice, flush_ticks, image_at};
 use steadyfs_rt::sim::{SimConfig, SimReport, run};
 use steadyfs_rt::{sleep, spawn};
 
@@ -72,7 +72,7 @@ fn simulate(base: &MemDevice, cores: usize, seed: u64) -> (SimReport<()>, MemDev
 
 #[test]
 fn every_schedule_keeps_contents_and_volume_whole() {
-    let base = common::mkfs(64, &[]);
+    let base = Arc::new(common::mkfs(64, &[]));
     let mut traces = std::collections::HashSet::new();
     for seed in 0..40 {
         let (report, image) = simulate(&base, 1 + seed as usize % 8, seed);
@@ -86,10 +86,75 @@ fn every_schedule_keeps_contents_and_volume_whole() {
 
 #[test]
 fn a_seed_is_a_schedule() {
-    let base = common::mkfs(64, &[]);
+    let base = Arc::new(common::mkfs(64, &[]));
     for seed in [0, 7] {
         let (first, second) = (simulate(&base, 4, seed).0, simulate(&base, 4, seed).0);
         assert_eq!(first, second, "seed {seed}");
         assert!(first.events > 1000, "{} events", first.events);
     }
+}
+
+/// Everything that power cuts at the flushes left of these files: their sizes and their first pages.
+fn after_power_cuts(base: &MemDevice, device: &RecordingDevice<MemDevice>, files: u32) -> Vec<(u64, Vec<u8>)> {
+    let log = device.log();
+    let mut seen = Vec::new();
+    for tick in flush_ticks(&log) {
+        let survived: Vec<_> = log.iter().filter(|record| record.submitted <= tick).cloned().collect();
+        let fs = Fs::mount(Arc::new(image_at(base, &survived)), MountOptions::parse("ro").unwrap()).unwrap();
+        for n in 0..files {
+            let file = fs.lookup(&fs.root().unwrap(), format!("file{n}").as_bytes()).unwrap();
+            let mut page = vec![0; 4096];
+            let read = fs.read(&file, 0, &mut page).unwrap();
+            page.truncate(read);
+            seen.push((fs.attr(&file).unwrap().size, page));
+        }
+    }
+    seen
+}
+
+#[test]
+fn a_sync_beside_truncations_sees_all_or_nothing_of_each() {
+    const FILES: u32 = 60;
+    let base = Arc::new(common::mkfs(64, &[]));
+    {
+        let fs = Fs::mount(Arc::clone(&base) as Arc<dyn Device>, MountOptions::default()).unwrap();
+        for n in 0..FILES {
+            fs.write(&create(&fs, &format!("file{n}")), 0, &[7; 20_000]).unwrap();
+        }
+        fs.unmount().unwrap();
+    }
+    let mut ends = [0; 2];
+    for seed in 1..60 {
+        let device = Arc::new(RecordingDevice::new(base.fork()));
+        let dev = Arc::clone(&device) as Arc<dyn Device>;
+        let report = run(SimConfig { cores: 4, seed, ..SimConfig::default() }, move || {
+            let fs = Fs::mount(dev, MountOptions::default()).unwrap();
+            let syncing = {
+                let fs = Arc::clone(&fs);
+                spawn("syncing", move || {
+                    let other = create(&fs, "other");
+                    for round in 0..30u64 {
+                        fs.write(&other, round, b"x").unwrap();
+                        fs.sync().unwrap();
+                    }
+                })
+            };
+            for n in 0..FILES {
+                let file = fs.lookup(&fs.root().unwrap(), format!("file{n}").as_bytes()).unwrap();
+                fs.setattr(&file, &SetAttr { size: Some(1), ..SetAttr::default() }).unwrap();
+            }
+            syncing.join().unwrap();
+            fs.unmount().unwrap();
+        });
+        report.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+        for (size, page) in after_power_cuts(&base, &device, FILES) {
+            match size {
+                20_000 => assert!(page == [7; 4096], "seed {seed}: the old size with the new contents"),
+                1 => assert_eq!(page, [7], "seed {seed}"),
+                other => panic!("seed {seed}: {other} bytes"),
+            }
+            ends[usize::from(size == 1)] += 1;
+        }
+    }
+    assert!(ends[0] > 2000 && ends[1] > 2000, "power cuts before and after the truncations: {ends:?}");
 }
