@@ -162,14 +162,15 @@ impl Mounted {
     /// Unmounts, and ends the file system with a checkpoint.
     ///
     /// # Errors
-    /// [`Error::Unmount`] with `EBUSY` if somebody uses it; then it goes on being served by the threads it has, as if dropped.
-    pub fn unmount(mut self) -> Result<()> {
+    /// [`Error::Unmount`] with `EBUSY` if somebody uses it; then it goes on being served, and this can be tried again.
+    pub fn unmount(&mut self) -> Result<()> {
         self.detach(false)?;
-        loop {
+        while self.serving {
             if let Some(Event::Gone(error)) = self.events.pop() {
                 return self.gone(error);
             }
         }
+        Ok(())
     }
 
     /// The mount is gone: ends the file system.

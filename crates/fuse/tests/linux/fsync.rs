@@ -1,6 +1,6 @@
 //! What was fsynced here and not checkpointed is what Linux recovers.
 
-use super::{FEATURES, LIMIT, LibraryTarget, OPTIONS, fields, fresh, open, our_manifest};
+use super::{FEATURES, LIMIT, LibraryTarget, OPTIONS, fields, fresh, open, our_manifest, unmount};
 use std::path::Path;
 use std::sync::Arc;
 use steadyfs_fuse::{FuseOptions, mount};
@@ -18,7 +18,7 @@ fn crashed_after(image: &Path, ops: Vec<CorpusOp>, copy: &Path) -> Manifest {
     let stats = fs.sync_stats();
     assert!(stats.chained > 1, "{stats:?}");
     steadyfs_testkit::sparse::copy_sparse(image, copy).unwrap();
-    mount.unmount().unwrap();
+    unmount(mount);
     before
 }
 

@@ -8,13 +8,14 @@ mod library;
 mod recovery;
 
 use library::LibraryTarget;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use steadyfs_core::{Fs, MountOptions, why_read_only};
 use steadyfs_device::{FileDevice, OpenOptions};
-use steadyfs_fuse::{FuseOptions, mount};
+use steadyfs_fuse::{FuseOptions, Mounted, mount};
 use steadyfs_testkit::corpus::{self, HostTarget, Spec};
 use steadyfs_testkit::golden;
 use steadyfs_testkit::images::{self, MANIFEST_OPTIONS, Recipe};
@@ -44,8 +45,20 @@ fn mounted<R>(image: &Path, options: &str, f: impl FnOnce(&Path) -> R) -> R {
     let dir = tempfile::tempdir().unwrap();
     let mount = mount(open(image, options), dir.path(), &FuseOptions::new(image)).unwrap();
     let out = f(dir.path());
-    mount.unmount().unwrap();
+    unmount(mount);
     out
+}
+
+/// Unmounts. Busy is tried again: a process that another test is just starting has a copy of every file that was open here, until it executes its own
+/// program.
+fn unmount(mut mount: Mounted) {
+    let start = Instant::now();
+    while let Err(error) = mount.unmount() {
+        let busy =
+            matches!(&error, steadyfs_fuse::Error::Unmount { source, .. } if source.kind() == ErrorKind::ResourceBusy);
+        assert!(busy && start.elapsed() < LIMIT, "{error}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 fn our_manifest(image: &Path, options: &str) -> Manifest {

@@ -111,11 +111,13 @@ fn errors_remount_ro_goes_on_for_reading() {
     let (synced, error) = fill(&cramped);
     assert!(is(&error, Errno::NOSPC), "{error}");
     // Contents that cannot be written are no matter of the volume; metadata is.
-    let mut failure = None;
+    // Another name each time: the one before cannot be removed if the volume stopped in between, and then "it exists" would hide that it stopped.
+    let mut names = (0..).map(|n| cramped.at(&format!("dir{n}")));
     until("metadata cannot be written", || {
-        failure = fs::create_dir(cramped.at("dir")).and_then(|()| File::open(cramped.place.dir())?.sync_all()).err();
-        let _ = fs::remove_dir(cramped.at("dir"));
-        failure.as_ref().is_some_and(|e| is(e, Errno::ROFS))
+        let dir = names.next().expect("one more name");
+        let made = fs::create_dir(&dir).and_then(|()| File::open(cramped.place.dir())?.sync_all());
+        let _ = fs::remove_dir(&dir);
+        made.is_err_and(|e| is(&e, Errno::ROFS))
     });
     check(&cramped, synced);
     served.signal(rustix::process::Signal::TERM);

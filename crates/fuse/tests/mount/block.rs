@@ -1,7 +1,6 @@
 //! A volume on a block device, mounted as such: `umount` returns when everything is written, and `sync` reaches the file system.
 
-use crate::harness::{Place, make_volume, mount_line};
-use rustix::mount::UnmountFlags;
+use crate::harness::{Place, make_volume, mount_line, umount};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -47,7 +46,7 @@ fn umount_returns_when_everything_is_written() {
         for file in 0..100 {
             fs::write(place.at(&format!("file{file}")), vec![round; 50_000]).unwrap();
         }
-        rustix::mount::unmount(&served.dir, UnmountFlags::empty()).unwrap();
+        umount(&served.dir);
         // At this moment, not a little later: nobody has it open, and it is whole.
         FileDevice::open(&place.source, OpenOptions::default()).map(drop).expect("the device is free");
         place.check();

@@ -1,6 +1,6 @@
 //! A mount that somebody uses while it is told to stop.
 
-use crate::harness::{Place, is_mounted, until};
+use crate::harness::{Place, is_mounted, umount, until};
 use rustix::process::Signal;
 use std::fs;
 use std::io::Write;
@@ -73,6 +73,6 @@ fn a_mount_on_top_is_left_alone() {
     served.signal(Signal::TERM);
     std::thread::sleep(Duration::from_millis(700));
     assert!(place.at("on-top").exists(), "the other mount was taken away");
-    rustix::mount::unmount(&served.dir, rustix::mount::UnmountFlags::empty()).unwrap();
+    umount(&served.dir);
     assert_eq!(served.end(), 0, "{}", served.log());
 }

@@ -1,6 +1,6 @@
 //! The ways in which a mount ends: signals, umount, a kill. What was synced is there afterwards; what was not, after an orderly end.
 
-use crate::harness::{Place, is_mounted, until};
+use crate::harness::{Place, is_mounted, retried_while_busy, umount, until};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use rustix::process::Signal;
@@ -30,7 +30,7 @@ fn umount_ends_with_a_checkpoint() {
     let place = Place::new();
     let mut served = place.mount("");
     fs::write(place.at("file"), b"by the system's umount").unwrap();
-    rustix::mount::unmount(&served.dir, UnmountFlags::empty()).unwrap();
+    umount(&served.dir);
     assert_eq!(served.end(), 0, "{}", served.log());
     place.check();
     place.mounted("", |_| assert_eq!(fs::read(place.at("file")).unwrap(), b"by the system's umount"));
@@ -45,7 +45,7 @@ fn unmount_returns_when_the_image_is_free() {
         for file in 0..50 {
             fs::write(place.at(&format!("file{file}")), vec![round; 40_000]).unwrap();
         }
-        steadyfs_fuse::unmount(&served.dir).unwrap();
+        retried_while_busy(|| steadyfs_fuse::unmount(&served.dir));
         place.check();
         assert_eq!(served.end(), 0, "{}", served.log());
     }

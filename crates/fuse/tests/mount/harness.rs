@@ -6,7 +6,7 @@
 use rustix::fs::{FlockOperation, OFlags, flock, open};
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -37,6 +37,26 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(start.elapsed() < PATIENCE, "still not: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Unmounts as `umount` does.
+pub(crate) fn umount(dir: &Path) {
+    retried_while_busy(|| {
+        let unmounted = rustix::mount::unmount(dir, rustix::mount::UnmountFlags::empty());
+        unmounted.map_err(|errno| steadyfs_fuse::Error::Unmount { dir: dir.to_owned(), source: errno.into() })
+    });
+}
+
+/// Unmounts in some way. Busy is tried again: a process that another test is just starting has a copy of every file that was open here, until it executes
+/// its own program.
+pub(crate) fn retried_while_busy(mut unmount: impl FnMut() -> steadyfs_fuse::Result<()>) {
+    let busy = |error: &steadyfs_fuse::Error| matches!(error, steadyfs_fuse::Error::Unmount { source, .. } if source.kind() == ErrorKind::ResourceBusy);
+    let mut last = Ok(());
+    until("not busy any more", || {
+        last = unmount();
+        !last.as_ref().is_err_and(busy)
+    });
+    last.expect("unmounted");
 }
 
 /// Makes a volume in an image file or on a block device.
