@@ -12,7 +12,7 @@
 //! earlier `validate` has accepted.
 //!
 //! Reading order for a newcomer: [`addr`], [`superblock`], [`layout`], [`checkpoint`], [`nat`], [`sit`], [`summary`],
-//! [`node`], [`inode`], [`dir`], [`xattr`].
+//! [`node`], [`inode`], [`dir`], [`xattr`], [`quota`].
 
 pub mod addr;
 pub mod bitmap;
@@ -32,6 +32,7 @@ pub mod mkfs_layout;
 pub mod nat;
 pub mod node;
 pub mod orphan;
+pub mod quota;
 pub mod sit;
 pub mod slot;
 pub mod summary;

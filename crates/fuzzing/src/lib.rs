@@ -42,6 +42,7 @@ pub const TARGETS: &[Target] = &[
     parsers::node::TARGET,
     parsers::dentries::TARGET,
     parsers::xattr::TARGET,
+    parsers::quota::TARGET,
     parsers::acl::TARGET,
     parsers::cluster::TARGET,
     parsers::sparse::TARGET,

@@ -20,4 +20,4 @@ macro_rules! targets {
     };
 }
 
-targets! { superblock checkpoint nat sit summary inode node dentries xattr acl cluster sparse }
+targets! { superblock checkpoint nat sit summary inode node dentries xattr quota acl cluster sparse }

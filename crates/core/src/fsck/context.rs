@@ -5,11 +5,12 @@ use super::nids::Nids;
 use super::segments::{Reached, Segments};
 use super::sink::Sink;
 use super::summaries::{Cursor, Summaries};
-use super::{CheckOptions, Counts};
+use super::{CheckOptions, Counts, quota};
 use crate::raw::Image;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use steadyfs_format::summary::{Summary, SummaryKind};
+use steadyfs_format::superblock::QuotaKind;
 use steadyfs_format::{Features, Ino, Layout, Lba, Log, Nid, SegNo};
 
 /// The volume as the phases see it.
@@ -23,6 +24,8 @@ pub(super) struct Context {
     pub(super) nids: Nids,
     pub(super) segments: Segments,
     pub(super) summaries: Summaries,
+    /// The quota files whose contents are compared with what is in use.
+    pub(super) quotas: Vec<(QuotaKind, Ino)>,
     /// Segments already reported as holding the wrong kind of blocks, and those whose summary says the wrong kind.
     mixed: SegmentSet,
     kinds: SegmentSet,
@@ -49,6 +52,7 @@ impl Context {
             nids,
             segments,
             summaries: Summaries::new(image, sink),
+            quotas: quota::compared(image),
             mixed: SegmentSet::new(count),
             kinds: SegmentSet::new(count),
             data_blocks: AtomicU64::new(0),

@@ -10,7 +10,7 @@ use super::dentries::Directory;
 use super::inodes::{InodeInfo, Inodes};
 use super::issue::Issue;
 use super::sink::Tracker;
-use super::walk::{DirPage, Walked};
+use super::walk::{FilePage, Walked};
 use super::{Phase, pool};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,7 +27,7 @@ const BATCH: usize = 256;
 
 /// Checks all directories, and hands the inodes on with their names counted.
 pub(super) fn check(ctx: &Arc<Context>, walked: Walked) -> Arc<Inodes> {
-    let Walked { inodes, dir_pages } = walked;
+    let Walked { inodes, dir_pages, .. } = walked;
     let is_dir = |index: &u32| inodes.info(*index).is_some_and(InodeInfo::is_dir);
     let dirs: Vec<u32> = (0..ctx.nids.inodes()).filter(is_dir).collect();
     let tracker = Tracker::begin(&ctx.options, Phase::Directories, dirs.len() as u64);
@@ -53,7 +53,7 @@ struct Job {
 }
 
 /// Deals directories to jobs of about [`JOB`] directories and pages.
-fn jobs(dirs: &[u32], pages: &[DirPage]) -> Vec<Job> {
+fn jobs(dirs: &[u32], pages: &[FilePage]) -> Vec<Job> {
     let mut jobs = Vec::new();
     let mut job = Job { dirs: Vec::new(), pages: 0..0 };
     for &index in dirs {
@@ -69,7 +69,7 @@ fn jobs(dirs: &[u32], pages: &[DirPage]) -> Vec<Job> {
     jobs
 }
 
-fn check_one(ctx: &Context, inodes: &Inodes, index: u32, pages: &[DirPage]) {
+fn check_one(ctx: &Context, inodes: &Inodes, index: u32, pages: &[FilePage]) {
     let Some(info) = inodes.info(index) else { return };
     let mut directory = Directory::new(ctx, inodes, index, info);
     if info.has_inline_dentries() {
@@ -107,7 +107,7 @@ fn check_inline(ctx: &Context, info: &InodeInfo, directory: &mut Directory<'_>) 
 }
 
 /// Reads pages, in runs where they lie side by side. `None` for one that cannot be read.
-fn read(ctx: &Context, pages: &[DirPage]) -> Vec<Option<PageBuf>> {
+fn read(ctx: &Context, pages: &[FilePage]) -> Vec<Option<PageBuf>> {
     let mut buffers = Vec::with_capacity(pages.len());
     let mut rest = pages;
     while let [first, ..] = rest {

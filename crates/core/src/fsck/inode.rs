@@ -53,6 +53,9 @@ pub(super) fn check(
         };
         let info = InodeInfo::new(ino, inode, shape, ctx.features);
         check_fields(ctx, ino, inode);
+        if !ctx.quotas.is_empty() {
+            found.quota.charge(ctx, inode);
+        }
         if let Some(shape) = shape {
             check_contents(ctx, &info, counters, bytes, shape, item, cursor, found);
         }

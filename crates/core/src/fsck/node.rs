@@ -3,9 +3,9 @@
 use super::context::Context;
 use super::inodes::Inodes;
 use super::issue::Issue;
+use super::quota;
 use super::slots::{Owner, check_slots};
 use super::summaries::Cursor;
-use super::volume::quota_files;
 use super::walk::{Found, Item, refer};
 use super::xattrs;
 use std::sync::atomic::Ordering::Relaxed;
@@ -66,7 +66,7 @@ pub(super) fn check_node(
         ctx.add(Issue::NodeFooterOfs { ino, nid, expected: ofs, found: footer.ofs() });
     }
     // mkfs.f2fs leaves the mark off quota files.
-    let is_quota = || quota_files(ctx.image.superblock()).any(|(quota, _)| quota == ino);
+    let is_quota = || quota::files(ctx.image.superblock()).any(|(_, quota)| quota == ino);
     if is_dir.is_some_and(|is_dir| footer.is_cold() == is_dir) && !is_quota() {
         ctx.add(Issue::NodeColdMark { ino, nid, found: u8::from(footer.is_cold()) });
     }

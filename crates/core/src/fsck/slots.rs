@@ -5,7 +5,7 @@ use super::inodes::{Counters, InodeInfo};
 use super::is_zero;
 use super::issue::Issue;
 use super::summaries::Cursor;
-use super::walk::{DirPage, Found};
+use super::walk::{FilePage, Found};
 use std::sync::atomic::Ordering::Relaxed;
 use steadyfs_format::summary::{Summary, SummaryKind};
 use steadyfs_format::{Lba, Nid, PageIndex, Slot};
@@ -21,10 +21,11 @@ pub(super) struct Owner<'a> {
     pub(super) base: PageIndex,
 }
 
-/// Checks the slots of a node, counts them, and collects the blocks of directories. `area` is the bytes of the slots.
+/// Checks the slots of a node, counts them, and collects the blocks of directories and quota files. `area` is the bytes of the slots.
 pub(super) fn check_slots(ctx: &Context, owner: &Owner<'_>, area: &[u8], cursor: &mut Cursor<'_>, found: &mut Found) {
     let (info, nid) = (owner.info, owner.nid);
     let version = ctx.version(nid);
+    let is_quota = ctx.quotas.iter().any(|(_, quota)| *quota == info.ino);
     let (mut counted, mut in_extent) = (0, 0);
     for (slot, content) in used_slots(area) {
         counted += 1;
@@ -39,8 +40,9 @@ pub(super) fn check_slots(ctx: &Context, owner: &Owner<'_>, area: &[u8], cursor:
                     None => ctx.add(Issue::SlotOutside { ino: info.ino, nid, slot, lba }),
                     // A block that is something else too is read there; reading it again could go on for ever.
                     Some(reached) if info.is_dir() && !reached.again => {
-                        found.pages.push(DirPage { inode: owner.inode, page, lba });
+                        found.pages.push(FilePage { inode: owner.inode, page, lba });
                     }
+                    Some(_) if is_quota => found.quota.pages.push(FilePage { inode: owner.inode, page, lba }),
                     Some(_) => {}
                 }
             }

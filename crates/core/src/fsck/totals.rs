@@ -3,8 +3,7 @@
 use super::context::Context;
 use super::inodes::{Counters, InodeInfo, Inodes};
 use super::issue::Issue;
-use super::volume::quota_files;
-use super::{Counts, dirs};
+use super::{Counts, dirs, quota};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 use steadyfs_format::checkpoint::CpFlags;
@@ -56,7 +55,8 @@ fn unnamed_inodes(ctx: &Context, inodes: &Inodes) -> HashMap<Ino, Unnamed> {
         }
     }
     check_orphan_blocks(ctx);
-    for (ino, quota) in quota_files(ctx.image.superblock()) {
+    for (kind, ino) in quota::files(ctx.image.superblock()) {
+        let quota = kind.name();
         unnamed.insert(ino, Unnamed::Quota);
         match ctx.nids.inode_index(ino).map(|index| inodes.info(index)) {
             None => ctx.add(Issue::QuotaMissing { ino, quota }),

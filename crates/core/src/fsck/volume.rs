@@ -9,15 +9,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use steadyfs_device::Device;
 use steadyfs_format::checkpoint::CpFlags;
-use steadyfs_format::superblock::QuotaKind;
 use steadyfs_format::{Layout, Lba, Pack, SuperBlock};
 
 /// Fewer sections cannot hold six logs and what collection needs.
 const MIN_SECTIONS: u32 = 9;
 /// Flags of checkpoints that somebody asks a check with.
 const CHECK_WANTED: CpFlags = CpFlags::FSCK.union(CpFlags::DISABLED).union(CpFlags::DISABLED_QUICK);
-const QUOTAS: [(QuotaKind, &str); 3] =
-    [(QuotaKind::User, "user"), (QuotaKind::Group, "group"), (QuotaKind::Project, "project")];
 
 /// Opens the volume, checking its superblocks and checkpoint packs on the way. `None` if there is nothing to go on with.
 pub(super) fn open(dev: &Arc<dyn Device>, sink: &Sink, options: &CheckOptions) -> Option<Arc<Image>> {
@@ -84,10 +81,6 @@ fn check_superblock(superblock: &SuperBlock, sink: &Sink) {
     let unknown = superblock.features().unknown();
     if !unknown.is_empty() {
         sink.add(Issue::UnknownFeatures { bits: unknown.bits() });
-    }
-    let quotas = QUOTAS.into_iter().filter(|(kind, _)| superblock.quota_ino(*kind).is_some()).count();
-    if quotas > 0 {
-        sink.add(Issue::QuotaUnchecked { files: quotas as u32 });
     }
 }
 
@@ -167,9 +160,4 @@ pub(super) fn looks_clean(image: &Image) -> bool {
     let known_good = CpFlags::UMOUNT;
     let suspicious = CHECK_WANTED | CpFlags::ERROR | CpFlags::RESIZEFS | CpFlags::QUOTA_NEED_FSCK;
     flags.contains(known_good) && !flags.intersects(suspicious)
-}
-
-/// The hidden quota files: number and name.
-pub(super) fn quota_files(superblock: &SuperBlock) -> impl Iterator<Item = (steadyfs_format::Ino, &'static str)> + '_ {
-    QUOTAS.into_iter().filter_map(|(kind, name)| Some((superblock.quota_ino(kind)?, name)))
 }

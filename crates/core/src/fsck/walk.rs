@@ -12,7 +12,7 @@ use super::issue::Issue;
 use super::nids::NidSet;
 use super::sink::Tracker;
 use super::summaries::Cursor;
-use super::{Phase, inode, node, pool};
+use super::{Phase, inode, node, pool, quota};
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
 use steadyfs_format::node::NodeOfs;
@@ -37,9 +37,9 @@ pub(super) struct Item {
     pub(super) inode: u32,
 }
 
-/// A block of a directory.
+/// A block of a directory or quota file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct DirPage {
+pub(super) struct FilePage {
     pub(super) inode: u32,
     pub(super) page: PageIndex,
     pub(super) lba: Lba,
@@ -50,14 +50,18 @@ pub(super) struct DirPage {
 pub(super) struct Found {
     pub(super) infos: Vec<(u32, InodeInfo)>,
     pub(super) children: Vec<Item>,
-    pub(super) pages: Vec<DirPage>,
+    /// Blocks of directories.
+    pub(super) pages: Vec<FilePage>,
+    pub(super) quota: quota::Tally,
 }
 
 /// The walk's result.
 pub(super) struct Walked {
     pub(super) inodes: Arc<Inodes>,
     /// Blocks of directories, in the order of directories and pages.
-    pub(super) dir_pages: Vec<DirPage>,
+    pub(super) dir_pages: Vec<FilePage>,
+    /// What owners use, and where the quota files are.
+    pub(super) quota: quota::Tally,
 }
 
 /// Walks all nodes.
@@ -67,6 +71,7 @@ pub(super) fn walk(ctx: &Arc<Context>) -> Walked {
     let mut infos: Vec<Option<InodeInfo>> = vec![None; ctx.nids.inodes() as usize];
     let mut claimed = NidSet::new(ctx.layout().max_nid());
     let mut dir_pages = Vec::new();
+    let mut quota = quota::Tally::default();
 
     let roots = inode_items(ctx);
     let mut children = Vec::new();
@@ -83,6 +88,7 @@ pub(super) fn walk(ctx: &Arc<Context>) -> Walked {
         }
         children.extend(found.children);
         dir_pages.extend(found.pages);
+        quota.merge(found.quota);
     });
     let inodes = Arc::new(Inodes { infos, counters });
     while !children.is_empty() {
@@ -97,11 +103,13 @@ pub(super) fn walk(ctx: &Arc<Context>) -> Walked {
             assert!(found.infos.is_empty());
             children.extend(found.children);
             dir_pages.extend(found.pages);
+            quota.merge(found.quota);
         });
     }
     report_unreferenced(ctx, &inodes, &claimed);
     dir_pages.sort_unstable();
-    Walked { inodes, dir_pages }
+    quota.pages.sort_unstable();
+    Walked { inodes, dir_pages, quota }
 }
 
 /// Every inode, in the order of addresses. One outside the main area was reported with its NAT entry.

@@ -2,13 +2,14 @@
 //!
 //! All nodes lie at the start of the hot node log and all data at the start of the hot data log, in the order of their node ids.
 
-use super::{MkfsOptions, quota};
+use super::MkfsOptions;
 use crate::error::Result;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::dir::{DentriesMut, FileType, name_hash};
 use steadyfs_format::inode::{Inode, InodeShape, NewInode, Time, flags, mkfs_extra_isize};
 use steadyfs_format::mkfs_layout::MkfsLayout;
 use steadyfs_format::nat::NatEntry;
+use steadyfs_format::quota::{self, Usage};
 use steadyfs_format::summary::Summary;
 use steadyfs_format::superblock::QuotaKind;
 use steadyfs_format::{BLOCK_SIZE, Block, Features, Ino, Lba, Log, Nid, ROOT_INO, Slot, zeroed_block};
@@ -53,11 +54,12 @@ impl Contents {
         builder.add_root(lost_found)?;
         let mut quota_inos = [None; 3];
         let directories = if with_lost_found { 2 } else { 1 };
+        let usage = Usage { space: directories * BLOCK_SIZE as u64, inodes: directories };
         for kind in quotas {
             let ino = builder.next_ino();
             // The owner of the first directories has used them; groups go by the group, all are in project 0.
             let id = [options.root_owner.0, options.root_owner.1, 0][kind as usize];
-            builder.add_quota(ino, quota::file(kind, id, directories))?;
+            builder.add_quota(ino, &quota::encode(kind, &[quota::Entry { id, usage, ..quota::Entry::default() }]))?;
             quota_inos[kind as usize] = Some(ino);
         }
         if let Some(ino) = lost_found {
@@ -116,13 +118,18 @@ impl Builder<'_> {
         self.add_file(inode, shape, BLOCK_SIZE as u64, vec![block]);
     }
 
-    fn add_quota(&mut self, ino: Ino, (size, blocks): (u64, Vec<Block>)) -> Result<()> {
+    fn add_quota(&mut self, ino: Ino, bytes: &[u8]) -> Result<()> {
         let (mut inode, shape) = self.new_inode(ino, Ino(0), b"", QUOTA_MODE, 1)?;
         inode.set_flags(flags::NOATIME | flags::IMMUTABLE);
         // Quota files belong to nobody's quota, so to the owner of the machine.
         inode.set_uid(0);
         inode.set_gid(0);
-        self.add_file(inode, shape, size, blocks);
+        let blocks = bytes.chunks(BLOCK_SIZE).map(|chunk| {
+            let mut block = zeroed_block();
+            block[..chunk.len()].copy_from_slice(chunk);
+            block
+        });
+        self.add_file(inode, shape, bytes.len() as u64, blocks.collect());
         Ok(())
     }
 

@@ -10,7 +10,6 @@
 mod choices;
 mod contents;
 mod plan;
-mod quota;
 mod signature;
 mod write;
 

@@ -12,9 +12,10 @@ use steadyfs_format::inode::{Inode, InodeShape};
 use steadyfs_format::journal::Journal;
 use steadyfs_format::nat::{NatBlock, NatEntry};
 use steadyfs_format::node::{DirectNode, NodeBlock};
+use steadyfs_format::quota;
 use steadyfs_format::sit::{SitBlock, SitEntry, VALID_MAP_BYTES};
 use steadyfs_format::summary::SummaryBlock;
-use steadyfs_format::superblock::RawSuperBlock;
+use steadyfs_format::superblock::{QuotaKind, RawSuperBlock};
 use steadyfs_format::{Ino, Layout, Lba, Log, Nid, ROOT_INO, SegNo, Slot, SuperBlock, bitmap};
 
 /// A volume under change.
@@ -308,6 +309,39 @@ impl Editor {
         self.remove_name(dir, name);
         self.inode(ino, |inode| inode.set_links(0));
         ino
+    }
+
+    /// The file of a quota: its inode, and what it says.
+    pub(crate) fn quota(&self, kind: QuotaKind) -> (Ino, Vec<quota::Entry>) {
+        let ino = self.image().superblock().quota_ino(kind).expect("the volume has it");
+        let size = self.read_inode(ino).0.size();
+        let block = |number: u32| {
+            let lba = self.slot(ino, (number / 4) as u16).lba();
+            let at = number as usize % 4;
+            Ok::<_, ()>(lba.map(|lba| self.block(lba).as_chunks().0[at]))
+        };
+        (ino, quota::read(kind, size, block).expect("a sound quota file"))
+    }
+
+    /// Changes 32-bit words of a quota file: tree block, word in it, value.
+    pub(crate) fn quota_words(&self, kind: QuotaKind, words: &[(u32, usize, u32)]) {
+        let (ino, _) = self.quota(kind);
+        for &(block, word, value) in words {
+            let lba = self.slot(ino, (block / 4) as u16).lba().expect("a block of the file");
+            let at = block as usize % 4 * quota::TREE_BLOCK + word * 4;
+            self.edit(lba, |bytes| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes()));
+        }
+    }
+
+    /// Makes a quota file say this; the entries have room in the blocks that it has.
+    pub(crate) fn set_quota(&self, kind: QuotaKind, entries: &[quota::Entry]) {
+        let (ino, _) = self.quota(kind);
+        let bytes = quota::encode(kind, entries);
+        assert!(bytes.len() as u64 <= self.read_inode(ino).0.size(), "no more blocks than before");
+        for (page, chunk) in (0..).zip(bytes.chunks(4096)) {
+            let lba = self.slot(ino, page).lba().expect("a block of the file");
+            self.edit(lba, |block| block[..chunk.len()].copy_from_slice(chunk));
+        }
     }
 
     /// What a slot of an inode holds.

@@ -9,3 +9,4 @@ mod images;
 mod memory;
 mod mutate;
 mod plants;
+mod quota;

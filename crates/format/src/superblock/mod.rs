@@ -28,6 +28,20 @@ pub enum QuotaKind {
     Project = 2,
 }
 
+impl QuotaKind {
+    /// All, in the order in which the superblock names their files.
+    pub const ALL: [Self; 3] = [Self::User, Self::Group, Self::Project];
+
+    /// The name people and programs read.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Group => "group",
+            Self::Project => "project",
+        }
+    }
+}
+
 /// One device of a volume that spans several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceEntry {

@@ -8,6 +8,7 @@ pub mod dentries;
 pub mod inode;
 pub mod nat;
 pub mod node;
+pub mod quota;
 pub mod sit;
 pub mod sparse;
 pub mod summary;

@@ -190,12 +190,21 @@ issues! {
     /// A hidden quota file is not a regular file.
     Error QuotaType { ino: Ino, quota: &'static str }
         "the file of the {quota} quota, inode {ino}, is not a regular file"
-    /// The contents of the quota files are not compared with the files' usage.
-    Note QuotaUnchecked { files: u32 }
-        "the volume has {files} quota files, whose contents are not checked"
-    /// The quota files are known to be out of date.
+    /// A hidden quota file does not begin as Linux wants it: it does not switch the quota on.
+    Error QuotaHeader { ino: Ino, quota: &'static str, reason: String }
+        "the file of the {quota} quota, inode {ino}, cannot be used: {reason}"
+    /// The tree in a hidden quota file is broken: what it says was not compared.
+    Error QuotaTree { ino: Ino, quota: &'static str, block: u32, reason: &'static str }
+        "the tree in the file of the {quota} quota, inode {ino}, is broken at its block {block}: {reason}"
+    /// A quota file says that somebody uses more or less than is the case.
+    Error QuotaUsage { ino: Ino, quota: &'static str, id: u32, stored_space: u64, stored_inodes: u64, found_space: u64, found_inodes: u64 }
+        "the {quota} quota says that {quota} {id} uses {stored_space} bytes and {stored_inodes} inodes, {found_space} bytes and {found_inodes} inodes were found"
+    /// A quota file does not know somebody who has files.
+    Error QuotaEntryMissing { ino: Ino, quota: &'static str, id: u32, found_space: u64, found_inodes: u64 }
+        "the {quota} quota has no entry for {quota} {id}, who uses {found_space} bytes and {found_inodes} inodes"
+    /// The quota files are known to be out of date; their contents are not compared with the files.
     Note QuotaStale { flags: u32 }
-        "the quota files are marked as out of date (checkpoint flags {flags:#x})"
+        "the quota files are marked as out of date (checkpoint flags {flags:#x}): their contents are not checked"
 
     // Nodes (section 7; rule 2).
 

@@ -10,6 +10,7 @@ use steadyfs_format::nat::NatEntry;
 use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
 use steadyfs_format::sit::SitEntry;
 use steadyfs_format::summary::SummaryKind;
+use steadyfs_format::superblock::QuotaKind;
 use steadyfs_format::{BLOCKS_PER_SEG, Ino, Lba, Log, Nid, Pack as Number, SegNo};
 
 pub(super) const PLANTS: &[Plant] = &[
@@ -23,6 +24,7 @@ pub(super) const PLANTS: &[Plant] = &[
     ("MarkedFsck", Base::Plain, |e| flag(e, CpFlags::FSCK, |flags| Issue::MarkedFsck { flags })),
     ("ResizeInterrupted", Base::Plain, |e| flag(e, CpFlags::RESIZEFS, |flags| Issue::ResizeInterrupted { flags })),
     ("UnknownFlags", Base::Plain, |e| flag(e, CpFlags::from_bits(1 << 30), |_| Issue::UnknownFlags { flags: 1 << 30 })),
+    ("QuotaStale", Base::Featured, quota_stale),
     ("QuotaStale", Base::Plain, |e| flag(e, CpFlags::QUOTA_NEED_FSCK, |flags| Issue::QuotaStale { flags })),
     ("ValidBlockCount", Base::Plain, valid_blocks),
     ("ValidNodeCount", Base::Plain, valid_nodes),
@@ -48,6 +50,14 @@ pub(super) const PLANTS: &[Plant] = &[
 #[test]
 fn each_is_found() {
     check_plants(PLANTS);
+}
+
+/// While the flag is set, the quota files may say what they like.
+fn quota_stale(e: &Editor) -> Vec<Issue> {
+    let (_, mut entries) = e.quota(QuotaKind::User);
+    entries[0].usage.space += 4096;
+    e.set_quota(QuotaKind::User, &entries);
+    flag(e, CpFlags::QUOTA_NEED_FSCK, |flags| Issue::QuotaStale { flags })
 }
 
 #[test]

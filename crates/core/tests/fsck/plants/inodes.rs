@@ -8,9 +8,6 @@ use steadyfs_format::inode::{Extent, flags, inline};
 use steadyfs_format::{BLOCK_SIZE, Features, Ino, Lba, Nid, PageIndex, Slot};
 
 pub(super) const PLANTS: &[Plant] = &[
-    ("QuotaMissing", Base::Featured, quota_missing),
-    ("QuotaType", Base::Featured, quota_type),
-    ("QuotaUnchecked", Base::Fresh, quota_unchecked),
     ("InodeMode", Base::Plain, mode),
     ("InodeChecksum", Base::Featured, checksum),
     ("InodeShape", Base::Featured, shape),
@@ -44,33 +41,6 @@ fn each_is_found() {
     check_plants(PLANTS);
 }
 
-fn quota_ino(e: &Editor) -> Ino {
-    Ino(e.image().superblock().raw().qf_ino[0].get())
-}
-
-fn quota_missing(e: &Editor) -> Vec<Issue> {
-    let (file, ino) = (quota_ino(e), e.unused_nid().as_ino());
-    e.superblock(|raw| raw.qf_ino[0] = ino.get().into());
-    // The file itself is nobody's now.
-    vec![Issue::QuotaMissing { ino, quota: "user" }, Issue::InodeUnreferenced { ino: file, links: 1 }]
-}
-
-fn quota_type(e: &Editor) -> Vec<Issue> {
-    let (file, ino) = (quota_ino(e), e.ino("p"));
-    e.superblock(|raw| raw.qf_ino[0] = ino.get().into());
-    vec![Issue::QuotaType { ino, quota: "user" }, Issue::InodeUnreferenced { ino: file, links: 1 }]
-}
-
-/// A volume with a quota file; here the root's inode stands in for one.
-fn quota_unchecked(e: &Editor) -> Vec<Issue> {
-    let ino = Ino(3);
-    e.superblock(|raw| {
-        raw.feature = Features::QUOTA.bits().into();
-        raw.qf_ino[1] = ino.get().into();
-    });
-    vec![Issue::QuotaUnchecked { files: 1 }, Issue::QuotaType { ino, quota: "group" }]
-}
-
 fn mode(e: &Editor) -> Vec<Issue> {
     let ino = e.ino("p/inline");
     e.inode(ino, |inode| inode.set_mode(0o644));
@@ -82,7 +52,7 @@ fn checksum(e: &Editor) -> Vec<Issue> {
     let image = e.image();
     let seed = image.superblock().inode_checksum_seed();
     let stored = e.read_inode(ino).0.compute_checksum(seed);
-    e.edit(e.lba(ino.nid()), |block| block[4] ^= 1); // the owner
+    e.edit(e.lba(ino.nid()), |block| block[32] ^= 1); // the time of the last access
     let computed = e.read_inode(ino).0.compute_checksum(seed);
     assert_ne!(stored, computed);
     vec![Issue::InodeChecksum { ino, stored, computed }]

@@ -7,6 +7,7 @@ mod checkpoint;
 mod dirs;
 mod inodes;
 mod nodes;
+mod quota;
 mod tables;
 mod volume;
 mod xattrs;
@@ -21,7 +22,7 @@ use steadyfs_device::MemDevice;
 enum Base {
     /// Filled by Linux, no features: nothing has a checksum.
     Plain,
-    /// Filled by Linux, with the features that change inodes, and quota files (which are noted).
+    /// Filled by Linux, with the features that change inodes, and quota files.
     Featured,
     /// Just the root directory.
     Fresh,
@@ -69,8 +70,15 @@ fn check_plants(plants: &[Plant]) {
 
 #[test]
 fn no_issue_is_without_a_plant() {
-    let tables: [&[Plant]; 6] =
-        [checkpoint::PLANTS, tables::PLANTS, nodes::PLANTS, inodes::PLANTS, dirs::PLANTS, xattrs::PLANTS];
+    let tables: [&[Plant]; 7] = [
+        checkpoint::PLANTS,
+        tables::PLANTS,
+        nodes::PLANTS,
+        inodes::PLANTS,
+        quota::PLANTS,
+        dirs::PLANTS,
+        xattrs::PLANTS,
+    ];
     let planted = tables.into_iter().flatten().map(|(code, ..)| *code).chain(volume::CODES);
     let planted: std::collections::BTreeSet<_> = planted.collect();
     let all: std::collections::BTreeSet<_> = Issue::CODES.iter().copied().collect();
