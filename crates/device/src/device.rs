@@ -164,6 +164,25 @@ pub struct DeviceInfo {
     pub name: String,
 }
 
+impl DeviceInfo {
+    /// The checks that every device makes first: the range lies on the device, and a read-only device is not changed.
+    ///
+    /// # Errors
+    /// EINVAL, EROFS.
+    pub fn check(&self, op: &Op) -> Result<(), IoError> {
+        let (block, count) = op.range();
+        if block.checked_add(count).is_none_or(|end| end > self.blocks) {
+            let cause = format!("beyond the end of {} ({} blocks)", self.name, self.blocks);
+            return Err(IoError::new(op.kind(), block, count, errno::EINVAL, cause));
+        }
+        if self.read_only && op.changes() {
+            let cause = format!("{} is opened read-only", self.name);
+            return Err(IoError::new(op.kind(), block, count, errno::EROFS, cause));
+        }
+        Ok(())
+    }
+}
+
 /// How a zoned device is divided. Zones are of one size and lie side by side from block 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ZoneGeometry {
@@ -308,18 +327,4 @@ pub(crate) fn submit_and_wait<D: Device + ?Sized>(device: &D, op: Op) -> IoResul
     let waiter = completion.clone();
     device.submit(vec![Request::new(op, move |result| completion.complete(result))]);
     waiter.wait()
-}
-
-/// The checks that every device makes first: the range lies on the device, and a read-only device is not changed.
-pub(crate) fn check(info: &DeviceInfo, op: &Op) -> Result<(), IoError> {
-    let (block, count) = op.range();
-    if block.checked_add(count).is_none_or(|end| end > info.blocks) {
-        let cause = format!("beyond the end of {} ({} blocks)", info.name, info.blocks);
-        return Err(IoError::new(op.kind(), block, count, errno::EINVAL, cause));
-    }
-    if info.read_only && op.changes() {
-        let cause = format!("{} is opened read-only", info.name);
-        return Err(IoError::new(op.kind(), block, count, errno::EROFS, cause));
-    }
-    Ok(())
 }

@@ -11,7 +11,7 @@ mod raw;
 mod threads;
 mod uring;
 
-use crate::device::{IoResult, check, submit_and_wait};
+use crate::device::{IoResult, submit_and_wait};
 use crate::{Device, DeviceInfo, Op, OpenError, Request};
 use raw::RawFile;
 use std::path::Path;
@@ -136,7 +136,7 @@ impl Device for FileDevice {
     fn submit(&self, batch: Vec<Request>) {
         let mut valid = Vec::with_capacity(batch.len());
         for request in batch {
-            match check(&self.info, &request.op) {
+            match self.info.check(&request.op) {
                 Ok(()) => valid.push(request),
                 Err(error) => (request.done)(Err(error)),
             }
@@ -152,7 +152,7 @@ impl Device for FileDevice {
         if !self.at_once {
             return submit_and_wait(self, op);
         }
-        check(&self.info, &op)?;
+        self.info.check(&op)?;
         self.raw.perform(op)
     }
 }

@@ -7,7 +7,6 @@
 //! Every request ends before `submit` returns. A completed write is visible at once and never lost; crashes are the business of
 //! `RecordingDevice` and `CrashImage`.
 
-use crate::device::check;
 use crate::{Device, DeviceInfo, IoResult, Op, PageBuf, Request, errno};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -65,7 +64,7 @@ impl MemDevice {
 
     /// Does one operation.
     fn perform(&self, op: Op) -> IoResult {
-        check(&self.info, &op)?;
+        self.info.check(&op)?;
         match op {
             Op::Read { block, count } => Ok(self.load(block, count)),
             Op::Write { block, pages, .. } => {

@@ -6,7 +6,6 @@
 //! Keeps true: nothing but reads reaches the device below; what was written reads back; a completed write is never lost while the overlay
 //! lives, and gone with it.
 
-use crate::device::check;
 use crate::{Device, DeviceInfo, IoResult, Op, PageBuf, Request, errno};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -74,7 +73,7 @@ impl<D: Device> Device for OverlayDevice<D> {
     fn submit(&self, batch: Vec<Request>) {
         let mut below = Vec::with_capacity(batch.len());
         for Request { op, done } in batch {
-            if let Err(error) = check(&self.info, &op) {
+            if let Err(error) = self.info.check(&op) {
                 done(Err(error));
                 continue;
             }

@@ -8,7 +8,6 @@
 //! Keeps true: every length is checked against the file before anything is allocated or read; the chunks tile the image exactly;
 //! a damaged image is an error when it is opened, not when it is read.
 
-use crate::device::check;
 use crate::file::open::open_locked;
 use crate::{
     BLOCK_SIZE, Device, DeviceInfo, FileDevice, IoError, Op, OpKind, OpenError, OpenOptions, PageBuf, Request,
@@ -135,7 +134,7 @@ impl SparseImage {
     }
 
     fn perform(&self, op: Op) -> crate::IoResult {
-        check(&self.info, &op)?;
+        self.info.check(&op)?;
         let Op::Read { block, count } = op else { return Ok(Vec::new()) };
         let fail = |error: io::Error| {
             let errno = error.raw_os_error().unwrap_or(crate::errno::EIO);

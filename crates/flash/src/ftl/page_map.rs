@@ -1,0 +1,442 @@
+//! [`PageMap`]: any logical page anywhere; greedy collection.
+//!
+//! Host writes go to an open line per stream, copies to an open line of the collector. The victim is the line with the fewest valid pages.
+//! It is collected unit by unit, in step with the host: while a victim of P pages with V valid is collected, the host gets the P - V
+//! pages that it yields, so collection neither falls behind nor stops the host for a whole line. Only when lines run out all the same does
+//! the host wait.
+//!
+//! Copies are read before they are written, and a victim is erased when all its copies have been programmed: at any moment every page that
+//! was durable is so still. Until then the victim is neither valid nor free for use ("awaiting").
+//!
+//! Kept true (`check` looks at all of it): map and reverse map are inverse; the valid pages of each line are counted right; a line is in
+//! exactly one state; mapped + invalid + free = all pages.
+//!
+//! Memory: 4 bytes for each logical page (map) and 4 for each page of the flash (reverse map).
+
+mod check;
+
+use super::victims::Victims;
+use super::{Ftl, Media, Space, UNMAPPED};
+use crate::nand::{Line, Nand, Source};
+use crate::parameters::{Geometry, Policy};
+use crate::units::Time;
+use std::collections::VecDeque;
+
+/// Fixed point of the collector's pace.
+const ONE: u64 = 1 << 10;
+
+/// What a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Free,
+    Open,
+    Full,
+    /// Collected; waits for its copies to be programmed, or for its erase to begin.
+    Awaiting,
+}
+
+/// Where pages are added.
+#[derive(Debug, Default)]
+struct WritePoint {
+    line: Option<Line>,
+    /// Next page of the line.
+    page: u32,
+    /// When the data of the open unit is there.
+    ready: Time,
+}
+
+#[derive(Debug)]
+struct Victim {
+    line: Line,
+    /// Next unit to look at.
+    unit: u32,
+    /// Victim pages to look at per page that the host writes, times [`ONE`].
+    rate: u64,
+    /// The collector's unit that holds its last copy.
+    last_copy: u64,
+}
+
+/// A unit of copies that will be there at `ready`.
+#[derive(Debug)]
+struct CopiedUnit {
+    ready: Time,
+    line: Line,
+    unit: u32,
+    pages: u32,
+}
+
+/// See the head of the module.
+#[derive(Debug)]
+pub(crate) struct PageMap {
+    geometry: Geometry,
+    policy: Policy,
+    first_line: Line,
+    /// Logical page -> page of the flash, and back; both counted from this layer's first.
+    map: Vec<u32>,
+    reverse: Vec<u32>,
+    valid: Vec<u32>,
+    kind: Vec<Kind>,
+    victims: Victims,
+    free: VecDeque<Line>,
+    host: Vec<WritePoint>,
+    collector: WritePoint,
+    victim: Option<Victim>,
+    credit: u64,
+    /// Units of copies that were filled, and programmed.
+    copies_filled: u64,
+    copies_programmed: u64,
+    copies_end: Time,
+    copied: VecDeque<CopiedUnit>,
+    /// Collected lines, and the unit of copies that has to be programmed before they are erased.
+    awaiting: VecDeque<(u64, Line)>,
+    erasing: VecDeque<(Time, Line)>,
+    live: Vec<(u32, u32)>,
+    mapped: u64,
+}
+
+impl PageMap {
+    /// Lines needed for so many logical pages: over-provisioning, and never fewer than collection needs to work at all.
+    pub(crate) fn lines_for(geometry: &Geometry, policy: &Policy, pages: u64) -> u64 {
+        let line = u64::from(geometry.line_pages());
+        let wanted = (pages as f64 * (1.0 + policy.over_provisioning) / line as f64).ceil() as u64;
+        // Open lines of the host and the collector, those that may be free, the collector's reserve, and one to collect.
+        wanted.max(pages.div_ceil(line) + u64::from(policy.streams) + u64::from(policy.gc_lines) + 3)
+    }
+
+    /// A map of `pages` logical pages on the erased lines from `first_line` on.
+    pub(crate) fn new(geometry: Geometry, policy: Policy, pages: u64, first_line: Line, lines: u32) -> Self {
+        let flash_pages = u64::from(lines) * u64::from(geometry.line_pages());
+        assert!(flash_pages < u64::from(UNMAPPED) && pages < flash_pages, "page numbers have 32 bits");
+        PageMap {
+            geometry,
+            policy,
+            first_line,
+            map: vec![UNMAPPED; pages as usize],
+            reverse: vec![UNMAPPED; flash_pages as usize],
+            valid: vec![0; lines as usize],
+            kind: vec![Kind::Free; lines as usize],
+            victims: Victims::new(lines, geometry.line_pages()),
+            free: (0..lines).collect(),
+            host: (0..policy.streams).map(|_| WritePoint::default()).collect(),
+            collector: WritePoint::default(),
+            victim: None,
+            credit: 0,
+            copies_filled: 0,
+            copies_programmed: 0,
+            copies_end: 0,
+            copied: VecDeque::new(),
+            awaiting: VecDeque::new(),
+            erasing: VecDeque::new(),
+            live: Vec::new(),
+            mapped: 0,
+        }
+    }
+
+    fn line_of(&self, flash_page: u32) -> Line {
+        flash_page / self.geometry.line_pages()
+    }
+
+    fn unmap(&mut self, page: u64) {
+        let old = std::mem::replace(&mut self.map[page as usize], UNMAPPED);
+        if old == UNMAPPED {
+            return;
+        }
+        let line = self.line_of(old);
+        assert_eq!(u64::from(self.reverse[old as usize]), page, "the reverse map points elsewhere");
+        self.reverse[old as usize] = UNMAPPED;
+        self.valid[line as usize] -= 1;
+        self.victims.update(line, self.valid[line as usize]);
+        self.mapped -= 1;
+    }
+
+    /// Adds a logical page at a write point, which has room. True if that fills a unit.
+    fn place(&mut self, stream: Option<usize>, page: u32, ready: Time) -> bool {
+        let point = match stream {
+            Some(stream) => &mut self.host[stream],
+            None => &mut self.collector,
+        };
+        let line = match point.line {
+            Some(line) => line,
+            None => {
+                let line = self.free.pop_front().unwrap_or_else(|| panic!("a line was promised"));
+                assert_eq!(self.kind[line as usize], Kind::Free, "line {line} is not free");
+                self.kind[line as usize] = Kind::Open;
+                *point = WritePoint { line: Some(line), page: 0, ready: point.ready };
+                line
+            }
+        };
+        let at = line * self.geometry.line_pages() + point.page;
+        point.page += 1;
+        point.ready = point.ready.max(ready);
+        let full = point.page.is_multiple_of(self.geometry.unit_pages());
+        assert_eq!(self.reverse[at as usize], UNMAPPED, "page {at} is written twice");
+        self.map[page as usize] = at;
+        self.reverse[at as usize] = page;
+        self.valid[line as usize] += 1;
+        self.mapped += 1;
+        full
+    }
+
+    /// The unit before a write point has been filled: its line, number and time, after leaving a line that is full.
+    fn filled(&mut self, stream: Option<usize>) -> (Line, u32, Time) {
+        let unit_pages = self.geometry.unit_pages();
+        let point = match stream {
+            Some(stream) => &mut self.host[stream],
+            None => &mut self.collector,
+        };
+        let line = point.line.unwrap_or_else(|| panic!("a unit without a line"));
+        assert!(point.page > 0 && point.page.is_multiple_of(unit_pages), "a unit that is not full");
+        let unit = point.page / unit_pages - 1;
+        if point.page == self.geometry.line_pages() {
+            point.line = None;
+            self.kind[line as usize] = Kind::Full;
+            self.victims.insert(line, self.valid[line as usize]);
+        }
+        (line, unit, point.ready)
+    }
+
+    /// Hands a unit of the host to its chip.
+    fn program(&mut self, media: &mut Media, now: Time, stream: usize, pages: u32) -> Time {
+        let (line, unit, ready) = self.filled(Some(stream));
+        let at = (line + self.first_line, unit);
+        let end = media.nand.program(now, ready, at, Source::Host, pages);
+        media.buffer.program(u64::from(pages), end);
+        end
+    }
+
+    /// Puts a unit of copies in line for its chip.
+    fn copies_full(&mut self, pages: u32) {
+        let (line, unit, ready) = self.filled(None);
+        self.copies_filled += 1;
+        self.copied.push_back(CopiedUnit { ready, line, unit, pages });
+    }
+
+    /// Lines that are free or will be shortly.
+    fn coming(&self) -> u32 {
+        (self.free.len() + self.awaiting.len() + self.erasing.len()) as u32
+    }
+
+    /// Chooses the line with the fewest valid pages; none if all are valid in every line.
+    fn choose(&mut self) -> bool {
+        assert!(self.victim.is_none(), "one victim at a time");
+        let pages = self.geometry.line_pages();
+        let Some((line, valid)) = self.victims.fewest().filter(|&(_, valid)| valid < pages) else { return false };
+        assert!(self.victims.remove(line) && self.kind[line as usize] == Kind::Full, "line {line} is no candidate");
+        let rate = (u64::from(pages) * ONE).div_ceil(u64::from(pages - valid));
+        self.victim = Some(Victim { line, unit: 0, rate, last_copy: 0 });
+        true
+    }
+
+    /// Copies what is valid in the victim's next unit. False if the collector has no line to copy to.
+    fn collect_unit(&mut self, media: &mut Media, now: Time) -> bool {
+        let Some(Victim { line, unit, mut last_copy, .. }) = self.victim else { return false };
+        let unit_pages = self.geometry.unit_pages();
+        let first = line * self.geometry.line_pages() + unit * unit_pages;
+        let mut live = std::mem::take(&mut self.live);
+        live.clear();
+        let pages = (first..first + unit_pages).map(|at| (at, self.reverse[at as usize]));
+        live.extend(pages.filter(|&(_, page)| page != UNMAPPED));
+        let left = self.collector.line.map_or(0, |_| self.geometry.line_pages() - self.collector.page);
+        let room = live.len() as u32 <= left || !self.free.is_empty();
+        if room && !live.is_empty() {
+            let count = live.len() as u32;
+            let ready = media.nand.read(now, line + self.first_line, unit, count, Source::Collector, |_, _| ());
+            for &(at, page) in &live {
+                assert_eq!(self.map[page as usize], at, "the map points elsewhere");
+                self.reverse[at as usize] = UNMAPPED;
+                self.mapped -= 1;
+                last_copy = self.copies_filled + 1;
+                if self.place(None, page, ready) {
+                    self.copies_full(unit_pages);
+                }
+            }
+            self.valid[line as usize] -= count;
+        }
+        self.live = live;
+        let done = unit + 1 == self.geometry.line_units();
+        if let Some(victim) = self.victim.as_mut().filter(|_| room) {
+            (victim.unit, victim.last_copy) = (unit + 1, last_copy);
+            if done {
+                self.collected(now);
+            }
+        }
+        room
+    }
+
+    /// The victim holds nothing any more: it is erased when its copies are safe.
+    fn collected(&mut self, now: Time) {
+        let Some(victim) = self.victim.take() else { return };
+        assert_eq!(self.valid[victim.line as usize], 0, "a collected line holds valid pages");
+        self.kind[victim.line as usize] = Kind::Awaiting;
+        if victim.last_copy <= self.copies_programmed {
+            self.erase_at(now.max(self.copies_end), victim.line);
+        } else {
+            self.awaiting.push_back((victim.last_copy, victim.line));
+        }
+    }
+
+    fn erase_at(&mut self, at: Time, line: Line) {
+        let after = self.erasing.back().map_or(0, |&(at, _)| at);
+        self.erasing.push_back((at.max(after), line));
+    }
+
+    /// Collects in step with one page of the host.
+    fn pace(&mut self, media: &mut Media, now: Time) {
+        if self.victim.is_none() && (self.coming() > self.policy.gc_lines || !self.choose()) {
+            self.credit = 0;
+            return;
+        }
+        let behind = u64::from(self.policy.gc_lines.saturating_sub(self.coming()));
+        let unit = u64::from(self.geometry.unit_pages()) * ONE;
+        self.credit += self.victim.as_ref().map_or(0, |victim| victim.rate) * (1 + behind);
+        while self.credit >= unit && self.collect_unit(media, now) {
+            self.credit -= unit;
+            if self.victim.is_none() && (self.coming() > self.policy.gc_lines || !self.choose()) {
+                self.credit = 0;
+            }
+        }
+    }
+
+    /// Fills the collector's open unit with padding, so that those who wait for it need not wait longer.
+    fn pad_copies(&mut self) {
+        let unit_pages = self.geometry.unit_pages();
+        let pages = self.collector.page % unit_pages;
+        assert!(self.collector.line.is_some() && pages > 0, "there is a unit to pad");
+        self.collector.page += unit_pages - pages;
+        self.copies_full(pages);
+    }
+
+    /// What is due first: a unit of copies or an erase.
+    fn due(&self) -> Option<(Time, bool)> {
+        let program = self.copied.front().map(|unit| (unit.ready, false));
+        let erase = self.erasing.front().map(|&(at, _)| (at, true));
+        program.into_iter().chain(erase).min()
+    }
+}
+
+impl Ftl for PageMap {
+    fn advance(&mut self, media: &mut Media, now: Time) {
+        while let Some((at, erase)) = self.due().filter(|&(at, _)| at <= now) {
+            if erase {
+                let (_, line) = self.erasing.pop_front().unwrap_or_else(|| unreachable!("it is due"));
+                media.nand.erase(at, line + self.first_line);
+                assert_eq!(self.kind[line as usize], Kind::Awaiting, "line {line} was not collected");
+                self.kind[line as usize] = Kind::Free;
+                self.free.push_back(line);
+                continue;
+            }
+            let copied = self.copied.pop_front().unwrap_or_else(|| unreachable!("it is due"));
+            let to = (copied.line + self.first_line, copied.unit);
+            let end = media.nand.program(at, at, to, Source::Collector, copied.pages);
+            self.copies_programmed += 1;
+            self.copies_end = self.copies_end.max(end);
+            while let Some((_, line)) =
+                self.awaiting.front().copied().filter(|&(last, _)| last <= self.copies_programmed)
+            {
+                self.awaiting.pop_front();
+                self.erase_at(self.copies_end, line);
+            }
+        }
+    }
+
+    fn next_due(&self) -> Option<Time> {
+        self.due().map(|(at, _)| at)
+    }
+
+    fn make_room(&mut self, media: &mut Media, now: Time, stream: usize) -> Result<(), Time> {
+        // One free line is the collector's.
+        while self.host[stream].line.is_none() && self.free.len() <= 1 {
+            self.advance(media, now);
+            match self.next_due() {
+                _ if self.free.len() > 1 => break,
+                Some(at) => return Err(at),
+                None if !self.awaiting.is_empty() => self.pad_copies(),
+                None => {
+                    assert!(self.victim.is_some() || self.choose(), "nothing to collect on a full device");
+                    while self.victim.is_some() && self.collect_unit(media, now) {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, media: &mut Media, now: Time, ready: Time, page: u64, stream: usize) -> Option<Time> {
+        self.unmap(page);
+        let full = self.place(Some(stream), page as u32, ready);
+        let end = full.then(|| self.program(media, now, stream, self.geometry.unit_pages()));
+        self.pace(media, now);
+        end
+    }
+
+    fn locate(&self, page: u64) -> Option<(Line, u32)> {
+        let at = Some(self.map[page as usize]).filter(|&at| at != UNMAPPED)?;
+        let line = self.line_of(at);
+        Some((line + self.first_line, at % self.geometry.line_pages() / self.geometry.unit_pages()))
+    }
+
+    fn discard(&mut self, page: u64) {
+        self.unmap(page);
+    }
+
+    fn flush(&mut self, media: &mut Media, now: Time, stream: Option<usize>) {
+        let unit_pages = self.geometry.unit_pages();
+        for number in 0..self.host.len() {
+            let point = &mut self.host[number];
+            let pages = point.page % unit_pages;
+            if stream.is_some_and(|only| only != number) || point.line.is_none() || pages == 0 {
+                continue;
+            }
+            point.page += unit_pages - pages;
+            self.program(media, now, number, pages);
+        }
+    }
+
+    fn wants_idle(&mut self) -> bool {
+        // A copy of nine tenths of a line now may be one of less later.
+        let most = self.geometry.line_pages() / 10 * 9;
+        let few = self.coming() <= self.policy.idle_gc_lines;
+        self.victim.is_some() || few && self.victims.fewest().is_some_and(|(_, valid)| valid <= most)
+    }
+
+    fn idle(&mut self, media: &mut Media, now: Time) -> Option<Time> {
+        if !self.wants_idle() || (self.victim.is_none() && !self.choose()) {
+            return None;
+        }
+        // A row at a time, and no further than the chips have got.
+        for _ in 0..self.geometry.chips() {
+            if self.victim.is_none() || !self.collect_unit(media, now) {
+                break;
+            }
+        }
+        Some(media.nand.idle_at().max(now + 1))
+    }
+
+    fn space(&self, nand: &Nand) -> Space {
+        let unit_pages = u64::from(self.geometry.unit_pages());
+        let lines = &nand.lines()[self.first_line as usize..][..self.valid.len()];
+        let mut written: u64 = 0;
+        for (line, state) in lines.iter().enumerate() {
+            // What is on its way to the chips has been written, too.
+            let pages = match self.kind[line] {
+                Kind::Full | Kind::Awaiting => u64::from(self.geometry.line_pages()),
+                _ => u64::from(state.programmed) * unit_pages,
+            };
+            written += pages;
+        }
+        let open = self.host.iter().chain([&self.collector]);
+        for point in open.filter(|point| point.line.is_some()) {
+            let line = point.line.unwrap_or(0);
+            written += u64::from(point.page) - u64::from(lines[line as usize].programmed) * unit_pages;
+        }
+        let all = self.reverse.len() as u64;
+        Space { mapped: self.mapped, invalid: written - self.mapped, free: all - written }
+    }
+
+    fn check(&self, nand: &Nand, found: &mut Vec<String>) {
+        check::check(self, nand, found);
+    }
+
+    fn map_bytes(&self) -> u64 {
+        self.map.len() as u64 * 4
+    }
+}

@@ -1,0 +1,73 @@
+//! The rules of a page map, each looked at in full.
+
+use super::{Kind, PageMap, UNMAPPED};
+use crate::ftl::Ftl;
+use crate::nand::Nand;
+
+/// Adds a line for every rule that does not hold; of the rules about pages the first few breaches.
+pub(super) fn check(ftl: &PageMap, nand: &Nand, found: &mut Vec<String>) {
+    inverse(ftl, found);
+    lines(ftl, nand, found);
+    let all = ftl.reverse.len() as u64;
+    let space = ftl.space(nand);
+    if space.mapped + space.invalid + space.free != all {
+        found.push(format!("{space:?} is not the {all} pages of the flash"));
+    }
+    let mapped = ftl.map.iter().filter(|&&at| at != UNMAPPED).count() as u64;
+    if mapped != space.mapped {
+        found.push(format!("{mapped} pages are mapped, {} were counted", space.mapped));
+    }
+}
+
+/// Map and reverse map say the same.
+fn inverse(ftl: &PageMap, found: &mut Vec<String>) {
+    let forth = ftl.map.iter().enumerate().filter(|&(_, &at)| at != UNMAPPED);
+    let wrong = forth.filter(|&(page, &at)| ftl.reverse.get(at as usize).copied() != Some(page as u32));
+    found.extend(wrong.take(5).map(|(page, at)| format!("page {page} is mapped to {at}, which does not hold it")));
+    let back = ftl.reverse.iter().enumerate().filter(|&(_, &page)| page != UNMAPPED);
+    let wrong = back.filter(|&(at, &page)| ftl.map.get(page as usize).copied() != Some(at as u32));
+    found.extend(
+        wrong.take(5).map(|(at, page)| format!("flash page {at} holds page {page}, which is not mapped to it")),
+    );
+}
+
+/// Valid pages of each line, its state, and where it is listed.
+fn lines(ftl: &PageMap, nand: &Nand, found: &mut Vec<String>) {
+    let pages = ftl.geometry.line_pages() as usize;
+    for (line, &kind) in ftl.kind.iter().enumerate() {
+        let number = line as u32;
+        let held = &ftl.reverse[line * pages..(line + 1) * pages];
+        let valid = held.iter().filter(|&&page| page != UNMAPPED).count() as u32;
+        if valid != ftl.valid[line] {
+            found.push(format!("line {line} holds {valid} valid pages, {} were counted", ftl.valid[line]));
+        }
+        let is_victim = ftl.victim.as_ref().is_some_and(|victim| victim.line == number);
+        let listed = ftl.victims.listed(number);
+        let expected = (kind == Kind::Full && !is_victim).then_some(valid);
+        if listed != expected {
+            found.push(format!(
+                "line {line} ({kind:?}) is a candidate with {listed:?} valid pages instead of {expected:?}"
+            ));
+        }
+        let programmed = nand.lines()[number as usize + ftl.first_line as usize].programmed;
+        let open = ftl.host.iter().chain([&ftl.collector]).any(|point| point.line == Some(number));
+        let right = match kind {
+            Kind::Free => programmed == 0 && valid == 0 && ftl.free.contains(&number) && !open,
+            Kind::Open => open,
+            Kind::Full => !open,
+            Kind::Awaiting => valid == 0 && !open,
+        };
+        if !right {
+            found.push(format!("line {line} is {kind:?} with {programmed} units programmed and {valid} valid pages"));
+        }
+    }
+    let full = ftl.kind.iter().filter(|&&kind| kind == Kind::Full).count() - usize::from(ftl.victim.is_some());
+    if full != ftl.victims.count() as usize {
+        found.push(format!("{full} lines are full, {} are candidates", ftl.victims.count()));
+    }
+    let free = ftl.kind.iter().filter(|&&kind| kind == Kind::Free).count();
+    let awaiting = ftl.kind.iter().filter(|&&kind| kind == Kind::Awaiting).count();
+    if free != ftl.free.len() || awaiting != ftl.awaiting.len() + ftl.erasing.len() {
+        found.push(format!("{free} free and {awaiting} collected lines are not those in the queues"));
+    }
+}

@@ -1,0 +1,51 @@
+//! An emulated SSD: the time that NAND flash takes, and the translation layers that make it a disk.
+//!
+//! [`EmulatedSsd`] is a [`steadyfs_device::Device`] in memory whose requests take as long as on the device that its [`Parameters`] describe: in
+//! deterministic virtual time inside a simulation, where a completion is an event and millions fit in a second, and asleep elsewhere.
+//!
+//! - `parameters`: geometry, timing, interface, policy; [`Preset`]s whose every number says where it comes from;
+//! - `servers`, `nand`, `buffer`: what takes time: channels, chips, link, write buffer;
+//! - `ftl`: what decides: the seam and the translation layers behind it;
+//! - `engine`, `ssd`, `events`: requests in, completions out;
+//! - `checks`, `stats`: what must hold, and what was done.
+//!
+//! # The model
+//!
+//! A write takes room in the buffer page by page, crosses the link, and is complete when the firmware has seen it. When pages have filled a program unit, that
+//! is transferred over its channel and programmed on its chip; then its room is free. So writes go at the speed of the link until the buffer is full,
+//! and at that of the flash from then on, shared with the collector. A read is sensed on its chip, crosses its channel and the link, and takes the
+//! firmware's time; what the buffer holds is not read from flash. A flush pads and programs what waits, and waits for it; so does a write with FUA;
+//! a device with capacitors does neither. Discards and erases cost their time.
+//!
+//! Each resource is a server with exact intervals, and nothing is told to a chip before it could begin; so there is no grid to be rounded to, no horizon beyond which things
+//! are free, and nothing queues behind what does not exist yet. What a translation layer computes costs no device time: results do not depend on the speed of
+//! the machine that emulates.
+//!
+//! # What is left out
+//!
+//! Caches of reads, suspension of programs and erases, wear-out and bit errors, refresh, and heat. The map is in the device's memory and survives.
+//!
+//! # Memory
+//!
+//! For each page of 4 KiB: 24 bytes of contents (synthetic pages; others also have their bytes), 4 of the map, and 4 of the reverse map for each page of the flash:
+//! 32.3 bytes with 7 % over-provisioning, 254 MB for a device of 30 GiB.
+
+mod buffer;
+mod checks;
+mod contents;
+mod engine;
+mod events;
+mod ftl;
+mod nand;
+mod parameters;
+mod servers;
+mod ssd;
+mod stats;
+mod units;
+
+pub use checks::Report;
+pub use ftl::Space;
+pub use parameters::{Geometry, Interface, ParameterError, Parameters, Policy, Preset, Timing};
+pub use ssd::EmulatedSsd;
+pub use stats::{Latency, Second, Stats};
+pub use units::Bandwidth;

@@ -1,0 +1,232 @@
+//! [`Nand`]: the flash chips and the channels to them: what an operation takes, and what has been programmed.
+//!
+//! A chip does one thing at a time, in the order in which it is told: a read keeps it from the start of the sense to the end of the
+//! last transfer, a program from the start of the transfer to the end of the program, an erase for its time. Transfers also need the
+//! channel, which chips share. Callers tell a chip what to do only when it could begin (data has arrived, copies are durable), so
+//! nothing waits behind what cannot start.
+//!
+//! Kept true, checked on every call and in release builds: the units of a line are programmed in order, each once between two erases;
+//! a line is erased when it is told, and only then.
+
+use crate::parameters::{Geometry, Timing};
+use crate::servers::Server;
+use crate::units::{PAGE, Time, nanos};
+use std::collections::VecDeque;
+
+/// A superblock, by number.
+pub(crate) type Line = u32;
+
+/// Whose pages a program unit holds; the rest of the unit is padding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    Host,
+    Collector,
+}
+
+/// What a line has been through.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct LineState {
+    /// Units programmed since the last erase; the next one has this number.
+    pub(crate) programmed: u32,
+    pub(crate) erases: u32,
+}
+
+/// What was done, in units of 4 KiB pages but for the erases.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct NandCounters {
+    pub(crate) host_programmed: u64,
+    pub(crate) gc_programmed: u64,
+    pub(crate) meta_programmed: u64,
+    pub(crate) padding: u64,
+    /// Program units: what all of the above are parts of.
+    pub(crate) units_programmed: u64,
+    pub(crate) host_read: u64,
+    pub(crate) gc_read: u64,
+    /// Lines erased; each of its blocks counts in the wear.
+    pub(crate) lines_erased: u64,
+}
+
+#[derive(Debug, Default)]
+struct Chip {
+    free: Time,
+    busy: u64,
+    /// Programs that have not ended: (line, unit, end), in order.
+    programming: VecDeque<(Line, u32, Time)>,
+}
+
+/// See the head of the module.
+#[derive(Debug)]
+pub(crate) struct Nand {
+    geometry: Geometry,
+    timing: NandTimes,
+    chips: Vec<Chip>,
+    channels: Vec<Server>,
+    lines: Vec<LineState>,
+    counters: NandCounters,
+}
+
+/// [`Timing`] in nanoseconds.
+#[derive(Debug)]
+struct NandTimes {
+    sense_small: [u64; 2],
+    sense: [u64; 2],
+    program: u64,
+    erase: u64,
+    unit_transfer: u64,
+    timing: Timing,
+}
+
+impl Nand {
+    /// So many lines, all erased.
+    pub(crate) fn new(geometry: Geometry, timing: Timing, lines: u32) -> Self {
+        let times = NandTimes {
+            sense_small: timing.sense_small.map(nanos),
+            sense: timing.sense.map(nanos),
+            program: nanos(timing.program),
+            erase: nanos(timing.erase),
+            unit_transfer: timing.channel.nanos(geometry.unit_bytes()),
+            timing,
+        };
+        Nand {
+            geometry,
+            timing: times,
+            chips: (0..geometry.chips()).map(|_| Chip::default()).collect(),
+            channels: vec![Server::default(); geometry.channels as usize],
+            lines: vec![LineState::default(); lines as usize],
+            counters: NandCounters::default(),
+        }
+    }
+
+    pub(crate) fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    pub(crate) fn counters(&self) -> &NandCounters {
+        &self.counters
+    }
+
+    pub(crate) fn lines(&self) -> &[LineState] {
+        &self.lines
+    }
+
+    /// Chip of a unit, its channel, and whether it lies in an odd row.
+    fn place(&self, unit: u32) -> (usize, usize, usize) {
+        let chip = unit % self.geometry.chips();
+        let row = unit / self.geometry.chips();
+        (chip as usize, (chip % self.geometry.channels) as usize, (row % 2) as usize)
+    }
+
+    /// Programs the next unit of a line, `pages` of which hold data of `source`, that is there at `ready`. When it has been programmed.
+    pub(crate) fn program(
+        &mut self,
+        now: Time,
+        ready: Time,
+        (line, unit): (Line, u32),
+        source: Source,
+        pages: u32,
+    ) -> Time {
+        let unit_pages = self.geometry.unit_pages();
+        let state = &mut self.lines[line as usize];
+        assert_eq!(unit, state.programmed, "line {line} is programmed out of order");
+        assert!(unit < self.geometry.line_units() && pages <= unit_pages, "{pages} pages in unit {unit}");
+        state.programmed += 1;
+        self.count(source, u64::from(pages), u64::from(unit_pages - pages));
+        let (chip, channel, _) = self.place(unit);
+        let chip = &mut self.chips[chip];
+        let start = chip.free.max(now).max(ready);
+        let (_, transferred) = self.channels[channel].book(now, start, self.timing.unit_transfer);
+        let end = transferred + self.timing.program;
+        chip.busy += end - start;
+        chip.free = end;
+        while chip.programming.front().is_some_and(|&(_, _, end)| end <= now) {
+            chip.programming.pop_front();
+        }
+        chip.programming.push_back((line, unit, end));
+        end
+    }
+
+    fn count(&mut self, source: Source, pages: u64, padding: u64) {
+        self.counters.units_programmed += 1;
+        self.counters.padding += padding;
+        *match source {
+            Source::Host => &mut self.counters.host_programmed,
+            Source::Collector => &mut self.counters.gc_programmed,
+        } += pages;
+    }
+
+    /// Reads `pages` pages of one unit. `deliver` is called for each piece with the time when it has crossed the channel, and its bytes.
+    /// When the last one has. A unit that is still being programmed, or waits for it, is in the controller's memory: it costs nothing.
+    pub(crate) fn read(
+        &mut self,
+        now: Time,
+        line: Line,
+        unit: u32,
+        pages: u32,
+        source: Source,
+        mut deliver: impl FnMut(Time, u64),
+    ) -> Time {
+        let mut left = u64::from(pages) * PAGE;
+        assert!(pages > 0 && left <= self.geometry.unit_bytes(), "{pages} pages of one unit");
+        let (chip, channel, odd) = self.place(unit);
+        if self.in_memory(now, line, unit, chip) {
+            deliver(now, left);
+            return now;
+        }
+        *match source {
+            Source::Host => &mut self.counters.host_read,
+            Source::Collector => &mut self.counters.gc_read,
+        } += u64::from(pages);
+        let chip = &mut self.chips[chip];
+        let start = chip.free.max(now);
+        let sense = if pages == 1 { self.timing.sense_small[odd] } else { self.timing.sense[odd] };
+        let mut at = start + sense;
+        while left > 0 {
+            let piece = left.min(u64::from(self.timing.timing.channel_piece));
+            (_, at) = self.channels[channel].book(now, at, self.timing.timing.channel.nanos(piece));
+            deliver(at, piece);
+            left -= piece;
+        }
+        chip.busy += at - start;
+        chip.free = at;
+        at
+    }
+
+    fn in_memory(&self, now: Time, line: Line, unit: u32, chip: usize) -> bool {
+        let waits = unit >= self.lines[line as usize].programmed;
+        waits || self.chips[chip].programming.iter().any(|&(l, u, end)| (l, u) == (line, unit) && end > now)
+    }
+
+    /// Erases a line: a block of every chip. When the last of them is done.
+    pub(crate) fn erase(&mut self, now: Time, line: Line) -> Time {
+        let state = &mut self.lines[line as usize];
+        assert!(state.programmed > 0, "line {line} is erased twice");
+        *state = LineState { programmed: 0, erases: state.erases + 1 };
+        self.counters.lines_erased += 1;
+        let mut last = now;
+        for chip in &mut self.chips {
+            chip.free = chip.free.max(now) + self.timing.erase;
+            chip.busy += self.timing.erase;
+            last = last.max(chip.free);
+        }
+        last
+    }
+
+    /// Nanoseconds that each channel, and each chip, has been busy or will be with what it was told.
+    pub(crate) fn busy(&self) -> (Vec<u64>, Vec<u64>) {
+        (self.channels.iter().map(Server::busy).collect(), self.chips.iter().map(|chip| chip.busy).collect())
+    }
+
+    /// When every chip is idle.
+    pub(crate) fn idle_at(&self) -> Time {
+        self.chips.iter().map(|chip| chip.free).max().unwrap_or(0)
+    }
+
+    /// Time starts again, and nothing is under way.
+    pub(crate) fn restart(&mut self) {
+        self.channels.iter_mut().for_each(Server::restart);
+        for chip in &mut self.chips {
+            chip.free = 0;
+            chip.programming.clear();
+        }
+    }
+}

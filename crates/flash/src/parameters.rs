@@ -1,0 +1,366 @@
+//! What an emulated SSD is made of: [`Geometry`], [`Timing`], [`Interface`] and [`Policy`], together [`Parameters`], and the [`Preset`]s.
+//!
+//! Every number of a preset says where it comes from: *artifact* is the 970 Pro profile of the NVMeVirt that came with D2FS (FAST'25),
+//! *paper* the paper named, *datasheet* the maker's, *estimate* ours, made before any experiment ran. What an experiment
+//! changes, it changes in the fields.
+
+use crate::units::{Bandwidth, PAGE};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// How the flash is divided. Bytes and counts.
+///
+/// Chips are programmed in units of one page per plane, all planes together. A line (superblock) is one block of every chip; its units lie
+/// side by side over the channels, then over the chips of a channel, then over the rows of the blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    /// Buses between controller and chips.
+    pub channels: u32,
+    /// Chips (LUNs) on each bus; each does one thing at a time.
+    pub chips_per_channel: u32,
+    /// Planes of a chip, programmed and erased together.
+    pub planes: u32,
+    /// Bytes of a flash page of one plane; a multiple of 4096.
+    pub page_bytes: u32,
+    /// Flash pages of a block: how often a block is programmed between two erases.
+    pub block_pages: u32,
+}
+
+impl Geometry {
+    /// All chips.
+    pub const fn chips(&self) -> u32 {
+        self.channels * self.chips_per_channel
+    }
+
+    /// 4 KiB pages of a program unit.
+    pub const fn unit_pages(&self) -> u32 {
+        (self.planes as u64 * self.page_bytes as u64 / PAGE) as u32
+    }
+
+    /// Bytes of a program unit.
+    pub const fn unit_bytes(&self) -> u64 {
+        self.planes as u64 * self.page_bytes as u64
+    }
+
+    /// Program units of a line.
+    pub const fn line_units(&self) -> u32 {
+        self.chips() * self.block_pages
+    }
+
+    /// 4 KiB pages of a line.
+    pub const fn line_pages(&self) -> u32 {
+        self.line_units() * self.unit_pages()
+    }
+}
+
+/// What the flash takes for what it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// Sensing 4 KiB: in even rows of a block, in odd rows (the two bits of an MLC cell).
+    pub sense_small: [Duration; 2],
+    /// Sensing more than that, up to a program unit.
+    pub sense: [Duration; 2],
+    /// Programming a unit, when its data has been transferred.
+    pub program: Duration,
+    /// Erasing a block (of all planes of a chip).
+    pub erase: Duration,
+    /// A channel.
+    pub channel: Bandwidth,
+    /// Longest piece in which data crosses a channel; the next stage starts with the first piece. Bytes.
+    pub channel_piece: u32,
+}
+
+/// How the host talks to the device, and what its firmware takes. Firmware times are latencies: any number of requests pass at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interface {
+    /// The link, each direction.
+    pub link: Bandwidth,
+    /// Requests in the device at a time; others wait outside, in order.
+    pub queue_depth: u32,
+    /// Largest command; longer requests count as several. Bytes.
+    pub max_transfer: u32,
+    /// Firmware of a read of up to 16 KiB, and of a longer one.
+    pub read: [Duration; 2],
+    /// Firmware of a write command.
+    pub write: Duration,
+    /// The same, for each 4 KiB of it.
+    pub write_page: Duration,
+    /// Firmware of a flush, beside what it waits for.
+    pub flush: Duration,
+    /// A discard or zone command.
+    pub discard: Duration,
+    /// The same, for each 4 KiB of a discard.
+    pub discard_page: Duration,
+}
+
+/// What the translation layer decides by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Policy {
+    /// Flash beyond the capacity, as a part of the capacity: 0.07 for 107 GiB of flash behind 100 GiB.
+    pub over_provisioning: f64,
+    /// Host writes are kept apart by their hint in so many open lines: 1, 2 (data, nodes and areas) or 3 (hot, warm, cold).
+    pub streams: u32,
+    /// Collection keeps pace with the host when there are so many free lines or fewer.
+    pub gc_lines: u32,
+    /// An idle device collects while there are so many free lines or fewer, and something to gain.
+    pub idle_gc_lines: u32,
+    /// How long nothing was asked of an idle device.
+    pub idle: Duration,
+}
+
+/// Everything that an emulated SSD is made from, but its capacity.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parameters {
+    /// Name for messages.
+    pub name: String,
+    /// How the flash is divided.
+    pub geometry: Geometry,
+    /// What the flash takes.
+    pub timing: Timing,
+    /// How the host talks to the device.
+    pub interface: Interface,
+    /// Host data that has been accepted and not been programmed: at most so many bytes.
+    pub buffer_bytes: u64,
+    /// The write buffer survives a power cut: flushes and FUA wait for nothing.
+    pub power_loss_protection: bool,
+    /// Translation layer.
+    pub policy: Policy,
+}
+
+/// Parameters or a capacity of which no SSD can be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParameterError {
+    /// A part of the geometry is zero, or a flash page is not a number of 4 KiB pages.
+    #[error("the geometry has an empty part, or flash pages that are not a multiple of 4 KiB")]
+    Geometry,
+    /// Number of streams.
+    #[error("{0} streams; there are 1, 2 or 3")]
+    Streams(u32),
+    /// Queue depth or command size.
+    #[error("the interface takes no command of a page")]
+    Interface,
+    /// The buffer cannot hold the partly filled units of all open lines and one more.
+    #[error("a write buffer of {have} bytes; open lines alone may hold {need}")]
+    Buffer {
+        /// Bytes there are.
+        have: u64,
+        /// Bytes needed.
+        need: u64,
+    },
+    /// Not a whole number of pages, or none, or more than 32-bit page numbers reach.
+    #[error("a capacity of {0} bytes; it must be 4 KiB pages, at least one, and below 8 TiB")]
+    Capacity(u64),
+    /// Over-provisioning that is not a number, negative, or beyond all measure.
+    #[error("the over-provisioning must be from 0 to 100 times the capacity")]
+    OverProvisioning,
+    /// Zone limits that contradict each other, or conventional zones that fill the device.
+    #[error("zones: {0}")]
+    Zones(&'static str),
+    /// A preset's name.
+    #[error("no preset is called {0}; there are 970pro, pm9a3 and slow-emmc")]
+    UnknownPreset(String),
+}
+
+impl Parameters {
+    /// The same device with blocks of a `parts`th of the size, and erases that take a `parts`th of the time: for small capacities, where
+    /// lines of full size would be too few for collection to have a choice. Bandwidths, latencies of reads and programs, and
+    /// the time spent erasing stay the same. Stops at blocks of one page.
+    pub fn with_smaller_blocks(mut self, parts: u32) -> Self {
+        let parts = parts.clamp(1, self.geometry.block_pages.max(1));
+        self.geometry.block_pages /= parts;
+        self.timing.erase /= parts;
+        self
+    }
+
+    /// Refuses what cannot work.
+    pub(crate) fn validate(&self) -> Result<(), ParameterError> {
+        let g = &self.geometry;
+        let parts = [g.channels, g.chips_per_channel, g.planes, g.page_bytes, g.block_pages];
+        let page_fits = u64::from(g.page_bytes).is_multiple_of(PAGE);
+        let line = parts.iter().try_fold(1u64, |all, part| all.checked_mul(u64::from(*part)));
+        if parts.contains(&0) || !page_fits || line.is_none_or(|bytes| bytes / PAGE > u64::from(u32::MAX) / 16) {
+            return Err(ParameterError::Geometry);
+        }
+        if !(1..=3).contains(&self.policy.streams) {
+            return Err(ParameterError::Streams(self.policy.streams));
+        }
+        if self.interface.queue_depth == 0
+            || u64::from(self.interface.max_transfer) < PAGE
+            || u64::from(self.timing.channel_piece) < PAGE
+        {
+            return Err(ParameterError::Interface);
+        }
+        if !(0.0..=100.0).contains(&self.policy.over_provisioning) {
+            return Err(ParameterError::OverProvisioning);
+        }
+        self.buffer_holds(u64::from(self.policy.streams))
+    }
+
+    /// Refuses a write buffer that so many partly filled units could fill: nothing would ever leave it.
+    pub(crate) fn buffer_holds(&self, open_units: u64) -> Result<(), ParameterError> {
+        let need = (open_units + 1) * self.geometry.unit_bytes();
+        if self.buffer_bytes < need {
+            return Err(ParameterError::Buffer { have: self.buffer_bytes, need });
+        }
+        Ok(())
+    }
+}
+
+/// Devices whose parameters are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Preset {
+    /// `970pro`: a Samsung 970 Pro, as D2FS' artifact emulates it; a consumer's NVMe SSD without capacitors.
+    Samsung970Pro,
+    /// `pm9a3`: the Samsung PM9A3 of ScaleLFS' evaluation, behind PCIe 3; a data centre SSD with capacitors.
+    Pm9a3,
+    /// `slow-emmc`: the storage of a cheap phone or board.
+    SlowEmmc,
+}
+
+impl Preset {
+    /// All of them.
+    pub const ALL: [Preset; 3] = [Preset::Samsung970Pro, Preset::Pm9a3, Preset::SlowEmmc];
+
+    /// The name that users type.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Preset::Samsung970Pro => "970pro",
+            Preset::Pm9a3 => "pm9a3",
+            Preset::SlowEmmc => "slow-emmc",
+        }
+    }
+
+    /// The numbers.
+    pub fn parameters(self) -> Parameters {
+        match self {
+            Preset::Samsung970Pro => samsung_970_pro(),
+            Preset::Pm9a3 => pm9a3(),
+            Preset::SlowEmmc => slow_emmc(),
+        }
+    }
+}
+
+impl From<Preset> for Parameters {
+    fn from(preset: Preset) -> Self {
+        preset.parameters()
+    }
+}
+
+impl FromStr for Preset {
+    type Err = ParameterError;
+    fn from_str(name: &str) -> Result<Self, ParameterError> {
+        let found = Preset::ALL.into_iter().find(|preset| preset.name() == name);
+        found.ok_or_else(|| ParameterError::UnknownPreset(name.to_owned()))
+    }
+}
+
+const fn us(us: u64) -> Duration {
+    Duration::from_micros(us)
+}
+
+const fn ns(ns: u64) -> Duration {
+    Duration::from_nanos(ns)
+}
+
+/// What all presets share: 7 % over-provisioning (all three artifacts: capacity = flash x 100/107), one stream as consumer and most data
+/// centre drives have, collection at four free lines (artifact: 2 to 5), and idle collection after 100 ms (estimate).
+fn policy() -> Policy {
+    Policy { over_provisioning: 0.07, streams: 1, gc_lines: 4, idle_gc_lines: 6, idle: Duration::from_millis(100) }
+}
+
+/// Artifact, where nothing else is said. Its four separate translation layers, each with its own lines of 8 MiB, are one here, with lines
+/// of 32 MiB. Program, read and link figures are what NVMeVirt's authors fitted to the real device.
+fn samsung_970_pro() -> Parameters {
+    Parameters {
+        name: "970pro".into(),
+        // 8 channels of 2 chips; 32 KiB program units, of two planes of 16 KiB pages (paper: 16 KiB pages); blocks of 2 MiB.
+        geometry: Geometry { channels: 8, chips_per_channel: 2, planes: 2, page_bytes: 16 << 10, block_pages: 64 },
+        timing: Timing {
+            sense_small: [ns(29_760), ns(41_760)],
+            sense: [ns(30_013), ns(42_013)],
+            program: us(185),
+            // Artifact: 0. Estimate: 3.5 ms (usual for 3D MLC) for a real block of about 16 MiB in two planes, of which this is an eighth. The
+            // fitted program time contains some erasing already; full 3.5 ms here would take a fifth of the real device's bandwidth.
+            erase: us(440),
+            channel: Bandwidth::mib_per_second(800),
+            channel_piece: 16 << 10,
+        },
+        interface: Interface {
+            link: Bandwidth::mib_per_second(3360),
+            queue_depth: 1023,       // NVMe queues of 1024 entries (estimate)
+            max_transfer: 256 << 10, // MDTS 6
+            read: [ns(21_500), ns(30_490)],
+            write: us(4),
+            write_page: ns(460),
+            flush: us(4),         // estimate: as a write
+            discard: us(20),      // estimate; artifact: 0
+            discard_page: ns(10), // estimate: one map entry, out of cache; artifact: 0
+        },
+        buffer_bytes: 1 << 20, // 16 chips x 32 KiB x 2
+        power_loss_protection: false,
+        policy: policy(),
+    }
+}
+
+/// 7.68 TB; datasheet: 4.0 GB/s sequential write, 6.8 GB/s read, 1.1 M random reads and 200 k random writes per second. ScaleLFS' hosts
+/// have PCIe 3 (Xeon E5): the 3.4 GB/s that the paper calls the device's peak are what a PCIe 3 x4 link carries. The flash below the link
+/// writes 4.0 GB/s, so the link is the limit, as in the paper.
+fn pm9a3() -> Parameters {
+    Parameters {
+        name: "pm9a3".into(),
+        // Estimate: 8 channels of 8 chips of four planes. With 64 KiB units, 64 chips x 64 KiB / (990 + 55 us) = 4.0 GB/s (datasheet).
+        geometry: Geometry { channels: 8, chips_per_channel: 8, planes: 4, page_bytes: 16 << 10, block_pages: 32 },
+        timing: Timing {
+            sense_small: [us(50), us(50)], // estimate: TLC V-NAND of 128 layers, 45 to 60 us
+            sense: [us(55), us(55)],
+            program: us(990),
+            erase: us(700), // estimate: 3.5 ms for a block of 10 MiB, of which this is a fifth
+            channel: Bandwidth::mb_per_second(1200), // estimate: ONFI / Toggle 4
+            channel_piece: 16 << 10,
+        },
+        interface: Interface {
+            link: Bandwidth::mb_per_second(3400), // paper
+            queue_depth: 1023,
+            max_transfer: 1 << 20,  // MDTS 8, estimate
+            read: [us(20), us(25)], // estimate: 80 us for an idle 4 KiB read
+            write: us(8),           // estimate: 10 us for an idle 4 KiB write
+            write_page: ns(300),
+            flush: us(8),
+            discard: us(20),
+            discard_page: ns(10),
+        },
+        buffer_bytes: 16 << 20, // two units per chip, as the artifact, and as much again: data centre drives hold tens of MiB
+        power_loss_protection: true, // datasheet
+        policy: policy(),
+    }
+}
+
+/// Estimates after eMMC 5.1 parts of the years to 2020: about 250 MB/s read, 60 MB/s write, 6 k random reads per second, and no capacitors.
+fn slow_emmc() -> Parameters {
+    Parameters {
+        name: "slow-emmc".into(),
+        geometry: Geometry { channels: 1, chips_per_channel: 2, planes: 2, page_bytes: 16 << 10, block_pages: 64 },
+        timing: Timing {
+            sense_small: [us(70), us(90)],
+            sense: [us(75), us(95)],
+            program: us(980), // 2 chips x 32 KiB / (980 + 82 us) = 61.7 MB/s
+            erase: us(1000),
+            channel: Bandwidth::mb_per_second(400),
+            channel_piece: 16 << 10,
+        },
+        interface: Interface {
+            link: Bandwidth::mb_per_second(300), // HS400, less overhead
+            queue_depth: 32,                     // eMMC 5.1 command queue
+            max_transfer: 512 << 10,
+            read: [us(60), us(80)],
+            write: us(60),
+            write_page: us(1),
+            flush: us(100),
+            discard: us(200),
+            discard_page: ns(20),
+        },
+        buffer_bytes: 512 << 10,
+        power_loss_protection: false,
+        policy: policy(),
+    }
+}
