@@ -5,7 +5,7 @@
 //! [charges](crate::charge), what it waits for, and what locking and switching cost ([`SimConfig`]). The same seed gives the same
 //! schedule; [`SimReport::trace`] is a hash of it.
 //!
-//! - `scheduler`: events in the order of time, cores, tasks, the switch between them;
+//! - `events`: what is due when; `scheduler`: cores, tasks, the switch between them;
 //! - `waiting`: who waits for which lock or condition, found by its address;
 //! - [`Costs`]: the price of each kind of CPU work.
 //!
@@ -16,6 +16,7 @@
 //! Outside a simulation all this costs one look at a thread-local flag per lock operation.
 
 mod costs;
+mod events;
 mod scheduler;
 mod waiting;
 

@@ -7,6 +7,7 @@
 //! A callback is run by a task that needs no core: one that lies idle, or a new one if all others wait inside theirs.
 #![allow(unsafe_code)] // the current simulation and its coroutines' yielders are found through pointers
 
+use super::events::{Action, Events};
 use super::waiting::Queues;
 use super::{SimConfig, SimFailure, SimReport};
 use crate::class::HeldLocks;
@@ -15,8 +16,7 @@ use crate::{Cost, Instant};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::{Cell, RefCell, RefMut};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::rc::Rc;
@@ -24,7 +24,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A task, by the order in which tasks were made.
-pub(super) type TaskId = usize;
+pub(super) type TaskId = u32;
+
+/// The task that the simulation is for.
+const FIRST: TaskId = 0;
 
 /// Why a task was switched out.
 #[derive(Clone, Copy, Debug)]
@@ -42,10 +45,11 @@ type Work = Coroutine<(), Switch, ()>;
 
 struct Task {
     name: String,
-    work: Option<Work>,
+    /// Boxed, so that taking it out to run it moves a pointer.
+    work: Option<Box<Work>>,
     yielder: *const Yielder<(), Switch>,
-    /// Raised with every wait: a wake-up for an earlier one is stale.
-    wait: u64,
+    /// Raised with every wait: a wake-up for an earlier one is stale. (It may come round: no wake-up is on its way for 2^32 waits.)
+    wait: u32,
     waits_for: Option<(&'static str, u64)>,
     timed_out: bool,
     held: HeldLocks,
@@ -54,44 +58,10 @@ struct Task {
     ended: bool,
 }
 
-enum Action {
-    Resume(TaskId),
-    /// Ends the wait with this number.
-    Wake(TaskId, u64),
-    /// The same, because the time ran out.
-    Timeout(TaskId, u64),
-    Call(Box<dyn FnOnce()>),
-}
-
-/// Order of events: time, then a random number if schedules are perturbed, then the order of asking.
-type Key = (u64, u64, u64);
-
-struct Event {
-    key: Key,
-    action: Action,
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Self) -> bool {
-        self.key == other.key
-    }
-}
-impl Eq for Event {}
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Event {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key.cmp(&other.key)
-    }
-}
-
 /// What changes with every event.
 #[derive(Default)]
 pub(super) struct State {
-    events: BinaryHeap<Reverse<Event>>,
+    events: Events,
     tasks: Vec<Task>,
     /// Tasks that could run and have no core.
     ready: VecDeque<TaskId>,
@@ -119,6 +89,8 @@ pub(super) struct Sim {
     slice_end: Cell<u64>,
     happened: Cell<u64>,
     trace: Cell<u64>,
+    /// The first task has ended.
+    over: Cell<bool>,
 }
 
 thread_local! {
@@ -150,16 +122,21 @@ impl Sim {
     }
 
     fn ask(&self, state: &mut State, at: u64, action: Action) {
-        let tie = if self.config.seed == 0 { 0 } else { state.next_random() };
-        state.asked += 1;
-        state.events.push(Reverse(Event { key: (at, tie, state.asked), action }));
+        let tie = self.tie(state);
+        state.events.push(at, tie, action);
         self.next_event.set(self.next_event.get().min(at));
+    }
+
+    /// Decides between events of one time: the order of asking, or chance if schedules are perturbed. No two are the same.
+    fn tie(&self, state: &mut State) -> u64 {
+        state.asked += 1;
+        if self.config.seed == 0 { state.asked } else { state.next_random() << 32 | state.asked & 0xffff_ffff }
     }
 
     /// Ends a task's wait, a little later than now.
     pub(super) fn wake(&self, task: TaskId) {
         let state = &mut *self.state();
-        let (wait, since) = (state.tasks[task].wait, state.tasks[task].waits_for);
+        let Task { wait, waits_for: since, .. } = *state.task(task);
         let spins = since.is_some_and(|(_, since)| self.now.get().saturating_sub(since) <= nanos(self.config.spin));
         let latency = if spins { self.config.handover } else { self.config.wake };
         self.ask(state, self.now.get() + nanos(latency), Action::Wake(task, wait));
@@ -167,7 +144,7 @@ impl Sim {
 
     /// Gives a task a core, or a place in the queue for one.
     fn make_ready(&self, state: &mut State, task: TaskId) {
-        if !state.tasks[task].on_core {
+        if !state.task(task).on_core {
             self.ask(state, self.now.get(), Action::Resume(task));
         } else if state.running < self.config.cores {
             state.running += 1;
@@ -180,7 +157,7 @@ impl Sim {
 
     /// The current task has left its core, if it has one: the next one gets it.
     fn free_core(&self, state: &mut State) {
-        if !state.tasks[self.current()].on_core {
+        if !state.task(self.current()).on_core {
             return;
         }
         state.running -= 1;
@@ -192,36 +169,40 @@ impl Sim {
 
     fn note(&self, what: u64, task: TaskId) {
         self.happened.set(self.happened.get() + 1);
-        let word = self.now.get() ^ (task as u64) << 48 ^ what << 44;
+        let word = self.now.get() ^ u64::from(task) << 48 ^ what << 44;
         self.trace.set((self.trace.get() ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(23));
     }
 
     /// Takes the next event and lets it happen; false if there is none.
     fn step(&self) -> bool {
-        let Some(Reverse(event)) = self.state().events.pop() else { return false };
-        assert!(event.key.0 >= self.last.get(), "time runs backwards");
-        self.last.set(event.key.0);
-        self.now.set(event.key.0);
-        let next = self.state().events.peek().map_or(u64::MAX, |Reverse(event)| event.key.0);
-        self.next_event.set(next);
-        match event.action {
+        let (at, action) = {
+            let events = &mut self.state().events;
+            let Some(event) = events.pop() else { return false };
+            self.next_event.set(events.next().unwrap_or(u64::MAX));
+            event
+        };
+        assert!(at >= self.last.get(), "time runs backwards");
+        self.last.set(at);
+        self.now.set(at);
+        match action {
             Action::Resume(task) => {
                 self.note(1, task);
                 self.resume(task);
             }
             Action::Wake(task, wait) => self.end_wait(task, wait, false),
             Action::Timeout(task, wait) => self.end_wait(task, wait, true),
-            Action::Call(f) => {
+            Action::Call(place) => {
                 self.note(4, 0);
+                let f = self.state().events.take_call(place);
                 self.call(f);
             }
         }
         true
     }
 
-    fn end_wait(&self, task: TaskId, wait: u64, timed_out: bool) {
+    fn end_wait(&self, task: TaskId, wait: u32, timed_out: bool) {
         let state = &mut *self.state();
-        let waiter = &mut state.tasks[task];
+        let waiter = state.task(task);
         if waiter.wait != wait || waiter.waits_for.is_none() {
             return;
         }
@@ -234,21 +215,23 @@ impl Sim {
     fn resume(&self, id: TaskId) {
         let mut work = {
             let state = &mut *self.state();
-            let task = &mut state.tasks[id];
+            let contested = !state.ready.is_empty();
+            let task = state.task(id);
             self.current.set(id);
             self.yielder.set(task.yielder);
             task.held.exchange();
-            let endless = state.ready.is_empty() || !task.on_core;
-            self.slice_end.set(if endless { u64::MAX } else { self.now.get() + nanos(self.config.slice) });
+            let sliced = contested && task.on_core;
+            self.slice_end.set(if sliced { self.now.get() + nanos(self.config.slice) } else { u64::MAX });
             task.work.take().unwrap_or_else(|| panic!("task {} runs already", task.name))
         };
         let result = work.resume(());
         let state = &mut *self.state();
-        let task = &mut state.tasks[id];
+        let task = state.task(id);
         task.held.exchange();
         match result {
             CoroutineResult::Return(()) => {
                 task.ended = true;
+                self.over.set(self.over.get() || id == FIRST);
                 self.free_core(state);
             }
             CoroutineResult::Yield(why) => {
@@ -283,10 +266,10 @@ impl Sim {
             body();
         });
         let state = &mut *self.state();
-        let id = state.tasks.len();
+        let id = TaskId::try_from(state.tasks.len()).expect("fewer than 2^32 tasks");
         state.tasks.push(Task {
             name: name.to_owned(),
-            work: Some(work),
+            work: Some(Box::new(work)),
             yielder: ptr::null(),
             wait: 0,
             waits_for: None,
@@ -315,6 +298,10 @@ impl Sim {
 }
 
 impl State {
+    fn task(&mut self, id: TaskId) -> &mut Task {
+        &mut self.tasks[id as usize]
+    }
+
     /// SplitMix64.
     fn next_random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -383,8 +370,8 @@ pub(super) fn block(what: &'static str, timeout: Option<Duration>) -> bool {
     with(|sim| {
         let (state, now) = (&mut *sim.state(), sim.now.get());
         let id = sim.current();
-        let task = &mut state.tasks[id];
-        task.wait += 1;
+        let task = state.task(id);
+        task.wait = task.wait.wrapping_add(1);
         task.waits_for = Some((what, now));
         task.timed_out = false;
         let wait = task.wait;
@@ -393,7 +380,7 @@ pub(super) fn block(what: &'static str, timeout: Option<Duration>) -> bool {
         }
     });
     switch(Switch::Blocked);
-    with(|sim| sim.state().tasks[sim.current()].timed_out)
+    with(|sim| sim.state().task(sim.current()).timed_out)
 }
 
 /// Suspends the current task.
@@ -431,8 +418,10 @@ pub(crate) fn charge(cost: Cost, n: u64) {
 /// See [`super::call_after`].
 pub(super) fn call_after(delay: Duration, f: Box<dyn FnOnce()>) {
     with(|sim| {
-        let at = sim.now.get().saturating_add(nanos(delay));
-        sim.ask(&mut sim.state(), at, Action::Call(f));
+        let (state, at) = (&mut *sim.state(), sim.now.get().saturating_add(nanos(delay)));
+        let tie = sim.tie(state);
+        state.events.push_call(at, tie, f);
+        sim.next_event.set(sim.next_event.get().min(at));
     });
 }
 
@@ -462,7 +451,7 @@ impl<T> JoinSlot<T> {
 
     /// Whether the caller is that task.
     pub(crate) fn is_current(&self) -> bool {
-        active() && with(|sim| sim.state().tasks[sim.current()].name == self.task)
+        active() && with(|sim| sim.state().task(sim.current()).name == self.task)
     }
 
     fn addr(&self) -> usize {
@@ -513,16 +502,18 @@ pub(super) fn run<T: 'static>(config: SimConfig, f: impl FnOnce() -> T + 'static
         slice_end: Cell::new(u64::MAX),
         happened: Cell::new(0),
         trace: Cell::new(seed),
+        over: Cell::new(false),
     };
     CURRENT.set(&raw const sim);
     let _entered = Entered;
     let result = Rc::new(RefCell::new(None));
     let mine = Rc::clone(&result);
-    sim.add_task("first", true, move || {
+    let first = sim.add_task("first", true, move || {
         let value = catch_unwind(AssertUnwindSafe(f)).map_err(|p| Panicked::new("first".to_owned(), &*p));
         *mine.borrow_mut() = Some(value);
     });
-    while !sim.state().tasks[0].ended {
+    assert!(first == FIRST, "nothing runs before the first task");
+    while !sim.over.get() {
         if !sim.step() {
             let who = sim.who_waits();
             forget_tasks(&sim);

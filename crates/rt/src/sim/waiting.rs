@@ -5,6 +5,7 @@
 
 use super::scheduler::{self, TaskId, with};
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
 /// How a lock is wanted.
@@ -20,10 +21,29 @@ struct Waiter {
     share: Share,
 }
 
+/// Spreads addresses: one multiplication, for this is asked at every release of a lock.
+#[derive(Default)]
+struct AddrHasher(u64);
+
+impl Hasher for AddrHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_usize(usize::from(*byte)));
+    }
+
+    fn write_usize(&mut self, addr: usize) {
+        // The table takes the bucket from the low bits and a tag from the high ones; the middle of the product is mixed best.
+        self.0 = (self.0 ^ addr as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// The queues.
 #[derive(Default)]
 pub(super) struct Queues {
-    by_addr: HashMap<usize, VecDeque<Waiter>>,
+    by_addr: HashMap<usize, VecDeque<Waiter>, BuildHasherDefault<AddrHasher>>,
 }
 
 impl Queues {
