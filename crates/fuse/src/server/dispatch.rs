@@ -1,7 +1,8 @@
 //! From the bytes of a request to its handler, and what holds for all of them: who may come in, panics, errors.
 
+use super::files::LARGE;
 use super::{Answer, Call, Kernel, Server, State};
-use crate::wire::abi::{BatchForgetIn, ForgetIn, ForgetOne, InHeader};
+use crate::wire::abi::{BatchForgetIn, ForgetIn, ForgetOne, InHeader, ReadIn};
 use crate::wire::{Args, Opcode, ROOT_NODE, Reply, Request};
 use rustix::io::Errno;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -138,6 +139,34 @@ impl Call<'_> {
             Opcode::Opendir | Opcode::Releasedir | Opcode::Access | Opcode::Interrupt => Err(Errno::NOSYS.into()),
             Opcode::NotifyReply => Ok(()),
             Opcode::Init | Opcode::Destroy | Opcode::Forget | Opcode::BatchForget => Err(Errno::IO.into()),
+        }
+    }
+}
+
+/// Who waits until a request is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum Waiter {
+    /// Whoever caused it has gone on.
+    #[default]
+    Nobody,
+    /// The kernel, which may have sent several at once: it writes back or reads ahead.
+    Kernel,
+    /// The program's thread of this number.
+    Program(u32),
+}
+
+impl Waiter {
+    /// Who waits for this request, given as its bytes.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        match Request::parse(bytes) {
+            Ok(Request { opcode: Some(Opcode::Release | Opcode::Releasedir | Opcode::Interrupt), .. }) => Self::Nobody,
+            Ok(request) if is_silent(request.opcode) => Self::Nobody,
+            Ok(Request { opcode: Some(Opcode::Read), mut args, header }) => match args.take::<ReadIn>() {
+                Ok(read) if read.size < LARGE && header.pid != 0 => Self::Program(header.pid),
+                _ => Self::Kernel,
+            },
+            Ok(Request { header, .. }) if header.pid != 0 => Self::Program(header.pid),
+            _ => Self::Kernel,
         }
     }
 }

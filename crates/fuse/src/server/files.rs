@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use steadyfs_core::{FallocMode, InodeRef, SetAttr, Whence};
 
 /// From this many bytes on, what the kernel has in its own cache does not go through ours as well: a second copy of it would cost more than it ever saves.
-const LARGE: u32 = 128 << 10;
+pub(super) const LARGE: u32 = 128 << 10;
 
 /// Most bytes that one COPY_FILE_RANGE copies; the caller asks again for the rest.
 const COPY_MOST: u64 = 16 << 20;

@@ -22,7 +22,7 @@ mod stats;
 pub(crate) mod tests;
 mod xattrs;
 
-pub(crate) use dispatch::Handled;
+pub(crate) use dispatch::{Handled, Waiter};
 pub(crate) use init::{Greeting, MAX_WRITE};
 pub(crate) use policy::Policy;
 pub use stats::STATS_ATTRIBUTE;

@@ -1,19 +1,22 @@
 //! The threads that serve requests: few while requests are short, more while they wait.
 //!
-//! Each thread reads a request, handles it and sends the reply. The kernel wakes waiting threads in turn, so every thread more than
-//! needed costs cache misses; but a request can wait long (for space, for the device), and some can only end when another is served. So
-//! there are a few threads always, and a supervisor adds one whenever nobody is waiting for requests and nothing gets done.
+//! Each thread reads a request, handles it and sends the reply. One does so as long as it keeps up; [`pace`] says why, and when another joins. The
+//! others rest, or are started when they are first needed. A request can wait long (for space, for the device), and some can only end when another
+//! is served: so a supervisor sends one more whenever nobody is waiting for requests and nothing gets done.
 //!
-//! Kept true: at least [`Limits::always`] threads serve until the mount is gone; whoever makes the kernel send requests from inside a request is not counted
-//! against the limit; when the last thread has left, and not before, the end is announced.
+//! Kept true: a thread rests only while another one waits for requests or handles one; not more than [`Limits::keep`] threads stay; whoever makes the kernel
+//! send requests from inside a request is not counted against the limit; when the last thread has left, and not before, the end is announced.
+
+mod pace;
 
 use super::channel::Channel;
-use crate::server::{Handled, Kernel, MAX_WRITE, Server};
+use crate::server::{Handled, Kernel, MAX_WRITE, Server, Waiter};
 use crate::wire::Reply;
+use pace::Pace;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
-use steadyfs_rt::{Condvar, LockClass, Mutex, cpus, sleep, try_spawn};
+use steadyfs_rt::{Condvar, LockClass, Mutex, cpus, now, sleep, try_spawn};
 
 static CREW: LockClass = LockClass::new("fuse_crew_mutex", 95);
 
@@ -26,12 +29,20 @@ pub(super) type Ended = Box<dyn Fn(Option<rustix::io::Errno>) + Send + Sync>;
 /// How many threads there are.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    always: usize,
+    /// As many stay once they are there.
+    keep: usize,
     most: usize,
 }
 
+#[derive(Default)]
 struct Count {
     threads: usize,
+    /// Of these, how many rest.
+    resting: usize,
+    /// Of these, how many have been called.
+    called: usize,
+    /// The mount is gone: nobody rests any more.
+    over: bool,
     error: Option<rustix::io::Errno>,
 }
 
@@ -47,6 +58,8 @@ pub(crate) struct Crew {
     /// Requests handled.
     handled: AtomicU64,
     count: Mutex<Count>,
+    /// Wakes threads that rest.
+    call: Condvar,
     /// The supervisor is looking.
     watched: AtomicBool,
     watch: Condvar,
@@ -65,7 +78,7 @@ impl Crew {
         ended: Ended,
     ) -> std::io::Result<Arc<Self>> {
         let most = most.max(1);
-        let limits = Limits { always: cpus().clamp(2, 8).min(most), most };
+        let limits = Limits { keep: cpus().clamp(2, 8).min(most), most };
         let crew = Arc::new(Crew {
             channel,
             server,
@@ -73,7 +86,8 @@ impl Crew {
             idle: AtomicUsize::new(0),
             nested: AtomicUsize::new(0),
             handled: AtomicU64::new(0),
-            count: Mutex::new(&CREW, Count { threads: 0, error: None }),
+            count: Mutex::new(&CREW, Count::default()),
+            call: Condvar::new(),
             watched: AtomicBool::new(false),
             watch: Condvar::new(),
             ended,
@@ -83,10 +97,7 @@ impl Crew {
         crew.count.lock().threads = 1;
         let started: std::io::Result<()> = (|| {
             try_spawn("fuse-crew", move || supervised.supervise())?;
-            for _ in 0..limits.always {
-                crew.add()?;
-            }
-            Ok(())
+            crew.add()
         })();
         crew.leave(None);
         started.map(|()| crew)
@@ -110,18 +121,25 @@ impl Crew {
     }
 
     /// What each thread does.
-    fn serve(&self) {
+    fn serve(self: &Arc<Self>) {
         crate::mount::become_io_flusher();
         let (mut buf, mut reply) = (Channel::buffer(), Reply::new(MAX_WRITE as usize + 4096));
+        let mut pace = Pace::default();
         let error = loop {
             self.idle.fetch_add(1, SeqCst);
+            let asked = now();
             let received = self.channel.receive(&mut buf);
+            let waited = asked.elapsed();
             if self.idle.fetch_sub(1, SeqCst) == 1 {
                 self.look();
             }
             match received {
                 Ok(Some(len)) => {
-                    if self.server.handle(buf.bytes(len), &mut reply, self) == Handled::Reply {
+                    let request = buf.bytes(len);
+                    if pace.arrived(waited, Waiter::of(request)) && self.idle.load(SeqCst) == 0 {
+                        self.call(self.limits.keep);
+                    }
+                    if self.server.handle(request, &mut reply, self) == Handled::Reply {
                         self.channel.send(&mut reply);
                     }
                 }
@@ -129,21 +147,48 @@ impl Crew {
                 Err(errno) => break Some(errno),
             }
             self.handled.fetch_add(1, SeqCst);
-            if self.idle.load(SeqCst) > self.limits.always && self.is_spare() {
+            if pace.done(self.idle.load(SeqCst) > 0) && !self.rest() {
                 return;
             }
         };
+        self.count.lock().over = true;
+        self.call.notify_all();
         self.leave(error);
     }
 
-    /// Lets the calling thread go if enough others are there.
-    fn is_spare(&self) -> bool {
-        let mut count = self.count.lock();
-        let spare = count.threads > self.limits.always;
-        if spare {
-            count.threads -= 1;
+    /// Sends one more thread to read requests: one that rests, or a new one if there are fewer than `most`.
+    fn call(self: &Arc<Self>, most: usize) {
+        let threads = {
+            let mut count = self.count.lock();
+            if count.called < count.resting {
+                count.called += 1;
+                self.call.notify_one();
+                return;
+            }
+            count.threads
+        };
+        if (1..most).contains(&threads)
+            && let Err(error) = self.add()
+        {
+            tracing::warn!("cannot start a thread: {error}");
         }
-        spare
+    }
+
+    /// Lets the calling thread rest until it is called. False: enough others rest, it is to leave and no longer counted.
+    fn rest(&self) -> bool {
+        let mut count = self.count.lock();
+        assert!(count.called <= count.resting && count.resting < count.threads, "more threads rest than there are");
+        if count.threads > self.limits.keep {
+            count.threads -= 1;
+            return false;
+        }
+        count.resting += 1;
+        while count.called == 0 && !count.over {
+            self.call.wait(&mut count);
+        }
+        count.resting -= 1;
+        count.called = count.called.saturating_sub(1);
+        true
     }
 
     /// Takes a thread off the count; the last one ends the crew.
@@ -170,7 +215,7 @@ impl Crew {
         }
     }
 
-    /// Adds a thread whenever all are busy and nothing gets done.
+    /// Sends one more thread whenever all are busy and nothing gets done.
     fn supervise(self: Arc<Self>) {
         loop {
             {
@@ -182,20 +227,19 @@ impl Crew {
                     return;
                 }
             }
-            while self.idle.load(SeqCst) == 0 {
+            // While requests come it looks again and again: to be woken anew for each would cost more.
+            loop {
                 let handled = self.handled.load(SeqCst);
                 sleep(PATIENCE);
-                let threads = self.count.lock().threads;
-                if threads == 0 {
+                if self.count.lock().threads == 0 {
                     return;
                 }
-                let stuck = self.idle.load(SeqCst) == 0 && self.handled.load(SeqCst) == handled;
-                let allowed = self.limits.most + self.nested.load(SeqCst);
-                if stuck
-                    && threads < allowed
-                    && let Err(error) = self.add()
-                {
-                    tracing::warn!("cannot start a thread: {error}");
+                let nothing_done = self.handled.load(SeqCst) == handled;
+                match self.idle.load(SeqCst) {
+                    0 if nothing_done => self.call(self.allowed()),
+                    0 => {}
+                    _ if nothing_done => break,
+                    _ => {}
                 }
             }
             self.watched.store(false, SeqCst);
@@ -205,11 +249,19 @@ impl Crew {
             }
         }
     }
+
+    /// How many threads there may be now.
+    fn allowed(&self) -> usize {
+        self.limits.most + self.nested.load(SeqCst)
+    }
 }
 
-impl Kernel for Crew {
+impl Kernel for Arc<Crew> {
     fn invalidate(&self, node: u64) {
         self.nested.fetch_add(1, SeqCst);
+        if self.idle.load(SeqCst) == 0 {
+            self.call(self.allowed());
+        }
         self.channel.invalidate(node);
         self.nested.fetch_sub(1, SeqCst);
     }
