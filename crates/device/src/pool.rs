@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 
 use crate::BLOCK_SIZE;
-use steadyfs_rt::{LockClass, Mutex};
+use steadyfs_rt::Leaf;
 
 const SLOTS: usize = 64;
 const CHUNK: usize = SLOTS * BLOCK_SIZE;
@@ -28,11 +28,8 @@ const SHARDS: usize = 16;
 /// Wholly free chunks that a shard keeps for the next allocation (16 shards x 16 x 256 KiB = 64 MiB at most).
 const RETAIN: usize = 16;
 
-/// Taken under any other lock and takes none.
-static POOL: LockClass = LockClass::new("device.page_pool", u16::MAX);
-
-static POOLS: [Mutex<Shard>; SHARDS] =
-    [const { Mutex::new(&POOL, Shard { usable: Vec::new(), free_chunks: 0 }) }; SHARDS];
+/// Taken under any other lock and takes none. Memory is below all that is simulated, and shared by simulations on several threads.
+static POOLS: [Leaf<Shard>; SHARDS] = [const { Leaf::new(Shard { usable: Vec::new(), free_chunks: 0 }) }; SHARDS];
 
 /// The chunks of a shard that have a free slot. Full ones are on no list; their pages lead back to them.
 struct Shard {
@@ -74,23 +71,7 @@ unsafe impl Sync for PageRef {}
 impl PageRef {
     /// A page with one reference. Its contents are zeros or whatever an earlier owner left: the caller overwrites all of it.
     pub(crate) fn new_stale() -> Self {
-        let mut shard = POOLS[home_shard()].lock();
-        let chunk = match shard.usable.last() {
-            Some(&chunk) => chunk,
-            None => shard.add_chunk(),
-        };
-        // SAFETY: `chunk` is on this shard's list, so it is allocated, and its header is ours under the shard's lock.
-        let header = unsafe { &mut *chunk.0.as_ptr() };
-        let slot = header.free.trailing_zeros() as usize;
-        assert!(slot > 0 && slot < SLOTS, "a chunk on the usable list has a free slot");
-        if header.free == ALL_FREE {
-            shard.free_chunks -= 1;
-        }
-        header.free &= !(1 << slot);
-        if header.free == 0 {
-            shard.usable.pop();
-        }
-        drop(shard);
+        let (chunk, slot) = POOLS[home_shard()].with_quietly(Shard::take_slot);
         // SAFETY: `slot` < SLOTS, so the address lies inside the chunk.
         let page = PageRef(unsafe { chunk.0.cast::<[u8; BLOCK_SIZE]>().add(slot) });
         let before = page.count().swap(1, Ordering::Relaxed);
@@ -149,19 +130,7 @@ impl PageRef {
         let chunk = self.chunk();
         // SAFETY: the chunk is allocated while this page is not free, and `shard` is written only before its first page exists.
         let home = unsafe { (*chunk.0.as_ptr()).shard };
-        let mut shard = POOLS[home].lock();
-        // SAFETY: the header is ours under the shard's lock.
-        let header = unsafe { &mut *chunk.0.as_ptr() };
-        let bit = 1u64 << self.slot();
-        assert_eq!(header.free & bit, 0, "a page is freed once");
-        if header.free == 0 {
-            header.at = shard.usable.len();
-            shard.usable.push(chunk);
-        }
-        header.free |= bit;
-        if header.free == ALL_FREE {
-            shard.retire(chunk);
-        }
+        POOLS[home].with_quietly(|shard| shard.return_slot(chunk, self.slot()));
     }
 }
 
@@ -185,6 +154,42 @@ impl Drop for PageRef {
 }
 
 impl Shard {
+    /// Takes a free slot of this (locked) shard.
+    fn take_slot(&mut self) -> (Chunk, usize) {
+        let chunk = match self.usable.last() {
+            Some(&chunk) => chunk,
+            None => self.add_chunk(),
+        };
+        // SAFETY: `chunk` is on this shard's list, so it is allocated, and its header is ours under the shard's lock.
+        let header = unsafe { &mut *chunk.0.as_ptr() };
+        let slot = header.free.trailing_zeros() as usize;
+        assert!(slot > 0 && slot < SLOTS, "a chunk on the usable list has a free slot");
+        if header.free == ALL_FREE {
+            self.free_chunks -= 1;
+        }
+        header.free &= !(1 << slot);
+        if header.free == 0 {
+            self.usable.pop();
+        }
+        (chunk, slot)
+    }
+
+    /// Takes a slot of one of this (locked) shard's chunks back.
+    fn return_slot(&mut self, chunk: Chunk, slot: usize) {
+        // SAFETY: a page of the chunk was in use until now, so it is allocated, and its header is ours under the shard's lock.
+        let header = unsafe { &mut *chunk.0.as_ptr() };
+        let bit = 1u64 << slot;
+        assert_eq!(header.free & bit, 0, "a page is freed once");
+        if header.free == 0 {
+            header.at = self.usable.len();
+            self.usable.push(chunk);
+        }
+        header.free |= bit;
+        if header.free == ALL_FREE {
+            self.retire(chunk);
+        }
+    }
+
     /// Adds a wholly free chunk to this (locked) shard.
     fn add_chunk(&mut self) -> Chunk {
         // SAFETY: the layout has a size above 0.
@@ -246,8 +251,7 @@ mod tests {
             drop(pages);
             let again = PageRef::new_stale();
             assert!(addresses.binary_search(&again.0.addr().get()).is_ok(), "a freed page is used again");
-            let shard = POOLS[home_shard()].lock();
-            assert!(shard.free_chunks <= RETAIN);
+            assert!(POOLS[home_shard()].with_quietly(|shard| shard.free_chunks) <= RETAIN);
         })
         .join()
         .expect("no panic");
@@ -262,13 +266,14 @@ mod tests {
             drop(half);
             pages.reverse();
             drop(pages);
-            let shard = POOLS[home_shard()].lock();
-            assert!(shard.free_chunks <= RETAIN, "{} free chunks kept", shard.free_chunks);
-            for (at, chunk) in shard.usable.iter().enumerate() {
-                // SAFETY: listed chunks are allocated and the shard is locked.
-                let header = unsafe { &*chunk.0.as_ptr() };
-                assert!(header.at == at && header.free != 0);
-            }
+            POOLS[home_shard()].with_quietly(|shard| {
+                assert!(shard.free_chunks <= RETAIN, "{} free chunks kept", shard.free_chunks);
+                for (at, chunk) in shard.usable.iter().enumerate() {
+                    // SAFETY: listed chunks are allocated and the shard is locked.
+                    let header = unsafe { &*chunk.0.as_ptr() };
+                    assert!(header.at == at && header.free != 0);
+                }
+            });
         })
         .join()
         .expect("no panic");

@@ -28,6 +28,13 @@ impl<T> Leaf<T> {
         let mut value = self.0.try_lock().unwrap_or_else(|| panic!("the holder of a leaf lock waits for something"));
         f(&mut value)
     }
+
+    /// Lends the value to `f`, and nothing else happens meanwhile, in virtual time neither: for what lies below everything that is simulated, such as
+    /// memory, which may be asked for and given back inside another leaf's closure, and which simulations on several threads share. `f` must not
+    /// call this crate.
+    pub fn with_quietly<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        f(&mut self.0.lock())
+    }
 }
 
 #[cfg(test)]
@@ -49,6 +56,25 @@ mod tests {
             .collect();
         assert!(threads.into_iter().all(|thread| thread.join().is_ok()));
         assert_eq!(leaf.with(|sum| *sum), 40_000);
+    }
+
+    #[test]
+    fn simulations_share_what_is_below_them() {
+        static BELOW: Leaf<u64> = Leaf::new(0);
+        let simulation = || {
+            run(SimConfig { cores: 2, seed: 7, ..SimConfig::default() }, || {
+                let own = Arc::new(Leaf::new(()));
+                let adders = [(); 2].map(|()| {
+                    let own = Arc::clone(&own);
+                    let add = || BELOW.with_quietly(|sum| *sum += 1);
+                    spawn("adder", move || (0..20_000).for_each(|_| own.with(|()| add())))
+                });
+                adders.into_iter().all(|adder| adder.join().is_ok())
+            })
+        };
+        let threads = [(); 3].map(|()| spawn("simulation", move || simulation().is_ok_and(|report| report.value)));
+        assert!(threads.into_iter().all(|thread| thread.join() == Ok(true)));
+        assert_eq!(BELOW.with_quietly(|sum| *sum), 120_000);
     }
 
     #[test]
