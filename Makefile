@@ -16,8 +16,14 @@ lint:
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
 # The slow half comes last, so that the closing lines of `cargo test` are the closing lines of the run.
-test: deps lint
+test: deps lint suites-short
 	$(CARGO) test --workspace --no-fail-fast
+
+# Of others' suites what needs no package: pjdfstest and fsx. Needs root.
+.PHONY: suites-short
+suites-short: deps
+	$(CARGO) build -p steadyfs
+	STEADYFS=target/debug/steadyfs SEEDS=1 tools/suites.sh pjdfstest fsx
 
 # Our mount, the library, ext4 and XFS in one run: docs/BENCHMARKS.md. As root; BENCH=--short does a quarter of it.
 bench-basic:
@@ -35,7 +41,7 @@ bench-fsck:
 	$(CARGO) build --release -p steadyfs-bench
 	target/release/steadyfs-bench fsck $(BENCH)
 
-# Others' suites on a mount, by hand: pjdfstest, fsx and stress-ng. Needs root and the package stress-ng.
+# Others' suites on a mount, by hand: pjdfstest, fsx with more seeds, and stress-ng. Needs root and the package stress-ng.
 .PHONY: suites
 suites: build
 	tools/suites.sh
