@@ -297,11 +297,11 @@ impl PageMap {
         }
     }
 
-    /// Fills the collector's open unit with padding, so that those who wait for it need not wait longer.
+    /// Fills the collector's open unit with padding: there is nothing else to fill it with, and collected lines wait for it.
     fn pad_copies(&mut self) {
         let unit_pages = self.geometry.unit_pages();
         let pages = self.collector.page % unit_pages;
-        assert!(self.collector.line.is_some() && pages > 0, "there is a unit to pad");
+        assert!(self.collector.line.is_some() && pages > 0, "nothing to collect on a full device");
         self.collector.page += unit_pages - pages;
         self.copies_full(pages);
     }
@@ -350,11 +350,8 @@ impl Ftl for PageMap {
             match self.next_due() {
                 _ if self.free.len() > 1 => break,
                 Some(at) => return Err(at),
-                None if !self.awaiting.is_empty() => self.pad_copies(),
-                None => {
-                    assert!(self.victim.is_some() || self.choose(), "nothing to collect on a full device");
-                    while self.victim.is_some() && self.collect_unit(media, now) {}
-                }
+                None if (self.victim.is_some() || self.choose()) && self.collect_unit(media, now) => {}
+                None => self.pad_copies(),
             }
         }
         Ok(())
