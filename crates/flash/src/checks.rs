@@ -4,7 +4,7 @@
 //! ([`crate::ftl::Ftl::check`]); here are the rules of the whole: what was programmed is the host's, the collector's, the device's own or padding;
 //! every unit is programmed in order and once between two erases; erases only rise and are all counted.
 
-use crate::ftl::Media;
+use crate::media::Media;
 use std::fmt;
 
 /// What the checks found.

@@ -5,9 +5,10 @@
 //!
 //! Kept true: time never falls within a run; every request leaves exactly one completion.
 
+use crate::cells::Cells;
 use crate::checks::Checks;
-use crate::contents::Contents;
-use crate::ftl::{Ftl, Media};
+use crate::ftl::Ftl;
+use crate::media::Media;
 use crate::parameters::Parameters;
 use crate::servers::Server;
 use crate::stats::{Second, Stats};
@@ -31,9 +32,8 @@ struct Write {
     stream: usize,
     fua: bool,
     done: Done,
-    /// When the last page has crossed the link, and when all units that its pages filled have been programmed.
+    /// When the last page has crossed the link.
     ready: Time,
-    programmed: Time,
 }
 
 /// [`crate::Interface`] in nanoseconds.
@@ -52,9 +52,10 @@ struct InterfaceTimes {
 pub(crate) struct Engine {
     parameters: Parameters,
     times: InterfaceTimes,
+    /// Capacity.
+    pages: u64,
     media: Media,
     ftl: Box<dyn Ftl>,
-    contents: Contents,
     /// The link towards the device, and towards the host.
     link: (Server, Server),
     writes: VecDeque<Write>,
@@ -96,9 +97,9 @@ impl Engine {
         Engine {
             parameters,
             times,
+            pages,
             media,
             ftl,
-            contents: Contents::new(pages),
             link: (Server::default(), Server::default()),
             writes: VecDeque::new(),
             outside: VecDeque::new(),
@@ -159,7 +160,9 @@ impl Engine {
     /// Another run begins, with another clock: whatever was under way has long been done.
     fn restart(&mut self, now: Time) {
         self.ftl.advance(&mut self.media, Time::MAX);
+        self.ftl.restart();
         self.media.nand.restart();
+        self.media.cells.iter_mut().for_each(Cells::restart);
         self.media.buffer.restart();
         self.link.0.restart();
         self.link.1.restart();
@@ -178,24 +181,17 @@ impl Engine {
             Op::Write { block, pages, hint, fua } => {
                 let (count, stream) = (pages.len() as u64, self.stream(hint));
                 let pages = pages.into_iter();
-                let (ready, programmed) = (self.clock, 0);
-                self.writes.push_back(Write {
-                    arrived,
-                    next: block,
-                    pages,
-                    count,
-                    stream,
-                    fua,
-                    done,
-                    ready,
-                    programmed,
-                });
+                let ready = self.clock;
+                self.writes.push_back(Write { arrived, next: block, pages, count, stream, fua, done, ready });
             }
             Op::Flush => self.flush(arrived, done),
             Op::Discard { block, count } => {
                 for page in block..block + count {
                     self.ftl.discard(page);
-                    self.contents.set(page, PageBuf::zeroed());
+                    self.media.contents.set(page, PageBuf::zeroed());
+                    if let Some(cells) = &mut self.media.cells {
+                        cells.discarded(page);
+                    }
                 }
                 self.stats.discarded += count;
                 let at = self.clock + self.times.discard + count * self.times.discard_page;
@@ -241,7 +237,7 @@ impl Engine {
             }
             page += run;
         }
-        let pages = (block..block + count).map(|page| self.contents.get(page)).collect();
+        let pages = (block..block + count).map(|page| self.media.contents.get(page)).collect();
         let at = last + self.times.read[usize::from(count * PAGE > 16 << 10)];
         self.stats.host_read += count;
         self.stats.read_latency.add(at - arrived);
@@ -252,10 +248,12 @@ impl Engine {
     fn flush(&mut self, arrived: Time, done: Done) {
         let mut at = self.clock;
         if !self.parameters.power_loss_protection {
-            self.ftl.flush(&mut self.media, self.clock, None);
-            at = at.max(self.media.buffer.last_end());
+            at = at.max(self.ftl.flush(&mut self.media, self.clock, None));
         }
         at += self.times.flush;
+        if let Some(cells) = &mut self.media.cells {
+            cells.flushed(at);
+        }
         self.stats.flushes += 1;
         self.stats.flush_latency.add(at - arrived);
         self.ended.push(Ended { at, done, result: Ok(Vec::new()) });
@@ -306,13 +304,20 @@ impl Engine {
             }
             let Some(page) = write.pages.next() else { break };
             write.ready = self.link.0.book(now, now, self.times.page).1;
-            self.media.buffer.accept();
-            let end = self.ftl.write(&mut self.media, now, write.ready, write.next, write.stream);
-            write.programmed = write.programmed.max(end.unwrap_or(0));
-            self.contents.set(write.next, page);
+            self.put(write.next, page, write.ready, write.stream);
             write.next += 1;
         }
         None
+    }
+
+    /// Takes a page into the buffer, where there is room, and gives it its place.
+    fn put(&mut self, page: u64, contents: PageBuf, ready: Time, stream: usize) {
+        self.media.buffer.accept();
+        self.media.contents.set(page, contents);
+        if let Some(cells) = &mut self.media.cells {
+            cells.written(page);
+        }
+        self.ftl.write(&mut self.media, self.clock, ready, page, stream);
     }
 
     /// All pages of a write are in the buffer.
@@ -320,8 +325,10 @@ impl Engine {
         let pages = write.count.min(self.times.max_pages);
         let mut at = write.ready + self.times.write + pages * self.times.write_page;
         if write.fua && !self.parameters.power_loss_protection && write.count > 0 {
-            self.ftl.flush(&mut self.media, self.clock, Some(write.stream));
-            at = at.max(self.media.buffer.last_end());
+            at = at.max(self.ftl.flush(&mut self.media, self.clock, Some(write.stream)));
+        }
+        if let Some(cells) = self.media.cells.as_mut().filter(|_| write.fua) {
+            cells.fua(at, write.next - write.count..write.next);
         }
         self.stats.host_written += write.count;
         self.stats.write_latency.add(at - write.arrived);
@@ -335,6 +342,36 @@ impl Engine {
             self.stats.series.resize(second + 1, Second::default());
         }
         &mut self.stats.series[second]
+    }
+
+    /// What a power cut now would leave, by page; `chance` decides what of the rest survives. `None` if that is not known.
+    pub(crate) fn survivors(&mut self, now: Time, chance: impl FnMut() -> bool) -> Option<Vec<(u64, PageBuf)>> {
+        self.begin(now);
+        if self.parameters.power_loss_protection {
+            return Some((0..self.pages).map(|page| (page, self.media.contents.get(page))).collect());
+        }
+        Some(self.media.cells.as_ref()?.survivors(self.clock, chance))
+    }
+
+    /// Fills an empty device that nobody uses yet, and lets time begin behind that.
+    pub(crate) fn load(&mut self, pages: impl Iterator<Item = (u64, PageBuf)>) {
+        for (page, contents) in pages {
+            loop {
+                self.ftl.advance(&mut self.media, self.clock);
+                let ended = (self.media.buffer.room(self.clock) == 0).then(|| self.media.buffer.next_end()).flatten();
+                match ended.or_else(|| self.ftl.make_room(&mut self.media, self.clock, 0).err()) {
+                    Some(at) => self.clock = at,
+                    None => break,
+                }
+            }
+            self.put(page, contents, self.clock, 0);
+        }
+        let end = self.ftl.flush(&mut self.media, self.clock, None);
+        if let Some(cells) = &mut self.media.cells {
+            cells.flushed(end);
+        }
+        self.clock = end;
+        self.restart(0);
     }
 
     /// What has been done.

@@ -7,6 +7,7 @@
 //! - `servers`, `nand`, `buffer`: what takes time: channels, chips, link, write buffer;
 //! - `ftl`: what decides: the seam and the translation layers behind it;
 //! - `engine`, `ssd`, `events`: requests in, completions out;
+//! - `media`, `contents`, `cells`: what layers work on, what pages hold, and what a power cut leaves of it;
 //! - `checks`, `stats`: what must hold, and what was done.
 //!
 //! # The model
@@ -21,6 +22,12 @@
 //! are free, and nothing queues behind what does not exist yet. What a translation layer computes costs no device time: results do not depend on the speed of
 //! the machine that emulates.
 //!
+//! # Power loss
+//!
+//! [`EmulatedSsd::after_power_cut`] gives the device as a restart would find it. What survives is read from the emulated flash cells: pages that had been programmed
+//! by then; of versions that no flush and no FUA had promised, a random part. So a flush that does not program, or an erase before its copies are safe, loses data here as it
+//! would there.
+//!
 //! # What is left out
 //!
 //! Caches of reads, suspension of programs and erases, wear-out and bit errors, refresh, and heat. The map is in the device's memory and survives.
@@ -31,11 +38,13 @@
 //! 32.3 bytes with 7 % over-provisioning, 254 MB for a device of 30 GiB.
 
 mod buffer;
+mod cells;
 mod checks;
 mod contents;
 mod engine;
 mod events;
 mod ftl;
+mod media;
 mod nand;
 mod parameters;
 mod servers;

@@ -196,19 +196,16 @@ impl Nand {
         waits || self.chips[chip].programming.iter().any(|&(l, u, end)| (l, u) == (line, unit) && end > now)
     }
 
-    /// Erases a line: a block of every chip. When the last of them is done.
-    pub(crate) fn erase(&mut self, now: Time, line: Line) -> Time {
+    /// Erases a line: a block of every chip.
+    pub(crate) fn erase(&mut self, now: Time, line: Line) {
         let state = &mut self.lines[line as usize];
         assert!(state.programmed > 0, "line {line} is erased twice");
         *state = LineState { programmed: 0, erases: state.erases + 1 };
         self.counters.lines_erased += 1;
-        let mut last = now;
         for chip in &mut self.chips {
             chip.free = chip.free.max(now) + self.timing.erase;
             chip.busy += self.timing.erase;
-            last = last.max(chip.free);
         }
-        last
     }
 
     /// Nanoseconds that each channel, and each chip, has been busy or will be with what it was told.

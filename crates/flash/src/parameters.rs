@@ -125,6 +125,8 @@ pub struct Parameters {
     pub power_loss_protection: bool,
     /// Translation layer.
     pub policy: Policy,
+    /// Keep what every page of the flash holds, for [`crate::EmulatedSsd::after_power_cut`]. Takes memory, and no time of the device.
+    pub remember_cells: bool,
 }
 
 /// Parameters or a capacity of which no SSD can be made.
@@ -299,6 +301,7 @@ fn samsung_970_pro() -> Parameters {
         buffer_bytes: 1 << 20, // 16 chips x 32 KiB x 2
         power_loss_protection: false,
         policy: policy(),
+        remember_cells: false,
     }
 }
 
@@ -332,6 +335,7 @@ fn pm9a3() -> Parameters {
         buffer_bytes: 16 << 20, // two units per chip, as the artifact, and as much again: data centre drives hold tens of MiB
         power_loss_protection: true, // datasheet
         policy: policy(),
+        remember_cells: false,
     }
 }
 
@@ -362,5 +366,6 @@ fn slow_emmc() -> Parameters {
         buffer_bytes: 512 << 10,
         power_loss_protection: false,
         policy: policy(),
+        remember_cells: false,
     }
 }

@@ -3,12 +3,11 @@
 //! Holds the engine's lock for the time of a call, and never while something of a caller runs. In virtual time a completion is one event of the
 //! scheduler; no thread runs. In real time a timer thread sleeps until completions are due.
 
-use crate::buffer::Buffer;
 use crate::checks::Report;
 use crate::engine::{Ended, Engine, Outcome};
 use crate::events::Events;
-use crate::ftl::{Media, PageMap};
-use crate::nand::Nand;
+use crate::ftl::PageMap;
+use crate::media::Media;
 use crate::parameters::{ParameterError, Parameters};
 use crate::stats::Stats;
 use crate::units::{PAGE, Time};
@@ -18,6 +17,7 @@ use steadyfs_rt::{Leaf, now};
 
 /// An SSD in memory that takes the time of a real one. See the head of the crate.
 pub struct EmulatedSsd {
+    parameters: Parameters,
     shared: Arc<Shared>,
 }
 
@@ -45,11 +45,8 @@ impl EmulatedSsd {
             return Err(ParameterError::Capacity(capacity));
         }
         let lines = lines as u32; // fits: all its pages do
-        let ftl = PageMap::new(parameters.geometry, parameters.policy, pages, 0, lines);
-        let media = Media {
-            nand: Nand::new(parameters.geometry, parameters.timing, lines),
-            buffer: Buffer::new(parameters.buffer_bytes / PAGE),
-        };
+        let ftl = PageMap::new(&parameters, pages, 0, lines);
+        let media = Media::new(&parameters, lines, pages);
         let info = DeviceInfo {
             blocks: pages,
             read_only: false,
@@ -57,8 +54,26 @@ impl EmulatedSsd {
             synchronous: false,
             name: format!("emulated {}", parameters.name),
         };
-        let engine = Leaf::new(Engine::new(parameters, media, Box::new(ftl), pages));
-        Ok(Arc::new(EmulatedSsd { shared: Arc::new(Shared { info, engine, events: Events::new() }) }))
+        let engine = Leaf::new(Engine::new(parameters.clone(), media, Box::new(ftl), pages));
+        Ok(Arc::new(EmulatedSsd { parameters, shared: Arc::new(Shared { info, engine, events: Events::new() }) }))
+    }
+
+    /// The device as it would be found if the power failed now: another one, with what was promised and any part of the rest, chosen
+    /// by `seed`. This one goes on undisturbed. The map is built anew, and counts what it holds as written.
+    ///
+    /// `None` if the flash's contents are not known: see [`Parameters::remember_cells`]. With capacitors everything accepted survives.
+    pub fn after_power_cut(&self, seed: u64) -> Option<Arc<Self>> {
+        let mut random = seed;
+        let chance = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            random >> 63 == 0
+        };
+        let survivors = self.shared.engine.with(|engine| engine.survivors(now().as_nanos(), chance))?;
+        let capacity = self.shared.info.blocks * PAGE;
+        let found = EmulatedSsd::new(self.parameters.clone(), capacity).unwrap_or_else(|e| unreachable!("{e}"));
+        let held = survivors.into_iter().filter(|(_, contents)| !contents.is_zero_repr());
+        found.shared.engine.with(|engine| engine.load(held));
+        Some(found)
     }
 
     /// What the device has done so far.

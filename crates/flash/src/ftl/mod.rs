@@ -9,16 +9,9 @@ mod victims;
 
 pub(crate) use page_map::PageMap;
 
-use crate::buffer::Buffer;
+use crate::media::Media;
 use crate::nand::{Line, Nand};
 use crate::units::Time;
-
-/// What layers work on.
-#[derive(Debug)]
-pub(crate) struct Media {
-    pub(crate) nand: Nand,
-    pub(crate) buffer: Buffer,
-}
 
 /// No page in a map.
 pub(crate) const UNMAPPED: u32 = u32::MAX;
@@ -58,14 +51,18 @@ pub(crate) trait Ftl: Send {
     /// Forgets a page.
     fn discard(&mut self, page: u64);
 
-    /// Programs the units of the host that are not full, padded; of one stream or of all.
-    fn flush(&mut self, media: &mut Media, now: Time, stream: Option<usize>);
+    /// Sees to it that what waits in units that are not full is programmed too; of one stream or of all. When all of the host's pages will
+    /// have been programmed.
+    fn flush(&mut self, media: &mut Media, now: Time, stream: Option<usize>) -> Time;
 
     /// Whether an idle device would collect.
     fn wants_idle(&mut self) -> bool;
 
     /// The device is idle: some collection, if there is something to gain. When to come again.
     fn idle(&mut self, media: &mut Media, now: Time) -> Option<Time>;
+
+    /// Another run begins, with another clock; nothing is under way.
+    fn restart(&mut self);
 
     /// How the flash is used, counted as it went.
     fn space(&self, nand: &Nand) -> Space;

@@ -5,8 +5,9 @@
 //! pages that it yields, so collection neither falls behind nor stops the host for a whole line. Only when lines run out all the same does
 //! the host wait.
 //!
-//! Copies are read before they are written, and a victim is erased when all its copies have been programmed: at any moment every page that
-//! was durable is so still. Until then the victim is neither valid nor free for use ("awaiting").
+//! Copies are read before they are written, and a victim is erased when all its copies have been programmed, and with them all that the host had
+//! written by then, for that is why other pages of the victim are not valid. So at any moment every page that was durable is so still, in this version or
+//! a newer one. Until then the victim is neither valid nor free for use ("awaiting"). A buffer with capacitors need not be waited for.
 //!
 //! Kept true (`check` looks at all of it): map and reverse map are inverse; the valid pages of each line are counted right; a line is in
 //! exactly one state; mapped + invalid + free = all pages.
@@ -16,9 +17,10 @@
 mod check;
 
 use super::victims::Victims;
-use super::{Ftl, Media, Space, UNMAPPED};
+use super::{Ftl, Space, UNMAPPED};
+use crate::media::Media;
 use crate::nand::{Line, Nand, Source};
-use crate::parameters::{Geometry, Policy};
+use crate::parameters::{Geometry, Parameters, Policy};
 use crate::units::Time;
 use std::collections::VecDeque;
 
@@ -43,6 +45,8 @@ struct WritePoint {
     page: u32,
     /// When the data of the open unit is there.
     ready: Time,
+    /// Number of the host page that was first in the open unit.
+    first: u64,
 }
 
 #[derive(Debug)]
@@ -54,6 +58,16 @@ struct Victim {
     rate: u64,
     /// The collector's unit that holds its last copy.
     last_copy: u64,
+}
+
+/// A collected line, and what has to be programmed before it is erased.
+#[derive(Debug, Clone, Copy)]
+struct Awaiting {
+    line: Line,
+    /// The collector's units up to this one.
+    copies: u64,
+    /// The host's pages up to this one.
+    written: u64,
 }
 
 /// A unit of copies that will be there at `ready`.
@@ -87,8 +101,12 @@ pub(crate) struct PageMap {
     copies_programmed: u64,
     copies_end: Time,
     copied: VecDeque<CopiedUnit>,
-    /// Collected lines, and the unit of copies that has to be programmed before they are erased.
-    awaiting: VecDeque<(u64, Line)>,
+    /// Pages of the host so far, and the end of its last program.
+    written: u64,
+    written_end: Time,
+    /// The host's pages are safe when they are in the buffer.
+    safe_buffer: bool,
+    awaiting: VecDeque<Awaiting>,
     erasing: VecDeque<(Time, Line)>,
     live: Vec<(u32, u32)>,
     mapped: u64,
@@ -104,7 +122,8 @@ impl PageMap {
     }
 
     /// A map of `pages` logical pages on the erased lines from `first_line` on.
-    pub(crate) fn new(geometry: Geometry, policy: Policy, pages: u64, first_line: Line, lines: u32) -> Self {
+    pub(crate) fn new(parameters: &Parameters, pages: u64, first_line: Line, lines: u32) -> Self {
+        let &Parameters { geometry, policy, power_loss_protection: safe_buffer, .. } = parameters;
         let flash_pages = u64::from(lines) * u64::from(geometry.line_pages());
         assert!(flash_pages < u64::from(UNMAPPED) && pages < flash_pages, "page numbers have 32 bits");
         PageMap {
@@ -125,6 +144,9 @@ impl PageMap {
             copies_programmed: 0,
             copies_end: 0,
             copied: VecDeque::new(),
+            written: 0,
+            written_end: 0,
+            safe_buffer,
             awaiting: VecDeque::new(),
             erasing: VecDeque::new(),
             live: Vec::new(),
@@ -150,7 +172,7 @@ impl PageMap {
     }
 
     /// Adds a logical page at a write point, which has room. True if that fills a unit.
-    fn place(&mut self, stream: Option<usize>, page: u32, ready: Time) -> bool {
+    fn place(&mut self, media: &mut Media, stream: Option<usize>, page: u32, ready: Time) -> bool {
         let point = match stream {
             Some(stream) => &mut self.host[stream],
             None => &mut self.collector,
@@ -161,11 +183,19 @@ impl PageMap {
                 let line = self.free.pop_front().unwrap_or_else(|| panic!("a line was promised"));
                 assert_eq!(self.kind[line as usize], Kind::Free, "line {line} is not free");
                 self.kind[line as usize] = Kind::Open;
-                *point = WritePoint { line: Some(line), page: 0, ready: point.ready };
+                *point = WritePoint { line: Some(line), page: 0, ..*point };
                 line
             }
         };
         let at = line * self.geometry.line_pages() + point.page;
+        if stream.is_some() {
+            self.written += 1;
+            if point.page.is_multiple_of(self.geometry.unit_pages()) {
+                point.first = self.written;
+            }
+        }
+        let unit = point.page / self.geometry.unit_pages();
+        media.placed((line + self.first_line, unit), u64::from(page));
         point.page += 1;
         point.ready = point.ready.max(ready);
         let full = point.page.is_multiple_of(self.geometry.unit_pages());
@@ -199,9 +229,31 @@ impl PageMap {
     fn program(&mut self, media: &mut Media, now: Time, stream: usize, pages: u32) -> Time {
         let (line, unit, ready) = self.filled(Some(stream));
         let at = (line + self.first_line, unit);
-        let end = media.nand.program(now, ready, at, Source::Host, pages);
-        media.buffer.program(u64::from(pages), end);
+        let end = media.program(now, ready, at, Source::Host, pages);
+        self.written_end = self.written_end.max(end);
+        self.ripen(now);
         end
+    }
+
+    /// Whether pages that the host had written up to `written` wait in units that are not full.
+    fn host_waits(&self, written: u64) -> bool {
+        let unit = self.geometry.unit_pages();
+        let open = self.host.iter().filter(|point| point.line.is_some() && !point.page.is_multiple_of(unit));
+        !self.safe_buffer && open.map(|point| point.first).min().is_some_and(|first| first <= written)
+    }
+
+    /// Lets those lines be erased whose contents are safe elsewhere.
+    fn ripen(&mut self, now: Time) {
+        while let Some(&Awaiting { line, copies, written }) = self.awaiting.front() {
+            if copies > self.copies_programmed || self.host_waits(written) {
+                return;
+            }
+            self.awaiting.pop_front();
+            let written_end = if self.safe_buffer { 0 } else { self.written_end };
+            let at = now.max(self.copies_end).max(written_end);
+            let after = self.erasing.back().map_or(0, |&(at, _)| at);
+            self.erasing.push_back((at.max(after), line));
+        }
     }
 
     /// Puts a unit of copies in line for its chip.
@@ -246,7 +298,7 @@ impl PageMap {
                 self.reverse[at as usize] = UNMAPPED;
                 self.mapped -= 1;
                 last_copy = self.copies_filled + 1;
-                if self.place(None, page, ready) {
+                if self.place(media, None, page, ready) {
                     self.copies_full(unit_pages);
                 }
             }
@@ -268,16 +320,9 @@ impl PageMap {
         let Some(victim) = self.victim.take() else { return };
         assert_eq!(self.valid[victim.line as usize], 0, "a collected line holds valid pages");
         self.kind[victim.line as usize] = Kind::Awaiting;
-        if victim.last_copy <= self.copies_programmed {
-            self.erase_at(now.max(self.copies_end), victim.line);
-        } else {
-            self.awaiting.push_back((victim.last_copy, victim.line));
-        }
-    }
-
-    fn erase_at(&mut self, at: Time, line: Line) {
-        let after = self.erasing.back().map_or(0, |&(at, _)| at);
-        self.erasing.push_back((at.max(after), line));
+        let (line, written) = (victim.line, self.written);
+        self.awaiting.push_back(Awaiting { line, copies: victim.last_copy, written });
+        self.ripen(now);
     }
 
     /// Collects in step with one page of the host.
@@ -297,13 +342,16 @@ impl PageMap {
         }
     }
 
-    /// Fills the collector's open unit with padding: there is nothing else to fill it with, and collected lines wait for it.
-    fn pad_copies(&mut self) {
+    /// Fills open units with padding: there is nothing else to fill them with, and collected lines wait for them.
+    fn pad(&mut self, media: &mut Media, now: Time) {
         let unit_pages = self.geometry.unit_pages();
-        let pages = self.collector.page % unit_pages;
-        assert!(self.collector.line.is_some() && pages > 0, "nothing to collect on a full device");
-        self.collector.page += unit_pages - pages;
-        self.copies_full(pages);
+        let pages = if self.collector.line.is_some() { self.collector.page % unit_pages } else { 0 };
+        assert!(!self.awaiting.is_empty(), "nothing to collect on a full device");
+        if pages > 0 {
+            self.collector.page += unit_pages - pages;
+            self.copies_full(pages);
+        }
+        self.flush(media, now, None);
     }
 
     /// What is due first: a unit of copies or an erase.
@@ -319,7 +367,7 @@ impl Ftl for PageMap {
         while let Some((at, erase)) = self.due().filter(|&(at, _)| at <= now) {
             if erase {
                 let (_, line) = self.erasing.pop_front().unwrap_or_else(|| unreachable!("it is due"));
-                media.nand.erase(at, line + self.first_line);
+                media.erase(at, line + self.first_line);
                 assert_eq!(self.kind[line as usize], Kind::Awaiting, "line {line} was not collected");
                 self.kind[line as usize] = Kind::Free;
                 self.free.push_back(line);
@@ -327,15 +375,10 @@ impl Ftl for PageMap {
             }
             let copied = self.copied.pop_front().unwrap_or_else(|| unreachable!("it is due"));
             let to = (copied.line + self.first_line, copied.unit);
-            let end = media.nand.program(at, at, to, Source::Collector, copied.pages);
+            let end = media.program(at, at, to, Source::Collector, copied.pages);
             self.copies_programmed += 1;
             self.copies_end = self.copies_end.max(end);
-            while let Some((_, line)) =
-                self.awaiting.front().copied().filter(|&(last, _)| last <= self.copies_programmed)
-            {
-                self.awaiting.pop_front();
-                self.erase_at(self.copies_end, line);
-            }
+            self.ripen(at);
         }
     }
 
@@ -350,8 +393,11 @@ impl Ftl for PageMap {
             match self.next_due() {
                 _ if self.free.len() > 1 => break,
                 Some(at) => return Err(at),
+                None if self.awaiting.front().is_some_and(|awaiting| self.host_waits(awaiting.written)) => {
+                    self.flush(media, now, None);
+                }
                 None if (self.victim.is_some() || self.choose()) && self.collect_unit(media, now) => {}
-                None => self.pad_copies(),
+                None => self.pad(media, now),
             }
         }
         Ok(())
@@ -359,7 +405,7 @@ impl Ftl for PageMap {
 
     fn write(&mut self, media: &mut Media, now: Time, ready: Time, page: u64, stream: usize) -> Option<Time> {
         self.unmap(page);
-        let full = self.place(Some(stream), page as u32, ready);
+        let full = self.place(media, Some(stream), page as u32, ready);
         let end = full.then(|| self.program(media, now, stream, self.geometry.unit_pages()));
         self.pace(media, now);
         end
@@ -375,7 +421,7 @@ impl Ftl for PageMap {
         self.unmap(page);
     }
 
-    fn flush(&mut self, media: &mut Media, now: Time, stream: Option<usize>) {
+    fn flush(&mut self, media: &mut Media, now: Time, stream: Option<usize>) -> Time {
         let unit_pages = self.geometry.unit_pages();
         for number in 0..self.host.len() {
             let point = &mut self.host[number];
@@ -386,6 +432,7 @@ impl Ftl for PageMap {
             point.page += unit_pages - pages;
             self.program(media, now, number, pages);
         }
+        media.buffer.last_end()
     }
 
     fn wants_idle(&mut self) -> bool {
@@ -401,11 +448,19 @@ impl Ftl for PageMap {
         }
         // A row at a time, and no further than the chips have got.
         for _ in 0..self.geometry.chips() {
-            if self.victim.is_none() || !self.collect_unit(media, now) {
-                break;
+            if self.victim.is_some() && !self.collect_unit(media, now) {
+                if self.next_due().is_none() {
+                    self.pad(media, now);
+                }
+                return self.next_due().map(|at| at.max(now + 1));
             }
         }
         Some(media.nand.idle_at().max(now + 1))
+    }
+
+    fn restart(&mut self) {
+        (self.copies_end, self.written_end) = (0, 0);
+        self.host.iter_mut().chain([&mut self.collector]).for_each(|point| point.ready = 0);
     }
 
     fn space(&self, nand: &Nand) -> Space {

@@ -1,0 +1,180 @@
+//! [`Cells`]: what lies in the flash itself, and so what a power cut leaves.
+//!
+//! Kept beside the maps, on request, and used by nothing but power cuts: each program leaves its pages with their numbers and versions, each erase
+//! takes them away. After a cut a scan of the flash finds, for every logical page, the versions that had been programmed by then. The newest
+//! that a flush or FUA had promised must be among them; if a newer one is there, it survives or does not, page by page, as when the last
+//! updates of a map are lost, unless the version before it has been erased: that is what makes it the one to go by. So what survives follows from programs, erases and flushes, and not from what they should have done.
+//!
+//! Memory: 48 bytes for each page of the flash that has been programmed, and 16 for each logical page.
+
+use crate::nand::Line;
+use crate::units::Time;
+use std::collections::{BTreeMap, HashMap};
+use steadyfs_device::PageBuf;
+
+/// A page as it was programmed.
+#[derive(Debug, Clone)]
+struct Cell {
+    page: u64,
+    version: u64,
+    contents: PageBuf,
+}
+
+/// A program: when it ended, and what it left.
+#[derive(Debug, Clone)]
+struct Programmed {
+    end: Time,
+    cells: Vec<Cell>,
+}
+
+/// See the head of the module.
+#[derive(Debug, Default)]
+pub(crate) struct Cells {
+    lines: HashMap<Line, Vec<Programmed>>,
+    /// What has a place in a unit that is not programmed yet: also what is superseded before it is.
+    placed: HashMap<(Line, u32), Vec<Cell>>,
+    /// Writes and discards so far: the number of a version.
+    version: u64,
+    /// The newest version of each page.
+    newest: HashMap<u64, u64>,
+    /// Versions as of which a page is not promised any more.
+    discarded: HashMap<u64, u64>,
+    /// The newest version of each page that was erased.
+    erased: HashMap<u64, u64>,
+    /// Ends of flushes, and the versions up to which they promise.
+    flushes: Vec<(Time, u64)>,
+    /// The same for single pages.
+    fua: Vec<(Time, u64, u64)>,
+}
+
+impl Cells {
+    /// A page has a new version.
+    pub(crate) fn written(&mut self, page: u64) {
+        self.version += 1;
+        self.newest.insert(page, self.version);
+    }
+
+    /// A page has none any more.
+    pub(crate) fn discarded(&mut self, page: u64) {
+        self.version += 1;
+        self.newest.remove(&page);
+        self.discarded.insert(page, self.version);
+    }
+
+    /// The newest version of a page has a place in a unit.
+    pub(crate) fn placed(&mut self, at: (Line, u32), page: u64, contents: PageBuf) {
+        let version = self.newest.get(&page).copied().unwrap_or_else(|| panic!("page {page} was never written"));
+        self.placed.entry(at).or_default().push(Cell { page, version, contents });
+    }
+
+    /// A unit is programmed until `end`.
+    pub(crate) fn programmed(&mut self, at: (Line, u32), end: Time) {
+        let cells = self.placed.remove(&at).unwrap_or_default();
+        self.lines.entry(at.0).or_default().push(Programmed { end, cells });
+    }
+
+    /// A line has been erased.
+    pub(crate) fn erased(&mut self, line: Line) {
+        let programmed = self.lines.remove(&line).unwrap_or_else(|| panic!("line {line} has never been programmed"));
+        for cell in programmed.iter().flat_map(|programmed| &programmed.cells) {
+            let erased = self.erased.entry(cell.page).or_default();
+            *erased = cell.version.max(*erased);
+        }
+    }
+
+    /// From `end` on, everything written so far is promised.
+    pub(crate) fn flushed(&mut self, end: Time) {
+        self.flushes.push((end, self.version));
+    }
+
+    /// From `end` on, the newest versions of these pages are promised.
+    pub(crate) fn fua(&mut self, end: Time, pages: std::ops::Range<u64>) {
+        let newest = &self.newest;
+        self.fua.extend(pages.filter_map(|page| Some((end, page, *newest.get(&page)?))));
+    }
+
+    /// Another run begins: what was under way has long been done.
+    pub(crate) fn restart(&mut self) {
+        self.lines.values_mut().flatten().for_each(|programmed| programmed.end = 0);
+        self.flushes.iter_mut().for_each(|(end, _)| *end = 0);
+        self.fua.iter_mut().for_each(|(end, ..)| *end = 0);
+    }
+
+    /// What a cut at `now` leaves, by page; `chance` decides what of the rest survives.
+    pub(crate) fn survivors(&self, now: Time, mut chance: impl FnMut() -> bool) -> Vec<(u64, PageBuf)> {
+        let promised = self.flushes.iter().filter(|(end, _)| *end <= now).map(|(_, version)| *version).max();
+        let promised = promised.unwrap_or(0);
+        let mut single: HashMap<u64, u64> = HashMap::new();
+        for &(_, page, version) in self.fua.iter().filter(|(end, ..)| *end <= now) {
+            let at_least = single.entry(page).or_default();
+            *at_least = version.max(*at_least);
+        }
+        let mut found: BTreeMap<u64, Vec<&Cell>> = BTreeMap::new();
+        let programmed = self.lines.values().flatten().filter(|programmed| programmed.end <= now);
+        for cell in programmed.flat_map(|programmed| &programmed.cells) {
+            found.entry(cell.page).or_default().push(cell);
+        }
+        let mut survivors = Vec::new();
+        for (page, mut versions) in found {
+            let erased = self.erased.get(&page).copied().unwrap_or(0);
+            versions.retain(|cell| cell.version >= erased);
+            versions.sort_by_key(|cell| cell.version);
+            let at_least = promised.max(single.get(&page).copied().unwrap_or(0));
+            let gone = self.discarded.get(&page).copied().unwrap_or(0);
+            // The newest promised version, unless a newer one survives; what was discarded since may be back or not.
+            let mut kept = versions.iter().rfind(|cell| cell.version <= at_least && (cell.version > gone || chance()));
+            if kept.is_none() && erased > gone {
+                kept = versions.first();
+            }
+            for newer in versions.iter().filter(|cell| cell.version > at_least) {
+                kept = if chance() { Some(newer) } else { kept };
+            }
+            survivors.extend(kept.map(|cell| (page, cell.contents.clone())));
+        }
+        survivors
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(byte: u8) -> PageBuf {
+        PageBuf::from_slice(&[byte; 8])
+    }
+
+    fn left_of(cells: &Cells, now: Time, chance: bool) -> Option<PageBuf> {
+        cells.survivors(now, || chance).first().map(|(_, contents)| contents.clone())
+    }
+
+    /// One page written three times; what each chance leaves at each time.
+    #[test]
+    fn promised_versions_survive_and_others_may() {
+        let mut cells = Cells::default();
+        for (version, end) in [(1u8, 100), (2, 200), (3, 300)] {
+            cells.written(7);
+            cells.placed((0, u32::from(version)), 7, page(version));
+            cells.programmed((0, u32::from(version)), end);
+            if version == 2 {
+                cells.flushed(210);
+            }
+        }
+        let left = |now, chance| left_of(&cells, now, chance);
+        assert_eq!((left(99, true), left(100, false), left(100, true)), (None, None, Some(page(1))));
+        assert_eq!((left(209, false), left(209, true)), (None, Some(page(2))));
+        assert_eq!((left(210, false), left(210, true)), (Some(page(2)), Some(page(2))));
+        assert_eq!((left(300, false), left(300, true)), (Some(page(2)), Some(page(3))));
+        cells.fua(300, 7..8);
+        assert_eq!(cells.survivors(300, || false), [(7, page(3))]);
+        cells.written(7);
+        cells.placed((1, 0), 7, page(4));
+        cells.programmed((1, 0), 400);
+        assert_eq!((left_of(&cells, 400, false), left_of(&cells, 400, true)), (Some(page(3)), Some(page(4))));
+        cells.erased(0);
+        assert_eq!(left_of(&cells, 400, false), Some(page(4)), "the one before it is gone");
+        cells.discarded(7);
+        assert_eq!((cells.survivors(400, || false).len(), cells.survivors(400, || true).len()), (0, 1));
+        cells.erased(1);
+        assert!(cells.survivors(400, || true).is_empty());
+    }
+}

@@ -1,0 +1,59 @@
+//! [`Media`]: what translation layers work on: chips, write buffer, contents, and, on request, what a power cut would find.
+//!
+//! The one place where a unit is programmed and a line erased, so that buffer and cells always agree with the chips.
+
+use crate::buffer::Buffer;
+use crate::cells::Cells;
+use crate::contents::Contents;
+use crate::nand::{Line, Nand, Source};
+use crate::parameters::Parameters;
+use crate::units::{PAGE, Time};
+
+/// See the head of the module.
+#[derive(Debug)]
+pub(crate) struct Media {
+    pub(crate) nand: Nand,
+    pub(crate) buffer: Buffer,
+    pub(crate) contents: Contents,
+    pub(crate) cells: Option<Cells>,
+}
+
+impl Media {
+    /// Erased lines and an empty buffer for a device of so many logical pages.
+    pub(crate) fn new(parameters: &Parameters, lines: u32, pages: u64) -> Self {
+        Media {
+            nand: Nand::new(parameters.geometry, parameters.timing, lines),
+            buffer: Buffer::new(parameters.buffer_bytes / PAGE),
+            contents: Contents::new(pages),
+            cells: parameters.remember_cells.then(Cells::default),
+        }
+    }
+
+    /// A logical page, as it is now, has a place in a unit that will be programmed.
+    pub(crate) fn placed(&mut self, at: (Line, u32), page: u64) {
+        if let Some(cells) = &mut self.cells {
+            cells.placed(at, page, self.contents.get(page));
+        }
+    }
+
+    /// Programs the next unit of a line, in which so many pages have their place. Pages of the host leave the buffer with the end of the
+    /// program, which is returned.
+    pub(crate) fn program(&mut self, now: Time, ready: Time, at: (Line, u32), source: Source, pages: u32) -> Time {
+        let end = self.nand.program(now, ready, at, source, pages);
+        if source == Source::Host {
+            self.buffer.program(u64::from(pages), end);
+        }
+        if let Some(cells) = &mut self.cells {
+            cells.programmed(at, end);
+        }
+        end
+    }
+
+    /// Erases a line.
+    pub(crate) fn erase(&mut self, now: Time, line: Line) {
+        self.nand.erase(now, line);
+        if let Some(cells) = &mut self.cells {
+            cells.erased(line);
+        }
+    }
+}
