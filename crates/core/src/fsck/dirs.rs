@@ -138,7 +138,7 @@ pub(super) fn check_circles(ctx: &Context, inodes: &Inodes) {
     const UNKNOWN: u32 = 0;
     const GROUNDED: u32 = 1;
     // Per inode: unknown, known to end somewhere, or the number of the walk that passed it (from 2).
-    let mut seen = vec![UNKNOWN; inodes.infos.len()];
+    let mut seen = vec![UNKNOWN; inodes.count() as usize];
     let mut walk_number = GROUNDED;
     for start in (0..ctx.nids.inodes()).filter(|index| inodes.info(*index).is_some_and(InodeInfo::is_dir)) {
         walk_number += 1;

@@ -1,7 +1,7 @@
 //! One inode block.
 
 use super::context::Context;
-use super::inodes::{Counters, InodeInfo};
+use super::inodes::{Counters, InodeInfo, Inodes};
 use super::is_zero;
 use super::issue::Issue;
 use super::node::check_node;
@@ -29,13 +29,13 @@ const CHILDREN: [(&str, NodeOfs); 5] = [
 /// Checks an inode: its block, its fields, what it holds itself; names the nodes below it.
 pub(super) fn check(
     ctx: &Context,
-    counters: &Counters,
+    inodes: &Inodes,
     item: &Item,
     page: &PageBuf,
     cursor: &mut Cursor<'_>,
     found: &mut Found,
 ) {
-    let ino = item.nid.as_ino();
+    let (ino, counters) = (item.nid.as_ino(), inodes.counters(item.inode));
     counters.blocks.fetch_add(1, Relaxed);
     page.with(|bytes| {
         let inode = Inode::view(bytes);
@@ -59,7 +59,7 @@ pub(super) fn check(
         if let Some(shape) = shape {
             check_contents(ctx, &info, counters, bytes, shape, item, cursor, found);
         }
-        found.infos.push((item.inode, info));
+        inodes.learn(item.inode, info);
     });
 }
 

@@ -1,7 +1,9 @@
 //! What the phases know and count per inode.
 //!
-//! Memory: [`InodeInfo`] and [`Counters`], about 100 bytes per inode, in two arrays in the order of inode numbers.
+//! Memory: [`InodeInfo`] and [`Counters`], about 130 bytes per inode, in the order of inode numbers. Some hundred are made at a time, when the
+//! first of them is looked at: by the thread that looks, so that all threads share that work and each has in its cache what it fills in.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::{Extent, Inode, InodeShape, advise, flags, inline};
@@ -99,19 +101,54 @@ pub(super) struct Counters {
     pub(super) in_extent: AtomicU32,
 }
 
+/// Inodes that are made at a time.
+const CHUNK: u32 = 512;
+
+/// One inode.
+#[derive(Default)]
+struct Known {
+    /// Empty while it was not read, or if it could not be.
+    info: OnceLock<InodeInfo>,
+    counters: Counters,
+}
+
+const _: () = assert!(size_of::<Known>() <= 128, "what the head of `fsck` promises");
+
 /// All inodes.
 pub(super) struct Inodes {
-    /// `None` for an inode whose block could not be read.
-    pub(super) infos: Vec<Option<InodeInfo>>,
-    pub(super) counters: std::sync::Arc<Vec<Counters>>,
+    count: u32,
+    chunks: Vec<OnceLock<Box<[Known]>>>,
 }
 
 impl Inodes {
+    /// So many of which nothing is known yet.
+    pub(super) fn new(count: u32) -> Self {
+        Inodes { count, chunks: (0..count.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect() }
+    }
+
+    /// Number of inodes.
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    fn known(&self, index: u32) -> &Known {
+        assert!(index < self.count, "numbers of inodes come from the NAT");
+        let chunk =
+            self.chunks[(index / CHUNK) as usize].get_or_init(|| (0..CHUNK).map(|_| Known::default()).collect());
+        &chunk[(index % CHUNK) as usize]
+    }
+
+    /// Takes over what the block of an inode says.
+    pub(super) fn learn(&self, index: u32, info: InodeInfo) {
+        let fresh = self.known(index).info.set(info).is_ok();
+        assert!(fresh, "an inode is read once");
+    }
+
     pub(super) fn info(&self, index: u32) -> Option<&InodeInfo> {
-        self.infos[index as usize].as_ref()
+        self.known(index).info.get()
     }
 
     pub(super) fn counters(&self, index: u32) -> &Counters {
-        &self.counters[index as usize]
+        &self.known(index).counters
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Memory: 4.2 KiB per NAT block with ids in use (455 ids), 8 bytes per NAT block without.
 
+use std::ops::Range;
 use steadyfs_format::block::{Block, BlockView};
 use steadyfs_format::nat::{ENTRIES_PER_BLOCK, NatBlock, NatEntry};
 use steadyfs_format::{Ino, Nid};
@@ -15,6 +16,8 @@ pub(super) struct NatPage {
     inodes: [u64; WORDS],
     /// Inodes in the pages before this one.
     before: u32,
+    /// Ids in use.
+    used: u16,
 }
 
 impl NatPage {
@@ -26,20 +29,24 @@ impl NatPage {
         }
         let first = number * ENTRIES_PER_BLOCK as u32;
         let mut inodes = [0; WORDS];
-        let mut used = false;
+        let mut used = 0;
         for (index, entry) in NatBlock::view(&block).iter().enumerate() {
-            used |= !entry.is_free();
+            used += u16::from(!entry.is_free());
             let nid = first + index as u32;
             if !entry.is_free() && entry.ino.get() == nid && nid >= steadyfs_format::ROOT_INO.get() {
                 inodes[index / 64] |= 1 << (index % 64);
             }
         }
-        used.then_some(NatPage { block, inodes, before: 0 })
+        (used > 0).then_some(NatPage { block, inodes, before: 0, used })
+    }
+
+    fn is_inode(&self, index: usize) -> bool {
+        self.inodes[index / 64] >> (index % 64) & 1 != 0
     }
 
     fn rank(&self, index: usize) -> Option<u32> {
         let (word, bit) = (index / 64, index % 64);
-        if self.inodes[word] >> bit & 1 == 0 {
+        if !self.is_inode(index) {
             return None;
         }
         let earlier: u32 = self.inodes[..word].iter().map(|word| word.count_ones()).sum();
@@ -58,13 +65,15 @@ pub(super) struct Nids {
 impl Nids {
     /// Puts the pages together, one per NAT block.
     pub(super) fn new(mut pages: Vec<Option<Box<NatPage>>>) -> Self {
-        let mut inodes = 0;
+        let (mut inodes, mut used) = (0, 0);
         for page in pages.iter_mut().flatten() {
             page.before = inodes;
             inodes += page.inodes.iter().map(|word| word.count_ones()).sum::<u32>();
+            used += u64::from(page.used);
         }
-        let mut nids = Nids { pages, inodes, used: 0 };
-        nids.used = nids.iter_used().filter(|(nid, _)| nid.get() >= steadyfs_format::ROOT_INO.get()).count() as u64;
+        let mut nids = Nids { pages, inodes, used };
+        let reserved = (0..steadyfs_format::ROOT_INO.get()).filter(|nid| nids.get(Nid(*nid)).is_some()).count();
+        nids.used -= reserved as u64;
         nids
     }
 
@@ -94,18 +103,41 @@ impl Nids {
     /// Ids in use in a NAT block.
     pub(super) fn used_in(&self, block: u32) -> usize {
         let page = self.pages.get(block as usize).and_then(Option::as_ref);
-        page.map_or(0, |page| NatBlock::view(&page.block).iter().filter(|entry| !entry.is_free()).count())
+        page.map_or(0, |page| usize::from(page.used))
+    }
+
+    /// Number of NAT blocks.
+    pub(super) fn pages(&self) -> usize {
+        self.pages.len()
     }
 
     /// Every id in use with its entry, in order.
     pub(super) fn iter_used(&self) -> impl Iterator<Item = (Nid, NatEntry)> + '_ {
-        self.pages.iter().enumerate().filter_map(|(number, page)| Some((number, page.as_ref()?))).flat_map(
-            |(number, page)| {
-                let first = (number * ENTRIES_PER_BLOCK) as u32;
-                let entries = NatBlock::view(&page.block).iter().enumerate();
-                entries.filter(|(_, entry)| !entry.is_free()).map(move |(i, entry)| (Nid(first + i as u32), entry))
-            },
-        )
+        self.iter(0..self.pages.len(), |_, _| true)
+    }
+
+    /// Every inode with its entry, in order: that of their numbers too.
+    pub(super) fn iter_inodes(&self) -> impl Iterator<Item = (Nid, NatEntry)> + '_ {
+        self.iter(0..self.pages.len(), NatPage::is_inode)
+    }
+
+    /// Every id in use in some NAT blocks that is no inode, with its entry, in order.
+    pub(super) fn iter_nodes(&self, blocks: Range<usize>) -> impl Iterator<Item = (Nid, NatEntry)> + '_ {
+        self.iter(blocks, |page, index| !page.is_inode(index))
+    }
+
+    fn iter(
+        &self,
+        blocks: Range<usize>,
+        wanted: impl Fn(&NatPage, usize) -> bool + Copy,
+    ) -> impl Iterator<Item = (Nid, NatEntry)> {
+        let pages = blocks.clone().zip(&self.pages[blocks]);
+        pages.filter_map(|(number, page)| Some((number, page.as_ref()?))).flat_map(move |(number, page)| {
+            let first = (number * ENTRIES_PER_BLOCK) as u32;
+            let entries = (0..ENTRIES_PER_BLOCK).filter(move |index| wanted(page, *index));
+            let entries = entries.map(|index| (index, NatBlock::view(&page.block).get(index)));
+            entries.filter(|(_, entry)| !entry.is_free()).map(move |(i, entry)| (Nid(first + i as u32), entry))
+        })
     }
 }
 
@@ -162,5 +194,8 @@ mod tests {
         assert_eq!(nids.get(Nid(911)).map(|entry| entry.ino), Some(Ino(3)));
         assert_eq!(nids.get(Nid(912)), None);
         assert_eq!(nids.iter_used().count(), 7);
+        assert!(nids.iter_inodes().map(|(nid, _)| nid.get()).eq([3, 64, 454, 910]));
+        assert!(nids.iter_nodes(0..3).map(|(nid, _)| nid.get()).eq([1, 4, 911]));
+        assert_eq!([0, 1, 2].map(|block| nids.used_in(block)), [5, 0, 2]);
     }
 }

@@ -3,12 +3,16 @@
 use super::context::Context;
 use super::inodes::{Counters, InodeInfo, Inodes};
 use super::issue::Issue;
-use super::{Counts, dirs, quota};
+use super::{Counts, dirs, pool, quota};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use steadyfs_format::checkpoint::CpFlags;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::{BLOCKS_PER_SEG, Ino, Lba, PageIndex, ROOT_INO, SegNo};
+
+/// Inodes per job.
+const JOB: u32 = 16 << 10;
 
 /// Inodes that need no name.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -18,22 +22,42 @@ enum Unnamed {
 }
 
 /// Makes the checks and returns what was counted.
-pub(super) fn check(ctx: &Context, inodes: &Inodes) -> Counts {
-    let mut counts = Counts::default();
-    let unnamed = unnamed_inodes(ctx, inodes);
+pub(super) fn check(ctx: &Arc<Context>, inodes: &Arc<Inodes>) -> Counts {
+    let unnamed = Arc::new(unnamed_inodes(ctx, inodes));
     check_root(ctx, inodes);
-    for (info, counters) in inodes.infos.iter().zip(inodes.counters.iter()) {
-        let Some(info) = info else { continue };
-        counts.add(info.kind);
-        check_inode(ctx, info, counters, unnamed.get(&info.ino).copied());
-    }
+    let mut counts = check_inodes(ctx, inodes, &unnamed);
     dirs::check_circles(ctx, inodes);
-    counts.links = inodes.counters.iter().map(|counters| u64::from(counters.names.load(Relaxed))).sum();
     counts.orphans = unnamed.values().filter(|why| **why == Unnamed::Orphan).count() as u64;
     ctx.count_blocks(&mut counts);
     check_leaks(ctx);
     check_counters(ctx, &counts);
     counts
+}
+
+/// Checks all inodes, some at a time, and counts them and their names.
+fn check_inodes(ctx: &Arc<Context>, inodes: &Arc<Inodes>, unnamed: &Arc<HashMap<Ino, Unnamed>>) -> Counts {
+    let (threads, end) = (ctx.options.threads, inodes.count());
+    let (ctx, inodes, unnamed) = (Arc::clone(ctx), Arc::clone(inodes), Arc::clone(unnamed));
+    let parts = pool::run(threads, end.div_ceil(JOB) as usize, move |job, parts| {
+        let mut part = Counts::default();
+        let first = job as u32 * JOB;
+        for index in first..end.min(first + JOB) {
+            let counters = inodes.counters(index);
+            part.links += u64::from(counters.names.load(Relaxed));
+            let Some(info) = inodes.info(index) else { continue };
+            part.add(info.kind);
+            check_inode(&ctx, info, counters, unnamed.get(&info.ino).copied());
+        }
+        parts.push(part);
+    });
+    parts.into_iter().fold(Counts::default(), |all, part| Counts {
+        files: all.files + part.files,
+        dirs: all.dirs + part.dirs,
+        symlinks: all.symlinks + part.symlinks,
+        specials: all.specials + part.specials,
+        links: all.links + part.links,
+        ..all
+    })
 }
 
 /// Orphans and quota files, themselves checked.

@@ -1,27 +1,30 @@
 //! The walk over all nodes, level by level: inodes, then what they point at, three levels down at most.
 //!
-//! Within a level nodes are read in the order of their addresses, in large runs, by all threads; the children that they name form the
-//! next level. So every node is read once, nearly sequentially, and no tree, however deep or tangled, makes the checker recurse: a
+//! Within a level nodes are read in the order of their addresses, in runs, by all threads, each some segments at a time; the children that
+//! they name form the next level. So every node is read once, nearly sequentially, and no tree, however deep or tangled, makes the checker recurse: a
 //! node that was named before is not named again.
 //!
-//! Memory: 24 bytes per node of the two levels at hand, a bit per node id, and 24 bytes per directory block.
+//! Memory: 24 bytes per node of the two levels at hand, a bit per node id, 4 bytes per segment, and 24 bytes per directory block.
 
 use super::context::Context;
-use super::inodes::{Counters, InodeInfo, Inodes};
+use super::inodes::Inodes;
 use super::issue::Issue;
 use super::nids::NidSet;
 use super::sink::Tracker;
 use super::summaries::Cursor;
 use super::{Phase, inode, node, pool, quota};
+use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
 use steadyfs_format::node::NodeOfs;
 use steadyfs_format::{Ino, Lba, Nid, PageIndex};
 
-/// Nodes per job.
+/// Nodes per job, at least: a job has all nodes of its segments.
 const JOB: usize = 256;
-/// Nodes after which the threads meet.
-const SLAB: usize = 256 * JOB;
+/// Jobs after which the threads meet.
+const SLAB: usize = 1024;
+/// NAT blocks per job where ids are gone through.
+const NAT_JOB: usize = 128;
 /// Nodes with at most so many blocks between them are read together,
 const GAP: u64 = 8;
 /// in runs of at most so many blocks.
@@ -48,7 +51,6 @@ pub(super) struct FilePage {
 /// What one job found.
 #[derive(Default)]
 pub(super) struct Found {
-    pub(super) infos: Vec<(u32, InodeInfo)>,
     pub(super) children: Vec<Item>,
     /// Blocks of directories.
     pub(super) pages: Vec<FilePage>,
@@ -67,8 +69,7 @@ pub(super) struct Walked {
 /// Walks all nodes.
 pub(super) fn walk(ctx: &Arc<Context>) -> Walked {
     let tracker = Arc::new(Tracker::begin(&ctx.options, Phase::Nodes, ctx.nids.used()));
-    let counters: Arc<Vec<Counters>> = Arc::new((0..ctx.nids.inodes()).map(|_| Counters::default()).collect());
-    let mut infos: Vec<Option<InodeInfo>> = vec![None; ctx.nids.inodes() as usize];
+    let inodes = Arc::new(Inodes::new(ctx.nids.inodes()));
     let mut claimed = NidSet::new(ctx.layout().max_nid());
     let mut dir_pages = Vec::new();
     let mut quota = quota::Tally::default();
@@ -76,21 +77,16 @@ pub(super) fn walk(ctx: &Arc<Context>) -> Walked {
     let roots = inode_items(ctx);
     let mut children = Vec::new();
     let check = {
-        let (ctx, counters) = (Arc::clone(ctx), Arc::clone(&counters));
+        let (ctx, inodes) = (Arc::clone(ctx), Arc::clone(&inodes));
         move |item: &Item, page: &PageBuf, cursor: &mut Cursor<'_>, found: &mut Found| {
-            inode::check(&ctx, &counters[item.inode as usize], item, page, cursor, found);
+            inode::check(&ctx, &inodes, item, page, cursor, found);
         }
     };
     level(ctx, &tracker, roots, check, |found| {
-        for (index, info) in found.infos {
-            assert!(infos[index as usize].is_none(), "an inode is read once");
-            infos[index as usize] = Some(info);
-        }
         children.extend(found.children);
         dir_pages.extend(found.pages);
         quota.merge(found.quota);
     });
-    let inodes = Arc::new(Inodes { infos, counters });
     while !children.is_empty() {
         let items = claim(ctx, &inodes, &mut claimed, std::mem::take(&mut children));
         let check = {
@@ -100,28 +96,55 @@ pub(super) fn walk(ctx: &Arc<Context>) -> Walked {
             }
         };
         level(ctx, &tracker, items, check, |found| {
-            assert!(found.infos.is_empty());
             children.extend(found.children);
             dir_pages.extend(found.pages);
             quota.merge(found.quota);
         });
     }
-    report_unreferenced(ctx, &inodes, &claimed);
+    report_unreferenced(ctx, &inodes, claimed);
     dir_pages.sort_unstable();
     quota.pages.sort_unstable();
     Walked { inodes, dir_pages, quota }
 }
 
-/// Every inode, in the order of addresses. One outside the main area was reported with its NAT entry.
+/// Every inode, in the order of segments; within one, whoever looks at them puts them in order. (To sort them all here would keep the other
+/// threads waiting.) One outside the main area was reported with its NAT entry.
 fn inode_items(ctx: &Context) -> Vec<Item> {
-    let used = ctx.nids.iter_used();
-    let inodes = used.filter_map(|(nid, entry)| Some((nid, entry, ctx.nids.inode_index(nid.as_ino())?)));
-    let mut items: Vec<Item> = inodes
-        .filter(|(_, entry, _)| ctx.layout().in_main(entry.lba))
-        .map(|(nid, entry, inode)| Item { lba: entry.lba, nid, ofs: NodeOfs::INODE, inode })
-        .collect();
-    items.sort_unstable();
+    let segment = |lba| ctx.layout().seg_of(lba).map(|(segment, _)| segment.index());
+    let mut starts = vec![0u32; ctx.layout().main_segments as usize + 1];
+    for (_, entry) in ctx.nids.iter_inodes() {
+        if let Some(at) = segment(entry.lba) {
+            starts[at + 1] += 1;
+        }
+    }
+    for at in 1..starts.len() {
+        starts[at] += starts[at - 1];
+    }
+    let count = starts.last().map_or(0, |count| *count as usize);
+    let mut items = vec![Item { lba: Lba(0), nid: Nid(0), ofs: NodeOfs::INODE, inode: 0 }; count];
+    for (inode, (nid, entry)) in (0..).zip(ctx.nids.iter_inodes()) {
+        if let Some(at) = segment(entry.lba) {
+            items[starts[at] as usize] = Item { lba: entry.lba, nid, ofs: NodeOfs::INODE, inode };
+            starts[at] += 1;
+        }
+    }
     items
+}
+
+/// Divides items that are in the order of segments into jobs that have no segment in common.
+fn jobs(ctx: &Context, items: &[Item]) -> Vec<Range<usize>> {
+    let segment = |item: &Item| ctx.layout().seg_of(item.lba).map(|(segment, _)| segment);
+    let mut jobs = Vec::new();
+    let mut first = 0;
+    while first < items.len() {
+        let least = items.len().min(first + JOB);
+        let last = segment(&items[least - 1]);
+        let end = least + items[least..].iter().take_while(|item| segment(item) == last).count();
+        jobs.push(first..end);
+        first = end;
+    }
+    assert_eq!(jobs.iter().map(Range::len).sum::<usize>(), items.len(), "every item is in a job");
+    jobs
 }
 
 /// Sorts the nodes of the next level by address and takes out those that were named before.
@@ -138,7 +161,7 @@ fn claim(ctx: &Context, inodes: &Inodes, claimed: &mut NidSet, mut children: Vec
 }
 
 /// Runs `check` on every item, and hands over what was found a slab at a time: the results of all jobs of a level at once would take
-/// more memory than everything that is kept of them.
+/// more memory than everything that is kept of them. The items are in the order of segments.
 fn level(
     ctx: &Arc<Context>,
     tracker: &Arc<Tracker>,
@@ -146,17 +169,17 @@ fn level(
     check: impl Fn(&Item, &PageBuf, &mut Cursor<'_>, &mut Found) + Send + Sync + 'static,
     mut take: impl FnMut(Found),
 ) {
-    let (items, check) = (Arc::new(items), Arc::new(check));
-    for slab in (0..items.len()).step_by(SLAB) {
-        let end = items.len().min(slab + SLAB);
+    let (jobs, items, check) = (jobs(ctx, &items), Arc::new(items), Arc::new(check));
+    for slab in jobs.chunks(SLAB) {
         let (items, check, ctx_, tracker) =
             (Arc::clone(&items), Arc::clone(&check), Arc::clone(ctx), Arc::clone(tracker));
-        let lists = pool::run(ctx.options.threads, (end - slab).div_ceil(JOB), move |job, out| {
-            let first = slab + job * JOB;
-            let items = &items[first..end.min(first + JOB)];
+        let slab = slab.to_vec();
+        let lists = pool::run(ctx.options.threads, slab.len(), move |job, out| {
+            let mut items = items[slab[job].clone()].to_vec();
+            items.sort_unstable();
             let mut cursor = ctx_.summaries.cursor();
             let mut found = Found::default();
-            for_each_page(&ctx_, items, |item, page| check(item, page, &mut cursor, &mut found));
+            for_each_page(&ctx_, &items, |item, page| check(item, page, &mut cursor, &mut found));
             tracker.advance(items.len() as u64);
             out.push(found);
         });
@@ -189,17 +212,20 @@ fn for_each_page(ctx: &Context, items: &[Item], mut visit: impl FnMut(&Item, &Pa
 
 /// Nodes that belong to an inode according to the NAT but were not met in it. Not those of an owner that does not exist or cannot be
 /// followed, which was reported itself.
-fn report_unreferenced(ctx: &Context, inodes: &Inodes, claimed: &NidSet) {
-    for (nid, entry) in ctx.nids.iter_used() {
-        let is_node = nid >= steadyfs_format::ROOT_INO.nid() && ctx.nids.inode_index(nid.as_ino()).is_none();
-        if !is_node || claimed.contains(nid) {
-            continue;
+fn report_unreferenced(ctx: &Arc<Context>, inodes: &Arc<Inodes>, claimed: NidSet) {
+    let (ctx_, inodes) = (Arc::clone(ctx), Arc::clone(inodes));
+    let pages = ctx.nids.pages();
+    pool::run(ctx.options.threads, pages.div_ceil(NAT_JOB), move |job, _: &mut Vec<()>| {
+        for (nid, entry) in ctx_.nids.iter_nodes(job * NAT_JOB..pages.min((job + 1) * NAT_JOB)) {
+            if nid < steadyfs_format::ROOT_INO.nid() || claimed.contains(nid) {
+                continue;
+            }
+            let owner = ctx_.nids.inode_index(entry.ino).and_then(|index| inodes.info(index));
+            if owner.is_some_and(|info| info.addressing.is_some()) {
+                ctx_.add(Issue::NodeUnreferenced { ino: entry.ino, nid });
+            }
         }
-        let owner = ctx.nids.inode_index(entry.ino).and_then(|index| inodes.info(index));
-        if owner.is_some_and(|info| info.addressing.is_some()) {
-            ctx.add(Issue::NodeUnreferenced { ino: entry.ino, nid });
-        }
-    }
+    });
 }
 
 /// Judges a reference to a node and passes it on to the next level if it can be one.
