@@ -196,6 +196,8 @@ pub struct ZoneGeometry {
     pub conventional: u64,
     /// How many zones may be open at once; 0 for no limit.
     pub max_open: u32,
+    /// How many may be open or closed, that is partly written; 0 for no limit.
+    pub max_active: u32,
 }
 
 /// The state of one zone.
@@ -216,8 +218,10 @@ pub enum ZoneState {
     Conventional,
     /// Nothing written.
     Empty,
-    /// Partly written.
+    /// Takes writes at its write pointer.
     Open,
+    /// Partly written, and to be opened again by the next write.
+    Closed,
     /// Takes no more writes.
     Full,
     /// Readable only.

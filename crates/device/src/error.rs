@@ -19,6 +19,10 @@ pub mod errno {
     pub const EINVAL: i32 = Errno::INVAL.raw_os_error();
     /// The device does not have this operation.
     pub const EOPNOTSUPP: i32 = Errno::OPNOTSUPP.raw_os_error();
+    /// As many zones are open as the device allows.
+    pub const ETOOMANYREFS: i32 = Errno::TOOMANYREFS.raw_os_error();
+    /// As many zones are partly written as the device allows.
+    pub const EOVERFLOW: i32 = Errno::OVERFLOW.raw_os_error();
     /// The device is in use.
     pub const EBUSY: i32 = Errno::BUSY.raw_os_error();
 }
@@ -34,9 +38,15 @@ pub enum OpKind {
     Flush,
     /// Telling the device that blocks are no longer needed.
     Discard,
+    /// Adding blocks at a zone's write pointer.
+    ZoneAppend,
+    /// Opening a zone for writing.
+    ZoneOpen,
+    /// Ending that.
+    ZoneClose,
     /// Emptying a zone.
     ZoneReset,
-    /// Closing a zone for writing.
+    /// Making a zone full.
     ZoneFinish,
     /// Asking for the state of zones.
     ZoneReport,
@@ -49,6 +59,9 @@ impl std::fmt::Display for OpKind {
             OpKind::Write => "write",
             OpKind::Flush => "flush",
             OpKind::Discard => "discard",
+            OpKind::ZoneAppend => "zone append",
+            OpKind::ZoneOpen => "zone open",
+            OpKind::ZoneClose => "zone close",
             OpKind::ZoneReset => "zone reset",
             OpKind::ZoneFinish => "zone finish",
             OpKind::ZoneReport => "zone report",

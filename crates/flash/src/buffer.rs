@@ -53,6 +53,12 @@ impl Buffer {
         self.last_end = self.last_end.max(end);
     }
 
+    /// So many pages that wait are not wanted any more.
+    pub(crate) fn drop_waiting(&mut self, pages: u64) {
+        assert!(pages <= self.waiting, "{pages} of {} waiting pages", self.waiting);
+        self.waiting -= pages;
+    }
+
     /// When the next pages leave; `None` while nothing is being programmed.
     pub(crate) fn next_end(&self) -> Option<Time> {
         self.ends.peek().map(|Reverse((end, _))| *end)

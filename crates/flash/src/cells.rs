@@ -39,7 +39,7 @@ pub(crate) struct Cells {
     newest: HashMap<u64, u64>,
     /// Versions as of which a page is not promised any more.
     discarded: HashMap<u64, u64>,
-    /// The newest version of each page that was erased.
+    /// Versions up to which a page cannot be found: the newest that was erased.
     erased: HashMap<u64, u64>,
     /// Ends of flushes, and the versions up to which they promise.
     flushes: Vec<(Time, u64)>,
@@ -54,17 +54,25 @@ impl Cells {
         self.newest.insert(page, self.version);
     }
 
-    /// A page has none any more.
-    pub(crate) fn discarded(&mut self, page: u64) {
+    /// A page has none any more; `for_good` if what it had must not be found again, wherever it lies.
+    pub(crate) fn discarded(&mut self, page: u64, for_good: bool) {
         self.version += 1;
         self.newest.remove(&page);
         self.discarded.insert(page, self.version);
+        if for_good {
+            self.erased.insert(page, self.version);
+        }
     }
 
     /// The newest version of a page has a place in a unit.
     pub(crate) fn placed(&mut self, at: (Line, u32), page: u64, contents: PageBuf) {
         let version = self.newest.get(&page).copied().unwrap_or_else(|| panic!("page {page} was never written"));
         self.placed.entry(at).or_default().push(Cell { page, version, contents });
+    }
+
+    /// A unit will not be programmed.
+    pub(crate) fn dropped(&mut self, at: (Line, u32)) {
+        self.placed.remove(&at);
     }
 
     /// A unit is programmed until `end`.
@@ -172,8 +180,10 @@ mod tests {
         assert_eq!((left_of(&cells, 400, false), left_of(&cells, 400, true)), (Some(page(3)), Some(page(4))));
         cells.erased(0);
         assert_eq!(left_of(&cells, 400, false), Some(page(4)), "the one before it is gone");
-        cells.discarded(7);
+        cells.discarded(7, false);
         assert_eq!((cells.survivors(400, || false).len(), cells.survivors(400, || true).len()), (0, 1));
+        cells.discarded(7, true);
+        assert!(cells.survivors(400, || true).is_empty(), "for good");
         cells.erased(1);
         assert!(cells.survivors(400, || true).is_empty());
     }

@@ -7,14 +7,16 @@
 
 use crate::cells::Cells;
 use crate::checks::Checks;
-use crate::ftl::Ftl;
+use crate::ftl::{Action, Ftl, Zns, ZoneError};
 use crate::media::Media;
 use crate::parameters::Parameters;
 use crate::servers::Server;
 use crate::stats::{Second, Stats};
 use crate::units::{PAGE, Time, nanos};
 use std::collections::VecDeque;
-use steadyfs_device::{Done, IoResult, Op, PageBuf, Request, StreamHint, errno};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use steadyfs_device::{Done, IoResult, Op, OpKind, PageBuf, Request, StreamHint};
 
 /// A request whose end is known.
 pub(crate) struct Ended {
@@ -23,9 +25,19 @@ pub(crate) struct Ended {
     pub(crate) result: IoResult,
 }
 
+/// What changes the device, in the order in which it came.
+enum Queued {
+    Write(Write),
+    Manage { arrived: Time, action: Action, block: u64, done: Done },
+}
+
 /// A write on its way into the buffer.
 struct Write {
     arrived: Time,
+    /// Its zone has been asked, and opened.
+    begun: bool,
+    /// Where an append went; its block is its zone's.
+    append: Option<Arc<AtomicU64>>,
     next: u64,
     pages: std::vec::IntoIter<PageBuf>,
     count: u64,
@@ -48,6 +60,19 @@ struct InterfaceTimes {
     max_pages: u64,
 }
 
+/// What a host may ask: requests of the device trait, and what only zoned devices have.
+pub(crate) enum Command {
+    Request(Request),
+    Append { zone: u64, pages: Vec<PageBuf>, hint: StreamHint, placed: Arc<AtomicU64>, done: Done },
+    Manage { action: Action, block: u64, done: Done },
+}
+
+impl From<Request> for Command {
+    fn from(request: Request) -> Self {
+        Command::Request(request)
+    }
+}
+
 /// See the head of the module.
 pub(crate) struct Engine {
     parameters: Parameters,
@@ -58,9 +83,9 @@ pub(crate) struct Engine {
     ftl: Box<dyn Ftl>,
     /// The link towards the device, and towards the host.
     link: (Server, Server),
-    writes: VecDeque<Write>,
+    queue: VecDeque<Queued>,
     /// Requests beyond the queue's depth.
-    outside: VecDeque<(Time, Request)>,
+    outside: VecDeque<(Time, Command)>,
     inside: u32,
     clock: Time,
     stats: Stats,
@@ -101,7 +126,7 @@ impl Engine {
             media,
             ftl,
             link: (Server::default(), Server::default()),
-            writes: VecDeque::new(),
+            queue: VecDeque::new(),
             outside: VecDeque::new(),
             inside: 0,
             clock: 0,
@@ -116,13 +141,13 @@ impl Engine {
     }
 
     /// Takes requests in, and says which ends are known now.
-    pub(crate) fn submit(&mut self, now: Time, batch: impl Iterator<Item = Request>) -> Outcome {
+    pub(crate) fn submit(&mut self, now: Time, batch: impl Iterator<Item = Command>) -> Outcome {
         self.begin(now);
-        for request in batch {
+        for command in batch {
             if self.inside < self.parameters.interface.queue_depth {
-                self.start(self.clock, request);
+                self.start(self.clock, command);
             } else {
-                self.outside.push_back((self.clock, request));
+                self.outside.push_back((self.clock, command));
             }
         }
         self.go_on()
@@ -134,8 +159,8 @@ impl Engine {
         assert!(self.inside > 0, "an answer to no request");
         self.inside -= 1;
         self.asked = self.clock;
-        if let Some((arrived, request)) = self.outside.pop_front() {
-            self.start(arrived, request);
+        if let Some((arrived, command)) = self.outside.pop_front() {
+            self.start(arrived, command);
         }
         self.go_on()
     }
@@ -172,36 +197,58 @@ impl Engine {
         self.asked = now;
     }
 
-    fn start(&mut self, arrived: Time, Request { op, done }: Request) {
+    fn start(&mut self, arrived: Time, command: Command) {
         self.inside += 1;
         self.started.get_or_insert(arrived);
         self.asked = self.clock;
-        match op {
-            Op::Read { block, count } => self.read(arrived, block, count, done),
-            Op::Write { block, pages, hint, fua } => {
-                let (count, stream) = (pages.len() as u64, self.stream(hint));
-                let pages = pages.into_iter();
-                let ready = self.clock;
-                self.writes.push_back(Write { arrived, next: block, pages, count, stream, fua, done, ready });
+        match command {
+            Command::Append { zone, pages, hint, placed, done } => {
+                self.enqueue(arrived, zone, pages, hint, false, Some(placed), done);
             }
-            Op::Flush => self.flush(arrived, done),
-            Op::Discard { block, count } => {
-                for page in block..block + count {
-                    self.ftl.discard(page);
-                    self.media.contents.set(page, PageBuf::zeroed());
-                    if let Some(cells) = &mut self.media.cells {
-                        cells.discarded(page);
-                    }
+            Command::Manage { action, block, done } => {
+                self.queue.push_back(Queued::Manage { arrived, action, block, done });
+            }
+            Command::Request(Request { op, done }) => match op {
+                Op::Read { block, count } => self.read(arrived, block, count, done),
+                Op::Write { block, pages, hint, fua } => self.enqueue(arrived, block, pages, hint, fua, None, done),
+                Op::Flush => self.flush(arrived, done),
+                Op::Discard { block, count } => self.discard(block, count, done),
+                Op::ZoneReset { block } => {
+                    self.queue.push_back(Queued::Manage { arrived, action: Action::Reset, block, done });
                 }
-                self.stats.discarded += count;
-                let at = self.clock + self.times.discard + count * self.times.discard_page;
-                self.ended.push(Ended { at, done, result: Ok(Vec::new()) });
-            }
-            op @ (Op::ZoneReset { .. } | Op::ZoneFinish { .. }) => {
-                let result = Err(op.error(errno::EOPNOTSUPP));
-                self.ended.push(Ended { at: self.clock, done, result });
+                Op::ZoneFinish { block } => {
+                    self.queue.push_back(Queued::Manage { arrived, action: Action::Finish, block, done });
+                }
+            },
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "they are the parts of a request")]
+    fn enqueue(
+        &mut self,
+        arrived: Time,
+        next: u64,
+        pages: Vec<PageBuf>,
+        hint: StreamHint,
+        fua: bool,
+        append: Option<Arc<AtomicU64>>,
+        done: Done,
+    ) {
+        let (count, stream) = (pages.len() as u64, self.stream(hint));
+        let (pages, ready) = (pages.into_iter(), self.clock);
+        let write = Write { arrived, begun: false, append, next, pages, count, stream, fua, done, ready };
+        self.queue.push_back(Queued::Write(write));
+    }
+
+    fn discard(&mut self, block: u64, count: u64, done: Done) {
+        for page in block..block + count {
+            if self.ftl.discard(page) {
+                self.media.forget(page, false);
             }
         }
+        self.stats.discarded += count;
+        let at = self.clock + self.times.discard + count * self.times.discard_page;
+        self.ended.push(Ended { at, done, result: Ok(Vec::new()) });
     }
 
     /// The open line for what is written with this hint.
@@ -217,6 +264,11 @@ impl Engine {
 
     fn read(&mut self, arrived: Time, block: u64, count: u64, done: Done) {
         let now = self.clock;
+        if let Some(Err(error)) = self.ftl.zoned().map(|zoned| zoned.readable(block, count)) {
+            let result = Err(error.of(OpKind::Read, block, count));
+            self.ended.push(Ended { at: now + self.times.read[0], done, result });
+            return;
+        }
         let mut last = now;
         let mut page = block;
         while page < block + count {
@@ -262,13 +314,19 @@ impl Engine {
     /// Does what can be done by now.
     fn go_on(&mut self) -> Outcome {
         let mut wait = None;
-        while let Some(mut write) = self.writes.pop_front() {
-            wait = self.accept(&mut write);
-            if wait.is_some() {
-                self.writes.push_front(write);
-                break;
+        while let Some(queued) = self.queue.pop_front() {
+            match queued {
+                Queued::Manage { arrived, action, block, done } => self.manage(arrived, action, block, done),
+                Queued::Write(write) => {
+                    let Some(mut write) = self.open(write) else { continue };
+                    wait = self.accept(&mut write);
+                    if wait.is_some() {
+                        self.queue.push_front(Queued::Write(write));
+                        break;
+                    }
+                    self.written(write);
+                }
             }
-            self.written(write);
         }
         let wait = wait.or_else(|| self.idle());
         assert!(wait.is_none_or(|at| at > self.clock), "waiting for what has been");
@@ -291,6 +349,45 @@ impl Engine {
         if self.clock < from { Some(from) } else { self.ftl.idle(&mut self.media, self.clock) }
     }
 
+    /// Asks the zone that a write goes to, once; `None` if it refuses.
+    fn open(&mut self, mut write: Write) -> Option<Write> {
+        let Some(zoned) = self.ftl.zoned().filter(|_| !write.begun) else { return Some(write) };
+        let kind = if write.append.is_some() { OpKind::ZoneAppend } else { OpKind::Write };
+        match zoned.begin(write.next, write.count, write.append.is_some()) {
+            Ok(first) => {
+                write.begun = true;
+                write.next = first;
+                if let Some(placed) = &write.append {
+                    placed.store(first, Ordering::Relaxed);
+                }
+                Some(write)
+            }
+            Err(error) => {
+                let result = Err(error.of(kind, write.next, write.count));
+                self.ended.push(Ended { at: self.clock + self.times.write, done: write.done, result });
+                None
+            }
+        }
+    }
+
+    /// Changes a zone's state.
+    fn manage(&mut self, arrived: Time, action: Action, block: u64, done: Done) {
+        let result = match self.ftl.zoned() {
+            Some(zoned) => zoned.manage(&mut self.media, self.clock, action, block),
+            None => Err(ZoneError::NotZoned),
+        };
+        let result = result.map(|()| Vec::new()).map_err(|error| error.of(action.kind(), block, 1));
+        let at = self.clock + self.times.discard;
+        self.stats.zone_latency.add(at - arrived);
+        self.ended.push(Ended { at, done, result });
+    }
+
+    /// The zones, if there are any, and the time.
+    pub(crate) fn zoned<R>(&mut self, now: Time, f: impl FnOnce(&mut Zns, &mut Media, Time) -> R) -> Option<R> {
+        self.begin(now);
+        Some(f(self.ftl.zoned()?, &mut self.media, self.clock))
+    }
+
     /// Takes the pages of a write into the buffer, as far as there is room. When to go on, if pages are left.
     fn accept(&mut self, write: &mut Write) -> Option<Time> {
         let now = self.clock;
@@ -299,7 +396,7 @@ impl Engine {
                 let end = self.media.buffer.next_end();
                 return Some(end.unwrap_or_else(|| panic!("a full buffer that nothing leaves")));
             }
-            if let Err(at) = self.ftl.make_room(&mut self.media, now, write.stream) {
+            if let Err(at) = self.ftl.make_room(&mut self.media, now, write.next, write.stream) {
                 return Some(at);
             }
             let Some(page) = write.pages.next() else { break };
@@ -348,23 +445,44 @@ impl Engine {
     pub(crate) fn survivors(&mut self, now: Time, chance: impl FnMut() -> bool) -> Option<Vec<(u64, PageBuf)>> {
         self.begin(now);
         if self.parameters.power_loss_protection {
-            return Some((0..self.pages).map(|page| (page, self.media.contents.get(page))).collect());
+            let written = (0..self.pages).filter(|&page| self.ftl.locate(page).is_some());
+            return Some(written.map(|page| (page, self.media.contents.get(page))).collect());
         }
         Some(self.media.cells.as_ref()?.survivors(self.clock, chance))
     }
 
-    /// Fills an empty device that nobody uses yet, and lets time begin behind that.
-    pub(crate) fn load(&mut self, pages: impl Iterator<Item = (u64, PageBuf)>) {
+    /// Fills an empty device that nobody uses yet, and lets time begin behind that. Of a zone that is what lies before the first page
+    /// that is missing; zones that start at the blocks in `full` get no more.
+    pub(crate) fn load(&mut self, mut pages: Vec<(u64, PageBuf)>, full: &[u64]) {
+        if let Some(zoned) = self.ftl.zoned() {
+            // Full zones first: while they are loaded they are active, and as many others may be as are allowed.
+            pages.sort_by_key(|&(page, _)| (zoned.zone_of(page).is_some_and(|zone| !full.contains(&zone)), page));
+        }
+        let mut last = None;
         for (page, contents) in pages {
+            if let Some(zoned) = self.ftl.zoned() {
+                let zone = zoned.zone_of(page);
+                if last != zone {
+                    self.settle(last, full);
+                    last = zone;
+                }
+                if self.ftl.zoned().is_some_and(|zoned| zoned.begin(page, 1, false).is_err()) {
+                    continue;
+                }
+            }
             loop {
                 self.ftl.advance(&mut self.media, self.clock);
                 let ended = (self.media.buffer.room(self.clock) == 0).then(|| self.media.buffer.next_end()).flatten();
-                match ended.or_else(|| self.ftl.make_room(&mut self.media, self.clock, 0).err()) {
+                match ended.or_else(|| self.ftl.make_room(&mut self.media, self.clock, page, 0).err()) {
                     Some(at) => self.clock = at,
                     None => break,
                 }
             }
             self.put(page, contents, self.clock, 0);
+        }
+        self.settle(last, full);
+        for &zone in full {
+            self.settle(Some(zone), full);
         }
         let end = self.ftl.flush(&mut self.media, self.clock, None);
         if let Some(cells) = &mut self.media.cells {
@@ -372,6 +490,14 @@ impl Engine {
         }
         self.clock = end;
         self.restart(0);
+    }
+
+    /// A zone has been loaded: it was full, or is closed, as a power cut leaves zones that were open.
+    fn settle(&mut self, zone: Option<u64>, full: &[u64]) {
+        let (Some(zone), Some(zoned)) = (zone, self.ftl.zoned()) else { return };
+        let action = if full.contains(&zone) { Action::Finish } else { Action::Close };
+        // A zone that has become full of itself needs neither.
+        let _ = zoned.manage(&mut self.media, self.clock, action, zone);
     }
 
     /// What has been done.

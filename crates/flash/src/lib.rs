@@ -28,6 +28,11 @@
 //! by then; of versions that no flush and no FUA had promised, a random part. So a flush that does not program, or an erase before its copies are safe, loses data here as it
 //! would there.
 //!
+//! # Translation layers
+//!
+//! [`EmulatedSsd::new`] maps pages (`ftl/page_map`); [`EmulatedSsd::with_zones`] has zones (`ftl/zns`), with write pointers, append, open, close, finish and reset, some of
+//! them conventional if asked for. Each keeps its rules in a `check` of its own.
+//!
 //! # What is left out
 //!
 //! Caches of reads, suspension of programs and erases, wear-out and bit errors, refresh, and heat. The map is in the device's memory and survives.
@@ -53,7 +58,7 @@ mod stats;
 mod units;
 
 pub use checks::Report;
-pub use ftl::Space;
+pub use ftl::{Space, ZoneLimits};
 pub use parameters::{Geometry, Interface, ParameterError, Parameters, Policy, Preset, Timing};
 pub use ssd::EmulatedSsd;
 pub use stats::{Latency, Second, Stats};

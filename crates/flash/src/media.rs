@@ -8,6 +8,7 @@ use crate::contents::Contents;
 use crate::nand::{Line, Nand, Source};
 use crate::parameters::Parameters;
 use crate::units::{PAGE, Time};
+use steadyfs_device::PageBuf;
 
 /// See the head of the module.
 #[derive(Debug)]
@@ -33,6 +34,21 @@ impl Media {
     pub(crate) fn placed(&mut self, at: (Line, u32), page: u64) {
         if let Some(cells) = &mut self.cells {
             cells.placed(at, page, self.contents.get(page));
+        }
+    }
+
+    /// A unit that pages have their place in will not be programmed.
+    pub(crate) fn dropped(&mut self, at: (Line, u32)) {
+        if let Some(cells) = &mut self.cells {
+            cells.dropped(at);
+        }
+    }
+
+    /// The contents of a page are gone; `for_good` if no power cut may bring them back.
+    pub(crate) fn forget(&mut self, page: u64, for_good: bool) {
+        self.contents.set(page, PageBuf::zeroed());
+        if let Some(cells) = &mut self.cells {
+            cells.discarded(page, for_good);
         }
     }
 

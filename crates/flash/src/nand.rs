@@ -21,6 +21,8 @@ pub(crate) type Line = u32;
 pub(crate) enum Source {
     Host,
     Collector,
+    /// The device's own bookkeeping.
+    Meta,
 }
 
 /// What a line has been through.
@@ -151,6 +153,7 @@ impl Nand {
         *match source {
             Source::Host => &mut self.counters.host_programmed,
             Source::Collector => &mut self.counters.gc_programmed,
+            Source::Meta => &mut self.counters.meta_programmed,
         } += pages;
     }
 
@@ -174,7 +177,7 @@ impl Nand {
         }
         *match source {
             Source::Host => &mut self.counters.host_read,
-            Source::Collector => &mut self.counters.gc_read,
+            Source::Collector | Source::Meta => &mut self.counters.gc_read,
         } += u64::from(pages);
         let chip = &mut self.chips[chip];
         let start = chip.free.max(now);

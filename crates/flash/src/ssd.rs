@@ -4,20 +4,24 @@
 //! scheduler; no thread runs. In real time a timer thread sleeps until completions are due.
 
 use crate::checks::Report;
-use crate::engine::{Ended, Engine, Outcome};
+use crate::engine::{Command, Ended, Engine, Outcome};
 use crate::events::Events;
-use crate::ftl::PageMap;
+use crate::ftl::{Action, Ftl, PageMap, Zns, ZoneError, ZoneLimits};
 use crate::media::Media;
 use crate::parameters::{ParameterError, Parameters};
 use crate::stats::Stats;
 use crate::units::{PAGE, Time};
 use std::sync::Arc;
-use steadyfs_device::{Device, DeviceInfo, Request};
-use steadyfs_rt::{Leaf, now};
+use std::sync::atomic::{AtomicU64, Ordering};
+use steadyfs_device::{
+    Device, DeviceInfo, IoError, Op, OpKind, PageBuf, Request, StreamHint, Zone, ZoneGeometry, ZoneState, errno,
+};
+use steadyfs_rt::{Completion, Leaf, now};
 
 /// An SSD in memory that takes the time of a real one. See the head of the crate.
 pub struct EmulatedSsd {
     parameters: Parameters,
+    zones: Option<ZoneLimits>,
     shared: Arc<Shared>,
 }
 
@@ -36,30 +40,54 @@ impl EmulatedSsd {
     /// # Errors
     /// Parameters or a capacity that cannot be.
     pub fn new(parameters: impl Into<Parameters>, capacity: u64) -> Result<Arc<Self>, ParameterError> {
-        let parameters = parameters.into();
+        Self::build(parameters.into(), capacity, None)
+    }
+
+    /// An empty zoned SSD of `capacity` bytes, which must be a number of zones; a zone is a line
+    /// ([`crate::Geometry::line_pages`]).
+    ///
+    /// # Errors
+    /// Parameters, limits or a capacity that cannot be.
+    pub fn with_zones(
+        parameters: impl Into<Parameters>,
+        capacity: u64,
+        limits: ZoneLimits,
+    ) -> Result<Arc<Self>, ParameterError> {
+        Self::build(parameters.into(), capacity, Some(limits))
+    }
+
+    fn build(parameters: Parameters, capacity: u64, zones: Option<ZoneLimits>) -> Result<Arc<Self>, ParameterError> {
         parameters.validate()?;
         let pages = capacity / PAGE;
-        let lines = PageMap::lines_for(&parameters.geometry, &parameters.policy, pages);
+        let lines = match zones {
+            Some(limits) => Zns::lines_for(&parameters, limits, pages)?,
+            None => PageMap::lines_for(&parameters.geometry, &parameters.policy, pages),
+        };
         let flash = lines.saturating_mul(u64::from(parameters.geometry.line_pages()));
         if !capacity.is_multiple_of(PAGE) || pages == 0 || flash >= u64::from(u32::MAX) {
             return Err(ParameterError::Capacity(capacity));
         }
         let lines = lines as u32; // fits: all its pages do
-        let ftl = PageMap::new(&parameters, pages, 0, lines);
+        let ftl: Box<dyn Ftl> = match zones {
+            Some(limits) => Box::new(Zns::new(&parameters, limits, pages, lines)),
+            None => Box::new(PageMap::new(&parameters, pages, 0, lines)),
+        };
         let media = Media::new(&parameters, lines, pages);
         let info = DeviceInfo {
             blocks: pages,
             read_only: false,
-            discard: true,
+            discard: zones.is_none_or(|limits| limits.conventional > 0),
             synchronous: false,
             name: format!("emulated {}", parameters.name),
         };
-        let engine = Leaf::new(Engine::new(parameters.clone(), media, Box::new(ftl), pages));
-        Ok(Arc::new(EmulatedSsd { parameters, shared: Arc::new(Shared { info, engine, events: Events::new() }) }))
+        let engine = Leaf::new(Engine::new(parameters.clone(), media, ftl, pages));
+        let shared = Arc::new(Shared { info, engine, events: Events::new() });
+        Ok(Arc::new(EmulatedSsd { parameters, zones, shared }))
     }
 
     /// The device as it would be found if the power failed now: another one, with what was promised and any part of the rest, chosen
-    /// by `seed`. This one goes on undisturbed. The map is built anew, and counts what it holds as written.
+    /// by `seed`. This one goes on undisturbed. The map is built anew, and counts what it holds as written. Zones keep what lies before the first
+    /// page that is lost; those that were open are closed.
     ///
     /// `None` if the flash's contents are not known: see [`Parameters::remember_cells`]. With capacitors everything accepted survives.
     pub fn after_power_cut(&self, seed: u64) -> Option<Arc<Self>> {
@@ -68,12 +96,72 @@ impl EmulatedSsd {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             random >> 63 == 0
         };
-        let survivors = self.shared.engine.with(|engine| engine.survivors(now().as_nanos(), chance))?;
+        let time = now().as_nanos();
+        let (survivors, full) = self.shared.engine.with(|engine| {
+            let survivors = engine.survivors(time, chance);
+            (survivors, engine.zoned(time, |zoned, _, _| zoned.full()).unwrap_or_default())
+        });
+        let survivors = survivors?;
         let capacity = self.shared.info.blocks * PAGE;
-        let found = EmulatedSsd::new(self.parameters.clone(), capacity).unwrap_or_else(|e| unreachable!("{e}"));
-        let held = survivors.into_iter().filter(|(_, contents)| !contents.is_zero_repr());
-        found.shared.engine.with(|engine| engine.load(held));
+        let found = Self::build(self.parameters.clone(), capacity, self.zones).unwrap_or_else(|e| unreachable!("{e}"));
+        found.shared.engine.with(|engine| engine.load(survivors, &full));
         Some(found)
+    }
+
+    /// Adds pages at the write pointer of the zone that starts at `zone`, and waits. The block where they went.
+    ///
+    /// # Errors
+    /// What the zone has against it; see [`crate::ZoneLimits`].
+    pub fn zone_append(&self, zone: u64, pages: Vec<PageBuf>, hint: StreamHint) -> Result<u64, IoError> {
+        let (completion, placed) = (Completion::new(), Arc::new(AtomicU64::new(0)));
+        let (waiter, place, count) = (completion.clone(), Arc::clone(&placed), pages.len() as u64);
+        self.in_range(OpKind::ZoneAppend, zone, count)?;
+        let done = Box::new(move |result| completion.complete(result));
+        self.shared.submit([Command::Append { zone, pages, hint, placed, done }].into_iter());
+        waiter.wait().map(|_| place.load(Ordering::Relaxed))
+    }
+
+    /// Opens the zone that starts at `zone` until it is closed, finished, full or reset: no other zone's writes close it.
+    ///
+    /// # Errors
+    /// What the zone has against it.
+    pub fn zone_open(&self, zone: u64) -> Result<(), IoError> {
+        self.manage(Action::Open, zone)
+    }
+
+    /// Closes an open zone.
+    ///
+    /// # Errors
+    /// What the zone has against it.
+    pub fn zone_close(&self, zone: u64) -> Result<(), IoError> {
+        self.manage(Action::Close, zone)
+    }
+
+    fn manage(&self, action: Action, block: u64) -> Result<(), IoError> {
+        self.in_range(action.kind(), block, 1)?;
+        let completion = Completion::new();
+        let waiter = completion.clone();
+        let done = Box::new(move |result| completion.complete(result));
+        self.shared.submit([Command::Manage { action, block, done }].into_iter());
+        waiter.wait().map(drop)
+    }
+
+    /// Lets the flash below a zone wear out: from now on it is [`ZoneState::ReadOnly`] or [`ZoneState::Offline`].
+    ///
+    /// # Errors
+    /// EINVAL for any other state, and for blocks where no zone starts.
+    pub fn wear_out_zone(&self, zone: u64, to: ZoneState) -> Result<(), IoError> {
+        self.in_range(OpKind::ZoneReport, zone, 1)?;
+        let wear_out = |engine: &mut Engine| {
+            engine.zoned(now().as_nanos(), |zoned, media, time| zoned.wear_out(media, time, zone, to))
+        };
+        let result = self.shared.engine.with(wear_out).unwrap_or(Err(ZoneError::NotZoned));
+        result.map_err(|error| error.of(OpKind::ZoneReport, zone, 1))
+    }
+
+    fn in_range(&self, kind: OpKind, block: u64, count: u64) -> Result<(), IoError> {
+        let error = |error: IoError| IoError { op: kind, ..error };
+        self.shared.info.check(&Op::Read { block, count }).map_err(error)
     }
 
     /// What the device has done so far.
@@ -88,6 +176,11 @@ impl EmulatedSsd {
 }
 
 impl Shared {
+    fn submit(self: &Arc<Self>, commands: impl Iterator<Item = Command>) {
+        let outcome = self.engine.with(|engine| engine.submit(now().as_nanos(), commands));
+        self.carry_out(outcome);
+    }
+
     fn carry_out(self: &Arc<Self>, Outcome { ended, wake }: Outcome) {
         if let Some(at) = wake {
             let shared = Arc::clone(self);
@@ -120,16 +213,30 @@ impl Device for EmulatedSsd {
     fn submit(&self, batch: Vec<Request>) {
         let mut refused = Vec::new();
         let accepted = batch.into_iter().filter_map(|request| match self.shared.info.check(&request.op) {
-            Ok(()) => Some(request),
+            Ok(()) => Some(Command::Request(request)),
             Err(error) => {
                 refused.push((request.done, error));
                 None
             }
         });
-        let outcome = self.shared.engine.with(|engine| engine.submit(now().as_nanos(), accepted));
-        self.shared.carry_out(outcome);
+        self.shared.submit(accepted);
         for (done, error) in refused {
             done(Err(error));
         }
+    }
+
+    fn zones(&self) -> Option<ZoneGeometry> {
+        self.shared.engine.with(|engine| engine.zoned(now().as_nanos(), |zoned, _, _| zoned.zones()))
+    }
+
+    fn zone_report(&self, first: u64, count: u64) -> Result<Vec<Zone>, IoError> {
+        let error = |errno| IoError::from_errno(OpKind::ZoneReport, first, count, errno);
+        let zones = self.zones().ok_or_else(|| error(errno::EOPNOTSUPP))?;
+        if first.checked_add(count).is_none_or(|end| end > zones.zones) {
+            return Err(error(errno::EINVAL));
+        }
+        let report = |zoned: &mut Zns| (first..first + count).map(|number| zoned.report(number)).collect();
+        let report = |engine: &mut Engine| engine.zoned(now().as_nanos(), |zoned, _, _| report(zoned));
+        Ok(self.shared.engine.with(report).unwrap_or_default())
     }
 }

@@ -78,6 +78,8 @@ pub struct Stats {
     pub write_latency: Latency,
     /// Flushes.
     pub flush_latency: Latency,
+    /// Opening, closing, finishing and resetting zones.
+    pub zone_latency: Latency,
     /// For each second of the run since the first request.
     pub series: Vec<Second>,
     /// The first request, and the last: the time that utilisations refer to.

@@ -5,9 +5,13 @@
 //! computes costs no device time.
 
 mod page_map;
+mod partial_log;
 mod victims;
+mod zns;
 
 pub(crate) use page_map::PageMap;
+pub use zns::ZoneLimits;
+pub(crate) use zns::{Action, Zns, ZoneError};
 
 use crate::media::Media;
 use crate::nand::{Line, Nand};
@@ -35,11 +39,11 @@ pub(crate) trait Ftl: Send {
     /// When something is due next.
     fn next_due(&self) -> Option<Time>;
 
-    /// Makes sure that a page of the stream can be written now.
+    /// Makes sure that this page, of this stream, can be written now.
     ///
     /// # Errors
     /// When to ask again, if it cannot.
-    fn make_room(&mut self, media: &mut Media, now: Time, stream: usize) -> Result<(), Time>;
+    fn make_room(&mut self, media: &mut Media, now: Time, page: u64, stream: usize) -> Result<(), Time>;
 
     /// Writes a page that will have crossed the link at `ready`. There is room for it, also in the buffer, which has taken it. If it
     /// completes a program unit, when that has been programmed.
@@ -48,8 +52,8 @@ pub(crate) trait Ftl: Send {
     /// Where a page lies.
     fn locate(&self, page: u64) -> Option<(Line, u32)>;
 
-    /// Forgets a page.
-    fn discard(&mut self, page: u64);
+    /// Forgets a page; false if it is one that stays until its zone is reset.
+    fn discard(&mut self, page: u64) -> bool;
 
     /// Sees to it that what waits in units that are not full is programmed too; of one stream or of all. When all of the host's pages will
     /// have been programmed.
@@ -69,6 +73,11 @@ pub(crate) trait Ftl: Send {
 
     /// Adds a line for every rule that does not hold; looks at everything.
     fn check(&self, nand: &Nand, found: &mut Vec<String>);
+
+    /// The zones, if it has any.
+    fn zoned(&mut self) -> Option<&mut Zns> {
+        None
+    }
 
     /// Bytes of the map that a device would hold: 4 for each entry.
     fn map_bytes(&self) -> u64;

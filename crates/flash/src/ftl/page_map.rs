@@ -154,6 +154,11 @@ impl PageMap {
         }
     }
 
+    /// Number of its lines.
+    pub(crate) fn lines(&self) -> Line {
+        self.valid.len() as Line
+    }
+
     fn line_of(&self, flash_page: u32) -> Line {
         flash_page / self.geometry.line_pages()
     }
@@ -386,7 +391,7 @@ impl Ftl for PageMap {
         self.due().map(|(at, _)| at)
     }
 
-    fn make_room(&mut self, media: &mut Media, now: Time, stream: usize) -> Result<(), Time> {
+    fn make_room(&mut self, media: &mut Media, now: Time, _page: u64, stream: usize) -> Result<(), Time> {
         // One free line is the collector's.
         while self.host[stream].line.is_none() && self.free.len() <= 1 {
             self.advance(media, now);
@@ -417,8 +422,9 @@ impl Ftl for PageMap {
         Some((line + self.first_line, at % self.geometry.line_pages() / self.geometry.unit_pages()))
     }
 
-    fn discard(&mut self, page: u64) {
+    fn discard(&mut self, page: u64) -> bool {
         self.unmap(page);
+        true
     }
 
     fn flush(&mut self, media: &mut Media, now: Time, stream: Option<usize>) -> Time {
