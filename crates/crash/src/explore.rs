@@ -96,7 +96,7 @@ pub struct Volumes(OnceLock<Mutex<HashMap<Shape, MemDevice>>>);
 type Shape = (u32, u32, String);
 
 impl Volumes {
-    fn get(&self, workload: &Workload) -> Result<MemDevice, RunError> {
+    pub(crate) fn get(&self, workload: &Workload) -> Result<MemDevice, RunError> {
         let all = self.0.get_or_init(|| Mutex::new(&QUEUE, HashMap::new()));
         let shape = (workload.mib, workload.segs_per_sec, workload.features.clone());
         if let Some(known) = all.lock().get(&shape) {
@@ -124,7 +124,7 @@ impl Exploration {
     pub fn new(workload: &Workload, effort: Effort, seed: u64, volumes: &Volumes) -> Result<Self, RunError> {
         let run = run(workload, &volumes.get(workload)?)?;
         let states = states::explore(&run.trace, effort, seed, |tick| -> Vec<Moment> {
-            run.timelines.iter().map(|line| Moment::at(workload, line, &run.spans, tick)).collect()
+            run.timelines.iter().map(|line| Moment::at(workload, line, &run, tick)).collect()
         });
         Ok(Exploration { workload: workload.clone(), options: options_afterwards(workload)?, run, states })
     }

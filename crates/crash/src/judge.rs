@@ -182,7 +182,7 @@ impl Judge<'_> {
             let writer = self.workload.steps[line.steps[0]].writer;
             let home = if lines.len() == 1 { String::new() } else { format!("w{writer}") };
             let top = seen.find(&home).ok_or_else(|| wrong(format!("directory '/{home}' is missing")))?;
-            Case::new(self.workload, line, moment, seen, top)
+            Case::new(self.workload, &self.run.refused, line, moment, seen, top)
                 .check()
                 .map_err(|why| wrong(if home.is_empty() { why } else { format!("in '/{home}': {why}") }))?;
         }

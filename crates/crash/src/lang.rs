@@ -4,6 +4,8 @@
 //! # a comment
 //! volume 64 segs_per_sec=1        size in MiB; segments per section; `features=` as for `steadyfs mkfs -O`
 //! late 7                          the device ends requests late, in an order that this seed decides
+//! fail 7                          it refuses one write in forty; this seed decides which
+//! schedule 4 7                    all this in virtual time, on so many cores, in the schedule that this seed decides
 //! mount fsync_mode=strict         options, as for `steadyfs mount -o`
 //! creat foo                       set-up, durable before the exploration begins
 //! ---
@@ -28,12 +30,25 @@ pub struct Workload {
     pub features: String,
     /// Seed of the order in which the device ends requests; none: at once.
     pub late: Option<u64>,
+    /// Seed of which writes the device refuses; none: no write.
+    pub fail: Option<u64>,
+    /// Virtual cores and schedule; none: threads of the system, which no seed repeats.
+    pub schedule: Option<Schedule>,
     /// Mount options, comma-separated.
     pub mount: String,
     /// Done first, by one writer, and made durable.
     pub setup: Vec<Op>,
     /// What is explored.
     pub steps: Vec<Step>,
+}
+
+/// When which writer runs, in virtual time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Schedule {
+    /// Virtual cores, at least one.
+    pub cores: usize,
+    /// See [`steadyfs_rt::sim::SimConfig::seed`].
+    pub seed: u64,
 }
 
 /// One operation of one writer.
@@ -177,6 +192,13 @@ pub enum Op {
     Gc,
 }
 
+impl Op {
+    /// Whether it changes nothing that a tree shows, and promises that what was changed is durable.
+    pub(crate) fn is_promise(&self) -> bool {
+        matches!(self, Op::Fsync { .. } | Op::Fdatasync { .. } | Op::Sync | Op::Checkpoint | Op::Gc)
+    }
+}
+
 /// Why a text is no workload.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line}: {what}")]
@@ -197,6 +219,8 @@ impl Default for Workload {
             segs_per_sec: 1,
             features: String::new(),
             late: None,
+            fail: None,
+            schedule: None,
             mount: String::new(),
             setup: Vec::new(),
             steps: Vec::new(),
@@ -253,8 +277,12 @@ impl FromStr for Workload {
                         }
                     }
                 }
-                ["late", seed] => {
-                    workload.late = Some(seed.parse().map_err(|_| fail(format!("'{seed}' is no seed")))?);
+                ["late", number] => workload.late = Some(seed(number).map_err(fail)?),
+                ["fail", number] => workload.fail = Some(seed(number).map_err(fail)?),
+                ["schedule", cores, number] => {
+                    let count: Option<usize> = cores.parse().ok().filter(|cores| *cores > 0);
+                    let cores = count.ok_or_else(|| fail(format!("'{cores}' is no number of cores")))?;
+                    workload.schedule = Some(Schedule { cores, seed: seed(number).map_err(fail)? });
                 }
                 ["mount", options] => workload.mount = (*options).to_owned(),
                 words if setting_up => workload.setup.push(op(words).map_err(fail)?),
@@ -263,6 +291,10 @@ impl FromStr for Workload {
         }
         Ok(workload)
     }
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("'{text}' is no seed"))
 }
 
 fn step(words: &[&str]) -> Result<Step, String> {
@@ -324,6 +356,12 @@ impl fmt::Display for Workload {
         if let Some(seed) = self.late {
             writeln!(f, "late {seed}")?;
         }
+        if let Some(seed) = self.fail {
+            writeln!(f, "fail {seed}")?;
+        }
+        if let Some(Schedule { cores, seed }) = self.schedule {
+            writeln!(f, "schedule {cores} {seed}")?;
+        }
         if !self.mount.is_empty() {
             writeln!(f, "mount {}", self.mount)?;
         }
@@ -377,6 +415,8 @@ mod tests {
 
     const EVERYTHING: &str = "volume 64 segs_per_sec=2 features=extra_attr,inode_checksum
 late 7
+fail 8
+schedule 4 9
 mount fsync_mode=strict,noinline_data
 mkdir A
 creat A/foo
@@ -426,6 +466,8 @@ gc
             ("falloc a twist 0 1", "'twist' is no mode"),
             ("x: sync", "'x:' is no writer"),
             ("volume big", "'big' is no size"),
+            ("late noon", "'noon' is no seed"),
+            ("schedule 0 1", "'0' is no number of cores"),
         ] {
             let error = text.parse::<Workload>().expect_err(text).to_string();
             assert!(error.contains(part), "{error}");

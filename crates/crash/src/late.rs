@@ -1,13 +1,18 @@
 //! A device that ends requests late and in another order: what is submitted together is in flight together, and a flush covers only what had
 //! ended before it. A file system that does not wait where it must is found out by it, which a device that ends every request at once hides.
 //!
+//! It may refuse writes, too, once it has been told to begin: a file system finds out late that it has to write again.
+//!
 //! Keeps true: requests for the same blocks end in the order of their submission; every request ends.
 
 use crate::rng::Rng;
 use std::sync::Arc;
 use std::time::Duration;
-use steadyfs_device::{Device, DeviceInfo, MemDevice, Request};
+use steadyfs_device::{Device, DeviceInfo, IoError, MemDevice, Op, Request, StreamHint, errno};
 use steadyfs_rt::{Condvar, JoinHandle, LockClass, Mutex};
+
+/// Held to decide about one write.
+static REFUSALS: LockClass = LockClass::new("crash.refusals", u16::MAX - 3);
 
 /// Held to add or take a request, under whatever locks the submitter holds.
 static WAITING: LockClass = LockClass::new("crash.late", u16::MAX - 4);
@@ -23,8 +28,13 @@ struct Waiting {
     stopping: bool,
 }
 
+/// One write in so many is refused.
+const REFUSED: u64 = 40;
+
 struct Shared {
     inner: MemDevice,
+    /// Decides which writes are refused; none before it is told to begin.
+    refusals: Mutex<Option<Rng>>,
     waiting: Mutex<Waiting>,
     changed: Condvar,
 }
@@ -38,13 +48,22 @@ pub(crate) struct LateDevice {
 impl LateDevice {
     /// Ends requests on `inner` in an order that the seed decides; with no seed, at once and in order.
     pub(crate) fn new(inner: MemDevice, seed: Option<u64>) -> Self {
-        let shared =
-            Arc::new(Shared { inner, waiting: Mutex::new(&WAITING, Waiting::default()), changed: Condvar::new() });
+        let shared = Arc::new(Shared {
+            inner,
+            refusals: Mutex::new(&REFUSALS, None),
+            waiting: Mutex::new(&WAITING, Waiting::default()),
+            changed: Condvar::new(),
+        });
         let worker = seed.map(|seed| {
             let shared = Arc::clone(&shared);
             steadyfs_rt::spawn("crash-device", move || work(&shared, &mut Rng::new(seed)))
         });
         LateDevice { shared, worker }
+    }
+
+    /// From now on refuses writes, those that the seed decides.
+    pub(crate) fn begin_refusing(&self, seed: u64) {
+        *self.shared.refusals.lock() = Some(Rng::new(seed));
     }
 
     /// A copy of what the device holds once nothing is in flight any more.
@@ -57,6 +76,27 @@ impl LateDevice {
     }
 }
 
+impl Shared {
+    /// Does what is asked, or refuses it.
+    fn end(&self, batch: Vec<Request>) {
+        for request in batch {
+            let (kind, (block, count)) = (request.op.kind(), request.op.range());
+            let refused =
+                is_log(&request.op) && self.refusals.lock().as_mut().is_some_and(|rng| rng.below(REFUSED) == 0);
+            match refused {
+                true => (request.done)(Err(IoError::from_errno(kind, block, count, errno::EIO))),
+                false => self.inner.submit(vec![request]),
+            }
+        }
+    }
+}
+
+/// Whether it writes data or nodes. Of a checkpoint that could not be written it is not known whether it is there, and a volume stops.
+fn is_log(op: &Op) -> bool {
+    use StreamHint::{DataCold, DataHot, DataWarm, NodeCold, NodeHot, NodeWarm};
+    matches!(op, Op::Write { hint: DataHot | DataWarm | DataCold | NodeHot | NodeWarm | NodeCold, .. })
+}
+
 impl Device for LateDevice {
     fn info(&self) -> DeviceInfo {
         DeviceInfo { synchronous: self.worker.is_none(), ..self.shared.inner.info() }
@@ -64,7 +104,7 @@ impl Device for LateDevice {
 
     fn submit(&self, batch: Vec<Request>) {
         if self.worker.is_none() {
-            return self.shared.inner.submit(batch);
+            return self.shared.end(batch);
         }
         self.shared.waiting.lock().requests.extend(batch);
         self.shared.changed.notify_all();
@@ -98,7 +138,7 @@ fn work(shared: &Shared, rng: &mut Rng) {
         let request = waiting.requests.remove(at);
         waiting.busy = true;
         drop(waiting);
-        shared.inner.submit(vec![request]);
+        shared.end(vec![request]);
         shared.waiting.lock().busy = false;
         shared.changed.notify_all();
     }
@@ -119,7 +159,7 @@ fn pick(requests: &[Request], rng: &mut Rng) -> usize {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-    use steadyfs_device::{Op, PageBuf, StreamHint};
+    use steadyfs_device::PageBuf;
 
     fn write(block: u64, byte: u8, done: impl FnOnce() + Send + 'static) -> Request {
         let op = Op::Write { block, pages: vec![PageBuf::from_slice(&[byte])], hint: StreamHint::DataWarm, fua: false };

@@ -17,7 +17,7 @@ use crate::content::describe;
 use crate::lang::{Op, Workload};
 use crate::model::{Content, Kind, Node, Obj, PAGE, State, Timeline, Version, entries};
 use crate::observe::{Seen, SeenIno, SeenNode};
-use crate::run::Span;
+use crate::run::{Run, Span};
 use std::collections::{BTreeMap, BTreeSet};
 use steadyfs_format::dir::FileType;
 
@@ -36,7 +36,8 @@ pub(crate) struct Moment {
 
 impl Moment {
     /// The moment for one writer if the crash comes after `tick`.
-    pub(crate) fn at(workload: &Workload, line: &Timeline, spans: &[Span], tick: u64) -> Self {
+    pub(crate) fn at(workload: &Workload, line: &Timeline, run: &Run, tick: u64) -> Self {
+        let spans = &run.spans;
         let count = |wanted: &dyn Fn(&Span) -> bool| {
             line.steps.iter().filter(|&&step| spans.get(step).is_some_and(wanted)).count() as Version
         };
@@ -45,6 +46,7 @@ impl Moment {
         let promised = |wanted: &dyn Fn(&Op) -> bool| {
             let asked = workload.steps.iter().zip(spans).enumerate();
             let asked = asked.filter(|(_, (step, span))| span.end <= tick && wanted(&step.op));
+            let asked = asked.filter(|(at, _)| !run.refused.contains(at));
             // What of this writer had returned when the promise was asked for.
             let before = asked.map(|(asked, (step, at))| {
                 let own = line.steps.iter().filter(|&&own| match workload.steps[own].writer == step.writer {
@@ -97,6 +99,7 @@ impl<'a> Case<'a> {
     /// Prepares the comparison.
     pub(crate) fn new(
         workload: &'a Workload,
+        refused: &BTreeSet<usize>,
         line: &'a Timeline,
         moment: &'a Moment,
         seen: &'a Seen,
@@ -111,7 +114,8 @@ impl<'a> Case<'a> {
             };
             if let Some(obj) = line.states[version].find(path) {
                 let version = version as Version;
-                syncs.push(Syncing { obj, version, data_only, returned: version < moment.returned });
+                let returned = version < moment.returned && !refused.contains(&step);
+                syncs.push(Syncing { obj, version, data_only, returned });
             }
         }
         let ops = workload.steps.iter().map(|step| &step.op).collect();

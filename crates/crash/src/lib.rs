@@ -2,7 +2,7 @@
 //!
 //! In the order of a run: a workload ([`Workload`], in the language of [`lang`]) is done on a recording device (`run`); the log gives all states
 //! in which a crash may leave the device (`states`); each is mounted and compared (`judge`, `observe`) with what the model (`model`)
-//! and the promises (`legal`) allow.
+//! and the promises (`legal`) allow. Runs with several writers are in virtual time, so that a seed repeats them; `trace` tells of one.
 
 mod content;
 mod explore;
@@ -17,11 +17,13 @@ mod observe;
 mod rng;
 mod run;
 mod states;
+mod trace;
 
 pub use explore::{Exploration, Outcome, Plan, Violation, Volumes, explore, explore_one};
 pub use judge::Rule;
-pub use lang::Workload;
+pub use lang::{Schedule, Workload};
 pub use minimise::{minimise, save};
 pub use model::ModelError;
 pub use run::RunError;
 pub use states::Effort;
+pub use trace::trace;

@@ -7,12 +7,14 @@ use crate::content::fill;
 use crate::lang::{Falloc, Op, Workload};
 use crate::late::LateDevice;
 use crate::model::{ModelError, Timeline, timelines};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use steadyfs_core::mkfs::{self, MkfsOptions, parse_features};
 use steadyfs_core::{
     Error, FallocMode, Fs, InodeRef, MountOptions, NewInode, RenameFlags, SetAttr, Urgency, XattrFlags,
 };
 use steadyfs_device::{Device, MemDevice, Record, RecordingDevice};
+use steadyfs_rt::sim::{self, SimConfig, SimFailure};
 use thiserror::Error;
 
 /// When a step ran, in ticks of the device log.
@@ -42,6 +44,8 @@ pub(crate) struct Run {
     pub(crate) spans: Vec<Span>,
     /// What the tree should have been, per writer.
     pub(crate) timelines: Vec<Timeline>,
+    /// Steps that promise something and were refused by the device: they promise nothing.
+    pub(crate) refused: BTreeSet<usize>,
 }
 
 /// Why a workload could not be run to its end.
@@ -66,6 +70,9 @@ pub enum RunError {
     /// A writer panicked.
     #[error("a writer panicked: {0}")]
     Panicked(String),
+    /// In virtual time: it did not end.
+    #[error(transparent)]
+    Schedule(#[from] SimFailure),
 }
 
 /// An empty volume for a workload.
@@ -95,8 +102,15 @@ fn quiet(mount: &str) -> Result<MountOptions, Error> {
     Ok(options)
 }
 
-/// Runs a workload on a fresh volume.
+/// Runs a workload on a fresh volume, in virtual time if it has a schedule.
 pub(crate) fn run(workload: &Workload, empty: &MemDevice) -> Result<Run, RunError> {
+    let Some(schedule) = workload.schedule else { return run_here(workload, empty) };
+    let (workload, empty) = (workload.clone(), empty.fork());
+    let config = SimConfig { cores: schedule.cores, seed: schedule.seed, ..SimConfig::default() };
+    sim::run(config, move || run_here(&workload, &empty))?.value
+}
+
+fn run_here(workload: &Workload, empty: &MemDevice) -> Result<Run, RunError> {
     let timelines = timelines(workload)?;
     let device = Arc::new(RecordingDevice::new(LateDevice::new(empty.fork(), workload.late)));
     let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options(workload)?)?;
@@ -108,12 +122,13 @@ pub(crate) fn run(workload: &Workload, empty: &MemDevice) -> Result<Run, RunErro
     let base = device.inner().settled();
     let start = device.tick();
     device.take_log();
-    let mut spans = vec![Span { start, end: u64::MAX }; workload.steps.len()];
+    if let Some(seed) = workload.fail {
+        device.inner().begin_refusing(seed);
+    }
+    let mut done = Done { spans: vec![Span { start, end: u64::MAX }; workload.steps.len()], refused: BTreeSet::new() };
     match timelines.as_slice() {
         [] => {}
-        [only] => {
-            spans = perform(&mut hand, workload, &only.steps, &device)?.into_iter().map(|(_, span)| span).collect()
-        }
+        [only] => done.add(perform(&mut hand, workload, &only.steps, &device)?),
         several => {
             let mut threads = Vec::new();
             for line in several {
@@ -123,14 +138,39 @@ pub(crate) fn run(workload: &Workload, empty: &MemDevice) -> Result<Run, RunErro
                 threads.push(steadyfs_rt::spawn("crash-writer", work));
             }
             for thread in threads {
-                let (done, _open) = thread.join().map_err(|panic| RunError::Panicked(panic.to_string()))?;
-                done?.into_iter().for_each(|(step, span)| spans[step] = span);
+                let (performed, _open) = thread.join().map_err(|panic| RunError::Panicked(panic.to_string()))?;
+                done.add(performed?);
             }
         }
     }
     // Looked at before the handles are closed: from here on nothing is part of the workload.
     let records = device.take_log();
-    Ok(Run { trace: Trace { base, records, checksums: workload.has_checksums() }, spans, timelines })
+    let trace = Trace { base, records, checksums: workload.has_checksums() };
+    Ok(Run { trace, spans: done.spans, timelines, refused: done.refused })
+}
+
+/// A step that was done.
+struct Performed {
+    step: usize,
+    span: Span,
+    refused: bool,
+}
+
+/// All of them.
+struct Done {
+    spans: Vec<Span>,
+    refused: BTreeSet<usize>,
+}
+
+impl Done {
+    fn add(&mut self, performed: Vec<Performed>) {
+        for Performed { step, span, refused } in performed {
+            self.spans[step] = span;
+            if refused {
+                self.refused.insert(step);
+            }
+        }
+    }
 }
 
 /// Does the steps of one writer, in order, with the time of each.
@@ -139,14 +179,18 @@ fn perform(
     workload: &Workload,
     steps: &[usize],
     device: &RecordingDevice<LateDevice>,
-) -> Result<Vec<(usize, Span)>, RunError> {
-    let mut spans = Vec::with_capacity(steps.len());
-    for &at in steps {
+) -> Result<Vec<Performed>, RunError> {
+    let mut performed = Vec::with_capacity(steps.len());
+    for &step in steps {
         let start = device.tick();
-        hand.perform(&workload.steps[at].op, workload.number(at))?;
-        spans.push((at, Span { start, end: device.tick() }));
+        let op = &workload.steps[step].op;
+        let refused = match hand.perform(op, workload.number(step)) {
+            Err(RunError::Step { source: Error::Io(_), .. }) if workload.fail.is_some() && op.is_promise() => true,
+            done => done.map(|()| false)?,
+        };
+        performed.push(Performed { step, span: Span { start, end: device.tick() }, refused });
     }
-    Ok(spans)
+    Ok(performed)
 }
 
 /// One writer on a mounted volume.

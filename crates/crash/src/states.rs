@@ -179,6 +179,12 @@ fn epochs(trace: &Trace) -> Vec<u64> {
     flushes.chain([last_tick(&trace.records)]).collect()
 }
 
+/// When the last flush up to a tick had succeeded.
+fn flushed(trace: &Trace, tick: u64) -> u64 {
+    let flushes = trace.records.iter().filter(|record| record.op == DeviceOp::Flush && !record.failed);
+    flushes.filter_map(|record| record.completed).filter(|completed| *completed <= tick).max().unwrap_or(0)
+}
+
 /// Subsets of what is unflushed at `tick`, with the ticks at which each may be found.
 fn subsets(trace: &Trace, tick: u64, effort: Effort, rng: &mut Rng) -> Vec<(Choice, std::ops::RangeInclusive<u64>)> {
     let volatile = CrashImage::new(&trace.base, &trace.records).at(tick).volatile();
@@ -208,7 +214,9 @@ fn subsets(trace: &Trace, tick: u64, effort: Effort, rng: &mut Rng) -> Vec<(Choi
         let kept: Vec<usize> = volatile.iter().zip(mask).filter(|(_, kept)| **kept).map(|(index, _)| *index).collect();
         let from = kept.last().or(volatile.first()).map_or(tick, |&last| {
             let record = &trace.records[last];
-            if kept.is_empty() { record.submitted } else { record.completed.unwrap_or(record.submitted) }
+            let from = if kept.is_empty() { record.submitted } else { record.completed.unwrap_or(record.submitted) };
+            // A write that was refused stays in doubt over all flushes that come after it; what these cover is there.
+            if record.failed { from.max(flushed(trace, tick)) } else { from }
         });
         if number < torn && !kept.is_empty() {
             let which = kept[rng.below(kept.len() as u64) as usize];

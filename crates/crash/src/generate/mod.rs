@@ -6,13 +6,13 @@ mod ace;
 mod random;
 
 pub use ace::{exhaustive, sampled};
-pub use random::random;
+pub use random::{random, scheduled};
 
-use crate::lang::Workload;
+use crate::lang::{Schedule, Workload};
 
 /// Every workload of one operation, and then without end: workloads of two operations, each once; of three, sampled; and random ones of one
 /// and of several writers, one in four of those on a volume so small that it collects all the time, one in four on one with larger sections. Half of the
-/// devices end requests late; a quarter of the volumes has checksums of inodes. Mounted with each of these options in turn.
+/// devices end requests late; a quarter of the volumes has checksums of inodes. All in virtual time where order matters. Mounted with each of these options in turn.
 pub fn everything(mounts: &[&str], seed: u64) -> impl Iterator<Item = Workload> + Send + use<> {
     let mounts: Vec<String> = mounts.iter().map(|mount| (*mount).to_owned()).collect();
     let mut short: Vec<_> = mounts.iter().map(|mount| exhaustive(1, mount, seed)).collect();
@@ -43,7 +43,11 @@ pub fn everything(mounts: &[&str], seed: u64) -> impl Iterator<Item = Workload> 
         let chosen = chosen.or_else(|| triples[turn].next());
         let late = number.is_multiple_of(2).then_some(seed.wrapping_add(number));
         let features = if (number / 2).is_multiple_of(4) { "extra_attr,inode_checksum" } else { "" };
-        chosen.map(|workload| Workload { late, features: features.to_owned(), ..workload })
+        let schedule = Some(Schedule { cores: 1 + (number / 10 % 4) as usize, seed: seed.wrapping_add(number) });
+        chosen.map(|workload| {
+            let schedule = schedule.filter(|_| late.is_some() || workload.writers().len() > 1);
+            Workload { late, schedule, features: features.to_owned(), ..workload }
+        })
     })
 }
 

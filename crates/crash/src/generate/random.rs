@@ -1,7 +1,7 @@
 //! Long workloads at random: several writers, each in its directory, with collection and checkpoints in between.
 
 use super::ace::FALLOCS;
-use crate::lang::{Op, Step, Workload};
+use crate::lang::{Op, Schedule, Step, Workload};
 use crate::model::{Kind, Obj, State};
 use crate::rng::Rng;
 
@@ -34,6 +34,29 @@ pub fn random(writers: u8, steps: usize, mount: &str, seed: u64) -> Workload {
                 break;
             }
         }
+    }
+    workload
+}
+
+/// A random workload in virtual time, all of it decided by one number: two to four writers with collection, checkpoints and syncs in between, on one to
+/// eight cores; on a device that ends requests late, or refuses some of its writes, or both; on a small volume or one of larger sections.
+pub fn scheduled(mount: &str, seed: u64) -> Workload {
+    let mut rng = Rng::new(seed ^ 0x5c4e_d01e);
+    let writers = 2 + rng.below(3) as u8;
+    let mut workload = random(writers, 12 * usize::from(writers), mount, seed);
+    workload.schedule = Some(Schedule { cores: 1 + rng.below(8) as usize, seed });
+    workload.late = (rng.below(3) > 0).then_some(seed);
+    if rng.below(3) == 0 {
+        workload.fail = Some(seed);
+        // Such a volume goes on; and what a refused direct write has left is not in the model.
+        workload.mount =
+            [mount, "errors=continue"].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(",");
+        workload.steps.retain(|step| !matches!(step.op, Op::DirectWrite { .. }));
+    }
+    match rng.below(4) {
+        0 => workload.mib = super::SMALLEST_MIB,
+        1 => (workload.mib, workload.segs_per_sec) = (96, 2),
+        _ => {}
     }
     workload
 }

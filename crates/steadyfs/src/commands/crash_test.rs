@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use steadyfs_core::MountOptions;
 use steadyfs_crash::{
-    Effort, Outcome, Plan, RunError, Violation, Volumes, Workload, explore, generate, minimise, save,
+    Effort, Outcome, Plan, RunError, Violation, Volumes, Workload, explore, generate, minimise, save, trace,
 };
 
 use crate::failure::Failure;
@@ -34,12 +34,15 @@ pub(crate) struct Args {
     /// Every workload of N operations (2 takes an hour), each followed by each way to make it durable
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3))]
     length: Option<u32>,
-    /// N random workloads of one to three writers, with collection
+    /// N random workloads of two to four writers, each in a schedule of its own in virtual time: with collection, late and refusing devices
     #[arg(long, value_name = "N")]
     random: Option<u64>,
     /// The workload in FILE; may be given several times
     #[arg(long, value_name = "FILE")]
     replay: Vec<PathBuf>,
+    /// Tell what happens in the replayed workloads: each step, each write
+    #[arg(long, requires = "replay")]
+    trace: bool,
     /// Stop after N states
     #[arg(long, value_name = "N")]
     states: Option<u64>,
@@ -95,6 +98,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         jobs: args.jobs.map_or_else(steadyfs_rt::cpus, usize::from),
         ..Plan::default()
     };
+    if args.trace {
+        tell_traces(&args.replay)?;
+    }
     let limit = args.states.or(args.full.then_some(FULL));
     let bar = Arc::new(progress(limit));
     let began = Instant::now();
@@ -125,12 +131,7 @@ fn workloads(args: &Args, mounts: &[&str]) -> Result<Box<dyn Iterator<Item = Wor
         return Ok(Box::new(generate::everything(mounts, args.seed)));
     }
     let (seed, mount) = (args.seed, args.options.clone());
-    let random = args.random.map(|count| {
-        (0..count).map(move |i| {
-            let writers = 1 + (i % 3) as u8;
-            generate::random(writers, 20 * usize::from(writers) + 10, &mount, seed.wrapping_add(i))
-        })
-    });
+    let random = args.random.map(|count| (0..count).map(move |i| generate::scheduled(&mount, seed.wrapping_add(i))));
     let length = args.length.or(random.is_none().then_some(1));
     let exhaustive = length.map(|length| generate::exhaustive(length, &args.options, seed));
     Ok(Box::new(exhaustive.into_iter().flatten().chain(random.into_iter().flatten())))
@@ -142,6 +143,15 @@ fn load(path: &Path) -> Result<Workload, Failure> {
     };
     let text = std::fs::read_to_string(path).map_err(|e| cannot(&e))?;
     text.parse().map_err(|e| cannot(&e))
+}
+
+/// Prints what happens in workloads.
+fn tell_traces(replay: &[PathBuf]) -> Result<(), Failure> {
+    for path in replay {
+        let told = trace(&load(path)?, &Volumes::default()).map_err(|e| no_sense(&e))?;
+        write!(io::stdout(), "{told}").map_err(|e| Failure::output(&e))?;
+    }
+    Ok(())
 }
 
 /// A bar if anyone looks.

@@ -23,6 +23,9 @@ fn a_workload_is_replayed_from_its_file() {
     assert_eq!(out.code, 0, "{out:?}");
     let line = |name: &str| out.stdout.lines().any(|line| line.split_whitespace().eq([name, "1"]));
     assert!(line("workloads") && line("seed"), "{}", out.stdout);
+    let traced = run(&["crash-test", "--trace", "--replay", file.to_str().unwrap()]);
+    let place = |what: &str| traced.stdout.lines().position(|line| line.ends_with(what));
+    assert!(place("0> fsync one").is_some() && place("flush: done") < place("0< fsync one"), "{}", traced.stdout);
 }
 
 #[test]

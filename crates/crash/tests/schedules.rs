@@ -1,0 +1,29 @@
+//! Several writers in virtual time: every schedule keeps the promises, and a seed is a schedule.
+
+use steadyfs_crash::{Effort, Outcome, Plan, Volumes, Workload, explore, explore_one, generate};
+
+fn plan() -> Plan {
+    Plan { effort: Effort { subsets: 6, tears: 1 }, jobs: 2, ..Plan::default() }
+}
+
+#[test]
+fn schedules_lose_nothing_that_was_promised() {
+    let outcome = explore((0..24).map(|seed| generate::scheduled("", seed)), &plan(), |_| true).expect("sense");
+    for violation in &outcome.violations {
+        eprintln!("{violation}");
+    }
+    assert_eq!(outcome.violations.len(), 0);
+    assert!(outcome.states > 20 * outcome.workloads, "{outcome:?}");
+}
+
+#[test]
+fn a_seed_gives_the_same_crash_points_each_time() {
+    for seed in [3, 4, 5, 11] {
+        let workload = Workload { late: Some(seed), ..generate::scheduled("", seed) };
+        assert!(workload.schedule.is_some());
+        let explored = || explore_one(&workload, &plan(), &Volumes::default()).expect("sense");
+        let (first, second): (Outcome, Outcome) = (explored(), explored());
+        assert_eq!(first, second, "seed {seed}");
+        assert!(first.crash_points > 20, "{first:?}");
+    }
+}
