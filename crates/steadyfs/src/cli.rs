@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    cat, completions, crash_test, dump, find, fsck, gc, get, info, ln, ls, man, mkdir, mkfs, mount, mv, put, rm, stat,
-    trim,
+    cat, completions, crash_test, dump, find, fsck, gc, get, info, lab, ln, ls, man, mkdir, mkfs, mount, mv, put, rm,
+    stat, trim,
 };
 use crate::failure::Failure;
 
@@ -38,6 +38,7 @@ pub(crate) enum Command {
     Gc(gc::Args),
     Trim(trim::Args),
     CrashTest(crash_test::Args),
+    Lab(lab::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -64,6 +65,7 @@ impl Command {
             Command::Gc(_) => "gc",
             Command::Trim(_) => "trim",
             Command::CrashTest(_) => "crash-test",
+            Command::Lab(_) => "lab",
             Command::Completions(_) => "completions",
             Command::Man(_) => "man",
         }
@@ -89,6 +91,7 @@ impl Command {
             Command::Gc(args) => gc::run(&args),
             Command::Trim(args) => trim::run(&args),
             Command::CrashTest(args) => crash_test::run(&args),
+            Command::Lab(args) => lab::run(&args),
             Command::Completions(args) => completions::run(&args),
             Command::Man(args) => man::run(&args),
         }

@@ -9,6 +9,7 @@ pub(crate) mod fsck;
 pub(crate) mod gc;
 pub(crate) mod get;
 pub(crate) mod info;
+pub(crate) mod lab;
 pub(crate) mod ln;
 pub(crate) mod ls;
 pub(crate) mod man;

@@ -5,6 +5,7 @@ mod crash_test;
 mod frame;
 mod fsck;
 mod inspect;
+mod lab;
 mod mkfs;
 mod mount;
 mod offline;

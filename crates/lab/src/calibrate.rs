@@ -1,0 +1,223 @@
+//! What CPU work costs on this machine, beside the table that simulations use ([`Costs`]).
+//!
+//! Each kind of work is done many times in a loop, in the way that stands beside it in [`Price::how`]; the least of several rounds counts, so that what else
+//! the machine does matters little. The default table stands for the papers' servers, which had slower cores and other kernels: this says how
+//! far away the machine is from them, and a table for `machine.costs` if one's own machine is to be simulated.
+
+use crate::rng::Rng;
+use crate::spec::cost_name;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use steadyfs_device::{Device, MemDevice, Op, Request};
+use steadyfs_rt::sim::Costs;
+use steadyfs_rt::{Completion, Cost, LockClass, Mutex, now, spawn};
+
+/// The price of one kind of work.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Price {
+    /// The work, by the name that `machine.costs` uses.
+    pub cost: String,
+    /// Nanoseconds on this machine.
+    pub ns: f64,
+    /// Nanoseconds in the default table.
+    pub default_ns: u64,
+    /// What was measured.
+    pub how: &'static str,
+}
+
+/// Rounds of each loop.
+const ROUNDS: usize = 5;
+const PAGE: usize = 4096;
+/// Pages to choose from: 64 MiB, more than caches hold.
+const PAGES: u64 = 16 << 10;
+
+static LOCK: LockClass = LockClass::new("lab.calibrate", 0);
+
+/// Measures every price; takes a few seconds. Not inside a simulation, where nothing takes time.
+pub fn calibrate() -> Vec<Price> {
+    assert!(!steadyfs_rt::sim::is_active(), "virtual time measures nothing");
+    let defaults = Costs::default();
+    Cost::ALL
+        .into_iter()
+        .map(|cost| {
+            let (how, ns) = measure(cost);
+            Price { cost: cost_name(cost), ns, default_ns: defaults.of(cost), how }
+        })
+        .collect()
+}
+
+fn measure(cost: Cost) -> (&'static str, f64) {
+    match cost {
+        Cost::SyscallEntry => ("getppid", best(1 << 18, |_| rustix::process::getppid())),
+        Cost::PageCopy => ("4 KiB from and to memory that no cache holds", page_copy()),
+        Cost::PageZero => ("4 KiB of zeros to memory that no cache holds", page_zero()),
+        Cost::Checksum => ("the format's checksum over a block", checksum()),
+        Cost::RadixLookup => ("an ordered map of a million pages", ordered_lookup()),
+        Cost::NodeLookup => ("a hash table of 64 Ki nodes behind a lock", node_lookup()),
+        Cost::DentryScan => ("comparing a hash and a length, one entry after the other", dentry_scan()),
+        Cost::BlockAlloc => ("a cursor behind a lock and a summary entry", block_alloc()),
+        Cost::SegmentUpdate => ("two atomic changes of a table of 15,000 segments", segment_update()),
+        Cost::VictimScan => ("one segment's word of such a table, in order", victim_scan()),
+        Cost::BioSubmit => ("a read request to the memory device, from its making to its end", bio_submit()),
+        Cost::BioComplete => ("completing a request that somebody asks for", bio_complete()),
+        Cost::LockOp => ("a lock taken and released", lock_op()),
+        Cost::SharedAtomic => ("an atomic addition while another core does the same", shared_atomic()),
+        Cost::LogRecord => ("a record of 64 bytes appended to a buffer", log_record()),
+    }
+}
+
+/// The least time of one of `n` steps, in nanoseconds, over several rounds.
+fn best<R>(n: u64, mut step: impl FnMut(u64) -> R) -> f64 {
+    let round = |_| {
+        let began = now();
+        (0..n).for_each(|i| drop(black_box(step(i))));
+        began.elapsed().as_nanos() as f64 / n as f64
+    };
+    (0..ROUNDS).map(round).fold(f64::INFINITY, f64::min)
+}
+
+/// The offset of a page chosen at random.
+fn any_page(rng: &mut Rng) -> usize {
+    rng.below(PAGES) as usize * PAGE
+}
+
+fn page_copy() -> f64 {
+    let (from, mut to) = (vec![1u8; PAGES as usize * PAGE], vec![2u8; PAGES as usize * PAGE]);
+    let mut rng = Rng::new(1, 1);
+    best(1 << 15, |_| {
+        let (a, b) = (any_page(&mut rng), any_page(&mut rng));
+        to[b..b + PAGE].copy_from_slice(black_box(&from[a..a + PAGE]));
+    })
+}
+
+fn page_zero() -> f64 {
+    let mut to = vec![2u8; PAGES as usize * PAGE];
+    let mut rng = Rng::new(1, 1);
+    best(1 << 15, |_| {
+        let at = any_page(&mut rng);
+        black_box(&mut to[at..at + PAGE]).fill(0);
+    })
+}
+
+fn checksum() -> f64 {
+    let block = vec![7u8; PAGE];
+    best(1 << 15, |_| steadyfs_format::crc::crc_magic(black_box(&block)))
+}
+
+fn ordered_lookup() -> f64 {
+    let map: BTreeMap<u64, u64> = (0..1 << 20).map(|page| (page, page)).collect();
+    let mut rng = Rng::new(1, 1);
+    best(1 << 18, |_| map.get(&rng.below(1 << 20)).copied())
+}
+
+fn node_lookup() -> f64 {
+    let map: HashMap<u32, Arc<u32>> = (0..1 << 16).map(|nid| (nid, Arc::new(nid))).collect();
+    let map = Mutex::new(&LOCK, map);
+    let mut rng = Rng::new(1, 1);
+    best(1 << 18, |_| map.lock().get(&(rng.below(1 << 16) as u32)).cloned())
+}
+
+fn dentry_scan() -> f64 {
+    let entries: Vec<(u32, u16)> = (0..214).map(|i| (i * 7919, 9)).collect();
+    let missing = (3, 9);
+    best(1 << 14, |_| entries.iter().position(|entry| *entry == black_box(missing))) / 214.0
+}
+
+fn block_alloc() -> f64 {
+    let head = Mutex::new(&LOCK, (0usize, vec![0u8; 512 * 7]));
+    best(1 << 18, |i| {
+        let mut head = head.lock();
+        let at = head.0;
+        head.1[at * 7..at * 7 + 7].copy_from_slice(&i.to_le_bytes()[..7]);
+        head.0 = (at + 1) % 512;
+    })
+}
+
+fn table() -> Vec<AtomicU64> {
+    (0..15_000).map(AtomicU64::new).collect()
+}
+
+fn segment_update() -> f64 {
+    let (words, maps) = (table(), table());
+    let mut rng = Rng::new(1, 1);
+    best(1 << 18, |i| {
+        let at = rng.below(15_000) as usize;
+        maps[at].fetch_or(1 << (i % 64), Relaxed);
+        words[at].fetch_add(1, Relaxed);
+    })
+}
+
+fn victim_scan() -> f64 {
+    let words = table();
+    let least = || words.iter().map(|word| word.load(Relaxed) & 0xFFFF).min();
+    best(1 << 8, |_| least()) / 15_000.0
+}
+
+fn bio_submit() -> f64 {
+    let device = MemDevice::new(1 << 16);
+    let mut rng = Rng::new(1, 1);
+    best(1 << 16, |_| {
+        let op = Op::Read { block: rng.below(1 << 16), count: 1 };
+        device.submit(vec![Request::new(op, |result| drop(black_box(result)))]);
+    })
+}
+
+fn bio_complete() -> f64 {
+    best(1 << 16, |i| {
+        let end = Completion::new();
+        end.clone().complete(i);
+        black_box(end.wait());
+    })
+}
+
+fn lock_op() -> f64 {
+    let lock = Mutex::new(&LOCK, 0u64);
+    best(1 << 20, |i| *lock.lock() += i)
+}
+
+fn shared_atomic() -> f64 {
+    let (counter, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let other = {
+        let (counter, stop) = (Arc::clone(&counter), Arc::clone(&stop));
+        spawn("lab-calibrate", move || {
+            while stop.load(Relaxed) == 0 {
+                counter.fetch_add(1, Relaxed);
+            }
+        })
+    };
+    let ns = best(1 << 18, |_| counter.fetch_add(1, Relaxed));
+    stop.store(1, Relaxed);
+    // It only counts: if it has failed, the figure is that of one core.
+    let _ = other.join();
+    ns
+}
+
+fn log_record() -> f64 {
+    let mut log = Vec::with_capacity(64 << 12);
+    best(1 << 18, |i| {
+        if log.len() == 64 << 12 {
+            log.clear();
+        }
+        log.extend_from_slice(&i.to_le_bytes());
+        log.extend_from_slice(black_box(&[1u8; 56]));
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_price_is_measured_and_none_is_absurd() {
+        let prices = calibrate();
+        assert_eq!(prices.len(), Cost::ALL.len());
+        for price in &prices {
+            assert!(price.ns > 0.05 && price.ns < 1e6, "{price:?}");
+        }
+        let of = |name: &str| prices.iter().find(|price| price.cost == name).map_or(0.0, |price| price.ns);
+        assert!(of("page_copy") > of("lock_op"), "copying a page costs more than a lock");
+    }
+}

@@ -1,0 +1,105 @@
+//! What a paper claims against what was measured, over all seeds.
+
+use crate::run::Record;
+use crate::spec::{Claim, Experiment, Scale};
+use serde::{Deserialize, Serialize};
+
+/// Whether a claim holds here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The mean over the seeds is within the bounds.
+    Holds,
+    /// It is not.
+    DoesNotHold,
+    /// It means nothing at this scale, or was not measured.
+    NotApplicable,
+}
+
+impl Verdict {
+    /// In words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Verdict::Holds => "holds",
+            Verdict::DoesNotHold => "does not hold",
+            Verdict::NotApplicable => "not applicable",
+        }
+    }
+}
+
+/// A claim and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// The claim.
+    pub claim: Claim,
+    /// Its bounds at the scale of the runs: least and most.
+    pub bounds: (Option<f64>, Option<f64>),
+    /// Mean, least and most over the seeds; `None` if it was not measured.
+    pub ours: Option<(f64, f64, f64)>,
+    /// What that means.
+    pub verdict: Verdict,
+}
+
+/// Mean, least and most of a figure over runs; `None` if one of them does not have it.
+pub fn spread(metric: &str, records: &[&Record]) -> Option<(f64, f64, f64)> {
+    let values: Option<Vec<f64>> = records.iter().map(|record| record.metrics.get(metric).copied()).collect();
+    let values = values.filter(|values| !values.is_empty())?;
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    Some((mean, least, most))
+}
+
+/// Judges every claim of an experiment by runs at one scale.
+pub fn judge(experiment: &Experiment, scale: Scale, records: &[&Record]) -> Vec<Judgement> {
+    experiment.claims.iter().map(|claim| judge_one(claim, scale, spread(&claim.metric, records))).collect()
+}
+
+fn judge_one(claim: &Claim, scale: Scale, ours: Option<(f64, f64, f64)>) -> Judgement {
+    let factor = if claim.scales { scale.factor() } else { 1.0 };
+    let around = claim.value.map(|value| (value * factor, (value * factor * claim.tolerance).abs()));
+    let larger = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::max);
+    let smaller = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::min);
+    let least = larger(claim.at_least.map(|v| v * factor), around.map(|(value, off)| value - off));
+    let most = smaller(claim.at_most.map(|v| v * factor), around.map(|(value, off)| value + off));
+    let verdict = match ours {
+        None => Verdict::NotApplicable,
+        Some(_) if claim.full_scale && !scale.is_full() => Verdict::NotApplicable,
+        Some((mean, ..)) if least.is_none_or(|least| mean >= least) && most.is_none_or(|most| mean <= most) => {
+            Verdict::Holds
+        }
+        Some(_) => Verdict::DoesNotHold,
+    };
+    Judgement { claim: claim.clone(), bounds: (least, most), ours, verdict }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(text: &str) -> Claim {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn claims_hold_within_their_bounds_and_nowhere_else() {
+        let full = Scale::FULL;
+        let half: Scale = "1/2".parse().unwrap();
+        for (text, scale, ours, verdict) in [
+            ("value = 100\ntolerance = 0.3", full, 70.1, Verdict::Holds),
+            ("value = 100\ntolerance = 0.3", full, 69.9, Verdict::DoesNotHold),
+            ("value = 100\ntolerance = 0.3", full, 130.1, Verdict::DoesNotHold),
+            ("value = 100\ntolerance = 0.3\nscales = true", half, 50.0, Verdict::Holds),
+            ("value = 100\ntolerance = 0.3\nscales = true", half, 100.0, Verdict::DoesNotHold),
+            ("value = 100\nfull_scale = true", half, 100.0, Verdict::NotApplicable),
+            ("at_least = 3", full, 3.0, Verdict::Holds),
+            ("at_least = 3", full, 2.9, Verdict::DoesNotHold),
+            ("at_most = 3", full, 3.1, Verdict::DoesNotHold),
+            ("at_least = 3\nat_most = 4", full, 3.5, Verdict::Holds),
+        ] {
+            let judged = judge_one(&claim(&format!("metric = 'x'\n{text}")), scale, Some((ours, ours, ours)));
+            assert_eq!(judged.verdict, verdict, "{text}, ours {ours}");
+        }
+        assert_eq!(judge_one(&claim("metric = 'x'"), full, None).verdict, Verdict::NotApplicable);
+    }
+}

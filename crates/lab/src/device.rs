@@ -1,0 +1,108 @@
+//! The devices that an experiment can name, and what each says of itself beside the file system's own figures.
+//!
+//! `memory` takes no time at all: what is measured on it is CPU work and waiting alone. The others are the presets of the emulated SSD
+//! (`steadyfs_flash`). The size is that of the partition; a partition of a much larger drive is a device with much over-provisioning.
+
+use crate::spec::DeviceSpec;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use steadyfs_device::{Device, MemDevice};
+use steadyfs_flash::{EmulatedSsd, Parameters, Preset, Stats};
+
+/// The device without time.
+const MEMORY: &str = "memory";
+/// Bytes per second of the series' unit.
+const PAGE: f64 = 4096.0;
+
+/// A device, and how to ask it.
+pub(crate) enum Target {
+    Memory(Arc<MemDevice>),
+    /// With its counters when the measured phase began.
+    Ssd(Arc<EmulatedSsd>, Box<Stats>),
+}
+
+fn parameters(spec: &DeviceSpec) -> Result<Parameters, String> {
+    let preset: Preset = spec.preset.parse().map_err(|_| {
+        let known: Vec<&str> = Preset::ALL.iter().map(|preset| preset.name()).collect();
+        format!("device.preset: there is no '{}'; there are {MEMORY}, {}", spec.preset, known.join(", "))
+    })?;
+    let mut parameters = preset.parameters().with_smaller_blocks(spec.smaller_blocks.max(1));
+    if let Some(share) = spec.over_provisioning {
+        parameters.policy.over_provisioning = share;
+    }
+    Ok(parameters)
+}
+
+/// Refuses what cannot be made.
+pub(crate) fn check(spec: &DeviceSpec) -> Result<(), String> {
+    if spec.size.bytes() < 32 << 20 || spec.size.bytes() > 16 << 40 {
+        return Err(format!("device.size: {} bytes are no size for a volume", spec.size.bytes()));
+    }
+    if spec.preset == MEMORY {
+        return Ok(());
+    }
+    if spec.over_provisioning.is_some_and(|share| !(0.0..=100.0).contains(&share)) {
+        return Err("device.over_provisioning is a share of the capacity, from 0 to 100".into());
+    }
+    parameters(spec).map(drop)
+}
+
+impl Target {
+    /// Makes the device.
+    pub(crate) fn new(spec: &DeviceSpec) -> Result<Self, String> {
+        check(spec)?;
+        let bytes = spec.size.bytes() / 4096 * 4096;
+        if spec.preset == MEMORY {
+            return Ok(Target::Memory(Arc::new(MemDevice::new(bytes / 4096))));
+        }
+        let ssd = EmulatedSsd::new(parameters(spec)?, bytes).map_err(|e| format!("device: {e}"))?;
+        let stats = ssd.stats();
+        Ok(Target::Ssd(ssd, Box::new(stats)))
+    }
+
+    /// The device.
+    pub(crate) fn device(&self) -> Arc<dyn Device> {
+        match self {
+            Target::Memory(device) => Arc::clone(device) as Arc<dyn Device>,
+            Target::Ssd(ssd, _) => Arc::clone(ssd) as Arc<dyn Device>,
+        }
+    }
+
+    /// The measured phase begins.
+    pub(crate) fn begin(&mut self) {
+        if let Target::Ssd(ssd, before) = self {
+            **before = ssd.stats();
+        }
+    }
+
+    /// Figures of the measured phase that only the device knows.
+    pub(crate) fn metrics(&self, seconds: f64) -> BTreeMap<String, f64> {
+        let Target::Ssd(ssd, before) = self else { return BTreeMap::new() };
+        let after = ssd.stats();
+        let mb_s = |pages: u64| pages as f64 * PAGE / seconds.max(1e-9) / 1e6;
+        let busy = |after: &[u64], before: &[u64]| {
+            let sum = |busy: &[u64]| busy.iter().sum::<u64>() as f64;
+            (sum(after) - sum(before)) / after.len().max(1) as f64 / 1e9 / seconds.max(1e-9)
+        };
+        [
+            ("flash_waf", after.waf_since(before)),
+            ("flash_gc_mb_s", mb_s(after.gc_programmed - before.gc_programmed)),
+            ("flash_lines_erased", (after.lines_erased - before.lines_erased) as f64),
+            ("flash_chips_busy", busy(&after.chips_busy_ns, &before.chips_busy_ns)),
+            ("flash_channels_busy", busy(&after.channels_busy_ns, &before.channels_busy_ns)),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+
+    /// Whether the device's own books agree; what was checked, or what is wrong.
+    pub(crate) fn self_check(&self) -> Result<String, String> {
+        match self {
+            Target::Memory(_) => Ok("memory has nothing to check".into()),
+            Target::Ssd(ssd, _) => {
+                let report = ssd.check();
+                if report.is_clean() { Ok(report.to_string()) } else { Err(format!("device: {report}")) }
+            }
+        }
+    }
+}

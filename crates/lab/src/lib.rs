@@ -1,0 +1,30 @@
+//! The laboratory: experiments on the file system in deterministic virtual time.
+//!
+//! An experiment is a file ([`Experiment`]): a volume, a device, a number of cores, a workload, what to plot, and what a paper claims. It runs
+//! whole inside one simulation ([`run`]): mkfs, mount, layout, the measured phase, the check of every page and of the volume. The same experiment
+//! with the same seed gives the same bytes.
+//!
+//! In the order of a run: `spec` (what the file says), `workload` (who does what), `device` (on what), `run` (the simulation, and what is
+//! measured while it runs), `claims` (what the paper says against what was measured), `report` (files, figures, comparisons). Beside them
+//! `calibrate`: what CPU work costs on the machine it runs on.
+
+mod calibrate;
+mod claims;
+mod device;
+mod error;
+mod histogram;
+mod report;
+mod rng;
+mod run;
+mod spec;
+mod workload;
+
+pub use calibrate::{Price, calibrate};
+pub use claims::{Judgement, Verdict, judge, spread};
+pub use error::{Error, Result};
+pub use report::{Batch, Comparison, compare, load, number, page, save};
+pub use run::{Cost, Phase, Progress, Record, Row, Run, run, run_seeds};
+pub use spec::{Claim, Experiment, Plot, Scale, builtin, builtins, open};
+
+/// The commit that this was built from, where the build said so.
+pub const COMMIT: Option<&str> = option_env!("STEADYFS_COMMIT");

@@ -1,0 +1,88 @@
+//! One run of an experiment: everything inside one simulation, from mkfs to the check of what is left.
+//!
+//! The steps, in `phases`: make the volume and mount it; lay out the files; the measured phase, in which the jobs work (`jobs`) and a series is
+//! sampled (`sample`); then every page is read back, the volume is unmounted and checked, and the device's own books are looked at. A run whose
+//! checks fail is an error, not a result.
+//!
+//! Kept true: what is in [`Run::record`] and [`Run::rows`] depends on the experiment and the seed alone. What depends on the machine
+//! ([`Cost`]) stands apart.
+
+mod jobs;
+mod many;
+mod phases;
+mod progress;
+mod record;
+mod sample;
+
+use crate::error::{Error, Result};
+use crate::spec::{Experiment, Scale};
+pub use many::run_seeds;
+pub use progress::{Phase, Progress};
+pub use record::{Cost, Record, Row, Run};
+use rustix::time::{ClockId, clock_gettime};
+use std::sync::Arc;
+use steadyfs_rt::sim;
+
+/// Runs an experiment once, with a seed, on the calling thread.
+///
+/// # Errors
+/// The file system or the simulation failed, or a check of the results.
+pub fn run(experiment: &Experiment, scale: Scale, seed: u64, progress: &Arc<Progress>) -> Result<Run> {
+    let scaled = experiment.clone().scaled(scale)?;
+    let config = scaled.sim(seed)?;
+    let began = thread_cpu_seconds();
+    let report = {
+        let (experiment, progress) = (scaled.clone(), Arc::clone(progress));
+        sim::run(config, move || phases::all(&experiment, seed, &progress))?
+    };
+    let outcome = report.value?;
+    if !report.unfinished.is_empty() {
+        return Err(Error::Check(format!("tasks outlived the experiment: {}", report.unfinished.join(", "))));
+    }
+    let cpu_seconds = thread_cpu_seconds() - began;
+    let cost = Cost {
+        experiment: scaled.name.clone(),
+        scale: scale.to_string(),
+        seed,
+        machine: machine(),
+        cpu_seconds,
+        peak_memory_bytes: peak_memory(),
+        events: report.events,
+        events_per_second: report.events as f64 / cpu_seconds.max(1e-9),
+    };
+    let record = Record {
+        experiment: scaled.name.clone(),
+        scale: scale.to_string(),
+        seed,
+        settings: serde_json::to_value(&scaled).map_err(|e| Error::spec(&scaled.name, e))?,
+        metrics: outcome.metrics,
+        locks: outcome.locks,
+        checks: outcome.checks,
+        simulated_seconds: report.elapsed.as_secs_f64(),
+        events: report.events,
+        trace: format!("{:016x}", report.trace),
+    };
+    progress.enter(Phase::Done);
+    Ok(Run { record, rows: outcome.rows, cost })
+}
+
+/// CPU time of this thread; a run is on one.
+fn thread_cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// The processor's name for itself, and the commit.
+fn machine() -> String {
+    let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    let model = model.map_or("unknown processor", |(_, name)| name.trim());
+    format!("{model}; commit {}", crate::COMMIT.unwrap_or("not known"))
+}
+
+/// The most memory that this process has had, as the system says; 0 if it does not.
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()).map_or(0, |kib| kib * 1024)
+}

@@ -1,0 +1,219 @@
+//! The steps of a run, inside the simulation, and the figures that are made of the counters.
+
+use super::jobs::{self, Field, Traffic, Worker};
+use super::progress::{Phase, Progress};
+use super::record::{LockWaits, Row};
+use super::sample::Sampler;
+use crate::device::Target;
+use crate::error::{Error, Result};
+use crate::histogram::Histogram;
+use crate::spec::Experiment;
+use crate::workload::Workload;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use steadyfs_core::fsck::{CheckOptions, check};
+use steadyfs_core::mkfs;
+use steadyfs_core::{Fs, GcReport, GcTimes, IoStats};
+use steadyfs_rt::{lock_stats, now, reset_lock_stats};
+
+/// What the simulation returns.
+pub(super) struct Outcome {
+    pub(super) metrics: BTreeMap<String, f64>,
+    pub(super) locks: Vec<LockWaits>,
+    pub(super) checks: BTreeMap<String, String>,
+    pub(super) rows: Vec<Row>,
+}
+
+/// Counters of the file system at one moment.
+struct Counters {
+    io: IoStats,
+    gc: GcReport,
+    times: GcTimes,
+    checkpoints: u64,
+}
+
+impl Counters {
+    fn take(fs: &Fs) -> Self {
+        Counters {
+            io: fs.io_stats(),
+            gc: fs.gc_totals(),
+            times: fs.gc_times(),
+            checkpoints: fs.checkpoint_stats().committed,
+        }
+    }
+}
+
+/// Everything, in order.
+pub(super) fn all(experiment: &Experiment, seed: u64, progress: &Arc<Progress>) -> Result<Outcome> {
+    let Workload::Fio(options) = &experiment.workload;
+    let mut target = Target::new(&experiment.device).map_err(|why| Error::spec(&experiment.name, why))?;
+    let fs = make_volume(experiment, &target)?;
+    let field = Field::new(&fs, options, progress);
+    let workers = lay_out(&field, seed)?;
+    let outcome = measure(experiment, &field, &workers, &mut target)?;
+    finish(experiment, field, workers, fs, &target, outcome)
+}
+
+fn make_volume(experiment: &Experiment, target: &Target) -> Result<Arc<Fs>> {
+    mkfs::format(&*target.device(), &experiment.mkfs_options()?).map_err(Error::core("making the volume"))?;
+    let mount = experiment.mount_options().map_err(Error::core("volume.mount"))?;
+    Fs::mount(target.device(), mount).map_err(Error::core("mounting the volume"))
+}
+
+fn lay_out(field: &Field, seed: u64) -> Result<Vec<Arc<Worker>>> {
+    let options = &field.options;
+    field.progress.enter(Phase::Layout);
+    field.progress.expect(options.file_bytes());
+    (0..options.numjobs).map(|number| jobs::lay_out(field, number, seed)).collect()
+}
+
+/// The measured phase.
+fn measure(
+    experiment: &Experiment,
+    field: &Arc<Field>,
+    workers: &[Arc<Worker>],
+    target: &mut Target,
+) -> Result<Outcome> {
+    let options = &field.options;
+    field.progress.enter(Phase::Measuring);
+    let amount = options.ios().saturating_mul(options.bs.bytes()).saturating_mul(u64::from(options.numjobs));
+    field.progress.expect(if options.time_based { 0 } else { amount });
+    reset_lock_stats();
+    target.begin();
+    let before = Counters::take(&field.fs);
+    let sampler = Sampler::start(&field.fs, &field.traffic, &field.progress, experiment.interval);
+    let began = now();
+    let worked = jobs::work(field, workers);
+    let elapsed = began.elapsed();
+    let rows = sampler.finish();
+    let times = worked?;
+    let locks = lock_stats().into_iter().map(LockWaits::from).collect();
+    let after = Counters::take(&field.fs);
+    let mut metrics = target.metrics(elapsed.as_secs_f64());
+    metrics.extend(of_jobs(elapsed, &field.traffic, &times));
+    metrics.extend(of_volume(elapsed, &field.traffic, &before, &after));
+    metrics.extend(of_series(&rows, before.gc.victims));
+    let statfs = field.fs.statfs();
+    metrics.insert("utilisation".into(), 1.0 - statfs.blocks_free as f64 / statfs.blocks as f64);
+    Ok(Outcome { metrics, locks, checks: BTreeMap::new(), rows })
+}
+
+fn named<const N: usize>(figures: [(&str, f64); N]) -> impl Iterator<Item = (String, f64)> {
+    figures.map(|(name, value)| (name.to_owned(), value)).into_iter()
+}
+
+/// What the jobs saw.
+fn of_jobs(elapsed: Duration, traffic: &Traffic, times: &Histogram) -> impl Iterator<Item = (String, f64)> {
+    let seconds = elapsed.as_secs_f64().max(1e-9);
+    let (written, read) = (traffic.written() as f64, traffic.read() as f64);
+    named([
+        ("seconds", seconds),
+        ("mb_s", (written + read) / seconds / 1e6),
+        ("write_mb_s", written / seconds / 1e6),
+        ("read_mb_s", read / seconds / 1e6),
+        ("ios", times.count() as f64),
+        ("iops", times.count() as f64 / seconds),
+        ("latency_mean_us", times.mean_us()),
+        ("latency_p50_us", times.quantile_us(0.5)),
+        ("latency_p95_us", times.quantile_us(0.95)),
+        ("latency_p99_us", times.quantile_us(0.99)),
+        ("latency_p999_us", times.quantile_us(0.999)),
+        ("latency_max_us", times.max_us()),
+    ])
+}
+
+/// What the file system did for it.
+fn of_volume(
+    elapsed: Duration,
+    traffic: &Traffic,
+    before: &Counters,
+    after: &Counters,
+) -> impl Iterator<Item = (String, f64)> {
+    let seconds = elapsed.as_secs_f64().max(1e-9);
+    let since = |f: fn(&Counters) -> u64| (f(after) - f(before)) as f64;
+    let blocks = traffic.written() as f64 / 4096.0;
+    let device_written = since(|c| c.io.written_blocks());
+    let device_read = since(|c| c.io.read);
+    let (victims, moved) = (since(|c| c.gc.victims), since(|c| c.gc.data_moved));
+    let busy = (after.times.busy - before.times.busy).as_secs_f64();
+    let per = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+    named([
+        ("waf", per(device_written, blocks)),
+        ("device_write_mb_s", device_written * 4096.0 / seconds / 1e6),
+        ("device_read_mb_s", device_read * 4096.0 / seconds / 1e6),
+        ("device_mb_s", (device_written + device_read) * 4096.0 / seconds / 1e6),
+        ("data_blocks", since(|c| c.io.data_written)),
+        ("node_blocks", since(|c| c.io.node_written)),
+        ("meta_blocks", since(|c| c.io.meta_written)),
+        ("flushes", since(|c| c.io.flushes)),
+        ("checkpoints", since(|c| c.checkpoints)),
+        ("gc_rounds", since(|c| c.times.rounds)),
+        ("gc_s", busy),
+        ("gc_share", busy / seconds),
+        ("gc_victims", victims),
+        ("gc_moved_blocks", moved),
+        ("gc_moved_nodes", since(|c| c.gc.nodes_moved)),
+        ("gc_skipped_blocks", since(|c| c.gc.skipped)),
+        ("gc_us_per_moved_block", per(busy * 1e6, moved)),
+    ])
+}
+
+/// When collection began, and what that did to the jobs.
+fn of_series(rows: &[Row], victims_before: u64) -> Vec<(String, f64)> {
+    let Some(start) = rows.iter().position(|row| row.victims > victims_before as f64) else { return Vec::new() };
+    // The interval in which it begins belongs to neither side.
+    let (before, after) = (&rows[..start], &rows[start + 1..]);
+    let mean = |rows: &[Row], f: fn(&Row) -> f64| rows.iter().map(f).sum::<f64>() / rows.len().max(1) as f64;
+    let app = |row: &Row| row.app_write_mb_s + row.app_read_mb_s;
+    let device = |row: &Row| row.device_write_mb_s + row.device_read_mb_s;
+    let mut out: Vec<(String, f64)> = named([("gc_start_s", rows[start].seconds)]).collect();
+    if before.is_empty() || after.is_empty() {
+        return out;
+    }
+    let most = before.iter().map(app).fold(0.0, f64::max);
+    let least = after.iter().map(app).filter(|rate| *rate > 0.0).fold(f64::INFINITY, f64::min);
+    out.extend(named([
+        ("before_gc_mb_s", mean(before, app)),
+        ("after_gc_mb_s", mean(after, app)),
+        ("drop", mean(before, app) / mean(after, app).max(1e-9)),
+        ("drop_largest", if least.is_finite() { most / least } else { 0.0 }),
+        ("before_gc_device_mb_s", mean(before, device)),
+        ("after_gc_device_mb_s", mean(after, device)),
+    ]));
+    out
+}
+
+/// Everything is read back, and what is left is checked.
+fn finish(
+    experiment: &Experiment,
+    field: Arc<Field>,
+    workers: Vec<Arc<Worker>>,
+    fs: Arc<Fs>,
+    target: &Target,
+    mut outcome: Outcome,
+) -> Result<Outcome> {
+    field.progress.enter(Phase::Verifying);
+    let mut note = |what: &str, came: String| outcome.checks.insert(what.to_owned(), came);
+    if experiment.verify {
+        field.progress.expect(field.options.file_bytes());
+        let pages = workers.iter().try_fold(0, |sum, worker| Ok::<u64, Error>(sum + jobs::verify(&field, worker)?))?;
+        note("contents", format!("{pages} pages hold what was written last"));
+    }
+    drop((workers, field));
+    fs.unmount().map_err(Error::core("unmounting"))?;
+    drop(fs);
+    if experiment.verify {
+        let found = check(target.device(), &CheckOptions::default()).map_err(Error::core("checking the volume"))?;
+        if !found.is_clean() {
+            return Err(Error::Check(format!(
+                "the volume has {} faults: {:?}",
+                found.issues.len(),
+                found.issues.first()
+            )));
+        }
+        note("volume", "clean".to_owned());
+    }
+    note("device", target.self_check().map_err(Error::Check)?);
+    Ok(outcome)
+}

@@ -1,0 +1,345 @@
+//! What an experiment is: the contents of its file.
+//!
+//! Files are TOML; those under `experiments/` are part of the program. Every key is checked: one that nobody knows is an error that names it and
+//! lists those that there are. [`Experiment::set`] changes a key before a run, [`Experiment::scaled`] makes everything that has a size
+//! smaller by the same factor.
+
+mod size;
+
+use crate::error::{Error, Result};
+use crate::workload::Workload;
+use serde::{Deserialize, Serialize};
+pub use size::Scale;
+pub(crate) use size::Size;
+use std::collections::BTreeMap;
+use std::path::Path;
+use steadyfs_core::MountOptions;
+use steadyfs_core::mkfs::{self, MkfsOptions, parse_features};
+use steadyfs_device::MemDevice;
+use steadyfs_rt::Cost;
+use steadyfs_rt::sim::{Costs, SimConfig};
+
+/// The experiments that are part of the program: name and text.
+const BUILTIN: [(&str, &str); 2] = [
+    ("scalelfs-fig2a", include_str!("../../experiments/scalelfs-fig2a.toml")),
+    ("smoke", include_str!("../../experiments/smoke.toml")),
+];
+
+/// An experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// What it is called.
+    pub name: String,
+    /// What it shows, in one line.
+    pub title: String,
+    /// Where the claims come from.
+    #[serde(default)]
+    pub source: String,
+    /// What a reader of the figures should know.
+    #[serde(default)]
+    pub notes: String,
+    /// Seeds of the runs: each gives one run. Seed 0 breaks no ties at random.
+    #[serde(default = "one_seed")]
+    pub seeds: Vec<u64>,
+    /// Seconds of virtual time between two points of a series.
+    #[serde(default = "one_second")]
+    pub interval: f64,
+    /// Whether every page is read back in the end, and the volume checked.
+    #[serde(default = "yes")]
+    pub verify: bool,
+    pub(crate) machine: Machine,
+    pub(crate) device: DeviceSpec,
+    #[serde(default)]
+    pub(crate) volume: VolumeSpec,
+    pub(crate) workload: Workload,
+    /// What the source says.
+    #[serde(default, rename = "claim")]
+    pub claims: Vec<Claim>,
+    /// What to draw.
+    #[serde(default, rename = "plot")]
+    pub plots: Vec<Plot>,
+}
+
+/// The computer that is simulated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Machine {
+    /// Virtual cores.
+    pub(crate) cores: usize,
+    /// Prices of CPU work that differ from the default, in nanoseconds, by the names that `lab calibrate` prints.
+    #[serde(default)]
+    pub(crate) costs: BTreeMap<String, u32>,
+}
+
+/// The device below the volume.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeviceSpec {
+    /// Which device: see `device`.
+    pub(crate) preset: String,
+    /// Bytes of the partition.
+    pub(crate) size: Size,
+    /// Flash beyond the partition, as a share of it; the preset's own if not given.
+    #[serde(default)]
+    pub(crate) over_provisioning: Option<f64>,
+    /// Blocks of the flash are smaller by this factor, as `Parameters::with_smaller_blocks` has it; 0 or 1 for the preset's own.
+    #[serde(default)]
+    pub(crate) smaller_blocks: u32,
+}
+
+/// The volume.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct VolumeSpec {
+    /// Features, as for `steadyfs mkfs -O`.
+    #[serde(default)]
+    pub(crate) features: String,
+    /// Segments in a section; 0 for mkfs' own choice, one.
+    #[serde(default)]
+    pub(crate) segs_per_sec: u32,
+    /// Mount options, as for `steadyfs mount -o`, without the sizes of caches.
+    #[serde(default)]
+    pub(crate) mount: String,
+    /// Most memory for cached pages of files. Becomes smaller with the scale.
+    #[serde(default)]
+    pub(crate) cache: Option<Size>,
+    /// Most memory for cached nodes. Becomes smaller with the scale.
+    #[serde(default)]
+    pub(crate) node_cache: Option<Size>,
+}
+
+/// What a paper says about one figure of the results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// The figure.
+    pub metric: String,
+    /// What the paper says of it, in words.
+    #[serde(default)]
+    pub says: String,
+    /// Where.
+    #[serde(default)]
+    pub source: String,
+    /// The number.
+    #[serde(default)]
+    pub value: Option<f64>,
+    /// How far ours may be from the number, as a share of it.
+    #[serde(default)]
+    pub tolerance: f64,
+    /// Ours must be no less than this.
+    #[serde(default)]
+    pub at_least: Option<f64>,
+    /// Ours must be no more than this.
+    #[serde(default)]
+    pub at_most: Option<f64>,
+    /// The number shrinks with the scale, as times do and rates do not.
+    #[serde(default)]
+    pub scales: bool,
+    /// Means something at full scale only.
+    #[serde(default)]
+    pub full_scale: bool,
+}
+
+/// A figure to draw from the series.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plot {
+    /// Its heading.
+    pub title: String,
+    /// Columns of the series, one line each.
+    pub series: Vec<String>,
+    /// What the vertical axis counts.
+    pub unit: String,
+}
+
+fn one_seed() -> Vec<u64> {
+    vec![0]
+}
+
+fn one_second() -> f64 {
+    1.0
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// The experiments that are part of the program.
+pub fn builtins() -> Vec<Experiment> {
+    BUILTIN.iter().filter_map(|(name, _)| builtin(name).ok()).collect()
+}
+
+/// One of them.
+///
+/// # Errors
+/// There is none of this name.
+pub fn builtin(name: &str) -> Result<Experiment> {
+    let (_, text) = BUILTIN
+        .iter()
+        .find(|(known, _)| *known == name)
+        .ok_or_else(|| Error::Unknown { name: name.to_owned(), known: BUILTIN.map(|(name, _)| name).join(", ") })?;
+    Experiment::parse(name, text)
+}
+
+/// An experiment by name, or from a file.
+///
+/// # Errors
+/// There is no such experiment or file, or its text makes no sense.
+pub fn open(name: &str) -> Result<Experiment> {
+    if !name.contains(['.', '/']) {
+        return builtin(name);
+    }
+    let text = std::fs::read_to_string(Path::new(name)).map_err(|source| Error::File { path: name.into(), source })?;
+    Experiment::parse(name, &text)
+}
+
+impl Experiment {
+    /// An experiment from its text; `place` is for messages.
+    ///
+    /// # Errors
+    /// Unknown keys, with those that are known; values of the wrong kind; what no run could do.
+    pub fn parse(place: &str, text: &str) -> Result<Self> {
+        let experiment: Experiment = toml::from_str(text).map_err(|e| Error::spec(place, with_line(text, &e)))?;
+        experiment.check().map_err(|why| Error::spec(place, why))?;
+        Ok(experiment)
+    }
+
+    /// Changes one key, named by its path (`workload.numjobs`); the value is TOML, or else text.
+    ///
+    /// # Errors
+    /// The key is unknown, or the value is of the wrong kind or makes no sense.
+    pub fn set(&mut self, setting: &str) -> Result<()> {
+        let place = format!("setting '{setting}'");
+        let (path, value) = setting.split_once('=').ok_or_else(|| Error::spec(&place, "say KEY=VALUE"))?;
+        let text = |value: &str| toml::Value::String(value.to_owned());
+        let value = value.parse::<toml::Value>().unwrap_or_else(|_| text(value));
+        let mut table = toml::Table::try_from(&*self).map_err(|e| Error::spec(&place, e))?;
+        let (parents, key) = path.rsplit_once('.').map_or(("", path), |(parents, key)| (parents, key));
+        let mut at = &mut table;
+        for parent in parents.split('.').filter(|parent| !parent.is_empty()) {
+            let known: Vec<String> = at.iter().filter(|(_, v)| v.is_table()).map(|(k, _)| k.clone()).collect();
+            at = at.get_mut(parent).and_then(toml::Value::as_table_mut).ok_or_else(|| {
+                Error::spec(&place, format!("unknown key '{parent}', expected one of {}", known.join(", ")))
+            })?;
+        }
+        at.insert(key.to_owned(), value);
+        let changed: Experiment = table.try_into().map_err(|e: toml::de::Error| Error::spec(&place, e.message()))?;
+        changed.check().map_err(|why| Error::spec(&place, why))?;
+        *self = changed;
+        Ok(())
+    }
+
+    /// The same experiment on a smaller volume with smaller files, caches and amounts. What mkfs keeps back is a larger share of a smaller
+    /// volume, so files and amounts shrink with the space that users have: they fill the same share of it, and are written as often. Times of
+    /// the workload stay; the series has as many points as before.
+    ///
+    /// # Errors
+    /// No volume can be made at this scale.
+    pub fn scaled(mut self, scale: Scale) -> Result<Self> {
+        if scale.is_full() {
+            return Ok(self);
+        }
+        let before = self.user_blocks()?;
+        let part = |size: Size, unit: u64| size.times(scale.factor(), unit);
+        self.device.size = part(self.device.size, 2 << 20);
+        self.interval *= scale.factor();
+        self.volume.cache = self.volume.cache.map(|size| part(size, 1 << 20));
+        self.volume.node_cache = self.volume.node_cache.map(|size| part(size, 1 << 20));
+        let after = self.user_blocks()?;
+        self.workload = self.workload.scaled(after as f64 / before as f64);
+        self.check().map_err(|why| Error::spec(format!("{} at scale {scale}", self.name), why))?;
+        Ok(self)
+    }
+
+    /// Blocks that files and nodes may use.
+    fn user_blocks(&self) -> Result<u64> {
+        let blocks = self.device.size.bytes() / 4096;
+        let options = MkfsOptions { dry_run: true, ..self.mkfs_options()? };
+        let made = mkfs::format(&MemDevice::new(blocks), &options);
+        Ok(made.map_err(|e| Error::spec("device.size", e))?.plan.user_blocks)
+    }
+
+    /// The options of mkfs: the same experiment makes the same volume.
+    pub(crate) fn mkfs_options(&self) -> Result<MkfsOptions> {
+        let features = parse_features(&self.volume.features).map_err(|e| Error::spec("volume.features", e))?;
+        let mut options = MkfsOptions::new(*b"steadyfs-lab-vol", 1_704_067_200);
+        options.features = features;
+        options.segs_per_sec = self.volume.segs_per_sec.max(1);
+        Ok(options)
+    }
+
+    /// What no parser sees.
+    fn check(&self) -> std::result::Result<(), String> {
+        if self.machine.cores == 0 || self.machine.cores > 4096 {
+            return Err(format!("machine.cores: {} is not between 1 and 4096", self.machine.cores));
+        }
+        if !(self.interval > 0.0 && self.interval < 1e6) {
+            return Err(format!("interval: {} is no number of seconds above 0", self.interval));
+        }
+        if self.seeds.is_empty() {
+            return Err("seeds: there is none".into());
+        }
+        self.costs()?;
+        self.mount_options().map_err(|e| format!("volume.mount: {e}"))?;
+        crate::device::check(&self.device)?;
+        self.workload.check()?;
+        let (files, device) = (self.workload.file_bytes(), self.device.size.bytes());
+        if files > device {
+            return Err(format!("workload: {files} bytes of files on a device of {device}"));
+        }
+        Ok(())
+    }
+
+    fn costs(&self) -> std::result::Result<Costs, String> {
+        let mut costs = Costs::default();
+        for (name, ns) in &self.machine.costs {
+            let cost = Cost::ALL.into_iter().find(|cost| cost_name(*cost) == *name).ok_or_else(|| {
+                let known: Vec<String> = Cost::ALL.into_iter().map(cost_name).collect();
+                format!("machine.costs: unknown key '{name}', expected one of {}", known.join(", "))
+            })?;
+            costs.set(cost, *ns);
+        }
+        Ok(costs)
+    }
+
+    /// The simulation of a run.
+    pub(crate) fn sim(&self, seed: u64) -> Result<SimConfig> {
+        let costs = self.costs().map_err(|why| Error::spec(&self.name, why))?;
+        Ok(SimConfig { cores: self.machine.cores, seed, costs, ..SimConfig::default() })
+    }
+
+    /// The options of the mount.
+    pub(crate) fn mount_options(&self) -> std::result::Result<MountOptions, steadyfs_core::Error> {
+        let mut options = MountOptions::parse(&self.volume.mount)?;
+        if let Some(cache) = self.volume.cache {
+            options.cache_bytes = cache.bytes();
+        }
+        if let Some(cache) = self.volume.node_cache {
+            options.node_cache_bytes = cache.bytes();
+        }
+        Ok(options)
+    }
+}
+
+/// The name of a price in files and tables: `page_copy`.
+pub(crate) fn cost_name(cost: Cost) -> String {
+    let mut name = String::new();
+    for c in format!("{cost:?}").chars() {
+        if c.is_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(c.to_ascii_lowercase());
+    }
+    name
+}
+
+/// The message of the parser in one line, with the line of the file.
+fn with_line(text: &str, e: &toml::de::Error) -> String {
+    let line = e.span().and_then(|span| text.get(..span.start)).map(|before| before.matches('\n').count() + 1);
+    let message = e.message().replace('\n', " ");
+    line.map_or_else(|| message.clone(), |line| format!("line {line}: {message}"))
+}
+
+#[cfg(test)]
+mod tests;

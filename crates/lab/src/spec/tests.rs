@@ -1,0 +1,81 @@
+//! Experiments are read, changed and made smaller; what nobody knows is named.
+
+use super::*;
+
+#[test]
+fn all_that_are_built_in_make_sense() {
+    assert_eq!(builtins().len(), BUILTIN.len());
+    for (name, _) in BUILTIN {
+        assert_eq!(builtin(name).unwrap().name, name);
+    }
+    let e = builtin("nonsense").unwrap_err().to_string();
+    assert!(e.contains("nonsense") && e.contains("scalelfs-fig2a"), "{e}");
+}
+
+#[test]
+fn an_unknown_key_is_named_beside_those_that_are_known() {
+    let text = BUILTIN[1].1;
+    for (from, to, parts) in [
+        ("cores =", "coers =", ["`coers`", "`cores`"]),
+        ("preset =", "presett =", ["`presett`", "`preset`"]),
+        ("numjobs =", "jobs =", ["`jobs`", "`numjobs`"]),
+        ("title =", "titel =", ["`titel`", "`title`"]),
+    ] {
+        let e = Experiment::parse("file.toml", &text.replacen(from, to, 1)).unwrap_err();
+        assert!(e.is_usage() && parts.iter().all(|part| e.to_string().contains(part)), "{e}");
+    }
+}
+
+#[test]
+fn settings_change_exactly_their_key() {
+    let original = builtin("smoke").unwrap();
+    let mut changed = original.clone();
+    changed.set("machine.cores=7").unwrap();
+    changed.set("workload.rw=randrw").unwrap();
+    changed.set("volume.cache=3M").unwrap();
+    changed.set("machine.costs.page_copy=1").unwrap();
+    assert_eq!((changed.machine.cores, changed.volume.cache), (7, Some(Size::of(3 << 20))));
+    assert_eq!(changed.costs().unwrap().of(Cost::PageCopy), 1);
+    assert_ne!(changed, original);
+    for (setting, parts) in [
+        ("machine.coers=7", ["`coers`", "`cores`"]),
+        ("machin.cores=7", ["'machin'", "workload"]),
+        ("workload.rw=sideways", ["sideways", "randwrite"]),
+        ("volume.mount=frobnicate", ["frobnicate", "volume.mount"]),
+        ("machine.costs.page_coppy=1", ["page_coppy", "page_copy"]),
+        ("device.preset=floppy", ["floppy", "memory"]),
+        ("workload.bs=1000", ["workload.bs", "4096"]),
+        ("machine.cores", ["KEY=VALUE", "machine.cores"]),
+    ] {
+        let before = changed.clone();
+        let e = changed.set(setting).unwrap_err();
+        assert!(e.is_usage() && parts.iter().all(|part| e.to_string().contains(part)), "{setting}: {e}");
+        assert_eq!(before, changed);
+    }
+}
+
+#[test]
+fn a_scale_shrinks_sizes_and_nothing_else() {
+    let full = builtin("scalelfs-fig2a").unwrap();
+    let small = full.clone().scaled("1/16".parse().unwrap()).unwrap();
+    assert_eq!(small.device.size.bytes(), full.device.size.bytes() / 16);
+    assert_eq!(small.machine, full.machine);
+    let share = |e: &Experiment| e.workload.file_bytes() as f64 / e.user_blocks().unwrap() as f64;
+    assert!((share(&small) / share(&full) - 1.0).abs() < 0.01, "files fill the same share");
+    assert_eq!(full.clone().scaled(Scale::FULL).unwrap(), full);
+    for bad in ["", "0", "2", "1/0", "3/2", "x", "1/16/2"] {
+        assert!(bad.parse::<Scale>().is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn sizes() {
+    for (text, bytes) in
+        [("4096", 4096), ("4K", 4096), ("583M", 583 << 20), ("30GiB", 30 << 30), ("2500MB", 2_500_000_000)]
+    {
+        assert_eq!(text.parse(), Ok(Size::of(bytes)), "{text}");
+    }
+    for text in ["", "K", "4X", "4KBs", "-1", "99999999T"] {
+        assert!(text.parse::<Size>().is_err(), "{text}");
+    }
+}

@@ -1,0 +1,109 @@
+//! Results as files: what is written is read back the same, the page needs nothing else, comparisons compare.
+
+use steadyfs_lab::{Experiment, Run, Scale, Verdict, builtin, compare, load, page, run_seeds, save};
+
+fn quick() -> Experiment {
+    let mut smoke = builtin("smoke").unwrap();
+    for setting in ["workload.io_size=8M", "workload.numjobs=4", "interval=0.002", "verify=false"] {
+        smoke.set(setting).unwrap();
+    }
+    smoke
+}
+
+fn runs(experiment: &Experiment, seeds: &[u64], jobs: usize) -> Vec<Run> {
+    run_seeds(experiment, Scale::FULL, seeds, jobs, |_| ()).unwrap()
+}
+
+#[test]
+fn files_are_the_same_for_the_same_experiment_and_are_read_back() {
+    let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let experiment = quick();
+    // Side by side on several threads, and one after the other.
+    let side_by_side = runs(&experiment, &[0, 1, 5], 3);
+    save(first.path(), &side_by_side).unwrap();
+    save(second.path(), &runs(&experiment, &[0], 1)).unwrap();
+    save(second.path(), &runs(&experiment, &[1, 5], 1)).unwrap();
+    for name in ["runs.jsonl", "smoke-1-seed0.csv", "smoke-1-seed1.csv", "smoke-1-seed5.csv"] {
+        let read = |dir: &tempfile::TempDir| std::fs::read(dir.path().join(name)).unwrap();
+        assert!(read(&first) == read(&second) && !read(&first).is_empty(), "{name} differs");
+    }
+    let batches = load(first.path()).unwrap();
+    assert_eq!((batches.len(), batches[0].runs.len()), (1, 3));
+    let records = |runs: &[Run]| runs.iter().map(|run| run.record.clone()).collect::<Vec<_>>();
+    assert_eq!(records(&batches[0].runs), records(&side_by_side));
+    assert_eq!(batches[0].experiment, experiment);
+    // A run that is done again replaces the old one.
+    save(first.path(), &side_by_side[..1]).unwrap();
+    assert_eq!(load(first.path()).unwrap()[0].runs.len(), 3);
+}
+
+#[test]
+fn the_page_stands_alone_and_says_what_came_of_it() {
+    let mut experiment = quick();
+    experiment.title = "less < more & \"quoted\"".into();
+    let dir = tempfile::tempdir().unwrap();
+    save(dir.path(), &runs(&experiment, &[0, 1], 2)).unwrap();
+    let html = std::fs::read_to_string(dir.path().join("index.html")).unwrap();
+    assert_eq!(html, page(&load(dir.path()).unwrap()));
+    for outside in ["http:", "https:", "<script", " src=", "@import", "url("] {
+        assert!(!html.contains(outside), "the page refers to {outside}");
+    }
+    for part in ["less &lt; more &amp; &quot;quoted&quot;", "<svg", "<polyline", "name=\"viewport\"", "does not hold"] {
+        assert!(html.contains(part), "no {part}");
+    }
+    for tag in ["section", "table", "details", "svg", "ul", "h2", "h3", "p", "div", "span"] {
+        let (open, close) = (html.matches(&format!("<{tag}")).count(), html.matches(&format!("</{tag}>")).count());
+        // Tags that others begin with are counted with them.
+        let longer = if tag == "p" { html.matches("<pre").count() + html.matches("<polyline").count() } else { 0 };
+        assert_eq!(open - longer, close, "{tag}");
+    }
+}
+
+#[test]
+fn comparisons_tell_a_change_from_the_spread_of_seeds() {
+    let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let experiment = quick();
+    save(a.path(), &runs(&experiment, &[0, 1], 2)).unwrap();
+    let mut slower = experiment.clone();
+    slower.set("machine.costs.page_copy=40000").unwrap();
+    save(b.path(), &runs(&slower, &[0, 1], 2)).unwrap();
+    let (a, b) = (load(a.path()).unwrap(), load(b.path()).unwrap());
+    assert!(compare(&a, &a).iter().all(|figure| figure.change == 0.0 && !figure.beyond_spread));
+    let figures = compare(&a, &b);
+    let seconds = figures.iter().find(|figure| figure.metric == "seconds").unwrap();
+    assert!(seconds.change > 1.0 && seconds.beyond_spread, "{seconds:?}");
+    assert!(figures.iter().any(|figure| figure.metric == "ios" && !figure.beyond_spread));
+}
+
+#[test]
+fn claims_are_judged_over_all_seeds() {
+    let batch = |runs| steadyfs_lab::Batch { experiment: quick(), scale: Scale::FULL, runs };
+    let mut all = runs(&quick(), &[0, 1], 1);
+    let victims = |run: &mut Run, count: f64| {
+        run.record.metrics.insert("gc_victims".into(), count);
+    };
+    victims(&mut all[0], 0.0);
+    victims(&mut all[1], 4.0);
+    assert_eq!(batch(all.clone()).judgements()[0].verdict, Verdict::Holds);
+    assert_eq!(batch(all.clone()).judgements()[0].ours, Some((2.0, 0.0, 4.0)));
+    victims(&mut all[1], 0.0);
+    assert_eq!(batch(all).judgements()[0].verdict, Verdict::DoesNotHold);
+}
+
+#[test]
+fn damaged_results_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    save(dir.path(), &runs(&quick(), &[0], 1)).unwrap();
+    for (name, text, part) in [
+        ("smoke-1-seed0.csv", "seconds\n1\n", "line 1"),
+        ("costs.jsonl", "", "no line for smoke"),
+        ("runs.jsonl", "{}\n", "line 1"),
+    ] {
+        let path = dir.path().join(name);
+        let good = std::fs::read(&path).unwrap();
+        std::fs::write(&path, text).unwrap();
+        let e = load(dir.path()).unwrap_err().to_string();
+        assert!(e.contains(name) && e.contains(part), "{e}");
+        std::fs::write(&path, good).unwrap();
+    }
+}

@@ -1,0 +1,178 @@
+//! `steadyfs lab list` and `steadyfs lab run`.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+use steadyfs_lab::{Batch, Cost, Experiment, Judgement, Phase, Progress, Record, Scale, Verdict, number};
+
+use super::failure;
+use crate::failure::Failure;
+use crate::text::print_json;
+
+/// List the experiments that are built in
+#[derive(Debug, clap::Args)]
+pub(super) struct ListArgs {
+    /// Print the experiments with all their settings as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Run an experiment and judge its claims
+///
+/// Exits with 0 if every claim that can be judged holds, with 1 if one does not or a check of the results failed, and with 2 for an unknown
+/// experiment or setting.
+#[derive(Debug, clap::Args)]
+pub(super) struct RunArgs {
+    /// Name of a built-in experiment, or a file that describes one
+    experiment: String,
+    /// Volume, files, caches and amounts smaller by this factor, such as 1/16
+    #[arg(long, default_value = "1", value_name = "FRACTION")]
+    scale: Scale,
+    /// Change a setting, such as workload.numjobs=8; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// N runs with the seeds 0 to N-1 [default: the seeds that the experiment names]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    seeds: Option<u64>,
+    /// Runs side by side
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: u16,
+    /// Write runs.jsonl, costs.jsonl, series as CSV and index.html into DIR, beside what is there
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print runs, costs and verdicts as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
+    let all = steadyfs_lab::builtins();
+    if args.json {
+        print_json(&all)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut out = io::stdout();
+    all.iter()
+        .try_for_each(|experiment| writeln!(out, "{:<18} {}", experiment.name, experiment.title))
+        .map_err(|e| Failure::output(&e))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
+    let cannot = |e: &steadyfs_lab::Error| failure(format!("cannot run {}", args.experiment), e);
+    let mut experiment = steadyfs_lab::open(&args.experiment).map_err(|e| cannot(&e))?;
+    args.set.iter().try_for_each(|setting| experiment.set(setting)).map_err(|e| cannot(&e))?;
+    let seeds = args.seeds.map_or_else(|| experiment.seeds.clone(), |count| (0..count).collect());
+    let bar = progress();
+    let watch = |runs: &[Arc<Progress>]| show(&bar, runs);
+    let runs = steadyfs_lab::run_seeds(&experiment, args.scale, &seeds, args.jobs.into(), watch);
+    bar.finish_and_clear();
+    let runs = runs.map_err(|e| cannot(&e))?;
+    if let Some(dir) = &args.out {
+        steadyfs_lab::save(dir, &runs).map_err(|e| failure("cannot save the results", &e))?;
+    }
+    let batch = Batch { experiment, scale: args.scale, runs };
+    let judgements = batch.judgements();
+    if args.json {
+        json(&batch, &judgements)?
+    } else {
+        print(&batch, &judgements).map_err(|e| Failure::output(&e))?
+    }
+    let broken = judgements.iter().any(|judgement| judgement.verdict == Verdict::DoesNotHold);
+    Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// A bar if anyone looks.
+fn progress() -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(1000);
+    bar.set_draw_target(ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{bar:32} {percent:>3} %  ETA {eta}  {wide_msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// How far all runs are together. Layout, measuring and verifying are of like length for what they move.
+fn show(bar: &ProgressBar, runs: &[Arc<Progress>]) {
+    let part = |run: &Progress| match (run.phase(), run.bytes()) {
+        (Phase::Waiting, _) => 0.0,
+        (Phase::Done, _) => 1.0,
+        (phase, (done, total)) => {
+            let within = if total == 0 { 0.0 } else { (done as f64 / total as f64).min(1.0) };
+            let (start, share) = match phase {
+                Phase::Layout => (0.0, 0.05),
+                Phase::Measuring => (0.05, 0.9),
+                _ => (0.95, 0.05),
+            };
+            start + share * within
+        }
+    };
+    let sum: f64 = runs.iter().map(|run| part(run)).sum();
+    bar.set_position((sum / runs.len().max(1) as f64 * 1000.0) as u64);
+    let busy = runs.iter().find(|run| !matches!(run.phase(), Phase::Waiting | Phase::Done));
+    if let Some(run) = busy {
+        let (mb_s, waf, free) = run.latest();
+        let phase = run.phase().name();
+        bar.set_message(format!("{phase}: {:.1} s, {mb_s:.0} MB/s, WAF {waf:.2}, {free} free", run.seconds()));
+    }
+}
+
+/// The results, for programs.
+#[derive(Serialize)]
+struct Report<'a> {
+    experiment: &'a Experiment,
+    scale: String,
+    runs: Vec<&'a Record>,
+    costs: Vec<&'a Cost>,
+    judgements: &'a [Judgement],
+}
+
+fn json(batch: &Batch, judgements: &[Judgement]) -> Result<(), Failure> {
+    print_json(&Report {
+        experiment: &batch.experiment,
+        scale: batch.scale.to_string(),
+        runs: batch.runs.iter().map(|run| &run.record).collect(),
+        costs: batch.runs.iter().map(|run| &run.cost).collect(),
+        judgements,
+    })
+}
+
+fn print(batch: &Batch, judgements: &[Judgement]) -> io::Result<()> {
+    let mut out = io::stdout();
+    let records: Vec<&Record> = batch.runs.iter().map(|run| &run.record).collect();
+    writeln!(out, "{} at scale {}: {}", batch.experiment.name, batch.scale, batch.experiment.title)?;
+    let shown =
+        ["seconds", "mb_s", "latency_mean_us", "waf", "gc_start_s", "before_gc_mb_s", "after_gc_mb_s", "gc_share"];
+    for name in shown {
+        if let Some((mean, least, most)) = steadyfs_lab::spread(name, &records) {
+            writeln!(out, "  {name:<18} {:>10}   {} to {}", number(mean), number(least), number(most))?;
+        }
+    }
+    for Judgement { claim, ours, verdict, .. } in judgements {
+        let says = if claim.says.is_empty() { &claim.metric } else { &claim.says };
+        let ours = ours.map_or_else(|| "not measured".into(), |(mean, ..)| number(mean));
+        writeln!(out, "claim: {says} [{}]\n  ours: {} {ours}: {}", claim.source, claim.metric, verdict.text())?;
+    }
+    for run in &batch.runs {
+        let (record, cost) = (&run.record, &run.cost);
+        let checks: Vec<String> = record.checks.iter().map(|(what, came)| format!("{what}: {came}")).collect();
+        writeln!(out, "seed {}: trace {}; {}", record.seed, record.trace, checks.join("; "))?;
+        writeln!(
+            out,
+            "  {:.1} s simulated in {:.1} s of CPU, {:.1} million events/s, peak memory {:.0} MB; {}",
+            record.simulated_seconds,
+            cost.cpu_seconds,
+            cost.events_per_second / 1e6,
+            cost.peak_memory_bytes as f64 / 1e6,
+            cost.machine
+        )?;
+    }
+    Ok(())
+}
