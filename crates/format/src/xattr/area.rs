@@ -69,7 +69,7 @@ pub fn is_whole(area: &[u8]) -> bool {
     end.is_ok_and(|end| area[end..].iter().all(|byte| *byte == 0))
 }
 
-/// Adds an attribute, or replaces its value. Nothing has changed after an error.
+/// Adds an attribute, or replaces its value: of every entry of that name, should a damaged list have several. Nothing has changed after an error.
 ///
 /// # Errors
 /// [`FormatError::NoRoom`] if the area is too small; [`FormatError::Length`] for a name over 255 or a value over 65,535 bytes; or the
@@ -106,19 +106,21 @@ pub fn set(area: &mut [u8], name: XattrName<'_>, value: &[u8]) -> Result<(), For
     Ok(())
 }
 
-/// Removes an attribute; `false` if it is not there. A list without entries keeps its header.
+/// Removes an attribute, and every other entry of that name; `false` if it is not there. A list without entries keeps its header.
 ///
 /// # Errors
 /// If the list is damaged.
 pub fn remove(area: &mut [u8], name: XattrName<'_>) -> Result<bool, FormatError> {
-    let (found, end) = (find(area, name)?, end(area)?);
-    let Some((from, to)) = found else {
-        return Ok(false);
-    };
-    assert!(from < to && to <= end, "the entry lies in the list");
-    area.copy_within(to..end, from);
-    area[end - (to - from)..].fill(0);
-    Ok(true)
+    let mut end = end(area)?;
+    let mut removed = false;
+    while let Some((from, to)) = find(area, name)? {
+        assert!(from < to && to <= end, "the entry lies in the list");
+        area.copy_within(to..end, from);
+        end -= to - from;
+        area[end..].fill(0);
+        removed = true;
+    }
+    Ok(removed)
 }
 
 /// Where the first entry of a list would be; `None` if the area has no list.
@@ -222,6 +224,25 @@ mod tests {
         set(&mut area, user(b"b"), b"2").unwrap();
         assert_eq!((entries(&area).count(), used(&area)), (2, Ok(40)));
         assert!(area[40..].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn a_name_that_is_there_twice_is_replaced_and_removed_twice() {
+        let twice = || {
+            let mut area = vec![0; 100];
+            set(&mut area, user(b"a"), b"1").unwrap();
+            set(&mut area, user(b"b"), b"2").unwrap();
+            set(&mut area, user(b"c"), b"3").unwrap();
+            let name = area.iter().position(|byte| *byte == b'c').unwrap();
+            area[name] = b'a';
+            area
+        };
+        let mut area = twice();
+        set(&mut area, user(b"a"), b"new").unwrap();
+        assert_eq!((get(&area, user(b"a")), entries(&area).count()), (Ok(Some(&b"new"[..])), 2));
+        let mut area = twice();
+        assert_eq!(remove(&mut area, user(b"a")), Ok(true));
+        assert_eq!((get(&area, user(b"a")), entries(&area).count()), (Ok(None), 1));
     }
 
     #[test]
