@@ -15,19 +15,24 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
+    /// Nothing: pages read as zeros whatever is written.
+    pub(crate) fn none() -> Self {
+        Contents { chunks: Vec::new() }
+    }
+
     /// So many pages of zeros.
     pub(crate) fn new(pages: u64) -> Self {
         Contents { chunks: (0..pages.div_ceil(CHUNK as u64)).map(|_| None).collect() }
     }
 
     pub(crate) fn get(&self, page: u64) -> PageBuf {
-        let chunk = &self.chunks[page as usize / CHUNK];
-        chunk.as_ref().map_or_else(PageBuf::zeroed, |chunk| chunk[page as usize % CHUNK].clone())
+        let chunk = self.chunks.get(page as usize / CHUNK).and_then(Option::as_ref);
+        chunk.map_or_else(PageBuf::zeroed, |chunk| chunk[page as usize % CHUNK].clone())
     }
 
     /// What the page held before.
     pub(crate) fn set(&mut self, page: u64, contents: PageBuf) -> PageBuf {
-        let chunk = &mut self.chunks[page as usize / CHUNK];
+        let Some(chunk) = self.chunks.get_mut(page as usize / CHUNK) else { return contents };
         if chunk.is_none() && contents.is_zero_repr() {
             return contents;
         }

@@ -7,6 +7,7 @@
 
 use crate::cells::Cells;
 use crate::checks::Checks;
+use crate::contents::Contents;
 use crate::ftl::{Action, Ftl, Zns, ZoneError};
 use crate::media::Media;
 use crate::parameters::Parameters;
@@ -449,6 +450,11 @@ impl Engine {
             return Some(written.map(|page| (page, self.media.contents.get(page))).collect());
         }
         Some(self.media.cells.as_ref()?.survivors(self.clock, chance))
+    }
+
+    /// Contents are somebody else's business.
+    pub(crate) fn forget_contents(&mut self) {
+        self.media.contents = Contents::none();
     }
 
     /// Fills an empty device that nobody uses yet, and lets time begin behind that. Of a zone that is what lies before the first page

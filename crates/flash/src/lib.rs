@@ -8,6 +8,7 @@
 //! - `ftl`: what decides: the seam and the translation layers behind it;
 //! - `engine`, `ssd`, `events`: requests in, completions out;
 //! - `media`, `contents`, `cells`: what layers work on, what pages hold, and what a power cut leaves of it;
+//! - [`BackedSsd`]: the same time for the contents of another device, such as an image file;
 //! - `checks`, `stats`: what must hold, and what was done.
 //!
 //! # The model
@@ -42,6 +43,7 @@
 //! For each page of 4 KiB: 24 bytes of contents (synthetic pages; others also have their bytes), 4 of the map, and 4 of the reverse map for each page of the flash:
 //! 32.3 bytes with 7 % over-provisioning, 254 MB for a device of 30 GiB.
 
+mod backed;
 mod buffer;
 mod cells;
 mod checks;
@@ -57,6 +59,7 @@ mod ssd;
 mod stats;
 mod units;
 
+pub use backed::{BackedError, BackedSsd};
 pub use checks::Report;
 pub use ftl::{Space, ZoneLimits};
 pub use parameters::{Geometry, Interface, ParameterError, Parameters, Policy, Preset, Timing};

@@ -56,6 +56,18 @@ impl EmulatedSsd {
         Self::build(parameters.into(), capacity, Some(limits))
     }
 
+    /// A page-mapped SSD that keeps no contents.
+    pub(crate) fn timing_only(parameters: Parameters, capacity: u64) -> Result<Arc<Self>, ParameterError> {
+        let ssd = Self::build(parameters, capacity, None)?;
+        ssd.shared.engine.with(Engine::forget_contents);
+        Ok(ssd)
+    }
+
+    /// Fills a new device; see [`Engine::load`].
+    pub(crate) fn load(&self, pages: Vec<(u64, PageBuf)>, full: &[u64]) {
+        self.shared.engine.with(|engine| engine.load(pages, full));
+    }
+
     fn build(parameters: Parameters, capacity: u64, zones: Option<ZoneLimits>) -> Result<Arc<Self>, ParameterError> {
         parameters.validate()?;
         let pages = capacity / PAGE;
@@ -104,7 +116,7 @@ impl EmulatedSsd {
         let survivors = survivors?;
         let capacity = self.shared.info.blocks * PAGE;
         let found = Self::build(self.parameters.clone(), capacity, self.zones).unwrap_or_else(|e| unreachable!("{e}"));
-        found.shared.engine.with(|engine| engine.load(survivors, &full));
+        found.load(survivors, &full);
         Some(found)
     }
 
