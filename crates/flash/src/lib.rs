@@ -23,6 +23,23 @@
 //! are free, and nothing queues behind what does not exist yet. What a translation layer computes costs no device time: results do not depend on the speed of
 //! the machine that emulates.
 //!
+//! # Flaws not to be repeated
+//!
+//! The emulator that came with D2FS and IPLFS (an early NVMeVirt) has flaws that show in results; each has a test here:
+//!
+//! | flaw there | test here |
+//! |---|---|
+//! | erases and discards take no time | `closed_form`: `erases_take_their_time`, `discards_take_their_time_and_free_pages` |
+//! | bookings beyond a calendar's horizon are free | `servers`: `bookings_are_the_earliest_possible` |
+//! | copies are programmed whether or not they have been read | `page_map`: `copies_are_read_before_they_are_programmed` |
+//! | a victim is free before its copies are programmed | `page_map`: `a_victim_is_free_when_it_is_erased...`; `power` |
+//! | flush and FUA leave partly filled units alone | `closed_form`: `a_flush_pads_what_waits...`, `fua_waits_for_its_own_program` |
+//! | partly filled units can take the whole buffer | `model`: `the_smallest_buffer_suffices`, `impossible_devices_are_refused` |
+//! | commands beyond the table are dropped | `model`: `the_queue_has_a_depth` |
+//! | time of the translation layer's code is time of the device | `model`: `a_seed_is_a_run` |
+//! | zones take writes in any order, know no reset | `zones` |
+//! | memory of the map is read off the process | [`Stats::map_bytes`] |
+//!
 //! # Power loss
 //!
 //! [`EmulatedSsd::after_power_cut`] gives the device as a restart would find it. What survives is read from the emulated flash cells: pages that had been programmed

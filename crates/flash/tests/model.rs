@@ -143,6 +143,27 @@ fn every_preset_works() {
     }
 }
 
+/// Three open lines and one unit more: no request can fill the buffer with what never leaves it.
+#[test]
+fn the_smallest_buffer_suffices() {
+    timed(|| {
+        let mut parameters = small();
+        parameters.policy.streams = 3;
+        parameters.buffer_bytes = 4 * parameters.geometry.unit_bytes();
+        let ssd = EmulatedSsd::new(parameters, 24 * MIB).unwrap();
+        let blocks = ssd.info().blocks;
+        let mut random = Random(4);
+        let ops = (0..3000).map(|_| {
+            let (block, count) = (random.below(blocks - 64), 1 + random.below(64));
+            let hint = HINTS[random.below(4) as usize];
+            Op::Write { block, pages: common::pages(block, count, 0), hint, fua: random.below(20) == 0 }
+        });
+        all(&ssd, ops);
+        assert!(ssd.stats().lines_erased > 100);
+        assert_clean(&ssd);
+    });
+}
+
 /// More requests than the device takes wait outside, and all are answered.
 #[test]
 fn the_queue_has_a_depth() {

@@ -498,3 +498,6 @@ impl Ftl for PageMap {
         self.map.len() as u64 * 4
     }
 }
+
+#[cfg(test)]
+mod tests;
