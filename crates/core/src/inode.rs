@@ -5,6 +5,7 @@
 //! references, dirty pages or a pending deletion stays in the table; one whose last link and last reference are gone is queued
 //! for deletion.
 
+use crate::dir::Names;
 use crate::error::{Error, Result};
 use crate::errseq::{ErrorCursor, WriteErrors};
 use crate::fs::Fs;
@@ -34,6 +35,8 @@ pub(crate) struct Inode {
     /// `i_rwsem`: exclusive for whoever changes contents or size, shared for readers that need both to stand still.
     pub(crate) rwsem: RwLock<()>,
     pub(crate) pages: Pages,
+    /// Of a directory: what its pages do not hold.
+    pub(crate) names: Names,
     /// Failed writes of the contents.
     pub(crate) write_errors: WriteErrors,
     users: AtomicU32,
@@ -198,6 +201,7 @@ impl InodeTable {
             node,
             rwsem: RwLock::new(&locks::INODE, ()),
             pages: Pages::new(),
+            names: Names::new(kind == FileType::Dir),
             write_errors: WriteErrors::new(),
             users: AtomicU32::new(0),
             unlinked: AtomicBool::new(false),

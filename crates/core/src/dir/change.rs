@@ -38,8 +38,10 @@ impl Fs {
             }
             Room::Page { page, depth } => {
                 let mut block = self.page(dir, page)?.unwrap_or_default();
-                DentriesMut::block(block.make_mut()).insert(hash, name, ino, kind)?;
-                self.put_page(change, dir, page, block)?;
+                let mut entries = DentriesMut::block(block.make_mut());
+                entries.insert(hash, name, ino, kind)?;
+                dir.names.added(page, hash, entries.read());
+                self.put_page(change, dir, page, block).inspect_err(|_| dir.names.forget(page))?;
                 self.edit_inode(change, dir, |raw| {
                     let size = (page + 1).byte_offset();
                     raw.set_size(raw.size().max(size));
@@ -60,9 +62,11 @@ impl Fs {
         let gone = entries.remove(place.slot);
         self.expect_entry(gone, dir, place)?;
         if entries.read().is_unused() && index != PageIndex(0) {
+            dir.names.forget(index);
             self.punch_pages(change, dir, index..index + 1)
         } else {
-            self.put_page(change, dir, index, page)
+            dir.names.removed(index, entries.read());
+            self.put_page(change, dir, index, page).inspect_err(|_| dir.names.forget(index))
         }
     }
 

@@ -1,5 +1,6 @@
 //! Finding a name, and the place for a new one, in one walk through its buckets.
 
+use super::names::Known;
 use super::query::Query;
 use super::{Found, Head, Place};
 use crate::error::{Error, Result};
@@ -48,20 +49,43 @@ impl Fs {
     }
 
     fn find_hashed(&self, dir: &Arc<Inode>, head: Head, hash: u32, query: &Query<'_>) -> Result<Option<Found>> {
+        // Entries that are looked for by more than their hash may have another one.
+        let exact = matches!(query, Query::Exact { .. });
         for level in 0..head.depth {
             let bucket = bucket_of(hash, level, head.dir_level);
             for index in (0..u64::from(bucket.pages)).map(|i| bucket.first + i) {
                 if index.0 >= head.pages {
                     return Ok(None); // and so are all pages of the levels below
                 }
+                let known = if exact { dir.names.ask(index, hash) } else { Known::Maybe };
+                if matches!(known, Known::Lacks { .. }) {
+                    self.check_lack(dir, index, hash);
+                    continue;
+                }
                 let Some(page) = self.page(dir, index)? else { continue };
-                let hit = page.with(|bytes| query.find(Dentries::block(bytes)).map(|e| found(Some(index), e)));
+                let hit = page.with(|bytes| {
+                    let entries = Dentries::block(bytes);
+                    if known == Known::Nothing {
+                        dir.names.learn(index, entries, head.depth);
+                    }
+                    query.find(entries).map(|e| found(Some(index), e))
+                });
                 if hit.is_some() {
                     return Ok(hit);
                 }
             }
         }
         Ok(None)
+    }
+
+    /// In debug builds: the page really lacks the hash.
+    fn check_lack(&self, dir: &Arc<Inode>, index: PageIndex, hash: u32) {
+        if cfg!(debug_assertions)
+            && let Ok(Some(page)) = self.page(dir, index)
+        {
+            let holds = page.with(|bytes| Dentries::block(bytes).iter().flatten().any(|e| e.hash == hash));
+            assert!(!holds, "page {index} of directory {} holds a name that it was said to lack", dir.ino);
+        }
     }
 
     fn find_anywhere(&self, dir: &Arc<Inode>, head: Head, query: &Query<'_>) -> Result<Option<Found>> {
@@ -97,6 +121,13 @@ impl Fs {
         for level in 0..head.depth {
             let bucket = bucket_of(hash, level, head.dir_level);
             for index in (0..u64::from(bucket.pages)).map(|i| bucket.first + i) {
+                let known = dir.names.ask(index, hash);
+                if let Known::Lacks { free } = known
+                    && (room.is_some() || free < need)
+                {
+                    self.check_lack(dir, index, hash);
+                    continue;
+                }
                 let page = if index.0 < head.pages { self.page(dir, index)? } else { None };
                 let Some(page) = page else {
                     room = room.or(Some(Room::Page { page: index, depth: level + 1 }));
@@ -104,6 +135,9 @@ impl Fs {
                 };
                 let (hit, fits) = page.with(|bytes| {
                     let entries = Dentries::block(bytes);
+                    if known == Known::Nothing {
+                        dir.names.learn(index, entries, head.depth);
+                    }
                     let fits = room.is_none() && entries.find_room(need).is_some();
                     (entries.find(hash, name).map(|e| found(Some(index), e)), fits)
                 });

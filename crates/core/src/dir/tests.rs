@@ -163,3 +163,37 @@ fn cycles_of_directories_are_refused() {
     let other = make(&fs, "other", 0o040_755);
     assert!(matches!(fs.rename(&other, b"x", &inner, b"y", Default::default()), Err(Error::Corrupt(_))));
 }
+
+#[test]
+fn what_is_remembered_of_pages_changes_nothing_but_the_time() {
+    let fs = fresh();
+    let (dir, file) = (make(&fs, "d", 0o040_755), make(&fs, "f", 0o100_644));
+    let name = |n: u32| format!("{n:0width$}", width = 1 + n as usize % 40).into_bytes();
+    let mut there = BTreeSet::new();
+    let mut random = 1_u32;
+    for round in 0..12_000 {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let name = name(random >> 8 & 0xfff);
+        let found = fs.dir_find(&dir.inode, &name).unwrap();
+        assert_eq!(found.is_some(), there.contains(&name), "round {round}");
+        match found {
+            Some(found) => {
+                fs.dir_remove(&fs.change().unwrap(), &dir.inode, found.place).unwrap();
+                there.remove(&name);
+            }
+            None => {
+                insert(&fs, &dir, &name, file.ino());
+                there.insert(name.clone());
+            }
+        }
+        if round > 4000 && round % 100 == 0 {
+            let place = |fs: &Fs| match fs.dir_search(&dir.inode, &name).unwrap() {
+                Search::Found(found) => (Some(found), None),
+                Search::Missing(room) => (None, Some(room)),
+            };
+            let remembered = place(&fs);
+            assert!(dir.inode.names.clear() > 3, "nothing was remembered");
+            assert_eq!(remembered, place(&fs), "round {round}");
+        }
+    }
+}

@@ -185,6 +185,17 @@ impl<'a> Dentries<'a> {
         }
     }
 
+    /// Slots in the longest run of free ones.
+    pub fn longest_room(&self) -> usize {
+        let end = usize::from(self.layout.slots);
+        let (mut from, mut longest) = (0, 0);
+        while let Some(free) = lsb::find(self.bytes, from, end, false) {
+            from = lsb::find(self.bytes, free, end, true).unwrap_or(end);
+            longest = longest.max(from - free);
+        }
+        longest
+    }
+
     /// Whether nothing but the dot entries is here. Malformed records count as entries.
     pub fn is_empty(&self) -> bool {
         self.iter().all(|entry| entry.is_ok_and(|entry| entry.is_dot()))
