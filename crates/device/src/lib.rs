@@ -13,6 +13,7 @@ mod error;
 mod faulty;
 mod file;
 mod mem;
+mod memory;
 mod overlay;
 mod page;
 mod pool;

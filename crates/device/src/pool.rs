@@ -11,12 +11,12 @@
 //! last, never uninitialised bytes); a slot is free in the bitmap, or has a reference count of at least one, never both.
 #![allow(unsafe_code)] // raw memory with its own reference counts
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, handle_alloc_error};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 
-use crate::BLOCK_SIZE;
+use crate::{BLOCK_SIZE, memory};
 use steadyfs_rt::Leaf;
 
 const SLOTS: usize = 64;
@@ -55,6 +55,7 @@ struct ChunkHeader {
 
 const _: () = assert!(size_of::<ChunkHeader>() <= LINE && size_of::<AtomicU32>() <= LINE);
 
+/// What to say that there is no memory for.
 const LAYOUT: Layout = match Layout::from_size_align(CHUNK, CHUNK) {
     Ok(layout) => layout,
     Err(_) => panic!("chunk size is a power of two"),
@@ -192,9 +193,8 @@ impl Shard {
 
     /// Adds a wholly free chunk to this (locked) shard.
     fn add_chunk(&mut self) -> Chunk {
-        // SAFETY: the layout has a size above 0.
-        let memory = unsafe { alloc_zeroed(LAYOUT) };
-        let Some(header) = NonNull::new(memory.cast::<ChunkHeader>()) else { handle_alloc_error(LAYOUT) };
+        let Some(memory) = memory::map(CHUNK) else { handle_alloc_error(LAYOUT) };
+        let header = memory.cast::<ChunkHeader>();
         // SAFETY: fresh memory of at least that size, aligned to far more.
         unsafe { header.write(ChunkHeader { free: ALL_FREE, at: self.usable.len(), shard: home_shard() }) };
         self.usable.push(Chunk(header));
@@ -216,8 +216,8 @@ impl Shard {
             // SAFETY: as above; the moved chunk belongs to the same shard.
             unsafe { (*moved.0.as_ptr()).at = at };
         }
-        // SAFETY: allocated with this layout; no slot is in use and the list has forgotten it, so no pointer to it remains.
-        unsafe { dealloc(chunk.0.as_ptr().cast(), LAYOUT) };
+        // SAFETY: mapped with this size; no slot is in use and the list has forgotten it, so no pointer to it remains.
+        unsafe { memory::unmap(chunk.0.cast(), CHUNK) };
     }
 }
 
