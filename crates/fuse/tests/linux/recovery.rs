@@ -1,6 +1,6 @@
 //! Linux agrees on what a crash left: what it recovers of a volume that it wrote, we recover, and it goes on with what we made of it.
 
-use super::{LIMIT, OPTIONS, all_agree_at_last, fields, our_manifest};
+use super::{LIMIT, OPTIONS, all_agree_at_last, fields, our_manifest, try_all};
 use std::path::Path;
 use std::sync::Arc;
 use steadyfs_core::raw::Image;
@@ -36,18 +36,7 @@ fn recover(recipe: &Recipe) {
 
 #[test]
 fn a_crashed_volume_of_linux_is_recovered_as_linux_does() {
-    let only = std::env::var("STEADYFS_RECIPE").ok();
-    let mut failed = Vec::new();
-    for recipe in images::crashed() {
-        if only.as_deref().is_some_and(|name| name != recipe.name) {
-            continue;
-        }
-        println!("{}", recipe.name);
-        if std::panic::catch_unwind(|| recover(&recipe)).is_err() {
-            failed.push(recipe.name);
-        }
-    }
-    assert!(failed.is_empty(), "recipes recovered differently: {failed:?}");
+    try_all(images::crashed(), recover);
 }
 
 /// The nodes of the volume's chain with which another file's turn comes.
