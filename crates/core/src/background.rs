@@ -91,7 +91,7 @@ fn tick(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
     if fs.vol.check_writable().is_err() {
         return Ok(());
     }
-    fs.reap()?;
+    fs.reap_quietly();
     let changes = fs.vol.changes();
     let idle = changes == rounds.seen_changes;
     rounds.seen_changes = changes;

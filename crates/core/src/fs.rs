@@ -12,8 +12,10 @@ use crate::options::MountOptions;
 use crate::orphans::Orphans;
 use crate::pages::Budget;
 use crate::reclaim::GcReport;
+use crate::recovery::Recovered;
 use crate::sync::{Since, SyncCounters};
 use crate::volume::{Change, Volume};
+use std::sync::OnceLock;
 use steadyfs_format::ROOT_INO;
 
 /// A mounted file system.
@@ -33,6 +35,8 @@ pub struct Fs {
     /// Changes of names that fsync must know of.
     pub(crate) since: Since,
     pub(crate) syncs: SyncCounters,
+    /// What the mount found to recover.
+    pub(crate) recovered: OnceLock<Recovered>,
 }
 
 /// Space and inodes of a volume, for statfs.
@@ -58,6 +62,11 @@ impl Fs {
     /// The root directory.
     pub fn root(&self) -> Result<InodeRef> {
         self.inode(ROOT_INO)
+    }
+
+    /// What this mount recovered of what was fsynced before a crash, if there was something.
+    pub fn recovered(&self) -> Option<Recovered> {
+        self.recovered.get().copied()
     }
 
     /// Whether the volume takes no changes.

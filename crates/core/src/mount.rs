@@ -25,12 +25,13 @@ use crate::orphans::Orphans;
 use crate::pages::Budget;
 use crate::raw::Image;
 use crate::reclaim::Reclaim;
+use crate::recovery::Recovered;
 use crate::segments::{SegTable, SitRecord};
 use crate::sit::Sit;
 use crate::space::{Space, SpaceCounts};
 use crate::sync::{Since, SyncCounters};
 use crate::volume::Volume;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use steadyfs_device::{Device, OverlayDevice};
 use steadyfs_format::checkpoint::CpFlags;
 use steadyfs_format::journal::Journal;
@@ -101,8 +102,10 @@ impl Fs {
         check_state(&image, read_only)?;
         if !read_only {
             let fs = Fs::assemble(&image, options, read_only)?;
-            fs.recover(&image)?;
-            fs.reap()?;
+            fs.note_recovered(fs.recover(&image)?);
+            // One that cannot be deleted stays an orphan; unless the volume has stopped over it.
+            fs.reap_quietly();
+            fs.vol.check_running()?;
             Flusher::start(&fs);
             Background::start(&fs);
             return Ok(fs);
@@ -118,8 +121,11 @@ impl Fs {
         }
         let overlay: Arc<dyn Device> = Arc::new(OverlayDevice::new(dev));
         let below = Image::open(Arc::clone(&overlay))?;
-        Fs::assemble(&below, MountOptions { read_only: false, ..options.clone() }, false)?.recover(&below)?;
-        Fs::assemble(&Image::open(overlay)?, options, read_only)
+        let recovered =
+            Fs::assemble(&below, MountOptions { read_only: false, ..options.clone() }, false)?.recover(&below)?;
+        let fs = Fs::assemble(&Image::open(overlay)?, options, read_only)?;
+        fs.note_recovered(recovered);
+        Ok(fs)
     }
 
     /// Puts a mounted volume together, as it was at its checkpoint.
@@ -175,17 +181,20 @@ impl Fs {
             flusher: Flusher::new(),
             since: Since::new(),
             syncs: SyncCounters::default(),
+            recovered: OnceLock::new(),
             options,
         }))
     }
 
     /// The part of a mount that changes the volume: ends with a checkpoint that has everything that was durable.
-    fn recover(&self, image: &Image) -> Result<()> {
+    fn recover(&self, image: &Image) -> Result<Recovered> {
+        let begin = steadyfs_rt::now();
         let orphans: Vec<Ino> = image.orphans()?;
         self.adopt_orphans(&orphans)?;
-        if !self.options.discard_unreplayed {
-            self.roll_forward(image).map_err(while_recovering)?;
-        }
+        let recovered = match self.options.discard_unreplayed {
+            true => Recovered::default(),
+            false => self.roll_forward(image).map_err(while_recovering)?,
+        };
         {
             let _change = self.vol.begin_change()?;
             for log in Log::ALL {
@@ -196,7 +205,18 @@ impl Fs {
                 }
             }
         }
-        self.sync_checkpoint()
+        self.sync_checkpoint()?;
+        Ok(Recovered { elapsed: begin.elapsed(), ..recovered })
+    }
+
+    /// Keeps what there is to tell.
+    fn note_recovered(&self, found: Recovered) {
+        if found.files > 0 {
+            let Recovered { files, nodes, blocks, .. } = found;
+            tracing::info!(files, nodes, blocks, "recovered what was fsynced after the last checkpoint");
+            let first = self.recovered.set(found).is_ok();
+            assert!(first, "a volume is mounted once");
+        }
     }
 
     /// Ends the mount with a checkpoint that marks the volume as cleanly unmounted. References to inodes that still exist keep

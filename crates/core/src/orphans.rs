@@ -14,6 +14,7 @@ use crate::locks;
 use crate::volume::Change;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use steadyfs_format::Ino;
 use steadyfs_rt::Mutex;
 
@@ -26,17 +27,28 @@ pub(crate) enum Orphan {
     Unnamed,
 }
 
+/// Counts of orphans.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OrphanStats {
+    /// Inodes without a name that the next checkpoint lists.
+    pub listed: u64,
+    /// Of those, the ones that could not be deleted: they are kept as they are, for a later mount.
+    pub kept: u64,
+}
+
 /// The set of orphans.
 pub(crate) struct Orphans {
     set: Mutex<HashMap<Ino, Orphan>>,
     /// How many a checkpoint pack has room for.
     limit: usize,
+    /// How many could not be deleted. Each is tried once per mount.
+    kept: AtomicU64,
 }
 
 impl Orphans {
     /// An empty set; a checkpoint can write down `limit` inodes.
     pub(crate) fn new(limit: usize) -> Self {
-        Orphans { set: Mutex::new(&locks::LISTS, HashMap::new()), limit }
+        Orphans { set: Mutex::new(&locks::LISTS, HashMap::new()), limit, kept: AtomicU64::new(0) }
     }
 
     /// Adds an inode that has no name, or is about to lose the last one.
@@ -66,6 +78,10 @@ impl Orphans {
         self.set.lock().get(&ino).copied()
     }
 
+    fn stats(&self) -> OrphanStats {
+        OrphanStats { listed: self.set.lock().len() as u64, kept: self.kept.load(Relaxed) }
+    }
+
     /// The orphans in rising order, for a checkpoint; consistent under the exclusive checkpoint lock.
     pub(crate) fn list(&self) -> Vec<Ino> {
         let mut inos: Vec<Ino> = self.set.lock().keys().copied().collect();
@@ -85,9 +101,18 @@ impl Fs {
         let mut result = Ok(());
         for ino in self.inodes.queue.take() {
             let Some(inode) = self.inodes.claim(ino) else { continue };
-            result = result.and(self.delete_inode(&inode));
+            let deleted = self.delete_inode(&inode);
+            if deleted.is_err() {
+                self.orphans.kept.fetch_add(1, Relaxed);
+            }
+            result = result.and(deleted);
         }
         result
+    }
+
+    /// How many inodes without a name there are.
+    pub fn orphan_stats(&self) -> OrphanStats {
+        self.orphans.stats()
     }
 
     /// As [`Fs::reap`], for operations that have done their own part: a failure is not theirs.
@@ -134,6 +159,7 @@ impl Fs {
                 Err(error) => {
                     tracing::warn!(%ino, %error, "an orphan cannot be deleted");
                     self.orphans.add(ino, Orphan::Unlinked)?;
+                    self.orphans.kept.fetch_add(1, Relaxed);
                 }
             }
         }

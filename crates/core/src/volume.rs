@@ -213,8 +213,12 @@ impl Volume {
 
 /// `errors=panic`: whoever asked for it wants a process that is gone rather than one that does not do its work.
 fn end_process(reason: &Error) -> ! {
-    let line = format!("steadyfs: {reason}; ending, as errors=panic asks; the volume is as of its last checkpoint\n");
-    // The process ends in any case.
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
+    let line = format!("{reason}; ending, as errors=panic asks; the volume is as of its last checkpoint");
+    if tracing::enabled!(tracing::Level::ERROR) {
+        tracing::error!("{line}");
+    } else {
+        // Nobody takes messages. The process ends in any case.
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("steadyfs: {line}\n").as_bytes());
+    }
     std::process::exit(PANIC_EXIT)
 }

@@ -18,11 +18,12 @@ use steadyfs_format::{Lba, Log, SegNo, Slot};
 pub(super) struct Adoption<'a> {
     fs: &'a Fs,
     summaries: BTreeMap<SegNo, Box<SummaryBlock>>,
+    blocks: u64,
 }
 
 impl<'a> Adoption<'a> {
     pub(super) fn new(fs: &'a Fs) -> Self {
-        Adoption { fs, summaries: BTreeMap::new() }
+        Adoption { fs, summaries: BTreeMap::new(), blocks: 0 }
     }
 
     /// Makes a block valid, and its owner the given one. Takes it from the slot that has it now, if any.
@@ -42,6 +43,7 @@ impl<'a> Adoption<'a> {
         if !vol.segs.adopt(seg, off, vol.elapsed()) {
             return Err(Error::corrupt(format!("a fsynced node names block {lba}, which is in a segment of nodes")));
         }
+        self.blocks += 1;
         self.with_summary(seg, fresh, |summary| summary.set(off as u16, owner))
     }
 
@@ -93,6 +95,11 @@ impl<'a> Adoption<'a> {
         let out = f(&mut summary);
         self.summaries.insert(seg, Box::new(summary));
         Ok(out)
+    }
+
+    /// Blocks that were made valid so far.
+    pub(super) fn blocks(&self) -> u64 {
+        self.blocks
     }
 
     /// Starts writing the summaries; the next checkpoint waits for them.

@@ -26,15 +26,29 @@ mod slots;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::inode::InodeRef;
-use crate::raw::{ChainNode, ChainSummary, Image};
+use crate::raw::{ChainNode, Image};
 use crate::volume::Change;
 use adopt::Adoption;
 use plan::Plan;
 use std::collections::hash_map::{Entry, HashMap};
+use std::time::Duration;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::inode::Inode as RawInode;
 use steadyfs_format::node::NodeKind;
 use steadyfs_format::{Block, Ino, Log};
+
+/// What a mount recovered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Files that were fsynced after the last checkpoint.
+    pub files: u64,
+    /// Node blocks that said so.
+    pub nodes: u64,
+    /// Data blocks that were taken over where they lay.
+    pub blocks: u64,
+    /// How long it took, the checkpoint at the end included.
+    pub elapsed: Duration,
+}
 
 /// What recovery has learnt about a file so far.
 struct File {
@@ -56,13 +70,13 @@ impl Fs {
     ///
     /// # Errors
     /// Damage, and no space: the device is as it was as far as its last checkpoint is concerned, and the mount must end.
-    pub(crate) fn roll_forward(&self, image: &Image) -> Result<ChainSummary> {
+    pub(crate) fn roll_forward(&self, image: &Image) -> Result<Recovered> {
         let plan = Plan::read(self, image)?;
         if plan.files.is_empty() {
-            return Ok(ChainSummary::default());
+            return Ok(Recovered::default());
         }
         plan.pin(self);
-        {
+        let blocks = {
             let change = self.vol.begin_change()?;
             let adoption = Adoption::new(self);
             let mut recovery = Recovery { fs: self, change: &change, adoption, files: HashMap::new() };
@@ -76,14 +90,10 @@ impl Fs {
             }
             leave_segments(self)?;
             recovery.adoption.write_summaries();
-        }
-        let found = ChainSummary { nodes: plan.links.len() as u64, files: plan.files.len() as u64 };
-        tracing::info!(
-            nodes = found.nodes,
-            files = found.files,
-            "recovered what was fsynced after the last checkpoint"
-        );
-        Ok(found)
+            recovery.adoption.blocks()
+        };
+        let (files, nodes) = (plan.files.len() as u64, plan.links.len() as u64);
+        Ok(Recovered { files, nodes, blocks, elapsed: Duration::ZERO })
     }
 }
 

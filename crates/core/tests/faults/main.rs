@@ -4,5 +4,6 @@ mod bed;
 mod exhaustive;
 mod lasting;
 mod model;
+mod orphans;
 mod reports;
 mod workload;

@@ -12,6 +12,7 @@ pub const STATS_ATTRIBUTE: &str = "steadyfs.stats";
 pub(super) fn stats(fs: &Fs) -> Vec<u8> {
     let (io, gc, cache) = (fs.io_stats(), fs.gc_totals(), fs.cache_stats());
     let (checkpoints, syncs, space) = (fs.checkpoint_stats(), fs.sync_stats(), fs.statfs());
+    let orphans = fs.orphan_stats();
     let reasons = Reason::ALL.map(|reason| (reason.name().to_owned(), json!(syncs.checkpoints[reason as usize])));
     let stats = json!({
         "io": {
@@ -30,6 +31,7 @@ pub(super) fn stats(fs: &Fs) -> Vec<u8> {
             "victims": gc.victims, "sections_freed": gc.sections_freed, "data_moved": gc.data_moved,
             "nodes_moved": gc.nodes_moved, "skipped": gc.skipped,
         },
+        "orphans": {"listed": orphans.listed, "kept": orphans.kept},
         "cache": {"limit": cache.limit, "cached": cache.cached, "dirty": cache.dirty, "flying": cache.flying},
         "space": {
             "blocks": space.blocks, "blocks_free": space.blocks_free,
