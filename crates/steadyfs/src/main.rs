@@ -10,6 +10,7 @@ mod commands;
 mod failure;
 mod glob;
 mod image;
+mod log;
 mod size;
 mod text;
 mod transfer;
@@ -20,10 +21,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
-    log_to_stderr();
+    log::init();
     let argv = argv::by_name(std::env::args_os().collect());
     match cli::Cli::try_parse_from(&argv) {
         Ok(cli) => {
@@ -35,12 +35,6 @@ fn main() -> ExitCode {
         }
         Err(e) => report_usage(&e, &argv),
     }
-}
-
-/// Warnings and errors of the crates below go to standard error; STEADYFS_LOG asks for more, such as `debug`.
-fn log_to_stderr() {
-    let filter = EnvFilter::try_from_env("STEADYFS_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
 }
 
 /// Prints clap's message. Help and version are no failure; anything else is a usage error of the command that was asked

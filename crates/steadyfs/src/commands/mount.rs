@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use steadyfs_core::{Error, Fs, MountOptions};
+use steadyfs_core::{Error, Fs, MountOptions, Recovered};
 use steadyfs_device::OpenOptions;
 use steadyfs_fuse::FuseOptions;
 
@@ -24,7 +24,7 @@ const EXAMPLE: &str = "Example: steadyfs mount --create 4G image.img ./mnt";
 /// How long to wait for the end of a mount before this one: it may be writing its last checkpoint, or have been killed just now.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the serving process says when the volume is mounted.
+/// What the serving process says when the volume is mounted; what it says before is for whoever mounts.
 const READY: &str = "ready";
 
 /// Mount a volume through FUSE
@@ -134,6 +134,12 @@ fn serve(args: &Args, core: MountOptions, fuse: &FuseOptions) -> Result<ExitCode
     let open = OpenOptions { leave_mountable: fuse.block_device, patience: PATIENCE, ..open };
     let device = image::open(&args.device, open)?;
     let fs = Fs::mount(device, core).map_err(|e: Error| open_failure(&args.device, &e))?;
+    if let Some(Recovered { files, nodes, blocks, elapsed }) = fs.recovered() {
+        let time = elapsed.as_millis();
+        let what = format!("recovered {files} files that were fsynced before a crash");
+        // Whoever started the mount need not read this.
+        let _ = writeln!(io::stdout(), "{what} ({nodes} nodes, {blocks} blocks of data, {time} ms)");
+    }
     let cannot = |e: steadyfs_fuse::Error| {
         Failure::new(
             format!("cannot mount {}", args.device.display()),
@@ -149,6 +155,9 @@ fn serve(args: &Args, core: MountOptions, fuse: &FuseOptions) -> Result<ExitCode
         announce(args);
     }
     mounted.wait().map_err(|e| {
+        if args.helper.serve {
+            tracing::error!("{} did not end as it should: {e}", args.device.display());
+        }
         Failure::new(
             format!("{} did not end as it should", args.device.display()),
             e,
@@ -181,12 +190,17 @@ fn start(args: &Args) -> Result<ExitCode, Failure> {
     }
     command.arg("--").arg(absolute(&args.device)?).arg(absolute(&args.dir)?);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(cannot)?;
-    let mut line = String::new();
     if let Some(stdout) = child.stdout.take() {
-        BufReader::new(stdout).read_line(&mut line).map_err(cannot)?;
-    }
-    if line.trim_end() == READY {
-        return Ok(ExitCode::SUCCESS);
+        for line in BufReader::new(stdout).lines() {
+            let line = line.map_err(cannot)?;
+            if line == READY {
+                return Ok(ExitCode::SUCCESS);
+            }
+            // mount(8) says nothing when it succeeds.
+            if !args.helper.helper {
+                let _ = writeln!(io::stdout(), "{line}");
+            }
+        }
     }
     let status = child.wait().map_err(cannot)?;
     Ok(ExitCode::from(status.code().and_then(|code| code.try_into().ok()).unwrap_or(crate::failure::MOUNT_FAILED)))
@@ -202,6 +216,7 @@ fn detach() -> io::Result<()> {
     let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdout(&null)?;
     rustix::stdio::dup2_stderr(&null)?;
+    crate::log::to_system_log();
     Ok(())
 }
 

@@ -50,8 +50,8 @@ impl Place {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let line = lines.find(|line| !line.starts_with("recovered ")).expect("a line");
         assert!(line.starts_with("mounted ") && line.contains("unmounts it"), "{line}");
         child
     }
@@ -247,4 +247,38 @@ fn a_mount_whose_process_was_killed_is_replaced() {
     assert_eq!(fs::read_dir(place.mnt()).unwrap().count(), 3);
     ends_well(child, Some(Signal::TERM));
     place.judge();
+}
+
+/// A mount in the background has no standard error: what it has to say goes to the system log, also its last words.
+#[test]
+fn a_mount_in_the_background_speaks_to_the_system_log() {
+    let place = Place::new();
+    let store = place.dir.path().join("store");
+    fs::create_dir(&store).unwrap();
+    let tmpfs = |args: &[&str]| assert!(Command::new("mount").args(args).arg(&store).status().unwrap().success());
+    tmpfs(&["-t", "tmpfs", "-o", "size=40m", "tmpfs"]);
+    let (image, socket) = (store.join("image"), place.dir.path().join("log"));
+    let log = std::os::unix::net::UnixDatagram::bind(&socket).unwrap();
+    let mut mount = steadyfs();
+    mount.args(["mount", "--background", "--create", "256M", "-o", "errors=panic"]).arg(&image).arg(place.mnt());
+    let out = finish(mount.env("STEADYFS_SYSLOG", &socket));
+    assert_eq!(out.code, 0, "{}", out.stderr);
+    log.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    // The file system under the image is full before the volume is: the checkpoint of the unmount fails.
+    let write = |n: u32| fs::write(place.mnt().join(format!("file{n}")), vec![7; 1 << 20]);
+    let sync = || File::open(place.mnt()).and_then(|dir| dir.sync_all());
+    assert!((0..100).any(|n| write(n).and_then(|()| sync()).is_err()), "100 MiB do not fit into 40 MiB");
+    assert!(Command::new("umount").arg("-l").arg(place.mnt()).status().unwrap().success());
+    let mut message = [0; 4096];
+    let last = loop {
+        let length = log.recv(&mut message).expect("the last words");
+        let text = String::from_utf8_lossy(&message[..length]).into_owned();
+        // Errors and warnings of the facility `daemon`.
+        assert!(text.starts_with("<27>steadyfs[") || text.starts_with("<28>steadyfs["), "{text}");
+        if text.contains("errors=panic") {
+            break text;
+        }
+    };
+    assert!(last.contains("the volume is as of its last checkpoint") && !last.contains('\u{1b}'), "{last}");
+    assert!(Command::new("umount").arg("-l").arg(&store).status().unwrap().success());
 }

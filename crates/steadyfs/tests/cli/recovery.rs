@@ -11,7 +11,7 @@ use steadyfs_device::{FileDevice, OpenOptions};
 use steadyfs_testkit::mkfs_f2fs;
 
 use crate::inspect::{fails, value};
-use crate::run::{Output, run};
+use crate::run::{Output, run, run_as};
 
 struct Crashed {
     dir: tempfile::TempDir,
@@ -58,6 +58,28 @@ impl Crashed {
 
 fn bytes(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap()
+}
+
+/// Whoever mounts hears of what was recovered, once; mount(8) does not.
+#[test]
+fn a_mount_says_what_it_recovered() {
+    let mount = |volume: &Crashed, program: &str, option: Option<&str>| {
+        let (path, mnt) = (volume.path(), volume.dir.path().join("mnt"));
+        std::fs::create_dir_all(&mnt).unwrap();
+        let args = [path.to_str().unwrap(), mnt.to_str().unwrap()];
+        let words = ["mount"].into_iter().filter(|_| program == "steadyfs").chain(option).chain(args);
+        let out = run_as(program, &words.collect::<Vec<_>>());
+        assert_eq!(out.code, 0, "{}", out.stderr);
+        let unmounted = std::process::Command::new("umount").arg(&mnt).status().unwrap();
+        assert!(unmounted.success());
+        out.stdout
+    };
+    let volume = Crashed::new();
+    let said = mount(&volume, "steadyfs", Some("--background"));
+    let line = "recovered 1 files that were fsynced before a crash (1 nodes, 0 blocks of data, ";
+    assert!(said.starts_with(line) && said.ends_with(" ms)\n"), "{said}");
+    assert_eq!(mount(&volume, "steadyfs", Some("--background")), "");
+    assert_eq!(mount(&Crashed::new(), "mount.steadyfs", None), "");
 }
 
 #[test]
