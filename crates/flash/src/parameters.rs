@@ -174,6 +174,14 @@ impl Parameters {
         self
     }
 
+    /// The same device with blocks so small that a capacity of so many bytes has at least 256 lines.
+    pub fn for_capacity(self, capacity: u64) -> Self {
+        const LINES: u64 = 256;
+        let line = (u64::from(self.geometry.line_pages()) * PAGE).max(1);
+        let parts = (LINES * line).div_ceil(capacity.max(1));
+        if parts > 1 { self.with_smaller_blocks(u32::try_from(parts).unwrap_or(u32::MAX)) } else { self }
+    }
+
     /// Refuses what cannot work.
     pub(crate) fn validate(&self) -> Result<(), ParameterError> {
         let g = &self.geometry;

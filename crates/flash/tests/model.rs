@@ -164,6 +164,15 @@ fn the_smallest_buffer_suffices() {
     });
 }
 
+#[test]
+fn small_devices_have_lines_to_choose_from() {
+    let of = |capacity| Preset::Samsung970Pro.parameters().for_capacity(capacity);
+    assert_eq!(of(8 << 30), Preset::Samsung970Pro.parameters());
+    let quarter = of(2 << 30);
+    assert_eq!((quarter.geometry.block_pages, quarter.timing.erase), (16, Duration::from_micros(110)));
+    assert_eq!((of(1).geometry.block_pages, of(0).geometry.block_pages), (1, 1));
+}
+
 /// More requests than the device takes wait outside, and all are answered.
 #[test]
 fn the_queue_has_a_depth() {

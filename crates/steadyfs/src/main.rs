@@ -7,6 +7,7 @@ mod argv;
 mod calendar;
 mod cli;
 mod commands;
+mod emulated;
 mod failure;
 mod glob;
 mod image;

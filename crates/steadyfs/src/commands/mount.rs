@@ -14,6 +14,7 @@ use steadyfs_device::OpenOptions;
 use steadyfs_fuse::FuseOptions;
 
 use crate::commands::mkfs;
+use crate::emulated::Emulated;
 use crate::failure::Failure;
 use crate::image::{self, ImageArgs};
 use crate::size::Size;
@@ -40,6 +41,9 @@ pub(crate) struct Args {
     /// Options, separated by commas (listed by --help)
     #[arg(short = 'o', long, value_name = "OPTIONS", allow_hyphen_values = true)]
     options: Vec<String>,
+    /// Let DEVICE take the time of an SSD: emu:970pro, emu:pm9a3 or emu:slow-emmc; with `,size=SIZE` as with --create
+    #[arg(long = "device", value_name = "emu:PRESET")]
+    emulate: Option<Emulated>,
     /// Return when the volume is mounted, and serve it in the background
     #[arg(short, long)]
     background: bool,
@@ -87,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.helper.fake {
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some(size) = args.create
+    if let Some(size) = args.create.or(args.emulate.and_then(|emulate| emulate.size))
         && !args.device.exists()
     {
         mkfs::create(&args.device, args.image, size)?;
@@ -132,7 +136,10 @@ fn serve(args: &Args, core: MountOptions, fuse: &FuseOptions) -> Result<ExitCode
     steadyfs_fuse::become_io_flusher();
     let open = if core.read_only { args.image.for_reading() } else { args.image.for_writing() };
     let open = OpenOptions { leave_mountable: fuse.block_device, patience: PATIENCE, ..open };
-    let device = image::open(&args.device, open)?;
+    let mut device = image::open(&args.device, open)?;
+    if let Some(emulate) = args.emulate {
+        device = emulate.over(device)?;
+    }
     let fs = Fs::mount(device, core).map_err(|e: Error| open_failure(&args.device, &e))?;
     if let Some(Recovered { files, nodes, blocks, elapsed }) = fs.recovered() {
         let time = elapsed.as_millis();
@@ -182,6 +189,9 @@ fn start(args: &Args) -> Result<ExitCode, Failure> {
     command.arg0("steadyfs").arg("mount").arg("--helper").arg("--serve");
     command.arg("--offset").arg(args.image.offset.0.to_string());
     command.args(args.options.iter().flat_map(|list| ["-o", list]));
+    if let Some(emulate) = args.emulate {
+        command.arg(format!("--device={emulate}"));
+    }
     if args.helper.sloppy {
         command.arg("-s");
     }

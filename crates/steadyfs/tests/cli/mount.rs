@@ -1,7 +1,7 @@
 //! `mount`: in the foreground, in the background and as the helper of mount(8), with its exit codes.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -125,6 +125,28 @@ fn info_of_a_mount_shows_what_it_has_done() {
     let elsewhere = finish(steadyfs().arg("info").arg(place.dir.path()));
     assert_eq!(elsewhere.code, 1);
     assert!(elsewhere.stderr.contains("no SteadyFS volume is mounted"), "{}", elsewhere.stderr);
+}
+
+/// On slow storage an fsync takes as long as the programs it waits for; the image is a volume like any other.
+#[test]
+fn an_image_can_take_the_time_of_an_ssd() {
+    let place = Place::new();
+    let child = place.serve(&["--device", "emu:slow-emmc,size=128M"]);
+    let mut file = File::create(place.mnt().join("file")).unwrap();
+    let start = Instant::now();
+    for _ in 0..10 {
+        file.write_all(&[7; 4096]).unwrap();
+        file.sync_all().unwrap();
+    }
+    assert!(start.elapsed() > Duration::from_millis(10), "a program takes a millisecond: {:?}", start.elapsed());
+    drop(file);
+    ends_well(child, Some(Signal::INT));
+    place.judge();
+    assert_eq!(place.mount(&["--background", "--device", "emu:970pro"]).code, 0);
+    assert_eq!(fs::read(place.mnt().join("file")).unwrap(), vec![7; 40960]);
+    place.umount();
+    let wrong = place.mount(&["--device", "emu:floppy"]);
+    assert!(wrong.code != 0 && wrong.stderr.contains("no preset is called floppy"), "{wrong:?}");
 }
 
 #[test]
