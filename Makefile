@@ -4,8 +4,9 @@ CARGO ?= cargo
 
 .PHONY: build test lint deps bench-basic
 
+# Results of `steadyfs lab` name the commit.
 build:
-	$(CARGO) build --release
+	STEADYFS_COMMIT=$$(git rev-parse --short HEAD 2>/dev/null) $(CARGO) build --release
 
 # Installs the Debian packages that the tests use, if they are missing.
 deps:

@@ -27,4 +27,7 @@ pub use run::{Cost, Phase, Progress, Record, Row, Run, run, run_seeds};
 pub use spec::{Claim, Experiment, Plot, Scale, builtin, builtins, open};
 
 /// The commit that this was built from, where the build said so.
-pub const COMMIT: Option<&str> = option_env!("STEADYFS_COMMIT");
+pub const COMMIT: Option<&str> = match option_env!("STEADYFS_COMMIT") {
+    Some(commit) if !commit.is_empty() => Some(commit),
+    _ => None,
+};

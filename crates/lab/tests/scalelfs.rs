@@ -17,6 +17,9 @@ fn bandwidth_falls_when_collection_begins() {
     assert!(metric("waf") > 1.5 && metric("waf") < 5.0, "{}", metric("waf"));
     // One collector cannot use the device: 3.4 GB/s each way.
     assert!(metric("after_gc_device_mb_s") < 0.6 * 3400.0, "{}", metric("after_gc_device_mb_s"));
+    // Where its time goes: waiting for reads is the largest part.
+    let parts = metric("gc_reading_s") + metric("gc_checkpoints_s");
+    assert!(metric("gc_reading_s") > metric("gc_s") / 4.0 && parts < metric("gc_s"), "{parts} of {} s", metric("gc_s"));
     let late = &result.rows[result.rows.len() / 2..];
     let best = late.iter().map(|row| row.app_write_mb_s).fold(0.0, f64::max);
     assert!(best < metric("before_gc_mb_s"), "it does not recover: {best}");

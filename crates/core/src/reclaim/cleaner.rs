@@ -126,7 +126,10 @@ fn clean_data(vol: &Volume, seg: SegNo, summary: &SummaryBlock, offsets: &[u32],
     let mut by_owner: BTreeMap<Nid, Vec<Source>> = BTreeMap::new();
     let runs: Vec<&[u32]> = offsets.chunk_by(|a, b| a + 1 == *b).collect();
     let places: Vec<(Lba, u32)> = runs.iter().map(|run| (vol.lba_of(seg, run[0]), run.len() as u32)).collect();
-    for (run, pages) in runs.into_iter().zip(vol.io.read_runs(&places)) {
+    let began = steadyfs_rt::now();
+    let read = vol.io.read_runs(&places);
+    report.reading += began.elapsed();
+    for (run, pages) in runs.into_iter().zip(read) {
         for (&off, page) in run.iter().zip(pages?) {
             let owner = summary.get(off as u16);
             by_owner.entry(owner.nid).or_default().push(Source { off, owner, page });

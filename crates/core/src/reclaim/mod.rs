@@ -42,6 +42,8 @@ pub struct GcReport {
     pub nodes_moved: u64,
     /// Blocks that had moved or gone by the time their turn came.
     pub skipped: u64,
+    /// Time spent waiting for data blocks to be read.
+    pub reading: Duration,
 }
 
 impl GcReport {
@@ -51,6 +53,7 @@ impl GcReport {
         self.data_moved += other.data_moved;
         self.nodes_moved += other.nodes_moved;
         self.skipped += other.skipped;
+        self.reading += other.reading;
     }
 }
 
@@ -61,6 +64,8 @@ pub struct GcTimes {
     pub rounds: u64,
     /// Time during which somebody collected for that, checkpoints included.
     pub busy: Duration,
+    /// Time of those checkpoints.
+    pub checkpointing: Duration,
 }
 
 /// Sections by what can be done with them now.
@@ -227,6 +232,9 @@ impl Fs {
     }
 
     fn gc_checkpoint(&self) -> Result<()> {
-        self.sync_checkpoint()
+        let began = steadyfs_rt::now();
+        let outcome = self.sync_checkpoint();
+        self.reclaim.times.lock().checkpointing += began.elapsed();
+        outcome
     }
 }

@@ -136,7 +136,8 @@ fn of_volume(
     let device_written = since(|c| c.io.written_blocks());
     let device_read = since(|c| c.io.read);
     let (victims, moved) = (since(|c| c.gc.victims), since(|c| c.gc.data_moved));
-    let busy = (after.times.busy - before.times.busy).as_secs_f64();
+    let time = |f: fn(&Counters) -> Duration| (f(after) - f(before)).as_secs_f64();
+    let busy = time(|c| c.times.busy);
     let per = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
     named([
         ("waf", per(device_written, blocks)),
@@ -151,6 +152,8 @@ fn of_volume(
         ("gc_rounds", since(|c| c.times.rounds)),
         ("gc_s", busy),
         ("gc_share", busy / seconds),
+        ("gc_reading_s", time(|c| c.gc.reading)),
+        ("gc_checkpoints_s", time(|c| c.times.checkpointing)),
         ("gc_victims", victims),
         ("gc_moved_blocks", moved),
         ("gc_moved_nodes", since(|c| c.gc.nodes_moved)),
