@@ -51,6 +51,17 @@
 //! [`EmulatedSsd::new`] maps pages (`ftl/page_map`); [`EmulatedSsd::with_zones`] has zones (`ftl/zns`), with write pointers, append, open, close, finish and reset, some of
 //! them conventional if asked for. Each keeps its rules in a `check` of its own.
 //!
+//! # How close it comes
+//!
+//! Closed forms (`tests/closed_form`) hold to the nanosecond, or to a thousandth where operations overlap; greedy collection under uniform overwrites stays within 2 % of the analytic
+//! amplification (`tests/waf`: 7.75 against 7.89 with 7 % over-provisioning, 4.00 against 4.03 with 15 %, 2.48 against 2.49 with 28 %).
+//!
+//! Against a real 970 Pro, Figure 1 of D2FS at 1/64 of its size (`examples/devgc`): there, one buffered writer makes 268 thousand writes of 4 KiB per second before the device collects,
+//! which is the host's limit, and 208 after. Here the device alone makes 571 before and 285 after, with an amplification of 1.515 (analytic for these proportions: 1.53). So with the same host the
+//! emulated device would show no drop at all: collecting, the real one gives 27 % less than the model. At the same amplification that is 77 us of a chip for each page written, here it is
+//! 56: programs 42, reading what is copied and erasing most of the rest. The series does not tell whether the real device reads and programs more slowly amid random writes than the fitted
+//! profile, or has less spare flash than its 512 GiB suggest (an amplification of about 2.1 would explain it alone).
+//!
 //! # What is left out
 //!
 //! Caches of reads, suspension of programs and erases, wear-out and bit errors, refresh, and heat. The map is in the device's memory and survives.
