@@ -23,6 +23,8 @@ pub struct Effort {
 impl Effort {
     /// Prefixes only.
     pub const PREFIXES: Effort = Effort { subsets: 0, tears: 0 };
+    /// A few of each kind: for many schedules rather than many states of each. What `steadyfs lab fuzz` does.
+    pub const LIGHT: Effort = Effort { subsets: 6, tears: 1 };
     /// What `steadyfs crash-test` does.
     pub const USUAL: Effort = Effort { subsets: 48, tears: 2 };
 }

@@ -3,7 +3,7 @@
 use steadyfs_crash::{Effort, Outcome, Plan, Volumes, Workload, explore, explore_one, generate};
 
 fn plan() -> Plan {
-    Plan { effort: Effort { subsets: 6, tears: 1 }, jobs: 2, ..Plan::default() }
+    Plan { effort: Effort::LIGHT, jobs: 2, ..Plan::default() }
 }
 
 #[test]

@@ -44,6 +44,11 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// What the log tells unless asked: nothing of volumes in memory that are made to fail.
+    pub(crate) fn usual_log(&self) -> &'static str {
+        if matches!(self, Command::CrashTest(_) | Command::Lab(_)) { "off" } else { "warn" }
+    }
+
     /// The name by which the user called it.
     pub(crate) fn verb(&self) -> &'static str {
         match self {

@@ -31,9 +31,9 @@ static STUCK: AtomicBool = AtomicBool::new(false);
 /// Whether this process has let go of its standard error.
 static IN_BACKGROUND: AtomicBool = AtomicBool::new(false);
 
-/// Warnings and errors of the crates below are shown; `STEADYFS_LOG` asks for more, such as `debug`.
-pub(crate) fn init() {
-    let filter = EnvFilter::try_from_env("STEADYFS_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+/// Shows what the crates below have to say from the usual level on; `STEADYFS_LOG` asks for another, such as `debug`.
+pub(crate) fn init(usual: &str) {
+    let filter = EnvFilter::try_from_env("STEADYFS_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
     let in_front = dynamic_filter_fn(|_, _| !IN_BACKGROUND.load(SeqCst));
     let behind = dynamic_filter_fn(|_, _| IN_BACKGROUND.load(SeqCst));
     let to_stderr = fmt::layer().with_writer(io::stderr).with_target(false).with_filter(in_front);

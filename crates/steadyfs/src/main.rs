@@ -24,10 +24,10 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 fn main() -> ExitCode {
-    log::init();
     let argv = argv::by_name(std::env::args_os().collect());
     match cli::Cli::try_parse_from(&argv) {
         Ok(cli) => {
+            log::init(cli.command.usual_log());
             let verb = cli.command.verb();
             match cli.command.run() {
                 Ok(code) => code,

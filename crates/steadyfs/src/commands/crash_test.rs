@@ -92,29 +92,80 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         MountOptions::parse(mount)
             .map_err(|e| Failure::usage("cannot mount with these options", e, "see `steadyfs mount --help`"))?;
     }
-    let plan = Plan {
-        effort: Effort::USUAL,
-        seed: args.seed,
-        jobs: args.jobs.map_or_else(steadyfs_rt::cpus, usize::from),
-        ..Plan::default()
-    };
     if args.trace {
         tell_traces(&args.replay)?;
     }
-    let limit = args.states.or(args.full.then_some(FULL));
-    let bar = Arc::new(progress(limit));
-    let began = Instant::now();
-    let tell = {
-        let bar = Arc::clone(&bar);
-        move |sum: &Outcome| {
-            bar.set_position(sum.states);
-            bar.set_message(format!("{} workloads, {} violations", sum.workloads, sum.violations.len()));
-            limit.is_none_or(|limit| sum.states < limit)
-        }
+    let search = Search {
+        plan: plan(Effort::USUAL, args.seed, args.jobs),
+        limit: args.states.or(args.full.then_some(FULL)),
+        save: &args.save,
+        json: args.json,
     };
-    let outcome = explore(workloads(args, &mounts)?, &plan, tell).map_err(|e| no_sense(&e))?;
-    bar.finish_and_clear();
-    report(args, &plan, &outcome, began.elapsed())
+    search.run(workloads(args, &mounts)?)
+}
+
+/// How to explore on this machine.
+pub(super) fn plan(effort: Effort, seed: u64, jobs: Option<u16>) -> Plan {
+    Plan { effort, seed, jobs: jobs.map_or_else(steadyfs_rt::cpus, usize::from), ..Plan::default() }
+}
+
+/// An exploration, and what becomes of its results.
+pub(super) struct Search<'a> {
+    pub(super) plan: Plan,
+    /// States after which it stops.
+    pub(super) limit: Option<u64>,
+    /// Where workloads that break a promise are saved.
+    pub(super) save: &'a Path,
+    pub(super) json: bool,
+}
+
+impl Search<'_> {
+    /// Explores, with a progress bar, and reports.
+    pub(super) fn run(&self, workloads: Box<dyn Iterator<Item = Workload> + Send>) -> Result<ExitCode, Failure> {
+        let (bar, limit) = (Arc::new(progress(self.limit)), self.limit);
+        let began = Instant::now();
+        let tell = {
+            let bar = Arc::clone(&bar);
+            move |sum: &Outcome| {
+                bar.set_position(sum.states);
+                bar.set_message(format!("{} workloads, {} violations", sum.workloads, sum.violations.len()));
+                limit.is_none_or(|limit| sum.states < limit)
+            }
+        };
+        let outcome = explore(workloads, &self.plan, tell).map_err(|e| no_sense(&e))?;
+        bar.finish_and_clear();
+        self.report(&outcome, began.elapsed())
+    }
+
+    /// Makes the violations short, saves them and prints everything.
+    fn report(&self, outcome: &Outcome, elapsed: Duration) -> Result<ExitCode, Failure> {
+        let volumes = Volumes::default();
+        let mut broken = Vec::new();
+        for violation in shortest(&outcome.violations) {
+            let small = minimise(violation, &self.plan, &volumes);
+            let saved = save(&small, self.save).map_err(|e| {
+                Failure::new(
+                    format!("cannot save a workload in {}", self.save.display()),
+                    e,
+                    "give a directory with --save",
+                )
+            })?;
+            let Violation { workload, rule, what, crash } = small;
+            broken.push(Broken { rule, what, crash, workload: workload.to_string(), saved });
+        }
+        let report = Report {
+            workloads: outcome.workloads,
+            crash_points: outcome.crash_points,
+            choices: outcome.choices,
+            distinct_states: outcome.states,
+            states_of_recovery: outcome.recovery_states,
+            violations: broken,
+            seed: self.plan.seed,
+            seconds: elapsed.as_secs_f64(),
+        };
+        print(self.json, &report, outcome.violations.len()).map_err(|e| Failure::output(&e))?;
+        Ok(if outcome.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
 }
 
 fn no_sense(e: &RunError) -> Failure {
@@ -168,36 +219,6 @@ fn progress(limit: Option<u64>) -> ProgressBar {
         bar.set_style(style);
     }
     bar
-}
-
-/// Makes the violations short, saves them and prints everything.
-fn report(args: &Args, plan: &Plan, outcome: &Outcome, elapsed: Duration) -> Result<ExitCode, Failure> {
-    let volumes = Volumes::default();
-    let mut broken = Vec::new();
-    for violation in shortest(&outcome.violations) {
-        let small = minimise(violation, plan, &volumes);
-        let saved = save(&small, &args.save).map_err(|e| {
-            Failure::new(
-                format!("cannot save a workload in {}", args.save.display()),
-                e,
-                "give a directory with --save",
-            )
-        })?;
-        let Violation { workload, rule, what, crash } = small;
-        broken.push(Broken { rule, what, crash, workload: workload.to_string(), saved });
-    }
-    let report = Report {
-        workloads: outcome.workloads,
-        crash_points: outcome.crash_points,
-        choices: outcome.choices,
-        distinct_states: outcome.states,
-        states_of_recovery: outcome.recovery_states,
-        violations: broken,
-        seed: args.seed,
-        seconds: elapsed.as_secs_f64(),
-    };
-    print(args.json, &report, outcome.violations.len()).map_err(|e| Failure::output(&e))?;
-    Ok(if outcome.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The shortest few: one fault shows in many workloads.
@@ -258,7 +279,8 @@ mod tests {
             crash: "power cut".into(),
         };
         let outcome = Outcome { violations: vec![violation], ..Outcome::default() };
-        let code = report(&args, &Plan::default(), &outcome, Duration::ZERO).unwrap();
+        let search = Search { plan: Plan::default(), limit: None, save: &args.save, json: args.json };
+        let code = search.report(&outcome, Duration::ZERO).unwrap();
         assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::FAILURE));
         let saved = std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
         assert_eq!(load(&saved).unwrap(), workload);

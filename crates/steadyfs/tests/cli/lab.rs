@@ -61,3 +61,16 @@ fn what_makes_no_sense_is_a_usage_error() {
     let out = run(&["lab", "compare", "/nowhere/a", "/nowhere/b"]);
     assert!(out.code == 1 && out.stderr.contains("/nowhere/a/runs.jsonl"), "{out:?}");
 }
+
+#[test]
+fn schedules_are_fuzzed_and_their_number_is_told() {
+    let out = run(&["lab", "fuzz", "--seeds", "5..9", "--jobs", "1", "--json"]);
+    assert_eq!((out.code, out.stderr.as_str()), (0, ""), "{out:?}");
+    let json: serde_json::Value = serde_json::from_str(&out.stdout).unwrap();
+    assert_eq!((&json["workloads"], &json["seed"]), (&4.into(), &5.into()));
+    assert!(json["distinct_states"].as_u64().is_some_and(|states| states > 40), "{json}");
+    for (seeds, part) in [("9..5", "there is no seed in it"), ("few", "'few' is no number")] {
+        let out = run(&["lab", "fuzz", "--seeds", seeds]);
+        assert!(out.code == 2 && out.stderr.contains(part), "{out:?}");
+    }
+}

@@ -1,6 +1,7 @@
 //! `steadyfs lab`: experiments in virtual time. Each verb stands in a file; what they do is in the crate `steadyfs_lab`.
 
 mod experiment;
+mod fuzz;
 mod results;
 
 use std::process::ExitCode;
@@ -26,6 +27,7 @@ enum Verb {
     Compare(results::CompareArgs),
     Report(results::ReportArgs),
     Calibrate(results::CalibrateArgs),
+    Fuzz(fuzz::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
@@ -35,6 +37,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Verb::Compare(args) => results::compare(args),
         Verb::Report(args) => results::report(args),
         Verb::Calibrate(args) => results::calibrate(args),
+        Verb::Fuzz(args) => fuzz::run(args),
     }
 }
 
