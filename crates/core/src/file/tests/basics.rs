@@ -39,6 +39,24 @@ fn small_files_stay_in_their_inode_and_leave_it_when_they_grow() {
     unmount_and_check(again, &device);
 }
 
+/// Who held the contents back has set the times when they were written.
+#[test]
+fn what_a_cache_held_back_leaves_the_times_alone() {
+    let device = fresh();
+    let fs = mount(&device, "");
+    let file = create(&fs, "file");
+    let times = || fs.attr(&file).map(|attr| (attr.mtime, attr.ctime)).unwrap();
+    fs.write(&file, 0, &pattern(1, 100_000)).unwrap();
+    let before = times();
+    for direct in [false, true] {
+        fs.write_back(&file, 0, &pattern(2, 8192), direct).unwrap();
+        assert_eq!(times(), before, "direct: {direct}");
+    }
+    fs.write(&file, 0, &pattern(3, 8192)).unwrap();
+    assert_ne!(times(), before, "an ordinary write sets them");
+    unmount_and_check(fs, &device);
+}
+
 #[test]
 fn synthetic_pages_reach_the_device_and_move_there_as_they_are() {
     let device = fresh();
