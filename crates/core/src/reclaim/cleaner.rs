@@ -1,7 +1,7 @@
 //! Cleaning a section: moving every block that is still valid to another segment.
 //!
 //! The node rule: a data block is moved only if, under the lock of the node that owns it, the node's slot still holds the source
-//! address; a writer, a truncation or another collector that came first wins. A node block is moved by making the node dirty; the
+//! address, as it did before the block was read; a writer, a truncation or another collector that came first wins. A node block is moved by making the node dirty; the
 //! next checkpoint writes it to its log. All reads of a segment are in flight together, one for each run of neighbouring blocks; moves are grouped by owner and made under one
 //! node lock each. New addresses are published after their blocks are readable (see `io`).
 
@@ -17,7 +17,7 @@ use steadyfs_device::PageBuf;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::inode::{Extent, Inode as RawInode};
 use steadyfs_format::summary::{Summary, SummaryBlock, SummaryKind};
-use steadyfs_format::{Lba, Log, Nid, SegNo, Slot};
+use steadyfs_format::{Block, Lba, Log, Nid, SegNo, Slot};
 
 /// F2FS' collector in `mode=lfs`: one thread, one cold stream.
 pub(crate) struct SingleCollector {
@@ -123,22 +123,68 @@ fn clean_nodes(vol: &Volume, seg: SegNo, summary: &SummaryBlock, offsets: &[u32]
 }
 
 fn clean_data(vol: &Volume, seg: SegNo, summary: &SummaryBlock, offsets: &[u32], report: &mut GcReport) -> Result<()> {
+    let mut owners: BTreeMap<Nid, Vec<(u32, Summary)>> = BTreeMap::new();
+    for &off in offsets {
+        let owner = summary.get(off as u16);
+        owners.entry(owner.nid).or_default().push((off, owner));
+    }
+    // Alive first, then read: a log closes its segment when it has given out the last block, which is before that is written. Once a node holds
+    // the address the block can be read; what is read before may be what lay there in an earlier life of the segment.
+    let mut alive = BTreeMap::new();
+    for (nid, blocks) in owners {
+        let live = live_blocks(vol, seg, nid, &blocks)?;
+        report.skipped += (blocks.len() - live.len()) as u64;
+        alive.extend(live);
+    }
     let mut by_owner: BTreeMap<Nid, Vec<Source>> = BTreeMap::new();
-    let runs: Vec<&[u32]> = offsets.chunk_by(|a, b| a + 1 == *b).collect();
-    let places: Vec<(Lba, u32)> = runs.iter().map(|run| (vol.lba_of(seg, run[0]), run.len() as u32)).collect();
-    let began = steadyfs_rt::now();
-    let read = vol.io.read_runs(&places);
-    report.reading += began.elapsed();
-    for (run, pages) in runs.into_iter().zip(read) {
-        for (&off, page) in run.iter().zip(pages?) {
-            let owner = summary.get(off as u16);
-            by_owner.entry(owner.nid).or_default().push(Source { off, owner, page });
-        }
+    for (off, page) in read_together(vol, seg, &alive.keys().copied().collect::<Vec<u32>>(), report)? {
+        let owner = alive[&off];
+        by_owner.entry(owner.nid).or_default().push(Source { off, owner, page });
     }
     for (nid, sources) in by_owner {
         move_group(vol, seg, nid, sources, report)?;
     }
     Ok(())
+}
+
+/// Reads blocks of a segment, all at the same time.
+fn read_together(vol: &Volume, seg: SegNo, offsets: &[u32], report: &mut GcReport) -> Result<Vec<(u32, PageBuf)>> {
+    let runs: Vec<&[u32]> = offsets.chunk_by(|a, b| a + 1 == *b).collect();
+    let places: Vec<(Lba, u32)> = runs.iter().map(|run| (vol.lba_of(seg, run[0]), run.len() as u32)).collect();
+    let began = steadyfs_rt::now();
+    let read = vol.io.read_runs(&places);
+    report.reading += began.elapsed();
+    let mut pages = Vec::with_capacity(offsets.len());
+    for (run, read) in runs.into_iter().zip(read) {
+        pages.extend(run.iter().copied().zip(read?));
+    }
+    Ok(pages)
+}
+
+/// Those of one owner's blocks that its node refers to at this moment.
+fn live_blocks(vol: &Volume, seg: SegNo, nid: Nid, blocks: &[(u32, Summary)]) -> Result<Vec<(u32, Summary)>> {
+    let _change = vol.begin_change()?;
+    let node = match vol.node(nid) {
+        Ok(node) => node,
+        Err(Error::NotFound) => return Ok(Vec::new()),
+        Err(e) => return Err(e),
+    };
+    let guard = node.read();
+    let mut live = Vec::with_capacity(blocks.len());
+    for (off, owner) in blocks {
+        if is_live(vol, seg, *off, owner, guard.is_dead(), guard.bytes())? {
+            live.push((*off, *owner));
+        }
+    }
+    Ok(live)
+}
+
+/// Whether the node with these bytes refers to the block.
+fn is_live(vol: &Volume, seg: SegNo, off: u32, owner: &Summary, dead: bool, bytes: &Block) -> Result<bool> {
+    if dead || owner.version != vol.nat.get(&vol.io, owner.nid)?.version {
+        return Ok(false);
+    }
+    Ok(slots::get(bytes, vol.sb.features(), owner.ofs_in_node)? == Some(Slot::At(vol.lba_of(seg, off))))
 }
 
 /// Has the inode written anew, without the extent that Linux may have left in it, before blocks of the file move: see `node_write`.
@@ -174,12 +220,9 @@ fn move_group(vol: &Volume, seg: SegNo, nid: Nid, sources: Vec<Source>, report: 
     };
     let mut guard = node.write(&vol.nodes);
     let features = vol.sb.features();
-    let info = vol.nat.get(&vol.io, nid)?;
     let mut live = Vec::with_capacity(sources.len());
     for s in sources {
-        let at = Some(Slot::At(vol.lba_of(seg, s.off)));
-        let alive = !guard.is_dead() && s.owner.version == info.version;
-        if alive && slots::get(guard.bytes(), features, s.owner.ofs_in_node)? == at {
+        if is_live(vol, seg, s.off, &s.owner, guard.is_dead(), guard.bytes())? {
             live.push(s);
         } else {
             report.skipped += 1;
