@@ -140,7 +140,10 @@ impl Place {
         let log = self.dir.path().join("log");
         let output = File::create(&log).expect("a log");
         let serve = format!("{}\n{}\n{options}", self.source.display(), self.dir().display());
-        let child = Command::new(std::env::current_exe().expect("this program"))
+        // With no signal ignored, as they are where tests run in the background: a mount leaves those ignored.
+        let child = Command::new("env")
+            .arg("--default-signal")
+            .arg(std::env::current_exe().expect("this program"))
             .args(["harness::serve", "--exact", "--nocapture", "--test-threads=1"])
             .env(SERVE, serve)
             .stdin(Stdio::null())

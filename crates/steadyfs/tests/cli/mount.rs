@@ -42,7 +42,10 @@ impl Place {
 
     /// Mounts in the foreground and waits for the line that says so.
     fn serve(&self, args: &[&str]) -> Child {
-        let mut child = steadyfs()
+        // With no signal ignored, as they are where tests run in the background: a mount leaves those ignored.
+        let mut child = Command::new("env")
+            .arg("--default-signal")
+            .arg(steadyfs().get_program())
             .arg("mount")
             .args(args)
             .arg(self.image())
