@@ -3,10 +3,11 @@
 mod common;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_core::fsck::{CheckOptions, check};
-use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode, SetAttr};
-use steadyfs_device::{Device, MemDevice, RecordingDevice, flush_ticks, image_at};
+use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode, SetAttr, Urgency};
+use steadyfs_device::{Device, Fault, FaultyDevice, MemDevice, OpKind, RecordingDevice, flush_ticks, image_at};
 use steadyfs_rt::sim::{SimConfig, SimReport, run};
 use steadyfs_rt::{sleep, spawn};
 
@@ -157,4 +158,57 @@ fn a_sync_beside_truncations_sees_all_or_nothing_of_each() {
         }
     }
     assert!(ends[0] > 2000 && ends[1] > 2000, "power cuts before and after the truncations: {ends:?}");
+}
+
+/// A log closes its segment before the last blocks are written, and the collector may choose it at once: writes that take their time show whether it
+/// reads them too early.
+#[test]
+fn a_segment_that_was_just_closed_is_collected_as_it_will_be() {
+    const PAGES: u64 = 200;
+    let base = common::mkfs(64, &[]);
+    for seed in 1..9 {
+        let device = FaultyDevice::new(base.fork());
+        device.add(Fault::delay(Duration::from_micros(40)).on(OpKind::Write));
+        let report = run(SimConfig { cores: 4, seed, ..SimConfig::default() }, move || {
+            let fs = Fs::mount(Arc::new(device), MountOptions::parse("background_gc=off").unwrap()).unwrap();
+            let over = Arc::new(AtomicBool::new(false));
+            let collecting = {
+                let (fs, over) = (Arc::clone(&fs), Arc::clone(&over));
+                spawn("collecting", move || {
+                    let mut moved = 0;
+                    while !over.load(SeqCst) {
+                        moved += fs.gc(1, Urgency::Foreground).unwrap().data_moved;
+                        sleep(Duration::from_micros(10));
+                    }
+                    moved
+                })
+            };
+            let writers: Vec<_> = (0..2u64).map(|n| (n, create(&fs, &format!("file{n}")), Arc::clone(&fs))).collect();
+            let writers = writers.into_iter().map(|(n, file, fs)| {
+                spawn("writing", move || {
+                    let mut page = vec![0; 4096];
+                    for round in 1..20u64 {
+                        for at in 0..PAGES {
+                            let word = n << 56 | at << 32 | round;
+                            fs.write_direct(&file, at * 4096, &word.to_le_bytes().repeat(512)).unwrap();
+                            let before = (at + PAGES / 2) % PAGES;
+                            let newest = if before < at { round } else { round - 1 };
+                            let read = fs.read_direct(&file, before * 4096, &mut page).unwrap();
+                            let wanted = (n << 56 | before << 32 | newest).to_le_bytes();
+                            let right = newest == 0 || read == 4096 && page.chunks(8).all(|word| word == wanted);
+                            assert!(right, "page {before} of round {newest} is {:?}", &page[..8]);
+                        }
+                    }
+                })
+            });
+            let writers: Vec<_> = writers.collect();
+            writers.into_iter().for_each(|writer| writer.join().unwrap());
+            over.store(true, SeqCst);
+            let moved = collecting.join().unwrap();
+            fs.unmount().unwrap();
+            moved
+        });
+        let report = report.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+        assert!(report.value > 100, "the collector moved {} blocks", report.value);
+    }
 }
