@@ -1,14 +1,12 @@
 //! The steps of a run, inside the simulation, and the figures that are made of the counters.
 
-use super::jobs::{self, Field, Traffic, Worker};
 use super::progress::{Phase, Progress};
 use super::record::{LockWaits, Row};
 use super::sample::Sampler;
 use crate::device::Target;
 use crate::error::{Error, Result};
-use crate::histogram::Histogram;
 use crate::spec::Experiment;
-use crate::workload::Workload;
+use crate::workload::{Act, Plan, Stage, Traffic};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,13 +44,16 @@ impl Counters {
 
 /// Everything, in order.
 pub(super) fn all(experiment: &Experiment, seed: u64, progress: &Arc<Progress>) -> Result<Outcome> {
-    let Workload::Fio(options) = &experiment.workload;
     let mut target = Target::new(&experiment.device).map_err(|why| Error::spec(&experiment.name, why))?;
     let fs = make_volume(experiment, &target)?;
-    let field = Field::new(&fs, options, progress);
-    let workers = lay_out(&field, seed)?;
-    let outcome = measure(experiment, &field, &workers, &mut target)?;
-    finish(experiment, field, workers, fs, &target, outcome)
+    let stage = Stage::new(&fs, seed, progress);
+    let mut act = experiment.workload.act(&stage);
+    progress.enter(Phase::Layout);
+    progress.expect(experiment.workload.file_bytes());
+    act.lay_out()?;
+    let outcome = measure(experiment, &stage, &mut *act, &mut target)?;
+    drop(fs);
+    finish(experiment, stage, act, &target, outcome)
 }
 
 fn make_volume(experiment: &Experiment, target: &Target) -> Result<Arc<Fs>> {
@@ -61,40 +62,28 @@ fn make_volume(experiment: &Experiment, target: &Target) -> Result<Arc<Fs>> {
     Fs::mount(target.device(), mount).map_err(Error::core("mounting the volume"))
 }
 
-fn lay_out(field: &Field, seed: u64) -> Result<Vec<Arc<Worker>>> {
-    let options = &field.options;
-    field.progress.enter(Phase::Layout);
-    field.progress.expect(options.file_bytes());
-    (0..options.numjobs).map(|number| jobs::lay_out(field, number, seed)).collect()
-}
-
 /// The measured phase.
-fn measure(
-    experiment: &Experiment,
-    field: &Arc<Field>,
-    workers: &[Arc<Worker>],
-    target: &mut Target,
-) -> Result<Outcome> {
-    let options = &field.options;
-    field.progress.enter(Phase::Measuring);
-    let amount = options.ios().saturating_mul(options.bs.bytes()).saturating_mul(u64::from(options.numjobs));
-    field.progress.expect(if options.time_based { 0 } else { amount });
+fn measure(experiment: &Experiment, stage: &Arc<Stage>, act: &mut dyn Act, target: &mut Target) -> Result<Outcome> {
+    stage.progress.enter(Phase::Measuring);
+    stage.progress.expect(act.amount());
     reset_lock_stats();
     target.begin();
-    let before = Counters::take(&field.fs);
-    let sampler = Sampler::start(&field.fs, &field.traffic, &field.progress, experiment.interval);
+    let before = Counters::take(&stage.fs);
+    let sampler = Sampler::start(stage, experiment.interval);
     let began = now();
-    let worked = jobs::work(field, workers);
+    let worked = act.work();
     let elapsed = began.elapsed();
     let rows = sampler.finish();
-    let times = worked?;
+    let tally = worked?;
     let locks = lock_stats().into_iter().map(LockWaits::from).collect();
-    let after = Counters::take(&field.fs);
+    let after = Counters::take(&stage.fs);
+    let seconds = elapsed.as_secs_f64().max(1e-9);
     let mut metrics = target.metrics(elapsed.as_secs_f64());
-    metrics.extend(of_jobs(elapsed, &field.traffic, &times));
-    metrics.extend(of_volume(elapsed, &field.traffic, &before, &after));
+    metrics.extend(tally.metrics(seconds));
+    metrics.extend(of_traffic(seconds, &stage.traffic));
+    metrics.extend(of_volume(elapsed, &stage.traffic, &before, &after));
     metrics.extend(of_series(&rows, before.gc.victims));
-    let statfs = field.fs.statfs();
+    let statfs = stage.fs.statfs();
     metrics.insert("utilisation".into(), 1.0 - statfs.blocks_free as f64 / statfs.blocks as f64);
     Ok(Outcome { metrics, locks, checks: BTreeMap::new(), rows })
 }
@@ -103,23 +92,14 @@ fn named<const N: usize>(figures: [(&str, f64); N]) -> impl Iterator<Item = (Str
     figures.map(|(name, value)| (name.to_owned(), value)).into_iter()
 }
 
-/// What the jobs saw.
-fn of_jobs(elapsed: Duration, traffic: &Traffic, times: &Histogram) -> impl Iterator<Item = (String, f64)> {
-    let seconds = elapsed.as_secs_f64().max(1e-9);
+/// What the workload moved.
+fn of_traffic(seconds: f64, traffic: &Traffic) -> impl Iterator<Item = (String, f64)> {
     let (written, read) = (traffic.written() as f64, traffic.read() as f64);
     named([
         ("seconds", seconds),
         ("mb_s", (written + read) / seconds / 1e6),
         ("write_mb_s", written / seconds / 1e6),
         ("read_mb_s", read / seconds / 1e6),
-        ("ios", times.count() as f64),
-        ("iops", times.count() as f64 / seconds),
-        ("latency_mean_us", times.mean_us()),
-        ("latency_p50_us", times.quantile_us(0.5)),
-        ("latency_p95_us", times.quantile_us(0.95)),
-        ("latency_p99_us", times.quantile_us(0.99)),
-        ("latency_p999_us", times.quantile_us(0.999)),
-        ("latency_max_us", times.max_us()),
     ])
 }
 
@@ -190,22 +170,20 @@ fn of_series(rows: &[Row], victims_before: u64) -> Vec<(String, f64)> {
 /// Everything is read back, and what is left is checked.
 fn finish(
     experiment: &Experiment,
-    field: Arc<Field>,
-    workers: Vec<Arc<Worker>>,
-    fs: Arc<Fs>,
+    stage: Arc<Stage>,
+    mut act: Box<dyn Act>,
     target: &Target,
     mut outcome: Outcome,
 ) -> Result<Outcome> {
-    field.progress.enter(Phase::Verifying);
+    stage.progress.enter(Phase::Verifying);
     let mut note = |what: &str, came: String| outcome.checks.insert(what.to_owned(), came);
     if experiment.verify {
-        field.progress.expect(field.options.file_bytes());
-        let pages = workers.iter().try_fold(0, |sum, worker| Ok::<u64, Error>(sum + jobs::verify(&field, worker)?))?;
-        note("contents", format!("{pages} pages hold what was written last"));
+        stage.progress.expect(experiment.workload.file_bytes());
+        note("contents", act.verify()?);
     }
-    drop((workers, field));
-    fs.unmount().map_err(Error::core("unmounting"))?;
-    drop(fs);
+    drop(act);
+    stage.fs.unmount().map_err(Error::core("unmounting"))?;
+    drop(stage);
     if experiment.verify {
         let found = check(target.device(), &CheckOptions::default()).map_err(Error::core("checking the volume"))?;
         if !found.is_clean() {

@@ -7,7 +7,7 @@
 mod size;
 
 use crate::error::{Error, Result};
-use crate::workload::Workload;
+use crate::workload::{Plan, Workload};
 use serde::{Deserialize, Serialize};
 pub use size::Scale;
 pub(crate) use size::Size;

@@ -1,15 +1,26 @@
-//! What is done to the volume: a set of jobs, each with a file of its own, and the choices that each makes.
+//! What is done to the volume. A kind of workload is a [`Plan`], which an experiment's file gives in full, and an [`Act`], which does it.
 //!
-//! One kind now, `fio`, with the names and the meaning of fio's own options. Every choice comes from the seed of the run.
+//! The steps of a run (`run::phases`) know neither the options of a kind nor its files: they ask the plan how much room it needs and have the
+//! act lay out, work and verify. Every choice comes from the seed of the run.
+//!
+//! `fio`: jobs with the names and the meaning of fio's own options.
+//!
+//! To add a kind: a module with its options (`#[serde(deny_unknown_fields)]`), a variant of [`Workload`], a line in `plan` and in `scaled`.
 
 mod content;
 mod fio;
 mod offsets;
+mod stage;
+mod tally;
 
-pub(crate) use fio::{Fio, Io, Job, Kind};
+use crate::error::Result;
+use fio::Fio;
 use serde::{Deserialize, Serialize};
+pub(crate) use stage::{Stage, Traffic};
+use std::sync::Arc;
+pub(crate) use tally::Tally;
 
-/// A workload.
+/// A workload, by its kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum Workload {
@@ -17,25 +28,59 @@ pub(crate) enum Workload {
     Fio(Fio),
 }
 
+/// The options of one kind of workload.
+pub(crate) trait Plan {
+    /// Refuses what no run could do.
+    fn check(&self) -> std::result::Result<(), String>;
+
+    /// Bytes of the files that the layout makes.
+    fn file_bytes(&self) -> u64;
+
+    /// The workload on a stage, before anything has been done.
+    fn act(&self, stage: &Arc<Stage>) -> Box<dyn Act>;
+}
+
+/// A workload at work. The methods are called once each, in this order, inside the simulation.
+pub(crate) trait Act {
+    /// Makes what the measured phase begins with; advances the progress by bytes, [`Plan::file_bytes`] in all.
+    fn lay_out(&mut self) -> Result<()>;
+
+    /// How far the measured phase advances the progress in all (bytes, or operations); 0 if time ends it.
+    fn amount(&self) -> u64;
+
+    /// The measured phase, to its end; counts what it moves in the stage's traffic.
+    fn work(&mut self) -> Result<Tally>;
+
+    /// Compares what is in the files with what should be; in words, what was compared. Advances the progress as the layout does.
+    fn verify(&mut self) -> Result<String>;
+}
+
 impl Workload {
+    /// The options of the kind.
+    fn plan(&self) -> &dyn Plan {
+        match self {
+            Workload::Fio(fio) => fio,
+        }
+    }
+
     /// The same with smaller files and amounts.
     pub(crate) fn scaled(self, factor: f64) -> Self {
         match self {
             Workload::Fio(fio) => Workload::Fio(fio.scaled(factor)),
         }
     }
+}
 
-    /// Bytes of all files.
-    pub(crate) fn file_bytes(&self) -> u64 {
-        match self {
-            Workload::Fio(fio) => fio.file_bytes(),
-        }
+impl Plan for Workload {
+    fn check(&self) -> std::result::Result<(), String> {
+        self.plan().check()
     }
 
-    /// Refuses what no run could do.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        match self {
-            Workload::Fio(fio) => fio.check(),
-        }
+    fn file_bytes(&self) -> u64 {
+        self.plan().file_bytes()
+    }
+
+    fn act(&self, stage: &Arc<Stage>) -> Box<dyn Act> {
+        self.plan().act(stage)
     }
 }

@@ -4,11 +4,15 @@
 //! and `create_fsync`). Then every job does I/O until its amount or its time is over. An I/O depth above one is that many tasks on the
 //! job's file. What differs: blocks are whole pages of 4 KiB, and what is written is not random bytes but says what it is (`content`).
 
+mod jobs;
+
 use super::content::Content;
 use super::offsets::{Lfsr, Map, Offsets, Zipf};
+use super::{Act, Plan, Stage};
 use crate::rng::Rng;
 use crate::spec::Size;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use std::time::Duration;
 
 const PAGE: u64 = 4096;
@@ -134,38 +138,9 @@ impl Fio {
         self
     }
 
-    /// Refuses what no run could do.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        let bs = self.bs.bytes();
-        if bs == 0 || !bs.is_multiple_of(PAGE) || bs > 64 << 20 {
-            return Err(format!("workload.bs: {bs} is no multiple of 4096 up to 64M"));
-        }
-        if self.size.bytes() < bs || self.size.bytes() / bs >= 1 << 32 {
-            return Err(format!("workload.size: {} bytes hold no block of {bs}, or too many", self.size.bytes()));
-        }
-        if self.numjobs == 0 || self.numjobs > 4096 || self.iodepth == 0 || self.iodepth > 4096 {
-            return Err("workload.numjobs and workload.iodepth are between 1 and 4096".into());
-        }
-        if self.rwmixread > 100 {
-            return Err(format!("workload.rwmixread: {} of a hundred", self.rwmixread));
-        }
-        if self.runtime.is_some_and(|seconds| !(seconds > 0.0 && seconds < 1e7)) {
-            return Err("workload.runtime is a number of seconds above 0".into());
-        }
-        if self.time_based && self.runtime.is_none() {
-            return Err("workload.time_based needs workload.runtime".into());
-        }
-        Ok(())
-    }
-
     /// Whole blocks of each file.
     pub(crate) fn blocks(&self) -> u64 {
         self.size.bytes() / self.bs.bytes()
-    }
-
-    /// Bytes of all files.
-    pub(crate) fn file_bytes(&self) -> u64 {
-        (self.blocks() * self.bs.bytes()).saturating_mul(u64::from(self.numjobs))
     }
 
     /// Pages of an I/O.
@@ -195,11 +170,54 @@ impl Fio {
     }
 }
 
+impl Plan for Fio {
+    fn check(&self) -> Result<(), String> {
+        let bs = self.bs.bytes();
+        if bs == 0 || !bs.is_multiple_of(PAGE) || bs > 64 << 20 {
+            return Err(format!("workload.bs: {bs} is no multiple of 4096 up to 64M"));
+        }
+        if self.size.bytes() < bs || self.size.bytes() / bs >= 1 << 32 {
+            return Err(format!("workload.size: {} bytes hold no block of {bs}, or too many", self.size.bytes()));
+        }
+        if self.numjobs == 0 || self.numjobs > 4096 || self.iodepth == 0 || self.iodepth > 4096 {
+            return Err("workload.numjobs and workload.iodepth are between 1 and 4096".into());
+        }
+        if self.rwmixread > 100 {
+            return Err(format!("workload.rwmixread: {} of a hundred", self.rwmixread));
+        }
+        if self.runtime.is_some_and(|seconds| !(seconds > 0.0 && seconds < 1e7)) {
+            return Err("workload.runtime is a number of seconds above 0".into());
+        }
+        if self.time_based && self.runtime.is_none() {
+            return Err("workload.time_based needs workload.runtime".into());
+        }
+        Ok(())
+    }
+
+    fn file_bytes(&self) -> u64 {
+        (self.blocks() * self.bs.bytes()).saturating_mul(u64::from(self.numjobs))
+    }
+
+    fn act(&self, stage: &Arc<Stage>) -> Box<dyn Act> {
+        Box::new(jobs::Jobs::new(self, stage))
+    }
+}
+
 /// Reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
     Write,
+}
+
+impl Kind {
+    /// The word for it in figures.
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Read => "read",
+            Kind::Write => "write",
+        }
+    }
 }
 
 /// What a job does next.

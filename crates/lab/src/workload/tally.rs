@@ -1,0 +1,87 @@
+//! How often a workload did what, and how long each took.
+
+use crate::histogram::Histogram;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Times of operations by kind. Names of kinds become parts of names of figures: `read_latency_p99_us`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    kinds: BTreeMap<&'static str, Histogram>,
+}
+
+impl Tally {
+    /// Counts one operation.
+    pub(crate) fn record(&mut self, kind: &'static str, time: Duration) {
+        self.kinds.entry(kind).or_default().record(time);
+    }
+
+    /// Adds another's counts.
+    pub(crate) fn merge(&mut self, other: &Tally) {
+        for (kind, times) in &other.kinds {
+            self.kinds.entry(kind).or_default().merge(times);
+        }
+    }
+
+    /// Operations of one kind.
+    #[cfg(test)]
+    pub(crate) fn count(&self, kind: &str) -> u64 {
+        self.kinds.get(kind).map_or(0, Histogram::count)
+    }
+
+    /// Figures of a phase that took so many seconds: of all operations together, then of each kind.
+    pub(crate) fn metrics(&self, seconds: f64) -> BTreeMap<String, f64> {
+        let mut all = Histogram::default();
+        self.kinds.values().for_each(|times| all.merge(times));
+        let mut out: BTreeMap<String, f64> = latencies("", &all).collect();
+        out.insert("ios".into(), all.count() as f64);
+        out.insert("iops".into(), all.count() as f64 / seconds);
+        for (kind, times) in &self.kinds {
+            out.extend(latencies(&format!("{kind}_"), times));
+            out.insert(format!("{kind}_ops"), times.count() as f64);
+            out.insert(format!("{kind}_ops_s"), times.count() as f64 / seconds);
+        }
+        out
+    }
+}
+
+fn latencies(prefix: &str, times: &Histogram) -> impl Iterator<Item = (String, f64)> {
+    [
+        ("mean", times.mean_us()),
+        ("p50", times.quantile_us(0.5)),
+        ("p95", times.quantile_us(0.95)),
+        ("p99", times.quantile_us(0.99)),
+        ("p999", times.quantile_us(0.999)),
+        ("max", times.max_us()),
+    ]
+    .map(|(name, value)| (format!("{prefix}latency_{name}_us"), value))
+    .into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_counted_apart_and_together() {
+        let (mut one, mut other) = (Tally::default(), Tally::default());
+        one.record("read", Duration::from_micros(1));
+        other.record("read", Duration::from_micros(1));
+        other.record("update", Duration::from_micros(100));
+        one.merge(&other);
+        let figures = one.metrics(2.0);
+        assert_eq!((one.count("read"), one.count("update"), one.count("scan")), (2, 1, 0));
+        for (name, value) in [
+            ("ios", 3.0),
+            ("iops", 1.5),
+            ("latency_mean_us", 34.0),
+            ("latency_max_us", 100.0),
+            ("read_ops_s", 1.0),
+            ("read_latency_max_us", 1.0),
+            ("update_ops", 1.0),
+            ("update_latency_mean_us", 100.0),
+        ] {
+            assert_eq!(figures[name], value, "{name}");
+        }
+    }
+}
