@@ -7,6 +7,7 @@
 mod compare;
 mod html;
 mod svg;
+mod tables;
 
 use crate::claims::{Judgement, judge};
 use crate::error::{Error, Result};

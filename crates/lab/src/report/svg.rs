@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 300.0;
-const LEFT: f64 = 62.0;
-const RIGHT: f64 = 12.0;
-const TOP: f64 = 12.0;
-const BOTTOM: f64 = 40.0;
+// Room for labels of twice their usual size: the page makes them larger on narrow screens, where the plot shrinks.
+const LEFT: f64 = 84.0;
+const RIGHT: f64 = 36.0;
+const TOP: f64 = 34.0;
+const BOTTOM: f64 = 56.0;
 /// Most points of a line: more cannot be told apart.
 const POINTS: usize = 600;
 /// Colours that the page defines.
@@ -41,21 +42,22 @@ pub(super) fn plot(what: &str, unit: &str, lines: &[Line]) -> String {
             y = y(tick),
         );
     }
-    for tick in ticks(x_step, x_end) {
+    for (number, tick) in ticks(x_step, x_end).enumerate() {
         let _ = write!(
             out,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+            "<text{} x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+            // Narrow screens have room for every second one.
+            if number % 2 == 1 { " class=\"odd\"" } else { "" },
             x(tick),
-            HEIGHT - BOTTOM + 16.0,
+            HEIGHT - BOTTOM + 21.0,
             label(tick, x_step)
         );
     }
     let _ = write!(
         out,
-        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">seconds</text><text transform=\"translate(13 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">seconds of virtual time</text><text x=\"{LEFT}\" y=\"20\">{}</text>",
         (LEFT + WIDTH - RIGHT) / 2.0,
-        HEIGHT - 6.0,
-        (TOP + HEIGHT - BOTTOM) / 2.0,
+        HEIGHT - 8.0,
         escape(unit)
     );
     // Faint lines lie below the others.
@@ -64,6 +66,15 @@ pub(super) fn plot(what: &str, unit: &str, lines: &[Line]) -> String {
             thin(&line.points).iter().map(|(at, value)| format!("{:.1},{:.1}", x(*at), y(*value))).collect();
         let class = if line.faint { "faint" } else { "line" };
         let colour = line.colour % COLOURS;
+        if let [(at, value)] = line.points[..] {
+            let _ = write!(
+                out,
+                "<circle class=\"{class}\" fill=\"var(--c{colour})\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"/>",
+                x(at),
+                y(value)
+            );
+            continue;
+        }
         let _ =
             write!(out, "<polyline class=\"{class}\" stroke=\"var(--c{colour})\" points=\"{}\"/>", points.join(" "));
     }

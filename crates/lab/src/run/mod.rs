@@ -44,6 +44,7 @@ pub fn run(experiment: &Experiment, scale: Scale, seed: u64, progress: &Arc<Prog
         scale: scale.to_string(),
         seed,
         machine: machine(),
+        commit: commit(),
         cpu_seconds,
         peak_memory_bytes: peak_memory(),
         events: report.events,
@@ -71,12 +72,19 @@ fn thread_cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// The processor's name for itself, and the commit.
+/// The processor's name for itself, and how many there are.
 fn machine() -> String {
     let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     let model = model.map_or("unknown processor", |(_, name)| name.trim());
-    format!("{model}; commit {}", crate::COMMIT.unwrap_or("not known"))
+    let count = cpus.lines().filter(|line| line.starts_with("processor")).count();
+    format!("{model}, {count} CPUs")
+}
+
+/// What was built, and how: assertions cost time.
+fn commit() -> String {
+    let commit = crate::COMMIT.unwrap_or("not known (make build notes it)");
+    format!("{commit}, {} assertions", if cfg!(debug_assertions) { "with" } else { "without" })
 }
 
 /// The most memory that this process has had, as the system says; 0 if it does not.

@@ -73,8 +73,11 @@ pub struct Cost {
     pub scale: String,
     /// The seed.
     pub seed: u64,
-    /// The processor, and the commit that the program was built from, if the build said so.
+    /// The processor, and how many there are.
     pub machine: String,
+    /// The commit that the program was built from, if the build said so, and whether assertions are compiled in.
+    #[serde(default)]
+    pub commit: String,
     /// CPU time.
     pub cpu_seconds: f64,
     /// The most memory that the process has had until then, in bytes; other runs of the process beside it included.
@@ -123,6 +126,20 @@ impl Row {
         "prefree_sections",
         "victims",
         "dirty_pages",
+    ];
+
+    /// What the columns are called for people, in the same order.
+    pub const NAMES: [&'static str; 10] = [
+        "seconds",
+        "application writes",
+        "application reads",
+        "device writes",
+        "device reads",
+        "write amplification",
+        "free sections",
+        "sections that the next checkpoint frees",
+        "sections cleaned so far",
+        "dirty pages",
     ];
 
     /// The values.

@@ -166,12 +166,13 @@ fn print(batch: &Batch, judgements: &[Judgement]) -> io::Result<()> {
         writeln!(out, "seed {}: trace {}; {}", record.seed, record.trace, checks.join("; "))?;
         writeln!(
             out,
-            "  {:.1} s simulated in {:.1} s of CPU, {:.1} million events/s, peak memory {:.0} MB; {}",
+            "  {:.1} s simulated in {:.1} s of CPU, {:.1} million events/s, peak memory {:.0} MB; {}; commit {}",
             record.simulated_seconds,
             cost.cpu_seconds,
             cost.events_per_second / 1e6,
             cost.peak_memory_bytes as f64 / 1e6,
-            cost.machine
+            cost.machine,
+            cost.commit
         )?;
     }
     Ok(())

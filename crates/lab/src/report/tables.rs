@@ -1,0 +1,116 @@
+//! The tables of the page: claims with their verdicts, all figures, waits for locks, runs with their checks and costs.
+//!
+//! Writing to a string does not fail: the results of `write!` in this file are dropped for that reason.
+
+use super::html::{number, seeds};
+use super::svg::escape;
+use super::{Batch, figures};
+use crate::claims::{Judgement, Verdict, spread};
+use crate::run::{Record, Run};
+use crate::spec::Scale;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// Claims, ours with the spread, verdicts. On narrow screens each row is a card whose cells say what they are.
+pub(super) fn claims(out: &mut String, scale: Scale, judgements: &[Judgement]) {
+    if judgements.is_empty() {
+        return;
+    }
+    out.push_str("<div class=\"scroll\"><table class=\"cards\"><tr><th>Claim<th>Where<th class=\"n\">Paper<th class=\"n\">Accepted<th class=\"n\">Ours<th class=\"n\">Over the seeds<th>Verdict</tr>\n");
+    for Judgement { claim, bounds, ours, verdict } in judgements {
+        let accepted = match bounds {
+            (Some(least), Some(most)) => format!("{} to {}", number(*least), number(*most)),
+            (Some(least), None) => format!("from {}", number(*least)),
+            (None, Some(most)) => format!("up to {}", number(*most)),
+            (None, None) => "anything".into(),
+        };
+        let (mean, range) = ours.map_or(("not measured".into(), "none".into()), |(mean, least, most)| {
+            (number(mean), format!("{} to {}", number(least), number(most)))
+        });
+        let class = match verdict {
+            Verdict::Holds => "holds",
+            Verdict::DoesNotHold => "fails",
+            Verdict::NotApplicable => "mute",
+        };
+        let says = if claim.says.is_empty() { &claim.metric } else { &claim.says };
+        let elsewhere = if claim.scales && !scale.is_full() { ", full scale" } else { "" };
+        let of_paper = |value| format!("{}{elsewhere}", number(value));
+        let source = if claim.source.is_empty() { "not said" } else { &claim.source };
+        let _ = writeln!(
+            out,
+            "<tr><td class=\"says\">{}<br><span class=\"mute\">{}</span><td data-is=\"Where\">{}<td class=\"n\" data-is=\"Paper\">{}<td class=\"n\" data-is=\"Accepted\">{accepted}<td class=\"n\" data-is=\"Ours\">{mean}<td class=\"n\" data-is=\"Over the seeds\">{range}<td class=\"{class}\" data-is=\"Verdict\">{}</tr>",
+            escape(says),
+            escape(&claim.metric),
+            escape(source),
+            claim.value.map_or_else(|| "no number".into(), of_paper),
+            verdict.text()
+        );
+    }
+    out.push_str("</table></div>\n");
+}
+
+/// Every figure of the records.
+pub(super) fn measured(out: &mut String, batch: &Batch) {
+    let records: Vec<&Record> = batch.runs.iter().map(|run| &run.record).collect();
+    let _ = writeln!(
+        out,
+        "<details><summary>All figures (runs: {})</summary><div class=\"scroll\"><table><tr><th>Figure<th class=\"n\">Mean<th class=\"n\">Least<th class=\"n\">Most</tr>",
+        seeds(&batch.runs)
+    );
+    for name in figures(&batch.runs).keys() {
+        if let Some((mean, least, most)) = spread(name, &records) {
+            let _ = writeln!(
+                out,
+                "<tr><td>{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}</tr>",
+                escape(name),
+                number(mean),
+                number(least),
+                number(most)
+            );
+        }
+    }
+    out.push_str("</table></div></details>\n");
+}
+
+/// Waits for locks, a run's mean.
+pub(super) fn locks(out: &mut String, runs: &[Run]) {
+    let mut sums: BTreeMap<&str, (u64, f64, f64)> = BTreeMap::new();
+    for waits in runs.iter().flat_map(|run| &run.record.locks) {
+        let sum = sums.entry(&waits.lock).or_default();
+        *sum = (sum.0 + waits.waits, sum.1 + waits.seconds, sum.2.max(waits.longest_us));
+    }
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_by(|a, b| b.1.1.total_cmp(&a.1.1));
+    let count = runs.len().max(1) as f64;
+    out.push_str("<details><summary>Waits for locks</summary><div class=\"scroll\"><table><tr><th>Lock<th class=\"n\">Waits<th class=\"n\">Seconds, all tasks<th class=\"n\">Longest, µs</tr>\n");
+    for (lock, (waits, seconds, longest)) in sums {
+        let _ = writeln!(
+            out,
+            "<tr><td>{}<td class=\"n\">{:.0}<td class=\"n\">{:.4}<td class=\"n\">{longest:.1}</tr>",
+            escape(lock),
+            waits as f64 / count,
+            seconds / count
+        );
+    }
+    out.push_str("</table></div></details>\n");
+}
+
+/// What was checked of each run, and what it cost.
+pub(super) fn runs(out: &mut String, runs: &[Run]) {
+    out.push_str("<details open><summary>Runs: checks and cost</summary><div class=\"scroll\"><table class=\"cards\"><tr><th class=\"n\">Seed<th>Trace<th>Checks<th class=\"n\">Simulated, s<th class=\"n\">CPU, s<th class=\"n\">Peak memory, MB<th class=\"n\">Events/s</tr>\n");
+    for Run { record, cost, .. } in runs {
+        let checks: Vec<String> = record.checks.iter().map(|(what, came)| format!("{what}: {came}")).collect();
+        let _ = writeln!(
+            out,
+            "<tr><td class=\"n\" data-is=\"Seed\">{}<td class=\"n\" data-is=\"Trace\">{}<td data-is=\"Checks\">{}<td class=\"n\" data-is=\"Simulated, s\">{:.3}<td class=\"n\" data-is=\"CPU, s\">{:.1}<td class=\"n\" data-is=\"Peak memory, MB\">{:.0}<td class=\"n\" data-is=\"Events/s\">{:.0}</tr>",
+            record.seed,
+            escape(&record.trace),
+            escape(&checks.join("; ")),
+            record.simulated_seconds,
+            cost.cpu_seconds,
+            cost.peak_memory_bytes as f64 / 1e6,
+            cost.events_per_second
+        );
+    }
+    out.push_str("</table></div></details>\n");
+}
