@@ -29,7 +29,7 @@ suites-short: deps
 # Our mount, the library, ext4 and XFS in one run: docs/BENCHMARKS.md. As root; BENCH=--short does a quarter of it.
 bench-basic:
 	$(CARGO) build --release -p steadyfs-bench
-	target/release/steadyfs-bench $(BENCH)
+	target/release/steadyfs-bench --goals $(BENCH)
 
 # How long operations wait for checkpoints that have much to write: docs/BENCHMARKS.md.
 .PHONY: bench-checkpoint

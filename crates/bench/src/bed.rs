@@ -5,13 +5,15 @@
 //! order mount, server, loop device, directory, also after an error or a signal that asks to end.
 
 use crate::library::LibraryTree;
+use crate::memfuse;
 use crate::posix::{PosixTree, RawTree};
-use crate::serve::Server;
+use crate::serve::{Peer, Server};
 use crate::tree::Tree;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use rustix::mount::{MountFlags, UnmountFlags};
 use serde::Serialize;
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -26,8 +28,14 @@ pub(crate) enum Target {
     Ext4,
     /// XFS on a loop device
     Xfs,
+    /// The peer: a FUSE file system in memory, on the crate fuser
+    Memfuse,
+    /// The peer with the kernel's write-back cache, which our mount uses
+    MemfuseWb,
     /// Our mount of the image file
     Fuse,
+    /// The same with `-o writethrough`: the kernel keeps no dirty pages
+    FuseThrough,
     /// Our mount of a loop device
     FuseLoop,
     /// The library on the image file
@@ -52,7 +60,7 @@ impl Target {
     }
 
     fn on_loop(self) -> bool {
-        !matches!(self, Target::Fuse | Target::Library | Target::Raw)
+        matches!(self, Target::Ext4 | Target::Xfs | Target::FuseLoop | Target::LibraryLoop | Target::RawLoop)
     }
 }
 
@@ -62,6 +70,8 @@ pub(crate) struct Bed {
     device: PathBuf,
     dir: PathBuf,
     options: String,
+    /// The peer's process, which holds its files.
+    peer: Option<RefCell<Peer>>,
     /// Detached last.
     _attached: Option<Loop>,
 }
@@ -74,21 +84,36 @@ impl Bed {
         match target {
             Target::Ext4 => tool(Command::new("mkfs.ext4").args(["-q", "-F", "-E", "nodiscard"]).arg(&device))?,
             Target::Xfs => tool(Command::new("mkfs.xfs").args(["-q", "-f", "-K"]).arg(&device))?,
-            Target::Raw | Target::RawLoop => {}
+            Target::Raw | Target::RawLoop | Target::Memfuse | Target::MemfuseWb => {}
             _ => make_steadyfs(&device)?,
         }
-        Ok(Bed { target, device, dir: dir.to_owned(), options: options.to_owned(), _attached: attached })
+        let peer = match target {
+            Target::Memfuse => Some(Peer::start(dir, "through")?),
+            Target::MemfuseWb => Some(Peer::start(dir, memfuse::WRITEBACK)?),
+            _ => None,
+        };
+        let (dir, options, peer) = (dir.to_owned(), options.to_owned(), peer.map(RefCell::new));
+        Ok(Bed { target, device, dir, options, peer, _attached: attached })
     }
 
     /// Mounts it.
     pub(crate) fn mount(&self) -> Result<Mounted<'_>> {
+        if let Some(peer) = &self.peer {
+            peer.borrow_mut().mount()?;
+            let point = MountPoint { dir: self.dir.clone(), mounted: true };
+            if self.target == Target::MemfuseWb {
+                memfuse::lift_limits(&self.dir)?;
+            }
+            return Ok(Mounted::Peer(PosixTree::open(&self.dir)?, point, peer));
+        }
         match self.target {
             Target::Ext4 | Target::Xfs => {
                 let point = MountPoint::mount_kernel(&self.device, &self.dir, &self.target.name())?;
                 Ok(Mounted::Kernel(PosixTree::open(&self.dir)?, point))
             }
-            Target::Fuse | Target::FuseLoop => {
-                let server = Server::start(&self.device, &self.dir, &self.options)?;
+            Target::Fuse | Target::FuseThrough | Target::FuseLoop => {
+                let through = if self.target == Target::FuseThrough { ",writethrough" } else { "" };
+                let server = Server::start(&self.device, &self.dir, &format!("{}{through}", self.options))?;
                 let point = MountPoint { dir: self.dir.clone(), mounted: true };
                 Ok(Mounted::Fuse(PosixTree::open(&self.dir)?, point, server))
             }
@@ -96,6 +121,7 @@ impl Bed {
                 Ok(Mounted::Library(LibraryTree::mount(&self.device, &self.options)?))
             }
             Target::Raw | Target::RawLoop => Ok(Mounted::Raw(RawTree { device: &self.device })),
+            Target::Memfuse | Target::MemfuseWb => bail!("the peer was not started"),
         }
     }
 }
@@ -113,6 +139,8 @@ pub(crate) enum Mounted<'a> {
     Kernel(PosixTree, MountPoint),
     /// By a process of ours.
     Fuse(PosixTree, MountPoint, Server),
+    /// By the peer's process, which outlives the mount.
+    Peer(PosixTree, MountPoint, &'a RefCell<Peer>),
     /// In this process.
     Library(LibraryTree),
     /// Not at all.
@@ -123,7 +151,7 @@ impl Mounted<'_> {
     /// Where to work.
     pub(crate) fn tree(&self) -> &dyn Tree {
         match self {
-            Mounted::Kernel(tree, _) | Mounted::Fuse(tree, ..) => tree,
+            Mounted::Kernel(tree, _) | Mounted::Fuse(tree, ..) | Mounted::Peer(tree, ..) => tree,
             Mounted::Library(tree) => tree,
             Mounted::Raw(tree) => tree,
         }
@@ -133,6 +161,7 @@ impl Mounted<'_> {
     pub(crate) fn server(&self) -> Option<u32> {
         match self {
             Mounted::Fuse(_, _, server) => Some(server.pid()),
+            Mounted::Peer(_, _, peer) => Some(peer.borrow().pid()),
             _ => None,
         }
     }
@@ -148,6 +177,11 @@ impl Mounted<'_> {
                 drop(tree);
                 point.unmount()?;
                 server.wait()
+            }
+            Mounted::Peer(tree, mut point, peer) => {
+                drop(tree);
+                point.unmount()?;
+                peer.borrow_mut().hear("gone")
             }
             Mounted::Library(tree) => tree.unmount(),
             Mounted::Raw(tree) => tree.sync(),

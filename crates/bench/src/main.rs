@@ -8,9 +8,11 @@
 mod bed;
 mod data;
 mod fsck;
+mod goals;
 mod library;
 mod machine;
 mod measure;
+mod memfuse;
 mod posix;
 mod report;
 mod serve;
@@ -59,6 +61,12 @@ struct Args {
     /// A quarter of everything, and fewer repetitions: about two minutes on an idle machine
     #[arg(long)]
     short: bool,
+    /// Say for each row whether our mount is within a factor of two of the peer, and the library's sequential writing of the bare device
+    #[arg(long)]
+    goals: bool,
+    /// The same, and fail if a row is not
+    #[arg(long)]
+    strict: bool,
     /// Write all samples to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -68,10 +76,13 @@ struct Args {
 }
 
 /// What is measured unless targets are named.
-const DEFAULT_TARGETS: [Target; 8] = [
+const DEFAULT_TARGETS: [Target; 11] = [
     Target::Ext4,
     Target::Xfs,
+    Target::Memfuse,
+    Target::MemfuseWb,
     Target::Fuse,
+    Target::FuseThrough,
     Target::FuseLoop,
     Target::Library,
     Target::LibraryLoop,
@@ -113,6 +124,7 @@ fn main() -> ExitCode {
         [_, command, device, dir, options] if command == serve::COMMAND => {
             serve::serve(Path::new(device), Path::new(dir), options)
         }
+        [_, command, dir, cache] if command == memfuse::COMMAND => memfuse::serve(Path::new(dir), cache),
         [_, command, image] if command == fsck::CHECK => fsck::check_once(Path::new(image)),
         [_, command, ..] if command == fsck::COMMAND => fsck::compare(&words[1..]),
         _ => compare(Args::parse()),
@@ -129,6 +141,7 @@ fn main() -> ExitCode {
 /// Measures and reports.
 fn compare(args: Args) -> Result<()> {
     let (amounts, workloads) = (args.amounts()?, args.workloads()?);
+    ensure!(!args.strict || goals::can_be_judged(&args.targets), "--strict needs the targets {}", goals::pairs());
     ensure!(rustix::process::geteuid().is_root(), "mounts and loop devices need root");
     let stop = Stop::on_signals()?;
     // Deleted with everything in it at the end of this function, however it ends; beds inside it are taken down before.
@@ -159,7 +172,13 @@ fn compare(args: Args) -> Result<()> {
         let text = serde_json::to_string_pretty(&report)?;
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    std::io::stdout().write_all(report.text().as_bytes())?;
+    let mut out = std::io::stdout();
+    out.write_all(report.text().as_bytes())?;
+    if args.goals || args.strict {
+        let (text, missed) = goals::judge(&report);
+        out.write_all(text.as_bytes())?;
+        ensure!(!args.strict || missed == 0, "{missed} goals are not met");
+    }
     Ok(())
 }
 

@@ -26,7 +26,11 @@ pub(crate) struct Report {
 pub(crate) type Repetition = BTreeMap<&'static str, BTreeMap<Target, Sample>>;
 
 /// Which ratios are shown: a target in units of another.
-const RATIOS: [(Target, Target); 7] = [
+const RATIOS: [(Target, Target); 11] = [
+    (Target::Fuse, Target::Memfuse),
+    (Target::Fuse, Target::MemfuseWb),
+    (Target::FuseThrough, Target::Memfuse),
+    (Target::Memfuse, Target::Ext4),
     (Target::Fuse, Target::Ext4),
     (Target::Fuse, Target::Xfs),
     (Target::FuseLoop, Target::Ext4),
@@ -61,7 +65,7 @@ fn median(mut numbers: Vec<f64>) -> Option<f64> {
 }
 
 /// Three significant digits.
-fn short(number: f64) -> String {
+pub(crate) fn short(number: f64) -> String {
     let digits = match number.abs() {
         n if n < 10.0 => 2,
         n if n < 100.0 => 1,
@@ -75,7 +79,8 @@ impl Report {
         self.repetitions.iter().filter_map(move |r| r.get(what)?.get(&target))
     }
 
-    fn ratio(&self, what: &str, unit: Unit, of: Target, to: Target) -> Option<f64> {
+    /// How many times as fast `of` is as `to`: the median of the repetitions' ratios.
+    pub(crate) fn ratio(&self, what: &str, unit: Unit, of: Target, to: Target) -> Option<f64> {
         let ratios = self.repetitions.iter().filter_map(|r| {
             let samples = r.get(what)?;
             Some(samples.get(&of)?.rate(unit) / samples.get(&to)?.rate(unit))
@@ -152,6 +157,14 @@ fn table(columns: &[String], row: impl Fn(&str, Unit) -> Vec<Option<f64>>) -> St
 mod tests {
     use super::*;
 
+    impl Report {
+        /// A report of nothing but samples.
+        pub(crate) fn of(repetitions: Vec<Repetition>) -> Self {
+            let amounts = Amounts { file_bytes: 1 << 20, layout_bytes: 1 << 20, operations: 1, names: 1, sources: 1 };
+            Report { machine: Machine::default(), amounts, options: String::new(), image_bytes: 0, repetitions }
+        }
+    }
+
     #[test]
     fn medians_are_in_the_middle() {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
@@ -166,14 +179,8 @@ mod tests {
             let samples = BTreeMap::from([(Target::Fuse, sample(fuse)), (Target::Ext4, sample(ext4))]);
             Repetition::from([("write 4K cached", samples)])
         };
-        let report = Report {
-            machine: Machine::default(),
-            amounts: Amounts { file_bytes: 1 << 20, layout_bytes: 1 << 20, operations: 1, names: 1, sources: 1 },
-            options: String::new(),
-            image_bytes: 0,
-            // The mount is twice as fast each time, however slow the machine was.
-            repetitions: vec![repetition(1.0, 2.0), repetition(10.0, 20.0), repetition(0.1, 0.2)],
-        };
+        // The mount is twice as fast each time, however slow the machine was.
+        let report = Report::of(vec![repetition(1.0, 2.0), repetition(10.0, 20.0), repetition(0.1, 0.2)]);
         let ratio = report.ratio("write 4K cached", Unit::Kops, Target::Fuse, Target::Ext4);
         assert!(ratio.is_some_and(|r| (r - 2.0).abs() < 1e-9), "{ratio:?}");
         let text = report.text();

@@ -1,12 +1,13 @@
-//! Our mount: the process that serves it, and how to start and end that.
+//! The processes that serve FUSE mounts, ours and the peer's, and how to start and end them.
 //!
-//! This program starts itself anew with the hidden command `serve`, so that the server runs as a process of its own, as it does for users.
+//! This program starts itself anew with a hidden command, so that a server runs as a process of its own, as it does for users.
 
+use crate::memfuse;
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_core::{Fs, MountOptions};
@@ -40,11 +41,8 @@ pub(crate) struct Server {
 impl Server {
     /// Starts it, and waits until the volume is mounted.
     pub(crate) fn start(device: &Path, dir: &Path, options: &str) -> Result<Self> {
-        let program = std::env::current_exe().context("where is this program?")?;
-        let mut command = Command::new(program);
-        command.arg(COMMAND).args([device, dir]).arg(options);
-        // In a process group of its own: Ctrl-C is for us, we unmount.
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+        let mut command = this_program(COMMAND)?;
+        command.args([device, dir]).arg(options).stdin(Stdio::null());
         let mut server = Server { child: command.spawn().context("cannot start the server of the mount")? };
         let mut line = String::new();
         if let Some(out) = server.child.stdout.take() {
@@ -72,6 +70,67 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         // After an unmount it writes its last checkpoint and ends by itself.
+        for _ in 0..100 {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// This program with a hidden command, in a process group of its own: Ctrl-C is for us, we unmount.
+fn this_program(command: &str) -> Result<Command> {
+    let program = std::env::current_exe().context("where is this program?")?;
+    let mut this = Command::new(program);
+    this.arg(command).stdout(Stdio::piped()).process_group(0);
+    Ok(this)
+}
+
+/// The peer's process. It lives as long as its file system, through all of its mounts.
+pub(crate) struct Peer {
+    child: Child,
+    /// Closed to end it.
+    orders: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Peer {
+    /// Starts it with an empty file system.
+    pub(crate) fn start(dir: &Path, cache: &str) -> Result<Self> {
+        let mut command = this_program(memfuse::COMMAND)?;
+        let mut child = command.arg(dir).arg(cache).stdin(Stdio::piped()).spawn().context("cannot start the peer")?;
+        let (orders, answers) = (child.stdin.take(), child.stdout.take());
+        Ok(Peer { child, orders, answers: BufReader::new(answers.context("the peer has no output")?) })
+    }
+
+    /// Lets it mount.
+    pub(crate) fn mount(&mut self) -> Result<()> {
+        let orders = self.orders.as_mut().context("the peer has no input")?;
+        writeln!(orders, "mount").context("the peer is gone")?;
+        self.hear("ready")
+    }
+
+    /// Waits for a word of it: "ready" after [`Peer::mount`], "gone" after unmounting.
+    pub(crate) fn hear(&mut self, word: &str) -> Result<()> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line)?;
+        ensure!(line.trim() == word, "the peer said '{}', not '{word}'", line.trim());
+        Ok(())
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It ends with its input. One that still serves a mount does not, and is killed.
+        drop(self.orders.take());
         for _ in 0..100 {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;
