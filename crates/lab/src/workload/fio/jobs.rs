@@ -107,6 +107,9 @@ fn one(field: &Field, worker: &Worker, deadline: Option<Instant>) -> Result<Tall
     let mut times = Tally::default();
     while field.stage.goes_on(deadline) {
         let Some(io) = worker.job.lock().next() else { break };
+        if io.sync_first {
+            sync(field, worker, false)?;
+        }
         let began = now();
         perform(field, worker, &io)?;
         times.record(io.kind.name(), began.elapsed());

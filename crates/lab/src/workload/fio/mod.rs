@@ -3,7 +3,12 @@
 //! Each job has a file of its own, laid out in full before the measured phase (one after the other, and synced, as with fio's `create_serialize`
 //! and `create_fsync`). Then every job does I/O until its amount or its time is over. An I/O depth above one is that many tasks on the
 //! job's file. What differs: blocks are whole pages of 4 KiB, and what is written is not random bytes but says what it is (`content`).
+//!
+//! A job that moves more than its file does so in passes, and with `randrepeat`, fio's default, every pass is as the first: the same blocks in
+//! the same order, the same mix. Jobs that time ends go on with new random numbers. `against_fio` compares all this with fio itself.
 
+#[cfg(test)]
+mod against_fio;
 mod jobs;
 
 use super::content::Content;
@@ -51,7 +56,7 @@ pub(crate) struct Fio {
     pub(crate) fsync: u32,
     #[serde(default)]
     pub(crate) fdatasync: u32,
-    /// An fsync when a job ends.
+    /// An fsync when a pass over the file ends.
     #[serde(default)]
     pub(crate) end_fsync: bool,
     /// Blocks may come again before all have come.
@@ -59,6 +64,9 @@ pub(crate) struct Fio {
     pub(crate) norandommap: bool,
     #[serde(default)]
     pub(crate) random_generator: Generator,
+    /// Every pass over the file draws the same random numbers.
+    #[serde(default = "yes")]
+    pub(crate) randrepeat: bool,
     /// `random`, or `zipf:THETA`.
     #[serde(default)]
     pub(crate) random_distribution: Distribution,
@@ -126,6 +134,10 @@ fn four_kib() -> Size {
     Size::of(PAGE)
 }
 
+fn yes() -> bool {
+    true
+}
+
 fn one() -> u32 {
     1
 }
@@ -150,7 +162,11 @@ impl Fio {
 
     /// I/Os of each job, unless time ends them.
     pub(crate) fn ios(&self) -> u64 {
-        if self.time_based { u64::MAX } else { (self.io_size.unwrap_or(self.size).bytes() / self.bs.bytes()).max(1) }
+        match self.io_size {
+            _ if self.time_based => u64::MAX,
+            Some(amount) => amount.bytes().div_ceil(self.bs.bytes()).max(1),
+            None => self.blocks(),
+        }
     }
 
     /// When the jobs end at the latest.
@@ -161,7 +177,7 @@ impl Fio {
     fn offsets(&self, rng: Rng) -> Offsets {
         let blocks = self.blocks();
         match (self.rw, self.random_distribution) {
-            (Pattern::Read | Pattern::Write | Pattern::Rw, _) => Offsets::Sequential { next: 0, blocks },
+            (Pattern::Read | Pattern::Write | Pattern::Rw, _) => Offsets::Sequential { next: [0; 2], blocks },
             (_, Distribution::Zipf(theta)) => Offsets::Zipf(Box::new(Zipf::new(rng, blocks, theta))),
             _ if self.random_generator == Generator::Lfsr => Offsets::Lfsr(Lfsr::new(rng, blocks)),
             _ if self.norandommap => Offsets::Uniform { rng, blocks },
@@ -227,6 +243,8 @@ pub(crate) struct Io {
     pub(crate) page: u64,
     /// Of a write.
     pub(crate) pages: Vec<steadyfs_device::PageBuf>,
+    /// An fsync comes before: the pass over the file has ended.
+    pub(crate) sync_first: bool,
     /// An fsync follows; true for one of data alone.
     pub(crate) sync: Option<bool>,
 }
@@ -236,6 +254,8 @@ pub(crate) struct Job {
     options: Fio,
     offsets: Offsets,
     mix: Rng,
+    /// The random numbers of the mix as they were in the beginning.
+    mix_first: Rng,
     /// What the file holds.
     pub(crate) content: Content,
     left: u64,
@@ -249,6 +269,7 @@ impl Job {
         Job {
             offsets: options.offsets(stream(1)),
             mix: stream(2),
+            mix_first: stream(2),
             content: Content::new(number, seed, options.blocks() * options.pages_per_io()),
             left: options.ios(),
             writes: 0,
@@ -259,21 +280,46 @@ impl Job {
     /// The next I/O; `None` when the amount is done.
     pub(crate) fn next(&mut self) -> Option<Io> {
         self.left = self.left.checked_sub(1)?;
-        let kind = match self.options.rw {
-            Pattern::Read | Pattern::Randread => Kind::Read,
-            Pattern::Write | Pattern::Randwrite => Kind::Write,
-            Pattern::Rw | Pattern::Randrw if self.mix.below(100) < u64::from(self.options.rwmixread) => Kind::Read,
-            Pattern::Rw | Pattern::Randrw => Kind::Write,
-        };
+        let (kind, block, again) = self.place();
+        let sync_first = again && self.options.end_fsync;
         let count = self.options.pages_per_io();
-        let page = self.offsets.next() * count;
+        let page = block * count;
         if kind == Kind::Read {
-            return Some(Io { kind, page, pages: Vec::new(), sync: None });
+            return Some(Io { kind, page, pages: Vec::new(), sync_first, sync: None });
         }
         self.writes += 1;
-        let due = |every: u32| every > 0 && self.writes.is_multiple_of(u64::from(every));
+        // fio looks whether a sync is due before the next I/O, so none follows the last one.
+        let due = |every: u32| self.left > 0 && every > 0 && self.writes.is_multiple_of(u64::from(every));
         let sync = if due(self.options.fsync) { Some(false) } else { due(self.options.fdatasync).then_some(true) };
-        Some(Io { kind, page, pages: self.content.next(page, count), sync })
+        Some(Io { kind, page, pages: self.content.next(page, count), sync_first, sync })
+    }
+
+    /// Whether to read or to write, which block, and whether it is the first of another pass.
+    fn place(&mut self) -> (Kind, u64, bool) {
+        let mut again = false;
+        loop {
+            let kind = match self.options.rw {
+                Pattern::Read | Pattern::Randread => Kind::Read,
+                Pattern::Write | Pattern::Randwrite => Kind::Write,
+                Pattern::Rw | Pattern::Randrw if self.mix.below(100) < u64::from(self.options.rwmixread) => Kind::Read,
+                Pattern::Rw | Pattern::Randrw => Kind::Write,
+            };
+            let lane = kind as usize;
+            if let Some(block) = self.offsets.next(lane) {
+                return (kind, block, again);
+            }
+            if self.options.time_based {
+                self.offsets.wrap(lane);
+                if let Some(block) = self.offsets.next(lane) {
+                    return (kind, block, false);
+                }
+            }
+            self.offsets.rewind(self.options.randrepeat);
+            if self.options.randrepeat {
+                self.mix = self.mix_first.clone();
+            }
+            again = true;
+        }
     }
 }
 
@@ -300,7 +346,14 @@ mod tests {
         assert!((7000..7340).contains(&reads), "{reads} reads");
         let writes: Vec<&Io> = ios.iter().filter(|io| io.kind == Kind::Write).collect();
         for (number, io) in (1u64..).zip(&writes) {
-            let due = if number % 8 == 0 { Some(false) } else { (number % 3 == 0).then_some(true) };
+            let last = number == writes.len() as u64 && ios.last().is_some_and(|io| io.kind == Kind::Write);
+            let due = if last {
+                None
+            } else if number % 8 == 0 {
+                Some(false)
+            } else {
+                (number % 3 == 0).then_some(true)
+            };
             assert_eq!(io.sync, due, "write {number}");
         }
         assert_eq!(all(&fio("rw = 'write'\nsize = '10000'")).len(), 2, "whole blocks of the file");
