@@ -1,7 +1,7 @@
 //! [`MemDevice`]: a device in memory, for tests and simulations.
 //!
 //! Sparse: blocks that were never written read as zeros and take no memory. Stores the pages it is given, so synthetic and zero
-//! pages stay small. [`MemDevice::fork`] copies a device in time proportional to its chunks, not its bytes: chunks are shared until
+//! pages stay small, also synthetic ones that were written part by part. [`MemDevice::fork`] copies a device in time proportional to its chunks, not its bytes: chunks are shared until
 //! one side writes.
 //!
 //! Every request ends before `submit` returns. A completed write is visible at once and never lost; crashes are the business of
@@ -98,7 +98,7 @@ impl MemDevice {
             let mut shard = self.shard(chunk).write();
             let held = shard.entry(chunk).or_insert_with(|| Arc::new([const { PageBuf::zeroed() }; CHUNK]));
             for (slot, page) in Arc::make_mut(held)[from..to].iter_mut().zip(pages.by_ref()) {
-                *slot = page;
+                *slot = page.compacted();
             }
         }
         assert_eq!(pages.len(), 0, "every page of a write has found its block");

@@ -2,7 +2,7 @@
 //!
 //! A page is bytes (shared, copied when written), zero, or synthetic: a 16-byte seed from which the bytes follow, so that large
 //! simulated volumes need 24 bytes per page and can still verify everything they read back. Which of the three it is never shows
-//! in its contents, its equality, or any operation but [`PageBuf::is_zero_repr`] and [`PageBuf::synthetic_seed`].
+//! in its contents, its equality, or any operation but [`PageBuf::is_zero_repr`], [`PageBuf::synthetic_seed`] and [`PageBuf::bytes`].
 //!
 //! Relies on `pool` for memory that direct I/O accepts.
 
@@ -123,6 +123,23 @@ impl PageBuf {
         }
     }
 
+    /// The same page, without bytes in memory if they are those of a synthetic page, as where one was written part by part. For stores that keep
+    /// many pages.
+    pub fn compacted(self) -> Self {
+        let Repr::Bytes(page) = &self.0 else { return self };
+        let bytes = page.get();
+        let mut seed = [0; 16];
+        seed.copy_from_slice(&bytes[..16]);
+        let mut first = [0; 8];
+        first.copy_from_slice(&bytes[16..24]);
+        // One word tells nearly all other pages apart, so that they cost no more than this.
+        if stream(&seed).next() != Some(u64::from_le_bytes(first)) {
+            return self;
+        }
+        let synthetic = Self::synthetic(seed);
+        if synthetic == self { synthetic } else { self }
+    }
+
     /// A copy of the bytes.
     pub fn to_array(&self) -> Box<[u8; BLOCK_SIZE]> {
         let mut bytes = Box::new([0; BLOCK_SIZE]);
@@ -174,20 +191,28 @@ impl std::fmt::Debug for PageBuf {
     }
 }
 
-/// Fills `target` with what `seed` stands for: the seed, then SplitMix64 from a state made of both halves.
+/// Fills `target` with what `seed` stands for: the seed, then its stream of words.
 fn expand(seed: &[u8; 16], target: &mut [u8; BLOCK_SIZE]) {
     let (head, tail) = target.split_at_mut(16);
     head.copy_from_slice(seed);
+    for (chunk, word) in tail.chunks_exact_mut(8).zip(stream(seed)) {
+        chunk.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+/// The words behind the seed: SplitMix64 from a state made of both halves.
+#[inline]
+fn stream(seed: &[u8; 16]) -> impl Iterator<Item = u64> {
     let word = |at: usize| seed[at..at + 8].iter().rev().fold(0u64, |word, &byte| word << 8 | u64::from(byte));
     let (low, high) = (word(0), word(8));
     let mut state = low ^ high.rotate_left(32).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    for chunk in tail.chunks_exact_mut(8) {
+    std::iter::repeat_with(move || {
         state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = state;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        chunk.copy_from_slice(&(z ^ (z >> 31)).to_le_bytes());
-    }
+        z ^ (z >> 31)
+    })
 }
 
 #[cfg(test)]
@@ -215,6 +240,23 @@ mod tests {
         let mut almost = zero.clone();
         almost.make_mut()[BLOCK_SIZE - 1] = 1;
         assert_ne!(almost, PageBuf::zeroed());
+    }
+
+    #[test]
+    fn pages_that_were_written_in_parts_are_recognised_and_no_others() {
+        let whole = PageBuf::synthetic(SEED);
+        let mut parts = PageBuf::zeroed();
+        for part in [0..10, 10..4000, 4000..BLOCK_SIZE] {
+            whole.copy_out(part.start, &mut parts.make_mut()[part]);
+        }
+        assert_eq!(parts.clone().compacted().synthetic_seed(), Some(SEED));
+        parts.make_mut()[BLOCK_SIZE - 1] ^= 1;
+        for other in [parts, PageBuf::from_slice(b"text"), PageBuf::from_slice(&[])] {
+            let before = other.to_array();
+            let after = other.compacted();
+            assert!(after.synthetic_seed().is_none() && after.to_array() == before);
+        }
+        assert!(PageBuf::zeroed().compacted().is_zero_repr());
     }
 
     #[test]

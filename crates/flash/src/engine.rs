@@ -411,7 +411,7 @@ impl Engine {
     /// Takes a page into the buffer, where there is room, and gives it its place.
     fn put(&mut self, page: u64, contents: PageBuf, ready: Time, stream: usize) {
         self.media.buffer.accept();
-        self.media.contents.set(page, contents);
+        self.media.contents.set(page, contents.compacted());
         if let Some(cells) = &mut self.media.cells {
             cells.written(page);
         }

@@ -69,6 +69,7 @@ fn measure(experiment: &Experiment, stage: &Arc<Stage>, act: &mut dyn Act, targe
     reset_lock_stats();
     target.begin();
     let before = Counters::take(&stage.fs);
+    let filled = utilisation(&stage.fs);
     let sampler = Sampler::start(stage, experiment.interval);
     let began = now();
     let worked = act.work();
@@ -83,9 +84,15 @@ fn measure(experiment: &Experiment, stage: &Arc<Stage>, act: &mut dyn Act, targe
     metrics.extend(of_traffic(seconds, &stage.traffic));
     metrics.extend(of_volume(elapsed, &stage.traffic, &before, &after));
     metrics.extend(of_series(&rows, before.gc.victims));
-    let statfs = stage.fs.statfs();
-    metrics.insert("utilisation".into(), 1.0 - statfs.blocks_free as f64 / statfs.blocks as f64);
+    metrics.insert("utilisation_before".into(), filled);
+    metrics.insert("utilisation".into(), utilisation(&stage.fs));
     Ok(Outcome { metrics, locks, checks: BTreeMap::new(), rows })
+}
+
+/// The share of the space for users that is taken.
+fn utilisation(fs: &Fs) -> f64 {
+    let statfs = fs.statfs();
+    1.0 - statfs.blocks_free as f64 / statfs.blocks as f64
 }
 
 fn named<const N: usize>(figures: [(&str, f64); N]) -> impl Iterator<Item = (String, f64)> {

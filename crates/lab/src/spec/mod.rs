@@ -20,9 +20,16 @@ use steadyfs_rt::Cost;
 use steadyfs_rt::sim::{Costs, SimConfig};
 
 /// The experiments that are part of the program: name and text.
-const BUILTIN: [(&str, &str); 2] = [
+const BUILTIN: [(&str, &str); 9] = [
     ("scalelfs-fig2a", include_str!("../../experiments/scalelfs-fig2a.toml")),
     ("smoke", include_str!("../../experiments/smoke.toml")),
+    ("filebench-fileserver", include_str!("../../experiments/filebench-fileserver.toml")),
+    ("filebench-varmail", include_str!("../../experiments/filebench-varmail.toml")),
+    ("filebench-webserver", include_str!("../../experiments/filebench-webserver.toml")),
+    ("filebench-oltp", include_str!("../../experiments/filebench-oltp.toml")),
+    ("scalelfs-fig10-fileserver", include_str!("../../experiments/scalelfs-fig10-fileserver.toml")),
+    ("scalelfs-fig10-varmail", include_str!("../../experiments/scalelfs-fig10-varmail.toml")),
+    ("scalelfs-fig10-oltp", include_str!("../../experiments/scalelfs-fig10-oltp.toml")),
 ];
 
 /// An experiment.

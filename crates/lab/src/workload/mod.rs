@@ -3,17 +3,21 @@
 //! The steps of a run (`run::phases`) know neither the options of a kind nor its files: they ask the plan how much room it needs and have the
 //! act lay out, work and verify. Every choice comes from the seed of the run.
 //!
-//! `fio`: jobs with the names and the meaning of fio's own options.
+//! - `fio`: jobs with the names and the meaning of fio's own options;
+//! - `filebench`: its personalities fileserver, varmail, webserver and oltp.
 //!
 //! To add a kind: a module with its options (`#[serde(deny_unknown_fields)]`), a variant of [`Workload`], a line in `plan` and in `scaled`.
 
 mod content;
+mod filebench;
 mod fio;
 mod offsets;
+mod pattern;
 mod stage;
 mod tally;
 
 use crate::error::Result;
+use filebench::Filebench;
 use fio::Fio;
 use serde::{Deserialize, Serialize};
 pub(crate) use stage::{Stage, Traffic};
@@ -26,6 +30,8 @@ pub(crate) use tally::Tally;
 pub(crate) enum Workload {
     /// As fio does it.
     Fio(Fio),
+    /// As filebench does it.
+    Filebench(Filebench),
 }
 
 /// The options of one kind of workload.
@@ -60,6 +66,7 @@ impl Workload {
     fn plan(&self) -> &dyn Plan {
         match self {
             Workload::Fio(fio) => fio,
+            Workload::Filebench(filebench) => filebench,
         }
     }
 
@@ -67,6 +74,7 @@ impl Workload {
     pub(crate) fn scaled(self, factor: f64) -> Self {
         match self {
             Workload::Fio(fio) => Workload::Fio(fio.scaled(factor)),
+            Workload::Filebench(filebench) => Workload::Filebench(filebench.scaled(factor)),
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::run::Progress;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 use steadyfs_core::Fs;
 use steadyfs_rt::{Instant, JoinHandle, now, spawn};
 
@@ -58,6 +59,12 @@ impl Stage {
     /// Counts bytes that the workload read.
     pub(crate) fn read(&self, bytes: u64) {
         self.traffic.read.fetch_add(bytes, Relaxed);
+    }
+
+    /// The moment so many seconds from now.
+    pub(crate) fn deadline(&self, seconds: f64) -> Instant {
+        let time = Duration::from_secs_f64(seconds).as_nanos() as u64;
+        Instant::from_nanos(now().as_nanos().saturating_add(time))
     }
 
     /// Whether a task should do more: nobody has failed, and it is before the deadline, if there is one.

@@ -8,6 +8,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     kinds: BTreeMap<&'static str, Histogram>,
+    /// Other things that were counted.
+    counts: BTreeMap<&'static str, u64>,
 }
 
 impl Tally {
@@ -16,10 +18,18 @@ impl Tally {
         self.kinds.entry(kind).or_default().record(time);
     }
 
+    /// Counts something that is no operation; it becomes a figure of this name.
+    pub(crate) fn add(&mut self, what: &'static str, many: u64) {
+        *self.counts.entry(what).or_default() += many;
+    }
+
     /// Adds another's counts.
     pub(crate) fn merge(&mut self, other: &Tally) {
         for (kind, times) in &other.kinds {
             self.kinds.entry(kind).or_default().merge(times);
+        }
+        for (what, many) in &other.counts {
+            self.add(what, *many);
         }
     }
 
@@ -41,6 +51,7 @@ impl Tally {
             out.insert(format!("{kind}_ops"), times.count() as f64);
             out.insert(format!("{kind}_ops_s"), times.count() as f64 / seconds);
         }
+        out.extend(self.counts.iter().map(|(what, many)| ((*what).to_owned(), *many as f64)));
         out
     }
 }
@@ -68,6 +79,8 @@ mod tests {
         one.record("read", Duration::from_micros(1));
         other.record("read", Duration::from_micros(1));
         other.record("update", Duration::from_micros(100));
+        one.add("skipped", 2);
+        other.add("skipped", 3);
         one.merge(&other);
         let figures = one.metrics(2.0);
         assert_eq!((one.count("read"), one.count("update"), one.count("scan")), (2, 1, 0));
@@ -79,6 +92,7 @@ mod tests {
             ("read_ops_s", 1.0),
             ("read_latency_max_us", 1.0),
             ("update_ops", 1.0),
+            ("skipped", 5.0),
             ("update_latency_mean_us", 100.0),
         ] {
             assert_eq!(figures[name], value, "{name}");

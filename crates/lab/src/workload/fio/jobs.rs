@@ -59,8 +59,7 @@ impl Act for Jobs {
 
     fn work(&mut self) -> Result<Tally> {
         let options = &self.field.options;
-        let deadline = options.time().map(|time| now().as_nanos().saturating_add(time.as_nanos() as u64));
-        let deadline = deadline.map(Instant::from_nanos);
+        let deadline = options.runtime.map(|seconds| self.field.stage.deadline(seconds));
         let mut tasks = Vec::new();
         for worker in &self.workers {
             for _ in 0..options.iodepth {

@@ -18,7 +18,6 @@ use crate::rng::Rng;
 use crate::spec::Size;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use std::time::Duration;
 
 const PAGE: u64 = 4096;
 
@@ -167,11 +166,6 @@ impl Fio {
             Some(amount) => amount.bytes().div_ceil(self.bs.bytes()).max(1),
             None => self.blocks(),
         }
-    }
-
-    /// When the jobs end at the latest.
-    pub(crate) fn time(&self) -> Option<Duration> {
-        self.runtime.map(Duration::from_secs_f64)
     }
 
     fn offsets(&self, rng: Rng) -> Offsets {

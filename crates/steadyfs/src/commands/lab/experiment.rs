@@ -57,7 +57,7 @@ pub(super) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
     }
     let mut out = io::stdout();
     all.iter()
-        .try_for_each(|experiment| writeln!(out, "{:<18} {}", experiment.name, experiment.title))
+        .try_for_each(|experiment| writeln!(out, "{:<26} {}", experiment.name, experiment.title))
         .map_err(|e| Failure::output(&e))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -155,6 +155,7 @@ fn print(batch: &Batch, judgements: &[Judgement]) -> io::Result<()> {
             writeln!(out, "  {name:<18} {:>10}   {} to {}", number(mean), number(least), number(most))?;
         }
     }
+    print_kinds(&mut out, &records)?;
     for Judgement { claim, ours, verdict, .. } in judgements {
         let says = if claim.says.is_empty() { &claim.metric } else { &claim.says };
         let ours = ours.map_or_else(|| "not measured".into(), |(mean, ..)| number(mean));
@@ -176,4 +177,26 @@ fn print(batch: &Batch, judgements: &[Judgement]) -> io::Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// A line for each kind of operation: how many a second, and how long they take; means over the runs.
+fn print_kinds(out: &mut impl Write, records: &[&Record]) -> io::Result<()> {
+    let Some(first) = records.first() else { return Ok(()) };
+    let kinds: Vec<&str> = first.metrics.keys().filter_map(|name| name.strip_suffix("_ops_s")).collect();
+    if kinds.is_empty() {
+        return Ok(());
+    }
+    let columns = ["mean", "p50", "p95", "p99", "p999"];
+    write!(out, "  {:<18} {:>10}", "operation", "ops/s")?;
+    columns.iter().try_for_each(|column| write!(out, " {:>10}", format!("{column} us")))?;
+    for kind in kinds {
+        let rate = [format!("{kind}_ops_s")];
+        let times = columns.iter().map(|column| format!("{kind}_latency_{column}_us"));
+        write!(out, "\n  {kind:<18}")?;
+        for name in rate.into_iter().chain(times) {
+            let mean = steadyfs_lab::spread(&name, records).map_or_else(|| "-".into(), |(mean, ..)| number(mean));
+            write!(out, " {mean:>10}")?;
+        }
+    }
+    writeln!(out)
 }
