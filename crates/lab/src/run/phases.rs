@@ -66,6 +66,7 @@ fn make_volume(experiment: &Experiment, target: &Target) -> Result<Arc<Fs>> {
 fn measure(experiment: &Experiment, stage: &Arc<Stage>, act: &mut dyn Act, target: &mut Target) -> Result<Outcome> {
     stage.progress.enter(Phase::Measuring);
     stage.progress.expect(act.amount());
+    stage.progress.end_after(act.seconds().unwrap_or(0.0));
     reset_lock_stats();
     target.begin();
     let before = Counters::take(&stage.fs);

@@ -1,6 +1,7 @@
 //! How far a run is: numbers that another thread may look at while it goes on.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use steadyfs_rt::sim;
 
 /// What a run is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,9 @@ pub struct Progress {
     kb_s: AtomicU64,
     free_sections: AtomicU64,
     waf_milli: AtomicU64,
+    /// When the measured phase ends at the latest; 0 if nothing but its amount ends it.
+    end_ns: AtomicU64,
+    events: AtomicU64,
 }
 
 impl Progress {
@@ -52,6 +56,23 @@ impl Progress {
     /// Bytes of the phase that are done, and all of them (0 if time ends it).
     pub fn bytes(&self) -> (u64, u64) {
         (self.done.load(Relaxed), self.total.load(Relaxed))
+    }
+
+    /// How much of the phase is done, from 0 to 1; 0 where neither an amount nor a time tells.
+    pub fn share(&self) -> f64 {
+        let of = |done: u64, all: u64| if all == 0 { 0.0 } else { (done as f64 / all as f64).min(1.0) };
+        let (done, total) = self.bytes();
+        let time = if self.phase() == Phase::Measuring {
+            of(self.virtual_ns.load(Relaxed), self.end_ns.load(Relaxed))
+        } else {
+            0.0
+        };
+        of(done, total).max(time)
+    }
+
+    /// Scheduling events so far.
+    pub fn events(&self) -> u64 {
+        self.events.load(Relaxed)
     }
 
     /// Virtual seconds of the measured phase so far.
@@ -77,8 +98,14 @@ impl Progress {
         self.total.store(bytes, Relaxed);
     }
 
+    /// The measured phase ends after so many virtual seconds at the latest.
+    pub(crate) fn end_after(&self, seconds: f64) {
+        self.end_ns.store((seconds * 1e9) as u64, Relaxed);
+    }
+
     /// So much more has been done.
     pub(crate) fn advance(&self, bytes: u64) {
+        self.events.store(sim::events(), Relaxed);
         self.done.fetch_add(bytes, Relaxed);
     }
 

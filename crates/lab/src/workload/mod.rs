@@ -54,6 +54,11 @@ pub(crate) trait Act {
     /// How far the measured phase advances the progress in all (bytes, or operations); 0 if time ends it.
     fn amount(&self) -> u64;
 
+    /// After how many virtual seconds the measured phase ends at the latest, if it does.
+    fn seconds(&self) -> Option<f64> {
+        None
+    }
+
     /// The measured phase, to its end; counts what it moves in the stage's traffic.
     fn work(&mut self) -> Result<Tally>;
 

@@ -21,6 +21,7 @@ const LOOK: &str = r#"(width => {
   for (const plot of plots) {
     const lines = plot.querySelectorAll('polyline');
     if (lines.length === 0) faults.push('plots: one has no line');
+    plot.scrollIntoView();
     for (const line of lines) {
       const style = getComputedStyle(line), box = line.getBoundingClientRect();
       if (style.stroke === 'none' || style.stroke === bodyColour) faults.push('plots: a line has no colour');
@@ -72,7 +73,7 @@ fn batches() -> Vec<Batch> {
 fn faults(browser: &mut Chromium, dir: &Path, html: &str, width: u32, dark: bool) -> Vec<String> {
     let path = dir.join("index.html");
     std::fs::write(&path, html).unwrap();
-    let mut faults = browser.open(&path, width, 9000, dark);
+    let mut faults = browser.open(&path, width, 900, dark);
     let seen: Vec<String> = serde_json::from_value(browser.evaluate(&format!("{LOOK}({width})"))).unwrap();
     faults.extend(seen);
     faults

@@ -121,6 +121,11 @@ pub fn is_active() -> bool {
     active()
 }
 
+/// Events that have taken place in the caller's simulation so far, as [`SimReport::events`] counts them; 0 outside one.
+pub fn events() -> u64 {
+    if active() { scheduler::happened() } else { 0 }
+}
+
 /// Calls `f` when so much virtual time has passed, on no core, as an interrupt does. For devices, whose requests complete without a thread of
 /// their own. It may take locks and wait like any task; callbacks that are due meanwhile do not wait for it.
 ///

@@ -103,6 +103,11 @@ pub(crate) fn active() -> bool {
     !CURRENT.get().is_null()
 }
 
+/// Events so far.
+pub(super) fn happened() -> u64 {
+    with(|sim| sim.happened.get())
+}
+
 /// Lends the current simulation to `f`, which does not switch.
 #[inline]
 pub(super) fn with<R>(f: impl FnOnce(&Sim) -> R) -> R {

@@ -35,6 +35,112 @@ fn experiments_are_listed_run_and_reported() {
     assert!(out.code == 0 && page.exists(), "{out:?}");
 }
 
+/// The first experiment at a small scale, twice, with its runs one after the other and side by side: every byte but the costs.
+#[test]
+fn an_experiment_gives_the_same_bytes_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let lab = |out: &str, jobs: &str| {
+        let out = dir.path().join(out);
+        let out = out.to_str().unwrap();
+        run(&[
+            "lab",
+            "run",
+            "scalelfs-fig2a",
+            "--scale",
+            "1/128",
+            "--seeds",
+            "2",
+            "--jobs",
+            jobs,
+            "--all",
+            "--out",
+            out,
+        ])
+    };
+    let (first, second) = (lab("first", "1"), lab("second", "2"));
+    assert!(first.code < 2 && first.code == second.code, "{first:?}");
+    let without_costs = |text: &str| {
+        text.lines().filter(|line| !line.contains("s simulated in")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(without_costs(&first.stdout), without_costs(&second.stdout));
+    let mut names: Vec<String> = std::fs::read_dir(dir.path().join("first"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != "costs.jsonl" && name != "index.html")
+        .collect();
+    names.sort();
+    let series = [0, 1].map(|seed| format!("scalelfs-fig2a-1of128-seed{seed}.csv"));
+    assert_eq!(names, [&["runs.jsonl".to_owned()], &series[..]].concat());
+    for name in names {
+        let read = |out: &str| std::fs::read(dir.path().join(out).join(&name)).unwrap();
+        assert!(read("first") == read("second") && read("first").len() > 1000, "{name} differs");
+    }
+}
+
+/// What is printed for each figure and each claim: the mean, and the least and the most of the seeds, as the records have them.
+#[test]
+fn every_figure_and_claim_is_printed_with_its_spread() {
+    let json = run(&lab(&["--seeds", "5", "--json"]));
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let runs = json["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 5);
+    let printed = run(&lab(&["--seeds", "5", "--all"])).stdout;
+    assert!(printed.contains("least to most of 5 seeds"), "{printed}");
+    for name in runs[0]["metrics"].as_object().unwrap().keys() {
+        let values: Vec<f64> = runs.iter().filter_map(|run| run["metrics"][name].as_f64()).collect();
+        let line = printed.lines().find(|line| line.split_whitespace().next() == Some(name));
+        if values.len() < 5 {
+            continue; // a figure that one of the runs does not have
+        }
+        let line = line.unwrap_or_else(|| panic!("no {name} in {printed}"));
+        let numbers: Vec<f64> = line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
+        let mean = values.iter().sum::<f64>() / 5.0;
+        let (least, most) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(*v), b.max(*v)));
+        for (shown, right) in numbers.iter().zip([mean, least, most]) {
+            assert!((shown - right).abs() <= 0.006 * right.abs().max(0.01), "{line}: {right}");
+        }
+        assert_eq!(numbers.len(), 3, "{line}");
+    }
+    let claim = printed.lines().find(|line| line.contains("ours: gc_victims")).unwrap();
+    assert_eq!(claim.trim(), "ours: gc_victims 0 (0 to 0): does not hold");
+}
+
+#[test]
+fn progress_is_told_on_standard_error_alone() {
+    let slow = ["lab", "run", "scalelfs-fig2a", "--scale", "1/64", "--seeds", "2", "--json"];
+    let out = run(&[&slow[..], &["--progress", "1"]].concat());
+    serde_json::from_str::<serde_json::Value>(&out.stdout).unwrap();
+    let lines: Vec<&str> = out.stderr.lines().collect();
+    assert!(!lines.is_empty(), "a run of several seconds");
+    for line in lines {
+        for part in [" %  ETA ", "elapsed 0:", "M events/s"] {
+            assert!(line.contains(part), "no {part} in {line}");
+        }
+    }
+    for part in ["s virtual", "MB/s", "WAF", "free sections"] {
+        assert!(out.stderr.contains(part), "no {part} in {out:?}");
+    }
+    let quiet = run(&[&slow[..], &["--progress", "0"]].concat());
+    assert_eq!(quiet.stderr, "");
+    // On a terminal, which script(1) makes: a bar there, and the results in the file all the same.
+    let dir = tempfile::tempdir().unwrap();
+    let command = format!("{} {} > json", env!("CARGO_BIN_EXE_steadyfs"), slow.join(" "));
+    let out = std::process::Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .current_dir(&dir)
+        .stdin(std::process::Stdio::null())
+        .output()
+        .expect("script(1), of the essential package bsdutils");
+    let seen = String::from_utf8_lossy(&out.stdout);
+    for part in ["ETA", "events/s", "measuring:", "free sections"] {
+        assert!(seen.contains(part), "no {part} in {seen}");
+    }
+    let json = std::fs::read(dir.path().join("json")).unwrap();
+    let (json, other): (serde_json::Value, serde_json::Value) =
+        (serde_json::from_slice(&json).unwrap(), serde_json::from_str(&quiet.stdout).unwrap());
+    assert_eq!(json["runs"], other["runs"], "what is shown changes nothing");
+}
+
 #[test]
 fn a_claim_that_holds_ends_with_0() {
     let dir = tempfile::tempdir().unwrap();

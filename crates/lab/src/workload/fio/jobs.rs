@@ -57,6 +57,10 @@ impl Act for Jobs {
         options.ios().saturating_mul(options.bs.bytes()).saturating_mul(u64::from(options.numjobs))
     }
 
+    fn seconds(&self) -> Option<f64> {
+        self.field.options.runtime
+    }
+
     fn work(&mut self) -> Result<Tally> {
         let options = &self.field.options;
         let deadline = options.runtime.map(|seconds| self.field.stage.deadline(seconds));

@@ -1,17 +1,20 @@
 //! `steadyfs lab list` and `steadyfs lab run`.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
-use steadyfs_lab::{Batch, Cost, Experiment, Judgement, Phase, Progress, Record, Scale, Verdict, number};
+use steadyfs_lab::{Batch, Cost, Experiment, Judgement, Record, Scale, Verdict, number};
 
 use super::failure;
+use super::watch::Watch;
 use crate::failure::Failure;
 use crate::text::print_json;
+
+/// Figures that are printed unless all are asked for.
+const SHOWN: [&str; 8] =
+    ["seconds", "mb_s", "latency_mean_us", "waf", "gc_start_s", "before_gc_mb_s", "after_gc_mb_s", "gc_share"];
 
 /// List the experiments that are built in
 #[derive(Debug, clap::Args)]
@@ -44,9 +47,15 @@ pub(super) struct RunArgs {
     /// Write runs.jsonl, costs.jsonl, series as CSV and index.html into DIR, beside what is there
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Print every figure, not the most important ones only
+    #[arg(long)]
+    all: bool,
     /// Print runs, costs and verdicts as JSON
     #[arg(long)]
     json: bool,
+    /// Where no terminal shows how far it is: a line on standard error at most every so many seconds; 0 for none
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    progress: u32,
 }
 
 pub(super) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
@@ -67,10 +76,9 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let mut experiment = steadyfs_lab::open(&args.experiment).map_err(|e| cannot(&e))?;
     args.set.iter().try_for_each(|setting| experiment.set(setting)).map_err(|e| cannot(&e))?;
     let seeds = args.seeds.map_or_else(|| experiment.seeds.clone(), |count| (0..count).collect());
-    let bar = progress();
-    let watch = |runs: &[Arc<Progress>]| show(&bar, runs);
-    let runs = steadyfs_lab::run_seeds(&experiment, args.scale, &seeds, args.jobs.into(), watch);
-    bar.finish_and_clear();
+    let mut watch = Watch::new(args.progress);
+    let runs = steadyfs_lab::run_seeds(&experiment, args.scale, &seeds, args.jobs.into(), |runs| watch.look(runs));
+    watch.finish();
     let runs = runs.map_err(|e| cannot(&e))?;
     if let Some(dir) = &args.out {
         steadyfs_lab::save(dir, &runs).map_err(|e| failure("cannot save the results", &e))?;
@@ -80,48 +88,10 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     if args.json {
         json(&batch, &judgements)?
     } else {
-        print(&batch, &judgements).map_err(|e| Failure::output(&e))?
+        print(&batch, &judgements, args.all).map_err(|e| Failure::output(&e))?
     }
     let broken = judgements.iter().any(|judgement| judgement.verdict == Verdict::DoesNotHold);
     Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-/// A bar if anyone looks.
-fn progress() -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(1000);
-    bar.set_draw_target(ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{bar:32} {percent:>3} %  ETA {eta}  {wide_msg}") {
-        bar.set_style(style);
-    }
-    bar
-}
-
-/// How far all runs are together. Layout, measuring and verifying are of like length for what they move.
-fn show(bar: &ProgressBar, runs: &[Arc<Progress>]) {
-    let part = |run: &Progress| match (run.phase(), run.bytes()) {
-        (Phase::Waiting, _) => 0.0,
-        (Phase::Done, _) => 1.0,
-        (phase, (done, total)) => {
-            let within = if total == 0 { 0.0 } else { (done as f64 / total as f64).min(1.0) };
-            let (start, share) = match phase {
-                Phase::Layout => (0.0, 0.05),
-                Phase::Measuring => (0.05, 0.9),
-                _ => (0.95, 0.05),
-            };
-            start + share * within
-        }
-    };
-    let sum: f64 = runs.iter().map(|run| part(run)).sum();
-    bar.set_position((sum / runs.len().max(1) as f64 * 1000.0) as u64);
-    let busy = runs.iter().find(|run| !matches!(run.phase(), Phase::Waiting | Phase::Done));
-    if let Some(run) = busy {
-        let (mb_s, waf, free) = run.latest();
-        let phase = run.phase().name();
-        bar.set_message(format!("{phase}: {:.1} s, {mb_s:.0} MB/s, WAF {waf:.2}, {free} free", run.seconds()));
-    }
 }
 
 /// The results, for programs.
@@ -144,21 +114,33 @@ fn json(batch: &Batch, judgements: &[Judgement]) -> Result<(), Failure> {
     })
 }
 
-fn print(batch: &Batch, judgements: &[Judgement]) -> io::Result<()> {
+/// For each figure and each claim the mean over the seeds, and the least and the most.
+fn print(batch: &Batch, judgements: &[Judgement], all: bool) -> io::Result<()> {
     let mut out = io::stdout();
     let records: Vec<&Record> = batch.runs.iter().map(|run| &run.record).collect();
     writeln!(out, "{} at scale {}: {}", batch.experiment.name, batch.scale, batch.experiment.title)?;
-    let shown =
-        ["seconds", "mb_s", "latency_mean_us", "waf", "gc_start_s", "before_gc_mb_s", "after_gc_mb_s", "gc_share"];
+    let count = records.len();
+    let over =
+        if count == 1 { "one seed, so no spread is known".into() } else { format!("least to most of {count} seeds") };
+    writeln!(out, "  {:<26} {:>10}   {over}", "figure", "mean")?;
+    let mut shown: Vec<&str> = SHOWN.to_vec();
+    if all {
+        shown = records.iter().flat_map(|record| record.metrics.keys().map(String::as_str)).collect();
+        shown.sort_unstable();
+        shown.dedup();
+    }
     for name in shown {
         if let Some((mean, least, most)) = steadyfs_lab::spread(name, &records) {
-            writeln!(out, "  {name:<18} {:>10}   {} to {}", number(mean), number(least), number(most))?;
+            writeln!(out, "  {name:<26} {:>10}   {} to {}", number(mean), number(least), number(most))?;
         }
     }
     print_kinds(&mut out, &records)?;
     for Judgement { claim, ours, verdict, .. } in judgements {
         let says = if claim.says.is_empty() { &claim.metric } else { &claim.says };
-        let ours = ours.map_or_else(|| "not measured".into(), |(mean, ..)| number(mean));
+        let ours = ours.map_or_else(
+            || "not measured".into(),
+            |(mean, least, most)| format!("{} ({} to {})", number(mean), number(least), number(most)),
+        );
         writeln!(out, "claim: {says} [{}]\n  ours: {} {ours}: {}", claim.source, claim.metric, verdict.text())?;
     }
     for run in &batch.runs {

@@ -3,6 +3,7 @@
 mod experiment;
 mod fuzz;
 mod results;
+mod watch;
 
 use std::process::ExitCode;
 
