@@ -23,6 +23,7 @@
 mod initramfs;
 pub mod qemu;
 pub mod uml;
+mod uml_kernel;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Kernel, Machine, Setup, link_disks, write_executable};
+use super::{Kernel, Machine, Setup, link_disks, uml_kernel, write_executable};
 use crate::error::{Error, Result};
 use crate::process::{self, Running};
 
@@ -41,7 +41,7 @@ impl Kernel for UserMode {
             .replace("@MODULE_ROOT@", &root.display().to_string());
         write_executable(&scratch.join("init.sh"), &init)?;
         // UML looks at TMPDIR for the file that is its memory; /dev/shm, its default, is memory.
-        Running::start(&kernel, &command_line(setup, scratch)?, &[("TMPDIR", "/dev/shm")])
+        Running::start(&uml_kernel::path(&kernel)?, &command_line(setup, scratch)?, &[("TMPDIR", "/dev/shm")])
     }
 }
 
