@@ -56,11 +56,12 @@
 //! Closed forms (`tests/closed_form`) hold to the nanosecond, or to a thousandth where operations overlap; greedy collection under uniform overwrites stays within 2 % of the analytic
 //! amplification (`tests/waf`: 7.75 against 7.89 with 7 % over-provisioning, 4.00 against 4.03 with 15 %, 2.48 against 2.49 with 28 %).
 //!
-//! Against a real 970 Pro, Figure 1 of D2FS at 1/64 of its size (`examples/devgc`): there, one buffered writer makes 268 thousand writes of 4 KiB per second before the device collects,
-//! which is the host's limit, and 208 after. Here the device alone makes 571 before and 285 after, with an amplification of 1.515 (analytic for these proportions: 1.53). So with the same host the
-//! emulated device would show no drop at all: collecting, the real one gives 27 % less than the model. At the same amplification that is 77 us of a chip for each page written, here it is
-//! 56: programs 42, reading what is copied and erasing most of the rest. The series does not tell whether the real device reads and programs more slowly amid random writes than the fitted
-//! profile, or has less spare flash than its 512 GiB suggest (an amplification of about 2.1 would explain it alone).
+//! Against a real 970 Pro, Figure 1 of D2FS (the laboratory's experiment `d2fs-fig1-devgc`): there, one buffered writer makes 268 thousand writes of 4 KiB a second before
+//! the device collects, which is the host's limit, and 208 after: 77 us of a chip for each page written. Here the device alone makes 571 before; when collection begins 357 (45 us), with an
+//! amplification of 1.24; in the end 285 (56 us), with 1.51 (analytic: 1.54). So with the same host the emulated device shows no drop. The real one's cost is not one of copying: its level stays within 1.2 % for 1000 s,
+//! while amplification must grow by a fifth and more as the overwrites spread over the region, and in another run of the same series it goes back to the host's limit for minutes at a time.
+//! No time of a program, a sense or an erase, and no other share of spare flash, gives a step that stays; a firmware that holds the host at a fixed rate while it collects, or one that is too warm, would. The
+//! series does not tell which, so nothing here was fitted to it.
 //!
 //! # What is left out
 //!

@@ -68,6 +68,14 @@ impl Target {
         }
     }
 
+    /// The emulated SSD, if it is one.
+    pub(crate) fn ssd(&self) -> Option<&Arc<EmulatedSsd>> {
+        match self {
+            Target::Memory(_) => None,
+            Target::Ssd(ssd, _) => Some(ssd),
+        }
+    }
+
     /// The measured phase begins.
     pub(crate) fn begin(&mut self) {
         if let Target::Ssd(ssd, before) = self {

@@ -2,7 +2,7 @@
 //!
 //! The steps, in `phases`: make the volume and mount it; lay out the files; the measured phase, in which the workload works (`workload`) and a series is
 //! sampled (`sample`); then everything is read back, the volume is unmounted and checked, and the device's own books are looked at. A run whose
-//! checks fail is an error, not a result.
+//! checks fail is an error, not a result. A workload on the device itself has steps of its own (`raw`).
 //!
 //! Kept true: what is in [`Run::record`] and [`Run::rows`] depends on the experiment and the seed alone. What depends on the machine
 //! ([`Cost`]) stands apart.
@@ -10,6 +10,7 @@
 mod many;
 mod phases;
 mod progress;
+mod raw;
 mod record;
 mod sample;
 
@@ -32,7 +33,10 @@ pub fn run(experiment: &Experiment, scale: Scale, seed: u64, progress: &Arc<Prog
     let began = thread_cpu_seconds();
     let report = {
         let (experiment, progress) = (scaled.clone(), Arc::clone(progress));
-        sim::run(config, move || phases::all(&experiment, seed, &progress))?
+        sim::run(config, move || match experiment.workload.raw() {
+            Some(raw) => raw::all(&experiment, raw, seed, &progress),
+            None => phases::all(&experiment, seed, &progress),
+        })?
     };
     let outcome = report.value?;
     if !report.unfinished.is_empty() {

@@ -84,7 +84,7 @@ fn measure(experiment: &Experiment, stage: &Arc<Stage>, act: &mut dyn Act, targe
     metrics.extend(tally.metrics(seconds));
     metrics.extend(of_traffic(seconds, &stage.traffic));
     metrics.extend(of_volume(elapsed, &stage.traffic, &before, &after));
-    metrics.extend(of_series(&rows, before.gc.victims));
+    metrics.extend(of_series(&rows, before.gc.victims as f64));
     metrics.insert("utilisation_before".into(), filled);
     metrics.insert("utilisation".into(), utilisation(&stage.fs));
     Ok(Outcome { metrics, locks, checks: BTreeMap::new(), rows })
@@ -96,7 +96,7 @@ fn utilisation(fs: &Fs) -> f64 {
     1.0 - statfs.blocks_free as f64 / statfs.blocks as f64
 }
 
-fn named<const N: usize>(figures: [(&str, f64); N]) -> impl Iterator<Item = (String, f64)> {
+pub(super) fn named<const N: usize>(figures: [(&str, f64); N]) -> impl Iterator<Item = (String, f64)> {
     figures.map(|(name, value)| (name.to_owned(), value)).into_iter()
 }
 
@@ -151,8 +151,8 @@ fn of_volume(
 }
 
 /// When collection began, and what that did to the jobs.
-fn of_series(rows: &[Row], victims_before: u64) -> Vec<(String, f64)> {
-    let Some(start) = rows.iter().position(|row| row.victims > victims_before as f64) else { return Vec::new() };
+pub(super) fn of_series(rows: &[Row], victims_before: f64) -> Vec<(String, f64)> {
+    let Some(start) = rows.iter().position(|row| row.victims > victims_before) else { return Vec::new() };
     // The interval in which it begins belongs to neither side.
     let (before, after) = (&rows[..start], &rows[start + 1..]);
     let mean = |rows: &[Row], f: fn(&Row) -> f64| rows.iter().map(f).sum::<f64>() / rows.len().max(1) as f64;
@@ -173,6 +173,29 @@ fn of_series(rows: &[Row], victims_before: u64) -> Vec<(String, f64)> {
         ("after_gc_device_mb_s", mean(after, device)),
     ]));
     out
+}
+
+/// How the level after the beginning of collection goes on: writes of 4 KiB a second in thousands before, after, in the first and in the last third
+/// after, and write amplification in that last third.
+pub(super) fn levels(rows: &[Row], victims_before: f64) -> Vec<(String, f64)> {
+    let Some(start) = rows.iter().position(|row| row.victims > victims_before) else { return Vec::new() };
+    let (before, after) = (&rows[..start], &rows[start + 1..]);
+    let third = after.len() / 3;
+    if before.is_empty() || third == 0 {
+        return Vec::new();
+    }
+    let (early, late) = (&after[..third], &after[after.len() - third..]);
+    let mean = |rows: &[Row], f: fn(&Row) -> f64| rows.iter().map(f).sum::<f64>() / rows.len() as f64;
+    let kiops = |rows: &[Row]| mean(rows, |row| row.app_write_mb_s / 4.096);
+    named([
+        ("kiops_before", kiops(before)),
+        ("kiops_after", kiops(after)),
+        ("kiops_after_early", kiops(early)),
+        ("kiops_after_late", kiops(late)),
+        ("after_late_to_early", kiops(late) / kiops(early).max(1e-9)),
+        ("waf_late", mean(late, |row| row.waf)),
+    ])
+    .collect()
 }
 
 /// Everything is read back, and what is left is checked.

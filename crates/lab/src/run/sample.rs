@@ -9,14 +9,23 @@ use steadyfs_rt::{EventCount, Instant, JoinHandle, now, spawn};
 
 const BLOCK: f64 = 4096.0;
 
-/// Counters at one moment.
+/// Counters at one moment: bytes of the application, blocks of the device.
 #[derive(Clone, Copy)]
-struct Snapshot {
-    at: Instant,
-    written: u64,
-    read: u64,
-    device_written: u64,
-    device_read: u64,
+pub(super) struct Snapshot {
+    pub(super) at: Instant,
+    pub(super) written: u64,
+    pub(super) read: u64,
+    pub(super) device_written: u64,
+    pub(super) device_read: u64,
+}
+
+/// What is sampled.
+pub(super) trait Source: Send + Sync + 'static {
+    /// The counters now.
+    fn snapshot(&self) -> Snapshot;
+
+    /// Fills in what is not a rate, and tells whoever watches.
+    fn state(&self, row: &mut Row);
 }
 
 /// The task, while it runs.
@@ -27,15 +36,15 @@ pub(super) struct Sampler {
 
 impl Sampler {
     /// Starts sampling.
-    pub(super) fn start(stage: &Arc<Stage>, interval: f64) -> Self {
+    pub(super) fn start<S: Source>(source: &Arc<S>, interval: f64) -> Self {
         let stop = Arc::new((AtomicBool::new(false), EventCount::new()));
-        let stage = Arc::clone(stage);
+        let source = Arc::clone(source);
         let signal = Arc::clone(&stop);
         let began = now();
         let interval = Duration::from_secs_f64(interval);
         let task = spawn("sampler", move || {
             let mut rows = Vec::new();
-            let mut before = Snapshot::take(&stage);
+            let mut before = source.snapshot();
             loop {
                 let key = signal.1.listen();
                 let due = interval.saturating_mul(rows.len() as u32 + 1);
@@ -43,15 +52,15 @@ impl Sampler {
                     signal.1.wait_timeout(key, due.saturating_sub(began.elapsed()));
                 }
                 let ended = signal.0.load(SeqCst);
-                let after = Snapshot::take(&stage);
+                let after = source.snapshot();
                 // A last interval that is very short says nothing.
                 if !ended
                     || rows.is_empty()
                     || after.at.as_nanos() - before.at.as_nanos() > interval.as_nanos() as u64 / 4
                 {
-                    let row = row(began, &before, &after, &stage).rounded();
-                    stage.progress.note(&row);
-                    rows.push(row);
+                    let mut row = row(began, &before, &after);
+                    source.state(&mut row);
+                    rows.push(row.rounded());
                 }
                 before = after;
                 if ended {
@@ -70,25 +79,33 @@ impl Sampler {
     }
 }
 
-impl Snapshot {
-    fn take(stage: &Stage) -> Self {
-        let io = stage.fs.io_stats();
+impl Source for Stage {
+    fn snapshot(&self) -> Snapshot {
+        let io = self.fs.io_stats();
         Snapshot {
             at: now(),
-            written: stage.traffic.written(),
-            read: stage.traffic.read(),
+            written: self.traffic.written(),
+            read: self.traffic.read(),
             device_written: io.written_blocks(),
             device_read: io.read,
         }
     }
+
+    fn state(&self, row: &mut Row) {
+        let sections = self.fs.sections();
+        row.free_sections = sections.free as f64;
+        row.prefree_sections = sections.prefree as f64;
+        row.victims = self.fs.gc_totals().victims as f64;
+        row.dirty_pages = self.fs.cache_stats().dirty as f64;
+        self.progress.note(row);
+    }
 }
 
-fn row(began: Instant, before: &Snapshot, after: &Snapshot, stage: &Stage) -> Row {
+fn row(began: Instant, before: &Snapshot, after: &Snapshot) -> Row {
     let seconds = (after.at.as_nanos() - before.at.as_nanos()).max(1) as f64 / 1e9;
     let mb_s = |bytes: f64| bytes / seconds / 1e6;
     let written = (after.written - before.written) as f64;
     let device = (after.device_written - before.device_written) as f64 * BLOCK;
-    let sections = stage.fs.sections();
     Row {
         seconds: (after.at.as_nanos() - began.as_nanos()) as f64 / 1e9,
         app_write_mb_s: mb_s(written),
@@ -96,9 +113,6 @@ fn row(began: Instant, before: &Snapshot, after: &Snapshot, stage: &Stage) -> Ro
         device_write_mb_s: mb_s(device),
         device_read_mb_s: mb_s((after.device_read - before.device_read) as f64 * BLOCK),
         waf: if written > 0.0 { device / written } else { 0.0 },
-        free_sections: sections.free as f64,
-        prefree_sections: sections.prefree as f64,
-        victims: stage.fs.gc_totals().victims as f64,
-        dirty_pages: stage.fs.cache_stats().dirty as f64,
+        ..Row::default()
     }
 }

@@ -20,7 +20,8 @@ use steadyfs_rt::Cost;
 use steadyfs_rt::sim::{Costs, SimConfig};
 
 /// The experiments that are part of the program: name and text.
-const BUILTIN: [(&str, &str); 9] = [
+const BUILTIN: [(&str, &str); 10] = [
+    ("d2fs-fig1-devgc", include_str!("../../experiments/d2fs-fig1-devgc.toml")),
     ("scalelfs-fig2a", include_str!("../../experiments/scalelfs-fig2a.toml")),
     ("smoke", include_str!("../../experiments/smoke.toml")),
     ("filebench-fileserver", include_str!("../../experiments/filebench-fileserver.toml")),
@@ -247,16 +248,21 @@ impl Experiment {
         if scale.is_full() {
             return Ok(self);
         }
-        let before = self.user_blocks()?;
+        let before = self.room()?;
         let part = |size: Size, unit: u64| size.times(scale.factor(), unit);
         self.device.size = part(self.device.size, 2 << 20);
         self.interval *= scale.factor();
         self.volume.cache = self.volume.cache.map(|size| part(size, 1 << 20));
         self.volume.node_cache = self.volume.node_cache.map(|size| part(size, 1 << 20));
-        let after = self.user_blocks()?;
+        let after = self.room()?;
         self.workload = self.workload.scaled(after as f64 / before as f64);
         self.check().map_err(|why| Error::spec(format!("{} at scale {scale}", self.name), why))?;
         Ok(self)
+    }
+
+    /// Blocks that the workload may use.
+    fn room(&self) -> Result<u64> {
+        if self.workload.raw().is_some() { Ok(self.device.size.bytes() / 4096) } else { self.user_blocks() }
     }
 
     /// Blocks that files and nodes may use.

@@ -14,7 +14,7 @@ fn all_that_are_built_in_make_sense() {
 
 #[test]
 fn an_unknown_key_is_named_beside_those_that_are_known() {
-    let text = BUILTIN[1].1;
+    let text = BUILTIN[2].1;
     for (from, to, parts) in [
         ("cores =", "coers =", ["`coers`", "`cores`"]),
         ("preset =", "presett =", ["`presett`", "`preset`"]),
@@ -65,6 +65,23 @@ fn a_scale_shrinks_sizes_and_nothing_else() {
     assert_eq!(full.clone().scaled(Scale::FULL).unwrap(), full);
     for bad in ["", "0", "2", "1/0", "3/2", "x", "1/16/2"] {
         assert!(bad.parse::<Scale>().is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_workload_on_the_device_shrinks_with_the_device() {
+    let full = builtin("d2fs-fig1-devgc").unwrap();
+    let small = full.clone().scaled("1/64".parse().unwrap()).unwrap();
+    let share = |e: &Experiment| e.workload.file_bytes() as f64 / e.device.size.bytes() as f64;
+    assert!((share(&small) / share(&full) - 1.0).abs() < 1e-3, "{} of {}", share(&small), share(&full));
+    for (setting, part) in [
+        ("workload.rw=randread", "say write or randwrite"),
+        ("workload.size=600G", "on a device of"),
+        ("workload.iodepth=0", "workload.iodepth"),
+        ("workload.bs=5000", "workload.bs"),
+    ] {
+        let e = full.clone().set(setting).unwrap_err();
+        assert!(e.is_usage() && e.to_string().contains(part), "{setting}: {e}");
     }
 }
 

@@ -4,7 +4,8 @@
 //! act lay out, work and verify. Every choice comes from the seed of the run.
 //!
 //! - `fio`: jobs with the names and the meaning of fio's own options;
-//! - `filebench`: its personalities fileserver, varmail, webserver and oltp.
+//! - `filebench`: its personalities fileserver, varmail, webserver and oltp;
+//! - `device`: writes to the device itself, without a volume (`run::raw`).
 //!
 //! To add a kind: a module with its options (`#[serde(deny_unknown_fields)]`), a variant of [`Workload`], a line in `plan` and in `scaled`.
 
@@ -13,12 +14,16 @@ mod filebench;
 mod fio;
 mod offsets;
 mod pattern;
+mod raw;
 mod stage;
 mod tally;
 
 use crate::error::Result;
+pub(crate) use content::Content;
 use filebench::Filebench;
 use fio::Fio;
+pub(crate) use offsets::Offsets;
+pub(crate) use raw::Raw;
 use serde::{Deserialize, Serialize};
 pub(crate) use stage::{Stage, Traffic};
 use std::sync::Arc;
@@ -32,6 +37,9 @@ pub(crate) enum Workload {
     Fio(Fio),
     /// As filebench does it.
     Filebench(Filebench),
+    /// On the device itself.
+    #[serde(rename = "device")]
+    Raw(Raw),
 }
 
 /// The options of one kind of workload.
@@ -72,6 +80,15 @@ impl Workload {
         match self {
             Workload::Fio(fio) => fio,
             Workload::Filebench(filebench) => filebench,
+            Workload::Raw(raw) => raw,
+        }
+    }
+
+    /// If it is one on the device itself: its options.
+    pub(crate) fn raw(&self) -> Option<&Raw> {
+        match self {
+            Workload::Raw(raw) => Some(raw),
+            _ => None,
         }
     }
 
@@ -80,6 +97,7 @@ impl Workload {
         match self {
             Workload::Fio(fio) => Workload::Fio(fio.scaled(factor)),
             Workload::Filebench(filebench) => Workload::Filebench(filebench.scaled(factor)),
+            Workload::Raw(raw) => Workload::Raw(raw.scaled(factor)),
         }
     }
 }

@@ -1,0 +1,236 @@
+//! A run on the device itself: the steps of `phases`, without a volume.
+//!
+//! The same figures have the same names where they mean the same. Of the series, device writes and reads are what the flash programs and reads (host's and
+//! collector's), `waf` is that of the flash, and sections cleaned are lines erased; columns that only a file system has are 0.
+//!
+//! Kept true: the next write is chosen, and its contents fixed, under one lock; what is read back in the end is compared page by page.
+
+use super::phases::{Outcome, levels, named, of_series};
+use super::progress::{Phase, Progress};
+use super::record::{LockWaits, Row};
+use super::sample::{Sampler, Snapshot, Source};
+use crate::device::Target;
+use crate::error::{Error, Result};
+use crate::spec::Experiment;
+use crate::workload::{Content, Offsets, Raw, Tally};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use steadyfs_device::{Device, Op, PageBuf, Request, StreamHint};
+use steadyfs_flash::{EmulatedSsd, Stats};
+use steadyfs_rt::{Instant, LockClass, Mutex, Pending, lock_stats, now, reset_lock_stats, sleep, spawn};
+
+/// The choices: the lowest rank, nothing is taken under it.
+static WRITER: LockClass = LockClass::new("lab.writer", 0);
+/// Pages of a request when the device is filled or read back, and such requests at a time.
+const PIECE: u64 = 64;
+const PIECES: u64 = 64;
+
+/// What the tasks share.
+struct Field {
+    options: Raw,
+    device: Arc<dyn Device>,
+    ssd: Option<Arc<EmulatedSsd>>,
+    next: Mutex<Next>,
+    written: AtomicU64,
+    progress: Arc<Progress>,
+}
+
+/// What is written next.
+struct Next {
+    offsets: Offsets,
+    content: Content,
+    left: u64,
+    /// Not before this.
+    due: Instant,
+}
+
+impl Next {
+    /// The next block; passes follow one another in orders of their own.
+    fn block(&mut self) -> u64 {
+        loop {
+            if let Some(block) = self.offsets.next(1) {
+                return block;
+            }
+            self.offsets.rewind(false);
+        }
+    }
+}
+
+/// Everything, in order.
+pub(super) fn all(experiment: &Experiment, raw: &Raw, seed: u64, progress: &Arc<Progress>) -> Result<Outcome> {
+    let mut target = Target::new(&experiment.device).map_err(|why| Error::spec(&experiment.name, why))?;
+    let content = Content::new(0, seed, raw.pages());
+    let next = Next { offsets: raw.offsets(seed), content, left: raw.writes(), due: now() };
+    let field = Arc::new(Field {
+        options: raw.clone(),
+        device: target.device(),
+        ssd: target.ssd().cloned(),
+        next: Mutex::new(&WRITER, next),
+        written: AtomicU64::new(0),
+        progress: Arc::clone(progress),
+    });
+    progress.enter(Phase::Layout);
+    progress.expect(raw.cold_pages() * 4096 + if raw.laid_out { raw.pages() * 4096 } else { 0 });
+    let mut cold = Content::new(1, seed, raw.cold_pages());
+    let cold_at = field.device.info().blocks.saturating_sub(raw.cold_pages());
+    if raw.laid_out {
+        fill(&field, 0, &mut field.next.lock().content)?;
+    }
+    fill(&field, cold_at, &mut cold)?;
+    let mut outcome = measure(experiment, &field, &mut target)?;
+    progress.enter(Phase::Verifying);
+    if experiment.verify {
+        progress.expect((raw.pages() + raw.cold_pages()) * 4096);
+        let newest = raw.iodepth == 1;
+        let pages = verify(&field, 0, &field.next.lock().content, newest)? + verify(&field, cold_at, &cold, true)?;
+        outcome.checks.insert("contents".into(), format!("{pages} pages hold what was written"));
+    }
+    outcome.checks.insert("device".into(), target.self_check().map_err(Error::Check)?);
+    Ok(outcome)
+}
+
+/// Writes all of a part of the device in order, many pieces at a time.
+fn fill(field: &Field, at: u64, content: &mut Content) -> Result<()> {
+    let mut page = 0;
+    while page < content.pages() {
+        let end = content.pages().min(page + PIECE * PIECES);
+        let writes: Vec<_> = (page..end)
+            .step_by(PIECE as usize)
+            .map(|first| (at + first, content.next(first, PIECE.min(end - first))))
+            .collect();
+        write_all(&*field.device, writes)?;
+        field.progress.advance((end - page) * 4096);
+        page = end;
+    }
+    Ok(())
+}
+
+/// Writes and waits until everything has been accepted.
+fn write_all(device: &dyn Device, writes: Vec<(u64, Vec<PageBuf>)>) -> Result<()> {
+    let pending = Arc::new(Pending::new());
+    let failed = Arc::new(AtomicU64::new(0));
+    pending.add(writes.len() as u64);
+    let request = |(block, pages)| {
+        let (pending, failed) = (Arc::clone(&pending), Arc::clone(&failed));
+        let op = Op::Write { block, pages, hint: StreamHint::DataWarm, fua: false };
+        Request::new(op, move |result| {
+            failed.fetch_add(u64::from(result.is_err()), Relaxed);
+            pending.done(1);
+        })
+    };
+    device.submit(writes.into_iter().map(request).collect());
+    pending.wait_zero();
+    match failed.load(Relaxed) {
+        0 => Ok(()),
+        n => Err(Error::Check(format!("the device refused {n} writes"))),
+    }
+}
+
+/// The measured phase.
+fn measure(experiment: &Experiment, field: &Arc<Field>, target: &mut Target) -> Result<Outcome> {
+    field.progress.enter(Phase::Measuring);
+    field.progress.expect(field.options.writes() * field.options.bs.bytes());
+    reset_lock_stats();
+    target.begin();
+    let erased = field.stats().lines_erased;
+    let sampler = Sampler::start(field, experiment.interval);
+    let began = now();
+    field.next.lock().due = began;
+    let tasks: Vec<_> = (0..field.options.iodepth)
+        .map(|_| {
+            let field = Arc::clone(field);
+            spawn("writer", move || one(&field))
+        })
+        .collect();
+    let mut tally = Tally::default();
+    let mut first = Ok(());
+    for task in tasks {
+        match task.join() {
+            Ok(Ok(mine)) => tally.merge(&mine),
+            Ok(Err(e)) => first = first.and(Err(e)),
+            Err(panicked) => first = first.and(Err(Error::Check(panicked.to_string()))),
+        }
+    }
+    let seconds = began.elapsed().as_secs_f64().max(1e-9);
+    let rows = sampler.finish();
+    first?;
+    let locks = lock_stats().into_iter().map(LockWaits::from).collect();
+    let mut metrics = target.metrics(seconds);
+    metrics.extend(tally.metrics(seconds));
+    let rate = field.written.load(Relaxed) as f64 / seconds / 1e6;
+    metrics.extend(named([("seconds", seconds), ("mb_s", rate), ("write_mb_s", rate)]));
+    metrics.extend(of_series(&rows, erased as f64));
+    metrics.extend(levels(&rows, erased as f64));
+    Ok(Outcome { metrics, locks, checks: BTreeMap::new(), rows })
+}
+
+/// One task: writes until nothing is left.
+fn one(field: &Field) -> Result<Tally> {
+    let mut times = Tally::default();
+    let period = match field.options.rate_iops {
+        0 => Duration::ZERO,
+        rate => Duration::from_nanos(1_000_000_000 / rate),
+    };
+    let pages = field.options.bs.bytes() / 4096;
+    loop {
+        let (page, contents, due) = {
+            let mut next = field.next.lock();
+            if next.left == 0 {
+                return Ok(times);
+            }
+            next.left -= 1;
+            let due = Instant::from_nanos(next.due.as_nanos().max(now().as_nanos()));
+            next.due = Instant::from_nanos(due.as_nanos() + period.as_nanos() as u64);
+            let page = next.block() * pages;
+            (page, next.content.next(page, pages), due)
+        };
+        sleep(Duration::from_nanos(due.as_nanos().saturating_sub(now().as_nanos())));
+        let began = now();
+        let written = field.device.write(page, contents);
+        written.map_err(|e| Error::Check(format!("writing page {page} of the device: {e}")))?;
+        times.record("write", began.elapsed());
+        field.written.fetch_add(pages * 4096, Relaxed);
+        field.progress.advance(pages * 4096);
+    }
+}
+
+/// Reads a part of the device back and compares every page; how many there are.
+fn verify(field: &Field, at: u64, content: &Content, newest: bool) -> Result<u64> {
+    let mut page = 0;
+    while page < content.pages() {
+        let count = PIECE.min(content.pages() - page);
+        let read = field.device.read(at + page, count);
+        let read = read.map_err(|e| Error::Check(format!("reading page {page} of the device back: {e}")))?;
+        let bytes: Vec<u8> = read.iter().flat_map(|page| *page.to_array()).collect();
+        content.judge(page, &bytes, newest).map_err(Error::Check)?;
+        field.progress.advance(count * 4096);
+        page += count;
+    }
+    Ok(page)
+}
+
+impl Field {
+    fn stats(&self) -> Stats {
+        self.ssd.as_ref().map(|ssd| ssd.stats()).unwrap_or_default()
+    }
+}
+
+impl Source for Field {
+    fn snapshot(&self) -> Snapshot {
+        let flash = self.stats();
+        Snapshot {
+            at: now(),
+            written: self.written.load(Relaxed),
+            read: 0,
+            device_written: flash.host_programmed + flash.gc_programmed + flash.meta_programmed + flash.padding,
+            device_read: flash.flash_read + flash.gc_read,
+        }
+    }
+
+    fn state(&self, row: &mut Row) {
+        row.victims = self.stats().lines_erased as f64;
+        self.progress.note(row);
+    }
+}
