@@ -20,7 +20,7 @@ use steadyfs_rt::Cost;
 use steadyfs_rt::sim::{Costs, SimConfig};
 
 /// The experiments that are part of the program: name and text.
-const BUILTIN: [(&str, &str); 10] = [
+const BUILTIN: [(&str, &str); 12] = [
     ("d2fs-fig1-devgc", include_str!("../../experiments/d2fs-fig1-devgc.toml")),
     ("scalelfs-fig2a", include_str!("../../experiments/scalelfs-fig2a.toml")),
     ("smoke", include_str!("../../experiments/smoke.toml")),
@@ -31,6 +31,8 @@ const BUILTIN: [(&str, &str); 10] = [
     ("scalelfs-fig10-fileserver", include_str!("../../experiments/scalelfs-fig10-fileserver.toml")),
     ("scalelfs-fig10-varmail", include_str!("../../experiments/scalelfs-fig10-varmail.toml")),
     ("scalelfs-fig10-oltp", include_str!("../../experiments/scalelfs-fig10-oltp.toml")),
+    ("mdtest", include_str!("../../experiments/mdtest.toml")),
+    ("dbench", include_str!("../../experiments/dbench.toml")),
 ];
 
 /// An experiment.

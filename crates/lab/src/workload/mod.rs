@@ -5,13 +5,15 @@
 //!
 //! - `fio`: jobs with the names and the meaning of fio's own options;
 //! - `filebench`: its personalities fileserver, varmail, webserver and oltp;
-//! - `device`: writes to the device itself, without a volume (`run::raw`).
+//! - `device`: writes to the device itself, without a volume (`run::raw`);
+//! - `metadata`: mdtest, and a mix as dbench has it.
 //!
 //! To add a kind: a module with its options (`#[serde(deny_unknown_fields)]`), a variant of [`Workload`], a line in `plan` and in `scaled`.
 
 mod content;
 mod filebench;
 mod fio;
+mod metadata;
 mod offsets;
 mod pattern;
 mod raw;
@@ -22,6 +24,7 @@ use crate::error::Result;
 pub(crate) use content::Content;
 use filebench::Filebench;
 use fio::Fio;
+use metadata::Metadata;
 pub(crate) use offsets::Offsets;
 pub(crate) use raw::Raw;
 use serde::{Deserialize, Serialize};
@@ -40,6 +43,8 @@ pub(crate) enum Workload {
     /// On the device itself.
     #[serde(rename = "device")]
     Raw(Raw),
+    /// Names and attributes.
+    Metadata(Metadata),
 }
 
 /// The options of one kind of workload.
@@ -81,6 +86,7 @@ impl Workload {
             Workload::Fio(fio) => fio,
             Workload::Filebench(filebench) => filebench,
             Workload::Raw(raw) => raw,
+            Workload::Metadata(metadata) => metadata,
         }
     }
 
@@ -98,6 +104,7 @@ impl Workload {
             Workload::Fio(fio) => Workload::Fio(fio.scaled(factor)),
             Workload::Filebench(filebench) => Workload::Filebench(filebench.scaled(factor)),
             Workload::Raw(raw) => Workload::Raw(raw.scaled(factor)),
+            Workload::Metadata(metadata) => Workload::Metadata(metadata.scaled(factor)),
         }
     }
 }

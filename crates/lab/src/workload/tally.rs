@@ -10,6 +10,8 @@ pub(crate) struct Tally {
     kinds: BTreeMap<&'static str, Histogram>,
     /// Other things that were counted.
     counts: BTreeMap<&'static str, u64>,
+    /// Figures of the whole workload.
+    figures: BTreeMap<&'static str, f64>,
 }
 
 impl Tally {
@@ -23,6 +25,11 @@ impl Tally {
         *self.counts.entry(what).or_default() += many;
     }
 
+    /// Notes a figure of the whole workload.
+    pub(crate) fn set(&mut self, what: &'static str, value: f64) {
+        self.figures.insert(what, value);
+    }
+
     /// Adds another's counts.
     pub(crate) fn merge(&mut self, other: &Tally) {
         for (kind, times) in &other.kinds {
@@ -31,6 +38,7 @@ impl Tally {
         for (what, many) in &other.counts {
             self.add(what, *many);
         }
+        self.figures.extend(&other.figures);
     }
 
     /// Operations of one kind.
@@ -52,6 +60,7 @@ impl Tally {
             out.insert(format!("{kind}_ops_s"), times.count() as f64 / seconds);
         }
         out.extend(self.counts.iter().map(|(what, many)| ((*what).to_owned(), *many as f64)));
+        out.extend(self.figures.iter().map(|(what, value)| ((*what).to_owned(), *value)));
         out
     }
 }
