@@ -18,6 +18,15 @@ impl AtomicBitmap {
         AtomicBitmap { words, len, ones: AtomicUsize::new(0) }
     }
 
+    /// The set of all of `0..len`.
+    pub(crate) fn full(len: usize) -> Self {
+        let all = AtomicBitmap::new(len);
+        for i in 0..len {
+            all.set(i);
+        }
+        all
+    }
+
     /// Number of members.
     pub(crate) fn count(&self) -> usize {
         self.ones.load(SeqCst)

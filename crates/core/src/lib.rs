@@ -44,6 +44,7 @@ mod segments;
 mod sit;
 mod slots;
 mod space;
+mod streams;
 mod sync;
 mod types;
 mod unwritten;
@@ -64,7 +65,9 @@ pub use mount::why_read_only;
 pub use options::{AccessTimes, FsyncMode, MountOptions, OPTION_HELP, OnError};
 pub use orphans::OrphanStats;
 pub use pages::CacheStats;
-pub use reclaim::{GcReport, GcTimes, SectionCounts, Urgency};
+pub use reclaim::{
+    GcCollectors, GcOptions, GcReport, GcSelect, GcStream, GcTimes, SectionCounts, Urgency,
+};
 pub use recovery::Recovered;
 pub use sync::{Reason, SyncStats};
 pub use types::{Attr, DirEntry, NewInode, RenameFlags, SetAttr, SetTime, XattrFlags};

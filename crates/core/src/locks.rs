@@ -7,20 +7,28 @@
 //! |---|---|---|
 //! | 20 | `rename_mutex` | the shape of the directory tree while a directory changes its parent |
 //! | 30 | `i_rwsem` | one inode's contents and size (directories before their children, else by rising inode number) |
-//! | 33 | `gc_mutex` | one round of collection at a time |
+//! | 33 | `gc_mutex` | one round of collection at a time, where writers collect |
+//! | 34 | `gc_checkpoint_mutex` | one collector at a time makes a checkpoint |
 //! | 35 | `checkpoint_mutex` | one checkpoint at a time |
+//! | 36 | `gc_gate` | who waits for collectors, and which of them work |
 //! | 40 | `cp_rwsem` | shared by whoever changes the volume, exclusive while a checkpoint freezes it |
 //! | 50 | `node_lock` | one node block (inode before indirect before direct: from the root of the tree to its leaves) |
 //! | 60 | `curseg_mutex` | one log: current segment, next block, summary |
+//! | 61 | `gc_stream_mutex` | a collector's write stream |
 //! | 62 | `nid_list_lock` | free node ids |
 //! | 64 | `nat_lock` | one NAT block in memory |
-//! | 70 | `segmap_lock` | free segments and sections |
+//! | 66 | `gc_victims_mutex` | the victims that one collector has in mind |
+//! | 68 | `seglist_lock` | the choice of a victim, where one chooses at a time |
 //! | 72 and up | leaves | in-flight writes, page maps, tables, lists: nothing is taken under them |
 
 use steadyfs_rt::LockClass;
 
 /// One collection round at a time.
 pub(crate) static GC: LockClass = LockClass::new("gc_mutex", 33);
+/// Writers that wait for collectors, and collectors that wait for work.
+pub(crate) static GC_GATE: LockClass = LockClass::new("gc_gate", 36);
+/// A checkpoint that a collector makes, so that the others go on meanwhile.
+pub(crate) static GC_CHECKPOINT: LockClass = LockClass::new("gc_checkpoint_mutex", 34);
 /// Directory renames across parents.
 pub(crate) static RENAME: LockClass = LockClass::new("rename_mutex", 20);
 /// An inode's contents and size; several by the rule in the table above.
@@ -33,12 +41,16 @@ pub(crate) static CP: LockClass = LockClass::new("cp_rwsem", 40);
 pub(crate) static NODE: LockClass = LockClass::new("node_lock", 50).multi();
 /// A log's cursor.
 pub(crate) static CURSEG: LockClass = LockClass::new("curseg_mutex", 60);
+/// A collector's write stream.
+pub(crate) static STREAM: LockClass = LockClass::new("gc_stream_mutex", 61);
 /// Free node ids.
 pub(crate) static NID_LIST: LockClass = LockClass::new("nid_list_lock", 62);
 /// One NAT block in memory.
 pub(crate) static NAT: LockClass = LockClass::new("nat_lock", 64);
-/// Free segments and sections.
-pub(crate) static SEGMAP: LockClass = LockClass::new("segmap_lock", 70);
+/// The victims that a collector has in mind.
+pub(crate) static VICTIMS: LockClass = LockClass::new("gc_victims_mutex", 66);
+/// The choice of a victim, one at a time.
+pub(crate) static SEGLIST: LockClass = LockClass::new("seglist_lock", 68);
 /// Shared flushes.
 pub(crate) static FLUSH: LockClass = LockClass::new("flush_lock", 73);
 /// Writes in flight.

@@ -29,6 +29,13 @@ pub(crate) struct Head {
     pub(crate) serial: u64,
 }
 
+impl Head {
+    /// At the beginning of a segment that was opened for this log.
+    pub(crate) fn at(seg: SegNo, log: Log) -> Self {
+        Head { seg, next: 0, summary: Box::new(SummaryBlock::new(kind_of(log))), serial: 0 }
+    }
+}
+
 /// A block of a node log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodePlace {
@@ -82,7 +89,6 @@ impl Volume {
     /// begin with; the reserve that collection keeps makes both a sign of a damaged or overfull volume.
     pub(crate) fn take_blocks(&self, log: Log, owners: &[Summary]) -> Result<Vec<Run>> {
         assert!(!owners.is_empty());
-        let now = self.elapsed();
         let mut head = self.logs.head(log);
         let mut runs = Vec::with_capacity(2);
         if self.io.planted.is(Canary::EarlyReuse) && head.next > 0 && !self.segs.is_valid(head.seg, head.next - 1) {
@@ -93,22 +99,29 @@ impl Volume {
             if head.next == SEG && !self.advance(log, &mut head) {
                 break;
             }
-            let n = rest.len().min((SEG - head.next) as usize);
-            let (seg, first) = (head.seg, head.next);
-            for (i, owner) in rest[..n].iter().enumerate() {
-                head.summary.set((first as usize + i) as u16, *owner);
-                self.segs.mark_valid(seg, first + i as u32, now);
-            }
-            charge_n(Cost::BlockAlloc, n as u64);
-            charge_n(Cost::SegmentUpdate, n as u64);
-            head.next += n as u32;
-            runs.push(Run { lba: self.lba_of(seg, first), count: n as u32 });
-            rest = &rest[n..];
+            let run = self.fill(&mut head, rest);
+            runs.push(run);
+            rest = &rest[run.count as usize..];
             if head.next == SEG {
                 self.advance(log, &mut head);
             }
         }
         if runs.is_empty() { Err(Error::NoSpace) } else { Ok(runs) }
+    }
+
+    /// Takes blocks of an open segment up to its end, at least one.
+    pub(crate) fn fill(&self, head: &mut Head, owners: &[Summary]) -> Run {
+        let (seg, first, now) = (head.seg, head.next, self.elapsed());
+        let n = owners.len().min((SEG - first) as usize);
+        assert!(n > 0, "no block is left in segment {seg}");
+        for (i, owner) in owners[..n].iter().enumerate() {
+            head.summary.set((first as usize + i) as u16, *owner);
+            self.segs.mark_valid(seg, first + i as u32, now);
+        }
+        charge_n(Cost::BlockAlloc, n as u64);
+        charge_n(Cost::SegmentUpdate, n as u64);
+        head.next += n as u32;
+        Run { lba: self.lba_of(seg, first), count: n as u32 }
     }
 
     /// Takes one block of a node log.
@@ -140,7 +153,7 @@ impl Volume {
         };
         self.write_summary(head.seg, &head.summary);
         self.segs.close(head.seg);
-        *head = Head { seg: fresh, next: 0, summary: Box::new(SummaryBlock::new(kind_of(log))), serial: head.serial };
+        *head = Head { serial: head.serial, ..Head::at(fresh, log) };
         true
     }
 
@@ -151,17 +164,26 @@ impl Volume {
         self.io.write(lba, vec![PageBuf::from_slice(&summary.to_block())], StreamHint::MetaHot, |_| ());
     }
 
-    /// The owners of a segment's blocks: of an open segment from its log, else from the SSA.
+    /// The owners of a segment's blocks: of an open segment from its log or stream, else from the SSA.
     pub(crate) fn summary_of(&self, seg: SegNo) -> Result<SummaryBlock> {
-        for log in Log::ALL {
-            let head = self.logs.head(log);
-            if head.seg == seg {
-                return Ok((*head.summary).clone());
-            }
+        if self.segs.state(seg).is_open()
+            && let Some(summary) = self.open_summary(seg)
+        {
+            return Ok(summary);
         }
         let lba = self.layout().ssa_lba(seg).ok_or_else(|| Error::Unsupported("the volume has no SSA".into()))?;
         let page = self.io.read_block(lba)?;
         Ok(page.with(|block| SummaryBlock::view(block).clone()))
+    }
+}
+
+impl Volume {
+    fn open_summary(&self, seg: SegNo) -> Option<SummaryBlock> {
+        let logs = Log::ALL.into_iter().find_map(|log| {
+            let head = self.logs.head(log);
+            (head.seg == seg).then(|| (*head.summary).clone())
+        });
+        logs.or_else(|| self.streams.summary_of(seg))
     }
 }
 

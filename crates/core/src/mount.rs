@@ -29,6 +29,7 @@ use crate::recovery::Recovered;
 use crate::segments::{SegTable, SitRecord};
 use crate::sit::Sit;
 use crate::space::{Space, SpaceCounts};
+use crate::streams::Streams;
 use crate::sync::{Since, SyncCounters};
 use crate::volume::Volume;
 use std::sync::{Arc, OnceLock};
@@ -108,6 +109,7 @@ impl Fs {
             fs.vol.check_running()?;
             Flusher::start(&fs);
             Background::start(&fs);
+            Reclaim::start(&fs);
             return Ok(fs);
         }
         if options.discard_unreplayed || !image.has_fsync_chain()? {
@@ -154,11 +156,13 @@ impl Fs {
         // Node ids 0, 1 and 2 are not for use.
         let space = Space::new(header.user_blocks(), u64::from(nat.max_nid()) - 3, counts);
         let nids = FreeNids::new(header.next_free_nid(), &nat);
+        let collectors = Reclaim::collectors(&options.gc, &layout, header.reserved_segments());
         let vol = Volume::new(
             image.superblock().clone(),
             io,
             segs,
             Logs::new(heads),
+            Streams::new(collectors),
             nat,
             nids,
             NodeCache::new((options.node_cache_bytes / BLOCK_SIZE as u64) as usize),
@@ -167,7 +171,7 @@ impl Fs {
             read_only,
             options.on_error,
         );
-        let reclaim = Reclaim::new(&vol, header.reserved_segments());
+        let reclaim = Reclaim::new(&vol, &options, header.reserved_segments(), collectors);
         let sit = Sit::new(&layout, |b| image.sit_version(b));
         Ok(Arc::new(Fs {
             vol,
@@ -227,6 +231,7 @@ impl Fs {
     /// stopped after an error says so: what was changed since its last checkpoint is lost.
     pub fn unmount(&self) -> Result<()> {
         self.background.stop();
+        self.reclaim.stop();
         self.flusher.stop(self);
         self.vol.check_running()?;
         if self.vol.check_writable().is_err() {

@@ -4,6 +4,7 @@
 //! the core and to itself, and name the one that nobody knows.
 
 use crate::error::{Error, Result};
+use crate::reclaim::GcOptions;
 
 /// How access times are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -52,8 +53,10 @@ pub struct MountOptions {
     pub discard_unreplayed: bool,
     /// Tell the device about freed segments after each checkpoint.
     pub discard: bool,
-    /// Collect while the volume is idle.
+    /// Collect while the volume is idle, and before writers have to wait for room.
     pub background_gc: bool,
+    /// How room is made when it runs short.
+    pub gc: GcOptions,
     /// Most memory for cached file pages, in bytes.
     pub cache_bytes: u64,
     /// Most memory for cached nodes that are clean, in bytes; half of it in dirty ones makes a checkpoint.
@@ -84,6 +87,7 @@ impl Default for MountOptions {
             discard_unreplayed: false,
             discard: false,
             background_gc: true,
+            gc: GcOptions::default(),
             cache_bytes: 256 << 20,
             node_cache_bytes: 64 << 20,
             commit_seconds: 60,
@@ -114,7 +118,14 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
         "errors=continue|remount-ro|panic",
         "if metadata cannot be written: try again later (default), take no more changes, end the process",
     ),
-    ("background_gc=on|off", "collect while the volume is idle (default on)"),
+    ("background_gc=on|off", "collect while the volume is idle, and before room is short (default on)"),
+    (
+        "gc=scalelfs|f2fs-lfs",
+        "make room with a collector on each core (default), or as F2FS does, one writer at a time",
+    ),
+    ("gc.collectors=N|cores|writers", "threads that collect: so many, one for each core, or none: whoever needs room does"),
+    ("gc.stream=dedicated|shared", "moved data goes to a segment of each collector's own, or all to the cold data log"),
+    ("gc.select=concurrent|locked", "collectors choose victims at the same time, or one after the other"),
     ("relatime, noatime, strictatime", "when reads update access times"),
     ("inline_data, noinline_data", "keep small files in their inodes (default), or not"),
     ("inline_dentry, noinline_dentry", "keep small directories in their inodes (default), or not"),
@@ -185,7 +196,7 @@ impl MountOptions {
                 return Err(Error::Usage(format!("'{option}': say fsync_mode=posix, strict or nobarrier")));
             }
             ("background_gc", _) => return Err(Error::Usage(format!("'{option}': say background_gc=on or =off"))),
-            _ => return Ok(false),
+            _ => return self.gc.set(name, value),
         }
         Ok(true)
     }

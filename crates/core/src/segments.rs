@@ -11,10 +11,8 @@
 //! full; a free or prefree segment has count 0. Format: section 5 of the F2FS notes (SIT).
 
 use crate::bits::AtomicBitmap;
-use crate::locks;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::SeqCst};
 use steadyfs_format::{Layout, Lba, Log, SegNo};
-use steadyfs_rt::Mutex;
 
 /// Blocks in a segment.
 pub(crate) const BLOCKS: u32 = 512;
@@ -63,14 +61,6 @@ pub(crate) struct SitRecord {
     pub(crate) mtime: u64,
 }
 
-/// Allocation state behind `segmap_lock`.
-struct FreeMap {
-    /// Per section: segments that are not free (open, dirty, full or prefree).
-    used_in_section: Vec<u32>,
-    /// Where the next search for a free section starts.
-    cursor: u32,
-}
-
 /// The segments of the main area.
 pub(crate) struct SegTable {
     words: Box<[AtomicU64]>,
@@ -86,19 +76,19 @@ pub(crate) struct SegTable {
     /// Empty segments that wait for a checkpoint.
     pub(crate) prefree: AtomicBitmap,
     free: AtomicBitmap,
-    free_sections: AtomicU64,
-    map: Mutex<FreeMap>,
+    /// Sections without any used segment. Whoever takes a section out of here owns it.
+    free_sections: AtomicBitmap,
+    /// Per section: segments that are not free (open, dirty, full or prefree).
+    used_in_section: Box<[AtomicU32]>,
+    /// Where the next search for a free section starts.
+    cursor: AtomicU32,
 }
 
 impl SegTable {
     /// A table of all-free segments for this layout.
     pub(crate) fn new(layout: &Layout) -> Self {
         let n = layout.main_segments as usize;
-        let sections = layout.sections;
-        let free = AtomicBitmap::new(n);
-        for i in 0..n {
-            free.set(i);
-        }
+        let sections = layout.sections as usize;
         SegTable {
             words: (0..n).map(|_| AtomicU64::new(0)).collect(),
             maps: (0..n * 8).map(|_| AtomicU64::new(0)).collect(),
@@ -109,9 +99,10 @@ impl SegTable {
             sit_dirty: AtomicBitmap::new(n),
             dirty: AtomicBitmap::new(n),
             prefree: AtomicBitmap::new(n),
-            free,
-            free_sections: AtomicU64::new(u64::from(sections)),
-            map: Mutex::new(&locks::SEGMAP, FreeMap { used_in_section: vec![0; sections as usize], cursor: 0 }),
+            free: AtomicBitmap::full(n),
+            free_sections: AtomicBitmap::full(sections),
+            used_in_section: (0..sections).map(|_| AtomicU32::new(0)).collect(),
+            cursor: AtomicU32::new(0),
         }
     }
 
@@ -136,8 +127,7 @@ impl SegTable {
         let word = u64::from(count) | if open { OPEN } else { 0 };
         self.words[i].store(word, SeqCst);
         if count > 0 || open {
-            let mut map = self.map.lock();
-            self.take_segment(&mut map, seg);
+            self.take_segment(seg);
         }
         if !open && count > 0 && count < BLOCKS {
             self.dirty.set(i);
@@ -252,18 +242,26 @@ impl SegTable {
     }
 
     /// Opens a free segment for a log of this kind: the next one of `after`'s section if there is one, else the first of a free
-    /// section. `None` when no section is free.
+    /// section. `None` when no section is free. A log has the section it writes to for itself, so only the choice of a fresh one is contended.
     pub(crate) fn open(&self, after: Option<SegNo>, kind: u8) -> Option<SegNo> {
-        let mut map = self.map.lock();
-        let seg = after.and_then(|s| self.next_in_section(s)).or_else(|| self.free_section(&mut map))?;
-        self.take_segment(&mut map, seg);
+        let next = after.and_then(|seg| self.open_next(seg, kind));
+        next.or_else(|| self.free_section().map(|seg| self.open_free(seg, kind)))
+    }
+
+    /// Opens the segment after one that is still open, if there is one in its section.
+    pub(crate) fn open_next(&self, seg: SegNo, kind: u8) -> Option<SegNo> {
+        self.next_in_section(seg).map(|seg| self.open_free(seg, kind))
+    }
+
+    fn open_free(&self, seg: SegNo, kind: u8) -> SegNo {
+        self.take_segment(seg);
         let i = seg.index();
         let old = SegState(self.words[i].fetch_or(OPEN, SeqCst));
         assert!(old.count() == 0 && !old.is_open() && !old.is_prefree(), "segment {seg} is not free: {old:?}");
         self.kinds[i].store(kind, SeqCst);
         self.mtimes[i].store(0, SeqCst);
         self.sit_dirty.set(i);
-        Some(seg)
+        seg
     }
 
     fn next_in_section(&self, seg: SegNo) -> Option<SegNo> {
@@ -272,20 +270,30 @@ impl SegTable {
         (same && self.free.test(next)).then(|| SegNo::new(next as u32))
     }
 
-    fn free_section(&self, map: &mut FreeMap) -> Option<SegNo> {
-        let n = map.used_in_section.len() as u32;
-        let found = (0..n).map(|k| (map.cursor + k) % n).find(|&s| map.used_in_section[s as usize] == 0)?;
-        map.cursor = (found + 1) % n;
-        Some(SegNo::new(found * self.segs_per_sec))
+    /// Takes a free section out of the map and returns its first segment. Of several threads that want the same one, the bit decides.
+    fn free_section(&self) -> Option<SegNo> {
+        let start = self.cursor.load(SeqCst) as usize;
+        // Twice around: a section that became free behind the first search is not missed by much.
+        for from in [start, 0, 0] {
+            let mut at = from;
+            while let Some(section) = self.free_sections.next_set(at) {
+                if self.free_sections.clear(section) {
+                    let next = (section + 1) % self.used_in_section.len();
+                    self.cursor.store(next as u32, SeqCst);
+                    return Some(SegNo::new(section as u32 * self.segs_per_sec));
+                }
+                at = section + 1;
+            }
+        }
+        None
     }
 
-    fn take_segment(&self, map: &mut FreeMap, seg: SegNo) {
+    fn take_segment(&self, seg: SegNo) {
         let was_free = self.free.clear(seg.index());
         assert!(was_free, "segment {seg} taken twice");
-        let used = &mut map.used_in_section[seg.index() / self.segs_per_sec as usize];
-        *used += 1;
-        if *used == 1 {
-            self.free_sections.fetch_sub(1, SeqCst);
+        let section = seg.index() / self.segs_per_sec as usize;
+        if self.used_in_section[section].fetch_add(1, SeqCst) == 0 {
+            self.free_sections.clear(section);
         }
     }
 
@@ -303,12 +311,11 @@ impl SegTable {
             return false; // a collector claimed it just now
         }
         self.prefree.clear(i);
-        let mut map = self.map.lock();
         self.free.set(i);
-        let used = &mut map.used_in_section[i / self.segs_per_sec as usize];
-        *used -= 1;
-        if *used == 0 {
-            self.free_sections.fetch_add(1, SeqCst);
+        let section = i / self.segs_per_sec as usize;
+        // The last one out: no log is in the section, for a log's segment is in use.
+        if self.used_in_section[section].fetch_sub(1, SeqCst) == 1 {
+            self.free_sections.set(section);
         }
         true
     }
@@ -320,7 +327,7 @@ impl SegTable {
         if !self.is_free(seg) {
             return;
         }
-        self.take_segment(&mut self.map.lock(), seg);
+        self.take_segment(seg);
         self.kinds[i].store(kind.number(), SeqCst);
         let old = SegState(self.words[i].fetch_or(PREFREE, SeqCst));
         assert!(old.count() == 0 && !old.is_open() && !old.is_prefree(), "segment {seg} is not free: {old:?}");
@@ -375,7 +382,7 @@ impl SegTable {
 
     /// Sections without any used segment.
     pub(crate) fn free_sections(&self) -> u64 {
-        self.free_sections.load(SeqCst)
+        self.free_sections.count() as u64
     }
 
     /// Segments that are free now.

@@ -13,6 +13,7 @@ use crate::node::NodeCache;
 use crate::options::OnError;
 use crate::segments::SegTable;
 use crate::space::Space;
+use crate::streams::Streams;
 use crate::waits::Waits;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -25,6 +26,7 @@ pub(crate) struct Volume {
     pub(crate) io: Arc<BlockIo>,
     pub(crate) segs: SegTable,
     pub(crate) logs: Logs,
+    pub(crate) streams: Streams,
     pub(crate) nat: Nat,
     pub(crate) nids: FreeNids,
     pub(crate) nodes: NodeCache,
@@ -76,6 +78,7 @@ impl Volume {
         io: Arc<BlockIo>,
         segs: SegTable,
         logs: Logs,
+        streams: Streams,
         nat: Nat,
         nids: FreeNids,
         nodes: NodeCache,
@@ -89,6 +92,7 @@ impl Volume {
             io,
             segs,
             logs,
+            streams,
             nat,
             nids,
             nodes,

@@ -51,9 +51,9 @@ impl Tracked {
     }
 }
 
-fn open(path: &Path) -> Arc<Fs> {
+fn open(path: &Path, gc: &str) -> Arc<Fs> {
     let dev = FileDevice::open(path, OpenOptions::default()).unwrap();
-    Fs::mount(Arc::new(dev), MountOptions::parse("cache=16M").unwrap()).unwrap()
+    Fs::mount(Arc::new(dev), MountOptions::parse(&format!("cache=16M,{gc}")).unwrap()).unwrap()
 }
 
 /// One file per writer; together they take 93 % of what the volume has for files.
@@ -90,32 +90,41 @@ fn overwrite(fs: &Arc<Fs>, files: &Arc<Vec<Tracked>>, total: u64) {
     threads.into_iter().for_each(|t| t.join().unwrap());
 }
 
-fn run(layout: &[&str], mib: u64, times: u64) {
+/// What the image is now, checked: a checkpoint with the collectors' streams open is one like any other.
+fn check_as_it_is(path: &Path) {
+    let copy = path.with_extension("copy");
+    std::fs::copy(path, &copy).unwrap();
+    fsck_f2fs(&copy).unwrap();
+    std::fs::remove_file(copy).unwrap();
+}
+
+fn run(layout: &[&str], mib: u64, times: u64, gc: &str) {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = dir.path().join("gc.img");
     mkfs_f2fs(&path, mib << 20, layout).unwrap();
-    let fs = open(&path);
+    let fs = open(&path, gc);
     let files = Arc::new(fill(&fs));
     let before = fs.io_stats();
     let user_pages = times * (mib << 20) / PAGE as u64;
     overwrite(&fs, &files, user_pages);
     files.iter().for_each(|f| f.verify(&fs));
     fs.sync().unwrap();
+    check_as_it_is(&path);
     let after = fs.io_stats();
     let written = after.written_blocks() - before.written_blocks();
-    let gc = fs.gc_totals();
+    let totals = fs.gc_totals();
     println!(
-        "{mib} MiB {layout:?}: {user_pages} pages written, {written} blocks to the device: WAF {:.2}; {gc:?}",
+        "{mib} MiB {layout:?}, {gc}: {user_pages} pages written, {written} blocks to the device: WAF {:.2}; {totals:?}",
         written as f64 / user_pages as f64
     );
-    assert!(gc.data_moved > 0, "nothing was collected");
+    assert!(totals.data_moved > 0, "nothing was collected");
     let sizes: Vec<_> = files.iter().map(|f| f.inode.ino()).collect();
     let versions: Vec<Vec<u32>> = files.iter().map(|f| f.versions.iter().map(|v| v.load(SeqCst)).collect()).collect();
     drop(files);
     fs.unmount().unwrap();
     drop(fs);
     fsck_f2fs(&path).unwrap();
-    let fs = open(&path);
+    let fs = open(&path, gc);
     for ((id, ino), versions) in (0..).zip(sizes).zip(versions) {
         let versions = versions.into_iter().map(AtomicU32::new).collect();
         Tracked { inode: fs.inode(ino).unwrap(), id, versions }.verify(&fs);
@@ -125,12 +134,27 @@ fn run(layout: &[&str], mib: u64, times: u64) {
 
 #[test]
 fn random_overwrite_at_93_percent_goes_on() {
-    run(&[], 256, 10);
+    run(&[], 256, 10, "gc=scalelfs");
+}
+
+#[test]
+fn random_overwrite_goes_on_where_writers_collect() {
+    run(&[], 256, 4, "gc=f2fs-lfs");
+}
+
+#[test]
+fn random_overwrite_goes_on_with_many_collectors() {
+    run(&[], 384, 4, "gc=scalelfs,gc.collectors=32");
+}
+
+#[test]
+fn random_overwrite_goes_on_with_collectors_that_share_a_log() {
+    run(&[], 256, 3, "gc.collectors=4,gc.stream=shared,gc.select=locked");
 }
 
 #[test]
 fn sections_of_several_segments_are_collected_too() {
-    run(&["-s", "4"], 512, 2);
+    run(&["-s", "4"], 512, 2, "gc=scalelfs");
 }
 
 #[test]
@@ -138,7 +162,7 @@ fn a_full_volume_says_so_and_stays_whole() {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = dir.path().join("full.img");
     mkfs_f2fs(&path, 128 << 20, &["-f"]).unwrap();
-    let fs = open(&path);
+    let fs = open(&path, "gc=scalelfs");
     let root = fs.root().unwrap();
     let new = NewInode { mode: 0o100_644, ..NewInode::default() };
     let inode = fs.create(&root, b"big", &new).unwrap();

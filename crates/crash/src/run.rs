@@ -87,17 +87,19 @@ pub(crate) fn volume(workload: &Workload) -> Result<MemDevice, Error> {
 
 /// The options of the mount that is explored: the workload's own; nothing happens but what the workload says.
 fn options(workload: &Workload) -> Result<MountOptions, Error> {
-    quiet(&workload.mount)
+    quiet(workload, &workload.mount)
 }
 
 /// The options of mounts after a crash: the same, without planted faults.
 pub(crate) fn options_afterwards(workload: &Workload) -> Result<MountOptions, Error> {
     let sound: Vec<&str> = workload.mount.split(',').filter(|option| !option.starts_with("canary=")).collect();
-    quiet(&sound.join(","))
+    quiet(workload, &sound.join(","))
 }
 
-fn quiet(mount: &str) -> Result<MountOptions, Error> {
-    let mut options = MountOptions::parse(mount)?;
+fn quiet(workload: &Workload, mount: &str) -> Result<MountOptions, Error> {
+    // Threads that collect do so when they get to it: the same each time only where a schedule says when.
+    let gc = if workload.schedule.is_some() { "gc=scalelfs" } else { "gc=f2fs-lfs" };
+    let mut options = MountOptions::parse(&format!("{gc},{mount}"))?;
     (options.background_gc, options.commit_seconds) = (false, 0);
     Ok(options)
 }

@@ -216,6 +216,7 @@ impl Fs {
             }
             self.vol.segs.release(seg);
         }
+        self.reclaim.announce_room();
     }
 
     /// Waits for the checkpoint in progress, if there is one. False if the last one failed, or a chain broke since: then nodes can be made durable by

@@ -44,6 +44,7 @@ impl Snapshot {
     /// Takes the snapshot. The checkpoint lock is held exclusively and nothing is dirty but NAT and SIT.
     pub(super) fn take(fs: &Fs, committed: &Committed, unmount: bool, number: u64) -> Result<Self> {
         leave_full_segments(fs)?;
+        fs.vol.save_streams();
         let tables = take_tables(fs)?;
         let pack = committed.pack.other();
         let start = fs.vol.layout().pack(pack);
@@ -150,8 +151,9 @@ fn fill_counters(fs: &Fs, header: &mut CheckpointHeader) -> Result<()> {
     header.set_valid_blocks(counts.blocks);
     header.set_valid_nodes(narrow(counts.nodes)?);
     header.set_valid_inodes(narrow(counts.inodes)?);
-    // Prefree segments are free for whoever reads this checkpoint.
-    let free = fs.vol.segs.free_segments() + fs.vol.segs.prefree.count() as u64;
+    // Prefree segments, and those of streams without a block, are free for whoever reads this checkpoint.
+    let segs = &fs.vol.segs;
+    let free = segs.free_segments() + segs.prefree.count() as u64 + fs.vol.streams.empty_segments(segs);
     header.set_free_segments(narrow(free)?);
     header.set_next_free_nid(fs.vol.nids.hint());
     header.set_elapsed_time(fs.vol.elapsed());

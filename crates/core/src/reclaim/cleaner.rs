@@ -5,50 +5,91 @@
 //! next checkpoint writes it to its log. All reads of a segment are in flight together, one for each run of neighbouring blocks; moves are grouped by owner and made under one
 //! node lock each. New addresses are published after their blocks are readable (see `io`).
 
-use super::victim::VictimPolicy;
-use super::{GcReport, Reclaimer, Urgency};
+use super::victim::{Select, Victim};
+use super::{GcReport, Urgency};
 use crate::error::{Error, Result};
-use crate::fs::Fs;
-use crate::logs;
+use crate::logs::{self, Run};
 use crate::slots;
 use crate::volume::Volume;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use steadyfs_device::PageBuf;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::inode::{Extent, Inode as RawInode};
 use steadyfs_format::summary::{Summary, SummaryBlock, SummaryKind};
 use steadyfs_format::{Block, Lba, Log, Nid, SegNo, Slot};
+use steadyfs_rt::Pending;
 
-/// F2FS' collector in `mode=lfs`: one thread, one cold stream.
-pub(crate) struct SingleCollector {
-    policy: VictimPolicy,
+/// Where a collector puts the data that it moves.
+pub(super) enum Sink {
+    /// The cold data log, which others write to as well.
+    ColdLog,
+    /// A stream of the collector's own.
+    Stream {
+        /// Its number.
+        slot: usize,
+        /// Buffers, each of a segment's size at most, whose writes may be under way while the next victim is read into another.
+        buffers: [Arc<Pending>; 2],
+        next: AtomicUsize,
+    },
 }
 
-impl SingleCollector {
-    pub(crate) fn new() -> Self {
-        SingleCollector { policy: VictimPolicy::new() }
+impl Sink {
+    /// A stream with buffers of its own.
+    pub(super) fn stream(slot: usize) -> Self {
+        Sink::Stream { slot, buffers: Default::default(), next: AtomicUsize::new(0) }
+    }
+
+    fn take(&self, vol: &Volume, owners: &[Summary]) -> Result<Vec<Run>> {
+        match self {
+            Sink::ColdLog => vol.take_blocks(Log::ColdData, owners),
+            Sink::Stream { slot, .. } => vol.take_stream_blocks(*slot, owners),
+        }
+    }
+
+    /// A buffer for the next segment, once what it held last has been written. So a collector has no more pages in memory than its buffers hold.
+    fn buffer(&self) -> Option<Arc<Pending>> {
+        match self {
+            Sink::ColdLog => None,
+            Sink::Stream { buffers, next, .. } => {
+                let buffer = &buffers[next.fetch_add(1, Relaxed) % buffers.len()];
+                buffer.wait_zero();
+                Some(Arc::clone(buffer))
+            }
+        }
     }
 }
 
-impl Reclaimer for SingleCollector {
-    fn collect_one(&self, fs: &Fs, urgency: Urgency) -> Result<Option<GcReport>> {
-        let vol = &fs.vol;
-        let Some(sec) = self.policy.choose(&vol.segs, vol.layout(), urgency, vol.elapsed()) else {
+/// One that collects: a way to choose victims, and a place for what is moved.
+pub(super) struct Collector {
+    pub(super) select: Box<dyn Select>,
+    pub(super) sink: Sink,
+}
+
+impl Collector {
+    /// Cleans one victim; `None` if there is nothing worth cleaning. Called without the checkpoint lock.
+    pub(super) fn collect_one(&self, vol: &Volume, urgency: Urgency) -> Result<Option<GcReport>> {
+        let Some(victim) = self.select.next(&vol.segs, vol.layout(), urgency, vol.elapsed()) else {
             return Ok(None);
         };
+        let cleaned = self.clean(vol, &victim);
+        victim.segs.iter().for_each(|&seg| vol.segs.unclaim(seg));
+        self.select.done(victim.sec);
+        cleaned.map(Some)
+    }
+
+    fn clean(&self, vol: &Volume, victim: &Victim) -> Result<GcReport> {
         let mut report = GcReport { victims: 1, ..GcReport::default() };
         let mut whole = true;
-        for seg in vol.layout().segs_of(sec) {
-            if !vol.segs.claim(seg) {
-                whole &= vol.segs.state(seg).count() == 0;
-                continue;
-            }
-            let cleaned = clean_segment(vol, seg, &mut report);
-            vol.segs.unclaim(seg);
-            whole &= cleaned?;
+        for seg in vol.layout().segs_of(victim.sec) {
+            whole &= match victim.segs.contains(&seg) {
+                true => clean_segment(vol, seg, &self.sink, &mut report)?,
+                false => vol.segs.state(seg).count() == 0,
+            };
         }
         report.sections_freed = u64::from(whole);
-        Ok(Some(report))
+        Ok(report)
     }
 }
 
@@ -60,7 +101,7 @@ struct Source {
 }
 
 /// Moves what is valid in a claimed segment. True if nothing will be left in it after the next checkpoint.
-fn clean_segment(vol: &Volume, seg: SegNo, report: &mut GcReport) -> Result<bool> {
+fn clean_segment(vol: &Volume, seg: SegNo, sink: &Sink, report: &mut GcReport) -> Result<bool> {
     let summary = vol.summary_of(seg)?;
     let kind = Log::from_number(vol.segs.kind(seg)).map(Log::is_node);
     let noted = summary.kind()? == SummaryKind::Node;
@@ -72,7 +113,7 @@ fn clean_segment(vol: &Volume, seg: SegNo, report: &mut GcReport) -> Result<bool
     if noted {
         clean_nodes(vol, seg, &summary, &offsets, report)?;
     } else {
-        clean_data(vol, seg, &summary, &offsets, report)?;
+        clean_data(vol, seg, sink, &summary, &offsets, report)?;
     }
     Ok(report.skipped == skipped || vol.segs.state(seg).count() == 0)
 }
@@ -88,7 +129,7 @@ pub(crate) fn move_blocks(vol: &Volume, lbas: &[Lba]) -> Result<()> {
         let summary = vol.summary_of(seg)?;
         match summary.kind()? {
             SummaryKind::Node => clean_nodes(vol, seg, &summary, &offsets, &mut report)?,
-            SummaryKind::Data => clean_data(vol, seg, &summary, &offsets, &mut report)?,
+            SummaryKind::Data => clean_data(vol, seg, &Sink::ColdLog, &summary, &offsets, &mut report)?,
         }
     }
     Ok(())
@@ -122,7 +163,14 @@ fn clean_nodes(vol: &Volume, seg: SegNo, summary: &SummaryBlock, offsets: &[u32]
     Ok(())
 }
 
-fn clean_data(vol: &Volume, seg: SegNo, summary: &SummaryBlock, offsets: &[u32], report: &mut GcReport) -> Result<()> {
+fn clean_data(
+    vol: &Volume,
+    seg: SegNo,
+    sink: &Sink,
+    summary: &SummaryBlock,
+    offsets: &[u32],
+    report: &mut GcReport,
+) -> Result<()> {
     let mut owners: BTreeMap<Nid, Vec<(u32, Summary)>> = BTreeMap::new();
     for &off in offsets {
         let owner = summary.get(off as u16);
@@ -136,13 +184,15 @@ fn clean_data(vol: &Volume, seg: SegNo, summary: &SummaryBlock, offsets: &[u32],
         report.skipped += (blocks.len() - live.len()) as u64;
         alive.extend(live);
     }
+    let buffer = sink.buffer();
     let mut by_owner: BTreeMap<Nid, Vec<Source>> = BTreeMap::new();
     for (off, page) in read_together(vol, seg, &alive.keys().copied().collect::<Vec<u32>>(), report)? {
         let owner = alive[&off];
         by_owner.entry(owner.nid).or_default().push(Source { off, owner, page });
     }
     for (nid, sources) in by_owner {
-        move_group(vol, seg, nid, sources, report)?;
+        let target = Target { sink, buffer: buffer.as_ref() };
+        move_group(vol, seg, nid, sources, &target, report)?;
     }
     Ok(())
 }
@@ -206,8 +256,36 @@ fn drop_extent(vol: &Volume, nid: Nid) -> Result<()> {
     Ok(())
 }
 
+/// Where blocks go, and who is to be told when they have arrived.
+struct Target<'a> {
+    sink: &'a Sink,
+    buffer: Option<&'a Arc<Pending>>,
+}
+
+impl Target<'_> {
+    /// Submits a run. From here on its blocks can be read at their new place.
+    fn write(&self, vol: &Volume, run: Run, pages: Vec<PageBuf>) {
+        let buffer = self.buffer.map(Arc::clone);
+        if let Some(buffer) = &buffer {
+            buffer.add(u64::from(run.count));
+        }
+        vol.io.write(run.lba, pages, logs::hint(Log::ColdData), move |_| {
+            if let Some(buffer) = buffer {
+                buffer.done(u64::from(run.count));
+            }
+        });
+    }
+}
+
 /// Moves the blocks of one owner under its node lock.
-fn move_group(vol: &Volume, seg: SegNo, nid: Nid, sources: Vec<Source>, report: &mut GcReport) -> Result<()> {
+fn move_group(
+    vol: &Volume,
+    seg: SegNo,
+    nid: Nid,
+    sources: Vec<Source>,
+    target: &Target<'_>,
+    report: &mut GcReport,
+) -> Result<()> {
     let _change = vol.begin_change()?;
     drop_extent(vol, nid)?;
     let node = match vol.node(nid) {
@@ -231,10 +309,10 @@ fn move_group(vol: &Volume, seg: SegNo, nid: Nid, sources: Vec<Source>, report: 
     let mut rest = live.as_slice();
     while !rest.is_empty() {
         let owners: Vec<Summary> = rest.iter().map(|s| s.owner).collect();
-        for run in vol.take_blocks(Log::ColdData, &owners)? {
+        for run in target.sink.take(vol, &owners)? {
             let (now, later) = rest.split_at(run.count as usize);
             let pages = now.iter().map(|s| s.page.clone()).collect();
-            vol.io.write(run.lba, pages, logs::hint(Log::ColdData), |_| ());
+            target.write(vol, run, pages);
             for (i, s) in now.iter().enumerate() {
                 slots::set(guard.edit(), features, s.owner.ofs_in_node, Slot::At(run.lba + i as u64))?;
                 vol.invalidate(Slot::At(vol.lba_of(seg, s.off)))?;

@@ -1,23 +1,31 @@
-//! Reclaiming space: the gate that decides who waits and when it is enough, and the seam behind which collectors work.
+//! Reclaiming space: the gate that decides who waits and when it is enough, and those who collect behind it.
 //!
 //! A change passes the gate (`Fs::make_room`) before it takes the checkpoint lock. While free sections exceed what the next
-//! checkpoint may need plus the reserve, the gate is two loads and a comparison. Below that, callers collect one after the
-//! other under `gc_mutex`, and each re-tests first, so of many blocked writers only as many collect as are needed.
+//! checkpoint may need plus the reserve, the gate is a few loads and comparisons. Below that, either callers collect one after the
+//! other under `gc_mutex`, and each re-tests first, so of many blocked writers only as many collect as are needed (F2FS); or they wait
+//! for collectors with threads of their own (`pool`, ScaleLFS). `options` says which, `victim` chooses what to clean, `cleaner` moves what is valid there.
 //!
 //! Kept true: a round that gains nothing is counted, and after a few such rounds the caller gets through if a checkpoint can
 //! still be written, and "no space" otherwise; nothing here spins. Arithmetic: F2FS' own, section 1.2 of the collection notes.
 
 mod cleaner;
+mod options;
+mod pool;
 mod victim;
 
 pub(crate) use cleaner::move_blocks;
+pub use options::{GcCollectors, GcOptions, GcSelect, GcStream};
 
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::locks;
+use crate::options::MountOptions;
 use crate::volume::Volume;
+use cleaner::{Collector, Sink};
+use pool::Pool;
+use std::sync::Arc;
 use std::time::Duration;
-use steadyfs_format::Log;
+use steadyfs_format::{Layout, Log};
 use steadyfs_rt::Mutex;
 
 /// How urgent a collection is.
@@ -60,7 +68,7 @@ impl GcReport {
 /// How much collection has cost those who waited for it, since the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GcTimes {
-    /// Times that a change found too few free sections, and collected.
+    /// Times that a change found too few free sections, and collected; or that collectors were called.
     pub rounds: u64,
     /// Time during which somebody collected for that, checkpoints included.
     pub busy: Duration,
@@ -79,16 +87,12 @@ pub struct SectionCounts {
     pub needed: u64,
 }
 
-/// A way to collect. Implementations differ in how many threads work and what they share; the gate and the checks are the same.
-pub(crate) trait Reclaimer: Send + Sync {
-    /// Cleans one victim; `None` if there is nothing worth cleaning. Called with `gc_mutex` held and no checkpoint lock.
-    fn collect_one(&self, fs: &Fs, urgency: Urgency) -> Result<Option<GcReport>>;
-}
-
 /// Collection state of a mounted volume.
 pub(crate) struct Reclaim {
     serial: Mutex<()>,
-    reclaimer: Box<dyn Reclaimer>,
+    /// For those who collect themselves, one at a time: F2FS' way, one victim after the other into the cold data log.
+    single: Collector,
+    pool: Option<Pool>,
     /// Sections kept for collection and checkpoints.
     reserved_sections: u64,
     totals: Mutex<GcReport>,
@@ -101,16 +105,52 @@ const HOPELESS_ROUNDS: u32 = 8;
 const HYSTERESIS: u64 = 2;
 
 impl Reclaim {
-    /// Collection with one collector, as F2FS in `mode=lfs`; `reserved_segments` is the checkpoint's own number.
-    pub(crate) fn new(vol: &Volume, reserved_segments: u32) -> Self {
-        let per_section = vol.layout().segs_per_sec;
+    /// Collection of a volume whose checkpoint reserves so many segments, by `collectors` threads of its own.
+    pub(crate) fn new(vol: &Volume, options: &MountOptions, reserved_segments: u32, collectors: usize) -> Self {
+        let reserved_sections = u64::from(reserved_segments.div_ceil(vol.layout().segs_per_sec));
+        let ahead = if options.background_gc { reserved_sections / 4 } else { 0 };
         Reclaim {
             serial: Mutex::new(&locks::GC, ()),
-            reclaimer: Box::new(cleaner::SingleCollector::new()),
-            reserved_sections: u64::from(reserved_segments.div_ceil(per_section)),
+            single: Collector { select: Box::new(victim::OneVictim::new()), sink: Sink::ColdLog },
+            pool: (collectors > 0).then(|| Pool::new(vol, &options.gc, collectors, ahead)),
+            reserved_sections,
             totals: Mutex::new(&locks::STATE, GcReport::default()),
             times: Mutex::new(&locks::STATE, GcTimes::default()),
         }
+    }
+
+    /// How many collectors a volume has: as many as were asked for, but no more than its reserve can bear.
+    pub(crate) fn collectors(options: &GcOptions, layout: &Layout, reserved_segments: u32) -> usize {
+        let reserved_sections = u64::from(reserved_segments.div_ceil(layout.segs_per_sec));
+        pool::bounded(options.threads(steadyfs_rt::cpus()), reserved_sections)
+    }
+
+    /// Starts the collectors of a writable volume.
+    pub(crate) fn start(fs: &Arc<Fs>) {
+        if let Some(pool) = &fs.reclaim.pool {
+            pool.start(fs);
+        }
+    }
+
+    /// Ends the collectors and waits for them; from then on writers collect.
+    pub(crate) fn stop(&self) {
+        if let Some(pool) = &self.pool {
+            pool.stop();
+        }
+    }
+
+    /// Sections have become free.
+    pub(crate) fn announce_room(&self) {
+        if let Some(pool) = &self.pool {
+            pool.announce_room();
+        }
+    }
+
+    /// Room was short, and collectors or a writer worked on that for so long.
+    fn note_round(&self, busy: Duration) {
+        let mut times = self.times.lock();
+        times.rounds += 1;
+        times.busy += busy;
     }
 
     /// What collection did since the mount.
@@ -135,18 +175,39 @@ impl Fs {
     /// Waits until there is room for a change, collecting if need be.
     pub(crate) fn make_room(&self) -> Result<()> {
         if self.free_sections_suffice(0) {
+            if let Some(pool) = &self.reclaim.pool {
+                pool.work_ahead(self);
+            }
             return Ok(());
         }
+        match &self.reclaim.pool {
+            Some(pool) if pool.wait_for_room(self)? => Ok(()),
+            _ => self.collect_alone(),
+        }
+    }
+
+    /// Collects in the caller's thread until there is room; one caller at a time.
+    fn collect_alone(&self) -> Result<()> {
         let _serial = self.reclaim.serial.lock();
         if self.free_sections_suffice(0) {
             return Ok(());
         }
         let began = steadyfs_rt::now();
+        // Collectors could not do it: what is free in the segments that they have open is all the more needed.
+        self.vol.close_streams(&self.vol.begin_change()?);
         let outcome = self.collect_until_enough();
-        let mut times = self.reclaim.times.lock();
-        times.rounds += 1;
-        times.busy += began.elapsed();
+        self.reclaim.note_round(began.elapsed());
         outcome
+    }
+
+    /// Sections that are free, or will be with the next checkpoint.
+    fn sections_to_come(&self) -> u64 {
+        self.vol.segs.free_sections() + self.prefree_sections()
+    }
+
+    /// How many sections have to be emptied for so many above what writers need.
+    fn sections_missing(&self, extra: u64) -> u64 {
+        (self.sections_needed() + extra + 1).saturating_sub(self.sections_to_come())
     }
 
     /// What collection has cost since the mount, in time.
@@ -164,19 +225,19 @@ impl Fs {
     fn collect_until_enough(&self) -> Result<()> {
         let mut hopeless = 0;
         while !self.free_sections_suffice(HYSTERESIS) {
-            let before = self.vol.segs.free_sections() + self.prefree_sections();
-            if self.checkpoint_frees_enough() || self.room_is_critical() {
+            let before = self.sections_to_come();
+            if self.checkpoint_frees_enough(HYSTERESIS) || self.room_is_critical() {
                 self.gc_checkpoint()?;
                 if self.free_sections_suffice(HYSTERESIS) {
                     return Ok(());
                 }
             }
-            let round = self.reclaim.reclaimer.collect_one(self, Urgency::Foreground)?;
+            let round = self.reclaim.single.collect_one(&self.vol, Urgency::Foreground)?;
             let found = round.is_some();
             if let Some(report) = round {
                 self.reclaim.totals.lock().add(report);
             }
-            let after = self.vol.segs.free_sections() + self.prefree_sections();
+            let after = self.sections_to_come();
             if after > before {
                 hopeless = 0;
                 continue;
@@ -200,10 +261,9 @@ impl Fs {
         self.vol.segs.prefree.count() as u64 / u64::from(self.vol.layout().segs_per_sec)
     }
 
-    /// Whether a checkpoint alone would free enough.
-    fn checkpoint_frees_enough(&self) -> bool {
-        let free = self.vol.segs.free_sections() + self.prefree_sections();
-        self.prefree_sections() > 0 && free > self.sections_needed() + HYSTERESIS
+    /// Whether a checkpoint alone would free enough for so many sections above what writers need.
+    fn checkpoint_frees_enough(&self, extra: u64) -> bool {
+        self.prefree_sections() > 0 && self.sections_missing(extra) == 0
     }
 
     /// Whether so few sections are free that the next checkpoint must come now, before collection takes the last ones.
@@ -218,11 +278,12 @@ impl Fs {
         let mut sum = GcReport::default();
         {
             let _serial = self.reclaim.serial.lock();
+            self.vol.close_streams(&self.vol.begin_change()?);
             for _ in 0..sections {
                 if self.vol.segs.free_sections() <= self.sections_needed() {
                     self.gc_checkpoint()?;
                 }
-                let Some(report) = self.reclaim.reclaimer.collect_one(self, urgency)? else { break };
+                let Some(report) = self.reclaim.single.collect_one(&self.vol, urgency)? else { break };
                 sum.add(report);
             }
             self.reclaim.totals.lock().add(sum);

@@ -1,62 +1,198 @@
 //! Choosing which section to clean.
 //!
 //! Foreground: greedy, the fewest valid blocks. Background: cost-benefit, `age * (1 - u) / (1 + u)` with the section's
-//! mean modification time as its age. A section with an open segment, or whose blocks are all valid, is no candidate. At most
-//! [`MAX_SEARCH`] candidates are weighed per choice, from where the last search ended, so the cost does not grow with the volume.
+//! mean modification time as its age. A section with an open segment, or whose blocks are all valid, is no candidate.
+//!
+//! Two ways to search. [`OneVictim`]: whoever searches holds a lock and takes the best of the next [`MAX_SEARCH`] candidates, F2FS' way.
+//! [`ManyVictims`]: collectors search at the same time, each from a place of its own, and keep several victims of one search ("concurrent victim
+//! selection", ScaleLFS section 3.2). A bit per section says that some collector has it in mind; of two that want one the bit decides. The bit
+//! is not the claim that cleaning needs: a section may be emptied, and freed, while it is only in mind.
 
 use super::Urgency;
+use crate::bits::AtomicBitmap;
+use crate::locks;
 use crate::segments::SegTable;
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::collections::BinaryHeap;
+use std::sync::Arc;
 use steadyfs_format::{Layout, SecNo, SegNo};
-use steadyfs_rt::{Cost, charge_n};
+use steadyfs_rt::{Cost, Mutex, charge_n};
 
-/// Most candidates weighed per choice.
+/// Most candidates weighed per search, so that it does not take longer the larger the volume is.
 const MAX_SEARCH: usize = 4096;
+/// One victim of a search for each so many sections of the volume (ScaleLFS: 0.1 %).
+const SECTIONS_PER_VICTIM: usize = 1000;
 
-/// Victim selection with its search position.
-pub(crate) struct VictimPolicy {
-    cursor: AtomicU32,
+/// A section to clean.
+#[derive(Debug)]
+pub(super) struct Victim {
+    pub(super) sec: SecNo,
+    /// Its segments that were claimed: all but those without a valid block.
+    pub(super) segs: Vec<SegNo>,
 }
 
-struct Candidate {
-    sec: SecNo,
-    cost: u64,
+/// A place from which victims come.
+pub(super) trait Select: Send + Sync {
+    /// The section to clean next, claimed. `now` is the volume's elapsed time.
+    fn next(&self, segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) -> Option<Victim>;
+
+    /// The section was cleaned, or could not be.
+    fn done(&self, sec: SecNo);
 }
 
-impl VictimPolicy {
-    pub(crate) fn new() -> Self {
-        VictimPolicy { cursor: AtomicU32::new(0) }
+/// A search by one at a time.
+pub(super) struct OneVictim {
+    cursor: Mutex<usize>,
+}
+
+impl OneVictim {
+    pub(super) fn new() -> Self {
+        OneVictim { cursor: Mutex::new(&locks::SEGLIST, 0) }
     }
+}
 
-    /// The section to clean next. `now` is the volume's elapsed time.
-    pub(crate) fn choose(&self, segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) -> Option<SecNo> {
-        let start = self.cursor.load(SeqCst) as usize;
+impl Select for OneVictim {
+    fn next(&self, segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) -> Option<Victim> {
+        let mut cursor = self.cursor.lock();
         let mut best: Option<Candidate> = None;
-        let mut seen = 0;
-        let mut last = start;
-        let mut previous = None;
-        let order = segs.dirty.iter_from(start).chain(segs.dirty.iter_from(0).take_while(|&i| i < start));
-        for i in order {
-            let sec = layout.sec_of(SegNo::new(i as u32));
-            if previous == Some(sec) {
-                continue;
+        let end = weigh(segs, layout, urgency, now, *cursor, |candidate| {
+            if best.as_ref().is_none_or(|b| candidate.cost < b.cost) {
+                best = Some(candidate);
             }
-            previous = Some(sec);
-            last = i;
-            seen += 1;
-            if let Some(cost) = cost(segs, layout, sec, urgency, now)
-                && best.as_ref().is_none_or(|b| cost < b.cost)
-            {
-                best = Some(Candidate { sec, cost });
-            }
-            if seen >= MAX_SEARCH {
-                break;
-            }
-        }
-        charge_n(Cost::VictimScan, seen as u64);
-        self.cursor.store(if seen >= MAX_SEARCH { last as u32 + 1 } else { 0 }, SeqCst);
-        best.map(|b| b.sec)
+        });
+        *cursor = end;
+        // Under the lock, so that the next search does not find it.
+        best.and_then(|b| claim(segs, layout, b.sec))
     }
+
+    fn done(&self, _sec: SecNo) {}
+}
+
+/// Searches by many at a time: what they share.
+pub(super) struct Minds {
+    /// Sections that a collector has in mind.
+    taken: AtomicBitmap,
+    sections: usize,
+    collectors: usize,
+}
+
+impl Minds {
+    pub(super) fn new(layout: &Layout, collectors: usize) -> Self {
+        let sections = layout.sections as usize;
+        Minds { taken: AtomicBitmap::new(sections), sections, collectors }
+    }
+
+    /// How many victims one search keeps: few on small volumes, lest one collector has all of them in mind.
+    fn victims_per_search(&self, candidates: usize) -> usize {
+        let share = (self.sections / SECTIONS_PER_VICTIM).next_power_of_two();
+        share.min(candidates / (2 * self.collectors)).max(1)
+    }
+}
+
+/// The searches of one collector.
+pub(super) struct ManyVictims {
+    minds: Arc<Minds>,
+    /// Where the next search starts, and the victims in mind, the cheapest last. Nobody else takes this lock.
+    own: Mutex<Own>,
+}
+
+struct Own {
+    cursor: usize,
+    victims: Vec<Candidate>,
+}
+
+impl ManyVictims {
+    /// The searches of the `number`th collector. Collectors start at places that lie apart.
+    pub(super) fn new(minds: &Arc<Minds>, number: usize, segments: usize) -> Self {
+        let own = Own { cursor: segments / minds.collectors * number, victims: Vec::new() };
+        ManyVictims { minds: Arc::clone(minds), own: Mutex::new(&locks::VICTIMS, own) }
+    }
+
+    fn search(&self, own: &mut Own, segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) {
+        let taken = &self.minds.taken;
+        let wanted = self.minds.victims_per_search(segs.dirty.count());
+        // The most expensive of those kept is on top.
+        let mut best: BinaryHeap<Candidate> = BinaryHeap::with_capacity(wanted + 1);
+        own.cursor = weigh(segs, layout, urgency, now, own.cursor, |candidate| {
+            if taken.test(candidate.sec.index()) || (best.len() == wanted && best.peek() <= Some(&candidate)) {
+                return;
+            }
+            best.push(candidate);
+            if best.len() > wanted {
+                best.pop();
+            }
+        });
+        own.victims = best.into_sorted_vec();
+        own.victims.reverse();
+        // Whoever sets the bit has the section.
+        own.victims.retain(|candidate| taken.set(candidate.sec.index()));
+    }
+}
+
+impl Select for ManyVictims {
+    fn next(&self, segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) -> Option<Victim> {
+        let mut own = self.own.lock();
+        // Between two searches others may take everything that was seen; twice is enough to tell that from there being nothing.
+        for _ in 0..2 {
+            while let Some(Candidate { sec, .. }) = own.victims.pop() {
+                // In the meantime it may have been emptied, and may even be open again.
+                let still = cost(segs, layout, sec, urgency, now);
+                if let Some(victim) = still.and_then(|_| claim(segs, layout, sec)) {
+                    return Some(victim);
+                }
+                self.done(sec);
+            }
+            self.search(&mut own, segs, layout, urgency, now);
+        }
+        None
+    }
+
+    fn done(&self, sec: SecNo) {
+        let had = self.minds.taken.clear(sec.index());
+        assert!(had, "section {sec} was in nobody's mind");
+    }
+}
+
+/// A section that could be cleaned; ordered by what that costs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    cost: u64,
+    sec: SecNo,
+}
+
+/// Shows candidates to `see`, from segment `start` on and once around; returns where the next search should start.
+fn weigh(
+    segs: &SegTable,
+    layout: &Layout,
+    urgency: Urgency,
+    now: u64,
+    start: usize,
+    mut see: impl FnMut(Candidate),
+) -> usize {
+    let (mut seen, mut last, mut previous) = (0, start, None);
+    let order = segs.dirty.iter_from(start).chain(segs.dirty.iter_from(0).take_while(|&i| i < start));
+    for i in order {
+        let sec = layout.sec_of(SegNo::new(i as u32));
+        if previous == Some(sec) {
+            continue;
+        }
+        previous = Some(sec);
+        last = i;
+        seen += 1;
+        if let Some(cost) = cost(segs, layout, sec, urgency, now) {
+            see(Candidate { cost, sec });
+        }
+        if seen >= MAX_SEARCH {
+            break;
+        }
+    }
+    charge_n(Cost::VictimScan, seen as u64);
+    if seen >= MAX_SEARCH { last + 1 } else { start }
+}
+
+/// Claims what can be claimed of a section; `None` if that is nothing.
+fn claim(segs: &SegTable, layout: &Layout, sec: SecNo) -> Option<Victim> {
+    let claimed: Vec<SegNo> = layout.segs_of(sec).filter(|&seg| segs.claim(seg)).collect();
+    (!claimed.is_empty()).then_some(Victim { sec, segs: claimed })
 }
 
 /// What cleaning the section costs; lower is better, `None` if it is no candidate.

@@ -48,7 +48,8 @@ impl Bed {
     }
 
     pub(crate) fn mount(self: &Arc<Self>, options: &str) -> steadyfs_core::Result<Arc<Fs>> {
-        let options = format!("background_gc=off,commit=0,{options}");
+        // The same operations each time, so no threads that collect.
+        let options = format!("background_gc=off,commit=0,gc=f2fs-lfs,{options}");
         Fs::mount(Arc::clone(self) as Arc<dyn Device>, MountOptions::parse(&options).expect("good options"))
     }
 

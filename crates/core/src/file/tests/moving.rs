@@ -83,7 +83,7 @@ impl Scene {
     fn new(shift: u64) -> Self {
         let gate = Gate::new(volume(64, &["-O", FEATURES]));
         let device = Arc::clone(&gate) as Arc<dyn Device>;
-        let fs = Fs::mount(device, MountOptions::parse("background_gc=off").unwrap()).unwrap();
+        let fs = Fs::mount(device, MountOptions::parse("background_gc=off,gc=f2fs-lfs").unwrap()).unwrap();
         let (file, other) = (create(&fs, "read"), create(&fs, "other"));
         let filler = |n: u64| (0..n).for_each(|n| drop(fs.write_direct(&other, n % 50 * 4096, &[0xBB; 4096])));
         filler(shift);

@@ -1,0 +1,129 @@
+//! How a volume collects: techniques that can be chosen one by one, and presets that name combinations of them.
+
+use crate::error::{Error, Result};
+
+/// Who collects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GcCollectors {
+    /// Whoever needs room, one at a time: F2FS.
+    Writers,
+    /// So many threads of the volume's own.
+    Threads(u32),
+    /// One thread for each core.
+    PerCore,
+}
+
+/// Where a collector puts the data that it moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GcStream {
+    /// All into the cold data log, beside what is written there otherwise.
+    Shared,
+    /// Each into a segment of its own ("dedicated write stream").
+    Dedicated,
+}
+
+/// How collectors choose victims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GcSelect {
+    /// One after the other, the best victim of a search each time.
+    Locked,
+    /// All at the same time, several victims in one search ("concurrent victim selection").
+    Concurrent,
+}
+
+/// How a volume collects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GcOptions {
+    /// Who collects.
+    pub collectors: GcCollectors,
+    /// Where moved data goes.
+    pub stream: GcStream,
+    /// How victims are chosen.
+    pub select: GcSelect,
+}
+
+/// The presets, with what they stand for.
+pub(crate) const PRESETS: [(&str, GcOptions); 2] = [("f2fs-lfs", F2FS_LFS), ("scalelfs", SCALELFS)];
+
+/// F2FS in `mode=lfs`: writers collect, one at a time.
+const F2FS_LFS: GcOptions =
+    GcOptions { collectors: GcCollectors::Writers, stream: GcStream::Shared, select: GcSelect::Locked };
+
+/// ScaleLFS: a collector on each core, with a stream of its own.
+const SCALELFS: GcOptions =
+    GcOptions { collectors: GcCollectors::PerCore, stream: GcStream::Dedicated, select: GcSelect::Concurrent };
+
+impl Default for GcOptions {
+    fn default() -> Self {
+        SCALELFS
+    }
+}
+
+impl GcOptions {
+    /// Applies `gc=PRESET` or `gc.TECHNIQUE=CHOICE`; false if the option is neither.
+    pub(crate) fn set(&mut self, name: &str, value: Option<&str>) -> Result<bool> {
+        let refuse = |choices: &str| {
+            let given = value.map_or(String::new(), |v| format!("={v}"));
+            Err(Error::Usage(format!("'{name}{given}': say {name}={choices}")))
+        };
+        match (name, value) {
+            ("gc", Some(preset)) => match PRESETS.iter().find(|(known, _)| *known == preset) {
+                Some((_, options)) => *self = *options,
+                None => return refuse(&PRESETS.map(|(known, _)| known).join(" or ")),
+            },
+            ("gc.collectors", Some("writers")) => self.collectors = GcCollectors::Writers,
+            ("gc.collectors", Some("cores")) => self.collectors = GcCollectors::PerCore,
+            ("gc.collectors", Some(count)) => match count.parse() {
+                Ok(count @ 1..=MOST_COLLECTORS) => self.collectors = GcCollectors::Threads(count),
+                _ => return refuse(&format!("writers, cores, or a number from 1 to {MOST_COLLECTORS}")),
+            },
+            ("gc.stream", Some("shared")) => self.stream = GcStream::Shared,
+            ("gc.stream", Some("dedicated")) => self.stream = GcStream::Dedicated,
+            ("gc.stream", _) => return refuse("shared or dedicated"),
+            ("gc.select", Some("locked")) => self.select = GcSelect::Locked,
+            ("gc.select", Some("concurrent")) => self.select = GcSelect::Concurrent,
+            ("gc.select", _) => return refuse("locked or concurrent"),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// How many threads of its own a volume wants, on so many cores.
+    pub(crate) fn threads(&self, cores: usize) -> usize {
+        match self.collectors {
+            GcCollectors::Writers => 0,
+            GcCollectors::Threads(count) => count as usize,
+            GcCollectors::PerCore => cores.clamp(1, MOST_COLLECTORS as usize),
+        }
+    }
+}
+
+/// More collectors than this are an error in the option rather than a wish.
+const MOST_COLLECTORS: u32 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_and_techniques_are_chosen_by_name_and_others_refused() {
+        let mut gc = GcOptions::default();
+        assert_eq!(gc, SCALELFS);
+        assert!(gc.set("gc", Some("f2fs-lfs")).unwrap());
+        assert_eq!((gc, gc.threads(48)), (F2FS_LFS, 0));
+        assert!(gc.set("gc.collectors", Some("32")).unwrap() && gc.set("gc.stream", Some("dedicated")).unwrap());
+        assert_eq!((gc.threads(2), gc.stream, gc.select), (32, GcStream::Dedicated, GcSelect::Locked));
+        assert!(gc.set("gc.collectors", Some("cores")).unwrap());
+        assert_eq!(gc.threads(48), 48);
+        assert!(!gc.set("gcc", Some("x")).unwrap());
+        for (name, value, part) in [
+            ("gc", Some("best"), "scalelfs"),
+            ("gc.collectors", Some("0"), "writers"),
+            ("gc.stream", None, "dedicated"),
+            ("gc.select", Some("any"), "gc.select=any"),
+        ] {
+            let error = gc.set(name, value).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

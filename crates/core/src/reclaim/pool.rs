@@ -1,0 +1,341 @@
+//! Collectors with threads of their own ("dedicated garbage collectors", ScaleLFS section 3.1), and the gate between them and writers.
+//!
+//! Writers do not collect: while room is short they wait until there is enough, and each looks for itself, so nobody runs a round for nothing.
+//! Collectors begin before that, when free sections come near the bound (`ahead`), as many of them as sections are missing, and stop some way above it.
+//! They work side by side: each has its own victims, buffers and stream. What they empty becomes free with a checkpoint; one
+//! of them makes it while the others go on, unless so little is free that they could take the last of it.
+//!
+//! Kept true: collectors stop and say so when round after round gains nothing; then each writer who waits tries by itself, as if there
+//! were no collectors (`Fs::collect_alone`), and that decides between going on and "no space". An error of a collector ends the same
+//! way, so whoever needs the room is told why there is none.
+
+use super::cleaner::{Collector, Sink};
+use super::options::{GcOptions, GcSelect, GcStream};
+use super::victim::{ManyVictims, Minds, OneVictim, Select};
+use super::{HOPELESS_ROUNDS, HYSTERESIS, Urgency};
+use crate::error::Result;
+use crate::fs::Fs;
+use crate::locks;
+use crate::volume::Volume;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
+use steadyfs_rt::{Condvar, Instant, JoinHandle, Mutex, try_spawn};
+
+/// The collectors of a volume.
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // The threads own what they need to see this.
+        self.dismiss();
+    }
+}
+
+struct Shared {
+    collectors: Vec<Collector>,
+    gate: Mutex<Gate>,
+    /// Collectors wait here for work.
+    work: Condvar,
+    /// Writers wait here for room.
+    room: Condvar,
+    /// `Gate::wanted`, to be looked at without the lock.
+    wanted: AtomicUsize,
+    /// Collection ahead of need gained nothing: it rests until there is room again, or somebody waits for it.
+    resting: AtomicBool,
+    /// One checkpoint at a time, and no queue for it.
+    checkpoint: Mutex<()>,
+    /// Most free and emptied sections seen since collectors were called, and victims cleaned since that was.
+    best: AtomicU64,
+    dry: AtomicU64,
+    /// Free sections above what writers need at which collectors begin.
+    ahead: u64,
+}
+
+#[derive(Default)]
+struct Gate {
+    /// Collectors that exist.
+    threads: usize,
+    /// How many collectors shall work.
+    wanted: usize,
+    working: usize,
+    waiting: usize,
+    /// How often collectors stopped because they gained nothing.
+    gave_up: u64,
+    stop: bool,
+    /// Since when somebody has been working.
+    since: Option<Instant>,
+}
+
+/// How the work of a collector ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Enough,
+    GaveUp,
+}
+
+/// Another place from which victims come, shared by collectors that search one at a time.
+struct Common(Arc<OneVictim>);
+
+impl Select for Common {
+    fn next(
+        &self,
+        segs: &crate::segments::SegTable,
+        layout: &steadyfs_format::Layout,
+        urgency: Urgency,
+        now: u64,
+    ) -> Option<super::victim::Victim> {
+        self.0.next(segs, layout, urgency, now)
+    }
+
+    fn done(&self, sec: steadyfs_format::SecNo) {
+        self.0.done(sec);
+    }
+}
+
+/// How many collectors a volume with this reserve can have: each may take a segment before it has emptied one, and a checkpoint must fit beside
+/// them.
+pub(super) fn bounded(threads: usize, reserved_sections: u64) -> usize {
+    threads.min(usize::try_from(reserved_sections / 3).unwrap_or(usize::MAX))
+}
+
+impl Pool {
+    /// `count` collectors, at least one, which begin when so few free sections are left above what writers need; none of them runs yet.
+    pub(super) fn new(vol: &Volume, options: &GcOptions, count: usize, ahead: u64) -> Self {
+        let layout = vol.layout();
+        let (common, minds) = (Arc::new(OneVictim::new()), Arc::new(Minds::new(layout, count)));
+        let collectors = (0..count)
+            .map(|number| Collector {
+                select: match options.select {
+                    GcSelect::Locked => Box::new(Common(Arc::clone(&common))) as Box<dyn Select>,
+                    GcSelect::Concurrent => Box::new(ManyVictims::new(&minds, number, vol.segs.len() as usize)),
+                },
+                sink: match options.stream {
+                    GcStream::Shared => Sink::ColdLog,
+                    GcStream::Dedicated => Sink::stream(number),
+                },
+            })
+            .collect();
+        let shared = Shared {
+            collectors,
+            gate: Mutex::new(&locks::GC_GATE, Gate::default()),
+            work: Condvar::new(),
+            room: Condvar::new(),
+            wanted: AtomicUsize::new(0),
+            resting: AtomicBool::new(false),
+            checkpoint: Mutex::new(&locks::GC_CHECKPOINT, ()),
+            best: AtomicU64::new(0),
+            dry: AtomicU64::new(0),
+            ahead,
+        };
+        Pool { shared: Arc::new(shared), threads: Mutex::new(&locks::STATE, Vec::new()) }
+    }
+
+    /// How many collectors there are.
+    pub(super) fn len(&self) -> usize {
+        self.shared.collectors.len()
+    }
+
+    /// Starts the threads of a writable volume. Until then, and if the system gives none, writers collect for themselves.
+    pub(super) fn start(&self, fs: &Arc<Fs>) {
+        let mut started = Vec::with_capacity(self.len());
+        for number in 0..self.len() {
+            let (shared, weak) = (Arc::clone(&self.shared), Arc::downgrade(fs));
+            match try_spawn(&format!("steadyfs-gc-{number}"), move || shared.run(number, &weak)) {
+                Ok(handle) => started.push(handle),
+                Err(error) => {
+                    tracing::warn!(%error, started = number, "the system gives no more threads to collectors");
+                    break;
+                }
+            }
+        }
+        self.shared.gate.lock().threads = started.len();
+        *self.threads.lock() = started;
+    }
+
+    /// Tells the threads to end. They may be at work still.
+    fn dismiss(&self) {
+        let mut gate = self.shared.gate.lock();
+        gate.stop = true;
+        gate.threads = 0;
+        drop(gate);
+        self.shared.work.notify_all();
+        self.shared.room.notify_all();
+    }
+
+    /// Ends the threads and waits for them.
+    pub(crate) fn stop(&self) {
+        self.dismiss();
+        let handles = std::mem::take(&mut *self.threads.lock());
+        // A collector may hold the last reference to the volume; it must not wait for itself.
+        for handle in handles.into_iter().filter(|handle| !handle.is_current()) {
+            if let Err(panicked) = handle.join() {
+                tracing::error!(%panicked, "a collector panicked");
+            }
+        }
+    }
+
+    /// For a writer that has room: has collectors begin if little is left.
+    pub(super) fn work_ahead(&self, fs: &Fs) {
+        let shared = &self.shared;
+        if fs.free_sections_suffice(shared.ahead) {
+            if shared.resting.load(SeqCst) {
+                shared.resting.store(false, SeqCst);
+            }
+            return;
+        }
+        if !shared.resting.load(SeqCst) && shared.wanted.load(SeqCst) < shared.needed(fs) {
+            self.call(fs, &mut shared.gate.lock());
+        }
+    }
+
+    /// Has as many collectors work as are needed now.
+    fn call(&self, fs: &Fs, gate: &mut Gate) {
+        let shared = &self.shared;
+        if gate.wanted == 0 {
+            shared.best.store(fs.sections_to_come(), SeqCst);
+            shared.dry.store(0, SeqCst);
+        }
+        let more = shared.needed(fs).saturating_sub(gate.wanted);
+        gate.wanted += more;
+        shared.wanted.store(gate.wanted, SeqCst);
+        (0..more).for_each(|_| shared.work.notify_one());
+    }
+
+    /// For a writer without room: waits for the collectors. False if they could not make any.
+    pub(super) fn wait_for_room(&self, fs: &Fs) -> Result<bool> {
+        let shared = &self.shared;
+        let mut gate = shared.gate.lock();
+        let gave_up = gate.gave_up;
+        while !fs.free_sections_suffice(0) {
+            fs.vol.check_writable()?;
+            if gate.threads == 0 || gate.gave_up != gave_up {
+                return Ok(false);
+            }
+            self.call(fs, &mut gate);
+            gate.waiting += 1;
+            shared.room.wait(&mut gate);
+            gate.waiting -= 1;
+        }
+        Ok(true)
+    }
+
+    /// Sections have become free: whoever waits for them may look.
+    pub(crate) fn announce_room(&self) {
+        let gate = self.shared.gate.lock();
+        if gate.waiting > 0 {
+            self.shared.room.notify_all();
+        }
+    }
+}
+
+impl Shared {
+    /// How many collectors should work now: one for each section that is missing.
+    fn needed(&self, fs: &Fs) -> usize {
+        let missing = fs.sections_missing(self.stop_at());
+        usize::try_from(missing).unwrap_or(usize::MAX).clamp(1, self.collectors.len())
+    }
+
+    /// Free sections above what writers need at which collectors stop.
+    fn stop_at(&self) -> u64 {
+        2 * self.ahead + HYSTERESIS
+    }
+
+    fn run(&self, number: usize, fs: &Weak<Fs>) {
+        loop {
+            {
+                let mut gate = self.gate.lock();
+                while !gate.stop && gate.working >= gate.wanted {
+                    self.work.wait(&mut gate);
+                }
+                if gate.stop {
+                    return;
+                }
+                gate.working += 1;
+                gate.since.get_or_insert_with(steadyfs_rt::now);
+            }
+            let Some(fs) = fs.upgrade() else { return };
+            let end = self.work(&fs, number);
+            self.finish(&fs, end);
+        }
+    }
+
+    fn finish(&self, fs: &Fs, end: End) {
+        let mut gate = self.gate.lock();
+        gate.working -= 1;
+        if gate.working == 0
+            && let Some(since) = gate.since.take()
+        {
+            fs.reclaim.note_round(since.elapsed());
+        }
+        match end {
+            End::Enough => gate.wanted = 0,
+            End::GaveUp => gate.wanted = gate.wanted.min(gate.working),
+        }
+        self.wanted.store(gate.wanted, SeqCst);
+        if end == End::GaveUp && gate.wanted == 0 {
+            gate.gave_up += 1;
+            self.resting.store(true, SeqCst);
+        }
+        if gate.waiting > 0 {
+            self.room.notify_all();
+        }
+    }
+
+    /// What one collector does until there is room enough, or nothing more to be gained.
+    fn work(&self, fs: &Fs, number: usize) -> End {
+        loop {
+            if self.gate.lock().stop || fs.free_sections_suffice(self.stop_at()) {
+                return End::Enough;
+            }
+            match self.step(fs, number) {
+                Ok(true) => {}
+                Ok(false) => return End::GaveUp,
+                Err(error) => {
+                    tracing::warn!(%error, "a collector stops; writers will collect for themselves");
+                    return End::GaveUp;
+                }
+            }
+        }
+    }
+
+    /// One victim, and a checkpoint before it if that frees enough or must not wait. False if nothing is gained any more.
+    fn step(&self, fs: &Fs, number: usize) -> Result<bool> {
+        self.checkpoint_if_due(fs)?;
+        let cleaned = self.collectors[number].collect_one(&fs.vol, Urgency::Foreground)?;
+        let found = cleaned.is_some();
+        if let Some(report) = cleaned {
+            fs.reclaim.totals.lock().add(report);
+        }
+        let level = fs.sections_to_come();
+        if found && self.best.fetch_max(level, SeqCst) < level {
+            self.dry.store(0, SeqCst);
+            return Ok(true);
+        }
+        let dry = self.dry.fetch_add(1, SeqCst) + 1;
+        if found && dry < HOPELESS_ROUNDS as u64 * self.collectors.len() as u64 {
+            return Ok(true);
+        }
+        // What was emptied so far may do.
+        let _turn = self.checkpoint.lock();
+        fs.gc_checkpoint()?;
+        Ok(fs.free_sections_suffice(0) && found)
+    }
+
+    fn checkpoint_if_due(&self, fs: &Fs) -> Result<()> {
+        let critical = fs.room_is_critical();
+        if !critical && !fs.checkpoint_frees_enough(self.stop_at()) {
+            return Ok(());
+        }
+        match self.checkpoint.try_lock() {
+            Some(_turn) => fs.gc_checkpoint(),
+            None if critical => {
+                drop(self.checkpoint.lock());
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}

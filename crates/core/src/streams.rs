@@ -1,0 +1,134 @@
+//! Private write streams: where collectors put what they move, beside the six logs (ScaleLFS section 3.1, "dedicated write stream").
+//!
+//! A stream has an open segment of its own, so collectors do not meet at the cold log. It lives in memory only: for whoever reads the
+//! volume its segment is one of cold data with holes at the end. A stream's lock is taken by its collector, once per group of blocks, and by
+//! checkpoints, so nobody waits for it in practice.
+//!
+//! Kept true: at every commit the SSA names the owners of all blocks that the checkpoint sees in a stream's segment (format section 6); two writes of
+//! one summary are never in flight together, for the device may reorder them; a section is taken when the first block of its first segment is,
+//! so a stream that has filled its own holds none.
+
+use crate::error::{Error, Result};
+use crate::locks;
+use crate::logs::{Head, Run};
+use crate::segments::{BLOCKS, SegTable};
+use crate::volume::{Change, Volume};
+use std::sync::Arc;
+use steadyfs_device::{PageBuf, StreamHint};
+use steadyfs_format::block::BlockView;
+use steadyfs_format::summary::{Summary, SummaryBlock};
+use steadyfs_format::{Log, SegNo};
+use steadyfs_rt::{Mutex, MutexGuard, Pending};
+
+/// The streams of a volume.
+pub(crate) struct Streams {
+    slots: Box<[Mutex<Option<Stream>>]>,
+}
+
+/// An open stream.
+struct Stream {
+    head: Head,
+    /// Blocks whose owners the SSA has.
+    saved: u32,
+    /// The write of the summary that a checkpoint has submitted.
+    saving: Arc<Pending>,
+}
+
+/// What the segments of streams hold.
+const KIND: Log = Log::ColdData;
+
+impl Stream {
+    fn at(seg: SegNo) -> Self {
+        Stream { head: Head::at(seg, KIND), saved: 0, saving: Arc::new(Pending::new()) }
+    }
+
+    /// Has the SSA say who owns the blocks taken so far.
+    fn save(&mut self, vol: &Volume) {
+        if self.saved == self.head.next {
+            return;
+        }
+        self.saving.wait_zero();
+        // A volume without SSA (feature `ro`) is never mounted for writing.
+        let lba = vol.layout().ssa_lba(self.head.seg).expect("a writable volume has an SSA");
+        self.saving.add(1);
+        let saving = Arc::clone(&self.saving);
+        let page = PageBuf::from_slice(&self.head.summary.to_block());
+        vol.io.write(lba, vec![page], StreamHint::MetaHot, move |_| saving.done(1));
+        self.saved = self.head.next;
+    }
+}
+
+impl Streams {
+    /// `count` streams, none of them open.
+    pub(crate) fn new(count: usize) -> Self {
+        Streams { slots: (0..count).map(|_| Mutex::new(&locks::STREAM, None)).collect() }
+    }
+
+    /// Open segments without a valid block: whoever reads the volume finds them free.
+    pub(crate) fn empty_segments(&self, segs: &SegTable) -> u64 {
+        let empty = |slot: &Mutex<Option<Stream>>| {
+            slot.lock().as_ref().is_some_and(|stream| segs.state(stream.head.seg).count() == 0)
+        };
+        self.slots.iter().filter(|slot| empty(slot)).count() as u64
+    }
+
+    fn lock(&self, slot: usize) -> MutexGuard<'_, Option<Stream>> {
+        self.slots[slot].lock()
+    }
+
+    /// The owners of a segment's blocks, if a stream has it open.
+    pub(crate) fn summary_of(&self, seg: SegNo) -> Option<SummaryBlock> {
+        self.slots.iter().find_map(|slot| {
+            let slot = slot.lock();
+            slot.as_ref().filter(|stream| stream.head.seg == seg).map(|stream| (*stream.head.summary).clone())
+        })
+    }
+}
+
+impl Volume {
+    /// Takes the next blocks of a stream, one per owner, and marks them valid. The caller holds the checkpoint lock shared. Fewer runs than
+    /// wanted, and errors, as with [`Volume::take_blocks`].
+    pub(crate) fn take_stream_blocks(&self, slot: usize, owners: &[Summary]) -> Result<Vec<Run>> {
+        assert!(!owners.is_empty());
+        let mut stream = self.streams.lock(slot);
+        let mut runs = Vec::with_capacity(2);
+        let mut rest = owners;
+        while !rest.is_empty() {
+            if stream.is_none() {
+                *stream = self.segs.open(None, KIND.number()).map(Stream::at);
+            }
+            let Some(open) = stream.as_mut() else { break };
+            let run = self.fill(&mut open.head, rest);
+            runs.push(run);
+            rest = &rest[run.count as usize..];
+            if open.head.next == BLOCKS {
+                // The rest of its section is the stream's, while it has a segment there.
+                let next = self.segs.open_next(open.head.seg, KIND.number());
+                self.close_stream(&mut stream);
+                *stream = next.map(Stream::at);
+            }
+        }
+        if runs.is_empty() { Err(Error::NoSpace) } else { Ok(runs) }
+    }
+
+    fn close_stream(&self, slot: &mut Option<Stream>) {
+        if let Some(mut stream) = slot.take() {
+            stream.save(self);
+            self.segs.close(stream.head.seg);
+        }
+    }
+
+    /// Closes every stream, so that what is free in their segments can be collected.
+    pub(crate) fn close_streams(&self, _change: &Change<'_>) {
+        self.streams.slots.iter().for_each(|slot| self.close_stream(&mut slot.lock()));
+    }
+
+    /// Submits what the SSA lacks of the streams' summaries; a checkpoint waits for it before it commits.
+    pub(crate) fn save_streams(&self) {
+        for slot in &self.streams.slots {
+            if let Some(stream) = slot.lock().as_mut() {
+                stream.save(self);
+            }
+        }
+    }
+}
