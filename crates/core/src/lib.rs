@@ -65,9 +65,7 @@ pub use mount::why_read_only;
 pub use options::{AccessTimes, FsyncMode, MountOptions, OPTION_HELP, OnError};
 pub use orphans::OrphanStats;
 pub use pages::CacheStats;
-pub use reclaim::{
-    GcCollectors, GcOptions, GcReport, GcSelect, GcStream, GcTimes, SectionCounts, Urgency,
-};
+pub use reclaim::{GcCollectors, GcOptions, GcReport, GcSelect, GcStream, GcTimes, SectionCounts, Urgency};
 pub use recovery::Recovered;
 pub use sync::{Reason, SyncStats};
 pub use types::{Attr, DirEntry, NewInode, RenameFlags, SetAttr, SetTime, XattrFlags};

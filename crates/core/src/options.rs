@@ -123,7 +123,10 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
         "gc=scalelfs|f2fs-lfs",
         "make room with a collector on each core (default), or as F2FS does, one writer at a time",
     ),
-    ("gc.collectors=N|cores|writers", "threads that collect: so many, one for each core, or none: whoever needs room does"),
+    (
+        "gc.collectors=N|cores|writers",
+        "threads that collect: so many, one for each core, or none: whoever needs room does",
+    ),
     ("gc.stream=dedicated|shared", "moved data goes to a segment of each collector's own, or all to the cold data log"),
     ("gc.select=concurrent|locked", "collectors choose victims at the same time, or one after the other"),
     ("relatime, noatime, strictatime", "when reads update access times"),
