@@ -60,6 +60,14 @@ pub enum Error {
         /// Why it failed.
         source: std::io::Error,
     },
+    /// The file of a trace cannot be written.
+    #[error("cannot write the trace {}: {source}", path.display())]
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// Unmounting failed.
     #[error("cannot unmount {}: {source}", dir.display())]
     Unmount {

@@ -22,4 +22,4 @@ mod wire;
 pub use error::{Error, Result};
 pub use mount::{Mounted, become_io_flusher, clear_dead, mount, unmount};
 pub use options::{Allow, Cache, FuseOptions, OPTION_HELP};
-pub use server::STATS_ATTRIBUTE;
+pub use server::{STATS_ATTRIBUTE, TRACE_ATTRIBUTE};

@@ -68,6 +68,8 @@ pub struct FuseOptions {
     pub threads: usize,
     /// How far the kernel reads ahead, in bytes; more than its own limit only if root mounts.
     pub readahead: u32,
+    /// Write a trace of all requests into this file, which is made anew.
+    pub trace: Option<PathBuf>,
     /// Lift the kernel's limits on dirty pages of FUSE mounts (only root can).
     pub tune: bool,
 }
@@ -83,6 +85,7 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
     ("threads=N", "most threads that serve requests (default 64)"),
     ("readahead=KIB", "how far the kernel reads ahead (default 1024)"),
     ("fsname=NAME, subtype=NAME", "what the mount table says"),
+    ("trace=FILE", "write a trace of all operations into FILE, without names and contents (see `steadyfs trace`)"),
     ("noblkdev", "do not mount a block device as fuseblk"),
     ("notune", "leave the kernel's limits on dirty pages as they are"),
 ];
@@ -108,6 +111,7 @@ impl FuseOptions {
             ttl: Duration::from_secs(3600),
             threads: 64,
             readahead: 1 << 20,
+            trace: None,
             tune: true,
         }
     }
@@ -165,6 +169,7 @@ impl FuseOptions {
             }
             "fsname" => self.name = Some(text(option, value)?),
             "subtype" => self.subtype = text(option, value)?,
+            "trace" => self.trace = Some(text(option, value)?.into()),
             "ttl" => self.ttl = seconds(option, value)?,
             "threads" => {
                 self.threads = number::<usize>(option, value)?;

@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     cat, completions, crash_test, dump, find, fsck, gc, get, info, lab, ln, ls, man, mkdir, mkfs, mount, mv, put, rm,
-    stat, trim,
+    stat, trace, trim,
 };
 use crate::failure::Failure;
 
@@ -37,6 +37,7 @@ pub(crate) enum Command {
     Mv(mv::Args),
     Gc(gc::Args),
     Trim(trim::Args),
+    Trace(trace::Args),
     CrashTest(crash_test::Args),
     Lab(lab::Args),
     Completions(completions::Args),
@@ -69,6 +70,7 @@ impl Command {
             Command::Mv(_) => "mv",
             Command::Gc(_) => "gc",
             Command::Trim(_) => "trim",
+            Command::Trace(_) => "trace",
             Command::CrashTest(_) => "crash-test",
             Command::Lab(_) => "lab",
             Command::Completions(_) => "completions",
@@ -95,6 +97,7 @@ impl Command {
             Command::Mv(args) => mv::run(&args),
             Command::Gc(args) => gc::run(&args),
             Command::Trim(args) => trim::run(&args),
+            Command::Trace(args) => trace::run(&args),
             Command::CrashTest(args) => crash_test::run(&args),
             Command::Lab(args) => lab::run(&args),
             Command::Completions(args) => completions::run(&args),

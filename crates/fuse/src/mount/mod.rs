@@ -6,6 +6,7 @@ mod busy;
 mod helper;
 mod mounted;
 mod point;
+mod scribe;
 mod system;
 mod table;
 mod tune;

@@ -1,5 +1,6 @@
 //! A file system that is mounted: bringing it up, serving until somebody unmounts it or says stop, ending it.
 
+use super::scribe::Scribe;
 use super::{busy, helper, point, system, table, tune};
 use crate::error::{Error, Result};
 use crate::options::{Allow, FuseOptions};
@@ -39,6 +40,7 @@ pub struct Mounted {
     serving: bool,
     /// Signals that say stop are events for [`Mounted::wait`].
     signals: Option<Signals>,
+    scribe: Scribe,
 }
 
 /// Mounts a file system and serves it, with threads of its own, until it is unmounted.
@@ -70,11 +72,12 @@ fn bring_up(server: &Arc<Server>, dir: &Path, options: &FuseOptions) -> Result<M
     if let Ok(path) = options.source.canonicalize() {
         options.source = path;
     }
+    let scribe = Scribe::start(server, &options)?;
     let channel = Channel::new(attach(&dir, &options)?);
     let events = Arc::new(Queue::unbounded());
     let server = Arc::clone(server);
     let device = table::at(&dir).map(|entry| entry.device);
-    let mut mounted = Mounted { dir, device, server, events, attached: true, serving: false, signals: None };
+    let mut mounted = Mounted { dir, device, server, events, attached: true, serving: false, signals: None, scribe };
     // From here on dropping `mounted` takes the mount away.
     channel.greet(&mounted.server)?;
     let (announce, ending) = (Arc::clone(&mounted.events), Arc::clone(&mounted.server));
@@ -156,7 +159,9 @@ impl Mounted {
             }
         }
         self.signals = None;
-        Ok(self.server.finish()?)
+        let ended = self.server.finish();
+        self.scribe.finish();
+        Ok(ended?)
     }
 
     /// Unmounts, and ends the file system with a checkpoint.
@@ -177,6 +182,7 @@ impl Mounted {
     fn gone(&mut self, error: Option<Errno>) -> Result<()> {
         (self.attached, self.serving) = (false, false);
         let ended = self.server.finish();
+        self.scribe.finish();
         match error {
             Some(errno) => Err(Error::session("reading requests", errno)),
             None => Ok(ended?),

@@ -28,7 +28,16 @@ impl Server {
         let Request { header, opcode, args } = request;
         reply.start(header.unique);
         tracing::trace!(?opcode, node = header.nodeid, uid = header.uid, "request");
+        let traced = self.trace_begin(bytes);
         let handled = catch_unwind(AssertUnwindSafe(|| self.route(header, opcode, args, reply, kernel)));
+        if let Some(traced) = traced {
+            let failed = match &handled {
+                Ok(Ok(_)) => None,
+                Ok(Err(fail)) => Some(fail.0),
+                Err(_) => Some(Errno::IO),
+            };
+            self.trace_end(traced, failed, reply);
+        }
         match handled {
             Ok(Ok(handled)) => return handled,
             Ok(Err(fail)) => reply.fail(fail.0),

@@ -20,12 +20,14 @@ mod policy;
 mod stats;
 #[cfg(test)]
 pub(crate) mod tests;
+mod traced;
 mod xattrs;
 
 pub(crate) use dispatch::{Handled, Waiter};
 pub(crate) use init::{Greeting, MAX_WRITE};
 pub(crate) use policy::Policy;
 pub use stats::STATS_ATTRIBUTE;
+pub use traced::TRACE_ATTRIBUTE;
 
 use crate::error::errno;
 use crate::wire::abi::InHeader;
@@ -34,11 +36,12 @@ use handles::Handles;
 use nodes::Nodes;
 use rustix::io::Errno;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_core::{Fs, InodeRef};
 use steadyfs_format::Ino;
 use steadyfs_rt::{Instant, LockClass, Mutex, RwLock, now, sleep};
+use steadyfs_trace::{Busy, Recorder};
 
 /// Held shared by each request, exclusively by the end.
 static GATE: LockClass = LockClass::new("fuse_gate", 2);
@@ -95,6 +98,9 @@ pub(crate) struct Server {
     reaping: Mutex<()>,
     /// Deletions of unused inodes so far.
     reaps: AtomicU64,
+    recorder: Recorder,
+    /// What is recorded goes into a file of this process.
+    to_file: AtomicBool,
     /// When the last inode lost its last link while the kernel knew it; nanoseconds of the rt clock.
     unlinked_at: AtomicU64,
 }
@@ -118,6 +124,8 @@ impl Server {
             used: AtomicU64::new(0),
             reaping: Mutex::new(&REAP, ()),
             reaps: AtomicU64::new(0),
+            recorder: Recorder::default(),
+            to_file: AtomicBool::new(false),
             unlinked_at: AtomicU64::new(0),
         }
     }
@@ -133,11 +141,24 @@ impl Server {
                 tracing::debug!("the file system is still held after its end");
             }
             *state = State::Ended(ended);
+            self.recorder.stop();
         }
         match &*state {
             State::Ended(result) => result.clone(),
             State::Live(_) => unreachable!("ended above"),
         }
+    }
+
+    /// Begins to record for a file of this process, until the end of the file system.
+    pub(crate) fn record(&self) -> Result<(), Busy> {
+        self.recorder.start()?;
+        self.to_file.store(true, SeqCst);
+        Ok(())
+    }
+
+    /// What has been recorded.
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.recorder
     }
 
     /// Makes every request wait while the guard lives.

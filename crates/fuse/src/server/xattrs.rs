@@ -1,6 +1,7 @@
 //! Requests about extended attributes.
 
 use super::stats::{STATS_ATTRIBUTE, stats};
+use super::traced::TRACE_ATTRIBUTE;
 use super::{Answer, Call};
 use crate::wire::Args;
 use crate::wire::abi::{GetxattrIn, GetxattrOut, SetxattrIn, SetxattrShortIn};
@@ -27,14 +28,20 @@ impl Call<'_> {
             clear_sgid: setxattr_flags & SETXATTR_ACL_KILL_SGID != 0,
         };
         let inode = self.this()?;
+        if inode.ino() == ROOT_INO && name == TRACE_ATTRIBUTE.as_bytes() {
+            return self.server.control_trace(self.header.uid, value);
+        }
         self.server.with_space(|| self.fs.setxattr(&inode, name, value, flags))
     }
 
     pub(super) fn getxattr(&mut self, mut args: Args<'_>) -> Answer {
         let GetxattrIn { size, .. } = args.take()?;
         let (inode, name) = (self.this()?, args.name()?);
-        let is_stats = inode.ino() == ROOT_INO && name == STATS_ATTRIBUTE.as_bytes();
-        let value = if is_stats { stats(self.fs) } else { self.fs.getxattr(&inode, name)? };
+        let value = match inode.ino() == ROOT_INO {
+            true if name == STATS_ATTRIBUTE.as_bytes() => stats(self.fs),
+            true if name == TRACE_ATTRIBUTE.as_bytes() => self.server.next_of_trace(self.header.uid, size)?,
+            _ => self.fs.getxattr(&inode, name)?,
+        };
         self.put_sized(&value, size)
     }
 

@@ -44,6 +44,9 @@ pub(crate) struct Args {
     /// Let DEVICE take the time of an SSD: emu:970pro, emu:pm9a3 or emu:slow-emmc; with `,size=SIZE` as with --create
     #[arg(long = "device", value_name = "emu:PRESET")]
     emulate: Option<Emulated>,
+    /// Write a trace of all operations into FILE, without names and contents (see `steadyfs trace`)
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Return when the volume is mounted, and serve it in the background
     #[arg(short, long)]
     background: bool,
@@ -127,6 +130,9 @@ fn options(args: &Args) -> Result<(MountOptions, FuseOptions), Failure> {
     if let Some(subtype) = args.helper.fs_type.as_deref().and_then(|name| name.strip_prefix("fuse.")) {
         fuse.subtype = subtype.to_owned();
     }
+    if args.trace.is_some() {
+        fuse.trace = args.trace.clone();
+    }
     Ok((core, fuse))
 }
 
@@ -191,6 +197,9 @@ fn start(args: &Args) -> Result<ExitCode, Failure> {
     command.args(args.options.iter().flat_map(|list| ["-o", list]));
     if let Some(emulate) = args.emulate {
         command.arg(format!("--device={emulate}"));
+    }
+    if let Some(trace) = &args.trace {
+        command.arg("--trace").arg(std::path::absolute(trace).map_err(cannot)?);
     }
     if args.helper.sloppy {
         command.arg("-s");

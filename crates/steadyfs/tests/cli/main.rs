@@ -11,4 +11,5 @@ mod mount;
 mod offline;
 mod recovery;
 mod run;
+mod trace;
 mod tree;

@@ -1,0 +1,219 @@
+//! `trace`: what is done with a mount is recorded, as often as it was done and without names and contents; and is shown. Needs root.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use steadyfs_trace::Op;
+use steadyfs_trace::file::{self, Trace};
+
+use crate::run::{Output, finish, run, steadyfs};
+
+/// A mounted volume; unmounts when it goes.
+pub(crate) struct Mount {
+    pub(crate) dir: tempfile::TempDir,
+}
+
+impl Mount {
+    /// A new volume, mounted in the background.
+    pub(crate) fn new(args: &[&str]) -> Self {
+        let mount = Mount { dir: tempfile::tempdir().unwrap() };
+        let args: Vec<String> = args.iter().map(|arg| arg.replace("DIR", mount.dir.path().to_str().unwrap())).collect();
+        let out = finish(
+            steadyfs()
+                .args(["mount", "--background", "--create", "128M"])
+                .args(args)
+                .arg(mount.path("a.img"))
+                .arg(mount.path("mnt")),
+        );
+        assert_eq!(out.code, 0, "{out:?}");
+        mount
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Unmounts, and waits until the image is closed and what was recorded is written.
+    pub(crate) fn end(&self) {
+        assert!(Command::new("umount").arg(self.path("mnt")).status().unwrap().success());
+        let (image, start) = (File::open(self.path("a.img")).unwrap(), Instant::now());
+        while flock(&image, FlockOperation::NonBlockingLockExclusive).is_err() {
+            assert!(start.elapsed() < Duration::from_secs(60), "the image is still in use");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub(crate) fn trace(&self, name: &str) -> Trace {
+        file::read(&mut &fs::read(self.path(name)).unwrap()[..]).unwrap()
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        // It may have been unmounted already.
+        let _ = Command::new("umount").arg(self.path("mnt")).stderr(std::process::Stdio::null()).status();
+    }
+}
+
+/// Ten files of ten pages each in a directory, synced; half of them renamed, two removed, one read, one shortened, one linked.
+pub(crate) fn known_work(mount: &Mount) {
+    let dir = mount.path("mnt/confidential-directory");
+    fs::create_dir(&dir).unwrap();
+    let name = |number: usize| dir.join(format!("secret-name-{number}"));
+    for number in 0..10 {
+        let mut file = File::create(name(number)).unwrap();
+        for page in 0..10u8 {
+            file.write_all(&[page; 4096]).unwrap();
+        }
+        file.sync_all().unwrap();
+    }
+    (0..5).for_each(|number| fs::rename(name(number), name(100 + number)).unwrap());
+    (5..7).for_each(|number| fs::remove_file(name(number)).unwrap());
+    let file = OpenOptions::new().read(true).write(true).open(name(7)).unwrap();
+    let mut page = [0; 4096];
+    (0..10).for_each(|at| file.read_exact_at(&mut page, at * 4096).unwrap());
+    file.set_len(8192).unwrap();
+    fs::hard_link(name(8), name(9).with_extension("link")).unwrap();
+    assert!(fs::create_dir(&dir).is_err());
+    let mut sparse = OpenOptions::new().write(true).open(name(9)).unwrap();
+    sparse.seek(SeekFrom::Start(1 << 20)).unwrap();
+    sparse.write_all(b"contents that nobody may see").unwrap();
+    sparse.sync_data().unwrap();
+}
+
+/// What of this the file system is asked for, exactly.
+pub(crate) const KNOWN: [(Op, u64); 9] = [
+    (Op::Mkdir, 1),
+    (Op::Create, 10),
+    (Op::Write, 101),
+    (Op::Fsync, 11),
+    (Op::Rename, 5),
+    (Op::Unlink, 2),
+    (Op::Read, 10),
+    (Op::Setattr, 1),
+    (Op::Link, 1),
+];
+
+pub(crate) fn counts(trace: &Trace) -> BTreeMap<Op, u64> {
+    let mut counts = BTreeMap::new();
+    trace.records.iter().for_each(|record| *counts.entry(record.op).or_default() += 1);
+    counts
+}
+
+#[track_caller]
+fn is_known(trace: &Trace) {
+    let counts = counts(trace);
+    for (op, count) in KNOWN {
+        assert_eq!(counts.get(&op), Some(&count), "{op:?} of {counts:?}");
+    }
+    assert_eq!((trace.dropped, trace.cut_off), (0, false));
+    let sum = |op| trace.records.iter().filter(|record| record.op == op).map(|record| record.done).sum::<u64>();
+    assert_eq!((sum(Op::Write), sum(Op::Read)), (100 * 4096 + 28, 40960));
+    let me = trace.records.iter().find(|record| record.op == Op::Mkdir).unwrap().thread;
+    assert!(trace.records.iter().filter(|record| record.op == Op::Write).all(|record| record.thread == me));
+    let last = trace.records.iter().rfind(|record| record.op == Op::Write).unwrap();
+    assert_eq!((last.offset, last.size, last.done, last.error), (1 << 20, 28, 28, 0));
+}
+
+#[test]
+fn a_mount_records_what_is_done_with_it_and_neither_names_nor_contents() {
+    let mount = Mount::new(&["-o", "direct_io", "--trace", "DIR/t"]);
+    known_work(&mount);
+    mount.end();
+    is_known(&mount.trace("t"));
+    let bytes = fs::read(mount.path("t")).unwrap();
+    for secret in ["secret", "confidential", "contents", "link"] {
+        assert!(!bytes.windows(secret.len()).any(|part| part == secret.as_bytes()), "{secret} is in the trace");
+    }
+    let shown = run(&["trace", "show", mount.path("t").to_str().unwrap()]);
+    let lines = mount.trace("t").records.len();
+    assert_eq!((shown.code, shown.stdout.lines().count(), shown.stderr.as_str()), (0, lines, ""));
+    let json = run(&["trace", "show", "--json", mount.path("t").to_str().unwrap()]);
+    let writes = json.stdout.lines().filter(|line| {
+        let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        record["op"] == "write" && record["size"] == 4096
+    });
+    assert_eq!(writes.count(), 100);
+    let stats = run(&["trace", "stats", "--json", mount.path("t").to_str().unwrap()]);
+    let stats: serde_json::Value = serde_json::from_str(&stats.stdout).unwrap();
+    assert_eq!((&stats["ops"]["write"]["count"], &stats["written_bytes"]), (&101.into(), &(409_600 + 28).into()));
+    assert_eq!(stats["footprint_bytes"], 101 * 4096);
+    assert!(run(&["trace", "stats", mount.path("t").to_str().unwrap()]).stdout.contains("footprint 404 KiB"));
+    assert_eq!(run(&["fsck", mount.path("a.img").to_str().unwrap()]).code, 0);
+}
+
+#[test]
+fn a_running_mount_is_recorded_from_outside_while_a_command_runs() {
+    let mount = Mount::new(&[]);
+    let record = |mount: &Mount, to: &str, command: &[&str]| -> Output {
+        let mut all = steadyfs();
+        all.args(["trace", "record"]).arg(mount.path("mnt")).arg("-o").arg(mount.path(to));
+        finish(all.args(command))
+    };
+    fs::write(mount.path("mnt/before"), [7; 5000]).unwrap();
+    let script = format!(
+        "cd {} && dd if=/dev/zero of=a bs=64k count=16 2>/dev/null && mv a b && exit 3",
+        mount.path("mnt").display()
+    );
+    let out = record(&mount, "t1", &["--", "sh", "-c", &script]);
+    assert!(out.code == 3 && out.stderr.contains(" 0 dropped"), "the command's code: {out:?}");
+    let trace = mount.trace("t1");
+    let (counted, written) = (counts(&trace), |trace: &Trace| {
+        trace.records.iter().filter(|record| record.op == Op::Write).map(|record| record.done).sum::<u64>()
+    });
+    assert_eq!((counted[&Op::Create], counted[&Op::Rename]), (1, 1));
+    // The kernel kept what was written until the end of the recording made it write back.
+    assert_eq!(written(&trace), 1 << 20);
+    // A second recording, for a time; then nothing is recorded any more.
+    let out = record(&mount, "t2", &["--seconds", "1"]);
+    assert!(out.code == 0 && mount.trace("t2").records.len() < 20, "{out:?}");
+    fs::write(mount.path("mnt/after"), b"x").unwrap();
+    // What cannot be recorded, and what must not be touched.
+    fs::write(mount.path("mnt/mine"), b"kept").unwrap();
+    for (out, part) in [
+        (record(&mount, "mnt/mine", &[]), "not on the volume"),
+        (record(&mount, "nowhere/t", &[]), "cannot write"),
+        (run(&["trace", "record", "/proc", "-o", "t"]), "no SteadyFS volume is mounted there"),
+        (run(&["trace", "show", mount.path("a.img").to_str().unwrap()]), "no trace of steadyfs"),
+    ] {
+        assert!(out.code != 0 && out.stderr.contains(part), "{part}: {out:?}");
+    }
+    assert_eq!(fs::read(mount.path("mnt/mine")).unwrap(), b"kept");
+    mount.end();
+}
+
+#[test]
+fn one_recording_at_a_time_and_the_end_of_the_mount_ends_it() {
+    let mount = Mount::new(&["-o", "direct_io"]);
+    let start = |to: &str| {
+        let mut command = steadyfs();
+        command.args(["trace", "record"]).arg(mount.path("mnt")).arg("-o").arg(mount.path(to));
+        command
+    };
+    let mut first = start("t1").stderr(std::process::Stdio::null()).spawn().unwrap();
+    // It records as soon as another one may not.
+    let began = Instant::now();
+    loop {
+        let second = finish(start("t2").args(["--", "true"]));
+        if second.code != 0 {
+            assert!(second.stderr.contains("it is being recorded already"), "{second:?}");
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "the first does not begin");
+    }
+    known_work(&mount);
+    // The mount goes when all of it has been taken.
+    while counts(&mount.trace("t1")).get(&Op::Fsync) != Some(&11) {
+        assert!(began.elapsed() < Duration::from_secs(60), "what was done is not recorded");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    mount.end();
+    assert!(first.wait().unwrap().success());
+    is_known(&mount.trace("t1"));
+}
