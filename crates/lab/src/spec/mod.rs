@@ -20,7 +20,7 @@ use steadyfs_rt::Cost;
 use steadyfs_rt::sim::{Costs, SimConfig};
 
 /// The experiments that are part of the program: name and text.
-const BUILTIN: [(&str, &str); 12] = [
+const BUILTIN: [(&str, &str); 16] = [
     ("d2fs-fig1-devgc", include_str!("../../experiments/d2fs-fig1-devgc.toml")),
     ("scalelfs-fig2a", include_str!("../../experiments/scalelfs-fig2a.toml")),
     ("smoke", include_str!("../../experiments/smoke.toml")),
@@ -33,6 +33,10 @@ const BUILTIN: [(&str, &str); 12] = [
     ("scalelfs-fig10-oltp", include_str!("../../experiments/scalelfs-fig10-oltp.toml")),
     ("mdtest", include_str!("../../experiments/mdtest.toml")),
     ("dbench", include_str!("../../experiments/dbench.toml")),
+    ("ycsb", include_str!("../../experiments/ycsb.toml")),
+    ("scalelfs-fig11-a", include_str!("../../experiments/scalelfs-fig11-a.toml")),
+    ("scalelfs-fig11-b", include_str!("../../experiments/scalelfs-fig11-b.toml")),
+    ("scalelfs-fig11-update", include_str!("../../experiments/scalelfs-fig11-update.toml")),
 ];
 
 /// An experiment.

@@ -6,7 +6,8 @@
 //! - `fio`: jobs with the names and the meaning of fio's own options;
 //! - `filebench`: its personalities fileserver, varmail, webserver and oltp;
 //! - `device`: writes to the device itself, without a volume (`run::raw`);
-//! - `metadata`: mdtest, and a mix as dbench has it.
+//! - `metadata`: mdtest, and a mix as dbench has it;
+//! - `ycsb`: YCSB's core workloads over a database engine (`engine`).
 //!
 //! To add a kind: a module with its options (`#[serde(deny_unknown_fields)]`), a variant of [`Workload`], a line in `plan` and in `scaled`.
 
@@ -19,6 +20,7 @@ mod pattern;
 mod raw;
 mod stage;
 mod tally;
+mod ycsb;
 
 use crate::error::Result;
 pub(crate) use content::Content;
@@ -26,11 +28,13 @@ use filebench::Filebench;
 use fio::Fio;
 use metadata::Metadata;
 pub(crate) use offsets::Offsets;
+pub(crate) use pattern::Pattern;
 pub(crate) use raw::Raw;
 use serde::{Deserialize, Serialize};
 pub(crate) use stage::{Stage, Traffic};
 use std::sync::Arc;
 pub(crate) use tally::Tally;
+use ycsb::Ycsb;
 
 /// A workload, by its kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,6 +49,8 @@ pub(crate) enum Workload {
     Raw(Raw),
     /// Names and attributes.
     Metadata(Metadata),
+    /// A database.
+    Ycsb(Ycsb),
 }
 
 /// The options of one kind of workload.
@@ -87,6 +93,7 @@ impl Workload {
             Workload::Filebench(filebench) => filebench,
             Workload::Raw(raw) => raw,
             Workload::Metadata(metadata) => metadata,
+            Workload::Ycsb(ycsb) => ycsb,
         }
     }
 
@@ -105,6 +112,7 @@ impl Workload {
             Workload::Filebench(filebench) => Workload::Filebench(filebench.scaled(factor)),
             Workload::Raw(raw) => Workload::Raw(raw.scaled(factor)),
             Workload::Metadata(metadata) => Workload::Metadata(metadata.scaled(factor)),
+            Workload::Ycsb(ycsb) => Workload::Ycsb(ycsb.scaled(factor)),
         }
     }
 }

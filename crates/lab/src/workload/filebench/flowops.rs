@@ -170,6 +170,10 @@ impl Act for FileServer {
         0
     }
 
+    fn seconds(&self) -> Option<f64> {
+        Some(self.settings.runtime)
+    }
+
     fn work(&mut self) -> Result<Tally> {
         let shared = self.shared()?;
         let deadline = shared.stage.deadline(self.settings.runtime);

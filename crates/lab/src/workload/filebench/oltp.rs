@@ -189,6 +189,10 @@ impl Act for Database {
         0
     }
 
+    fn seconds(&self) -> Option<f64> {
+        Some(self.options.runtime)
+    }
+
     fn work(&mut self) -> Result<Tally> {
         let shared = self.shared()?;
         let deadline = shared.stage.deadline(self.options.runtime);

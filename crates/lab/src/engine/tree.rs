@@ -1,0 +1,221 @@
+//! The B+-tree over the pool: reads and changes in place share the tree, a split has it alone.
+//!
+//! While the tree is shared nobody changes an inner page or where a leaf begins, so a task goes down without holding a latch while it waits for the next page.
+//! A split prepares the new contents of all its pages, then takes their latches and changes them as one step of the log, so that no image has a part of it.
+
+use super::page::{Content, NONE, PageNo};
+use super::pool::{Frame, Pool};
+use crate::error::{Error, Result};
+use std::sync::Arc;
+use steadyfs_rt::{LockClass, RwLock};
+
+static TREE: LockClass = LockClass::new("lab.engine.tree", 2);
+
+/// Where the tree begins, and where the next page goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Root {
+    pub(super) page: PageNo,
+    pub(super) next: PageNo,
+}
+
+/// How many records and children a page takes, and how long records of the log are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) records: usize,
+    pub(super) children: usize,
+    pub(super) update_bytes: u64,
+    pub(super) insert_bytes: u64,
+}
+
+/// See the head of the module.
+pub(super) struct Tree {
+    pool: Arc<Pool>,
+    root: RwLock<Root>,
+    shape: Shape,
+}
+
+/// A page that is let go in the end.
+struct Pin<'a> {
+    pool: &'a Pool,
+    frame: Arc<Frame>,
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        self.pool.unpin(&self.frame);
+    }
+}
+
+impl Tree {
+    pub(super) fn new(pool: &Arc<Pool>, root: Root, shape: Shape) -> Self {
+        Tree { pool: Arc::clone(pool), root: RwLock::new(&TREE, root), shape }
+    }
+
+    fn pin(&self, page: PageNo) -> Result<Pin<'_>> {
+        Ok(Pin { pool: &self.pool, frame: self.pool.pin(page)? })
+    }
+
+    /// The pages from the root to the leaf where a key belongs; the root is shared or held alone.
+    fn path(&self, root: PageNo, key: u64) -> Result<Vec<Pin<'_>>> {
+        let mut path = vec![self.pin(root)?];
+        while let Some(child) = path.last().and_then(|pin| child_of(&pin.frame.content.read(), key)) {
+            path.push(self.pin(child)?);
+        }
+        Ok(path)
+    }
+
+    fn leaf(&self, root: PageNo, key: u64) -> Result<Pin<'_>> {
+        self.path(root, key)?.pop().ok_or_else(|| Error::Check("the tree has no leaf".into()))
+    }
+
+    /// The version of a record.
+    pub(super) fn get(&self, key: u64) -> Result<Option<u32>> {
+        let root = self.root.read();
+        let leaf = self.leaf(root.page, key)?;
+        let content = Arc::clone(&leaf.frame.content.read());
+        let Content::Leaf { keys, versions, .. } = &*content else { return Err(not_a_leaf(&leaf)) };
+        Ok(keys.binary_search(&key).ok().map(|at| versions[at]))
+    }
+
+    /// Makes the next version of a record; where in the log that ends. `None`: there is no such record.
+    pub(super) fn update(&self, key: u64) -> Result<Option<u64>> {
+        self.pool.wait_for_log()?;
+        let root = self.root.read();
+        let leaf = self.leaf(root.page, key)?;
+        let mut content = leaf.frame.content.write();
+        let Content::Leaf { keys, versions, .. } = Arc::make_mut(&mut content) else { return Err(not_a_leaf(&leaf)) };
+        let Ok(at) = keys.binary_search(&key) else { return Ok(None) };
+        versions[at] += 1;
+        Ok(Some(self.pool.change(&[&leaf.frame], self.shape.update_bytes)))
+    }
+
+    /// Makes a record, version 0; where in the log that ends. `None`: it is there already.
+    pub(super) fn insert(&self, key: u64) -> Result<Option<u64>> {
+        self.pool.wait_for_log()?;
+        {
+            let root = self.root.read();
+            let leaf = self.leaf(root.page, key)?;
+            let mut content = leaf.frame.content.write();
+            let Content::Leaf { keys, versions, .. } = Arc::make_mut(&mut content) else {
+                return Err(not_a_leaf(&leaf));
+            };
+            let Err(at) = keys.binary_search(&key) else { return Ok(None) };
+            if keys.len() < self.shape.records {
+                keys.insert(at, key);
+                versions.insert(at, 0);
+                return Ok(Some(self.pool.change(&[&leaf.frame], self.shape.insert_bytes)));
+            }
+        }
+        self.split_and_insert(key)
+    }
+
+    /// As [`Tree::insert`], with the tree alone.
+    fn split_and_insert(&self, key: u64) -> Result<Option<u64>> {
+        let mut root = self.root.write();
+        let path = self.path(root.page, key)?;
+        let mut changed: Vec<(&Pin<'_>, Content)> = Vec::new();
+        let mut made: Vec<Pin<'_>> = Vec::new();
+        let mut up: Option<(u64, PageNo)> = None;
+        for pin in path.iter().rev() {
+            let mut content = Content::clone(&pin.frame.content.read());
+            match (&mut content, up.take()) {
+                (Content::Leaf { keys, versions, .. }, _) => {
+                    let Err(at) = keys.binary_search(&key) else { return Ok(None) };
+                    keys.insert(at, key);
+                    versions.insert(at, 0);
+                }
+                (Content::Inner { keys, children }, Some((first, child))) => {
+                    let at = keys.partition_point(|known| *known <= first);
+                    keys.insert(at, first);
+                    children.insert(at, child);
+                }
+                (Content::Inner { .. }, None) => break,
+            }
+            if let Some((first, right)) = self.split(&mut content, root.next) {
+                up = Some((first, root.next));
+                made.push(Pin { pool: &self.pool, frame: self.pool.create(root.next, right)? });
+                root.next += 1;
+            }
+            changed.push((pin, content));
+        }
+        if let Some((first, child)) = up {
+            let top = Content::Inner { keys: vec![0, first], children: vec![root.page, child] };
+            made.push(Pin { pool: &self.pool, frame: self.pool.create(root.next, top)? });
+            root.page = root.next;
+            root.next += 1;
+        }
+        let mut latches = Vec::with_capacity(changed.len());
+        for (pin, content) in changed {
+            let mut latch = pin.frame.content.write();
+            *latch = Arc::new(content);
+            latches.push((pin, latch));
+        }
+        let frames = latches.iter().map(|(pin, _)| &*pin.frame).chain(made.iter().map(|pin| &*pin.frame));
+        let frames: Vec<&Frame> = frames.collect();
+        // A split logs the records that move.
+        let bytes = self.shape.insert_bytes + made.len() as u64 * super::page::PAGE / 2;
+        Ok(Some(self.pool.change(&frames, bytes)))
+    }
+
+    /// Moves the upper half of a page that is too full to a new one; that half, with its first key.
+    fn split(&self, content: &mut Content, new: PageNo) -> Option<(u64, Content)> {
+        match content {
+            Content::Leaf { keys, versions, next } if keys.len() > self.shape.records => {
+                let half = keys.len() / 2;
+                let (keys, versions) = (keys.split_off(half), versions.split_off(half));
+                let right = Content::Leaf { versions, next: std::mem::replace(next, new), keys };
+                Some((first_key(&right), right))
+            }
+            Content::Inner { keys, children } if keys.len() > self.shape.children => {
+                let half = keys.len() / 2;
+                let right = Content::Inner { keys: keys.split_off(half), children: children.split_off(half) };
+                Some((first_key(&right), right))
+            }
+            _ => None,
+        }
+    }
+
+    /// The records from a key on, at most so many: keys and versions in order.
+    pub(super) fn scan(&self, from: u64, most: usize) -> Result<Vec<(u64, u32)>> {
+        let mut found = Vec::with_capacity(most.min(1 << 16));
+        let root = self.root.read();
+        let mut pin = self.leaf(root.page, from)?;
+        loop {
+            let content = Arc::clone(&pin.frame.content.read());
+            let Content::Leaf { keys, versions, next } = &*content else { return Err(not_a_leaf(&pin)) };
+            let start = keys.partition_point(|key| *key < from);
+            let part = keys[start..].iter().copied().zip(versions[start..].iter().copied());
+            found.extend(part.take(most - found.len()));
+            if found.len() >= most || *next == NONE {
+                return Ok(found);
+            }
+            pin = self.pin(*next)?;
+        }
+    }
+
+    /// The first leaf and the number of pages, when nothing changes any more.
+    pub(super) fn root(&self) -> Root {
+        *self.root.read()
+    }
+}
+
+/// The child where a key belongs; `None` in a leaf.
+pub(super) fn child_of(content: &Content, key: u64) -> Option<PageNo> {
+    match content {
+        Content::Leaf { .. } => None,
+        Content::Inner { keys, children } => {
+            let at = keys.partition_point(|first| *first <= key).max(1) - 1;
+            children.get(at).copied()
+        }
+    }
+}
+
+fn first_key(content: &Content) -> u64 {
+    match content {
+        Content::Leaf { keys, .. } | Content::Inner { keys, .. } => keys.first().copied().unwrap_or(0),
+    }
+}
+
+fn not_a_leaf(pin: &Pin<'_>) -> Error {
+    Error::Check(format!("page {} should be a leaf", pin.frame.page))
+}

@@ -1,0 +1,291 @@
+//! YCSB's core workloads A to F, and updates only, over the database engine (`engine`).
+//!
+//! Records have the number in which they were loaded, and a key that is a hash of it, so that they lie in the tree in random order, as with YCSB's hashed
+//! insert order. Each thread does its share of the operations; every version that is read is compared with what was committed before and begun since, and in the
+//! end every record of the tree with the updates that it has had.
+
+mod choose;
+mod run;
+
+use super::{Act, Plan, Stage};
+use crate::engine::{Config, Durability, PAGE};
+use crate::spec::Size;
+use choose::Distribution;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The options: those of YCSB by its names, and those of the engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Ycsb {
+    load: Load,
+    /// Records that are loaded.
+    recordcount: u64,
+    /// Operations of all threads together.
+    operationcount: u64,
+    #[serde(default = "one")]
+    threads: u32,
+    /// Fields of a record, and bytes of each.
+    #[serde(default = "ten")]
+    fieldcount: u32,
+    #[serde(default = "hundred")]
+    fieldlength: u32,
+    /// An update changes all fields, not one.
+    #[serde(default)]
+    writeallfields: bool,
+    /// The load's own if not given.
+    #[serde(default)]
+    requestdistribution: Option<Distribution>,
+    /// A scan has any length up to this, all equally likely.
+    #[serde(default = "hundred")]
+    maxscanlength: u32,
+    /// Bytes of the buffer pool; smaller with the scale.
+    #[serde(default = "buffer_pool")]
+    buffer_pool: Size,
+    #[serde(default = "two")]
+    redo_files: u32,
+    /// Bytes of each file of the redo log; smaller with the scale.
+    #[serde(default = "redo_file_size")]
+    redo_file_size: Size,
+    /// 1: commits wait for a sync of the log; 2: they write it; 0: neither. Those that do not wait are synced once a second.
+    #[serde(default = "one")]
+    flush_log_at_trx_commit: u32,
+    #[serde(default = "yes")]
+    doublewrite: bool,
+    /// Pages go past the page cache.
+    #[serde(default)]
+    direct: bool,
+    /// Tasks that write dirty pages.
+    #[serde(default = "four")]
+    page_cleaners: u32,
+    /// How full leaves are after loading: inserts in random order leave them 69 % full.
+    #[serde(default = "random_fill")]
+    fill: f64,
+    /// Microseconds that the server and the client need for an operation, beside files.
+    #[serde(default = "query_us")]
+    query_us: u32,
+    /// Bytes of a file that is there from the start, in place of what else a server has on the volume; smaller with the scale.
+    #[serde(default)]
+    ballast: Option<Size>,
+}
+
+/// A mix of operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Load {
+    A,
+    B,
+    C,
+    D,
+    E,
+    F,
+    UpdateOnly,
+}
+
+/// Shares of operations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Mix {
+    read: f64,
+    update: f64,
+    insert: f64,
+    scan: f64,
+    /// The rest: reads of a record that is updated next.
+    distribution: Distribution,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn two() -> u32 {
+    2
+}
+
+fn four() -> u32 {
+    4
+}
+
+fn ten() -> u32 {
+    10
+}
+
+fn hundred() -> u32 {
+    100
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn buffer_pool() -> Size {
+    Size::of(128 << 20)
+}
+
+fn redo_file_size() -> Size {
+    Size::of(48 << 20)
+}
+
+fn random_fill() -> f64 {
+    0.69
+}
+
+fn query_us() -> u32 {
+    50
+}
+
+impl Load {
+    /// As YCSB's files of the core workloads have it.
+    fn mix(self) -> Mix {
+        let zipfian = Mix { read: 0.0, update: 0.0, insert: 0.0, scan: 0.0, distribution: Distribution::Zipfian };
+        match self {
+            Load::A => Mix { read: 0.5, update: 0.5, ..zipfian },
+            Load::B => Mix { read: 0.95, update: 0.05, ..zipfian },
+            Load::C => Mix { read: 1.0, ..zipfian },
+            Load::D => Mix { read: 0.95, insert: 0.05, distribution: Distribution::Latest, ..zipfian },
+            Load::E => Mix { scan: 0.95, insert: 0.05, ..zipfian },
+            Load::F => Mix { read: 0.5, ..zipfian },
+            Load::UpdateOnly => Mix { update: 1.0, ..zipfian },
+        }
+    }
+}
+
+impl Ycsb {
+    /// The same with fewer records and operations, a smaller pool and a smaller log.
+    pub(super) fn scaled(mut self, factor: f64) -> Self {
+        let part = |count: u64| ((count as f64 * factor).round() as u64).max(1);
+        self.recordcount = part(self.recordcount);
+        self.operationcount = part(self.operationcount);
+        self.buffer_pool = Size::of(self.buffer_pool.times(factor, PAGE).bytes().max(self.least_pool()));
+        self.redo_file_size = Size::of(self.redo_file_size.times(factor, 4096).bytes().max(LEAST_REDO));
+        self.ballast = self.ballast.map(|size| size.times(factor, 4096));
+        self
+    }
+
+    /// Every thread holds a few pages at a time.
+    fn least_pool(&self) -> u64 {
+        (u64::from(self.threads) * 8 + 64) * PAGE
+    }
+
+    fn mix(&self) -> Mix {
+        let mix = self.load.mix();
+        Mix { distribution: self.requestdistribution.unwrap_or(mix.distribution), ..mix }
+    }
+
+    fn engine(&self) -> Config {
+        let value = u64::from(self.fieldcount) * u64::from(self.fieldlength);
+        Config {
+            value,
+            changed: if self.writeallfields { value } else { u64::from(self.fieldlength) },
+            pool_pages: (self.buffer_pool.bytes() / PAGE) as usize,
+            log_files: self.redo_files,
+            log_file_size: self.redo_file_size.bytes(),
+            durability: match self.flush_log_at_trx_commit {
+                1 => Durability::Synced,
+                2 => Durability::Written,
+                _ => Durability::Lazy,
+            },
+            doublewrite: self.doublewrite,
+            direct: self.direct,
+            cleaners: self.page_cleaners,
+            fill: self.fill,
+            journal: false,
+        }
+    }
+}
+
+/// Bytes of a file of the redo log at least: room for what all threads may have in flight.
+const LEAST_REDO: u64 = 256 << 10;
+
+impl Plan for Ycsb {
+    fn check(&self) -> Result<(), String> {
+        let counts = [
+            ("recordcount", self.recordcount, 1 << 31),
+            ("operationcount", self.operationcount, 1 << 40),
+            ("threads", u64::from(self.threads), 4096),
+            ("fieldcount", u64::from(self.fieldcount), 1 << 12),
+            ("fieldlength", u64::from(self.fieldlength), 1 << 12),
+            ("maxscanlength", u64::from(self.maxscanlength), 1 << 16),
+            ("redo_files", u64::from(self.redo_files), 100),
+            ("page_cleaners", u64::from(self.page_cleaners), 64),
+        ];
+        for (name, value, most) in counts {
+            if value == 0 || value > most {
+                return Err(format!("workload.{name}: {value} is not between 1 and {most}"));
+            }
+        }
+        if self.engine().records_per_page() < 2 {
+            return Err("workload.fieldlength: a page of 16 KiB has to hold two records".into());
+        }
+        if self.buffer_pool.bytes() < self.least_pool() {
+            return Err(format!("workload.buffer_pool: so many threads need at least {} bytes", self.least_pool()));
+        }
+        if self.redo_file_size.bytes() < LEAST_REDO || !self.redo_file_size.bytes().is_multiple_of(4096) {
+            return Err(format!("workload.redo_file_size is a multiple of 4096, at least {LEAST_REDO}"));
+        }
+        if self.flush_log_at_trx_commit > 2 {
+            return Err("workload.flush_log_at_trx_commit is 0, 1 or 2".into());
+        }
+        if !(0.1..=1.0).contains(&self.fill) {
+            return Err(format!("workload.fill: {} is not between 0.1 and 1", self.fill));
+        }
+        if self.query_us == 0 {
+            return Err("workload.query_us: an operation takes at least a microsecond".into());
+        }
+        Ok(())
+    }
+
+    fn file_bytes(&self) -> u64 {
+        self.engine().file_bytes(self.recordcount) + self.ballast.map_or(0, Size::bytes)
+    }
+
+    fn act(&self, stage: &Arc<Stage>) -> Box<dyn Act> {
+        Box::new(run::Client::new(self, stage))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ycsb(text: &str) -> Ycsb {
+        toml::from_str(&format!("recordcount = 6500000\noperationcount = 2000000\n{text}")).unwrap()
+    }
+
+    #[test]
+    fn mixes_are_whole_and_records_of_a_kilobyte_are_fifteen_to_a_page() {
+        for load in [Load::A, Load::B, Load::C, Load::D, Load::E, Load::F, Load::UpdateOnly] {
+            let Mix { read, update, insert, scan, .. } = load.mix();
+            let rest = if load == Load::F { 0.5 } else { 0.0 };
+            assert_eq!(read + update + insert + scan + rest, 1.0, "{load:?}");
+        }
+        let a = ycsb("load = 'a'");
+        assert_eq!((a.engine().records_per_page(), a.engine().changed), (15, 100));
+        // 6.5 million records, 10 of them in a page of 16 KiB.
+        assert!((a.file_bytes() as f64 / 10.65e9 - 1.0).abs() < 0.03, "{}", a.file_bytes());
+        let small = a.scaled(1.0 / 64.0);
+        assert_eq!((small.recordcount, small.operationcount), (101_563, 31_250));
+        assert_eq!(small.buffer_pool.bytes(), 2 << 20);
+        assert_eq!(small.check(), Ok(()));
+    }
+
+    #[test]
+    fn nonsense_is_refused_by_name() {
+        for (text, part) in [
+            ("load = 'a'\nthreads = 0", "workload.threads"),
+            ("load = 'a'\nthreads = 4000", "workload.buffer_pool"),
+            ("load = 'a'\nfieldlength = 1000", "workload.fieldlength"),
+            ("load = 'a'\nflush_log_at_trx_commit = 3", "workload.flush_log_at_trx_commit"),
+            ("load = 'a'\nredo_file_size = '1000'", "workload.redo_file_size"),
+            ("load = 'a'\nfill = 1.5", "workload.fill"),
+        ] {
+            let why = ycsb(text).check().unwrap_err();
+            assert!(why.contains(part), "{why}");
+        }
+        let unknown: Result<Ycsb, _> =
+            toml::from_str("load = 'a'\nrecordcount = 1\noperationcount = 1\nreadproportion = 1");
+        let e = unknown.unwrap_err().to_string();
+        assert!(e.contains("readproportion") && e.contains("requestdistribution"), "{e}");
+        let e = toml::from_str::<Ycsb>("load = 'g'\nrecordcount = 1\noperationcount = 1").unwrap_err().to_string();
+        assert!(e.contains("`g`") && e.contains("update-only"), "{e}");
+    }
+}
