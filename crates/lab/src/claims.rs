@@ -42,7 +42,10 @@ pub struct Judgement {
 
 /// Mean, least and most of a figure over runs; `None` if one of them does not have it.
 pub fn spread(metric: &str, records: &[&Record]) -> Option<(f64, f64, f64)> {
-    let values: Option<Vec<f64>> = records.iter().map(|record| record.metrics.get(metric).copied()).collect();
+    spread_of(records.iter().map(|record| record.metrics.get(metric).copied()).collect())
+}
+
+fn spread_of(values: Option<Vec<f64>>) -> Option<(f64, f64, f64)> {
     let values = values.filter(|values| !values.is_empty())?;
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
@@ -52,7 +55,35 @@ pub fn spread(metric: &str, records: &[&Record]) -> Option<(f64, f64, f64)> {
 
 /// Judges every claim of an experiment by runs at one scale.
 pub fn judge(experiment: &Experiment, scale: Scale, records: &[&Record]) -> Vec<Judgement> {
-    experiment.claims.iter().map(|claim| judge_one(claim, scale, spread(&claim.metric, records))).collect()
+    experiment.claims.iter().map(|claim| judge_one(claim, scale, claimed(claim, records))).collect()
+}
+
+/// What a claim is about: a figure of a system, or how many times that of another it is, seed by seed.
+fn claimed(claim: &Claim, records: &[&Record]) -> Option<(f64, f64, f64)> {
+    let system = claim.system.as_deref().unwrap_or_default();
+    let of = |system: &str| records.iter().copied().filter(|r| r.system == system).collect::<Vec<&Record>>();
+    let Some(over) = &claim.over else { return spread(&claim.metric, &of(system)) };
+    let below = of(over);
+    let ratio = |record: &Record| {
+        let other = below.iter().find(|other| other.seed == record.seed)?;
+        let other = other.metrics.get(&claim.metric).copied().filter(|value| *value != 0.0)?;
+        Some(record.metrics.get(&claim.metric)? / other)
+    };
+    spread_of(of(system).into_iter().map(ratio).collect())
+}
+
+impl Claim {
+    /// What is claimed, in words, or else the figure.
+    pub fn subject(&self) -> &str {
+        if self.says.is_empty() { &self.metric } else { &self.says }
+    }
+
+    /// The figure, with the systems that it is about.
+    pub fn figure(&self) -> String {
+        let of = self.system.as_ref().map_or_else(String::new, |system| format!(" of {system}"));
+        let over = self.over.as_ref().map_or_else(String::new, |over| format!(", over that of {over}"));
+        format!("{}{of}{over}", self.metric)
+    }
 }
 
 fn judge_one(claim: &Claim, scale: Scale, ours: Option<(f64, f64, f64)>) -> Judgement {

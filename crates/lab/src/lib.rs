@@ -24,8 +24,8 @@ pub use calibrate::{Price, calibrate};
 pub use claims::{Judgement, Verdict, judge, spread};
 pub use error::{Error, Result};
 pub use report::{Batch, Comparison, compare, load, number, page, save};
-pub use run::{Cost, Phase, Progress, Record, Row, Run, run, run_seeds};
-pub use spec::{Claim, Experiment, Plot, Scale, builtin, builtins, open};
+pub use run::{Cost, Phase, Progress, Record, Row, Run, run, run_seeds, run_system};
+pub use spec::{Claim, Experiment, Plot, Scale, System, builtin, builtins, open};
 
 /// The commit that this was built from, where the build said so.
 pub const COMMIT: Option<&str> = match option_env!("STEADYFS_COMMIT") {

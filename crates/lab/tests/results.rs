@@ -107,3 +107,37 @@ fn damaged_results_are_named() {
         std::fs::write(&path, good).unwrap();
     }
 }
+
+#[test]
+fn systems_are_run_judged_and_shown_side_by_side() {
+    let mut text = String::from(include_str!("../experiments/smoke.toml"));
+    text = text.split("[[claim]]").next().unwrap().to_owned();
+    text += r#"
+[[system]]
+name = "one at a time"
+set = ["workload.numjobs=1"]
+
+[[system]]
+name = "as it is"
+
+[[claim]]
+metric = "ios"
+system = "as it is"
+over = "one at a time"
+value = 4
+"#;
+    let mut experiment = Experiment::parse("file.toml", &text).unwrap();
+    for setting in ["workload.io_size=4M", "workload.numjobs=4", "verify=false"] {
+        experiment.set(setting).unwrap();
+    }
+    let dir = tempfile::tempdir().unwrap();
+    save(dir.path(), &runs(&experiment, &[0, 3], 2)).unwrap();
+    assert!(dir.path().join("smoke-as-it-is-1-seed3.csv").exists());
+    let batches = load(dir.path()).unwrap();
+    let systems: Vec<_> = batches[0].by_system().iter().map(|(name, runs)| (*name, runs.len())).collect();
+    assert_eq!((batches.len(), systems), (1, vec![("one at a time", 2), ("as it is", 2)]));
+    let judged = &batches[0].judgements()[0];
+    assert_eq!((judged.ours, judged.verdict), (Some((4.0, 4.0, 4.0)), Verdict::Holds));
+    let html = page(&batches);
+    assert!(html.contains("ios of as it is, over that of one at a time") && html.contains("<h3>one at a time</h3>"));
+}

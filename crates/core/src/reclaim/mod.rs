@@ -210,9 +210,11 @@ impl Fs {
         (self.sections_needed() + extra + 1).saturating_sub(self.sections_to_come())
     }
 
-    /// What collection has cost since the mount, in time.
+    /// What collection has cost since the mount, in time; what goes on now included.
     pub fn gc_times(&self) -> GcTimes {
-        *self.reclaim.times.lock()
+        let mut times = *self.reclaim.times.lock();
+        times.busy += self.reclaim.pool.as_ref().map_or(Duration::ZERO, Pool::busy_now);
+        times
     }
 
     /// Sections by what can be done with them now.

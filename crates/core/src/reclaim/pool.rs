@@ -19,6 +19,7 @@ use crate::locks;
 use crate::volume::Volume;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use steadyfs_rt::{Condvar, Instant, JoinHandle, Mutex, try_spawn};
 
 /// The collectors of a volume.
@@ -220,6 +221,11 @@ impl Pool {
             gate.waiting -= 1;
         }
         Ok(true)
+    }
+
+    /// For how long somebody has been working without a pause.
+    pub(super) fn busy_now(&self) -> Duration {
+        self.shared.gate.lock().since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Sections have become free: whoever waits for them may look.

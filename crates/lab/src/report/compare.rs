@@ -2,6 +2,7 @@
 
 use super::{Batch, figures};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// One figure of one experiment in both sets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -27,16 +28,25 @@ pub fn compare(a: &[Batch], b: &[Batch]) -> Vec<Comparison> {
         let name = format!("{} ({})", mine.experiment.name, mine.scale);
         let same = |other: &&Batch| other.experiment.name == mine.experiment.name && other.scale == mine.scale;
         let Some(other) = b.iter().find(same) else { continue };
-        let theirs = figures(&other.runs);
-        for (metric, values) in figures(&mine.runs) {
-            let Some(others) = theirs.get(metric) else { continue };
+        let theirs = named_figures(other);
+        for (metric, values) in named_figures(mine) {
+            let Some(others) = theirs.get(&metric) else { continue };
             let ((a, spread_a), (b, spread_b)) = (mean_and_spread(&values), mean_and_spread(others));
             let change = if a == 0.0 { if b == 0.0 { 0.0 } else { f64::INFINITY } } else { b / a - 1.0 };
             let beyond_spread = (b - a).abs() > spread_a.max(spread_b);
-            out.push(Comparison { experiment: name.clone(), metric: metric.to_owned(), a, b, change, beyond_spread });
+            out.push(Comparison { experiment: name.clone(), metric, a, b, change, beyond_spread });
         }
     }
     out
+}
+
+/// The figures of all systems, each with its system's name in front.
+fn named_figures(batch: &Batch) -> BTreeMap<String, Vec<f64>> {
+    let named = |system: &str, name: &str| if system.is_empty() { name.into() } else { format!("{system}: {name}") };
+    let systems = batch.by_system().into_iter();
+    systems
+        .flat_map(|(system, runs)| figures(runs).into_iter().map(move |(name, values)| (named(system, name), values)))
+        .collect()
 }
 
 /// The mean, and how far the values lie apart.

@@ -83,10 +83,15 @@ fn section(out: &mut String, number: usize, batch: &Batch) {
     let judgements = batch.judgements();
     made_of(out, batch, &judgements);
     tables::claims(out, batch.scale, &judgements);
-    experiment.plots.iter().for_each(|plot| figure(out, plot, &batch.runs));
-    tables::measured(out, batch);
-    tables::locks(out, &batch.runs);
-    tables::runs(out, &batch.runs);
+    experiment.plots.iter().for_each(|plot| figure(out, plot, batch));
+    for (system, runs) in batch.by_system() {
+        if !system.is_empty() {
+            let _ = writeln!(out, "<h3>{}</h3>", escape(system));
+        }
+        tables::measured(out, runs);
+        tables::locks(out, runs);
+        tables::runs(out, runs);
+    }
     settings(out, &batch.runs);
     out.push_str("</section>\n");
 }
@@ -102,12 +107,22 @@ fn made_of(out: &mut String, batch: &Batch, judgements: &[Judgement]) {
         out,
         "<dl><dt>Verdict</dt><dd>{}</dd><dt>Runs</dt><dd>{}</dd><dt>Machine</dt><dd>{}</dd><dt>Commit</dt><dd>{}</dd><dt>Cost</dt><dd>{:.1} CPU seconds for {:.1} s of virtual time</dd></dl>",
         in_short(judgements),
-        seeds(&batch.runs),
+        runs_of(batch),
         each(|run| run.cost.machine.clone()),
         each(|run| if run.cost.commit.is_empty() { "not known".into() } else { run.cost.commit.clone() }),
         sum(|run| run.cost.cpu_seconds),
         sum(|run| run.record.simulated_seconds),
     );
+}
+
+/// Which systems and seeds there are.
+fn runs_of(batch: &Batch) -> String {
+    let systems = batch.by_system();
+    let of_first = systems.first().map_or_else(|| "none".into(), |(_, runs)| seeds(runs));
+    match systems.len() {
+        0 | 1 => of_first,
+        count => format!("{count} systems, of each {of_first}"),
+    }
 }
 
 /// Which seeds there are.
@@ -125,32 +140,30 @@ pub(super) fn seeds(runs: &[Run]) -> String {
     }
 }
 
-fn figure(out: &mut String, plot: &Plot, runs: &[Run]) {
+/// A line for each column of the plot and each system; of each system's seeds the first stands out.
+fn figure(out: &mut String, plot: &Plot, batch: &Batch) {
     let columns: Vec<usize> =
         plot.series.iter().filter_map(|name| Row::COLUMNS.iter().position(|column| column == name)).collect();
-    let mut lines = Vec::new();
-    for (colour, column) in columns.iter().enumerate() {
+    let systems = batch.by_system();
+    let (mut lines, mut key) = (Vec::new(), String::new());
+    for (colour, (system, runs, column)) in
+        systems.iter().flat_map(|(system, runs)| columns.iter().map(move |column| (system, runs, column))).enumerate()
+    {
         for (seed, run) in runs.iter().enumerate() {
             let points = run.rows.iter().map(|row| (row.seconds, row.values()[*column])).collect();
             lines.push(Line { points, colour, faint: seed > 0 });
         }
+        let what = match (system.is_empty(), columns.len()) {
+            (true, _) => Row::NAMES[*column].to_owned(),
+            (false, 1) => (*system).to_owned(),
+            (false, _) => format!("{system}: {}", Row::NAMES[*column]),
+        };
+        let _ = write!(key, "<li><i style=\"background:var(--c{})\"></i>{}</li>", colour % COLOURS, escape(&what));
     }
-    let _ = write!(
-        out,
-        "<figure><h3>{}</h3>{}<ul class=\"key\">",
-        escape(&plot.title),
-        svg::plot(&plot.title, &plot.unit, &lines)
-    );
-    for (colour, column) in columns.iter().enumerate() {
-        let _ = write!(
-            out,
-            "<li><i style=\"background:var(--c{})\"></i>{}</li>",
-            colour % COLOURS,
-            escape(Row::NAMES[*column])
-        );
-    }
-    let first = runs.first().map_or(0, |run| run.record.seed);
-    let others = match runs.len() {
+    let picture = svg::plot(&plot.title, &plot.unit, &lines);
+    let _ = write!(out, "<figure><h3>{}</h3>{picture}<ul class=\"key\">{key}", escape(&plot.title));
+    let first = batch.runs.first().map_or(0, |run| run.record.seed);
+    let others = match systems.first().map_or(0, |(_, runs)| runs.len()) {
         0 | 1 => String::new(),
         count => format!("; faint: {} other seeds", count - 1),
     };

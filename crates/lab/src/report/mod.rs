@@ -1,7 +1,7 @@
 //! Results as files: what was measured as lines of JSON, series as CSV, and a page for people.
 //!
 //! A directory of results holds `runs.jsonl` (a [`Record`] per line: the same bytes for the same experiment and seed), `costs.jsonl` (what the runs
-//! cost on the machine, and its commit), `NAME-SCALE-seedN.csv` (the series) and `index.html` ([`page`]), which is made from the others.
+//! cost on the machine, and its commit), `NAME[-SYSTEM]-SCALE-seedN.csv` (the series) and `index.html` ([`page`]), which is made from the others.
 //! A run that is there already is replaced.
 
 mod compare;
@@ -35,6 +35,14 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// The runs of each system, with its name; the name is empty if there is only one.
+    pub fn by_system(&self) -> Vec<(&str, &[Run])> {
+        self.runs
+            .chunk_by(|a, b| a.record.system == b.record.system)
+            .map(|runs| (runs[0].record.system.as_str(), runs))
+            .collect()
+    }
+
     /// What came of the claims.
     pub fn judgements(&self) -> Vec<Judgement> {
         let records: Vec<&Record> = self.runs.iter().map(|run| &run.record).collect();
@@ -73,7 +81,7 @@ pub fn load(dir: &Path) -> Result<Vec<Batch>> {
 
 /// Runs replace each other if they are of the same experiment, scale and seed.
 fn same_place(a: &Record, b: &Record) -> bool {
-    (&a.experiment, &a.scale, a.seed) == (&b.experiment, &b.scale, b.seed)
+    (&a.experiment, &a.system, &a.scale, a.seed) == (&b.experiment, &b.system, &b.scale, b.seed)
 }
 
 /// Groups runs that differ in their seeds only.
@@ -89,7 +97,11 @@ fn batches(runs: Vec<Run>) -> Result<Vec<Batch>> {
             None => groups.push(Batch { experiment, scale, runs: vec![run] }),
         }
     }
-    groups.iter_mut().for_each(|group| group.runs.sort_by_key(|run| run.record.seed));
+    for Batch { experiment, runs, .. } in &mut groups {
+        let systems = experiment.system_names();
+        let place = |run: &Run| systems.iter().position(|name| *name == run.record.system);
+        runs.sort_by_key(|run| (place(run), run.record.seed));
+    }
     Ok(groups)
 }
 
@@ -101,7 +113,8 @@ fn read(dir: &Path) -> Result<Vec<Run>> {
         let path = dir.join(csv_name(&record));
         let rows = parse_csv(&path, &read_text(&path)?)?;
         let of = |cost: &&Cost| {
-            (&cost.experiment, &cost.scale, cost.seed) == (&record.experiment, &record.scale, record.seed)
+            (&cost.experiment, &cost.system, &cost.scale, cost.seed)
+                == (&record.experiment, &record.system, &record.scale, record.seed)
         };
         let cost = costs.iter().find(of).cloned();
         let cost = cost.ok_or_else(|| Error::Results {
@@ -136,8 +149,10 @@ fn lines<'a, T: serde::Serialize + 'a>(items: impl Iterator<Item = &'a T>) -> Re
 /// The name of a series' file.
 fn csv_name(record: &Record) -> String {
     let scale = record.scale.replace('/', "of");
-    let name: String = record.experiment.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    format!("{name}-{scale}-seed{}.csv", record.seed)
+    let plain =
+        |name: &str| -> String { name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect() };
+    let system = if record.system.is_empty() { String::new() } else { format!("-{}", plain(&record.system)) };
+    format!("{}{system}-{scale}-seed{}.csv", plain(&record.experiment), record.seed)
 }
 
 /// A series as CSV, with a line of names.

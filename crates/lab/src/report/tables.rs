@@ -2,9 +2,9 @@
 //!
 //! Writing to a string does not fail: the results of `write!` in this file are dropped for that reason.
 
+use super::figures;
 use super::html::{number, seeds};
 use super::svg::escape;
-use super::{Batch, figures};
 use crate::claims::{Judgement, Verdict, spread};
 use crate::run::{Record, Run};
 use crate::spec::Scale;
@@ -32,15 +32,14 @@ pub(super) fn claims(out: &mut String, scale: Scale, judgements: &[Judgement]) {
             Verdict::DoesNotHold => "fails",
             Verdict::NotApplicable => "mute",
         };
-        let says = if claim.says.is_empty() { &claim.metric } else { &claim.says };
         let elsewhere = if claim.scales && !scale.is_full() { ", full scale" } else { "" };
         let of_paper = |value| format!("{}{elsewhere}", number(value));
         let source = if claim.source.is_empty() { "not said" } else { &claim.source };
         let _ = writeln!(
             out,
             "<tr><td class=\"says\">{}<br><span class=\"mute\">{}</span><td data-is=\"Where\">{}<td class=\"n\" data-is=\"Paper\">{}<td class=\"n\" data-is=\"Accepted\">{accepted}<td class=\"n\" data-is=\"Ours\">{mean}<td class=\"n\" data-is=\"Over the seeds\">{range}<td class=\"{class}\" data-is=\"Verdict\">{}</tr>",
-            escape(says),
-            escape(&claim.metric),
+            escape(claim.subject()),
+            escape(&claim.figure()),
             escape(source),
             claim.value.map_or_else(|| "no number".into(), of_paper),
             verdict.text()
@@ -50,14 +49,14 @@ pub(super) fn claims(out: &mut String, scale: Scale, judgements: &[Judgement]) {
 }
 
 /// Every figure of the records.
-pub(super) fn measured(out: &mut String, batch: &Batch) {
-    let records: Vec<&Record> = batch.runs.iter().map(|run| &run.record).collect();
+pub(super) fn measured(out: &mut String, runs: &[Run]) {
+    let records: Vec<&Record> = runs.iter().map(|run| &run.record).collect();
     let _ = writeln!(
         out,
         "<details><summary>All figures (runs: {})</summary><div class=\"scroll\"><table><tr><th>Figure<th class=\"n\">Mean<th class=\"n\">Least<th class=\"n\">Most</tr>",
-        seeds(&batch.runs)
+        seeds(runs)
     );
-    for name in figures(&batch.runs).keys() {
+    for name in figures(runs).keys() {
         if let Some((mean, least, most)) = spread(name, &records) {
             let _ = writeln!(
                 out,

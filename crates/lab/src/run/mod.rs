@@ -23,16 +23,31 @@ use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use steadyfs_rt::sim;
 
-/// Runs an experiment once, with a seed, on the calling thread.
+/// Runs an experiment that compares no systems once, with a seed, on the calling thread.
 ///
 /// # Errors
 /// The file system or the simulation failed, or a check of the results.
 pub fn run(experiment: &Experiment, scale: Scale, seed: u64, progress: &Arc<Progress>) -> Result<Run> {
+    run_system(experiment, "", scale, seed, progress)
+}
+
+/// Runs one of the systems of an experiment.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_system(
+    experiment: &Experiment,
+    system: &str,
+    scale: Scale,
+    seed: u64,
+    progress: &Arc<Progress>,
+) -> Result<Run> {
     let scaled = experiment.clone().scaled(scale)?;
-    let config = scaled.sim(seed)?;
+    let own = scaled.with_system(system)?;
+    let config = own.sim(seed)?;
     let began = thread_cpu_seconds();
     let report = {
-        let (experiment, progress) = (scaled.clone(), Arc::clone(progress));
+        let (experiment, progress) = (own, Arc::clone(progress));
         sim::run(config, move || match experiment.workload.raw() {
             Some(raw) => raw::all(&experiment, raw, seed, &progress),
             None => phases::all(&experiment, seed, &progress),
@@ -45,6 +60,7 @@ pub fn run(experiment: &Experiment, scale: Scale, seed: u64, progress: &Arc<Prog
     let cpu_seconds = thread_cpu_seconds() - began;
     let cost = Cost {
         experiment: scaled.name.clone(),
+        system: system.to_owned(),
         scale: scale.to_string(),
         seed,
         machine: machine(),
@@ -56,6 +72,7 @@ pub fn run(experiment: &Experiment, scale: Scale, seed: u64, progress: &Arc<Prog
     };
     let record = Record {
         experiment: scaled.name.clone(),
+        system: system.to_owned(),
         scale: scale.to_string(),
         seed,
         settings: serde_json::to_value(&scaled).map_err(|e| Error::spec(&scaled.name, e))?,

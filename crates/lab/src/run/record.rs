@@ -20,6 +20,9 @@ pub struct Run {
 pub struct Record {
     /// Name of the experiment.
     pub experiment: String,
+    /// Which of its systems; empty if it compares none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub system: String,
     /// Its scale.
     pub scale: String,
     /// The seed.
@@ -69,6 +72,9 @@ impl From<LockStat> for LockWaits {
 pub struct Cost {
     /// Name of the experiment.
     pub experiment: String,
+    /// Which of its systems; empty if it compares none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub system: String,
     /// Its scale.
     pub scale: String,
     /// The seed.

@@ -20,9 +20,10 @@ use steadyfs_rt::Cost;
 use steadyfs_rt::sim::{Costs, SimConfig};
 
 /// The experiments that are part of the program: name and text.
-const BUILTIN: [(&str, &str); 16] = [
+const BUILTIN: [(&str, &str); 17] = [
     ("d2fs-fig1-devgc", include_str!("../../experiments/d2fs-fig1-devgc.toml")),
     ("scalelfs-fig2a", include_str!("../../experiments/scalelfs-fig2a.toml")),
+    ("scalelfs-fig9", include_str!("../../experiments/scalelfs-fig9.toml")),
     ("smoke", include_str!("../../experiments/smoke.toml")),
     ("filebench-fileserver", include_str!("../../experiments/filebench-fileserver.toml")),
     ("filebench-varmail", include_str!("../../experiments/filebench-varmail.toml")),
@@ -67,6 +68,9 @@ pub struct Experiment {
     #[serde(default)]
     pub(crate) volume: VolumeSpec,
     pub(crate) workload: Workload,
+    /// Systems that are compared: each is run, with settings of its own. None: one run, with the settings as they are.
+    #[serde(default, rename = "system", skip_serializing_if = "Vec::is_empty")]
+    pub systems: Vec<System>,
     /// What the source says.
     #[serde(default, rename = "claim")]
     pub claims: Vec<Claim>,
@@ -123,12 +127,29 @@ pub(crate) struct VolumeSpec {
     pub(crate) node_cache: Option<Size>,
 }
 
+/// One of the systems that an experiment compares.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct System {
+    /// What it is called.
+    pub name: String,
+    /// What is different with it, as for [`Experiment::set`].
+    #[serde(default)]
+    pub set: Vec<String>,
+}
+
 /// What a paper says about one figure of the results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
     /// The figure.
     pub metric: String,
+    /// The system whose figure it is, where several are compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    /// The system by whose figure it is divided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<String>,
     /// What the paper says of it, in words.
     #[serde(default)]
     pub says: String,
@@ -244,6 +265,37 @@ impl Experiment {
         Ok(())
     }
 
+    /// Names of the systems that are run; one without a name if none are compared.
+    pub fn system_names(&self) -> Vec<String> {
+        match self.systems.is_empty() {
+            true => vec![String::new()],
+            false => self.systems.iter().map(|system| system.name.clone()).collect(),
+        }
+    }
+
+    /// Leaves only these systems.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn keep_systems(&mut self, names: &[String]) -> Result<()> {
+        if let Some(unknown) = names.iter().find(|name| !self.systems.iter().any(|system| system.name == **name)) {
+            let known = self.system_names().join(", ");
+            let known = if known.is_empty() { "it compares none" } else { &known };
+            return Err(Error::spec(&self.name, format!("no system '{unknown}'; its systems: {known}")));
+        }
+        self.systems.retain(|system| names.is_empty() || names.contains(&system.name));
+        Ok(())
+    }
+
+    /// The experiment with one system.
+    pub(crate) fn with_system(&self, name: &str) -> Result<Self> {
+        // Claims are judged over all systems.
+        let mut one = Experiment { systems: Vec::new(), claims: Vec::new(), ..self.clone() };
+        let settings = self.systems.iter().filter(|system| system.name == name).flat_map(|system| &system.set);
+        settings.into_iter().try_for_each(|setting| one.set(setting))?;
+        Ok(one)
+    }
+
     /// The same experiment on a smaller volume with smaller files, caches and amounts. What mkfs keeps back is a larger share of a smaller
     /// volume, so files and amounts shrink with the space that users have: they fill the same share of it, and are written as often. Times of
     /// the workload stay; the series has as many points as before.
@@ -303,11 +355,27 @@ impl Experiment {
         self.mount_options().map_err(|e| format!("volume.mount: {e}"))?;
         crate::device::check(&self.device)?;
         self.workload.check()?;
+        self.check_systems()?;
         let (files, device) = (self.workload.file_bytes(), self.device.size.bytes());
         if files > device {
             return Err(format!("workload: {files} bytes of files on a device of {device}"));
         }
         Ok(())
+    }
+
+    fn check_systems(&self) -> std::result::Result<(), String> {
+        for (at, System { name, .. }) in self.systems.iter().enumerate() {
+            if name.is_empty() || self.systems[..at].iter().any(|other| other.name == *name) {
+                return Err(format!("system: '{name}' is empty, or the name of two"));
+            }
+            self.with_system(name).map_err(|e| format!("system {name}: {e}"))?;
+        }
+        let named = self.claims.iter().flat_map(|claim| [&claim.system, &claim.over]).flatten();
+        let known = |name: &&String| self.systems.iter().any(|system| system.name == **name);
+        match named.into_iter().find(|name| !known(name)) {
+            Some(name) => Err(format!("claim: there is no system '{name}'")),
+            None => Ok(()),
+        }
     }
 
     fn costs(&self) -> std::result::Result<Costs, String> {

@@ -14,7 +14,7 @@ fn all_that_are_built_in_make_sense() {
 
 #[test]
 fn an_unknown_key_is_named_beside_those_that_are_known() {
-    let text = BUILTIN[2].1;
+    let text = BUILTIN[3].1;
     for (from, to, parts) in [
         ("cores =", "coers =", ["`coers`", "`cores`"]),
         ("preset =", "presett =", ["`presett`", "`preset`"]),
@@ -94,5 +94,27 @@ fn sizes() {
     }
     for text in ["", "K", "4X", "4KBs", "-1", "99999999T"] {
         assert!(text.parse::<Size>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn systems_are_the_experiment_with_settings_of_their_own() {
+    let fig9 = builtin("scalelfs-fig9").unwrap();
+    let mounts: Vec<String> =
+        fig9.system_names().iter().map(|name| fig9.with_system(name).unwrap().volume.mount).collect();
+    assert_eq!(mounts, ["mode=lfs,gc=f2fs-lfs", "mode=lfs,gc=scalelfs,gc.collectors=32"]);
+    let mut one = fig9.clone();
+    one.keep_systems(&["scalelfs".to_owned()]).unwrap();
+    assert_eq!(one.system_names(), ["scalelfs"]);
+    let e = fig9.clone().keep_systems(&["zfs".to_owned()]).unwrap_err();
+    assert!(e.is_usage() && e.to_string().contains("zfs") && e.to_string().contains("f2fs-lfs"), "{e}");
+    let text = BUILTIN.iter().find(|(name, _)| *name == "scalelfs-fig9").unwrap().1;
+    for (from, to, part) in [
+        ("name = \"f2fs-lfs\"", "name = \"scalelfs\"", "two"),
+        ("over = \"scalelfs\"", "over = \"scale\"", "'scale'"),
+        ("gc=f2fs-lfs", "gc=fastest", "fastest"),
+    ] {
+        let e = Experiment::parse("file.toml", &text.replacen(from, to, 1)).unwrap_err();
+        assert!(e.to_string().contains(part), "{e}");
     }
 }

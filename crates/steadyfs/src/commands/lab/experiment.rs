@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use steadyfs_lab::{Batch, Cost, Experiment, Judgement, Record, Scale, Verdict, number};
+use steadyfs_lab::{Batch, Cost, Experiment, Judgement, Record, Run, Scale, Verdict, number};
 
 use super::failure;
 use super::watch::Watch;
@@ -41,6 +41,9 @@ pub(super) struct RunArgs {
     /// N runs with the seeds 0 to N-1 [default: the seeds that the experiment names]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: Option<u64>,
+    /// Run only this one of the systems that the experiment compares; may be given several times
+    #[arg(long, value_name = "NAME")]
+    system: Vec<String>,
     /// Runs side by side
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     jobs: u16,
@@ -75,6 +78,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let cannot = |e: &steadyfs_lab::Error| failure(format!("cannot run {}", args.experiment), e);
     let mut experiment = steadyfs_lab::open(&args.experiment).map_err(|e| cannot(&e))?;
     args.set.iter().try_for_each(|setting| experiment.set(setting)).map_err(|e| cannot(&e))?;
+    experiment.keep_systems(&args.system).map_err(|e| cannot(&e))?;
     let seeds = args.seeds.map_or_else(|| experiment.seeds.clone(), |count| (0..count).collect());
     let mut watch = Watch::new(args.progress);
     let runs = steadyfs_lab::run_seeds(&experiment, args.scale, &seeds, args.jobs.into(), |runs| watch.look(runs));
@@ -117,8 +121,27 @@ fn json(batch: &Batch, judgements: &[Judgement]) -> Result<(), Failure> {
 /// For each figure and each claim the mean over the seeds, and the least and the most.
 fn print(batch: &Batch, judgements: &[Judgement], all: bool) -> io::Result<()> {
     let mut out = io::stdout();
-    let records: Vec<&Record> = batch.runs.iter().map(|run| &run.record).collect();
     writeln!(out, "{} at scale {}: {}", batch.experiment.name, batch.scale, batch.experiment.title)?;
+    for (system, runs) in batch.by_system() {
+        print_figures(&mut out, system, runs, all)?;
+    }
+    for Judgement { claim, ours, verdict, .. } in judgements {
+        let ours = ours.map_or_else(
+            || "not measured".into(),
+            |(mean, least, most)| format!("{} ({} to {})", number(mean), number(least), number(most)),
+        );
+        let (says, figure) = (claim.subject(), claim.figure());
+        writeln!(out, "claim: {says} [{}]\n  ours: {figure} {ours}: {}", claim.source, verdict.text())?;
+    }
+    batch.runs.iter().try_for_each(|run| print_run(&mut out, run))
+}
+
+/// What was measured of one system.
+fn print_figures(out: &mut impl Write, system: &str, runs: &[Run], all: bool) -> io::Result<()> {
+    let records: Vec<&Record> = runs.iter().map(|run| &run.record).collect();
+    if !system.is_empty() {
+        writeln!(out, "{system}")?;
+    }
     let count = records.len();
     let over =
         if count == 1 { "one seed, so no spread is known".into() } else { format!("least to most of {count} seeds") };
@@ -134,31 +157,24 @@ fn print(batch: &Batch, judgements: &[Judgement], all: bool) -> io::Result<()> {
             writeln!(out, "  {name:<26} {:>10}   {} to {}", number(mean), number(least), number(most))?;
         }
     }
-    print_kinds(&mut out, &records)?;
-    for Judgement { claim, ours, verdict, .. } in judgements {
-        let says = if claim.says.is_empty() { &claim.metric } else { &claim.says };
-        let ours = ours.map_or_else(
-            || "not measured".into(),
-            |(mean, least, most)| format!("{} ({} to {})", number(mean), number(least), number(most)),
-        );
-        writeln!(out, "claim: {says} [{}]\n  ours: {} {ours}: {}", claim.source, claim.metric, verdict.text())?;
-    }
-    for run in &batch.runs {
-        let (record, cost) = (&run.record, &run.cost);
-        let checks: Vec<String> = record.checks.iter().map(|(what, came)| format!("{what}: {came}")).collect();
-        writeln!(out, "seed {}: trace {}; {}", record.seed, record.trace, checks.join("; "))?;
-        writeln!(
-            out,
-            "  {:.1} s simulated in {:.1} s of CPU, {:.1} million events/s, peak memory {:.0} MB; {}; commit {}",
-            record.simulated_seconds,
-            cost.cpu_seconds,
-            cost.events_per_second / 1e6,
-            cost.peak_memory_bytes as f64 / 1e6,
-            cost.machine,
-            cost.commit
-        )?;
-    }
-    Ok(())
+    print_kinds(out, &records)
+}
+
+/// What was checked of a run, and what it cost.
+fn print_run(out: &mut impl Write, Run { record, cost, .. }: &Run) -> io::Result<()> {
+    let checks: Vec<String> = record.checks.iter().map(|(what, came)| format!("{what}: {came}")).collect();
+    let system = if record.system.is_empty() { String::new() } else { format!("{}, ", record.system) };
+    writeln!(out, "{system}seed {}: trace {}; {}", record.seed, record.trace, checks.join("; "))?;
+    writeln!(
+        out,
+        "  {:.1} s simulated in {:.1} s of CPU, {:.1} million events/s, peak memory {:.0} MB; {}; commit {}",
+        record.simulated_seconds,
+        cost.cpu_seconds,
+        cost.events_per_second / 1e6,
+        cost.peak_memory_bytes as f64 / 1e6,
+        cost.machine,
+        cost.commit
+    )
 }
 
 /// A line for each kind of operation: how many a second, and how long they take; means over the runs.
