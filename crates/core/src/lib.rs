@@ -37,6 +37,8 @@ mod node_write;
 mod options;
 mod orphans;
 mod pages;
+#[doc(hidden)]
+pub mod ranges;
 pub mod raw;
 mod reclaim;
 mod recovery;
