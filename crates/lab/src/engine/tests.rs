@@ -190,6 +190,11 @@ fn judge(journal: &[Event], doublewrite: bool) -> std::result::Result<(), String
                 if *lsn > synced || *lsn < checkpoint {
                     return Err(format!("a checkpoint at {lsn}, the log is synced to {synced}"));
                 }
+                if let Some((page, newest)) = on_the_way.iter().find(|(_, newest)| **newest <= *lsn) {
+                    return Err(format!(
+                        "a checkpoint at {lsn}, page {page} with changes up to {newest} is not synced"
+                    ));
+                }
                 checkpoint = *lsn;
             }
         }
@@ -210,7 +215,10 @@ fn writes_come_in_the_order_that_a_crash_needs() {
         };
         assert!(judge(&without(|event| matches!(event, Event::LogSynced(_))), true).is_err());
         assert!(judge(&without(|event| matches!(event, Event::Doublewritten(_))), true).is_err());
+        assert!(judge(&without(|event| matches!(event, Event::DataSynced)), true).is_err());
     }
+    let (journal, ..) = many_tasks(&Config { durability: Durability::Written, ..config() }, 4);
+    assert_eq!(judge(&journal, true), Ok(()), "if commits only write the log");
     let (journal, ..) = many_tasks(&Config { doublewrite: false, ..config() }, 3);
     assert_eq!(judge(&journal, false), Ok(()));
     assert!(judge(&journal, true).is_err(), "without a double-write area there are no images in it");

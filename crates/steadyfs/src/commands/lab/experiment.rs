@@ -188,7 +188,9 @@ fn print_kinds(out: &mut impl Write, records: &[&Record]) -> io::Result<()> {
     write!(out, "  {:<18} {:>10}", "operation", "ops/s")?;
     columns.iter().try_for_each(|column| write!(out, " {:>10}", format!("{column} us")))?;
     for kind in kinds {
-        let rate = [format!("{kind}_ops_s")];
+        // Of its own phase, where an operation has one.
+        let own = format!("{kind}_rate");
+        let rate = [if first.metrics.contains_key(&own) { own } else { format!("{kind}_ops_s") }];
         let times = columns.iter().map(|column| format!("{kind}_latency_{column}_us"));
         write!(out, "\n  {kind:<18}")?;
         for name in rate.into_iter().chain(times) {
