@@ -1,11 +1,12 @@
 //! The pages of one file in memory, as a plain data structure: which are there, dirty, on their way to the device, recently used.
 //!
 //! Pages live in chunks of 32 with one bit mask per property, so that "the dirty pages of this range" is a few words to look at.
-//! Kept true: dirty, flying and used pages are present; counts equal the masks. A page on its way (*flying*) carries the token of
+//! Chunks with dirty pages are listed, so that a sync of a large file that is cached looks at these alone.
+//! Kept true: dirty, flying and used pages are present; counts equal the masks, the list has exactly the chunks with dirty pages. A page on its way (*flying*) carries the token of
 //! the latest write that took it; only the completion with that token lands it, so a page that was rewritten, written again,
 //! removed or put anew meanwhile is never mistaken for the one that completed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use steadyfs_device::PageBuf;
 use steadyfs_format::PageIndex;
@@ -30,6 +31,8 @@ struct Chunk {
 #[derive(Default)]
 pub(super) struct PageMap {
     chunks: BTreeMap<u64, Box<Chunk>>,
+    /// Keys of the chunks with dirty pages.
+    with_dirty: BTreeSet<u64>,
     count: u64,
     dirty: u64,
 }
@@ -107,6 +110,9 @@ impl PageMap {
         let chunk = self.chunks.get_mut(&key)?;
         let buf = chunk.pages[bit].as_mut()?;
         self.dirty += u64::from(chunk.dirty & 1 << bit == 0);
+        if chunk.dirty == 0 {
+            self.with_dirty.insert(key);
+        }
         chunk.dirty |= 1 << bit;
         chunk.used |= 1 << bit;
         Some(buf)
@@ -137,6 +143,9 @@ impl PageMap {
         let chunk = self.chunks.entry(key).or_default();
         self.count += u64::from(chunk.present & 1 << bit == 0);
         self.dirty += u64::from(chunk.dirty & 1 << bit == 0);
+        if chunk.dirty == 0 {
+            self.with_dirty.insert(key);
+        }
         chunk.pages[bit] = Some(buf);
         chunk.present |= 1 << bit;
         chunk.dirty |= 1 << bit;
@@ -150,8 +159,12 @@ impl PageMap {
         for (&key, chunk) in self.chunks.range_mut(keys(range)) {
             let gone = mask(key, range) & chunk.present;
             out.pages += u64::from(gone.count_ones());
-            out.dirty += u64::from((gone & chunk.dirty).count_ones());
+            let dirty = gone & chunk.dirty;
+            out.dirty += u64::from(dirty.count_ones());
             chunk.drop_pages(gone);
+            if dirty != 0 && chunk.dirty == 0 {
+                self.with_dirty.remove(&key);
+            }
             if chunk.present == 0 {
                 empty.push(key);
             }
@@ -170,8 +183,8 @@ impl PageMap {
 
     /// The first dirty page of a range.
     pub(super) fn next_dirty(&self, range: &Range<PageIndex>) -> Option<PageIndex> {
-        self.chunks.range(keys(range)).find_map(|(&key, chunk)| {
-            let dirty = chunk.dirty & mask(key, range);
+        self.with_dirty.range(keys(range)).find_map(|&key| {
+            let dirty = self.chunks.get(&key)?.dirty & mask(key, range);
             (dirty != 0).then(|| join(key, dirty.trailing_zeros() as usize))
         })
     }
@@ -184,7 +197,9 @@ impl PageMap {
         token: Token,
     ) -> Vec<(PageIndex, PageBuf)> {
         let mut out = Vec::new();
-        for (&key, chunk) in self.chunks.range_mut(keys(range)) {
+        let mut cleaned = Vec::new();
+        for &key in self.with_dirty.range(keys(range)) {
+            let Some(chunk) = self.chunks.get_mut(&key) else { continue };
             for bit in bits(chunk.dirty & mask(key, range)) {
                 if out.len() == max {
                     break;
@@ -196,9 +211,15 @@ impl PageMap {
                     chunk.tokens[bit] = token;
                 }
             }
+            if chunk.dirty == 0 {
+                cleaned.push(key);
+            }
             if out.len() == max {
                 break;
             }
+        }
+        for key in cleaned {
+            self.with_dirty.remove(&key);
         }
         self.dirty -= out.len() as u64;
         out
@@ -216,6 +237,7 @@ impl PageMap {
             }
             chunk.flying &= !(1 << bit);
             if failed && chunk.dirty & 1 << bit == 0 {
+                self.with_dirty.insert(key);
                 chunk.dirty |= 1 << bit;
                 dirtied += 1;
             }
@@ -415,6 +437,8 @@ mod tests {
                 prop_assert_eq!(map.is_disposable(), model.values().all(|m| !m.dirty && m.token.is_none()));
                 let first = model.iter().find(|(_, m)| m.dirty).map(|(p, _)| PageIndex(*p));
                 prop_assert_eq!(map.next_dirty(&range(0, 1000)), first);
+                let listed = map.chunks.iter().filter(|(_, chunk)| chunk.dirty != 0).map(|(key, _)| *key);
+                prop_assert_eq!(map.with_dirty.iter().copied().collect::<Vec<_>>(), listed.collect::<Vec<_>>());
             }
             for (p, m) in &model {
                 prop_assert_eq!(map.get(PageIndex(*p)), Some(&buf(m.byte)));
