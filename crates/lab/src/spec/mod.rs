@@ -324,7 +324,7 @@ impl Experiment {
     }
 
     /// Blocks that files and nodes may use.
-    fn user_blocks(&self) -> Result<u64> {
+    pub(crate) fn user_blocks(&self) -> Result<u64> {
         let blocks = self.device.size.bytes() / 4096;
         let options = MkfsOptions { dry_run: true, ..self.mkfs_options()? };
         let made = mkfs::format(&MemDevice::new(blocks), &options);
@@ -341,7 +341,7 @@ impl Experiment {
     }
 
     /// What no parser sees.
-    fn check(&self) -> std::result::Result<(), String> {
+    pub(crate) fn check(&self) -> std::result::Result<(), String> {
         if self.machine.cores == 0 || self.machine.cores > 4096 {
             return Err(format!("machine.cores: {} is not between 1 and 4096", self.machine.cores));
         }

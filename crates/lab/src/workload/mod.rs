@@ -7,7 +7,8 @@
 //! - `filebench`: its personalities fileserver, varmail, webserver and oltp;
 //! - `device`: writes to the device itself, without a volume (`run::raw`);
 //! - `metadata`: mdtest, and a mix as dbench has it;
-//! - `ycsb`: YCSB's core workloads over a database engine (`engine`).
+//! - `ycsb`: YCSB's core workloads over a database engine (`engine`);
+//! - `replay`: a trace of a mount.
 //!
 //! To add a kind: a module with its options (`#[serde(deny_unknown_fields)]`), a variant of [`Workload`], a line in `plan` and in `scaled`.
 
@@ -18,6 +19,7 @@ mod metadata;
 mod offsets;
 mod pattern;
 mod raw;
+mod replay;
 mod stage;
 mod tally;
 mod ycsb;
@@ -30,6 +32,7 @@ use metadata::Metadata;
 pub(crate) use offsets::Offsets;
 pub(crate) use pattern::Pattern;
 pub(crate) use raw::Raw;
+pub(crate) use replay::Replay;
 use serde::{Deserialize, Serialize};
 pub(crate) use stage::{Stage, Traffic};
 use std::sync::Arc;
@@ -51,6 +54,8 @@ pub(crate) enum Workload {
     Metadata(Metadata),
     /// A database.
     Ycsb(Ycsb),
+    /// What a trace has.
+    Replay(Replay),
 }
 
 /// The options of one kind of workload.
@@ -94,6 +99,7 @@ impl Workload {
             Workload::Raw(raw) => raw,
             Workload::Metadata(metadata) => metadata,
             Workload::Ycsb(ycsb) => ycsb,
+            Workload::Replay(replay) => replay,
         }
     }
 
@@ -113,6 +119,8 @@ impl Workload {
             Workload::Raw(raw) => Workload::Raw(raw.scaled(factor)),
             Workload::Metadata(metadata) => Workload::Metadata(metadata.scaled(factor)),
             Workload::Ycsb(ycsb) => Workload::Ycsb(ycsb.scaled(factor)),
+            // A trace is what it is: only the volume around it becomes smaller.
+            Workload::Replay(replay) => Workload::Replay(replay),
         }
     }
 }

@@ -217,3 +217,111 @@ fn one_recording_at_a_time_and_the_end_of_the_mount_ends_it() {
     assert!(first.wait().unwrap().success());
     is_known(&mount.trace("t1"));
 }
+
+/// Replays a trace; the runs, as JSON.
+fn replay(trace: &std::path::Path, args: &[&str]) -> Vec<serde_json::Value> {
+    let out = run(&[&["lab", "replay", trace.to_str().unwrap(), "--json"], args].concat());
+    assert_eq!((out.code, out.stderr.as_str()), (0, ""), "{out:?}");
+    let json: serde_json::Value = serde_json::from_str(&out.stdout).unwrap();
+    json["runs"].as_array().unwrap().clone()
+}
+
+/// What a replay did is what the trace has, each operation as often and with the same end.
+#[track_caller]
+fn is_the_same(run: &serde_json::Value, trace: &Trace) {
+    let metrics = &run["metrics"];
+    for (op, count) in counts(trace) {
+        assert_eq!(metrics[format!("{}_ops", op.name())].as_f64(), Some(count as f64), "{op:?}");
+    }
+    assert_eq!(metrics["ios"].as_f64(), Some(trace.records.len() as f64));
+    assert_eq!(metrics["replay_differs"].as_f64(), Some(0.0));
+    assert_eq!(run["checks"]["volume"], "clean");
+    let sum = |op| trace.records.iter().filter(|record| record.op == op).map(|record| record.done as f64).sum::<f64>();
+    let seconds = metrics["seconds"].as_f64().unwrap();
+    for (figure, op) in [("write_mb_s", Op::Write), ("read_mb_s", Op::Read)] {
+        let moved = metrics[figure].as_f64().unwrap() * seconds * 1e6;
+        assert!((moved - sum(op)).abs() < 1.0, "{figure}: {moved} and {} bytes", sum(op));
+    }
+}
+
+#[test]
+fn known_work_is_replayed_as_it_was_recorded() {
+    let mount = Mount::new(&["-o", "direct_io", "--trace", "DIR/t"]);
+    known_work(&mount);
+    mount.end();
+    let (path, trace) = (mount.path("t"), mount.trace("t"));
+    is_known(&trace);
+    let designs = ["--mount", "", "--mount", "mode=lfs", "--over-provisioning", "0.07,0.5"];
+    let runs = replay(&path, &designs);
+    assert_eq!(runs.len(), 4);
+    runs.iter().for_each(|run| is_the_same(run, &trace));
+    assert_eq!(runs, replay(&path, &designs), "the same again");
+    // Thinking takes the time that it took; without it, or with a part of it, there is less.
+    let seconds = |args: &[&str]| replay(&path, args)[0]["metrics"]["seconds"].as_f64().unwrap();
+    let (recorded, half, asap) = (seconds(&[]), seconds(&["--speed", "2"]), seconds(&["--speed", "asap"]));
+    assert!(asap < half && half < recorded, "{asap} {half} {recorded}");
+    let mut last = trace.records.first().unwrap().start_ns;
+    let thought: u64 = trace
+        .records
+        .iter()
+        .map(|record| {
+            let think = record.start_ns.saturating_sub(last);
+            last = last.max(record.end_ns());
+            think
+        })
+        .sum();
+    assert!(recorded >= thought as f64 / 1e9, "{recorded} s and {thought} ns of thinking");
+    // For people: a line for each design and device.
+    let dir = mount.path("out");
+    let table =
+        run(&[&["lab", "replay", path.to_str().unwrap(), "--out", dir.to_str().unwrap()], &designs[..]].concat());
+    let rows = table.stdout.lines().filter(|line| line.contains("over-provisioning 0."));
+    assert_eq!((table.code, rows.count()), (0, 4), "{table:?}");
+    for part in ["seconds", "MB/s", "p50 us", "p99 us", "WAF", "GC %", "mode=lfs"] {
+        assert!(table.stdout.contains(part), "no {part} in {table:?}");
+    }
+    assert!(dir.join("index.html").exists());
+    for (args, part) in [
+        (&["--speed", "0"][..], "asap"),
+        (&["--mount", "nonsense=1"], "nonsense"),
+        (&["--fill", "1.5"], "share"),
+        (&["--size", "32M"], "too small for a volume"),
+        (&["--device", "floppy"], "970pro"),
+        (&["--size", "1M"], "device.size"),
+    ] {
+        let out = run(&[&["lab", "replay", path.to_str().unwrap()], args].concat());
+        assert!(out.code > 0 && out.stderr.contains(part), "{part}: {out:?}");
+    }
+    let none = run(&["lab", "replay", "/nowhere/t"]);
+    assert!(none.code == 2 && none.stderr.contains("/nowhere/t"), "{none:?}");
+}
+
+/// Programs side by side on files that were there before, through the kernel's cache.
+#[test]
+fn programs_side_by_side_are_replayed_as_they_were_recorded() {
+    let mount = Mount::new(&[]);
+    let script =
+        "mkdir p q && for i in 1 2 3 4 5 6 7 8; do head -c ${i}0000 /dev/zero > p/f$i; done; ln -s p link; sync .";
+    let sh = |script: &str| Command::new("sh").args(["-c", script]).current_dir(mount.path("mnt")).status().unwrap();
+    assert!(sh(script).success());
+    let work = "cd MNT && (cp -r p a; rm -r a/f1; mv a/f2 a/g) & cd MNT && (cp -r p b && cat b/* > q/all; rm -r b) & \
+                cd MNT && (for i in 1 2 3 4 5 6 7 8 9; do echo $i > q/t$i; mv q/t$i q/u$i; done; readlink link) & wait; \
+                cd MNT && mkdir d && rmdir d && truncate -s 100 p/f8 && ls -lR . && ln q/u1 q/v1 && rm q/u1";
+    let work = work.replace("MNT", mount.path("mnt").to_str().unwrap());
+    let out = finish(
+        steadyfs()
+            .args(["trace", "record"])
+            .arg(mount.path("mnt"))
+            .arg("-o")
+            .arg(mount.path("t"))
+            .args(["--", "sh", "-c", &work]),
+    );
+    assert_eq!(out.code, 0, "{out:?}");
+    mount.end();
+    let trace = mount.trace("t");
+    assert!(trace.dropped == 0 && trace.records.len() > 200);
+    for args in [&[][..], &["--speed", "asap"], &["--speed", "asap", "--seeds", "3", "--fill", "0.5"]] {
+        let runs = replay(&mount.path("t"), args);
+        runs.iter().for_each(|run| is_the_same(run, &trace));
+    }
+}

@@ -2,6 +2,7 @@
 
 mod experiment;
 mod fuzz;
+mod replay;
 mod results;
 mod watch;
 
@@ -25,6 +26,7 @@ pub(crate) struct Args {
 enum Verb {
     List(experiment::ListArgs),
     Run(experiment::RunArgs),
+    Replay(replay::Args),
     Compare(results::CompareArgs),
     Report(results::ReportArgs),
     Calibrate(results::CalibrateArgs),
@@ -35,6 +37,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     match &args.verb {
         Verb::List(args) => experiment::list(args),
         Verb::Run(args) => experiment::run(args),
+        Verb::Replay(args) => replay::run(args),
         Verb::Compare(args) => results::compare(args),
         Verb::Report(args) => results::report(args),
         Verb::Calibrate(args) => results::calibrate(args),
