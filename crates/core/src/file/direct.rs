@@ -73,6 +73,22 @@ impl Fs {
         Ok(n)
     }
 
+    /// As [`Fs::read_direct`], of up to `count` whole pages from page `first` on, without a copy: the pages themselves, and how many bytes of them are
+    /// in the file.
+    ///
+    /// # Errors
+    /// As [`Fs::read`].
+    pub fn read_pages_direct(&self, file: &InodeRef, first: PageIndex, count: u64) -> Result<(Vec<PageBuf>, usize)> {
+        let inode = &file.inode;
+        regular(inode)?;
+        let read = {
+            let _lock = inode.rwsem.read();
+            self.read_pages_locked(inode, first, count)?
+        };
+        self.note_access(inode);
+        Ok(read)
+    }
+
     /// Writes as [`Fs::write`]; the data has reached the device when this returns (durable after a flush: see [`Fs::fsync`]).
     /// Whole pages go straight to the device; a request that is not made of whole pages goes through the cache.
     ///

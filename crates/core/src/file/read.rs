@@ -56,6 +56,34 @@ impl Fs {
         Ok(n)
     }
 
+    /// The pages of a range as they are; the lock is held.
+    pub(super) fn read_pages_locked(
+        &self,
+        inode: &Arc<Inode>,
+        first: PageIndex,
+        count: u64,
+    ) -> Result<(Vec<PageBuf>, usize)> {
+        let facts = self.facts(inode)?;
+        let n = facts.size.saturating_sub(first.byte_offset()).min(count * PAGE) as usize;
+        if facts.inline || n == 0 || facts.has_advise(advise::ENCRYPT) {
+            // What is no pages on the device, or refused.
+            let mut bytes = vec![0; n];
+            let n = self.read_locked(inode, first.byte_offset(), &mut bytes, Keep::No)?;
+            return Ok((bytes.chunks(PAGE as usize).map(PageBuf::from_slice).collect(), n));
+        }
+        let end = page_end(first.byte_offset() + n as u64);
+        let mut pages = Vec::with_capacity((end - first) as usize);
+        let mut at = first;
+        while at < end {
+            let window = WINDOW_PAGES.min(end - at);
+            let contents = self.contents(inode, &facts, at..at + window, Keep::No)?;
+            pages.extend(contents.into_iter().map(|page| page.unwrap_or(PageBuf::zeroed())));
+            self.trim_cache();
+            at = at + window;
+        }
+        Ok((pages, n))
+    }
+
     fn read_window(&self, inode: &Arc<Inode>, facts: &Facts, off: u64, buf: &mut [u8], keep: Keep) -> Result<()> {
         let range = pages_of(off, off + buf.len() as u64);
         let pages = self.contents(inode, facts, range.clone(), keep)?;

@@ -18,6 +18,7 @@ use crate::wire::flags::{
 use crate::wire::{Args, Opcode};
 use rustix::io::Errno;
 use steadyfs_core::{FallocMode, InodeRef, SetAttr, Whence};
+use steadyfs_format::{BLOCK_SIZE, PageIndex};
 
 /// From this many bytes on, what the kernel has in its own cache does not go through ours as well: a second copy of it would cost more than it ever saves.
 pub(super) const LARGE: u32 = 128 << 10;
@@ -88,7 +89,14 @@ impl Call<'_> {
         let inode = self.this()?;
         let fs = self.fs;
         let kernel_keeps = self.server.policy.cache != Cache::Direct && size >= LARGE;
-        self.reply.fill(size as usize, |buf| match flags & O_DIRECT != 0 || kernel_keeps {
+        let past_our_cache = kernel_keeps || flags & O_DIRECT != 0;
+        if past_our_cache && size >= LARGE && offset.is_multiple_of(BLOCK_SIZE as u64) {
+            let (first, count) = (PageIndex(offset / BLOCK_SIZE as u64), u64::from(size).div_ceil(BLOCK_SIZE as u64));
+            let (pages, len) = fs.read_pages_direct(&inode, first, count)?;
+            self.reply.put_pages(pages, len.min(size as usize));
+            return Ok(());
+        }
+        self.reply.fill(size as usize, |buf| match past_our_cache {
             false => fs.read(&inode, offset, buf),
             true => fs.read_direct(&inode, offset, buf),
         })?;

@@ -47,7 +47,7 @@ impl Server {
         let Traced { mut record, start } = traced;
         match failed {
             Some(errno) => record.error = errno.raw_os_error().unsigned_abs(),
-            None => result(reply.body(), &mut record),
+            None => result(reply, &mut record),
         }
         self.recorder.push(record, start);
     }
@@ -222,7 +222,8 @@ fn op(opcode: Opcode) -> Option<Op> {
 }
 
 /// What a reply without an error says.
-fn result(body: &[u8], r: &mut Record) {
+fn result(reply: &Reply, r: &mut Record) {
+    let body = reply.body();
     match r.op {
         Op::Lookup | Op::Mknod | Op::Mkdir | Op::Symlink | Op::Create | Op::Tmpfile | Op::Link => {
             let Ok((entry, _)) = EntryOut::read_from_prefix(body) else { return };
@@ -234,7 +235,7 @@ fn result(body: &[u8], r: &mut Record) {
                 r.size = entry.attr.size;
             }
         }
-        Op::Read | Op::Readdir | Op::Listxattr => r.done = body.len() as u64,
+        Op::Read | Op::Readdir | Op::Listxattr => r.done = reply.total() as u64,
         Op::Getxattr => r.done = if r.size == 0 { 0 } else { body.len() as u64 },
         Op::Write => r.done = WriteOut::read_from_prefix(body).map_or(0, |(out, _)| out.size.into()),
         Op::Copy => {

@@ -1,11 +1,14 @@
 //! Writing replies: one buffer per thread, reused from request to request.
 //!
+//! Data that lies in pages is sent from there, behind the body.
+//!
 //! Kept true: the body starts on a page boundary, so that data for the kernel (and for direct I/O on the way to it) is aligned; a reply
 //! with an error has no body.
 
 use super::abi::OutHeader;
 use rustix::io::Errno;
 use std::io::IoSlice;
+use steadyfs_device::PageBuf;
 use zerocopy::{Immutable, IntoBytes};
 
 const PAGE: usize = 4096;
@@ -42,18 +45,22 @@ pub(crate) struct Reply {
     body: AlignedBuf,
     capacity: usize,
     len: usize,
+    /// What follows the body: pages that are sent from where they are, and how many bytes of them.
+    pages: Vec<PageBuf>,
+    pages_len: usize,
 }
 
 impl Reply {
     /// A reply whose body takes up to `capacity` bytes.
     pub(crate) fn new(capacity: usize) -> Self {
-        Reply { header: OutHeader::default(), body: AlignedBuf::new(capacity, 0), capacity, len: 0 }
+        let body = AlignedBuf::new(capacity, 0);
+        Reply { header: OutHeader::default(), body, capacity, len: 0, pages: Vec::new(), pages_len: 0 }
     }
 
     /// Starts the reply to the request with this number.
     pub(crate) fn start(&mut self, unique: u64) {
         self.header = OutHeader { len: 0, error: 0, unique };
-        self.len = 0;
+        self.clear();
     }
 
     /// Bytes of body that still fit.
@@ -118,16 +125,38 @@ impl Reply {
         self.len = len;
     }
 
+    /// Bytes of body and pages.
+    pub(crate) fn total(&self) -> usize {
+        self.len + self.pages_len
+    }
+
+    /// Sends the first `len` bytes of these pages behind the body, without a copy of them here.
+    pub(crate) fn put_pages(&mut self, mut pages: Vec<PageBuf>, len: usize) {
+        assert!(len <= pages.len() * PAGE, "{len} bytes of {} pages", pages.len());
+        for page in &mut pages {
+            if page.bytes().is_none() {
+                page.make_mut();
+            }
+        }
+        (self.pages, self.pages_len) = (pages, len);
+    }
+
+    fn clear(&mut self) {
+        self.len = 0;
+        self.pages.clear();
+        self.pages_len = 0;
+    }
+
     /// Makes it the reply that reports `error`.
     pub(crate) fn fail(&mut self, error: Errno) {
-        self.len = 0;
+        self.clear();
         self.header.error = -error.raw_os_error();
     }
 
     /// Makes it a notification: a message to the kernel that answers nothing.
     pub(crate) fn notify(&mut self, code: i32) {
         self.header = OutHeader { len: 0, error: code, unique: 0 };
-        self.len = 0;
+        self.clear();
     }
 
     /// The error it reports, if it does.
@@ -135,12 +164,30 @@ impl Reply {
         (self.header.error < 0).then(|| Errno::from_raw_os_error(-self.header.error))
     }
 
-    /// Hands header and body to `send`, as one message in two pieces.
+    /// Hands header, body and pages to `send`, as one message in pieces. The pages are let go of.
     pub(crate) fn send<T>(&mut self, send: impl FnOnce(&[IoSlice<'_>]) -> T) -> T {
-        let len = size_of::<OutHeader>() + self.len;
+        let len = size_of::<OutHeader>() + self.len + self.pages_len;
         self.header.len = u32::try_from(len).unwrap_or(u32::MAX);
         let pieces = [IoSlice::new(self.header.as_bytes()), IoSlice::new(self.body.bytes(self.len))];
-        send(if self.len == 0 { &pieces[..1] } else { &pieces })
+        let pieces = if self.len == 0 { &pieces[..1] } else { &pieces };
+        if self.pages_len == 0 {
+            return send(pieces);
+        }
+        let mut all = pieces.to_vec();
+        let mut left = self.pages_len;
+        for bytes in self.pages.iter().filter_map(PageBuf::bytes) {
+            let part = left.min(PAGE);
+            all.push(IoSlice::new(&bytes[..part]));
+            left -= part;
+            if left == 0 {
+                break;
+            }
+        }
+        let sent = send(&all);
+        drop(all);
+        self.pages.clear();
+        self.pages_len = 0;
+        sent
     }
 }
 
@@ -167,6 +214,26 @@ mod tests {
         assert_eq!(reply.error(), Some(Errno::NOENT));
         reply.start(10);
         assert_eq!((reply.error(), reply.len()), (None, 0));
+    }
+
+    #[test]
+    fn pages_follow_the_body_and_are_cut_at_the_end_of_the_file() {
+        let mut reply = Reply::new(64);
+        reply.start(9);
+        let pages = vec![PageBuf::from_slice(&[7; 4096]), PageBuf::zeroed(), PageBuf::synthetic([3; 16])];
+        reply.put_pages(pages.clone(), 2 * PAGE + 16);
+        assert_eq!((reply.len(), reply.total()), (0, 2 * PAGE + 16));
+        let bytes = sent(&mut reply);
+        assert_eq!(bytes.len(), 16 + 2 * PAGE + 16);
+        assert_eq!(bytes[..4], (bytes.len() as u32).to_le_bytes());
+        assert!(
+            bytes[16..16 + PAGE].iter().all(|b| *b == 7) && bytes[16 + PAGE..16 + 2 * PAGE].iter().all(|b| *b == 0)
+        );
+        assert_eq!(bytes[16 + 2 * PAGE..], [3; 16]);
+        assert_eq!(sent(&mut reply).len(), 16, "pages are sent once");
+        reply.put_pages(pages, PAGE);
+        reply.fail(Errno::IO);
+        assert_eq!(sent(&mut reply).len(), 16, "an error has no body");
     }
 
     #[test]

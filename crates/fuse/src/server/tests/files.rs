@@ -63,6 +63,54 @@ impl Client {
     }
 }
 
+/// Large reads are answered with pages from where they are: the same bytes as small ones, to the end of the file and not beyond, newest contents and holes included.
+#[test]
+fn large_reads_are_the_same_bytes() {
+    const LARGE: u32 = 1 << 18;
+    let client = Client::new();
+    let node = client.file();
+    let len = 300_077;
+    let mut model: Vec<u8> = (0..len).map(|i| (i * 7 + i / 4096) as u8).collect();
+    for (at, part) in model.chunks(40_000).enumerate() {
+        assert_eq!(client.write(node, at as u64 * 40_000, part, 0), Ok(part.len() as u32));
+    }
+    client.ask(Opcode::Fsync, node, &[1u64, 0], &[]).unwrap();
+    let hole =
+        FallocateIn { fh: 1, offset: 8192, length: 16384, mode: FALLOC_PUNCH_HOLE | FALLOC_KEEP_SIZE, padding: 0 };
+    client.ask(Opcode::Fallocate, node, &hole, &[]).unwrap();
+    model[8192..24576].fill(0);
+    client.write(node, 70_000, &[9; 5000], 0).unwrap();
+    model[70_000..75_000].fill(9);
+    client.server.recorder().start().unwrap();
+    for offset in [0, 4096, 65536, 100, 299_008, 300_077, 1 << 30] {
+        let from = (offset as usize).min(len);
+        let expected = &model[from..(from + LARGE as usize).min(len)];
+        assert!(client.read(node, offset, LARGE).unwrap() == expected, "from {offset}");
+        let small: Vec<u8> = expected
+            .chunks(8192)
+            .zip(0..)
+            .flat_map(|(part, i)| client.read(node, offset + i * 8192, part.len() as u32).unwrap())
+            .collect();
+        assert!(small == expected, "from {offset} in small pieces");
+    }
+    let (mut trace, header) = (Vec::new(), steadyfs_trace::file::Header { cache: 0, began: 0 });
+    steadyfs_trace::file::write_header(&mut trace, &header).unwrap();
+    loop {
+        let part = client.server.recorder().drain(1 << 20);
+        trace.extend_from_slice(&part);
+        if part.is_empty() {
+            break;
+        }
+    }
+    let trace = steadyfs_trace::file::read(&mut trace.as_slice()).unwrap();
+    let reads = trace.records.iter().filter(|record| record.size == u64::from(LARGE));
+    let done: Vec<u64> = reads.map(|record| record.done).collect();
+    assert_eq!(done, [262_144, 262_144, 234_541, 262_144, 1069, 0, 0], "what is recorded of the large ones");
+    let (tiny, _) = client.create(ROOT, b"tiny", OFlags::RDWR).unwrap();
+    client.write(tiny.nodeid, 0, b"inline", 0).unwrap();
+    assert_eq!(client.read(tiny.nodeid, 0, LARGE).unwrap(), b"inline");
+}
+
 #[test]
 fn what_is_written_is_read() {
     let client = Client::new();
