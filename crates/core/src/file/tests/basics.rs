@@ -311,3 +311,31 @@ fn times_move_with_contents() {
     fs.fallocate(&file, crate::FallocMode::PunchHole, 0, 4096).unwrap();
     expect_move("a punched hole");
 }
+
+/// Nodes are written by checkpoints too, before they freeze. An inode that lies on the device already, in no checkpoint, still has to be in the
+/// chain before an fdatasync returns, or recovery would not know the file.
+#[test]
+fn a_new_file_whose_inode_was_written_ahead_survives_by_an_fdatasync() {
+    // Without checksums of inodes, which would have the inode written with its nodes in any case.
+    let device = volume(96, &[]);
+    let fs = mount(&device, "");
+    let root = fs.root().unwrap();
+    let new = crate::NewInode { mode: 0o100_644, ..crate::NewInode::default() };
+    let file = fs.create(&root, b"new", &new).unwrap();
+    for page in 0..1200 {
+        assert_eq!(fs.write(&file, page * 4096, &[1; 4096]).unwrap(), 4096);
+    }
+    fs.writeback(&file.inode, crate::file::ALL_PAGES).unwrap();
+    fs.vol.write_dirty_nodes(&fs.vol.begin_change().unwrap(), fs.checkpoints.stamp()).unwrap();
+    // Times left alone, so that the inode stays clean.
+    let (at, page) = (1100 * 4096, [2; 4096]);
+    fs.write_back(&file, at, &page, false).unwrap();
+    let chained = fs.sync_stats().chained;
+    fs.fsync(&file, true).unwrap();
+    assert_eq!(fs.sync_stats().chained, chained + 1, "a checkpoint would have saved it");
+    let again = Fs::mount(Arc::new(device.fork()), MountOptions::default()).unwrap();
+    let mut found = [0; 4096];
+    let file = again.lookup(&again.root().unwrap(), b"new").unwrap();
+    assert_eq!(again.read(&file, at, &mut found).unwrap(), 4096);
+    assert!(found == page);
+}
