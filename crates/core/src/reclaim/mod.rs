@@ -108,7 +108,7 @@ impl Reclaim {
     /// Collection of a volume whose checkpoint reserves so many segments, by `collectors` threads of its own.
     pub(crate) fn new(vol: &Volume, options: &MountOptions, reserved_segments: u32, collectors: usize) -> Self {
         let reserved_sections = u64::from(reserved_segments.div_ceil(vol.layout().segs_per_sec));
-        let ahead = if options.background_gc { reserved_sections / 4 } else { 0 };
+        let ahead = if options.background_gc { reserved_sections / 8 } else { 0 };
         Reclaim {
             serial: Mutex::new(&locks::GC, ()),
             single: Collector { select: Box::new(victim::OneVictim::new()), sink: Sink::ColdLog },

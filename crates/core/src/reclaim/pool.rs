@@ -292,11 +292,17 @@ impl Shared {
 
     /// What one collector does until there is room enough, or nothing more to be gained.
     fn work(&self, fs: &Fs, number: usize) -> End {
-        loop {
-            if self.gate.lock().stop || fs.free_sections_suffice(self.stop_at()) {
+        while !self.gate.lock().stop {
+            let enough_to_come = fs.sections_missing(self.stop_at()) == 0;
+            if enough_to_come && fs.free_sections_suffice(self.ahead) {
                 return End::Enough;
             }
-            match self.step(fs, number) {
+            // Checkpoints write every node that has changed, so they are made late: when what they free is needed.
+            let worked = match enough_to_come {
+                true => self.checkpoint(fs),
+                false => self.step(fs, number),
+            };
+            match worked {
                 Ok(true) => {}
                 Ok(false) => return End::GaveUp,
                 Err(error) => {
@@ -305,11 +311,14 @@ impl Shared {
                 }
             }
         }
+        End::Enough
     }
 
-    /// One victim, and a checkpoint before it if that frees enough or must not wait. False if nothing is gained any more.
+    /// One victim, and a checkpoint before it if that must not wait. False if nothing is gained any more.
     fn step(&self, fs: &Fs, number: usize) -> Result<bool> {
-        self.checkpoint_if_due(fs)?;
+        if fs.room_is_critical() {
+            self.checkpoint(fs)?;
+        }
         let cleaned = self.collectors[number].collect_one(&fs.vol, Urgency::Foreground)?;
         let found = cleaned.is_some();
         if let Some(report) = cleaned {
@@ -325,23 +334,18 @@ impl Shared {
             return Ok(true);
         }
         // What was emptied so far may do.
-        let _turn = self.checkpoint.lock();
-        fs.gc_checkpoint()?;
+        self.checkpoint(fs)?;
         Ok(fs.free_sections_suffice(0) && found)
     }
 
-    fn checkpoint_if_due(&self, fs: &Fs) -> Result<()> {
-        let critical = fs.room_is_critical();
-        if !critical && !fs.checkpoint_frees_enough(self.stop_at()) {
-            return Ok(());
-        }
-        match self.checkpoint.try_lock() {
-            Some(_turn) => fs.gc_checkpoint(),
-            None if critical => {
-                drop(self.checkpoint.lock());
-                Ok(())
-            }
-            None => Ok(()),
-        }
+    /// Makes a checkpoint, or waits for the one that another collector makes. False if nothing was there to be freed.
+    fn checkpoint(&self, fs: &Fs) -> Result<bool> {
+        let Some(_turn) = self.checkpoint.try_lock() else {
+            drop(self.checkpoint.lock());
+            return Ok(true);
+        };
+        let some = fs.prefree_sections() > 0;
+        fs.gc_checkpoint()?;
+        Ok(some || fs.free_sections_suffice(self.ahead))
     }
 }

@@ -273,7 +273,7 @@ impl Experiment {
         }
     }
 
-    /// Leaves only these systems.
+    /// Leaves only these systems, and the claims that are about no other; all of them if none is named.
     ///
     /// # Errors
     /// There is none of that name.
@@ -283,7 +283,11 @@ impl Experiment {
             let known = if known.is_empty() { "it compares none" } else { &known };
             return Err(Error::spec(&self.name, format!("no system '{unknown}'; its systems: {known}")));
         }
-        self.systems.retain(|system| names.is_empty() || names.contains(&system.name));
+        if !names.is_empty() {
+            self.systems.retain(|system| names.contains(&system.name));
+            let gone = |name: &Option<String>| name.as_ref().is_some_and(|name| !names.contains(name));
+            self.claims.retain(|claim| !gone(&claim.system) && !gone(&claim.over));
+        }
         Ok(())
     }
 

@@ -105,7 +105,8 @@ fn systems_are_the_experiment_with_settings_of_their_own() {
     assert_eq!(mounts, ["mode=lfs,gc=f2fs-lfs", "mode=lfs,gc=scalelfs,gc.collectors=32"]);
     let mut one = fig9.clone();
     one.keep_systems(&["scalelfs".to_owned()]).unwrap();
-    assert_eq!(one.system_names(), ["scalelfs"]);
+    assert_eq!((one.system_names(), one.claims.len()), (vec!["scalelfs".to_owned()], 1));
+    one.scaled("1/64".parse().unwrap()).unwrap();
     let e = fig9.clone().keep_systems(&["zfs".to_owned()]).unwrap_err();
     assert!(e.is_usage() && e.to_string().contains("zfs") && e.to_string().contains("f2fs-lfs"), "{e}");
     let text = BUILTIN.iter().find(|(name, _)| *name == "scalelfs-fig9").unwrap().1;
