@@ -86,6 +86,16 @@ fn a_workload_on_the_device_shrinks_with_the_device() {
 }
 
 #[test]
+fn files_of_every_kind_of_workload_keep_their_share_of_the_volume() {
+    for name in ["scalelfs-fig10-fileserver", "scalelfs-fig10-varmail", "scalelfs-fig10-oltp", "scalelfs-fig11-a"] {
+        let full = builtin(name).unwrap();
+        let share = |e: &Experiment| e.workload.file_bytes() as f64 / e.user_blocks().unwrap() as f64;
+        let small = full.clone().scaled("1/16".parse().unwrap()).unwrap();
+        assert!((share(&small) / share(&full) - 1.0).abs() < 0.02, "{name}: {} and {}", share(&small), share(&full));
+    }
+}
+
+#[test]
 fn sizes() {
     for (text, bytes) in
         [("4096", 4096), ("4K", 4096), ("583M", 583 << 20), ("30GiB", 30 << 30), ("2500MB", 2_500_000_000)]
