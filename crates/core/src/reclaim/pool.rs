@@ -20,7 +20,7 @@ use crate::volume::Volume;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use steadyfs_rt::{Condvar, Instant, JoinHandle, Mutex, try_spawn};
+use steadyfs_rt::{Condvar, Instant, JoinHandle, Mutex, try_spawn_vital};
 
 /// The collectors of a volume.
 pub(crate) struct Pool {
@@ -144,7 +144,8 @@ impl Pool {
         let mut started = Vec::with_capacity(self.len());
         for number in 0..self.len() {
             let (shared, weak) = (Arc::clone(&self.shared), Arc::downgrade(fs));
-            match try_spawn(&format!("steadyfs-gc-{number}"), move || shared.run(number, &weak)) {
+            // Writers wait for what these threads do: one that panics must not leave them waiting.
+            match try_spawn_vital(&format!("steadyfs-gc-{number}"), move || shared.run(number, &weak)) {
                 Ok(handle) => started.push(handle),
                 Err(error) => {
                     tracing::warn!(%error, started = number, "the system gives no more threads to collectors");
