@@ -70,15 +70,20 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         // After an unmount it writes its last checkpoint and ends by itself.
-        for _ in 0..100 {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        end(&mut self.child);
     }
+}
+
+/// Waits for a process that ends by itself soon; kills it if it does not.
+fn end(child: &mut Child) {
+    for _ in 0..100 {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 /// This program with a hidden command, in a process group of its own: Ctrl-C is for us, we unmount.
@@ -131,13 +136,6 @@ impl Drop for Peer {
     fn drop(&mut self) {
         // It ends with its input. One that still serves a mount does not, and is killed.
         drop(self.orders.take());
-        for _ in 0..100 {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        end(&mut self.child);
     }
 }

@@ -18,7 +18,8 @@
 //! | 62 | `nid_list_lock` | free node ids |
 //! | 64 | `nat_lock` | one NAT block in memory |
 //! | 66 | `gc_victims_mutex` | the victims that one collector has in mind |
-//! | 68 | `seglist_lock` | the choice of a victim, where one chooses at a time |
+//! | 67 | `sentry_lock` | which blocks are valid, where a volume has a lock for that |
+//! | 68 | `seglist_lock` | the choice of a victim, where one chooses at a time, and the lists of candidates then |
 //! | 72 and up | leaves | in-flight writes, page maps, tables, lists: nothing is taken under them |
 
 use steadyfs_rt::LockClass;
@@ -49,6 +50,8 @@ pub(crate) static NID_LIST: LockClass = LockClass::new("nid_list_lock", 62);
 pub(crate) static NAT: LockClass = LockClass::new("nat_lock", 64);
 /// The victims that a collector has in mind.
 pub(crate) static VICTIMS: LockClass = LockClass::new("gc_victims_mutex", 66);
+/// Which blocks are valid (F2FS' own lock; a volume with `gc.meta=loose` takes none).
+pub(crate) static SENTRY: LockClass = LockClass::new("sentry_lock", 67);
 /// The choice of a victim, one at a time.
 pub(crate) static SEGLIST: LockClass = LockClass::new("seglist_lock", 68);
 /// Shared flushes.

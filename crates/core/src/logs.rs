@@ -119,7 +119,6 @@ impl Volume {
             self.segs.mark_valid(seg, first + i as u32, now);
         }
         charge_n(Cost::BlockAlloc, n as u64);
-        charge_n(Cost::SegmentUpdate, n as u64);
         head.next += n as u32;
         Run { lba: self.lba_of(seg, first), count: n as u32 }
     }
@@ -135,7 +134,6 @@ impl Volume {
         head.summary.set(off as u16, Summary::of_node(nid));
         self.segs.mark_valid(seg, off, now);
         charge_n(Cost::BlockAlloc, 1);
-        charge_n(Cost::SegmentUpdate, 1);
         head.next += 1;
         head.serial += 1;
         if head.next == SEG {
@@ -151,17 +149,17 @@ impl Volume {
             tracing::error!(%log, "no free segment for the log");
             return false;
         };
-        self.write_summary(head.seg, &head.summary);
+        self.write_summary(head.seg, &head.summary, || ());
         self.segs.close(head.seg);
         *head = Head { serial: head.serial, ..Head::at(fresh, log) };
         true
     }
 
-    /// Writes a segment's summary to the SSA; the next checkpoint waits for it.
-    pub(crate) fn write_summary(&self, seg: SegNo, summary: &SummaryBlock) {
+    /// Writes a segment's summary to the SSA; the next checkpoint waits for it. `done` is called when the device has answered.
+    pub(crate) fn write_summary(&self, seg: SegNo, summary: &SummaryBlock, done: impl FnOnce() + Send + 'static) {
         // A volume without SSA (feature `ro`) is never mounted for writing.
         let lba = self.layout().ssa_lba(seg).expect("a writable volume has an SSA");
-        self.io.write(lba, vec![PageBuf::from_slice(&summary.to_block())], StreamHint::MetaHot, |_| ());
+        self.io.write(lba, vec![PageBuf::from_slice(&summary.to_block())], StreamHint::MetaHot, move |_| done());
     }
 
     /// The owners of a segment's blocks: of an open segment from its log or stream, else from the SSA.

@@ -24,8 +24,9 @@ use crate::options::MountOptions;
 use crate::orphans::Orphans;
 use crate::pages::Budget;
 use crate::raw::Image;
-use crate::reclaim::Reclaim;
+use crate::reclaim::{GcOptions, Reclaim};
 use crate::recovery::Recovered;
+use crate::seg_locks::SegLocks;
 use crate::segments::{SegTable, SitRecord};
 use crate::sit::Sit;
 use crate::space::{Space, SpaceCounts};
@@ -132,7 +133,7 @@ impl Fs {
 
     /// Puts a mounted volume together, as it was at its checkpoint.
     fn assemble(image: &Image, options: MountOptions, read_only: bool) -> Result<Arc<Fs>> {
-        let segs = load_segments(image)?;
+        let segs = load_segments(image, &options.gc)?;
         let heads = load_heads(image, &segs)?;
         if !read_only {
             check_counts(image, &segs)?;
@@ -318,8 +319,8 @@ fn kbytes_written(image: &Image) -> Result<u64> {
     Ok(image.log_summary(Log::HotNode)?.journal.kbytes_written())
 }
 
-fn load_segments(image: &Image) -> Result<SegTable> {
-    let segs = SegTable::new(image.layout());
+fn load_segments(image: &Image, options: &GcOptions) -> Result<SegTable> {
+    let segs = SegTable::new(image.layout(), SegLocks::new(options));
     for (i, entry) in image.load_sit()?.iter().enumerate() {
         entry.validate()?;
         let seg = SegNo::new(i as u32);

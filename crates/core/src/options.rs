@@ -128,6 +128,7 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
         "threads that collect: so many, one for each core, or none: whoever needs room does",
     ),
     ("gc.stream=dedicated|shared", "moved data goes to a segment of each collector's own, or all to the cold data log"),
+    ("gc.meta=loose|locked", "the state of segments is changed without a lock, or under one for all"),
     ("gc.select=concurrent|locked", "collectors choose victims at the same time, or one after the other"),
     ("relatime, noatime, strictatime", "when reads update access times"),
     ("inline_data, noinline_data", "keep small files in their inodes (default), or not"),

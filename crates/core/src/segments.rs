@@ -11,8 +11,10 @@
 //! full; a free or prefree segment has count 0. Format: section 5 of the F2FS notes (SIT).
 
 use crate::bits::AtomicBitmap;
+use crate::seg_locks::SegLocks;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::SeqCst};
 use steadyfs_format::{Layout, Lba, Log, SegNo};
+use steadyfs_rt::{Cost, charge};
 
 /// Blocks in a segment.
 pub(crate) const BLOCKS: u32 = 512;
@@ -82,11 +84,13 @@ pub(crate) struct SegTable {
     used_in_section: Box<[AtomicU32]>,
     /// Where the next search for a free section starts.
     cursor: AtomicU32,
+    /// Taken where the volume wants locks; nothing here needs them.
+    pub(crate) locks: SegLocks,
 }
 
 impl SegTable {
     /// A table of all-free segments for this layout.
-    pub(crate) fn new(layout: &Layout) -> Self {
+    pub(crate) fn new(layout: &Layout, locks: SegLocks) -> Self {
         let n = layout.main_segments as usize;
         let sections = layout.sections as usize;
         SegTable {
@@ -103,6 +107,7 @@ impl SegTable {
             free_sections: AtomicBitmap::full(sections),
             used_in_section: (0..sections).map(|_| AtomicU32::new(0)).collect(),
             cursor: AtomicU32::new(0),
+            locks,
         }
     }
 
@@ -152,12 +157,14 @@ impl SegTable {
     /// Whether the block at `off` of the segment is valid now.
     pub(crate) fn is_valid(&self, seg: SegNo, off: u32) -> bool {
         let (w, mask) = Self::bit(seg, off);
+        let _look = self.locks.look();
         self.maps[w].load(SeqCst) & mask != 0
     }
 
     /// Offsets of the valid blocks of a segment, rising, as they are at this moment.
     pub(crate) fn valid_offsets(&self, seg: SegNo) -> Vec<u32> {
         let mut out = Vec::new();
+        let _look = self.locks.look();
         for w in 0..8 {
             let mut word = self.maps[seg.index() * 8 + w].load(SeqCst);
             while word != 0 {
@@ -179,6 +186,8 @@ impl SegTable {
     pub(crate) fn mark_valid(&self, seg: SegNo, off: u32, now: u64) {
         let i = seg.index();
         let (w, mask) = Self::bit(seg, off);
+        let _change = self.locks.change();
+        charge(Cost::SegmentUpdate);
         let old = self.maps[w].fetch_or(mask, SeqCst);
         assert!(old & mask == 0, "block {off} of segment {seg} allocated twice");
         let old = SegState(self.words[i].fetch_add(1, SeqCst));
@@ -200,6 +209,8 @@ impl SegTable {
     pub(crate) fn invalidate(&self, seg: SegNo, off: u32, now: u64) -> bool {
         let i = seg.index();
         let (w, mask) = Self::bit(seg, off);
+        let _change = self.locks.change();
+        charge(Cost::SegmentUpdate);
         if self.maps[w].fetch_and(!mask, SeqCst) & mask == 0 {
             return false;
         }
@@ -214,6 +225,7 @@ impl SegTable {
 
     /// Puts a closed segment that just lost a block (or was just closed) where its count says.
     fn after_loss(&self, i: usize, count: u32) {
+        let _lists = self.locks.lists();
         match count {
             0 => {
                 self.words[i].fetch_or(PREFREE, SeqCst);
@@ -236,6 +248,7 @@ impl SegTable {
     /// Closes a log's segment.
     pub(crate) fn close(&self, seg: SegNo) {
         let i = seg.index();
+        let _change = self.locks.change();
         let old = SegState(self.words[i].fetch_and(!OPEN, SeqCst));
         assert!(old.is_open(), "segment {seg} closed twice");
         self.after_loss(i, old.count());
@@ -417,29 +430,37 @@ impl SegTable {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::reclaim::GcOptions;
 
     /// A volume of 12 segments in sections of 3.
     fn table() -> SegTable {
-        SegTable::new(&Layout {
-            block_count: 100 * 512,
-            segment_count: 20,
-            segment0: Lba(512),
-            cp: Lba(512),
-            sit: Lba(1536),
-            nat: Lba(2560),
-            ssa: Lba(3584),
-            main: Lba(4096),
-            sit_segments: 2,
-            nat_segments: 2,
-            ssa_segments: 1,
-            main_segments: 12,
-            sections: 4,
-            segs_per_sec: 3,
-            secs_per_zone: 1,
-            cp_payload: 0,
-        })
+        table_of(&GcOptions::default())
+    }
+
+    pub(crate) fn table_of(options: &GcOptions) -> SegTable {
+        SegTable::new(
+            &Layout {
+                block_count: 100 * 512,
+                segment_count: 20,
+                segment0: Lba(512),
+                cp: Lba(512),
+                sit: Lba(1536),
+                nat: Lba(2560),
+                ssa: Lba(3584),
+                main: Lba(4096),
+                sit_segments: 2,
+                nat_segments: 2,
+                ssa_segments: 1,
+                main_segments: 12,
+                sections: 4,
+                segs_per_sec: 3,
+                secs_per_zone: 1,
+                cp_payload: 0,
+            },
+            SegLocks::new(options),
+        )
     }
 
     #[test]

@@ -14,8 +14,6 @@ use crate::logs::{Head, Run};
 use crate::segments::{BLOCKS, SegTable};
 use crate::volume::{Change, Volume};
 use std::sync::Arc;
-use steadyfs_device::{PageBuf, StreamHint};
-use steadyfs_format::block::BlockView;
 use steadyfs_format::summary::{Summary, SummaryBlock};
 use steadyfs_format::{Log, SegNo};
 use steadyfs_rt::{Mutex, MutexGuard, Pending};
@@ -48,12 +46,9 @@ impl Stream {
             return;
         }
         self.saving.wait_zero();
-        // A volume without SSA (feature `ro`) is never mounted for writing.
-        let lba = vol.layout().ssa_lba(self.head.seg).expect("a writable volume has an SSA");
         self.saving.add(1);
         let saving = Arc::clone(&self.saving);
-        let page = PageBuf::from_slice(&self.head.summary.to_block());
-        vol.io.write(lba, vec![page], StreamHint::MetaHot, move |_| saving.done(1));
+        vol.write_summary(self.head.seg, &self.head.summary, move || saving.done(1));
         self.saved = self.head.next;
     }
 }

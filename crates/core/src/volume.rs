@@ -18,7 +18,7 @@ use crate::waits::Waits;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use steadyfs_format::{Layout, Lba, SegNo, Slot, SuperBlock};
-use steadyfs_rt::{Cost, Instant, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, charge};
+use steadyfs_rt::{Instant, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The lower half of a mounted volume.
 pub(crate) struct Volume {
@@ -203,7 +203,6 @@ impl Volume {
     /// The block in this slot is no longer used.
     pub(crate) fn invalidate(&self, slot: Slot) -> Result<()> {
         let Slot::At(lba) = slot else { return Ok(()) };
-        charge(Cost::SegmentUpdate);
         let damage = match self.segs.locate(lba) {
             Some((seg, off)) if self.segs.invalidate(seg, off, self.elapsed()) => return Ok(()),
             Some(_) => Error::corrupt(format!("block {lba} was in use but the SIT says that it is free")),

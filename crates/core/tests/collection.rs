@@ -149,7 +149,7 @@ fn random_overwrite_goes_on_with_many_collectors() {
 
 #[test]
 fn random_overwrite_goes_on_with_collectors_that_share_a_log() {
-    run(&[], 256, 3, "gc.collectors=4,gc.stream=shared,gc.select=locked");
+    run(&[], 256, 3, "gc.collectors=4,gc.stream=shared,gc.meta=locked,gc.select=locked");
 }
 
 #[test]

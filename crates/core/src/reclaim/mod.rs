@@ -14,7 +14,7 @@ mod pool;
 mod victim;
 
 pub(crate) use cleaner::move_blocks;
-pub use options::{GcCollectors, GcOptions, GcSelect, GcStream};
+pub use options::{GcCollectors, GcMeta, GcOptions, GcSelect, GcStream};
 
 use crate::error::{Error, Result};
 use crate::fs::Fs;
@@ -111,7 +111,7 @@ impl Reclaim {
         let ahead = if options.background_gc { reserved_sections / 8 } else { 0 };
         Reclaim {
             serial: Mutex::new(&locks::GC, ()),
-            single: Collector { select: Box::new(victim::OneVictim::new()), sink: Sink::ColdLog },
+            single: Collector { select: Box::new(victim::OneVictim), sink: Sink::ColdLog },
             pool: (collectors > 0).then(|| Pool::new(vol, &options.gc, collectors, ahead)),
             reserved_sections,
             totals: Mutex::new(&locks::STATE, GcReport::default()),

@@ -22,6 +22,15 @@ pub enum GcStream {
     Dedicated,
 }
 
+/// What keeps the state of segments together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GcMeta {
+    /// One lock for all, taken for each block: F2FS.
+    Locked,
+    /// None: the map and the count of a segment change one after the other ("loosely synchronised").
+    Loose,
+}
+
 /// How collectors choose victims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GcSelect {
@@ -38,6 +47,8 @@ pub struct GcOptions {
     pub collectors: GcCollectors,
     /// Where moved data goes.
     pub stream: GcStream,
+    /// What keeps the state of segments together.
+    pub meta: GcMeta,
     /// How victims are chosen.
     pub select: GcSelect,
 }
@@ -46,12 +57,20 @@ pub struct GcOptions {
 pub(crate) const PRESETS: [(&str, GcOptions); 2] = [("f2fs-lfs", F2FS_LFS), ("scalelfs", SCALELFS)];
 
 /// F2FS in `mode=lfs`: writers collect, one at a time.
-const F2FS_LFS: GcOptions =
-    GcOptions { collectors: GcCollectors::Writers, stream: GcStream::Shared, select: GcSelect::Locked };
+const F2FS_LFS: GcOptions = GcOptions {
+    collectors: GcCollectors::Writers,
+    stream: GcStream::Shared,
+    meta: GcMeta::Locked,
+    select: GcSelect::Locked,
+};
 
 /// ScaleLFS: a collector on each core, with a stream of its own.
-const SCALELFS: GcOptions =
-    GcOptions { collectors: GcCollectors::PerCore, stream: GcStream::Dedicated, select: GcSelect::Concurrent };
+const SCALELFS: GcOptions = GcOptions {
+    collectors: GcCollectors::PerCore,
+    stream: GcStream::Dedicated,
+    meta: GcMeta::Loose,
+    select: GcSelect::Concurrent,
+};
 
 impl Default for GcOptions {
     fn default() -> Self {
@@ -80,6 +99,9 @@ impl GcOptions {
             ("gc.stream", Some("shared")) => self.stream = GcStream::Shared,
             ("gc.stream", Some("dedicated")) => self.stream = GcStream::Dedicated,
             ("gc.stream", _) => return refuse("shared or dedicated"),
+            ("gc.meta", Some("locked")) => self.meta = GcMeta::Locked,
+            ("gc.meta", Some("loose")) => self.meta = GcMeta::Loose,
+            ("gc.meta", _) => return refuse("locked or loose"),
             ("gc.select", Some("locked")) => self.select = GcSelect::Locked,
             ("gc.select", Some("concurrent")) => self.select = GcSelect::Concurrent,
             ("gc.select", _) => return refuse("locked or concurrent"),
@@ -120,6 +142,7 @@ mod tests {
             ("gc", Some("best"), "scalelfs"),
             ("gc.collectors", Some("0"), "writers"),
             ("gc.stream", None, "dedicated"),
+            ("gc.meta", Some("tight"), "locked or loose"),
             ("gc.select", Some("any"), "gc.select=any"),
         ] {
             let error = gc.set(name, value).unwrap_err().to_string();

@@ -77,25 +77,6 @@ enum End {
     GaveUp,
 }
 
-/// Another place from which victims come, shared by collectors that search one at a time.
-struct Common(Arc<OneVictim>);
-
-impl Select for Common {
-    fn next(
-        &self,
-        segs: &crate::segments::SegTable,
-        layout: &steadyfs_format::Layout,
-        urgency: Urgency,
-        now: u64,
-    ) -> Option<super::victim::Victim> {
-        self.0.next(segs, layout, urgency, now)
-    }
-
-    fn done(&self, sec: steadyfs_format::SecNo) {
-        self.0.done(sec);
-    }
-}
-
 /// How many collectors a volume with this reserve can have: each may take a segment before it has emptied one, and a checkpoint must fit beside
 /// them.
 pub(super) fn bounded(threads: usize, reserved_sections: u64) -> usize {
@@ -106,11 +87,11 @@ impl Pool {
     /// `count` collectors, at least one, which begin when so few free sections are left above what writers need; none of them runs yet.
     pub(super) fn new(vol: &Volume, options: &GcOptions, count: usize, ahead: u64) -> Self {
         let layout = vol.layout();
-        let (common, minds) = (Arc::new(OneVictim::new()), Arc::new(Minds::new(layout, count)));
+        let minds = Arc::new(Minds::new(layout, count));
         let collectors = (0..count)
             .map(|number| Collector {
                 select: match options.select {
-                    GcSelect::Locked => Box::new(Common(Arc::clone(&common))) as Box<dyn Select>,
+                    GcSelect::Locked => Box::new(OneVictim) as Box<dyn Select>,
                     GcSelect::Concurrent => Box::new(ManyVictims::new(&minds, number, vol.segs.len() as usize)),
                 },
                 sink: match options.stream {

@@ -40,19 +40,11 @@ pub(super) trait Select: Send + Sync {
 }
 
 /// A search by one at a time.
-pub(super) struct OneVictim {
-    cursor: Mutex<usize>,
-}
-
-impl OneVictim {
-    pub(super) fn new() -> Self {
-        OneVictim { cursor: Mutex::new(&locks::SEGLIST, 0) }
-    }
-}
+pub(super) struct OneVictim;
 
 impl Select for OneVictim {
     fn next(&self, segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) -> Option<Victim> {
-        let mut cursor = self.cursor.lock();
+        let mut cursor = segs.locks.search();
         let mut best: Option<Candidate> = None;
         let end = weigh(segs, layout, urgency, now, *cursor, |candidate| {
             if best.as_ref().is_none_or(|b| candidate.cost < b.cost) {

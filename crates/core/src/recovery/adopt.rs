@@ -106,7 +106,7 @@ impl<'a> Adoption<'a> {
     pub(super) fn write_summaries(&self) {
         for (&seg, summary) in &self.summaries {
             assert!(!self.fs.vol.segs.is_free(seg), "segment {seg} was given up");
-            self.fs.vol.write_summary(seg, summary);
+            self.fs.vol.write_summary(seg, summary, || ());
         }
     }
 }
