@@ -42,6 +42,12 @@ bench-fsck:
 	$(CARGO) build --release -p steadyfs-bench
 	target/release/steadyfs-bench fsck $(BENCH)
 
+# Overwriting while garbage is collected, ours and the real F2FS, images in memory and on disk: docs/BENCHMARKS.md. As root; BENCH=--short is smaller.
+.PHONY: bench-gc
+bench-gc:
+	$(CARGO) build --release -p steadyfs-bench
+	target/release/steadyfs-bench gc --goals $(BENCH)
+
 # Others' suites on a mount, by hand: pjdfstest, fsx with more seeds, and stress-ng. Needs root and the package stress-ng.
 .PHONY: suites
 suites: build

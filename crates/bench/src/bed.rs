@@ -100,7 +100,7 @@ impl Bed {
     pub(crate) fn mount(&self) -> Result<Mounted<'_>> {
         if let Some(peer) = &self.peer {
             peer.borrow_mut().mount()?;
-            let point = MountPoint { dir: self.dir.clone(), mounted: true };
+            let point = MountPoint::mounted_at(&self.dir);
             if self.target == Target::MemfuseWb {
                 memfuse::lift_limits(&self.dir)?;
             }
@@ -114,7 +114,7 @@ impl Bed {
             Target::Fuse | Target::FuseThrough | Target::FuseLoop => {
                 let through = if self.target == Target::FuseThrough { ",writethrough" } else { "" };
                 let server = Server::start(&self.device, &self.dir, &format!("{}{through}", self.options))?;
-                let point = MountPoint { dir: self.dir.clone(), mounted: true };
+                let point = MountPoint::mounted_at(&self.dir);
                 Ok(Mounted::Fuse(PosixTree::open(&self.dir)?, point, server))
             }
             Target::Library | Target::LibraryLoop => {
@@ -196,6 +196,11 @@ pub(crate) struct MountPoint {
 }
 
 impl MountPoint {
+    /// Where a server of ours has just mounted.
+    pub(crate) fn mounted_at(dir: &Path) -> Self {
+        MountPoint { dir: dir.to_owned(), mounted: true }
+    }
+
     fn mount_kernel(device: &Path, dir: &Path, kind: &str) -> Result<Self> {
         rustix::mount::mount(device, dir, kind, MountFlags::empty(), None)
             .with_context(|| format!("cannot mount {kind} from {}", device.display()))?;
@@ -203,7 +208,7 @@ impl MountPoint {
     }
 
     /// Unmounts. Somebody who looks at every new mount may keep it busy for a moment.
-    fn unmount(&mut self) -> Result<()> {
+    pub(crate) fn unmount(&mut self) -> Result<()> {
         for wait in [0, 50, 200, 1000, 3000] {
             std::thread::sleep(Duration::from_millis(wait));
             match rustix::mount::unmount(&self.dir, UnmountFlags::empty()) {
@@ -251,7 +256,7 @@ impl Drop for Loop {
 }
 
 /// Runs a program; what it says is the error if it fails.
-fn tool(command: &mut Command) -> Result<()> {
+pub(crate) fn tool(command: &mut Command) -> Result<()> {
     output(command).map(drop)
 }
 

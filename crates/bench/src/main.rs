@@ -1,4 +1,5 @@
-//! `steadyfs-bench`: SteadyFS beside ext4, XFS and the bare device, as ratios in one run.
+//! `steadyfs-bench`: SteadyFS beside ext4, XFS and the bare device, as ratios in one run; with `gc`, beside the real F2FS while garbage is
+//! collected; with `fsck`, its checker beside F2FS'.
 //!
 //! All targets run the same code (`workload`) on the same memory (`bed`), one directly after the other within each repetition, and
 //! what is reported are medians of the repetitions' ratios (`report`). docs/BENCHMARKS.md says how to read the figures.
@@ -8,6 +9,7 @@
 mod bed;
 mod data;
 mod fsck;
+mod gc;
 mod goals;
 mod library;
 mod machine;
@@ -126,6 +128,8 @@ fn main() -> ExitCode {
         }
         [_, command, dir, cache] if command == memfuse::COMMAND => memfuse::serve(Path::new(dir), cache),
         [_, command, image] if command == fsck::CHECK => fsck::check_once(Path::new(image)),
+        [_, command, dir, session] if command == gc::GUEST => gc::guest(Path::new(dir), session),
+        [_, command, ..] if command == gc::COMMAND => gc::compare(&words[1..]),
         [_, command, ..] if command == fsck::COMMAND => fsck::compare(&words[1..]),
         _ => compare(Args::parse()),
     };
@@ -151,7 +155,7 @@ fn compare(args: Args) -> Result<()> {
     std::fs::create_dir(&dir)?;
     let image_bytes = image_bytes(&amounts);
     let mut machine = Machine::look();
-    make_image(&image, image_bytes, &stop)?;
+    write_image(&image, image_bytes, &stop)?;
 
     let mut repetitions = Vec::new();
     for number in 1..=args.repetitions() {
@@ -213,7 +217,7 @@ fn image_bytes(amounts: &Amounts) -> u64 {
 }
 
 /// Makes the image and writes all of it, so that its memory is there before anything is measured.
-fn make_image(path: &Path, bytes: u64, stop: &Stop) -> Result<()> {
+pub(crate) fn write_image(path: &Path, bytes: u64, stop: &Stop) -> Result<()> {
     let mut file = std::fs::File::create_new(path).with_context(|| format!("cannot make {}", path.display()))?;
     let zeros = vec![0; data::MIB];
     for _ in 0..bytes / data::MIB as u64 {

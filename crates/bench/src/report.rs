@@ -57,7 +57,7 @@ impl Sample {
 }
 
 /// The middle of some numbers; the mean of the middle two if their count is even.
-fn median(mut numbers: Vec<f64>) -> Option<f64> {
+pub(crate) fn median(mut numbers: Vec<f64>) -> Option<f64> {
     numbers.sort_by(f64::total_cmp);
     let upper = *numbers.get(numbers.len() / 2)?;
     let lower = *numbers.get((numbers.len() - 1) / 2)?;
