@@ -1,7 +1,7 @@
 //! Experiments from a trace: the same operations on each of some designs, on devices with each of some over-provisionings.
 
 use crate::error::{Error, Result};
-use crate::spec::{DeviceSpec, Experiment, Machine, Plot, Size, VolumeSpec};
+use crate::spec::{DeviceSpec, Experiment, Machine, Plot, PlotOver, Size, VolumeSpec};
 use crate::workload::{Replay, Workload};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -64,6 +64,7 @@ impl Replays {
                     source: String::new(),
                     notes: String::new(),
                     seeds: vec![0],
+                    sweep: None,
                     interval: (seconds / POINTS).clamp(0.001, 10.0),
                     verify: true,
                     machine: Machine { cores: self.cores, costs: BTreeMap::new() },
@@ -106,6 +107,7 @@ fn smaller_blocks(size: u64) -> u32 {
 fn plots() -> Vec<Plot> {
     let plot = |title: &str, series: &[&str], unit: &str| Plot {
         title: title.into(),
+        over: PlotOver::Seconds,
         series: series.iter().map(|name| (*name).to_owned()).collect(),
         unit: unit.into(),
     };

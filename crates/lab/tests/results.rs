@@ -1,6 +1,6 @@
 //! Results as files: what is written is read back the same, the page needs nothing else, comparisons compare.
 
-use steadyfs_lab::{Experiment, Run, Scale, Verdict, builtin, compare, load, page, run_seeds, save};
+use steadyfs_lab::{Experiment, Run, Scale, Verdict, builtin, compare, load, page, run_seeds, save, sweep_tables};
 
 fn quick() -> Experiment {
     let mut smoke = builtin("smoke").unwrap();
@@ -140,4 +140,65 @@ value = 4
     assert_eq!((judged.ours, judged.verdict), (Some((4.0, 4.0, 4.0)), Verdict::Holds));
     let html = page(&batches);
     assert!(html.contains("ios of as it is, over that of one at a time") && html.contains("<h3>one at a time</h3>"));
+}
+
+#[test]
+fn a_sweep_becomes_a_table_and_lines() {
+    let mut text = String::from(include_str!("../experiments/smoke.toml"));
+    text = text.split("[[claim]]").next().unwrap().to_owned();
+    text += r#"
+[[system]]
+name = "direct"
+set = ["workload.direct=true"]
+
+[[system]]
+name = "buffered"
+
+[sweep]
+name = "jobs"
+keys = ["workload.numjobs"]
+values = [1, 3]
+show = ["ios", "after_gc_cpu"]
+
+[[claim]]
+metric = "ios"
+system = "direct@3"
+over = "direct@1"
+value = 3
+
+[[plot]]
+title = "Writes"
+over = "sweep"
+series = ["ios"]
+unit = "writes"
+
+[[plot]]
+title = "Latency"
+over = "latency"
+series = ["all", "nothing"]
+unit = "share"
+"#;
+    let mut experiment = Experiment::parse("file.toml", &text).unwrap();
+    for setting in ["workload.io_size=4M", "verify=false"] {
+        experiment.set(setting).unwrap();
+    }
+    let dir = tempfile::tempdir().unwrap();
+    save(dir.path(), &runs(&experiment, &[0], 1)).unwrap();
+    let batches = load(dir.path()).unwrap();
+    let tables = sweep_tables(&batches[0]);
+    let row = |ios| vec![Some(ios), Some(3.0 * ios)];
+    let ios = batches[0].runs[0].record.metrics["ios"];
+    assert_eq!((tables.len(), &tables[0].figure[..], &tables[0].values), (2, "ios", &vec![1, 3]));
+    assert_eq!(tables[0].systems, [("direct".into(), row(ios)), ("buffered".into(), row(ios))]);
+    assert_eq!(tables[1].systems[0].1, [None, None], "nothing was collected");
+    let judged = &batches[0].judgements()[0];
+    assert_eq!((judged.ours, judged.verdict), (Some((3.0, 3.0, 3.0)), Verdict::Holds));
+    let html = page(&batches);
+    for part in
+        ["ios by jobs", ">jobs</text>", ">microseconds</text>", "there is no series nothing", "<th class=\"n\">3"]
+    {
+        assert!(html.contains(part), "{part}");
+    }
+    let curve = &batches[0].runs[0].record.latencies["all"];
+    assert!(curve.is_sorted() && curve[0].1 > 0.0 && curve.last().unwrap().0 == 1.0);
 }

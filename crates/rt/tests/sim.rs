@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_rt::queue::Queue;
-use steadyfs_rt::sim::{Costs, SimConfig, SimFailure, SimReport, call_after, run};
+use steadyfs_rt::sim::{Costs, SimConfig, SimFailure, SimReport, call_after, cpu_time, run};
 use steadyfs_rt::{
     Completion, Condvar, Cost, EventCount, LockClass, Mutex, Pending, RwLock, charge, charge_n, cpus, now, sleep,
     spawn, wall_clock, yield_now,
@@ -343,4 +343,21 @@ fn callbacks_may_wait_and_do_not_hold_up_each_other() {
     });
     assert_eq!(report.value, [(10, 50), (30, 50)]);
     assert!(report.unfinished.is_empty(), "{:?}", report.unfinished);
+}
+
+/// Cores are busy while a task has one, also in the middle of it; waiting and sleeping are free.
+#[test]
+fn busy_time_of_cores_is_counted() {
+    ok(config(2, 0), || {
+        let start = cpu_time();
+        sleep(5 * MS);
+        assert_eq!(cpu_time() - start, Duration::ZERO);
+        let tasks: Vec<_> = (0..3).map(|_| spawn("worker", || charge_n(Cost::PageCopy, 1000))).collect();
+        sleep(MS / 2);
+        let half = cpu_time() - start;
+        assert!(half >= MS && half <= 2 * MS, "two of three have a core for half a millisecond so far: {half:?}");
+        tasks.into_iter().for_each(|task| task.join().unwrap());
+        assert_eq!(cpu_time() - start, 3 * MS);
+    });
+    assert_eq!(cpu_time(), Duration::ZERO, "there are no virtual cores outside");
 }

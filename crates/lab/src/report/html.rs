@@ -4,11 +4,10 @@
 //! of a plot can be seen, and each experiment says what was claimed, what came out with its spread over the seeds, the verdict, and on which
 //! machine, from which commit and at what cost.
 
-use super::svg::{self, COLOURS, Line, escape};
-use super::{Batch, tables};
+use super::svg::escape;
+use super::{Batch, plots, tables};
 use crate::claims::{Judgement, Verdict};
-use crate::run::{Row, Run};
-use crate::spec::Plot;
+use crate::run::Run;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -83,7 +82,8 @@ fn section(out: &mut String, number: usize, batch: &Batch) {
     let judgements = batch.judgements();
     made_of(out, batch, &judgements);
     tables::claims(out, batch.scale, &judgements);
-    experiment.plots.iter().for_each(|plot| figure(out, plot, batch));
+    experiment.plots.iter().for_each(|plot| plots::figure(out, plot, batch));
+    tables::sweep(out, batch);
     for (system, runs) in batch.by_system() {
         if !system.is_empty() {
             let _ = writeln!(out, "<h3>{}</h3>", escape(system));
@@ -138,42 +138,6 @@ pub(super) fn seeds(runs: &[Run]) -> String {
             format!("{}, seeds {}", numbers.len(), list.join(", "))
         }
     }
-}
-
-/// A line for each column of the plot and each system; of each system's seeds the first stands out.
-fn figure(out: &mut String, plot: &Plot, batch: &Batch) {
-    let columns: Vec<usize> =
-        plot.series.iter().filter_map(|name| Row::COLUMNS.iter().position(|column| column == name)).collect();
-    let systems = batch.by_system();
-    let (mut lines, mut key) = (Vec::new(), String::new());
-    for (colour, (system, runs, column)) in
-        systems.iter().flat_map(|(system, runs)| columns.iter().map(move |column| (system, runs, column))).enumerate()
-    {
-        for (seed, run) in runs.iter().enumerate() {
-            let points = run.rows.iter().map(|row| (row.seconds, row.values()[*column])).collect();
-            lines.push(Line { points, colour, faint: seed > 0 });
-        }
-        let what = match (system.is_empty(), columns.len()) {
-            (true, _) => Row::NAMES[*column].to_owned(),
-            (false, 1) => (*system).to_owned(),
-            (false, _) => format!("{system}: {}", Row::NAMES[*column]),
-        };
-        let _ = write!(key, "<li><i style=\"background:var(--c{})\"></i>{}</li>", colour % COLOURS, escape(&what));
-    }
-    let picture = svg::plot(&plot.title, &plot.unit, &lines);
-    let _ = write!(out, "<figure><h3>{}</h3>{picture}<ul class=\"key\">{key}", escape(&plot.title));
-    let first = batch.runs.first().map_or(0, |run| run.record.seed);
-    let others = match systems.first().map_or(0, |(_, runs)| runs.len()) {
-        0 | 1 => String::new(),
-        count => format!("; faint: {} other seeds", count - 1),
-    };
-    let unknown: Vec<&str> =
-        plot.series.iter().filter(|name| !Row::COLUMNS.contains(&name.as_str())).map(String::as_str).collect();
-    let missing = match unknown.is_empty() {
-        true => String::new(),
-        false => format!("; there is no series {}", escape(&unknown.join(", "))),
-    };
-    let _ = writeln!(out, "</ul><figcaption>Seed {first}{others}{missing}</figcaption></figure>");
 }
 
 fn settings(out: &mut String, runs: &[Run]) {

@@ -6,7 +6,9 @@
 
 mod compare;
 mod html;
+mod plots;
 mod svg;
+mod sweep;
 mod tables;
 
 use crate::claims::{Judgement, judge};
@@ -18,6 +20,7 @@ pub use html::{number, page};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
+pub use sweep::{SweepTable, sweep_tables};
 
 const RUNS: &str = "runs.jsonl";
 const COSTS: &str = "costs.jsonl";

@@ -22,12 +22,49 @@ pub(super) struct Line {
     pub(super) faint: bool,
 }
 
-/// A plot of lines over seconds. `what` says to those who cannot see it what it shows.
-pub(super) fn plot(what: &str, unit: &str, lines: &[Line]) -> String {
+/// What the horizontal axis is, with its name.
+#[derive(Clone, Copy)]
+pub(super) enum Over<'a> {
+    Linear(&'a str),
+    /// From one power of ten to another.
+    Logarithmic(&'a str),
+}
+
+/// A horizontal axis: ticks with their labels, and where a value lies, as a share of the width.
+struct Across<'a> {
+    name: &'a str,
+    ticks: Vec<(f64, String)>,
+    place: Box<dyn Fn(f64) -> f64>,
+}
+
+impl<'a> Across<'a> {
+    fn new(over: Over<'a>, values: impl Iterator<Item = f64>) -> Self {
+        match over {
+            Over::Linear(name) => {
+                let (step, end) = axis(values.fold(0.0, f64::max));
+                let ticks = ticks(step, end).map(|tick| (tick, label(tick, step))).collect();
+                Across { name, ticks, place: Box::new(move |value| value / end) }
+            }
+            Over::Logarithmic(name) => {
+                let powers = values.filter(|value| *value > 0.0).map(f64::log10);
+                let (least, most) = powers.fold((f64::MAX, f64::MIN), |(least, most), p| (least.min(p), most.max(p)));
+                let (from, to) =
+                    if least > most { (0.0, 1.0) } else { (least.floor(), most.ceil().max(least.floor() + 1.0)) };
+                let ticks =
+                    (from as i32..=to as i32).map(|power| 10f64.powi(power)).map(|tick| (tick, tick.to_string()));
+                let place = move |value: f64| (value.max(10f64.powf(from)).log10() - from) / (to - from);
+                Across { name, ticks: ticks.collect(), place: Box::new(place) }
+            }
+        }
+    }
+}
+
+/// A plot of lines. `what` says to those who cannot see it what it shows.
+pub(super) fn plot(what: &str, over: Over<'_>, unit: &str, lines: &[Line]) -> String {
     let all = || lines.iter().flat_map(|line| &line.points);
-    let (x_step, x_end) = axis(all().map(|point| point.0).fold(0.0, f64::max));
+    let across = Across::new(over, all().map(|point| point.0));
     let (y_step, y_end) = axis(all().map(|point| point.1).fold(0.0, f64::max));
-    let x = |value: f64| LEFT + value / x_end * (WIDTH - LEFT - RIGHT);
+    let x = |value: f64| LEFT + (across.place)(value) * (WIDTH - LEFT - RIGHT);
     let y = |value: f64| HEIGHT - BOTTOM - value / y_end * (HEIGHT - TOP - BOTTOM);
     let mut out = format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">", escape(what));
     // Writing to a string does not fail, here and below.
@@ -42,22 +79,23 @@ pub(super) fn plot(what: &str, unit: &str, lines: &[Line]) -> String {
             y = y(tick),
         );
     }
-    for (number, tick) in ticks(x_step, x_end).enumerate() {
+    for (number, (tick, label)) in across.ticks.iter().enumerate() {
         let _ = write!(
             out,
             "<text{} x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             // Narrow screens have room for every second one.
             if number % 2 == 1 { " class=\"odd\"" } else { "" },
-            x(tick),
+            x(*tick),
             HEIGHT - BOTTOM + 21.0,
-            label(tick, x_step)
+            label
         );
     }
     let _ = write!(
         out,
-        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">seconds of virtual time</text><text x=\"{LEFT}\" y=\"20\">{}</text>",
+        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text><text x=\"{LEFT}\" y=\"20\">{}</text>",
         (LEFT + WIDTH - RIGHT) / 2.0,
         HEIGHT - 8.0,
+        escape(across.name),
         escape(unit)
     );
     // Faint lines lie below the others.

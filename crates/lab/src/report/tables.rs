@@ -2,9 +2,10 @@
 //!
 //! Writing to a string does not fail: the results of `write!` in this file are dropped for that reason.
 
-use super::figures;
 use super::html::{number, seeds};
 use super::svg::escape;
+use super::sweep::{SweepTable, sweep_tables};
+use super::{Batch, figures};
 use crate::claims::{Judgement, Verdict, spread};
 use crate::run::{Record, Run};
 use crate::spec::Scale;
@@ -46,6 +47,31 @@ pub(super) fn claims(out: &mut String, scale: Scale, judgements: &[Judgement]) {
         );
     }
     out.push_str("</table></div>\n");
+}
+
+/// A table for each figure that the sweep shows: systems by values.
+pub(super) fn sweep(out: &mut String, batch: &Batch) {
+    let Some(sweep) = &batch.experiment.sweep else { return };
+    for SweepTable { figure, values, systems } in sweep_tables(batch) {
+        let _ = write!(
+            out,
+            "<h3>{} by {}</h3><div class=\"scroll\"><table><tr><th>{}",
+            escape(&figure),
+            escape(&sweep.name),
+            escape(&sweep.name)
+        );
+        for value in values {
+            let _ = write!(out, "<th class=\"n\">{value}");
+        }
+        for (system, means) in systems {
+            let name = if system.is_empty() { &figure } else { &system };
+            let _ = write!(out, "</tr>\n<tr><td>{}", escape(name));
+            for mean in means {
+                let _ = write!(out, "<td class=\"n\">{}", mean.map_or_else(|| "-".into(), number));
+            }
+        }
+        out.push_str("</tr></table></div>\n");
+    }
 }
 
 /// Every figure of the records.

@@ -77,6 +77,7 @@ pub fn run_system(
         seed,
         settings: serde_json::to_value(&scaled).map_err(|e| Error::spec(&scaled.name, e))?,
         metrics: outcome.metrics,
+        latencies: outcome.latencies,
         locks: outcome.locks,
         checks: outcome.checks,
         simulated_seconds: report.elapsed.as_secs_f64(),

@@ -18,6 +18,7 @@ use steadyfs_rt::{lock_stats, now, reset_lock_stats};
 /// What the simulation returns.
 pub(super) struct Outcome {
     pub(super) metrics: BTreeMap<String, f64>,
+    pub(super) latencies: BTreeMap<String, Vec<(f64, f64)>>,
     pub(super) locks: Vec<LockWaits>,
     pub(super) checks: BTreeMap<String, String>,
     pub(super) rows: Vec<Row>,
@@ -87,7 +88,7 @@ fn measure(experiment: &Experiment, stage: &Arc<Stage>, act: &mut dyn Act, targe
     metrics.extend(of_series(&rows, before.gc.victims as f64));
     metrics.insert("utilisation_before".into(), filled);
     metrics.insert("utilisation".into(), utilisation(&stage.fs));
-    Ok(Outcome { metrics, locks, checks: BTreeMap::new(), rows })
+    Ok(Outcome { metrics, latencies: tally.curves(), locks, checks: BTreeMap::new(), rows })
 }
 
 /// The share of the space for users that is taken.
@@ -158,6 +159,7 @@ pub(super) fn of_series(rows: &[Row], victims_before: f64) -> Vec<(String, f64)>
     let mean = |rows: &[Row], f: fn(&Row) -> f64| rows.iter().map(f).sum::<f64>() / rows.len().max(1) as f64;
     let app = |row: &Row| row.app_write_mb_s + row.app_read_mb_s;
     let device = |row: &Row| row.device_write_mb_s + row.device_read_mb_s;
+    let cpu = |row: &Row| row.cpu;
     let mut out: Vec<(String, f64)> = named([("gc_start_s", rows[start].seconds)]).collect();
     if before.is_empty() || after.is_empty() {
         return out;
@@ -171,6 +173,8 @@ pub(super) fn of_series(rows: &[Row], victims_before: f64) -> Vec<(String, f64)>
         ("drop_largest", if least.is_finite() { most / least } else { 0.0 }),
         ("before_gc_device_mb_s", mean(before, device)),
         ("after_gc_device_mb_s", mean(after, device)),
+        ("before_gc_cpu", mean(before, cpu)),
+        ("after_gc_cpu", mean(after, cpu)),
     ]));
     out
 }

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use steadyfs_device::{Device, Op, PageBuf, Request, StreamHint};
 use steadyfs_flash::{EmulatedSsd, Stats};
+use steadyfs_rt::sim::cpu_time;
 use steadyfs_rt::{Instant, LockClass, Mutex, Pending, lock_stats, now, reset_lock_stats, sleep, spawn};
 
 /// The choices: the lowest rank, nothing is taken under it.
@@ -163,7 +164,7 @@ fn measure(experiment: &Experiment, field: &Arc<Field>, target: &mut Target) -> 
     metrics.extend(named([("seconds", seconds), ("mb_s", rate), ("write_mb_s", rate)]));
     metrics.extend(of_series(&rows, erased as f64));
     metrics.extend(levels(&rows, erased as f64));
-    Ok(Outcome { metrics, locks, checks: BTreeMap::new(), rows })
+    Ok(Outcome { metrics, latencies: tally.curves(), locks, checks: BTreeMap::new(), rows })
 }
 
 /// One task: writes until nothing is left.
@@ -226,6 +227,7 @@ impl Source for Field {
             read: 0,
             device_written: flash.host_programmed + flash.gc_programmed + flash.meta_programmed + flash.padding,
             device_read: flash.flash_read + flash.gc_read,
+            cpu: cpu_time(),
         }
     }
 

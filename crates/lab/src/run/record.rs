@@ -31,6 +31,9 @@ pub struct Record {
     pub settings: serde_json::Value,
     /// Figures of the measured phase by name: times end in `_s` or `_us`, rates in `_mb_s` (10^6 bytes).
     pub metrics: BTreeMap<String, f64>,
+    /// Latencies by kind of operation, `all` for all together: pairs of a share of the operations and the microseconds that none of them exceeded.
+    #[serde(default)]
+    pub latencies: BTreeMap<String, Vec<(f64, f64)>>,
     /// Waits for locks in the measured phase.
     pub locks: Vec<LockWaits>,
     /// What was checked, and what came of it.
@@ -117,11 +120,13 @@ pub struct Row {
     pub victims: f64,
     /// Pages that wait to be written.
     pub dirty_pages: f64,
+    /// The share of the cores' time in which they were busy.
+    pub cpu: f64,
 }
 
 impl Row {
     /// Names of the columns, in the order of [`Row::values`].
-    pub const COLUMNS: [&'static str; 10] = [
+    pub const COLUMNS: [&'static str; 11] = [
         "seconds",
         "app_write_mb_s",
         "app_read_mb_s",
@@ -132,10 +137,11 @@ impl Row {
         "prefree_sections",
         "victims",
         "dirty_pages",
+        "cpu",
     ];
 
     /// What the columns are called for people, in the same order.
-    pub const NAMES: [&'static str; 10] = [
+    pub const NAMES: [&'static str; 11] = [
         "seconds",
         "application writes",
         "application reads",
@@ -146,10 +152,11 @@ impl Row {
         "sections that the next checkpoint frees",
         "sections cleaned so far",
         "dirty pages",
+        "busy cores",
     ];
 
     /// The values.
-    pub fn values(&self) -> [f64; 10] {
+    pub fn values(&self) -> [f64; 11] {
         [
             self.seconds,
             self.app_write_mb_s,
@@ -161,6 +168,7 @@ impl Row {
             self.prefree_sections,
             self.victims,
             self.dirty_pages,
+            self.cpu,
         ]
     }
 
@@ -170,9 +178,9 @@ impl Row {
     }
 
     /// A row from its values.
-    pub fn from_values(v: [f64; 10]) -> Self {
+    pub fn from_values(v: [f64; 11]) -> Self {
         let [seconds, app_write_mb_s, app_read_mb_s, device_write_mb_s, device_read_mb_s, waf, ..] = v;
-        let [.., free_sections, prefree_sections, victims, dirty_pages] = v;
+        let [.., free_sections, prefree_sections, victims, dirty_pages, cpu] = v;
         Row {
             seconds,
             app_write_mb_s,
@@ -184,6 +192,7 @@ impl Row {
             prefree_sections,
             victims,
             dirty_pages,
+            cpu,
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::workload::Stage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
+use steadyfs_rt::sim::cpu_time;
 use steadyfs_rt::{EventCount, Instant, JoinHandle, now, spawn};
 
 const BLOCK: f64 = 4096.0;
@@ -17,6 +18,8 @@ pub(super) struct Snapshot {
     pub(super) read: u64,
     pub(super) device_written: u64,
     pub(super) device_read: u64,
+    /// Busy time of all cores.
+    pub(super) cpu: Duration,
 }
 
 /// What is sampled.
@@ -88,6 +91,7 @@ impl Source for Stage {
             read: self.traffic.read(),
             device_written: io.written_blocks(),
             device_read: io.read,
+            cpu: cpu_time(),
         }
     }
 
@@ -112,6 +116,7 @@ fn row(began: Instant, before: &Snapshot, after: &Snapshot) -> Row {
         app_read_mb_s: mb_s((after.read - before.read) as f64),
         device_write_mb_s: mb_s(device),
         device_read_mb_s: mb_s((after.device_read - before.device_read) as f64 * BLOCK),
+        cpu: (after.cpu - before.cpu).as_secs_f64() / seconds / steadyfs_rt::cpus() as f64,
         waf: if written > 0.0 { device / written } else { 0.0 },
         ..Row::default()
     }

@@ -5,6 +5,7 @@
 //! smaller by the same factor.
 
 mod size;
+mod sweep;
 
 use crate::error::{Error, Result};
 use crate::workload::{Plan, Workload};
@@ -18,6 +19,7 @@ use steadyfs_core::mkfs::{self, MkfsOptions, parse_features};
 use steadyfs_device::MemDevice;
 use steadyfs_rt::Cost;
 use steadyfs_rt::sim::{Costs, SimConfig};
+pub use sweep::Sweep;
 
 /// The experiments that are part of the program: name and text.
 const BUILTIN: [(&str, &str); 17] = [
@@ -71,6 +73,9 @@ pub struct Experiment {
     /// Systems that are compared: each is run, with settings of its own. None: one run, with the settings as they are.
     #[serde(default, rename = "system", skip_serializing_if = "Vec::is_empty")]
     pub systems: Vec<System>,
+    /// A setting that is changed from run to run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<Sweep>,
     /// What the source says.
     #[serde(default, rename = "claim")]
     pub claims: Vec<Claim>,
@@ -176,13 +181,29 @@ pub struct Claim {
     pub full_scale: bool,
 }
 
-/// A figure to draw from the series.
+/// What the horizontal axis of a plot is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlotOver {
+    /// Time: a line for each column of the series.
+    #[default]
+    Seconds,
+    /// Latency, logarithmic: the share of operations of each kind that took no longer.
+    Latency,
+    /// The value of the sweep: a line for each figure.
+    Sweep,
+}
+
+/// A figure to draw.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plot {
     /// Its heading.
     pub title: String,
-    /// Columns of the series, one line each.
+    /// What its horizontal axis is.
+    #[serde(default)]
+    pub over: PlotOver,
+    /// Columns of the series, kinds of operations, or figures: one line each, for each system.
     pub series: Vec<String>,
     /// What the vertical axis counts.
     pub unit: String,
@@ -267,10 +288,8 @@ impl Experiment {
 
     /// Names of the systems that are run; one without a name if none are compared.
     pub fn system_names(&self) -> Vec<String> {
-        match self.systems.is_empty() {
-            true => vec![String::new()],
-            false => self.systems.iter().map(|system| system.name.clone()).collect(),
-        }
+        let systems = self.all_systems();
+        if systems.is_empty() { vec![String::new()] } else { systems.into_iter().map(|system| system.name).collect() }
     }
 
     /// Leaves only these systems, and the claims that are about no other; all of them if none is named.
@@ -279,13 +298,14 @@ impl Experiment {
     /// There is none of that name.
     pub fn keep_systems(&mut self, names: &[String]) -> Result<()> {
         if let Some(unknown) = names.iter().find(|name| !self.systems.iter().any(|system| system.name == **name)) {
-            let known = self.system_names().join(", ");
+            let known = self.systems.iter().map(|system| system.name.clone()).collect::<Vec<_>>().join(", ");
             let known = if known.is_empty() { "it compares none" } else { &known };
             return Err(Error::spec(&self.name, format!("no system '{unknown}'; its systems: {known}")));
         }
         if !names.is_empty() {
             self.systems.retain(|system| names.contains(&system.name));
-            let gone = |name: &Option<String>| name.as_ref().is_some_and(|name| !names.contains(name));
+            let left = self.system_names();
+            let gone = |name: &Option<String>| name.as_ref().is_some_and(|name| !left.contains(name));
             self.claims.retain(|claim| !gone(&claim.system) && !gone(&claim.over));
         }
         Ok(())
@@ -294,9 +314,10 @@ impl Experiment {
     /// The experiment with one system.
     pub(crate) fn with_system(&self, name: &str) -> Result<Self> {
         // Claims are judged over all systems.
-        let mut one = Experiment { systems: Vec::new(), claims: Vec::new(), ..self.clone() };
-        let settings = self.systems.iter().filter(|system| system.name == name).flat_map(|system| &system.set);
-        settings.into_iter().try_for_each(|setting| one.set(setting))?;
+        let mut one = Experiment { systems: Vec::new(), claims: Vec::new(), sweep: None, ..self.clone() };
+        let settings =
+            self.all_systems().into_iter().filter(|system| system.name == name).flat_map(|system| system.set);
+        settings.into_iter().try_for_each(|setting| one.set(&setting))?;
         Ok(one)
     }
 
@@ -368,14 +389,18 @@ impl Experiment {
     }
 
     fn check_systems(&self) -> std::result::Result<(), String> {
+        self.check_sweep()?;
         for (at, System { name, .. }) in self.systems.iter().enumerate() {
             if name.is_empty() || self.systems[..at].iter().any(|other| other.name == *name) {
                 return Err(format!("system: '{name}' is empty, or the name of two"));
             }
+        }
+        let all = self.all_systems();
+        for System { name, .. } in &all {
             self.with_system(name).map_err(|e| format!("system {name}: {e}"))?;
         }
         let named = self.claims.iter().flat_map(|claim| [&claim.system, &claim.over]).flatten();
-        let known = |name: &&String| self.systems.iter().any(|system| system.name == **name);
+        let known = |name: &&String| all.iter().any(|system| system.name == **name);
         match named.into_iter().find(|name| !known(name)) {
             Some(name) => Err(format!("claim: there is no system '{name}'")),
             None => Ok(()),

@@ -129,3 +129,29 @@ fn systems_are_the_experiment_with_settings_of_their_own() {
         assert!(e.to_string().contains(part), "{e}");
     }
 }
+
+#[test]
+fn a_sweep_runs_each_system_with_each_value() {
+    let mut text = String::from(include_str!("../../experiments/smoke.toml"));
+    text = text.split("[[claim]]").next().unwrap().to_owned();
+    text += "[sweep]\nname = \"cores\"\nkeys = [\"machine.cores\", \"workload.numjobs\"]\nvalues = [1, 4]\nshow = [\"mb_s\"]\n";
+    let nameless = Experiment::parse("file.toml", &text).unwrap();
+    assert_eq!(nameless.system_names(), ["@1", "@4"]);
+    text += "[[system]]\nname = \"a\"\n[[system]]\nname = \"b\"\nset = [\"machine.cores=9\", \"interval=0.5\"]\n";
+    let mut experiment = Experiment::parse("file.toml", &text).unwrap();
+    assert_eq!(experiment.system_names(), ["a@1", "a@4", "b@1", "b@4"]);
+    let one = experiment.with_system("b@4").unwrap();
+    assert_eq!((one.machine.cores, one.interval, one.sweep), (4, 0.5, None));
+    experiment.keep_systems(&["b".into()]).unwrap();
+    assert_eq!(experiment.system_names(), ["b@1", "b@4"]);
+    for (from, to, part) in [
+        ("values = [1, 4]", "values = [4, 1]", "sweep.values"),
+        ("values = [1, 4]", "values = []", "which values"),
+        ("\"machine.cores\", ", "\"machine.coers\", ", "`coers`"),
+        ("name = \"a\"", "name = \"a@1\"", "'@'"),
+        ("values = [1, 4]", "values = [0, 4]", "machine.cores"),
+    ] {
+        let e = Experiment::parse("file.toml", &text.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(e.contains(part), "{e}");
+    }
+}

@@ -47,10 +47,23 @@ impl Tally {
         self.kinds.get(kind).map_or(0, Histogram::count)
     }
 
-    /// Figures of a phase that took so many seconds: of all operations together, then of each kind.
-    pub(crate) fn metrics(&self, seconds: f64) -> BTreeMap<String, f64> {
+    /// The distribution of latencies: of all operations (`all`), and of each kind.
+    pub(crate) fn curves(&self) -> BTreeMap<String, Vec<(f64, f64)>> {
+        let mut out: BTreeMap<_, _> =
+            self.kinds.iter().map(|(kind, times)| ((*kind).to_owned(), curve(times))).collect();
+        out.insert("all".into(), curve(&self.together()));
+        out
+    }
+
+    fn together(&self) -> Histogram {
         let mut all = Histogram::default();
         self.kinds.values().for_each(|times| all.merge(times));
+        all
+    }
+
+    /// Figures of a phase that took so many seconds: of all operations together, then of each kind.
+    pub(crate) fn metrics(&self, seconds: f64) -> BTreeMap<String, f64> {
+        let all = self.together();
         let mut out: BTreeMap<String, f64> = latencies("", &all).collect();
         out.insert("ios".into(), all.count() as f64);
         out.insert("iops".into(), all.count() as f64 / seconds);
@@ -63,6 +76,15 @@ impl Tally {
         out.extend(self.figures.iter().map(|(what, value)| ((*what).to_owned(), *value)));
         out
     }
+}
+
+/// Shares of operations for which latencies are kept: hundredths, and the ends.
+fn shares() -> impl Iterator<Item = f64> {
+    (1..100).map(|part| f64::from(part) / 100.0).chain([0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0])
+}
+
+fn curve(times: &Histogram) -> Vec<(f64, f64)> {
+    shares().map(|share| (share, times.quantile_us(share))).collect()
 }
 
 fn latencies(prefix: &str, times: &Histogram) -> impl Iterator<Item = (String, f64)> {
@@ -92,6 +114,9 @@ mod tests {
         other.add("skipped", 3);
         one.merge(&other);
         let figures = one.metrics(2.0);
+        let curves = one.curves();
+        assert_eq!(curves["all"].iter().find(|(share, _)| *share == 0.6).map(|(_, us)| us.trunc()), Some(1.0));
+        assert_eq!((curves["all"].last(), curves["update"].len()), (Some(&(1.0, 100.0)), 105));
         assert_eq!((one.count("read"), one.count("update"), one.count("scan")), (2, 1, 0));
         for (name, value) in [
             ("ios", 3.0),

@@ -126,6 +126,11 @@ pub fn events() -> u64 {
     if active() { scheduler::happened() } else { 0 }
 }
 
+/// For how long cores have been busy so far in the caller's simulation, all of them together, switches included; zero outside one.
+pub fn cpu_time() -> Duration {
+    if active() { scheduler::cpu_time() } else { Duration::ZERO }
+}
+
 /// Calls `f` when so much virtual time has passed, on no core, as an interrupt does. For devices, whose requests complete without a thread of
 /// their own. It may take locks and wait like any task; callbacks that are due meanwhile do not wait for it.
 ///

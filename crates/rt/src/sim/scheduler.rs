@@ -66,6 +66,8 @@ pub(super) struct State {
     /// Tasks that could run and have no core.
     ready: VecDeque<TaskId>,
     running: usize,
+    /// Time for which cores had a task, in nanoseconds, if each that has one now had it until 0: what it has had since is to be added.
+    busy: i128,
     /// Tasks for callbacks that have nothing to do, and the callback that is being handed to one of them.
     idle: Vec<TaskId>,
     call: Option<Box<dyn FnOnce()>>,
@@ -106,6 +108,16 @@ pub(crate) fn active() -> bool {
 /// Events so far.
 pub(super) fn happened() -> u64 {
     with(|sim| sim.happened.get())
+}
+
+/// Time for which cores have had a task so far, of all cores together.
+pub(super) fn cpu_time() -> Duration {
+    with(|sim| {
+        let state = sim.state();
+        let busy = state.busy + state.running as i128 * i128::from(sim.now.get());
+        // A task may be a little ahead of those that took their cores later than it is asked.
+        Duration::from_nanos(u64::try_from(busy).unwrap_or(0))
+    })
 }
 
 /// Lends the current simulation to `f`, which does not switch.
@@ -153,6 +165,7 @@ impl Sim {
             self.ask(state, self.now.get(), Action::Resume(task));
         } else if state.running < self.config.cores {
             state.running += 1;
+            state.busy -= i128::from(self.now.get());
             self.ask(state, self.now.get(), Action::Resume(task));
         } else {
             state.ready.push_back(task);
@@ -166,8 +179,10 @@ impl Sim {
             return;
         }
         state.running -= 1;
+        state.busy += i128::from(self.now.get());
         if let Some(next) = state.ready.pop_front() {
             state.running += 1;
+            state.busy -= i128::from(self.now.get());
             self.ask(state, self.now.get() + nanos(self.config.switch), Action::Resume(next));
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use steadyfs_lab::{Batch, Cost, Experiment, Judgement, Record, Run, Scale, Verdict, number};
+use steadyfs_lab::{Batch, Cost, Experiment, Judgement, Record, Run, Scale, SweepTable, Verdict, number, sweep_tables};
 
 use super::failure;
 use super::watch::Watch;
@@ -122,9 +122,11 @@ fn json(batch: &Batch, judgements: &[Judgement]) -> Result<(), Failure> {
 fn print(batch: &Batch, judgements: &[Judgement], all: bool) -> io::Result<()> {
     let mut out = io::stdout();
     writeln!(out, "{} at scale {}: {}", batch.experiment.name, batch.scale, batch.experiment.title)?;
-    for (system, runs) in batch.by_system() {
+    let tables = sweep_tables(batch);
+    for (system, runs) in batch.by_system().into_iter().filter(|_| all || tables.is_empty()) {
         print_figures(&mut out, system, runs, all)?;
     }
+    tables.iter().try_for_each(|table| print_sweep(&mut out, batch, table))?;
     for Judgement { claim, ours, verdict, .. } in judgements {
         let ours = ours.map_or_else(
             || "not measured".into(),
@@ -134,6 +136,19 @@ fn print(batch: &Batch, judgements: &[Judgement], all: bool) -> io::Result<()> {
         writeln!(out, "claim: {says} [{}]\n  ours: {figure} {ours}: {}", claim.source, verdict.text())?;
     }
     batch.runs.iter().try_for_each(|run| print_run(&mut out, run))
+}
+
+/// A figure of each system by the values of the sweep.
+fn print_sweep(out: &mut impl Write, batch: &Batch, table: &SweepTable) -> io::Result<()> {
+    let name = batch.experiment.sweep.as_ref().map_or("", |sweep| &sweep.name);
+    write!(out, "{} by {name}\n  {name:<18}", table.figure)?;
+    table.values.iter().try_for_each(|value| write!(out, " {value:>10}"))?;
+    for (system, means) in &table.systems {
+        write!(out, "\n  {system:<18}")?;
+        let cell = |mean: &Option<f64>| mean.map_or_else(|| "-".into(), number);
+        means.iter().try_for_each(|mean| write!(out, " {:>10}", cell(mean)))?;
+    }
+    writeln!(out)
 }
 
 /// What was measured of one system.

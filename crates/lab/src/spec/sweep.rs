@@ -1,0 +1,60 @@
+//! One setting that is changed from run to run: each system is run with each of its values.
+
+use super::{Experiment, System};
+use serde::{Deserialize, Serialize};
+
+/// What is changed, and to what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sweep {
+    /// What it is called: `cores`.
+    pub name: String,
+    /// The keys that get the value, as for [`Experiment::set`].
+    pub keys: Vec<String>,
+    /// The values.
+    pub values: Vec<u64>,
+    /// Figures to list for every value.
+    pub show: Vec<String>,
+}
+
+impl Sweep {
+    /// The name of a system with a value: `scalelfs@48`.
+    fn name_of(system: &str, value: u64) -> String {
+        format!("{system}@{value}")
+    }
+
+    /// System and value of such a name.
+    pub fn split(name: &str) -> Option<(&str, u64)> {
+        let (system, value) = name.rsplit_once('@')?;
+        Some((system, value.parse().ok()?))
+    }
+}
+
+impl Experiment {
+    /// What is run: the systems, each with every value of the sweep if there is one.
+    pub fn all_systems(&self) -> Vec<System> {
+        let Some(sweep) = &self.sweep else { return self.systems.clone() };
+        let nameless = [System { name: String::new(), set: Vec::new() }];
+        let systems = if self.systems.is_empty() { &nameless[..] } else { &self.systems };
+        let with = |system: &System, value: u64| System {
+            name: Sweep::name_of(&system.name, value),
+            set: system.set.iter().cloned().chain(sweep.keys.iter().map(|key| format!("{key}={value}"))).collect(),
+        };
+        systems.iter().flat_map(|system| sweep.values.iter().map(move |value| with(system, *value))).collect()
+    }
+
+    /// What cannot be right in a sweep.
+    pub(super) fn check_sweep(&self) -> Result<(), String> {
+        let Some(sweep) = &self.sweep else { return Ok(()) };
+        if sweep.values.is_empty() || sweep.keys.is_empty() {
+            return Err("sweep: say which keys get which values".into());
+        }
+        if !sweep.values.is_sorted_by(|a, b| a < b) {
+            return Err("sweep.values: they do not rise".into());
+        }
+        match self.systems.iter().find(|system| system.name.contains('@')) {
+            Some(system) => Err(format!("system '{}': '@' stands before the value of a sweep", system.name)),
+            None => Ok(()),
+        }
+    }
+}
