@@ -5,6 +5,7 @@
 use crate::error::Result;
 use crate::fs::Fs;
 use crate::reclaim::Urgency;
+use crate::stats::Cause;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -102,7 +103,7 @@ fn tick(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
     if due || fs.checkpoint_is_pressing() {
         rounds.since_checkpoint = 0;
         if fs.has_changes() {
-            fs.sync_checkpoint()?;
+            fs.checkpoint(if due { Cause::Timer } else { Cause::Backlog })?;
         }
     }
     collect_when_idle(fs, rounds)

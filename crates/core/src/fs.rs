@@ -35,6 +35,8 @@ pub struct Fs {
     /// Changes of names that fsync must know of.
     pub(crate) since: Since,
     pub(crate) syncs: SyncCounters,
+    /// What users wrote and read.
+    pub(crate) traffic: crate::stats::Traffic,
     /// What the mount found to recover.
     pub(crate) recovered: OnceLock<Recovered>,
 }

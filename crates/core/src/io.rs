@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::flush::SharedFlush;
 use crate::locks;
 use crate::unwritten::Unwritten;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -29,7 +30,7 @@ const SHARDS: usize = 64;
 type Shard = HashMap<Lba, (PageBuf, u64)>;
 
 /// Traffic between a volume and its device since the mount, in blocks of 4 KiB.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IoStats {
     /// Blocks read.
     pub read: u64,

@@ -47,6 +47,7 @@ mod segments;
 mod sit;
 mod slots;
 mod space;
+pub mod stats;
 mod streams;
 mod sync;
 mod types;

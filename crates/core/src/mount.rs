@@ -30,6 +30,7 @@ use crate::seg_locks::SegLocks;
 use crate::segments::{SegTable, SitRecord};
 use crate::sit::Sit;
 use crate::space::{Space, SpaceCounts};
+use crate::stats::{Cause, Traffic};
 use crate::streams::Streams;
 use crate::sync::{Since, SyncCounters};
 use crate::volume::Volume;
@@ -186,6 +187,7 @@ impl Fs {
             flusher: Flusher::new(),
             since: Since::new(),
             syncs: SyncCounters::default(),
+            traffic: Traffic::default(),
             recovered: OnceLock::new(),
             options,
         }))
@@ -210,7 +212,7 @@ impl Fs {
                 }
             }
         }
-        self.sync_checkpoint()?;
+        self.checkpoint(Cause::Mount)?;
         Ok(Recovered { elapsed: begin.elapsed(), ..recovered })
     }
 
@@ -240,7 +242,7 @@ impl Fs {
         }
         self.reap_quietly();
         let files = self.sync_files();
-        files.and(self.checkpoint(true))?;
+        files.and(self.checkpoint(Cause::Unmount))?;
         self.vol.close("the volume was unmounted");
         Ok(())
     }

@@ -28,7 +28,7 @@ pub(crate) enum Orphan {
 }
 
 /// Counts of orphans.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct OrphanStats {
     /// Inodes without a name that the next checkpoint lists.
     pub listed: u64,

@@ -20,6 +20,6 @@ mod signals;
 mod wire;
 
 pub use error::{Error, Result};
-pub use mount::{Mounted, become_io_flusher, clear_dead, mount, unmount};
+pub use mount::{Mounted, become_io_flusher, clear_dead, mount, mounted_at, unmount};
 pub use options::{Allow, Cache, FuseOptions, OPTION_HELP};
-pub use server::{STATS_ATTRIBUTE, TRACE_ATTRIBUTE};
+pub use server::{SEGMENTS_ATTRIBUTE, STATS_ATTRIBUTE, TRACE_ATTRIBUTE};

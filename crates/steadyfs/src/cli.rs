@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     cat, completions, crash_test, dump, find, fsck, gc, get, info, lab, ln, ls, man, mkdir, mkfs, mount, mv, put, rm,
-    stat, trace, trim,
+    stat, top, trace, trim,
 };
 use crate::failure::Failure;
 
@@ -24,6 +24,7 @@ pub(crate) enum Command {
     Mount(mount::Args),
     Fsck(fsck::Args),
     Info(info::Args),
+    Top(top::Args),
     Dump(dump::Args),
     Ls(ls::Args),
     Cat(cat::Args),
@@ -57,6 +58,7 @@ impl Command {
             Command::Mount(_) => "mount",
             Command::Fsck(_) => "fsck",
             Command::Info(_) => "info",
+            Command::Top(_) => "top",
             Command::Dump(_) => "dump",
             Command::Ls(_) => "ls",
             Command::Cat(_) => "cat",
@@ -84,6 +86,7 @@ impl Command {
             Command::Mount(args) => mount::run(&args),
             Command::Fsck(args) => fsck::run(&args),
             Command::Info(args) => info::run(&args),
+            Command::Top(args) => top::run(&args),
             Command::Dump(args) => dump::run(&args),
             Command::Ls(args) => ls::run(&args),
             Command::Cat(args) => cat::run(&args),

@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::locks;
 use crate::sit::Sit;
+use crate::stats::{Cause, CheckpointTimes};
 use crate::volume::Change;
 use crate::waits::{WaitStats, Waits};
 use snapshot::Snapshot;
@@ -50,6 +51,7 @@ pub(crate) struct Checkpoints {
     stamp: AtomicU64,
     freeze_max_ns: AtomicU64,
     commit_waits: Waits,
+    pub(crate) times: CheckpointTimes,
     /// Serial of the last block of the warm-node log at the last freeze.
     chain_began: AtomicU64,
     /// `Volume::changes` at the last freeze.
@@ -87,6 +89,7 @@ impl Checkpoints {
             stamp: AtomicU64::new(stamp),
             freeze_max_ns: AtomicU64::new(0),
             commit_waits: Waits::new(),
+            times: CheckpointTimes::default(),
             chain_began: AtomicU64::new(0),
             changes_at_freeze: AtomicU64::new(u64::MAX),
         }
@@ -112,11 +115,12 @@ impl Checkpoints {
 impl Fs {
     /// Makes every change so far durable, by a checkpoint that freezes after this call.
     pub(crate) fn sync_checkpoint(&self) -> Result<()> {
-        self.checkpoint(false)
+        self.checkpoint(Cause::Sync)
     }
 
-    /// Commits a checkpoint; `unmount` marks the volume as cleanly unmounted.
-    pub(crate) fn checkpoint(&self, unmount: bool) -> Result<()> {
+    /// As [`Fs::sync_checkpoint`]; [`Cause::Unmount`] marks the volume as cleanly unmounted, the others are only counted.
+    pub(crate) fn checkpoint(&self, cause: Cause) -> Result<()> {
+        let unmount = cause == Cause::Unmount;
         self.vol.check_writable()?;
         let seen = self.checkpoints.frozen.load(SeqCst);
         let mut committed = self.checkpoints.committed.lock();
@@ -127,7 +131,10 @@ impl Fs {
             return Ok(()); // nothing began since the last freeze, and what froze then has committed
         }
         self.vol.check_writable()?;
-        self.checkpoint_locked(&mut committed, unmount).inspect_err(|e| self.vol.checkpoint_failed(e))
+        let began = steadyfs_rt::now();
+        self.checkpoint_locked(&mut committed, unmount).inspect_err(|e| self.vol.checkpoint_failed(e))?;
+        self.checkpoints.times.note(cause, began.elapsed());
+        Ok(())
     }
 
     fn checkpoint_locked(&self, committed: &mut Committed, unmount: bool) -> Result<()> {

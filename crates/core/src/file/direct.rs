@@ -69,6 +69,7 @@ impl Fs {
             let _lock = inode.rwsem.read();
             self.read_locked(inode, off, buf, Keep::No)?
         };
+        self.traffic.note_read(n);
         self.note_access(inode);
         Ok(n)
     }
@@ -85,6 +86,7 @@ impl Fs {
             let _lock = inode.rwsem.read();
             self.read_pages_locked(inode, first, count)?
         };
+        self.traffic.note_read(read.1);
         self.note_access(inode);
         Ok(read)
     }
@@ -96,7 +98,7 @@ impl Fs {
     /// As [`Fs::write`], and I/O errors of the write itself.
     pub fn write_direct(&self, file: &InodeRef, off: u64, data: &[u8]) -> Result<usize> {
         regular(&file.inode)?;
-        self.write_direct_with(&file.inode, off, Payload::Bytes(data), Times::Ours)
+        self.traffic.note_write(self.write_direct_with(&file.inode, off, Payload::Bytes(data), Times::Ours))
     }
 
     /// As [`Fs::write_direct`], with pages that are taken as they are, without a copy, from page `first` of the file on.
@@ -105,7 +107,8 @@ impl Fs {
     /// As [`Fs::write_direct`].
     pub fn write_pages_direct(&self, file: &InodeRef, first: PageIndex, pages: &[PageBuf]) -> Result<usize> {
         regular(&file.inode)?;
-        self.write_direct_with(&file.inode, first.byte_offset(), Payload::Pages(pages), Times::Ours)
+        let written = self.write_direct_with(&file.inode, first.byte_offset(), Payload::Pages(pages), Times::Ours);
+        self.traffic.note_write(written)
     }
 
     /// As [`Fs::write_direct`], to a regular file.

@@ -27,6 +27,7 @@ impl Fs {
             let _lock = inode.rwsem.read();
             self.read_locked(inode, off, buf, Keep::Yes)?
         };
+        self.traffic.note_read(n);
         self.note_access(inode);
         Ok(n)
     }

@@ -23,7 +23,7 @@ impl Fs {
         let inode = &file.inode;
         regular(inode)?;
         let _lock = inode.rwsem.write();
-        self.write_locked(inode, off, Payload::Bytes(data), Times::Ours)
+        self.traffic.note_write(self.write_locked(inode, off, Payload::Bytes(data), Times::Ours))
     }
 
     /// Writes as [`Fs::write`], with pages that are taken as they are, without a copy, from page `first` of the file on. Synthetic pages stay
@@ -35,7 +35,7 @@ impl Fs {
         let inode = &file.inode;
         regular(inode)?;
         let _lock = inode.rwsem.write();
-        self.write_locked(inode, first.byte_offset(), Payload::Pages(pages), Times::Ours)
+        self.traffic.note_write(self.write_locked(inode, first.byte_offset(), Payload::Pages(pages), Times::Ours))
     }
 
     /// Writes what a cache above this one held back, as [`Fs::write`] or, if it will not be read again soon, as [`Fs::write_direct`]; leaves the
@@ -47,10 +47,10 @@ impl Fs {
         let inode = &file.inode;
         regular(inode)?;
         if direct {
-            return self.write_direct_with(inode, off, Payload::Bytes(data), Times::Callers);
+            return self.traffic.note_write(self.write_direct_with(inode, off, Payload::Bytes(data), Times::Callers));
         }
         let _lock = inode.rwsem.write();
-        self.write_locked(inode, off, Payload::Bytes(data), Times::Callers)
+        self.traffic.note_write(self.write_locked(inode, off, Payload::Bytes(data), Times::Callers))
     }
 
     /// Writes at the end of a regular file, wherever that is then; returns the offset and the number of bytes written.
@@ -62,7 +62,7 @@ impl Fs {
         regular(inode)?;
         let _lock = inode.rwsem.write();
         let end = self.facts(inode)?.size;
-        Ok((end, self.write_locked(inode, end, Payload::Bytes(data), Times::Ours)?))
+        Ok((end, self.traffic.note_write(self.write_locked(inode, end, Payload::Bytes(data), Times::Ours))?))
     }
 
     /// Writes under the exclusive lock of the file.

@@ -57,7 +57,7 @@ impl Lists {
 }
 
 /// Counters of the page cache, in pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CacheStats {
     /// Most pages that are kept.
     pub limit: u64,

@@ -6,10 +6,11 @@
 //! node lock each. New addresses are published after their blocks are readable (see `io`).
 
 use super::victim::{Select, Victim};
-use super::{GcReport, Urgency};
+use super::{GcReport, Skipped, Urgency};
 use crate::error::{Error, Result};
 use crate::logs::{self, Run};
 use crate::slots;
+use crate::stats::{Activity, Doing};
 use crate::volume::Volume;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,28 +70,36 @@ pub(super) struct Collector {
 
 impl Collector {
     /// Cleans one victim; `None` if there is nothing worth cleaning. Called without the checkpoint lock.
-    pub(super) fn collect_one(&self, vol: &Volume, urgency: Urgency) -> Result<Option<GcReport>> {
+    pub(super) fn collect_one(&self, vol: &Volume, urgency: Urgency, activity: &Activity) -> Result<Option<GcReport>> {
+        let _idle_after = activity.begin();
         let Some(victim) = self.select.next(&vol.segs, vol.layout(), urgency, vol.elapsed()) else {
             return Ok(None);
         };
-        let cleaned = self.clean(vol, &victim);
+        let cleaned = self.clean(vol, &victim, activity);
         victim.segs.iter().for_each(|&seg| vol.segs.unclaim(seg));
         self.select.done(victim.sec);
-        cleaned.map(Some)
+        cleaned.inspect(|report| activity.note(report)).map(Some)
     }
 
-    fn clean(&self, vol: &Volume, victim: &Victim) -> Result<GcReport> {
+    fn clean(&self, vol: &Volume, victim: &Victim, activity: &Activity) -> Result<GcReport> {
+        let mover = Mover { sink: &self.sink, activity };
         let mut report = GcReport { victims: 1, ..GcReport::default() };
         let mut whole = true;
         for seg in vol.layout().segs_of(victim.sec) {
             whole &= match victim.segs.contains(&seg) {
-                true => clean_segment(vol, seg, &self.sink, &mut report)?,
+                true => clean_segment(vol, seg, &mover, &mut report)?,
                 false => vol.segs.state(seg).count() == 0,
             };
         }
         report.sections_freed = u64::from(whole);
         Ok(report)
     }
+}
+
+/// Where what is moved goes, and where is told how far that is.
+struct Mover<'a> {
+    sink: &'a Sink,
+    activity: &'a Activity,
 }
 
 /// A valid block of the victim, with its contents.
@@ -101,7 +110,7 @@ struct Source {
 }
 
 /// Moves what is valid in a claimed segment. True if nothing will be left in it after the next checkpoint.
-fn clean_segment(vol: &Volume, seg: SegNo, sink: &Sink, report: &mut GcReport) -> Result<bool> {
+fn clean_segment(vol: &Volume, seg: SegNo, mover: &Mover<'_>, report: &mut GcReport) -> Result<bool> {
     let summary = vol.summary_of(seg)?;
     let kind = Log::from_number(vol.segs.kind(seg)).map(Log::is_node);
     let noted = summary.kind()? == SummaryKind::Node;
@@ -110,10 +119,13 @@ fn clean_segment(vol: &Volume, seg: SegNo, sink: &Sink, report: &mut GcReport) -
     }
     let offsets = vol.segs.valid_offsets(seg);
     let skipped = report.skipped;
+    let sec = vol.layout().sec_of(seg);
     if noted {
+        mover.activity.set(Doing::Moving, sec);
         clean_nodes(vol, seg, &summary, &offsets, report)?;
     } else {
-        clean_data(vol, seg, sink, &summary, &offsets, report)?;
+        mover.activity.set(Doing::Reading, sec);
+        clean_data(vol, seg, mover, &summary, &offsets, report)?;
     }
     Ok(report.skipped == skipped || vol.segs.state(seg).count() == 0)
 }
@@ -129,7 +141,10 @@ pub(crate) fn move_blocks(vol: &Volume, lbas: &[Lba]) -> Result<()> {
         let summary = vol.summary_of(seg)?;
         match summary.kind()? {
             SummaryKind::Node => clean_nodes(vol, seg, &summary, &offsets, &mut report)?,
-            SummaryKind::Data => clean_data(vol, seg, &Sink::ColdLog, &summary, &offsets, &mut report)?,
+            SummaryKind::Data => {
+                let mover = Mover { sink: &Sink::ColdLog, activity: &Activity::default() };
+                clean_data(vol, seg, &mover, &summary, &offsets, &mut report)?;
+            }
         }
     }
     Ok(())
@@ -141,20 +156,20 @@ fn clean_nodes(vol: &Volume, seg: SegNo, summary: &SummaryBlock, offsets: &[u32]
         let source = Slot::At(vol.lba_of(seg, off));
         let _change = vol.begin_change()?;
         if vol.nat.get(&vol.io, nid)?.addr != source {
-            report.skipped += 1;
+            report.skipped.moved += 1;
             continue;
         }
         let node = match vol.node(nid) {
             Ok(node) => node,
             Err(Error::NotFound) => {
-                report.skipped += 1;
+                report.skipped.gone += 1;
                 continue;
             }
             Err(e) => return Err(e),
         };
         let mut guard = node.write(&vol.nodes);
         if guard.is_dead() || vol.nat.get(&vol.io, nid)?.addr != source {
-            report.skipped += 1;
+            report.skipped.late += 1;
             continue;
         }
         guard.touch();
@@ -166,7 +181,7 @@ fn clean_nodes(vol: &Volume, seg: SegNo, summary: &SummaryBlock, offsets: &[u32]
 fn clean_data(
     vol: &Volume,
     seg: SegNo,
-    sink: &Sink,
+    mover: &Mover<'_>,
     summary: &SummaryBlock,
     offsets: &[u32],
     report: &mut GcReport,
@@ -180,18 +195,17 @@ fn clean_data(
     // the address the block can be read; what is read before may be what lay there in an earlier life of the segment.
     let mut alive = BTreeMap::new();
     for (nid, blocks) in owners {
-        let live = live_blocks(vol, seg, nid, &blocks)?;
-        report.skipped += (blocks.len() - live.len()) as u64;
-        alive.extend(live);
+        alive.extend(live_blocks(vol, seg, nid, &blocks, &mut report.skipped)?);
     }
-    let buffer = sink.buffer();
+    let buffer = mover.sink.buffer();
     let mut by_owner: BTreeMap<Nid, Vec<Source>> = BTreeMap::new();
     for (off, page) in read_together(vol, seg, &alive.keys().copied().collect::<Vec<u32>>(), report)? {
         let owner = alive[&off];
         by_owner.entry(owner.nid).or_default().push(Source { off, owner, page });
     }
+    mover.activity.set(Doing::Moving, vol.layout().sec_of(seg));
     for (nid, sources) in by_owner {
-        let target = Target { sink, buffer: buffer.as_ref() };
+        let target = Target { sink: mover.sink, buffer: buffer.as_ref() };
         move_group(vol, seg, nid, sources, &target, report)?;
     }
     Ok(())
@@ -211,30 +225,50 @@ fn read_together(vol: &Volume, seg: SegNo, offsets: &[u32], report: &mut GcRepor
     Ok(pages)
 }
 
-/// Those of one owner's blocks that its node refers to at this moment.
-fn live_blocks(vol: &Volume, seg: SegNo, nid: Nid, blocks: &[(u32, Summary)]) -> Result<Vec<(u32, Summary)>> {
+/// Those of one owner's blocks that its node refers to at this moment; the others are counted.
+fn live_blocks(
+    vol: &Volume,
+    seg: SegNo,
+    nid: Nid,
+    blocks: &[(u32, Summary)],
+    skipped: &mut Skipped,
+) -> Result<Vec<(u32, Summary)>> {
     let _change = vol.begin_change()?;
     let node = match vol.node(nid) {
         Ok(node) => node,
-        Err(Error::NotFound) => return Ok(Vec::new()),
+        Err(Error::NotFound) => {
+            skipped.gone += blocks.len() as u64;
+            return Ok(Vec::new());
+        }
         Err(e) => return Err(e),
     };
     let guard = node.read();
     let mut live = Vec::with_capacity(blocks.len());
     for (off, owner) in blocks {
-        if is_live(vol, seg, *off, owner, guard.is_dead(), guard.bytes())? {
-            live.push((*off, *owner));
+        match why_dead(vol, seg, *off, owner, guard.is_dead(), guard.bytes())? {
+            None => live.push((*off, *owner)),
+            Some(Why::Gone) => skipped.gone += 1,
+            Some(Why::Moved) => skipped.moved += 1,
         }
     }
     Ok(live)
 }
 
-/// Whether the node with these bytes refers to the block.
-fn is_live(vol: &Volume, seg: SegNo, off: u32, owner: &Summary, dead: bool, bytes: &Block) -> Result<bool> {
+/// Why a block that its segment counts as valid is not to be moved.
+enum Why {
+    /// Its owner was deleted; the node id may be in use again.
+    Gone,
+    /// Its owner has other contents there now, or the same at another place.
+    Moved,
+}
+
+/// Why the node with these bytes does not refer to the block; `None` if it does.
+fn why_dead(vol: &Volume, seg: SegNo, off: u32, owner: &Summary, dead: bool, bytes: &Block) -> Result<Option<Why>> {
     if dead || owner.version != vol.nat.get(&vol.io, owner.nid)?.version {
-        return Ok(false);
+        return Ok(Some(Why::Gone));
     }
-    Ok(slots::get(bytes, vol.sb.features(), owner.ofs_in_node)? == Some(Slot::At(vol.lba_of(seg, off))))
+    let refers = slots::get(bytes, vol.sb.features(), owner.ofs_in_node)? == Some(Slot::At(vol.lba_of(seg, off)));
+    Ok((!refers).then_some(Why::Moved))
 }
 
 /// Has the inode written anew, without the extent that Linux may have left in it, before blocks of the file move: see `node_write`.
@@ -291,7 +325,7 @@ fn move_group(
     let node = match vol.node(nid) {
         Ok(node) => node,
         Err(Error::NotFound) => {
-            report.skipped += sources.len() as u64;
+            report.skipped.late += sources.len() as u64;
             return Ok(());
         }
         Err(e) => return Err(e),
@@ -300,10 +334,9 @@ fn move_group(
     let features = vol.sb.features();
     let mut live = Vec::with_capacity(sources.len());
     for s in sources {
-        if is_live(vol, seg, s.off, &s.owner, guard.is_dead(), guard.bytes())? {
-            live.push(s);
-        } else {
-            report.skipped += 1;
+        match why_dead(vol, seg, s.off, &s.owner, guard.is_dead(), guard.bytes())? {
+            None => live.push(s),
+            Some(_) => report.skipped.late += 1,
         }
     }
     let mut rest = live.as_slice();

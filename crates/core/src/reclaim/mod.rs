@@ -20,10 +20,13 @@ use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::locks;
 use crate::options::MountOptions;
+use crate::stats::{Activity, Cause, CollectorsNow};
 use crate::volume::Volume;
 use cleaner::{Collector, Sink};
 use pool::Pool;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use steadyfs_format::{Layout, Log};
 use steadyfs_rt::Mutex;
@@ -35,6 +38,24 @@ pub enum Urgency {
     Foreground,
     /// The volume is idle: weigh age against cost (cost-benefit).
     Background,
+}
+
+/// Blocks that a collector found in a victim and did not move, by why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// Their owner was deleted.
+    pub gone: u64,
+    /// Their owner had written them anew elsewhere, or somebody had moved them.
+    pub moved: u64,
+    /// They were still in use at the first look, and no more when they were to be moved: read for nothing.
+    pub late: u64,
+}
+
+impl Skipped {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.gone + self.moved + self.late
+    }
 }
 
 /// What a round of collection did.
@@ -49,7 +70,7 @@ pub struct GcReport {
     /// Node blocks moved.
     pub nodes_moved: u64,
     /// Blocks that had moved or gone by the time their turn came.
-    pub skipped: u64,
+    pub skipped: Skipped,
     /// Time spent waiting for data blocks to be read.
     pub reading: Duration,
 }
@@ -60,7 +81,9 @@ impl GcReport {
         self.sections_freed += other.sections_freed;
         self.data_moved += other.data_moved;
         self.nodes_moved += other.nodes_moved;
-        self.skipped += other.skipped;
+        self.skipped.gone += other.skipped.gone;
+        self.skipped.moved += other.skipped.moved;
+        self.skipped.late += other.skipped.late;
         self.reading += other.reading;
     }
 }
@@ -97,6 +120,9 @@ pub(crate) struct Reclaim {
     reserved_sections: u64,
     totals: Mutex<GcReport>,
     times: Mutex<GcTimes>,
+    /// What whoever collects without a thread of its own does now, and how many wait to do so.
+    alone: Activity,
+    waiting: AtomicU64,
 }
 
 /// Rounds without gain before the gate stops trying.
@@ -116,6 +142,8 @@ impl Reclaim {
             reserved_sections,
             totals: Mutex::new(&locks::STATE, GcReport::default()),
             times: Mutex::new(&locks::STATE, GcTimes::default()),
+            alone: Activity::default(),
+            waiting: AtomicU64::new(0),
         }
     }
 
@@ -188,7 +216,9 @@ impl Fs {
 
     /// Collects in the caller's thread until there is room; one caller at a time.
     fn collect_alone(&self) -> Result<()> {
+        self.reclaim.waiting.fetch_add(1, Relaxed);
         let _serial = self.reclaim.serial.lock();
+        self.reclaim.waiting.fetch_sub(1, Relaxed);
         if self.free_sections_suffice(0) {
             return Ok(());
         }
@@ -217,6 +247,19 @@ impl Fs {
         times
     }
 
+    /// Who collects now, and what.
+    pub(crate) fn collectors_now(&self) -> CollectorsNow {
+        let mut now = self.reclaim.pool.as_ref().map_or_else(CollectorsNow::default, Pool::now);
+        now.waiting += self.reclaim.waiting.load(Relaxed);
+        now.alone = self.reclaim.alone.stats();
+        now
+    }
+
+    /// Sections that writers leave to collection and checkpoints.
+    pub(crate) fn sections_reserved(&self) -> u64 {
+        self.reclaim.reserved_sections
+    }
+
     /// Sections by what can be done with them now.
     pub fn sections(&self) -> SectionCounts {
         let free = self.vol.segs.free_sections();
@@ -228,13 +271,14 @@ impl Fs {
         let mut hopeless = 0;
         while !self.free_sections_suffice(HYSTERESIS) {
             let before = self.sections_to_come();
-            if self.checkpoint_frees_enough(HYSTERESIS) || self.room_is_critical() {
-                self.gc_checkpoint()?;
+            let enough_to_come = self.checkpoint_frees_enough(HYSTERESIS);
+            if enough_to_come || self.room_is_critical() {
+                self.gc_checkpoint(if enough_to_come { Cause::Needed } else { Cause::Critical })?;
                 if self.free_sections_suffice(HYSTERESIS) {
                     return Ok(());
                 }
             }
-            let round = self.reclaim.single.collect_one(&self.vol, Urgency::Foreground)?;
+            let round = self.reclaim.single.collect_one(&self.vol, Urgency::Foreground, &self.reclaim.alone)?;
             let found = round.is_some();
             if let Some(report) = round {
                 self.reclaim.totals.lock().add(report);
@@ -246,7 +290,7 @@ impl Fs {
             }
             hopeless += 1;
             if !found || hopeless >= HOPELESS_ROUNDS {
-                self.gc_checkpoint()?;
+                self.gc_checkpoint(Cause::Needed)?;
                 return self.settle_for_less();
             }
         }
@@ -283,20 +327,22 @@ impl Fs {
             self.vol.close_streams(&self.vol.begin_change()?);
             for _ in 0..sections {
                 if self.vol.segs.free_sections() <= self.sections_needed() {
-                    self.gc_checkpoint()?;
+                    self.gc_checkpoint(Cause::Critical)?;
                 }
-                let Some(report) = self.reclaim.single.collect_one(&self.vol, urgency)? else { break };
+                let Some(report) = self.reclaim.single.collect_one(&self.vol, urgency, &self.reclaim.alone)? else {
+                    break;
+                };
                 sum.add(report);
             }
             self.reclaim.totals.lock().add(sum);
         }
-        self.sync_checkpoint()?;
+        self.checkpoint(Cause::Collected)?;
         Ok(sum)
     }
 
-    fn gc_checkpoint(&self) -> Result<()> {
+    fn gc_checkpoint(&self, cause: Cause) -> Result<()> {
         let began = steadyfs_rt::now();
-        let outcome = self.sync_checkpoint();
+        let outcome = self.checkpoint(cause);
         self.reclaim.times.lock().checkpointing += began.elapsed();
         outcome
     }

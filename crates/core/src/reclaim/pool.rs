@@ -16,6 +16,7 @@ use super::{HOPELESS_ROUNDS, HYSTERESIS, Urgency};
 use crate::error::Result;
 use crate::fs::Fs;
 use crate::locks;
+use crate::stats::{Activity, Cause, CollectorsNow};
 use crate::volume::Volume;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
@@ -37,6 +38,8 @@ impl Drop for Pool {
 
 struct Shared {
     collectors: Vec<Collector>,
+    /// What each of them does now.
+    activities: Vec<Activity>,
     gate: Mutex<Gate>,
     /// Collectors wait here for work.
     work: Condvar,
@@ -102,6 +105,7 @@ impl Pool {
             .collect();
         let shared = Shared {
             collectors,
+            activities: (0..count).map(|_| Activity::default()).collect(),
             gate: Mutex::new(&locks::GC_GATE, Gate::default()),
             work: Condvar::new(),
             room: Condvar::new(),
@@ -210,6 +214,16 @@ impl Pool {
         self.shared.gate.lock().since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
+    /// Who works now, and on what.
+    pub(super) fn now(&self) -> CollectorsNow {
+        let shared = &self.shared;
+        let gate = shared.gate.lock();
+        let (number, working, waiting) = (gate.threads as u64, gate.working as u64, gate.waiting as u64);
+        drop(gate);
+        let each = shared.activities.iter().map(Activity::stats).filter(|c| number > 0 || c.victims > 0).collect();
+        CollectorsNow { number, working, waiting, each, ..CollectorsNow::default() }
+    }
+
     /// Sections have become free: whoever waits for them may look.
     pub(crate) fn announce_room(&self) {
         let gate = self.shared.gate.lock();
@@ -281,7 +295,7 @@ impl Shared {
             }
             // Checkpoints write every node that has changed, so they are made late: when what they free is needed.
             let worked = match enough_to_come {
-                true => self.checkpoint(fs),
+                true => self.checkpoint(fs, number, Cause::Needed),
                 false => self.step(fs, number),
             };
             match worked {
@@ -299,9 +313,10 @@ impl Shared {
     /// One victim, and a checkpoint before it if that must not wait. False if nothing is gained any more.
     fn step(&self, fs: &Fs, number: usize) -> Result<bool> {
         if fs.room_is_critical() {
-            self.checkpoint(fs)?;
+            self.checkpoint(fs, number, Cause::Critical)?;
         }
-        let cleaned = self.collectors[number].collect_one(&fs.vol, Urgency::Foreground)?;
+        let activity = &self.activities[number];
+        let cleaned = self.collectors[number].collect_one(&fs.vol, Urgency::Foreground, activity)?;
         let found = cleaned.is_some();
         if let Some(report) = cleaned {
             fs.reclaim.totals.lock().add(report);
@@ -316,18 +331,19 @@ impl Shared {
             return Ok(true);
         }
         // What was emptied so far may do.
-        self.checkpoint(fs)?;
+        self.checkpoint(fs, number, Cause::Needed)?;
         Ok(fs.free_sections_suffice(0) && found)
     }
 
     /// Makes a checkpoint, or waits for the one that another collector makes. False if nothing was there to be freed.
-    fn checkpoint(&self, fs: &Fs) -> Result<bool> {
+    fn checkpoint(&self, fs: &Fs, number: usize, cause: Cause) -> Result<bool> {
+        let _idle_after = self.activities[number].begin_checkpoint();
         let Some(_turn) = self.checkpoint.try_lock() else {
             drop(self.checkpoint.lock());
             return Ok(true);
         };
         let some = fs.prefree_sections() > 0;
-        fs.gc_checkpoint()?;
+        fs.gc_checkpoint(cause)?;
         Ok(some || fs.free_sections_suffice(self.ahead))
     }
 }

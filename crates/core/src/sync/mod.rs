@@ -22,6 +22,7 @@ use crate::io::ChainTicket;
 use crate::node::Node;
 use crate::node_write::{Batch, Placed};
 use crate::options::FsyncMode;
+use crate::stats::Cause;
 use crate::volume::Change;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -163,11 +164,11 @@ impl Fs {
                 }
                 Attempt::Nameless => return Ok(()),
                 // After one that failed, or an fsync that did, only another can help.
-                Attempt::Wait if !self.wait_for_checkpoint() => return self.sync_checkpoint(),
+                Attempt::Wait if !self.wait_for_checkpoint() => return self.checkpoint(Cause::Fsync),
                 Attempt::Wait => {}
                 Attempt::Checkpoint(reason) => {
                     self.syncs.checkpoints[reason as usize].fetch_add(1, Relaxed);
-                    return self.sync_checkpoint();
+                    return self.checkpoint(Cause::Fsync);
                 }
             }
         }

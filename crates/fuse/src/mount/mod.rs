@@ -14,6 +14,7 @@ mod tune;
 pub(crate) use mounted::Event;
 pub use mounted::{Mounted, mount};
 pub use point::{clear_dead, unmount};
+pub use table::mounted_at;
 
 /// Tells the kernel that the calling thread, and threads it starts, write for others: then it does not make them wait for memory or for writers
 /// that wait for them. Takes effect only for root; without it a mount works, but can stall when memory is short.

@@ -68,6 +68,12 @@ pub(super) fn stack(point: &Path) -> Vec<Entry> {
     read().into_iter().filter(|entry| entry.point == point).collect()
 }
 
+/// Where this image or device is mounted through FUSE, if the mount table says so: whoever gave the mount another name (`fsname`) is not found.
+pub fn mounted_at(source: &Path) -> Option<PathBuf> {
+    let source = source.canonicalize().ok()?;
+    read().into_iter().find(|entry| entry.kind.starts_with("fuse") && entry.source == source).map(|entry| entry.point)
+}
+
 /// What is visible at a place.
 pub(super) fn at(point: &Path) -> Option<Entry> {
     stack(point).pop()

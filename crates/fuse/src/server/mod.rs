@@ -26,7 +26,7 @@ mod xattrs;
 pub(crate) use dispatch::{Handled, Waiter};
 pub(crate) use init::{Greeting, MAX_WRITE};
 pub(crate) use policy::Policy;
-pub use stats::STATS_ATTRIBUTE;
+pub use stats::{SEGMENTS_ATTRIBUTE, STATS_ATTRIBUTE};
 pub use traced::TRACE_ATTRIBUTE;
 
 use crate::error::errno;

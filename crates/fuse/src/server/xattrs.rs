@@ -1,6 +1,6 @@
 //! Requests about extended attributes.
 
-use super::stats::{STATS_ATTRIBUTE, stats};
+use super::stats::{SEGMENTS_ATTRIBUTE, STATS_ATTRIBUTE, segments, stats};
 use super::traced::TRACE_ATTRIBUTE;
 use super::{Answer, Call};
 use crate::wire::Args;
@@ -38,7 +38,8 @@ impl Call<'_> {
         let GetxattrIn { size, .. } = args.take()?;
         let (inode, name) = (self.this()?, args.name()?);
         let value = match inode.ino() == ROOT_INO {
-            true if name == STATS_ATTRIBUTE.as_bytes() => stats(self.fs),
+            true if name == STATS_ATTRIBUTE.as_bytes() => stats(self.fs)?,
+            true if name == SEGMENTS_ATTRIBUTE.as_bytes() => segments(self.fs)?,
             true if name == TRACE_ATTRIBUTE.as_bytes() => self.server.next_of_trace(self.header.uid, size)?,
             _ => self.fs.getxattr(&inode, name)?,
         };

@@ -20,6 +20,7 @@ pub(crate) mod mv;
 pub(crate) mod put;
 pub(crate) mod rm;
 pub(crate) mod stat;
+pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod trim;
 

@@ -17,6 +17,7 @@ use crate::commands::mkfs;
 use crate::emulated::Emulated;
 use crate::failure::Failure;
 use crate::image::{self, ImageArgs};
+use crate::metrics::{self, Endpoint};
 use crate::size::Size;
 use crate::volume::open_failure;
 
@@ -47,6 +48,10 @@ pub(crate) struct Args {
     /// Write a trace of all operations into FILE, without names and contents (see `steadyfs trace`)
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Serve the volume's numbers for Prometheus at http://ADDR/metrics (127.0.0.1:PORT, or just PORT), or on a socket of this PATH,
+    /// for its owner only
+    #[arg(long, value_name = "ADDR|PATH")]
+    metrics: Option<Endpoint>,
     /// Return when the volume is mounted, and serve it in the background
     #[arg(short, long)]
     background: bool,
@@ -90,7 +95,7 @@ struct HelperArgs {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let (core, fuse) = options(args)?;
+    let Options { core, fuse, metrics } = options(args)?;
     if args.helper.fake {
         return Ok(ExitCode::SUCCESS);
     }
@@ -110,17 +115,29 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if (args.background || args.helper.helper) && !args.helper.serve {
         return start(args);
     }
-    serve(args, core, &fuse)
+    serve(args, core, &fuse, metrics.as_ref())
+}
+
+/// The options, by who understands them.
+struct Options {
+    core: MountOptions,
+    fuse: FuseOptions,
+    metrics: Option<Endpoint>,
 }
 
 /// Sorts the options into those of the file system and those of the mount; some are both's.
-fn options(args: &Args) -> Result<(MountOptions, FuseOptions), Failure> {
+fn options(args: &Args) -> Result<Options, Failure> {
     let mut core = MountOptions::default();
     let mut fuse = FuseOptions::new(&args.device);
+    let mut metrics = None;
     for option in args.options.iter().flat_map(|list| list.split(',')).filter(|option| !option.is_empty()) {
         let wrong = |why: &dyn std::fmt::Display| {
             Failure::usage(format!("cannot use the option `{option}`"), why, "see `steadyfs mount --help`")
         };
+        if let Some(place) = option.strip_prefix("metrics=") {
+            metrics = Some(place.parse().map_err(|e| wrong(&e))?);
+            continue;
+        }
         let for_core = core.set(option).map_err(|e| wrong(&e))?;
         let for_fuse = fuse.take(option).map_err(|e| wrong(&e))?;
         if !for_core && !for_fuse && !args.helper.sloppy {
@@ -133,15 +150,16 @@ fn options(args: &Args) -> Result<(MountOptions, FuseOptions), Failure> {
     if args.trace.is_some() {
         fuse.trace = args.trace.clone();
     }
-    Ok((core, fuse))
+    Ok(Options { core, fuse, metrics: args.metrics.clone().or(metrics) })
 }
 
 /// Mounts, and serves until the end.
-fn serve(args: &Args, core: MountOptions, fuse: &FuseOptions) -> Result<ExitCode, Failure> {
+fn serve(args: &Args, core: MountOptions, fuse: &FuseOptions, metrics: Option<&Endpoint>) -> Result<ExitCode, Failure> {
     // Before any thread is started, so that all are such.
     steadyfs_fuse::become_io_flusher();
     let open = if core.read_only { args.image.for_reading() } else { args.image.for_writing() };
     let open = OpenOptions { leave_mountable: fuse.block_device, patience: PATIENCE, ..open };
+    let listening = metrics.map(metrics::bind).transpose()?;
     let mut device = image::open(&args.device, open)?;
     if let Some(emulate) = args.emulate {
         device = emulate.over(device)?;
@@ -160,12 +178,18 @@ fn serve(args: &Args, core: MountOptions, fuse: &FuseOptions) -> Result<ExitCode
             "check that DIR is free and that you may use /dev/fuse",
         )
     };
+    let metrics = listening.map(|listening| metrics::serve(listening, &fs)).transpose()?;
     let mut mounted = steadyfs_fuse::mount(fs, &args.dir, fuse).map_err(cannot)?;
     mounted.heed_signals();
+    let told = |url: String| writeln!(io::stdout(), "metrics at {url}");
+    let url = metrics.as_ref().map(metrics::Serving::url);
     if args.helper.serve {
+        // Whoever started the mount need not read this.
+        let _ = url.map(told);
         detach().map_err(|e| Failure::new("cannot go to the background", e, "mount without --background"))?;
     } else {
         announce(args);
+        let _ = url.map(told);
     }
     mounted.wait().map_err(|e| {
         if args.helper.serve {
@@ -200,6 +224,15 @@ fn start(args: &Args) -> Result<ExitCode, Failure> {
     }
     if let Some(trace) = &args.trace {
         command.arg("--trace").arg(std::path::absolute(trace).map_err(cannot)?);
+    }
+    match &args.metrics {
+        Some(Endpoint::Socket(path)) => {
+            command.arg("--metrics").arg(std::path::absolute(path).map_err(cannot)?);
+        }
+        Some(address) => {
+            command.arg("--metrics").arg(address.to_string());
+        }
+        None => {}
     }
     if args.helper.sloppy {
         command.arg("-s");
@@ -241,7 +274,8 @@ fn detach() -> io::Result<()> {
 
 /// The list of options for `--help`.
 fn option_help() -> String {
-    let lists = [("file system", steadyfs_core::OPTION_HELP), ("mount", steadyfs_fuse::OPTION_HELP)];
+    let ours: &[(&str, &str)] = &[("metrics=ADDR|PATH", "as --metrics")];
+    let lists = [("file system", steadyfs_core::OPTION_HELP), ("mount", steadyfs_fuse::OPTION_HELP), ("command", ours)];
     let mut text = EXAMPLE.to_owned();
     for (whose, options) in lists {
         text.push_str(&format!("\n\nOptions of the {whose}:"));

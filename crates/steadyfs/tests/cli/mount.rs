@@ -14,34 +14,39 @@ use crate::inspect::fails;
 use crate::run::{Output, finish, run_as, steadyfs};
 
 /// A directory for an image and a mount point; unmounts when it goes.
-struct Place {
-    dir: tempfile::TempDir,
+pub(crate) struct Place {
+    pub(crate) dir: tempfile::TempDir,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Place { dir: tempfile::tempdir().unwrap() }
     }
 
-    fn image(&self) -> PathBuf {
+    pub(crate) fn image(&self) -> PathBuf {
         self.dir.path().join("a.img")
     }
 
-    fn mnt(&self) -> PathBuf {
+    pub(crate) fn mnt(&self) -> PathBuf {
         self.dir.path().join("mnt")
     }
 
-    fn mkfs(&self) {
+    pub(crate) fn mkfs(&self) {
         let out = finish(steadyfs().arg("mkfs").arg("-q").arg(self.image()).arg("128M"));
         assert_eq!(out.code, 0, "{}", out.stderr);
     }
 
-    fn mount(&self, args: &[&str]) -> Output {
+    pub(crate) fn mount(&self, args: &[&str]) -> Output {
         finish(steadyfs().arg("mount").args(args).arg(self.image()).arg(self.mnt()))
     }
 
     /// Mounts in the foreground and waits for the line that says so.
-    fn serve(&self, args: &[&str]) -> Child {
+    pub(crate) fn serve(&self, args: &[&str]) -> Child {
+        self.serve_and_tell(args).0
+    }
+
+    /// As [`Place::serve`]; with the line after that one, if metrics are served.
+    pub(crate) fn serve_and_tell(&self, args: &[&str]) -> (Child, String) {
         // With no signal ignored, as they are where tests run in the background: a mount leaves those ignored.
         let mut child = Command::new("env")
             .arg("--default-signal")
@@ -56,11 +61,12 @@ impl Place {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
         let line = lines.find(|line| !line.starts_with("recovered ")).expect("a line");
         assert!(line.starts_with("mounted ") && line.contains("unmounts it"), "{line}");
-        child
+        let told = if args.contains(&"--metrics") { lines.next().expect("where metrics are") } else { String::new() };
+        (child, told)
     }
 
     #[track_caller]
-    fn umount(&self) {
+    pub(crate) fn umount(&self) {
         assert!(Command::new("umount").arg(self.mnt()).status().unwrap().success());
         self.wait_until_closed();
     }
@@ -75,13 +81,13 @@ impl Place {
         }
     }
 
-    fn is_mounted(&self) -> bool {
+    pub(crate) fn is_mounted(&self) -> bool {
         let table = fs::read_to_string("/proc/self/mounts").unwrap();
         table.lines().any(|line| line.split(' ').nth(1) == self.mnt().to_str())
     }
 
     #[track_caller]
-    fn judge(&self) {
+    pub(crate) fn judge(&self) {
         fsck_f2fs(self.image()).unwrap();
         assert_eq!(finish(steadyfs().arg("fsck").arg("-f").arg(self.image())).code, 0);
     }
@@ -96,7 +102,7 @@ impl Drop for Place {
 }
 
 #[track_caller]
-fn ends_well(mut child: Child, signal: Option<Signal>) {
+pub(crate) fn ends_well(mut child: Child, signal: Option<Signal>) {
     if let Some(signal) = signal {
         kill_process(Pid::from_child(&child), signal).unwrap();
     }

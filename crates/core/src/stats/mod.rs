@@ -1,0 +1,350 @@
+//! What a mounted volume tells of itself: its counters ([`Fs::stats`]) and a map of its segments ([`Fs::segment_map`]).
+//!
+//! The one place from which `steadyfs info`, `top` and `mount --metrics` have their numbers. Serialised, the names of the fields are what those print as JSON.
+//! Kept true: a snapshot waits for no checkpoint and no collection, only for locks that are held for moments; its serialised form, that of a map of
+//! [`MAP_CELLS`] cells too, stays below 64 KiB, the most that the value of an extended attribute can be.
+
+mod counters;
+mod map;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use counters::{Activity, CheckpointTimes, CollectorsNow, Traffic};
+pub use counters::{Cause, CollectorStats, Doing};
+pub use map::{Cell, SegmentMap, VALIDITY_CLASSES};
+
+use crate::fs::Fs;
+use crate::io::IoStats;
+use crate::orphans::OrphanStats;
+use crate::pages::CacheStats;
+use crate::reclaim::Skipped;
+use crate::sync::Reason;
+use crate::waits::WaitStats;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use steadyfs_format::BLOCK_SIZE;
+
+/// Cells of a map that still fits into the value of an extended attribute, however large the volume.
+pub const MAP_CELLS: usize = 1024;
+
+/// Collectors that are listed one by one; of more only these, beside the sums of all.
+pub const MOST_LISTED: usize = 256;
+
+/// The counters of a mounted volume, since the mount unless said otherwise. Times are in microseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct VolumeStats {
+    /// How long it has been mounted.
+    pub mounted_us: u64,
+    /// Whether it takes no changes.
+    pub read_only: bool,
+    /// What users wrote and read.
+    pub app: AppStats,
+    /// What went to the device and came from it.
+    pub io: IoStats,
+    /// Checkpoints.
+    pub checkpoints: CheckpointNumbers,
+    /// How fsyncs were served.
+    pub fsyncs: FsyncNumbers,
+    /// What collection did.
+    pub gc: GcNumbers,
+    /// Who collects, now.
+    pub collectors: CollectorNumbers,
+    /// Sections by what can be done with them, now.
+    pub sections: SectionNumbers,
+    /// Segments by what can be done with them, now.
+    pub segments: SegmentNumbers,
+    /// Blocks and inodes, now.
+    pub space: SpaceNumbers,
+    /// Inodes without a name, now.
+    pub orphans: OrphanStats,
+    /// The page cache, now, in pages.
+    pub cache: CacheStats,
+    /// Waits by the lock that was waited for, the longest sum first: of all volumes that this process has mounted, since its start. A lock that nobody waited
+    /// for is not listed.
+    pub locks: Vec<LockNumbers>,
+}
+
+/// What users wrote and read, in bytes: what came in through the library's calls, the mount's among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppStats {
+    /// Bytes of file contents written.
+    pub written_bytes: u64,
+    /// Bytes of file contents read.
+    pub read_bytes: u64,
+}
+
+/// Waits of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitNumbers {
+    /// How many.
+    pub count: u64,
+    /// The longest.
+    pub longest_us: u64,
+    /// What 99 of 100 did not exceed.
+    pub p99_us: u64,
+}
+
+impl From<WaitStats> for WaitNumbers {
+    fn from(stats: WaitStats) -> Self {
+        WaitNumbers { count: stats.waits, longest_us: micros(stats.longest), p99_us: micros(stats.p99) }
+    }
+}
+
+/// Checkpoints.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointNumbers {
+    /// Committed.
+    pub committed: u64,
+    /// Of those, how many for each cause: the names of [`Cause`].
+    pub causes: BTreeMap<String, u64>,
+    /// Time that they took, from the beginning to the commit.
+    pub time_us: u64,
+    /// Time that the last one took.
+    pub last_us: u64,
+    /// Longest time that no change could begin.
+    pub longest_freeze_us: u64,
+    /// How long changes waited for that.
+    pub freeze_waits: WaitNumbers,
+    /// How long fsyncs waited for a commit that was under way.
+    pub commit_waits: WaitNumbers,
+}
+
+/// How fsyncs were served.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FsyncNumbers {
+    /// By marked nodes and a flush.
+    pub chained: u64,
+    /// By a checkpoint that was under way anyway.
+    pub covered: u64,
+    /// By a checkpoint of their own: how many for each [`Reason`].
+    pub checkpoints: BTreeMap<String, u64>,
+}
+
+/// What collection did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GcNumbers {
+    /// Sections cleaned.
+    pub victims: u64,
+    /// Of those, the ones that became free, at once or with a checkpoint.
+    pub sections_freed: u64,
+    /// Data blocks moved.
+    pub data_moved: u64,
+    /// Node blocks moved.
+    pub nodes_moved: u64,
+    /// Blocks found in victims and not moved, by why.
+    pub skipped: Skipped,
+    /// Times that room was short.
+    pub rounds: u64,
+    /// Time during which somebody collected for that.
+    pub busy_us: u64,
+    /// Of that, checkpoints.
+    pub checkpointing_us: u64,
+    /// Time that collectors waited for blocks to be read, added up.
+    pub reading_us: u64,
+}
+
+/// Who collects.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectorNumbers {
+    /// Collectors with a thread of their own.
+    pub number: u64,
+    /// Of those, how many work.
+    pub working: u64,
+    /// Writers that wait for room.
+    pub writers_waiting: u64,
+    /// The collectors, the first [`MOST_LISTED`] of them.
+    pub each: Vec<CollectorStats>,
+    /// Whoever collects without a thread for it: a writer, the housekeeper, a command.
+    pub alone: CollectorStats,
+}
+
+/// Sections by what can be done with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SectionNumbers {
+    /// All.
+    pub total: u64,
+    /// Ready to be written.
+    pub free: u64,
+    /// As many as the empty segments that wait for a checkpoint make up.
+    pub prefree: u64,
+    /// Changes wait for collection while no more than so many are free.
+    pub needed: u64,
+    /// Of those, the ones kept for collection whatever a checkpoint takes.
+    pub reserved: u64,
+}
+
+/// Segments by what can be done with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SegmentNumbers {
+    /// All.
+    pub total: u64,
+    /// Ready to be written.
+    pub free: u64,
+    /// Empty, and free with the next checkpoint.
+    pub prefree: u64,
+    /// Written, with valid blocks and with garbage: what collection can choose from.
+    pub dirty: u64,
+    /// All others: full ones, and those that a log writes to.
+    pub used: u64,
+}
+
+/// Blocks and inodes. Blocks are of 4096 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpaceNumbers {
+    /// Blocks that files and nodes may use.
+    pub blocks: u64,
+    /// Blocks that are free.
+    pub blocks_free: u64,
+    /// Blocks in use.
+    pub blocks_valid: u64,
+    /// Of those, nodes.
+    pub nodes: u64,
+    /// Inodes that could exist.
+    pub files: u64,
+    /// Inodes that could still be created.
+    pub files_free: u64,
+}
+
+/// Waits for the locks of one purpose.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockNumbers {
+    /// The name of the lock.
+    pub name: String,
+    /// Acquisitions that found it taken.
+    pub waits: u64,
+    /// Time waited, added up.
+    pub wait_us: u64,
+    /// The longest wait.
+    pub longest_us: u64,
+}
+
+impl VolumeStats {
+    /// Bytes written to the device.
+    pub fn device_written_bytes(&self) -> u64 {
+        self.io.written_blocks() * BLOCK_SIZE as u64
+    }
+
+    /// Bytes read from the device.
+    pub fn device_read_bytes(&self) -> u64 {
+        self.io.read * BLOCK_SIZE as u64
+    }
+
+    /// Write amplification: bytes written to the device for each byte that users wrote; `None` while they wrote none.
+    pub fn waf(&self) -> Option<f64> {
+        self.waf_since(&VolumeStats::default())
+    }
+
+    /// As [`VolumeStats::waf`], since an earlier snapshot.
+    pub fn waf_since(&self, before: &VolumeStats) -> Option<f64> {
+        let app = self.app.written_bytes.saturating_sub(before.app.written_bytes);
+        let device = self.device_written_bytes().saturating_sub(before.device_written_bytes());
+        (app > 0).then(|| device as f64 / app as f64)
+    }
+}
+
+impl Fs {
+    /// The counters now.
+    pub fn stats(&self) -> VolumeStats {
+        let space = self.statfs();
+        let counts = self.vol.space.counts();
+        let (written_bytes, read_bytes) = self.traffic.bytes();
+        VolumeStats {
+            mounted_us: micros(self.vol.clock.mounted.elapsed()),
+            read_only: self.is_read_only(),
+            app: AppStats { written_bytes, read_bytes },
+            io: self.io_stats(),
+            checkpoints: self.checkpoint_numbers(),
+            fsyncs: self.fsync_numbers(),
+            gc: self.gc_numbers(),
+            collectors: self.collector_numbers(),
+            sections: self.section_numbers(),
+            segments: self.segment_numbers(),
+            space: SpaceNumbers {
+                blocks: space.blocks,
+                blocks_free: space.blocks_free,
+                blocks_valid: counts.blocks,
+                nodes: counts.nodes,
+                files: space.files,
+                files_free: space.files_free,
+            },
+            orphans: self.orphan_stats(),
+            cache: self.cache_stats(),
+            locks: lock_numbers(),
+        }
+    }
+
+    fn checkpoint_numbers(&self) -> CheckpointNumbers {
+        let stats = self.checkpoint_stats();
+        let (time_us, last_us, causes) = self.checkpoints.times.read();
+        CheckpointNumbers {
+            committed: stats.committed,
+            causes,
+            time_us,
+            last_us,
+            longest_freeze_us: micros(stats.longest_freeze),
+            freeze_waits: stats.freeze_waits.into(),
+            commit_waits: stats.commit_waits.into(),
+        }
+    }
+
+    fn fsync_numbers(&self) -> FsyncNumbers {
+        let stats = self.sync_stats();
+        let reasons = Reason::ALL.map(|reason| (reason.name().to_owned(), stats.checkpoints[reason as usize]));
+        FsyncNumbers { chained: stats.chained, covered: stats.covered, checkpoints: reasons.into() }
+    }
+
+    fn gc_numbers(&self) -> GcNumbers {
+        let (gc, times) = (self.gc_totals(), self.gc_times());
+        GcNumbers {
+            victims: gc.victims,
+            sections_freed: gc.sections_freed,
+            data_moved: gc.data_moved,
+            nodes_moved: gc.nodes_moved,
+            skipped: gc.skipped,
+            rounds: times.rounds,
+            busy_us: micros(times.busy),
+            checkpointing_us: micros(times.checkpointing),
+            reading_us: micros(gc.reading),
+        }
+    }
+
+    fn collector_numbers(&self) -> CollectorNumbers {
+        let CollectorsNow { number, working, waiting, mut each, alone } = self.collectors_now();
+        each.truncate(MOST_LISTED);
+        CollectorNumbers { number, working, writers_waiting: waiting, each, alone }
+    }
+
+    fn section_numbers(&self) -> SectionNumbers {
+        let now = self.sections();
+        SectionNumbers {
+            total: u64::from(self.vol.layout().sections),
+            free: now.free,
+            prefree: now.prefree,
+            needed: now.needed,
+            reserved: self.sections_reserved(),
+        }
+    }
+
+    fn segment_numbers(&self) -> SegmentNumbers {
+        let segs = &self.vol.segs;
+        let (total, free) = (u64::from(segs.len()), segs.free_segments());
+        let (prefree, dirty) = (segs.prefree.count() as u64, segs.dirty.count() as u64);
+        SegmentNumbers { total, free, prefree, dirty, used: total.saturating_sub(free + prefree + dirty) }
+    }
+}
+
+fn lock_numbers() -> Vec<LockNumbers> {
+    let stats = steadyfs_rt::lock_stats();
+    let numbers = |stat: steadyfs_rt::LockStat| LockNumbers {
+        name: stat.name.to_owned(),
+        waits: stat.waits,
+        wait_us: stat.wait_ns / 1000,
+        longest_us: stat.max_wait_ns / 1000,
+    };
+    stats.into_iter().map(numbers).collect()
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}

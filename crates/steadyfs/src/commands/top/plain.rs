@@ -1,0 +1,193 @@
+//! A snapshot as plain text.
+
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+use steadyfs_core::stats::{CollectorStats, Doing, VolumeStats};
+use steadyfs_format::BLOCK_SIZE;
+
+use super::cells::{LEGEND, looks};
+use super::source::Snapshot;
+use crate::size::human;
+
+/// Cells in a line, and lines of the map.
+const WIDTH: usize = 72;
+const LINES: usize = 8;
+/// Collectors that are listed.
+const COLLECTORS: usize = 16;
+
+/// The text of a snapshot; with what has happened since an earlier one, if there is one.
+pub(super) fn text(now: &Snapshot, before: Option<&Snapshot>) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_all(&mut out, now, before);
+    out
+}
+
+fn write_all(out: &mut String, now: &Snapshot, before: Option<&Snapshot>) -> fmt::Result {
+    let stats = &now.stats;
+    writeln!(out, "{}: {}", now.volume, state(now))?;
+    let space = &stats.space;
+    let (used, all) = (space.blocks - space.blocks_free, space.blocks);
+    writeln!(out, "space        {} of {} used ({} %)", size(used), size(all), used * 100 / all.max(1))?;
+    let s = &stats.sections;
+    writeln!(
+        out,
+        "sections     {}: {} free, {} emptied; writers wait at {} ({} of them for collection)",
+        s.total, s.free, s.prefree, s.needed, s.reserved
+    )?;
+    let s = &stats.segments;
+    writeln!(
+        out,
+        "segments     {}: {} free, {} emptied, {} dirty, {} used",
+        s.total, s.free, s.prefree, s.dirty, s.used
+    )?;
+    let looks = looks(&now.segments, WIDTH * LINES);
+    let per_cell = now.segments.in_cells(WIDTH * LINES).segments_per_cell;
+    writeln!(out, "map          {per_cell} segments in a cell; {LEGEND}")?;
+    for line in looks.chunks(WIDTH) {
+        writeln!(out, "  {}", line.iter().map(|look| look.letter()).collect::<String>())?;
+    }
+    if !now.mounted {
+        return Ok(());
+    }
+    traffic(out, stats, before.map(|b| &b.stats))?;
+    checkpoints(out, stats)?;
+    collection(out, stats)?;
+    for lock in &stats.locks {
+        let (sum, longest) = (time(lock.wait_us), time(lock.longest_us));
+        writeln!(out, "lock         {:<22} {} waits, {sum} in all, longest {longest}", lock.name, lock.waits)?;
+    }
+    Ok(())
+}
+
+/// Mounted for how long, or not.
+pub(super) fn state(now: &Snapshot) -> String {
+    let access = if now.stats.read_only { ", read-only" } else { "" };
+    match now.mounted {
+        true => format!("mounted for {}{access}", clock(now.stats.mounted_us)),
+        false => "not mounted".to_owned(),
+    }
+}
+
+/// Hours, minutes and seconds.
+pub(super) fn clock(us: u64) -> String {
+    let s = us / 1_000_000;
+    format!("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
+}
+
+/// A number of blocks, in bytes.
+pub(super) fn size(blocks: u64) -> String {
+    human(blocks * BLOCK_SIZE as u64)
+}
+
+/// A time of so many microseconds, with the unit that suits it.
+pub(super) fn time(us: u64) -> String {
+    match us {
+        0..1000 => format!("{us} us"),
+        1000..1_000_000 => format!("{:.1} ms", us as f64 / 1e3),
+        _ => format!("{:.1} s", us as f64 / 1e6),
+    }
+}
+
+/// A ratio, or a dash.
+pub(super) fn ratio(waf: Option<f64>) -> String {
+    waf.map_or_else(|| "-".to_owned(), |waf| format!("{waf:.2}"))
+}
+
+/// What a collector does.
+pub(super) fn doing(collector: &CollectorStats) -> String {
+    match (collector.doing, collector.victim) {
+        (Doing::Reading | Doing::Moving, Some(victim)) => format!("{} {victim}", collector.doing.name()),
+        (doing, _) => doing.name().to_owned(),
+    }
+}
+
+/// Bytes a second between two snapshots.
+pub(super) struct Rates {
+    pub(super) app_written: f64,
+    pub(super) app_read: f64,
+    pub(super) device_written: f64,
+    pub(super) device_read: f64,
+}
+
+impl Rates {
+    /// Nothing if no time has passed between them, or if they are of different mounts.
+    pub(super) fn between(before: &VolumeStats, now: &VolumeStats) -> Option<Self> {
+        let us = now.mounted_us.checked_sub(before.mounted_us).filter(|us| *us > 0)?;
+        let seconds = Duration::from_micros(us).as_secs_f64();
+        let rate = |of: fn(&VolumeStats) -> u64| of(now).saturating_sub(of(before)) as f64 / seconds;
+        Some(Rates {
+            app_written: rate(|s| s.app.written_bytes),
+            app_read: rate(|s| s.app.read_bytes),
+            device_written: rate(VolumeStats::device_written_bytes),
+            device_read: rate(VolumeStats::device_read_bytes),
+        })
+    }
+}
+
+fn traffic(out: &mut String, stats: &VolumeStats, before: Option<&VolumeStats>) -> fmt::Result {
+    let (app, written, read) = (&stats.app, stats.device_written_bytes(), stats.device_read_bytes());
+    writeln!(out, "application  {} written, {} read", human(app.written_bytes), human(app.read_bytes))?;
+    writeln!(out, "device       {} written, {} read, {} flushes", human(written), human(read), stats.io.flushes)?;
+    if let Some(rates) = before.and_then(|before| Rates::between(before, stats)) {
+        let rate = |bytes: f64| format!("{}/s", human(bytes as u64));
+        let (w, r, dw, dr) = (rates.app_written, rates.app_read, rates.device_written, rates.device_read);
+        writeln!(
+            out,
+            "now          application {} written, {} read; device {} written, {} read",
+            rate(w),
+            rate(r),
+            rate(dw),
+            rate(dr)
+        )?;
+    }
+    let lately = before.map(|before| format!(", {} since the last look", ratio(stats.waf_since(before))));
+    writeln!(out, "WAF          {} since the mount{}", ratio(stats.waf()), lately.unwrap_or_default())
+}
+
+fn checkpoints(out: &mut String, stats: &VolumeStats) -> fmt::Result {
+    let checkpoints = &stats.checkpoints;
+    let causes = checkpoints.causes.iter().filter(|(_, n)| **n > 0).map(|(cause, n)| format!("{cause} {n}"));
+    let causes = causes.collect::<Vec<_>>().join(", ");
+    let (all, last) = (time(checkpoints.time_us), time(checkpoints.last_us));
+    let longest = time(checkpoints.longest_freeze_us);
+    writeln!(
+        out,
+        "checkpoints  {} in {all}, the last in {last}, longest freeze {longest} ({causes})",
+        checkpoints.committed
+    )
+}
+
+fn collection(out: &mut String, stats: &VolumeStats) -> fmt::Result {
+    let (gc, now) = (&stats.gc, &stats.collectors);
+    writeln!(
+        out,
+        "collection   {} victims, {} freed, {} data and {} node blocks moved; skipped {} gone, {} moved, {} late",
+        gc.victims,
+        gc.sections_freed,
+        gc.data_moved,
+        gc.nodes_moved,
+        gc.skipped.gone,
+        gc.skipped.moved,
+        gc.skipped.late
+    )?;
+    writeln!(
+        out,
+        "collectors   {}, {} working; {} writers waiting; busy {} in {} rounds",
+        now.number,
+        now.working,
+        now.writers_waiting,
+        time(gc.busy_us),
+        gc.rounds
+    )?;
+    let line = |out: &mut String, name: &str, c: &CollectorStats| {
+        let moved = c.data_moved + c.nodes_moved;
+        writeln!(out, "  {name:<10} {:<16} {} victims, {} freed, {moved} moved", doing(c), c.victims, c.sections_freed)
+    };
+    now.each.iter().take(COLLECTORS).enumerate().try_for_each(|(i, c)| line(out, &i.to_string(), c))?;
+    if now.each.len() > COLLECTORS {
+        writeln!(out, "  and {} more", now.number.saturating_sub(COLLECTORS as u64))?;
+    }
+    line(out, "others", &now.alone)
+}

@@ -1,0 +1,92 @@
+//! `mount --metrics`: the numbers of a mounted volume for Prometheus, over HTTP on an address or a socket.
+//!
+//! Kept true: the volume is held only while a snapshot is taken, so a reader, however slow, keeps no mount from ending; a request can take so much
+//! memory, so many threads and so much time and no more (`http`).
+
+mod exposition;
+mod http;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::{Arc, Weak};
+
+use steadyfs_core::Fs;
+use steadyfs_core::stats::MAP_CELLS;
+
+use crate::failure::Failure;
+use http::Answer;
+pub(crate) use http::{Listening, Serving};
+
+/// Where metrics are served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    /// An address and port.
+    Address(SocketAddr),
+    /// A socket in the file system, for the owner of the mount.
+    Socket(PathBuf),
+}
+
+impl FromStr for Endpoint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.contains('/') {
+            return Ok(Endpoint::Socket(text.into()));
+        }
+        if let Ok(port) = text.strip_prefix("localhost:").unwrap_or(text).parse::<u16>() {
+            return Ok(Endpoint::Address(([127, 0, 0, 1], port).into()));
+        }
+        let wanted = "want 127.0.0.1:PORT, another address with a port, or the path of a socket, which has a slash";
+        text.parse().map(Endpoint::Address).map_err(|_| wanted.to_owned())
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Address(address) => write!(f, "{address}"),
+            Endpoint::Socket(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// Takes the address or makes the socket, before anything is mounted: what is wrong with it is known then.
+pub(crate) fn bind(endpoint: &Endpoint) -> Result<Listening, Failure> {
+    Listening::bind(endpoint).map_err(|e| {
+        Failure::new(
+            format!("cannot serve metrics at {endpoint}"),
+            e,
+            "give --metrics an address or a path that is free",
+        )
+    })
+}
+
+/// Answers requests about the volume until what this returns goes.
+pub(crate) fn serve(listening: Listening, fs: &Arc<Fs>) -> Result<Serving, Failure> {
+    let fs: Weak<Fs> = Arc::downgrade(fs);
+    let answer = move || match fs.upgrade() {
+        Some(fs) => Answer::Text(exposition::render(&fs.stats(), &fs.segment_map(MAP_CELLS))),
+        None => Answer::Gone,
+    };
+    Serving::start(listening, answer)
+        .map_err(|e| Failure::new("cannot start the thread that serves metrics", e, "mount without --metrics"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_understood_and_others_refused() {
+        let address = |text: &str| Ok(Endpoint::Address(text.parse().unwrap()));
+        assert_eq!("9100".parse::<Endpoint>(), address("127.0.0.1:9100"));
+        assert_eq!("localhost:0".parse::<Endpoint>(), address("127.0.0.1:0"));
+        assert_eq!("[::1]:80".parse::<Endpoint>(), address("[::1]:80"));
+        assert_eq!("./m".parse::<Endpoint>(), Ok(Endpoint::Socket("./m".into())));
+        for wrong in ["", "metrics.sock", "127.0.0.1", "example.org:80", "1.2.3.4:65536"] {
+            assert!(wrong.parse::<Endpoint>().unwrap_err().contains("PORT"), "{wrong}");
+        }
+    }
+}
