@@ -67,6 +67,11 @@ impl Streams {
         self.slots.iter().filter(|slot| empty(slot)).count() as u64
     }
 
+    /// Streams that have a segment.
+    pub(crate) fn open(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.lock().is_some()).count()
+    }
+
     fn lock(&self, slot: usize) -> MutexGuard<'_, Option<Stream>> {
         self.slots[slot].lock()
     }

@@ -3,6 +3,8 @@
 //! In the order of a run: a workload ([`Workload`], in the language of [`lang`]) is done on a recording device (`run`); the log gives all states
 //! in which a crash may leave the device (`states`); each is mounted and compared (`judge`, `observe`) with what the model (`model`)
 //! and the promises (`legal`) allow. Runs with several writers are in virtual time, so that a seed repeats them; `trace` tells of one.
+//!
+//! [`load`] is for what happens without a power cut: writers on a volume that is nearly full, contents compared, with threads or in virtual time.
 
 mod content;
 mod explore;
@@ -11,6 +13,7 @@ mod judge;
 pub mod lang;
 mod late;
 mod legal;
+pub mod load;
 mod minimise;
 mod model;
 mod observe;

@@ -76,7 +76,8 @@ pub struct GcReport {
 }
 
 impl GcReport {
-    fn add(&mut self, other: GcReport) {
+    /// Adds what another round, or another volume, did.
+    pub fn add(&mut self, other: GcReport) {
         self.victims += other.victims;
         self.sections_freed += other.sections_freed;
         self.data_moved += other.data_moved;
@@ -264,6 +265,11 @@ impl Fs {
     pub fn sections(&self) -> SectionCounts {
         let free = self.vol.segs.free_sections();
         SectionCounts { free, prefree: self.prefree_sections(), needed: self.sections_needed() }
+    }
+
+    /// Collectors' streams that have a segment open now.
+    pub fn open_streams(&self) -> usize {
+        self.vol.streams.open()
     }
 
     /// The foreground round: collects until the free sections suffice, or nothing more can be gained.

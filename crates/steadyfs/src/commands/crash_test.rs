@@ -122,7 +122,7 @@ pub(super) struct Search<'a> {
 impl Search<'_> {
     /// Explores, with a progress bar, and reports.
     pub(super) fn run(&self, workloads: Box<dyn Iterator<Item = Workload> + Send>) -> Result<ExitCode, Failure> {
-        let (bar, limit) = (Arc::new(progress(self.limit)), self.limit);
+        let (bar, limit) = (Arc::new(progress(self.limit, "states")), self.limit);
         let began = Instant::now();
         let tell = {
             let bar = Arc::clone(&bar);
@@ -206,16 +206,18 @@ fn tell_traces(replay: &[PathBuf]) -> Result<(), Failure> {
 }
 
 /// A bar if anyone looks.
-fn progress(limit: Option<u64>) -> ProgressBar {
+pub(super) fn progress(limit: Option<u64>, unit: &str) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let (bar, template) = match limit {
-        Some(limit) => (ProgressBar::new(limit), "{bar:32} {human_pos}/{human_len} states {eta} {wide_msg}"),
-        None => (ProgressBar::no_length(), "{spinner} {human_pos} states {wide_msg}"),
+        Some(limit) => {
+            (ProgressBar::new(limit), format!("{{bar:32}} {{human_pos}}/{{human_len}} {unit} {{eta}} {{wide_msg}}"))
+        }
+        None => (ProgressBar::no_length(), format!("{{spinner}} {{human_pos}} {unit} {{wide_msg}}")),
     };
     bar.set_draw_target(ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template(template) {
+    if let Ok(style) = ProgressStyle::with_template(&template) {
         bar.set_style(style);
     }
     bar

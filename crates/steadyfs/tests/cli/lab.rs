@@ -180,3 +180,22 @@ fn schedules_are_fuzzed_and_their_number_is_told() {
         assert!(out.code == 2 && out.stderr.contains(part), "{out:?}");
     }
 }
+
+#[test]
+fn load_tells_how_much_was_collected_and_a_seed_gives_the_same_again() {
+    let load = |more: &[&str]| {
+        let out = run(&[&["lab", "fuzz", "--load", "--seeds", "8..11", "--jobs", "1", "--json"], more].concat());
+        let mut json: serde_json::Value = serde_json::from_str(&out.stdout).unwrap();
+        json.as_object_mut().unwrap().remove("seconds");
+        (out.code, json)
+    };
+    let (code, first) = load(&[]);
+    assert_eq!((code, &first["seeds"], first["wrong"].as_array().map(Vec::len)), (0, &3.into(), Some(0)), "{first}");
+    assert!(first["data_blocks_moved"].as_u64().is_some_and(|moved| moved > 10_000), "{first}");
+    assert!(first["collectors_that_worked"].as_u64().is_some_and(|worked| worked >= 3), "{first}");
+    assert_eq!(load(&[]), (code, first));
+    let (code, wrong) = load(&["-o", "ro"]);
+    assert_eq!((code, &wrong["wrong"][1]["seed"]), (1, &9.into()), "{wrong}");
+    let told = run(&["lab", "fuzz", "--load", "--seeds", "8", "-o", "ro"]);
+    assert!(told.code == 1 && told.stdout.contains("again: steadyfs lab fuzz --load --seeds 8 -o ro\n"), "{told:?}");
+}

@@ -1,0 +1,35 @@
+//! Load on nearly full volumes in virtual time: contents right and volumes whole under every schedule, and a seed is a schedule.
+
+use steadyfs_crash::load::schedules::{Case, run_case, run_seeds, volumes};
+
+#[test]
+fn every_schedule_keeps_contents_and_volume_whole() {
+    const SEEDS: u64 = 32;
+    let (sum, wrong) = run_seeds(0..SEEDS, "", 2, |_| ()).expect("volumes");
+    println!("{sum:?}");
+    wrong.iter().for_each(|wrong| eprintln!("{wrong}"));
+    assert!(wrong.is_empty());
+    assert!(sum.collected.data_moved > SEEDS * 10_000, "collectors had little to do: {sum:?}");
+    assert!(sum.worked > 2 * SEEDS && sum.worked * 10 >= sum.collectors * 9, "few collectors worked: {sum:?}");
+    assert!(sum.figures.verified > 10 * sum.figures.written, "{sum:?}");
+}
+
+#[test]
+fn a_seed_is_a_schedule() {
+    let volumes = volumes().expect("volumes");
+    let run = |seed| run_case(&Case::new(seed, ""), &volumes).expect("nothing is wrong");
+    let (first, second) = (run(8), run(17));
+    assert_eq!((&first, &second), (&run(8), &run(17)));
+    assert_ne!(first.trace, second.trace);
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_seed() {
+    let (_, wrong) = run_seeds(3..5, "ro", 1, |_| ()).expect("volumes");
+    assert_eq!(wrong.iter().map(|wrong| wrong.seed()).collect::<Vec<_>>(), [3, 4]);
+    let text = wrong[0].to_string();
+    assert!(
+        text.starts_with("seed 3: ") && text.contains("read-only") && text.contains(" cores, mounted with "),
+        "{text}"
+    );
+}
