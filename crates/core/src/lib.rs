@@ -69,7 +69,9 @@ pub use mount::why_read_only;
 pub use options::{AccessTimes, FsyncMode, MountOptions, OPTION_HELP, OnError};
 pub use orphans::OrphanStats;
 pub use pages::CacheStats;
-pub use reclaim::{GcCollectors, GcMeta, GcOptions, GcReport, GcSelect, GcStream, GcTimes, SectionCounts, Urgency};
+pub use reclaim::{
+    GcCandidate, GcCollectors, GcMeta, GcOptions, GcPlan, GcReport, GcSelect, GcStream, GcTimes, SectionCounts, Urgency,
+};
 pub use recovery::Recovered;
 pub use sync::{Reason, SyncStats};
 pub use types::{Attr, DirEntry, NewInode, RenameFlags, SetAttr, SetTime, XattrFlags};

@@ -10,11 +10,13 @@
 
 mod cleaner;
 mod options;
+mod plan;
 mod pool;
 mod victim;
 
 pub(crate) use cleaner::move_blocks;
 pub use options::{GcCollectors, GcMeta, GcOptions, GcSelect, GcStream};
+pub use plan::{GcCandidate, GcPlan};
 
 use crate::error::{Error, Result};
 use crate::fs::Fs;
@@ -326,6 +328,11 @@ impl Fs {
 
     /// Cleans up to `sections` victims now, whatever the free space is, and commits a checkpoint.
     pub fn gc(&self, sections: u64, urgency: Urgency) -> Result<GcReport> {
+        self.gc_each(sections, urgency, &mut |_| ())
+    }
+
+    /// As [`Fs::gc`]; tells `cleaned` after each victim what was done with it.
+    pub fn gc_each(&self, sections: u64, urgency: Urgency, cleaned: &mut dyn FnMut(&GcReport)) -> Result<GcReport> {
         self.vol.check_writable()?;
         let mut sum = GcReport::default();
         {
@@ -338,6 +345,7 @@ impl Fs {
                 let Some(report) = self.reclaim.single.collect_one(&self.vol, urgency, &self.reclaim.alone)? else {
                     break;
                 };
+                cleaned(&report);
                 sum.add(report);
             }
             self.reclaim.totals.lock().add(sum);

@@ -46,7 +46,7 @@ impl Select for OneVictim {
     fn next(&self, segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) -> Option<Victim> {
         let mut cursor = segs.locks.search();
         let mut best: Option<Candidate> = None;
-        let end = weigh(segs, layout, urgency, now, *cursor, |candidate| {
+        let end = weigh(segs, layout, urgency, now, *cursor, MAX_SEARCH, |candidate| {
             if best.as_ref().is_none_or(|b| candidate.cost < b.cost) {
                 best = Some(candidate);
             }
@@ -104,7 +104,7 @@ impl ManyVictims {
         let wanted = self.minds.victims_per_search(segs.dirty.count());
         // The most expensive of those kept is on top.
         let mut best: BinaryHeap<Candidate> = BinaryHeap::with_capacity(wanted + 1);
-        own.cursor = weigh(segs, layout, urgency, now, own.cursor, |candidate| {
+        own.cursor = weigh(segs, layout, urgency, now, own.cursor, MAX_SEARCH, |candidate| {
             if taken.test(candidate.sec.index()) || (best.len() == wanted && best.peek() <= Some(&candidate)) {
                 return;
             }
@@ -145,19 +145,56 @@ impl Select for ManyVictims {
 }
 
 /// A section that could be cleaned; ordered by what that costs.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Candidate {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Candidate {
     cost: u64,
-    sec: SecNo,
+    pub(super) sec: SecNo,
 }
 
-/// Shows candidates to `see`, from segment `start` on and once around; returns where the next search should start.
+/// The candidates in the order in which [`OneVictim`] would take them from a fresh mount on, if nothing but their cleaning changed the volume. Claims nothing.
+pub(super) fn rank(segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) -> Vec<Candidate> {
+    let mut all = Vec::new();
+    weigh(segs, layout, urgency, now, 0, usize::MAX, |candidate| all.push(candidate));
+    in_turn(&all, MAX_SEARCH)
+}
+
+/// The order of repeated searches among the next `window` of what is left, once around. `all` are in the order of the search.
+fn in_turn(all: &[Candidate], window: usize) -> Vec<Candidate> {
+    // Who follows whom, of those that are left; `before` is the one before the next search begins.
+    let mut next: Vec<usize> = (1..=all.len()).map(|i| i % all.len()).collect();
+    let mut before = all.len().saturating_sub(1);
+    let mut order = Vec::with_capacity(all.len());
+    while all.len() - order.len() > window {
+        let (mut best, mut before_best, mut at) = (next[before], before, before);
+        for _ in 0..window {
+            if all[next[at]].cost < all[best].cost {
+                (best, before_best) = (next[at], at);
+            }
+            at = next[at];
+        }
+        order.push(all[best]);
+        next[before_best] = next[best];
+        before = if at == best { before_best } else { at };
+    }
+    // Every search sees all that is left, so the cheapest come first; of equals the first that is seen.
+    let mut rest = Vec::new();
+    while order.len() + rest.len() < all.len() {
+        before = next[before];
+        rest.push(all[before]);
+    }
+    rest.sort_by_key(|candidate| candidate.cost);
+    order.extend(rest);
+    order
+}
+
+/// Shows candidates among the next `most` sections to `see`, from segment `start` on and once around; returns where the next search should start.
 fn weigh(
     segs: &SegTable,
     layout: &Layout,
     urgency: Urgency,
     now: u64,
     start: usize,
+    most: usize,
     mut see: impl FnMut(Candidate),
 ) -> usize {
     let (mut seen, mut last, mut previous) = (0, start, None);
@@ -173,12 +210,12 @@ fn weigh(
         if let Some(cost) = cost(segs, layout, sec, urgency, now) {
             see(Candidate { cost, sec });
         }
-        if seen >= MAX_SEARCH {
+        if seen >= most {
             break;
         }
     }
     charge_n(Cost::VictimScan, seen as u64);
-    if seen >= MAX_SEARCH { last + 1 } else { start }
+    if seen >= most { last + 1 } else { start }
 }
 
 /// Claims what can be claimed of a section; `None` if that is nothing.
@@ -212,4 +249,36 @@ fn cost(segs: &SegTable, layout: &Layout, sec: SecNo, urgency: Urgency, now: u64
             u64::MAX - age.saturating_mul((1000 - u) * 1000 / (1000 + u))
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As [`OneVictim`] does it: one search after the other, each from where the last one ended.
+    fn by_searching(mut left: Vec<Candidate>, window: usize) -> Vec<Candidate> {
+        let mut order = Vec::new();
+        while !left.is_empty() {
+            let seen = window.min(left.len());
+            let best = (0..seen).min_by_key(|&i| (left[i].cost, i)).unwrap();
+            // The next search begins behind the last one seen, if there was more to see.
+            let turn = if left.len() > window { seen - 1 } else { 0 };
+            order.push(left.remove(best));
+            let len = left.len().max(1);
+            left.rotate_left(turn % len);
+        }
+        order
+    }
+
+    #[test]
+    fn the_ranking_is_the_order_of_the_searches() {
+        let candidate = |i: u64| Candidate { cost: i * 7919 % 31, sec: SecNo::new(i as u32) };
+        for number in 0..40 {
+            let all: Vec<Candidate> = (0..number).map(candidate).collect();
+            for window in [1, 2, 3, 7, 40] {
+                let order = in_turn(&all, window);
+                assert_eq!(order, by_searching(all.clone(), window), "{number} candidates, {window} in a search");
+            }
+        }
+    }
 }

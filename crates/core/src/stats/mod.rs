@@ -17,7 +17,7 @@ use crate::fs::Fs;
 use crate::io::IoStats;
 use crate::orphans::OrphanStats;
 use crate::pages::CacheStats;
-use crate::reclaim::Skipped;
+pub use crate::reclaim::Skipped;
 use crate::sync::Reason;
 use crate::waits::WaitStats;
 use serde::{Deserialize, Serialize};

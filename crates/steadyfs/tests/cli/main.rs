@@ -4,6 +4,7 @@ mod compatibility;
 mod crash_test;
 mod frame;
 mod fsck;
+mod gc;
 mod inspect;
 mod lab;
 mod metrics;
