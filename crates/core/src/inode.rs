@@ -12,6 +12,7 @@ use crate::fs::Fs;
 use crate::locks;
 use crate::node::Node;
 use crate::pages::Pages;
+use crate::reclaim::{FileLocks, GcProtect};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
@@ -35,6 +36,8 @@ pub(crate) struct Inode {
     /// `i_rwsem`: exclusive for whoever changes contents or size, shared for readers that need both to stand still.
     pub(crate) rwsem: RwLock<()>,
     pub(crate) pages: Pages,
+    /// Direct I/O, and whoever changes contents, against collectors.
+    pub(crate) gc: FileLocks,
     /// Of a directory: what its pages do not hold.
     pub(crate) names: Names,
     /// Failed writes of the contents.
@@ -116,6 +119,7 @@ pub(crate) struct InodeTable {
     hand: AtomicUsize,
     /// Most inodes to keep without users.
     limit: usize,
+    protect: GcProtect,
     pub(crate) queue: Arc<ReapQueue>,
     /// Generation of the next new inode.
     generation: AtomicU32,
@@ -123,8 +127,9 @@ pub(crate) struct InodeTable {
 
 impl InodeTable {
     /// A table that keeps at most about `limit` unused inodes.
-    pub(crate) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize, protect: GcProtect) -> Self {
         InodeTable {
+            protect,
             shards: (0..SHARDS).map(|_| Mutex::new(&locks::INODE_TABLE, Shard::new())).collect(),
             cached: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
@@ -145,6 +150,11 @@ impl InodeTable {
             Some(inode) if inode.dying.load(SeqCst) => Err(Error::NotFound),
             found => Ok(found.map(Self::reference)),
         }
+    }
+
+    /// The inode if it is in memory, for whoever only looks at it: it is not a reference, and may be deleted meanwhile.
+    pub(crate) fn peek(&self, ino: Ino) -> Option<Arc<Inode>> {
+        self.shard(ino).lock().get(&ino).filter(|inode| !inode.dying.load(SeqCst)).cloned()
     }
 
     /// Claims an inode for deletion: it has no link and nobody uses it, and from here on nobody can.
@@ -201,6 +211,7 @@ impl InodeTable {
             node,
             rwsem: RwLock::new(&locks::INODE, ()),
             pages: Pages::new(),
+            gc: FileLocks::new(self.protect),
             names: Names::new(kind == FileType::Dir),
             write_errors: WriteErrors::new(),
             users: AtomicU32::new(0),

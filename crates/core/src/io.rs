@@ -113,6 +113,14 @@ pub(crate) struct BlockIo {
     pub(crate) planted: Planted,
 }
 
+/// A read of a run of blocks that was started.
+pub(crate) enum Reading {
+    /// All pages were on their way to the device.
+    Ready(Vec<PageBuf>),
+    /// What the device reads, and those that were.
+    Started(Completion<IoResult>, Vec<Option<PageBuf>>),
+}
+
 /// Blocks of a run that are on their way to the device.
 enum Flying {
     All(Vec<PageBuf>),
@@ -189,26 +197,35 @@ impl BlockIo {
         if self.synchronous || runs.len() < 2 {
             return runs.iter().map(|(lba, count)| self.read_blocks(*lba, *count)).collect();
         }
+        self.start_reads(runs).into_iter().map(|run| self.finish_read(run)).collect()
+    }
+
+    /// Submits reads of runs of consecutive blocks; each is to be given to [`BlockIo::finish_read`].
+    pub(crate) fn start_reads(&self, runs: &[(Lba, u32)]) -> Vec<Reading> {
         let mut batch = Vec::new();
-        let started: Vec<_> = runs
-            .iter()
-            .map(|(lba, count)| match self.flying(*lba, *count) {
-                Flying::All(pages) => Ok(pages),
-                Flying::Some(flying) => {
-                    let end = Completion::new();
-                    let waiter = end.clone();
-                    let op = Op::Read { block: lba.get(), count: u64::from(*count) };
-                    batch.push(Request::new(op, move |result| end.complete(result)));
-                    Err((waiter, flying))
-                }
-            })
-            .collect();
+        let start = |(lba, count): &(Lba, u32)| match self.flying(*lba, *count) {
+            Flying::All(pages) => Reading::Ready(pages),
+            Flying::Some(flying) => {
+                let end = Completion::new();
+                let waiter = end.clone();
+                let op = Op::Read { block: lba.get(), count: u64::from(*count) };
+                batch.push(Request::new(op, move |result| end.complete(result)));
+                Reading::Started(waiter, flying)
+            }
+        };
+        let started = runs.iter().map(start).collect();
         if !batch.is_empty() {
             self.dev.submit(batch);
         }
-        let finish =
-            |(waiter, flying): (Completion<IoResult>, _)| Ok(overlay(waiter.wait().map_err(|e| self.note(e))?, flying));
-        started.into_iter().map(|run| run.or_else(finish)).collect()
+        started
+    }
+
+    /// Waits for what was started.
+    pub(crate) fn finish_read(&self, reading: Reading) -> Result<Vec<PageBuf>> {
+        match reading {
+            Reading::Ready(pages) => Ok(pages),
+            Reading::Started(end, flying) => Ok(overlay(end.wait().map_err(|e| self.note(e))?, flying)),
+        }
     }
 
     /// What of a run is not on the device.

@@ -70,7 +70,8 @@ pub use options::{AccessTimes, FsyncMode, MountOptions, OPTION_HELP, OnError};
 pub use orphans::OrphanStats;
 pub use pages::CacheStats;
 pub use reclaim::{
-    GcCandidate, GcCollectors, GcMeta, GcOptions, GcPlan, GcReport, GcSelect, GcStream, GcTimes, SectionCounts, Urgency,
+    GcCandidate, GcCollectors, GcMeta, GcOptions, GcPlan, GcProtect, GcReport, GcSelect, GcStream, GcTimes,
+    SectionCounts, Urgency,
 };
 pub use recovery::Recovered;
 pub use sync::{Reason, SyncStats};

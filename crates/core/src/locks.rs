@@ -7,6 +7,8 @@
 //! |---|---|---|
 //! | 20 | `rename_mutex` | the shape of the directory tree while a directory changes its parent |
 //! | 30 | `i_rwsem` | one inode's contents and size (directories before their children, else by rising inode number) |
+//! | 31 | `i_gc_rwsem` | a file against collectors, with `gc.protect=file`: first the one for writes, then the one for reads |
+//! | 31 | `gc_page_range` | pages of a file against collectors, with `gc.protect=page`, in the same order (`ranges`; a name for its waits, the rank is not checked) |
 //! | 33 | `gc_mutex` | one round of collection at a time, where writers collect |
 //! | 34 | `gc_checkpoint_mutex` | one collector at a time makes a checkpoint |
 //! | 35 | `checkpoint_mutex` | one checkpoint at a time |
@@ -34,6 +36,10 @@ pub(crate) static GC_CHECKPOINT: LockClass = LockClass::new("gc_checkpoint_mutex
 pub(crate) static RENAME: LockClass = LockClass::new("rename_mutex", 20);
 /// An inode's contents and size; several by the rule in the table above.
 pub(crate) static INODE: LockClass = LockClass::new("i_rwsem", 30).multi();
+/// A file against collectors; the one for writes before the one for reads. Collectors take them after `cp_rwsem`, and only try.
+pub(crate) static FILE_GC: LockClass = LockClass::new("i_gc_rwsem", 31).multi();
+/// Ranges of a file's pages against collectors: the name of waits for them.
+pub(crate) static PAGE_GC: LockClass = LockClass::new("gc_page_range", 31);
 /// One checkpoint at a time.
 pub(crate) static CHECKPOINT: LockClass = LockClass::new("checkpoint_mutex", 35);
 /// The checkpoint lock: shared by changers.

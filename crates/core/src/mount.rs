@@ -177,7 +177,7 @@ impl Fs {
         let sit = Sit::new(&layout, |b| image.sit_version(b));
         Ok(Arc::new(Fs {
             vol,
-            inodes: InodeTable::new(INODE_LIMIT),
+            inodes: InodeTable::new(INODE_LIMIT, options.gc.protect),
             budget: Budget::new(options.cache_bytes),
             orphans: Orphans::new(orphan_limit(&layout)),
             checkpoints: Checkpoints::new(Committed { checkpoint, pack: image.pack() }, sit),

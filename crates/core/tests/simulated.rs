@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_core::fsck::{CheckOptions, check};
 use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode, SetAttr, Urgency};
-use steadyfs_device::{Device, Fault, FaultyDevice, MemDevice, OpKind, RecordingDevice, flush_ticks, image_at};
+use steadyfs_device::{
+    Device, DeviceInfo, Fault, FaultyDevice, MemDevice, Op, OpKind, RecordingDevice, Request, flush_ticks, image_at,
+};
+use steadyfs_rt::queue::Queue;
 use steadyfs_rt::sim::{SimConfig, SimReport, run};
 use steadyfs_rt::{sleep, spawn};
 
@@ -210,5 +213,201 @@ fn a_segment_that_was_just_closed_is_collected_as_it_will_be() {
         });
         let report = report.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
         assert!(report.value > 100, "the collector moved {} blocks", report.value);
+    }
+}
+
+/// What came of direct I/O beside collectors.
+struct Beside {
+    gc: steadyfs_core::GcReport,
+    waits: Vec<steadyfs_rt::LockStat>,
+}
+
+/// Four writers past the cache, each on every fourth page of one file, which read back what they wrote; somebody who cuts and fills a second file; and collectors, which
+/// have blocks of both at hand all the time, for the volume is nearly full.
+fn direct_beside_collectors(base: &MemDevice, options: &str, seed: u64) -> Beside {
+    const WRITERS: u64 = 4;
+    let device = FaultyDevice::new(base.fork());
+    device.add(Fault::delay(Duration::from_micros(30)).on(OpKind::Write));
+    device.add(Fault::delay(Duration::from_micros(60)).on(OpKind::Read));
+    let options = MountOptions::parse(&format!("gc.collectors=4,{options}")).unwrap();
+    let report = run(SimConfig { cores: 8, seed, ..SimConfig::default() }, move || {
+        let fs = Fs::mount(Arc::new(device), options).unwrap();
+        let (file, cut) = (create(&fs, "file"), create(&fs, "cut"));
+        fs.write_direct(&cut, 0, &[9; 300 * 4096]).unwrap();
+        let pages = fs.statfs().blocks_free * 4 / 5;
+        let stamp = |page: u64, version: u64| (page << 32 | version).to_le_bytes().repeat(512);
+        for page in 0..pages {
+            fs.write_direct(&file, page * 4096, &stamp(page, 1)).unwrap();
+        }
+        let over = Arc::new(AtomicBool::new(false));
+        let cutter = {
+            let (fs, over) = (Arc::clone(&fs), Arc::clone(&over));
+            spawn("cutter", move || {
+                let mut found = [0; 4096];
+                while !over.load(SeqCst) {
+                    fs.setattr(&cut, &SetAttr { size: Some(4096), ..SetAttr::default() }).unwrap();
+                    fs.write_direct(&cut, 4096, &[9; 299 * 4096]).unwrap();
+                    assert!(fs.read_direct(&cut, 7 * 4096, &mut found).unwrap() == 4096 && found == [9; 4096]);
+                    fs.fallocate(&cut, steadyfs_core::FallocMode::PunchHole, 7 * 4096, 4096).unwrap();
+                    assert!(fs.read_direct(&cut, 7 * 4096, &mut found).unwrap() == 4096 && found == [0; 4096]);
+                }
+            })
+        };
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|n| {
+                let (fs, file) = (Arc::clone(&fs), file.clone());
+                spawn("writer", move || {
+                    let mut versions = vec![1; pages as usize];
+                    let mut random = seed << 8 | n;
+                    let mut next = || {
+                        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                        ((random >> 33) % (pages / WRITERS)) * WRITERS + n
+                    };
+                    let mut found = vec![0; 4096];
+                    for round in 2..1000 {
+                        let (page, other) = (next(), next());
+                        fs.write_direct(&file, page * 4096, &stamp(page, round)).unwrap();
+                        versions[page as usize] = round;
+                        assert_eq!(fs.read_direct(&file, other * 4096, &mut found).unwrap(), 4096);
+                        assert!(found == stamp(other, versions[other as usize]), "page {other}: {:?}", &found[..8]);
+                    }
+                })
+            })
+            .collect();
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        over.store(true, SeqCst);
+        cutter.join().unwrap();
+        drop(file);
+        fs.unmount().unwrap();
+        Beside { gc: fs.gc_totals(), waits: steadyfs_rt::lock_stats() }
+    });
+    report.unwrap_or_else(|failure| panic!("{seed}: {failure}")).value
+}
+
+/// With F2FS' lock for files collectors keep out of each other's way, and leave much behind; with locks for pages next to nothing.
+#[test]
+fn collectors_of_one_file_hold_each_other_up_only_if_files_are_locked() {
+    let base = common::mkfs(96, &[]);
+    let [file, page] =
+        ["file", "page"].map(|protect| direct_beside_collectors(&base, &format!("gc.protect={protect}"), 0));
+    let waited = |beside: &Beside, name: &str| beside.waits.iter().any(|stat| stat.name == name && stat.waits > 0);
+    let share = |gc: steadyfs_core::GcReport| gc.skipped.held as f64 / (gc.skipped.held + gc.data_moved) as f64;
+    println!("files: {:?} {}; pages: {:?} {}", file.gc, share(file.gc), page.gc, share(page.gc));
+    assert!(file.gc.data_moved > 1000 && page.gc.data_moved > 1000, "{:?}, {:?}", file.gc, page.gc);
+    assert!(share(file.gc) > 0.02 && share(page.gc) < 0.001, "left: {}, {}", share(file.gc), share(page.gc));
+    assert!(waited(&file, "i_gc_rwsem") && !waited(&file, "gc_page_range"), "{:?}", file.waits);
+    assert!(!waited(&page, "i_gc_rwsem"), "{:?}", page.waits);
+}
+
+/// A reader knows an address; while the device takes its time the page is overwritten, its old segment freed, and written anew by another file. What was read is the page's own.
+#[test]
+fn a_reader_of_a_segment_that_is_written_anew_meanwhile_reads_again() {
+    let base = common::mkfs(64, &[]);
+    let device = Arc::new(FaultyDevice::new(base.fork()));
+    let report = run(SimConfig { cores: 4, ..SimConfig::default() }, move || {
+        let dev = Arc::clone(&device) as Arc<dyn Device>;
+        let fs = Fs::mount(dev, MountOptions::parse("background_gc=off").unwrap()).unwrap();
+        let (file, other) = (create(&fs, "file"), create(&fs, "other"));
+        let blocks = |byte: u8| vec![byte; 1024 * 4096];
+        fs.write_direct(&file, 0, &blocks(1)).unwrap();
+        fs.sync().unwrap();
+        device.add(Fault::delay(Duration::from_millis(500)).on(OpKind::Read).times(1));
+        let reader = {
+            let (fs, file) = (Arc::clone(&fs), file.clone());
+            spawn("reader", move || {
+                let mut found = vec![0; 4096];
+                fs.read_direct(&file, 600 * 4096, &mut found).unwrap();
+                found
+            })
+        };
+        sleep(Duration::from_millis(1));
+        fs.write_direct(&file, 0, &blocks(2)).unwrap();
+        let (written, pages) = (fs.io_stats().data_written, fs.statfs().blocks_free * 9 / 10);
+        for at in (0..pages).step_by(1024) {
+            fs.sync().unwrap();
+            fs.write_direct(&other, at * 4096, &blocks(3)).unwrap();
+        }
+        assert!(fs.io_stats().data_written - written > pages && !reader.is_finished());
+        let found = reader.join().unwrap();
+        assert!(found.iter().all(|byte| *byte == 2), "{}: the old page, or another file's", found[0]);
+        fs.unmount().unwrap();
+    });
+    report.unwrap();
+}
+
+/// A device that reads at once and takes a while to write, in the background.
+struct Late {
+    inner: Arc<MemDevice>,
+    writes: Arc<Queue<Request>>,
+}
+
+impl Late {
+    fn new(inner: MemDevice, delay: Duration) -> Self {
+        let (inner, writes) = (Arc::new(inner), Arc::new(Queue::<Request>::unbounded()));
+        let (device, queue) = (Arc::clone(&inner), Arc::clone(&writes));
+        spawn("late", move || {
+            while let Some(request) = queue.pop() {
+                sleep(delay);
+                device.submit(vec![request]);
+            }
+        });
+        Late { inner, writes }
+    }
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        self.writes.close();
+    }
+}
+
+impl Device for Late {
+    fn info(&self) -> DeviceInfo {
+        DeviceInfo { synchronous: false, ..self.inner.info() }
+    }
+
+    fn submit(&self, batch: Vec<Request>) {
+        for request in batch {
+            match request.op {
+                Op::Read { .. } => self.inner.submit(vec![request]),
+                _ => assert!(self.writes.push(request).is_ok()),
+            }
+        }
+    }
+}
+
+/// A reader that finds the new address of a block before it is on the device gets what will be there.
+#[test]
+fn moved_blocks_can_be_read_before_they_have_arrived() {
+    const PAGES: u64 = 400;
+    let base = common::mkfs(64, &[]);
+    for gc in ["gc=scalelfs", "gc=f2fs-lfs,gc.protect=page"] {
+        let base = base.fork();
+        let report = run(SimConfig { cores: 4, ..SimConfig::default() }, move || {
+            let options = MountOptions::parse(&format!("background_gc=off,{gc}")).unwrap();
+            let fs = Fs::mount(Arc::new(Late::new(base, Duration::from_micros(300))), options).unwrap();
+            let file = create(&fs, "file");
+            let stamp = |page: u64| (page + 1).to_le_bytes().repeat(512);
+            for page in (0..PAGES).chain((0..PAGES).step_by(2)) {
+                fs.write_direct(&file, page * 4096, &stamp(page)).unwrap();
+            }
+            fs.sync().unwrap();
+            let collecting = {
+                let fs = Arc::clone(&fs);
+                spawn("collecting", move || fs.gc(8, Urgency::Foreground).unwrap())
+            };
+            let mut found = vec![0; 4096];
+            while !collecting.is_finished() {
+                for page in 0..PAGES {
+                    assert_eq!(fs.read_direct(&file, page * 4096, &mut found).unwrap(), 4096);
+                    assert!(found == stamp(page), "page {page}: {:?}", &found[..8]);
+                }
+            }
+            let moved = collecting.join().unwrap().data_moved;
+            fs.unmount().unwrap();
+            moved
+        });
+        let moved = report.unwrap().value;
+        assert!(moved > PAGES / 4, "{gc}: {moved}");
     }
 }

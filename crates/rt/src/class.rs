@@ -59,9 +59,9 @@ impl LockClass {
         self.rank
     }
 
-    /// Counts one contended wait that began at `start` and ended now.
+    /// Counts one wait that began at `start` and ended now, under this name: for locks that are built on other things than those of this crate.
     #[cold]
-    pub(crate) fn record_wait(&'static self, start: Instant) {
+    pub fn record_wait(&'static self, start: Instant) {
         let ns = now().as_nanos().saturating_sub(start.as_nanos());
         if sim::is_active() {
             return record_simulated(self.name, ns);

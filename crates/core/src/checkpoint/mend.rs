@@ -30,7 +30,7 @@ impl Fs {
         }
         let bad: Vec<Lba> = unwritten.list().into_iter().map(|(lba, ..)| lba).collect();
         tracing::warn!(blocks = bad.len(), "moving what these blocks should hold elsewhere");
-        crate::reclaim::move_blocks(vol, &bad)
+        crate::reclaim::move_blocks(self, &bad)
     }
 }
 

@@ -67,6 +67,7 @@ impl Fs {
         regular(inode)?;
         let n = {
             let _lock = inode.rwsem.read();
+            let _held = inode.gc.for_read(pages_of(off, off.saturating_add(buf.len() as u64)));
             self.read_locked(inode, off, buf, Keep::No)?
         };
         self.traffic.note_read(n);
@@ -84,6 +85,7 @@ impl Fs {
         regular(inode)?;
         let read = {
             let _lock = inode.rwsem.read();
+            let _held = inode.gc.for_read(first..PageIndex(first.get().saturating_add(count)));
             self.read_pages_locked(inode, first, count)?
         };
         self.traffic.note_read(read.1);
@@ -179,7 +181,17 @@ impl Fs {
         let flights = Flights::new();
         let mut done = 0;
         let mut outcome = Ok(());
+        let mut held = None;
         while done < data.len() {
+            // Collectors go round what is held, so whoever may have to wait for them gives it back.
+            if held.is_none() || !self.has_room() {
+                held = None;
+                if let Err(e) = self.make_room() {
+                    outcome = Err(e);
+                    break;
+                }
+                held = Some(inode.gc.for_write(pages_of(off + done as u64, off + data.len() as u64)));
+            }
             let piece = data.from(done).first((PIECE_PAGES * PAGE) as usize);
             match self.place_piece(inode, facts, off + done as u64, piece, holes, &flights) {
                 Ok(n) => {
@@ -195,6 +207,7 @@ impl Fs {
             }
         }
         flights.wait()?;
+        drop(held);
         match outcome {
             Err(e) if done == 0 => Err(e),
             _ => Ok(done),

@@ -31,6 +31,8 @@ impl Fs {
         {
             let _lock = inode.rwsem.write();
             let mut facts = self.facts_for_change(inode, Act::Overwrite)?;
+            self.make_room()?;
+            let _held = inode.gc.for_change(PageIndex::of_byte(size.min(facts.size))..PageIndex(u64::MAX));
             self.finish_cut(inode, &mut facts)?;
             self.set_size_locked(inode, &mut facts, size)?;
         }

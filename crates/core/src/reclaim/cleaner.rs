@@ -3,11 +3,15 @@
 //! The node rule: a data block is moved only if, under the lock of the node that owns it, the node's slot still holds the source
 //! address, as it did before the block was read; a writer, a truncation or another collector that came first wins. A node block is moved by making the node dirty; the
 //! next checkpoint writes it to its log. All reads of a segment are in flight together, one for each run of neighbouring blocks; moves are grouped by owner and made under one
-//! node lock each. New addresses are published after their blocks are readable (see `io`).
+//! node lock each. New addresses are published after their blocks are readable (see `io`). Pages that somebody works on stay where they are (`protect`).
 
+use super::owner::{Live, Owner, try_blocks, why_dead};
+use super::protect::Work;
 use super::victim::{Select, Victim};
-use super::{GcReport, Skipped, Urgency};
+use super::{GcProtect, GcReport, Urgency};
 use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::io::Reading;
 use crate::logs::{self, Run};
 use crate::slots;
 use crate::stats::{Activity, Doing};
@@ -19,7 +23,7 @@ use steadyfs_device::PageBuf;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::inode::{Extent, Inode as RawInode};
 use steadyfs_format::summary::{Summary, SummaryBlock, SummaryKind};
-use steadyfs_format::{Block, Lba, Log, Nid, SegNo, Slot};
+use steadyfs_format::{Ino, Lba, Log, Nid, SegNo, Slot};
 use steadyfs_rt::Pending;
 
 /// Where a collector puts the data that it moves.
@@ -62,6 +66,15 @@ impl Sink {
     }
 }
 
+/// Whether a collector leaves alone what others work on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asking {
+    /// Blocks whose pages are held stay where they are.
+    Yes,
+    /// They move too: nothing else has gained anything.
+    No,
+}
+
 /// One that collects: a way to choose victims, and a place for what is moved.
 pub(super) struct Collector {
     pub(super) select: Box<dyn Select>,
@@ -70,24 +83,43 @@ pub(super) struct Collector {
 
 impl Collector {
     /// Cleans one victim; `None` if there is nothing worth cleaning. Called without the checkpoint lock.
-    pub(super) fn collect_one(&self, vol: &Volume, urgency: Urgency, activity: &Activity) -> Result<Option<GcReport>> {
+    pub(super) fn collect_one(
+        &self,
+        fs: &Fs,
+        urgency: Urgency,
+        asking: Asking,
+        activity: &Activity,
+    ) -> Result<Option<GcReport>> {
         let _idle_after = activity.begin();
+        let vol = &fs.vol;
         let Some(victim) = self.select.next(&vol.segs, vol.layout(), urgency, vol.elapsed()) else {
             return Ok(None);
         };
-        let cleaned = self.clean(vol, &victim, activity);
+        let cleaned = Mover { fs, sink: &self.sink, asking, activity }.clean(&victim);
         victim.segs.iter().for_each(|&seg| vol.segs.unclaim(seg));
         self.select.done(victim.sec);
         cleaned.inspect(|report| activity.note(report)).map(Some)
     }
+}
 
-    fn clean(&self, vol: &Volume, victim: &Victim, activity: &Activity) -> Result<GcReport> {
-        let mover = Mover { sink: &self.sink, activity };
+/// The cleaning of a victim.
+struct Mover<'a> {
+    fs: &'a Fs,
+    /// Where what is moved goes.
+    sink: &'a Sink,
+    asking: Asking,
+    /// Where is told how far that is.
+    activity: &'a Activity,
+}
+
+impl Mover<'_> {
+    fn clean(&self, victim: &Victim) -> Result<GcReport> {
+        let vol = &self.fs.vol;
         let mut report = GcReport { victims: 1, ..GcReport::default() };
         let mut whole = true;
         for seg in vol.layout().segs_of(victim.sec) {
             whole &= match victim.segs.contains(&seg) {
-                true => clean_segment(vol, seg, &mover, &mut report)?,
+                true => clean_segment(self, seg, &mut report)?,
                 false => vol.segs.state(seg).count() == 0,
             };
         }
@@ -96,21 +128,15 @@ impl Collector {
     }
 }
 
-/// Where what is moved goes, and where is told how far that is.
-struct Mover<'a> {
-    sink: &'a Sink,
-    activity: &'a Activity,
-}
-
-/// A valid block of the victim, with its contents.
+/// A live block with its contents.
 struct Source {
-    off: u32,
-    owner: Summary,
+    block: Live,
     page: PageBuf,
 }
 
 /// Moves what is valid in a claimed segment. True if nothing will be left in it after the next checkpoint.
-fn clean_segment(vol: &Volume, seg: SegNo, mover: &Mover<'_>, report: &mut GcReport) -> Result<bool> {
+fn clean_segment(mover: &Mover<'_>, seg: SegNo, report: &mut GcReport) -> Result<bool> {
+    let vol = &mover.fs.vol;
     let summary = vol.summary_of(seg)?;
     let kind = Log::from_number(vol.segs.kind(seg)).map(Log::is_node);
     let noted = summary.kind()? == SummaryKind::Node;
@@ -118,20 +144,21 @@ fn clean_segment(vol: &Volume, seg: SegNo, mover: &Mover<'_>, report: &mut GcRep
         return Err(Error::corrupt(format!("segment {seg}: its summary and the SIT disagree on what it holds")));
     }
     let offsets = vol.segs.valid_offsets(seg);
-    let skipped = report.skipped;
+    let left = report.skipped;
     let sec = vol.layout().sec_of(seg);
     if noted {
         mover.activity.set(Doing::Moving, sec);
         clean_nodes(vol, seg, &summary, &offsets, report)?;
     } else {
         mover.activity.set(Doing::Reading, sec);
-        clean_data(vol, seg, mover, &summary, &offsets, report)?;
+        clean_data(mover, seg, &summary, &offsets, report)?;
     }
-    Ok(report.skipped == skipped || vol.segs.state(seg).count() == 0)
+    Ok(report.skipped == left || vol.segs.state(seg).count() == 0)
 }
 
 /// Moves what these blocks of the main area hold, wherever they are and whoever owns them.
-pub(crate) fn move_blocks(vol: &Volume, lbas: &[Lba]) -> Result<()> {
+pub(crate) fn move_blocks(fs: &Fs, lbas: &[Lba]) -> Result<()> {
+    let vol = &fs.vol;
     let mut by_segment: BTreeMap<SegNo, Vec<u32>> = BTreeMap::new();
     for (seg, off) in lbas.iter().filter_map(|lba| vol.segs.locate(*lba)) {
         by_segment.entry(seg).or_default().push(off);
@@ -142,8 +169,8 @@ pub(crate) fn move_blocks(vol: &Volume, lbas: &[Lba]) -> Result<()> {
         match summary.kind()? {
             SummaryKind::Node => clean_nodes(vol, seg, &summary, &offsets, &mut report)?,
             SummaryKind::Data => {
-                let mover = Mover { sink: &Sink::ColdLog, activity: &Activity::default() };
-                clean_data(vol, seg, &mover, &summary, &offsets, &mut report)?;
+                let (sink, activity) = (&Sink::ColdLog, &Activity::default());
+                clean_data(&Mover { fs, sink, asking: Asking::No, activity }, seg, &summary, &offsets, &mut report)?;
             }
         }
     }
@@ -179,101 +206,81 @@ fn clean_nodes(vol: &Volume, seg: SegNo, summary: &SummaryBlock, offsets: &[u32]
 }
 
 fn clean_data(
-    vol: &Volume,
-    seg: SegNo,
     mover: &Mover<'_>,
+    seg: SegNo,
     summary: &SummaryBlock,
     offsets: &[u32],
     report: &mut GcReport,
 ) -> Result<()> {
-    let mut owners: BTreeMap<Nid, Vec<(u32, Summary)>> = BTreeMap::new();
+    let fs = mover.fs;
+    let mut by_node: BTreeMap<Nid, Vec<Live>> = BTreeMap::new();
     for &off in offsets {
-        let owner = summary.get(off as u16);
-        owners.entry(owner.nid).or_default().push((off, owner));
+        let summary = summary.get(off as u16);
+        by_node.entry(summary.nid).or_default().push(Live { off, summary });
     }
     // Alive first, then read: a log closes its segment when it has given out the last block, which is before that is written. Once a node holds
     // the address the block can be read; what is read before may be what lay there in an earlier life of the segment.
-    let mut alive = BTreeMap::new();
-    for (nid, blocks) in owners {
-        alive.extend(live_blocks(vol, seg, nid, &blocks, &mut report.skipped)?);
+    let mut owners: BTreeMap<Nid, Owner> = BTreeMap::new();
+    let mut alive: BTreeMap<u32, Live> = BTreeMap::new();
+    for (nid, blocks) in by_node {
+        let _change = fs.vol.begin_change()?;
+        let Some((owner, live)) = Owner::find(fs, seg, nid, &blocks, mover.asking, &mut report.skipped)? else {
+            continue;
+        };
+        owners.insert(nid, owner);
+        alive.extend(live.into_iter().map(|block| (block.off, block)));
     }
+    let alive: Vec<(&Owner, Live)> = alive.into_values().map(|block| (&owners[&block.summary.nid], block)).collect();
     let buffer = mover.sink.buffer();
-    let mut by_owner: BTreeMap<Nid, Vec<Source>> = BTreeMap::new();
-    for (off, page) in read_together(vol, seg, &alive.keys().copied().collect::<Vec<u32>>(), report)? {
-        let owner = alive[&off];
-        by_owner.entry(owner.nid).or_default().push(Source { off, owner, page });
+    let mut by_node: BTreeMap<Nid, Vec<Source>> = BTreeMap::new();
+    for source in read_together(fs, seg, &alive, report)? {
+        by_node.entry(source.block.summary.nid).or_default().push(source);
     }
-    mover.activity.set(Doing::Moving, vol.layout().sec_of(seg));
-    for (nid, sources) in by_owner {
+    mover.activity.set(Doing::Moving, fs.vol.layout().sec_of(seg));
+    for (nid, sources) in by_node {
         let target = Target { sink: mover.sink, buffer: buffer.as_ref() };
-        move_group(vol, seg, nid, sources, &target, report)?;
+        move_group(&fs.vol, seg, &owners[&nid], sources, &target, report)?;
     }
     Ok(())
 }
 
-/// Reads blocks of a segment, all at the same time.
-fn read_together(vol: &Volume, seg: SegNo, offsets: &[u32], report: &mut GcReport) -> Result<Vec<(u32, PageBuf)>> {
-    let runs: Vec<&[u32]> = offsets.chunk_by(|a, b| a + 1 == *b).collect();
-    let places: Vec<(Lba, u32)> = runs.iter().map(|run| (vol.lba_of(seg, run[0]), run.len() as u32)).collect();
+/// Reads blocks of a segment, all at the same time, but for those that others work on.
+fn read_together(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], report: &mut GcReport) -> Result<Vec<Source>> {
     let began = steadyfs_rt::now();
-    let read = vol.io.read_runs(&places);
+    let (started, read) = start_reads(fs, seg, blocks, report);
+    let pages: Vec<Result<Vec<PageBuf>>> = started.into_iter().map(|reading| fs.vol.io.finish_read(reading)).collect();
     report.reading += began.elapsed();
-    let mut pages = Vec::with_capacity(offsets.len());
-    for (run, read) in runs.into_iter().zip(read) {
-        pages.extend(run.iter().copied().zip(read?));
+    let mut sources = Vec::with_capacity(read.len());
+    let mut blocks = read.into_iter();
+    for run in pages {
+        sources.extend(run?.into_iter().zip(&mut blocks).map(|(page, block)| Source { block, page }));
     }
-    Ok(pages)
+    Ok(sources)
 }
 
-/// Those of one owner's blocks that its node refers to at this moment; the others are counted.
-fn live_blocks(
-    vol: &Volume,
-    seg: SegNo,
-    nid: Nid,
-    blocks: &[(u32, Summary)],
-    skipped: &mut Skipped,
-) -> Result<Vec<(u32, Summary)>> {
-    let _change = vol.begin_change()?;
-    let node = match vol.node(nid) {
-        Ok(node) => node,
-        Err(Error::NotFound) => {
-            skipped.gone += blocks.len() as u64;
-            return Ok(Vec::new());
-        }
-        Err(e) => return Err(e),
+/// Submits the reads; returns them, and the blocks that they read. What is held is given back when they are under way: with F2FS' lock for whole
+/// files after each run of neighbouring blocks, as F2FS does after each block, and for pages, which nobody else is likely to want, in the end.
+fn start_reads(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], report: &mut GcReport) -> (Vec<Reading>, Vec<Live>) {
+    let neighbours = |a: &(&Owner, Live), b: &(&Owner, Live)| a.1.off + 1 == b.1.off;
+    let batches: Vec<&[(&Owner, Live)]> = match fs.options.gc.protect {
+        GcProtect::File => blocks.chunk_by(neighbours).collect(),
+        GcProtect::Page => vec![blocks],
     };
-    let guard = node.read();
-    let mut live = Vec::with_capacity(blocks.len());
-    for (off, owner) in blocks {
-        match why_dead(vol, seg, *off, owner, guard.is_dead(), guard.bytes())? {
-            None => live.push((*off, *owner)),
-            Some(Why::Gone) => skipped.gone += 1,
-            Some(Why::Moved) => skipped.moved += 1,
-        }
+    let (mut started, mut read) = (Vec::new(), Vec::new());
+    for batch in batches {
+        let (may, _held) = try_blocks(Work::Read, batch);
+        let free: Vec<(&Owner, Live)> =
+            batch.iter().zip(may).filter(|(_, may)| *may).map(|(block, _)| *block).collect();
+        report.skipped.held += (batch.len() - free.len()) as u64;
+        let runs = free.chunk_by(neighbours).map(|run| (fs.vol.lba_of(seg, run[0].1.off), run.len() as u32));
+        started.extend(fs.vol.io.start_reads(&runs.collect::<Vec<_>>()));
+        read.extend(free.into_iter().map(|(_, block)| block));
     }
-    Ok(live)
-}
-
-/// Why a block that its segment counts as valid is not to be moved.
-enum Why {
-    /// Its owner was deleted; the node id may be in use again.
-    Gone,
-    /// Its owner has other contents there now, or the same at another place.
-    Moved,
-}
-
-/// Why the node with these bytes does not refer to the block; `None` if it does.
-fn why_dead(vol: &Volume, seg: SegNo, off: u32, owner: &Summary, dead: bool, bytes: &Block) -> Result<Option<Why>> {
-    if dead || owner.version != vol.nat.get(&vol.io, owner.nid)?.version {
-        return Ok(Some(Why::Gone));
-    }
-    let refers = slots::get(bytes, vol.sb.features(), owner.ofs_in_node)? == Some(Slot::At(vol.lba_of(seg, off)));
-    Ok((!refers).then_some(Why::Moved))
+    (started, read)
 }
 
 /// Has the inode written anew, without the extent that Linux may have left in it, before blocks of the file move: see `node_write`.
-fn drop_extent(vol: &Volume, nid: Nid) -> Result<()> {
-    let owner = vol.nat.get(&vol.io, nid)?.ino;
+fn drop_extent(vol: &Volume, owner: Ino) -> Result<()> {
     let inode = match vol.node(owner.nid()) {
         Ok(inode) => inode,
         // The owner is gone, and its blocks with it.
@@ -315,40 +322,38 @@ impl Target<'_> {
 fn move_group(
     vol: &Volume,
     seg: SegNo,
-    nid: Nid,
+    owner: &Owner,
     sources: Vec<Source>,
     target: &Target<'_>,
     report: &mut GcReport,
 ) -> Result<()> {
     let _change = vol.begin_change()?;
-    drop_extent(vol, nid)?;
-    let node = match vol.node(nid) {
-        Ok(node) => node,
-        Err(Error::NotFound) => {
-            report.skipped.late += sources.len() as u64;
-            return Ok(());
-        }
-        Err(e) => return Err(e),
-    };
-    let mut guard = node.write(&vol.nodes);
+    drop_extent(vol, owner.ino)?;
+    // Behind the checkpoint lock, which takes longer to come by than this is worth; trying waits for nobody.
+    let blocks: Vec<(&Owner, Live)> = sources.iter().map(|s| (owner, s.block)).collect();
+    let (may, _held) = try_blocks(Work::Move, &blocks);
+    let mut guard = owner.node.write(&vol.nodes);
     let features = vol.sb.features();
     let mut live = Vec::with_capacity(sources.len());
-    for s in sources {
-        match why_dead(vol, seg, s.off, &s.owner, guard.is_dead(), guard.bytes())? {
-            None => live.push(s),
-            Some(_) => report.skipped.late += 1,
+    for (s, may) in sources.into_iter().zip(may) {
+        if !may {
+            report.skipped.held += 1;
+        } else if !guard.is_dead() && why_dead(vol, seg, &s.block, guard.bytes())?.is_none() {
+            live.push(s);
+        } else {
+            report.skipped.late += 1;
         }
     }
     let mut rest = live.as_slice();
     while !rest.is_empty() {
-        let owners: Vec<Summary> = rest.iter().map(|s| s.owner).collect();
+        let owners: Vec<Summary> = rest.iter().map(|s| s.block.summary).collect();
         for run in target.sink.take(vol, &owners)? {
             let (now, later) = rest.split_at(run.count as usize);
             let pages = now.iter().map(|s| s.page.clone()).collect();
             target.write(vol, run, pages);
-            for (i, s) in now.iter().enumerate() {
-                slots::set(guard.edit(), features, s.owner.ofs_in_node, Slot::At(run.lba + i as u64))?;
-                vol.invalidate(Slot::At(vol.lba_of(seg, s.off)))?;
+            for (i, Source { block, .. }) in now.iter().enumerate() {
+                slots::set(guard.edit(), features, block.summary.ofs_in_node, Slot::At(run.lba + i as u64))?;
+                vol.invalidate(Slot::At(vol.lba_of(seg, block.off)))?;
                 report.data_moved += 1;
             }
             rest = later;

@@ -10,13 +10,16 @@
 
 mod cleaner;
 mod options;
+mod owner;
 mod plan;
 mod pool;
+mod protect;
 mod victim;
 
 pub(crate) use cleaner::move_blocks;
-pub use options::{GcCollectors, GcMeta, GcOptions, GcSelect, GcStream};
+pub use options::{GcCollectors, GcMeta, GcOptions, GcProtect, GcSelect, GcStream};
 pub use plan::{GcCandidate, GcPlan};
+pub(crate) use protect::FileLocks;
 
 use crate::error::{Error, Result};
 use crate::fs::Fs;
@@ -24,7 +27,7 @@ use crate::locks;
 use crate::options::MountOptions;
 use crate::stats::{Activity, Cause, CollectorsNow};
 use crate::volume::Volume;
-use cleaner::{Collector, Sink};
+use cleaner::{Asking, Collector, Sink};
 use pool::Pool;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -51,12 +54,14 @@ pub struct Skipped {
     pub moved: u64,
     /// They were still in use at the first look, and no more when they were to be moved: read for nothing.
     pub late: u64,
+    /// Somebody was at work on their pages, or with `gc.protect=file` on their files.
+    pub held: u64,
 }
 
 impl Skipped {
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.gone + self.moved + self.late
+        self.gone + self.moved + self.late + self.held
     }
 }
 
@@ -71,7 +76,7 @@ pub struct GcReport {
     pub data_moved: u64,
     /// Node blocks moved.
     pub nodes_moved: u64,
-    /// Blocks that had moved or gone by the time their turn came.
+    /// Blocks that were not moved.
     pub skipped: Skipped,
     /// Time spent waiting for data blocks to be read.
     pub reading: Duration,
@@ -87,6 +92,7 @@ impl GcReport {
         self.skipped.gone += other.skipped.gone;
         self.skipped.moved += other.skipped.moved;
         self.skipped.late += other.skipped.late;
+        self.skipped.held += other.skipped.held;
         self.reading += other.reading;
     }
 }
@@ -203,6 +209,11 @@ impl Fs {
         self.vol.segs.free_sections() > self.sections_needed() + extra
     }
 
+    /// Whether a change would find room without waiting for it.
+    pub(crate) fn has_room(&self) -> bool {
+        self.free_sections_suffice(0)
+    }
+
     /// Waits until there is room for a change, collecting if need be.
     pub(crate) fn make_room(&self) -> Result<()> {
         if self.free_sections_suffice(0) {
@@ -286,7 +297,10 @@ impl Fs {
                     return Ok(());
                 }
             }
-            let round = self.reclaim.single.collect_one(&self.vol, Urgency::Foreground, &self.reclaim.alone)?;
+            // The caller may hold what would have to move.
+            let asking = if hopeless == 0 { Asking::Yes } else { Asking::No };
+            let single = &self.reclaim.single;
+            let round = single.collect_one(self, Urgency::Foreground, asking, &self.reclaim.alone)?;
             let found = round.is_some();
             if let Some(report) = round {
                 self.reclaim.totals.lock().add(report);
@@ -342,9 +356,8 @@ impl Fs {
                 if self.vol.segs.free_sections() <= self.sections_needed() {
                     self.gc_checkpoint(Cause::Critical)?;
                 }
-                let Some(report) = self.reclaim.single.collect_one(&self.vol, urgency, &self.reclaim.alone)? else {
-                    break;
-                };
+                let single = &self.reclaim.single;
+                let Some(report) = single.collect_one(self, urgency, Asking::Yes, &self.reclaim.alone)? else { break };
                 cleaned(&report);
                 sum.add(report);
             }

@@ -31,6 +31,15 @@ pub enum GcMeta {
     Loose,
 }
 
+/// What a collector keeps from direct I/O and from whoever cuts or moves contents, while it moves blocks of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GcProtect {
+    /// The whole file, also from other collectors: F2FS.
+    File,
+    /// The pages that it moves ("scalable victim protection").
+    Page,
+}
+
 /// How collectors choose victims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GcSelect {
@@ -49,6 +58,8 @@ pub struct GcOptions {
     pub stream: GcStream,
     /// What keeps the state of segments together.
     pub meta: GcMeta,
+    /// What is kept from others while it is moved.
+    pub protect: GcProtect,
     /// How victims are chosen.
     pub select: GcSelect,
 }
@@ -61,6 +72,7 @@ const F2FS_LFS: GcOptions = GcOptions {
     collectors: GcCollectors::Writers,
     stream: GcStream::Shared,
     meta: GcMeta::Locked,
+    protect: GcProtect::File,
     select: GcSelect::Locked,
 };
 
@@ -69,6 +81,7 @@ const SCALELFS: GcOptions = GcOptions {
     collectors: GcCollectors::PerCore,
     stream: GcStream::Dedicated,
     meta: GcMeta::Loose,
+    protect: GcProtect::Page,
     select: GcSelect::Concurrent,
 };
 
@@ -102,6 +115,9 @@ impl GcOptions {
             ("gc.meta", Some("locked")) => self.meta = GcMeta::Locked,
             ("gc.meta", Some("loose")) => self.meta = GcMeta::Loose,
             ("gc.meta", _) => return refuse("locked or loose"),
+            ("gc.protect", Some("file")) => self.protect = GcProtect::File,
+            ("gc.protect", Some("page")) => self.protect = GcProtect::Page,
+            ("gc.protect", _) => return refuse("file or page"),
             ("gc.select", Some("locked")) => self.select = GcSelect::Locked,
             ("gc.select", Some("concurrent")) => self.select = GcSelect::Concurrent,
             ("gc.select", _) => return refuse("locked or concurrent"),
@@ -143,6 +159,7 @@ mod tests {
             ("gc.collectors", Some("0"), "writers"),
             ("gc.stream", None, "dedicated"),
             ("gc.meta", Some("tight"), "locked or loose"),
+            ("gc.protect", Some("inode"), "file or page"),
             ("gc.select", Some("any"), "gc.select=any"),
         ] {
             let error = gc.set(name, value).unwrap_err().to_string();

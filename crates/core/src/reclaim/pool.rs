@@ -9,7 +9,7 @@
 //! were no collectors (`Fs::collect_alone`), and that decides between going on and "no space". An error of a collector ends the same
 //! way, so whoever needs the room is told why there is none.
 
-use super::cleaner::{Collector, Sink};
+use super::cleaner::{Asking, Collector, Sink};
 use super::options::{GcOptions, GcSelect, GcStream};
 use super::victim::{ManyVictims, Minds, OneVictim, Select};
 use super::{HOPELESS_ROUNDS, HYSTERESIS, Urgency};
@@ -315,8 +315,10 @@ impl Shared {
         if fs.room_is_critical() {
             self.checkpoint(fs, number, Cause::Critical)?;
         }
+        // When as many victims as there are collectors gave nothing, who holds their pages may be waiting for room.
+        let asking = if self.dry.load(SeqCst) < self.collectors.len() as u64 { Asking::Yes } else { Asking::No };
         let activity = &self.activities[number];
-        let cleaned = self.collectors[number].collect_one(&fs.vol, Urgency::Foreground, activity)?;
+        let cleaned = self.collectors[number].collect_one(fs, Urgency::Foreground, asking, activity)?;
         let found = cleaned.is_some();
         if let Some(report) = cleaned {
             fs.reclaim.totals.lock().add(report);

@@ -147,6 +147,7 @@ fn of_volume(
         ("gc_moved_blocks", moved),
         ("gc_moved_nodes", since(|c| c.gc.nodes_moved)),
         ("gc_skipped_blocks", since(|c| c.gc.skipped.total())),
+        ("gc_held_blocks", since(|c| c.gc.skipped.held)),
         ("gc_us_per_moved_block", per(busy * 1e6, moved)),
     ])
 }

@@ -190,7 +190,8 @@ fn collection(text: &mut Text, stats: &VolumeStats) {
         "kind",
         [("data", bytes(gc.data_moved)), ("node", bytes(gc.nodes_moved))],
     );
-    let skipped = [("gone", gc.skipped.gone), ("moved", gc.skipped.moved), ("late", gc.skipped.late)];
+    let skipped =
+        [("gone", gc.skipped.gone), ("moved", gc.skipped.moved), ("late", gc.skipped.late), ("held", gc.skipped.held)];
     text.counters(
         "gc_skipped_blocks",
         "Blocks of victims that were not moved, by why.",

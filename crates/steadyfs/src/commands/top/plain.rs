@@ -163,14 +163,15 @@ fn collection(out: &mut String, stats: &VolumeStats) -> fmt::Result {
     let (gc, now) = (&stats.gc, &stats.collectors);
     writeln!(
         out,
-        "collection   {} victims, {} freed, {} data and {} node blocks moved; skipped {} gone, {} moved, {} late",
+        "collection   {} victims, {} freed, {} data and {} node blocks moved; skipped {} gone, {} moved, {} late, {} held",
         gc.victims,
         gc.sections_freed,
         gc.data_moved,
         gc.nodes_moved,
         gc.skipped.gone,
         gc.skipped.moved,
-        gc.skipped.late
+        gc.skipped.late,
+        gc.skipped.held
     )?;
     writeln!(
         out,

@@ -1,0 +1,132 @@
+//! Owners of the blocks of a victim: found once, when the blocks are looked at first, and used until they have moved.
+
+use super::Skipped;
+use super::cleaner::Asking;
+use super::protect::{Held, Work};
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::inode::Inode;
+use crate::mapping::addressing;
+use crate::node::Node;
+use crate::slots;
+use crate::volume::Volume;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use steadyfs_format::block::BlockView;
+use steadyfs_format::dir::FileType;
+use steadyfs_format::node::NodeBlock;
+use steadyfs_format::summary::Summary;
+use steadyfs_format::{Block, Ino, Nid, PageIndex, SegNo, Slot};
+
+/// A node that holds addresses of blocks of a victim.
+pub(super) struct Owner {
+    pub(super) node: Arc<Node>,
+    pub(super) ino: Ino,
+    /// The regular file it belongs to, if that is in memory and collectors are to ask for its pages; otherwise nobody does I/O on them.
+    file: Option<Arc<Inode>>,
+    /// The page of the node's slot 0.
+    first: PageIndex,
+}
+
+/// A block of the victim that its owner refers to.
+#[derive(Clone, Copy)]
+pub(super) struct Live {
+    pub(super) off: u32,
+    pub(super) summary: Summary,
+}
+
+impl Owner {
+    /// The owner of these blocks, and those of them that it refers to at this moment; `None` if it is gone. The others are counted. The checkpoint lock is held shared.
+    pub(super) fn find(
+        fs: &Fs,
+        seg: SegNo,
+        nid: Nid,
+        blocks: &[Live],
+        asking: Asking,
+        skipped: &mut Skipped,
+    ) -> Result<Option<(Self, Vec<Live>)>> {
+        let vol = &fs.vol;
+        let node = match vol.node(nid) {
+            Ok(node) => node,
+            Err(Error::NotFound) => {
+                skipped.gone += blocks.len() as u64;
+                return Ok(None);
+            }
+            Err(e) => return Err(e),
+        };
+        let guard = node.read();
+        if guard.is_dead() {
+            skipped.gone += blocks.len() as u64;
+            return Ok(None);
+        }
+        let mut live = Vec::with_capacity(blocks.len());
+        for block in blocks {
+            match why_dead(vol, seg, block, guard.bytes())? {
+                None => live.push(*block),
+                Some(Why::Gone) => skipped.gone += 1,
+                Some(Why::Moved) => skipped.moved += 1,
+            }
+        }
+        let footer = NodeBlock::view(guard.bytes()).footer;
+        drop(guard);
+        let mut owner = Owner { node, ino: footer.ino(), file: None, first: PageIndex(0) };
+        let regular = |inode: &Arc<Inode>| inode.kind == FileType::Regular;
+        if asking == Asking::Yes
+            && let Some(file) = fs.inodes.peek(owner.ino).filter(regular)
+        {
+            let addressing = file.read(|raw| addressing(raw, vol.sb.features()))??;
+            if let Some(first) = addressing.first_page(footer.ofs()) {
+                (owner.file, owner.first) = (Some(file), first);
+            }
+        }
+        Ok(Some((owner, live)))
+    }
+
+    fn page(&self, block: &Live) -> PageIndex {
+        self.first + u64::from(block.summary.ofs_in_node)
+    }
+}
+
+/// Why a block that its segment counts as valid is not to be moved.
+pub(super) enum Why {
+    /// Its owner was deleted; the node id may be in use again.
+    Gone,
+    /// Its owner has other contents there now, or the same at another place.
+    Moved,
+}
+
+/// Why the node with these bytes, which is not dead, does not refer to the block; `None` if it does.
+pub(super) fn why_dead(vol: &Volume, seg: SegNo, block: &Live, bytes: &Block) -> Result<Option<Why>> {
+    let Summary { nid, version, ofs_in_node } = block.summary;
+    if version != vol.nat.get(&vol.io, nid)?.version {
+        return Ok(Some(Why::Gone));
+    }
+    let refers = slots::get(bytes, vol.sb.features(), ofs_in_node)? == Some(Slot::At(vol.lba_of(seg, block.off)));
+    Ok((!refers).then_some(Why::Moved))
+}
+
+/// Which of these blocks a collector may work on now, and what it holds until that is done.
+pub(super) fn try_blocks<'a>(work: Work, blocks: &[(&'a Owner, Live)]) -> (Vec<bool>, Vec<Held<'a>>) {
+    let mut may = vec![true; blocks.len()];
+    let mut held = Vec::new();
+    let mut files: BTreeMap<Ino, (&'a Arc<Inode>, Vec<usize>)> = BTreeMap::new();
+    for (i, (owner, _)) in blocks.iter().enumerate() {
+        if let Some(file) = &owner.file {
+            files.entry(owner.ino).or_insert_with(|| (file, Vec::new())).1.push(i);
+        }
+    }
+    for (file, mut members) in files.into_values() {
+        let page = |i: &usize| blocks[*i].0.page(&blocks[*i].1);
+        members.sort_unstable_by_key(page);
+        let runs: Vec<&[usize]> = members.chunk_by(|a, b| page(a) + 1 == page(b)).collect();
+        let ranges: Vec<Range<PageIndex>> =
+            runs.iter().map(|run| page(&run[0])..page(&run[run.len() - 1]) + 1).collect();
+        let (free, holds) = file.gc.try_ranges(work, &ranges);
+        for (run, free) in runs.iter().zip(free) {
+            run.iter().for_each(|i| may[*i] = free);
+        }
+        held.extend(holds);
+    }
+    (may, held)
+}
