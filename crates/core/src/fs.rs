@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::file::Flusher;
 use crate::inode::{InodeRef, InodeTable};
 use crate::io::IoStats;
-use crate::options::MountOptions;
+use crate::options::{InPlace, MountOptions};
 use crate::orphans::Orphans;
 use crate::pages::Budget;
 use crate::reclaim::GcReport;
@@ -22,6 +22,8 @@ use steadyfs_format::ROOT_INO;
 pub struct Fs {
     pub(crate) vol: Volume,
     pub(crate) options: MountOptions,
+    /// What is written in place on this volume: never [`InPlace::Auto`].
+    pub(crate) in_place: InPlace,
     pub(crate) inodes: InodeTable,
     /// Memory for cached pages.
     pub(crate) budget: Budget,

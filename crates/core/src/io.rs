@@ -283,6 +283,14 @@ impl BlockIo {
         self.dev.submit(vec![Request::new(op, finish)]);
     }
 
+    /// Waits until no write of these blocks is on its way, so that they can be written again: the device does writes in any order.
+    pub(crate) fn let_land(&self, lba: Lba, count: u32) {
+        let flies = |at: Lba| self.shard(at).lock().contains_key(&at);
+        if !self.synchronous && (0..u64::from(count)).any(|i| flies(lba + i)) {
+            self.barrier.wait();
+        }
+    }
+
     /// A write has failed: keeps its pages, unless they have been written again since.
     fn refused(
         &self,

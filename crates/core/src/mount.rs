@@ -20,12 +20,13 @@ use crate::logs::{Head, Logs};
 use crate::nat::Nat;
 use crate::nids::FreeNids;
 use crate::node::NodeCache;
-use crate::options::MountOptions;
+use crate::options::{Allocation, MountOptions};
 use crate::orphans::Orphans;
 use crate::pages::Budget;
 use crate::raw::Image;
-use crate::reclaim::{GcOptions, Reclaim};
+use crate::reclaim::Reclaim;
 use crate::recovery::Recovered;
+use crate::reuse::Reuse;
 use crate::seg_locks::SegLocks;
 use crate::segments::{SegTable, SitRecord};
 use crate::sit::Sit;
@@ -134,7 +135,8 @@ impl Fs {
 
     /// Puts a mounted volume together, as it was at its checkpoint.
     fn assemble(image: &Image, options: MountOptions, read_only: bool) -> Result<Arc<Fs>> {
-        let segs = load_segments(image, &options.gc)?;
+        let adaptive = options.allocation() == Allocation::Adaptive;
+        let segs = load_segments(image, &options)?;
         let heads = load_heads(image, &segs)?;
         if !read_only {
             check_counts(image, &segs)?;
@@ -159,12 +161,19 @@ impl Fs {
         let space = Space::new(header.user_blocks(), u64::from(nat.max_nid()) - 3, counts);
         let nids = FreeNids::new(header.next_free_nid(), &nat);
         let collectors = Reclaim::collectors(&options.gc, &layout, header.reserved_segments());
+        let budget = Budget::new(options.cache_bytes);
+        let reuse = adaptive.then(|| {
+            let reserved = u64::from(header.reserved_segments().div_ceil(layout.segs_per_sec));
+            let dents = budget.clone();
+            Reuse::new(reserved, options.eager_reuse, move || dents.dirty_in_dirs())
+        });
         let vol = Volume::new(
             image.superblock().clone(),
             io,
             segs,
             Logs::new(heads),
             Streams::new(collectors),
+            reuse,
             nat,
             nids,
             NodeCache::new((options.node_cache_bytes / BLOCK_SIZE as u64) as usize),
@@ -178,7 +187,7 @@ impl Fs {
         Ok(Arc::new(Fs {
             vol,
             inodes: InodeTable::new(INODE_LIMIT, options.gc.protect),
-            budget: Budget::new(options.cache_bytes),
+            budget,
             orphans: Orphans::new(orphan_limit(&layout)),
             checkpoints: Checkpoints::new(Committed { checkpoint, pack: image.pack() }, sit),
             reclaim,
@@ -189,6 +198,7 @@ impl Fs {
             syncs: SyncCounters::default(),
             traffic: Traffic::default(),
             recovered: OnceLock::new(),
+            in_place: options.writes_in_place(layout.main_segments),
             options,
         }))
     }
@@ -213,6 +223,7 @@ impl Fs {
             }
         }
         self.checkpoint(Cause::Mount)?;
+        self.vol.begin_reuse();
         Ok(Recovered { elapsed: begin.elapsed(), ..recovered })
     }
 
@@ -321,8 +332,11 @@ fn kbytes_written(image: &Image) -> Result<u64> {
     Ok(image.log_summary(Log::HotNode)?.journal.kbytes_written())
 }
 
-fn load_segments(image: &Image, options: &GcOptions) -> Result<SegTable> {
-    let segs = SegTable::new(image.layout(), SegLocks::new(options));
+fn load_segments(image: &Image, options: &MountOptions) -> Result<SegTable> {
+    let mut segs = SegTable::new(image.layout(), SegLocks::new(&options.gc));
+    if options.allocation() == Allocation::Adaptive {
+        segs = segs.with_reuse(options.takes_first_free(image.layout().main_segments));
+    }
     for (i, entry) in image.load_sit()?.iter().enumerate() {
         entry.validate()?;
         let seg = SegNo::new(i as u32);
@@ -349,6 +363,7 @@ fn load_heads(image: &Image, segs: &SegTable) -> Result<[Head; Log::COUNT]> {
             heads.push(Head {
                 seg: SegNo::new(u32::MAX),
                 next: crate::segments::BLOCKS,
+                alloc: AllocType::Lfs,
                 summary: Box::new(SummaryBlock::new(SummaryKind::Data)),
                 serial: 0,
             });
@@ -362,7 +377,7 @@ fn load_heads(image: &Image, segs: &SegTable) -> Result<[Head; Log::COUNT]> {
         }
         let mut summary = image.log_summary(log)?;
         summary.journal = Journal::default();
-        heads.push(Head { seg: at.segment, next, summary, serial: 0 });
+        heads.push(Head { seg: at.segment, next, alloc: at.alloc, summary, serial: 0 });
     }
     heads.try_into().map_err(|_| Error::corrupt("a log is missing"))
 }

@@ -44,6 +44,34 @@ pub enum OnError {
     Panic,
 }
 
+/// How logs get segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocation {
+    /// Always free ones, filled in order; nothing is ever written in place.
+    Lfs,
+    /// F2FS' default: free ones while there are enough, else the holes of used ones; some writes go in place.
+    Adaptive,
+}
+
+/// Which data is written in place with [`Allocation::Adaptive`]: only of regular files, and only where a page has a block already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum InPlace {
+    /// As F2FS decides by the size of the volume: `Always` up to 8192 segments (16 GiB), else `Fsync`.
+    #[default]
+    Auto,
+    /// None.
+    Never,
+    /// What fdatasync writes, and fsync of a file with no more than [`FSYNC_PAGES`] dirty pages; direct writes; files marked as cold.
+    Fsync,
+    /// All.
+    Always,
+}
+
+/// Most dirty pages that an fsync writes in place (F2FS: `min_fsync_blocks`).
+pub(crate) const FSYNC_PAGES: u64 = 8;
+/// Segments of a volume that counts as small (F2FS: `SMALL_VOLUME_SEGMENTS`).
+const SMALL_VOLUME: u32 = 16 * 512;
+
 /// Options of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountOptions {
@@ -57,6 +85,14 @@ pub struct MountOptions {
     pub background_gc: bool,
     /// How room is made when it runs short.
     pub gc: GcOptions,
+    /// How logs get segments, if it was said; see [`MountOptions::allocation`].
+    pub mode: Option<Allocation>,
+    /// What is written in place.
+    pub in_place: InPlace,
+    /// Logs take the first free section there is, rather than the next; if not said, on small volumes with [`Allocation::Adaptive`], as in F2FS.
+    pub first_free: Option<bool>,
+    /// With [`Allocation::Adaptive`], logs fill holes wherever there are any, and change segments at every checkpoint: for tests.
+    pub eager_reuse: bool,
     /// Most memory for cached file pages, in bytes.
     pub cache_bytes: u64,
     /// Most memory for cached nodes that are clean, in bytes; half of it in dirty ones makes a checkpoint.
@@ -88,6 +124,10 @@ impl Default for MountOptions {
             discard: false,
             background_gc: true,
             gc: GcOptions::default(),
+            mode: None,
+            in_place: InPlace::Auto,
+            first_free: None,
+            eager_reuse: false,
             cache_bytes: 256 << 20,
             node_cache_bytes: 64 << 20,
             commit_seconds: 60,
@@ -120,12 +160,12 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
     ),
     ("background_gc=on|off", "collect while the volume is idle, and before room is short (default on)"),
     (
-        "gc=scalelfs|f2fs-lfs",
-        "make room with a collector on each core (default), or as F2FS does, one writer at a time",
+        "gc=scalelfs|f2fs|f2fs-lfs|f2fs-m|f2fs-lm|pgc",
+        "make room with a collector on each core (default), or as another system does: F2FS, one writer at a time (by default, in mode=lfs), the same with a thread on each core, P-GC; f2fs and f2fs-m are mode=adaptive unless mode= is given",
     ),
     (
-        "gc.collectors=N|cores|writers",
-        "threads that collect: so many, one for each core, or none: whoever needs room does",
+        "gc.collectors=N|cores|writers|split:N",
+        "threads that collect: so many, one for each core, or none: whoever needs room does, with N threads at one victim or alone",
     ),
     ("gc.stream=dedicated|shared", "moved data goes to a segment of each collector's own, or all to the cold data log"),
     ("gc.meta=loose|locked", "the state of segments is changed without a lock, or under one for all"),
@@ -135,7 +175,22 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
     ("inline_data, noinline_data", "keep small files in their inodes (default), or not"),
     ("inline_dentry, noinline_dentry", "keep small directories in their inodes (default), or not"),
     ("inline_xattr, noinline_xattr", "keep small attributes in inodes (default), or not"),
-    ("mode=lfs", "log-structured allocation, the only mode there is"),
+    (
+        "mode=lfs|adaptive",
+        "logs take free segments only (default), or F2FS' default: also fill the holes of used ones when few are free, and write some data in place",
+    ),
+    (
+        "ipu=auto|never|fsync|always",
+        "with mode=adaptive, write in place: as F2FS by the volume's size (default: always up to 16 GiB, else fsync), nothing, what a small fsync, an fdatasync or a direct write replaces, or everything",
+    ),
+    (
+        "alloc_mode=default|reuse",
+        "take the next free section, or the first there is (mode=adaptive up to 16 GiB: reuse)",
+    ),
+    (
+        "ssr=auto|eager",
+        "with mode=adaptive, fill holes when few sections are free (default), or whenever there are any (for tests)",
+    ),
     ("disable_roll_forward, norecovery", "leave out what was fsynced after the last checkpoint (rw: for good)"),
 ];
 
@@ -188,14 +243,24 @@ impl MountOptions {
             ("noinline_dentry", None) => self.inline_dentry = false,
             ("inline_xattr", None) => self.inline_xattr = true,
             ("noinline_xattr", None) => self.inline_xattr = false,
-            ("mode", Some("lfs")) => {}
+            ("mode", Some("lfs")) => self.mode = Some(Allocation::Lfs),
+            ("mode", Some("adaptive")) => self.mode = Some(Allocation::Adaptive),
+            ("mode", _) => return Err(Error::Usage(format!("'{option}': say mode=lfs or mode=adaptive"))),
+            ("ipu", Some("auto")) => self.in_place = InPlace::Auto,
+            ("ipu", Some("never")) => self.in_place = InPlace::Never,
+            ("ipu", Some("fsync")) => self.in_place = InPlace::Fsync,
+            ("ipu", Some("always")) => self.in_place = InPlace::Always,
+            ("ipu", _) => return Err(Error::Usage(format!("'{option}': say ipu=auto, never, fsync or always"))),
+            ("alloc_mode", Some("default")) => self.first_free = Some(false),
+            ("alloc_mode", Some("reuse")) => self.first_free = Some(true),
+            ("alloc_mode", _) => return Err(Error::Usage(format!("'{option}': say alloc_mode=default or reuse"))),
+            ("ssr", Some("auto")) => self.eager_reuse = false,
+            ("ssr", Some("eager")) => self.eager_reuse = true,
+            ("ssr", _) => return Err(Error::Usage(format!("'{option}': say ssr=auto or ssr=eager"))),
             #[cfg(feature = "canary")]
             ("canary", Some(name)) => {
                 let canary = crate::canary::Canary::parse(name);
                 self.canary = Some(canary.ok_or_else(|| Error::Usage(format!("'{option}': no such fault")))?);
-            }
-            ("mode", Some(other)) => {
-                return Err(Error::Usage(format!("mode={other} is not available; this volume is always mode=lfs")));
             }
             ("fsync_mode", _) => {
                 return Err(Error::Usage(format!("'{option}': say fsync_mode=posix, strict or nobarrier")));
@@ -204,6 +269,28 @@ impl MountOptions {
             _ => return self.gc.set(name, value),
         }
         Ok(true)
+    }
+}
+
+impl MountOptions {
+    /// How logs get segments: as `mode=` says, wherever it stands among the options; else as the preset's system does.
+    pub(crate) fn allocation(&self) -> Allocation {
+        self.mode.unwrap_or(self.gc.allocation)
+    }
+
+    /// What is written in place, on a volume of so many segments.
+    pub(crate) fn writes_in_place(&self, segments: u32) -> InPlace {
+        match (self.allocation(), self.in_place) {
+            (Allocation::Lfs, _) => InPlace::Never,
+            (Allocation::Adaptive, InPlace::Auto) if segments <= SMALL_VOLUME => InPlace::Always,
+            (Allocation::Adaptive, InPlace::Auto) => InPlace::Fsync,
+            (Allocation::Adaptive, said) => said,
+        }
+    }
+
+    /// Whether logs take the first free section, on a volume of so many segments.
+    pub(crate) fn takes_first_free(&self, segments: u32) -> bool {
+        self.first_free.unwrap_or(self.allocation() == Allocation::Adaptive && segments <= SMALL_VOLUME)
     }
 }
 
@@ -239,12 +326,34 @@ mod tests {
         for (list, part) in [
             ("rw,frobnicate", "frobnicate"),
             ("cache=lots", "lots"),
-            ("mode=adaptive", "adaptive"),
+            ("mode=fragment:block", "mode=adaptive"),
+            ("ipu=force", "ipu=auto"),
+            ("alloc_mode=first", "alloc_mode=default"),
+            ("ssr", "ssr=auto"),
             ("ro=1", "ro=1"),
             ("errors=ignore", "ignore"),
         ] {
             let e = MountOptions::parse(list).unwrap_err();
             assert!(e.to_string().contains(part), "{e}");
         }
+    }
+
+    #[test]
+    fn what_goes_in_place_depends_on_the_mode_and_the_size() {
+        let of = |list: &str, segments| {
+            let o = MountOptions::parse(list).unwrap();
+            (o.writes_in_place(segments), o.takes_first_free(segments))
+        };
+        assert_eq!(of("", 100), (InPlace::Never, false));
+        assert_eq!(of("mode=lfs,ipu=always,alloc_mode=reuse", 100), (InPlace::Never, true));
+        assert_eq!(of("mode=adaptive", 8192), (InPlace::Always, true));
+        assert_eq!(of("mode=adaptive", 8193), (InPlace::Fsync, false));
+        assert_eq!(of("mode=adaptive,ipu=fsync,alloc_mode=default", 100), (InPlace::Fsync, false));
+        assert_eq!(of("mode=adaptive,ipu=never", 9000), (InPlace::Never, false));
+        assert_eq!(of("gc=f2fs", 9000), (InPlace::Fsync, false), "the preset's mode");
+        for lfs in ["mode=lfs,gc=f2fs", "gc=f2fs,mode=lfs", "gc=f2fs,gc=f2fs-lm"] {
+            assert_eq!(of(lfs, 9000), (InPlace::Never, false), "{lfs}");
+        }
+        assert_eq!(of("gc=scalelfs,mode=adaptive", 9000), (InPlace::Fsync, false));
     }
 }

@@ -5,12 +5,14 @@
 //!
 //! - a free segment is opened by a log (`open`), filled block by block (`mark_valid`) and closed (`close`);
 //! - whoever takes the count of a closed segment to zero, or closes a segment whose count is zero, makes it PREFREE;
-//! - a checkpoint that commits turns the PREFREE segments it saw into free ones and raises their generation (`release`).
+//! - a checkpoint that commits turns the PREFREE segments it saw into free ones and raises their generation (`release`);
+//! - with `mode=adaptive` a log may also open a used segment and fill its holes (`reopen`); which blocks are holes, `held` says.
 //!
 //! Kept true: outside a change in progress popcount(map) = count; a segment is in exactly one of free, open, prefree, dirty or
 //! full; a free or prefree segment has count 0. Format: section 5 of the F2FS notes (SIT).
 
 use crate::bits::AtomicBitmap;
+use crate::held::{self, Held, Loose, Map};
 use crate::seg_locks::SegLocks;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::SeqCst};
 use steadyfs_format::{Layout, Lba, Log, SegNo};
@@ -46,7 +48,8 @@ impl SegState {
     pub(crate) fn is_prefree(self) -> bool {
         self.0 & PREFREE != 0
     }
-    /// How often the segment was freed since the mount.
+    /// How often blocks of the segment could have come to hold something else since the mount: it was freed, or its holes could be filled, or
+    /// a block was written in place.
     pub(crate) fn generation(self) -> u32 {
         (self.0 >> GENERATION_SHIFT) as u32
     }
@@ -86,6 +89,10 @@ pub(crate) struct SegTable {
     cursor: AtomicU32,
     /// Taken where the volume wants locks; nothing here needs them.
     pub(crate) locks: SegLocks,
+    /// What logs must not write to, where they fill the holes of used segments; `None` where they do not.
+    held: Option<Held>,
+    /// Free sections are looked for from the first one on (F2FS' `alloc_mode=reuse`).
+    from_first: bool,
 }
 
 impl SegTable {
@@ -108,7 +115,16 @@ impl SegTable {
             used_in_section: (0..sections).map(|_| AtomicU32::new(0)).collect(),
             cursor: AtomicU32::new(0),
             locks,
+            held: None,
+            from_first: false,
         }
+    }
+
+    /// The same table, for logs that also fill the holes of used segments, and that take the first free section there is rather than the next.
+    pub(crate) fn with_reuse(mut self, from_first: bool) -> Self {
+        self.held = Some(Held::new(self.words.len()));
+        self.from_first = from_first;
+        self
     }
 
     /// Number of segments.
@@ -124,6 +140,9 @@ impl SegTable {
             let word = u64::from_be_bytes(*bytes);
             count += word.count_ones();
             self.maps[i * 8 + w].store(word, SeqCst);
+            if let Some(held) = &self.held {
+                held.hold(i * 8 + w, word);
+            }
         }
         assert!(count <= BLOCKS);
         assert!(self.free.test(i), "segment {seg} loaded twice");
@@ -190,6 +209,9 @@ impl SegTable {
         charge(Cost::SegmentUpdate);
         let old = self.maps[w].fetch_or(mask, SeqCst);
         assert!(old & mask == 0, "block {off} of segment {seg} allocated twice");
+        if let Some(held) = &self.held {
+            held.hold(w, mask);
+        }
         let old = SegState(self.words[i].fetch_add(1, SeqCst));
         assert!(old.is_open() && old.count() < BLOCKS, "allocation in segment {seg} that no log has open");
         self.touch(i, old.count(), now);
@@ -216,6 +238,9 @@ impl SegTable {
         }
         let old = SegState(self.words[i].fetch_sub(1, SeqCst));
         assert!(old.count() > 0 && !old.is_prefree(), "segment {seg} counts fewer blocks than its map");
+        if let Some(held) = &self.held {
+            held.note_loss(i);
+        }
         self.touch(i, old.count() - 1, now);
         if !old.is_open() {
             self.after_loss(i, old.count() - 1);
@@ -233,7 +258,13 @@ impl SegTable {
                 let fresh = self.prefree.set(i);
                 assert!(fresh, "segment {i} became prefree twice");
             }
-            BLOCKS => {}
+            BLOCKS => {
+                // A segment that was dirty when a log began to fill it is full now, unless it has just lost a block.
+                self.dirty.clear(i);
+                if (1..BLOCKS).contains(&SegState(self.words[i].load(SeqCst)).count()) {
+                    self.dirty.set(i);
+                }
+            }
             _ => {
                 self.dirty.set(i);
                 // A racing thread may have emptied the segment between our count and this set.
@@ -285,7 +316,7 @@ impl SegTable {
 
     /// Takes a free section out of the map and returns its first segment. Of several threads that want the same one, the bit decides.
     fn free_section(&self) -> Option<SegNo> {
-        let start = self.cursor.load(SeqCst) as usize;
+        let start = if self.from_first { 0 } else { self.cursor.load(SeqCst) as usize };
         // Twice around: a section that became free behind the first search is not missed by much.
         for from in [start, 0, 0] {
             let mut at = from;
@@ -361,6 +392,9 @@ impl SegTable {
         let (w, mask) = Self::bit(seg, off);
         let old = self.maps[w].fetch_or(mask, SeqCst);
         assert!(old & mask == 0, "block {off} of segment {seg} is valid already");
+        if let Some(held) = &self.held {
+            held.hold(w, mask);
+        }
         let old = SegState(self.words[i].fetch_and(!PREFREE, SeqCst));
         if old.is_prefree() {
             self.prefree.clear(i);
@@ -376,6 +410,74 @@ impl SegTable {
             };
         }
         true
+    }
+
+    /// Opens a used segment for a log of this kind, to fill its holes; false if a collector or another log has it, or if it is empty or full by now.
+    pub(crate) fn reopen(&self, seg: SegNo, kind: u8) -> bool {
+        let i = seg.index();
+        let _change = self.locks.change();
+        let _lists = self.locks.lists();
+        let opened = self.words[i].fetch_update(SeqCst, SeqCst, |w| {
+            let count = (w & COUNT) as u32;
+            (w & (OWNED | OPEN | PREFREE) == 0 && (1..BLOCKS).contains(&count)).then_some(w | OPEN)
+        });
+        if opened.is_err() {
+            return false;
+        }
+        // Whoever loses a block of it just now may put it back here; an open segment is nobody's candidate.
+        self.dirty.clear(i);
+        self.kinds[i].store(kind, SeqCst);
+        self.sit_dirty.set(i);
+        true
+    }
+
+    /// What of a segment must not be written.
+    fn held(&self, seg: SegNo) -> Map {
+        match &self.held {
+            Some(held) => held.map(seg),
+            None => self.valid_map(seg),
+        }
+    }
+
+    fn valid_map(&self, seg: SegNo) -> Map {
+        std::array::from_fn(|w| self.maps[seg.index() * 8 + w].load(SeqCst))
+    }
+
+    /// How many blocks of a segment must not be written.
+    pub(crate) fn held_count(&self, seg: SegNo) -> u32 {
+        held::count(&self.held(seg))
+    }
+
+    /// The first block of a segment, from `from` on, that may be written, and how many of them lie side by side.
+    pub(crate) fn hole(&self, seg: SegNo, from: u32) -> Option<(u32, u32)> {
+        held::hole(&self.held(seg), from)
+    }
+
+    /// Blocks that are not valid now, and may be written when the checkpoint that sees that has committed. Under the exclusive checkpoint lock.
+    pub(crate) fn take_loose(&self) -> Loose {
+        self.held.as_ref().map_or_else(Vec::new, |held| held.take_loose(|seg| self.valid_map(seg)))
+    }
+
+    /// That checkpoint has failed.
+    pub(crate) fn put_loose_back(&self, loose: &Loose) {
+        if let Some(held) = &self.held {
+            held.put_back(loose);
+        }
+    }
+
+    /// That checkpoint has committed. Before [`SegTable::release`], so that a free segment holds nothing.
+    pub(crate) fn let_go(&self, loose: &Loose) {
+        let Some(held) = &self.held else { return };
+        for (seg, map) in loose {
+            // First: whoever has seen the old contents of such a block sees that there may be others.
+            self.renew(*seg);
+            held.let_go(*seg, map);
+        }
+    }
+
+    /// Says that blocks of the segment may hold something else from now on: whoever read one before reads again.
+    pub(crate) fn renew(&self, seg: SegNo) {
+        self.words[seg.index()].fetch_add(1 << GENERATION_SHIFT, SeqCst);
     }
 
     /// Claims a segment for a collector; false if another has it, or if it is open, prefree or free.

@@ -3,6 +3,7 @@
 //! Everything here runs under the checkpoint lock (`cp_rwsem`): whoever changes the volume holds it shared, through a
 //! [`Change`], and a checkpoint holds it exclusively while it takes its snapshot.
 
+use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::io::BlockIo;
 use crate::locks;
@@ -11,6 +12,7 @@ use crate::nat::Nat;
 use crate::nids::FreeNids;
 use crate::node::NodeCache;
 use crate::options::OnError;
+use crate::reuse::Reuse;
 use crate::segments::SegTable;
 use crate::space::Space;
 use crate::streams::Streams;
@@ -27,6 +29,8 @@ pub(crate) struct Volume {
     pub(crate) segs: SegTable,
     pub(crate) logs: Logs,
     pub(crate) streams: Streams,
+    /// How logs fill the holes of used segments; `None` where they do not.
+    pub(crate) reuse: Option<Reuse>,
     pub(crate) nat: Nat,
     pub(crate) nids: FreeNids,
     pub(crate) nodes: NodeCache,
@@ -79,6 +83,7 @@ impl Volume {
         segs: SegTable,
         logs: Logs,
         streams: Streams,
+        reuse: Option<Reuse>,
         nat: Nat,
         nids: FreeNids,
         nodes: NodeCache,
@@ -93,6 +98,7 @@ impl Volume {
             segs,
             logs,
             streams,
+            reuse,
             nat,
             nids,
             nodes,
@@ -195,6 +201,15 @@ impl Volume {
         self.clock.base.saturating_add(self.clock.mounted.elapsed().as_secs())
     }
 
+    /// A fault, for tests.
+    fn let_go_early(&self, lba: Lba) {
+        if let Some((seg, off)) = self.segs.locate(lba) {
+            let mut map = [0; 8];
+            map[off as usize / 64] = 1 << (63 - off % 64);
+            self.segs.let_go(&vec![(seg, map)]);
+        }
+    }
+
     /// Address of a block of a segment.
     pub(crate) fn lba_of(&self, seg: SegNo, off: u32) -> Lba {
         self.layout().lba_of(seg, off as u16)
@@ -203,6 +218,9 @@ impl Volume {
     /// The block in this slot is no longer used.
     pub(crate) fn invalidate(&self, slot: Slot) -> Result<()> {
         let Slot::At(lba) = slot else { return Ok(()) };
+        if self.io.planted.is(Canary::EarlyReuse) && self.reuse.is_some() {
+            self.let_go_early(lba);
+        }
         let damage = match self.segs.locate(lba) {
             Some((seg, off)) if self.segs.invalidate(seg, off, self.elapsed()) => return Ok(()),
             Some(_) => Error::corrupt(format!("block {lba} was in use but the SIT says that it is free")),

@@ -153,6 +153,16 @@ fn random_overwrite_goes_on_with_collectors_that_share_a_log() {
 }
 
 #[test]
+fn random_overwrite_goes_on_with_threads_that_share_a_victim() {
+    run(&[], 256, 3, "gc=pgc,gc.collectors=split:4");
+}
+
+#[test]
+fn random_overwrite_goes_on_with_holes_filled_beside_collectors() {
+    run(&[], 256, 4, "gc=f2fs-m,gc.collectors=3,ipu=never");
+}
+
+#[test]
 fn sections_of_several_segments_are_collected_too() {
     run(&["-s", "4"], 512, 2, "gc=scalelfs");
 }

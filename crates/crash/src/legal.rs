@@ -11,6 +11,8 @@
 //! - *Each page* has a content that was current at some time from the last promise about this file to that version: write-back comes
 //!   when it pleases. Anything else is stale or foreign.
 //! - *Changes of ranges* (all of falloc) and direct writes go in pieces, and a checkpoint may come in between.
+//! - *In place* (`mode=adaptive`): a write may go where the page already is, so a file of one version may have pages of later ones, and a page may be one
+//!   content in some of its 512-byte pieces and another in others. Nothing older than the last promise.
 //! - *Strict* mounts promise more with the fsync of a new file: names that were removed from its directory by then are gone.
 
 use crate::content::describe;
@@ -19,6 +21,7 @@ use crate::model::{Content, Kind, Node, Obj, PAGE, State, Timeline, Version, ent
 use crate::observe::{Seen, SeenIno, SeenNode};
 use crate::run::{Run, Span};
 use std::collections::{BTreeMap, BTreeSet};
+use steadyfs_device::PIECE_SIZE;
 use steadyfs_format::dir::FileType;
 
 /// What one writer had done when the power went.
@@ -69,6 +72,12 @@ fn is_strict(workload: &Workload) -> bool {
     workload.mount.split(',').any(|option| option == "fsync_mode=strict")
 }
 
+/// Whether the mount writes in place.
+fn writes_in_place(workload: &Workload) -> bool {
+    let has = |wanted: &str| workload.mount.split(',').any(|option| option == wanted);
+    has("mode=adaptive") && !has("ipu=never")
+}
+
 /// A call of fsync.
 struct Syncing {
     obj: Obj,
@@ -86,6 +95,7 @@ pub(crate) struct Case<'a> {
     top: SeenIno,
     ops: Vec<&'a Op>,
     strict: bool,
+    in_place: bool,
     syncs: Vec<Syncing>,
 }
 
@@ -119,8 +129,8 @@ impl<'a> Case<'a> {
             }
         }
         let ops = workload.steps.iter().map(|step| &step.op).collect();
-        let strict = is_strict(workload);
-        Case { line, moment, seen, top, ops, strict, syncs }
+        let (strict, in_place) = (is_strict(workload), writes_in_place(workload));
+        Case { line, moment, seen, top, ops, strict, in_place, syncs }
     }
 
     /// Whether the tree is one that the crash may leave; otherwise what is wrong with it, by version, the closest first.
@@ -293,7 +303,7 @@ impl<'a> Case<'a> {
         });
         for (version, oldest) in from_base.into_iter().chain(from_syncs) {
             let outcome = self.check_attributes(obj, oldest, version, seen).and_then(|()| {
-                let whole = self.check_contents(&self.state(version).objects[obj], durable, seen);
+                let whole = self.check_contents(obj, version, durable, seen);
                 whole.or_else(|why| {
                     if self.goes_in_pieces(obj, version) {
                         self.check_half_done(obj, version, durable, seen)
@@ -328,11 +338,8 @@ impl<'a> Case<'a> {
         for page in 0..old.size.max(new.size).div_ceil(PAGE) {
             let length = PAGE.min(seen.size.saturating_sub(page * PAGE)) as usize;
             let found = seen.pages.get(&page).map(Vec::as_slice);
-            let fits = |node: &Node| {
-                let history = node.pages.get(&page).map_or(&[][..], Vec::as_slice);
-                legal(history, durable).any(|content| same(content, found, length))
-            };
-            if !fits(old) && !fits(new) {
+            let fits = |version| self.fits(obj, version, page, durable, found, length);
+            if !fits(version) && !fits(version + 1) {
                 return Err(format!("holds in page {page} neither what was there nor what was to come"));
             }
         }
@@ -340,7 +347,8 @@ impl<'a> Case<'a> {
     }
 
     /// The size is that of the node, and each page one of its contents since `durable`.
-    fn check_contents(&self, node: &Node, durable: Version, seen: &SeenNode) -> Result<(), String> {
+    fn check_contents(&self, obj: Obj, version: Version, durable: Version, seen: &SeenNode) -> Result<(), String> {
+        let node = &self.state(version).objects[obj];
         if node.kind != Kind::File {
             return Ok(());
         }
@@ -352,13 +360,41 @@ impl<'a> Case<'a> {
             let length = PAGE.min(node.size - page * PAGE) as usize;
             let found = seen.pages.get(&page).map(Vec::as_slice);
             let history = node.pages.get(&page).map_or(&[][..], Vec::as_slice);
-            let fits = legal(history, durable).any(|content| same(content, found, length));
-            if !fits {
+            if !self.fits(obj, version, page, durable, found, length) {
                 let what = found.map_or("zeros".to_owned(), |bytes| describe_difference(history, bytes, page));
                 return Err(format!("holds {what} in page {page}, which is none of its contents"));
             }
         }
         Ok(())
+    }
+
+    /// Whether the first bytes of a page are what they may be in a file of this version.
+    fn fits(
+        &self,
+        obj: Obj,
+        version: Version,
+        page: u64,
+        durable: Version,
+        found: Option<&[u8]>,
+        length: usize,
+    ) -> bool {
+        let contents = |version| {
+            let node = self.state(version).objects.get(obj);
+            let history = node.and_then(|node| node.pages.get(&page)).map_or(&[][..], Vec::as_slice);
+            legal(history, durable)
+        };
+        if !self.in_place {
+            return contents(version).any(|content| same(content, found, length));
+        }
+        // What was written since, but not that the page was given up: that would not be done in place.
+        let later = (version + 1..=self.moment.begun).flat_map(|version| contents(version).filter(Option::is_some));
+        let all: Vec<Option<&[u8]>> = contents(version).chain(later).collect();
+        (0..length).step_by(PIECE_SIZE).all(|at| {
+            let range = at..length.min(at + PIECE_SIZE);
+            let piece = |content: &[u8]| content.get(range.start..range.end.min(content.len())).unwrap_or(&[]).to_vec();
+            let found = found.map(piece);
+            all.iter().any(|content| same(content.map(piece).as_deref(), found.as_deref(), range.len()))
+        })
     }
 }
 

@@ -5,7 +5,11 @@ use steadyfs_crash::{Effort, Outcome, Plan, Rule, Volumes, explore, generate, mi
 
 /// Explores workloads of one operation, then of two, until a promise is broken.
 fn hunt(canary: &str) -> (Outcome, Duration) {
-    let mount = format!("canary={canary}");
+    hunt_with("", canary)
+}
+
+fn hunt_with(mount: &str, canary: &str) -> (Outcome, Duration) {
+    let mount = format!("{mount}canary={canary}");
     let began = Instant::now();
     let workloads = generate::exhaustive(1, &mount, 1).chain(generate::exhaustive(2, &mount, 1).take(2000));
     let plan = Plan { jobs: 2, effort: Effort::USUAL, ..Plan::default() };
@@ -15,7 +19,11 @@ fn hunt(canary: &str) -> (Outcome, Duration) {
 
 #[track_caller]
 fn is_caught(canary: &str, rules: &[Rule]) {
-    let (outcome, time) = hunt(canary);
+    judge(canary, rules, hunt(canary));
+}
+
+#[track_caller]
+fn judge(canary: &str, rules: &[Rule], (outcome, time): (Outcome, Duration)) {
     let found = outcome.violations.first().unwrap_or_else(|| panic!("{canary} was not found: {outcome:?}"));
     println!("{canary}: after {} states, {time:?}\n{found}", outcome.states);
     assert!(rules.contains(&found.rule), "{found}");
@@ -30,6 +38,12 @@ fn a_skipped_flush_is_caught() {
 #[test]
 fn a_block_used_again_too_early_is_caught() {
     is_caught("early-reuse", &[Rule::Legal, Rule::Consistent]);
+}
+
+#[test]
+fn a_hole_filled_too_early_is_caught() {
+    let hunted = hunt_with("mode=adaptive,ssr=eager,ipu=never,", "early-reuse");
+    judge("early-reuse", &[Rule::Legal, Rule::Consistent], hunted);
 }
 
 #[test]

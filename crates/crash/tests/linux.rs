@@ -76,8 +76,17 @@ fn let_linux_recover(samples: &[Sample]) {
 
 #[test]
 fn fsck_and_the_kernel_agree() {
+    agree(&["", "fsync_mode=strict"]);
+}
+
+#[test]
+fn fsck_and_the_kernel_agree_on_logs_that_fill_holes() {
+    agree(&["mode=adaptive,ssr=eager"]);
+}
+
+fn agree(mounts: &[&str]) {
     let count = std::env::var("STEADYFS_ORACLE_SAMPLE").map_or(SAMPLE, |count| count.parse().expect("a number"));
-    let samples = sample(generate::everything(&["", "fsync_mode=strict"], 11).skip(SKIPPED), count);
+    let samples = sample(generate::everything(mounts, 11).skip(SKIPPED), count);
     assert_eq!(samples.len(), count);
     let mut faults = Vec::new();
     for sample in &samples {

@@ -203,6 +203,7 @@ impl Fs {
         self.checkpoints.done.store(snapshot.number, SeqCst);
         *committed = Committed { checkpoint: snapshot.checkpoint.clone(), pack: snapshot.pack };
         self.vol.nids.release(&snapshot.held_nids);
+        self.vol.segs.let_go(&snapshot.loose);
         self.release_segments(&snapshot.prefree);
         Ok(())
     }
@@ -211,6 +212,7 @@ impl Fs {
     fn take_back(&self, snapshot: &Snapshot) {
         self.vol.nat.not_written(&snapshot.nat_blocks);
         self.checkpoints.sit.not_written(&self.vol.segs, &snapshot.sit_blocks);
+        self.vol.segs.put_loose_back(&snapshot.loose);
         self.checkpoints.changes_at_freeze.store(u64::MAX, SeqCst);
     }
 

@@ -3,6 +3,7 @@
 use super::Committed;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
+use crate::held::Loose;
 use crate::io::BlockIo;
 use crate::segments::BLOCKS;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use steadyfs_device::{PageBuf, StreamHint};
 use steadyfs_format::checkpoint::{Checkpoint, CheckpointHeader, CpFlags, LogPosition};
 use steadyfs_format::journal::{Journal, MAX_NAT_JOURNAL, MAX_SIT_JOURNAL};
 use steadyfs_format::summary::SummaryBlock;
-use steadyfs_format::{AllocType, Features, Lba, Log, Nid, Pack, SegNo};
+use steadyfs_format::{Features, Lba, Log, Nid, Pack, SegNo};
 
 /// A checkpoint on its way to the device.
 pub(super) struct Snapshot {
@@ -22,6 +23,8 @@ pub(super) struct Snapshot {
     pub(super) commit_page: PageBuf,
     /// Empty segments that become free with the commit.
     pub(super) prefree: Vec<SegNo>,
+    /// Blocks that may be written again then.
+    pub(super) loose: Loose,
     /// Node ids freed before the freeze.
     pub(super) held_nids: Vec<Nid>,
     /// NAT and SIT blocks whose selected copy changes with the commit.
@@ -75,6 +78,7 @@ impl Snapshot {
             pack,
             commit_lba,
             commit_page,
+            loose: fs.vol.segs.take_loose(),
             prefree: fs.vol.segs.prefree.iter().map(|i| SegNo::new(i as u32)).collect(),
             held_nids: fs.vol.nids.held(),
             nat_blocks: tables.nat_blocks,
@@ -98,6 +102,7 @@ fn leave_full_segments(fs: &Fs) -> Result<()> {
         if head.next == BLOCKS && !fs.vol.advance(log, &mut head) {
             return Err(Error::NoSpace);
         }
+        fs.vol.change_holes(log, &mut head);
     }
     Ok(())
 }
@@ -164,7 +169,7 @@ fn fill_counters(fs: &Fs, header: &mut CheckpointHeader) -> Result<()> {
 fn take_logs(fs: &Fs, header: &mut CheckpointHeader, tables: &Tables) -> [SummaryBlock; Log::COUNT] {
     Log::ALL.map(|log| {
         let head = fs.vol.logs.head(log);
-        header.set_log(log, LogPosition { segment: head.seg, next: head.next as u16, alloc: AllocType::Lfs });
+        header.set_log(log, LogPosition { segment: head.seg, next: head.next as u16, alloc: head.alloc });
         let mut summary = (*head.summary).clone();
         summary.journal = match log {
             Log::HotData => tables.nat_journal,

@@ -6,6 +6,7 @@
 
 use super::fetch::Keep;
 use super::payload::Payload;
+use super::writeback::Why;
 use super::{Facts, PAGE, PIECE_PAGES, Times, pages_of, regular};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
@@ -260,7 +261,7 @@ impl Fs {
         flights: &Arc<Flights>,
     ) -> Result<usize> {
         let Found::Leaf(leaf) = self.leaf(inode, first)? else { return Ok(0) };
-        let log = inode.data_log();
+        let (log, in_place) = (inode.data_log(), self.stays_in_place(inode, Why::Direct));
         let part = leaf.part(&(first..first + pages.len() as u64));
         let mut guard = leaf.node.write(&self.vol.nodes);
         let area = Area::of(guard.bytes(), self.vol.sb.features())?;
@@ -269,7 +270,9 @@ impl Fs {
         if mapped == 0 {
             return Ok(0);
         }
-        let placed = self.vol.place(change, &leaf, &mut guard, log, &pages[..mapped], |_| flights.one())?;
+        let placed = self
+            .vol
+            .place_or_overwrite(change, &leaf, &mut guard, log, &pages[..mapped], in_place, |_| flights.one())?;
         self.cache(inode).remove(part.start..part.start + placed as u64);
         if placed < mapped { Err(Error::NoSpace) } else { Ok(placed) }
     }

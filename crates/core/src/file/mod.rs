@@ -25,7 +25,7 @@ mod writeback;
 pub use falloc::FallocMode;
 pub(crate) use flusher::Flusher;
 pub use seek::Whence;
-pub(crate) use writeback::ALL_PAGES;
+pub(crate) use writeback::{ALL_PAGES, Why};
 
 use crate::attr::protect::{self, Act};
 use crate::attr::times::{clock, touch_contents};

@@ -1,4 +1,4 @@
-//! Write-back: dirty pages go to the end of a log, node by node, in batches.
+//! Write-back: dirty pages go to the end of a log, node by node, in batches; with `mode=adaptive` some go where their blocks are.
 //!
 //! Pages are taken from the cache under the lock of the node that holds their slots, placed, and land when the device has them. No lock
 //! of the file is needed: a truncation removes pages before it frees slots, so a page found dirty under the node's lock has a
@@ -9,13 +9,29 @@ use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::inode::Inode;
 use crate::mapping::{Ended, Found, Leaf};
+use crate::options::{FSYNC_PAGES, InPlace};
 use crate::volume::Change;
 use std::ops::Range;
 use std::sync::Arc;
+use steadyfs_format::dir::FileType;
 use steadyfs_format::{Log, PageIndex};
 
 /// Every page a file can have.
 pub(crate) const ALL_PAGES: Range<PageIndex> = PageIndex(0)..PageIndex(1 << 40);
+
+/// Why pages are written: decides which of them may stay where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Because it is time, or there are many.
+    Turn,
+    /// For an fsync; `data_only` for fdatasync.
+    Sync {
+        /// Whether it is fdatasync.
+        data_only: bool,
+    },
+    /// They were written past the cache.
+    Direct,
+}
 
 /// What one batch of write-back did.
 struct Batch {
@@ -30,18 +46,42 @@ impl Fs {
     /// # Errors
     /// What could not be written meanwhile. It is dirty again.
     pub(crate) fn writeback(&self, inode: &Arc<Inode>, range: Range<PageIndex>) -> Result<()> {
+        self.writeback_for(inode, range, Why::Turn)
+    }
+
+    /// As [`Fs::writeback`], for this reason.
+    pub(crate) fn writeback_for(&self, inode: &Arc<Inode>, range: Range<PageIndex>, why: Why) -> Result<()> {
         let failures = inode.write_errors.count();
-        let started = self.start_writeback(inode, range);
+        let in_place = self.stays_in_place(inode, why);
+        let started = self.start_writing(inode, range, in_place);
         self.cache(inode).wait_landed();
         started.and(inode.write_errors.since(failures))
     }
 
     /// Submits the dirty pages of a range, each once.
     pub(super) fn start_writeback(&self, inode: &Arc<Inode>, range: Range<PageIndex>) -> Result<()> {
+        self.start_writing(inode, range, self.stays_in_place(inode, Why::Turn))
+    }
+
+    /// Whether pages of this file stay where they have blocks, when they are written for this reason: F2FS' policies.
+    pub(super) fn stays_in_place(&self, inode: &Arc<Inode>, why: Why) -> bool {
+        if inode.kind != FileType::Regular {
+            return false;
+        }
+        match (self.in_place, why) {
+            (InPlace::Never | InPlace::Auto, _) => false,
+            (InPlace::Always, _) | (_, Why::Direct | Why::Sync { data_only: true }) => true,
+            (InPlace::Fsync, Why::Sync { .. }) if self.cache(inode).dirty_count() <= FSYNC_PAGES => true,
+            // What is cold is seldom written, and then in part: it would only be scattered.
+            (InPlace::Fsync, _) => inode.data_log() == Log::ColdData,
+        }
+    }
+
+    fn start_writing(&self, inode: &Arc<Inode>, range: Range<PageIndex>, in_place: bool) -> Result<()> {
         let mut at = range.start;
         while self.cache(inode).next_dirty(&(at..range.end)).is_some() {
             let change = self.change()?;
-            match self.flush_range(&change, inode, at..range.end, PIECE_PAGES as usize)?.next {
+            match self.flush_range(&change, inode, at..range.end, PIECE_PAGES as usize, in_place)?.next {
                 Some(next) => at = next,
                 None => break,
             }
@@ -51,12 +91,13 @@ impl Fs {
 
     /// Submits up to `max` dirty pages under a change that the caller holds; returns how many.
     pub(crate) fn flush_pages(&self, change: &Change<'_>, inode: &Arc<Inode>, max: usize) -> Result<usize> {
-        Ok(self.flush_range(change, inode, ALL_PAGES, max)?.pages)
+        let in_place = self.stays_in_place(inode, Why::Turn);
+        Ok(self.flush_range(change, inode, ALL_PAGES, max, in_place)?.pages)
     }
 
     /// Submits the dirty pages of a range under a change that the caller holds; returns how many.
     pub(super) fn flush_part(&self, change: &Change<'_>, inode: &Arc<Inode>, range: Range<PageIndex>) -> Result<usize> {
-        Ok(self.flush_range(change, inode, range, usize::MAX)?.pages)
+        Ok(self.flush_range(change, inode, range, usize::MAX, false)?.pages)
     }
 
     fn flush_range(
@@ -65,9 +106,10 @@ impl Fs {
         inode: &Arc<Inode>,
         range: Range<PageIndex>,
         max: usize,
+        in_place: bool,
     ) -> Result<Batch> {
         let cache = self.cache(inode);
-        let log = inode.data_log();
+        let how = (inode.data_log(), in_place);
         let mut at = range.start;
         let mut pages = 0;
         while pages < max {
@@ -75,7 +117,7 @@ impl Fs {
                 return Ok(Batch { pages, next: None });
             };
             at = match self.leaf(inode, page)? {
-                Found::Leaf(leaf) => match self.flush_leaf(change, inode, &leaf, page..range.end, max - pages, log)? {
+                Found::Leaf(leaf) => match self.flush_leaf(change, inode, &leaf, page..range.end, max - pages, how)? {
                     Some((last, n)) => {
                         pages += n;
                         last + 1
@@ -97,7 +139,7 @@ impl Fs {
         leaf: &Leaf,
         range: Range<PageIndex>,
         max: usize,
-        log: Log,
+        (log, in_place): (Log, bool),
     ) -> Result<Option<(PageIndex, usize)>> {
         let cache = self.cache(inode);
         let mut guard = leaf.node.write(&self.vol.nodes);
@@ -107,11 +149,12 @@ impl Fs {
         let taken = cache.take_dirty(&leaf.part(&range), max);
         let Some((last, _)) = taken.pages.last() else { return Ok(None) };
         let mut sent = 0;
-        let placed = self.vol.place(change, leaf, &mut guard, log, &taken.pages, |part| -> Ended {
-            sent += part.len();
-            let landing = cache.landing(&taken, part);
-            Box::new(move |result| landing.land(result))
-        });
+        let placed =
+            self.vol.place_or_overwrite(change, leaf, &mut guard, log, &taken.pages, in_place, |part| -> Ended {
+                sent += part.len();
+                let landing = cache.landing(&taken, part);
+                Box::new(move |result| landing.land(result))
+            });
         drop(guard);
         if sent < taken.pages.len() {
             cache.put_back(&taken, &taken.pages[sent..]);

@@ -13,7 +13,7 @@ use steadyfs_format::block::BlockView;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::{Inode as RawInode, advise, flags};
 use steadyfs_format::summary::Summary;
-use steadyfs_format::{Block, Log, PageIndex, Slot};
+use steadyfs_format::{Block, Lba, Log, PageIndex, Slot};
 
 /// Called when the write of a run of pages has ended.
 pub(crate) type Ended = Box<dyn FnOnce(std::result::Result<(), IoError>) + Send>;
@@ -72,6 +72,67 @@ impl Volume {
             placed += part.len();
         }
         Ok(placed)
+    }
+
+    /// As [`Volume::place`]; with `in_place`, pages that have a block which may be overwritten keep it.
+    ///
+    /// A page is the page of its block for as long as the block is valid, so what a checkpoint or the chain finds there is always a content of that
+    /// very page. The block's segment says by its generation that a content changed, to whoever reads there meanwhile.
+    #[expect(clippy::too_many_arguments, reason = "those of place, and how")]
+    pub(crate) fn place_or_overwrite(
+        &self,
+        change: &Change<'_>,
+        leaf: &Leaf,
+        guard: &mut NodeWrite<'_>,
+        log: Log,
+        pages: &[(PageIndex, PageBuf)],
+        in_place: bool,
+        mut ended: impl FnMut(&[(PageIndex, PageBuf)]) -> Ended,
+    ) -> Result<usize> {
+        if !in_place {
+            return self.place(change, leaf, guard, log, pages, ended);
+        }
+        let area = Area::of(guard.bytes(), self.sb.features())?;
+        let targets: Vec<Option<Lba>> =
+            pages.iter().map(|(page, _)| self.target_in_place(area.get(guard.bytes(), leaf.slot_of(*page)))).collect();
+        let mut done = 0;
+        // Runs that stay, of neighbouring blocks of one segment, and runs that move.
+        for run in targets.chunk_by(|a, b| match (a, b) {
+            (Some(a), Some(b)) => {
+                *a + 1 == *b && self.segs.locate(*a).map(|at| at.0) == self.segs.locate(*b).map(|at| at.0)
+            }
+            (a, b) => a.is_none() && b.is_none(),
+        }) {
+            let part = &pages[done..done + run.len()];
+            match run[0] {
+                Some(first) => self.overwrite(first, log, part, ended(part)),
+                None => {
+                    let placed = self.place(change, leaf, guard, log, part, &mut ended)?;
+                    if placed < part.len() {
+                        return Ok(done + placed);
+                    }
+                }
+            }
+            done += part.len();
+        }
+        Ok(done)
+    }
+
+    /// The block of this slot, if it may be overwritten. The slot's node is locked, so that no collector begins to move it.
+    fn target_in_place(&self, slot: Slot) -> Option<Lba> {
+        let Slot::At(lba) = slot else { return None };
+        let (seg, off) = self.segs.locate(lba)?;
+        (self.segs.is_valid(seg, off) && self.may_overwrite(seg)).then_some(lba)
+    }
+
+    /// Writes neighbouring blocks of one segment where they are.
+    fn overwrite(&self, first: Lba, log: Log, pages: &[(PageIndex, PageBuf)], ended: Ended) {
+        self.io.let_land(first, pages.len() as u32);
+        let bufs = pages.iter().map(|(_, buf)| buf.clone()).collect();
+        self.io.write(first, bufs, logs::hint(log), ended);
+        if let Some((seg, _)) = self.segs.locate(first) {
+            self.segs.renew(seg);
+        }
     }
 
     fn check_counted(&self, leaf: &Leaf, area: Area, block: &Block, pages: &[(PageIndex, PageBuf)]) -> Result<()> {

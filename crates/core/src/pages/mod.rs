@@ -210,6 +210,11 @@ impl PageCache<'_> {
         self.inode.pages.state.lock().map.is_dirty(page)
     }
 
+    /// How many pages are dirty.
+    pub(crate) fn dirty_count(self) -> u64 {
+        self.inode.pages.state.lock().map.dirty()
+    }
+
     /// The first dirty page of a range.
     pub(crate) fn next_dirty(self, range: &Range<PageIndex>) -> Option<PageIndex> {
         self.inode.pages.state.lock().map.next_dirty(range)

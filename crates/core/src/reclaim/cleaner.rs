@@ -5,6 +5,7 @@
 //! next checkpoint writes it to its log. All reads of a segment are in flight together, one for each run of neighbouring blocks; moves are grouped by owner and made under one
 //! node lock each. New addresses are published after their blocks are readable (see `io`). Pages that somebody works on stay where they are (`protect`).
 
+use super::crew::Crew;
 use super::owner::{Live, Owner, try_blocks, why_dead};
 use super::protect::Work;
 use super::victim::{Select, Victim};
@@ -79,6 +80,8 @@ pub(super) enum Asking {
 pub(super) struct Collector {
     pub(super) select: Box<dyn Select>,
     pub(super) sink: Sink,
+    /// Threads that clean a segment together with whoever collects; they put what they move into the cold data log.
+    pub(super) crew: Option<Arc<Crew>>,
 }
 
 impl Collector {
@@ -95,7 +98,8 @@ impl Collector {
         let Some(victim) = self.select.next(&vol.segs, vol.layout(), urgency, vol.elapsed()) else {
             return Ok(None);
         };
-        let cleaned = Mover { fs, sink: &self.sink, asking, activity }.clean(&victim);
+        let mover = Mover { fs, sink: &self.sink, asking, activity };
+        let cleaned = mover.clean(&victim, self.crew.as_deref());
         victim.segs.iter().for_each(|&seg| vol.segs.unclaim(seg));
         self.select.done(victim.sec);
         cleaned.inspect(|report| activity.note(report)).map(Some)
@@ -113,13 +117,13 @@ struct Mover<'a> {
 }
 
 impl Mover<'_> {
-    fn clean(&self, victim: &Victim) -> Result<GcReport> {
+    fn clean(&self, victim: &Victim, crew: Option<&Crew>) -> Result<GcReport> {
         let vol = &self.fs.vol;
         let mut report = GcReport { victims: 1, ..GcReport::default() };
         let mut whole = true;
         for seg in vol.layout().segs_of(victim.sec) {
             whole &= match victim.segs.contains(&seg) {
-                true => clean_segment(self, seg, &mut report)?,
+                true => clean_segment(self, crew, seg, &mut report)?,
                 false => vol.segs.state(seg).count() == 0,
             };
         }
@@ -135,7 +139,7 @@ struct Source {
 }
 
 /// Moves what is valid in a claimed segment. True if nothing will be left in it after the next checkpoint.
-fn clean_segment(mover: &Mover<'_>, seg: SegNo, report: &mut GcReport) -> Result<bool> {
+fn clean_segment(mover: &Mover<'_>, crew: Option<&Crew>, seg: SegNo, report: &mut GcReport) -> Result<bool> {
     let vol = &mover.fs.vol;
     let summary = vol.summary_of(seg)?;
     let kind = Log::from_number(vol.segs.kind(seg)).map(Log::is_node);
@@ -146,7 +150,10 @@ fn clean_segment(mover: &Mover<'_>, seg: SegNo, report: &mut GcReport) -> Result
     let offsets = vol.segs.valid_offsets(seg);
     let left = report.skipped;
     let sec = vol.layout().sec_of(seg);
-    if noted {
+    if let Some(crew) = crew {
+        mover.activity.set(Doing::Moving, sec);
+        report.add(crew.clean(mover.fs, seg, summary, offsets, mover.asking)?);
+    } else if noted {
         mover.activity.set(Doing::Moving, sec);
         clean_nodes(vol, seg, &summary, &offsets, report)?;
     } else {
@@ -156,6 +163,25 @@ fn clean_segment(mover: &Mover<'_>, seg: SegNo, report: &mut GcReport) -> Result
     Ok(report.skipped == left || vol.segs.state(seg).count() == 0)
 }
 
+/// Moves these blocks of a segment, of which the summary says whose they are, into the cold data log or, if they are nodes, makes them dirty.
+pub(super) fn clean_part(
+    fs: &Fs,
+    seg: SegNo,
+    summary: &SummaryBlock,
+    offsets: &[u32],
+    asking: Asking,
+) -> Result<GcReport> {
+    let mut report = GcReport::default();
+    match summary.kind()? {
+        SummaryKind::Node => clean_nodes(&fs.vol, seg, summary, offsets, &mut report)?,
+        SummaryKind::Data => {
+            let (sink, activity) = (&Sink::ColdLog, &Activity::default());
+            clean_data(&Mover { fs, sink, asking, activity }, seg, summary, offsets, &mut report)?;
+        }
+    }
+    Ok(report)
+}
+
 /// Moves what these blocks of the main area hold, wherever they are and whoever owns them.
 pub(crate) fn move_blocks(fs: &Fs, lbas: &[Lba]) -> Result<()> {
     let vol = &fs.vol;
@@ -163,16 +189,9 @@ pub(crate) fn move_blocks(fs: &Fs, lbas: &[Lba]) -> Result<()> {
     for (seg, off) in lbas.iter().filter_map(|lba| vol.segs.locate(*lba)) {
         by_segment.entry(seg).or_default().push(off);
     }
-    let mut report = GcReport::default();
     for (seg, offsets) in by_segment {
         let summary = vol.summary_of(seg)?;
-        match summary.kind()? {
-            SummaryKind::Node => clean_nodes(vol, seg, &summary, &offsets, &mut report)?,
-            SummaryKind::Data => {
-                let (sink, activity) = (&Sink::ColdLog, &Activity::default());
-                clean_data(&Mover { fs, sink, asking: Asking::No, activity }, seg, &summary, &offsets, &mut report)?;
-            }
-        }
+        clean_part(fs, seg, &summary, &offsets, Asking::No)?;
     }
     Ok(())
 }

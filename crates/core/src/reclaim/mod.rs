@@ -3,12 +3,14 @@
 //! A change passes the gate (`Fs::make_room`) before it takes the checkpoint lock. While free sections exceed what the next
 //! checkpoint may need plus the reserve, the gate is a few loads and comparisons. Below that, either callers collect one after the
 //! other under `gc_mutex`, and each re-tests first, so of many blocked writers only as many collect as are needed (F2FS); or they wait
-//! for collectors with threads of their own (`pool`, ScaleLFS). `options` says which, `victim` chooses what to clean, `cleaner` moves what is valid there.
+//! for collectors with threads of their own (`pool`, ScaleLFS). `options` says which, `victim` chooses what to clean, `cleaner` moves what is valid there,
+//! `crew` with several threads at one victim (P-GC).
 //!
 //! Kept true: a round that gains nothing is counted, and after a few such rounds the caller gets through if a checkpoint can
 //! still be written, and "no space" otherwise; nothing here spins. Arithmetic: F2FS' own, section 1.2 of the collection notes.
 
 mod cleaner;
+mod crew;
 mod options;
 mod owner;
 mod plan;
@@ -28,6 +30,7 @@ use crate::options::MountOptions;
 use crate::stats::{Activity, Cause, CollectorsNow};
 use crate::volume::Volume;
 use cleaner::{Asking, Collector, Sink};
+use crew::Crew;
 use pool::Pool;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -146,7 +149,11 @@ impl Reclaim {
         let ahead = if options.background_gc { reserved_sections / 8 } else { 0 };
         Reclaim {
             serial: Mutex::new(&locks::GC, ()),
-            single: Collector { select: Box::new(victim::OneVictim), sink: Sink::ColdLog },
+            single: Collector {
+                select: Box::new(victim::OneVictim),
+                sink: Sink::ColdLog,
+                crew: options.gc.crew().map(Crew::new),
+            },
             pool: (collectors > 0).then(|| Pool::new(vol, &options.gc, collectors, ahead)),
             reserved_sections,
             totals: Mutex::new(&locks::STATE, GcReport::default()),
@@ -167,12 +174,18 @@ impl Reclaim {
         if let Some(pool) = &fs.reclaim.pool {
             pool.start(fs);
         }
+        if let Some(crew) = &fs.reclaim.single.crew {
+            crew.start(fs);
+        }
     }
 
     /// Ends the collectors and waits for them; from then on writers collect.
     pub(crate) fn stop(&self) {
         if let Some(pool) = &self.pool {
             pool.stop();
+        }
+        if let Some(crew) = &self.single.crew {
+            crew.stop();
         }
     }
 

@@ -1,6 +1,7 @@
 //! How a volume collects: techniques that can be chosen one by one, and presets that name combinations of them.
 
 use crate::error::{Error, Result};
+use crate::options::Allocation;
 
 /// Who collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +12,8 @@ pub enum GcCollectors {
     Threads(u32),
     /// One thread for each core.
     PerCore,
+    /// Whoever needs room, one at a time, with so many threads that share a victim of which more than half is valid: P-GC.
+    Split(u32),
 }
 
 /// Where a collector puts the data that it moves.
@@ -62,10 +65,21 @@ pub struct GcOptions {
     pub protect: GcProtect,
     /// How victims are chosen.
     pub select: GcSelect,
+    /// How logs get segments in the system that the preset is named for: what a mount does that does not say `mode=`.
+    pub allocation: Allocation,
 }
 
-/// The presets, with what they stand for.
-pub(crate) const PRESETS: [(&str, GcOptions); 2] = [("f2fs-lfs", F2FS_LFS), ("scalelfs", SCALELFS)];
+/// The presets, with what they stand for. F2FS is what they differ from: the default of Linux, then `mode=lfs`.
+pub(crate) const PRESETS: [(&str, GcOptions); 7] = [
+    ("scalelfs", SCALELFS),
+    ("f2fs", GcOptions { allocation: Allocation::Adaptive, ..F2FS_LFS }),
+    ("f2fs-lfs", F2FS_LFS),
+    ("f2fs-m", GcOptions { allocation: Allocation::Adaptive, ..F2FS_LM }),
+    ("f2fs-lm", F2FS_LM),
+    // ScaleLFS' Table 3 calls it "simply parallel".
+    ("spgc", F2FS_LM),
+    ("pgc", PGC),
+];
 
 /// F2FS in `mode=lfs`: writers collect, one at a time.
 const F2FS_LFS: GcOptions = GcOptions {
@@ -74,7 +88,14 @@ const F2FS_LFS: GcOptions = GcOptions {
     meta: GcMeta::Locked,
     protect: GcProtect::File,
     select: GcSelect::Locked,
+    allocation: Allocation::Lfs,
 };
+
+/// F2FS with many collectors, and nothing changed for them.
+const F2FS_LM: GcOptions = GcOptions { collectors: GcCollectors::PerCore, ..F2FS_LFS };
+
+/// P-GC: F2FS in `mode=lfs` with 32 threads at one victim, as in ScaleLFS' artifact.
+const PGC: GcOptions = GcOptions { collectors: GcCollectors::Split(32), ..F2FS_LFS };
 
 /// ScaleLFS: a collector on each core, with a stream of its own.
 const SCALELFS: GcOptions = GcOptions {
@@ -83,6 +104,7 @@ const SCALELFS: GcOptions = GcOptions {
     meta: GcMeta::Loose,
     protect: GcProtect::Page,
     select: GcSelect::Concurrent,
+    allocation: Allocation::Lfs,
 };
 
 impl Default for GcOptions {
@@ -105,10 +127,14 @@ impl GcOptions {
             },
             ("gc.collectors", Some("writers")) => self.collectors = GcCollectors::Writers,
             ("gc.collectors", Some("cores")) => self.collectors = GcCollectors::PerCore,
-            ("gc.collectors", Some(count)) => match count.parse() {
-                Ok(count @ 1..=MOST_COLLECTORS) => self.collectors = GcCollectors::Threads(count),
-                _ => return refuse(&format!("writers, cores, or a number from 1 to {MOST_COLLECTORS}")),
-            },
+            ("gc.collectors", Some(choice)) => {
+                let (split, count) = choice.strip_prefix("split:").map_or((false, choice), |count| (true, count));
+                self.collectors = match count.parse() {
+                    Ok(count @ 1..=MOST_COLLECTORS) if split => GcCollectors::Split(count),
+                    Ok(count @ 1..=MOST_COLLECTORS) => GcCollectors::Threads(count),
+                    _ => return refuse(&format!("writers, cores, N or split:N, with N from 1 to {MOST_COLLECTORS}")),
+                }
+            }
             ("gc.stream", Some("shared")) => self.stream = GcStream::Shared,
             ("gc.stream", Some("dedicated")) => self.stream = GcStream::Dedicated,
             ("gc.stream", _) => return refuse("shared or dedicated"),
@@ -129,9 +155,19 @@ impl GcOptions {
     /// How many threads of its own a volume wants, on so many cores.
     pub(crate) fn threads(&self, cores: usize) -> usize {
         match self.collectors {
-            GcCollectors::Writers => 0,
+            GcCollectors::Writers | GcCollectors::Split(_) => 0,
             GcCollectors::Threads(count) => count as usize,
             GcCollectors::PerCore => cores.clamp(1, MOST_COLLECTORS as usize),
+        }
+    }
+}
+
+impl GcOptions {
+    /// How many threads share a victim, if any do.
+    pub(crate) fn crew(&self) -> Option<usize> {
+        match self.collectors {
+            GcCollectors::Split(count) => Some(count as usize),
+            _ => None,
         }
     }
 }
@@ -153,10 +189,15 @@ mod tests {
         assert_eq!((gc.threads(2), gc.stream, gc.select), (32, GcStream::Dedicated, GcSelect::Locked));
         assert!(gc.set("gc.collectors", Some("cores")).unwrap());
         assert_eq!(gc.threads(48), 48);
+        assert!(gc.set("gc", Some("pgc")).unwrap());
+        assert_eq!((gc.threads(48), gc.crew(), gc.allocation), (0, Some(32), Allocation::Lfs));
+        assert!(gc.set("gc", Some("f2fs-m")).unwrap());
+        assert_eq!((gc.threads(48), gc.crew(), gc.allocation), (48, None, Allocation::Adaptive));
         assert!(!gc.set("gcc", Some("x")).unwrap());
         for (name, value, part) in [
             ("gc", Some("best"), "scalelfs"),
             ("gc.collectors", Some("0"), "writers"),
+            ("gc.collectors", Some("split:0"), "split:N"),
             ("gc.stream", None, "dedicated"),
             ("gc.meta", Some("tight"), "locked or loose"),
             ("gc.protect", Some("inode"), "file or page"),

@@ -101,6 +101,7 @@ impl Pool {
                     GcStream::Shared => Sink::ColdLog,
                     GcStream::Dedicated => Sink::stream(number),
                 },
+                crew: None,
             })
             .collect();
         let shared = Shared {

@@ -16,7 +16,7 @@
 //!
 //! Kept true: a collector never waits here, it leaves the block where it is; whoever waits for room holds nothing here if it can be foreseen, and
 //! if it cannot, collectors that gain nothing stop asking. They may: nothing is wrong without these locks. No block is
-//! written in place; a collector publishes an address when the block can be read there (`io`); a claimed segment is not given out again (`segments`); a
+//! written in place while a collector has its segment; a collector publishes an address when the block can be read there (`io`); a claimed segment is not given out again (`segments`); a
 //! reader looks at slot and generation again after it has read (`file::fetch`). The locks keep the two from doing work for nothing, and let both ways be compared.
 
 use super::options::GcProtect;

@@ -15,7 +15,7 @@ pub(crate) use since::Since;
 use crate::dirt::{Marks, Standing};
 use crate::error::Result;
 use crate::errseq::ErrorCursor;
-use crate::file::ALL_PAGES;
+use crate::file::{ALL_PAGES, Why};
 use crate::fs::Fs;
 use crate::inode::{Inode, InodeRef};
 use crate::io::ChainTicket;
@@ -143,7 +143,7 @@ impl Fs {
         }
         self.vol.check_running()?;
         let inode = &file.inode;
-        let written = self.writeback(inode, ALL_PAGES);
+        let written = self.writeback_for(inode, ALL_PAGES, Why::Sync { data_only: datasync });
         // Told even if there is more to say, so that the next call says only what is new.
         let told = inode.write_errors.tell(cursor);
         written.and(told)?;

@@ -18,7 +18,8 @@ use crate::failure::Failure;
 /// States that `--full` visits at least.
 const FULL: u64 = 1_000_000;
 /// The ways to mount that `--full` visits.
-const MODES: [&str; 3] = ["", "fsync_mode=strict", "noinline_data,noinline_dentry,noinline_xattr"];
+const MODES: [&str; 4] =
+    ["", "fsync_mode=strict", "noinline_data,noinline_dentry,noinline_xattr", "mode=adaptive,ssr=eager"];
 
 /// Cut the power at every write of many small workloads, and judge what is left
 ///
@@ -28,7 +29,7 @@ const MODES: [&str; 3] = ["", "fsync_mode=strict", "noinline_data,noinline_dentr
 /// operation. Exits with 1 if a promise is broken; the shortest workload that breaks it is saved, for --replay.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Visit a million states: all lengths, random workloads of several writers, three ways to mount
+    /// Visit a million states: all lengths, random workloads of several writers, four ways to mount
     #[arg(long, conflicts_with_all = ["length", "random", "replay"])]
     full: bool,
     /// Every workload of N operations (2 takes an hour), each followed by each way to make it durable
