@@ -542,27 +542,29 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn table_of(options: &GcOptions) -> SegTable {
-        SegTable::new(
-            &Layout {
-                block_count: 100 * 512,
-                segment_count: 20,
-                segment0: Lba(512),
-                cp: Lba(512),
-                sit: Lba(1536),
-                nat: Lba(2560),
-                ssa: Lba(3584),
-                main: Lba(4096),
-                sit_segments: 2,
-                nat_segments: 2,
-                ssa_segments: 1,
-                main_segments: 12,
-                sections: 4,
-                segs_per_sec: 3,
-                secs_per_zone: 1,
-                cp_payload: 0,
-            },
-            SegLocks::new(options),
-        )
+        SegTable::new(&layout(), SegLocks::new(options))
+    }
+
+    /// Of 12 segments in sections of 3.
+    pub(crate) fn layout() -> Layout {
+        Layout {
+            block_count: 100 * 512,
+            segment_count: 20,
+            segment0: Lba(512),
+            cp: Lba(512),
+            sit: Lba(1536),
+            nat: Lba(2560),
+            ssa: Lba(3584),
+            main: Lba(4096),
+            sit_segments: 2,
+            nat_segments: 2,
+            ssa_segments: 1,
+            main_segments: 12,
+            sections: 4,
+            segs_per_sec: 3,
+            secs_per_zone: 1,
+            cp_payload: 0,
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_core::fsck::{CheckOptions, check};
-use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode, SetAttr, Urgency};
+use steadyfs_core::{Fs, GcReport, InodeRef, MountOptions, NewInode, SetAttr, Urgency};
 use steadyfs_device::{
     Device, DeviceInfo, Fault, FaultyDevice, MemDevice, Op, OpKind, RecordingDevice, Request, flush_ticks, image_at,
 };
@@ -410,4 +410,41 @@ fn moved_blocks_can_be_read_before_they_have_arrived() {
         let moved = report.unwrap().value;
         assert!(moved > PAGES / 4, "{gc}: {moved}");
     }
+}
+
+/// What a collection of one section reports when `overwritten` of the file's pages are written again, one every 100 us, while a read takes 1 ms.
+fn collect_beside_overwrites(base: &MemDevice, overwritten: u64) -> GcReport {
+    let device = FaultyDevice::new(base.fork());
+    device.add(Fault::delay(Duration::from_millis(1)).on(OpKind::Read));
+    let report = run(SimConfig { cores: 2, ..SimConfig::default() }, move || {
+        let fs = Fs::mount(Arc::new(device), MountOptions::parse("background_gc=off").unwrap()).unwrap();
+        let file = create(&fs, "file");
+        let write = |page: u64| fs.write_direct(&file, page * 4096, &[page as u8; 4096]).unwrap();
+        // More than a segment, and a few blocks of the first one invalid.
+        (0..700).chain(0..12).for_each(|page| assert_eq!(write(page), 4096));
+        let collecting = {
+            let fs = Arc::clone(&fs);
+            spawn("collecting", move || fs.gc(1, Urgency::Foreground).unwrap())
+        };
+        for page in 20..20 + overwritten {
+            sleep(Duration::from_micros(100));
+            fs.write(&file, page * 4096, &[7; 4096]).unwrap();
+            fs.fsync(&file, true).unwrap();
+        }
+        let report = collecting.join().unwrap();
+        fs.unmount().unwrap();
+        report
+    });
+    report.unwrap().value
+}
+
+#[test]
+fn blocks_that_die_while_they_are_read_are_counted() {
+    let base = common::mkfs(64, &[]);
+    let alone = collect_beside_overwrites(&base, 0);
+    assert_eq!((alone.victims, alone.data_moved, alone.skipped.total()), (1, 500, 0));
+    let beside = collect_beside_overwrites(&base, 30);
+    assert!(beside.skipped.late > 3 && beside.skipped.total() <= 30, "{beside:?}");
+    assert!(beside.data_moved + beside.skipped.late <= 500 && beside.data_moved >= 470, "{beside:?}");
+    assert_eq!((beside.victims, beside.stale_victims, alone.stale_victims), (1, 0, 0), "it is used as soon as found");
 }

@@ -32,6 +32,12 @@ fn collectors_take_half_the_time_that_writers_take() {
     let scale = "1/32".parse().unwrap();
     let runs = run_seeds(&experiment, scale, &[0], 2, |_| ()).unwrap();
     let records: Vec<&Record> = runs.iter().map(|run| &run.record).collect();
+    for record in &records {
+        let metric = |name: &str| record.metrics[name];
+        let (read, ios) = (metric("gc_false_reads"), metric("ios"));
+        assert!(read <= metric("gc_skipped_blocks") && metric("gc_stale_victims") <= metric("gc_victims"));
+        assert!((metric("gc_false_reads_per_million") * ios - read * 1e6).abs() < 1.0, "{read} of {ios}");
+    }
     for judged in judge(&experiment, scale, &records) {
         // How long the slowest writes wait is not what the paper says; see docs/LAB.md.
         let expected = if judged.claim.metric == "latency_p99_us" { Verdict::DoesNotHold } else { Verdict::Holds };

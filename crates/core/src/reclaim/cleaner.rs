@@ -119,7 +119,7 @@ struct Mover<'a> {
 impl Mover<'_> {
     fn clean(&self, victim: &Victim, crew: Option<&Crew>) -> Result<GcReport> {
         let vol = &self.fs.vol;
-        let mut report = GcReport { victims: 1, ..GcReport::default() };
+        let mut report = GcReport { victims: 1, stale_victims: u64::from(victim.stale), ..GcReport::default() };
         let mut whole = true;
         for seg in vol.layout().segs_of(victim.sec) {
             whole &= match victim.segs.contains(&seg) {

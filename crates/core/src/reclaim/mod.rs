@@ -81,6 +81,8 @@ pub struct GcReport {
     pub nodes_moved: u64,
     /// Blocks that were not moved.
     pub skipped: Skipped,
+    /// Victims with another number of valid blocks when they were taken than when the search saw them.
+    pub stale_victims: u64,
     /// Time spent waiting for data blocks to be read.
     pub reading: Duration,
 }
@@ -96,6 +98,7 @@ impl GcReport {
         self.skipped.moved += other.skipped.moved;
         self.skipped.late += other.skipped.late;
         self.skipped.held += other.skipped.held;
+        self.stale_victims += other.stale_victims;
         self.reading += other.reading;
     }
 }

@@ -6,7 +6,8 @@
 //! Two ways to search. [`OneVictim`]: whoever searches holds a lock and takes the best of the next [`MAX_SEARCH`] candidates, F2FS' way.
 //! [`ManyVictims`]: collectors search at the same time, each from a place of its own, and keep several victims of one search ("concurrent victim
 //! selection", ScaleLFS section 3.2). A bit per section says that some collector has it in mind; of two that want one the bit decides. The bit
-//! is not the claim that cleaning needs: a section may be emptied, and freed, while it is only in mind.
+//! is not the claim that cleaning needs: a section may be emptied, and freed, while it is only in mind. What it costs changes as well, so whoever takes the
+//! next victim from those in mind looks at what each costs by then.
 
 use super::Urgency;
 use crate::bits::AtomicBitmap;
@@ -28,6 +29,8 @@ pub(super) struct Victim {
     pub(super) sec: SecNo,
     /// Its segments that were claimed: all but those without a valid block.
     pub(super) segs: Vec<SegNo>,
+    /// It has another number of valid blocks than when the search saw it.
+    pub(super) stale: bool,
 }
 
 /// A place from which victims come.
@@ -53,7 +56,7 @@ impl Select for OneVictim {
         });
         *cursor = end;
         // Under the lock, so that the next search does not find it.
-        best.and_then(|b| claim(segs, layout, b.sec))
+        best.and_then(|b| claim(segs, layout, &b))
     }
 
     fn done(&self, _sec: SecNo) {}
@@ -63,27 +66,31 @@ impl Select for OneVictim {
 pub(super) struct Minds {
     /// Sections that a collector has in mind.
     taken: AtomicBitmap,
-    sections: usize,
     collectors: usize,
+    /// Most victims that one search keeps.
+    kept: usize,
 }
 
 impl Minds {
     pub(super) fn new(layout: &Layout, collectors: usize) -> Self {
         let sections = layout.sections as usize;
-        Minds { taken: AtomicBitmap::new(sections), sections, collectors }
+        Minds {
+            taken: AtomicBitmap::new(sections),
+            collectors,
+            kept: (sections / SECTIONS_PER_VICTIM).next_power_of_two(),
+        }
     }
 
     /// How many victims one search keeps: few on small volumes, lest one collector has all of them in mind.
     fn victims_per_search(&self, candidates: usize) -> usize {
-        let share = (self.sections / SECTIONS_PER_VICTIM).next_power_of_two();
-        share.min(candidates / (2 * self.collectors)).max(1)
+        self.kept.min(candidates / (2 * self.collectors)).max(1)
     }
 }
 
 /// The searches of one collector.
 pub(super) struct ManyVictims {
     minds: Arc<Minds>,
-    /// Where the next search starts, and the victims in mind, the cheapest last. Nobody else takes this lock.
+    /// Where the next search starts, and the victims in mind. Nobody else takes this lock.
     own: Mutex<Own>,
 }
 
@@ -113,10 +120,27 @@ impl ManyVictims {
                 best.pop();
             }
         });
-        own.victims = best.into_sorted_vec();
-        own.victims.reverse();
         // Whoever sets the bit has the section.
+        own.victims = best.into_sorted_vec();
         own.victims.retain(|candidate| taken.set(candidate.sec.index()));
+    }
+
+    /// Takes the victim in mind that is the cheapest now. Those that are no candidates any more are forgotten: in the meantime they may have been emptied,
+    /// and may even be open again.
+    fn take(&self, own: &mut Own, segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) -> Option<Candidate> {
+        charge_n(Cost::VictimScan, own.victims.len() as u64);
+        let mut cheapest: Option<(u64, usize)> = None;
+        let mut at = 0;
+        while let Some(candidate) = own.victims.get(at) {
+            match weight(segs, layout, candidate.sec).map(|weight| weight.cost(layout, urgency, now)) {
+                Some(cost) => {
+                    cheapest = cheapest.filter(|(least, _)| *least <= cost).or(Some((cost, at)));
+                    at += 1;
+                }
+                None => self.done(own.victims.remove(at).sec),
+            }
+        }
+        cheapest.map(|(_, at)| own.victims.remove(at))
     }
 }
 
@@ -125,13 +149,11 @@ impl Select for ManyVictims {
         let mut own = self.own.lock();
         // Between two searches others may take everything that was seen; twice is enough to tell that from there being nothing.
         for _ in 0..2 {
-            while let Some(Candidate { sec, .. }) = own.victims.pop() {
-                // In the meantime it may have been emptied, and may even be open again.
-                let still = cost(segs, layout, sec, urgency, now);
-                if let Some(victim) = still.and_then(|_| claim(segs, layout, sec)) {
+            while let Some(candidate) = self.take(&mut own, segs, layout, urgency, now) {
+                if let Some(victim) = claim(segs, layout, &candidate) {
                     return Some(victim);
                 }
-                self.done(sec);
+                self.done(candidate.sec);
             }
             self.search(&mut own, segs, layout, urgency, now);
         }
@@ -149,6 +171,8 @@ impl Select for ManyVictims {
 pub(super) struct Candidate {
     cost: u64,
     pub(super) sec: SecNo,
+    /// Its valid blocks when it was seen.
+    valid: u64,
 }
 
 /// The candidates in the order in which [`OneVictim`] would take them from a fresh mount on, if nothing but their cleaning changed the volume. Claims nothing.
@@ -207,8 +231,8 @@ fn weigh(
         previous = Some(sec);
         last = i;
         seen += 1;
-        if let Some(cost) = cost(segs, layout, sec, urgency, now) {
-            see(Candidate { cost, sec });
+        if let Some(weight) = weight(segs, layout, sec) {
+            see(Candidate { cost: weight.cost(layout, urgency, now), sec, valid: weight.valid });
         }
         if seen >= most {
             break;
@@ -219,41 +243,112 @@ fn weigh(
 }
 
 /// Claims what can be claimed of a section; `None` if that is nothing.
-fn claim(segs: &SegTable, layout: &Layout, sec: SecNo) -> Option<Victim> {
+fn claim(segs: &SegTable, layout: &Layout, candidate: &Candidate) -> Option<Victim> {
+    let sec = candidate.sec;
     let claimed: Vec<SegNo> = layout.segs_of(sec).filter(|&seg| segs.claim(seg)).collect();
-    (!claimed.is_empty()).then_some(Victim { sec, segs: claimed })
+    let valid: u64 = layout.segs_of(sec).map(|seg| u64::from(segs.state(seg).count())).sum();
+    (!claimed.is_empty()).then_some(Victim { sec, segs: claimed, stale: valid != candidate.valid })
 }
 
-/// What cleaning the section costs; lower is better, `None` if it is no candidate.
-fn cost(segs: &SegTable, layout: &Layout, sec: SecNo, urgency: Urgency, now: u64) -> Option<u64> {
-    let mut valid = 0u64;
-    let mut mtime = 0u64;
+/// What a choice is made by.
+struct Weight {
+    valid: u64,
+    /// When the youngest of its segments was modified, on average.
+    mtime: u64,
+}
+
+/// What there is in a section; `None` if it is no candidate.
+fn weight(segs: &SegTable, layout: &Layout, sec: SecNo) -> Option<Weight> {
+    let mut weight = Weight { valid: 0, mtime: 0 };
     for seg in layout.segs_of(sec) {
         let state = segs.state(seg);
         if state.is_open() || state.is_owned() {
             return None;
         }
-        valid += u64::from(state.count());
-        mtime = mtime.max(segs.mtime(seg));
+        weight.valid += u64::from(state.count());
+        weight.mtime = weight.mtime.max(segs.mtime(seg));
     }
-    let all = layout.blocks_per_sec();
-    if valid >= all || valid == 0 {
-        return None;
-    }
-    Some(match urgency {
-        Urgency::Foreground => valid,
-        Urgency::Background => {
-            // u in thousandths; the benefit of old, empty sections is largest. Inverted, so that the least wins.
-            let u = valid * 1000 / all;
-            let age = now.saturating_sub(mtime).saturating_add(1);
-            u64::MAX - age.saturating_mul((1000 - u) * 1000 / (1000 + u))
+    (weight.valid > 0 && weight.valid < layout.blocks_per_sec()).then_some(weight)
+}
+
+impl Weight {
+    /// What cleaning costs; lower is better.
+    fn cost(&self, layout: &Layout, urgency: Urgency, now: u64) -> u64 {
+        match urgency {
+            Urgency::Foreground => self.valid,
+            Urgency::Background => {
+                // u in thousandths; the benefit of old, empty sections is largest. Inverted, so that the least wins.
+                let u = self.valid * 1000 / layout.blocks_per_sec();
+                let age = now.saturating_sub(self.mtime).saturating_add(1);
+                u64::MAX - age.saturating_mul((1000 - u) * 1000 / (1000 + u))
+            }
         }
-    })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reclaim::GcOptions;
+    use crate::seg_locks::SegLocks;
+    use crate::segments::SitRecord;
+    use crate::segments::tests::layout;
+
+    /// Sections of one segment each.
+    const SECTIONS: u32 = 96;
+
+    fn small() -> Layout {
+        Layout { main_segments: SECTIONS, sections: SECTIONS, segs_per_sec: 1, ..layout() }
+    }
+
+    /// The first sections have so many valid blocks each, all others 500.
+    fn table<const N: usize>(valid: [usize; N]) -> SegTable {
+        let table = SegTable::new(&small(), SegLocks::new(&GcOptions::default()));
+        for (sec, valid) in (0..SECTIONS).zip(valid.into_iter().chain(std::iter::repeat(500))) {
+            let mut map = [0; 64];
+            (0..valid).for_each(|off| map[off / 8] |= 0x80 >> (off % 8));
+            table.load(SegNo::new(sec), &SitRecord { kind: 0, map, mtime: 0 }, false);
+        }
+        table
+    }
+
+    fn collector(kept: usize) -> ManyVictims {
+        let minds = Minds { kept, ..Minds::new(&small(), 1) };
+        ManyVictims::new(&Arc::new(minds), 0, SECTIONS as usize)
+    }
+
+    fn lose(table: &SegTable, seg: u32, many: usize) {
+        let seg = SegNo::new(seg);
+        table.valid_offsets(seg).into_iter().take(many).for_each(|off| assert!(table.invalidate(seg, off, 0)));
+    }
+
+    /// Takes a victim and says which, and whether it was stale.
+    fn next(from: &dyn Select, table: &SegTable) -> Option<(u32, bool)> {
+        let victim = from.next(table, &small(), Urgency::Foreground, 0)?;
+        Some((victim.sec.get(), victim.stale))
+    }
+
+    #[test]
+    fn of_the_victims_in_mind_the_one_that_is_cheapest_now_is_taken() {
+        let table = table([40, 30, 20, 10, 60]);
+        let mine = collector(4);
+        assert_eq!(next(&mine, &table), Some((3, false)), "0 to 3 are in mind");
+        lose(&table, 4, 59);
+        lose(&table, 0, 38);
+        assert_eq!(next(&mine, &table), Some((0, true)), "4 is cheaper still, but was not kept");
+        lose(&table, 2, 20);
+        assert_eq!(next(&mine, &table), Some((1, false)), "nothing is left in 2");
+        assert!(!mine.minds.taken.test(2), "so nobody has it in mind any more");
+        assert_eq!(next(&mine, &table), Some((4, false)), "found by a new search");
+    }
+
+    #[test]
+    fn one_victim_of_a_search_is_the_best_and_never_stale() {
+        let table = table([40, 30, 20, 30]);
+        assert_eq!(next(&OneVictim, &table), Some((2, false)));
+        lose(&table, 0, 25);
+        assert_eq!(next(&OneVictim, &table), Some((0, false)));
+    }
 
     /// As [`OneVictim`] does it: one search after the other, each from where the last one ended.
     fn by_searching(mut left: Vec<Candidate>, window: usize) -> Vec<Candidate> {
@@ -272,7 +367,7 @@ mod tests {
 
     #[test]
     fn the_ranking_is_the_order_of_the_searches() {
-        let candidate = |i: u64| Candidate { cost: i * 7919 % 31, sec: SecNo::new(i as u32) };
+        let candidate = |i: u64| Candidate { cost: i * 7919 % 31, sec: SecNo::new(i as u32), valid: 0 };
         for number in 0..40 {
             let all: Vec<Candidate> = (0..number).map(candidate).collect();
             for window in [1, 2, 3, 7, 40] {

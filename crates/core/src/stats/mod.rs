@@ -134,6 +134,8 @@ pub struct GcNumbers {
     pub nodes_moved: u64,
     /// Blocks found in victims and not moved, by why.
     pub skipped: Skipped,
+    /// Victims that had another number of valid blocks when they were taken than when they were found.
+    pub stale_victims: u64,
     /// Times that room was short.
     pub rounds: u64,
     /// Time during which somebody collected for that.
@@ -302,6 +304,7 @@ impl Fs {
             data_moved: gc.data_moved,
             nodes_moved: gc.nodes_moved,
             skipped: gc.skipped,
+            stale_victims: gc.stale_victims,
             rounds: times.rounds,
             busy_us: micros(times.busy),
             checkpointing_us: micros(times.checkpointing),

@@ -85,6 +85,7 @@ fn measure(experiment: &Experiment, stage: &Arc<Stage>, act: &mut dyn Act, targe
     metrics.extend(tally.metrics(seconds));
     metrics.extend(of_traffic(seconds, &stage.traffic));
     metrics.extend(of_volume(elapsed, &stage.traffic, &before, &after));
+    metrics.insert("gc_false_reads_per_million".into(), 1e6 * metrics["gc_false_reads"] / metrics["ios"].max(1.0));
     metrics.extend(of_series(&rows, before.gc.victims as f64));
     metrics.insert("utilisation_before".into(), filled);
     metrics.insert("utilisation".into(), utilisation(&stage.fs));
@@ -148,6 +149,8 @@ fn of_volume(
         ("gc_moved_nodes", since(|c| c.gc.nodes_moved)),
         ("gc_skipped_blocks", since(|c| c.gc.skipped.total())),
         ("gc_held_blocks", since(|c| c.gc.skipped.held)),
+        ("gc_false_reads", since(|c| c.gc.skipped.late)),
+        ("gc_stale_victims", since(|c| c.gc.stale_victims)),
         ("gc_us_per_moved_block", per(busy * 1e6, moved)),
     ])
 }

@@ -198,6 +198,11 @@ fn collection(text: &mut Text, stats: &VolumeStats) {
         "cause",
         skipped.map(|(cause, blocks)| (cause, blocks as f64)),
     );
+    text.counter(
+        "gc_stale_victims",
+        "Sections that had changed between being found and being cleaned.",
+        gc.stale_victims as f64,
+    );
     text.counter("gc_rounds", "Times that room was short.", gc.rounds as f64);
     text.counter(
         "gc_busy_seconds",
