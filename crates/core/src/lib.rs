@@ -71,6 +71,8 @@ pub use mount::why_read_only;
 pub use options::{AccessTimes, Allocation, FsyncMode, InPlace, MountOptions, OPTION_HELP, OnError};
 pub use orphans::OrphanStats;
 pub use pages::CacheStats;
+#[doc(hidden)]
+pub use reclaim::{Effort, Reach, StandVictim, VictimStand};
 pub use reclaim::{
     GcCandidate, GcCollectors, GcMeta, GcOptions, GcPlan, GcProtect, GcReport, GcSelect, GcStream, GcTimes,
     SectionCounts, Urgency,

@@ -16,12 +16,15 @@ mod owner;
 mod plan;
 mod pool;
 mod protect;
+mod stand;
 mod victim;
 
 pub(crate) use cleaner::move_blocks;
 pub use options::{GcCollectors, GcMeta, GcOptions, GcProtect, GcSelect, GcStream};
 pub use plan::{GcCandidate, GcPlan};
 pub(crate) use protect::FileLocks;
+pub use stand::{StandVictim, VictimStand};
+pub use victim::{Effort, Reach};
 
 use crate::error::{Error, Result};
 use crate::fs::Fs;
@@ -150,10 +153,11 @@ impl Reclaim {
     pub(crate) fn new(vol: &Volume, options: &MountOptions, reserved_segments: u32, collectors: usize) -> Self {
         let reserved_sections = u64::from(reserved_segments.div_ceil(vol.layout().segs_per_sec));
         let ahead = if options.background_gc { reserved_sections / 8 } else { 0 };
+        let reach = Reach::of(vol.layout().sections as usize);
         Reclaim {
             serial: Mutex::new(&locks::GC, ()),
             single: Collector {
-                select: Box::new(victim::OneVictim),
+                select: Box::new(victim::OneVictim::new(reach)),
                 sink: Sink::ColdLog,
                 crew: options.gc.crew().map(Crew::new),
             },

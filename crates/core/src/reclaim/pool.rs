@@ -11,7 +11,7 @@
 
 use super::cleaner::{Asking, Collector, Sink};
 use super::options::{GcOptions, GcSelect, GcStream};
-use super::victim::{ManyVictims, Minds, OneVictim, Select};
+use super::victim::{ManyVictims, Minds, OneVictim, Reach, Select};
 use super::{HOPELESS_ROUNDS, HYSTERESIS, Urgency};
 use crate::error::Result;
 use crate::fs::Fs;
@@ -90,11 +90,12 @@ impl Pool {
     /// `count` collectors, at least one, which begin when so few free sections are left above what writers need; none of them runs yet.
     pub(super) fn new(vol: &Volume, options: &GcOptions, count: usize, ahead: u64) -> Self {
         let layout = vol.layout();
-        let minds = Arc::new(Minds::new(layout, count));
+        let reach = Reach::of(layout.sections as usize);
+        let minds = Arc::new(Minds::new(layout, count, reach));
         let collectors = (0..count)
             .map(|number| Collector {
                 select: match options.select {
-                    GcSelect::Locked => Box::new(OneVictim) as Box<dyn Select>,
+                    GcSelect::Locked => Box::new(OneVictim::new(reach)) as Box<dyn Select>,
                     GcSelect::Concurrent => Box::new(ManyVictims::new(&minds, number, vol.segs.len() as usize)),
                 },
                 sink: match options.stream {

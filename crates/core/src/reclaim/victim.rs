@@ -22,6 +22,47 @@ use steadyfs_rt::{Cost, Mutex, charge_n};
 const MAX_SEARCH: usize = 4096;
 /// One victim of a search for each so many sections of the volume (ScaleLFS: 0.1 %).
 const SECTIONS_PER_VICTIM: usize = 1000;
+/// Candidates that a search looks at for each victim that it keeps, at least: one that keeps all it sees chooses nothing.
+const SEEN_PER_KEPT: usize = 64;
+/// Candidates for each that some collector has in mind, at least: what others have in mind nobody can choose.
+const CANDIDATES_PER_KEPT: usize = 16;
+
+/// How far searches go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// Most candidates that one looks at.
+    pub seen: usize,
+    /// Most victims that one keeps, where it may keep several.
+    pub kept: usize,
+    /// Candidates for each of those kept, over all collectors, at least.
+    pub sparse: usize,
+}
+
+impl Reach {
+    /// On a volume of so many sections.
+    pub fn of(sections: usize) -> Self {
+        let kept = (sections / SECTIONS_PER_VICTIM).next_power_of_two().min(MAX_SEARCH / SEEN_PER_KEPT);
+        Reach { seen: MAX_SEARCH, kept, sparse: CANDIDATES_PER_KEPT }
+    }
+
+    /// Through all of the volume, as F2FS in mode=lfs and ScaleLFS search, of which the latter keeps 0.1 % of the sections, rounded up to a power of two.
+    pub fn whole(sections: usize) -> Self {
+        Reach { seen: usize::MAX, kept: (sections / SECTIONS_PER_VICTIM).next_power_of_two(), sparse: 1 }
+    }
+}
+
+/// What it took to find victims.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// Searches made.
+    pub searches: u64,
+    /// Candidates looked at, those in mind included when they were looked at again.
+    pub looked: u64,
+    /// Of those, the ones that searches passed because another collector had them in mind.
+    pub others: u64,
+    /// Victims that searches kept.
+    pub kept: u64,
+}
 
 /// A section to clean.
 #[derive(Debug)]
@@ -31,6 +72,8 @@ pub(super) struct Victim {
     pub(super) segs: Vec<SegNo>,
     /// It has another number of valid blocks than when the search saw it.
     pub(super) stale: bool,
+    /// What has been done since the collector's last victim to find this one.
+    pub(super) effort: Effort,
 }
 
 /// A place from which victims come.
@@ -43,20 +86,29 @@ pub(super) trait Select: Send + Sync {
 }
 
 /// A search by one at a time.
-pub(super) struct OneVictim;
+pub(super) struct OneVictim {
+    reach: Reach,
+}
+
+impl OneVictim {
+    pub(super) fn new(reach: Reach) -> Self {
+        OneVictim { reach }
+    }
+}
 
 impl Select for OneVictim {
     fn next(&self, segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) -> Option<Victim> {
         let mut cursor = segs.locks.search();
         let mut best: Option<Candidate> = None;
-        let end = weigh(segs, layout, urgency, now, *cursor, MAX_SEARCH, |candidate| {
+        let (end, looked) = weigh(segs, layout, urgency, now, *cursor, self.reach.seen, |candidate| {
             if best.as_ref().is_none_or(|b| candidate.cost < b.cost) {
                 best = Some(candidate);
             }
         });
         *cursor = end;
         // Under the lock, so that the next search does not find it.
-        best.and_then(|b| claim(segs, layout, &b))
+        let effort = Effort { searches: 1, looked, others: 0, kept: 1 };
+        best.and_then(|b| claim(segs, layout, &b, effort))
     }
 
     fn done(&self, _sec: SecNo) {}
@@ -67,23 +119,17 @@ pub(super) struct Minds {
     /// Sections that a collector has in mind.
     taken: AtomicBitmap,
     collectors: usize,
-    /// Most victims that one search keeps.
-    kept: usize,
+    reach: Reach,
 }
 
 impl Minds {
-    pub(super) fn new(layout: &Layout, collectors: usize) -> Self {
-        let sections = layout.sections as usize;
-        Minds {
-            taken: AtomicBitmap::new(sections),
-            collectors,
-            kept: (sections / SECTIONS_PER_VICTIM).next_power_of_two(),
-        }
+    pub(super) fn new(layout: &Layout, collectors: usize, reach: Reach) -> Self {
+        Minds { taken: AtomicBitmap::new(layout.sections as usize), collectors, reach }
     }
 
-    /// How many victims one search keeps: few on small volumes, lest one collector has all of them in mind.
+    /// How many victims one search keeps: few where collectors are many for the volume, lest they have all that is good in mind.
     fn victims_per_search(&self, candidates: usize) -> usize {
-        self.kept.min(candidates / (2 * self.collectors)).max(1)
+        self.reach.kept.min(candidates / (self.reach.sparse * self.collectors)).max(1)
     }
 }
 
@@ -97,22 +143,31 @@ pub(super) struct ManyVictims {
 struct Own {
     cursor: usize,
     victims: Vec<Candidate>,
+    /// Since the last victim.
+    effort: Effort,
 }
 
 impl ManyVictims {
     /// The searches of the `number`th collector. Collectors start at places that lie apart.
     pub(super) fn new(minds: &Arc<Minds>, number: usize, segments: usize) -> Self {
-        let own = Own { cursor: segments / minds.collectors * number, victims: Vec::new() };
+        let cursor = segments / minds.collectors * number;
+        let own = Own { cursor, victims: Vec::new(), effort: Effort::default() };
         ManyVictims { minds: Arc::clone(minds), own: Mutex::new(&locks::VICTIMS, own) }
     }
 
-    fn search(&self, own: &mut Own, segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) {
+    /// Searches; false if there is nothing to be found. If others took all that was seen there may be more.
+    fn search(&self, own: &mut Own, segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) -> bool {
         let taken = &self.minds.taken;
         let wanted = self.minds.victims_per_search(segs.dirty.count());
         // The most expensive of those kept is on top.
         let mut best: BinaryHeap<Candidate> = BinaryHeap::with_capacity(wanted + 1);
-        own.cursor = weigh(segs, layout, urgency, now, own.cursor, MAX_SEARCH, |candidate| {
-            if taken.test(candidate.sec.index()) || (best.len() == wanted && best.peek() <= Some(&candidate)) {
+        let mut others = 0;
+        let (next, looked) = weigh(segs, layout, urgency, now, own.cursor, self.minds.reach.seen, |candidate| {
+            if taken.test(candidate.sec.index()) {
+                others += 1;
+                return;
+            }
+            if best.len() == wanted && best.peek() <= Some(&candidate) {
                 return;
             }
             best.push(candidate);
@@ -122,13 +177,21 @@ impl ManyVictims {
         });
         // Whoever sets the bit has the section.
         own.victims = best.into_sorted_vec();
+        let some = !own.victims.is_empty();
         own.victims.retain(|candidate| taken.set(candidate.sec.index()));
+        own.cursor = next;
+        own.effort.searches += 1;
+        own.effort.looked += looked;
+        own.effort.others += others;
+        own.effort.kept += own.victims.len() as u64;
+        some
     }
 
     /// Takes the victim in mind that is the cheapest now. Those that are no candidates any more are forgotten: in the meantime they may have been emptied,
     /// and may even be open again.
     fn take(&self, own: &mut Own, segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) -> Option<Candidate> {
         charge_n(Cost::VictimScan, own.victims.len() as u64);
+        own.effort.looked += own.victims.len() as u64;
         let mut cheapest: Option<(u64, usize)> = None;
         let mut at = 0;
         while let Some(candidate) = own.victims.get(at) {
@@ -147,17 +210,19 @@ impl ManyVictims {
 impl Select for ManyVictims {
     fn next(&self, segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) -> Option<Victim> {
         let mut own = self.own.lock();
-        // Between two searches others may take everything that was seen; twice is enough to tell that from there being nothing.
-        for _ in 0..2 {
+        // Each time that all is gone that a search has seen, somebody else has a victim.
+        loop {
             while let Some(candidate) = self.take(&mut own, segs, layout, urgency, now) {
-                if let Some(victim) = claim(segs, layout, &candidate) {
+                if let Some(victim) = claim(segs, layout, &candidate, own.effort) {
+                    own.effort = Effort::default();
                     return Some(victim);
                 }
                 self.done(candidate.sec);
             }
-            self.search(&mut own, segs, layout, urgency, now);
+            if !self.search(&mut own, segs, layout, urgency, now) {
+                return None;
+            }
         }
-        None
     }
 
     fn done(&self, sec: SecNo) {
@@ -178,7 +243,7 @@ pub(super) struct Candidate {
 /// The candidates in the order in which [`OneVictim`] would take them from a fresh mount on, if nothing but their cleaning changed the volume. Claims nothing.
 pub(super) fn rank(segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) -> Vec<Candidate> {
     let mut all = Vec::new();
-    weigh(segs, layout, urgency, now, 0, usize::MAX, |candidate| all.push(candidate));
+    let _ = weigh(segs, layout, urgency, now, 0, usize::MAX, |candidate| all.push(candidate));
     in_turn(&all, MAX_SEARCH)
 }
 
@@ -211,7 +276,7 @@ fn in_turn(all: &[Candidate], window: usize) -> Vec<Candidate> {
     order
 }
 
-/// Shows candidates among the next `most` sections to `see`, from segment `start` on and once around; returns where the next search should start.
+/// Shows candidates among the next `most` sections to `see`, from segment `start` on and once around; returns where the next search should start, and how many it looked at.
 fn weigh(
     segs: &SegTable,
     layout: &Layout,
@@ -220,7 +285,7 @@ fn weigh(
     start: usize,
     most: usize,
     mut see: impl FnMut(Candidate),
-) -> usize {
+) -> (usize, u64) {
     let (mut seen, mut last, mut previous) = (0, start, None);
     let order = segs.dirty.iter_from(start).chain(segs.dirty.iter_from(0).take_while(|&i| i < start));
     for i in order {
@@ -239,15 +304,15 @@ fn weigh(
         }
     }
     charge_n(Cost::VictimScan, seen as u64);
-    if seen >= most { last + 1 } else { start }
+    (if seen >= most { last + 1 } else { start }, seen as u64)
 }
 
 /// Claims what can be claimed of a section; `None` if that is nothing.
-fn claim(segs: &SegTable, layout: &Layout, candidate: &Candidate) -> Option<Victim> {
+fn claim(segs: &SegTable, layout: &Layout, candidate: &Candidate, effort: Effort) -> Option<Victim> {
     let sec = candidate.sec;
     let claimed: Vec<SegNo> = layout.segs_of(sec).filter(|&seg| segs.claim(seg)).collect();
     let valid: u64 = layout.segs_of(sec).map(|seg| u64::from(segs.state(seg).count())).sum();
-    (!claimed.is_empty()).then_some(Victim { sec, segs: claimed, stale: valid != candidate.valid })
+    (!claimed.is_empty()).then_some(Victim { sec, segs: claimed, stale: valid != candidate.valid, effort })
 }
 
 /// What a choice is made by.
@@ -313,7 +378,7 @@ mod tests {
     }
 
     fn collector(kept: usize) -> ManyVictims {
-        let minds = Minds { kept, ..Minds::new(&small(), 1) };
+        let minds = Minds::new(&small(), 1, Reach { kept, ..Reach::of(SECTIONS as usize) });
         ManyVictims::new(&Arc::new(minds), 0, SECTIONS as usize)
     }
 
@@ -345,9 +410,10 @@ mod tests {
     #[test]
     fn one_victim_of_a_search_is_the_best_and_never_stale() {
         let table = table([40, 30, 20, 30]);
-        assert_eq!(next(&OneVictim, &table), Some((2, false)));
+        let one = OneVictim::new(Reach::of(SECTIONS as usize));
+        assert_eq!(next(&one, &table), Some((2, false)));
         lose(&table, 0, 25);
-        assert_eq!(next(&OneVictim, &table), Some((0, false)));
+        assert_eq!(next(&one, &table), Some((0, false)));
     }
 
     /// As [`OneVictim`] does it: one search after the other, each from where the last one ended.

@@ -2,7 +2,7 @@
 //!
 //! The steps, in `phases`: make the volume and mount it; lay out the files; the measured phase, in which the workload works (`workload`) and a series is
 //! sampled (`sample`); then everything is read back, the volume is unmounted and checked, and the device's own books are looked at. A run whose
-//! checks fail is an error, not a result. A workload on the device itself has steps of its own (`raw`).
+//! checks fail is an error, not a result. Workloads without a volume have steps of their own (`raw`, `victims`).
 //!
 //! Kept true: what is in [`Run::record`] and [`Run::rows`] depends on the experiment and the seed alone. What depends on the machine
 //! ([`Cost`]) stands apart.
@@ -13,6 +13,7 @@ mod progress;
 mod raw;
 mod record;
 mod sample;
+mod victims;
 
 use crate::error::{Error, Result};
 use crate::spec::{Experiment, Scale};
@@ -48,9 +49,10 @@ pub fn run_system(
     let began = thread_cpu_seconds();
     let report = {
         let (experiment, progress) = (own, Arc::clone(progress));
-        sim::run(config, move || match experiment.workload.raw() {
-            Some(raw) => raw::all(&experiment, raw, seed, &progress),
-            None => phases::all(&experiment, seed, &progress),
+        sim::run(config, move || match (experiment.workload.raw(), experiment.workload.victims()) {
+            (Some(raw), _) => raw::all(&experiment, raw, seed, &progress),
+            (_, Some(victims)) => victims::all(&experiment, victims, seed, &progress),
+            _ => phases::all(&experiment, seed, &progress),
         })?
     };
     let outcome = report.value?;

@@ -22,7 +22,7 @@ use steadyfs_rt::sim::{Costs, SimConfig};
 pub use sweep::Sweep;
 
 /// The experiments that are part of the program: name and text.
-const BUILTIN: [(&str, &str); 19] = [
+const BUILTIN: [(&str, &str); 20] = [
     ("d2fs-fig1-devgc", include_str!("../../experiments/d2fs-fig1-devgc.toml")),
     ("scalelfs-fig2a", include_str!("../../experiments/scalelfs-fig2a.toml")),
     ("scalelfs-fig9", include_str!("../../experiments/scalelfs-fig9.toml")),
@@ -40,6 +40,7 @@ const BUILTIN: [(&str, &str); 19] = [
     ("scalelfs-fig11-a", include_str!("../../experiments/scalelfs-fig11-a.toml")),
     ("scalelfs-fig11-b", include_str!("../../experiments/scalelfs-fig11-b.toml")),
     ("scalelfs-fig11-update", include_str!("../../experiments/scalelfs-fig11-update.toml")),
+    ("scalelfs-fig9f-victims", include_str!("../../experiments/scalelfs-fig9f-victims.toml")),
     ("scalelfs-side-effects", include_str!("../../experiments/scalelfs-side-effects.toml")),
     ("scalelfs-side-effects-fileserver", include_str!("../../experiments/scalelfs-side-effects-fileserver.toml")),
 ];
@@ -347,7 +348,7 @@ impl Experiment {
 
     /// Blocks that the workload may use.
     fn room(&self) -> Result<u64> {
-        if self.workload.raw().is_some() { Ok(self.device.size.bytes() / 4096) } else { self.user_blocks() }
+        if self.workload.has_volume() { self.user_blocks() } else { Ok(self.device.size.bytes() / 4096) }
     }
 
     /// Blocks that files and nodes may use.

@@ -7,6 +7,7 @@
 //! - `filebench`: its personalities fileserver, varmail, webserver and oltp;
 //! - `device`: writes to the device itself, without a volume (`run::raw`);
 //! - `metadata`: mdtest, and a mix as dbench has it;
+//! - `victims`: the choice of victims alone, without a volume (`run::victims`);
 //! - `ycsb`: YCSB's core workloads over a database engine (`engine`);
 //! - `replay`: a trace of a mount.
 //!
@@ -22,6 +23,7 @@ mod raw;
 mod replay;
 mod stage;
 mod tally;
+mod victims;
 mod ycsb;
 
 use crate::error::Result;
@@ -37,6 +39,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use stage::{Stage, Traffic};
 use std::sync::Arc;
 pub(crate) use tally::Tally;
+pub(crate) use victims::{BLOCKS, Victims};
 use ycsb::Ycsb;
 
 /// A workload, by its kind.
@@ -56,6 +59,8 @@ pub(crate) enum Workload {
     Ycsb(Ycsb),
     /// What a trace has.
     Replay(Replay),
+    /// The choice of victims alone.
+    Victims(Victims),
 }
 
 /// The options of one kind of workload.
@@ -100,6 +105,7 @@ impl Workload {
             Workload::Metadata(metadata) => metadata,
             Workload::Ycsb(ycsb) => ycsb,
             Workload::Replay(replay) => replay,
+            Workload::Victims(victims) => victims,
         }
     }
 
@@ -111,6 +117,19 @@ impl Workload {
         }
     }
 
+    /// If it is the choice of victims alone: its options.
+    pub(crate) fn victims(&self) -> Option<&Victims> {
+        match self {
+            Workload::Victims(victims) => Some(victims),
+            _ => None,
+        }
+    }
+
+    /// Whether there is a volume below it.
+    pub(crate) fn has_volume(&self) -> bool {
+        self.raw().is_none() && self.victims().is_none()
+    }
+
     /// The same with smaller files and amounts.
     pub(crate) fn scaled(self, factor: f64) -> Self {
         match self {
@@ -119,6 +138,7 @@ impl Workload {
             Workload::Raw(raw) => Workload::Raw(raw.scaled(factor)),
             Workload::Metadata(metadata) => Workload::Metadata(metadata.scaled(factor)),
             Workload::Ycsb(ycsb) => Workload::Ycsb(ycsb.scaled(factor)),
+            Workload::Victims(victims) => Workload::Victims(victims.scaled(factor)),
             // A trace is what it is: only the volume around it becomes smaller.
             Workload::Replay(replay) => Workload::Replay(replay),
         }
