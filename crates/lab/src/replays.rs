@@ -77,6 +77,7 @@ impl Replays {
                     },
                     volume: VolumeSpec { mount: mount.clone(), ..VolumeSpec::default() },
                     workload: Workload::Replay(replay.clone()),
+                    neighbour: None,
                     systems: Vec::new(),
                     claims: Vec::new(),
                     plots: plots(),

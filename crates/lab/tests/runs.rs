@@ -63,3 +63,24 @@ fn time_ends_jobs_and_depth_is_tasks() {
     let Run { record, .. } = go(&smoke, 1);
     assert!((record.metrics["seconds"] / 0.05 - 1.0).abs() < 0.1, "{}", record.metrics["seconds"]);
 }
+
+#[test]
+fn a_neighbour_has_what_the_workload_leaves_of_the_cores() {
+    let text = include_str!("../experiments/smoke.toml");
+    let with = |cores: usize, threads: u32| {
+        let text = format!("{text}\n[neighbour]\nthreads = {threads}\nslice_us = 50\nalone_ms = 20\n");
+        let mut experiment = Experiment::parse("file.toml", &text).unwrap();
+        experiment.set(&format!("machine.cores={cores}")).unwrap();
+        go(&experiment, 0).record.metrics
+    };
+    let wide = with(64, 2);
+    // Two tasks that have their cores for themselves: 20,000 slices a second each.
+    assert!((wide["neighbour_alone_ops_s"] / 40_000.0 - 1.0).abs() < 0.02, "{}", wide["neighbour_alone_ops_s"]);
+    assert!((wide["neighbour_slowdown"] - 1.0).abs() < 0.02, "{}", wide["neighbour_slowdown"]);
+    let narrow = with(1, 2);
+    assert!((narrow["neighbour_alone_ops_s"] / 20_000.0 - 1.0).abs() < 0.02, "{}", narrow["neighbour_alone_ops_s"]);
+    assert!(narrow["neighbour_slowdown"] > 1.1, "{}", narrow["neighbour_slowdown"]);
+    assert!(narrow["seconds"] > wide["seconds"], "the workload has the cores for itself no more");
+    let e = Experiment::parse("file.toml", &format!("{text}\n[neighbour]\nthreads = 0\nslice_us = 5\n")).unwrap_err();
+    assert!(e.is_usage() && e.to_string().contains("neighbour.threads"), "{e}");
+}

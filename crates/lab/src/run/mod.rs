@@ -8,6 +8,7 @@
 //! ([`Cost`]) stands apart.
 
 mod many;
+mod neighbour;
 mod phases;
 mod progress;
 mod raw;

@@ -1,5 +1,6 @@
 //! The steps of a run, inside the simulation, and the figures that are made of the counters.
 
+use super::neighbour::{self, AtWork};
 use super::progress::{Phase, Progress};
 use super::record::{LockWaits, Row};
 use super::sample::Sampler;
@@ -68,14 +69,17 @@ fn measure(experiment: &Experiment, stage: &Arc<Stage>, act: &mut dyn Act, targe
     stage.progress.enter(Phase::Measuring);
     stage.progress.expect(act.amount());
     stage.progress.end_after(act.seconds().unwrap_or(0.0));
+    let alone = experiment.neighbour.as_ref().map(neighbour::alone);
     reset_lock_stats();
     target.begin();
     let before = Counters::take(&stage.fs);
     let filled = utilisation(&stage.fs);
     let sampler = Sampler::start(stage, experiment.interval);
+    let beside = experiment.neighbour.as_ref().map(AtWork::start);
     let began = now();
     let worked = act.work();
     let elapsed = began.elapsed();
+    let beside = beside.map(AtWork::finish);
     let rows = sampler.finish();
     let tally = worked?;
     let locks = lock_stats().into_iter().map(LockWaits::from).collect();
@@ -86,6 +90,7 @@ fn measure(experiment: &Experiment, stage: &Arc<Stage>, act: &mut dyn Act, targe
     metrics.extend(of_traffic(seconds, &stage.traffic));
     metrics.extend(of_volume(elapsed, &stage.traffic, &before, &after));
     metrics.insert("gc_false_reads_per_million".into(), 1e6 * metrics["gc_false_reads"] / metrics["ios"].max(1.0));
+    metrics.extend(alone.zip(beside).into_iter().flat_map(|(alone, beside)| neighbour::figures(alone, beside)));
     metrics.extend(of_series(&rows, before.gc.victims as f64));
     metrics.insert("utilisation_before".into(), filled);
     metrics.insert("utilisation".into(), utilisation(&stage.fs));

@@ -22,7 +22,7 @@ use steadyfs_rt::sim::{Costs, SimConfig};
 pub use sweep::Sweep;
 
 /// The experiments that are part of the program: name and text.
-const BUILTIN: [(&str, &str); 20] = [
+const BUILTIN: [(&str, &str); 21] = [
     ("d2fs-fig1-devgc", include_str!("../../experiments/d2fs-fig1-devgc.toml")),
     ("scalelfs-fig2a", include_str!("../../experiments/scalelfs-fig2a.toml")),
     ("scalelfs-fig9", include_str!("../../experiments/scalelfs-fig9.toml")),
@@ -41,6 +41,7 @@ const BUILTIN: [(&str, &str); 20] = [
     ("scalelfs-fig11-b", include_str!("../../experiments/scalelfs-fig11-b.toml")),
     ("scalelfs-fig11-update", include_str!("../../experiments/scalelfs-fig11-update.toml")),
     ("scalelfs-fig9f-victims", include_str!("../../experiments/scalelfs-fig9f-victims.toml")),
+    ("scalelfs-neighbour", include_str!("../../experiments/scalelfs-neighbour.toml")),
     ("scalelfs-side-effects", include_str!("../../experiments/scalelfs-side-effects.toml")),
     ("scalelfs-side-effects-fileserver", include_str!("../../experiments/scalelfs-side-effects-fileserver.toml")),
 ];
@@ -73,6 +74,9 @@ pub struct Experiment {
     #[serde(default)]
     pub(crate) volume: VolumeSpec,
     pub(crate) workload: Workload,
+    /// Somebody else's program on the same cores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) neighbour: Option<Neighbour>,
     /// Systems that are compared: each is run, with settings of its own. None: one run, with the settings as they are.
     #[serde(default, rename = "system", skip_serializing_if = "Vec::is_empty")]
     pub systems: Vec<System>,
@@ -133,6 +137,35 @@ pub(crate) struct VolumeSpec {
     /// Most memory for cached nodes. Becomes smaller with the scale.
     #[serde(default)]
     pub(crate) node_cache: Option<Size>,
+}
+
+/// Tasks that compute on the same cores during the measured phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Neighbour {
+    /// How many.
+    pub(crate) threads: u32,
+    /// Microseconds of an operation.
+    pub(crate) slice_us: u64,
+    /// Milliseconds that they work before anybody else does, for comparison.
+    #[serde(default = "hundred")]
+    pub(crate) alone_ms: u64,
+}
+
+fn hundred() -> u64 {
+    100
+}
+
+impl Neighbour {
+    fn check(&self) -> std::result::Result<(), String> {
+        if self.threads == 0 || self.threads > 4096 {
+            return Err(format!("neighbour.threads: {} is not between 1 and 4096", self.threads));
+        }
+        if self.slice_us == 0 || self.slice_us > 1_000_000 || self.alone_ms == 0 || self.alone_ms > 10_000 {
+            return Err("neighbour: say a slice_us of 1 to 1000000, and an alone_ms of 1 to 10000".into());
+        }
+        Ok(())
+    }
 }
 
 /// One of the systems that an experiment compares.
@@ -383,6 +416,11 @@ impl Experiment {
         self.mount_options().map_err(|e| format!("volume.mount: {e}"))?;
         crate::device::check(&self.device)?;
         self.workload.check()?;
+        match &self.neighbour {
+            Some(_) if !self.workload.has_volume() => return Err("neighbour: this workload has no volume".into()),
+            Some(neighbour) => neighbour.check()?,
+            None => {}
+        }
         self.check_systems()?;
         let (files, device) = (self.workload.file_bytes(), self.device.size.bytes());
         if files > device {

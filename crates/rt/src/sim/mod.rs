@@ -131,6 +131,14 @@ pub fn cpu_time() -> Duration {
     if active() { scheduler::cpu_time() } else { Duration::ZERO }
 }
 
+/// The calling task computes for so long, on its core; nothing outside a simulation. For work that has no price of its own: somebody else's program.
+pub fn compute(work: Duration) {
+    if active() {
+        scheduler::compute(work);
+        point();
+    }
+}
+
 /// Calls `f` when so much virtual time has passed, on no core, as an interrupt does. For devices, whose requests complete without a thread of
 /// their own. It may take locks and wait like any task; callbacks that are due meanwhile do not wait for it.
 ///

@@ -435,6 +435,11 @@ pub(crate) fn charge(cost: Cost, n: u64) {
     with(|sim| sim.now.set(sim.now.get() + sim.config.costs.of(cost) * n));
 }
 
+/// See [`super::compute`].
+pub(super) fn compute(work: Duration) {
+    with(|sim| sim.now.set(sim.now.get().saturating_add(nanos(work))));
+}
+
 /// See [`super::call_after`].
 pub(super) fn call_after(delay: Duration, f: Box<dyn FnOnce()>) {
     with(|sim| {
