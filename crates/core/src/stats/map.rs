@@ -4,7 +4,7 @@
 //! all cells but the last cover the same number of segments; the segments of each are as they were at some moment during the call.
 
 use crate::fs::Fs;
-use crate::segments::BLOCKS;
+use crate::segments::{BLOCKS, SegState};
 use serde::{Deserialize, Serialize};
 use steadyfs_format::SegNo;
 
@@ -104,26 +104,19 @@ impl Fs {
             segments_per_cell: per_section * sections_per_cell,
             ..SegmentMap::default()
         };
-        let (mut cell, mut section) = (Cell::default(), Cell::default());
-        for (i, seg) in (1..=segments).map(|i| (i, SegNo::new(i as u32 - 1))) {
-            let state = segs.state(seg);
-            section.segments += 1;
-            section.valid += u64::from(state.count());
-            // A word without anything set but its generation is that of a free segment.
-            let free = state.count() == 0 && !state.is_open() && !state.is_prefree();
-            section.free += u64::from(free);
-            section.prefree += u64::from(state.is_prefree());
-            section.open += u64::from(state.is_open());
-            section.claimed += u64::from(state.is_owned());
-            if i % per_section == 0 || i == segments {
+        let mut next = 0;
+        while next < segments {
+            let mut cell = Cell::default();
+            let end = (next + map.segments_per_cell).min(segments);
+            while next < end {
+                let mut section = Cell::default();
+                let section_end = (next + per_section).min(end);
+                (next..section_end).for_each(|seg| section.look_at(segs.state(SegNo::new(seg as u32))));
                 map.classify(&section);
                 cell.add(&section);
-                section = Cell::default();
+                next = section_end;
             }
-            if i % map.segments_per_cell == 0 || i == segments {
-                map.add_cell(cell);
-                cell = Cell::default();
-            }
+            map.add_cell(cell);
         }
         map
     }
@@ -142,6 +135,17 @@ impl SegmentMap {
 }
 
 impl Cell {
+    /// Counts a segment.
+    fn look_at(&mut self, state: SegState) {
+        self.segments += 1;
+        self.valid += u64::from(state.count());
+        // A word without anything set but its generation is that of a free segment.
+        self.free += u64::from(state.count() == 0 && !state.is_open() && !state.is_prefree());
+        self.prefree += u64::from(state.is_prefree());
+        self.open += u64::from(state.is_open());
+        self.claimed += u64::from(state.is_owned());
+    }
+
     fn add(&mut self, other: &Cell) {
         self.segments += other.segments;
         self.valid += other.valid;

@@ -48,8 +48,8 @@ pub(crate) struct Args {
     /// Write a trace of all operations into FILE, without names and contents (see `steadyfs trace`)
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Serve the volume's numbers for Prometheus at http://ADDR/metrics (127.0.0.1:PORT, or just PORT), or on a socket of this PATH,
-    /// for its owner only
+    /// Serve the volume's numbers for Prometheus: at http://ADDR/metrics (127.0.0.1:PORT, or just PORT) to whoever reaches it,
+    /// or on a socket of this PATH (with a slash) to its owner
     #[arg(long, value_name = "ADDR|PATH")]
     metrics: Option<Endpoint>,
     /// Return when the volume is mounted, and serve it in the background

@@ -1,9 +1,15 @@
-//! `top` on a mount, on a device that is mounted, and on an image.
+//! `top` on a mount, on a device that is mounted, and on an image; as text, as JSON and on a terminal.
 
 use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use serde_json::Value;
 
 use crate::inspect::fails;
@@ -72,4 +78,99 @@ fn what_is_no_volume_is_said_in_one_line() {
     for interval in ["0", "-1", "x", "nan", "1e9"] {
         assert_eq!(top(&[&format!("--interval={interval}")], dir.path()).code, 2, "{interval}");
     }
+}
+
+/// A terminal of its own for a program: what is typed into it, and what it shows.
+struct Screen {
+    keyboard: File,
+    /// The program's side, to look at the terminal's modes.
+    inside: File,
+    shown: Arc<Mutex<String>>,
+}
+
+impl Screen {
+    fn new() -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+        let inside = File::options().read(true).write(true).open(name).unwrap();
+        let keyboard = File::from(master);
+        tcsetwinsize(&keyboard, Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        let (shown, mut screen) = (Arc::new(Mutex::new(String::new())), keyboard.try_clone().unwrap());
+        let into = Arc::clone(&shown);
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(n) = screen.read(&mut bytes) {
+                into.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..n]));
+            }
+        });
+        Screen { keyboard, inside, shown }
+    }
+
+    fn start(&self, args: &[&str], volume: &Path) -> Child {
+        let side = || Stdio::from(self.inside.try_clone().unwrap());
+        let mut command = steadyfs();
+        command.arg("top").args(args).arg(volume).stdin(side()).stdout(side()).stderr(side());
+        command.env_remove("NO_COLOR").spawn().unwrap()
+    }
+
+    /// Waits until it shows this word, after what it had shown before. Between words it may move the cursor instead of writing spaces.
+    #[track_caller]
+    fn wait_for(&self, what: &str) {
+        let start = Instant::now();
+        while !self.shown.lock().unwrap().contains(what) {
+            assert!(start.elapsed() < Duration::from_secs(30), "no {what:?} in {:?}", self.shown.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.shown.lock().unwrap().clear();
+    }
+
+    fn press(&mut self, key: &str) {
+        self.keyboard.write_all(key.as_bytes()).unwrap();
+    }
+
+    fn is_raw(&self) -> bool {
+        !tcgetattr(&self.inside).unwrap().local_modes.contains(LocalModes::ICANON)
+    }
+}
+
+/// What takes a terminal back to what it showed before.
+const LEAVE: &str = "\u{1b}[?1049l";
+
+#[test]
+fn the_live_view_gives_the_terminal_back_however_it_ends() {
+    let place = Place::new();
+    let mount = place.serve(&["--create", "256M"]);
+    let mut screen = Screen::new();
+    let mut child = screen.start(&["--interval", "0.2"], &place.mnt());
+    screen.wait_for("collectors");
+    assert!(screen.is_raw());
+    fs::write(place.mnt().join("file"), "text").unwrap();
+    File::open(place.mnt().join("file")).unwrap().sync_all().unwrap();
+    screen.wait_for("written");
+    screen.press("?");
+    screen.wait_for("Esc");
+    screen.press("?p");
+    screen.wait_for("PAUSED");
+    tcsetwinsize(&screen.keyboard, Winsize { ws_row: 10, ws_col: 40, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    kill_process(Pid::from_child(&child), Signal::WINCH).unwrap();
+    screen.wait_for("device");
+    screen.press("q");
+    screen.wait_for(LEAVE);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(!screen.is_raw());
+    let mut child = screen.start(&[], &place.mnt());
+    screen.wait_for("mounted");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    screen.wait_for(LEAVE);
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 15));
+    assert!(!screen.is_raw());
+    // The mount ends under it: that is said, on the terminal as it was.
+    let mut child = screen.start(&["--interval", "0.2"], &place.mnt());
+    screen.wait_for("mounted");
+    ends_well(mount, Some(Signal::INT));
+    screen.wait_for("no SteadyFS volume is mounted");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert!(!screen.is_raw());
 }

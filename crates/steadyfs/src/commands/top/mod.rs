@@ -1,10 +1,17 @@
-//! `steadyfs top`: what a volume looks like and what a mounted one does, again and again or once.
+//! `steadyfs top`: what a volume looks like and what a mounted one does: live on a terminal, as text again and again, or once.
+//!
+//! `source` has the numbers, `plain` shows them as text, `app` and `view` on a screen, and `terminal` brings those to a real one.
 
+mod app;
 mod cells;
 mod plain;
 mod source;
+mod terminal;
+#[cfg(test)]
+mod tests;
+mod view;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,11 +19,15 @@ use std::time::Duration;
 use crate::failure::Failure;
 use crate::image::ImageArgs;
 use crate::text::print_json;
+use app::App;
 use source::Source;
 
 /// Show what a volume does now: segments by validity, collectors, bandwidth, write amplification, locks, checkpoints
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: steadyfs top ./mnt")]
+#[command(
+    after_help = "On a terminal: q or Esc leaves, p pauses, + and - change the interval, ? explains. Elsewhere the text comes again and \
+                         again.\n\nExample: steadyfs top ./mnt"
+)]
 pub(crate) struct Args {
     /// Print it once, as text
     #[arg(long)]
@@ -46,6 +57,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.json {
         print_json(&first)?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if !args.once && io::stdout().is_terminal() && io::stdin().is_terminal() {
+        // As https://no-color.org has it.
+        let colour = std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
+        return terminal::watch(&source, App::new(first, args.interval, colour));
     }
     let print = |text: &str| io::stdout().write_all(text.as_bytes()).map_err(|e| Failure::output(&e));
     print(&plain::text(&first, None))?;
