@@ -74,8 +74,8 @@ pub use pages::CacheStats;
 #[doc(hidden)]
 pub use reclaim::{Effort, Reach, StandVictim, VictimStand};
 pub use reclaim::{
-    GcCandidate, GcCollectors, GcMeta, GcOptions, GcPlan, GcProtect, GcReport, GcSelect, GcStream, GcTimes,
-    SectionCounts, Urgency,
+    GcBuffer, GcCandidate, GcCollectors, GcMemory, GcMeta, GcOptions, GcPlan, GcProtect, GcReport, GcSelect, GcStream,
+    GcTimes, SectionCounts, Urgency,
 };
 pub use recovery::Recovered;
 pub use sync::{Reason, SyncStats};

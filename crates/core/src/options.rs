@@ -170,6 +170,7 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
     ("gc.stream=dedicated|shared", "moved data goes to a segment of each collector's own, or all to the cold data log"),
     ("gc.meta=loose|locked", "the state of segments is changed without a lock, or under one for all"),
     ("gc.protect=page|file", "direct I/O and a collector keep out of each other's pages, or of each other's files"),
+    ("gc.buffer=dedicated|cache", "blocks are moved through memory of the collector's own, or through the page cache"),
     ("gc.select=concurrent|locked", "collectors choose victims at the same time, or one after the other"),
     ("relatime, noatime, strictatime", "when reads update access times"),
     ("inline_data, noinline_data", "keep small files in their inodes (default), or not"),

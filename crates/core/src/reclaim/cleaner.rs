@@ -5,15 +5,18 @@
 //! next checkpoint writes it to its log. All reads of a segment are in flight together, one for each run of neighbouring blocks; moves are grouped by owner and made under one
 //! node lock each. New addresses are published after their blocks are readable (see `io`). Pages that somebody works on stay where they are (`protect`).
 
+use super::buffer::{Lease, Moving, Source, cached, charge_looks, set_off};
 use super::crew::Crew;
 use super::owner::{Live, Owner, try_blocks, why_dead};
 use super::protect::Work;
 use super::victim::{Select, Victim};
-use super::{GcProtect, GcReport, Urgency};
+use super::{GcBuffer, GcProtect, GcReport, Urgency};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::io::Reading;
 use crate::logs::{self, Run};
+use crate::node::NodeWrite;
+use crate::pages::Landing;
 use crate::slots;
 use crate::stats::{Activity, Doing};
 use crate::volume::Volume;
@@ -28,42 +31,37 @@ use steadyfs_format::{Ino, Lba, Log, Nid, SegNo, Slot};
 use steadyfs_rt::Pending;
 
 /// Where a collector puts the data that it moves.
-pub(super) enum Sink {
-    /// The cold data log, which others write to as well.
-    ColdLog,
-    /// A stream of the collector's own.
-    Stream {
-        /// Its number.
-        slot: usize,
-        /// Buffers, each of a segment's size at most, whose writes may be under way while the next victim is read into another.
-        buffers: [Arc<Pending>; 2],
-        next: AtomicUsize,
-    },
+pub(super) struct Sink {
+    /// A stream of the collector's own; otherwise the cold data log, which others write to as well.
+    stream: Option<usize>,
+    /// Buffers, each of a segment's size at most, whose writes may be under way while the next victim is read into another.
+    buffers: [Arc<Pending>; 2],
+    next: AtomicUsize,
 }
 
 impl Sink {
-    /// A stream with buffers of its own.
+    /// The stream of this number.
     pub(super) fn stream(slot: usize) -> Self {
-        Sink::Stream { slot, buffers: Default::default(), next: AtomicUsize::new(0) }
+        Sink { stream: Some(slot), ..Sink::cold_log() }
+    }
+
+    /// The cold data log.
+    pub(super) fn cold_log() -> Self {
+        Sink { stream: None, buffers: Default::default(), next: AtomicUsize::new(0) }
     }
 
     fn take(&self, vol: &Volume, owners: &[Summary]) -> Result<Vec<Run>> {
-        match self {
-            Sink::ColdLog => vol.take_blocks(Log::ColdData, owners),
-            Sink::Stream { slot, .. } => vol.take_stream_blocks(*slot, owners),
+        match self.stream {
+            None => vol.take_blocks(Log::ColdData, owners),
+            Some(slot) => vol.take_stream_blocks(slot, owners),
         }
     }
 
     /// A buffer for the next segment, once what it held last has been written. So a collector has no more pages in memory than its buffers hold.
-    fn buffer(&self) -> Option<Arc<Pending>> {
-        match self {
-            Sink::ColdLog => None,
-            Sink::Stream { buffers, next, .. } => {
-                let buffer = &buffers[next.fetch_add(1, Relaxed) % buffers.len()];
-                buffer.wait_zero();
-                Some(Arc::clone(buffer))
-            }
-        }
+    fn buffer(&self) -> &Arc<Pending> {
+        let buffer = &self.buffers[self.next.fetch_add(1, Relaxed) % self.buffers.len()];
+        buffer.wait_zero();
+        buffer
     }
 }
 
@@ -132,12 +130,6 @@ impl Mover<'_> {
     }
 }
 
-/// A live block with its contents.
-struct Source {
-    block: Live,
-    page: PageBuf,
-}
-
 /// Moves what is valid in a claimed segment. True if nothing will be left in it after the next checkpoint.
 fn clean_segment(mover: &Mover<'_>, crew: Option<&Crew>, seg: SegNo, report: &mut GcReport) -> Result<bool> {
     let vol = &mover.fs.vol;
@@ -175,7 +167,7 @@ pub(super) fn clean_part(
     match summary.kind()? {
         SummaryKind::Node => clean_nodes(&fs.vol, seg, summary, offsets, &mut report)?,
         SummaryKind::Data => {
-            let (sink, activity) = (&Sink::ColdLog, &Activity::default());
+            let (sink, activity) = (&Sink::cold_log(), &Activity::default());
             clean_data(&Mover { fs, sink, asking, activity }, seg, summary, offsets, &mut report)?;
         }
     }
@@ -257,22 +249,35 @@ fn clean_data(
     }
     mover.activity.set(Doing::Moving, fs.vol.layout().sec_of(seg));
     for (nid, sources) in by_node {
-        let target = Target { sink: mover.sink, buffer: buffer.as_ref() };
-        move_group(&fs.vol, seg, &owners[&nid], sources, &target, report)?;
+        let target = Target { fs, sink: mover.sink, buffer };
+        move_group(seg, &owners[&nid], sources, &target, report)?;
     }
+    fs.trim_cache();
     Ok(())
 }
 
-/// Reads blocks of a segment, all at the same time, but for those that others work on.
+/// Has the contents of blocks of a segment, reading those that are not cached at the same time, but for those that others work on.
 fn read_together(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], report: &mut GcReport) -> Result<Vec<Source>> {
     let began = steadyfs_rt::now();
-    let (started, read) = start_reads(fs, seg, blocks, report);
+    let through_cache = fs.options.gc.buffer == GcBuffer::Cache;
+    let mut sources = Vec::with_capacity(blocks.len());
+    let mut absent = Vec::with_capacity(blocks.len());
+    for (owner, block) in blocks {
+        if through_cache {
+            charge_looks();
+        }
+        match cached(fs, owner, block) {
+            Some(page) => sources.push(Source { block: *block, page, lease: None }),
+            None => absent.push((*owner, *block)),
+        }
+    }
+    let (started, read) = start_reads(fs, seg, &absent, report);
     let pages: Vec<Result<Vec<PageBuf>>> = started.into_iter().map(|reading| fs.vol.io.finish_read(reading)).collect();
     report.reading += began.elapsed();
-    let mut sources = Vec::with_capacity(read.len());
-    let mut blocks = read.into_iter();
+    let mut read = read.into_iter();
+    let lease = || (!through_cache).then(|| Lease::new(&fs.reclaim.memory));
     for run in pages {
-        sources.extend(run?.into_iter().zip(&mut blocks).map(|(page, block)| Source { block, page }));
+        sources.extend(run?.into_iter().zip(&mut read).map(|(page, block)| Source { block, page, lease: lease() }));
     }
     Ok(sources)
 }
@@ -291,7 +296,10 @@ fn start_reads(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], report: &mut GcRe
         let free: Vec<(&Owner, Live)> =
             batch.iter().zip(may).filter(|(_, may)| *may).map(|(block, _)| *block).collect();
         report.skipped.held += (batch.len() - free.len()) as u64;
-        let runs = free.chunk_by(neighbours).map(|run| (fs.vol.lba_of(seg, run[0].1.off), run.len() as u32));
+        let alone = fs.options.gc.buffer == GcBuffer::Cache;
+        let runs = free
+            .chunk_by(|a, b| !alone && neighbours(a, b))
+            .map(|run| (fs.vol.lba_of(seg, run[0].1.off), run.len() as u32));
         started.extend(fs.vol.io.start_reads(&runs.collect::<Vec<_>>()));
         read.extend(free.into_iter().map(|(_, block)| block));
     }
@@ -318,41 +326,43 @@ fn drop_extent(vol: &Volume, owner: Ino) -> Result<()> {
 
 /// Where blocks go, and who is to be told when they have arrived.
 struct Target<'a> {
+    fs: &'a Fs,
     sink: &'a Sink,
-    buffer: Option<&'a Arc<Pending>>,
+    buffer: &'a Arc<Pending>,
 }
 
 impl Target<'_> {
     /// Submits a run. From here on its blocks can be read at their new place.
-    fn write(&self, vol: &Volume, run: Run, pages: Vec<PageBuf>) {
-        let buffer = self.buffer.map(Arc::clone);
-        if let Some(buffer) = &buffer {
-            buffer.add(u64::from(run.count));
-        }
-        vol.io.write(run.lba, pages, logs::hint(Log::ColdData), move |_| {
-            if let Some(buffer) = buffer {
-                buffer.done(u64::from(run.count));
-            }
+    fn write(&self, owner: &Owner, run: Run, moving: &mut [Moving]) {
+        let buffer = Arc::clone(self.buffer);
+        buffer.add(u64::from(run.count));
+        let file = owner.cached_file();
+        let landings: Vec<Landing> = moving.iter().filter_map(|m| m.landing(self.fs, file)).collect();
+        let leases: Vec<Lease> = moving.iter_mut().filter_map(|m| m.lease.take()).collect();
+        let pages = moving.iter().map(|m| m.page.clone()).collect();
+        self.fs.vol.io.write(run.lba, pages, logs::hint(Log::ColdData), move |result| {
+            landings.into_iter().for_each(|landing| landing.land(result.clone()));
+            drop(leases);
+            buffer.done(u64::from(run.count));
         });
     }
 }
 
 /// Moves the blocks of one owner under its node lock.
 fn move_group(
-    vol: &Volume,
     seg: SegNo,
     owner: &Owner,
     sources: Vec<Source>,
     target: &Target<'_>,
     report: &mut GcReport,
 ) -> Result<()> {
+    let (fs, vol) = (target.fs, &target.fs.vol);
     let _change = vol.begin_change()?;
     drop_extent(vol, owner.ino)?;
     // Behind the checkpoint lock, which takes longer to come by than this is worth; trying waits for nobody.
     let blocks: Vec<(&Owner, Live)> = sources.iter().map(|s| (owner, s.block)).collect();
     let (may, _held) = try_blocks(Work::Move, &blocks);
     let mut guard = owner.node.write(&vol.nodes);
-    let features = vol.sb.features();
     let mut live = Vec::with_capacity(sources.len());
     for (s, may) in sources.into_iter().zip(may) {
         if !may {
@@ -363,20 +373,42 @@ fn move_group(
             report.skipped.late += 1;
         }
     }
-    let mut rest = live.as_slice();
+    let mut moving: Vec<Moving> = live.into_iter().map(|source| set_off(fs, owner, source)).collect();
+    let mut rest = moving.as_mut_slice();
+    let outcome = place_all(seg, owner, &mut rest, target, &mut guard, report);
+    rest.iter().for_each(|m| m.put_back(fs, owner.cached_file()));
+    outcome
+}
+
+/// Writes blocks whose owner is locked, and has it refer to them; what could not be submitted is left in `rest`.
+fn place_all(
+    seg: SegNo,
+    owner: &Owner,
+    rest: &mut &mut [Moving],
+    target: &Target<'_>,
+    guard: &mut NodeWrite<'_>,
+    report: &mut GcReport,
+) -> Result<()> {
+    let vol = &target.fs.vol;
     while !rest.is_empty() {
-        let owners: Vec<Summary> = rest.iter().map(|s| s.block.summary).collect();
+        let owners: Vec<Summary> = rest.iter().map(|m| m.block.summary).collect();
         for run in target.sink.take(vol, &owners)? {
-            let (now, later) = rest.split_at(run.count as usize);
-            let pages = now.iter().map(|s| s.page.clone()).collect();
-            target.write(vol, run, pages);
-            for (i, Source { block, .. }) in now.iter().enumerate() {
-                slots::set(guard.edit(), features, block.summary.ofs_in_node, Slot::At(run.lba + i as u64))?;
-                vol.invalidate(Slot::At(vol.lba_of(seg, block.off)))?;
-                report.data_moved += 1;
-            }
-            rest = later;
+            let (now, later) = std::mem::take(rest).split_at_mut(run.count as usize);
+            *rest = later;
+            target.write(owner, run, now);
+            publish(vol, seg, guard, run, now)?;
+            report.data_moved += now.len() as u64;
         }
+    }
+    Ok(())
+}
+
+/// Has the owner refer to the blocks at their new places.
+fn publish(vol: &Volume, seg: SegNo, guard: &mut NodeWrite<'_>, run: Run, moving: &[Moving]) -> Result<()> {
+    for (i, Moving { block, .. }) in moving.iter().enumerate() {
+        let (index, to) = (block.summary.ofs_in_node, Slot::At(run.lba + i as u64));
+        slots::set(guard.edit(), vol.sb.features(), index, to)?;
+        vol.invalidate(Slot::At(vol.lba_of(seg, block.off)))?;
     }
     Ok(())
 }

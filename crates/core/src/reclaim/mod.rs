@@ -9,6 +9,7 @@
 //! Kept true: a round that gains nothing is counted, and after a few such rounds the caller gets through if a checkpoint can
 //! still be written, and "no space" otherwise; nothing here spins. Arithmetic: F2FS' own, section 1.2 of the collection notes.
 
+mod buffer;
 mod cleaner;
 mod crew;
 mod options;
@@ -19,8 +20,9 @@ mod protect;
 mod stand;
 mod victim;
 
+pub use buffer::GcMemory;
 pub(crate) use cleaner::move_blocks;
-pub use options::{GcCollectors, GcMeta, GcOptions, GcProtect, GcSelect, GcStream};
+pub use options::{GcBuffer, GcCollectors, GcMeta, GcOptions, GcProtect, GcSelect, GcStream};
 pub use plan::{GcCandidate, GcPlan};
 pub(crate) use protect::FileLocks;
 pub use stand::{StandVictim, VictimStand};
@@ -140,6 +142,8 @@ pub(crate) struct Reclaim {
     times: Mutex<GcTimes>,
     /// What whoever collects without a thread of its own does now, and how many wait to do so.
     alone: Activity,
+    /// Of all collectors, for pages of their own.
+    memory: Arc<buffer::Memory>,
     waiting: AtomicU64,
 }
 
@@ -158,7 +162,7 @@ impl Reclaim {
             serial: Mutex::new(&locks::GC, ()),
             single: Collector {
                 select: Box::new(victim::OneVictim::new(reach)),
-                sink: Sink::ColdLog,
+                sink: Sink::cold_log(),
                 crew: options.gc.crew().map(Crew::new),
             },
             pool: (collectors > 0).then(|| Pool::new(vol, &options.gc, collectors, ahead)),
@@ -166,6 +170,7 @@ impl Reclaim {
             totals: Mutex::new(&locks::STATE, GcReport::default()),
             times: Mutex::new(&locks::STATE, GcTimes::default()),
             alone: Activity::default(),
+            memory: Arc::default(),
             waiting: AtomicU64::new(0),
         }
     }
@@ -279,6 +284,11 @@ impl Fs {
         let mut times = *self.reclaim.times.lock();
         times.busy += self.reclaim.pool.as_ref().map_or(Duration::ZERO, Pool::busy_now);
         times
+    }
+
+    /// What collectors hold of pages of their own.
+    pub fn gc_memory(&self) -> GcMemory {
+        self.reclaim.memory.stats()
     }
 
     /// Who collects now, and what.

@@ -43,6 +43,15 @@ pub enum GcProtect {
     Page,
 }
 
+/// Where the contents of blocks are while they move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GcBuffer {
+    /// In the page cache of their file, read block by block: F2FS.
+    Cache,
+    /// In memory of the collector's own ("dedicated page buffer").
+    Dedicated,
+}
+
 /// How collectors choose victims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GcSelect {
@@ -63,6 +72,8 @@ pub struct GcOptions {
     pub meta: GcMeta,
     /// What is kept from others while it is moved.
     pub protect: GcProtect,
+    /// Where blocks are while they move.
+    pub buffer: GcBuffer,
     /// How victims are chosen.
     pub select: GcSelect,
     /// How logs get segments in the system that the preset is named for: what a mount does that does not say `mode=`.
@@ -87,6 +98,7 @@ const F2FS_LFS: GcOptions = GcOptions {
     stream: GcStream::Shared,
     meta: GcMeta::Locked,
     protect: GcProtect::File,
+    buffer: GcBuffer::Dedicated,
     select: GcSelect::Locked,
     allocation: Allocation::Lfs,
 };
@@ -103,6 +115,7 @@ const SCALELFS: GcOptions = GcOptions {
     stream: GcStream::Dedicated,
     meta: GcMeta::Loose,
     protect: GcProtect::Page,
+    buffer: GcBuffer::Dedicated,
     select: GcSelect::Concurrent,
     allocation: Allocation::Lfs,
 };
@@ -144,6 +157,9 @@ impl GcOptions {
             ("gc.protect", Some("file")) => self.protect = GcProtect::File,
             ("gc.protect", Some("page")) => self.protect = GcProtect::Page,
             ("gc.protect", _) => return refuse("file or page"),
+            ("gc.buffer", Some("cache")) => self.buffer = GcBuffer::Cache,
+            ("gc.buffer", Some("dedicated")) => self.buffer = GcBuffer::Dedicated,
+            ("gc.buffer", _) => return refuse("cache or dedicated"),
             ("gc.select", Some("locked")) => self.select = GcSelect::Locked,
             ("gc.select", Some("concurrent")) => self.select = GcSelect::Concurrent,
             ("gc.select", _) => return refuse("locked or concurrent"),
@@ -201,6 +217,7 @@ mod tests {
             ("gc.stream", None, "dedicated"),
             ("gc.meta", Some("tight"), "locked or loose"),
             ("gc.protect", Some("inode"), "file or page"),
+            ("gc.buffer", Some("none"), "cache or dedicated"),
             ("gc.select", Some("any"), "gc.select=any"),
         ] {
             let error = gc.set(name, value).unwrap_err().to_string();

@@ -1,12 +1,12 @@
 //! Owners of the blocks of a victim: found once, when the blocks are looked at first, and used until they have moved.
 
-use super::Skipped;
 use super::cleaner::Asking;
 use super::protect::{Held, Work};
+use super::{GcBuffer, Skipped};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::inode::Inode;
-use crate::mapping::addressing;
+use crate::mapping::{Found, addressing};
 use crate::node::Node;
 use crate::slots;
 use crate::volume::Volume;
@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::dir::FileType;
+use steadyfs_format::inode::{advise, flags};
 use steadyfs_format::node::NodeBlock;
 use steadyfs_format::summary::Summary;
 use steadyfs_format::{Block, Ino, Nid, PageIndex, SegNo, Slot};
@@ -23,8 +24,10 @@ use steadyfs_format::{Block, Ino, Nid, PageIndex, SegNo, Slot};
 pub(super) struct Owner {
     pub(super) node: Arc<Node>,
     pub(super) ino: Ino,
-    /// The regular file it belongs to, if that is in memory and collectors are to ask for its pages; otherwise nobody does I/O on them.
-    file: Option<Arc<Inode>>,
+    /// The regular file it belongs to, if collectors are to ask for its pages; none if it is not in memory, and so nobody does I/O on it.
+    asked: Option<Arc<Inode>>,
+    /// The regular file in whose cache blocks are while they move.
+    cached: Option<Arc<Inode>>,
     /// The page of the node's slot 0.
     first: PageIndex,
 }
@@ -70,21 +73,54 @@ impl Owner {
         }
         let footer = NodeBlock::view(guard.bytes()).footer;
         drop(guard);
-        let mut owner = Owner { node, ino: footer.ino(), file: None, first: PageIndex(0) };
-        let regular = |inode: &Arc<Inode>| inode.kind == FileType::Regular;
-        if asking == Asking::Yes
-            && let Some(file) = fs.inodes.peek(owner.ino).filter(regular)
-        {
-            let addressing = file.read(|raw| addressing(raw, vol.sb.features()))??;
-            if let Some(first) = addressing.first_page(footer.ofs()) {
-                (owner.file, owner.first) = (Some(file), first);
-            }
+        let mut owner = Owner { node, ino: footer.ino(), asked: None, cached: None, first: PageIndex(0) };
+        let through_cache = fs.options.gc.buffer == GcBuffer::Cache;
+        let Some(file) = fs.regular_file(owner.ino, through_cache)? else { return Ok(Some((owner, live))) };
+        let (addressing, plain) = file.read(|raw| {
+            let plain = raw.flags() & flags::COMPR == 0 && raw.advise() & advise::ENCRYPT == 0;
+            addressing(raw, vol.sb.features()).map(|addressing| (addressing, plain))
+        })??;
+        let Some(first) = addressing.first_page(footer.ofs()) else { return Ok(Some((owner, live))) };
+        owner.first = first;
+        if through_cache && plain && fs.is_leaf(&file, first, &owner.node)? {
+            owner.cached = Some(Arc::clone(&file));
         }
+        owner.asked = (asking == Asking::Yes).then_some(file);
         Ok(Some((owner, live)))
     }
 
-    fn page(&self, block: &Live) -> PageIndex {
+    /// The file in whose cache blocks are while they move, if they are in one.
+    pub(super) fn cached_file(&self) -> Option<&Arc<Inode>> {
+        self.cached.as_ref()
+    }
+
+    /// The page that a block holds.
+    pub(super) fn page(&self, block: &Live) -> PageIndex {
         self.first + u64::from(block.summary.ofs_in_node)
+    }
+}
+
+impl Fs {
+    /// The regular file with this number, if it is in memory or to be loaded.
+    fn regular_file(&self, ino: Ino, load: bool) -> Result<Option<Arc<Inode>>> {
+        let found = match self.inodes.peek(ino) {
+            None if load => match self.inode(ino) {
+                Ok(file) => Some(Arc::clone(&file.inode)),
+                Err(Error::NotFound) => None,
+                Err(e) => return Err(e),
+            },
+            found => found,
+        };
+        Ok(found.filter(|inode| inode.kind == FileType::Regular))
+    }
+
+    /// Whether the walk to this page of a file ends at this node, and it is the first page there.
+    fn is_leaf(&self, file: &Inode, first: PageIndex, node: &Arc<Node>) -> Result<bool> {
+        match self.leaf(file, first) {
+            Ok(Found::Leaf(leaf)) => Ok(leaf.first == first && Arc::ptr_eq(&leaf.node, node)),
+            Ok(Found::Gap(_)) | Err(Error::NotFound | Error::TooBig) => Ok(false),
+            Err(e) => Err(e),
+        }
     }
 }
 
@@ -112,7 +148,7 @@ pub(super) fn try_blocks<'a>(work: Work, blocks: &[(&'a Owner, Live)]) -> (Vec<b
     let mut held = Vec::new();
     let mut files: BTreeMap<Ino, (&'a Arc<Inode>, Vec<usize>)> = BTreeMap::new();
     for (i, (owner, _)) in blocks.iter().enumerate() {
-        if let Some(file) = &owner.file {
+        if let Some(file) = &owner.asked {
             files.entry(owner.ino).or_insert_with(|| (file, Vec::new())).1.push(i);
         }
     }

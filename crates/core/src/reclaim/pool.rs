@@ -99,7 +99,7 @@ impl Pool {
                     GcSelect::Concurrent => Box::new(ManyVictims::new(&minds, number, vol.segs.len() as usize)),
                 },
                 sink: match options.stream {
-                    GcStream::Shared => Sink::ColdLog,
+                    GcStream::Shared => Sink::cold_log(),
                     GcStream::Dedicated => Sink::stream(number),
                 },
                 crew: None,
