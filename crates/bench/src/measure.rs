@@ -69,7 +69,8 @@ impl Watch {
     }
 }
 
-fn cpu_time(server: Option<u32>) -> Result<Duration> {
+/// Processor time so far: of this process, and of the one that serves a mount.
+pub(crate) fn cpu_time(server: Option<u32>) -> Result<Duration> {
     let own = clock_gettime(ClockId::ProcessCPUTime);
     let own = Duration::new(u64::try_from(own.tv_sec)?, u32::try_from(own.tv_nsec)?);
     Ok(own + server.map_or(Ok(Duration::ZERO), cpu_time_of)?)

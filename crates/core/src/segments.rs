@@ -80,6 +80,9 @@ pub(crate) struct SegTable {
     pub(crate) dirty: AtomicBitmap,
     /// Empty segments that wait for a checkpoint.
     pub(crate) prefree: AtomicBitmap,
+    /// Node segments that collection has cleaned since the last freeze: their nodes are dirty, so the next checkpoint empties them. Collection
+    /// leaves them alone until then.
+    pub(crate) awaiting: AtomicBitmap,
     free: AtomicBitmap,
     /// Sections without any used segment. Whoever takes a section out of here owns it.
     free_sections: AtomicBitmap,
@@ -110,6 +113,7 @@ impl SegTable {
             sit_dirty: AtomicBitmap::new(n),
             dirty: AtomicBitmap::new(n),
             prefree: AtomicBitmap::new(n),
+            awaiting: AtomicBitmap::new(n),
             free: AtomicBitmap::full(n),
             free_sections: AtomicBitmap::full(sections),
             used_in_section: (0..sections).map(|_| AtomicU32::new(0)).collect(),
@@ -257,6 +261,7 @@ impl SegTable {
                 self.dirty.clear(i);
                 let fresh = self.prefree.set(i);
                 assert!(fresh, "segment {i} became prefree twice");
+                self.awaiting.clear(i);
             }
             BLOCKS => {
                 // A segment that was dirty when a log began to fill it is full now, unless it has just lost a block.

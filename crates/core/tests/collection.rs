@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
-use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode};
+use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode, Urgency};
 use steadyfs_device::{FileDevice, OpenOptions};
 use steadyfs_testkit::{fsck_f2fs, mkfs_f2fs};
 
@@ -198,6 +198,32 @@ fn a_full_volume_says_so_and_stays_whole() {
     fs.reap().unwrap();
     assert!(fs.statfs().blocks_free > left + off / PAGE as u64 / 2, "deleting gave the space back");
     fs.create(&root, b"again", &new).unwrap();
+    fs.unmount().unwrap();
+    drop(fs);
+    fsck_f2fs(&path).unwrap();
+}
+
+/// Nodes of a cleaned segment are written elsewhere by the next checkpoint. Until then the segment is no victim again.
+#[test]
+fn a_node_segment_is_cleaned_once_between_two_checkpoints() {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = dir.path().join("nodes.img");
+    mkfs_f2fs(&path, 128 << 20, &["-q"]).unwrap();
+    let fs = open(&path, "background_gc=off,commit=0");
+    let root = fs.root().unwrap();
+    let new = NewInode { mode: 0o100_644, ..NewInode::default() };
+    let name = |i: u32| format!("file{i}").into_bytes();
+    (0..1500).for_each(|i| drop(fs.create(&root, &name(i), &new).unwrap()));
+    fs.sync().unwrap();
+    // Most of them go, so that the segments with their inodes are the cheapest victims.
+    (0..1500).filter(|i| i % 10 != 0).for_each(|i| fs.unlink(&root, &name(i)).unwrap());
+    fs.reap().unwrap();
+    fs.sync().unwrap();
+    let report = fs.gc(12, Urgency::Foreground).unwrap();
+    // At most the 150 inodes, and what there is beside: the root's and its directory's nodes.
+    assert!((1..200).contains(&report.nodes_moved), "{report:?}");
+    assert!(report.victims < 12, "{report:?}");
+    drop(root);
     fs.unmount().unwrap();
     drop(fs);
     fsck_f2fs(&path).unwrap();

@@ -1,6 +1,7 @@
 //! Our library as a peer, in this process.
 
 use super::write::{Counters, FILE, Pages, Peer};
+use crate::measure::cpu_time;
 use anyhow::{Result, ensure};
 use std::path::Path;
 use std::sync::Arc;
@@ -57,6 +58,7 @@ impl Peer for Library {
             ("moved", gc.data_moved + gc.nodes_moved),
             ("victims", gc.victims),
             ("checkpoints", self.fs.checkpoint_stats().committed),
+            ("cpu_us", u64::try_from(cpu_time(None)?.as_micros())?),
         ];
         Ok(named.map(|(name, value)| (name.to_owned(), value)).into())
     }

@@ -134,7 +134,7 @@ pub(crate) fn session(who: Who, place: &Place<'_>, session: &Session) -> Result<
         By::Fuse => {
             let server = Server::start(place.image, place.dir, &all)?;
             let mut point = MountPoint::mounted_at(place.dir);
-            let done = work(&Mounted::new(place.dir, CountedBy::Mount), session, place.stop)?;
+            let done = work(&Mounted::new(place.dir, CountedBy::Mount(server.pid())), session, place.stop)?;
             point.unmount()?;
             server.wait()?;
             Ok(done)

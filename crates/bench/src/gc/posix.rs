@@ -1,6 +1,7 @@
 //! A mounted file system as a peer, by system calls: our mount on the host, the real F2FS in the guest.
 
 use super::write::{Counters, FILE, Pages, Peer};
+use crate::measure::cpu_time;
 use anyhow::{Context, Result, ensure};
 use rustix::fs::{CWD, Mode, OFlags};
 use serde_json::Value;
@@ -15,8 +16,8 @@ const SECTORS: u64 = 8;
 /// Where a mounted file system's counters are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CountedBy {
-    /// The attribute of our mount.
-    Mount,
+    /// The attribute of our mount, and the process that serves it.
+    Mount(u32),
     /// The block layer and sysfs of F2FS, for this disk.
     Kernel(&'static str),
 }
@@ -61,7 +62,7 @@ impl Peer for Mounted {
 
     fn counters(&self) -> Result<Counters> {
         match self.counted {
-            CountedBy::Mount => from_mount(&self.dir),
+            CountedBy::Mount(server) => from_mount(&self.dir, server),
             CountedBy::Kernel(disk) => Ok(from_kernel(disk)),
         }
     }
@@ -81,7 +82,7 @@ impl Pages for File {
     }
 }
 
-fn from_mount(dir: &Path) -> Result<Counters> {
+fn from_mount(dir: &Path, server: u32) -> Result<Counters> {
     let mut value = vec![0; 64 << 10];
     let length = rustix::fs::getxattr(dir, STATS_ATTRIBUTE, &mut value[..]).context("the mount has no counters")?;
     ensure!(length <= value.len(), "too many counters");
@@ -101,6 +102,7 @@ fn from_mount(dir: &Path) -> Result<Counters> {
         ("moved", number("gc", "data_moved")? + number("gc", "nodes_moved")?),
         ("victims", number("gc", "victims")?),
         ("checkpoints", number("checkpoints", "committed")?),
+        ("cpu_us", u64::try_from(cpu_time(Some(server))?.as_micros())?),
     ];
     Ok(named.map(|(name, value)| (name.to_owned(), value)).into())
 }

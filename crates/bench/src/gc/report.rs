@@ -103,21 +103,22 @@ impl Medium {
     /// A table for a way of writing.
     fn table(&self, way: &str) -> String {
         let mut out = format!(
-            "| {way:<21} | writes/s | p50 us | p99 us | p99.9 us | max ms | WAF  | slowest window MB/s | middle window MB/s |\n\
-             |:----------------------|---------:|-------:|-------:|---------:|-------:|-----:|--------------------:|-------------------:|\n"
+            "| {way:<21} | writes/s | p50 us | p99 us | p99.9 us | max ms | CPU us | WAF  | slowest window MB/s | middle window MB/s |\n\
+             |:----------------------|---------:|-------:|-------:|---------:|-------:|-------:|-----:|--------------------:|-------------------:|\n"
         );
         for who in self.peers() {
             let cell =
                 |what: &dyn Fn(&Outcome) -> Option<f64>| self.middle(way, who, what).map_or_else(String::new, short);
             let _ = writeln!(
                 out,
-                "| {:<21} | {:>8} | {:>6} | {:>6} | {:>8} | {:>6} | {:>4} | {:>19} | {:>18} |",
+                "| {:<21} | {:>8} | {:>6} | {:>6} | {:>8} | {:>6} | {:>6} | {:>4} | {:>19} | {:>18} |",
                 who.name(),
                 cell(&|o| Some(o.rate())),
                 cell(&|o| Some(o.p50_us)),
                 cell(&|o| Some(o.p99_us)),
                 cell(&|o| Some(o.p999_us)),
                 cell(&|o| Some(o.longest_us / 1e3)),
+                cell(&Outcome::cpu_us),
                 cell(&Outcome::amplification),
                 cell(&|o| Some(o.steadiness()?.0)),
                 cell(&|o| Some(o.steadiness()?.1)),

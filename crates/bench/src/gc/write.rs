@@ -16,7 +16,8 @@ pub(crate) const WINDOW: Duration = Duration::from_millis(100);
 /// The name of the file that is written.
 pub(crate) const FILE: &str = "file";
 
-/// Counters of a file system or its device by name; all but `written` (blocks of 4 KiB that the device was given) are for explanation.
+/// Counters of a file system or its device by name: `written`, blocks of 4 KiB that the device was given; `cpu_us`, processor time of writer and server, where
+/// both are processes of the host; the others are for explanation.
 pub(crate) type Counters = BTreeMap<String, u64>;
 
 /// What is to be done to the file.
@@ -205,6 +206,11 @@ impl Outcome {
     /// Write amplification: blocks that the device was given for each page written; `None` if the device does not count.
     pub(crate) fn amplification(&self) -> Option<f64> {
         Some(*self.counters.get("written")? as f64 / self.writes.max(1) as f64)
+    }
+
+    /// Microseconds of processor time for each write, where it is known.
+    pub(crate) fn cpu_us(&self) -> Option<f64> {
+        Some(*self.counters.get("cpu_us")? as f64 / self.writes.max(1) as f64)
     }
 
     /// MB a second in the slowest and in the middle window, if there are three or more.

@@ -179,6 +179,10 @@ impl Fs {
         let failures = self.budget.failures();
         self.flush_dirty_dirs_frozen(frozen)?;
         self.vol.write_dirty_nodes(frozen, self.checkpoints.stamp())?;
+        let awaiting = &self.vol.segs.awaiting;
+        for seg in awaiting.iter() {
+            awaiting.clear(seg);
+        }
         // What fsync remembers is about the chain that ends here; none can go on before the commit.
         self.since.forget();
         self.vol.space.begin_epoch();

@@ -147,6 +147,8 @@ fn clean_segment(mover: &Mover<'_>, crew: Option<&Crew>, seg: SegNo, report: &mu
         report.add(crew.clean(mover.fs, seg, summary, offsets, mover.asking)?);
     } else if noted {
         mover.activity.set(Doing::Moving, sec);
+        // First, so that a freeze in between, which forgets this, has nothing of it left to write later.
+        vol.segs.awaiting.set(seg.index());
         clean_nodes(vol, seg, &summary, &offsets, report)?;
     } else {
         mover.activity.set(Doing::Reading, sec);

@@ -93,6 +93,11 @@ pub struct GcReport {
 }
 
 impl GcReport {
+    /// Blocks of the sections that were emptied beyond those that were moved. Nodes count as moved: the next checkpoint writes them elsewhere.
+    fn blocks_gained(&self, blocks_per_section: u64) -> u64 {
+        (self.sections_freed * blocks_per_section).saturating_sub(self.data_moved + self.nodes_moved)
+    }
+
     /// Adds what another round, or another volume, did.
     pub fn add(&mut self, other: GcReport) {
         self.victims += other.victims;
@@ -138,6 +143,8 @@ pub(crate) struct Reclaim {
     pool: Option<Pool>,
     /// Sections kept for collection and checkpoints.
     reserved_sections: u64,
+    /// How many of those writers may take while collectors are at work, before they wait for them.
+    grace: u64,
     totals: Mutex<GcReport>,
     times: Mutex<GcTimes>,
     /// What whoever collects without a thread of its own does now, and how many wait to do so.
@@ -156,8 +163,8 @@ impl Reclaim {
     /// Collection of a volume whose checkpoint reserves so many segments, by `collectors` threads of its own.
     pub(crate) fn new(vol: &Volume, options: &MountOptions, reserved_segments: u32, collectors: usize) -> Self {
         let reserved_sections = u64::from(reserved_segments.div_ceil(vol.layout().segs_per_sec));
-        let ahead = if options.background_gc { reserved_sections / 8 } else { 0 };
         let reach = Reach::of(vol.layout().sections as usize);
+        let grace = if options.background_gc && collectors > 0 { reserved_sections / 4 } else { 0 };
         Reclaim {
             serial: Mutex::new(&locks::GC, ()),
             single: Collector {
@@ -165,8 +172,9 @@ impl Reclaim {
                 sink: Sink::cold_log(),
                 crew: options.gc.crew().map(Crew::new),
             },
-            pool: (collectors > 0).then(|| Pool::new(vol, &options.gc, collectors, ahead)),
+            pool: (collectors > 0).then(|| Pool::new(vol, &options.gc, collectors)),
             reserved_sections,
+            grace,
             totals: Mutex::new(&locks::STATE, GcReport::default()),
             times: Mutex::new(&locks::STATE, GcTimes::default()),
             alone: Activity::default(),
@@ -222,12 +230,17 @@ impl Reclaim {
 }
 
 impl Fs {
-    /// Free sections below which writers wait: what a checkpoint would write now, plus the reserve.
+    /// Free sections below which room is made: what a checkpoint would write now, plus the reserve.
     fn sections_needed(&self) -> u64 {
         let per_section = self.vol.layout().blocks_per_sec();
         let dents = self.dirty_dir_pages();
         let nodes = self.vol.nodes.dirty_count() as u64 + dents;
         nodes.div_ceil(per_section) + dents.div_ceil(per_section) + self.reclaim.reserved_sections
+    }
+
+    /// Whether writers need not wait.
+    fn writers_have_room(&self) -> bool {
+        self.vol.segs.free_sections() + self.reclaim.grace > self.sections_needed()
     }
 
     fn free_sections_suffice(&self, extra: u64) -> bool {
@@ -241,7 +254,7 @@ impl Fs {
 
     /// Waits until there is room for a change, collecting if need be.
     pub(crate) fn make_room(&self) -> Result<()> {
-        if self.free_sections_suffice(0) {
+        if self.writers_have_room() {
             if let Some(pool) = &self.reclaim.pool {
                 pool.work_ahead(self);
             }
@@ -258,7 +271,7 @@ impl Fs {
         self.reclaim.waiting.fetch_add(1, Relaxed);
         let _serial = self.reclaim.serial.lock();
         self.reclaim.waiting.fetch_sub(1, Relaxed);
-        if self.free_sections_suffice(0) {
+        if self.writers_have_room() {
             return Ok(());
         }
         let began = steadyfs_rt::now();
@@ -271,7 +284,17 @@ impl Fs {
 
     /// Sections that are free, or will be with the next checkpoint.
     fn sections_to_come(&self) -> u64 {
-        self.vol.segs.free_sections() + self.prefree_sections()
+        self.vol.segs.free_sections() + self.sections_awaiting()
+    }
+
+    /// Whether collectors have nothing to do: enough is free, or will be, and no checkpoint is needed for it yet. Checkpoints write every node that
+    /// has changed, so they are made late: when half of what writers may take of the reserve is gone.
+    fn collectors_may_rest(&self, extra: u64) -> bool {
+        self.free_sections_suffice(extra) || (self.sections_missing(extra) == 0 && !self.checkpoint_is_due())
+    }
+
+    fn checkpoint_is_due(&self) -> bool {
+        self.vol.segs.free_sections() + self.reclaim.grace / 2 <= self.sections_needed()
     }
 
     /// How many sections have to be emptied for so many above what writers need.
@@ -307,7 +330,7 @@ impl Fs {
     /// Sections by what can be done with them now.
     pub fn sections(&self) -> SectionCounts {
         let free = self.vol.segs.free_sections();
-        SectionCounts { free, prefree: self.prefree_sections(), needed: self.sections_needed() }
+        SectionCounts { free, prefree: self.prefree_sections(), needed: self.sections_needed() - self.reclaim.grace }
     }
 
     /// Collectors' streams that have a segment open now.
@@ -355,13 +378,19 @@ impl Fs {
         if self.vol.segs.free_sections() > bare { Ok(()) } else { Err(Error::NoSpace) }
     }
 
+    /// Sections that the next checkpoint frees: empty ones, and those whose nodes it writes elsewhere.
+    fn sections_awaiting(&self) -> u64 {
+        let segs = &self.vol.segs;
+        (segs.prefree.count() + segs.awaiting.count()) as u64 / u64::from(self.vol.layout().segs_per_sec)
+    }
+
     fn prefree_sections(&self) -> u64 {
         self.vol.segs.prefree.count() as u64 / u64::from(self.vol.layout().segs_per_sec)
     }
 
     /// Whether a checkpoint alone would free enough for so many sections above what writers need.
     fn checkpoint_frees_enough(&self, extra: u64) -> bool {
-        self.prefree_sections() > 0 && self.sections_missing(extra) == 0
+        self.sections_awaiting() > 0 && self.sections_missing(extra) == 0
     }
 
     /// Whether so few sections are free that the next checkpoint must come now, before collection takes the last ones.

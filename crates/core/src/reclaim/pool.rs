@@ -1,7 +1,8 @@
 //! Collectors with threads of their own ("dedicated garbage collectors", ScaleLFS section 3.1), and the gate between them and writers.
 //!
 //! Writers do not collect: while room is short they wait until there is enough, and each looks for itself, so nobody runs a round for nothing.
-//! Collectors begin before that, when free sections come near the bound (`ahead`), as many of them as sections are missing, and stop some way above it.
+//! Collectors begin before that, when the reserve is reached, as many of them as sections are missing, and stop a little above it. Writers may take
+//! a quarter of the reserve meanwhile: what is kept free above the reserve instead would be missing where it makes collection cheap.
 //! They work side by side: each has its own victims, buffers and stream. What they empty becomes free with a checkpoint; one
 //! of them makes it while the others go on, unless so little is free that they could take the last of it.
 //!
@@ -54,8 +55,8 @@ struct Shared {
     /// Most free and emptied sections seen since collectors were called, and victims cleaned since that was.
     best: AtomicU64,
     dry: AtomicU64,
-    /// Free sections above what writers need at which collectors begin.
-    ahead: u64,
+    /// Blocks that victims had free more than what was moved from them, since that was a section.
+    gained: AtomicU64,
 }
 
 #[derive(Default)]
@@ -87,8 +88,8 @@ pub(super) fn bounded(threads: usize, reserved_sections: u64) -> usize {
 }
 
 impl Pool {
-    /// `count` collectors, at least one, which begin when so few free sections are left above what writers need; none of them runs yet.
-    pub(super) fn new(vol: &Volume, options: &GcOptions, count: usize, ahead: u64) -> Self {
+    /// `count` collectors, at least one; none of them runs yet.
+    pub(super) fn new(vol: &Volume, options: &GcOptions, count: usize) -> Self {
         let layout = vol.layout();
         let reach = Reach::of(layout.sections as usize);
         let minds = Arc::new(Minds::new(layout, count, reach));
@@ -116,7 +117,7 @@ impl Pool {
             checkpoint: Mutex::new(&locks::GC_CHECKPOINT, ()),
             best: AtomicU64::new(0),
             dry: AtomicU64::new(0),
-            ahead,
+            gained: AtomicU64::new(0),
         };
         Pool { shared: Arc::new(shared), threads: Mutex::new(&locks::STATE, Vec::new()) }
     }
@@ -169,7 +170,7 @@ impl Pool {
     /// For a writer that has room: has collectors begin if little is left.
     pub(super) fn work_ahead(&self, fs: &Fs) {
         let shared = &self.shared;
-        if fs.free_sections_suffice(shared.ahead) {
+        if fs.collectors_may_rest(0) {
             if shared.resting.load(SeqCst) {
                 shared.resting.store(false, SeqCst);
             }
@@ -186,6 +187,7 @@ impl Pool {
         if gate.wanted == 0 {
             shared.best.store(fs.sections_to_come(), SeqCst);
             shared.dry.store(0, SeqCst);
+            shared.gained.store(0, SeqCst);
         }
         let more = shared.needed(fs).saturating_sub(gate.wanted);
         gate.wanted += more;
@@ -198,7 +200,7 @@ impl Pool {
         let shared = &self.shared;
         let mut gate = shared.gate.lock();
         let gave_up = gate.gave_up;
-        while !fs.free_sections_suffice(0) {
+        while !fs.writers_have_room() {
             fs.vol.check_writable()?;
             if gate.threads == 0 || gate.gave_up != gave_up {
                 return Ok(false);
@@ -238,13 +240,8 @@ impl Pool {
 impl Shared {
     /// How many collectors should work now: one for each section that is missing.
     fn needed(&self, fs: &Fs) -> usize {
-        let missing = fs.sections_missing(self.stop_at());
+        let missing = fs.sections_missing(HYSTERESIS);
         usize::try_from(missing).unwrap_or(usize::MAX).clamp(1, self.collectors.len())
-    }
-
-    /// Free sections above what writers need at which collectors stop.
-    fn stop_at(&self) -> u64 {
-        2 * self.ahead + HYSTERESIS
     }
 
     fn run(&self, number: usize, fs: &Weak<Fs>) {
@@ -291,12 +288,10 @@ impl Shared {
     /// What one collector does until there is room enough, or nothing more to be gained.
     fn work(&self, fs: &Fs, number: usize) -> End {
         while !self.gate.lock().stop {
-            let enough_to_come = fs.sections_missing(self.stop_at()) == 0;
-            if enough_to_come && fs.free_sections_suffice(self.ahead) {
+            if fs.collectors_may_rest(HYSTERESIS) {
                 return End::Enough;
             }
-            // Checkpoints write every node that has changed, so they are made late: when what they free is needed.
-            let worked = match enough_to_come {
+            let worked = match fs.sections_missing(HYSTERESIS) == 0 {
                 true => self.checkpoint(fs, number, Cause::Needed),
                 false => self.step(fs, number),
             };
@@ -325,8 +320,12 @@ impl Shared {
         if let Some(report) = cleaned {
             fs.reclaim.totals.lock().add(report);
         }
-        let level = fs.sections_to_come();
-        if found && self.best.fetch_max(level, SeqCst) < level {
+        // More is free than ever since collectors were called, or a section's worth was gained, which writers may have taken at once.
+        let (level, section) = (fs.sections_to_come(), fs.vol.layout().blocks_per_sec());
+        let gain = cleaned.map_or(0, |report| report.blocks_gained(section));
+        let more = self.best.fetch_max(level, SeqCst) < level;
+        if found && (self.gained.fetch_add(gain, SeqCst) + gain >= section || more) {
+            self.gained.store(0, SeqCst);
             self.dry.store(0, SeqCst);
             return Ok(true);
         }
@@ -335,8 +334,9 @@ impl Shared {
             return Ok(true);
         }
         // What was emptied so far may do.
+        self.dry.store(0, SeqCst);
         self.checkpoint(fs, number, Cause::Needed)?;
-        Ok(fs.free_sections_suffice(0) && found)
+        Ok(fs.writers_have_room() && found)
     }
 
     /// Makes a checkpoint, or waits for the one that another collector makes. False if nothing was there to be freed.
@@ -346,8 +346,8 @@ impl Shared {
             drop(self.checkpoint.lock());
             return Ok(true);
         };
-        let some = fs.prefree_sections() > 0;
+        let some = fs.sections_awaiting() > 0;
         fs.gc_checkpoint(cause)?;
-        Ok(some || fs.free_sections_suffice(self.ahead))
+        Ok(some || !fs.checkpoint_is_due())
     }
 }

@@ -1,7 +1,7 @@
 //! Choosing which section to clean.
 //!
 //! Foreground: greedy, the fewest valid blocks. Background: cost-benefit, `age * (1 - u) / (1 + u)` with the section's
-//! mean modification time as its age. A section with an open segment, or whose blocks are all valid, is no candidate.
+//! mean modification time as its age. A section with an open segment, or whose blocks are all valid, or that awaits the next checkpoint, is no candidate.
 //!
 //! Two ways to search. [`OneVictim`]: whoever searches holds a lock and takes the best of the next [`MAX_SEARCH`] candidates, F2FS' way.
 //! [`ManyVictims`]: collectors search at the same time, each from a place of its own, and keep several victims of one search ("concurrent victim
@@ -327,7 +327,7 @@ fn weight(segs: &SegTable, layout: &Layout, sec: SecNo) -> Option<Weight> {
     let mut weight = Weight { valid: 0, mtime: 0 };
     for seg in layout.segs_of(sec) {
         let state = segs.state(seg);
-        if state.is_open() || state.is_owned() {
+        if state.is_open() || state.is_owned() || segs.awaiting.test(seg.index()) {
             return None;
         }
         weight.valid += u64::from(state.count());
