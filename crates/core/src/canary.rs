@@ -1,4 +1,4 @@
-//! Faults planted on purpose, to see that the crash explorer finds them. Without the feature `canary`, which only its tests switch on, there are
+//! Faults planted on purpose, to see that tests find them. Without the feature `canary`, which only its tests switch on, there are
 //! none and no way to plant one.
 
 #[cfg(feature = "canary")]
@@ -13,18 +13,27 @@ pub enum Canary {
     EarlyReuse,
     /// `no-mark`: fsync leaves out its mark.
     NoMark,
+    /// `blind-move`: a collector does not look again whether a block is still the newest.
+    BlindMove,
+    /// `stream-summary`: checkpoints do not save the summaries of open streams.
+    StreamSummary,
+    /// `herd`: writers do not look again whether there is room, once it is their turn to collect.
+    Herd,
 }
 
 impl Canary {
     /// The fault with this name.
     #[cfg(feature = "canary")]
     pub(crate) fn parse(name: &str) -> Option<Self> {
-        match name {
-            "skip-flush" => Some(Canary::SkipFlush),
-            "early-reuse" => Some(Canary::EarlyReuse),
-            "no-mark" => Some(Canary::NoMark),
-            _ => None,
-        }
+        let known = [
+            ("skip-flush", Canary::SkipFlush),
+            ("early-reuse", Canary::EarlyReuse),
+            ("no-mark", Canary::NoMark),
+            ("blind-move", Canary::BlindMove),
+            ("stream-summary", Canary::StreamSummary),
+            ("herd", Canary::Herd),
+        ];
+        known.iter().find(|(known, _)| *known == name).map(|(_, canary)| *canary)
     }
 }
 

@@ -8,6 +8,7 @@
 //! one summary are never in flight together, for the device may reorder them; a section is taken when the first block of its first segment is,
 //! so a stream that has filled its own holds none.
 
+use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::locks;
 use crate::logs::{Head, Run};
@@ -125,7 +126,7 @@ impl Volume {
 
     /// Submits what the SSA lacks of the streams' summaries; a checkpoint waits for it before it commits.
     pub(crate) fn save_streams(&self) {
-        for slot in &self.streams.slots {
+        for slot in self.streams.slots.iter().filter(|_| !self.io.planted.is(Canary::StreamSummary)) {
             if let Some(stream) = slot.lock().as_mut() {
                 stream.save(self);
             }

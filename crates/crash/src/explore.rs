@@ -4,7 +4,7 @@ use crate::judge::{Fault, Judge, Rule};
 use crate::lang::Workload;
 use crate::legal::Moment;
 use crate::rng::Rng;
-use crate::run::{Run, RunError, options_afterwards, run, volume};
+use crate::run::{Run, RunError, Sample, options_afterwards, run, volume};
 use crate::states::{self, Effort, States};
 use std::collections::HashMap;
 use std::fmt;
@@ -54,8 +54,54 @@ pub struct Outcome {
     pub states: u64,
     /// Of those, states reached by a crash during the recovery of another.
     pub recovery_states: u64,
+    /// Of workloads whose mount says how many collectors there are: what these did.
+    pub collected: Collected,
     /// What was found, at most one per workload.
     pub violations: Vec<Violation>,
+}
+
+/// What collectors did in explored workloads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// Victims cleaned.
+    pub victims: u64,
+    /// Blocks moved before the first crash point.
+    pub moved_before: u64,
+    /// Blocks moved between the first and the last one.
+    pub moved_between: u64,
+    /// States after a crash before which at least one stream had a segment open.
+    pub states_with_streams: u64,
+    /// Most streams that were open at a crash.
+    pub most_streams: u64,
+}
+
+impl Collected {
+    fn add(&mut self, other: Collected) {
+        self.victims += other.victims;
+        self.moved_before += other.moved_before;
+        self.moved_between += other.moved_between;
+        self.states_with_streams += other.states_with_streams;
+        self.most_streams = self.most_streams.max(other.most_streams);
+    }
+
+    /// Without the states: what the run itself did.
+    fn of(samples: &[Sample]) -> Self {
+        let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return Collected::default() };
+        Collected {
+            victims: last.victims,
+            moved_before: first.moved,
+            moved_between: last.moved - first.moved,
+            ..Collected::default()
+        }
+    }
+
+    /// A state after a crash at this tick was looked at.
+    fn note(&mut self, samples: &[Sample], tick: u64) {
+        let before = samples.iter().rev().find(|sample| sample.tick <= tick);
+        let streams = before.map_or(0, |sample| sample.streams as u64);
+        self.states_with_streams += u64::from(streams > 0);
+        self.most_streams = self.most_streams.max(streams);
+    }
 }
 
 impl Outcome {
@@ -65,6 +111,7 @@ impl Outcome {
         self.choices += other.choices;
         self.states += other.states;
         self.recovery_states += other.recovery_states;
+        self.collected.add(other.collected);
         self.violations.extend(other.violations);
     }
 }
@@ -190,10 +237,12 @@ pub fn explore_one(workload: &Workload, plan: &Plan, volumes: &Volumes) -> Resul
     };
     outcome.crash_points = found.run.trace.records.len() as u64;
     outcome.choices = found.states.choices;
+    outcome.collected = Collected::of(&found.run.samples);
     let judge = found.judge();
     let mut rng = Rng::new(plan.seed ^ 1);
     for (number, state) in found.states.distinct.iter().enumerate() {
         outcome.states += 1;
+        outcome.collected.note(&found.run.samples, state.choice.tick());
         let image = found.state(number);
         let mut judged = Ok(0);
         if plan.recovery_every > 0 && rng.below(plan.recovery_every) == 0 {

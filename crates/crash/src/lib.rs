@@ -22,7 +22,7 @@ mod run;
 mod states;
 mod trace;
 
-pub use explore::{Exploration, Outcome, Plan, Violation, Volumes, explore, explore_one};
+pub use explore::{Collected, Exploration, Outcome, Plan, Violation, Volumes, explore, explore_one};
 pub use judge::Rule;
 pub use lang::{Schedule, Workload};
 pub use minimise::{minimise, save};

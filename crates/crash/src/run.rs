@@ -36,6 +36,18 @@ pub(crate) struct Trace {
     pub(crate) checksums: bool,
 }
 
+/// What collectors had done by some tick.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sample {
+    pub(crate) tick: u64,
+    /// Blocks moved since the mount.
+    pub(crate) moved: u64,
+    /// Victims since the mount.
+    pub(crate) victims: u64,
+    /// Streams open.
+    pub(crate) streams: usize,
+}
+
 /// A workload that was run.
 pub(crate) struct Run {
     /// The volume after the set-up, and what the steps did to it.
@@ -46,6 +58,8 @@ pub(crate) struct Run {
     pub(crate) timelines: Vec<Timeline>,
     /// Steps that promise something and were refused by the device: they promise nothing.
     pub(crate) refused: BTreeSet<usize>,
+    /// Of workloads whose mount says how many collectors there are: what these had done at the start and after each step, in the order of ticks.
+    pub(crate) samples: Vec<Sample>,
 }
 
 /// Why a workload could not be run to its end.
@@ -127,7 +141,9 @@ fn run_here(workload: &Workload, empty: &MemDevice) -> Result<Run, RunError> {
     if let Some(seed) = workload.fail {
         device.inner().begin_refusing(seed);
     }
-    let mut done = Done { spans: vec![Span { start, end: u64::MAX }; workload.steps.len()], refused: BTreeSet::new() };
+    let spans = vec![Span { start, end: u64::MAX }; workload.steps.len()];
+    let mut done =
+        Done { spans, refused: BTreeSet::new(), samples: sample(&fs, workload, start).into_iter().collect() };
     match timelines.as_slice() {
         [] => {}
         [only] => done.add(perform(&mut hand, workload, &only.steps, &device)?),
@@ -148,7 +164,18 @@ fn run_here(workload: &Workload, empty: &MemDevice) -> Result<Run, RunError> {
     // Looked at before the handles are closed: from here on nothing is part of the workload.
     let records = device.take_log();
     let trace = Trace { base, records, checksums: workload.has_checksums() };
-    Ok(Run { trace, spans: done.spans, timelines, refused: done.refused })
+    done.samples.sort_by_key(|sample| sample.tick);
+    Ok(Run { trace, spans: done.spans, timelines, refused: done.refused, samples: done.samples })
+}
+
+/// What collectors have done so far. Only where it is asked for: looking takes locks, which changes the schedule.
+fn sample(fs: &Fs, workload: &Workload, tick: u64) -> Option<Sample> {
+    if !workload.mount.contains("gc.collectors=") {
+        return None;
+    }
+    let sum = fs.gc_totals();
+    let moved = sum.data_moved + sum.nodes_moved;
+    Some(Sample { tick, moved, victims: sum.victims, streams: fs.open_streams() })
 }
 
 /// A step that was done.
@@ -156,18 +183,21 @@ struct Performed {
     step: usize,
     span: Span,
     refused: bool,
+    sample: Option<Sample>,
 }
 
 /// All of them.
 struct Done {
     spans: Vec<Span>,
     refused: BTreeSet<usize>,
+    samples: Vec<Sample>,
 }
 
 impl Done {
     fn add(&mut self, performed: Vec<Performed>) {
-        for Performed { step, span, refused } in performed {
+        for Performed { step, span, refused, sample } in performed {
             self.spans[step] = span;
+            self.samples.extend(sample);
             if refused {
                 self.refused.insert(step);
             }
@@ -190,7 +220,9 @@ fn perform(
             Err(RunError::Step { source: Error::Io(_), .. }) if workload.fail.is_some() && op.is_promise() => true,
             done => done.map(|()| false)?,
         };
-        performed.push(Performed { step, span: Span { start, end: device.tick() }, refused });
+        let end = device.tick();
+        let sample = sample(&hand.fs, workload, end);
+        performed.push(Performed { step, span: Span { start, end }, refused, sample });
     }
     Ok(performed)
 }

@@ -82,6 +82,11 @@ pub(crate) struct States<M> {
 type Digest = (u64, u64);
 
 impl Choice {
+    /// The crash comes after this tick.
+    pub(crate) fn tick(&self) -> u64 {
+        self.tick
+    }
+
     /// The device after the crash.
     pub(crate) fn build(&self, trace: &Trace) -> MemDevice {
         let mut image = CrashImage::new(&trace.base, &trace.records).at(self.tick);

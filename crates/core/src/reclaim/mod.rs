@@ -28,6 +28,7 @@ pub(crate) use protect::FileLocks;
 pub use stand::{StandVictim, VictimStand};
 pub use victim::{Effort, Reach};
 
+use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::locks;
@@ -271,7 +272,7 @@ impl Fs {
         self.reclaim.waiting.fetch_add(1, Relaxed);
         let _serial = self.reclaim.serial.lock();
         self.reclaim.waiting.fetch_sub(1, Relaxed);
-        if self.writers_have_room() {
+        if self.writers_have_room() && !self.vol.io.planted.is(Canary::Herd) {
             return Ok(());
         }
         let began = steadyfs_rt::now();

@@ -1,11 +1,14 @@
-//! Workloads made by rule: every short one ([`exhaustive`], after ACE of CrashMonkey), and long ones at random ([`random`]).
+//! Workloads made by rule: every short one ([`exhaustive`], after ACE of CrashMonkey), long ones at random ([`random`]), and ones that keep
+//! collectors at work ([`collecting`]).
 //!
 //! Keeps true: the model allows every step of every workload made here.
 
 mod ace;
+mod collecting;
 mod random;
 
 pub use ace::{exhaustive, sampled};
+pub use collecting::collecting;
 pub use random::{random, scheduled};
 
 use crate::lang::{Schedule, Workload};

@@ -206,10 +206,10 @@ pub fn run_case(case: &Case, volumes: &[Prepared]) -> Result<Ended, Wrong> {
     let in_there = case.clone();
     let config = SimConfig { cores: case.cores, seed: case.seed | 1 << 63, ..SimConfig::default() };
     let report = sim::run(config, move || simulated(&in_there, image, contents)).map_err(|e| wrong(e.to_string()))?;
+    let (mut ended, contents, image) = report.value.map_err(wrong)?;
     if !report.unfinished.is_empty() {
         return Err(wrong(format!("threads that have not ended: {:?}", report.unfinished)));
     }
-    let (mut ended, contents, image) = report.value.map_err(wrong)?;
     ended.trace = report.trace;
     let image = Arc::new(image);
     let found = check(Arc::clone(&image) as _, &CheckOptions { threads: 1, force: true, ..CheckOptions::default() })

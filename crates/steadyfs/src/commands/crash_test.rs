@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use steadyfs_core::MountOptions;
 use steadyfs_crash::{
-    Effort, Outcome, Plan, RunError, Violation, Volumes, Workload, explore, generate, minimise, save, trace,
+    Collected, Effort, Outcome, Plan, RunError, Violation, Volumes, Workload, explore, generate, minimise, save, trace,
 };
 
 use crate::failure::Failure;
@@ -30,7 +30,7 @@ const MODES: [&str; 4] =
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Visit a million states: all lengths, random workloads of several writers, four ways to mount
-    #[arg(long, conflicts_with_all = ["length", "random", "replay"])]
+    #[arg(long, conflicts_with_all = ["length", "random", "collecting", "replay"])]
     full: bool,
     /// Every workload of N operations (2 takes an hour), each followed by each way to make it durable
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3))]
@@ -38,6 +38,9 @@ pub(crate) struct Args {
     /// N random workloads of two to four writers, each in a schedule of its own in virtual time: with collection, late and refusing devices
     #[arg(long, value_name = "N")]
     random: Option<u64>,
+    /// N workloads on volumes so full that several collectors move blocks all the time, in virtual time
+    #[arg(long, value_name = "N")]
+    collecting: Option<u64>,
     /// The workload in FILE; may be given several times
     #[arg(long, value_name = "FILE")]
     replay: Vec<PathBuf>,
@@ -72,9 +75,32 @@ struct Report {
     choices: u64,
     distinct_states: u64,
     states_of_recovery: u64,
+    collected: Option<Collecting>,
     violations: Vec<Broken>,
     seed: u64,
     seconds: f64,
+}
+
+/// What collectors did, if the workloads say that there are some, for programs.
+#[derive(Serialize)]
+struct Collecting {
+    victims: u64,
+    blocks_moved_before: u64,
+    blocks_moved_between: u64,
+    states_with_streams: u64,
+    most_streams: u64,
+}
+
+impl Collecting {
+    fn of(all: &Collected) -> Option<Self> {
+        (*all != Collected::default()).then_some(Collecting {
+            victims: all.victims,
+            blocks_moved_before: all.moved_before,
+            blocks_moved_between: all.moved_between,
+            states_with_streams: all.states_with_streams,
+            most_streams: all.most_streams,
+        })
+    }
 }
 
 /// A violation, for programs.
@@ -160,6 +186,7 @@ impl Search<'_> {
             choices: outcome.choices,
             distinct_states: outcome.states,
             states_of_recovery: outcome.recovery_states,
+            collected: Collecting::of(&outcome.collected),
             violations: broken,
             seed: self.plan.seed,
             seconds: elapsed.as_secs_f64(),
@@ -184,9 +211,16 @@ fn workloads(args: &Args, mounts: &[&str]) -> Result<Box<dyn Iterator<Item = Wor
     }
     let (seed, mount) = (args.seed, args.options.clone());
     let random = args.random.map(|count| (0..count).map(move |i| generate::scheduled(&mount, seed.wrapping_add(i))));
-    let length = args.length.or(random.is_none().then_some(1));
+    let collecting = args.collecting.map(|count| {
+        (0..count).map({
+            let mount = args.options.clone();
+            move |i| generate::collecting(&mount, seed.wrapping_add(i))
+        })
+    });
+    let length = args.length.or((random.is_none() && collecting.is_none()).then_some(1));
     let exhaustive = length.map(|length| generate::exhaustive(length, &args.options, seed));
-    Ok(Box::new(exhaustive.into_iter().flatten().chain(random.into_iter().flatten())))
+    let random = random.into_iter().flatten().chain(collecting.into_iter().flatten());
+    Ok(Box::new(exhaustive.into_iter().flatten().chain(random)))
 }
 
 fn load(path: &Path) -> Result<Workload, Failure> {
@@ -254,6 +288,14 @@ fn print(json: bool, report: &Report, violations: usize) -> io::Result<()> {
     writeln!(out, "choices           {}", report.choices)?;
     writeln!(out, "distinct states   {}", report.distinct_states)?;
     writeln!(out, "  of recovery     {}", report.states_of_recovery)?;
+    if let Some(all) = &report.collected {
+        let Collecting { victims, blocks_moved_before: before, blocks_moved_between: between, .. } = all;
+        writeln!(
+            out,
+            "collected         {victims} sections; {before} blocks moved before the first cut, {between} between the cuts"
+        )?;
+        writeln!(out, "  streams open    at {} cuts, {} at most", all.states_with_streams, all.most_streams)?;
+    }
     writeln!(out, "violations        {violations}")?;
     writeln!(out, "seed              {}", report.seed)?;
     writeln!(out, "seconds           {:.1}", report.seconds)

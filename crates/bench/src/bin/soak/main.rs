@@ -37,7 +37,7 @@ struct Args {
     #[arg(long, default_value_t = 768)]
     mib: u64,
     /// Of 100 blocks for files, how many are in use
-    #[arg(long, default_value_t = 95.5)]
+    #[arg(long, default_value_t = 96.0)]
     full: f64,
     /// Seed of what the writers do
     #[arg(long, default_value_t = 1)]

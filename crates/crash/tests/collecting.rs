@@ -1,0 +1,18 @@
+//! Power cuts while collectors move blocks, with their streams open: nothing that was promised is lost, and the collectors did work.
+
+use steadyfs_crash::{Effort, Plan, explore, generate};
+
+#[test]
+fn what_collectors_move_survives() {
+    const WORKLOADS: u64 = 2;
+    let plan = Plan { effort: Effort::PREFIXES, jobs: 2, recovery_every: 400, ..Plan::default() };
+    let outcome = explore((0..WORKLOADS).map(|seed| generate::collecting("", seed)), &plan, |_| true).expect("sense");
+    println!("{outcome:?}");
+    for violation in &outcome.violations {
+        eprintln!("{:?}: {}; {}", violation.rule, violation.what, violation.crash);
+    }
+    assert_eq!(outcome.violations.len(), 0);
+    let all = outcome.collected;
+    assert!(all.moved_before > WORKLOADS * 1000 && all.moved_between > WORKLOADS * 500, "little was moved: {all:?}");
+    assert!(all.most_streams >= 2 && all.states_with_streams * 2 > outcome.states, "streams were closed: {outcome:?}");
+}
