@@ -172,7 +172,7 @@ impl Fs {
             io,
             segs,
             Logs::new(heads),
-            Streams::new(collectors),
+            Streams::new(collectors, options.gc.generations),
             reuse,
             nat,
             nids,
@@ -345,6 +345,8 @@ fn load_segments(image: &Image, options: &MountOptions) -> Result<SegTable> {
         let kind = log.map_or(entry.raw_type(), Log::number);
         let record = SitRecord { kind, map: *entry.valid_map(), mtime: entry.mtime() };
         segs.load(seg, &record, log.is_some());
+        // Collectors put what they move among the cold data.
+        segs.note_passes(seg, u8::from(kind == Log::ColdData.number()));
     }
     for (seg, _) in image.sit_journal() {
         if seg.get() >= image.layout().main_segments {

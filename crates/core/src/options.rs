@@ -160,14 +160,22 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
     ),
     ("background_gc=on|off", "collect while the volume is idle, and before room is short (default on)"),
     (
-        "gc=scalelfs|f2fs|f2fs-lfs|f2fs-m|f2fs-lm|pgc",
-        "make room with a collector on each core (default), or as another system does: F2FS, one writer at a time (by default, in mode=lfs), the same with a thread on each core, P-GC; f2fs and f2fs-m are mode=adaptive unless mode= is given",
+        "gc=scalelfs|steady|f2fs|f2fs-lfs|f2fs-m|f2fs-lm|pgc",
+        "make room with a collector on each core (default), the same with gc.generations=2 and gc.idle=5 (steady), or as another system does: F2FS, one writer at a time (by default, in mode=lfs), the same with a thread on each core, P-GC; f2fs and f2fs-m are mode=adaptive unless mode= is given",
     ),
     (
         "gc.collectors=N|cores|writers|split:N",
         "threads that collect: so many, one for each core, or none: whoever needs room does, with N threads at one victim or alone",
     ),
     ("gc.stream=dedicated|shared", "moved data goes to a segment of each collector's own, or all to the cold data log"),
+    (
+        "gc.generations=N",
+        "keep data apart by its age, in so many kinds of streams for what was moved once, twice and so on; from 2 also where it is written (default 1: not)",
+    ),
+    (
+        "gc.idle=MS|off",
+        "collectors make room when nothing has been asked for so long, as much as the last bursts used (default off)",
+    ),
     ("gc.meta=loose|locked", "the state of segments is changed without a lock, or under one for all"),
     ("gc.protect=page|file", "direct I/O and a collector keep out of each other's pages, or of each other's files"),
     ("gc.buffer=dedicated|cache", "blocks are moved through memory of the collector's own, or through the page cache"),

@@ -72,6 +72,8 @@ pub(crate) struct SegTable {
     maps: Box<[AtomicU64]>,
     kinds: Box<[AtomicU8]>,
     mtimes: Box<[AtomicU64]>,
+    /// How often collectors have moved what the segment holds, since the mount; 0 for what the logs took.
+    passes: Box<[AtomicU8]>,
     layout: Layout,
     segs_per_sec: u32,
     /// Segments with changes that the committed checkpoint does not have.
@@ -108,6 +110,7 @@ impl SegTable {
             maps: (0..n * 8).map(|_| AtomicU64::new(0)).collect(),
             kinds: (0..n).map(|_| AtomicU8::new(0)).collect(),
             mtimes: (0..n).map(|_| AtomicU64::new(0)).collect(),
+            passes: (0..n).map(|_| AtomicU8::new(0)).collect(),
             segs_per_sec: layout.segs_per_sec,
             layout: *layout,
             sit_dirty: AtomicBitmap::new(n),
@@ -175,6 +178,16 @@ impl SegTable {
     /// Mean modification time of the segment, in elapsed seconds.
     pub(crate) fn mtime(&self, seg: SegNo) -> u64 {
         self.mtimes[seg.index()].load(SeqCst)
+    }
+
+    /// How often collectors have moved what the segment holds.
+    pub(crate) fn passes(&self, seg: SegNo) -> u8 {
+        self.passes[seg.index()].load(SeqCst)
+    }
+
+    /// Notes that an open segment takes what collectors move for so many times.
+    pub(crate) fn note_passes(&self, seg: SegNo, passes: u8) {
+        self.passes[seg.index()].store(passes, SeqCst);
     }
 
     /// Whether the block at `off` of the segment is valid now.
@@ -309,6 +322,7 @@ impl SegTable {
         assert!(old.count() == 0 && !old.is_open() && !old.is_prefree(), "segment {seg} is not free: {old:?}");
         self.kinds[i].store(kind, SeqCst);
         self.mtimes[i].store(0, SeqCst);
+        self.passes[i].store(0, SeqCst);
         self.sit_dirty.set(i);
         seg
     }

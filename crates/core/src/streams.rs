@@ -22,7 +22,13 @@ use steadyfs_rt::{Mutex, MutexGuard, Pending};
 /// The streams of a volume.
 pub(crate) struct Streams {
     slots: Box<[Mutex<Option<Stream>>]>,
+    collectors: usize,
+    /// How many kinds of streams there are: see [`Streams::slot`].
+    generations: usize,
 }
+
+/// So many collectors share a stream for what has been moved before: it comes in small groups of blocks, and each open segment is one less that is free.
+const SHARERS: usize = 4;
 
 /// An open stream.
 struct Stream {
@@ -55,9 +61,37 @@ impl Stream {
 }
 
 impl Streams {
-    /// `count` streams, none of them open.
-    pub(crate) fn new(count: usize) -> Self {
-        Streams { slots: (0..count).map(|_| Mutex::new(&locks::STREAM, None)).collect() }
+    /// The streams of so many collectors, none of them open.
+    pub(crate) fn new(collectors: usize, generations: u8) -> Self {
+        let count = Self::count(collectors, generations);
+        let slots = (0..count).map(|_| Mutex::new(&locks::STREAM, None)).collect();
+        Streams { slots, collectors, generations: usize::from(generations) }
+    }
+
+    /// How many streams so many collectors have.
+    pub(crate) fn count(collectors: usize, generations: u8) -> usize {
+        collectors + collectors.div_ceil(SHARERS) * (usize::from(generations) - 1)
+    }
+
+    /// Where a collector puts what has been moved so many times before. Blocks that have outlived several collections of their segment will probably outlive
+    /// more; beside younger ones, which are overwritten sooner, they would be moved with them each time.
+    pub(crate) fn slot(&self, collector: usize, passes: u8) -> usize {
+        match usize::from(passes).min(self.generations - 1) {
+            0 => collector,
+            older => self.collectors + self.collectors.div_ceil(SHARERS) * (older - 1) + collector / SHARERS,
+        }
+    }
+
+    /// Whether data is kept apart by how long it has lasted.
+    pub(crate) fn by_age(&self) -> bool {
+        self.generations > 1
+    }
+
+    /// How often collectors have moved what goes to a stream, the last time included.
+    fn passes(&self, slot: usize) -> u8 {
+        let older =
+            slot.checked_sub(self.collectors).map_or(0, |shared| shared / self.collectors.div_ceil(SHARERS) + 1);
+        older as u8 + 1
     }
 
     /// Open segments without a valid block: whoever reads the volume finds them free.
@@ -96,7 +130,7 @@ impl Volume {
         let mut rest = owners;
         while !rest.is_empty() {
             if stream.is_none() {
-                *stream = self.segs.open(None, KIND.number()).map(Stream::at);
+                *stream = self.segs.open(None, KIND.number()).map(|seg| self.begin_stream(slot, seg));
             }
             let Some(open) = stream.as_mut() else { break };
             let run = self.fill(&mut open.head, rest);
@@ -106,10 +140,15 @@ impl Volume {
                 // The rest of its section is the stream's, while it has a segment there.
                 let next = self.segs.open_next(open.head.seg, KIND.number());
                 self.close_stream(&mut stream);
-                *stream = next.map(Stream::at);
+                *stream = next.map(|seg| self.begin_stream(slot, seg));
             }
         }
         if runs.is_empty() { Err(Error::NoSpace) } else { Ok(runs) }
+    }
+
+    fn begin_stream(&self, slot: usize, seg: SegNo) -> Stream {
+        self.segs.note_passes(seg, self.streams.passes(slot));
+        Stream::at(seg)
     }
 
     fn close_stream(&self, slot: &mut Option<Stream>) {
@@ -130,6 +169,26 @@ impl Volume {
             if let Some(stream) = slot.lock().as_mut() {
                 stream.save(self);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_moved_before_goes_to_streams_of_its_own() {
+        for (collectors, generations) in [(1, 1), (1, 3), (5, 1), (5, 2), (9, 4)] {
+            let streams = Streams::new(collectors, generations);
+            let mut reached = vec![false; Streams::count(collectors, generations)];
+            for (collector, passes) in (0..collectors).flat_map(|c| (0..10).map(move |p| (c, p))) {
+                let slot = streams.slot(collector, passes);
+                assert_eq!(streams.passes(slot), passes.min(generations - 1) + 1, "{collectors} {generations} {slot}");
+                assert_eq!(slot < collectors, passes == 0 || generations == 1, "first moves stay with their collector");
+                reached[slot] = true;
+            }
+            assert!(reached.iter().all(|reached| *reached), "{collectors} {generations}: {reached:?}");
         }
     }
 }

@@ -30,6 +30,7 @@ impl Fs {
         range: Range<PageIndex>,
         keep: Keep,
     ) -> Result<Vec<Option<PageBuf>>> {
+        self.reclaim.note_request();
         let mut out = Vec::with_capacity((range.end - range.start) as usize);
         let mut at = range.start;
         while at < range.end {

@@ -55,6 +55,42 @@ impl Volume {
         assert!(!guard.is_dead() && !pages.is_empty());
         let area = Area::of(guard.bytes(), self.sb.features())?;
         self.check_counted(leaf, area, guard.bytes(), pages)?;
+        let logs: Vec<Log> =
+            pages.iter().map(|(page, _)| self.log_by_age(log, area.get(guard.bytes(), leaf.slot_of(*page)))).collect();
+        let mut done = 0;
+        for run in logs.chunk_by(PartialEq::eq) {
+            let part = &pages[done..done + run.len()];
+            let placed = self.place_in(leaf, guard, area, run[0], part, &mut ended)?;
+            done += placed;
+            if placed < part.len() {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Where a page goes that is written again, if collectors keep data apart by its age: what is overwritten before it was ever collected will
+    /// probably be overwritten as soon again, and its segment be empty before it is worth collecting.
+    fn log_by_age(&self, log: Log, old: Slot) -> Log {
+        match old {
+            Slot::At(lba) if log == Log::WarmData && self.streams.by_age() => match self.segs.locate(lba) {
+                Some((seg, _)) if self.segs.passes(seg) == 0 => Log::HotData,
+                _ => log,
+            },
+            _ => log,
+        }
+    }
+
+    /// Pages of [`Volume::place`] that go to one log.
+    fn place_in(
+        &self,
+        leaf: &Leaf,
+        guard: &mut NodeWrite<'_>,
+        area: Area,
+        log: Log,
+        pages: &[(PageIndex, PageBuf)],
+        mut ended: impl FnMut(&[(PageIndex, PageBuf)]) -> Ended,
+    ) -> Result<usize> {
         let version = self.nat.get(&self.io, leaf.node.nid)?.version;
         let owner = |page: PageIndex| Summary { nid: leaf.node.nid, version, ofs_in_node: leaf.slot_of(page) };
         let owners: Vec<Summary> = pages.iter().map(|(page, _)| owner(*page)).collect();

@@ -33,28 +33,29 @@ use steadyfs_rt::Pending;
 
 /// Where a collector puts the data that it moves.
 pub(super) struct Sink {
-    /// A stream of the collector's own; otherwise the cold data log, which others write to as well.
-    stream: Option<usize>,
+    /// The streams of this collector; otherwise the cold data log, which others write to as well.
+    collector: Option<usize>,
     /// Buffers, each of a segment's size at most, whose writes may be under way while the next victim is read into another.
     buffers: [Arc<Pending>; 2],
     next: AtomicUsize,
 }
 
 impl Sink {
-    /// The stream of this number.
-    pub(super) fn stream(slot: usize) -> Self {
-        Sink { stream: Some(slot), ..Sink::cold_log() }
+    /// The streams of a collector.
+    pub(super) fn streams(collector: usize) -> Self {
+        Sink { collector: Some(collector), ..Sink::cold_log() }
     }
 
     /// The cold data log.
     pub(super) fn cold_log() -> Self {
-        Sink { stream: None, buffers: Default::default(), next: AtomicUsize::new(0) }
+        Sink { collector: None, buffers: Default::default(), next: AtomicUsize::new(0) }
     }
 
-    fn take(&self, vol: &Volume, owners: &[Summary]) -> Result<Vec<Run>> {
-        match self.stream {
+    /// Takes blocks for what lies in a segment now.
+    fn take(&self, vol: &Volume, from: SegNo, owners: &[Summary]) -> Result<Vec<Run>> {
+        match self.collector {
             None => vol.take_blocks(Log::ColdData, owners),
-            Some(slot) => vol.take_stream_blocks(slot, owners),
+            Some(number) => vol.take_stream_blocks(vol.streams.slot(number, vol.segs.passes(from)), owners),
         }
     }
 
@@ -397,7 +398,7 @@ fn place_all(
     let vol = &target.fs.vol;
     while !rest.is_empty() {
         let owners: Vec<Summary> = rest.iter().map(|m| m.block.summary).collect();
-        for run in target.sink.take(vol, &owners)? {
+        for run in target.sink.take(vol, seg, &owners)? {
             let (now, later) = std::mem::take(rest).split_at_mut(run.count as usize);
             *rest = later;
             target.write(owner, run, now);

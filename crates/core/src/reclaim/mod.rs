@@ -12,6 +12,7 @@
 mod buffer;
 mod cleaner;
 mod crew;
+mod gaps;
 mod options;
 mod owner;
 mod plan;
@@ -187,7 +188,7 @@ impl Reclaim {
     /// How many collectors a volume has: as many as were asked for, but no more than its reserve can bear.
     pub(crate) fn collectors(options: &GcOptions, layout: &Layout, reserved_segments: u32) -> usize {
         let reserved_sections = u64::from(reserved_segments.div_ceil(layout.segs_per_sec));
-        pool::bounded(options.threads(steadyfs_rt::cpus()), reserved_sections)
+        pool::bounded(options.threads(steadyfs_rt::cpus()), options.generations, reserved_sections)
     }
 
     /// Starts the collectors of a writable volume.
@@ -207,6 +208,13 @@ impl Reclaim {
         }
         if let Some(crew) = &self.single.crew {
             crew.stop();
+        }
+    }
+
+    /// Something is asked of the volume that collection should not be in the way of.
+    pub(crate) fn note_request(&self) {
+        if let Some(pool) = &self.pool {
+            pool.note_request();
         }
     }
 
@@ -255,6 +263,7 @@ impl Fs {
 
     /// Waits until there is room for a change, collecting if need be.
     pub(crate) fn make_room(&self) -> Result<()> {
+        self.reclaim.note_request();
         if self.writers_have_room() {
             if let Some(pool) = &self.reclaim.pool {
                 pool.work_ahead(self);

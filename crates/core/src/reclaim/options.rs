@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::options::Allocation;
+use std::time::Duration;
 
 /// Who collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,10 @@ pub struct GcOptions {
     pub collectors: GcCollectors,
     /// Where moved data goes.
     pub stream: GcStream,
+    /// Streams of each collector: data that has been moved once, twice and so on go to different ones. From 1.
+    pub generations: u8,
+    /// Collectors make room after nothing has been asked of the volume for so long; `None`: only when room gets short.
+    pub idle: Option<Duration>,
     /// What keeps the state of segments together.
     pub meta: GcMeta,
     /// What is kept from others while it is moved.
@@ -81,8 +86,9 @@ pub struct GcOptions {
 }
 
 /// The presets, with what they stand for. F2FS is what they differ from: the default of Linux, then `mode=lfs`.
-pub(crate) const PRESETS: [(&str, GcOptions); 7] = [
+pub(crate) const PRESETS: [(&str, GcOptions); 8] = [
     ("scalelfs", SCALELFS),
+    ("steady", STEADY),
     ("f2fs", GcOptions { allocation: Allocation::Adaptive, ..F2FS_LFS }),
     ("f2fs-lfs", F2FS_LFS),
     ("f2fs-m", GcOptions { allocation: Allocation::Adaptive, ..F2FS_LM }),
@@ -96,6 +102,8 @@ pub(crate) const PRESETS: [(&str, GcOptions); 7] = [
 const F2FS_LFS: GcOptions = GcOptions {
     collectors: GcCollectors::Writers,
     stream: GcStream::Shared,
+    generations: 1,
+    idle: None,
     meta: GcMeta::Locked,
     protect: GcProtect::File,
     buffer: GcBuffer::Dedicated,
@@ -113,12 +121,17 @@ const PGC: GcOptions = GcOptions { collectors: GcCollectors::Split(32), ..F2FS_L
 const SCALELFS: GcOptions = GcOptions {
     collectors: GcCollectors::PerCore,
     stream: GcStream::Dedicated,
+    generations: 1,
+    idle: None,
     meta: GcMeta::Loose,
     protect: GcProtect::Page,
     buffer: GcBuffer::Dedicated,
     select: GcSelect::Concurrent,
     allocation: Allocation::Lfs,
 };
+
+/// What goes beyond the paper: data apart by age, and collection in the gaps between requests.
+const STEADY: GcOptions = GcOptions { generations: 2, idle: Some(Duration::from_millis(5)), ..SCALELFS };
 
 impl Default for GcOptions {
     fn default() -> Self {
@@ -151,6 +164,15 @@ impl GcOptions {
             ("gc.stream", Some("shared")) => self.stream = GcStream::Shared,
             ("gc.stream", Some("dedicated")) => self.stream = GcStream::Dedicated,
             ("gc.stream", _) => return refuse("shared or dedicated"),
+            ("gc.generations", Some(count)) => match count.parse() {
+                Ok(count @ 1..=MOST_GENERATIONS) => self.generations = count,
+                _ => return refuse(&format!("a number from 1 to {MOST_GENERATIONS}")),
+            },
+            ("gc.idle", Some("off")) => self.idle = None,
+            ("gc.idle", Some(ms)) => match ms.parse() {
+                Ok(ms @ 1..=LONGEST_IDLE_MS) => self.idle = Some(Duration::from_millis(ms)),
+                _ => return refuse(&format!("off, or milliseconds from 1 to {LONGEST_IDLE_MS}")),
+            },
             ("gc.meta", Some("locked")) => self.meta = GcMeta::Locked,
             ("gc.meta", Some("loose")) => self.meta = GcMeta::Loose,
             ("gc.meta", _) => return refuse("locked or loose"),
@@ -191,6 +213,12 @@ impl GcOptions {
 /// More collectors than this are an error in the option rather than a wish.
 const MOST_COLLECTORS: u32 = 1024;
 
+/// Whoever waits longer than a minute wants `off`.
+const LONGEST_IDLE_MS: u64 = 60_000;
+
+/// Data that has been moved so often does not differ in its age any more.
+const MOST_GENERATIONS: u8 = 8;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,6 +229,12 @@ mod tests {
         assert_eq!(gc, SCALELFS);
         assert!(gc.set("gc", Some("f2fs-lfs")).unwrap());
         assert_eq!((gc, gc.threads(48)), (F2FS_LFS, 0));
+        assert!(gc.set("gc", Some("scalelfs")).unwrap() && gc.set("gc.generations", Some("2")).unwrap());
+        assert!(gc.set("gc.idle", Some("5")).unwrap());
+        assert_eq!(gc, STEADY);
+        assert!(
+            gc.set("gc.idle", Some("off")).unwrap() && gc.idle.is_none() && gc.set("gc", Some("f2fs-lfs")).unwrap()
+        );
         assert!(gc.set("gc.collectors", Some("32")).unwrap() && gc.set("gc.stream", Some("dedicated")).unwrap());
         assert_eq!((gc.threads(2), gc.stream, gc.select), (32, GcStream::Dedicated, GcSelect::Locked));
         assert!(gc.set("gc.collectors", Some("cores")).unwrap());
@@ -215,6 +249,8 @@ mod tests {
             ("gc.collectors", Some("0"), "writers"),
             ("gc.collectors", Some("split:0"), "split:N"),
             ("gc.stream", None, "dedicated"),
+            ("gc.generations", Some("0"), "from 1 to"),
+            ("gc.idle", Some("0"), "milliseconds"),
             ("gc.meta", Some("tight"), "locked or loose"),
             ("gc.protect", Some("inode"), "file or page"),
             ("gc.buffer", Some("none"), "cache or dedicated"),

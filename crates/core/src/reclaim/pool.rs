@@ -11,6 +11,7 @@
 //! way, so whoever needs the room is told why there is none.
 
 use super::cleaner::{Asking, Collector, Sink};
+use super::gaps::Gaps;
 use super::options::{GcOptions, GcSelect, GcStream};
 use super::victim::{ManyVictims, Minds, OneVictim, Reach, Select};
 use super::{HOPELESS_ROUNDS, HYSTERESIS, Urgency};
@@ -18,11 +19,12 @@ use crate::error::Result;
 use crate::fs::Fs;
 use crate::locks;
 use crate::stats::{Activity, Cause, CollectorsNow};
+use crate::streams::Streams;
 use crate::volume::Volume;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use steadyfs_rt::{Condvar, Instant, JoinHandle, Mutex, try_spawn_vital};
+use steadyfs_rt::{Condvar, Instant, JoinHandle, Mutex, try_spawn, try_spawn_vital};
 
 /// The collectors of a volume.
 pub(crate) struct Pool {
@@ -57,6 +59,8 @@ struct Shared {
     dry: AtomicU64,
     /// Blocks that victims had free more than what was moved from them, since that was a section.
     gained: AtomicU64,
+    /// Collection between requests, if that is wanted.
+    gaps: Option<Gaps>,
 }
 
 #[derive(Default)]
@@ -81,10 +85,11 @@ enum End {
     GaveUp,
 }
 
-/// How many collectors a volume with this reserve can have: each may take a segment before it has emptied one, and a checkpoint must fit beside
-/// them.
-pub(super) fn bounded(threads: usize, reserved_sections: u64) -> usize {
-    threads.min(usize::try_from(reserved_sections / 3).unwrap_or(usize::MAX))
+/// How many collectors a volume with this reserve can have: each may take a segment for each of its streams
+/// before it has emptied one, and a checkpoint must fit beside them.
+pub(super) fn bounded(threads: usize, generations: u8, reserved_sections: u64) -> usize {
+    let most = usize::try_from(reserved_sections / 3).unwrap_or(usize::MAX);
+    (0..=threads.min(most)).rev().find(|count| Streams::count(*count, generations) <= most).unwrap_or(0)
 }
 
 impl Pool {
@@ -101,7 +106,7 @@ impl Pool {
                 },
                 sink: match options.stream {
                     GcStream::Shared => Sink::cold_log(),
-                    GcStream::Dedicated => Sink::stream(number),
+                    GcStream::Dedicated => Sink::streams(number),
                 },
                 crew: None,
             })
@@ -118,6 +123,7 @@ impl Pool {
             best: AtomicU64::new(0),
             dry: AtomicU64::new(0),
             gained: AtomicU64::new(0),
+            gaps: options.idle.map(Gaps::new),
         };
         Pool { shared: Arc::new(shared), threads: Mutex::new(&locks::STATE, Vec::new()) }
     }
@@ -142,11 +148,35 @@ impl Pool {
             }
         }
         self.shared.gate.lock().threads = started.len();
+        started.extend(self.watch_gaps(fs));
         *self.threads.lock() = started;
+    }
+
+    /// Starts who looks for gaps between requests.
+    fn watch_gaps(&self, fs: &Arc<Fs>) -> Option<JoinHandle<()>> {
+        self.shared.gaps.as_ref()?;
+        let (shared, weak) = (Arc::clone(&self.shared), Arc::downgrade(fs));
+        let watch = move || {
+            if let Some(gaps) = &shared.gaps {
+                gaps.watch(&weak, HYSTERESIS, |fs| shared.call(fs, &mut shared.gate.lock()));
+            }
+        };
+        let started = try_spawn("steadyfs-gc-gaps", watch);
+        started.inspect_err(|error| tracing::warn!(%error, "no thread to look for gaps between requests")).ok()
+    }
+
+    /// Somebody asks something of the volume.
+    pub(super) fn note_request(&self) {
+        if let Some(gaps) = &self.shared.gaps {
+            gaps.note_request();
+        }
     }
 
     /// Tells the threads to end. They may be at work still.
     fn dismiss(&self) {
+        if let Some(gaps) = &self.shared.gaps {
+            gaps.stop();
+        }
         let mut gate = self.shared.gate.lock();
         gate.stop = true;
         gate.threads = 0;
@@ -177,22 +207,8 @@ impl Pool {
             return;
         }
         if !shared.resting.load(SeqCst) && shared.wanted.load(SeqCst) < shared.needed(fs) {
-            self.call(fs, &mut shared.gate.lock());
+            shared.call(fs, &mut shared.gate.lock());
         }
-    }
-
-    /// Has as many collectors work as are needed now.
-    fn call(&self, fs: &Fs, gate: &mut Gate) {
-        let shared = &self.shared;
-        if gate.wanted == 0 {
-            shared.best.store(fs.sections_to_come(), SeqCst);
-            shared.dry.store(0, SeqCst);
-            shared.gained.store(0, SeqCst);
-        }
-        let more = shared.needed(fs).saturating_sub(gate.wanted);
-        gate.wanted += more;
-        shared.wanted.store(gate.wanted, SeqCst);
-        (0..more).for_each(|_| shared.work.notify_one());
     }
 
     /// For a writer without room: waits for the collectors. False if they could not make any.
@@ -205,7 +221,7 @@ impl Pool {
             if gate.threads == 0 || gate.gave_up != gave_up {
                 return Ok(false);
             }
-            self.call(fs, &mut gate);
+            shared.call(fs, &mut gate);
             gate.waiting += 1;
             shared.room.wait(&mut gate);
             gate.waiting -= 1;
@@ -238,10 +254,28 @@ impl Pool {
 }
 
 impl Shared {
+    /// Has as many collectors work as are needed now.
+    fn call(&self, fs: &Fs, gate: &mut Gate) {
+        if gate.wanted == 0 {
+            self.best.store(fs.sections_to_come(), SeqCst);
+            self.dry.store(0, SeqCst);
+            self.gained.store(0, SeqCst);
+        }
+        let more = self.needed(fs).saturating_sub(gate.wanted);
+        gate.wanted += more;
+        self.wanted.store(gate.wanted, SeqCst);
+        (0..more).for_each(|_| self.work.notify_one());
+    }
+
     /// How many collectors should work now: one for each section that is missing.
     fn needed(&self, fs: &Fs) -> usize {
-        let missing = fs.sections_missing(HYSTERESIS);
+        let missing = fs.sections_missing(self.goal().unwrap_or(HYSTERESIS));
         usize::try_from(missing).unwrap_or(usize::MAX).clamp(1, self.collectors.len())
+    }
+
+    /// Free sections above what writers need that are to be made in this gap between requests, if it is one.
+    fn goal(&self) -> Option<u64> {
+        self.gaps.as_ref().map(Gaps::goal).filter(|goal| *goal > HYSTERESIS)
     }
 
     fn run(&self, number: usize, fs: &Weak<Fs>) {
@@ -288,10 +322,12 @@ impl Shared {
     /// What one collector does until there is room enough, or nothing more to be gained.
     fn work(&self, fs: &Fs, number: usize) -> End {
         while !self.gate.lock().stop {
-            if fs.collectors_may_rest(HYSTERESIS) {
+            let goal = self.goal();
+            // In a gap a checkpoint disturbs nobody, and what it frees is there when the next request comes.
+            if goal.map_or_else(|| fs.collectors_may_rest(HYSTERESIS), |goal| fs.free_sections_suffice(goal - 1)) {
                 return End::Enough;
             }
-            let worked = match fs.sections_missing(HYSTERESIS) == 0 {
+            let worked = match fs.sections_missing(goal.unwrap_or(HYSTERESIS)) == 0 {
                 true => self.checkpoint(fs, number, Cause::Needed),
                 false => self.step(fs, number),
             };

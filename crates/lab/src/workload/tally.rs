@@ -65,6 +65,9 @@ impl Tally {
     pub(crate) fn metrics(&self, seconds: f64) -> BTreeMap<String, f64> {
         let all = self.together();
         let mut out: BTreeMap<String, f64> = latencies("", &all).collect();
+        if let Some(worse) = Some(all.quantile_us(0.999) / all.quantile_us(0.5)).filter(|worse| worse.is_finite()) {
+            out.insert("latency_p999_to_p50".into(), worse);
+        }
         out.insert("ios".into(), all.count() as f64);
         out.insert("iops".into(), all.count() as f64 / seconds);
         for (kind, times) in &self.kinds {

@@ -5,9 +5,10 @@ use crate::error::{Error, Result};
 use crate::workload::stage::{self, Stage};
 use crate::workload::{Act, Tally};
 use std::sync::Arc;
+use std::time::Duration;
 use steadyfs_core::{InodeRef, NewInode};
 use steadyfs_format::PageIndex;
-use steadyfs_rt::{Cost, Instant, LockClass, Mutex, charge, now};
+use steadyfs_rt::{Cost, Instant, LockClass, Mutex, charge, now, sleep};
 
 /// A job's choices: the lowest rank, nothing is taken under it.
 static JOB: LockClass = LockClass::new("lab.job", 0);
@@ -108,6 +109,7 @@ fn lay_out(field: &Field, number: u32) -> Result<Arc<Worker>> {
 
 fn one(field: &Field, worker: &Worker, deadline: Option<Instant>) -> Result<Tally> {
     let mut times = Tally::default();
+    let mut until_pause = field.options.thinktime_blocks;
     while field.stage.goes_on(deadline) {
         let Some(io) = worker.job.lock().next() else { break };
         if io.sync_first {
@@ -118,6 +120,13 @@ fn one(field: &Field, worker: &Worker, deadline: Option<Instant>) -> Result<Tall
         times.record(io.kind.name(), began.elapsed());
         if let Some(data_only) = io.sync {
             sync(field, worker, data_only)?;
+        }
+        until_pause -= 1;
+        if until_pause == 0 {
+            until_pause = field.options.thinktime_blocks;
+            if field.options.thinktime > 0 {
+                sleep(Duration::from_micros(field.options.thinktime));
+            }
         }
     }
     if field.options.end_fsync {

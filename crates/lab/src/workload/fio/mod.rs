@@ -55,6 +55,11 @@ pub(crate) struct Fio {
     pub(crate) fsync: u32,
     #[serde(default)]
     pub(crate) fdatasync: u32,
+    /// Microseconds that a job pauses after each `thinktime_blocks` blocks.
+    #[serde(default)]
+    pub(crate) thinktime: u64,
+    #[serde(default = "one")]
+    pub(crate) thinktime_blocks: u32,
     /// An fsync when a pass over the file ends.
     #[serde(default)]
     pub(crate) end_fsync: bool,
@@ -197,6 +202,9 @@ impl Plan for Fio {
         }
         if self.runtime.is_some_and(|seconds| !(seconds > 0.0 && seconds < 1e7)) {
             return Err("workload.runtime is a number of seconds above 0".into());
+        }
+        if self.thinktime_blocks == 0 || self.thinktime > 0 && self.iodepth > 1 {
+            return Err("workload.thinktime needs iodepth=1 and thinktime_blocks above 0".into());
         }
         if self.time_based && self.runtime.is_none() {
             return Err("workload.time_based needs workload.runtime".into());
