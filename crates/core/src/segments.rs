@@ -85,6 +85,8 @@ pub(crate) struct SegTable {
     /// Node segments that collection has cleaned since the last freeze: their nodes are dirty, so the next checkpoint empties them. Collection
     /// leaves them alone until then.
     pub(crate) awaiting: AtomicBitmap,
+    /// Segments of which a collector could not read something: none tries again until they have been emptied otherwise.
+    pub(crate) unreadable: AtomicBitmap,
     free: AtomicBitmap,
     /// Sections without any used segment. Whoever takes a section out of here owns it.
     free_sections: AtomicBitmap,
@@ -117,6 +119,7 @@ impl SegTable {
             dirty: AtomicBitmap::new(n),
             prefree: AtomicBitmap::new(n),
             awaiting: AtomicBitmap::new(n),
+            unreadable: AtomicBitmap::new(n),
             free: AtomicBitmap::full(n),
             free_sections: AtomicBitmap::full(sections),
             used_in_section: (0..sections).map(|_| AtomicU32::new(0)).collect(),
@@ -323,6 +326,7 @@ impl SegTable {
         self.kinds[i].store(kind, SeqCst);
         self.mtimes[i].store(0, SeqCst);
         self.passes[i].store(0, SeqCst);
+        self.unreadable.clear(i);
         self.sit_dirty.set(i);
         seg
     }

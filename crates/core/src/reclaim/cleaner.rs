@@ -99,11 +99,21 @@ impl Collector {
             return Ok(None);
         };
         let mover = Mover { fs, sink: &self.sink, asking, activity };
-        let cleaned = mover.clean(&victim, self.crew.as_deref());
+        let cleaned = mover.clean(&victim, self.crew.as_deref()).or_else(|error| set_aside(vol, &victim, error));
         victim.segs.iter().for_each(|&seg| vol.segs.unclaim(seg));
         self.select.done(victim.sec);
         cleaned.inspect(|report| activity.note(report)).map(Some)
     }
+}
+
+/// What cannot be read stays where it is, and the victim is left to others: the next search would find it the cheapest again, and nobody would get room.
+fn set_aside(vol: &Volume, victim: &Victim, error: Error) -> Result<GcReport> {
+    let Error::Io(error) = error else { return Err(error) };
+    tracing::warn!(section = %victim.sec, %error, "a section cannot be collected: something in it, or its owner, cannot be read");
+    for seg in &victim.segs {
+        vol.segs.unreadable.set(seg.index());
+    }
+    Ok(GcReport { victims: 1, ..GcReport::default() })
 }
 
 /// The cleaning of a victim.

@@ -327,7 +327,8 @@ fn weight(segs: &SegTable, layout: &Layout, sec: SecNo) -> Option<Weight> {
     let mut weight = Weight { valid: 0, mtime: 0 };
     for seg in layout.segs_of(sec) {
         let state = segs.state(seg);
-        if state.is_open() || state.is_owned() || segs.awaiting.test(seg.index()) {
+        let i = seg.index();
+        if state.is_open() || state.is_owned() || segs.awaiting.test(i) || segs.unreadable.test(i) {
             return None;
         }
         weight.valid += u64::from(state.count());

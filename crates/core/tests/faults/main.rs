@@ -6,4 +6,5 @@ mod lasting;
 mod model;
 mod orphans;
 mod reports;
+mod unreadable;
 mod workload;
