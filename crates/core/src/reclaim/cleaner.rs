@@ -166,7 +166,8 @@ fn clean_segment(mover: &Mover<'_>, crew: Option<&Crew>, seg: SegNo, report: &mu
         mover.activity.set(Doing::Reading, sec);
         clean_data(mover, seg, &summary, &offsets, report)?;
     }
-    Ok(report.skipped == left || vol.segs.state(seg).count() == 0)
+    // Nodes are written elsewhere by the next checkpoint.
+    Ok(vol.segs.state(seg).count() == 0 || noted && report.skipped == left)
 }
 
 /// Moves these blocks of a segment, of which the summary says whose they are, into the cold data log or, if they are nodes, makes them dirty.

@@ -215,13 +215,17 @@ impl Pool {
     pub(super) fn wait_for_room(&self, fs: &Fs) -> Result<bool> {
         let shared = &self.shared;
         let mut gate = shared.gate.lock();
-        let gave_up = gate.gave_up;
+        let (gave_up, mut called) = (gate.gave_up, false);
         while !fs.writers_have_room() {
             fs.vol.check_writable()?;
             if gate.threads == 0 || gate.gave_up != gave_up {
                 return Ok(false);
             }
-            shared.call(fs, &mut gate);
+            // Once: collectors that give up, one after the other, would never all have done so if each were called again at once.
+            if gate.wanted == 0 || !called {
+                shared.call(fs, &mut gate);
+                called = true;
+            }
             gate.waiting += 1;
             shared.room.wait(&mut gate);
             gate.waiting -= 1;
@@ -370,9 +374,13 @@ impl Shared {
             return Ok(true);
         }
         // What was emptied so far may do.
-        self.dry.store(0, SeqCst);
         self.checkpoint(fs, number, Cause::Needed)?;
-        Ok(fs.writers_have_room() && found)
+        let goes_on = fs.writers_have_room() && found;
+        if goes_on {
+            self.dry.store(0, SeqCst);
+        }
+        // Who found nothing must not have others, who did, begin to count anew: they would ask for pages for ever whose holders wait for room.
+        Ok(goes_on)
     }
 
     /// Makes a checkpoint, or waits for the one that another collector makes. False if nothing was there to be freed.

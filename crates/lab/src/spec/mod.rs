@@ -22,11 +22,12 @@ use steadyfs_rt::sim::{Costs, SimConfig};
 pub use sweep::Sweep;
 
 /// The experiments that are part of the program: name and text.
-const BUILTIN: [(&str, &str); 24] = [
+const BUILTIN: [(&str, &str); 25] = [
     ("d2fs-fig1-devgc", include_str!("../../experiments/d2fs-fig1-devgc.toml")),
     ("scalelfs-fig2a", include_str!("../../experiments/scalelfs-fig2a.toml")),
     ("scalelfs-fig9", include_str!("../../experiments/scalelfs-fig9.toml")),
     ("smoke", include_str!("../../experiments/smoke.toml")),
+    ("scalelfs-fig9d", include_str!("../../experiments/scalelfs-fig9d.toml")),
     ("scalelfs-table3", include_str!("../../experiments/scalelfs-table3.toml")),
     ("scalelfs-skew", include_str!("../../experiments/scalelfs-skew.toml")),
     ("scalelfs-gaps", include_str!("../../experiments/scalelfs-gaps.toml")),

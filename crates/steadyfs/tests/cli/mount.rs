@@ -225,7 +225,7 @@ fn what_cannot_be_mounted() {
     fails(&place.mount(&[]), 32, &["no F2FS volume", "mkfs"]);
     place.mkfs();
     fails(&place.mount(&["-o", "rw,frobnicate"]), 1, &["frobnicate", "--help"]);
-    fails(&place.mount(&["-o", "mode=adaptive"]), 1, &["mode=adaptive"]);
+    fails(&place.mount(&["-o", "mode=sideways"]), 1, &["mode=sideways"]);
     fails(&place.mount(&["-o", "umask=9"]), 1, &["umask=9"]);
     fails(&as_helper("mount.steadyfs", &place, &["-o", "frobnicate"]), 1, &["frobnicate"]);
     let lock = File::open(place.image()).unwrap();
