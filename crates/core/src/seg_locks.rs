@@ -1,7 +1,7 @@
 //! The locks around the segment table, where a volume wants them.
 //!
 //! The table's words and bitmaps are atomic, and every change of state belongs to one thread: it needs no lock ("loosely synchronised" metadata,
-//! ScaleLFS section 3.2). F2FS has two: `sentry_lock`, exclusive for each block that becomes valid or invalid and shared for each look at whether one is; and `seglist_lock`
+//! ScaleLFS section 3.2). F2FS has two: `sentry_lock`, exclusive for each block that becomes valid or invalid and shared for each look of a collector at which are; and `seglist_lock`
 //! for each change of the lists of dirty and emptied segments, held throughout the search for a victim. A volume that collects as F2FS does
 //! (`gc.meta=locked`, `gc.select=locked`) takes them at the same places.
 
@@ -34,7 +34,7 @@ impl SegLocks {
         (self.meta == GcMeta::Locked).then(|| self.sentry.write())
     }
 
-    /// For whoever looks at which blocks are valid.
+    /// For a collector that looks at which blocks are valid.
     pub(crate) fn look(&self) -> Option<RwLockReadGuard<'_, ()>> {
         (self.meta == GcMeta::Locked).then(|| self.sentry.read())
     }

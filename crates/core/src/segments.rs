@@ -196,7 +196,6 @@ impl SegTable {
     /// Whether the block at `off` of the segment is valid now.
     pub(crate) fn is_valid(&self, seg: SegNo, off: u32) -> bool {
         let (w, mask) = Self::bit(seg, off);
-        let _look = self.locks.look();
         self.maps[w].load(SeqCst) & mask != 0
     }
 
