@@ -1,7 +1,7 @@
 //! What a paper claims against what was measured, over all seeds.
 
 use crate::run::Record;
-use crate::spec::{Claim, Experiment, Scale};
+use crate::spec::{Claim, Experiment, Others, Scale, Sweep};
 use serde::{Deserialize, Serialize};
 
 /// Whether a claim holds here.
@@ -61,15 +61,27 @@ pub fn judge(experiment: &Experiment, scale: Scale, records: &[&Record]) -> Vec<
 /// What a claim is about: a figure of a system, or how many times that of another it is, seed by seed.
 fn claimed(claim: &Claim, records: &[&Record]) -> Option<(f64, f64, f64)> {
     let system = claim.system.as_deref().unwrap_or_default();
-    let of = |system: &str| records.iter().copied().filter(|r| r.system == system).collect::<Vec<&Record>>();
-    let Some(over) = &claim.over else { return spread(&claim.metric, &of(system)) };
-    let below = of(over);
+    let ours: Vec<&Record> = records.iter().copied().filter(|r| r.system == system).collect();
+    let below: Vec<&Record> = match (&claim.over, claim.over_others) {
+        (Some(over), _) => records.iter().copied().filter(|r| r.system == *over).collect(),
+        (None, Some(_)) => records.iter().copied().filter(|r| stands_beside(&r.system, system)).collect(),
+        (None, None) => return spread(&claim.metric, &ours),
+    };
     let ratio = |record: &Record| {
-        let other = below.iter().find(|other| other.seed == record.seed)?;
-        let other = other.metrics.get(&claim.metric).copied().filter(|value| *value != 0.0)?;
+        let others = below.iter().filter(|other| other.seed == record.seed);
+        // What one of them does not have, the paper may have compared with.
+        let others: Option<Vec<f64>> = others.map(|other| other.metrics.get(&claim.metric).copied()).collect();
+        let pick = if claim.over_others == Some(Others::Highest) { f64::max } else { f64::min };
+        let other = others?.into_iter().reduce(pick).filter(|value| *value != 0.0)?;
         Some(record.metrics.get(&claim.metric)? / other)
     };
-    spread_of(of(system).into_iter().map(ratio).collect())
+    spread_of(ours.into_iter().map(ratio).collect())
+}
+
+/// Whether a system is another than this one, and has the same value of the sweep if there is one.
+fn stands_beside(other: &str, system: &str) -> bool {
+    let value = |name| Sweep::split(name).map(|(_, value)| value);
+    other != system && value(other) == value(system)
 }
 
 impl Claim {
@@ -82,7 +94,12 @@ impl Claim {
     pub fn figure(&self) -> String {
         let of = self.system.as_ref().map_or_else(String::new, |system| format!(" of {system}"));
         let over = self.over.as_ref().map_or_else(String::new, |over| format!(", over that of {over}"));
-        format!("{}{of}{over}", self.metric)
+        let others = match self.over_others {
+            None => "",
+            Some(Others::Lowest) => ", over the lowest of the others",
+            Some(Others::Highest) => ", over the highest of the others",
+        };
+        format!("{}{of}{over}{others}", self.metric)
     }
 }
 
@@ -110,6 +127,30 @@ mod tests {
 
     fn claim(text: &str) -> Claim {
         toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn up_to_so_many_times_is_over_the_lowest_or_the_highest_of_those_beside() {
+        let record = |system: &str, seed, mb_s: f64| Record {
+            system: system.to_owned(),
+            seed,
+            metrics: [("mb_s".to_owned(), mb_s)].into(),
+            ..Record::default()
+        };
+        let records = [
+            record("ours@4", 0, 12.0),
+            record("a@4", 0, 3.0),
+            record("b@4", 0, 4.0),
+            // Another seed, and another value of the sweep.
+            record("a@4", 1, 1.0),
+            record("a@8", 0, 2.0),
+        ];
+        let records: Vec<&Record> = records.iter().collect();
+        let of = |others: &str| claim(&format!("metric = 'mb_s'\nsystem = 'ours@4'\nover_others = '{others}'"));
+        assert_eq!(claimed(&of("lowest"), &records), Some((4.0, 4.0, 4.0)));
+        assert_eq!(claimed(&of("highest"), &records), Some((3.0, 3.0, 3.0)));
+        assert_eq!(claimed(&of("highest"), &records[..1]), None, "there are no others");
+        assert_eq!(of("lowest").figure(), "mb_s of ours@4, over the lowest of the others");
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub struct Run {
 }
 
 /// The figures of a run: the same for the same experiment and seed, on any machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Name of the experiment.
     pub experiment: String,

@@ -22,7 +22,7 @@ use steadyfs_rt::sim::{Costs, SimConfig};
 pub use sweep::Sweep;
 
 /// The experiments that are part of the program: name and text.
-const BUILTIN: [(&str, &str); 25] = [
+const BUILTIN: [(&str, &str); 28] = [
     ("d2fs-fig1-devgc", include_str!("../../experiments/d2fs-fig1-devgc.toml")),
     ("scalelfs-fig2a", include_str!("../../experiments/scalelfs-fig2a.toml")),
     ("scalelfs-fig9", include_str!("../../experiments/scalelfs-fig9.toml")),
@@ -42,8 +42,11 @@ const BUILTIN: [(&str, &str); 25] = [
     ("dbench", include_str!("../../experiments/dbench.toml")),
     ("ycsb", include_str!("../../experiments/ycsb.toml")),
     ("scalelfs-fig11-a", include_str!("../../experiments/scalelfs-fig11-a.toml")),
+    ("scalelfs-fig11-a-cores", include_str!("../../experiments/scalelfs-fig11-a-cores.toml")),
     ("scalelfs-fig11-b", include_str!("../../experiments/scalelfs-fig11-b.toml")),
+    ("scalelfs-fig11-b-cores", include_str!("../../experiments/scalelfs-fig11-b-cores.toml")),
     ("scalelfs-fig11-update", include_str!("../../experiments/scalelfs-fig11-update.toml")),
+    ("scalelfs-fig11-update-cores", include_str!("../../experiments/scalelfs-fig11-update-cores.toml")),
     ("scalelfs-fig9f-victims", include_str!("../../experiments/scalelfs-fig9f-victims.toml")),
     ("scalelfs-neighbour", include_str!("../../experiments/scalelfs-neighbour.toml")),
     ("scalelfs-side-effects", include_str!("../../experiments/scalelfs-side-effects.toml")),
@@ -195,6 +198,9 @@ pub struct Claim {
     /// The system by whose figure it is divided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<String>,
+    /// Instead of `over`: it is divided by the figure of one of the other systems, whichever it is ("up to so many times"); with a sweep, of those with the same value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_others: Option<Others>,
     /// What the paper says of it, in words.
     #[serde(default)]
     pub says: String,
@@ -219,6 +225,16 @@ pub struct Claim {
     /// Means something at full scale only.
     #[serde(default)]
     pub full_scale: bool,
+}
+
+/// One of the systems that a system is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Others {
+    /// The one with the lowest figure.
+    Lowest,
+    /// The one with the highest.
+    Highest,
 }
 
 /// What the horizontal axis of a plot is.
@@ -343,10 +359,13 @@ impl Experiment {
             return Err(Error::spec(&self.name, format!("no system '{unknown}'; its systems: {known}")));
         }
         if !names.is_empty() {
+            let all = self.systems.len();
             self.systems.retain(|system| names.contains(&system.name));
-            let left = self.system_names();
+            let (left, fewer) = (self.system_names(), self.systems.len() < all);
             let gone = |name: &Option<String>| name.as_ref().is_some_and(|name| !left.contains(name));
-            self.claims.retain(|claim| !gone(&claim.system) && !gone(&claim.over));
+            // What holds over some of the others says nothing of what holds over all.
+            let gone = |claim: &Claim| gone(&claim.system) || gone(&claim.over) || fewer && claim.over_others.is_some();
+            self.claims.retain(|claim| !gone(claim));
         }
         Ok(())
     }
@@ -443,6 +462,11 @@ impl Experiment {
         let all = self.all_systems();
         for System { name, .. } in &all {
             self.with_system(name).map_err(|e| format!("system {name}: {e}"))?;
+        }
+        if let Some(claim) =
+            self.claims.iter().find(|c| c.over_others.is_some() && (c.system.is_none() || c.over.is_some()))
+        {
+            return Err(format!("claim '{}': over_others needs a system, and stands instead of over", claim.metric));
         }
         let named = self.claims.iter().flat_map(|claim| [&claim.system, &claim.over]).flatten();
         let known = |name: &&String| all.iter().any(|system| system.name == **name);
