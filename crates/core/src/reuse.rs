@@ -19,7 +19,7 @@ use steadyfs_rt::{Cost, charge_n};
 
 /// Most candidates weighed per search: F2FS' own limit.
 const MAX_SEARCH: usize = 4096;
-/// Searches for one segment: between search and opening a collector may take what was found.
+/// Searches for one segment: between search and opening a collector may take what was found, or another log fill it.
 const ATTEMPTS: usize = 3;
 
 /// How a volume's logs fill holes.
@@ -105,7 +105,10 @@ impl Volume {
         let seg = kinds_for(log).find_map(|kind| self.open_used(reuse, log, kind))?;
         match self.summary_to_fill(seg, log) {
             Ok(summary) => {
-                let (next, _) = self.segs.hole(seg, 0).expect("nobody else fills a segment that is open for this log");
+                let (next, _) = self
+                    .segs
+                    .hole(seg, 0)
+                    .expect("`reopen` saw a hole, and nobody else fills a segment that is open for this log");
                 Some(Head { seg, next, alloc: AllocType::Ssr, summary: Box::new(summary), serial: 0 })
             }
             Err(error) => {
@@ -128,7 +131,7 @@ impl Volume {
     fn open_used(&self, reuse: &Reuse, log: Log, kind: Log) -> Option<SegNo> {
         for _ in 0..ATTEMPTS {
             let found = self.search_used(reuse, kind)?;
-            if self.segs.reopen(found, log.number()) {
+            if self.segs.reopen(found, kind.number(), log.number()) {
                 return Some(found);
             }
         }

@@ -434,18 +434,26 @@ impl SegTable {
         true
     }
 
-    /// Opens a used segment for a log of this kind, to fill its holes; false if a collector or another log has it, or if it is empty or full by now.
-    pub(crate) fn reopen(&self, seg: SegNo, kind: u8) -> bool {
+    /// Opens a used segment that was found to be of the kind `was`, for a log of another or the same, to fill its holes. False if a collector or
+    /// another log has it, or if what was found has changed: another log filled it and left it, or it was freed and written anew.
+    pub(crate) fn reopen(&self, seg: SegNo, was: u8, kind: u8) -> bool {
         let i = seg.index();
-        let _change = self.locks.change();
-        let _lists = self.locks.lists();
-        let opened = self.words[i].fetch_update(SeqCst, SeqCst, |w| {
-            let count = (w & COUNT) as u32;
-            (w & (OWNED | OPEN | PREFREE) == 0 && (1..BLOCKS).contains(&count)).then_some(w | OPEN)
-        });
+        let opened = {
+            let _change = self.locks.change();
+            self.words[i].fetch_update(SeqCst, SeqCst, |w| {
+                let count = (w & COUNT) as u32;
+                (w & (OWNED | OPEN | PREFREE) == 0 && (1..BLOCKS).contains(&count)).then_some(w | OPEN)
+            })
+        };
         if opened.is_err() {
             return false;
         }
+        // From here on no other log changes its kind, or takes a block of it.
+        if self.kind(seg) != was || self.held_count(seg) == BLOCKS {
+            self.close(seg);
+            return false;
+        }
+        let _lists = self.locks.lists();
         // Whoever loses a block of it just now may put it back here; an open segment is nobody's candidate.
         self.dirty.clear(i);
         self.kinds[i].store(kind, SeqCst);
@@ -600,6 +608,36 @@ pub(crate) mod tests {
         let last = t.open(Some(next), 1).unwrap();
         assert_eq!(t.open(Some(last), 1).unwrap().get(), 6, "the section is used up");
         assert_eq!(t.kind(last), 1);
+    }
+
+    #[test]
+    fn a_found_segment_is_opened_only_while_it_is_what_was_found() {
+        let (warm, cold) = (1, 2);
+        let t = table();
+        let seg = t.open(None, warm).unwrap();
+        (0..BLOCKS).for_each(|off| t.mark_valid(seg, off, 5));
+        t.close(seg);
+        assert!(!t.reopen(seg, warm, cold), "another log has filled it meanwhile");
+        assert!(t.invalidate(seg, 7, 9));
+        assert!(!t.reopen(seg, cold, cold), "freed and written anew as something else");
+        assert!(t.dirty.test(seg.index()) && !t.state(seg).is_open() && t.kind(seg) == warm, "left as it was");
+        assert!(t.reopen(seg, warm, cold));
+        assert!(t.state(seg).is_open() && t.kind(seg) == cold && !t.dirty.test(seg.index()));
+        assert!(!t.reopen(seg, cold, cold), "it is a log's");
+    }
+
+    /// What the last checkpoint refers to is no hole, though it is not valid any more.
+    #[test]
+    fn a_segment_whose_invalid_blocks_are_held_is_not_opened() {
+        let t = table().with_reuse(true);
+        let seg = t.open(None, 1).unwrap();
+        (0..BLOCKS).for_each(|off| t.mark_valid(seg, off, 5));
+        t.close(seg);
+        assert!(t.invalidate(seg, 7, 9));
+        assert!(!t.reopen(seg, 1, 1) && !t.state(seg).is_open() && t.dirty.test(seg.index()));
+        let loose = t.take_loose();
+        t.let_go(&loose);
+        assert!(t.reopen(seg, 1, 1));
     }
 
     #[test]
