@@ -11,7 +11,6 @@ use crate::node::Node;
 use crate::slots;
 use crate::volume::Volume;
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::dir::FileType;
@@ -155,13 +154,9 @@ pub(super) fn try_blocks<'a>(work: Work, blocks: &[(&'a Owner, Live)]) -> (Vec<b
     for (file, mut members) in files.into_values() {
         let page = |i: &usize| blocks[*i].0.page(&blocks[*i].1);
         members.sort_unstable_by_key(page);
-        let runs: Vec<&[usize]> = members.chunk_by(|a, b| page(a) + 1 == page(b)).collect();
-        let ranges: Vec<Range<PageIndex>> =
-            runs.iter().map(|run| page(&run[0])..page(&run[run.len() - 1]) + 1).collect();
-        let (free, holds) = file.gc.try_ranges(work, &ranges);
-        for (run, free) in runs.iter().zip(free) {
-            run.iter().for_each(|i| may[*i] = free);
-        }
+        let pages: Vec<PageIndex> = members.iter().map(page).collect();
+        let (free, holds) = file.gc.try_pages(work, &pages);
+        members.iter().zip(free).for_each(|(i, free)| may[*i] = free);
         held.extend(holds);
     }
     (may, held)

@@ -108,16 +108,19 @@ impl FileLocks {
         }
     }
 
-    /// Which of these ranges, all of this file, a collector may work on now, and what it holds meanwhile.
-    pub(crate) fn try_ranges(&self, work: Work, ranges: &[Range<PageIndex>]) -> (Vec<bool>, Vec<Held<'_>>) {
+    /// Which of these pages of the file, in their order, a collector may work on now, and what it holds meanwhile.
+    pub(crate) fn try_pages(&self, work: Work, pages: &[PageIndex]) -> (Vec<bool>, Vec<Held<'_>>) {
         match self.locks() {
             Locks::File(locks) => {
                 let held = try_file(work, locks);
-                (vec![held.is_some(); ranges.len()], held.into_iter().collect())
+                (vec![held.is_some(); pages.len()], held.into_iter().collect())
             }
             Locks::Page(locks) => {
-                let tried: Vec<_> = ranges.iter().map(|pages| try_pages(work, locks, pages)).collect();
-                (tried.iter().map(Option::is_some).collect(), tried.into_iter().flatten().collect())
+                let (mut may, mut held) = (Vec::with_capacity(pages.len()), Vec::new());
+                for run in pages.chunk_by(|a, b| *a + 1 == *b) {
+                    try_run(work, locks, run[0]..run[run.len() - 1] + 1, &mut may, &mut held);
+                }
+                (may, held)
             }
         }
     }
@@ -131,7 +134,30 @@ fn try_file(work: Work, locks: &Pair<RwLock<()>>) -> Option<Held<'_>> {
     Some(Held([reads, Some(Guard::Alone(locks.writes.try_write()?))]))
 }
 
-fn try_pages<'a>(work: Work, locks: &'a Pair<RangeLocks>, pages: &Range<PageIndex>) -> Option<Held<'a>> {
+/// Takes what can be had of neighbouring pages: one that somebody works on does not keep a collector from those beside it.
+fn try_run<'a>(
+    work: Work,
+    locks: &'a Pair<RangeLocks>,
+    pages: Range<PageIndex>,
+    may: &mut Vec<bool>,
+    held: &mut Vec<Held<'a>>,
+) {
+    let count = pages.end - pages.start;
+    match try_range(work, locks, &pages) {
+        Some(taken) => {
+            may.extend((0..count).map(|_| true));
+            held.push(taken);
+        }
+        None if count <= 1 => may.push(false),
+        None => {
+            let middle = pages.start + count / 2;
+            try_run(work, locks, pages.start..middle, may, held);
+            try_run(work, locks, middle..pages.end, may, held);
+        }
+    }
+}
+
+fn try_range<'a>(work: Work, locks: &'a Pair<RangeLocks>, pages: &Range<PageIndex>) -> Option<Held<'a>> {
     let range = pages.start.get()..pages.end.get();
     let reads = match work {
         Work::Read => None,
@@ -170,8 +196,8 @@ mod tests {
         PageIndex(start)..PageIndex(end)
     }
 
-    fn may(locks: &FileLocks, work: Work, ranges: &[Range<PageIndex>]) -> Vec<bool> {
-        locks.try_ranges(work, ranges).0
+    fn may(locks: &FileLocks, work: Work, pages: impl IntoIterator<Item = u64>) -> Vec<bool> {
+        locks.try_pages(work, &pages.into_iter().map(PageIndex).collect::<Vec<_>>()).0
     }
 
     #[test]
@@ -179,11 +205,13 @@ mod tests {
         for (protect, beside) in [(GcProtect::File, false), (GcProtect::Page, true)] {
             let locks = FileLocks::new(protect);
             for work in [Work::Read, Work::Move] {
-                let (mine, held) = locks.try_ranges(work, &[pages(1, 2), pages(40, 70)]);
-                assert_eq!(mine, [true, true]);
-                assert_eq!(may(&locks, Work::Move, &[pages(2, 40), pages(69, 71)]), [beside, false], "{protect:?}");
+                let (mine, held) = locks.try_pages(work, &[1, 40, 41, 42].map(PageIndex));
+                assert_eq!(mine, [true; 4]);
+                // Of neighbours those that are free, on both sides of what is held.
+                let expected = [beside, beside, false, false, false, beside, beside, beside];
+                assert_eq!(may(&locks, Work::Move, (38..45).chain([100])), expected, "{protect:?}");
                 drop(held);
-                assert_eq!(may(&locks, Work::Move, &[pages(69, 71)]), [true]);
+                assert_eq!(may(&locks, Work::Move, 38..45), [true; 7]);
             }
         }
     }
@@ -192,25 +220,25 @@ mod tests {
     fn io_keeps_collectors_from_what_it_works_on() {
         for (protect, beside) in [(GcProtect::File, false), (GcProtect::Page, true)] {
             let locks = Arc::new(FileLocks::new(protect));
-            let both = [pages(9, 10), pages(10, 11)];
+            let both = 9..11;
             {
                 // A read keeps blocks where they are, and they may be read beside it, and written.
                 let _held = locks.for_read(pages(10, 20));
-                assert_eq!(may(&locks, Work::Read, &both), [true, true]);
-                assert_eq!(may(&locks, Work::Move, &both), [beside, false]);
+                assert_eq!(may(&locks, Work::Read, both.clone()), [true, true]);
+                assert_eq!(may(&locks, Work::Move, both.clone()), [beside, false]);
                 let other = Arc::clone(&locks);
                 spawn("writer", move || drop(other.for_write(pages(0, 12)))).join().unwrap();
             }
             {
                 let _held = locks.for_write(pages(10, 20));
-                assert_eq!(may(&locks, Work::Read, &both), [beside, false]);
-                assert_eq!(may(&locks, Work::Move, &both), [beside, false]);
+                assert_eq!(may(&locks, Work::Read, both.clone()), [beside, false]);
+                assert_eq!(may(&locks, Work::Move, both.clone()), [beside, false]);
                 let other = Arc::clone(&locks);
                 spawn("reader", move || drop(other.for_read(pages(15, 30)))).join().unwrap();
             }
             let _held = locks.for_change(pages(10, u64::MAX));
-            assert_eq!(may(&locks, Work::Read, &both), [beside, false]);
-            assert_eq!(may(&locks, Work::Move, &both), [beside, false]);
+            assert_eq!(may(&locks, Work::Read, both.clone()), [beside, false]);
+            assert_eq!(may(&locks, Work::Move, both.clone()), [beside, false]);
         }
     }
 
@@ -220,7 +248,7 @@ mod tests {
         for (protect, name) in [(GcProtect::File, "i_gc_rwsem"), (GcProtect::Page, "gc_page_range")] {
             let report = run(SimConfig::default(), move || {
                 let locks = Arc::new(FileLocks::new(protect));
-                let moving = locks.try_ranges(Work::Move, &[pages(5, 6)]);
+                let moving = locks.try_pages(Work::Move, &[PageIndex(5)]);
                 let writer = {
                     let locks = Arc::clone(&locks);
                     spawn("writer", move || drop(locks.for_write(pages(0, 10))))
