@@ -10,8 +10,7 @@ fn every_schedule_keeps_contents_and_volume_whole() {
     wrong.iter().for_each(|wrong| eprintln!("{wrong}"));
     assert!(wrong.is_empty());
     assert!(sum.collected.data_moved > SEEDS * 10_000, "collectors had little to do: {sum:?}");
-    // Only as many are called as sections are missing, so some never are.
-    assert!(sum.worked > 2 * SEEDS && sum.worked * 10 >= sum.collectors * 8, "few collectors worked: {sum:?}");
+    assert!(sum.worked > 2 * SEEDS && sum.worked * 10 >= sum.collectors * 9, "few collectors worked: {sum:?}");
     assert!(sum.figures.verified > 10 * sum.figures.written, "{sum:?}");
 }
 

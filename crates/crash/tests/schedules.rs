@@ -18,12 +18,13 @@ fn schedules_lose_nothing_that_was_promised() {
 
 #[test]
 fn a_seed_gives_the_same_crash_points_each_time() {
-    for seed in [3, 4, 5, 11] {
+    // Two whose device refuses writes, and two whose device does not.
+    for seed in [3, 4, 7, 8] {
         let workload = Workload { late: Some(seed), ..generate::scheduled("", seed) };
         assert!(workload.schedule.is_some());
         let explored = || explore_one(&workload, &plan(), &Volumes::default()).expect("sense");
         let (first, second): (Outcome, Outcome) = (explored(), explored());
         assert_eq!(first, second, "seed {seed}");
-        assert!(first.crash_points > 20, "{first:?}");
+        assert!(first.crash_points > 30, "{first:?}");
     }
 }

@@ -22,8 +22,8 @@ const SHAPES: [Shape; 5] = [
     Shape { mib: 128, segs_per_sec: 2, writers: 4, full: 700 },
     Shape { mib: 88, segs_per_sec: 1, writers: 8, full: 950 },
 ];
-/// Operations of all writers together.
-const OPERATIONS: u64 = 400;
+/// Operations of all writers together: so many that nearly every volume comes to the point where its collectors have to work.
+const OPERATIONS: u64 = 600;
 
 /// A kind of volume, and who works on it.
 struct Shape {
