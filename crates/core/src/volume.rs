@@ -67,11 +67,26 @@ pub(crate) struct Clock {
 const PANIC_EXIT: i32 = 5;
 
 /// Proof that the checkpoint lock is held: the volume may be changed while it lives.
-pub(crate) enum Change<'a> {
-    /// Held shared, by one of many changers.
+///
+/// A thread that panics in the middle of a change leaves it half made. No checkpoint may commit that, so the volume stops before the lock is free.
+pub(crate) struct Change<'a> {
+    vol: &'a Volume,
+    _lock: CheckpointLock<'a>,
+}
+
+enum CheckpointLock<'a> {
+    /// By one of many changers.
     Shared(#[expect(dead_code, reason = "held, not read")] RwLockReadGuard<'a, ()>),
-    /// Held exclusively, by a checkpoint that writes what is dirty.
-    Frozen(#[expect(dead_code, reason = "held, not read")] RwLockWriteGuard<'a, ()>),
+    /// By a checkpoint that writes what is dirty.
+    Alone(#[expect(dead_code, reason = "held, not read")] RwLockWriteGuard<'a, ()>),
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        if steadyfs_rt::panicking() {
+            self.vol.stop(&Error::Defect("a thread panicked in the middle of a change".into()));
+        }
+    }
 }
 
 impl Volume {
@@ -130,13 +145,16 @@ impl Volume {
         });
         // Counted under the lock, so that a freeze sees exactly the changes that its checkpoint contains.
         self.changes.fetch_add(1, SeqCst);
-        Ok(Change::Shared(guard))
+        let change = Change { vol: self, _lock: CheckpointLock::Shared(guard) };
+        // Whoever had the lock may have stopped the volume.
+        self.check_writable().map(|()| change)
     }
 
     /// Takes the checkpoint lock exclusively: no change is in progress while the guard lives.
     pub(crate) fn freeze(&self) -> Result<Change<'_>> {
         self.check_writable()?;
-        Ok(Change::Frozen(self.cp.write()))
+        let frozen = Change { vol: self, _lock: CheckpointLock::Alone(self.cp.write()) };
+        self.check_writable().map(|()| frozen)
     }
 
     /// Changes begun since the mount.

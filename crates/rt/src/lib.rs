@@ -33,5 +33,7 @@ pub use event::{Completion, EventCount, EventKey, Pending};
 pub use leaf::Leaf;
 pub use mutex::{ArcMutexGuard, Mutex, MutexGuard};
 pub use rwlock::{ArcRwLockReadGuard, ArcRwLockWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-pub use task::{Cost, JoinHandle, Panicked, charge, charge_n, cpus, spawn, try_spawn, try_spawn_vital, yield_now};
+pub use task::{
+    Cost, JoinHandle, Panicked, charge, charge_n, cpus, panicking, spawn, try_spawn, try_spawn_vital, yield_now,
+};
 pub use time::{Instant, Timespec, now, sleep, wall_clock};

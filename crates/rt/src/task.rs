@@ -115,6 +115,11 @@ pub fn try_spawn_vital<T: Send + 'static>(
     })
 }
 
+/// Whether this thread is unwinding from a panic: for guards of what must not be used half changed.
+pub fn panicking() -> bool {
+    std::thread::panicking()
+}
+
 /// Lets other threads run.
 pub fn yield_now() {
     if sim::is_active() {

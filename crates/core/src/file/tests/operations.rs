@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_device::{Fault, FaultyDevice, Op, OpKind, RecordingDevice, image_at};
+use steadyfs_format::summary::Summary;
+use steadyfs_format::{Log, Nid};
 
 const KIB4: u64 = 4096;
 
@@ -242,4 +244,34 @@ fn interrupt(pages: u64, act: impl FnOnce(&Fs, &InodeRef)) -> Vec<Arc<MemDevice>
         Arc::new(image_at(&base, &log[..upto]))
     };
     ticks.iter().copied().step_by(ticks.len().div_ceil(12).max(1)).map(image).collect()
+}
+
+/// A thread that panics after it has taken a block and before anything refers to it: no checkpoint may tell of that.
+#[test]
+fn a_panic_in_the_middle_of_a_change_stops_the_volume() {
+    let base = fresh();
+    let fs = mount(&base, "");
+    let file = numbered(&fs, "numbered", 20);
+    fs.fsync(&file, false).unwrap();
+    let broken = {
+        let fs = Arc::clone(&fs);
+        steadyfs_rt::spawn("broken", move || {
+            let _change = fs.vol.begin_change().unwrap();
+            let owner = Summary { nid: Nid(3), version: 0, ofs_in_node: 0 };
+            fs.vol.take_blocks(Log::WarmData, &[owner]).unwrap();
+            panic!("planted");
+        })
+    };
+    assert!(broken.join().is_err());
+    let refused = fs.write(&file, 0, &[1; 10]).unwrap_err().to_string();
+    assert!(refused.contains("a defect of the file system") && refused.contains("please report it"), "{refused}");
+    assert_eq!(numbers(&fs, &file, 20).len(), 20, "it can be read");
+    assert!(fs.sync().is_err() && fs.unmount().is_err());
+    drop((file, fs));
+    check(&base);
+    let fs = mount(&base, "");
+    let file = open(&fs, "numbered");
+    assert!(numbers(&fs, &file, 20).into_iter().eq((0..20).map(Some)), "what was synced is there");
+    drop(file);
+    unmount_and_check(fs, &base);
 }
