@@ -1,7 +1,6 @@
 //! A file system that is mounted: bringing it up, serving until somebody unmounts it or says stop, ending it.
 
-use super::scribe::Scribe;
-use super::{busy, helper, point, system, table, tune};
+use super::{busy, helper, point, scribe, system, table, tune};
 use crate::error::{Error, Result};
 use crate::options::{Allow, FuseOptions};
 use crate::server::{Policy, Server};
@@ -40,7 +39,6 @@ pub struct Mounted {
     serving: bool,
     /// Signals that say stop are events for [`Mounted::wait`].
     signals: Option<Signals>,
-    scribe: Scribe,
 }
 
 /// Mounts a file system and serves it, with threads of its own, until it is unmounted.
@@ -72,12 +70,12 @@ fn bring_up(server: &Arc<Server>, dir: &Path, options: &FuseOptions) -> Result<M
     if let Ok(path) = options.source.canonicalize() {
         options.source = path;
     }
-    let scribe = Scribe::start(server, &options)?;
+    scribe::start(server, &options)?;
     let channel = Channel::new(attach(&dir, &options)?);
     let events = Arc::new(Queue::unbounded());
     let server = Arc::clone(server);
     let device = table::at(&dir).map(|entry| entry.device);
-    let mut mounted = Mounted { dir, device, server, events, attached: true, serving: false, signals: None, scribe };
+    let mut mounted = Mounted { dir, device, server, events, attached: true, serving: false, signals: None };
     // From here on dropping `mounted` takes the mount away.
     channel.greet(&mounted.server)?;
     let (announce, ending) = (Arc::clone(&mounted.events), Arc::clone(&mounted.server));
@@ -159,9 +157,7 @@ impl Mounted {
             }
         }
         self.signals = None;
-        let ended = self.server.finish();
-        self.scribe.finish();
-        Ok(ended?)
+        Ok(self.server.finish()?)
     }
 
     /// Unmounts, and ends the file system with a checkpoint.
@@ -182,7 +178,6 @@ impl Mounted {
     fn gone(&mut self, error: Option<Errno>) -> Result<()> {
         (self.attached, self.serving) = (false, false);
         let ended = self.server.finish();
-        self.scribe.finish();
         match error {
             Some(errno) => Err(Error::session("reading requests", errno)),
             None => Ok(ended?),

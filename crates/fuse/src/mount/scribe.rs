@@ -1,6 +1,7 @@
 //! The thread that writes a trace of the mount into a file.
 //!
-//! Kept true: no request waits for the file; when the file system has ended, so has the file, with all that was recorded in it or counted as dropped.
+//! Kept true: no request waits for the file; when the image or device is free again, the file is complete, with all that was recorded in it or counted
+//! as dropped.
 
 use crate::error::{Error, Result};
 use crate::options::{Cache, FuseOptions};
@@ -10,7 +11,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use steadyfs_rt::{JoinHandle, sleep, try_spawn};
+use steadyfs_rt::{sleep, try_spawn};
 use steadyfs_trace::file::{Header, write_header};
 
 /// How often it looks for records.
@@ -18,36 +19,27 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Bytes that it takes at a time.
 const PART: usize = 1 << 20;
 
-/// The thread, while it writes.
-pub(super) struct Scribe(Option<JoinHandle<()>>);
-
-impl Scribe {
-    /// Begins to record into the file that the options name, if they do.
-    pub(super) fn start(server: &Arc<Server>, options: &FuseOptions) -> Result<Self> {
-        let Some(path) = options.trace.clone() else { return Ok(Scribe(None)) };
-        let failed = |source| Error::Trace { path: path.clone(), source };
-        let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let cache = match options.cache {
-            Cache::Writeback => 0,
-            Cache::Through => 1,
-            Cache::Direct => 2,
-        };
-        let mut file = File::create(&path).map_err(failed)?;
-        write_header(&mut file, &Header { began, cache }).map_err(failed)?;
-        server.record().map_err(|busy| failed(std::io::Error::other(busy)))?;
-        let (server, whose) = (Arc::clone(server), path.clone());
-        let thread = try_spawn("fuse-trace", move || write(&server, file, &whose)).map_err(failed)?;
-        Ok(Scribe(Some(thread)))
-    }
-
-    /// Waits until everything is written. The recording must have ended.
-    pub(super) fn finish(&mut self) {
-        if let Some(thread) = self.0.take()
-            && thread.join().is_err()
-        {
+/// Begins to record into the file that the options name, if they do, until the server ends.
+pub(super) fn start(server: &Arc<Server>, options: &FuseOptions) -> Result<()> {
+    let Some(path) = options.trace.clone() else { return Ok(()) };
+    let failed = |source| Error::Trace { path: path.clone(), source };
+    let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let cache = match options.cache {
+        Cache::Writeback => 0,
+        Cache::Through => 1,
+        Cache::Direct => 2,
+    };
+    let mut file = File::create(&path).map_err(failed)?;
+    write_header(&mut file, &Header { began, cache }).map_err(failed)?;
+    server.record().map_err(|busy| failed(std::io::Error::other(busy)))?;
+    let (source, whose) = (Arc::clone(server), path.clone());
+    let thread = try_spawn("fuse-trace", move || write(&source, file, &whose)).map_err(failed)?;
+    server.at_end(Box::new(move || {
+        if thread.join().is_err() {
             tracing::error!("the thread that writes the trace failed");
         }
-    }
+    }));
+    Ok(())
 }
 
 fn write(server: &Server, mut file: File, path: &Path) {

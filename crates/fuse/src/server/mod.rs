@@ -43,6 +43,8 @@ use steadyfs_format::Ino;
 use steadyfs_rt::{Instant, LockClass, Mutex, RwLock, now, sleep};
 use steadyfs_trace::{Busy, Recorder};
 
+/// One end at a time, so that others can wait for it.
+static END: LockClass = LockClass::new("fuse_end_mutex", 1);
 /// Held shared by each request, exclusively by the end.
 static GATE: LockClass = LockClass::new("fuse_gate", 2);
 /// One deletion of unused inodes at a time, so that others can wait for its space.
@@ -87,9 +89,14 @@ enum State {
     Ended(steadyfs_core::Result<()>),
 }
 
+/// What is to be done at the end.
+pub(crate) type AtEnd = Box<dyn FnOnce() + Send>;
+
 /// The file system, as the kernel sees it.
 pub(crate) struct Server {
     state: RwLock<State>,
+    /// Held by the end as long as it lasts.
+    at_end: Mutex<Option<AtEnd>>,
     nodes: Nodes,
     handles: Handles,
     policy: Policy,
@@ -118,6 +125,7 @@ impl Server {
     pub(crate) fn new(fs: Arc<Fs>, policy: Policy) -> Self {
         Server {
             state: RwLock::new(&GATE, State::Live(fs)),
+            at_end: Mutex::new(&END, None),
             nodes: Nodes::new(),
             handles: Handles::new(),
             policy,
@@ -130,23 +138,36 @@ impl Server {
         }
     }
 
-    /// Ends the file system: waits for requests under way, lets go of everything and writes the last checkpoint. When it returns the device
-    /// is closed, if nobody else holds the [`Fs`]. Later calls only say how that went.
+    /// Ends the file system: waits for requests under way, lets go of everything, writes the last checkpoint and does what [`Server::at_end`] asked for.
+    /// When it returns, whoever else may have called it, the device is closed, if nobody else holds the [`Fs`]. Later calls only say how that went.
     pub(crate) fn finish(&self) -> steadyfs_core::Result<()> {
-        let mut state = self.state.write();
-        if let State::Live(fs) = &*state {
+        let mut at_end = self.at_end.lock();
+        let (fs, ended) = {
+            let mut state = self.state.write();
+            let fs = match &*state {
+                State::Live(fs) => Arc::clone(fs),
+                State::Ended(result) => return result.clone(),
+            };
             drop(self.nodes.clear());
             let ended = fs.unmount();
-            if Arc::strong_count(fs) > 1 {
-                tracing::debug!("the file system is still held after its end");
-            }
-            *state = State::Ended(ended);
-            self.recorder.stop();
+            *state = State::Ended(ended.clone());
+            (fs, ended)
+        };
+        // The volume is whole whatever comes now, and no request waits any more; but who sees the device free may rely on all of it.
+        self.recorder.stop();
+        if let Some(work) = at_end.take() {
+            work();
         }
-        match &*state {
-            State::Ended(result) => result.clone(),
-            State::Live(_) => unreachable!("ended above"),
+        if Arc::strong_count(&fs) > 1 {
+            tracing::debug!("the file system is still held after its end");
         }
+        drop(fs);
+        ended
+    }
+
+    /// Has the end of the file system do this when nothing more is recorded, before the device is closed.
+    pub(crate) fn at_end(&self, work: AtEnd) {
+        *self.at_end.lock() = Some(work);
     }
 
     /// Begins to record for a file of this process, until the end of the file system.

@@ -5,6 +5,9 @@ use crate::options::{Allow, Cache};
 use crate::wire::abi::LseekIn;
 use crate::wire::flags::init;
 use crate::wire::flags::linux::SEEK_DATA;
+use std::sync::atomic::AtomicUsize;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 #[test]
 fn greetings_are_answered_by_version() {
@@ -78,6 +81,33 @@ fn destroy_ends_the_file_system_before_it_is_answered() {
     client.forget(file.nodeid, 1);
     assert_eq!(client.ask(Opcode::Destroy, 0, &(), &[]), Ok(vec![]));
     assert!(client.server.finish().is_ok());
+}
+
+/// What is written at the end, a trace for one, is there before the device is free, and no request waits for it.
+#[test]
+fn the_device_is_closed_when_the_work_at_the_end_is_done() {
+    let client = Client::new();
+    let (served, kept) = (Arc::strong_count(&client.fs), Arc::new(AtomicUsize::new(0)));
+    let (begun, begins) = channel();
+    let (go_on, goes_on) = channel::<()>();
+    let (fs, seen) = (Arc::clone(&client.fs), Arc::clone(&kept));
+    client.server.at_end(Box::new(move || {
+        begun.send(()).unwrap();
+        goes_on.recv().unwrap();
+        // Less this one.
+        seen.store(Arc::strong_count(&fs) - 1, SeqCst);
+    }));
+    std::thread::scope(|scope| {
+        let ends: Vec<_> = (0..2).map(|_| scope.spawn(|| client.server.finish())).collect();
+        begins.recv().unwrap();
+        assert_eq!(client.read(ROOT, 0, 1), Err(Errno::NODEV));
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(ends.iter().all(|end| !end.is_finished()), "an end did not wait");
+        go_on.send(()).unwrap();
+        ends.into_iter().for_each(|end| assert!(end.join().unwrap().is_ok()));
+    });
+    assert_eq!(kept.load(SeqCst), served, "the file system was let go too early");
+    assert_eq!(Arc::strong_count(&client.fs), served - 1);
 }
 
 #[test]
