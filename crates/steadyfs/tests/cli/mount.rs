@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use steadyfs_testkit::fsck_f2fs;
 
 use crate::inspect::fails;
-use crate::run::{Output, finish, run_as, steadyfs};
+use crate::run::{Output, finish, run_as, steadyfs, umount};
 
 /// A directory for an image and a mount point; unmounts when it goes.
 pub(crate) struct Place {
@@ -67,7 +67,7 @@ impl Place {
 
     #[track_caller]
     pub(crate) fn umount(&self) {
-        assert!(Command::new("umount").arg(self.mnt()).status().unwrap().success());
+        umount(&self.mnt());
         self.wait_until_closed();
     }
 
@@ -176,7 +176,7 @@ fn the_first_command_of_the_readme() {
     let child = place.serve(&[]);
     assert!(place.mnt().join("d").is_dir());
     fs::remove_dir(place.mnt().join("d")).unwrap();
-    assert!(Command::new("umount").arg(place.mnt()).status().unwrap().success());
+    umount(&place.mnt());
     ends_well(child, None);
     place.judge();
 }

@@ -11,7 +11,7 @@ use steadyfs_device::{FileDevice, OpenOptions};
 use steadyfs_testkit::mkfs_f2fs;
 
 use crate::inspect::{fails, value};
-use crate::run::{Output, run, run_as};
+use crate::run::{Output, run, run_as, umount};
 
 struct Crashed {
     dir: tempfile::TempDir,
@@ -70,8 +70,7 @@ fn a_mount_says_what_it_recovered() {
         let words = ["mount"].into_iter().filter(|_| program == "steadyfs").chain(option).chain(args);
         let out = run_as(program, &words.collect::<Vec<_>>());
         assert_eq!(out.code, 0, "{}", out.stderr);
-        let unmounted = std::process::Command::new("umount").arg(&mnt).status().unwrap();
-        assert!(unmounted.success());
+        umount(&mnt);
         out.stdout
     };
     let volume = Crashed::new();

@@ -2,7 +2,9 @@
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// What a user sees of a run.
 #[derive(Debug)]
@@ -37,5 +39,20 @@ pub(crate) fn finish(command: &mut Command) -> Output {
         code: out.status.code().expect("the command exits by itself"),
         stdout: String::from_utf8_lossy(&out.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&out.stderr).into_owned(),
+    }
+}
+
+/// Runs `umount DIR`. Busy is tried again: a process that another test is just starting has a copy of every file that was open here, until it executes its
+/// own program; and who records the mount asks it something every few milliseconds.
+#[track_caller]
+pub(crate) fn umount(dir: &Path) {
+    let start = Instant::now();
+    loop {
+        let out = finish(Command::new("umount").arg(dir));
+        if out.code == 0 {
+            return;
+        }
+        assert!(out.stderr.contains("target is busy") && start.elapsed() < Duration::from_secs(60), "{out:?}");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
