@@ -1,6 +1,9 @@
 //! A volume on a block device, mounted as such: `umount` returns when everything is written, and `sync` reaches the file system.
+//!
+//! Whoever opens a device for himself alone does that in a process that starts no other: what is open here, a process that another test is just starting has a
+//! copy of until it executes its own program, and a copy keeps the device taken.
 
-use crate::harness::{Place, make_volume, mount_line, umount};
+use crate::harness::{Place, is_mounted, make_volume, mount_line, umount};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -36,6 +39,21 @@ fn on_device() -> (Place, Loop) {
     (place, device)
 }
 
+/// Set for the process that unmounts: mount point and device, one per line.
+const UNMOUNT: &str = "STEADYFS_TEST_UNMOUNT";
+
+/// What that process runs; in the test run itself it does nothing.
+#[test]
+fn unmount_and_open() {
+    let Ok(what) = std::env::var(UNMOUNT) else {
+        return;
+    };
+    let (dir, device) = what.split_once('\n').expect("two lines");
+    umount(Path::new(dir));
+    // At this moment, not a little later: nobody has it open.
+    FileDevice::open(Path::new(device), OpenOptions::default()).map(drop).expect("the device is free");
+}
+
 #[test]
 fn umount_returns_when_everything_is_written() {
     let (place, _device) = on_device();
@@ -46,9 +64,13 @@ fn umount_returns_when_everything_is_written() {
         for file in 0..100 {
             fs::write(place.at(&format!("file{file}")), vec![round; 50_000]).unwrap();
         }
-        umount(&served.dir);
-        // At this moment, not a little later: nobody has it open, and it is whole.
-        FileDevice::open(&place.source, OpenOptions::default()).map(drop).expect("the device is free");
+        let unmounted = Command::new(std::env::current_exe().unwrap())
+            .args(["block::unmount_and_open", "--exact", "--nocapture", "--test-threads=1"])
+            .env(UNMOUNT, format!("{}\n{}", served.dir.display(), place.source.display()))
+            .output()
+            .unwrap();
+        assert!(unmounted.status.success() && !is_mounted(&served.dir), "{unmounted:?}");
+        // And it is whole.
         place.check();
         assert_eq!(served.end(), 0, "{}", served.log());
     }
@@ -63,7 +85,9 @@ fn sync_of_the_whole_file_system_is_durable() {
     rustix::fs::syncfs(&file).unwrap();
     fs::write(place.at("later"), b"").unwrap();
     served.kill();
-    drop((file, served));
+    drop(file);
+    umount(&served.dir);
+    drop(served);
     place.check();
     place.mounted("", |_| {
         assert_eq!(fs::read(place.at("file")).unwrap(), b"synced with all others");
