@@ -1,18 +1,19 @@
 //! Just enough HTTP/1.1 to answer `GET /metrics`: one request to a connection, then it is closed.
 //!
 //! Hand-written, because so little of HTTP is needed: the request line decides, headers are read to their end and not understood, a body is never read.
-//! Kept true: a connection has a thread, at most [`MOST_READERS`] at a time; it ends after [`PATIENCE`] whatever the other side does, and holds no more
-//! than [`LONGEST_REQUEST`] of what that sends; a failure of one is nothing to the others and to the volume.
+//! Kept true: a connection has a thread, at most [`MOST_READERS`] at a time, and others wait for their turn; it ends after [`PATIENCE`] whatever the other
+//! side does, and holds no more than [`LONGEST_REQUEST`] of what that sends; a failure of one is nothing to the others and to the volume.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use rustix::net::shutdown;
 
 use super::Endpoint;
 
@@ -20,7 +21,9 @@ use super::Endpoint;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Longer requests are refused; those of scrapers have some hundred bytes.
 const LONGEST_REQUEST: usize = 8 << 10;
-/// More connections than that at a time are closed at once.
+/// What may come after a request that was answered: so much is read and thrown away.
+const LONGEST_REST: usize = 1 << 20;
+/// More connections than that at a time wait.
 const MOST_READERS: usize = 16;
 /// How long to wait after an error of `accept`, which may last: too many open files, for one.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
@@ -86,12 +89,13 @@ impl Listening {
         })
     }
 
-    /// Makes `accept` return once more.
-    fn wake(&self) {
-        match self {
-            Listening::Tcp(_, address) => drop(TcpStream::connect_timeout(address, PATIENCE)),
-            Listening::Unix(_, file) => drop(UnixStream::connect(&file.0)),
-        }
+    /// Makes `accept` fail, now and from now on, and breaks off connections that wait for it.
+    fn close(&self) {
+        // It can only fail if it was done before.
+        let _ = match self {
+            Listening::Tcp(listener, _) => shutdown(listener, rustix::net::Shutdown::Both),
+            Listening::Unix(listener, _) => shutdown(listener, rustix::net::Shutdown::Both),
+        };
     }
 }
 
@@ -132,22 +136,67 @@ impl Connection for UnixStream {
     }
 }
 
+/// Who is answered now, and whether anybody still is to be.
+struct Desk {
+    /// How many readers there are; `None` when it is over.
+    readers: Mutex<Option<usize>>,
+    left: Condvar,
+}
+
+impl Desk {
+    fn change(&self, change: impl FnOnce(&mut Option<usize>)) {
+        // Whoever panicked with it has left a number all the same.
+        change(&mut self.readers.lock().unwrap_or_else(PoisonError::into_inner));
+        self.left.notify_all();
+    }
+
+    /// Waits for room for one more; false when it is over.
+    fn has_room(&self) -> bool {
+        let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = |readers: &mut Option<usize>| readers.is_some_and(|readers| readers >= MOST_READERS);
+        self.left.wait_while(readers, full).unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Waits so long, or until it is over.
+    fn rest(&self, time: Duration) {
+        let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.left.wait_timeout_while(readers, time, |readers| readers.is_some()));
+    }
+}
+
+/// A reader's place; given back when this goes.
+struct Seat(Arc<Desk>);
+
+impl Seat {
+    fn take(desk: &Arc<Desk>) -> Self {
+        desk.change(|readers| *readers = readers.map(|readers| readers + 1));
+        Seat(Arc::clone(desk))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.change(|readers| *readers = readers.map(|readers| readers - 1));
+    }
+}
+
 /// A place where requests are answered, until this goes.
 pub(crate) struct Serving {
     listening: Arc<Listening>,
-    stop: Arc<AtomicBool>,
+    desk: Arc<Desk>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Serving {
     /// Answers with what `answer` says at that moment.
     pub(super) fn start(listening: Listening, answer: impl Fn() -> Answer + Send + Sync + 'static) -> io::Result<Self> {
-        let (listening, stop) = (Arc::new(listening), Arc::new(AtomicBool::new(false)));
-        let (ours, stopped, answer) = (Arc::clone(&listening), Arc::clone(&stop), Arc::new(answer));
+        let desk = Arc::new(Desk { readers: Mutex::new(Some(0)), left: Condvar::new() });
+        let (listening, answer) = (Arc::new(listening), Arc::new(answer));
+        let (place, open) = (Arc::clone(&listening), Arc::clone(&desk));
         let thread = thread::Builder::new()
             .name("steadyfs-metrics".to_owned())
-            .spawn(move || accept_all(&ours, &stopped, &answer))?;
-        Ok(Serving { listening, stop, thread: Some(thread) })
+            .spawn(move || accept_all(&place, &open, &answer))?;
+        Ok(Serving { listening, desk, thread: Some(thread) })
     }
 
     /// What to give to a scraper.
@@ -158,8 +207,8 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        self.stop.store(true, SeqCst);
-        self.listening.wake();
+        self.desk.change(|readers| *readers = None);
+        self.listening.close();
         if let Some(thread) = self.thread.take() {
             // It panics nowhere; and nothing is left to be done about it here.
             let _ = thread.join();
@@ -167,29 +216,23 @@ impl Drop for Serving {
     }
 }
 
-fn accept_all<A>(listening: &Listening, stop: &AtomicBool, answer: &Arc<A>)
+fn accept_all<A>(listening: &Listening, desk: &Arc<Desk>, answer: &Arc<A>)
 where
     A: Fn() -> Answer + Send + Sync + 'static,
 {
-    let readers = Arc::new(AtomicUsize::new(0));
-    while !stop.load(SeqCst) {
+    // Who is not accepted yet waits in the listener's queue: to close a connection with a request unread would break it off.
+    while desk.has_room() {
         let Ok(connection) = listening.accept() else {
-            thread::sleep(AFTER_ERROR);
+            desk.rest(AFTER_ERROR);
             continue;
         };
-        if stop.load(SeqCst) || readers.load(SeqCst) >= MOST_READERS {
-            continue;
-        }
-        readers.fetch_add(1, SeqCst);
-        let (answer, here) = (Arc::clone(answer), Arc::clone(&readers));
-        let spawned = thread::Builder::new().name("steadyfs-metrics-reader".to_owned()).spawn(move || {
+        let (answer, seat) = (Arc::clone(answer), Seat::take(desk));
+        // Without a thread nobody is answered now, and the place is given back.
+        let _ = thread::Builder::new().name("steadyfs-metrics-reader".to_owned()).spawn(move || {
+            let _seat = seat;
             // Whoever does not listen to the answer does not get it.
             let _ = converse(connection, &*answer);
-            here.fetch_sub(1, SeqCst);
         });
-        if spawned.is_err() {
-            readers.fetch_sub(1, SeqCst);
-        }
     }
 }
 
@@ -201,10 +244,10 @@ fn converse(mut connection: Box<dyn Connection>, answer: &dyn Fn() -> Answer) ->
     connection.limit(left(end)?)?;
     connection.write_all(response.as_bytes())?;
     connection.finish();
-    // Closing with something unread would take the answer back from the other side.
+    // Closing with something unread, or before it has come, would take the answer back from the other side. That closes when it has the answer.
     let mut rest = [0; 1024];
-    connection.limit(AFTER_ERROR)?;
-    for _ in 0..LONGEST_REQUEST / rest.len() {
+    for _ in 0..LONGEST_REST / rest.len() {
+        connection.limit(left(end)?)?;
         if connection.read(&mut rest)? == 0 {
             break;
         }
@@ -285,6 +328,7 @@ fn wanted(request: &[u8]) -> Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::OwnedFd;
 
     #[test]
     fn requests_are_told_apart() {
@@ -306,6 +350,35 @@ mod tests {
             assert_eq!(wanted(line.as_bytes()), what, "{line:?}");
         }
         assert_eq!(wanted(b"GET /\xff HTTP/1.1\r\n\r\n"), Wanted::Nonsense);
+    }
+
+    /// However many wait, on either kind of place, and whether or not they say anything.
+    #[test]
+    fn the_end_waits_for_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        for endpoint in [Endpoint::Address(([127, 0, 0, 1], 0).into()), Endpoint::Socket(path.clone())] {
+            let listening = Listening::bind(&endpoint).unwrap();
+            let address = if let Listening::Tcp(_, address) = &listening { Some(*address) } else { None };
+            let serving = Serving::start(listening, || Answer::Gone).unwrap();
+            // More than are answered at once and wait in the system together; those in vain wait for the end.
+            let many: Vec<_> = (0..200)
+                .map(|_| {
+                    let path = path.clone();
+                    thread::spawn(move || match address {
+                        Some(address) => {
+                            TcpStream::connect_timeout(&address, Duration::from_millis(500)).map(OwnedFd::from)
+                        }
+                        None => UnixStream::connect(path).map(OwnedFd::from),
+                    })
+                })
+                .collect();
+            thread::sleep(AFTER_ERROR);
+            let start = Instant::now();
+            drop(serving);
+            assert!(start.elapsed() < PATIENCE / 2, "{endpoint}: {:?}", start.elapsed());
+            many.into_iter().for_each(|one| drop(one.join().unwrap()));
+        }
     }
 
     #[test]

@@ -120,14 +120,15 @@ fn bad_requests_harm_nobody() {
     let address =
         line.strip_prefix("metrics at http://").and_then(|l| l.strip_suffix("/metrics")).expect(&line).to_owned();
     let connect = || TcpStream::connect(&address).unwrap();
-    // They send part of a request and hang on until the end; more of them than are let in at a time.
-    let idle: Vec<_> = (0..12).map(|_| connect()).inspect(|mut s| s.write_all(b"GET /met").unwrap()).collect();
+    // They send part of a request and hang on until the end; more of them than are let in at a time: the others wait until these are given up.
+    let idle: Vec<_> = (0..20).map(|_| connect()).inspect(|mut s| s.write_all(b"GET /met").unwrap()).collect();
     for (request, status) in [
         (&b"GET / HTTP/1.1\r\n\r\n"[..], "404"),
         (b"POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", "405"),
         (b"\x16\x03\x01\x02\n\n", "400"),
         (b"GET /metrics HTTP/9.9\r\n\r\n", "400"),
         (&[b'x'; 9000][..], "431"),
+        (&[b'x'; 900_000][..], "431"),
     ] {
         let answer = talk(&mut connect(), request);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
@@ -135,6 +136,10 @@ fn bad_requests_harm_nobody() {
     }
     assert!(scrape(&mut connect()).len() > 80);
     drop(connect());
+    let mut late = connect();
+    late.write_all(&[b'x'; 9000]).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(talk(&mut late, &[b'x'; 90_000]).starts_with("HTTP/1.1 431 "), "what comes after the answer takes it back");
     // The idle ones are given up after a while.
     let mut first = &idle[0];
     first.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
