@@ -71,12 +71,12 @@ pub use mount::why_read_only;
 pub use options::{AccessTimes, Allocation, FsyncMode, InPlace, MountOptions, OPTION_HELP, OnError};
 pub use orphans::OrphanStats;
 pub use pages::CacheStats;
+pub use reclaim::{
+    DataLogs, GcBuffer, GcCandidate, GcCollectors, GcMemory, GcMeta, GcOptions, GcPlan, GcProtect, GcReport, GcSelect,
+    GcStream, GcTimes, SectionCounts, Urgency,
+};
 #[doc(hidden)]
 pub use reclaim::{Effort, Reach, StandVictim, VictimStand};
-pub use reclaim::{
-    GcBuffer, GcCandidate, GcCollectors, GcMemory, GcMeta, GcOptions, GcPlan, GcProtect, GcReport, GcSelect, GcStream,
-    GcTimes, SectionCounts, Urgency,
-};
 pub use recovery::Recovered;
 pub use sync::{Reason, SyncStats};
 pub use types::{Attr, DirEntry, NewInode, RenameFlags, SetAttr, SetTime, XattrFlags};

@@ -16,7 +16,7 @@
 //! | 40 | `cp_rwsem` | shared by whoever changes the volume, exclusive while a checkpoint freezes it |
 //! | 50 | `node_lock` | one node block (inode before indirect before direct: from the root of the tree to its leaves) |
 //! | 60 | `curseg_mutex` | one log: current segment, next block, summary |
-//! | 61 | `gc_stream_mutex` | a collector's write stream |
+//! | 61 | `gc_stream_mutex` | a collector's write stream, or one of several logs for users' data |
 //! | 62 | `nid_list_lock` | free node ids |
 //! | 64 | `nat_lock` | one NAT block in memory |
 //! | 66 | `gc_victims_mutex` | the victims that one collector has in mind |
@@ -48,7 +48,7 @@ pub(crate) static CP: LockClass = LockClass::new("cp_rwsem", 40);
 pub(crate) static NODE: LockClass = LockClass::new("node_lock", 50).multi();
 /// A log's cursor.
 pub(crate) static CURSEG: LockClass = LockClass::new("curseg_mutex", 60);
-/// A collector's write stream.
+/// A collector's write stream, or one of several logs for users' data.
 pub(crate) static STREAM: LockClass = LockClass::new("gc_stream_mutex", 61);
 /// Free node ids.
 pub(crate) static NID_LIST: LockClass = LockClass::new("nid_list_lock", 62);

@@ -161,6 +161,7 @@ impl Fs {
         let space = Space::new(header.user_blocks(), u64::from(nat.max_nid()) - 3, counts);
         let nids = FreeNids::new(header.next_free_nid(), &nat);
         let collectors = Reclaim::collectors(&options.gc, &layout, header.reserved_segments());
+        let data_logs = Reclaim::data_logs(&options.gc, &layout, header.reserved_segments(), collectors);
         let budget = Budget::new(options.cache_bytes);
         let reuse = adaptive.then(|| {
             let reserved = u64::from(header.reserved_segments().div_ceil(layout.segs_per_sec));
@@ -172,7 +173,7 @@ impl Fs {
             io,
             segs,
             Logs::new(heads),
-            Streams::new(collectors, options.gc.generations),
+            Streams::new(collectors, options.gc.generations, data_logs),
             reuse,
             nat,
             nids,

@@ -160,8 +160,8 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
     ),
     ("background_gc=on|off", "collect while the volume is idle, and before room is short (default on)"),
     (
-        "gc=scalelfs|steady|f2fs|f2fs-lfs|f2fs-m|f2fs-lm|pgc",
-        "make room with a collector on each core (default), the same with gc.generations=2 and gc.idle=5 (steady), or as another system does: F2FS, one writer at a time (by default, in mode=lfs), the same with a thread on each core, P-GC; f2fs and f2fs-m are mode=adaptive unless mode= is given",
+        "gc=scalelfs|steady|f2fs|f2fs-lfs|f2fs-m|f2fs-lm|pgc|max",
+        "make room with a collector on each core (default), the same with gc.generations=2 and gc.idle=5 (steady), or as another system does: F2FS, one writer at a time (by default, in mode=lfs), the same with a thread on each core, P-GC, MAX (f2fs with data_logs=cores); f2fs, f2fs-m and max are mode=adaptive unless mode= is given",
     ),
     (
         "gc.collectors=N|cores|writers|split:N",
@@ -180,6 +180,10 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
     ("gc.protect=page|file", "direct I/O and a collector keep out of each other's pages, or of each other's files"),
     ("gc.buffer=dedicated|cache", "blocks are moved through memory of the collector's own, or through the page cache"),
     ("gc.select=concurrent|locked", "collectors choose victims at the same time, or one after the other"),
+    (
+        "data_logs=N|cores",
+        "files' data goes to so many logs, or one for each core, by the files' numbers (default 1); the reserve of small volumes bears fewer",
+    ),
     ("relatime, noatime, strictatime", "when reads update access times"),
     ("inline_data, noinline_data", "keep small files in their inodes (default), or not"),
     ("inline_dentry, noinline_dentry", "keep small directories in their inodes (default), or not"),

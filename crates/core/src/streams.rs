@@ -1,8 +1,9 @@
-//! Private write streams: where collectors put what they move, beside the six logs (ScaleLFS section 3.1, "dedicated write stream").
+//! Private write streams: where collectors put what they move, beside the six logs (ScaleLFS section 3.1, "dedicated write stream"); and
+//! further logs for what users write, over which files are spread by their numbers (MAX' independent logs).
 //!
-//! A stream has an open segment of its own, so collectors do not meet at the cold log. It lives in memory only: for whoever reads the
-//! volume its segment is one of cold data with holes at the end. A stream's lock is taken by its collector, once per group of blocks, and by
-//! checkpoints, so nobody waits for it in practice.
+//! A stream has an open segment of its own, so collectors do not meet at the cold log, nor writers of different files at the warm one. It lives in memory
+//! only: for whoever reads the volume its segment is one of cold or warm data with holes. A collector's stream is locked by that collector, once per group
+//! of blocks, and by checkpoints, so nobody waits for it in practice. With `mode=adaptive` the further logs fill holes as the six do.
 //!
 //! Kept true: at every commit the SSA names the owners of all blocks that the checkpoint sees in a stream's segment (format section 6); two writes of
 //! one summary are never in flight together, for the device may reorder them; a section is taken when the first block of its first segment is,
@@ -16,7 +17,7 @@ use crate::segments::{BLOCKS, SegTable};
 use crate::volume::{Change, Volume};
 use std::sync::Arc;
 use steadyfs_format::summary::{Summary, SummaryBlock};
-use steadyfs_format::{Log, SegNo};
+use steadyfs_format::{AllocType, Ino, Log, SegNo};
 use steadyfs_rt::{Mutex, MutexGuard, Pending};
 
 /// The streams of a volume.
@@ -25,6 +26,8 @@ pub(crate) struct Streams {
     collectors: usize,
     /// How many kinds of streams there are: see [`Streams::slot`].
     generations: usize,
+    /// How many of the slots, the last ones, are logs for users' data.
+    data_logs: usize,
 }
 
 /// So many collectors share a stream for what has been moved before: it comes in small groups of blocks, and each open segment is one less that is free.
@@ -39,12 +42,9 @@ struct Stream {
     saving: Arc<Pending>,
 }
 
-/// What the segments of streams hold.
-const KIND: Log = Log::ColdData;
-
 impl Stream {
-    fn at(seg: SegNo) -> Self {
-        Stream { head: Head::at(seg, KIND), saved: 0, saving: Arc::new(Pending::new()) }
+    fn at(head: Head) -> Self {
+        Stream { saved: head.next, head, saving: Arc::new(Pending::new()) }
     }
 
     /// Has the SSA say who owns the blocks taken so far.
@@ -61,11 +61,27 @@ impl Stream {
 }
 
 impl Streams {
-    /// The streams of so many collectors, none of them open.
-    pub(crate) fn new(collectors: usize, generations: u8) -> Self {
-        let count = Self::count(collectors, generations);
+    /// The streams of so many collectors, and so many logs for users' data, none of them open.
+    pub(crate) fn new(collectors: usize, generations: u8, data_logs: usize) -> Self {
+        let count = Self::count(collectors, generations) + data_logs;
         let slots = (0..count).map(|_| Mutex::new(&locks::STREAM, None)).collect();
-        Streams { slots, collectors, generations: usize::from(generations) }
+        Streams { slots, collectors, generations: usize::from(generations), data_logs }
+    }
+
+    /// Where the data of a file goes, if there are several logs for that. All of a file's goes to one: who writes it back is not who wrote it, and
+    /// pages of one node would otherwise be torn apart.
+    fn data_log(&self, ino: Ino) -> Option<usize> {
+        (self.data_logs > 0).then(|| self.own_slots() + ino.0 as usize % self.data_logs)
+    }
+
+    /// Slots of collectors: those before the logs for users' data.
+    fn own_slots(&self) -> usize {
+        self.slots.len() - self.data_logs
+    }
+
+    /// What the segments of a stream hold.
+    fn kind(&self, slot: usize) -> Log {
+        if slot < self.own_slots() { Log::ColdData } else { Log::WarmData }
     }
 
     /// How many streams so many collectors have.
@@ -89,6 +105,9 @@ impl Streams {
 
     /// How often collectors have moved what goes to a stream, the last time included.
     fn passes(&self, slot: usize) -> u8 {
+        if slot >= self.own_slots() {
+            return 0;
+        }
         let older =
             slot.checked_sub(self.collectors).map_or(0, |shared| shared / self.collectors.div_ceil(SHARERS) + 1);
         older as u8 + 1
@@ -102,9 +121,14 @@ impl Streams {
         self.slots.iter().filter(|slot| empty(slot)).count() as u64
     }
 
-    /// Streams that have a segment.
+    /// Streams of collectors that have a segment.
     pub(crate) fn open(&self) -> usize {
-        self.slots.iter().filter(|slot| slot.lock().is_some()).count()
+        self.slots[..self.own_slots()].iter().filter(|slot| slot.lock().is_some()).count()
+    }
+
+    /// Logs for users' data that have a segment.
+    pub(crate) fn open_data_logs(&self) -> usize {
+        self.slots[self.own_slots()..].iter().filter(|slot| slot.lock().is_some()).count()
     }
 
     fn lock(&self, slot: usize) -> MutexGuard<'_, Option<Stream>> {
@@ -121,6 +145,20 @@ impl Streams {
 }
 
 impl Volume {
+    /// Takes the next blocks for pages of a file whose data goes to `log`: of that log, or of the file's own of several. As [`Volume::take_blocks`].
+    pub(crate) fn take_data_blocks(&self, log: Log, ino: Ino, owners: &[Summary]) -> Result<Vec<Run>> {
+        let Some(slot) = self.streams.data_log(ino).filter(|_| log == Log::WarmData) else {
+            return self.take_blocks(log, owners);
+        };
+        let mut runs = self.take_stream_blocks(slot, owners).or_else(none_if_full)?;
+        let taken: usize = runs.iter().map(|run| run.count as usize).sum();
+        // Where no segment is left to begin, the format's own log may have room in the one that it has.
+        if taken < owners.len() {
+            runs.extend(self.take_blocks(log, &owners[taken..]).or_else(none_if_full)?);
+        }
+        if runs.is_empty() { Err(Error::NoSpace) } else { Ok(runs) }
+    }
+
     /// Takes the next blocks of a stream, one per owner, and marks them valid. The caller holds the checkpoint lock shared. Fewer runs than
     /// wanted, and errors, as with [`Volume::take_blocks`].
     pub(crate) fn take_stream_blocks(&self, slot: usize, owners: &[Summary]) -> Result<Vec<Run>> {
@@ -130,25 +168,39 @@ impl Volume {
         let mut rest = owners;
         while !rest.is_empty() {
             if stream.is_none() {
-                *stream = self.segs.open(None, KIND.number()).map(|seg| self.begin_stream(slot, seg));
+                *stream = self.open_for_stream(slot).map(|head| self.begin_stream(slot, head));
             }
             let Some(open) = stream.as_mut() else { break };
             let run = self.fill(&mut open.head, rest);
             runs.push(run);
             rest = &rest[run.count as usize..];
             if open.head.next == BLOCKS {
-                // The rest of its section is the stream's, while it has a segment there.
-                let next = self.segs.open_next(open.head.seg, KIND.number());
+                // The rest of its section is the stream's, while it has a segment there, unless it came there for the holes.
+                let (kind, in_order) = (self.streams.kind(slot), open.head.alloc == AllocType::Lfs);
+                let next = in_order.then(|| self.segs.open_next(open.head.seg, kind.number())).flatten();
                 self.close_stream(&mut stream);
-                *stream = next.map(|seg| self.begin_stream(slot, seg));
+                *stream = next.map(|seg| self.begin_stream(slot, Head::at(seg, kind)));
             }
         }
         if runs.is_empty() { Err(Error::NoSpace) } else { Ok(runs) }
     }
 
-    fn begin_stream(&self, slot: usize, seg: SegNo) -> Stream {
-        self.segs.note_passes(seg, self.streams.passes(slot));
-        Stream::at(seg)
+    /// A segment for a stream that has none: a free one; for users' data with `mode=adaptive` a used one, where a log of the format would take one too.
+    fn open_for_stream(&self, slot: usize) -> Option<Head> {
+        let kind = self.streams.kind(slot);
+        let free = || self.segs.open(None, kind.number()).map(|seg| Head::at(seg, kind));
+        let fills = kind == Log::WarmData;
+        let holes = || if fills { self.reuse_segment(kind) } else { None };
+        let wanted = if fills && self.reuse_is_due() { holes() } else { None };
+        wanted.or_else(free).or_else(holes)
+    }
+
+    fn begin_stream(&self, slot: usize, head: Head) -> Stream {
+        // What was in a used segment has been moved, or not, as often as it was.
+        if head.alloc == AllocType::Lfs {
+            self.segs.note_passes(head.seg, self.streams.passes(slot));
+        }
+        Stream::at(head)
     }
 
     fn close_stream(&self, slot: &mut Option<Stream>) {
@@ -158,9 +210,22 @@ impl Volume {
         }
     }
 
-    /// Closes every stream, so that what is free in their segments can be collected.
+    /// Closes every collector's stream, so that what is free in their segments can be collected.
     pub(crate) fn close_streams(&self, _change: &Change<'_>) {
-        self.streams.slots.iter().for_each(|slot| self.close_stream(&mut slot.lock()));
+        let own = &self.streams.slots[..self.streams.own_slots()];
+        own.iter().for_each(|slot| self.close_stream(&mut slot.lock()));
+    }
+
+    /// The same for the logs for users' data, which go on where they were otherwise; how many it closed.
+    pub(crate) fn close_data_logs(&self, _change: &Change<'_>) -> usize {
+        let logs = self.streams.slots[self.streams.own_slots()..].iter();
+        logs.filter(|slot| {
+            let mut slot = slot.lock();
+            let open = slot.is_some();
+            self.close_stream(&mut slot);
+            open
+        })
+        .count()
     }
 
     /// Submits what the SSA lacks of the streams' summaries; a checkpoint waits for it before it commits.
@@ -173,6 +238,10 @@ impl Volume {
     }
 }
 
+fn none_if_full(error: Error) -> Result<Vec<Run>> {
+    if matches!(error, Error::NoSpace) { Ok(Vec::new()) } else { Err(error) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,7 +249,7 @@ mod tests {
     #[test]
     fn what_was_moved_before_goes_to_streams_of_its_own() {
         for (collectors, generations) in [(1, 1), (1, 3), (5, 1), (5, 2), (9, 4)] {
-            let streams = Streams::new(collectors, generations);
+            let streams = Streams::new(collectors, generations, 0);
             let mut reached = vec![false; Streams::count(collectors, generations)];
             for (collector, passes) in (0..collectors).flat_map(|c| (0..10).map(move |p| (c, p))) {
                 let slot = streams.slot(collector, passes);

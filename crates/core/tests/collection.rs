@@ -163,6 +163,13 @@ fn random_overwrite_goes_on_with_holes_filled_beside_collectors() {
 }
 
 #[test]
+fn random_overwrite_goes_on_with_several_logs_for_data() {
+    run(&[], 256, 2, "gc=max,data_logs=3,ipu=never");
+    run(&["-s", "2"], 384, 1, "gc=max,data_logs=4,mode=lfs");
+    run(&[], 384, 1, "gc=scalelfs,gc.collectors=4,data_logs=2");
+}
+
+#[test]
 fn sections_of_several_segments_are_collected_too() {
     run(&["-s", "4"], 512, 2, "gc=scalelfs");
 }

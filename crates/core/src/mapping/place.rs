@@ -4,6 +4,7 @@ use super::Leaf;
 use crate::error::{Error, Result};
 use crate::inode::Inode;
 use crate::logs;
+use crate::nat::NatInfo;
 use crate::node::NodeWrite;
 use crate::slots::Area;
 use crate::volume::{Change, Volume};
@@ -91,11 +92,11 @@ impl Volume {
         pages: &[(PageIndex, PageBuf)],
         mut ended: impl FnMut(&[(PageIndex, PageBuf)]) -> Ended,
     ) -> Result<usize> {
-        let version = self.nat.get(&self.io, leaf.node.nid)?.version;
+        let NatInfo { ino, version, .. } = self.nat.get(&self.io, leaf.node.nid)?;
         let owner = |page: PageIndex| Summary { nid: leaf.node.nid, version, ofs_in_node: leaf.slot_of(page) };
         let owners: Vec<Summary> = pages.iter().map(|(page, _)| owner(*page)).collect();
         let mut placed = 0;
-        for run in self.take_blocks(log, &owners)? {
+        for run in self.take_data_blocks(log, ino, &owners)? {
             let part = &pages[placed..placed + run.count as usize];
             let bufs = part.iter().map(|(_, buf)| buf.clone()).collect();
             self.io.write(run.lba, bufs, logs::hint(log), ended(part));

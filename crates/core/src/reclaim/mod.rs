@@ -23,7 +23,7 @@ mod victim;
 
 pub use buffer::GcMemory;
 pub(crate) use cleaner::move_blocks;
-pub use options::{GcBuffer, GcCollectors, GcMeta, GcOptions, GcProtect, GcSelect, GcStream};
+pub use options::{DataLogs, GcBuffer, GcCollectors, GcMeta, GcOptions, GcProtect, GcSelect, GcStream};
 pub use plan::{GcCandidate, GcPlan};
 pub(crate) use protect::FileLocks;
 pub use stand::{StandVictim, VictimStand};
@@ -35,6 +35,7 @@ use crate::fs::Fs;
 use crate::locks;
 use crate::options::MountOptions;
 use crate::stats::{Activity, Cause, CollectorsNow};
+use crate::streams::Streams;
 use crate::volume::Volume;
 use cleaner::{Asking, Collector, Sink};
 use crew::Crew;
@@ -189,6 +190,14 @@ impl Reclaim {
     pub(crate) fn collectors(options: &GcOptions, layout: &Layout, reserved_segments: u32) -> usize {
         let reserved_sections = u64::from(reserved_segments.div_ceil(layout.segs_per_sec));
         pool::bounded(options.threads(steadyfs_rt::cpus()), options.generations, reserved_sections)
+    }
+
+    /// How many logs beside the format's six take users' data: as many as were asked for, but no more than its reserve can bear beside so many collectors.
+    pub(crate) fn data_logs(options: &GcOptions, layout: &Layout, reserved_segments: u32, collectors: usize) -> usize {
+        let reserved_sections = u64::from(reserved_segments.div_ceil(layout.segs_per_sec));
+        let left =
+            pool::most_streams(reserved_sections).saturating_sub(Streams::count(collectors, options.generations));
+        options.extra_logs(steadyfs_rt::cpus()).min(left)
     }
 
     /// Starts the collectors of a writable volume.
@@ -348,9 +357,14 @@ impl Fs {
         self.vol.streams.open()
     }
 
+    /// Logs beside the format's six that have a segment open for users' data now.
+    pub fn open_data_logs(&self) -> usize {
+        self.vol.streams.open_data_logs()
+    }
+
     /// The foreground round: collects until the free sections suffice, or nothing more can be gained.
     fn collect_until_enough(&self) -> Result<()> {
-        let mut hopeless = 0;
+        let (mut hopeless, mut logs_open) = (0, true);
         while !self.free_sections_suffice(HYSTERESIS) {
             let before = self.sections_to_come();
             let enough_to_come = self.checkpoint_frees_enough(HYSTERESIS);
@@ -374,6 +388,10 @@ impl Fs {
                 continue;
             }
             hopeless += 1;
+            // What is free in segments that logs have open can be collected once they are closed.
+            if !found && std::mem::take(&mut logs_open) && self.vol.close_data_logs(&self.vol.begin_change()?) > 0 {
+                continue;
+            }
             if !found || hopeless >= HOPELESS_ROUNDS {
                 self.gc_checkpoint(Cause::Needed)?;
                 return self.settle_for_less();
@@ -420,7 +438,11 @@ impl Fs {
         let mut sum = GcReport::default();
         {
             let _serial = self.reclaim.serial.lock();
-            self.vol.close_streams(&self.vol.begin_change()?);
+            {
+                let change = self.vol.begin_change()?;
+                self.vol.close_streams(&change);
+                self.vol.close_data_logs(&change);
+            }
             for _ in 0..sections {
                 if self.vol.segs.free_sections() <= self.sections_needed() {
                     self.gc_checkpoint(Cause::Critical)?;

@@ -26,6 +26,15 @@ pub enum GcStream {
     Dedicated,
 }
 
+/// How many logs take what users write to files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataLogs {
+    /// So many. One is the warm data log of the format.
+    Count(u32),
+    /// One for each core: MAX.
+    PerCore,
+}
+
 /// What keeps the state of segments together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GcMeta {
@@ -81,12 +90,14 @@ pub struct GcOptions {
     pub buffer: GcBuffer,
     /// How victims are chosen.
     pub select: GcSelect,
+    /// Where data goes that users write, the files spread over several logs by their numbers.
+    pub data_logs: DataLogs,
     /// How logs get segments in the system that the preset is named for: what a mount does that does not say `mode=`.
     pub allocation: Allocation,
 }
 
 /// The presets, with what they stand for. F2FS is what they differ from: the default of Linux, then `mode=lfs`.
-pub(crate) const PRESETS: [(&str, GcOptions); 8] = [
+pub(crate) const PRESETS: [(&str, GcOptions); 9] = [
     ("scalelfs", SCALELFS),
     ("steady", STEADY),
     ("f2fs", GcOptions { allocation: Allocation::Adaptive, ..F2FS_LFS }),
@@ -96,6 +107,7 @@ pub(crate) const PRESETS: [(&str, GcOptions); 8] = [
     // ScaleLFS' Table 3 calls it "simply parallel".
     ("spgc", F2FS_LM),
     ("pgc", PGC),
+    ("max", MAX),
 ];
 
 /// F2FS in `mode=lfs`: writers collect, one at a time.
@@ -108,6 +120,7 @@ const F2FS_LFS: GcOptions = GcOptions {
     protect: GcProtect::File,
     buffer: GcBuffer::Dedicated,
     select: GcSelect::Locked,
+    data_logs: DataLogs::Count(1),
     allocation: Allocation::Lfs,
 };
 
@@ -116,6 +129,9 @@ const F2FS_LM: GcOptions = GcOptions { collectors: GcCollectors::PerCore, ..F2FS
 
 /// P-GC: F2FS in `mode=lfs` with 32 threads at one victim, as in ScaleLFS' artifact.
 const PGC: GcOptions = GcOptions { collectors: GcCollectors::Split(32), ..F2FS_LFS };
+
+/// MAX (ATC '21): F2FS with independent logs, one for each core; collection is F2FS' own.
+const MAX: GcOptions = GcOptions { data_logs: DataLogs::PerCore, allocation: Allocation::Adaptive, ..F2FS_LFS };
 
 /// ScaleLFS: a collector on each core, with a stream of its own.
 const SCALELFS: GcOptions = GcOptions {
@@ -127,6 +143,7 @@ const SCALELFS: GcOptions = GcOptions {
     protect: GcProtect::Page,
     buffer: GcBuffer::Dedicated,
     select: GcSelect::Concurrent,
+    data_logs: DataLogs::Count(1),
     allocation: Allocation::Lfs,
 };
 
@@ -185,9 +202,23 @@ impl GcOptions {
             ("gc.select", Some("locked")) => self.select = GcSelect::Locked,
             ("gc.select", Some("concurrent")) => self.select = GcSelect::Concurrent,
             ("gc.select", _) => return refuse("locked or concurrent"),
+            ("data_logs", Some("cores")) => self.data_logs = DataLogs::PerCore,
+            ("data_logs", Some(count)) => match count.parse() {
+                Ok(count @ 1..=MOST_DATA_LOGS) => self.data_logs = DataLogs::Count(count),
+                _ => return refuse(&format!("cores, or N from 1 to {MOST_DATA_LOGS}")),
+            },
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// How many logs users' data is spread over, on so many cores; 0 if it all goes to the one of the format.
+    pub(crate) fn extra_logs(&self, cores: usize) -> usize {
+        let wanted = match self.data_logs {
+            DataLogs::Count(count) => count as usize,
+            DataLogs::PerCore => cores.min(MOST_DATA_LOGS as usize),
+        };
+        if wanted > 1 { wanted } else { 0 }
     }
 
     /// How many threads of its own a volume wants, on so many cores.
@@ -212,6 +243,9 @@ impl GcOptions {
 
 /// More collectors than this are an error in the option rather than a wish.
 const MOST_COLLECTORS: u32 = 1024;
+
+/// Each keeps a segment open.
+const MOST_DATA_LOGS: u32 = 1024;
 
 /// Whoever waits longer than a minute wants `off`.
 const LONGEST_IDLE_MS: u64 = 60_000;
@@ -243,6 +277,10 @@ mod tests {
         assert_eq!((gc.threads(48), gc.crew(), gc.allocation), (0, Some(32), Allocation::Lfs));
         assert!(gc.set("gc", Some("f2fs-m")).unwrap());
         assert_eq!((gc.threads(48), gc.crew(), gc.allocation), (48, None, Allocation::Adaptive));
+        assert!(gc.set("gc", Some("max")).unwrap());
+        assert_eq!((gc.threads(48), gc.extra_logs(48), gc.allocation), (0, 48, Allocation::Adaptive));
+        assert!(gc.set("data_logs", Some("4")).unwrap());
+        assert_eq!((gc.extra_logs(48), F2FS_LFS.extra_logs(48), MAX.extra_logs(1)), (4, 0, 0));
         assert!(!gc.set("gcc", Some("x")).unwrap());
         for (name, value, part) in [
             ("gc", Some("best"), "scalelfs"),
@@ -255,6 +293,8 @@ mod tests {
             ("gc.protect", Some("inode"), "file or page"),
             ("gc.buffer", Some("none"), "cache or dedicated"),
             ("gc.select", Some("any"), "gc.select=any"),
+            ("data_logs", Some("0"), "data_logs=cores, or N from 1"),
+            ("data_logs", Some("many"), "'data_logs=many'"),
         ] {
             let error = gc.set(name, value).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");

@@ -85,10 +85,15 @@ enum End {
     GaveUp,
 }
 
+/// How many segments may be open beside those of the format's logs.
+pub(super) fn most_streams(reserved_sections: u64) -> usize {
+    usize::try_from(reserved_sections / 3).unwrap_or(usize::MAX)
+}
+
 /// How many collectors a volume with this reserve can have: each may take a segment for each of its streams
 /// before it has emptied one, and a checkpoint must fit beside them.
 pub(super) fn bounded(threads: usize, generations: u8, reserved_sections: u64) -> usize {
-    let most = usize::try_from(reserved_sections / 3).unwrap_or(usize::MAX);
+    let most = most_streams(reserved_sections);
     (0..=threads.min(most)).rev().find(|count| Streams::count(*count, generations) <= most).unwrap_or(0)
 }
 
