@@ -22,8 +22,10 @@ const SHAPES: [Shape; 5] = [
     Shape { mib: 128, segs_per_sec: 2, writers: 4, full: 700 },
     Shape { mib: 88, segs_per_sec: 1, writers: 8, full: 950 },
 ];
-/// Operations of all writers together: so many that nearly every volume comes to the point where its collectors have to work.
-const OPERATIONS: u64 = 600;
+/// Operations of all writers together between two comparisons of all contents, and how often that is done: so many that nearly every volume comes to
+/// the point where its collectors have to work.
+const OPERATIONS: u64 = 300;
+const ROUNDS: u64 = 2;
 
 /// A kind of volume, and who works on it.
 struct Shape {
@@ -231,8 +233,13 @@ fn simulated(case: &Case, image: MemDevice, contents: Contents) -> Result<(Ended
     let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).map_err(text)?;
     let target = Arc::new(Library(Arc::clone(&fs)));
     let operations = Until::Operations(OPERATIONS / SHAPES[case.shape].writers);
-    let (contents, mut figures) = run(&target, contents, case.seed, operations).map_err(|e| e.to_string())?;
-    figures.verified += verify(&target, &contents).map_err(|e| e.to_string())?;
+    let (mut contents, mut figures) = (contents, Figures::default());
+    for round in 0..ROUNDS {
+        let done;
+        (contents, done) = run(&target, contents, case.seed << 1 | round, operations).map_err(|e| e.to_string())?;
+        figures.add(&done);
+        figures.verified += verify(&target, &contents).map_err(|e| e.to_string())?;
+    }
     drop(target);
     let collectors = fs.stats().collectors;
     let (collected, checkpoints) = (fs.gc_totals(), fs.checkpoint_stats().committed);
