@@ -3,7 +3,8 @@
 //! Kept true: a block that has been submitted for writing reads back as what was written, also before the device has completed
 //! it (the in-flight map) and also if the device has refused it (`unwritten`), so addresses may be published before their blocks
 //! are on the device; `drain` returns only after every write submitted before it has completed, and with an error while there are
-//! unwritten blocks, so no checkpoint commits over a lost block. A failed flush is another matter: what the device lost with it nobody
+//! unwritten blocks, so no checkpoint commits over a lost block; two writes of one block are never under way together, for the device does them in any order: whoever writes a
+//! block that may have been written before uses `write_over`, and what was refused is written again only while that is the newest. A failed flush is another matter: what the device lost with it nobody
 //! knows, so from then on every drain and every flush fails.
 //!
 //! Nodes have a barrier of their own, [`BlockIo::chain`]: whoever is going to write some takes a [`ChainTicket`] *before* taking their
@@ -103,6 +104,8 @@ pub(crate) struct BlockIo {
     flushes: SharedFlush,
     /// Blocks that could not be written.
     pub(crate) unwritten: Unwritten,
+    /// Held while one of them is submitted again.
+    rewriting: Mutex<()>,
     /// The first flush that failed.
     lost: Mutex<Option<IoError>>,
     synchronous: bool,
@@ -152,6 +155,7 @@ impl BlockIo {
             chain: Barrier::new(),
             flushes: SharedFlush::new(),
             unwritten: Unwritten::new(),
+            rewriting: Mutex::new(&locks::REWRITE, ()),
             lost: Mutex::new(&locks::STATE, None),
             counters: IoCounters::default(),
             planted: Planted::default(),
@@ -251,6 +255,8 @@ impl BlockIo {
         assert!(count > 0);
         self.count_write(hint, count);
         let sequence = self.sequence.fetch_add(1, Relaxed);
+        // First: what flies is waited for.
+        let epoch = self.barrier.enter();
         if !self.synchronous {
             for (i, page) in pages.iter().enumerate() {
                 let at = lba + i as u64;
@@ -259,7 +265,6 @@ impl BlockIo {
         }
         // Of a device that works in this very call nothing is in flight, so what it refuses is not there to be found.
         let kept = if self.synchronous { pages.clone() } else { Vec::new() };
-        let epoch = self.barrier.enter();
         let io = Arc::clone(self);
         let finish = move |result: std::result::Result<Vec<PageBuf>, IoError>| {
             charge(Cost::BioComplete);
@@ -283,11 +288,38 @@ impl BlockIo {
         self.dev.submit(vec![Request::new(op, finish)]);
     }
 
-    /// Waits until no write of these blocks is on its way, so that they can be written again: the device does writes in any order.
-    pub(crate) fn let_land(&self, lba: Lba, count: u32) {
-        let flies = |at: Lba| self.shard(at).lock().contains_key(&at);
-        if !self.synchronous && (0..u64::from(count)).any(|i| flies(lba + i)) {
-            self.barrier.wait();
+    /// As [`BlockIo::write`], of blocks that may have been written before, once no write of them is on its way. Nobody else but [`BlockIo::drain`] writes them meanwhile.
+    pub(crate) fn write_over(
+        self: &Arc<Self>,
+        lba: Lba,
+        pages: Vec<PageBuf>,
+        hint: StreamHint,
+        done: impl FnOnce(std::result::Result<(), IoError>) + Send + 'static,
+    ) {
+        let count = pages.len() as u64;
+        loop {
+            if self.flies(lba, count) {
+                self.barrier.wait();
+            }
+            // What is not among the unwritten when nothing flies stays so: only what is there is tried again.
+            let _alone = self.unwritten.has_any(lba, count).then(|| self.rewriting.lock());
+            if !self.flies(lba, count) {
+                return self.write(lba, pages, hint, done);
+            }
+        }
+    }
+
+    fn flies(&self, lba: Lba, count: u64) -> bool {
+        !self.synchronous && (0..count).any(|i| self.shard(lba + i).lock().contains_key(&(lba + i)))
+    }
+
+    /// Writes a refused block again, unless something newer has been written there, or is being.
+    fn try_again(self: &Arc<Self>, lba: Lba) {
+        let _alone = self.rewriting.lock();
+        if !self.flies(lba, 1)
+            && let Some((page, hint)) = self.unwritten.get_as_sent(lba)
+        {
+            self.write(lba, vec![page], hint, |_| ());
         }
     }
 
@@ -354,8 +386,8 @@ impl BlockIo {
         self.lost()?;
         let Some(failed) = self.unwritten.first_error() else { return Ok(()) };
         tracing::warn!(blocks = self.unwritten.count(), error = %failed, "trying to write again what failed");
-        for (lba, page, hint) in self.unwritten.list() {
-            self.write(lba, vec![page], hint, |_| ());
+        for lba in self.unwritten.list() {
+            self.try_again(lba);
         }
         self.barrier.wait();
         self.unwritten.first_error().map_or(Ok(()), |e| Err(Error::Io(e)))
@@ -428,3 +460,6 @@ impl BlockIo {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -197,9 +197,7 @@ impl Volume {
     pub(crate) fn write_summary(&self, seg: SegNo, summary: &SummaryBlock, done: impl FnOnce() + Send + 'static) {
         // A volume without SSA (feature `ro`) is never mounted for writing.
         let lba = self.layout().ssa_lba(seg).expect("a writable volume has an SSA");
-        // Of two writes on their way the device may do the older last.
-        self.io.let_land(lba, 1);
-        self.io.write(lba, vec![PageBuf::from_slice(&summary.to_block())], StreamHint::MetaHot, move |_| done());
+        self.io.write_over(lba, vec![PageBuf::from_slice(&summary.to_block())], StreamHint::MetaHot, move |_| done());
     }
 
     /// The owners of a segment's blocks: of an open segment from its log or stream, else from the SSA.

@@ -55,10 +55,20 @@ impl Unwritten {
 
     /// A block, if it is here.
     pub(crate) fn get(&self, lba: Lba) -> Option<PageBuf> {
+        self.get_as_sent(lba).map(|(page, _)| page)
+    }
+
+    /// A block, if it is here, and the stream it was for.
+    pub(crate) fn get_as_sent(&self, lba: Lba) -> Option<(PageBuf, StreamHint)> {
         if self.count() == 0 {
             return None;
         }
-        self.kept.lock().blocks.get(&lba).map(|(page, _)| page.clone())
+        self.kept.lock().blocks.get(&lba).cloned()
+    }
+
+    /// Whether one of these blocks is here.
+    pub(crate) fn has_any(&self, lba: Lba, count: u64) -> bool {
+        self.count() > 0 && self.kept.lock().blocks.range(lba..lba + count).next().is_some()
     }
 
     /// Forgets blocks that have been written after all.
@@ -75,9 +85,9 @@ impl Unwritten {
         }
     }
 
-    /// All of them, by address.
-    pub(crate) fn list(&self) -> Vec<(Lba, PageBuf, StreamHint)> {
-        self.kept.lock().blocks.iter().map(|(lba, (page, hint))| (*lba, page.clone(), *hint)).collect()
+    /// Where they belong, rising.
+    pub(crate) fn list(&self) -> Vec<Lba> {
+        self.kept.lock().blocks.keys().copied().collect()
     }
 
     /// Why there are any.

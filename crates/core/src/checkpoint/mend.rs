@@ -7,7 +7,6 @@
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::volume::{Change, Volume};
-use steadyfs_format::Lba;
 
 /// Most blocks that count as bad places. When more fail, the device as a whole does.
 const BAD_PLACES: usize = 64;
@@ -28,7 +27,7 @@ impl Fs {
         if full || unwritten.count() > BAD_PLACES {
             return Err(error);
         }
-        let bad: Vec<Lba> = unwritten.list().into_iter().map(|(lba, ..)| lba).collect();
+        let bad = unwritten.list();
         tracing::warn!(blocks = bad.len(), "moving what these blocks should hold elsewhere");
         crate::reclaim::move_blocks(self, &bad)
     }

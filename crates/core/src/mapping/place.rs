@@ -164,9 +164,8 @@ impl Volume {
 
     /// Writes neighbouring blocks of one segment where they are.
     fn overwrite(&self, first: Lba, log: Log, pages: &[(PageIndex, PageBuf)], ended: Ended) {
-        self.io.let_land(first, pages.len() as u32);
         let bufs = pages.iter().map(|(_, buf)| buf.clone()).collect();
-        self.io.write(first, bufs, logs::hint(log), ended);
+        self.io.write_over(first, bufs, logs::hint(log), ended);
         if let Some((seg, _)) = self.segs.locate(first) {
             self.segs.renew(seg);
         }

@@ -1,0 +1,130 @@
+//! Blocks that are written again: the newest contents are there in the end, whatever the device does first, and never two writes of a block together.
+
+use super::*;
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+use steadyfs_device::{DeviceInfo, MemDevice, errno};
+use steadyfs_rt::sim::{SimConfig, call_after, run};
+use steadyfs_rt::{sleep, spawn};
+
+const AT: Lba = Lba(5);
+
+/// What becomes of a write.
+enum Fate {
+    Refused,
+    /// Done after so many microseconds; at once where there is no time.
+    Done(u64),
+}
+
+/// A device that treats writes as it is told, one after the other.
+struct Fateful {
+    inner: Arc<MemDevice>,
+    synchronous: bool,
+    fates: Mutex<VecDeque<Fate>>,
+    flying: Arc<Mutex<BTreeSet<u64>>>,
+}
+
+impl Device for Fateful {
+    fn info(&self) -> DeviceInfo {
+        DeviceInfo { synchronous: self.synchronous, ..self.inner.info() }
+    }
+
+    fn submit(&self, batch: Vec<Request>) {
+        for Request { op, done } in batch {
+            if !matches!(op, Op::Write { .. }) {
+                self.inner.submit(vec![Request { op, done }]);
+                continue;
+            }
+            let (inner, flying) = (Arc::clone(&self.inner), Arc::clone(&self.flying));
+            let at = op.range().0;
+            assert!(flying.lock().insert(at), "two writes of a block are under way together");
+            let refusal = op.error(errno::EIO);
+            let end = move |refused: bool| {
+                flying.lock().remove(&at);
+                if refused { done(Err(refusal)) } else { inner.submit(vec![Request { op, done }]) }
+            };
+            let fate = self.fates.lock().pop_front().expect("as many writes as were expected");
+            match fate {
+                Fate::Refused => end(true),
+                Fate::Done(_) if self.synchronous => end(false),
+                Fate::Done(after) => call_after(Duration::from_micros(after), move || end(false)),
+            }
+        }
+    }
+}
+
+/// A device with the old contents refused, and what it has.
+fn refused(synchronous: bool, fates: impl IntoIterator<Item = Fate>) -> (Arc<BlockIo>, Arc<MemDevice>) {
+    let inner = Arc::new(MemDevice::new(64));
+    let fates = Mutex::new(&locks::STATE, [Fate::Refused].into_iter().chain(fates).collect());
+    let flying = Arc::new(Mutex::new(&locks::STATE, BTreeSet::new()));
+    let device = Fateful { inner: Arc::clone(&inner), synchronous, fates, flying };
+    let io = BlockIo::new(Arc::new(device), 0);
+    io.write(AT, vec![page(1)], StreamHint::MetaHot, |_| ());
+    assert_eq!((io.unwritten.count(), byte(&io.read_block(AT).unwrap())), (1, 1));
+    (io, inner)
+}
+
+fn page(byte: u8) -> PageBuf {
+    PageBuf::from_slice(&[byte])
+}
+
+fn byte(page: &PageBuf) -> u8 {
+    page.to_array()[0]
+}
+
+fn write_over(io: &Arc<BlockIo>) {
+    io.write_over(AT, vec![page(2)], StreamHint::MetaHot, |_| ());
+}
+
+fn is_new(io: &Arc<BlockIo>, device: &MemDevice) {
+    io.drain().unwrap();
+    assert_eq!(byte(&device.read_one(AT.get()).unwrap()), 2, "the newest contents are lost");
+    assert_eq!((io.unwritten.count(), byte(&io.read_block(AT).unwrap())), (0, 2));
+}
+
+#[test]
+fn a_block_is_written_anew_only_when_the_second_attempt_with_its_old_contents_has_ended() {
+    let report = run(SimConfig::default(), || {
+        let (io, device) = refused(false, [Fate::Done(300), Fate::Done(10)]);
+        let again = Arc::clone(&io);
+        let draining = spawn("draining", move || again.drain());
+        sleep(Duration::from_micros(5));
+        write_over(&io);
+        draining.join().unwrap().unwrap();
+        is_new(&io, &device);
+    });
+    report.unwrap();
+}
+
+#[test]
+fn old_contents_are_not_written_again_beside_newer_ones() {
+    let report = run(SimConfig::default(), || {
+        let (io, device) = refused(false, [Fate::Done(100), Fate::Done(300)]);
+        io.write(AT + 1, vec![page(3)], StreamHint::MetaHot, |_| ());
+        let again = Arc::clone(&io);
+        let draining = spawn("draining", move || again.drain());
+        sleep(Duration::from_micros(50));
+        write_over(&io);
+        draining.join().unwrap().unwrap();
+        is_new(&io, &device);
+    });
+    report.unwrap();
+}
+
+#[test]
+fn newer_contents_that_are_refused_too_are_those_that_are_written_again() {
+    let report = run(SimConfig::default(), || {
+        let (io, device) = refused(false, [Fate::Refused, Fate::Done(1)]);
+        write_over(&io);
+        is_new(&io, &device);
+    });
+    report.unwrap();
+}
+
+#[test]
+fn a_device_that_works_at_once_is_written_to_by_one_at_a_time() {
+    let (io, device) = refused(true, [Fate::Done(0)]);
+    write_over(&io);
+    is_new(&io, &device);
+}
