@@ -15,6 +15,8 @@ pub enum Canary {
     NoMark,
     /// `blind-move`: a collector does not look again whether a block is still the newest.
     BlindMove,
+    /// `move-unseen`: what collectors have moved is read from the device at once, whether it has arrived there or not.
+    MoveUnseen,
     /// `stream-summary`: checkpoints do not save the summaries of open streams.
     StreamSummary,
     /// `herd`: writers do not look again whether there is room, once it is their turn to collect.
@@ -30,6 +32,7 @@ impl Canary {
             ("early-reuse", Canary::EarlyReuse),
             ("no-mark", Canary::NoMark),
             ("blind-move", Canary::BlindMove),
+            ("move-unseen", Canary::MoveUnseen),
             ("stream-summary", Canary::StreamSummary),
             ("herd", Canary::Herd),
         ];

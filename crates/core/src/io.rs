@@ -257,7 +257,8 @@ impl BlockIo {
         let sequence = self.sequence.fetch_add(1, Relaxed);
         // First: what flies is waited for.
         let epoch = self.barrier.enter();
-        if !self.synchronous {
+        let seen = hint != StreamHint::DataCold || !self.planted.is(Canary::MoveUnseen);
+        if !self.synchronous && seen {
             for (i, page) in pages.iter().enumerate() {
                 let at = lba + i as u64;
                 self.shard(at).lock().insert(at, (page.clone(), sequence));

@@ -31,6 +31,11 @@ fn a_move_that_overtakes_a_writer_is_found() {
 }
 
 #[test]
+fn a_move_that_is_read_before_it_has_arrived_is_found() {
+    is_found("move-unseen", load("move-unseen", 12));
+}
+
+#[test]
 fn a_round_for_each_of_a_herd_is_found() {
     is_found("herd", beds::a_herd("gc=f2fs-lfs,canary=herd").err());
 }
