@@ -6,7 +6,7 @@
 use crate::error::{Error, Result};
 use crate::locks;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use steadyfs_device::{IoError, PageBuf, StreamHint};
 use steadyfs_format::Lba;
 use steadyfs_rt::Mutex;
@@ -25,12 +25,27 @@ struct Kept {
 pub(crate) struct Unwritten {
     kept: Mutex<Kept>,
     count: AtomicUsize,
+    /// A checkpoint moves what some of them should hold elsewhere.
+    moving: AtomicBool,
+}
+
+/// While this exists contents are being moved from bad places, and no page is written in place.
+pub(crate) struct Moving<'a>(&'a AtomicBool);
+
+impl Drop for Moving<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, SeqCst);
+    }
 }
 
 impl Unwritten {
     /// None.
     pub(crate) fn new() -> Self {
-        Unwritten { kept: Mutex::new(&locks::UNWRITTEN, Kept::default()), count: AtomicUsize::new(0) }
+        Unwritten {
+            kept: Mutex::new(&locks::UNWRITTEN, Kept::default()),
+            count: AtomicUsize::new(0),
+            moving: AtomicBool::new(false),
+        }
     }
 
     /// How many there are.
@@ -96,6 +111,19 @@ impl Unwritten {
             return None;
         }
         self.kept.lock().why.clone()
+    }
+
+    /// Has nobody write in place until the result is dropped: a block that was refused can be taken while its contents move elsewhere, and they would be lost that are
+    /// written there then. Under the checkpoint lock. Whoever is about to write in place has the node's lock, so a mover that takes it after this call finds what they wrote.
+    pub(crate) fn begin_moving(&self) -> Moving<'_> {
+        let before = self.moving.swap(true, SeqCst);
+        assert!(!before, "one checkpoint at a time");
+        Moving(&self.moving)
+    }
+
+    /// Whether contents are being moved from bad places.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.moving.load(SeqCst)
     }
 
     /// An error if there are so many that no more may come.

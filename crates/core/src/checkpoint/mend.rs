@@ -29,6 +29,8 @@ impl Fs {
         }
         let bad = unwritten.list();
         tracing::warn!(blocks = bad.len(), "moving what these blocks should hold elsewhere");
+        // No segment is claimed for it, so somebody else has to say that nobody writes in place what is being moved.
+        let _moving = unwritten.begin_moving();
         crate::reclaim::move_blocks(self, &bad)
     }
 }
@@ -42,3 +44,6 @@ impl Volume {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -159,7 +159,7 @@ impl Volume {
     fn target_in_place(&self, slot: Slot) -> Option<Lba> {
         let Slot::At(lba) = slot else { return None };
         let (seg, off) = self.segs.locate(lba)?;
-        (self.segs.is_valid(seg, off) && self.may_overwrite(seg)).then_some(lba)
+        (self.segs.is_valid(seg, off) && self.may_overwrite(seg) && !self.io.unwritten.is_moving()).then_some(lba)
     }
 
     /// Writes neighbouring blocks of one segment where they are.
