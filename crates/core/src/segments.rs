@@ -565,6 +565,7 @@ impl SegTable {
 pub(crate) mod tests {
     use super::*;
     use crate::reclaim::GcOptions;
+    use std::sync::Arc;
 
     /// A volume of 12 segments in sections of 3.
     fn table() -> SegTable {
@@ -729,5 +730,30 @@ pub(crate) mod tests {
         assert!(!t.state(seg).is_prefree(), "a log is still in it");
         t.close(seg);
         assert!(t.state(seg).is_prefree());
+    }
+    #[test]
+    fn of_two_threads_that_want_a_free_section_at_the_same_moment_each_gets_its_own() {
+        const SECTIONS: u32 = 10_000;
+        let layout = Layout { main_segments: SECTIONS, sections: SECTIONS, segs_per_sec: 1, ..layout() };
+        let table = Arc::new(SegTable::new(&layout, SegLocks::new(&GcOptions::default())));
+        let arrived = Arc::new(AtomicU32::new(0));
+        let open = |table: Arc<SegTable>, arrived: Arc<AtomicU32>| {
+            for step in 1..=SECTIONS / 2 {
+                // In step, so that both search at once.
+                arrived.fetch_add(1, SeqCst);
+                while arrived.load(SeqCst) < 2 * step {
+                    steadyfs_rt::yield_now();
+                }
+                // Opening a segment that is open panics.
+                table.open(None, 0).unwrap();
+            }
+        };
+        let other = {
+            let (table, arrived) = (Arc::clone(&table), Arc::clone(&arrived));
+            steadyfs_rt::spawn("opener", move || open(table, arrived))
+        };
+        open(Arc::clone(&table), arrived);
+        other.join().unwrap();
+        assert_eq!((table.free_sections(), table.free_segments()), (0, 0));
     }
 }

@@ -52,6 +52,7 @@ impl Stream {
         if self.saved == self.head.next {
             return;
         }
+        // For this write alone; without it `write_summary` would wait for all that are under way.
         self.saving.wait_zero();
         self.saving.add(1);
         let saving = Arc::clone(&self.saving);
@@ -243,21 +244,4 @@ fn none_if_full(error: Error) -> Result<Vec<Run>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_moved_before_goes_to_streams_of_its_own() {
-        for (collectors, generations) in [(1, 1), (1, 3), (5, 1), (5, 2), (9, 4)] {
-            let streams = Streams::new(collectors, generations, 0);
-            let mut reached = vec![false; Streams::count(collectors, generations)];
-            for (collector, passes) in (0..collectors).flat_map(|c| (0..10).map(move |p| (c, p))) {
-                let slot = streams.slot(collector, passes);
-                assert_eq!(streams.passes(slot), passes.min(generations - 1) + 1, "{collectors} {generations} {slot}");
-                assert_eq!(slot < collectors, passes == 0 || generations == 1, "first moves stay with their collector");
-                reached[slot] = true;
-            }
-            assert!(reached.iter().all(|reached| *reached), "{collectors} {generations}: {reached:?}");
-        }
-    }
-}
+mod tests;
