@@ -15,6 +15,7 @@ mod library;
 mod machine;
 mod measure;
 mod memfuse;
+mod outcome;
 mod posix;
 mod report;
 mod serve;
@@ -26,6 +27,7 @@ use bed::{Bed, Target};
 use clap::Parser;
 use machine::Machine;
 use measure::Stop;
+use outcome::Outcome;
 use report::{Repetition, Report};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -63,15 +65,8 @@ struct Args {
     /// A quarter of everything, and fewer repetitions: about two minutes on an idle machine
     #[arg(long)]
     short: bool,
-    /// Say for each row whether our mount is within a factor of two of the peer, and the library's sequential writing of the bare device
-    #[arg(long)]
-    goals: bool,
-    /// The same, and fail if a row is not
-    #[arg(long)]
-    strict: bool,
-    /// Write all samples to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    outcome: Outcome,
     /// Where the image is made; should be in memory
     #[arg(long, default_value = "/dev/shm")]
     scratch: PathBuf,
@@ -145,7 +140,11 @@ fn main() -> ExitCode {
 /// Measures and reports.
 fn compare(args: Args) -> Result<()> {
     let (amounts, workloads) = (args.amounts()?, args.workloads()?);
-    ensure!(!args.strict || goals::can_be_judged(&args.targets), "--strict needs the targets {}", goals::pairs());
+    ensure!(
+        !args.outcome.strict || goals::can_be_judged(&args.targets),
+        "--strict needs the targets {}",
+        goals::pairs()
+    );
     ensure!(rustix::process::geteuid().is_root(), "mounts and loop devices need root");
     let stop = Stop::on_signals()?;
     // Deleted with everything in it at the end of this function, however it ends; beds inside it are taken down before.
@@ -172,18 +171,7 @@ fn compare(args: Args) -> Result<()> {
     }
     machine.finish();
     let report = Report { machine, amounts, options: args.options, image_bytes, repetitions };
-    if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&report)?;
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    let mut out = std::io::stdout();
-    out.write_all(report.text().as_bytes())?;
-    if args.goals || args.strict {
-        let (text, missed) = goals::judge(&report);
-        out.write_all(text.as_bytes())?;
-        ensure!(!args.strict || missed == 0, "{missed} goals are not met");
-    }
-    Ok(())
+    args.outcome.tell(&report, &report.text(), || goals::judge(&report))
 }
 
 /// Runs one workload on one target, stage by stage.

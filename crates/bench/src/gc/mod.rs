@@ -15,12 +15,12 @@ mod write;
 
 use crate::machine::Machine;
 use crate::measure::Stop;
+use crate::outcome::Outcome;
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, ValueEnum};
 use peers::{GUEST_MIB, Place, Session, Who, image_of, make_image, session};
 use report::{Medium, Repetition, Report};
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use write::Phase;
 
@@ -71,15 +71,8 @@ struct Args {
     /// Smaller volumes, less time for each way, and one repetition
     #[arg(long)]
     short: bool,
-    /// Say for each goal whether it is met
-    #[arg(long)]
-    goals: bool,
-    /// The same, and fail if one is not
-    #[arg(long)]
-    strict: bool,
-    /// Write all outcomes to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    outcome: Outcome,
 }
 
 /// A way of writing.
@@ -138,7 +131,10 @@ impl Args {
         ensure!((0.1..=600.0).contains(&self.seconds), "--seconds takes 0.1 to 600");
         ensure!((0.0..=100.0).contains(&self.age), "--age takes 0 to 100");
         ensure!(!self.peers.is_empty() && !self.ways.is_empty() && !self.on.is_empty(), "nothing to measure");
-        ensure!(!self.strict || report::can_be_judged(&self.peers), "--strict needs the peers that its goals name");
+        ensure!(
+            !self.outcome.strict || report::can_be_judged(&self.peers),
+            "--strict needs the peers that its goals name"
+        );
         Ok(self)
     }
 
@@ -181,18 +177,7 @@ pub(crate) fn compare(words: &[String]) -> Result<()> {
         media,
         ways: args.ways.iter().map(|way| way.name().to_owned()).collect(),
     };
-    if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&report)?;
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    let mut out = std::io::stdout();
-    out.write_all(report.text().as_bytes())?;
-    if args.goals || args.strict {
-        let (text, missed) = report.judge();
-        out.write_all(text.as_bytes())?;
-        ensure!(!args.strict || missed == 0, "{missed} goals are not met");
-    }
-    Ok(())
+    args.outcome.tell(&report, &report.text(), || report.judge())
 }
 
 /// Everything on one medium.

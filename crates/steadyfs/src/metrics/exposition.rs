@@ -9,6 +9,9 @@ use steadyfs_core::stats::{Doing, SegmentMap, VALIDITY_CLASSES, VolumeStats};
 use steadyfs_format::BLOCK_SIZE;
 
 const BLOCK: f64 = BLOCK_SIZE as f64;
+/// Kinds of families.
+const COUNTER: &str = "counter";
+const GAUGE: &str = "gauge";
 
 /// The text of an exposition, family after family.
 struct Text(String);
@@ -27,7 +30,7 @@ impl Text {
         if samples.peek().is_none() {
             return;
         }
-        let full = format!("steadyfs_{name}{}", if kind == "counter" { "_total" } else { "" });
+        let full = format!("steadyfs_{name}{}", if kind == COUNTER { "_total" } else { "" });
         // Writing to a string cannot fail.
         let _ = writeln!(self.0, "# HELP {full} {help}\n# TYPE {full} {kind}");
         for (value, number) in samples {
@@ -38,32 +41,12 @@ impl Text {
         }
     }
 
-    fn counters<L: std::fmt::Display>(
-        &mut self,
-        name: &str,
-        help: &str,
-        label: &str,
-        samples: impl IntoIterator<Item = (L, f64)>,
-    ) {
-        self.family("counter", name, help, label, samples);
-    }
-
-    fn gauges<L: std::fmt::Display>(
-        &mut self,
-        name: &str,
-        help: &str,
-        label: &str,
-        samples: impl IntoIterator<Item = (L, f64)>,
-    ) {
-        self.family("gauge", name, help, label, samples);
-    }
-
     fn counter(&mut self, name: &str, help: &str, number: f64) {
-        self.counters(name, help, "", [("", number)]);
+        self.family(COUNTER, name, help, "", [("", number)]);
     }
 
     fn gauge(&mut self, name: &str, help: &str, number: f64) {
-        self.gauges(name, help, "", [("", number)]);
+        self.family(GAUGE, name, help, "", [("", number)]);
     }
 }
 
@@ -80,7 +63,7 @@ fn seconds(us: u64) -> f64 {
 /// The exposition of a snapshot.
 pub(super) fn render(stats: &VolumeStats, map: &SegmentMap) -> String {
     let mut text = Text(String::with_capacity(16 << 10));
-    text.gauges("build_info", "Version that serves the mount.", "version", [(env!("CARGO_PKG_VERSION"), 1.0)]);
+    text.family(GAUGE, "build_info", "Version that serves the mount.", "version", [(env!("CARGO_PKG_VERSION"), 1.0)]);
     text.gauge("mounted_seconds", "Time since the mount.", seconds(stats.mounted_us));
     text.gauge("read_only", "1 if the volume takes no changes.", f64::from(u8::from(stats.read_only)));
     traffic(&mut text, stats);
@@ -89,19 +72,22 @@ pub(super) fn render(stats: &VolumeStats, map: &SegmentMap) -> String {
     collectors(&mut text, stats);
     space(&mut text, stats, map);
     let locks = || stats.locks.iter();
-    text.counters(
+    text.family(
+        COUNTER,
         "lock_waits",
         "Acquisitions that found the lock taken, since the process began.",
         "lock",
         locks().map(|l| (&l.name, l.waits as f64)),
     );
-    text.counters(
+    text.family(
+        COUNTER,
         "lock_wait_seconds",
         "Time waited for the lock, added up.",
         "lock",
         locks().map(|l| (&l.name, seconds(l.wait_us))),
     );
-    text.gauges(
+    text.family(
+        GAUGE,
         "lock_longest_wait_seconds",
         "Longest wait for the lock.",
         "lock",
@@ -115,7 +101,8 @@ fn traffic(text: &mut Text, stats: &VolumeStats) {
     text.counter("app_written_bytes", "Bytes of file contents that users wrote.", app.written_bytes as f64);
     text.counter("app_read_bytes", "Bytes of file contents that users read.", app.read_bytes as f64);
     let written = [("data", io.data_written), ("node", io.node_written), ("meta", io.meta_written)];
-    text.counters(
+    text.family(
+        COUNTER,
         "device_written_bytes",
         "Bytes written to the device, by what they hold.",
         "kind",
@@ -125,7 +112,8 @@ fn traffic(text: &mut Text, stats: &VolumeStats) {
     text.counter("device_discarded_bytes", "Bytes that the device was told hold nothing.", bytes(io.discarded));
     text.counter("device_flushes", "Flushes of the device.", io.flushes as f64);
     text.counter("device_failed_requests", "Requests that the device failed.", io.failed as f64);
-    text.gauges(
+    text.family(
+        GAUGE,
         "write_amplification_ratio",
         "Bytes written to the device for each byte that users wrote, since the mount.",
         "",
@@ -138,7 +126,13 @@ fn checkpoints(text: &mut Text, stats: &VolumeStats) {
     let named = |numbers: &std::collections::BTreeMap<String, u64>| -> Vec<(String, f64)> {
         numbers.iter().map(|(name, number)| (name.clone(), *number as f64)).collect()
     };
-    text.counters("checkpoints", "Checkpoints committed, by why they were made.", "cause", named(&checkpoints.causes));
+    text.family(
+        COUNTER,
+        "checkpoints",
+        "Checkpoints committed, by why they were made.",
+        "cause",
+        named(&checkpoints.causes),
+    );
     text.counter("checkpoint_seconds", "Time of all checkpoints.", seconds(checkpoints.time_us));
     text.gauge("checkpoint_last_seconds", "Time of the last checkpoint.", seconds(checkpoints.last_us));
     text.gauge(
@@ -147,19 +141,22 @@ fn checkpoints(text: &mut Text, stats: &VolumeStats) {
         seconds(checkpoints.longest_freeze_us),
     );
     let waits = [("freeze", checkpoints.freeze_waits), ("commit", checkpoints.commit_waits)];
-    text.counters(
+    text.family(
+        COUNTER,
         "checkpoint_waits",
         "Changes that waited for a freeze, fsyncs that waited for a commit.",
         "for",
         waits.map(|(what, waits)| (what, waits.count as f64)),
     );
-    text.gauges(
+    text.family(
+        GAUGE,
         "checkpoint_wait_p99_seconds",
         "What 99 of 100 of those waits did not exceed.",
         "for",
         waits.map(|(what, waits)| (what, seconds(waits.p99_us))),
     );
-    text.gauges(
+    text.family(
+        GAUGE,
         "checkpoint_longest_wait_seconds",
         "The longest of those waits.",
         "for",
@@ -167,8 +164,9 @@ fn checkpoints(text: &mut Text, stats: &VolumeStats) {
     );
     let own: u64 = stats.fsyncs.checkpoints.values().sum();
     let served = [("chain", stats.fsyncs.chained), ("covered", stats.fsyncs.covered), ("checkpoint", own)];
-    text.counters("fsyncs", "fsyncs by how they were served.", "by", served.map(|(by, n)| (by, n as f64)));
-    text.counters(
+    text.family(COUNTER, "fsyncs", "fsyncs by how they were served.", "by", served.map(|(by, n)| (by, n as f64)));
+    text.family(
+        COUNTER,
         "fsync_checkpoints",
         "fsyncs that needed a checkpoint, by why.",
         "reason",
@@ -184,7 +182,8 @@ fn collection(text: &mut Text, stats: &VolumeStats) {
         "Sections that cleaning made free, at once or with a checkpoint.",
         gc.sections_freed as f64,
     );
-    text.counters(
+    text.family(
+        COUNTER,
         "gc_moved_bytes",
         "Bytes that collection moved, by what they hold.",
         "kind",
@@ -192,7 +191,8 @@ fn collection(text: &mut Text, stats: &VolumeStats) {
     );
     let skipped =
         [("gone", gc.skipped.gone), ("moved", gc.skipped.moved), ("late", gc.skipped.late), ("held", gc.skipped.held)];
-    text.counters(
+    text.family(
+        COUNTER,
         "gc_skipped_blocks",
         "Blocks of victims that were not moved, by why.",
         "cause",
@@ -224,16 +224,24 @@ fn collectors(text: &mut Text, stats: &VolumeStats) {
     text.gauge("gc_writers_waiting", "Writers that wait for room.", now.writers_waiting as f64);
     let doing = [Doing::Idle, Doing::Choosing, Doing::Reading, Doing::Moving, Doing::Checkpoint];
     let count = |doing: Doing| now.each.iter().filter(|c| c.doing == doing).count() as f64;
-    text.gauges("gc_collectors_doing", "Collectors by what they do.", "state", doing.map(|d| (d.name(), count(d))));
+    text.family(
+        GAUGE,
+        "gc_collectors_doing",
+        "Collectors by what they do.",
+        "state",
+        doing.map(|d| (d.name(), count(d))),
+    );
     let alone = [("alone".to_owned(), &now.alone)];
     let each = || now.each.iter().enumerate().map(|(i, c)| (i.to_string(), c)).chain(alone.clone());
-    text.counters(
+    text.family(
+        COUNTER,
         "gc_collector_victims",
         "Sections that each collector cleaned; `alone`: whoever has no thread for it.",
         "collector",
         each().map(|(name, c)| (name, c.victims as f64)),
     );
-    text.counters(
+    text.family(
+        COUNTER,
         "gc_collector_moved_bytes",
         "Bytes that each collector moved.",
         "collector",
@@ -256,7 +264,8 @@ fn space(text: &mut Text, stats: &VolumeStats, map: &SegmentMap) {
         i if i + 1 == VALIDITY_CLASSES => ("1".to_owned(), map.sections_by_validity[i] as f64),
         i => (format!("0.{i}"), map.sections_by_validity[i] as f64),
     });
-    text.gauges(
+    text.family(
+        GAUGE,
         "sections_by_validity",
         "Sections that hold something, by the share that is valid, rounded down.",
         "validity",
@@ -264,14 +273,21 @@ fn space(text: &mut Text, stats: &VolumeStats, map: &SegmentMap) {
     );
     let states =
         [("free", segments.free), ("prefree", segments.prefree), ("dirty", segments.dirty), ("used", segments.used)];
-    text.gauges("segments", "Segments by what can be done with them.", "state", states.map(|(s, n)| (s, n as f64)));
+    text.family(
+        GAUGE,
+        "segments",
+        "Segments by what can be done with them.",
+        "state",
+        states.map(|(s, n)| (s, n as f64)),
+    );
     text.gauge("size_bytes", "What files and nodes may use.", bytes(space.blocks));
     text.gauge("free_bytes", "What of that is free.", bytes(space.blocks_free));
     text.gauge("valid_bytes", "What is in use.", bytes(space.blocks_valid));
     text.gauge("nodes", "Nodes, inodes among them.", space.nodes as f64);
     text.gauge("inodes", "Inodes that could exist.", space.files as f64);
     text.gauge("inodes_free", "Inodes that could still be created.", space.files_free as f64);
-    text.gauges(
+    text.family(
+        GAUGE,
         "orphan_inodes",
         "Inodes without a name.",
         "state",

@@ -31,17 +31,11 @@ fn write_all(out: &mut String, now: &Snapshot, before: Option<&Snapshot>) -> fmt
     let (used, all) = (space.blocks - space.blocks_free, space.blocks);
     writeln!(out, "space        {} of {} used ({} %)", size(used), size(all), used * 100 / all.max(1))?;
     let s = &stats.sections;
-    writeln!(
-        out,
-        "sections     {}: {} free, {} emptied; writers wait at {} ({} of them for collection)",
-        s.total, s.free, s.prefree, s.needed, s.reserved
-    )?;
+    let parts = |total, free, emptied| format!("{total}: {free} free, {emptied} emptied");
+    let sections = parts(s.total, s.free, s.prefree);
+    writeln!(out, "sections     {sections}; writers wait at {} ({} of them for collection)", s.needed, s.reserved)?;
     let s = &stats.segments;
-    writeln!(
-        out,
-        "segments     {}: {} free, {} emptied, {} dirty, {} used",
-        s.total, s.free, s.prefree, s.dirty, s.used
-    )?;
+    writeln!(out, "segments     {}, {} dirty, {} used", parts(s.total, s.free, s.prefree), s.dirty, s.used)?;
     let looks = looks(&now.segments, WIDTH * LINES);
     let per_cell = now.segments.in_cells(WIDTH * LINES).segments_per_cell;
     writeln!(out, "map          {per_cell} segments in a cell; {LEGEND}")?;
