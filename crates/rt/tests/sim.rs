@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_rt::queue::Queue;
-use steadyfs_rt::sim::{Costs, SimConfig, SimFailure, SimReport, call_after, cpu_time, run};
+use steadyfs_rt::sim::{Costs, SimConfig, SimFailure, SimReport, call_after, compute, cpu_time, run};
 use steadyfs_rt::{
     Completion, Condvar, Cost, EventCount, LockClass, Mutex, Pending, RwLock, charge, charge_n, cpus, now, sleep,
     spawn, wall_clock, yield_now,
@@ -64,6 +64,32 @@ fn a_core_is_shared_in_slices() {
     assert_eq!(report.elapsed, 20 * MS);
     let turns = report.value.windows(2).filter(|pair| pair[0] != pair[1]).count();
     assert!((5..=8).contains(&turns), "10 ms each in slices of 3 ms: {:?}", report.value);
+}
+
+/// Events of others interrupt who computes, and must not give it a new slice each time: those who wait for a core would never get one.
+#[test]
+fn a_slice_ends_however_often_it_is_interrupted() {
+    let report = ok(config(2, 0), || {
+        let over = Arc::new(AtomicBool::new(false));
+        let busy = |over: &Arc<AtomicBool>| {
+            let over = Arc::clone(over);
+            spawn("busy", move || {
+                let mut rounds = 0;
+                while !over.load(SeqCst) && rounds < 100_000 {
+                    compute(Duration::from_micros(20));
+                    rounds += 1;
+                }
+                rounds
+            })
+        };
+        // Two for the cores at any time, who interrupt each other every 20 us, and two who wait.
+        let tasks: Vec<_> = (0..4).map(|_| busy(&over)).collect();
+        sleep(Duration::from_millis(120));
+        over.store(true, SeqCst);
+        tasks.into_iter().map(|task| task.join().unwrap()).collect::<Vec<i32>>()
+    });
+    let shares = report.value;
+    assert!(shares.iter().all(|rounds| (2400..3700).contains(rounds)), "of 120 ms each had half: {shares:?}");
 }
 
 #[test]

@@ -55,6 +55,8 @@ struct Task {
     held: HeldLocks,
     /// Needs a core to run, as all but those for callbacks do.
     on_core: bool,
+    /// When it got its core: its slice began then, however often events of others have interrupted it since.
+    since: u64,
     ended: bool,
 }
 
@@ -166,10 +168,12 @@ impl Sim {
         } else if state.running < self.config.cores {
             state.running += 1;
             state.busy -= i128::from(self.now.get());
+            state.task(task).since = self.now.get();
             self.ask(state, self.now.get(), Action::Resume(task));
         } else {
             state.ready.push_back(task);
-            self.slice_end.set(self.slice_end.get().min(self.now.get() + nanos(self.config.slice)));
+            let end = self.end_of_slice(state.task(self.current.get()));
+            self.slice_end.set(self.slice_end.get().min(end));
         }
     }
 
@@ -183,8 +187,14 @@ impl Sim {
         if let Some(next) = state.ready.pop_front() {
             state.running += 1;
             state.busy -= i128::from(self.now.get());
+            state.task(next).since = self.now.get() + nanos(self.config.switch);
             self.ask(state, self.now.get() + nanos(self.config.switch), Action::Resume(next));
         }
+    }
+
+    /// When a task has had its core for a slice.
+    fn end_of_slice(&self, task: &Task) -> u64 {
+        if task.on_core { task.since.saturating_add(nanos(self.config.slice)) } else { u64::MAX }
     }
 
     fn note(&self, what: u64, task: TaskId) {
@@ -240,8 +250,7 @@ impl Sim {
             self.current.set(id);
             self.yielder.set(task.yielder);
             task.held.exchange();
-            let sliced = contested && task.on_core;
-            self.slice_end.set(if sliced { self.now.get() + nanos(self.config.slice) } else { u64::MAX });
+            self.slice_end.set(if contested { self.end_of_slice(task) } else { u64::MAX });
             task.work.take().unwrap_or_else(|| panic!("task {} runs already", task.name))
         };
         let result = work.resume(());
@@ -296,6 +305,7 @@ impl Sim {
             timed_out: false,
             held: HeldLocks::default(),
             on_core,
+            since: 0,
             ended: false,
         });
         if on_core {
