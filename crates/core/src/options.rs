@@ -292,7 +292,7 @@ impl MountOptions {
     }
 
     /// What is written in place, on a volume of so many segments.
-    pub(crate) fn writes_in_place(&self, segments: u32) -> InPlace {
+    pub fn writes_in_place(&self, segments: u32) -> InPlace {
         match (self.allocation(), self.in_place) {
             (Allocation::Lfs, _) => InPlace::Never,
             (Allocation::Adaptive, InPlace::Auto) if segments <= SMALL_VOLUME => InPlace::Always,

@@ -21,6 +21,7 @@ use crate::model::{Content, Kind, Node, Obj, PAGE, State, Timeline, Version, ent
 use crate::observe::{Seen, SeenIno, SeenNode};
 use crate::run::{Run, Span};
 use std::collections::{BTreeMap, BTreeSet};
+use steadyfs_core::{InPlace, MountOptions};
 use steadyfs_device::PIECE_SIZE;
 use steadyfs_format::dir::FileType;
 
@@ -72,10 +73,9 @@ fn is_strict(workload: &Workload) -> bool {
     workload.mount.split(',').any(|option| option == "fsync_mode=strict")
 }
 
-/// Whether the mount writes in place.
+/// Whether the mount writes in place, on volumes as small as ours: it may be a preset that says so.
 fn writes_in_place(workload: &Workload) -> bool {
-    let has = |wanted: &str| workload.mount.split(',').any(|option| option == wanted);
-    has("mode=adaptive") && !has("ipu=never")
+    MountOptions::parse(&workload.mount).is_ok_and(|options| options.writes_in_place(1) != InPlace::Never)
 }
 
 /// A call of fsync.
