@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_core::fsck::{self, CheckOptions};
 use steadyfs_core::raw::Image;
-use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode};
+use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode, Urgency};
 use steadyfs_device::{Device, FileDevice, OpenOptions};
 use steadyfs_format::{AllocType, Log};
 use steadyfs_testkit::linux::mount_command;
@@ -227,4 +227,36 @@ fn what_is_written_in_place_stays_in_place() {
     assert!(nine > 0 && one > 0);
     let (nine, one) = place("mode=adaptive,ipu=fsync", sync);
     assert!(nine > 0 && one > 0, "sync is no fsync");
+}
+
+/// A plan says what a collection does, also on a volume whose logs have filled holes. Where what is moved fills holes itself, the plan is the least of it: a log may take a
+/// segment that is in the plan.
+#[test]
+fn a_plan_of_a_collection_is_what_it_does_where_logs_fill_holes() {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = dir.path().join("volume.img");
+    mkfs_f2fs(&path, 96 << 20, &[""; 0]).unwrap();
+    let mut tracked = Tracked::new(&open(&path, "mode=adaptive,ssr=eager,ipu=never"), 60);
+    tracked.overwrite(5000);
+    tracked.fs.sync().unwrap();
+    assert!(!filling(&path).is_empty(), "a log fills holes");
+    tracked.fs.unmount().unwrap();
+    for options in ["mode=lfs", "mode=adaptive", "mode=adaptive,ssr=eager"] {
+        let copy = path.with_extension("again");
+        std::fs::copy(&path, &copy).unwrap();
+        let fs = open(&copy, options);
+        let before = std::fs::read(&copy).unwrap();
+        let plan = fs.gc_plan(5, Urgency::Foreground).unwrap();
+        assert!(before == std::fs::read(&copy).unwrap(), "{options}: a plan writes nothing");
+        let report = fs.gc(5, Urgency::Foreground).unwrap();
+        assert_eq!((report.victims, plan.sections_freed, report.sections_freed), (5, 5, 5), "{options}");
+        assert!(plan.data_moved > 0 && plan.nodes_moved == report.nodes_moved, "{options}: {plan:?} {report:?}");
+        match options.contains("eager") {
+            true => assert!(plan.data_moved < report.data_moved, "{options}: {plan:?} {report:?}"),
+            false => assert_eq!(plan.data_moved, report.data_moved, "{options}"),
+        }
+        tracked.verify(&fs);
+        fs.unmount().unwrap();
+        check(&copy);
+    }
 }
