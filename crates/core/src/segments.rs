@@ -731,29 +731,23 @@ pub(crate) mod tests {
         t.close(seg);
         assert!(t.state(seg).is_prefree());
     }
+
+    /// So many sections, and so often, that threads meet at some of them however late one begins.
     #[test]
-    fn of_two_threads_that_want_a_free_section_at_the_same_moment_each_gets_its_own() {
-        const SECTIONS: u32 = 10_000;
+    fn of_threads_that_want_the_same_free_section_one_gets_it() {
+        const SECTIONS: u32 = 200_000;
         let layout = Layout { main_segments: SECTIONS, sections: SECTIONS, segs_per_sec: 1, ..layout() };
-        let table = Arc::new(SegTable::new(&layout, SegLocks::new(&GcOptions::default())));
-        let arrived = Arc::new(AtomicU32::new(0));
-        let open = |table: Arc<SegTable>, arrived: Arc<AtomicU32>| {
-            for step in 1..=SECTIONS / 2 {
-                // In step, so that both search at once.
-                arrived.fetch_add(1, SeqCst);
-                while arrived.load(SeqCst) < 2 * step {
-                    steadyfs_rt::yield_now();
-                }
-                // Opening a segment that is open panics.
-                table.open(None, 0).unwrap();
-            }
-        };
-        let other = {
-            let (table, arrived) = (Arc::clone(&table), Arc::clone(&arrived));
-            steadyfs_rt::spawn("opener", move || open(table, arrived))
-        };
-        open(Arc::clone(&table), arrived);
-        other.join().unwrap();
-        assert_eq!((table.free_sections(), table.free_segments()), (0, 0));
+        for _ in 0..6 {
+            let table = Arc::new(SegTable::new(&layout, SegLocks::new(&GcOptions::default())));
+            let threads: Vec<_> = (0..4)
+                .map(|_| {
+                    let table = Arc::clone(&table);
+                    // Opening a segment that is open panics.
+                    steadyfs_rt::spawn("opener", move || std::iter::from_fn(|| table.open(None, 0)).count())
+                })
+                .collect();
+            let opened: usize = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+            assert_eq!((opened, table.free_sections(), table.free_segments()), (SECTIONS as usize, 0, 0));
+        }
     }
 }

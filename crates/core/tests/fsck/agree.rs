@@ -10,7 +10,7 @@ use steadyfs_core::raw::Image;
 use steadyfs_device::{FileDevice, MemDevice, OpenOptions};
 use steadyfs_format::superblock::QuotaKind;
 use steadyfs_testkit::Manifest;
-use steadyfs_testkit::images::{crashed, matrix};
+use steadyfs_testkit::images::{crashed, matrix, try_each};
 use steadyfs_testkit::manifest::Kind;
 
 /// The issues worth more than a note.
@@ -84,7 +84,7 @@ fn found(report: &Report, quota_files: u64) -> [u64; 5] {
 
 #[test]
 fn what_linux_wrote_is_clean() {
-    for recipe in matrix() {
+    try_each(&matrix(), |recipe| {
         let image = recipe.image().expect("Linux makes the volume");
         let report = run(open(&image.path));
         if recipe.name == "checkpoint-disabled" {
@@ -97,19 +97,17 @@ fn what_linux_wrote_is_clean() {
         }
         let many = run_with(open(&image.path), &CheckOptions { threads: 4, ..CheckOptions::default() });
         assert_eq!((many.issues, many.counts), (report.issues, report.counts), "threads do not change the result");
-    }
+    });
 }
 
 /// A crash loses what came after the checkpoint, and leaves no damage behind.
 #[test]
 fn what_a_power_failure_left_behind_is_clean() {
-    let (mut chains, mut orphans) = (0, 0);
-    for recipe in crashed() {
+    let chains_and_orphans = try_each(&crashed(), |recipe| {
         let image = recipe.image().expect("Linux makes the volume");
         let report = run(open(&image.path));
         assert_eq!(complaints(&report), [""; 0], "{}", recipe.name);
-        chains += u64::from(report.roll_forward.is_some());
-        orphans += report.counts.expect("walked").orphans;
+        let left = (u64::from(report.roll_forward.is_some()), report.counts.expect("walked").orphans);
         if recipe.name.starts_with("fsync-chain") {
             let found = report.roll_forward.expect("the workload leaves a chain");
             assert!(found.files > 0 && found.nodes >= found.files, "{found:?}");
@@ -119,7 +117,9 @@ fn what_a_power_failure_left_behind_is_clean() {
             let quotas = quota_files(&image.path);
             assert_eq!(found(&report, quotas), expected(&at_checkpoint), "{}", recipe.name);
         }
-    }
+        left
+    });
+    let (chains, orphans) = chains_and_orphans.iter().fold((0, 0), |sum, left| (sum.0 + left.0, sum.1 + left.1));
     assert!(chains >= 4 && orphans > 1000, "{chains} chains, {orphans} orphans");
 }
 

@@ -194,34 +194,21 @@ fn raw_quota(path: &Path) -> bool {
     raw.superblock().features().contains(steadyfs_format::Features::QUOTA)
 }
 
-/// Runs a test on every recipe, or on the one that `STEADYFS_RECIPE` names, and panics with the names of those on which it fails.
-fn try_all(recipes: Vec<Recipe>, test: fn(&Recipe)) {
-    let only = std::env::var("STEADYFS_RECIPE").ok();
-    let mut failed = Vec::new();
-    for recipe in recipes.into_iter().filter(|recipe| only.as_deref().is_none_or(|name| name == recipe.name)) {
-        println!("{}", recipe.name);
-        if std::panic::catch_unwind(|| test(&recipe)).is_err() {
-            failed.push(recipe.name);
-        }
-    }
-    assert!(failed.is_empty(), "recipes without agreement: {failed:?}");
-}
-
 #[test]
 fn we_read_and_continue_what_linux_wrote() {
-    try_all(images::matrix(), exchange);
+    images::try_each(&images::matrix(), exchange);
 }
 
 #[test]
 fn a_crashed_volume_of_linux_can_be_read_at_its_checkpoint() {
-    for recipe in images::crashed() {
+    images::try_each(&images::crashed(), |recipe| {
         let image = recipe.image().unwrap_or_else(|e| panic!("{}: {e}", recipe.name));
         let copy = image.copy().unwrap();
         let ours = our_manifest(&copy.path(), "ro,norecovery");
         let expected = image.at_checkpoint.as_ref().expect("a crashed volume has a checkpoint manifest");
         let diff = expected.diff(&ours, &fields());
         assert!(diff.is_empty(), "{}: {diff}", recipe.name);
-    }
+    });
 }
 
 /// What every reader sees of a tree whose names are encrypted: each has its own stand-ins for the names.

@@ -1,6 +1,6 @@
 //! Linux agrees on what a crash left: what it recovers of a volume that it wrote, we recover, and it goes on with what we made of it.
 
-use super::{LIMIT, OPTIONS, all_agree_at_last, fields, our_manifest, try_all};
+use super::{LIMIT, OPTIONS, all_agree_at_last, fields, our_manifest};
 use std::path::Path;
 use std::sync::Arc;
 use steadyfs_core::raw::Image;
@@ -36,7 +36,7 @@ fn recover(recipe: &Recipe) {
 
 #[test]
 fn a_crashed_volume_of_linux_is_recovered_as_linux_does() {
-    try_all(images::crashed(), recover);
+    images::try_each(&images::crashed(), recover);
 }
 
 /// The nodes of the volume's chain with which another file's turn comes.

@@ -8,6 +8,7 @@
 //! The files in the cache are shared by all tests: use [`LinuxImage::copy`] to write to one.
 
 mod cache;
+mod each;
 mod matrix;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use crate::machine::{Output, Uml};
 use crate::manifest::{Manifest, Options};
 use crate::sparse::{TempImage, create_sparse};
 
+pub use each::try_each;
 pub use matrix::{crashed, matrix, recipe};
 
 /// The manifests of images have everything but access times.
