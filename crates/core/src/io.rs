@@ -99,7 +99,7 @@ pub(crate) struct BlockIo {
     dev: Arc<dyn Device>,
     shards: Box<[Mutex<Shard>]>,
     sequence: AtomicU64,
-    barrier: Barrier,
+    barrier: Arc<Barrier>,
     chain: Barrier,
     flushes: SharedFlush,
     /// Blocks that could not be written.
@@ -151,7 +151,7 @@ impl BlockIo {
             kbytes_before,
             shards,
             sequence: AtomicU64::new(0),
-            barrier: Barrier::new(),
+            barrier: Arc::new(Barrier::new()),
             chain: Barrier::new(),
             flushes: SharedFlush::new(),
             unwritten: Unwritten::new(),
@@ -282,7 +282,10 @@ impl BlockIo {
             }
             io.flushes.note_write();
             done(result);
-            io.barrier.leave(epoch);
+            // Whoever has waited for this write may let go of the device, and it is closed at that moment.
+            let barrier = Arc::clone(&io.barrier);
+            drop(io);
+            barrier.leave(epoch);
         };
         charge(Cost::BioSubmit);
         let op = Op::Write { block: lba.get(), pages, hint, fua: false };

@@ -128,3 +128,39 @@ fn a_device_that_works_at_once_is_written_to_by_one_at_a_time() {
     write_over(&io);
     is_new(&io, &device);
 }
+
+/// A device whose requests another thread ends.
+struct Beside(steadyfs_rt::queue::Queue<Request>);
+
+impl Device for Beside {
+    fn info(&self) -> DeviceInfo {
+        DeviceInfo { synchronous: false, ..MemDevice::new(64).info() }
+    }
+
+    fn submit(&self, batch: Vec<Request>) {
+        batch.into_iter().for_each(|request| assert!(self.0.push(request).is_ok()));
+    }
+}
+
+/// Whoever unmounts drops the device after the last wait, and it must be closed then, not when the thread that ended the last write gets round to it.
+#[test]
+fn nobody_holds_the_device_once_its_writes_were_waited_for() {
+    let device = Arc::new(Beside(steadyfs_rt::queue::Queue::unbounded()));
+    let server = {
+        let device = Arc::clone(&device);
+        spawn("server", move || {
+            while let Some(Request { done, .. }) = device.0.pop() {
+                done(Ok(Vec::new()));
+            }
+        })
+    };
+    let io = BlockIo::new(Arc::clone(&device) as Arc<dyn Device>, 0);
+    let held = (0..20_000).filter(|_| {
+        io.write(AT, vec![page(1)], StreamHint::MetaHot, |_| ());
+        io.drain().unwrap();
+        Arc::strong_count(&io) > 1
+    });
+    assert_eq!(held.count(), 0);
+    device.0.close();
+    server.join().unwrap();
+}
