@@ -296,7 +296,7 @@ impl Fs {
         let began = steadyfs_rt::now();
         // Collectors could not do it: what is free in the segments that they have open is all the more needed.
         self.vol.close_streams(&self.vol.begin_change()?);
-        let outcome = self.collect_until_enough();
+        let outcome = self.collect_patiently();
         self.reclaim.note_round(began.elapsed());
         outcome
     }
@@ -360,6 +360,22 @@ impl Fs {
     /// Logs beside the format's six that have a segment open for users' data now.
     pub fn open_data_logs(&self) -> usize {
         self.vol.streams.open_data_logs()
+    }
+
+    /// Collects, and says that there is no room only if nobody else makes some: collectors whom others have called have victims of theirs in hand, which
+    /// are not to be found then, and may empty sections beside the last checkpoint of this round.
+    fn collect_patiently(&self) -> Result<()> {
+        for _ in 0..HOPELESS_ROUNDS {
+            let outcome = self.collect_until_enough();
+            if !matches!(outcome, Err(Error::NoSpace)) {
+                return outcome;
+            }
+            let others_worked = self.reclaim.pool.as_ref().is_some_and(Pool::wait_for_pause);
+            if !others_worked && self.sections_awaiting() == 0 {
+                return outcome;
+            }
+        }
+        self.collect_until_enough()
     }
 
     /// The foreground round: collects until the free sections suffice, or nothing more can be gained.

@@ -238,6 +238,19 @@ impl Pool {
         Ok(true)
     }
 
+    /// Waits until no collector works; true if one did.
+    pub(super) fn wait_for_pause(&self) -> bool {
+        let shared = &self.shared;
+        let mut gate = shared.gate.lock();
+        let worked = gate.working > 0;
+        while gate.working > 0 {
+            gate.waiting += 1;
+            shared.room.wait(&mut gate);
+            gate.waiting -= 1;
+        }
+        worked
+    }
+
     /// For how long somebody has been working without a pause.
     pub(super) fn busy_now(&self) -> Duration {
         self.shared.gate.lock().since.map_or(Duration::ZERO, |since| since.elapsed())
