@@ -327,6 +327,19 @@ fn clocks_begin_alike_and_what_is_left_over_is_named() {
     assert!(!steadyfs_rt::sim::is_active());
 }
 
+/// Also when whoever joins looks for the result at the very moment at which it is left.
+#[test]
+fn a_task_that_was_joined_has_ended() {
+    for step in 0..2000 {
+        let report = ok(SimConfig { cores: 2, ..SimConfig::default() }, move || {
+            let task = spawn("joined", || sleep(10 * US));
+            sleep(10 * US - Duration::from_nanos(1000) + Duration::from_nanos(step));
+            task.join().unwrap();
+        });
+        assert!(report.unfinished.is_empty(), "{step}: {:?}", report.unfinished);
+    }
+}
+
 #[test]
 fn events_of_devices_come_in_time() {
     let report = ok(config(2, 0), || {

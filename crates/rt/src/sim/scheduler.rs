@@ -504,9 +504,9 @@ pub(crate) fn spawn<T: 'static>(name: &str, f: impl FnOnce() -> T + 'static) -> 
     with(|sim| {
         sim.add_task(&name, true, move || {
             let result = catch_unwind(AssertUnwindSafe(f)).map_err(|payload| Panicked::new(thread, &*payload));
-            point(); // nobody may find the result before the time at which the task ends
+            point(); // nobody may find the result before the time at which the task ends, nor see the task go on afterwards
             *mine.result.lock() = Some(result);
-            super::notify(mine.addr(), true);
+            super::waiting::notify(mine.addr(), true);
         });
     });
     slot
