@@ -94,6 +94,11 @@ impl Drop for ChainTicket {
     }
 }
 
+/// What is told how a write ended.
+pub(crate) trait Written: FnOnce(std::result::Result<(), IoError>) + Send + 'static {}
+
+impl<F: FnOnce(std::result::Result<(), IoError>) + Send + 'static> Written for F {}
+
 /// The device of a volume with its writes in flight.
 pub(crate) struct BlockIo {
     dev: Arc<dyn Device>,
@@ -244,13 +249,7 @@ impl BlockIo {
     }
 
     /// Submits consecutive blocks for writing; `done` runs when the device has completed them, maybe before this returns.
-    pub(crate) fn write(
-        self: &Arc<Self>,
-        lba: Lba,
-        pages: Vec<PageBuf>,
-        hint: StreamHint,
-        done: impl FnOnce(std::result::Result<(), IoError>) + Send + 'static,
-    ) {
+    pub(crate) fn write(self: &Arc<Self>, lba: Lba, pages: Vec<PageBuf>, hint: StreamHint, done: impl Written) {
         let count = pages.len() as u64;
         assert!(count > 0);
         self.count_write(hint, count);
@@ -293,13 +292,7 @@ impl BlockIo {
     }
 
     /// As [`BlockIo::write`], of blocks that may have been written before, once no write of them is on its way. Nobody else but [`BlockIo::drain`] writes them meanwhile.
-    pub(crate) fn write_over(
-        self: &Arc<Self>,
-        lba: Lba,
-        pages: Vec<PageBuf>,
-        hint: StreamHint,
-        done: impl FnOnce(std::result::Result<(), IoError>) + Send + 'static,
-    ) {
+    pub(crate) fn write_over(self: &Arc<Self>, lba: Lba, pages: Vec<PageBuf>, hint: StreamHint, done: impl Written) {
         let count = pages.len() as u64;
         loop {
             if self.flies(lba, count) {

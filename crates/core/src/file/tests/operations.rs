@@ -24,6 +24,15 @@ fn numbered(fs: &Fs, name: &str, pages: u64) -> InodeRef {
     file
 }
 
+/// A volume with a numbered file that is on the device.
+fn synced(name: &str, pages: u64) -> (Arc<MemDevice>, Arc<Fs>, InodeRef) {
+    let device = fresh();
+    let fs = mount(&device, "");
+    let file = numbered(&fs, name, pages);
+    fs.fsync(&file, false).unwrap();
+    (device, fs, file)
+}
+
 /// Which numbered page is where: `None` for a page of zeros.
 fn numbers(fs: &Fs, file: &InodeRef, upto: u64) -> Vec<Option<u64>> {
     let known: Vec<Vec<u8>> = (0..upto).map(page_pattern).collect();
@@ -129,10 +138,7 @@ fn allocation_that_cannot_succeed_changes_nothing() {
 
 #[test]
 fn punching_frees_whole_pages_and_zeroes_the_edges() {
-    let device = fresh();
-    let fs = mount(&device, "");
-    let file = numbered(&fs, "punched", 10);
-    fs.fsync(&file, false).unwrap();
+    let (device, fs, file) = synced("punched", 10);
     fs.fallocate(&file, FallocMode::PunchHole, 4096 + 100, 4 * 4096).unwrap();
     assert_eq!(blocks(&file), 1 + 10 - 3);
     let back = read_all(&fs, &file);
@@ -211,10 +217,7 @@ fn interrupt_move(mode: FallocMode) -> usize {
 /// Does something to a numbered file while checkpoints go on as fast as they can; returns the volume as each of (some of) them
 /// left it. Writes take some milliseconds, so that checkpoints get their turn in an act that writes.
 fn interrupt(pages: u64, act: impl FnOnce(&Fs, &InodeRef)) -> Vec<Arc<MemDevice>> {
-    let base = fresh();
-    let fs = mount(&base, "");
-    let file = numbered(&fs, "numbered", pages);
-    fs.fsync(&file, false).unwrap();
+    let (base, fs, _) = synced("numbered", pages);
     fs.unmount().unwrap();
     let recording = Arc::new(RecordingDevice::new(FaultyDevice::new(base.fork())));
     let fs = Fs::mount(Arc::clone(&recording) as Arc<dyn Device>, MountOptions::default()).unwrap();
@@ -249,10 +252,7 @@ fn interrupt(pages: u64, act: impl FnOnce(&Fs, &InodeRef)) -> Vec<Arc<MemDevice>
 /// A thread that panics after it has taken a block and before anything refers to it: no checkpoint may tell of that.
 #[test]
 fn a_panic_in_the_middle_of_a_change_stops_the_volume() {
-    let base = fresh();
-    let fs = mount(&base, "");
-    let file = numbered(&fs, "numbered", 20);
-    fs.fsync(&file, false).unwrap();
+    let (base, fs, file) = synced("numbered", 20);
     let broken = {
         let fs = Arc::clone(&fs);
         steadyfs_rt::spawn("broken", move || {
