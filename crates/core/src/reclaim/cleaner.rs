@@ -231,6 +231,7 @@ fn clean_nodes(vol: &Volume, seg: SegNo, summary: &SummaryBlock, offsets: &[u32]
     Ok(())
 }
 
+/// Moves data; what others work on is tried once more in the end, for they have gone on then, and one block that stays keeps a whole section.
 fn clean_data(
     mover: &Mover<'_>,
     seg: SegNo,
@@ -238,6 +239,24 @@ fn clean_data(
     offsets: &[u32],
     report: &mut GcReport,
 ) -> Result<()> {
+    let mut held = move_what_is_free(mover, seg, summary, offsets, report)?;
+    // F2FS tries a file once, and goes on.
+    if !held.is_empty() && mover.fs.options.gc.protect == GcProtect::Page {
+        held = move_what_is_free(mover, seg, summary, &held, report)?;
+    }
+    report.skipped.held += held.len() as u64;
+    mover.fs.trim_cache();
+    Ok(())
+}
+
+/// One attempt to move these blocks; returns those whose pages others hold.
+fn move_what_is_free(
+    mover: &Mover<'_>,
+    seg: SegNo,
+    summary: &SummaryBlock,
+    offsets: &[u32],
+    report: &mut GcReport,
+) -> Result<Vec<u32>> {
     let fs = mover.fs;
     let mut by_node: BTreeMap<Nid, Vec<Live>> = BTreeMap::new();
     for &off in offsets {
@@ -258,21 +277,28 @@ fn clean_data(
     }
     let alive: Vec<(&Owner, Live)> = alive.into_values().map(|block| (&owners[&block.summary.nid], block)).collect();
     let buffer = mover.sink.buffer();
+    let mut attempt = Attempt { report, held: Vec::new() };
     let mut by_node: BTreeMap<Nid, Vec<Source>> = BTreeMap::new();
-    for source in read_together(fs, seg, &alive, report)? {
+    for source in read_together(fs, seg, &alive, &mut attempt)? {
         by_node.entry(source.block.summary.nid).or_default().push(source);
     }
     mover.activity.set(Doing::Moving, fs.vol.layout().sec_of(seg));
     for (nid, sources) in by_node {
         let target = Target { fs, sink: mover.sink, buffer };
-        move_group(seg, &owners[&nid], sources, &target, report)?;
+        move_group(seg, &owners[&nid], sources, &target, &mut attempt)?;
     }
-    fs.trim_cache();
-    Ok(())
+    Ok(attempt.held)
+}
+
+/// What came of an attempt to move blocks.
+struct Attempt<'a> {
+    report: &'a mut GcReport,
+    /// Blocks whose pages others hold.
+    held: Vec<u32>,
 }
 
 /// Has the contents of blocks of a segment, reading those that are not cached at the same time, but for those that others work on.
-fn read_together(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], report: &mut GcReport) -> Result<Vec<Source>> {
+fn read_together(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], attempt: &mut Attempt<'_>) -> Result<Vec<Source>> {
     let began = steadyfs_rt::now();
     let through_cache = fs.options.gc.buffer == GcBuffer::Cache;
     let mut sources = Vec::with_capacity(blocks.len());
@@ -286,9 +312,9 @@ fn read_together(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], report: &mut Gc
             None => absent.push((*owner, *block)),
         }
     }
-    let (started, read) = start_reads(fs, seg, &absent, report);
+    let (started, read) = start_reads(fs, seg, &absent, &mut attempt.held);
     let pages: Vec<Result<Vec<PageBuf>>> = started.into_iter().map(|reading| fs.vol.io.finish_read(reading)).collect();
-    report.reading += began.elapsed();
+    attempt.report.reading += began.elapsed();
     let mut read = read.into_iter();
     let lease = || (!through_cache).then(|| Lease::new(&fs.reclaim.memory));
     for run in pages {
@@ -299,7 +325,7 @@ fn read_together(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], report: &mut Gc
 
 /// Submits the reads; returns them, and the blocks that they read. What is held is given back when they are under way: with F2FS' lock for whole
 /// files after each run of neighbouring blocks, as F2FS does after each block, and for pages, which nobody else is likely to want, in the end.
-fn start_reads(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], report: &mut GcReport) -> (Vec<Reading>, Vec<Live>) {
+fn start_reads(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], held: &mut Vec<u32>) -> (Vec<Reading>, Vec<Live>) {
     let neighbours = |a: &(&Owner, Live), b: &(&Owner, Live)| a.1.off + 1 == b.1.off;
     let batches: Vec<&[(&Owner, Live)]> = match fs.options.gc.protect {
         GcProtect::File => blocks.chunk_by(neighbours).collect(),
@@ -308,9 +334,9 @@ fn start_reads(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], report: &mut GcRe
     let (mut started, mut read) = (Vec::new(), Vec::new());
     for batch in batches {
         let (may, _held) = try_blocks(Work::Read, batch);
-        let free: Vec<(&Owner, Live)> =
-            batch.iter().zip(may).filter(|(_, may)| *may).map(|(block, _)| *block).collect();
-        report.skipped.held += (batch.len() - free.len()) as u64;
+        let (free, others): (Vec<_>, Vec<_>) = batch.iter().zip(may).partition(|(_, may)| *may);
+        let free: Vec<(&Owner, Live)> = free.into_iter().map(|(block, _)| *block).collect();
+        held.extend(others.into_iter().map(|((_, block), _)| block.off));
         let alone = fs.options.gc.buffer == GcBuffer::Cache;
         let runs = free
             .chunk_by(|a, b| !alone && neighbours(a, b))
@@ -369,7 +395,7 @@ fn move_group(
     owner: &Owner,
     sources: Vec<Source>,
     target: &Target<'_>,
-    report: &mut GcReport,
+    attempt: &mut Attempt<'_>,
 ) -> Result<()> {
     let (fs, vol) = (target.fs, &target.fs.vol);
     let _change = vol.begin_change()?;
@@ -381,18 +407,18 @@ fn move_group(
     let mut live = Vec::with_capacity(sources.len());
     for (s, may) in sources.into_iter().zip(may) {
         if !may {
-            report.skipped.held += 1;
+            attempt.held.push(s.block.off);
         } else if !guard.is_dead()
             && (why_dead(vol, seg, &s.block, guard.bytes())?.is_none() || vol.io.planted.is(Canary::BlindMove))
         {
             live.push(s);
         } else {
-            report.skipped.late += 1;
+            attempt.report.skipped.late += 1;
         }
     }
     let mut moving: Vec<Moving> = live.into_iter().map(|source| set_off(fs, owner, source)).collect();
     let mut rest = moving.as_mut_slice();
-    let outcome = place_all(seg, owner, &mut rest, target, &mut guard, report);
+    let outcome = place_all(seg, owner, &mut rest, target, &mut guard, attempt.report);
     rest.iter().for_each(|m| m.put_back(fs, owner.cached_file()));
     outcome
 }
