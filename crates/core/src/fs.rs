@@ -82,10 +82,15 @@ impl Fs {
     /// shared. Hold no node lock, and no other [`Change`], when calling; an inode lock is fine. Keep it short: a checkpoint waits
     /// for it. Long operations give it back between pieces of at most a few hundred pages.
     pub(crate) fn change(&self) -> Result<Change<'_>> {
-        self.vol.check_writable()?;
-        self.vol.io.unwritten.check_room()?;
+        self.check_room_for_changes()?;
         self.make_room()?;
         self.vol.begin_change()
+    }
+
+    /// An error if no change can begin now, whatever is free.
+    pub(crate) fn check_room_for_changes(&self) -> Result<()> {
+        self.vol.check_writable()?;
+        self.vol.io.unwritten.check_room()
     }
 
     /// What went to the device and came from it since the mount.

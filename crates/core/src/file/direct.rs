@@ -13,6 +13,7 @@ use crate::fs::Fs;
 use crate::inode::{Inode, InodeRef};
 use crate::locks;
 use crate::mapping::{Ended, Found};
+use crate::reclaim::Admission;
 use crate::slots::Area;
 use crate::volume::Change;
 use std::sync::Arc;
@@ -184,17 +185,13 @@ impl Fs {
         let mut outcome = Ok(());
         let mut held = None;
         while done < data.len() {
-            // Collectors go round what is held, so whoever may have to wait for them gives it back.
-            if held.is_none() || !self.has_room() {
-                held = None;
-                if let Err(e) = self.make_room() {
-                    outcome = Err(e);
-                    break;
-                }
-                held = Some(inode.gc.for_write(pages_of(off + done as u64, off + data.len() as u64)));
-            }
             let piece = data.from(done).first((PIECE_PAGES * PAGE) as usize);
-            match self.place_piece(inode, facts, off + done as u64, piece, holes, &flights) {
+            let placed = self.admit_next(&mut held, piece.len() as u64 / PAGE).and_then(|_admission| {
+                let whole = || inode.gc.for_write(pages_of(off + done as u64, off + data.len() as u64));
+                held.get_or_insert_with(whole);
+                self.place_piece(inode, facts, off + done as u64, piece, holes, &flights)
+            });
+            match placed {
                 Ok(n) => {
                     done += n;
                     if n < piece.len() {
@@ -215,6 +212,18 @@ impl Fs {
         }
     }
 
+    /// Passes the gate with another piece. Collectors go round what is held, so whoever may have to wait for them gives it back.
+    fn admit_next<H>(&self, held: &mut Option<H>, blocks: u64) -> Result<Admission<'_>> {
+        if held.is_some()
+            && let Some(admission) = self.try_admit(blocks)
+        {
+            return Ok(admission);
+        }
+        *held = None;
+        self.check_room_for_changes()?;
+        self.admit(blocks)
+    }
+
     fn place_piece(
         &self,
         inode: &Arc<Inode>,
@@ -227,7 +236,7 @@ impl Fs {
         charge_n(Cost::PageCopy, data.len() as u64 / PAGE);
         let numbers = (off / PAGE..).map(PageIndex);
         let pages: Vec<(PageIndex, PageBuf)> = numbers.zip(data.to_pages()).collect();
-        let change = self.change()?;
+        let change = self.vol.begin_change()?;
         if facts.inline {
             self.convert_inline(&change, inode, facts)?;
         }

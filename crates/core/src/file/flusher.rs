@@ -119,7 +119,7 @@ impl Fs {
                 self.budget.wait_landing(|| !self.budget.must_flush());
                 continue;
             };
-            let change = self.change()?;
+            let (_admission, change) = self.change_to_place(self.flush_size(&file))?;
             if self.flush_pages(&change, &file, PIECE_PAGES as usize)? == 0 {
                 steadyfs_rt::yield_now(); // another thread has just taken them
             }

@@ -80,7 +80,7 @@ impl Fs {
     fn move_piece(&self, inode: &Arc<Inode>, facts: &Facts, from: Range<PageIndex>, to: PageIndex) -> Result<()> {
         let pages = self.contents(inode, facts, from, Keep::No)?;
         let target = to..to + pages.len() as u64;
-        let change = self.change()?;
+        let (_admission, change) = self.change_to_place(pages.len() as u64)?;
         self.cache(inode).remove(target.clone());
         let mut at = to;
         for run in pages.chunk_by(|a, b| Content::of(a) == Content::of(b)) {

@@ -77,10 +77,15 @@ impl Fs {
         }
     }
 
+    /// Blocks that the next piece of a write-back may take.
+    pub(super) fn flush_size(&self, inode: &Arc<Inode>) -> u64 {
+        self.cache(inode).dirty_count().min(PIECE_PAGES)
+    }
+
     fn start_writing(&self, inode: &Arc<Inode>, range: Range<PageIndex>, in_place: bool) -> Result<()> {
         let mut at = range.start;
         while self.cache(inode).next_dirty(&(at..range.end)).is_some() {
-            let change = self.change()?;
+            let (_admission, change) = self.change_to_place(self.flush_size(inode))?;
             match self.flush_range(&change, inode, at..range.end, PIECE_PAGES as usize, in_place)?.next {
                 Some(next) => at = next,
                 None => break,

@@ -1,6 +1,6 @@
 //! Reclaiming space: the gate that decides who waits and when it is enough, and those who collect behind it.
 //!
-//! A change passes the gate (`Fs::make_room`) before it takes the checkpoint lock. While free sections exceed what the next
+//! A change passes the gate (`Fs::admit`) before it takes the checkpoint lock. While free sections exceed what the next
 //! checkpoint may need plus the reserve, the gate is a few loads and comparisons. Below that, either callers collect one after the
 //! other under `gc_mutex`, and each re-tests first, so of many blocked writers only as many collect as are needed (F2FS); or they wait
 //! for collectors with threads of their own (`pool`, ScaleLFS). `options` says which, `victim` chooses what to clean, `cleaner` moves what is valid there,
@@ -9,6 +9,7 @@
 //! Kept true: a round that gains nothing is counted, and after a few such rounds the caller gets through if a checkpoint can
 //! still be written, and "no space" otherwise; nothing here spins. Arithmetic: F2FS' own, section 1.2 of the collection notes.
 
+mod admission;
 mod buffer;
 mod cleaner;
 mod crew;
@@ -21,6 +22,7 @@ mod protect;
 mod stand;
 mod victim;
 
+pub(crate) use admission::Admission;
 pub use buffer::GcMemory;
 pub(crate) use cleaner::move_blocks;
 pub use options::{DataLogs, GcBuffer, GcCollectors, GcMeta, GcOptions, GcProtect, GcSelect, GcStream};
@@ -37,6 +39,7 @@ use crate::options::MountOptions;
 use crate::stats::{Activity, Cause, CollectorsNow};
 use crate::streams::Streams;
 use crate::volume::Volume;
+use admission::Admissions;
 use cleaner::{Asking, Collector, Sink};
 use crew::Crew;
 use pool::Pool;
@@ -152,6 +155,8 @@ pub(crate) struct Reclaim {
     times: Mutex<GcTimes>,
     /// What whoever collects without a thread of its own does now, and how many wait to do so.
     alone: Activity,
+    /// Writers who have passed the gate and may take blocks.
+    admissions: Admissions,
     /// Of all collectors, for pages of their own.
     memory: Arc<buffer::Memory>,
     waiting: AtomicU64,
@@ -181,6 +186,7 @@ impl Reclaim {
             totals: Mutex::new(&locks::STATE, GcReport::default()),
             times: Mutex::new(&locks::STATE, GcTimes::default()),
             alone: Activity::default(),
+            admissions: Admissions::default(),
             memory: Arc::default(),
             waiting: AtomicU64::new(0),
         }
@@ -248,12 +254,13 @@ impl Reclaim {
 }
 
 impl Fs {
-    /// Free sections below which room is made: what a checkpoint would write now, plus the reserve.
+    /// Free sections below which room is made: what a checkpoint would write now, what writers may take who have passed, and the reserve.
     fn sections_needed(&self) -> u64 {
         let per_section = self.vol.layout().blocks_per_sec();
         let dents = self.dirty_dir_pages();
         let nodes = self.vol.nodes.dirty_count() as u64 + dents;
-        nodes.div_ceil(per_section) + dents.div_ceil(per_section) + self.reclaim.reserved_sections
+        let placing = self.reclaim.admissions.blocks() / per_section;
+        nodes.div_ceil(per_section) + dents.div_ceil(per_section) + placing + self.reclaim.reserved_sections
     }
 
     /// Whether writers need not wait.
@@ -265,24 +272,9 @@ impl Fs {
         self.vol.segs.free_sections() > self.sections_needed() + extra
     }
 
-    /// Whether a change would find room without waiting for it.
-    pub(crate) fn has_room(&self) -> bool {
-        self.free_sections_suffice(0)
-    }
-
     /// Waits until there is room for a change, collecting if need be.
     pub(crate) fn make_room(&self) -> Result<()> {
-        self.reclaim.note_request();
-        if self.writers_have_room() {
-            if let Some(pool) = &self.reclaim.pool {
-                pool.work_ahead(self);
-            }
-            return Ok(());
-        }
-        match &self.reclaim.pool {
-            Some(pool) if pool.wait_for_room(self)? => Ok(()),
-            _ => self.collect_alone(),
-        }
+        self.admit(0).map(drop)
     }
 
     /// Collects in the caller's thread until there is room; one caller at a time.
@@ -363,15 +355,16 @@ impl Fs {
     }
 
     /// Collects, and says that there is no room only if nobody else makes some: collectors whom others have called have victims of theirs in hand, which
-    /// are not to be found then, and may empty sections beside the last checkpoint of this round.
+    /// are not to be found then, and may empty sections beside the last checkpoint of this round; and writers who have passed may take less than they may.
     fn collect_patiently(&self) -> Result<()> {
         for _ in 0..HOPELESS_ROUNDS {
             let outcome = self.collect_until_enough();
             if !matches!(outcome, Err(Error::NoSpace)) {
                 return outcome;
             }
+            let others_placed = self.reclaim.admissions.wait_for_some();
             let others_worked = self.reclaim.pool.as_ref().is_some_and(Pool::wait_for_pause);
-            if !others_worked && self.sections_awaiting() == 0 {
+            if !others_placed && !others_worked && self.sections_awaiting() == 0 {
                 return outcome;
             }
         }

@@ -10,6 +10,7 @@
 //! were no collectors (`Fs::collect_alone`), and that decides between going on and "no space". An error of a collector ends the same
 //! way, so whoever needs the room is told why there is none.
 
+use super::admission::Admission;
 use super::cleaner::{Asking, Collector, Sink};
 use super::gaps::Gaps;
 use super::options::{GcOptions, GcSelect, GcStream};
@@ -216,15 +217,20 @@ impl Pool {
         }
     }
 
-    /// For a writer without room: waits for the collectors. False if they could not make any.
-    pub(super) fn wait_for_room(&self, fs: &Fs) -> Result<bool> {
+    /// For a writer without room for so many blocks: waits for the collectors. `None` if they could not make any.
+    pub(super) fn wait_for_room<'a>(&self, fs: &'a Fs, blocks: u64) -> Result<Option<Admission<'a>>> {
         let shared = &self.shared;
+        let _awaiting = fs.reclaim.admissions.awaiting();
         let mut gate = shared.gate.lock();
         let (gave_up, mut called) = (gate.gave_up, false);
-        while !fs.writers_have_room() {
+        loop {
+            let admission = Admission::if_room(&fs.reclaim, blocks, || fs.writers_have_room());
+            if admission.is_some() {
+                return Ok(admission);
+            }
             fs.vol.check_writable()?;
             if gate.threads == 0 || gate.gave_up != gave_up {
-                return Ok(false);
+                return Ok(None);
             }
             // Once: collectors that give up, one after the other, would never all have done so if each were called again at once.
             if gate.wanted == 0 || !called {
@@ -235,7 +241,6 @@ impl Pool {
             shared.room.wait(&mut gate);
             gate.waiting -= 1;
         }
-        Ok(true)
     }
 
     /// Waits until no collector works; true if one did.
@@ -413,3 +418,6 @@ impl Shared {
         Ok(some || !fs.checkpoint_is_due())
     }
 }
+
+#[cfg(test)]
+mod tests;

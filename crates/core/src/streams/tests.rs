@@ -95,7 +95,7 @@ fn a_writer_who_has_to_collect_closes_the_streams_first() {
     // Without collectors, and with no room left.
     fs.reclaim.stop();
     let kind = Log::ColdData.number();
-    while fs.has_room() {
+    while fs.try_admit(0).is_some() {
         fs.vol.segs.open(None, kind).unwrap();
     }
     // Whether that gains enough is another question.

@@ -41,7 +41,7 @@ pub fn collecting(mount: &str, seed: u64) -> Workload {
         let off = |rng: &mut Rng| rng.below((FILE - PIECE) / PAGE) * PAGE;
         workload.setup.extend((1..=2).map(|writer| Op::Write { path: path(writer), off: off(&mut rng), len: PIECE }));
     }
-    for _ in 0..28 {
+    for _ in 0..48 {
         let writer = 1 + rng.below(2);
         let (path, off) = (path(writer), rng.below(FILE / PAGE - 128) * PAGE);
         let len = (1 + rng.below(128)) * PAGE;

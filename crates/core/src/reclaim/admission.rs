@@ -1,0 +1,131 @@
+//! Who has passed the gate and is about to take blocks.
+//!
+//! Free sections say nothing of writers who have passed the gate and have not placed anything yet: when room is announced, all who waited for it look at the
+//! same free sections. What they may take counts as needed until they have taken it. So as many of them pass together as leave collection and the next
+//! checkpoint what these need, however many come at once.
+//!
+//! Kept true: whoever is admitted does not wait at the gate again before the admission is dropped, so that others may wait for that.
+
+use super::Reclaim;
+use crate::error::Result;
+use crate::fs::Fs;
+use crate::volume::Change;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use steadyfs_rt::EventCount;
+
+/// All admissions of a volume.
+#[derive(Default)]
+pub(super) struct Admissions {
+    blocks: AtomicU64,
+    /// How many wait at the gate, and may be waiting for these.
+    awaited: AtomicU64,
+    ended: EventCount,
+}
+
+/// Somebody waits at the gate while this lives.
+pub(super) struct Awaiting<'a>(&'a Admissions);
+
+impl Admissions {
+    /// Blocks that those may take who have passed.
+    pub(super) fn blocks(&self) -> u64 {
+        self.blocks.load(SeqCst)
+    }
+
+    /// To be called before the one who waits looks whether there is room.
+    pub(super) fn awaiting(&self) -> Awaiting<'_> {
+        self.awaited.fetch_add(1, SeqCst);
+        Awaiting(self)
+    }
+
+    /// Waits until some of them have ended; false if there is none.
+    pub(super) fn wait_for_some(&self) -> bool {
+        let _awaiting = self.awaiting();
+        let key = self.ended.listen();
+        let some = self.blocks() > 0;
+        if some {
+            self.ended.wait(key);
+        }
+        some
+    }
+}
+
+impl Drop for Awaiting<'_> {
+    fn drop(&mut self) {
+        self.0.awaited.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Leave to take so many blocks at most, which is over when this is dropped.
+pub(crate) struct Admission<'a> {
+    reclaim: &'a Reclaim,
+    blocks: u64,
+}
+
+impl<'a> Admission<'a> {
+    /// Whether there is room or not.
+    pub(super) fn new(reclaim: &'a Reclaim, blocks: u64) -> Self {
+        if blocks > 0 {
+            reclaim.admissions.blocks.fetch_add(blocks, SeqCst);
+        }
+        Admission { reclaim, blocks }
+    }
+
+    /// If there is room when these blocks are counted too. Others may see them counted for a moment also where there is none, and go to wait; they are told
+    /// of room later, for whoever gets none here waits too, or collects.
+    pub(super) fn if_room(reclaim: &'a Reclaim, blocks: u64, has_room: impl FnOnce() -> bool) -> Option<Self> {
+        let admission = Admission::new(reclaim, blocks);
+        if has_room() {
+            return Some(admission);
+        }
+        reclaim.admissions.blocks.fetch_sub(blocks, SeqCst);
+        std::mem::forget(admission);
+        None
+    }
+}
+
+impl Drop for Admission<'_> {
+    fn drop(&mut self) {
+        if self.blocks == 0 {
+            return;
+        }
+        let admissions = &self.reclaim.admissions;
+        admissions.blocks.fetch_sub(self.blocks, SeqCst);
+        if admissions.awaited.load(SeqCst) > 0 {
+            admissions.ended.notify_all();
+            self.reclaim.announce_room();
+        }
+    }
+}
+
+impl Fs {
+    /// As [`Fs::change`], for one that takes up to so many blocks for data; no more than a section's. In this order, for the change has to end first.
+    pub(crate) fn change_to_place(&self, blocks: u64) -> Result<(Admission<'_>, Change<'_>)> {
+        self.check_room_for_changes()?;
+        let admission = self.admit(blocks)?;
+        Ok((admission, self.vol.begin_change()?))
+    }
+
+    /// Passes the gate if that needs no waiting, and without the help of collectors soon.
+    pub(crate) fn try_admit(&self, blocks: u64) -> Option<Admission<'_>> {
+        Admission::if_room(&self.reclaim, blocks, || self.free_sections_suffice(0))
+    }
+
+    /// Waits until there is room for so many blocks, collecting if need be. Hold no node lock when calling.
+    pub(crate) fn admit(&self, blocks: u64) -> Result<Admission<'_>> {
+        let reclaim = &self.reclaim;
+        reclaim.note_request();
+        if let Some(admission) = Admission::if_room(reclaim, blocks, || self.writers_have_room()) {
+            if let Some(pool) = &reclaim.pool {
+                pool.work_ahead(self);
+            }
+            return Ok(admission);
+        }
+        if let Some(pool) = &reclaim.pool
+            && let Some(admission) = pool.wait_for_room(self, blocks)?
+        {
+            return Ok(admission);
+        }
+        self.collect_alone()?;
+        Ok(Admission::new(reclaim, blocks))
+    }
+}
