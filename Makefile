@@ -16,15 +16,20 @@ lint:
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
-# The slow half comes last, so that the closing lines of `cargo test` are the closing lines of the run.
-test: deps lint suites-short
+# Everything is built once, with the tests' features: a build of the command alone has others, and would make half of the crates a second time. Of others'
+# suites what needs no package comes first, as root; the closing lines of `cargo test` are the closing lines of the run.
+test: deps lint
+	$(CARGO) test --workspace --no-run
+	$(SUITES_SHORT)
 	$(CARGO) test --workspace --no-fail-fast
 
-# Of others' suites what needs no package: pjdfstest and fsx. Needs root.
+SUITES_SHORT = STEADYFS=target/debug/steadyfs SEEDS=1 tools/suites.sh pjdfstest fsx
+
+# pjdfstest and fsx alone. Needs root.
 .PHONY: suites-short
 suites-short: deps
 	$(CARGO) build -p steadyfs
-	STEADYFS=target/debug/steadyfs SEEDS=1 tools/suites.sh pjdfstest fsx
+	$(SUITES_SHORT)
 
 # Our mount, the library, ext4 and XFS in one run: docs/BENCHMARKS.md. As root; BENCH=--short does a quarter of it.
 bench-basic:
