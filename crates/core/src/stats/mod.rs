@@ -144,6 +144,10 @@ pub struct GcNumbers {
     pub checkpointing_us: u64,
     /// Time that collectors waited for blocks to be read, added up.
     pub reading_us: u64,
+    /// Memory for pages of collectors' own, in bytes: held now, and the most at a time.
+    pub memory_bytes: u64,
+    /// See `memory_bytes`.
+    pub memory_peak_bytes: u64,
 }
 
 /// Who collects.
@@ -297,7 +301,7 @@ impl Fs {
     }
 
     fn gc_numbers(&self) -> GcNumbers {
-        let (gc, times) = (self.gc_totals(), self.gc_times());
+        let (gc, times, memory) = (self.gc_totals(), self.gc_times(), self.gc_memory());
         GcNumbers {
             victims: gc.victims,
             sections_freed: gc.sections_freed,
@@ -309,6 +313,8 @@ impl Fs {
             busy_us: micros(times.busy),
             checkpointing_us: micros(times.checkpointing),
             reading_us: micros(gc.reading),
+            memory_bytes: memory.held,
+            memory_peak_bytes: memory.peak,
         }
     }
 

@@ -90,6 +90,7 @@ fn measure(experiment: &Experiment, stage: &Arc<Stage>, act: &mut dyn Act, targe
     metrics.extend(of_traffic(seconds, &stage.traffic));
     metrics.extend(of_volume(elapsed, &stage.traffic, &before, &after));
     metrics.insert("gc_false_reads_per_million".into(), 1e6 * metrics["gc_false_reads"] / metrics["ios"].max(1.0));
+    metrics.extend(of_memory(&stage.fs));
     metrics.extend(alone.zip(beside).into_iter().flat_map(|(alone, beside)| neighbour::figures(alone, beside)));
     metrics.extend(of_series(&rows, before.gc.victims as f64));
     metrics.insert("utilisation_before".into(), filled);
@@ -158,6 +159,12 @@ fn of_volume(
         ("gc_stale_victims", since(|c| c.gc.stale_victims)),
         ("gc_us_per_moved_block", per(busy * 1e6, moved)),
     ])
+}
+
+/// What collectors hold of pages of their own at most, and each of them on average then.
+fn of_memory(fs: &Fs) -> impl Iterator<Item = (String, f64)> {
+    let (peak, collectors) = (fs.gc_memory().peak as f64, fs.stats().collectors.number.max(1) as f64);
+    named([("gc_memory_mb", peak / 1e6), ("gc_memory_per_collector_kb", peak / 1e3 / collectors)])
 }
 
 /// When collection began, and what that did to the jobs.

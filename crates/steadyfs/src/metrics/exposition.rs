@@ -215,6 +215,8 @@ fn collection(text: &mut Text, stats: &VolumeStats) {
         "Time that collectors waited for blocks to be read, added up.",
         seconds(gc.reading_us),
     );
+    text.gauge("gc_memory_bytes", "Memory that collectors hold for pages of their own.", gc.memory_bytes as f64);
+    text.gauge("gc_memory_peak_bytes", "The most of that at a time.", gc.memory_peak_bytes as f64);
 }
 
 fn collectors(text: &mut Text, stats: &VolumeStats) {
