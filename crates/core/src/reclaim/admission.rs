@@ -70,28 +70,35 @@ impl<'a> Admission<'a> {
         Admission { reclaim, blocks }
     }
 
-    /// If there is room when these blocks are counted too. Others may see them counted for a moment also where there is none, and go to wait; they are told
-    /// of room later, for whoever gets none here waits too, or collects.
+    /// If there is room when these blocks are counted too. Others may see them counted for a moment also where there is none. Who collects alone may wait for
+    /// their end then, and is told of it: whoever gets no room here may have to wait for that very one. Who waits for collectors is told of room by these.
     pub(super) fn if_room(reclaim: &'a Reclaim, blocks: u64, has_room: impl FnOnce() -> bool) -> Option<Self> {
         let admission = Admission::new(reclaim, blocks);
         if has_room() {
             return Some(admission);
         }
-        reclaim.admissions.blocks.fetch_sub(blocks, SeqCst);
+        admission.end();
         std::mem::forget(admission);
         None
     }
 }
 
-impl Drop for Admission<'_> {
-    fn drop(&mut self) {
-        if self.blocks == 0 {
-            return;
-        }
+impl Admission<'_> {
+    /// Counts the blocks no more; true if somebody waits at the gate.
+    fn end(&self) -> bool {
         let admissions = &self.reclaim.admissions;
         admissions.blocks.fetch_sub(self.blocks, SeqCst);
-        if admissions.awaited.load(SeqCst) > 0 {
+        let awaited = self.blocks > 0 && admissions.awaited.load(SeqCst) > 0;
+        if awaited {
             admissions.ended.notify_all();
+        }
+        awaited
+    }
+}
+
+impl Drop for Admission<'_> {
+    fn drop(&mut self) {
+        if self.blocks > 0 && self.end() {
             self.reclaim.announce_room();
         }
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::mkfs::{self, MkfsOptions};
 use crate::{Error, InodeRef, MountOptions, NewInode};
+use std::sync::OnceLock;
 use std::time::Duration;
 use steadyfs_device::{Device, MemDevice};
 use steadyfs_format::{Log, SegNo};
@@ -80,6 +81,39 @@ fn a_writer_without_a_victim_waits_for_collectors_that_have_one() {
     let (outcome, took) = beside_a_collector(true);
     outcome.unwrap();
     assert!(took >= WORK, "{took:?}");
+}
+
+/// One who asked in vain was counted for a moment; it goes to wait for the writer that collects, so that this must not wait for it.
+#[test]
+fn a_writer_does_not_wait_for_one_that_was_not_admitted() {
+    let report = run(SimConfig::default(), || {
+        let volume = Arc::new(Exhausted::new());
+        let other = Arc::clone(&volume);
+        let asking = spawn("asking", move || {
+            let refuse = || {
+                sleep(WORK);
+                false
+            };
+            assert!(Admission::if_room(&other.fs.reclaim, 256, refuse).is_none());
+        });
+        sleep(WORK / 100);
+        let (other, waited) = (Arc::clone(&volume), Arc::new(OnceLock::new()));
+        let told = Arc::clone(&waited);
+        let alone = spawn("alone", move || {
+            let began = now();
+            let outcome = other.fs.collect_patiently();
+            let _ = told.set((outcome, began.elapsed()));
+        });
+        // It would wait for ever, and the volume's housekeeper beside it does not let the simulation end.
+        sleep(WORK * 100);
+        assert!(waited.get().is_some(), "it still waits");
+        asking.join().unwrap();
+        alone.join().unwrap();
+        Arc::into_inner(waited).and_then(OnceLock::into_inner).unwrap()
+    });
+    let (outcome, took) = report.unwrap().value;
+    assert!(matches!(outcome, Err(Error::NoSpace)), "{outcome:?}");
+    assert!(took >= WORK / 2, "it did not wait at all: {took:?}");
 }
 
 #[test]
