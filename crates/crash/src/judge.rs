@@ -9,13 +9,14 @@ use crate::content::fill;
 use crate::lang::{Op, Workload};
 use crate::legal::{Case, Moment};
 use crate::observe::Seen;
-use crate::run::{Hand, Run, Trace};
+use crate::run::{Hand, Run, Trace, virtual_time};
 use crate::states::{self, Effort};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use steadyfs_core::fsck::{self, CheckOptions, Severity};
-use steadyfs_core::{Fs, MountOptions};
-use steadyfs_device::{Device, MemDevice, RecordingDevice};
+use steadyfs_core::{AccessTimes, Fs, MountOptions};
+use steadyfs_device::{Device, MemDevice, Record, RecordingDevice};
+use steadyfs_rt::sim;
 
 /// The promise that a state breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -57,6 +58,27 @@ fn guarded<R>(f: impl FnOnce() -> Result<R, Fault>) -> Result<R, Fault> {
     })
 }
 
+/// What a mount writes. A read-only one writes nothing, and shows the same tree.
+fn record_mount(image: &MemDevice, options: &MountOptions) -> Result<Vec<Record>, Fault> {
+    let device = Arc::new(RecordingDevice::new(image.fork()));
+    let mount = |options| {
+        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options);
+        let read = fs.and_then(|fs| Seen::read(&fs).map(|seen| (fs, seen)));
+        read.map_err(|e| Fault::new(Rule::Mounts, format!("it does not mount: {e}")))
+    };
+    let (_, looked) = mount(MountOptions { read_only: true, ..options.clone() })?;
+    if !device.log().is_empty() {
+        return Err(Fault::new(Rule::Mounts, "a read-only mount writes"));
+    }
+    let (fs, recovered) = mount(options.clone())?;
+    if let Some(path) = looked.difference(&recovered) {
+        return Err(Fault::new(Rule::Legal, format!("a read-only mount shows '{path}' unlike one that writes")));
+    }
+    let records = device.take_log();
+    drop(fs);
+    Ok(records)
+}
+
 /// Judges states of one run.
 pub(crate) struct Judge<'a> {
     pub(crate) workload: &'a Workload,
@@ -78,7 +100,7 @@ impl Judge<'_> {
         depth: u32,
         seed: u64,
     ) -> Result<u64, Fault> {
-        let trace = guarded(|| self.record_mount(image))?;
+        let trace = self.record_mount(image)?;
         // What may be found does not depend on when the second crash comes.
         let found = states::explore(&trace, effort, seed, |_| ());
         let mut judged = 0;
@@ -95,25 +117,13 @@ impl Judge<'_> {
         Ok(judged)
     }
 
-    /// What a mount writes. A read-only one writes nothing, and shows the same tree.
-    fn record_mount(&self, image: &MemDevice) -> Result<Trace, Fault> {
-        let device = Arc::new(RecordingDevice::new(image.fork()));
-        let mount = |options| {
-            let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options);
-            let read = fs.and_then(|fs| Seen::read(&fs).map(|seen| (fs, seen)));
-            read.map_err(|e| Fault::new(Rule::Mounts, format!("it does not mount: {e}")))
-        };
-        let (_, looked) = mount(MountOptions { read_only: true, ..self.options.clone() })?;
-        if !device.log().is_empty() {
-            return Err(Fault::new(Rule::Mounts, "a read-only mount writes"));
-        }
-        let (fs, recovered) = mount(self.options.clone())?;
-        if let Some(path) = looked.difference(&recovered) {
-            return Err(Fault::new(Rule::Legal, format!("a read-only mount shows '{path}' unlike one that writes")));
-        }
-        let trace = Trace { base: image.fork(), records: device.take_log(), checksums: self.workload.has_checksums() };
-        drop(fs);
-        Ok(trace)
+    /// What a mount writes. Without times of access: with them, most of what is written is what reading the tree leads to.
+    pub(crate) fn record_mount(&self, image: &MemDevice) -> Result<Trace, Fault> {
+        let (base, checksums) = (image.fork(), self.workload.has_checksums());
+        let options = MountOptions { access_times: AccessTimes::Never, ..self.options.clone() };
+        let recorded = sim::run(virtual_time(self.workload), move || record_mount(&base, &options));
+        let records = recorded.map_err(|e| Fault::new(Rule::NoPanic, e.to_string()))?.value?;
+        Ok(Trace { base: image.fork(), records, checksums })
     }
 
     /// Judges one state; `moments` as in [`crate::states::CrashState`]. The state's number decides how one goes on afterwards.

@@ -4,7 +4,7 @@
 //! returned by a tick of that log has its end there.
 
 use crate::content::fill;
-use crate::lang::{Falloc, Op, Workload};
+use crate::lang::{Falloc, Op, Schedule, Workload};
 use crate::late::LateDevice;
 use crate::model::{ModelError, Timeline, timelines};
 use std::collections::BTreeSet;
@@ -118,12 +118,21 @@ fn quiet(workload: &Workload, mount: &str) -> Result<MountOptions, Error> {
     Ok(options)
 }
 
-/// Runs a workload on a fresh volume, in virtual time if it has a schedule.
+/// Runs a workload on a fresh volume: several writers without a schedule as threads of this machine, all else in virtual time.
 pub(crate) fn run(workload: &Workload, empty: &MemDevice) -> Result<Run, RunError> {
-    let Some(schedule) = workload.schedule else { return run_here(workload, empty) };
+    if workload.schedule.is_none() && timelines(workload)?.len() > 1 {
+        return run_here(workload, empty);
+    }
+    let config = virtual_time(workload);
     let (workload, empty) = (workload.clone(), empty.fork());
-    let config = SimConfig { cores: schedule.cores, seed: schedule.seed, ..SimConfig::default() };
     sim::run(config, move || run_here(&workload, &empty))?.value
+}
+
+/// The virtual time of a workload and of recovery after it. What is written has the time in it, so with that of the machine other states would come of
+/// it each time.
+pub(crate) fn virtual_time(workload: &Workload) -> SimConfig {
+    let usual = SimConfig::default();
+    workload.schedule.map_or(usual.clone(), |Schedule { cores, seed }| SimConfig { cores, seed, ..usual })
 }
 
 fn run_here(workload: &Workload, empty: &MemDevice) -> Result<Run, RunError> {

@@ -14,6 +14,7 @@ fn schedules_lose_nothing_that_was_promised() {
     }
     assert_eq!(outcome.violations.len(), 0);
     assert!(outcome.states > 20 * outcome.workloads, "{outcome:?}");
+    assert!(outcome.recovery_states > 200 * outcome.workloads, "{outcome:?}");
 }
 
 #[test]
