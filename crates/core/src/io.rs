@@ -250,6 +250,33 @@ impl BlockIo {
 
     /// Submits consecutive blocks for writing; `done` runs when the device has completed them, maybe before this returns.
     pub(crate) fn write(self: &Arc<Self>, lba: Lba, pages: Vec<PageBuf>, hint: StreamHint, done: impl Written) {
+        self.dev.submit(vec![self.prepare(lba, pages, hint, done)]);
+    }
+
+    /// Whether writes end in the call that submits them.
+    pub(crate) fn is_synchronous(&self) -> bool {
+        self.synchronous
+    }
+
+    /// Submits a write.
+    pub(crate) fn submit(&self, request: Request) {
+        self.dev.submit(vec![request]);
+    }
+
+    /// Does a write, and returns when it has ended: in the calling thread where the device can, which saves waking others for it and being woken.
+    pub(crate) fn perform(&self, request: Request) {
+        let Request { op, done } = request;
+        done(self.dev.run(op));
+    }
+
+    /// As [`BlockIo::write`], but for the submission, which whoever gets the request owes at once: from here on the blocks are in flight.
+    pub(crate) fn prepare(
+        self: &Arc<Self>,
+        lba: Lba,
+        pages: Vec<PageBuf>,
+        hint: StreamHint,
+        done: impl Written,
+    ) -> Request {
         let count = pages.len() as u64;
         assert!(count > 0);
         self.count_write(hint, count);
@@ -287,8 +314,7 @@ impl BlockIo {
             barrier.leave(epoch);
         };
         charge(Cost::BioSubmit);
-        let op = Op::Write { block: lba.get(), pages, hint, fua: false };
-        self.dev.submit(vec![Request::new(op, finish)]);
+        Request::new(Op::Write { block: lba.get(), pages, hint, fua: false }, finish)
     }
 
     /// As [`BlockIo::write`], of blocks that may have been written before, once no write of them is on its way. Nobody else but [`BlockIo::drain`] writes them meanwhile.

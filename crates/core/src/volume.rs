@@ -5,7 +5,7 @@
 
 use crate::canary::Canary;
 use crate::error::{Error, Result};
-use crate::io::BlockIo;
+use crate::io::{BlockIo, Written};
 use crate::locks;
 use crate::logs::Logs;
 use crate::nat::Nat;
@@ -17,8 +17,10 @@ use crate::segments::SegTable;
 use crate::space::Space;
 use crate::streams::Streams;
 use crate::waits::Waits;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use steadyfs_device::{PageBuf, Request, StreamHint};
 use steadyfs_format::{Layout, Lba, SegNo, Slot, SuperBlock};
 use steadyfs_rt::{Instant, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -71,7 +73,18 @@ const PANIC_EXIT: i32 = 5;
 /// A thread that panics in the middle of a change leaves it half made. No checkpoint may commit that, so the volume stops before the lock is free.
 pub(crate) struct Change<'a> {
     vol: &'a Volume,
+    own: Cell<Own>,
     _lock: CheckpointLock<'a>,
+}
+
+/// A write that the thread which makes the change will do itself.
+enum Own {
+    /// None: writes are submitted when they are made.
+    Not,
+    /// The next one.
+    Next,
+    /// This one, which is in flight for everybody else.
+    Write(Request),
 }
 
 enum CheckpointLock<'a> {
@@ -81,8 +94,46 @@ enum CheckpointLock<'a> {
     Alone(#[expect(dead_code, reason = "held, not read")] RwLockWriteGuard<'a, ()>),
 }
 
+impl Change<'_> {
+    /// Keeps the next data that is placed for [`Change::end`] to write; what is placed after it is submitted as ever. Until then the caller must wait for
+    /// nothing: others may be waiting for this write. False, and nothing is kept, if the device writes in the call that submits, as well as it can be done.
+    pub(crate) fn keep_next(&self) -> bool {
+        let keeps = !self.vol.io.is_synchronous();
+        if keeps {
+            self.own.set(Own::Next);
+        }
+        keeps
+    }
+
+    /// Writes data that was just placed.
+    pub(crate) fn write(&self, lba: Lba, pages: Vec<PageBuf>, hint: StreamHint, done: impl Written) {
+        let request = self.vol.io.prepare(lba, pages, hint, done);
+        match self.own.replace(Own::Not) {
+            Own::Next => self.own.set(Own::Write(request)),
+            earlier => {
+                self.own.set(earlier);
+                self.vol.io.submit(request);
+            }
+        }
+    }
+
+    /// Ends the change, and does the write that was kept, if there was one.
+    pub(crate) fn end(self) {
+        let own = self.own.replace(Own::Not);
+        let io = &self.vol.io;
+        drop(self);
+        if let Own::Write(request) = own {
+            io.perform(request);
+        }
+    }
+}
+
 impl Drop for Change<'_> {
     fn drop(&mut self) {
+        // An error came in between.
+        if let Own::Write(request) = self.own.replace(Own::Not) {
+            self.vol.io.submit(request);
+        }
         if steadyfs_rt::panicking() {
             self.vol.stop(&Error::Defect("a thread panicked in the middle of a change".into()));
         }
@@ -145,7 +196,7 @@ impl Volume {
         });
         // Counted under the lock, so that a freeze sees exactly the changes that its checkpoint contains.
         self.changes.fetch_add(1, SeqCst);
-        let change = Change { vol: self, _lock: CheckpointLock::Shared(guard) };
+        let change = Change { vol: self, own: Cell::new(Own::Not), _lock: CheckpointLock::Shared(guard) };
         // Whoever had the lock may have stopped the volume.
         self.check_writable().map(|()| change)
     }
@@ -153,7 +204,7 @@ impl Volume {
     /// Takes the checkpoint lock exclusively: no change is in progress while the guard lives.
     pub(crate) fn freeze(&self) -> Result<Change<'_>> {
         self.check_writable()?;
-        let frozen = Change { vol: self, _lock: CheckpointLock::Alone(self.cp.write()) };
+        let frozen = Change { vol: self, own: Cell::new(Own::Not), _lock: CheckpointLock::Alone(self.cp.write()) };
         self.check_writable().map(|()| frozen)
     }
 

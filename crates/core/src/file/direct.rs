@@ -236,10 +236,12 @@ impl Fs {
         charge_n(Cost::PageCopy, data.len() as u64 / PAGE);
         let numbers = (off / PAGE..).map(PageIndex);
         let pages: Vec<(PageIndex, PageBuf)> = numbers.zip(data.to_pages()).collect();
-        let change = self.vol.begin_change()?;
+        let mut change = self.vol.begin_change()?;
         if facts.inline {
             self.convert_inline(&change, inode, facts)?;
         }
+        // A page alone is written by this thread, which waits for it anyway: to wake another one and to be woken takes longer than most writes.
+        let own = holes == Holes::End && pages.len() == 1 && change.keep_next();
         let mut usable = pages.len();
         if holes == Holes::Fill {
             let range = pages_of(off, off + data.len() as u64);
@@ -254,6 +256,11 @@ impl Fs {
             }
         }
         let written = done as u64 * PAGE;
+        if own {
+            // The size stays, so no checkpoint in between sees anything but older times.
+            change.end();
+            change = self.vol.begin_change()?;
+        }
         if done > 0 {
             self.after_write(&change, inode, facts, off + written)?;
         }

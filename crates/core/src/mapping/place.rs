@@ -46,7 +46,7 @@ impl Volume {
     /// Each write is registered before its slot is changed, so whoever finds the new address can read it.
     pub(crate) fn place(
         &self,
-        _change: &Change<'_>,
+        change: &Change<'_>,
         leaf: &Leaf,
         guard: &mut NodeWrite<'_>,
         log: Log,
@@ -61,7 +61,7 @@ impl Volume {
         let mut done = 0;
         for run in logs.chunk_by(PartialEq::eq) {
             let part = &pages[done..done + run.len()];
-            let placed = self.place_in(leaf, guard, area, run[0], part, &mut ended)?;
+            let placed = self.place_in(change, leaf, guard, run[0], part, &mut ended)?;
             done += placed;
             if placed < part.len() {
                 break;
@@ -85,13 +85,14 @@ impl Volume {
     /// Pages of [`Volume::place`] that go to one log.
     fn place_in(
         &self,
+        change: &Change<'_>,
         leaf: &Leaf,
         guard: &mut NodeWrite<'_>,
-        area: Area,
         log: Log,
         pages: &[(PageIndex, PageBuf)],
         mut ended: impl FnMut(&[(PageIndex, PageBuf)]) -> Ended,
     ) -> Result<usize> {
+        let area = Area::of(guard.bytes(), self.sb.features())?;
         let NatInfo { ino, version, .. } = self.nat.get(&self.io, leaf.node.nid)?;
         let owner = |page: PageIndex| Summary { nid: leaf.node.nid, version, ofs_in_node: leaf.slot_of(page) };
         let owners: Vec<Summary> = pages.iter().map(|(page, _)| owner(*page)).collect();
@@ -99,7 +100,7 @@ impl Volume {
         for run in self.take_data_blocks(log, ino, &owners)? {
             let part = &pages[placed..placed + run.count as usize];
             let bufs = part.iter().map(|(_, buf)| buf.clone()).collect();
-            self.io.write(run.lba, bufs, logs::hint(log), ended(part));
+            change.write(run.lba, bufs, logs::hint(log), ended(part));
             for (i, (page, _)) in part.iter().enumerate() {
                 let index = leaf.slot_of(*page);
                 let old = area.get(guard.bytes(), index);

@@ -6,6 +6,7 @@ mod lagging;
 mod model;
 mod moving;
 mod operations;
+mod own;
 mod pressure;
 
 use crate::{Fs, InodeRef, MountOptions};

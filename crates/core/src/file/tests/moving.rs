@@ -62,7 +62,7 @@ impl Device for Gate {
     }
 }
 
-fn slot(fs: &Fs, file: &InodeRef) -> Lba {
+pub(super) fn slot(fs: &Fs, file: &InodeRef) -> Lba {
     match fs.extents(&file.inode, PageIndex(0)..PageIndex(1)).unwrap()[0].slot {
         Slot::At(lba) => lba,
         other => panic!("{other:?}"),

@@ -1,0 +1,96 @@
+//! A direct write of one page is done by the thread that waits for it, which holds nothing meanwhile that a checkpoint needs.
+
+use super::*;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use steadyfs_device::{DeviceInfo, IoError, IoResult, Op, OpKind, Request};
+use steadyfs_rt::{Mutex, spawn};
+
+type Look = Box<dyn Fn() + Send + Sync>;
+
+/// A device that does not end writes in the call that submits them, and tells how they come.
+struct Watched {
+    inner: Arc<MemDevice>,
+    /// Called in each write that is run.
+    look: Mutex<Option<Look>>,
+    run: AtomicU64,
+    submitted: AtomicU64,
+    refuses: AtomicBool,
+}
+
+impl Watched {
+    fn counts(&self) -> (u64, u64) {
+        (self.run.swap(0, SeqCst), self.submitted.swap(0, SeqCst))
+    }
+}
+
+impl Device for Watched {
+    fn info(&self) -> DeviceInfo {
+        DeviceInfo { synchronous: false, ..self.inner.info() }
+    }
+
+    fn submit(&self, batch: Vec<Request>) {
+        let writes = batch.iter().filter(|request| matches!(request.op, Op::Write { .. })).count();
+        self.submitted.fetch_add(writes as u64, SeqCst);
+        self.inner.submit(batch);
+    }
+
+    fn run(&self, op: Op) -> IoResult {
+        if matches!(op, Op::Write { .. }) {
+            self.run.fetch_add(1, SeqCst);
+            if let Some(look) = &*self.look.lock() {
+                look();
+            }
+            if self.refuses.load(SeqCst) {
+                return Err(IoError::new(OpKind::Write, op.range().0, 1, 5, "refused"));
+            }
+        }
+        self.inner.run(op)
+    }
+}
+
+#[test]
+fn a_page_alone_is_written_by_who_waits_for_it() {
+    let memory = fresh();
+    let device = Arc::new(Watched {
+        inner: Arc::clone(&memory),
+        look: Mutex::new(&crate::locks::STATE, None),
+        run: AtomicU64::new(0),
+        submitted: AtomicU64::new(0),
+        refuses: AtomicBool::new(false),
+    });
+    let options = MountOptions::parse("background_gc=off").unwrap();
+    let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
+    let file = create(&fs, "file");
+    fs.write_direct(&file, 0, &[1; 3 * 4096]).unwrap();
+    fs.sync().unwrap();
+    device.counts();
+
+    let seen = Arc::new(AtomicU64::new(0));
+    let (told, volume, of) = (Arc::clone(&seen), Arc::downgrade(&fs), file.clone());
+    *device.look.lock() = Some(Box::new(move || {
+        let (told, volume, of) = (Arc::clone(&told), volume.upgrade().unwrap(), of.clone());
+        let looked = spawn("other", move || {
+            assert!(volume.vol.cp.try_write().is_some(), "a checkpoint would wait for the device");
+            let lba = moving::slot(&volume, &of);
+            told.store(u64::from(volume.vol.io.read_block(lba).unwrap().to_array()[0]), SeqCst);
+        });
+        looked.join().unwrap();
+    }));
+    fs.write_direct(&file, 0, &[2; 4096]).unwrap();
+    assert_eq!(device.counts(), (1, 0), "not by the thread that waits");
+    assert_eq!(seen.load(SeqCst), 2, "in flight, and not to be read");
+    *device.look.lock() = None;
+
+    fs.write_direct(&file, 0, &[3; 2 * 4096]).unwrap();
+    assert_eq!(device.counts(), (0, 1), "several pages go together");
+    fs.write_direct(&file, 3 * 4096, &[4; 4096]).unwrap();
+    assert_eq!(device.counts(), (0, 1), "what moves the end is placed and told of in one change");
+
+    device.refuses.store(true, SeqCst);
+    assert!(matches!(fs.write_direct(&file, 4096, &[5; 4096]), Err(crate::Error::Io(_))));
+    device.refuses.store(false, SeqCst);
+    let mut page = [0; 4096];
+    assert_eq!(fs.read(&file, 4096, &mut page).unwrap(), 4096);
+    assert_eq!(page, [5; 4096], "what the device refused is kept");
+    unmount_and_check(fs, &memory);
+}
