@@ -149,7 +149,8 @@ pub(crate) struct Reclaim {
     pool: Option<Pool>,
     /// Sections kept for collection and checkpoints.
     reserved_sections: u64,
-    /// How many of those writers may take while collectors are at work, before they wait for them.
+    /// How many of those writers may take while collectors are at work, before they wait for them. Collectors begin when half of them are gone, and see
+    /// to it that a checkpoint frees as much when three quarters are.
     grace: u64,
     totals: Mutex<GcReport>,
     times: Mutex<GcTimes>,
@@ -298,19 +299,26 @@ impl Fs {
         self.vol.segs.free_sections() + self.sections_awaiting()
     }
 
+    /// What collectors keep free or free to come: fewer than [`Fs::sections_needed`] by half of what writers may take of the reserve. Each section more would
+    /// be one less in which blocks become invalid before they have to be moved.
+    fn sections_aimed_at(&self) -> u64 {
+        self.sections_needed() - self.reclaim.grace / 2
+    }
+
     /// Whether collectors have nothing to do: enough is free, or will be, and no checkpoint is needed for it yet. Checkpoints write every node that
-    /// has changed, so they are made late: when half of what writers may take of the reserve is gone.
+    /// has changed, so they are made late: when three quarters of what writers may take of the reserve are gone.
     fn collectors_may_rest(&self, extra: u64) -> bool {
-        self.free_sections_suffice(extra) || (self.sections_missing(extra) == 0 && !self.checkpoint_is_due())
+        let wanted = self.sections_aimed_at() + extra;
+        self.vol.segs.free_sections() > wanted || (self.sections_missing(wanted) == 0 && !self.checkpoint_is_due())
     }
 
     fn checkpoint_is_due(&self) -> bool {
-        self.vol.segs.free_sections() + self.reclaim.grace / 2 <= self.sections_needed()
+        self.vol.segs.free_sections() + self.reclaim.grace * 3 / 4 <= self.sections_needed()
     }
 
-    /// How many sections have to be emptied for so many above what writers need.
-    fn sections_missing(&self, extra: u64) -> u64 {
-        (self.sections_needed() + extra + 1).saturating_sub(self.sections_to_come())
+    /// How many sections have to be emptied for more than so many.
+    fn sections_missing(&self, wanted: u64) -> u64 {
+        (wanted + 1).saturating_sub(self.sections_to_come())
     }
 
     /// What collection has cost since the mount, in time; what goes on now included.
@@ -427,7 +435,7 @@ impl Fs {
 
     /// Whether a checkpoint alone would free enough for so many sections above what writers need.
     fn checkpoint_frees_enough(&self, extra: u64) -> bool {
-        self.sections_awaiting() > 0 && self.sections_missing(extra) == 0
+        self.sections_awaiting() > 0 && self.sections_missing(self.sections_needed() + extra) == 0
     }
 
     /// Whether so few sections are free that the next checkpoint must come now, before collection takes the last ones.

@@ -296,13 +296,18 @@ impl Shared {
 
     /// How many collectors should work now: one for each section that is missing.
     fn needed(&self, fs: &Fs) -> usize {
-        let missing = fs.sections_missing(self.goal().unwrap_or(HYSTERESIS));
+        let missing = fs.sections_missing(self.wanted(fs));
         usize::try_from(missing).unwrap_or(usize::MAX).clamp(1, self.collectors.len())
     }
 
     /// Free sections above what writers need that are to be made in this gap between requests, if it is one.
     fn goal(&self) -> Option<u64> {
         self.gaps.as_ref().map(Gaps::goal).filter(|goal| *goal > HYSTERESIS)
+    }
+
+    /// More than so many sections are to be free, or free with the next checkpoint.
+    fn wanted(&self, fs: &Fs) -> u64 {
+        self.goal().map_or_else(|| fs.sections_aimed_at() + HYSTERESIS, |goal| fs.sections_needed() + goal)
     }
 
     fn run(&self, number: usize, fs: &Weak<Fs>) {
@@ -349,12 +354,15 @@ impl Shared {
     /// What one collector does until there is room enough, or nothing more to be gained.
     fn work(&self, fs: &Fs, number: usize) -> End {
         while !self.gate.lock().stop {
-            let goal = self.goal();
             // In a gap a checkpoint disturbs nobody, and what it frees is there when the next request comes.
-            if goal.map_or_else(|| fs.collectors_may_rest(HYSTERESIS), |goal| fs.free_sections_suffice(goal - 1)) {
+            let enough = match self.goal() {
+                Some(goal) => fs.free_sections_suffice(goal - 1),
+                None => fs.collectors_may_rest(HYSTERESIS),
+            };
+            if enough {
                 return End::Enough;
             }
-            let worked = match fs.sections_missing(goal.unwrap_or(HYSTERESIS)) == 0 {
+            let worked = match fs.sections_missing(self.wanted(fs)) == 0 {
                 true => self.checkpoint(fs, number, Cause::Needed),
                 false => self.step(fs, number),
             };
