@@ -10,17 +10,20 @@
 use crate::dirt::Dirt;
 use crate::error::{Error, Result};
 use crate::locks;
-use crate::volume::Volume;
+use crate::nat::NatInfo;
+use crate::volume::{Change, Volume};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use steadyfs_device::PageBuf;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
-use steadyfs_format::{Block, Ino, Nid, ROOT_INO, Slot};
+use steadyfs_format::{Block, Ino, Lba, Nid, ROOT_INO, Slot};
 use steadyfs_rt::{Cost, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, charge};
 
 const SHARDS: usize = 64;
+/// One of so many nodes that the cache holds may be read ahead at a time.
+const AHEAD_SHARE: usize = 4;
 
 type Shard = HashMap<Nid, Arc<Node>>;
 
@@ -241,14 +244,37 @@ impl Volume {
                     State::Failed => self.nodes.remove(&node),
                 }
             }
-            if let Some(node) = self.load_node(nid)? {
+            if let Some(node) = self.load_node(nid, None)? {
                 return Ok(node);
             }
         }
     }
 
-    /// Reads a node into the cache; `None` if another thread was first.
-    fn load_node(&self, nid: Nid) -> Result<Option<Arc<Node>>> {
+    /// Reads those of these nodes into the cache that are not there, at the same time. What cannot be read is left to who needs it. A place that the NAT names
+    /// while the change lasts is not given to anybody else: no checkpoint begins meanwhile.
+    pub(crate) fn read_nodes_ahead(&self, _change: &Change<'_>, nids: impl Iterator<Item = Nid>) {
+        let absent = nids.filter(|nid| self.nodes.find(*nid).is_none());
+        let placed = absent.filter_map(|nid| match self.nat.get(&self.io, nid) {
+            Ok(NatInfo { addr: Slot::At(lba), .. }) if self.segs.locate(lba).is_some() => Some((lba, nid)),
+            _ => None,
+        });
+        // More would drive each other out of the cache before they are used.
+        let mut placed: Vec<(Lba, Nid)> = placed.take(self.nodes.limit() / AHEAD_SHARE).collect();
+        if placed.len() < 2 {
+            return;
+        }
+        placed.sort_unstable();
+        let runs: Vec<&[(Lba, Nid)]> = placed.chunk_by(|a, b| a.0 + 1 == b.0).collect();
+        let extents: Vec<(Lba, u32)> = runs.iter().map(|run| (run[0].0, run.len() as u32)).collect();
+        for (run, pages) in runs.into_iter().zip(self.io.read_runs(&extents)) {
+            for ((lba, nid), page) in run.iter().zip(pages.into_iter().flatten()) {
+                let _ = self.load_node(*nid, Some((*lba, page)));
+            }
+        }
+    }
+
+    /// Reads a node into the cache; `None` if another thread was first. `ahead` is what was read already, and where.
+    fn load_node(&self, nid: Nid, ahead: Option<(Lba, PageBuf)>) -> Result<Option<Arc<Node>>> {
         let body = Body { state: State::Failed, page: PageBuf::zeroed(), dirty: false, vital: false };
         let node = Arc::new(Node { nid, body: RwLock::new(&locks::NODE, body), used: AtomicBool::new(true) });
         // Whoever finds the node in the table waits at its lock until it is loaded.
@@ -261,7 +287,7 @@ impl Volume {
             shard.insert(nid, Arc::clone(&node));
             self.nodes.cached.fetch_add(1, SeqCst);
         }
-        let loaded = self.read_node_block(nid);
+        let loaded = self.read_node_block(nid, ahead);
         match loaded {
             Ok(page) => {
                 body.page = page;
@@ -277,7 +303,7 @@ impl Volume {
         }
     }
 
-    fn read_node_block(&self, nid: Nid) -> Result<PageBuf> {
+    fn read_node_block(&self, nid: Nid, ahead: Option<(Lba, PageBuf)>) -> Result<PageBuf> {
         let info = self.nat.get(&self.io, nid)?;
         let Slot::At(lba) = info.addr else {
             return Err(Error::NotFound);
@@ -285,7 +311,10 @@ impl Volume {
         if self.segs.locate(lba).is_none() {
             return Err(Error::corrupt(format!("the NAT puts node {nid} at block {lba}, outside the main area")));
         }
-        let mut page = self.io.read_block(lba)?;
+        let mut page = match ahead {
+            Some((from, page)) if from == lba => page,
+            _ => self.io.read_block(lba)?,
+        };
         let footer = NodeBlock::view(page.make_mut()).footer;
         if footer.nid() != nid || footer.ino() != info.ino {
             return Err(Error::corrupt(format!(
