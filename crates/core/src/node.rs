@@ -11,7 +11,7 @@ use crate::dirt::Dirt;
 use crate::error::{Error, Result};
 use crate::locks;
 use crate::nat::NatInfo;
-use crate::volume::{Change, Volume};
+use crate::volume::Volume;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -52,7 +52,38 @@ enum State {
     Dead,
 }
 
+impl Body {
+    fn load(&mut self, page: PageBuf) {
+        (self.page, self.state) = (page, State::Loaded);
+    }
+}
+
+/// What was read of a node, if it is that.
+fn checked(nid: Nid, info: &NatInfo, lba: Lba, mut page: PageBuf) -> Result<PageBuf> {
+    let footer = NodeBlock::view(page.make_mut()).footer;
+    if footer.nid() != nid || footer.ino() != info.ino {
+        return Err(Error::corrupt(format!(
+            "block {lba} should be node {nid} of inode {} but is node {} of inode {}",
+            info.ino,
+            footer.nid(),
+            footer.ino()
+        )));
+    }
+    // Who sees one half of this relies on the other: an inode is the node with its own number, at the root of the tree.
+    if (footer.ofs() == NodeOfs::INODE) != (nid.as_ino() == info.ino) {
+        let (ofs, ino) = (footer.ofs(), info.ino);
+        return Err(Error::corrupt(format!("node {nid} of inode {ino} says that its place in the file is {ofs}")));
+    }
+    Ok(page)
+}
+
 impl Node {
+    /// One that is still to be read.
+    fn unread(nid: Nid) -> Arc<Self> {
+        let body = Body { state: State::Failed, page: PageBuf::zeroed(), dirty: false, vital: false };
+        Arc::new(Node { nid, body: RwLock::new(&locks::NODE, body), used: AtomicBool::new(true) })
+    }
+
     /// Locks the node for reading.
     pub(crate) fn read(&self) -> NodeRead<'_> {
         self.used.store(true, SeqCst);
@@ -205,6 +236,17 @@ impl NodeCache {
         self.shard(nid).lock().get(&nid).cloned()
     }
 
+    /// Puts a node into the table; false if there is one with its number.
+    fn insert(&self, node: &Arc<Node>) -> bool {
+        let mut shard = self.shard(node.nid).lock();
+        if shard.contains_key(&node.nid) {
+            return false;
+        }
+        shard.insert(node.nid, Arc::clone(node));
+        self.cached.fetch_add(1, SeqCst);
+        true
+    }
+
     fn remove(&self, node: &Arc<Node>) {
         let mut shard = self.shard(node.nid).lock();
         if shard.get(&node.nid).is_some_and(|n| Arc::ptr_eq(n, node)) {
@@ -244,54 +286,59 @@ impl Volume {
                     State::Failed => self.nodes.remove(&node),
                 }
             }
-            if let Some(node) = self.load_node(nid, None)? {
+            if let Some(node) = self.load_node(nid)? {
                 return Ok(node);
             }
         }
     }
 
-    /// Reads those of these nodes into the cache that are not there, at the same time. What cannot be read is left to who needs it. A place that the NAT names
-    /// while the change lasts is not given to anybody else: no checkpoint begins meanwhile.
-    pub(crate) fn read_nodes_ahead(&self, _change: &Change<'_>, nids: impl Iterator<Item = Nid>) {
+    /// Reads those of these nodes into the cache that are not there, at the same time. What cannot be read is left to who needs it.
+    ///
+    /// As for one alone, who wants a node meanwhile waits at its lock, so nobody gives it another place between the look at the NAT and the end of the read.
+    pub(crate) fn read_nodes_ahead(&self, nids: impl Iterator<Item = Nid>) {
         let absent = nids.filter(|nid| self.nodes.find(*nid).is_none());
-        let placed = absent.filter_map(|nid| match self.nat.get(&self.io, nid) {
-            Ok(NatInfo { addr: Slot::At(lba), .. }) if self.segs.locate(lba).is_some() => Some((lba, nid)),
-            _ => None,
-        });
         // More would drive each other out of the cache before they are used.
-        let mut placed: Vec<(Lba, Nid)> = placed.take(self.nodes.limit() / AHEAD_SHARE).collect();
-        if placed.len() < 2 {
+        let nodes: Vec<Arc<Node>> = absent.take(self.nodes.limit() / AHEAD_SHARE).map(Node::unread).collect();
+        if nodes.len() < 2 {
             return;
         }
-        placed.sort_unstable();
-        let runs: Vec<&[(Lba, Nid)]> = placed.chunk_by(|a, b| a.0 + 1 == b.0).collect();
-        let extents: Vec<(Lba, u32)> = runs.iter().map(|run| (run[0].0, run.len() as u32)).collect();
-        for (run, pages) in runs.into_iter().zip(self.io.read_runs(&extents)) {
-            for ((lba, nid), page) in run.iter().zip(pages.into_iter().flatten()) {
-                let _ = self.load_node(*nid, Some((*lba, page)));
+        // Locked before others can find them, so this waits for no node.
+        let locked = nodes.iter().map(|node| (node, node.body.write()));
+        let inserted: Vec<_> = locked.filter(|(node, _)| self.nodes.insert(node)).collect();
+        let mut placed = Vec::with_capacity(inserted.len());
+        for (node, body) in inserted {
+            match self.place_of(node.nid) {
+                Ok((info, lba)) => placed.push((lba, info, node, body)),
+                Err(_) => self.nodes.remove(node),
             }
         }
+        placed.sort_unstable_by_key(|(lba, ..)| *lba);
+        let runs: Vec<(Lba, u32)> =
+            placed.chunk_by(|a, b| a.0 + 1 == b.0).map(|run| (run[0].0, run.len() as u32)).collect();
+        let mut placed = placed.into_iter();
+        for ((_, count), pages) in runs.iter().zip(self.io.read_runs(&runs)) {
+            let mut pages = pages.into_iter().flatten();
+            for (lba, info, node, mut body) in placed.by_ref().take(*count as usize) {
+                match pages.next().map(|page| checked(node.nid, &info, lba, page)) {
+                    Some(Ok(page)) => body.load(page),
+                    Some(Err(_)) | None => self.nodes.remove(node),
+                }
+            }
+        }
+        self.nodes.shrink();
     }
 
-    /// Reads a node into the cache; `None` if another thread was first. `ahead` is what was read already, and where.
-    fn load_node(&self, nid: Nid, ahead: Option<(Lba, PageBuf)>) -> Result<Option<Arc<Node>>> {
-        let body = Body { state: State::Failed, page: PageBuf::zeroed(), dirty: false, vital: false };
-        let node = Arc::new(Node { nid, body: RwLock::new(&locks::NODE, body), used: AtomicBool::new(true) });
+    /// Reads a node into the cache; `None` if another thread was first.
+    fn load_node(&self, nid: Nid) -> Result<Option<Arc<Node>>> {
+        let node = Node::unread(nid);
         // Whoever finds the node in the table waits at its lock until it is loaded.
         let mut body = node.body.write();
-        {
-            let mut shard = self.nodes.shard(nid).lock();
-            if shard.contains_key(&nid) {
-                return Ok(None);
-            }
-            shard.insert(nid, Arc::clone(&node));
-            self.nodes.cached.fetch_add(1, SeqCst);
+        if !self.nodes.insert(&node) {
+            return Ok(None);
         }
-        let loaded = self.read_node_block(nid, ahead);
-        match loaded {
+        match self.read_node_block(nid) {
             Ok(page) => {
-                body.page = page;
-                body.state = State::Loaded;
+                body.load(page);
                 drop(body);
                 self.nodes.shrink();
                 Ok(Some(node))
@@ -303,7 +350,13 @@ impl Volume {
         }
     }
 
-    fn read_node_block(&self, nid: Nid, ahead: Option<(Lba, PageBuf)>) -> Result<PageBuf> {
+    fn read_node_block(&self, nid: Nid) -> Result<PageBuf> {
+        let (info, lba) = self.place_of(nid)?;
+        checked(nid, &info, lba, self.io.read_block(lba)?)
+    }
+
+    /// Where a node is.
+    fn place_of(&self, nid: Nid) -> Result<(NatInfo, Lba)> {
         let info = self.nat.get(&self.io, nid)?;
         let Slot::At(lba) = info.addr else {
             return Err(Error::NotFound);
@@ -311,25 +364,7 @@ impl Volume {
         if self.segs.locate(lba).is_none() {
             return Err(Error::corrupt(format!("the NAT puts node {nid} at block {lba}, outside the main area")));
         }
-        let mut page = match ahead {
-            Some((from, page)) if from == lba => page,
-            _ => self.io.read_block(lba)?,
-        };
-        let footer = NodeBlock::view(page.make_mut()).footer;
-        if footer.nid() != nid || footer.ino() != info.ino {
-            return Err(Error::corrupt(format!(
-                "block {lba} should be node {nid} of inode {} but is node {} of inode {}",
-                info.ino,
-                footer.nid(),
-                footer.ino()
-            )));
-        }
-        // Who sees one half of this relies on the other: an inode is the node with its own number, at the root of the tree.
-        if (footer.ofs() == NodeOfs::INODE) != (nid.as_ino() == info.ino) {
-            let (ofs, ino) = (footer.ofs(), info.ino);
-            return Err(Error::corrupt(format!("node {nid} of inode {ino} says that its place in the file is {ofs}")));
-        }
-        Ok(page)
+        Ok((info, lba))
     }
 
     /// Creates a node of `ino` at node offset `ofs`; its block is zero but for the footer. `cold` is the mark that every node of

@@ -2,8 +2,8 @@
 //!
 //! The node rule: a data block is moved only if, under the lock of the node that owns it, the node's slot still holds the source
 //! address, as it did before the block was read; a writer, a truncation or another collector that came first wins. A node block is moved by making the node dirty; the
-//! next checkpoint writes it to its log. All reads of a segment are in flight together, one for each run of neighbouring blocks, and before them those of the nodes that own them and are not in memory; moves are grouped by owner and made under one
-//! node lock each. New addresses are published after their blocks are readable (see `io`). Pages that somebody works on stay where they are (`protect`).
+//! next checkpoint writes it to its log. All reads of a segment are in flight together, one for each run of neighbouring blocks, and before them those of the nodes
+//! that own them and are not in memory; moves are grouped by owner and made under one node lock each. New addresses are published after their blocks are readable (see `io`). Pages that somebody works on stay where they are (`protect`).
 
 use super::buffer::{Lease, Moving, Source, cached, charge_looks, set_off};
 use super::crew::Crew;
@@ -204,7 +204,7 @@ pub(crate) fn move_blocks(fs: &Fs, lbas: &[Lba]) -> Result<()> {
 }
 
 fn clean_nodes(vol: &Volume, seg: SegNo, summary: &SummaryBlock, offsets: &[u32], report: &mut GcReport) -> Result<()> {
-    vol.read_nodes_ahead(&vol.begin_change()?, offsets.iter().map(|&off| summary.get(off as u16).nid));
+    vol.read_nodes_ahead(offsets.iter().map(|&off| summary.get(off as u16).nid));
     for &off in offsets {
         let nid = summary.get(off as u16).nid;
         let source = Slot::At(vol.lba_of(seg, off));
@@ -264,7 +264,7 @@ fn move_what_is_free(
         let summary = summary.get(off as u16);
         by_node.entry(summary.nid).or_default().push(Live { off, summary });
     }
-    fs.vol.read_nodes_ahead(&fs.vol.begin_change()?, by_node.keys().copied());
+    fs.vol.read_nodes_ahead(by_node.keys().copied());
     // Alive first, then read: a log closes its segment when it has given out the last block, which is before that is written. Once a node holds
     // the address the block can be read; what is read before may be what lay there in an earlier life of the segment.
     let mut owners: BTreeMap<Nid, Owner> = BTreeMap::new();
