@@ -356,7 +356,7 @@ impl Volume {
     }
 
     /// Where a node is.
-    fn place_of(&self, nid: Nid) -> Result<(NatInfo, Lba)> {
+    pub(crate) fn place_of(&self, nid: Nid) -> Result<(NatInfo, Lba)> {
         let info = self.nat.get(&self.io, nid)?;
         let Slot::At(lba) = info.addr else {
             return Err(Error::NotFound);

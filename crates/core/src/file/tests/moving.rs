@@ -3,8 +3,10 @@
 use super::*;
 use crate::Urgency;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 use steadyfs_device::{DeviceInfo, Op, Request};
 use steadyfs_format::{Lba, Slot};
+use steadyfs_rt::sim::{SimConfig, run};
 use steadyfs_rt::{EventCount, spawn};
 
 /// A device that can hold up reads of one block, before and after they happen.
@@ -183,4 +185,39 @@ fn a_direct_write_during_a_read_is_not_hidden_by_what_was_read() {
     let first = reader.join().unwrap();
     assert!([[0xAA; 4096], [0xCC; 4096]].iter().any(|bytes| first == bytes));
     assert_eq!(read_all(&scene.fs, &scene.file), [0xCC; 4096], "the cache keeps what lay there before");
+}
+
+#[test]
+fn who_wants_a_node_that_is_being_read_with_others_waits_for_it() {
+    let device = volume(64, &["-O", FEATURES]);
+    let waited = run(SimConfig::default(), move || {
+        let gate = Gate::new(device);
+        let mount = || {
+            let device = Arc::clone(&gate) as Arc<dyn Device>;
+            Fs::mount(device, MountOptions::parse("background_gc=off").unwrap()).unwrap()
+        };
+        let fs = mount();
+        let nids = ["first", "second"].map(|name| create(&fs, name).inode.ino.nid());
+        fs.unmount().unwrap();
+        drop(fs);
+
+        let fs = mount();
+        gate.block.store(fs.vol.place_of(nids[0]).unwrap().1.get(), SeqCst);
+        let ahead = Arc::clone(&fs);
+        let collector = spawn("collector", move || ahead.vol.read_nodes_ahead(nids.into_iter()));
+        gate.wait(1);
+        let asking = Arc::clone(&fs);
+        let asked = spawn("asking", move || asking.vol.node(nids[1]).unwrap().nid);
+        steadyfs_rt::sleep(Duration::from_millis(1));
+        let waited = !asked.is_finished();
+        gate.go(4);
+        collector.join().unwrap();
+        assert_eq!(asked.join().unwrap(), nids[1]);
+        fs.unmount().unwrap();
+        waited
+    });
+    assert!(
+        waited.unwrap().value,
+        "a node could have got another place between the look at the NAT and the end of the read"
+    );
 }

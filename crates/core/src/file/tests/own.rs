@@ -2,7 +2,7 @@
 
 use super::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use steadyfs_device::{DeviceInfo, IoError, IoResult, Op, OpKind, Request};
+use steadyfs_device::{DeviceInfo, IoError, IoResult, Op, OpKind, Request, StreamHint};
 use steadyfs_rt::{Mutex, spawn};
 
 type Look = Box<dyn Fn() + Send + Sync>;
@@ -48,8 +48,7 @@ impl Device for Watched {
     }
 }
 
-#[test]
-fn a_page_alone_is_written_by_who_waits_for_it() {
+fn watched() -> (Arc<MemDevice>, Arc<Watched>, Arc<Fs>) {
     let memory = fresh();
     let device = Arc::new(Watched {
         inner: Arc::clone(&memory),
@@ -60,6 +59,12 @@ fn a_page_alone_is_written_by_who_waits_for_it() {
     });
     let options = MountOptions::parse("background_gc=off").unwrap();
     let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
+    (memory, device, fs)
+}
+
+#[test]
+fn a_page_alone_is_written_by_who_waits_for_it() {
+    let (memory, device, fs) = watched();
     let file = create(&fs, "file");
     fs.write_direct(&file, 0, &[1; 3 * 4096]).unwrap();
     fs.sync().unwrap();
@@ -93,4 +98,28 @@ fn a_page_alone_is_written_by_who_waits_for_it() {
     assert_eq!(fs.read(&file, 4096, &mut page).unwrap(), 4096);
     assert_eq!(page, [5; 4096], "what the device refused is kept");
     unmount_and_check(fs, &memory);
+}
+
+#[test]
+fn what_was_kept_is_written_though_the_change_fails() {
+    let (_memory, device, fs) = watched();
+    let file = create(&fs, "file");
+    fs.write_direct(&file, 0, &[1; 4096]).unwrap();
+    fs.sync().unwrap();
+    // Its own place: who reads it sees the same wherever the write is, so the volume stays as it is.
+    let lba = moving::slot(&fs, &file);
+    device.counts();
+
+    let told = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&told);
+    let change = fs.vol.begin_change().unwrap();
+    assert!(change.keep_next());
+    let done = move |result: Result<(), IoError>| ended.store(result.is_ok(), SeqCst);
+    change.write(lba, vec![PageBuf::from_slice(&[1; 4096])], StreamHint::DataWarm, done);
+    assert_eq!(device.counts(), (0, 0), "written before the change was over");
+    drop(change);
+    assert_eq!(device.counts(), (0, 1), "forgotten");
+    // A sync would wait for a write that nobody does.
+    fs.sync().unwrap();
+    assert!(told.load(SeqCst));
 }
