@@ -250,7 +250,7 @@ impl BlockIo {
 
     /// Submits consecutive blocks for writing; `done` runs when the device has completed them, maybe before this returns.
     pub(crate) fn write(self: &Arc<Self>, lba: Lba, pages: Vec<PageBuf>, hint: StreamHint, done: impl Written) {
-        self.dev.submit(vec![self.prepare(lba, pages, hint, done)]);
+        self.submit(self.prepare(lba, pages, hint, done));
     }
 
     /// Whether writes end in the call that submits them.
