@@ -16,7 +16,7 @@ use std::sync::Arc;
 use steadyfs_core::fsck::{self, CheckOptions, Severity};
 use steadyfs_core::{AccessTimes, Fs, MountOptions};
 use steadyfs_device::{Device, MemDevice, Record, RecordingDevice};
-use steadyfs_rt::sim;
+use steadyfs_rt::sim::{self, SimFailure};
 
 /// The promise that a state breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -46,6 +46,15 @@ pub(crate) struct Fault {
 impl Fault {
     fn new(rule: Rule, what: impl Into<String>) -> Self {
         Fault { rule, what: what.into() }
+    }
+
+    /// Of a mount after a crash that did not come to its end.
+    fn of_recovery(why: SimFailure) -> Self {
+        let rule = match why {
+            SimFailure::Deadlock(_) => Rule::Mounts,
+            SimFailure::Panicked(_) => Rule::NoPanic,
+        };
+        Fault::new(rule, format!("while it is mounted, {why}"))
     }
 }
 
@@ -122,7 +131,7 @@ impl Judge<'_> {
         let (base, checksums) = (image.fork(), self.workload.has_checksums());
         let options = MountOptions { access_times: AccessTimes::Never, ..self.options.clone() };
         let recorded = sim::run(virtual_time(self.workload), move || record_mount(&base, &options));
-        let records = recorded.map_err(|e| Fault::new(Rule::NoPanic, e.to_string()))?.value?;
+        let records = recorded.map_err(Fault::of_recovery)?.value?;
         Ok(Trace { base: image.fork(), records, checksums })
     }
 
