@@ -17,8 +17,6 @@ fn what_collectors_move_survives() {
     assert_eq!(outcome.violations.len(), 0);
     let all = outcome.collected;
     assert!(all.moved_before > WORKLOADS * 1000 && all.moved_between > WORKLOADS * 500, "little was moved: {all:?}");
-    // Streams are looked at before the crash; the crashes within a recovery are counted apart.
-    let crashes = outcome.states - outcome.recovery_states;
-    assert!(all.most_streams >= 2 && all.states_with_streams * 2 > crashes, "streams were closed: {outcome:?}");
+    assert!(all.most_streams >= 2 && all.states_with_streams * 2 > outcome.states, "streams were closed: {outcome:?}");
     assert!(outcome.recovery_states > 0, "no recovery was interrupted: {outcome:?}");
 }
