@@ -6,17 +6,18 @@
 
 use crate::error::Result;
 use crate::file::Flusher;
-use crate::inode::{InodeRef, InodeTable};
+use crate::inode::{Inode, InodeRef, InodeTable};
 use crate::io::IoStats;
 use crate::options::{InPlace, MountOptions};
 use crate::orphans::Orphans;
 use crate::pages::Budget;
-use crate::reclaim::GcReport;
+use crate::reclaim::{GcReport, Held};
 use crate::recovery::Recovered;
 use crate::sync::{Since, SyncCounters};
 use crate::volume::{Change, Volume};
+use std::ops::Range;
 use std::sync::OnceLock;
-use steadyfs_format::ROOT_INO;
+use steadyfs_format::{PageIndex, ROOT_INO};
 
 /// A mounted file system.
 pub struct Fs {
@@ -85,6 +86,19 @@ impl Fs {
         self.check_room_for_changes()?;
         self.make_room()?;
         self.vol.begin_change()
+    }
+
+    /// As [`Fs::change`], for one that frees, replaces or moves contents of these pages; collectors leave them alone meanwhile, but not while it waits for room.
+    /// The file's lock is held.
+    pub(crate) fn change_contents<'a>(
+        &'a self,
+        inode: &'a Inode,
+        pages: Range<PageIndex>,
+    ) -> Result<(Change<'a>, Held<'a>)> {
+        self.check_room_for_changes()?;
+        self.make_room()?;
+        let held = inode.gc.for_change(pages);
+        Ok((self.vol.begin_change()?, held))
     }
 
     /// An error if no change can begin now, whatever is free.

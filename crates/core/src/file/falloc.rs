@@ -36,17 +36,6 @@ pub enum FallocMode {
     InsertRange,
 }
 
-impl FallocMode {
-    /// The pages whose contents change hands; none where holes are filled and nothing else.
-    fn changes(self, off: u64, end: u64) -> Option<Range<PageIndex>> {
-        match self {
-            FallocMode::Allocate { .. } => None,
-            FallocMode::PunchHole | FallocMode::ZeroRange { .. } => Some(pages_of(off, end)),
-            FallocMode::CollapseRange | FallocMode::InsertRange => Some(PageIndex::of_byte(off)..PageIndex(u64::MAX)),
-        }
-    }
-}
-
 impl Fs {
     /// Allocates, frees or moves ranges of a regular file.
     ///
@@ -66,8 +55,6 @@ impl Fs {
                 return Err(Error::NotPermitted);
             }
             self.finish_cut(inode, &mut facts)?;
-            self.make_room()?;
-            let _held = mode.changes(off, end).map(|pages| inode.gc.for_change(pages));
             match mode {
                 FallocMode::Allocate { keep_size } => self.allocate(inode, &mut facts, off..end, keep_size)?,
                 FallocMode::PunchHole => self.punch(inode, &facts, off..end)?,
@@ -155,7 +142,7 @@ impl Fs {
         self.cache(inode).remove(whole.clone());
         let mut at = whole.start;
         while at < whole.end {
-            let change = self.change()?;
+            let (change, _held) = self.change_contents(inode, at..whole.end)?;
             at = self.free_piece(&change, inode, at..whole.end)?;
         }
         self.note_change(inode)

@@ -31,8 +31,6 @@ impl Fs {
         {
             let _lock = inode.rwsem.write();
             let mut facts = self.facts_for_change(inode, Act::Overwrite)?;
-            self.make_room()?;
-            let _held = inode.gc.for_change(PageIndex::of_byte(size.min(facts.size))..PageIndex(u64::MAX));
             self.finish_cut(inode, &mut facts)?;
             self.set_size_locked(inode, &mut facts, size)?;
         }
@@ -92,7 +90,7 @@ impl Fs {
         self.cache(inode).remove(range.clone());
         let mut at = range.start;
         while at < range.end {
-            let change = self.change()?;
+            let (change, _held) = self.change_contents(inode, at..range.end)?;
             at = self.renew_piece(&change, inode, at..range.end)?;
         }
         Ok(())
@@ -101,7 +99,10 @@ impl Fs {
     /// Zeroes bytes of one page, if it has any that are not zero.
     pub(super) fn zero_in_page(&self, inode: &Arc<Inode>, from: u64, to: u64) -> Result<()> {
         match self.zeroed_page(inode, from, to)? {
-            Some((page, buf)) => self.put_page(&self.change()?, inode, page, buf),
+            Some((page, buf)) => {
+                let (change, _held) = self.change_contents(inode, page..page + 1)?;
+                self.put_page(&change, inode, page, buf)
+            }
             None => Ok(()),
         }
     }
@@ -127,7 +128,7 @@ impl Fs {
         };
         let keep = page_end(size);
         {
-            let change = self.change()?;
+            let (change, _held) = self.change_contents(inode, PageIndex::of_byte(size)..PageIndex(u64::MAX))?;
             // Under the change that moves the end: a checkpoint in between would have zeros where the old end still shows them.
             if let Some((page, buf)) = tail {
                 self.put_page(&change, inode, page, buf)?;
@@ -154,7 +155,8 @@ impl Fs {
         }
         let mut at = Some(page_end(facts.size)).filter(|_| !facts.inline);
         loop {
-            let change = self.change()?;
+            let cut = page_end(facts.size)..PageIndex(u64::MAX);
+            let (change, _held) = self.change_contents(inode, cut)?;
             at = match at {
                 Some(from) => self.free_some(&change, inode, from)?,
                 None => return self.end_cut(&change, inode, facts),

@@ -27,7 +27,7 @@ pub use buffer::GcMemory;
 pub(crate) use cleaner::move_blocks;
 pub use options::{DataLogs, GcBuffer, GcCollectors, GcMeta, GcOptions, GcProtect, GcSelect, GcStream};
 pub use plan::{GcCandidate, GcPlan};
-pub(crate) use protect::FileLocks;
+pub(crate) use protect::{FileLocks, Held};
 pub use stand::{StandVictim, VictimStand};
 pub use victim::{Effort, Reach};
 

@@ -14,8 +14,8 @@
 //!
 //! Buffered reads and writes, write-back, fsync, preallocation and deletion take none: the node rule is enough for them.
 //!
-//! Kept true: a collector never waits here, it leaves the block where it is; whoever waits for room holds nothing here if it can be foreseen, and
-//! if it cannot, collectors that gain nothing stop asking. They may: nothing is wrong without these locks. No block is
+//! Kept true: a collector never waits here, it leaves the block where it is; whoever waits for room holds nothing here, so long operations give back what they
+//! hold with each piece. Collectors that gain nothing stop asking. They may: nothing is wrong without these locks. No block is
 //! written in place while a collector has its segment; a collector publishes an address when the block can be read there (`io`); a claimed segment is not given out again (`segments`); a
 //! reader looks at slot and generation again after it has read (`file::fetch`). The locks keep the two from doing work for nothing, and let both ways be compared.
 
