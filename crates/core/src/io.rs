@@ -129,6 +129,16 @@ pub(crate) enum Reading {
     Started(Completion<IoResult>, Vec<Option<PageBuf>>),
 }
 
+impl Reading {
+    /// Whether nobody would have to wait for it.
+    pub(crate) fn is_done(&self) -> bool {
+        match self {
+            Reading::Ready(_) => true,
+            Reading::Started(end, _) => end.is_done(),
+        }
+    }
+}
+
 /// Blocks of a run that are on their way to the device.
 enum Flying {
     All(Vec<PageBuf>),
@@ -209,24 +219,38 @@ impl BlockIo {
         self.start_reads(runs).into_iter().map(|run| self.finish_read(run)).collect()
     }
 
+    /// As [`BlockIo::start_reads`], of one run.
+    pub(crate) fn start_read(&self, lba: Lba, count: u32) -> Reading {
+        let mut batch = Vec::new();
+        let reading = self.prepare_read(lba, count, &mut batch);
+        if !batch.is_empty() {
+            self.dev.submit(batch);
+        }
+        reading
+    }
+
     /// Submits reads of runs of consecutive blocks; each is to be given to [`BlockIo::finish_read`].
     pub(crate) fn start_reads(&self, runs: &[(Lba, u32)]) -> Vec<Reading> {
         let mut batch = Vec::new();
-        let start = |(lba, count): &(Lba, u32)| match self.flying(*lba, *count) {
-            Flying::All(pages) => Reading::Ready(pages),
-            Flying::Some(flying) => {
-                let end = Completion::new();
-                let waiter = end.clone();
-                let op = Op::Read { block: lba.get(), count: u64::from(*count) };
-                batch.push(Request::new(op, move |result| end.complete(result)));
-                Reading::Started(waiter, flying)
-            }
-        };
-        let started = runs.iter().map(start).collect();
+        let started = runs.iter().map(|(lba, count)| self.prepare_read(*lba, *count, &mut batch)).collect();
         if !batch.is_empty() {
             self.dev.submit(batch);
         }
         started
+    }
+
+    /// A read whose request, if it takes one, is in the batch, which the caller submits.
+    fn prepare_read(&self, lba: Lba, count: u32, batch: &mut Vec<Request>) -> Reading {
+        match self.flying(lba, count) {
+            Flying::All(pages) => Reading::Ready(pages),
+            Flying::Some(flying) => {
+                let end = Completion::new();
+                let waiter = end.clone();
+                let op = Op::Read { block: lba.get(), count: u64::from(count) };
+                batch.push(Request::new(op, move |result| end.complete(result)));
+                Reading::Started(waiter, flying)
+            }
+        }
     }
 
     /// Waits for what was started.

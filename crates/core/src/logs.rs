@@ -7,6 +7,7 @@
 
 use crate::canary::Canary;
 use crate::error::{Error, Result};
+use crate::io::Reading;
 use crate::locks;
 use crate::volume::Volume;
 use steadyfs_device::{PageBuf, StreamHint};
@@ -212,8 +213,19 @@ impl Volume {
 
     /// What the SSA says of a segment, which is the truth of one that is not open.
     pub(crate) fn stored_summary(&self, seg: SegNo) -> Result<SummaryBlock> {
+        self.finish_summary(self.start_summary(seg)?)
+    }
+
+    /// Has read what the SSA says of a segment; for [`Volume::finish_summary`].
+    pub(crate) fn start_summary(&self, seg: SegNo) -> Result<Reading> {
         let lba = self.layout().ssa_lba(seg).ok_or_else(|| Error::Unsupported("the volume has no SSA".into()))?;
-        let page = self.io.read_block(lba)?;
+        Ok(self.io.start_read(lba, 1))
+    }
+
+    /// Waits for a summary.
+    pub(crate) fn finish_summary(&self, reading: Reading) -> Result<SummaryBlock> {
+        let pages = self.io.finish_read(reading)?;
+        let page = pages.first().ok_or_else(|| Error::corrupt("a read of one block brought none"))?;
         Ok(page.with(|block| SummaryBlock::view(block).clone()))
     }
 }

@@ -181,6 +181,14 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
     ("gc.buffer=dedicated|cache", "blocks are moved through memory of the collector's own, or through the page cache"),
     ("gc.select=concurrent|locked", "collectors choose victims at the same time, or one after the other"),
     (
+        "gc.victims=N",
+        "victims that each collector has in hand: one is moved while the others are read (default 4; 1 where gc= names another system)",
+    ),
+    (
+        "gc.buffer_size=SIZE",
+        "most memory of each collector for what it has read and not yet written (default: 64M for all, but 2M to 8M for each)",
+    ),
+    (
         "data_logs=N|cores",
         "files' data goes to so many logs, or one for each core, by the files' numbers (default 1); the reserve of small volumes bears fewer",
     ),
@@ -312,7 +320,7 @@ fn parse_number(option: &str, text: &str) -> Result<u64> {
 }
 
 /// A size in bytes with an optional suffix K, M, G or T (powers of 1024).
-fn parse_size(option: &str, text: &str) -> Result<u64> {
+pub(crate) fn parse_size(option: &str, text: &str) -> Result<u64> {
     let bad = || Error::Usage(format!("'{option}': '{text}' is not a size such as 64M"));
     let (digits, shift) = match text.char_indices().last() {
         Some((at, 'k' | 'K')) => (&text[..at], 10),

@@ -1,4 +1,5 @@
-//! A collector does not wait for one node after the other: those that it needs for a victim are read together.
+//! A collector does not wait for one node after the other: those that it needs for a victim are read together. Nor for one victim after the other: others are
+//! read while one is moved.
 
 mod common;
 
@@ -17,17 +18,20 @@ const SEGMENT: u64 = 512;
 /// More pages than one node has addresses.
 const APART: u64 = 1020;
 
-struct Slow(Arc<MemDevice>);
+struct Slow {
+    inner: Arc<MemDevice>,
+    latency: Duration,
+}
 
 impl Device for Slow {
     fn info(&self) -> DeviceInfo {
-        DeviceInfo { synchronous: false, ..self.0.info() }
+        DeviceInfo { synchronous: false, ..self.inner.info() }
     }
 
     fn submit(&self, batch: Vec<Request>) {
         for request in batch {
-            let inner = Arc::clone(&self.0);
-            call_after(LATENCY, move || inner.submit(vec![request]));
+            let inner = Arc::clone(&self.inner);
+            call_after(self.latency, move || inner.submit(vec![request]));
         }
     }
 }
@@ -44,7 +48,7 @@ fn create(fs: &Fs, name: &[u8]) -> InodeRef {
 fn cleaning(data: bool) -> (Duration, u64) {
     let base = common::mkfs(64, &[]);
     let report = run(SimConfig::default(), move || {
-        let device = Arc::new(Slow(Arc::new(base))) as Arc<dyn Device>;
+        let device = Arc::new(Slow { inner: Arc::new(base), latency: LATENCY }) as Arc<dyn Device>;
         let fs = mount(&device);
         let (sparse, rest) = (create(&fs, b"sparse"), create(&fs, b"rest"));
         for page in 0..NODES {
@@ -89,4 +93,62 @@ fn nodes_of_a_victim_are_read_together() {
     println!("{moved} nodes in {took:?}");
     assert!(moved >= NODES / 8, "another segment was cleaned: {moved} nodes moved");
     assert!(took < LATENCY * moved as u32 / 4, "{moved} nodes in {took:?}");
+}
+
+/// What one collector had to do, and to have, for it.
+struct Overwriting {
+    took: Duration,
+    moved: u64,
+    memory: u64,
+    claimed: u64,
+}
+
+/// How long it takes to overwrite a nearly full volume once, if each victim's summary and blocks take as long as a whole device that is busy may take.
+fn overwriting(base: &MemDevice, victims: u32) -> Overwriting {
+    const BUSY: Duration = Duration::from_millis(1);
+    let device = Arc::new(Slow { inner: Arc::new(base.fork()), latency: BUSY }) as Arc<dyn Device>;
+    let options =
+        format!("gc=scalelfs,gc.collectors=1,gc.buffer_size=4M,gc.victims={victims},commit=0,background_gc=on");
+    let report = run(SimConfig { cores: 4, ..SimConfig::default() }, move || {
+        let fs = Fs::mount(device, MountOptions::parse(&options).unwrap()).unwrap();
+        let file = create(&fs, b"file");
+        let pages = fs.statfs().blocks_free * 9 / 10;
+        let data = vec![1; 64 * 4096];
+        (0..pages / 64)
+            .for_each(|part| assert_eq!(fs.write_direct(&file, part * 64 * 4096, &data).unwrap(), data.len()));
+        let mut random = 1u64;
+        let began = now();
+        for _ in 0..pages {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            fs.write(&file, (random >> 33) % (pages / 64 * 64) * 4096, &[2; 4096]).unwrap();
+        }
+        fs.sync().unwrap();
+        let took = began.elapsed();
+        // By then there is room, and the collector rests.
+        steadyfs_rt::sleep(Duration::from_secs(1));
+        let claimed = fs.segment_map(1).cells().map(|cell| cell.claimed).sum();
+        let done = Overwriting { took, moved: fs.gc_totals().data_moved, memory: fs.gc_memory().peak, claimed };
+        drop(file);
+        fs.unmount().unwrap();
+        done
+    });
+    report.unwrap().value
+}
+
+#[test]
+fn victims_are_read_while_another_is_moved() {
+    let base = common::mkfs(256, &[]);
+    let [one, four] = [1, 4].map(|victims| overwriting(&base, victims));
+    for done in [&one, &four] {
+        println!(
+            "{} blocks moved in {:?}, with {} KiB, {} claimed",
+            done.moved,
+            done.took,
+            done.memory >> 10,
+            done.claimed
+        );
+        assert_eq!(done.claimed, 0, "a victim was not given back");
+        assert!(done.moved > 10_000 && done.memory <= 4 << 20, "{} blocks, {} bytes", done.moved, done.memory);
+    }
+    assert!(one.took > four.took * 5 / 4, "{:?} with one victim in hand, {:?} with four", one.took, four.took);
 }

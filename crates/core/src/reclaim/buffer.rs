@@ -1,6 +1,6 @@
 //! Where the contents of a victim's blocks are while they move.
 //!
-//! `gc.buffer=dedicated` (ScaleLFS' "dedicated page buffer"): in pages of the collector's own, no more than two segments' worth, and nothing of them stays. The cache is neither
+//! `gc.buffer=dedicated` (ScaleLFS' "dedicated page buffer"): in pages of the collector's own, as many as its [`Buffer`] has room for, and nothing of them stays. The cache is neither
 //! asked nor filled; a dirty page supersedes what was moved when it is written back.
 //!
 //! `gc.buffer=cache` (F2FS): in the page cache of the file. What is cached is not read; what is not is read block by block, each with a request of its own, and
@@ -10,6 +10,7 @@
 //! Kept true: pages are put into the cache, and dirty ones taken out, under the lock of the node that refers to the block at that moment, as in `pages`; and the node
 //! was found by the walk that write-back takes, so that a page number is the one that readers use.
 
+use super::options::{GcBuffer, GcOptions};
 use super::owner::{Live, Owner};
 use crate::fs::Fs;
 use crate::inode::Inode;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use steadyfs_device::PageBuf;
 use steadyfs_format::BLOCK_SIZE;
-use steadyfs_rt::{Cost, charge_n};
+use steadyfs_rt::{Cost, EventCount, charge_n};
 
 /// Times that F2FS looks whether a block is alive: before it reads ahead the owner's node, the inode's and the block, and before it moves it.
 const LOOKS: u64 = 4;
@@ -44,22 +45,84 @@ impl Memory {
         let bytes = |pages: &AtomicU64| pages.load(SeqCst) * BLOCK_SIZE as u64;
         GcMemory { held: bytes(&self.pages), peak: bytes(&self.most) }
     }
+
+    fn add(&self, pages: u64) {
+        let held = self.pages.fetch_add(pages, SeqCst) + pages;
+        self.most.fetch_max(held, SeqCst);
+    }
 }
 
-/// A page that counts as held.
-pub(super) struct Lease(Arc<Memory>);
+/// What a collector may have in memory: what it has read, until it has been written.
+pub(super) struct Buffer {
+    /// In pages: a segment's at least.
+    limit: u64,
+    used: AtomicU64,
+    returned: EventCount,
+    /// Where it counts, if the pages are the collector's own.
+    memory: Option<Arc<Memory>>,
+}
+
+impl Buffer {
+    /// Of one of so many collectors.
+    pub(super) fn new(options: &GcOptions, collectors: usize, memory: &Arc<Memory>) -> Arc<Self> {
+        let own = (options.buffer == GcBuffer::Dedicated).then(|| Arc::clone(memory));
+        let limit = options.buffer_bytes(collectors) / BLOCK_SIZE as u64;
+        Arc::new(Buffer { limit, used: AtomicU64::new(0), returned: EventCount::new(), memory: own })
+    }
+
+    /// Room in pages.
+    pub(super) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Takes room for so many pages, no more than a segment's, once others have been written. The caller must not hold what would have to be returned.
+    pub(super) fn lease(self: &Arc<Self>, pages: u64) -> Lease {
+        assert!(pages <= self.limit, "{pages} pages never fit into a buffer of {}", self.limit);
+        loop {
+            let key = self.returned.listen();
+            let fits = |used: u64| (used + pages <= self.limit).then_some(used + pages);
+            if self.used.fetch_update(SeqCst, SeqCst, fits).is_ok() {
+                break;
+            }
+            self.returned.wait(key);
+        }
+        if let Some(memory) = &self.memory {
+            memory.add(pages);
+        }
+        Lease { buffer: Arc::clone(self), pages }
+    }
+}
+
+/// Room in a buffer, given back when this goes.
+pub(super) struct Lease {
+    buffer: Arc<Buffer>,
+    pages: u64,
+}
 
 impl Lease {
-    pub(super) fn new(memory: &Arc<Memory>) -> Self {
-        let pages = memory.pages.fetch_add(1, SeqCst) + 1;
-        memory.most.fetch_max(pages, SeqCst);
-        Lease(Arc::clone(memory))
+    /// How many pages.
+    pub(super) fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    /// A part of it, to be given back on its own.
+    pub(super) fn split(&mut self, pages: u64) -> Lease {
+        assert!(pages <= self.pages, "{pages} pages of {}", self.pages);
+        self.pages -= pages;
+        Lease { buffer: Arc::clone(&self.buffer), pages }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.0.pages.fetch_sub(1, SeqCst);
+        if self.pages == 0 {
+            return;
+        }
+        if let Some(memory) = &self.buffer.memory {
+            memory.pages.fetch_sub(self.pages, SeqCst);
+        }
+        self.buffer.used.fetch_sub(self.pages, SeqCst);
+        self.buffer.returned.notify_all();
     }
 }
 
@@ -67,15 +130,12 @@ impl Drop for Lease {
 pub(super) struct Source {
     pub(super) block: Live,
     pub(super) page: PageBuf,
-    /// Of a page of the collector's own.
-    pub(super) lease: Option<Lease>,
 }
 
 /// A block that moves now.
 pub(super) struct Moving {
     pub(super) block: Live,
     pub(super) page: PageBuf,
-    pub(super) lease: Option<Lease>,
     /// Its page was dirty, and is being written back by this.
     taken: Option<Taken>,
 }
@@ -94,16 +154,16 @@ pub(super) fn cached(fs: &Fs, owner: &Owner, block: &Live) -> Option<PageBuf> {
 
 /// What is to be written of a block whose owner refers to it. The owner's node is locked.
 pub(super) fn set_off(fs: &Fs, owner: &Owner, source: Source) -> Moving {
-    let Source { block, page, lease } = source;
-    let Some(file) = owner.cached_file() else { return Moving { block, page, lease, taken: None } };
+    let Source { block, page } = source;
+    let Some(file) = owner.cached_file() else { return Moving { block, page, taken: None } };
     let (number, cache) = (owner.page(&block), fs.cache(file));
     charge_n(Cost::RadixLookup, 2);
     let mut taken = cache.take_dirty(&(number..number + 1), 1);
     if let Some((_, newest)) = taken.pages.first_mut() {
-        return Moving { block, page: newest.clone(), lease, taken: Some(taken) };
+        return Moving { block, page: newest.clone(), taken: Some(taken) };
     }
     cache.put_clean(&[(number, page.clone())]);
-    Moving { block, page, lease, taken: None }
+    Moving { block, page, taken: None }
 }
 
 impl Moving {

@@ -3,69 +3,25 @@
 //! The node rule: a data block is moved only if, under the lock of the node that owns it, the node's slot still holds the source
 //! address, as it did before the block was read; a writer, a truncation or another collector that came first wins. A node block is moved by making the node dirty; the
 //! next checkpoint writes it to its log. All reads of a segment are in flight together, one for each run of neighbouring blocks, and before them those of the nodes
-//! that own them and are not in memory; moves are grouped by owner and made under one node lock each. New addresses are published after their blocks are readable (see `io`). Pages that somebody works on stay where they are (`protect`).
+//! that own them and are not in memory; a collector has several victims read at the same time (`Hand`). Moves are grouped by owner and made under one node lock each (`moving`).
+//! New addresses are published after their blocks are readable (see `io`). Pages that somebody works on stay where they are (`protect`).
+//!
+//! Kept true: what is in hand is claimed, so nothing of it becomes another's while it is read; and a collector never waits for room in memory that its own hand has.
 
-use super::buffer::{Lease, Moving, Source, cached, charge_looks, set_off};
+use super::buffer::Buffer;
 use super::crew::Crew;
-use super::owner::{Live, Owner, try_blocks, why_dead};
-use super::protect::Work;
+use super::moving::{Fetch, Sink, fetch, move_fetched};
 use super::victim::{Select, Victim};
-use super::{GcBuffer, GcProtect, GcReport, Urgency};
-use crate::canary::Canary;
+use super::{GcReport, Urgency};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::io::Reading;
-use crate::logs::{self, Run};
-use crate::node::NodeWrite;
-use crate::pages::Landing;
-use crate::slots;
 use crate::stats::{Activity, Doing};
 use crate::volume::Volume;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use steadyfs_device::PageBuf;
-use steadyfs_format::block::BlockView;
-use steadyfs_format::inode::{Extent, Inode as RawInode};
-use steadyfs_format::summary::{Summary, SummaryBlock, SummaryKind};
-use steadyfs_format::{Ino, Lba, Log, Nid, SegNo, Slot};
-use steadyfs_rt::Pending;
-
-/// Where a collector puts the data that it moves.
-pub(super) struct Sink {
-    /// The streams of this collector; otherwise the cold data log, which others write to as well.
-    collector: Option<usize>,
-    /// Buffers, each of a segment's size at most, whose writes may be under way while the next victim is read into another.
-    buffers: [Arc<Pending>; 2],
-    next: AtomicUsize,
-}
-
-impl Sink {
-    /// The streams of a collector.
-    pub(super) fn streams(collector: usize) -> Self {
-        Sink { collector: Some(collector), ..Sink::cold_log() }
-    }
-
-    /// The cold data log.
-    pub(super) fn cold_log() -> Self {
-        Sink { collector: None, buffers: Default::default(), next: AtomicUsize::new(0) }
-    }
-
-    /// Takes blocks for what lies in a segment now.
-    fn take(&self, vol: &Volume, from: SegNo, owners: &[Summary]) -> Result<Vec<Run>> {
-        match self.collector {
-            None => vol.take_blocks(Log::ColdData, owners),
-            Some(number) => vol.take_stream_blocks(vol.streams.slot(number, vol.segs.passes(from)), owners),
-        }
-    }
-
-    /// A buffer for the next segment, once what it held last has been written. So a collector has no more pages in memory than its buffers hold.
-    fn buffer(&self) -> &Arc<Pending> {
-        let buffer = &self.buffers[self.next.fetch_add(1, Relaxed) % self.buffers.len()];
-        buffer.wait_zero();
-        buffer
-    }
-}
+use steadyfs_format::summary::{SummaryBlock, SummaryKind};
+use steadyfs_format::{Lba, Log, SegNo, Slot};
 
 /// Whether a collector leaves alone what others work on.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -84,6 +40,75 @@ pub(super) struct Collector {
     pub(super) crew: Option<Arc<Crew>>,
 }
 
+/// A victim that a collector has claimed; given back when this goes.
+struct Claim<'a> {
+    vol: &'a Volume,
+    select: &'a dyn Select,
+    victim: Victim,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.victim.segs.iter().for_each(|&seg| self.vol.segs.unclaim(seg));
+        self.select.done(self.victim.sec);
+    }
+}
+
+/// Victims of a collector, the one that is to be moved next first. Those that are still here when this goes stay where they are, and are given back.
+#[derive(Default)]
+pub(super) struct Hand<'a> {
+    victims: VecDeque<InHand<'a>>,
+}
+
+struct InHand<'a> {
+    claim: Claim<'a>,
+    report: GcReport,
+    /// The summary of its first segment, while that is being read.
+    summary: Option<Result<Reading>>,
+    /// Its first segment, once what is valid there is being read.
+    first: Option<Result<Segment>>,
+}
+
+impl InHand<'_> {
+    /// Whether its first segment could be begun without waiting, beside so many pages of others.
+    fn is_ready(&self, pages: u64, mover: &Mover<'_>) -> bool {
+        let arrived = self.summary.iter().flatten().all(Reading::is_done);
+        // Nothing becomes valid in what is claimed, so no more than these will need room.
+        let valid = |seg: &SegNo| mover.fs.vol.segs.valid_offsets(*seg).len() as u64;
+        arrived && pages + self.claim.victim.segs.first().map_or(0, valid) <= mover.sink.buffer.limit()
+    }
+
+    /// Pages in memory for it.
+    fn pages(&self) -> u64 {
+        let fetched = self.first.iter().flatten().filter_map(|segment| segment.fetched.as_ref());
+        fetched.map(Fetch::pages).sum()
+    }
+}
+
+impl<'a> Hand<'a> {
+    fn add(&mut self, claim: Claim<'a>) {
+        let victim = &claim.victim;
+        let report = GcReport { victims: 1, stale_victims: u64::from(victim.stale), ..GcReport::default() };
+        let summary = victim.segs.first().map(|&seg| claim.vol.start_summary(seg));
+        self.victims.push_back(InHand { claim, report, summary, first: None });
+    }
+
+    /// Has victims read: the first one, and in their order others whose summaries are there, as long as they fit into memory beside those before them.
+    fn read(&mut self, mover: &Mover<'_>, crew: Option<&Crew>) {
+        let mut pages = 0;
+        for (place, victim) in self.victims.iter_mut().enumerate() {
+            if victim.first.is_none() && place > 0 && !victim.is_ready(pages, mover) {
+                return;
+            }
+            if let (Some(summary), Some(&seg)) = (victim.summary.take(), victim.claim.victim.segs.first()) {
+                let begin = |summary| begin_segment(mover, seg, summary, crew, &mut victim.report);
+                victim.first = Some(summary.and_then(begin));
+            }
+            pages += victim.pages();
+        }
+    }
+}
+
 impl Collector {
     /// Cleans one victim; `None` if there is nothing worth cleaning. Called without the checkpoint lock.
     pub(super) fn collect_one(
@@ -93,16 +118,39 @@ impl Collector {
         asking: Asking,
         activity: &Activity,
     ) -> Result<Option<GcReport>> {
+        self.collect_next(fs, urgency, asking, activity, (&mut Hand::default(), &|_| false))
+    }
+
+    /// Cleans the first victim in hand. Before that it takes others into hand and has them read, as long as it may have so many, they fit into memory, and
+    /// `more`, told how many there are, wants another.
+    pub(super) fn collect_next<'a>(
+        &'a self,
+        fs: &'a Fs,
+        urgency: Urgency,
+        asking: Asking,
+        activity: &Activity,
+        (hand, more): (&mut Hand<'a>, &dyn Fn(usize) -> bool),
+    ) -> Result<Option<GcReport>> {
         let _idle_after = activity.begin();
-        let vol = &fs.vol;
-        let Some(victim) = self.select.next(&vol.segs, vol.layout(), urgency, vol.elapsed()) else {
-            return Ok(None);
-        };
+        let (vol, crew) = (&fs.vol, self.crew.as_deref());
         let mover = Mover { fs, sink: &self.sink, asking, activity };
-        let cleaned = mover.clean(&victim, self.crew.as_deref()).or_else(|error| set_aside(vol, &victim, error));
-        victim.segs.iter().for_each(|&seg| vol.segs.unclaim(seg));
-        self.select.done(victim.sec);
+        let most = self.most_in_hand(fs);
+        while hand.victims.is_empty() || hand.victims.len() < most && more(hand.victims.len()) {
+            let Some(victim) = self.select.next(&vol.segs, vol.layout(), urgency, vol.elapsed()) else { break };
+            hand.add(Claim { vol, select: &*self.select, victim });
+        }
+        hand.read(&mover, crew);
+        let Some(InHand { claim, report, first, .. }) = hand.victims.pop_front() else { return Ok(None) };
+        let cleaned = mover.clean(&claim.victim, crew, first, report);
+        let cleaned = cleaned.or_else(|error| set_aside(vol, &claim.victim, error));
         cleaned.inspect(|report| activity.note(report)).map(Some)
+    }
+
+    /// Of victims of several segments only the first is read ahead, and the others would wait for room that later victims have. What a device reads in the
+    /// call that asks for it is best moved at once.
+    fn most_in_hand(&self, fs: &Fs) -> usize {
+        let alone = fs.vol.layout().segs_per_sec > 1 || self.crew.is_some() || fs.vol.io.is_synchronous();
+        if alone { 1 } else { fs.options.gc.victims as usize }
     }
 }
 
@@ -116,58 +164,94 @@ fn set_aside(vol: &Volume, victim: &Victim, error: Error) -> Result<GcReport> {
     Ok(GcReport { victims: 1, ..GcReport::default() })
 }
 
-/// The cleaning of a victim.
-struct Mover<'a> {
-    fs: &'a Fs,
+/// How victims are cleaned.
+pub(super) struct Mover<'a> {
+    pub(super) fs: &'a Fs,
     /// Where what is moved goes.
-    sink: &'a Sink,
-    asking: Asking,
+    pub(super) sink: &'a Sink,
+    pub(super) asking: Asking,
     /// Where is told how far that is.
-    activity: &'a Activity,
+    pub(super) activity: &'a Activity,
 }
 
 impl Mover<'_> {
-    fn clean(&self, victim: &Victim, crew: Option<&Crew>) -> Result<GcReport> {
+    /// Moves what is valid in a victim, of which the first segment has been begun.
+    fn clean(
+        &self,
+        victim: &Victim,
+        crew: Option<&Crew>,
+        mut first: Option<Result<Segment>>,
+        mut report: GcReport,
+    ) -> Result<GcReport> {
         let vol = &self.fs.vol;
-        let mut report = GcReport { victims: 1, stale_victims: u64::from(victim.stale), ..GcReport::default() };
         let mut whole = true;
         for seg in vol.layout().segs_of(victim.sec) {
-            whole &= match victim.segs.contains(&seg) {
-                true => clean_segment(self, crew, seg, &mut report)?,
-                false => vol.segs.state(seg).count() == 0,
-            };
+            if !victim.segs.contains(&seg) {
+                whole &= vol.segs.state(seg).count() == 0;
+                continue;
+            }
+            let begin = || begin_segment(self, seg, vol.start_summary(seg)?, crew, &mut report);
+            let segment = first.take().unwrap_or_else(begin)?;
+            whole &= finish_segment(self, crew, segment, &mut report)?;
         }
         report.sections_freed = u64::from(whole);
         Ok(report)
     }
 }
 
-/// Moves what is valid in a claimed segment. True if nothing will be left in it after the next checkpoint.
-fn clean_segment(mover: &Mover<'_>, crew: Option<&Crew>, seg: SegNo, report: &mut GcReport) -> Result<bool> {
+/// A claimed segment that is about to be cleaned.
+struct Segment {
+    seg: SegNo,
+    summary: Box<SummaryBlock>,
+    kind: SummaryKind,
+    /// What was valid in it.
+    offsets: Vec<u32>,
+    /// Data that is on its way.
+    fetched: Option<Fetch>,
+}
+
+/// Finds out what is valid in a claimed segment, and has it read, unless nodes or a crew will do that.
+fn begin_segment(
+    mover: &Mover<'_>,
+    seg: SegNo,
+    summary: Reading,
+    crew: Option<&Crew>,
+    report: &mut GcReport,
+) -> Result<Segment> {
     let vol = &mover.fs.vol;
-    let summary = vol.summary_of(seg)?;
-    let kind = Log::from_number(vol.segs.kind(seg)).map(Log::is_node);
-    let noted = summary.kind()? == SummaryKind::Node;
-    if kind != Some(noted) {
+    // No log has it open, for it is claimed.
+    let summary = Box::new(vol.finish_summary(summary)?);
+    let kind = summary.kind()?;
+    let noted = Log::from_number(vol.segs.kind(seg)).map(Log::is_node);
+    if noted != Some(kind == SummaryKind::Node) {
         return Err(Error::corrupt(format!("segment {seg}: its summary and the SIT disagree on what it holds")));
     }
     let offsets = vol.segs.valid_offsets(seg);
+    let mut fetched = None;
+    if kind == SummaryKind::Data && crew.is_none() {
+        mover.activity.set(Doing::Reading, vol.layout().sec_of(seg));
+        fetched = Some(fetch(mover, seg, &summary, &offsets, report)?);
+    }
+    Ok(Segment { seg, summary, kind, offsets, fetched })
+}
+
+/// Moves what is valid in a claimed segment. True if nothing will be left in it after the next checkpoint.
+fn finish_segment(mover: &Mover<'_>, crew: Option<&Crew>, segment: Segment, report: &mut GcReport) -> Result<bool> {
+    let vol = &mover.fs.vol;
+    let Segment { seg, summary, kind, offsets, fetched } = segment;
     let left = report.skipped;
-    let sec = vol.layout().sec_of(seg);
-    if let Some(crew) = crew {
-        mover.activity.set(Doing::Moving, sec);
-        report.add(crew.clean(mover.fs, seg, summary, offsets, mover.asking)?);
-    } else if noted {
-        mover.activity.set(Doing::Moving, sec);
-        // First, so that a freeze in between, which forgets this, has nothing of it left to write later.
-        vol.segs.awaiting.set(seg.index());
-        clean_nodes(vol, seg, &summary, &offsets, report)?;
-    } else {
-        mover.activity.set(Doing::Reading, sec);
-        clean_data(mover, seg, &summary, &offsets, report)?;
+    mover.activity.set(Doing::Moving, vol.layout().sec_of(seg));
+    match (crew, fetched) {
+        (Some(crew), _) => report.add(crew.clean(mover.fs, seg, *summary, offsets, mover.asking)?),
+        (None, Some(fetched)) => move_fetched(mover, seg, &summary, fetched, report)?,
+        (None, None) => {
+            // First, so that a freeze in between, which forgets this, has nothing of it left to write later.
+            vol.segs.awaiting.set(seg.index());
+            clean_nodes(vol, seg, &summary, &offsets, report)?;
+        }
     }
     // Nodes are written elsewhere by the next checkpoint.
-    Ok(vol.segs.state(seg).count() == 0 || noted && report.skipped == left)
+    Ok(vol.segs.state(seg).count() == 0 || kind == SummaryKind::Node && report.skipped == left)
 }
 
 /// Moves these blocks of a segment, of which the summary says whose they are, into the cold data log or, if they are nodes, makes them dirty.
@@ -182,8 +266,10 @@ pub(super) fn clean_part(
     match summary.kind()? {
         SummaryKind::Node => clean_nodes(&fs.vol, seg, summary, offsets, &mut report)?,
         SummaryKind::Data => {
-            let (sink, activity) = (&Sink::cold_log(), &Activity::default());
-            clean_data(&Mover { fs, sink, asking, activity }, seg, summary, offsets, &mut report)?;
+            let sink = &Sink::cold_log(Buffer::new(&fs.options.gc, 1, &fs.reclaim.memory));
+            let mover = Mover { fs, sink, asking, activity: &Activity::default() };
+            let fetched = fetch(&mover, seg, summary, offsets, &mut report)?;
+            move_fetched(&mover, seg, summary, fetched, &mut report)?;
         }
     }
     Ok(report)
@@ -228,232 +314,6 @@ fn clean_nodes(vol: &Volume, seg: SegNo, summary: &SummaryBlock, offsets: &[u32]
         }
         guard.touch();
         report.nodes_moved += 1;
-    }
-    Ok(())
-}
-
-/// Moves data; what others work on is tried once more in the end, for they have gone on then, and one block that stays keeps a whole section.
-fn clean_data(
-    mover: &Mover<'_>,
-    seg: SegNo,
-    summary: &SummaryBlock,
-    offsets: &[u32],
-    report: &mut GcReport,
-) -> Result<()> {
-    let mut held = move_what_is_free(mover, seg, summary, offsets, report)?;
-    // F2FS tries a file once, and goes on.
-    if !held.is_empty() && mover.fs.options.gc.protect == GcProtect::Page {
-        held = move_what_is_free(mover, seg, summary, &held, report)?;
-    }
-    report.skipped.held += held.len() as u64;
-    mover.fs.trim_cache();
-    Ok(())
-}
-
-/// One attempt to move these blocks; returns those whose pages others hold.
-fn move_what_is_free(
-    mover: &Mover<'_>,
-    seg: SegNo,
-    summary: &SummaryBlock,
-    offsets: &[u32],
-    report: &mut GcReport,
-) -> Result<Vec<u32>> {
-    let fs = mover.fs;
-    let mut by_node: BTreeMap<Nid, Vec<Live>> = BTreeMap::new();
-    for &off in offsets {
-        let summary = summary.get(off as u16);
-        by_node.entry(summary.nid).or_default().push(Live { off, summary });
-    }
-    fs.vol.read_nodes_ahead(by_node.keys().copied());
-    // Alive first, then read: a log closes its segment when it has given out the last block, which is before that is written. Once a node holds
-    // the address the block can be read; what is read before may be what lay there in an earlier life of the segment.
-    let mut owners: BTreeMap<Nid, Owner> = BTreeMap::new();
-    let mut alive: BTreeMap<u32, Live> = BTreeMap::new();
-    for (nid, blocks) in by_node {
-        let _change = fs.vol.begin_change()?;
-        let Some((owner, live)) = Owner::find(fs, seg, nid, &blocks, mover.asking, &mut report.skipped)? else {
-            continue;
-        };
-        owners.insert(nid, owner);
-        alive.extend(live.into_iter().map(|block| (block.off, block)));
-    }
-    let alive: Vec<(&Owner, Live)> = alive.into_values().map(|block| (&owners[&block.summary.nid], block)).collect();
-    let buffer = mover.sink.buffer();
-    let mut attempt = Attempt { report, held: Vec::new() };
-    let mut by_node: BTreeMap<Nid, Vec<Source>> = BTreeMap::new();
-    for source in read_together(fs, seg, &alive, &mut attempt)? {
-        by_node.entry(source.block.summary.nid).or_default().push(source);
-    }
-    mover.activity.set(Doing::Moving, fs.vol.layout().sec_of(seg));
-    for (nid, sources) in by_node {
-        let target = Target { fs, sink: mover.sink, buffer };
-        move_group(seg, &owners[&nid], sources, &target, &mut attempt)?;
-    }
-    Ok(attempt.held)
-}
-
-/// What came of an attempt to move blocks.
-struct Attempt<'a> {
-    report: &'a mut GcReport,
-    /// Blocks whose pages others hold.
-    held: Vec<u32>,
-}
-
-/// Has the contents of blocks of a segment, reading those that are not cached at the same time, but for those that others work on.
-fn read_together(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], attempt: &mut Attempt<'_>) -> Result<Vec<Source>> {
-    let began = steadyfs_rt::now();
-    let through_cache = fs.options.gc.buffer == GcBuffer::Cache;
-    let mut sources = Vec::with_capacity(blocks.len());
-    let mut absent = Vec::with_capacity(blocks.len());
-    for (owner, block) in blocks {
-        if through_cache {
-            charge_looks();
-        }
-        match cached(fs, owner, block) {
-            Some(page) => sources.push(Source { block: *block, page, lease: None }),
-            None => absent.push((*owner, *block)),
-        }
-    }
-    let (started, read) = start_reads(fs, seg, &absent, &mut attempt.held);
-    let pages: Vec<Result<Vec<PageBuf>>> = started.into_iter().map(|reading| fs.vol.io.finish_read(reading)).collect();
-    attempt.report.reading += began.elapsed();
-    let mut read = read.into_iter();
-    let lease = || (!through_cache).then(|| Lease::new(&fs.reclaim.memory));
-    for run in pages {
-        sources.extend(run?.into_iter().zip(&mut read).map(|(page, block)| Source { block, page, lease: lease() }));
-    }
-    Ok(sources)
-}
-
-/// Submits the reads; returns them, and the blocks that they read. What is held is given back when they are under way: with F2FS' lock for whole
-/// files after each run of neighbouring blocks, as F2FS does after each block, and for pages, which nobody else is likely to want, in the end.
-fn start_reads(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], held: &mut Vec<u32>) -> (Vec<Reading>, Vec<Live>) {
-    let neighbours = |a: &(&Owner, Live), b: &(&Owner, Live)| a.1.off + 1 == b.1.off;
-    let batches: Vec<&[(&Owner, Live)]> = match fs.options.gc.protect {
-        GcProtect::File => blocks.chunk_by(neighbours).collect(),
-        GcProtect::Page => vec![blocks],
-    };
-    let (mut started, mut read) = (Vec::new(), Vec::new());
-    for batch in batches {
-        let (may, _held) = try_blocks(Work::Read, batch);
-        let (free, others): (Vec<_>, Vec<_>) = batch.iter().zip(may).partition(|(_, may)| *may);
-        let free: Vec<(&Owner, Live)> = free.into_iter().map(|(block, _)| *block).collect();
-        held.extend(others.into_iter().map(|((_, block), _)| block.off));
-        let alone = fs.options.gc.buffer == GcBuffer::Cache;
-        let runs = free
-            .chunk_by(|a, b| !alone && neighbours(a, b))
-            .map(|run| (fs.vol.lba_of(seg, run[0].1.off), run.len() as u32));
-        started.extend(fs.vol.io.start_reads(&runs.collect::<Vec<_>>()));
-        read.extend(free.into_iter().map(|(_, block)| block));
-    }
-    (started, read)
-}
-
-/// Has the inode written anew, without the extent that Linux may have left in it, before blocks of the file move: see `node_write`.
-fn drop_extent(vol: &Volume, owner: Ino) -> Result<()> {
-    let inode = match vol.node(owner.nid()) {
-        Ok(inode) => inode,
-        // The owner is gone, and its blocks with it.
-        Err(Error::NotFound) => return Ok(()),
-        Err(e) => return Err(e),
-    };
-    if RawInode::view(inode.read().bytes()).extent().len == 0 {
-        return Ok(());
-    }
-    let mut guard = inode.write(&vol.nodes);
-    if !guard.is_dead() {
-        RawInode::view_mut(guard.edit()).set_extent(Extent::default());
-    }
-    Ok(())
-}
-
-/// Where blocks go, and who is to be told when they have arrived.
-struct Target<'a> {
-    fs: &'a Fs,
-    sink: &'a Sink,
-    buffer: &'a Arc<Pending>,
-}
-
-impl Target<'_> {
-    /// Submits a run. From here on its blocks can be read at their new place.
-    fn write(&self, owner: &Owner, run: Run, moving: &mut [Moving]) {
-        let buffer = Arc::clone(self.buffer);
-        buffer.add(u64::from(run.count));
-        let file = owner.cached_file();
-        let landings: Vec<Landing> = moving.iter().filter_map(|m| m.landing(self.fs, file)).collect();
-        let leases: Vec<Lease> = moving.iter_mut().filter_map(|m| m.lease.take()).collect();
-        let pages = moving.iter().map(|m| m.page.clone()).collect();
-        self.fs.vol.io.write(run.lba, pages, logs::hint(Log::ColdData), move |result| {
-            landings.into_iter().for_each(|landing| landing.land(result.clone()));
-            drop(leases);
-            buffer.done(u64::from(run.count));
-        });
-    }
-}
-
-/// Moves the blocks of one owner under its node lock.
-fn move_group(
-    seg: SegNo,
-    owner: &Owner,
-    sources: Vec<Source>,
-    target: &Target<'_>,
-    attempt: &mut Attempt<'_>,
-) -> Result<()> {
-    let (fs, vol) = (target.fs, &target.fs.vol);
-    let _change = vol.begin_change()?;
-    drop_extent(vol, owner.ino)?;
-    // Behind the checkpoint lock, which takes longer to come by than this is worth; trying waits for nobody.
-    let blocks: Vec<(&Owner, Live)> = sources.iter().map(|s| (owner, s.block)).collect();
-    let (may, _held) = try_blocks(Work::Move, &blocks);
-    let mut guard = owner.node.write(&vol.nodes);
-    let mut live = Vec::with_capacity(sources.len());
-    for (s, may) in sources.into_iter().zip(may) {
-        if !may {
-            attempt.held.push(s.block.off);
-        } else if !guard.is_dead()
-            && (why_dead(vol, seg, &s.block, guard.bytes())?.is_none() || vol.io.planted.is(Canary::BlindMove))
-        {
-            live.push(s);
-        } else {
-            attempt.report.skipped.late += 1;
-        }
-    }
-    let mut moving: Vec<Moving> = live.into_iter().map(|source| set_off(fs, owner, source)).collect();
-    let mut rest = moving.as_mut_slice();
-    let outcome = place_all(seg, owner, &mut rest, target, &mut guard, attempt.report);
-    rest.iter().for_each(|m| m.put_back(fs, owner.cached_file()));
-    outcome
-}
-
-/// Writes blocks whose owner is locked, and has it refer to them; what could not be submitted is left in `rest`.
-fn place_all(
-    seg: SegNo,
-    owner: &Owner,
-    rest: &mut &mut [Moving],
-    target: &Target<'_>,
-    guard: &mut NodeWrite<'_>,
-    report: &mut GcReport,
-) -> Result<()> {
-    let vol = &target.fs.vol;
-    while !rest.is_empty() {
-        let owners: Vec<Summary> = rest.iter().map(|m| m.block.summary).collect();
-        for run in target.sink.take(vol, seg, &owners)? {
-            let (now, later) = std::mem::take(rest).split_at_mut(run.count as usize);
-            *rest = later;
-            target.write(owner, run, now);
-            publish(vol, seg, guard, run, now)?;
-            report.data_moved += now.len() as u64;
-        }
-    }
-    Ok(())
-}
-
-/// Has the owner refer to the blocks at their new places.
-fn publish(vol: &Volume, seg: SegNo, guard: &mut NodeWrite<'_>, run: Run, moving: &[Moving]) -> Result<()> {
-    for (i, Moving { block, .. }) in moving.iter().enumerate() {
-        let (index, to) = (block.summary.ofs_in_node, Slot::At(run.lba + i as u64));
-        slots::set(guard.edit(), vol.sb.features(), index, to)?;
-        vol.invalidate(Slot::At(vol.lba_of(seg, block.off)))?;
     }
     Ok(())
 }

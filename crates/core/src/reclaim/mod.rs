@@ -14,6 +14,7 @@ mod buffer;
 mod cleaner;
 mod crew;
 mod gaps;
+mod moving;
 mod options;
 mod owner;
 mod plan;
@@ -40,8 +41,10 @@ use crate::stats::{Activity, Cause, CollectorsNow};
 use crate::streams::Streams;
 use crate::volume::Volume;
 use admission::Admissions;
-use cleaner::{Asking, Collector, Sink};
+use buffer::Buffer;
+use cleaner::{Asking, Collector};
 use crew::Crew;
+use moving::Sink;
 use pool::Pool;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -174,21 +177,22 @@ impl Reclaim {
         let reserved_sections = u64::from(reserved_segments.div_ceil(vol.layout().segs_per_sec));
         let reach = Reach::of(vol.layout().sections as usize);
         let grace = if options.background_gc && collectors > 0 { reserved_sections / 4 } else { 0 };
+        let memory = Arc::default();
         Reclaim {
             serial: Mutex::new(&locks::GC, ()),
             single: Collector {
                 select: Box::new(victim::OneVictim::new(reach)),
-                sink: Sink::cold_log(),
+                sink: Sink::cold_log(Buffer::new(&options.gc, 1, &memory)),
                 crew: options.gc.crew().map(Crew::new),
             },
-            pool: (collectors > 0).then(|| Pool::new(vol, &options.gc, collectors)),
+            pool: (collectors > 0).then(|| Pool::new(vol, &options.gc, collectors, &memory)),
             reserved_sections,
             grace,
             totals: Mutex::new(&locks::STATE, GcReport::default()),
             times: Mutex::new(&locks::STATE, GcTimes::default()),
             alone: Activity::default(),
             admissions: Admissions::default(),
-            memory: Arc::default(),
+            memory,
             waiting: AtomicU64::new(0),
         }
     }

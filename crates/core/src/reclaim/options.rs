@@ -1,8 +1,10 @@
 //! How a volume collects: techniques that can be chosen one by one, and presets that name combinations of them.
 
 use crate::error::{Error, Result};
-use crate::options::Allocation;
+use crate::options::{Allocation, parse_size};
+use crate::segments::BLOCKS;
 use std::time::Duration;
+use steadyfs_format::BLOCK_SIZE;
 
 /// Who collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +92,10 @@ pub struct GcOptions {
     pub buffer: GcBuffer,
     /// How victims are chosen.
     pub select: GcSelect,
+    /// Victims that a collector with a thread of its own has in hand: one is moved while the others are read. From 1.
+    pub victims: u8,
+    /// What a collector may have in memory, in bytes: what it has read, until it has been written. `None`: a share of [`ALL_BUFFERS`].
+    pub buffer_size: Option<u64>,
     /// Where data goes that users write, the files spread over several logs by their numbers.
     pub data_logs: DataLogs,
     /// How logs get segments in the system that the preset is named for: what a mount does that does not say `mode=`.
@@ -120,6 +126,8 @@ const F2FS_LFS: GcOptions = GcOptions {
     protect: GcProtect::File,
     buffer: GcBuffer::Dedicated,
     select: GcSelect::Locked,
+    victims: 1,
+    buffer_size: None,
     data_logs: DataLogs::Count(1),
     allocation: Allocation::Lfs,
 };
@@ -143,6 +151,8 @@ const SCALELFS: GcOptions = GcOptions {
     protect: GcProtect::Page,
     buffer: GcBuffer::Dedicated,
     select: GcSelect::Concurrent,
+    victims: 4,
+    buffer_size: None,
     data_logs: DataLogs::Count(1),
     allocation: Allocation::Lfs,
 };
@@ -202,6 +212,14 @@ impl GcOptions {
             ("gc.select", Some("locked")) => self.select = GcSelect::Locked,
             ("gc.select", Some("concurrent")) => self.select = GcSelect::Concurrent,
             ("gc.select", _) => return refuse("locked or concurrent"),
+            ("gc.victims", Some(count)) => match count.parse() {
+                Ok(count @ 1..=MOST_VICTIMS) => self.victims = count,
+                _ => return refuse(&format!("a number from 1 to {MOST_VICTIMS}")),
+            },
+            ("gc.buffer_size", Some(size)) => match parse_size(name, size)? {
+                bytes @ LEAST_BUFFER..=MOST_BUFFER => self.buffer_size = Some(bytes),
+                _ => return refuse("a size from 2M to 1G"),
+            },
             ("data_logs", Some("cores")) => self.data_logs = DataLogs::PerCore,
             ("data_logs", Some(count)) => match count.parse() {
                 Ok(count @ 1..=MOST_DATA_LOGS) => self.data_logs = DataLogs::Count(count),
@@ -219,6 +237,12 @@ impl GcOptions {
             DataLogs::PerCore => cores.min(MOST_DATA_LOGS as usize),
         };
         if wanted > 1 { wanted } else { 0 }
+    }
+
+    /// What each of so many collectors may have in memory.
+    pub(crate) fn buffer_bytes(&self, collectors: usize) -> u64 {
+        let share = ALL_BUFFERS / collectors.max(1) as u64;
+        self.buffer_size.unwrap_or_else(|| share.clamp(LEAST_BUFFER, ENOUGH_BUFFER))
     }
 
     /// How many threads of its own a volume wants, on so many cores.
@@ -243,6 +267,17 @@ impl GcOptions {
 
 /// More collectors than this are an error in the option rather than a wish.
 const MOST_COLLECTORS: u32 = 1024;
+
+/// What more of them would wait for is the device, which has enough to do by then.
+const MOST_VICTIMS: u8 = 64;
+
+/// A segment's worth: less would hold no victim.
+const LEAST_BUFFER: u64 = BLOCKS as u64 * BLOCK_SIZE as u64;
+const MOST_BUFFER: u64 = 1 << 30;
+/// What collectors may have in memory together if nothing else is said and they are few enough: ScaleLFS' 32 buffers of 2 MiB.
+const ALL_BUFFERS: u64 = 64 << 20;
+/// What a single collector makes use of, with [`GcOptions::victims`] in hand.
+const ENOUGH_BUFFER: u64 = 8 << 20;
 
 /// Each keeps a segment open.
 const MOST_DATA_LOGS: u32 = 1024;
@@ -273,6 +308,9 @@ mod tests {
         assert_eq!((gc.threads(2), gc.stream, gc.select), (32, GcStream::Dedicated, GcSelect::Locked));
         assert!(gc.set("gc.collectors", Some("cores")).unwrap());
         assert_eq!(gc.threads(48), 48);
+        assert!(gc.set("gc.victims", Some("3")).unwrap() && gc.set("gc.buffer_size", Some("6M")).unwrap());
+        assert_eq!((gc.victims, gc.buffer_bytes(48)), (3, 6 << 20));
+        assert_eq!([1, 8, 16, 32, 48].map(|count| SCALELFS.buffer_bytes(count) >> 20), [8, 8, 4, 2, 2]);
         assert!(gc.set("gc", Some("pgc")).unwrap());
         assert_eq!((gc.threads(48), gc.crew(), gc.allocation), (0, Some(32), Allocation::Lfs));
         assert!(gc.set("gc", Some("f2fs-m")).unwrap());
@@ -293,6 +331,9 @@ mod tests {
             ("gc.protect", Some("inode"), "file or page"),
             ("gc.buffer", Some("none"), "cache or dedicated"),
             ("gc.select", Some("any"), "gc.select=any"),
+            ("gc.victims", Some("0"), "from 1 to"),
+            ("gc.buffer_size", Some("1M"), "from 2M"),
+            ("gc.buffer_size", Some("x"), "gc.buffer_size"),
             ("data_logs", Some("0"), "data_logs=cores, or N from 1"),
             ("data_logs", Some("many"), "'data_logs=many'"),
         ] {

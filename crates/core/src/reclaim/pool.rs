@@ -11,8 +11,10 @@
 //! way, so whoever needs the room is told why there is none.
 
 use super::admission::Admission;
-use super::cleaner::{Asking, Collector, Sink};
+use super::buffer::{Buffer, Memory};
+use super::cleaner::{Asking, Collector, Hand};
 use super::gaps::Gaps;
+use super::moving::Sink;
 use super::options::{GcOptions, GcSelect, GcStream};
 use super::victim::{ManyVictims, Minds, OneVictim, Reach, Select};
 use super::{HOPELESS_ROUNDS, HYSTERESIS, Urgency};
@@ -100,10 +102,11 @@ pub(super) fn bounded(threads: usize, generations: u8, reserved_sections: u64) -
 
 impl Pool {
     /// `count` collectors, at least one; none of them runs yet.
-    pub(super) fn new(vol: &Volume, options: &GcOptions, count: usize) -> Self {
+    pub(super) fn new(vol: &Volume, options: &GcOptions, count: usize, memory: &Arc<Memory>) -> Self {
         let layout = vol.layout();
         let reach = Reach::of(layout.sections as usize);
         let minds = Arc::new(Minds::new(layout, count, reach));
+        let buffer = || Buffer::new(options, count, memory);
         let collectors = (0..count)
             .map(|number| Collector {
                 select: match options.select {
@@ -111,8 +114,8 @@ impl Pool {
                     GcSelect::Concurrent => Box::new(ManyVictims::new(&minds, number, vol.segs.len() as usize)),
                 },
                 sink: match options.stream {
-                    GcStream::Shared => Sink::cold_log(),
-                    GcStream::Dedicated => Sink::streams(number),
+                    GcStream::Shared => Sink::cold_log(buffer()),
+                    GcStream::Dedicated => Sink::streams(number, buffer()),
                 },
                 crew: None,
             })
@@ -353,6 +356,7 @@ impl Shared {
 
     /// What one collector does until there is room enough, or nothing more to be gained.
     fn work(&self, fs: &Fs, number: usize) -> End {
+        let mut hand = Hand::default();
         while !self.gate.lock().stop {
             // In a gap a checkpoint disturbs nobody, and what it frees is there when the next request comes.
             let enough = match self.goal() {
@@ -364,7 +368,7 @@ impl Shared {
             }
             let worked = match fs.sections_missing(self.wanted(fs)) == 0 {
                 true => self.checkpoint(fs, number, Cause::Needed),
-                false => self.step(fs, number),
+                false => self.step(fs, number, &mut hand),
             };
             match worked {
                 Ok(true) => {}
@@ -379,14 +383,17 @@ impl Shared {
     }
 
     /// One victim, and a checkpoint before it if that must not wait. False if nothing is gained any more.
-    fn step(&self, fs: &Fs, number: usize) -> Result<bool> {
+    fn step<'a>(&'a self, fs: &'a Fs, number: usize, hand: &mut Hand<'a>) -> Result<bool> {
         if fs.room_is_critical() {
             self.checkpoint(fs, number, Cause::Critical)?;
         }
         // When as many victims as there are collectors gave nothing, who holds their pages may be waiting for room.
         let asking = if self.dry.load(SeqCst) < self.collectors.len() as u64 { Asking::Yes } else { Asking::No };
         let activity = &self.activities[number];
-        let cleaned = self.collectors[number].collect_one(fs, Urgency::Foreground, asking, activity)?;
+        // No more than are needed beside those that other collectors have in hand.
+        let missing = |hand: usize| fs.sections_missing(self.wanted(fs)) > (hand * self.wanted.load(SeqCst)) as u64;
+        let ahead = (hand, &missing as &dyn Fn(usize) -> bool);
+        let cleaned = self.collectors[number].collect_next(fs, Urgency::Foreground, asking, activity, ahead)?;
         let found = cleaned.is_some();
         if let Some(report) = cleaned {
             fs.reclaim.totals.lock().add(report);

@@ -1,0 +1,316 @@
+//! Moving the data of a segment: what is valid is read together, and then moved, owner by owner.
+//!
+//! The two steps are apart ([`fetch`], [`move_fetched`]), so that a collector can have other segments read while it moves one.
+
+use super::buffer::{Buffer, Lease, Moving, Source, cached, charge_looks, set_off};
+use super::cleaner::Mover;
+use super::owner::{Live, Owner, try_blocks, why_dead};
+use super::protect::Work;
+use super::{GcBuffer, GcProtect, GcReport};
+use crate::canary::Canary;
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::io::Reading;
+use crate::logs::{self, Run};
+use crate::node::NodeWrite;
+use crate::pages::Landing;
+use crate::slots;
+use crate::stats::Doing;
+use crate::volume::Volume;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use steadyfs_device::PageBuf;
+use steadyfs_format::block::BlockView;
+use steadyfs_format::inode::{Extent, Inode as RawInode};
+use steadyfs_format::summary::{Summary, SummaryBlock};
+use steadyfs_format::{Ino, Log, Nid, SegNo, Slot};
+
+/// Where a collector puts the data that it moves.
+pub(super) struct Sink {
+    /// The streams of this collector; otherwise the cold data log, which others write to as well.
+    collector: Option<usize>,
+    /// What is read for it, and not yet written.
+    pub(super) buffer: Arc<Buffer>,
+}
+
+impl Sink {
+    /// The streams of a collector.
+    pub(super) fn streams(collector: usize, buffer: Arc<Buffer>) -> Self {
+        Sink { collector: Some(collector), buffer }
+    }
+
+    /// The cold data log.
+    pub(super) fn cold_log(buffer: Arc<Buffer>) -> Self {
+        Sink { collector: None, buffer }
+    }
+
+    /// Takes blocks for what lies in a segment now.
+    fn take(&self, vol: &Volume, from: SegNo, owners: &[Summary]) -> Result<Vec<Run>> {
+        match self.collector {
+            None => vol.take_blocks(Log::ColdData, owners),
+            Some(number) => vol.take_stream_blocks(vol.streams.slot(number, vol.segs.passes(from)), owners),
+        }
+    }
+}
+
+/// Blocks of a segment whose contents are here or on their way.
+pub(super) struct Fetch {
+    owners: BTreeMap<Nid, Owner>,
+    here: Vec<Source>,
+    reads: Vec<Reading>,
+    /// What the reads bring, in their order.
+    coming: Vec<Live>,
+    /// Blocks whose pages others hold.
+    held: Vec<u32>,
+    /// For all of these.
+    lease: Lease,
+}
+
+impl Fetch {
+    /// Pages in memory for it.
+    pub(super) fn pages(&self) -> u64 {
+        self.lease.pages()
+    }
+}
+
+/// Has these blocks of a segment read, of which the summary says whose they are.
+pub(super) fn fetch(
+    mover: &Mover<'_>,
+    seg: SegNo,
+    summary: &SummaryBlock,
+    offsets: &[u32],
+    report: &mut GcReport,
+) -> Result<Fetch> {
+    let lease = |pages| mover.sink.buffer.lease(pages);
+    fetch_into(mover, seg, summary, offsets, report, lease)
+}
+
+fn fetch_into(
+    mover: &Mover<'_>,
+    seg: SegNo,
+    summary: &SummaryBlock,
+    offsets: &[u32],
+    report: &mut GcReport,
+    lease: impl FnOnce(u64) -> Lease,
+) -> Result<Fetch> {
+    let fs = mover.fs;
+    let mut by_node: BTreeMap<Nid, Vec<Live>> = BTreeMap::new();
+    for &off in offsets {
+        let summary = summary.get(off as u16);
+        by_node.entry(summary.nid).or_default().push(Live { off, summary });
+    }
+    fs.vol.read_nodes_ahead(by_node.keys().copied());
+    // Alive first, then read: a log closes its segment when it has given out the last block, which is before that is written. Once a node holds
+    // the address the block can be read; what is read before may be what lay there in an earlier life of the segment.
+    let mut owners: BTreeMap<Nid, Owner> = BTreeMap::new();
+    let mut alive: BTreeMap<u32, Live> = BTreeMap::new();
+    for (nid, blocks) in by_node {
+        let _change = fs.vol.begin_change()?;
+        let Some((owner, live)) = Owner::find(fs, seg, nid, &blocks, mover.asking, &mut report.skipped)? else {
+            continue;
+        };
+        owners.insert(nid, owner);
+        alive.extend(live.into_iter().map(|block| (block.off, block)));
+    }
+    let lease = lease(alive.len() as u64);
+    let alive: Vec<(&Owner, Live)> = alive.into_values().map(|block| (&owners[&block.summary.nid], block)).collect();
+    let began = steadyfs_rt::now();
+    let (here, absent) = look_in_cache(fs, &alive);
+    let mut held = Vec::new();
+    let (reads, coming) = start_reads(fs, seg, &absent, &mut held);
+    report.reading += began.elapsed();
+    Ok(Fetch { owners, here, reads, coming, held, lease })
+}
+
+/// Those of the blocks whose contents are cached, with these, and the others.
+fn look_in_cache<'a>(fs: &Fs, blocks: &[(&'a Owner, Live)]) -> (Vec<Source>, Vec<(&'a Owner, Live)>) {
+    if fs.options.gc.buffer == GcBuffer::Dedicated {
+        return (Vec::new(), blocks.to_vec());
+    }
+    let (mut here, mut absent) = (Vec::with_capacity(blocks.len()), Vec::with_capacity(blocks.len()));
+    for (owner, block) in blocks {
+        charge_looks();
+        match cached(fs, owner, block) {
+            Some(page) => here.push(Source { block: *block, page }),
+            None => absent.push((*owner, *block)),
+        }
+    }
+    (here, absent)
+}
+
+/// Submits the reads; returns them, and the blocks that they read. What is held is given back when they are under way: with F2FS' lock for whole
+/// files after each run of neighbouring blocks, as F2FS does after each block, and for pages, which nobody else is likely to want, in the end.
+fn start_reads(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], held: &mut Vec<u32>) -> (Vec<Reading>, Vec<Live>) {
+    let neighbours = |a: &(&Owner, Live), b: &(&Owner, Live)| a.1.off + 1 == b.1.off;
+    let batches: Vec<&[(&Owner, Live)]> = match fs.options.gc.protect {
+        GcProtect::File => blocks.chunk_by(neighbours).collect(),
+        GcProtect::Page => vec![blocks],
+    };
+    let (mut started, mut read) = (Vec::new(), Vec::new());
+    for batch in batches {
+        let (may, _held) = try_blocks(Work::Read, batch);
+        let (free, others): (Vec<_>, Vec<_>) = batch.iter().zip(may).partition(|(_, may)| *may);
+        let free: Vec<(&Owner, Live)> = free.into_iter().map(|(block, _)| *block).collect();
+        held.extend(others.into_iter().map(|((_, block), _)| block.off));
+        let alone = fs.options.gc.buffer == GcBuffer::Cache;
+        let runs = free
+            .chunk_by(|a, b| !alone && neighbours(a, b))
+            .map(|run| (fs.vol.lba_of(seg, run[0].1.off), run.len() as u32));
+        started.extend(fs.vol.io.start_reads(&runs.collect::<Vec<_>>()));
+        read.extend(free.into_iter().map(|(_, block)| block));
+    }
+    (started, read)
+}
+
+/// Moves what was read; what others work on is tried once more in the end, for they have gone on then, and one block that stays keeps a whole section.
+pub(super) fn move_fetched(
+    mover: &Mover<'_>,
+    seg: SegNo,
+    summary: &SummaryBlock,
+    fetched: Fetch,
+    report: &mut GcReport,
+) -> Result<()> {
+    let (mut held, lease) = move_what_is_free(mover, seg, fetched, report)?;
+    // F2FS tries a file once, and goes on.
+    if !held.is_empty() && mover.fs.options.gc.protect == GcProtect::Page {
+        let again = fetch_into(mover, seg, summary, &held, report, |_| lease)?;
+        (held, _) = move_what_is_free(mover, seg, again, report)?;
+    }
+    report.skipped.held += held.len() as u64;
+    mover.fs.trim_cache();
+    Ok(())
+}
+
+/// One attempt to move these blocks; returns those whose pages others hold, and what is left of the room in memory.
+fn move_what_is_free(
+    mover: &Mover<'_>,
+    seg: SegNo,
+    fetched: Fetch,
+    report: &mut GcReport,
+) -> Result<(Vec<u32>, Lease)> {
+    let Fetch { owners, here, reads, coming, held, lease } = fetched;
+    let mut by_node: BTreeMap<Nid, Vec<Source>> = BTreeMap::new();
+    let began = steadyfs_rt::now();
+    // Each is waited for, whatever came of those before it.
+    let pages: Vec<Result<Vec<PageBuf>>> = reads.into_iter().map(|read| mover.fs.vol.io.finish_read(read)).collect();
+    report.reading += began.elapsed();
+    let mut coming = coming.into_iter();
+    let mut sources = here;
+    for run in pages {
+        sources.extend(run?.into_iter().zip(&mut coming).map(|(page, block)| Source { block, page }));
+    }
+    for source in sources {
+        by_node.entry(source.block.summary.nid).or_default().push(source);
+    }
+    mover.activity.set(Doing::Moving, mover.fs.vol.layout().sec_of(seg));
+    let mut attempt = Attempt { report, held, lease };
+    for (nid, sources) in by_node {
+        move_group(mover, seg, &owners[&nid], sources, &mut attempt)?;
+    }
+    Ok((attempt.held, attempt.lease))
+}
+
+/// What came of an attempt to move blocks.
+struct Attempt<'a> {
+    report: &'a mut GcReport,
+    /// Blocks whose pages others hold.
+    held: Vec<u32>,
+    /// Room in memory for what has not been submitted.
+    lease: Lease,
+}
+
+/// Has the inode written anew, without the extent that Linux may have left in it, before blocks of the file move: see `node_write`.
+fn drop_extent(vol: &Volume, owner: Ino) -> Result<()> {
+    let inode = match vol.node(owner.nid()) {
+        Ok(inode) => inode,
+        // The owner is gone, and its blocks with it.
+        Err(Error::NotFound) => return Ok(()),
+        Err(e) => return Err(e),
+    };
+    if RawInode::view(inode.read().bytes()).extent().len == 0 {
+        return Ok(());
+    }
+    let mut guard = inode.write(&vol.nodes);
+    if !guard.is_dead() {
+        RawInode::view_mut(guard.edit()).set_extent(Extent::default());
+    }
+    Ok(())
+}
+
+/// Submits a run. From here on its blocks can be read at their new place; their room in memory is free when they have arrived.
+fn write(fs: &Fs, owner: &Owner, run: Run, moving: &[Moving], lease: Lease) {
+    let file = owner.cached_file();
+    let landings: Vec<Landing> = moving.iter().filter_map(|m| m.landing(fs, file)).collect();
+    let pages = moving.iter().map(|m| m.page.clone()).collect();
+    fs.vol.io.write(run.lba, pages, logs::hint(Log::ColdData), move |result| {
+        landings.into_iter().for_each(|landing| landing.land(result.clone()));
+        drop(lease);
+    });
+}
+
+/// Moves the blocks of one owner under its node lock.
+fn move_group(
+    mover: &Mover<'_>,
+    seg: SegNo,
+    owner: &Owner,
+    sources: Vec<Source>,
+    attempt: &mut Attempt<'_>,
+) -> Result<()> {
+    let (fs, vol) = (mover.fs, &mover.fs.vol);
+    let _change = vol.begin_change()?;
+    drop_extent(vol, owner.ino)?;
+    // Behind the checkpoint lock, which takes longer to come by than this is worth; trying waits for nobody.
+    let blocks: Vec<(&Owner, Live)> = sources.iter().map(|s| (owner, s.block)).collect();
+    let (may, _held) = try_blocks(Work::Move, &blocks);
+    let mut guard = owner.node.write(&vol.nodes);
+    let mut live = Vec::with_capacity(sources.len());
+    for (s, may) in sources.into_iter().zip(may) {
+        if !may {
+            attempt.held.push(s.block.off);
+        } else if !guard.is_dead()
+            && (why_dead(vol, seg, &s.block, guard.bytes())?.is_none() || vol.io.planted.is(Canary::BlindMove))
+        {
+            live.push(s);
+        } else {
+            attempt.report.skipped.late += 1;
+        }
+    }
+    let moving: Vec<Moving> = live.into_iter().map(|source| set_off(fs, owner, source)).collect();
+    let mut rest = moving.as_slice();
+    let outcome = place_all(mover, seg, owner, &mut rest, &mut guard, attempt);
+    rest.iter().for_each(|m| m.put_back(fs, owner.cached_file()));
+    outcome
+}
+
+/// Writes blocks whose owner is locked, and has it refer to them; what could not be submitted is left in `rest`.
+fn place_all(
+    mover: &Mover<'_>,
+    seg: SegNo,
+    owner: &Owner,
+    rest: &mut &[Moving],
+    guard: &mut NodeWrite<'_>,
+    attempt: &mut Attempt<'_>,
+) -> Result<()> {
+    let vol = &mover.fs.vol;
+    while !rest.is_empty() {
+        let owners: Vec<Summary> = rest.iter().map(|m| m.block.summary).collect();
+        for run in mover.sink.take(vol, seg, &owners)? {
+            let (now, later) = rest.split_at(run.count as usize);
+            *rest = later;
+            write(mover.fs, owner, run, now, attempt.lease.split(u64::from(run.count)));
+            publish(vol, seg, guard, run, now)?;
+            attempt.report.data_moved += now.len() as u64;
+        }
+    }
+    Ok(())
+}
+
+/// Has the owner refer to the blocks at their new places.
+fn publish(vol: &Volume, seg: SegNo, guard: &mut NodeWrite<'_>, run: Run, moving: &[Moving]) -> Result<()> {
+    for (i, Moving { block, .. }) in moving.iter().enumerate() {
+        let (index, to) = (block.summary.ofs_in_node, Slot::At(run.lba + i as u64));
+        slots::set(guard.edit(), vol.sb.features(), index, to)?;
+        vol.invalidate(Slot::At(vol.lba_of(seg, block.off)))?;
+    }
+    Ok(())
+}
