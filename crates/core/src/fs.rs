@@ -11,7 +11,7 @@ use crate::io::IoStats;
 use crate::options::{InPlace, MountOptions};
 use crate::orphans::Orphans;
 use crate::pages::Budget;
-use crate::reclaim::{GcReport, Held};
+use crate::reclaim::{Admission, GcReport, Held};
 use crate::recovery::Recovered;
 use crate::sync::{Since, SyncCounters};
 use crate::volume::{Change, Volume};
@@ -88,17 +88,18 @@ impl Fs {
         self.vol.begin_change()
     }
 
-    /// As [`Fs::change`], for one that frees, replaces or moves contents of these pages; collectors leave them alone meanwhile, but not while it waits for room.
-    /// The file's lock is held.
+    /// As [`Fs::change`], for one that frees, replaces or moves contents of these pages, and takes up to so many blocks for data; collectors leave the pages alone
+    /// meanwhile, but not while it waits for room. The file's lock is held. In this order, for the change has to end first.
     pub(crate) fn change_contents<'a>(
         &'a self,
         inode: &'a Inode,
         pages: Range<PageIndex>,
-    ) -> Result<(Change<'a>, Held<'a>)> {
+        blocks: u64,
+    ) -> Result<(Admission<'a>, Held<'a>, Change<'a>)> {
         self.check_room_for_changes()?;
-        self.make_room()?;
+        let admission = self.admit(blocks)?;
         let held = inode.gc.for_change(pages);
-        Ok((self.vol.begin_change()?, held))
+        Ok((admission, held, self.vol.begin_change()?))
     }
 
     /// An error if no change can begin now, whatever is free.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode, Urgency};
 use steadyfs_device::{Device, DeviceInfo, MemDevice, Request};
-use steadyfs_rt::now;
 use steadyfs_rt::sim::{SimConfig, call_after, run};
+use steadyfs_rt::{now, spawn};
 
 /// What each request takes, however many there are.
 const LATENCY: Duration = Duration::from_micros(100);
@@ -103,6 +103,20 @@ struct Overwriting {
     claimed: u64,
 }
 
+/// Writes a file of so many times 64 pages, and how long it takes to overwrite as many pages of it as there are.
+fn overwrite(fs: &Fs, file: &InodeRef, parts: u64) -> Duration {
+    let data = vec![1; 64 * 4096];
+    (0..parts).for_each(|part| assert_eq!(fs.write_direct(file, part * 64 * 4096, &data).unwrap(), data.len()));
+    let mut random = 1u64;
+    let began = now();
+    for _ in 0..parts * 64 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        fs.write(file, (random >> 33) % (parts * 64) * 4096, &[2; 4096]).unwrap();
+    }
+    fs.sync().unwrap();
+    began.elapsed()
+}
+
 /// How long it takes to overwrite a nearly full volume once, if each victim's summary and blocks take as long as a whole device that is busy may take.
 fn overwriting(base: &MemDevice, victims: u32) -> Overwriting {
     const BUSY: Duration = Duration::from_millis(1);
@@ -113,17 +127,14 @@ fn overwriting(base: &MemDevice, victims: u32) -> Overwriting {
         let fs = Fs::mount(device, MountOptions::parse(&options).unwrap()).unwrap();
         let file = create(&fs, b"file");
         let pages = fs.statfs().blocks_free * 9 / 10;
-        let data = vec![1; 64 * 4096];
-        (0..pages / 64)
-            .for_each(|part| assert_eq!(fs.write_direct(&file, part * 64 * 4096, &data).unwrap(), data.len()));
-        let mut random = 1u64;
+        let (writing, of) = (Arc::clone(&fs), file.clone());
+        let writer = spawn("writer", move || overwrite(&writing, &of, pages / 64));
         let began = now();
-        for _ in 0..pages {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            fs.write(&file, (random >> 33) % (pages / 64 * 64) * 4096, &[2; 4096]).unwrap();
+        while !writer.is_finished() {
+            assert!(began.elapsed() < Duration::from_secs(30), "the writer waits for ever");
+            steadyfs_rt::sleep(Duration::from_millis(1));
         }
-        fs.sync().unwrap();
-        let took = began.elapsed();
+        let took = writer.join().unwrap();
         // By then there is room, and the collector rests.
         steadyfs_rt::sleep(Duration::from_secs(1));
         let claimed = fs.segment_map(1).cells().map(|cell| cell.claimed).sum();

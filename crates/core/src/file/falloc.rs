@@ -142,7 +142,7 @@ impl Fs {
         self.cache(inode).remove(whole.clone());
         let mut at = whole.start;
         while at < whole.end {
-            let (change, _held) = self.change_contents(inode, at..whole.end)?;
+            let (_admission, _held, change) = self.change_contents(inode, at..whole.end, 0)?;
             at = self.free_piece(&change, inode, at..whole.end)?;
         }
         self.note_change(inode)

@@ -60,7 +60,7 @@ impl Fs {
         self.cache(inode).remove(hole.clone());
         let mut at = hole.start;
         while at < hole.end {
-            let (change, _held) = self.change_contents(inode, at..hole.end)?;
+            let (_admission, _held, change) = self.change_contents(inode, at..hole.end, 0)?;
             at = self.free_piece(&change, inode, at..hole.end)?;
         }
         Ok(())
@@ -80,10 +80,7 @@ impl Fs {
     fn move_piece(&self, inode: &Arc<Inode>, facts: &Facts, from: Range<PageIndex>, to: PageIndex) -> Result<()> {
         let pages = self.contents(inode, facts, from, Keep::No)?;
         let target = to..to + pages.len() as u64;
-        self.check_room_for_changes()?;
-        let _admission = self.admit(pages.len() as u64)?;
-        let _held = inode.gc.for_change(target.clone());
-        let change = self.vol.begin_change()?;
+        let (_admission, _held, change) = self.change_contents(inode, target.clone(), pages.len() as u64)?;
         self.cache(inode).remove(target.clone());
         let mut at = to;
         for run in pages.chunk_by(|a, b| Content::of(a) == Content::of(b)) {

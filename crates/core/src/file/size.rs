@@ -90,7 +90,7 @@ impl Fs {
         self.cache(inode).remove(range.clone());
         let mut at = range.start;
         while at < range.end {
-            let (change, _held) = self.change_contents(inode, at..range.end)?;
+            let (_admission, _held, change) = self.change_contents(inode, at..range.end, 0)?;
             at = self.renew_piece(&change, inode, at..range.end)?;
         }
         Ok(())
@@ -100,7 +100,7 @@ impl Fs {
     pub(super) fn zero_in_page(&self, inode: &Arc<Inode>, from: u64, to: u64) -> Result<()> {
         match self.zeroed_page(inode, from, to)? {
             Some((page, buf)) => {
-                let (change, _held) = self.change_contents(inode, page..page + 1)?;
+                let (_admission, _held, change) = self.change_contents(inode, page..page + 1, 0)?;
                 self.put_page(&change, inode, page, buf)
             }
             None => Ok(()),
@@ -128,7 +128,8 @@ impl Fs {
         };
         let keep = page_end(size);
         {
-            let (change, _held) = self.change_contents(inode, PageIndex::of_byte(size)..PageIndex(u64::MAX))?;
+            let (_admission, _held, change) =
+                self.change_contents(inode, PageIndex::of_byte(size)..PageIndex(u64::MAX), 0)?;
             // Under the change that moves the end: a checkpoint in between would have zeros where the old end still shows them.
             if let Some((page, buf)) = tail {
                 self.put_page(&change, inode, page, buf)?;
@@ -156,7 +157,7 @@ impl Fs {
         let mut at = Some(page_end(facts.size)).filter(|_| !facts.inline);
         loop {
             let cut = page_end(facts.size)..PageIndex(u64::MAX);
-            let (change, _held) = self.change_contents(inode, cut)?;
+            let (_admission, _held, change) = self.change_contents(inode, cut, 0)?;
             at = match at {
                 Some(from) => self.free_some(&change, inode, from)?,
                 None => return self.end_cut(&change, inode, facts),

@@ -118,7 +118,7 @@ impl Collector {
         asking: Asking,
         activity: &Activity,
     ) -> Result<Option<GcReport>> {
-        self.collect_next(fs, urgency, asking, activity, (&mut Hand::default(), &|_| false))
+        self.collect_next(fs, urgency, asking, activity, &mut Hand::default(), |_| false)
     }
 
     /// Cleans the first victim in hand. Before that it takes others into hand and has them read, as long as it may have so many, they fit into memory, and
@@ -129,7 +129,8 @@ impl Collector {
         urgency: Urgency,
         asking: Asking,
         activity: &Activity,
-        (hand, more): (&mut Hand<'a>, &dyn Fn(usize) -> bool),
+        hand: &mut Hand<'a>,
+        more: impl Fn(usize) -> bool,
     ) -> Result<Option<GcReport>> {
         let _idle_after = activity.begin();
         let (vol, crew) = (&fs.vol, self.crew.as_deref());

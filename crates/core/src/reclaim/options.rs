@@ -239,10 +239,10 @@ impl GcOptions {
         if wanted > 1 { wanted } else { 0 }
     }
 
-    /// What each of so many collectors may have in memory.
+    /// What each of so many collectors may have in memory, in bytes: a segment's worth at least, for less would hold no victim.
     pub(crate) fn buffer_bytes(&self, collectors: usize) -> u64 {
         let share = ALL_BUFFERS / collectors.max(1) as u64;
-        self.buffer_size.unwrap_or_else(|| share.clamp(LEAST_BUFFER, ENOUGH_BUFFER))
+        self.buffer_size.unwrap_or_else(|| share.min(ENOUGH_BUFFER)).max(LEAST_BUFFER)
     }
 
     /// How many threads of its own a volume wants, on so many cores.
@@ -271,7 +271,7 @@ const MOST_COLLECTORS: u32 = 1024;
 /// What more of them would wait for is the device, which has enough to do by then.
 const MOST_VICTIMS: u8 = 64;
 
-/// A segment's worth: less would hold no victim.
+/// A segment's worth.
 const LEAST_BUFFER: u64 = BLOCKS as u64 * BLOCK_SIZE as u64;
 const MOST_BUFFER: u64 = 1 << 30;
 /// What collectors may have in memory together if nothing else is said and they are few enough: ScaleLFS' 32 buffers of 2 MiB.
@@ -311,6 +311,11 @@ mod tests {
         assert!(gc.set("gc.victims", Some("3")).unwrap() && gc.set("gc.buffer_size", Some("6M")).unwrap());
         assert_eq!((gc.victims, gc.buffer_bytes(48)), (3, 6 << 20));
         assert_eq!([1, 8, 16, 32, 48].map(|count| SCALELFS.buffer_bytes(count) >> 20), [8, 8, 4, 2, 2]);
+        assert_eq!(
+            GcOptions { buffer_size: Some(1), ..SCALELFS }.buffer_bytes(1),
+            LEAST_BUFFER,
+            "no victim would ever fit"
+        );
         assert!(gc.set("gc", Some("pgc")).unwrap());
         assert_eq!((gc.threads(48), gc.crew(), gc.allocation), (0, Some(32), Allocation::Lfs));
         assert!(gc.set("gc", Some("f2fs-m")).unwrap());

@@ -392,8 +392,8 @@ impl Shared {
         let activity = &self.activities[number];
         // No more than are needed beside those that other collectors have in hand.
         let missing = |hand: usize| fs.sections_missing(self.wanted(fs)) > (hand * self.wanted.load(SeqCst)) as u64;
-        let ahead = (hand, &missing as &dyn Fn(usize) -> bool);
-        let cleaned = self.collectors[number].collect_next(fs, Urgency::Foreground, asking, activity, ahead)?;
+        let collector = &self.collectors[number];
+        let cleaned = collector.collect_next(fs, Urgency::Foreground, asking, activity, hand, missing)?;
         let found = cleaned.is_some();
         if let Some(report) = cleaned {
             fs.reclaim.totals.lock().add(report);
