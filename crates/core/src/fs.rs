@@ -20,6 +20,9 @@ use std::sync::OnceLock;
 use steadyfs_format::{PageIndex, ROOT_INO};
 
 /// A mounted file system.
+///
+/// Who drops it without [`Fs::unmount`] leaves the volume as a power cut does, but not at once: collectors and write-back that are at work keep it, and write to the
+/// device, until they have come to an end. So let nobody else read that device meanwhile.
 pub struct Fs {
     pub(crate) vol: Volume,
     pub(crate) options: MountOptions,

@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use steadyfs_core::fsck::{self, CheckOptions, Severity};
 use steadyfs_core::{AccessTimes, Fs, MountOptions};
-use steadyfs_device::{Device, MemDevice, Record, RecordingDevice};
+use steadyfs_device::{Device, FaultyDevice, MemDevice, Record, RecordingDevice};
 use steadyfs_rt::sim::{self, SimFailure};
 
 /// The promise that a state breaks.
@@ -137,7 +137,7 @@ impl Judge<'_> {
 
     /// Judges one state; `moments` as in [`crate::states::CrashState`]. The state's number decides how one goes on afterwards.
     pub(crate) fn judge(&self, image: MemDevice, moments: &[Vec<Moment>], number: usize) -> Result<(), Fault> {
-        guarded(|| self.judge_unguarded(Arc::new(image), moments, number.is_multiple_of(2)))
+        guarded(|| self.judge_unguarded(image, moments, number.is_multiple_of(2)))
     }
 
     /// Whether the tree on `other`, which somebody else made of the volume `ours`, is legal, and the same as the one that we make of it.
@@ -159,19 +159,23 @@ impl Judge<'_> {
         }
     }
 
-    fn judge_unguarded(&self, device: Arc<MemDevice>, moments: &[Vec<Moment>], all: bool) -> Result<(), Fault> {
-        self.check(&device, "after the crash")?;
-        let fs = self.mount(&device)?;
+    fn judge_unguarded(&self, image: MemDevice, moments: &[Vec<Moment>], all: bool) -> Result<(), Fault> {
+        self.check(&image, "after the crash")?;
+        let device = Arc::new(FaultyDevice::new(image));
+        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, self.options.clone())
+            .map_err(|e| Fault::new(Rule::Mounts, format!("it does not mount: {e}")))?;
         let seen = Seen::read(&fs).map_err(|e| Fault::new(Rule::Legal, format!("the tree cannot be read: {e}")))?;
         moments.iter().try_for_each(|moment| self.check_tree(&seen, moment))?;
         let kept = self.go_on(fs, all).map_err(|e| Fault::new(Rule::Usable, format!("writing afterwards: {e}")))?;
-        self.check(&device, "after writing more")?;
-        self.check_again(&device, seen, &kept)
+        // Collectors may be at work still. What they write while others read would be found by these in part.
+        device.disappear();
+        self.check(device.inner(), "after writing more")?;
+        self.check_again(device.inner(), seen, &kept)
     }
 
-    fn check(&self, device: &Arc<MemDevice>, when: &str) -> Result<(), Fault> {
+    fn check(&self, image: &MemDevice, when: &str) -> Result<(), Fault> {
         let options = CheckOptions { threads: 1, force: true, max_issues: 20, progress: None };
-        let report = fsck::check(Arc::clone(device) as Arc<dyn Device>, &options)
+        let report = fsck::check(Arc::new(image.fork()), &options)
             .map_err(|e| Fault::new(Rule::Consistent, format!("{when}, the checker: {e}")))?;
         let errors = report.issues.iter().filter(|issue| issue.severity() >= Severity::Error);
         let errors: Vec<String> = errors.take(3).map(ToString::to_string).collect();
@@ -179,11 +183,6 @@ impl Judge<'_> {
             return Ok(());
         }
         Err(Fault::new(Rule::Consistent, format!("{when}, the checker finds: {}", errors.join("; "))))
-    }
-
-    fn mount(&self, device: &Arc<MemDevice>) -> Result<Arc<Fs>, Fault> {
-        Fs::mount(Arc::clone(device) as Arc<dyn Device>, self.options.clone())
-            .map_err(|e| Fault::new(Rule::Mounts, format!("it does not mount: {e}")))
     }
 
     /// The tree against the model, for every writer.
@@ -208,8 +207,8 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Writes more, and makes it durable: with `all`, by a checkpoint; else by a chain that begins where the one before the crash did. The power
-    /// goes off at once. Returns the name of the file that it wrote.
+    /// Writes more, and makes it durable: with `all`, by a checkpoint; else by a chain that begins where the one before the crash did. Returns the
+    /// name of the file that it wrote.
     fn go_on(&self, fs: Arc<Fs>, all: bool) -> Result<String, steadyfs_core::Error> {
         let mut hand = Hand { fs, open: Vec::new() };
         let path = "afterwards".to_owned();
@@ -221,9 +220,9 @@ impl Judge<'_> {
     }
 
     /// After another mount, everything is as it was, and what was written since is there.
-    fn check_again(&self, device: &Arc<MemDevice>, before: Seen, new: &str) -> Result<(), Fault> {
+    fn check_again(&self, image: &MemDevice, before: Seen, new: &str) -> Result<(), Fault> {
         let options = MountOptions { read_only: true, ..self.options.clone() };
-        let fs = Fs::mount(Arc::clone(device) as Arc<dyn Device>, options)
+        let fs = Fs::mount(Arc::new(image.fork()), options)
             .map_err(|e| Fault::new(Rule::Usable, format!("the second mount: {e}")))?;
         let unreadable = |e| Fault::new(Rule::Usable, format!("after the second mount, the tree cannot be read: {e}"));
         let mut after = Seen::read(&fs).map_err(unreadable)?;
@@ -239,7 +238,8 @@ impl Judge<'_> {
         let roots = after.nodes.get_mut(&root).zip(before.nodes.get(&root));
         roots.into_iter().for_each(|(now, then)| now.size = then.size);
         if after != before {
-            return Err(lost("the tree differs from what the first mount showed"));
+            let path = after.difference(&before).unwrap_or_default();
+            return Err(lost(&format!("'{path}' is not what the first mount showed")));
         }
         Ok(())
     }

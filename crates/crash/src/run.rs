@@ -143,10 +143,7 @@ fn run_here(workload: &Workload, empty: &MemDevice) -> Result<Run, RunError> {
     for (at, op) in workload.setup.iter().enumerate() {
         hand.perform(op, at as u32)?;
     }
-    fs.sync()?;
-    let base = device.inner().settled();
-    let start = device.tick();
-    device.take_log();
+    let (base, start) = durable(&fs, &device)?;
     if let Some(seed) = workload.fail {
         device.inner().begin_refusing(seed);
     }
@@ -175,6 +172,20 @@ fn run_here(workload: &Workload, empty: &MemDevice) -> Result<Run, RunError> {
     let trace = Trace { base, records, checksums: workload.has_checksums() };
     done.samples.sort_by_key(|sample| sample.tick);
     Ok(Run { trace, spans: done.spans, timelines, refused: done.refused, samples: done.samples })
+}
+
+/// What the device holds after all that was done so far, durably, and the tick from which on the log says what changes.
+fn durable(fs: &Fs, device: &RecordingDevice<LateDevice>) -> Result<(MemDevice, u64), Error> {
+    loop {
+        fs.sync()?;
+        let start = device.tick();
+        let base = device.inner().settled();
+        let all_ended = device.take_log().iter().all(|record| record.completed.is_some());
+        // Else collectors are at work still, and what they have written meanwhile may be in neither of the two.
+        if all_ended && device.tick() == start {
+            return Ok((base, start));
+        }
+    }
 }
 
 /// What collectors have done so far. Only where it is asked for: looking takes locks, which changes the schedule.

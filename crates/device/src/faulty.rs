@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use steadyfs_rt::{LockClass, Mutex, sleep};
+use steadyfs_rt::{LockClass, Mutex, Pending, sleep};
 
 /// Held while the faults are looked through.
 static FAULTS: LockClass = LockClass::new("device.faults", u16::MAX - 3);
@@ -116,12 +116,15 @@ pub struct FaultyDevice<D> {
     inner: Arc<D>,
     faults: Mutex<Vec<Fault>>,
     gone: AtomicBool,
+    /// Calls that pass requests on.
+    passing: Pending,
 }
 
 impl<D: Device + 'static> FaultyDevice<D> {
     /// No faults yet.
     pub fn new(inner: D) -> Self {
-        FaultyDevice { inner: Arc::new(inner), faults: Mutex::new(&FAULTS, Vec::new()), gone: AtomicBool::new(false) }
+        let faults = Mutex::new(&FAULTS, Vec::new());
+        FaultyDevice { inner: Arc::new(inner), faults, gone: AtomicBool::new(false), passing: Pending::new() }
     }
 
     /// The device inside.
@@ -140,7 +143,13 @@ impl<D: Device + 'static> FaultyDevice<D> {
         self.gone.store(false, Ordering::SeqCst);
     }
 
-    /// True after a fault made the device disappear.
+    /// The device disappears now. Nothing reaches the device inside after this returns; what does not end in the call that submits it may still end there.
+    pub fn disappear(&self) {
+        self.gone.store(true, Ordering::SeqCst);
+        self.passing.wait_zero();
+    }
+
+    /// True after the device has disappeared.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::SeqCst)
     }
@@ -197,6 +206,8 @@ impl<D: Device + 'static> Device for FaultyDevice<D> {
     }
 
     fn submit(&self, batch: Vec<Request>) {
+        // Counted before it is asked whether the device is gone, which is noted before it is asked who is counted.
+        self.passing.add(1);
         let mut passed = Vec::with_capacity(batch.len());
         for request in batch {
             match self.effect(&request.op) {
@@ -215,6 +226,7 @@ impl<D: Device + 'static> Device for FaultyDevice<D> {
             }
         }
         self.inner.submit(passed);
+        self.passing.done(1);
     }
 
     fn zones(&self) -> Option<ZoneGeometry> {
@@ -295,6 +307,28 @@ mod tests {
         assert!(faulty.is_gone());
         faulty.heal();
         assert_eq!(faulty.read_one(0).expect("back"), page(1));
+    }
+
+    #[test]
+    fn nothing_arrives_after_a_device_has_disappeared() {
+        for _ in 0..50 {
+            let device = Arc::new(FaultyDevice::new(MemDevice::new(256)));
+            let writers: Vec<_> = (0..2)
+                .map(|_| {
+                    let device = Arc::clone(&device);
+                    // Long writes, so that one is likely to be under way.
+                    let write = move |round: u8| device.write(0, vec![page(round); 256]).is_ok();
+                    steadyfs_rt::spawn("writer", move || assert!(!(1..=u8::MAX).cycle().all(&write)))
+                })
+                .collect();
+            while device.inner().written_blocks().is_empty() {
+                sleep(Duration::from_micros(50));
+            }
+            device.disappear();
+            let left = device.inner().read(0, 256).expect("in range");
+            writers.into_iter().for_each(|writer| writer.join().expect("no panic"));
+            assert!(device.inner().read(0, 256).expect("in range") == left, "a write has arrived since");
+        }
     }
 
     #[test]
