@@ -1,6 +1,6 @@
 //! Block I/O of a volume: every read and write of the core goes through here.
 //!
-//! Kept true: a block that has been submitted for writing reads back as what was written, also before the device has completed
+//! Kept true: a block that has been submitted for writing, or prepared to be ([`BlockIo::prepare`]), reads back as what was written, also before the device has completed
 //! it (the in-flight map) and also if the device has refused it (`unwritten`), so addresses may be published before their blocks
 //! are on the device; `drain` returns only after every write submitted before it has completed, and with an error while there are
 //! unwritten blocks, so no checkpoint commits over a lost block; two writes of one block are never under way together, for the device does them in any order: whoever writes a
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use steadyfs_device::{Device, IoError, IoResult, Op, PageBuf, Request, StreamHint};
 use steadyfs_format::Lba;
-use steadyfs_rt::{Completion, Cost, Mutex, charge};
+use steadyfs_rt::{Completion, Cost, EventCount, Mutex, charge, charge_n};
 
 const SHARDS: usize = 64;
 
@@ -105,6 +105,8 @@ pub(crate) struct BlockIo {
     shards: Box<[Mutex<Shard>]>,
     sequence: AtomicU64,
     barrier: Arc<Barrier>,
+    /// Blocks are in flight no more.
+    landed: EventCount,
     chain: Barrier,
     flushes: SharedFlush,
     /// Blocks that could not be written.
@@ -167,6 +169,7 @@ impl BlockIo {
             shards,
             sequence: AtomicU64::new(0),
             barrier: Arc::new(Barrier::new()),
+            landed: EventCount::new(),
             chain: Barrier::new(),
             flushes: SharedFlush::new(),
             unwritten: Unwritten::new(),
@@ -274,7 +277,7 @@ impl BlockIo {
 
     /// Submits consecutive blocks for writing; `done` runs when the device has completed them, maybe before this returns.
     pub(crate) fn write(self: &Arc<Self>, lba: Lba, pages: Vec<PageBuf>, hint: StreamHint, done: impl Written) {
-        self.submit(self.prepare(lba, pages, hint, done));
+        self.submit(vec![self.prepare(lba, pages, hint, done)]);
     }
 
     /// Whether writes end in the call that submits them.
@@ -282,18 +285,23 @@ impl BlockIo {
         self.synchronous
     }
 
-    /// Submits a write.
-    pub(crate) fn submit(&self, request: Request) {
-        self.dev.submit(vec![request]);
+    /// Submits writes.
+    pub(crate) fn submit(&self, requests: Vec<Request>) {
+        if requests.is_empty() {
+            return;
+        }
+        charge_n(Cost::BioSubmit, requests.len() as u64);
+        self.dev.submit(requests);
     }
 
     /// Does a write, and returns when it has ended: in the calling thread where the device can, which saves waking others for it and being woken.
     pub(crate) fn perform(&self, request: Request) {
+        charge(Cost::BioSubmit);
         let Request { op, done } = request;
         done(self.dev.run(op));
     }
 
-    /// As [`BlockIo::write`], but for the submission, which whoever gets the request owes at once: from here on the blocks are in flight.
+    /// As [`BlockIo::write`], but for the submission, which whoever gets the request owes, and others wait for: from here on the blocks are in flight.
     pub(crate) fn prepare(
         self: &Arc<Self>,
         lba: Lba,
@@ -337,7 +345,6 @@ impl BlockIo {
             drop(io);
             barrier.leave(epoch);
         };
-        charge(Cost::BioSubmit);
         Request::new(Op::Write { block: lba.get(), pages, hint, fua: false }, finish)
     }
 
@@ -345,14 +352,23 @@ impl BlockIo {
     pub(crate) fn write_over(self: &Arc<Self>, lba: Lba, pages: Vec<PageBuf>, hint: StreamHint, done: impl Written) {
         let count = pages.len() as u64;
         loop {
-            if self.flies(lba, count) {
-                self.barrier.wait();
-            }
+            self.wait_for(lba, count);
             // What is not among the unwritten when nothing flies stays so: only what is there is tried again.
             let _alone = self.unwritten.has_any(lba, count).then(|| self.rewriting.lock());
             if !self.flies(lba, count) {
                 return self.write(lba, pages, hint, done);
             }
+        }
+    }
+
+    /// Waits until no write of these blocks is on its way. Not for others: the caller may owe these to the device (see `gather`).
+    fn wait_for(&self, lba: Lba, count: u64) {
+        loop {
+            let key = self.landed.listen();
+            if !self.flies(lba, count) {
+                return;
+            }
+            self.landed.wait(key);
         }
     }
 
@@ -398,6 +414,7 @@ impl BlockIo {
                 shard.remove(&at);
             }
         }
+        self.landed.notify_all();
     }
 
     fn count_write(&self, hint: StreamHint, blocks: u64) {

@@ -22,6 +22,7 @@ mod file;
 mod flush;
 mod fs;
 pub mod fsck;
+mod gather;
 mod held;
 mod inode;
 mod io;

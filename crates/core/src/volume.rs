@@ -5,6 +5,7 @@
 
 use crate::canary::Canary;
 use crate::error::{Error, Result};
+use crate::gather::Gathered;
 use crate::io::{BlockIo, Written};
 use crate::locks;
 use crate::logs::Logs;
@@ -85,6 +86,8 @@ enum Own {
     Next,
     /// This one, which is in flight for everybody else.
     Write(Request),
+    /// Those, too; they are submitted when there are many, or the change ends.
+    Gathered(Gathered),
 }
 
 enum CheckpointLock<'a> {
@@ -100,9 +103,22 @@ impl Change<'_> {
     pub(crate) fn keep_next(&self) -> bool {
         let keeps = !self.vol.io.is_synchronous();
         if keeps {
-            self.own.set(Own::Next);
+            self.begin_owing(Own::Next);
         }
         keeps
+    }
+
+    /// Has data that is placed from now on submitted together, as far as it lies side by side. Where blocks are never written in place: whoever writes one of these
+    /// there would wait for this change with the lock of a node. Nothing changes if the device writes in the call that submits.
+    pub(crate) fn gather(&self) {
+        if !self.vol.io.is_synchronous() {
+            self.begin_owing(Own::Gathered(Gathered::default()));
+        }
+    }
+
+    fn begin_owing(&self, what: Own) {
+        let earlier = self.own.replace(what);
+        assert!(matches!(earlier, Own::Not), "a change owes writes already");
     }
 
     /// Writes data that was just placed.
@@ -110,29 +126,38 @@ impl Change<'_> {
         let request = self.vol.io.prepare(lba, pages, hint, done);
         match self.own.replace(Own::Not) {
             Own::Next => self.own.set(Own::Write(request)),
+            Own::Gathered(mut gathered) => {
+                let due = gathered.add(request);
+                self.own.set(Own::Gathered(gathered));
+                self.vol.io.submit(due);
+            }
             earlier => {
                 self.own.set(earlier);
-                self.vol.io.submit(request);
+                self.vol.io.submit(vec![request]);
             }
         }
     }
 
     /// Ends the change, and does the write that was kept, if there was one.
     pub(crate) fn end(self) {
-        let own = self.own.replace(Own::Not);
         let io = &self.vol.io;
-        drop(self);
-        if let Own::Write(request) = own {
-            io.perform(request);
+        match self.own.replace(Own::Not) {
+            Own::Write(request) => {
+                drop(self);
+                io.perform(request);
+            }
+            own => self.own.set(own),
         }
     }
 }
 
 impl Drop for Change<'_> {
     fn drop(&mut self) {
-        // An error came in between.
-        if let Own::Write(request) = self.own.replace(Own::Not) {
-            self.vol.io.submit(request);
+        match self.own.replace(Own::Not) {
+            // An error came in between.
+            Own::Write(request) => self.vol.io.submit(vec![request]),
+            Own::Gathered(mut gathered) => self.vol.io.submit(gathered.take()),
+            Own::Not | Own::Next => {}
         }
         if steadyfs_rt::panicking() {
             self.vol.stop(&Error::Defect("a thread panicked in the middle of a change".into()));

@@ -77,6 +77,11 @@ impl Fs {
         }
     }
 
+    /// Whether no page of any file ever stays where it is.
+    pub(crate) fn never_writes_in_place(&self) -> bool {
+        matches!(self.in_place, InPlace::Never | InPlace::Auto)
+    }
+
     /// Blocks that the next piece of a write-back may take.
     pub(super) fn flush_size(&self, inode: &Arc<Inode>) -> u64 {
         self.cache(inode).dirty_count().min(PIECE_PAGES)
@@ -86,6 +91,9 @@ impl Fs {
         let mut at = range.start;
         while self.cache(inode).next_dirty(&(at..range.end)).is_some() {
             let (_admission, change) = self.change_to_place(self.flush_size(inode))?;
+            if self.never_writes_in_place() {
+                change.gather();
+            }
             match self.flush_range(&change, inode, at..range.end, PIECE_PAGES as usize, in_place)?.next {
                 Some(next) => at = next,
                 None => break,

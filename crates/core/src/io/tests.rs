@@ -127,6 +127,21 @@ fn a_device_that_works_at_once_is_written_to_by_one_at_a_time() {
     is_new(&io, &device);
 }
 
+/// Whoever has gathered writes may have to write a summary before these are submitted.
+#[test]
+fn who_owes_writes_can_write_others_anew() {
+    let report = run(SimConfig::default(), || {
+        let (io, device) = refused(false, [Fate::Done(100), Fate::Done(1), Fate::Done(1)]);
+        io.write(AT, vec![page(1)], StreamHint::MetaHot, |_| ());
+        let owed = io.prepare(AT + 9, vec![page(3)], StreamHint::DataWarm, |_| ());
+        write_over(&io);
+        assert_eq!(byte(&io.read_block(AT + 9).unwrap()), 3, "what is owed is in flight");
+        io.submit(vec![owed]);
+        is_new(&io, &device);
+    });
+    report.unwrap();
+}
+
 /// A device whose requests another thread ends.
 struct Beside(steadyfs_rt::queue::Queue<Request>);
 

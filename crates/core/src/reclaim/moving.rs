@@ -16,7 +16,7 @@ use crate::node::NodeWrite;
 use crate::pages::Landing;
 use crate::slots;
 use crate::stats::Doing;
-use crate::volume::Volume;
+use crate::volume::{Change, Volume};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
@@ -204,10 +204,36 @@ fn move_what_is_free(
     }
     mover.activity.set(Doing::Moving, mover.fs.vol.layout().sec_of(seg));
     let mut attempt = Attempt { report, held, lease };
-    for (nid, sources) in by_node {
-        move_group(mover, seg, &owners[&nid], sources, &mut attempt)?;
+    let mut groups = by_node.into_iter().peekable();
+    while groups.peek().is_some() {
+        move_some(mover, seg, &owners, &mut groups, &mut attempt)?;
     }
     Ok((attempt.held, attempt.lease))
+}
+
+/// Blocks that are moved under one change: their writes go to the device together. Checkpoints wait for it.
+const TOGETHER: usize = 64;
+
+/// Moves the blocks of some owners, and submits what is written for them.
+fn move_some(
+    mover: &Mover<'_>,
+    seg: SegNo,
+    owners: &BTreeMap<Nid, Owner>,
+    groups: &mut impl Iterator<Item = (Nid, Vec<Source>)>,
+    attempt: &mut Attempt<'_>,
+) -> Result<()> {
+    let change = mover.fs.vol.begin_change()?;
+    if mover.fs.never_writes_in_place() {
+        change.gather();
+    }
+    let mut blocks = 0;
+    while blocks < TOGETHER
+        && let Some((nid, sources)) = groups.next()
+    {
+        blocks += sources.len();
+        move_group(mover, &change, seg, &owners[&nid], sources, attempt)?;
+    }
+    Ok(())
 }
 
 /// What came of an attempt to move blocks.
@@ -237,12 +263,12 @@ fn drop_extent(vol: &Volume, owner: Ino) -> Result<()> {
     Ok(())
 }
 
-/// Submits a run. From here on its blocks can be read at their new place; their room in memory is free when they have arrived.
-fn write(fs: &Fs, owner: &Owner, run: Run, moving: &[Moving], lease: Lease) {
+/// Writes a run. From here on its blocks can be read at their new place; their room in memory is free when they have arrived.
+fn write(fs: &Fs, change: &Change<'_>, owner: &Owner, run: Run, moving: &[Moving], lease: Lease) {
     let file = owner.cached_file();
     let landings: Vec<Landing> = moving.iter().filter_map(|m| m.landing(fs, file)).collect();
     let pages = moving.iter().map(|m| m.page.clone()).collect();
-    fs.vol.io.write(run.lba, pages, logs::hint(Log::ColdData), move |result| {
+    change.write(run.lba, pages, logs::hint(Log::ColdData), move |result| {
         landings.into_iter().for_each(|landing| landing.land(result.clone()));
         drop(lease);
     });
@@ -251,13 +277,13 @@ fn write(fs: &Fs, owner: &Owner, run: Run, moving: &[Moving], lease: Lease) {
 /// Moves the blocks of one owner under its node lock.
 fn move_group(
     mover: &Mover<'_>,
+    change: &Change<'_>,
     seg: SegNo,
     owner: &Owner,
     sources: Vec<Source>,
     attempt: &mut Attempt<'_>,
 ) -> Result<()> {
     let (fs, vol) = (mover.fs, &mover.fs.vol);
-    let _change = vol.begin_change()?;
     drop_extent(vol, owner.ino)?;
     // Behind the checkpoint lock, which takes longer to come by than this is worth; trying waits for nobody.
     let blocks: Vec<(&Owner, Live)> = sources.iter().map(|s| (owner, s.block)).collect();
@@ -277,7 +303,7 @@ fn move_group(
     }
     let moving: Vec<Moving> = live.into_iter().map(|source| set_off(fs, owner, source)).collect();
     let mut rest = moving.as_slice();
-    let outcome = place_all(mover, seg, owner, &mut rest, &mut guard, attempt);
+    let outcome = place_all(mover, change, (seg, owner), &mut rest, &mut guard, attempt);
     rest.iter().for_each(|m| m.put_back(fs, owner.cached_file()));
     outcome
 }
@@ -285,8 +311,8 @@ fn move_group(
 /// Writes blocks whose owner is locked, and has it refer to them; what could not be submitted is left in `rest`.
 fn place_all(
     mover: &Mover<'_>,
-    seg: SegNo,
-    owner: &Owner,
+    change: &Change<'_>,
+    (seg, owner): (SegNo, &Owner),
     rest: &mut &[Moving],
     guard: &mut NodeWrite<'_>,
     attempt: &mut Attempt<'_>,
@@ -297,7 +323,7 @@ fn place_all(
         for run in mover.sink.take(vol, seg, &owners)? {
             let (now, later) = rest.split_at(run.count as usize);
             *rest = later;
-            write(mover.fs, owner, run, now, attempt.lease.split(u64::from(run.count)));
+            write(mover.fs, change, owner, run, now, attempt.lease.split(u64::from(run.count)));
             publish(vol, seg, guard, run, now)?;
             attempt.report.data_moved += now.len() as u64;
         }

@@ -1,6 +1,9 @@
-//! A direct write of one page is done by the thread that waits for it, which holds nothing meanwhile that a checkpoint needs.
+//! How writes come to the device: a direct write of one page is done by the thread that waits for it, which holds nothing meanwhile that a checkpoint needs; pages that
+//! lie about in a file are written together.
 
 use super::*;
+use crate::file::ALL_PAGES;
+use crate::{FallocMode, Urgency};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use steadyfs_device::{DeviceInfo, IoError, IoResult, Op, OpKind, Request, StreamHint};
 use steadyfs_rt::{Mutex, spawn};
@@ -122,4 +125,37 @@ fn what_was_kept_is_written_though_the_change_fails() {
     // A sync would wait for a write that nobody does.
     fs.sync().unwrap();
     assert!(told.load(SeqCst));
+}
+
+/// One page for each node, for each has a thousand.
+const APART: u64 = 1100 * 4096;
+
+#[test]
+fn pages_of_many_nodes_are_written_and_moved_together() {
+    let (memory, device, fs) = watched();
+    let file = create(&fs, "file");
+    (0..600).for_each(|n| assert_eq!(fs.write(&file, n * APART, &[n as u8; 4096]).unwrap(), 4096));
+    device.counts();
+    fs.writeback(&file.inode, ALL_PAGES).unwrap();
+    let (_, requests) = device.counts();
+    // Requests of 64 pages, and some more where a log goes to another segment, or summaries are written.
+    assert!((600 / 64..20).contains(&requests), "{requests} requests for 600 pages");
+
+    (0..600).filter(|n| n % 4 == 0).for_each(|n| fs.fallocate(&file, FallocMode::PunchHole, n * APART, 4096).unwrap());
+    fs.sync().unwrap();
+    device.counts();
+    let before = fs.io_stats().data_written;
+    let report = fs.gc(1, Urgency::Foreground).unwrap();
+    let (moved, written) = (report.data_moved, fs.io_stats().data_written - before);
+    let (_, requests) = device.counts();
+    assert!(moved > 200 && written == moved, "{report:?}, {written} written");
+    // The checkpoint that frees the victim writes the nodes, each batch of them as one request, and its own blocks.
+    assert!(requests < 60, "{requests} requests for {moved} blocks");
+    (0..600).filter(|n| n % 4 != 0).for_each(|n| {
+        let mut page = [0; 4096];
+        assert_eq!(fs.read(&file, n * APART, &mut page).unwrap(), 4096);
+        assert_eq!(page, [n as u8; 4096], "page {n}");
+    });
+    drop(file);
+    unmount_and_check(fs, &memory);
 }
