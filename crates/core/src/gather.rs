@@ -36,12 +36,13 @@ impl Gathered {
             return due;
         };
         self.pages += pages.len();
-        match self.runs.last_mut() {
-            Some(run) if run.hint == hint && run.block + run.pages.len() as u64 == block => {
+        // Not the last alone: pages of one file may go to two logs by turns.
+        match self.runs.iter_mut().rev().find(|run| run.hint == hint && run.end() == block) {
+            Some(run) => {
                 run.pages.extend(pages);
                 run.ends.push(done);
             }
-            _ => self.runs.push(Run { block, pages, hint, ends: vec![done] }),
+            None => self.runs.push(Run { block, pages, hint, ends: vec![done] }),
         }
         if self.pages < MOST_PAGES { Vec::new() } else { self.take() }
     }
@@ -54,6 +55,11 @@ impl Gathered {
 }
 
 impl Run {
+    /// The block behind the last.
+    fn end(&self) -> u64 {
+        self.block + self.pages.len() as u64
+    }
+
     fn into_request(self) -> Request {
         let Run { block, pages, hint, ends } = self;
         // A write brings nothing but its end.
@@ -95,6 +101,18 @@ mod tests {
         }
         assert_eq!(ended.load(SeqCst), 2 * 100 + 3);
         assert!(gathered.take().is_empty());
+    }
+
+    #[test]
+    fn two_logs_by_turns_are_two_requests() {
+        use StreamHint::{DataHot, DataWarm};
+        let (mut gathered, ended) = (Gathered::default(), Arc::default());
+        for at in 0..10 {
+            assert!(gathered.add(write(100 + at, 1, DataWarm, &ended)).is_empty());
+            assert!(gathered.add(write(500 + at, 1, DataHot, &ended)).is_empty());
+        }
+        let ranges: Vec<_> = gathered.take().iter().map(|request| request.op.range()).collect();
+        assert_eq!(ranges, [(100, 10), (500, 10)]);
     }
 
     #[test]

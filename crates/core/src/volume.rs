@@ -108,8 +108,7 @@ impl Change<'_> {
         keeps
     }
 
-    /// Has data that is placed from now on submitted together, as far as it lies side by side. Where blocks are never written in place: whoever writes one of these
-    /// there would wait for this change with the lock of a node. Nothing changes if the device writes in the call that submits.
+    /// Has data that is placed from now on submitted together, as far as it lies side by side; by way of `Fs::gather`, which says where that may be. Nothing changes if the device writes in the call that submits.
     pub(crate) fn gather(&self) {
         if !self.vol.io.is_synchronous() {
             self.begin_owing(Own::Gathered(Gathered::default()));

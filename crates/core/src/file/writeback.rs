@@ -77,9 +77,12 @@ impl Fs {
         }
     }
 
-    /// Whether no page of any file ever stays where it is.
-    pub(crate) fn never_writes_in_place(&self) -> bool {
-        matches!(self.in_place, InPlace::Never | InPlace::Auto)
+    /// Has what is placed under a change submitted together, if no page of any file ever stays where it is. Whoever writes a block in place waits for an earlier
+    /// write of it with its node locked, which the change that owes that write may be waiting for.
+    pub(crate) fn gather(&self, change: &Change<'_>) {
+        if matches!(self.in_place, InPlace::Never | InPlace::Auto) {
+            change.gather();
+        }
     }
 
     /// Blocks that the next piece of a write-back may take.
@@ -91,9 +94,7 @@ impl Fs {
         let mut at = range.start;
         while self.cache(inode).next_dirty(&(at..range.end)).is_some() {
             let (_admission, change) = self.change_to_place(self.flush_size(inode))?;
-            if self.never_writes_in_place() {
-                change.gather();
-            }
+            self.gather(&change);
             match self.flush_range(&change, inode, at..range.end, PIECE_PAGES as usize, in_place)?.next {
                 Some(next) => at = next,
                 None => break,

@@ -223,9 +223,7 @@ fn move_some(
     attempt: &mut Attempt<'_>,
 ) -> Result<()> {
     let change = mover.fs.vol.begin_change()?;
-    if mover.fs.never_writes_in_place() {
-        change.gather();
-    }
+    mover.fs.gather(&change);
     let mut blocks = 0;
     while blocks < TOGETHER
         && let Some((nid, sources)) = groups.next()
