@@ -301,6 +301,15 @@ impl BlockIo {
         done(self.dev.run(op));
     }
 
+    /// Submits writes whose end the calling thread is about to wait for, and does the last of them itself.
+    pub(crate) fn submit_and_help(&self, mut requests: Vec<Request>) {
+        let own = if self.synchronous { None } else { requests.pop() };
+        self.submit(requests);
+        if let Some(own) = own {
+            self.perform(own);
+        }
+    }
+
     /// As [`BlockIo::write`], but for the submission, which whoever gets the request owes, and others wait for: from here on the blocks are in flight.
     pub(crate) fn prepare(
         self: &Arc<Self>,

@@ -13,7 +13,7 @@ use crate::logs;
 use crate::node::{Node, NodeWrite};
 use crate::volume::{Change, Volume};
 use std::sync::Arc;
-use steadyfs_device::PageBuf;
+use steadyfs_device::{PageBuf, Request};
 use steadyfs_format::block::BlockView;
 use steadyfs_format::inode::{Extent, Inode as RawInode};
 use steadyfs_format::node::{NodeBlock, NodeKind, NodeOfs};
@@ -47,13 +47,15 @@ pub(crate) struct Batch<'v> {
     ticket: Arc<ChainTicket>,
     /// Per log: address of the first page and the pages.
     runs: [(Lba, Vec<PageBuf>); Log::COUNT],
+    /// Requests that are complete, and owed to the device.
+    due: Vec<Request>,
     held: Vec<Arc<Node>>,
 }
 
 impl<'v> Batch<'v> {
     /// Nothing yet. The ticket was taken before the places of the nodes to come.
     pub(crate) fn new(vol: &'v Volume, ticket: Arc<ChainTicket>) -> Self {
-        Batch { vol, ticket, runs: std::array::from_fn(|_| (Lba(0), Vec::new())), held: Vec::new() }
+        Batch { vol, ticket, runs: std::array::from_fn(|_| (Lba(0), Vec::new())), due: Vec::new(), held: Vec::new() }
     }
 
     /// Adds a node.
@@ -61,7 +63,7 @@ impl<'v> Batch<'v> {
         let Placed { log, lba, page, node } = placed;
         let (start, pages) = &self.runs[log.index()];
         if !pages.is_empty() && *start + pages.len() as u64 != lba {
-            self.submit_log(log);
+            self.close(log);
         }
         let (start, pages) = &mut self.runs[log.index()];
         if pages.is_empty() {
@@ -71,20 +73,27 @@ impl<'v> Batch<'v> {
         self.held.push(node);
     }
 
-    fn submit_log(&mut self, log: Log) {
+    /// Nothing more comes next to what there is of this log.
+    fn close(&mut self, log: Log) {
         let (start, pages) = &mut self.runs[log.index()];
         if !pages.is_empty() {
             let ticket = Arc::clone(&self.ticket);
             // What fails is kept by the block I/O, and fails the fsync or checkpoint that waits for this if it fails again.
-            self.vol.io.write(*start, std::mem::take(pages), logs::hint(log), move |_| drop(ticket));
+            let write = self.vol.io.prepare(*start, std::mem::take(pages), logs::hint(log), move |_| drop(ticket));
+            self.due.push(write);
         }
     }
 
     /// Submits everything.
-    pub(crate) fn submit(mut self) {
-        for log in Log::NODE {
-            self.submit_log(log);
-        }
+    pub(crate) fn submit(self) {
+        let vol = self.vol;
+        vol.io.submit(self.into_requests());
+    }
+
+    /// Everything, in flight for everybody else: whoever gets it owes it to the device, and must wait for nobody before.
+    pub(crate) fn into_requests(mut self) -> Vec<Request> {
+        Log::NODE.into_iter().for_each(|log| self.close(log));
+        self.due
     }
 }
 

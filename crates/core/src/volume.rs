@@ -137,13 +137,17 @@ impl Change<'_> {
         }
     }
 
-    /// Ends the change, and does the write that was kept, if there was one.
+    /// Ends the change, and does the write that was kept, if there was one, or the last of those that were gathered: for who waits for them next.
     pub(crate) fn end(self) {
         let io = &self.vol.io;
         match self.own.replace(Own::Not) {
             Own::Write(request) => {
                 drop(self);
                 io.perform(request);
+            }
+            Own::Gathered(mut gathered) => {
+                drop(self);
+                io.submit_and_help(gathered.take());
             }
             own => self.own.set(own),
         }

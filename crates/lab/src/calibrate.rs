@@ -89,7 +89,8 @@ fn page_copy() -> f64 {
     let mut rng = Rng::new(1, 1);
     best(1 << 15, |_| {
         let (a, b) = (any_page(&mut rng), any_page(&mut rng));
-        to[b..b + PAGE].copy_from_slice(black_box(&from[a..a + PAGE]));
+        // Nobody reads the copy: an optimizer that knew would not make it.
+        black_box(&mut to[b..b + PAGE]).copy_from_slice(black_box(&from[a..a + PAGE]));
     })
 }
 

@@ -26,6 +26,7 @@ use crate::stats::Cause;
 use crate::volume::Change;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use steadyfs_device::Request;
 use steadyfs_format::Features;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::dir::FileType;
@@ -120,6 +121,8 @@ enum Attempt {
 /// Nodes on their way into the chain.
 struct Chained {
     ticket: Arc<ChainTicket>,
+    /// Nodes that are owed to the device.
+    below: Vec<Request>,
     /// The marked node, if there was anything to write.
     last: Option<Placed>,
 }
@@ -224,13 +227,19 @@ impl Fs {
         Ok(reasons.into_iter().find_map(|(applies, reason)| applies.then_some(reason)))
     }
 
-    /// Submits the file's dirty nodes but for the last, which gets the mark.
+    /// Gives the file's dirty nodes their places, the last of them with the mark.
     fn place_chain(&self, change: &Change<'_>, inode: &Arc<Inode>, datasync: bool) -> Result<Chained> {
         let ticket = self.vol.io.enter_chain();
         let mut batch = Batch::new(&self.vol, Arc::clone(&ticket));
         let last = self.place_nodes(change, inode, datasync, &mut batch);
-        batch.submit();
-        Ok(Chained { ticket, last: last? })
+        let below = batch.into_requests();
+        match last {
+            Ok(last) => Ok(Chained { ticket, below, last }),
+            Err(error) => {
+                self.vol.io.submit(below);
+                Err(error)
+            }
+        }
     }
 
     fn place_nodes(
@@ -289,10 +298,12 @@ impl Fs {
         self.vol.place_node(change, &inode.node, &mut guard, self.checkpoints.stamp(), marks)
     }
 
-    /// Makes durable what the marked node relies on, then the node, then the chain up to it.
+    /// Writes the nodes and makes durable what the marked one relies on, then that node, then the chain up to it. This thread waits for all of it, so it
+    /// writes too: to wake another and to be woken takes longer than most writes.
     fn finish_chain(&self, chained: Chained) -> Result<()> {
         let io = &self.vol.io;
-        let Chained { ticket, last } = chained;
+        let Chained { ticket, below, last } = chained;
+        io.submit_and_help(below);
         let mut before = Ok(());
         if let Some(last) = last {
             // Everything that the nodes point at was submitted before they got their places, whoever wrote it.
@@ -301,7 +312,7 @@ impl Fs {
             let last = if before.is_ok() { last } else { self.vol.without_mark(last) };
             let mut batch = Batch::new(&self.vol, Arc::clone(&ticket));
             batch.push(last);
-            batch.submit();
+            io.submit_and_help(batch.into_requests());
         }
         drop(ticket);
         io.wait_chain()?;

@@ -1,5 +1,5 @@
-//! How writes come to the device: a direct write of one page is done by the thread that waits for it, which holds nothing meanwhile that a checkpoint needs; pages that
-//! lie about in a file are written together.
+//! How writes come to the device: a direct write of one page, and what an fsync writes, are done by the thread that waits for them, which holds nothing meanwhile that a
+//! checkpoint needs; pages that lie about in a file are written together.
 
 use super::*;
 use crate::file::ALL_PAGES;
@@ -23,6 +23,11 @@ struct Watched {
 impl Watched {
     fn counts(&self) -> (u64, u64) {
         (self.run.swap(0, SeqCst), self.submitted.swap(0, SeqCst))
+    }
+
+    fn all(&self) -> u64 {
+        let (run, submitted) = self.counts();
+        run + submitted
     }
 }
 
@@ -137,7 +142,7 @@ fn pages_of_many_nodes_are_written_and_moved_together() {
     (0..600).for_each(|n| assert_eq!(fs.write(&file, n * APART, &[n as u8; 4096]).unwrap(), 4096));
     device.counts();
     fs.writeback(&file.inode, ALL_PAGES).unwrap();
-    let (_, requests) = device.counts();
+    let requests = device.all();
     // Requests of 64 pages, and some more where a log goes to another segment, or summaries are written.
     assert!((600 / 64..20).contains(&requests), "{requests} requests for 600 pages");
 
@@ -147,7 +152,7 @@ fn pages_of_many_nodes_are_written_and_moved_together() {
     let before = fs.io_stats().data_written;
     let report = fs.gc(1, Urgency::Foreground).unwrap();
     let (moved, written) = (report.data_moved, fs.io_stats().data_written - before);
-    let (_, requests) = device.counts();
+    let requests = device.all();
     assert!(moved > 200 && written == moved, "{report:?}, {written} written");
     // The checkpoint that frees the victim writes the nodes, each batch of them as one request, and its own blocks.
     assert!(requests < 60, "{requests} requests for {moved} blocks");
@@ -157,5 +162,48 @@ fn pages_of_many_nodes_are_written_and_moved_together() {
         assert_eq!(page, [n as u8; 4096], "page {n}");
     });
     drop(file);
+    unmount_and_check(fs, &memory);
+}
+
+#[test]
+fn what_an_fsync_writes_is_written_by_who_waits_for_it() {
+    let (memory, device, fs) = watched();
+    let file = create(&fs, "file");
+    let write = |byte: u8| (0..3).for_each(|n| assert_eq!(fs.write(&file, n * APART, &[byte; 4096]).unwrap(), 4096));
+    write(1);
+    fs.sync().unwrap();
+
+    let volume = Arc::downgrade(&fs);
+    *device.look.lock() = Some(Box::new(move || {
+        let volume = volume.upgrade().unwrap();
+        let looked = spawn("other", move || {
+            assert!(volume.vol.cp.try_write().is_some(), "a checkpoint would wait for the device");
+        });
+        looked.join().unwrap();
+    }));
+    write(2);
+    device.counts();
+    fs.fsync(&file, true).unwrap();
+    // The pages, the nodes but for the last, and that one: each of these rests on those before it.
+    assert_eq!(device.counts(), (3, 0), "not by the thread that waits");
+
+    // Of more than goes into one request the others have a part.
+    (0..100).for_each(|n| assert_eq!(fs.write(&file, n * APART, &[3; 4096]).unwrap(), 4096));
+    device.counts();
+    fs.fsync(&file, true).unwrap();
+    assert_eq!(device.counts(), (3, 1));
+    *device.look.lock() = None;
+
+    write(4);
+    device.refuses.store(true, SeqCst);
+    assert!(matches!(fs.fsync(&file, true), Err(crate::Error::Io(_))), "a refused page is not told of");
+    device.refuses.store(false, SeqCst);
+    fs.fsync(&file, true).unwrap();
+    let again = mount(&Arc::new(memory.fork()), "ro");
+    let there = again.inode(file.inode.ino).unwrap();
+    let mut page = [0; 4096];
+    assert_eq!(again.read(&there, 2 * APART, &mut page).unwrap(), 4096);
+    assert_eq!(page, [4; 4096], "what the fsync that succeeded made durable");
+    drop((there, again, file));
     unmount_and_check(fs, &memory);
 }
