@@ -426,3 +426,36 @@ fn opening_can_wait_for_the_one_before() {
     drop(first);
     second.join().expect("no panic").expect("the first let go");
 }
+
+/// How many pages of a file the system still has to write, if it can tell (Linux 6.5).
+#[expect(unsafe_code, reason = "a system call that nobody has wrapped")]
+fn dirty_pages(file: &std::fs::File, pages: usize) -> Option<u64> {
+    use std::os::fd::AsRawFd;
+    // cachestat(2) on every architecture.
+    const CACHESTAT: libc::c_long = 451;
+    let (range, mut counts) = ([0, (pages * BLOCK_SIZE) as u64], [0u64; 5]);
+    // SAFETY: cachestat reads two u64 and writes five, at addresses that are theirs.
+    let failed = unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), range.as_ptr(), counts.as_mut_ptr(), 0) };
+    (failed == 0).then_some(counts[1])
+}
+
+#[test]
+fn what_collectors_write_does_not_wait_for_a_flush() {
+    const PAGES: usize = 64;
+    let dir = tempfile::tempdir().expect("a directory in the system's place for temporary files");
+    for engine in [Engine::Threads, Engine::Inline] {
+        let path = dir.path().join(format!("{engine:?}"));
+        let device = FileDevice::open(&path, OpenOptions { engine, ..create(1 << 20) }).unwrap();
+        let file = std::fs::File::open(&path).unwrap();
+        let op = Op::Write { block: 0, pages: vec![page(7); PAGES], hint: StreamHint::DataCold, fua: false };
+        device.run(op).unwrap();
+        let began = steadyfs_rt::now();
+        // The system by itself begins after 30 seconds.
+        while let Some(left) = dirty_pages(&file, PAGES)
+            && left > 0
+        {
+            assert!(began.elapsed() < Duration::from_secs(10), "{engine:?}: {left} pages still lie in the cache");
+            sleep(Duration::from_millis(5));
+        }
+    }
+}
