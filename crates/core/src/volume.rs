@@ -137,7 +137,7 @@ impl Change<'_> {
         }
     }
 
-    /// Ends the change, and does the write that was kept, if there was one, or the last of those that were gathered: for who waits for them next.
+    /// Ends the change, and does the write that was kept, if there was one.
     pub(crate) fn end(self) {
         let io = &self.vol.io;
         match self.own.replace(Own::Not) {
@@ -145,11 +145,18 @@ impl Change<'_> {
                 drop(self);
                 io.perform(request);
             }
-            Own::Gathered(mut gathered) => {
-                drop(self);
-                io.submit_and_help(gathered.take());
-            }
             own => self.own.set(own),
+        }
+    }
+
+    /// Ends the change. Of what was gathered the caller owes to the device what is left, and must wait for nobody before.
+    pub(crate) fn into_gathered(self) -> Vec<Request> {
+        match self.own.replace(Own::Not) {
+            Own::Gathered(mut gathered) => gathered.take(),
+            own => {
+                self.own.set(own);
+                Vec::new()
+            }
         }
     }
 }

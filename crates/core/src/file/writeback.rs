@@ -13,6 +13,7 @@ use crate::options::{FSYNC_PAGES, InPlace};
 use crate::volume::Change;
 use std::ops::Range;
 use std::sync::Arc;
+use steadyfs_device::Request;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::{Log, PageIndex};
 
@@ -53,14 +54,17 @@ impl Fs {
     pub(crate) fn writeback_for(&self, inode: &Arc<Inode>, range: Range<PageIndex>, why: Why) -> Result<()> {
         let failures = inode.write_errors.count();
         let in_place = self.stays_in_place(inode, why);
-        let started = self.start_writing(inode, range, in_place, |change| change.end());
+        let owed = self.start_writing(inode, range, in_place);
+        let started = owed.map(|owed| self.vol.io.submit_and_help(owed));
         self.cache(inode).wait_landed();
         started.and(inode.write_errors.since(failures))
     }
 
     /// Submits the dirty pages of a range, each once.
     pub(super) fn start_writeback(&self, inode: &Arc<Inode>, range: Range<PageIndex>) -> Result<()> {
-        self.start_writing(inode, range, self.stays_in_place(inode, Why::Turn), |change| drop(change))
+        let owed = self.start_writing(inode, range, self.stays_in_place(inode, Why::Turn))?;
+        self.vol.io.submit(owed);
+        Ok(())
     }
 
     /// Whether pages of this file stay where they have blocks, when they are written for this reason: F2FS' policies.
@@ -90,27 +94,18 @@ impl Fs {
         self.cache(inode).dirty_count().min(PIECE_PAGES)
     }
 
-    /// Submits the dirty pages of a range; `end` ends the change that the last of them were placed under.
-    fn start_writing(
-        &self,
-        inode: &Arc<Inode>,
-        range: Range<PageIndex>,
-        in_place: bool,
-        end: impl FnOnce(Change<'_>),
-    ) -> Result<()> {
+    /// Submits the dirty pages of a range but for the last, which the caller owes to the device, and must wait for nobody before.
+    fn start_writing(&self, inode: &Arc<Inode>, range: Range<PageIndex>, in_place: bool) -> Result<Vec<Request>> {
         let mut at = range.start;
         while self.cache(inode).next_dirty(&(at..range.end)).is_some() {
             let (_admission, change) = self.change_to_place(self.flush_size(inode))?;
             self.gather(&change);
             match self.flush_range(&change, inode, at..range.end, PIECE_PAGES as usize, in_place)?.next {
                 Some(next) => at = next,
-                None => {
-                    end(change);
-                    break;
-                }
+                None => return Ok(change.into_gathered()),
             }
         }
-        Ok(())
+        Ok(Vec::new())
     }
 
     /// Submits up to `max` dirty pages under a change that the caller holds; returns how many.
