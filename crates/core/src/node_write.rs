@@ -84,16 +84,21 @@ impl<'v> Batch<'v> {
         }
     }
 
-    /// Submits everything.
-    pub(crate) fn submit(self) {
-        let vol = self.vol;
-        vol.io.submit(self.into_requests());
+    /// Submits everything. Until then the nodes are held: what a device that writes in the call that submits has not been given is found nowhere else.
+    pub(crate) fn submit(mut self) {
+        let due = self.take();
+        self.vol.io.submit(due);
     }
 
-    /// Everything, in flight for everybody else: whoever gets it owes it to the device, and must wait for nobody before.
-    pub(crate) fn into_requests(mut self) -> Vec<Request> {
+    /// As [`Batch::submit`], for who waits for it next: the last request is done by the calling thread.
+    pub(crate) fn submit_and_help(mut self) {
+        let due = self.take();
+        self.vol.io.submit_and_help(due);
+    }
+
+    fn take(&mut self) -> Vec<Request> {
         Log::NODE.into_iter().for_each(|log| self.close(log));
-        self.due
+        std::mem::take(&mut self.due)
     }
 }
 

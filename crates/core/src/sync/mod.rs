@@ -26,7 +26,6 @@ use crate::stats::Cause;
 use crate::volume::Change;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use steadyfs_device::Request;
 use steadyfs_format::Features;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::dir::FileType;
@@ -106,9 +105,9 @@ pub(crate) struct SyncCounters {
 }
 
 /// What an attempt to extend the chain came to.
-enum Attempt {
+enum Attempt<'v> {
     /// Nodes have taken their places; [`Fs::finish_chain`] does the rest.
-    Placed(Chained),
+    Placed(Chained<'v>),
     /// A checkpoint has committed that holds everything.
     Covered,
     /// A checkpoint is between freeze and commit.
@@ -119,10 +118,10 @@ enum Attempt {
 }
 
 /// Nodes on their way into the chain.
-struct Chained {
+struct Chained<'v> {
     ticket: Arc<ChainTicket>,
     /// Nodes that are owed to the device.
-    below: Vec<Request>,
+    below: Batch<'v>,
     /// The marked node, if there was anything to write.
     last: Option<Placed>,
 }
@@ -188,7 +187,7 @@ impl Fs {
 
     /// Gives the file's dirty nodes their places in the chain, if that is a way to make it durable now. `seen` is the number of
     /// freezes when its data had been written.
-    fn extend_chain(&self, inode: &Arc<Inode>, datasync: bool, seen: u64) -> Result<Attempt> {
+    fn extend_chain(&self, inode: &Arc<Inode>, datasync: bool, seen: u64) -> Result<Attempt<'_>> {
         // Nodes of one file go together: nobody changes size, map or names meanwhile.
         let _file = inode.rwsem.read();
         let change = self.change()?;
@@ -228,15 +227,14 @@ impl Fs {
     }
 
     /// Gives the file's dirty nodes their places, the last of them with the mark.
-    fn place_chain(&self, change: &Change<'_>, inode: &Arc<Inode>, datasync: bool) -> Result<Chained> {
+    fn place_chain(&self, change: &Change<'_>, inode: &Arc<Inode>, datasync: bool) -> Result<Chained<'_>> {
         let ticket = self.vol.io.enter_chain();
         let mut batch = Batch::new(&self.vol, Arc::clone(&ticket));
         let last = self.place_nodes(change, inode, datasync, &mut batch);
-        let below = batch.into_requests();
         match last {
-            Ok(last) => Ok(Chained { ticket, below, last }),
+            Ok(last) => Ok(Chained { ticket, below: batch, last }),
             Err(error) => {
-                self.vol.io.submit(below);
+                batch.submit();
                 Err(error)
             }
         }
@@ -300,10 +298,10 @@ impl Fs {
 
     /// Writes the nodes and makes durable what the marked one relies on, then that node, then the chain up to it. This thread waits for all of it, so it
     /// writes too: to wake another and to be woken takes longer than most writes.
-    fn finish_chain(&self, chained: Chained) -> Result<()> {
+    fn finish_chain(&self, chained: Chained<'_>) -> Result<()> {
         let io = &self.vol.io;
         let Chained { ticket, below, last } = chained;
-        io.submit_and_help(below);
+        below.submit_and_help();
         let mut before = Ok(());
         if let Some(last) = last {
             // Everything that the nodes point at was submitted before they got their places, whoever wrote it.
@@ -312,7 +310,7 @@ impl Fs {
             let last = if before.is_ok() { last } else { self.vol.without_mark(last) };
             let mut batch = Batch::new(&self.vol, Arc::clone(&ticket));
             batch.push(last);
-            io.submit_and_help(batch.into_requests());
+            batch.submit_and_help();
         }
         drop(ticket);
         io.wait_chain()?;

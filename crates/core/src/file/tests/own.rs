@@ -10,9 +10,10 @@ use steadyfs_rt::{Mutex, spawn};
 
 type Look = Box<dyn Fn() + Send + Sync>;
 
-/// A device that does not end writes in the call that submits them, and tells how they come.
+/// A device that does not end writes in the call that submits them, unless it is to, and tells how they come.
 struct Watched {
     inner: Arc<MemDevice>,
+    synchronous: bool,
     /// Called in each write that is run.
     look: Mutex<Option<Look>>,
     run: AtomicU64,
@@ -33,12 +34,20 @@ impl Watched {
 
 impl Device for Watched {
     fn info(&self) -> DeviceInfo {
-        DeviceInfo { synchronous: false, ..self.inner.info() }
+        DeviceInfo { synchronous: self.synchronous, ..self.inner.info() }
     }
 
     fn submit(&self, batch: Vec<Request>) {
         let writes = batch.iter().filter(|request| matches!(request.op, Op::Write { .. })).count();
         self.submitted.fetch_add(writes as u64, SeqCst);
+        // Data is written with its node locked there.
+        let nodes = |op: &Op| matches!(op, Op::Write { hint: StreamHint::NodeWarm, .. });
+        if self.synchronous
+            && batch.iter().any(|request| nodes(&request.op))
+            && let Some(look) = &*self.look.lock()
+        {
+            look();
+        }
         self.inner.submit(batch);
     }
 
@@ -57,15 +66,20 @@ impl Device for Watched {
 }
 
 fn watched() -> (Arc<MemDevice>, Arc<Watched>, Arc<Fs>) {
+    watched_as(false)
+}
+
+fn watched_as(synchronous: bool) -> (Arc<MemDevice>, Arc<Watched>, Arc<Fs>) {
     let memory = fresh();
     let device = Arc::new(Watched {
         inner: Arc::clone(&memory),
+        synchronous,
         look: Mutex::new(&crate::locks::STATE, None),
         run: AtomicU64::new(0),
         submitted: AtomicU64::new(0),
         refuses: AtomicBool::new(false),
     });
-    let options = MountOptions::parse("background_gc=off").unwrap();
+    let options = MountOptions::parse("background_gc=off,node_cache=256K").unwrap();
     let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
     (memory, device, fs)
 }
@@ -206,4 +220,41 @@ fn what_an_fsync_writes_is_written_by_who_waits_for_it() {
     assert_eq!(page, [4; 4096], "what the fsync that succeeded made durable");
     drop((there, again, file));
     unmount_and_check(fs, &memory);
+}
+
+#[test]
+fn nodes_that_an_fsync_has_not_submitted_stay_in_the_cache() {
+    const NODES: u64 = 300;
+    let (memory, device, fs) = watched_as(true);
+    let file = create(&fs, "file");
+    (0..NODES).for_each(|n| assert_eq!(fs.write(&file, n * APART, &[1; 4096]).unwrap(), 4096));
+    fs.sync().unwrap();
+
+    let (volume, of, looked) = (Arc::downgrade(&fs), file.clone(), Arc::new(AtomicU64::new(0)));
+    let count = Arc::clone(&looked);
+    *device.look.lock() = Some(Box::new(move || {
+        let (volume, of) = (volume.upgrade().unwrap(), of.clone());
+        let found = spawn("other", move || {
+            // Every node of the file comes by, so that none stays that need not.
+            (0..3).for_each(|_| {
+                (0..NODES).for_each(|n| drop(volume.extents(&of.inode, page_at(n)).unwrap()));
+                volume.vol.nodes.shrink();
+            });
+            (0..3).for_each(|n| {
+                assert!(matches!(volume.extents(&of.inode, page_at(n)).unwrap()[0].slot, steadyfs_format::Slot::At(_)))
+            });
+        });
+        found.join().unwrap();
+        count.fetch_add(1, SeqCst);
+    }));
+    (0..3).for_each(|n| assert_eq!(fs.write(&file, n * APART, &[2; 4096]).unwrap(), 4096));
+    fs.fsync(&file, true).unwrap();
+    *device.look.lock() = None;
+    assert_eq!(looked.load(SeqCst), 2, "before the nodes, and before the last of them");
+    drop(file);
+    unmount_and_check(fs, &memory);
+}
+
+fn page_at(n: u64) -> std::ops::Range<PageIndex> {
+    PageIndex(n * APART / 4096)..PageIndex(n * APART / 4096 + 1)
 }
