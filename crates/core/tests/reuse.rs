@@ -120,9 +120,13 @@ fn a_nearly_full_volume_is_filled_hole_by_hole_and_stays_sound() {
         let fs = open(&path, options);
         let mut tracked = Tracked::new(&fs, 88);
         tracked.overwrite(40_000);
-        tracked.fs.sync().unwrap();
-        let logs = filling(&path);
-        assert!(logs.iter().any(|log| !log.is_node()), "{options}: logs that fill holes: {logs:?}");
+        // At any one moment a log may have just been given a free segment, which a collector has emptied.
+        let fills_holes = |_| {
+            tracked.overwrite(500);
+            tracked.fs.sync().unwrap();
+            filling(&path).iter().any(|log| !log.is_node())
+        };
+        assert!((0..20).any(fills_holes), "{options}: no log of data fills holes");
         std::fs::copy(&path, &cut).unwrap();
         check(&cut);
         // The chain goes through holes as well.

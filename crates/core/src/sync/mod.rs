@@ -107,7 +107,7 @@ pub(crate) struct SyncCounters {
 /// What an attempt to extend the chain came to.
 enum Attempt<'v> {
     /// Nodes have taken their places; [`Fs::finish_chain`] does the rest.
-    Placed(Chained<'v>),
+    Placed(Box<Chained<'v>>),
     /// A checkpoint has committed that holds everything.
     Covered,
     /// A checkpoint is between freeze and commit.
@@ -155,7 +155,7 @@ impl Fs {
                 Attempt::Placed(chained) => {
                     self.syncs.chained.fetch_add(1, Relaxed);
                     // A failure leaves a gap in the chain, or something that may not be on the device: nothing can build on it.
-                    return self.finish_chain(chained).inspect_err(|e| {
+                    return self.finish_chain(*chained).inspect_err(|e| {
                         self.checkpoints.break_chain();
                         self.vol.checkpoint_failed(e);
                     });
@@ -202,7 +202,7 @@ impl Fs {
         if let Some(reason) = self.checkpoint_reason(inode)? {
             return Ok(Attempt::Checkpoint(reason));
         }
-        self.place_chain(&change, inode, datasync).map(Attempt::Placed)
+        self.place_chain(&change, inode, datasync).map(|chained| Attempt::Placed(Box::new(chained)))
     }
 
     /// Why the file cannot be made durable through the chain. The file is locked.
