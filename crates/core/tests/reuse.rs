@@ -111,6 +111,7 @@ fn read_by_linux(path: &Path) -> Vec<u8> {
 
 #[test]
 fn a_nearly_full_volume_is_filled_hole_by_hole_and_stays_sound() {
+    const ROUNDS: usize = 12;
     for (options, layout) in
         [("mode=adaptive,ipu=never", &[][..]), ("mode=adaptive,ipu=never,alloc_mode=default", &["-s", "2"])]
     {
@@ -120,14 +121,18 @@ fn a_nearly_full_volume_is_filled_hole_by_hole_and_stays_sound() {
         let fs = open(&path, options);
         let mut tracked = Tracked::new(&fs, 88);
         tracked.overwrite(40_000);
-        // At any one moment a log may have just been given a free segment, which a collector has emptied.
-        let fills_holes = |_| {
+        // Not at each moment: a checkpoint frees sections and leaves no node dirty, and the log that needs a segment next may take a free one.
+        let filled = (0..ROUNDS).filter(|_| {
             tracked.overwrite(500);
             tracked.fs.sync().unwrap();
-            filling(&path).iter().any(|log| !log.is_node())
-        };
-        assert!((0..20).any(fills_holes), "{options}: no log of data fills holes");
-        std::fs::copy(&path, &cut).unwrap();
+            let fills = filling(&path).iter().any(|log| !log.is_node());
+            if fills {
+                std::fs::copy(&path, &cut).unwrap();
+            }
+            fills
+        });
+        let filled = filled.count();
+        assert!(filled * 4 > ROUNDS * 3, "{options}: a log of data fills holes at {filled} of {ROUNDS} checkpoints");
         check(&cut);
         // The chain goes through holes as well.
         tracked.overwrite(2500);
