@@ -19,8 +19,10 @@ pub enum Whence {
     Hole,
 }
 
-/// Pages looked at per step.
-const STEP: u64 = 1 << 16;
+/// Pages looked at in the first step, which often has the answer: whoever copies a file asks once for each of its extents.
+const FIRST_STEP: u64 = 16;
+/// Pages looked at in a step at most; each is four times the one before.
+const LAST_STEP: u64 = 1 << 16;
 
 impl Fs {
     /// The first offset at or after `off` that is data, or a hole.
@@ -50,9 +52,10 @@ impl Fs {
     /// The first page of `from..end` that is data, or the first that is not.
     fn find(&self, inode: &Arc<Inode>, from: PageIndex, end: PageIndex, data: bool) -> Result<Option<PageIndex>> {
         let cache = self.cache(inode);
-        let mut at = from;
+        let (mut at, mut width) = (from, FIRST_STEP);
         while at < end {
-            let step = end.min(at + STEP);
+            let step = end.min(at + width);
+            width = LAST_STEP.min(width * 4);
             for extent in self.extents(inode, at..step)? {
                 let mut pages = (extent.pages.start.get()..extent.pages.end.get()).map(PageIndex);
                 let found = match extent.slot {

@@ -164,6 +164,37 @@ fn punching_frees_whole_pages_and_zeroes_the_edges() {
 }
 
 #[test]
+fn a_seek_looks_no_further_than_it_must() {
+    const NODES: u64 = 40;
+    const FAR: u64 = 1018 * KIB4;
+    let device = fresh();
+    let fs = mount(&device, "");
+    let file = create(&fs, "scattered");
+    for n in 0..NODES {
+        assert_eq!(fs.write(&file, n * FAR, &page_pattern(n)).unwrap(), 4096);
+    }
+    fs.unmount().unwrap();
+    drop(fs);
+    let fs = mount(&device, "");
+    let file = fs.lookup(&fs.root().unwrap(), b"scattered").unwrap();
+    let blocks_for = |off, whence, expected| {
+        let before = fs.io_stats().read;
+        assert_eq!(fs.seek(&file, off, whence).unwrap(), expected, "{whence:?} from {off}");
+        fs.io_stats().read - before
+    };
+    // What leads to the first pages; nothing of the nodes of all the others.
+    let first = blocks_for(0, Whence::Data, 0) + blocks_for(0, Whence::Hole, KIB4);
+    assert!(first <= 4, "{first} blocks read");
+    let next = blocks_for(KIB4, Whence::Data, FAR);
+    assert!(next <= 12, "{next} blocks read");
+    assert_eq!(
+        blocks_for((NODES - 1) * FAR + 1, Whence::Hole, (NODES - 1) * FAR + KIB4),
+        2,
+        "a node and its NAT block or parent"
+    );
+}
+
+#[test]
 fn ranges_move_with_their_holes() {
     let device = fresh();
     let fs = mount(&device, "");
