@@ -181,6 +181,13 @@ impl Exploration {
         self.states.distinct.len()
     }
 
+    /// What collectors did in the run, and in how many of the states they have streams open.
+    pub fn collected(&self) -> Collected {
+        let mut all = Collected::of(&self.run.samples);
+        self.states.distinct.iter().for_each(|state| all.note(&self.run.samples, state.choice.tick()));
+        all
+    }
+
     /// The volume in one of the states.
     ///
     /// # Panics

@@ -4,6 +4,8 @@
 //! written and synced, or fsynced; the power goes off again; the checker still finds no error; after another mount the tree is what it was, with
 //! the new file. For some states the mount itself is interrupted too: its own writes are explored like those of a workload, and each state
 //! judged by the same rules; and a read-only mount of these shows the same tree and writes nothing.
+//!
+//! All mounts are in virtual time, with the cores and the seed of the workload: a state that is wrong is wrong each time.
 
 use crate::content::fill;
 use crate::lang::{Op, Workload};
@@ -13,10 +15,12 @@ use crate::run::{Hand, Run, Trace, virtual_time};
 use crate::states::{self, Effort};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 use steadyfs_core::fsck::{self, CheckOptions, Severity};
 use steadyfs_core::{AccessTimes, Fs, MountOptions};
 use steadyfs_device::{Device, FaultyDevice, MemDevice, Record, RecordingDevice};
 use steadyfs_rt::sim::{self, SimFailure};
+use steadyfs_rt::sleep;
 
 /// The promise that a state breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -48,8 +52,8 @@ impl Fault {
         Fault { rule, what: what.into() }
     }
 
-    /// Of a mount after a crash that did not come to its end.
-    fn of_recovery(why: SimFailure) -> Self {
+    /// Of a mount that did not come to its end.
+    fn of_mount(why: SimFailure) -> Self {
         let rule = match why {
             SimFailure::Deadlock(_) => Rule::Mounts,
             SimFailure::Panicked(_) => Rule::NoPanic,
@@ -95,6 +99,9 @@ pub(crate) struct Judge<'a> {
     pub(crate) options: &'a MountOptions,
 }
 
+/// Threads of a volume that nobody has any more end when they look next, the flusher after five seconds, or ten; in virtual time that costs nothing.
+const ENOUGH_TO_END: Duration = Duration::from_secs(15);
+
 /// The number that marks what the judge writes, beyond any step's.
 const AFTERWARDS: u32 = 99_990;
 
@@ -130,8 +137,7 @@ impl Judge<'_> {
     pub(crate) fn record_mount(&self, image: &MemDevice) -> Result<Trace, Fault> {
         let (base, checksums) = (image.fork(), self.workload.has_checksums());
         let options = MountOptions { access_times: AccessTimes::Never, ..self.options.clone() };
-        let recorded = sim::run(virtual_time(self.workload), move || record_mount(&base, &options));
-        let records = recorded.map_err(Fault::of_recovery)?.value?;
+        let records = self.in_virtual_time(move || record_mount(&base, &options))?;
         Ok(Trace { base: image.fork(), records, checksums })
     }
 
@@ -159,18 +165,29 @@ impl Judge<'_> {
         }
     }
 
+    fn in_virtual_time<R: 'static>(&self, f: impl FnOnce() -> Result<R, Fault> + 'static) -> Result<R, Fault> {
+        let work = move || {
+            let result = f();
+            sleep(ENOUGH_TO_END);
+            result
+        };
+        let report = sim::run(virtual_time(self.workload), work).map_err(Fault::of_mount)?;
+        match report.unfinished.as_slice() {
+            [] => report.value,
+            left => Err(Fault::new(Rule::Usable, format!("threads outlive the mount: {}", left.join(", ")))),
+        }
+    }
+
     fn judge_unguarded(&self, image: MemDevice, moments: &[Vec<Moment>], all: bool) -> Result<(), Fault> {
         self.check(&image, "after the crash")?;
-        let device = Arc::new(FaultyDevice::new(image));
-        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, self.options.clone())
-            .map_err(|e| Fault::new(Rule::Mounts, format!("it does not mount: {e}")))?;
-        let seen = Seen::read(&fs).map_err(|e| Fault::new(Rule::Legal, format!("the tree cannot be read: {e}")))?;
+        let options = self.options.clone();
+        let Used { device, seen, wrote } = self.in_virtual_time(move || Used::of(image, options, all))?;
         moments.iter().try_for_each(|moment| self.check_tree(&seen, moment))?;
-        let kept = self.go_on(fs, all).map_err(|e| Fault::new(Rule::Usable, format!("writing afterwards: {e}")))?;
-        // Collectors may be at work still. What they write while others read would be found by these in part.
-        device.disappear();
+        let kept = wrote.map_err(|e| Fault::new(Rule::Usable, format!("writing afterwards: {e}")))?;
         self.check(device.inner(), "after writing more")?;
-        self.check_again(device.inner(), seen, &kept)
+        let (again, options) = (device.inner().fork(), MountOptions { read_only: true, ..self.options.clone() });
+        let after = self.in_virtual_time(move || read_again(again, options))?;
+        check_again(after, seen, &kept)
     }
 
     fn check(&self, image: &MemDevice, when: &str) -> Result<(), Fault> {
@@ -206,41 +223,66 @@ impl Judge<'_> {
         }
         Ok(())
     }
+}
 
-    /// Writes more, and makes it durable: with `all`, by a checkpoint; else by a chain that begins where the one before the crash did. Returns the
-    /// name of the file that it wrote.
-    fn go_on(&self, fs: Arc<Fs>, all: bool) -> Result<String, steadyfs_core::Error> {
-        let mut hand = Hand { fs, open: Vec::new() };
-        let path = "afterwards".to_owned();
-        hand.attempt(&Op::Creat { path: path.clone() }, AFTERWARDS)?;
-        hand.attempt(&Op::Write { path: path.clone(), off: 0, len: 9000 }, AFTERWARDS)?;
-        let last = if all { Op::Sync } else { Op::Fsync { path: path.clone() } };
-        hand.attempt(&last, AFTERWARDS)?;
-        Ok(path)
-    }
+/// What was found on a volume after a crash, and what came of going on with it.
+struct Used {
+    device: Arc<FaultyDevice<MemDevice>>,
+    seen: Seen,
+    /// The name of the file that was written.
+    wrote: Result<String, steadyfs_core::Error>,
+}
 
-    /// After another mount, everything is as it was, and what was written since is there.
-    fn check_again(&self, image: &MemDevice, before: Seen, new: &str) -> Result<(), Fault> {
-        let options = MountOptions { read_only: true, ..self.options.clone() };
-        let fs = Fs::mount(Arc::new(image.fork()), options)
-            .map_err(|e| Fault::new(Rule::Usable, format!("the second mount: {e}")))?;
-        let unreadable = |e| Fault::new(Rule::Usable, format!("after the second mount, the tree cannot be read: {e}"));
-        let mut after = Seen::read(&fs).map_err(unreadable)?;
-        let lost = |why: &str| Fault::new(Rule::Usable, format!("after the second mount, {why}"));
-        let root = after.root;
-        let ino = after.nodes.get_mut(&root).and_then(|root| root.entries.remove(new));
-        let written = ino.and_then(|ino| after.nodes.remove(&ino)).ok_or_else(|| lost("the new file is missing"))?;
-        let bytes: Vec<u8> = written.pages.into_values().flatten().collect();
-        if bytes != fill(AFTERWARDS, 0, 9000) {
-            return Err(lost("the new file has other contents"));
-        }
-        // The size of the directory may have grown for the new name.
-        let roots = after.nodes.get_mut(&root).zip(before.nodes.get(&root));
-        roots.into_iter().for_each(|(now, then)| now.size = then.size);
-        if after != before {
-            let path = after.difference(&before).unwrap_or_default();
-            return Err(lost(&format!("'{path}' is not what the first mount showed")));
-        }
-        Ok(())
+impl Used {
+    /// Mounts a volume, looks at it, writes more, and makes that durable: with `all`, by a checkpoint; else by a chain that begins where the one before the
+    /// crash did. Then the power goes off.
+    fn of(image: MemDevice, options: MountOptions, all: bool) -> Result<Self, Fault> {
+        let device = Arc::new(FaultyDevice::new(image));
+        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options)
+            .map_err(|e| Fault::new(Rule::Mounts, format!("it does not mount: {e}")))?;
+        let seen = Seen::read(&fs).map_err(|e| Fault::new(Rule::Legal, format!("the tree cannot be read: {e}")))?;
+        let wrote = go_on(fs, all);
+        // Collectors may be at work still. What they write while others read would be found by these in part.
+        device.disappear();
+        Ok(Used { device, seen, wrote })
     }
+}
+
+/// Writes a file, and makes it durable, by a checkpoint or by a chain. Its name.
+fn go_on(fs: Arc<Fs>, all: bool) -> Result<String, steadyfs_core::Error> {
+    let mut hand = Hand { fs, open: Vec::new() };
+    let path = "afterwards".to_owned();
+    hand.attempt(&Op::Creat { path: path.clone() }, AFTERWARDS)?;
+    hand.attempt(&Op::Write { path: path.clone(), off: 0, len: 9000 }, AFTERWARDS)?;
+    let last = if all { Op::Sync } else { Op::Fsync { path: path.clone() } };
+    hand.attempt(&last, AFTERWARDS)?;
+    Ok(path)
+}
+
+/// What a second mount shows, which writes nothing.
+fn read_again(image: MemDevice, options: MountOptions) -> Result<Seen, Fault> {
+    let fs =
+        Fs::mount(Arc::new(image), options).map_err(|e| Fault::new(Rule::Usable, format!("the second mount: {e}")))?;
+    let unreadable = |e| Fault::new(Rule::Usable, format!("after the second mount, the tree cannot be read: {e}"));
+    Seen::read(&fs).map_err(unreadable)
+}
+
+/// After another mount, everything is as it was, and what was written since is there.
+fn check_again(mut after: Seen, before: Seen, new: &str) -> Result<(), Fault> {
+    let lost = |why: &str| Fault::new(Rule::Usable, format!("after the second mount, {why}"));
+    let root = after.root;
+    let ino = after.nodes.get_mut(&root).and_then(|root| root.entries.remove(new));
+    let written = ino.and_then(|ino| after.nodes.remove(&ino)).ok_or_else(|| lost("the new file is missing"))?;
+    let bytes: Vec<u8> = written.pages.into_values().flatten().collect();
+    if bytes != fill(AFTERWARDS, 0, 9000) {
+        return Err(lost("the new file has other contents"));
+    }
+    // The size of the directory may have grown for the new name.
+    let roots = after.nodes.get_mut(&root).zip(before.nodes.get(&root));
+    roots.into_iter().for_each(|(now, then)| now.size = then.size);
+    if after != before {
+        let path = after.difference(&before).unwrap_or_default();
+        return Err(lost(&format!("'{path}' is not what the first mount showed")));
+    }
+    Ok(())
 }

@@ -11,7 +11,7 @@ use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode};
 use steadyfs_crash::load::{Library, Plan, Until, prepare, run, verify};
 use steadyfs_device::{Device, DeviceInfo, MemDevice, Op, Request};
 use steadyfs_rt::sim::{self, SimConfig};
-use steadyfs_rt::spawn;
+use steadyfs_rt::{sleep, spawn};
 
 const PAGE: usize = 4096;
 
@@ -121,6 +121,8 @@ pub(crate) fn a_herd(gc: &str) -> Outcome {
             for writer in writers {
                 writer.join().map_err(text)??;
             }
+            // A round counts when it has ended, which may be after the last of those that it made room for.
+            sleep(Duration::from_millis(50));
             worst = worst.max(fs.gc_times().rounds - before);
         }
         fs.unmount().map_err(text)?;
