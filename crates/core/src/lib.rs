@@ -14,6 +14,7 @@ mod barrier;
 mod bits;
 mod canary;
 mod checkpoint;
+mod cp_lock;
 mod dir;
 mod dirt;
 mod error;
@@ -73,8 +74,8 @@ pub use options::{AccessTimes, Allocation, FsyncMode, InPlace, MountOptions, OPT
 pub use orphans::OrphanStats;
 pub use pages::CacheStats;
 pub use reclaim::{
-    DataLogs, GcBuffer, GcCandidate, GcCollectors, GcMemory, GcMeta, GcOptions, GcPlan, GcProtect, GcReport, GcSelect,
-    GcStream, GcTimes, SectionCounts, Urgency,
+    CpCounters, DataLogs, GcBuffer, GcCandidate, GcCollectors, GcMemory, GcMeta, GcOptions, GcPlan, GcProtect,
+    GcReport, GcSelect, GcStream, GcTimes, SectionCounts, Urgency,
 };
 #[doc(hidden)]
 pub use reclaim::{Effort, Reach, StandVictim, VictimStand};

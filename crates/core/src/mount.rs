@@ -181,7 +181,7 @@ impl Fs {
             space,
             header.elapsed_time(),
             read_only,
-            options.on_error,
+            &options,
         );
         let reclaim = Reclaim::new(&vol, &options, header.reserved_segments(), collectors);
         let sit = Sit::new(&layout, |b| image.sit_version(b));

@@ -161,7 +161,7 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
     ("background_gc=on|off", "collect while the volume is idle, and before room is short (default on)"),
     (
         "gc=scalelfs|steady|f2fs|f2fs-lfs|f2fs-m|f2fs-lm|pgc|max",
-        "make room with a collector on each core (default), the same with gc.generations=2 and gc.idle=5 (steady), or as another system does: F2FS, one writer at a time (by default, in mode=lfs), the same with a thread on each core, P-GC, MAX (f2fs with data_logs=cores); f2fs, f2fs-m and max are mode=adaptive unless mode= is given",
+        "make room with a collector on each core (default), the same with gc.generations=2 and gc.idle=5 (steady), or as another system does: F2FS, one writer at a time (by default, in mode=lfs), the same with a thread on each core, P-GC, MAX (f2fs with data_logs=cores and cp_lock=cores); f2fs, f2fs-m and max are mode=adaptive unless mode= is given",
     ),
     (
         "gc.collectors=N|cores|writers|split:N",
@@ -191,6 +191,10 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
     (
         "data_logs=N|cores",
         "files' data goes to so many logs, or one for each core, by the files' numbers (default 1); the reserve of small volumes bears fewer",
+    ),
+    (
+        "cp_lock=shared|cores",
+        "count changes, for which a checkpoint waits, all together (default) or each core by itself",
     ),
     ("relatime, noatime, strictatime", "when reads update access times"),
     ("inline_data, noinline_data", "keep small files in their inodes (default), or not"),

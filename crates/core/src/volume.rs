@@ -4,6 +4,7 @@
 //! [`Change`], and a checkpoint holds it exclusively while it takes its snapshot.
 
 use crate::canary::Canary;
+use crate::cp_lock::{Alone, CpLock, Shared};
 use crate::error::{Error, Result};
 use crate::gather::Gathered;
 use crate::io::{BlockIo, Written};
@@ -12,7 +13,7 @@ use crate::logs::Logs;
 use crate::nat::Nat;
 use crate::nids::FreeNids;
 use crate::node::NodeCache;
-use crate::options::OnError;
+use crate::options::{MountOptions, OnError};
 use crate::reuse::Reuse;
 use crate::segments::SegTable;
 use crate::space::Space;
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use steadyfs_device::{PageBuf, Request, StreamHint};
 use steadyfs_format::{Layout, Lba, SegNo, Slot, SuperBlock};
-use steadyfs_rt::{Instant, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use steadyfs_rt::{Instant, Mutex};
 
 /// The lower half of a mounted volume.
 pub(crate) struct Volume {
@@ -38,7 +39,7 @@ pub(crate) struct Volume {
     pub(crate) nids: FreeNids,
     pub(crate) nodes: NodeCache,
     pub(crate) space: Space,
-    pub(crate) cp: RwLock<()>,
+    pub(crate) cp: CpLock,
     /// Waits of changes for a freeze.
     pub(crate) freeze_waits: Waits,
     pub(crate) clock: Clock,
@@ -92,9 +93,9 @@ enum Own {
 
 enum CheckpointLock<'a> {
     /// By one of many changers.
-    Shared(#[expect(dead_code, reason = "held, not read")] RwLockReadGuard<'a, ()>),
+    Shared(#[expect(dead_code, reason = "held, not read")] Shared<'a>),
     /// By a checkpoint that writes what is dirty.
-    Alone(#[expect(dead_code, reason = "held, not read")] RwLockWriteGuard<'a, ()>),
+    Alone(#[expect(dead_code, reason = "held, not read")] Alone<'a>),
 }
 
 impl Change<'_> {
@@ -191,7 +192,7 @@ impl Volume {
         space: Space,
         elapsed: u64,
         read_only: bool,
-        on_error: OnError,
+        options: &MountOptions,
     ) -> Self {
         Volume {
             sb,
@@ -204,14 +205,14 @@ impl Volume {
             nids,
             nodes,
             space,
-            cp: RwLock::new(&locks::CP, ()),
+            cp: CpLock::new(options.gc.cp_lock),
             freeze_waits: Waits::new(),
             clock: Clock { base: elapsed, mounted: steadyfs_rt::now() },
             read_only,
             changes: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
             end: Mutex::new(&locks::STATE, None),
-            on_error,
+            on_error: options.on_error,
         }
     }
 
@@ -223,9 +224,9 @@ impl Volume {
     /// Takes the checkpoint lock shared. Make room first (`Fs::change` does both).
     pub(crate) fn begin_change(&self) -> Result<Change<'_>> {
         self.check_writable()?;
-        let guard = self.cp.try_read().unwrap_or_else(|| {
+        let guard = self.cp.try_share().unwrap_or_else(|| {
             let began = steadyfs_rt::now();
-            let guard = self.cp.read();
+            let guard = self.cp.share();
             self.freeze_waits.note(began.elapsed());
             guard
         });
@@ -239,7 +240,7 @@ impl Volume {
     /// Takes the checkpoint lock exclusively: no change is in progress while the guard lives.
     pub(crate) fn freeze(&self) -> Result<Change<'_>> {
         self.check_writable()?;
-        let frozen = Change { vol: self, own: Cell::new(Own::Not), _lock: CheckpointLock::Alone(self.cp.write()) };
+        let frozen = Change { vol: self, own: Cell::new(Own::Not), _lock: CheckpointLock::Alone(self.cp.close()) };
         self.check_writable().map(|()| frozen)
     }
 

@@ -4,6 +4,7 @@
 //! one binary can run on the operating system or in deterministic virtual time. This file only names the parts:
 //!
 //! - [`LockClass`], [`Mutex`], [`RwLock`], [`Condvar`]: locks with a name, a place in the lock order, and wait statistics;
+//! - [`PassThroughLock`]: many readers or one writer, and readers that do not meet; [`SharedLine`]: what it costs them where they do;
 //! - [`Leaf`]: a lock whose holder calls nothing that could wait;
 //! - [`EventCount`], [`Completion`], [`Pending`], [`queue::Queue`]: waiting for each other, built only on the locks above;
 //! - [`sim`]: all of this in deterministic virtual time, on as many virtual cores as asked for;
@@ -20,7 +21,9 @@ mod class;
 mod condvar;
 mod event;
 mod leaf;
+mod line;
 mod mutex;
+mod passing;
 pub mod queue;
 mod rwlock;
 pub mod sim;
@@ -31,7 +34,9 @@ pub use class::{LockClass, LockStat, lock_stats, reset_lock_stats};
 pub use condvar::Condvar;
 pub use event::{Completion, EventCount, EventKey, Pending};
 pub use leaf::Leaf;
+pub use line::SharedLine;
 pub use mutex::{ArcMutexGuard, Mutex, MutexGuard};
+pub use passing::{PassThroughLock, PassingReader, PassingWriter};
 pub use rwlock::{ArcRwLockReadGuard, ArcRwLockWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use task::{
     Cost, JoinHandle, Panicked, charge, charge_n, cpus, panicking, spawn, try_spawn, try_spawn_vital, yield_now,

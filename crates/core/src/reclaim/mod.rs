@@ -26,7 +26,7 @@ mod victim;
 pub(crate) use admission::Admission;
 pub use buffer::GcMemory;
 pub(crate) use cleaner::move_blocks;
-pub use options::{DataLogs, GcBuffer, GcCollectors, GcMeta, GcOptions, GcProtect, GcSelect, GcStream};
+pub use options::{CpCounters, DataLogs, GcBuffer, GcCollectors, GcMeta, GcOptions, GcProtect, GcSelect, GcStream};
 pub use plan::{GcCandidate, GcPlan};
 pub(crate) use protect::{FileLocks, Held};
 pub use stand::{StandVictim, VictimStand};

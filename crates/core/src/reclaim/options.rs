@@ -37,6 +37,15 @@ pub enum DataLogs {
     PerCore,
 }
 
+/// How those are counted who change the volume, for whom a checkpoint waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpCounters {
+    /// All together: F2FS.
+    Shared,
+    /// Each core by itself ("reader pass-through semaphore"): MAX.
+    PerCore,
+}
+
 /// What keeps the state of segments together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GcMeta {
@@ -98,6 +107,8 @@ pub struct GcOptions {
     pub buffer_size: Option<u64>,
     /// Where data goes that users write, the files spread over several logs by their numbers.
     pub data_logs: DataLogs,
+    /// How changes of the volume are counted.
+    pub cp_lock: CpCounters,
     /// How logs get segments in the system that the preset is named for: what a mount does that does not say `mode=`.
     pub allocation: Allocation,
 }
@@ -129,6 +140,7 @@ const F2FS_LFS: GcOptions = GcOptions {
     victims: 1,
     buffer_size: None,
     data_logs: DataLogs::Count(1),
+    cp_lock: CpCounters::Shared,
     allocation: Allocation::Lfs,
 };
 
@@ -138,8 +150,13 @@ const F2FS_LM: GcOptions = GcOptions { collectors: GcCollectors::PerCore, ..F2FS
 /// P-GC: F2FS in `mode=lfs` with 32 threads at one victim, as in ScaleLFS' artifact.
 const PGC: GcOptions = GcOptions { collectors: GcCollectors::Split(32), ..F2FS_LFS };
 
-/// MAX (ATC '21): F2FS with independent logs, one for each core; collection is F2FS' own.
-const MAX: GcOptions = GcOptions { data_logs: DataLogs::PerCore, allocation: Allocation::Adaptive, ..F2FS_LFS };
+/// MAX (ATC '21): F2FS with independent logs, one for each core, and a checkpoint lock that changes pass through; collection is F2FS' own.
+const MAX: GcOptions = GcOptions {
+    data_logs: DataLogs::PerCore,
+    cp_lock: CpCounters::PerCore,
+    allocation: Allocation::Adaptive,
+    ..F2FS_LFS
+};
 
 /// ScaleLFS: a collector on each core, with a stream of its own.
 const SCALELFS: GcOptions = GcOptions {
@@ -154,6 +171,7 @@ const SCALELFS: GcOptions = GcOptions {
     victims: 4,
     buffer_size: None,
     data_logs: DataLogs::Count(1),
+    cp_lock: CpCounters::Shared,
     allocation: Allocation::Lfs,
 };
 
@@ -225,6 +243,9 @@ impl GcOptions {
                 Ok(count @ 1..=MOST_DATA_LOGS) => self.data_logs = DataLogs::Count(count),
                 _ => return refuse(&format!("cores, or N from 1 to {MOST_DATA_LOGS}")),
             },
+            ("cp_lock", Some("shared")) => self.cp_lock = CpCounters::Shared,
+            ("cp_lock", Some("cores")) => self.cp_lock = CpCounters::PerCore,
+            ("cp_lock", _) => return refuse("shared or cores"),
             _ => return Ok(false),
         }
         Ok(true)
@@ -322,6 +343,8 @@ mod tests {
         assert_eq!((gc.threads(48), gc.crew(), gc.allocation), (48, None, Allocation::Adaptive));
         assert!(gc.set("gc", Some("max")).unwrap());
         assert_eq!((gc.threads(48), gc.extra_logs(48), gc.allocation), (0, 48, Allocation::Adaptive));
+        assert!(gc.cp_lock == CpCounters::PerCore && gc.set("cp_lock", Some("shared")).unwrap());
+        assert_eq!(gc, GcOptions { cp_lock: CpCounters::Shared, ..MAX });
         assert!(gc.set("data_logs", Some("4")).unwrap());
         assert_eq!((gc.extra_logs(48), F2FS_LFS.extra_logs(48), MAX.extra_logs(1)), (4, 0, 0));
         assert!(!gc.set("gcc", Some("x")).unwrap());
@@ -341,6 +364,7 @@ mod tests {
             ("gc.buffer_size", Some("x"), "gc.buffer_size"),
             ("data_logs", Some("0"), "data_logs=cores, or N from 1"),
             ("data_logs", Some("many"), "'data_logs=many'"),
+            ("cp_lock", Some("none"), "shared or cores"),
         ] {
             let error = gc.set(name, value).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");

@@ -214,4 +214,4 @@ pub(crate) fn notify(addr: usize, all: bool) {
     waiting::notify(addr, all);
 }
 
-pub(crate) use scheduler::{charge, cores, now, sleep, spawn, yield_now};
+pub(crate) use scheduler::{charge, cores, now, sleep, spawn, task_number, write_line, yield_now};

@@ -445,6 +445,19 @@ pub(crate) fn charge(cost: Cost, n: u64) {
     with(|sim| sim.now.set(sim.now.get() + sim.config.costs.of(cost) * n));
 }
 
+/// Number of the current task: tasks are numbered in the order in which they were started.
+pub(crate) fn task_number() -> usize {
+    with(|sim| sim.current() as usize)
+}
+
+/// Lets the time pass that a write takes of a line which other cores write too: one after the other. `free_at` is when the last of them was done.
+pub(crate) fn write_line(free_at: u64) -> u64 {
+    with(|sim| {
+        sim.now.set(sim.now.get().max(free_at) + sim.config.costs.of(Cost::SharedAtomic));
+        sim.now.get()
+    })
+}
+
 /// See [`super::compute`].
 pub(super) fn compute(work: Duration) {
     with(|sim| sim.now.set(sim.now.get().saturating_add(nanos(work))));
