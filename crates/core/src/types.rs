@@ -78,8 +78,6 @@ pub struct SetAttr {
     pub flags: Option<u32>,
     /// Project id.
     pub project: Option<u32>,
-    /// Clear the set-id bits as a change of contents by an unprivileged user does.
-    pub clear_set_id: bool,
 }
 
 /// What a new inode starts with.

@@ -4,7 +4,7 @@ use super::protect::{self, Act};
 use super::times::clock;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
-use crate::inode::InodeRef;
+use crate::inode::{Inode, InodeRef};
 use crate::types::{Attr, SetAttr, SetTime};
 use steadyfs_format::Features;
 use steadyfs_format::dir::FileType;
@@ -35,7 +35,7 @@ impl SetAttr {
         let explicit = |time: Option<SetTime>| matches!(time, Some(SetTime::At(_)));
         let attributes = self.mode.is_some() || self.uid.is_some() || self.gid.is_some() || self.project.is_some();
         let given = explicit(self.atime) || explicit(self.mtime) || self.ctime.is_some() || self.crtime.is_some();
-        if attributes || given || self.clear_set_id {
+        if attributes || given {
             Some(Act::Attributes)
         } else {
             (self.atime.is_some() || self.mtime.is_some()).then_some(Act::Touch)
@@ -64,6 +64,36 @@ impl Fs {
             self.set_plain(inode, &rest)?;
         }
         self.attr(inode)
+    }
+
+    /// Takes away what a file lends to those who run it, because its contents are about to change: capabilities always, set-id bits only if
+    /// `set_id` says so, for a change by somebody without the right to keep them. True if there was something.
+    ///
+    /// Costs a look at the inode where there is nothing to take, so that it can precede every write.
+    ///
+    /// # Errors
+    /// [`Error::NotPermitted`] if the inode is immutable; of the device.
+    pub fn revoke_privileges(&self, inode: &InodeRef, set_id: bool) -> Result<bool> {
+        let inode = &inode.inode;
+        if inode.kind != FileType::Regular || !self.lends(inode, set_id)? {
+            return Ok(false);
+        }
+        let _inode = inode.rwsem.write();
+        inode.read(|raw| protect::check(raw, Act::Append))??;
+        let change = self.change()?;
+        self.drop_capability(&change, inode)?;
+        self.edit_inode(&change, inode, |raw| {
+            if set_id {
+                raw.set_mode(without_set_id(raw.mode()));
+            }
+            raw.set_ctime(clock());
+        })?;
+        Ok(true)
+    }
+
+    fn lends(&self, inode: &Inode, set_id: bool) -> Result<bool> {
+        let bits = set_id && inode.read(|raw| without_set_id(raw.mode()) != raw.mode())?;
+        Ok(bits || self.has_capability(inode)?)
     }
 
     /// Everything but the size, in one change.
@@ -103,7 +133,7 @@ fn check(raw: &RawInode, set: &SetAttr, features: Features) -> Result<()> {
 fn apply(raw: &mut RawInode, kind: FileType, set: &SetAttr, features: Features, now: Time) {
     let mut mode = raw.mode();
     let chown = set.uid.is_some() || set.gid.is_some();
-    if set.clear_set_id || (chown && kind != FileType::Dir) {
+    if chown && kind != FileType::Dir {
         mode = without_set_id(mode);
     }
     if let Some(wanted) = set.mode {
@@ -161,8 +191,6 @@ mod tests {
         assert_eq!(after(0o6755, FileType::Regular, &both), 0o4711, "an explicit mode wins");
         let type_bits = SetAttr { mode: Some(0o40_644), ..SetAttr::default() };
         assert_eq!(after(0o600, FileType::Regular, &type_bits), 0o644);
-        let written = SetAttr { clear_set_id: true, ..SetAttr::default() };
-        assert_eq!(after(0o6771, FileType::Regular, &written), 0o771);
     }
 
     #[test]

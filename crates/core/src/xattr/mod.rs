@@ -16,7 +16,7 @@ use crate::volume::Change;
 use std::sync::Arc;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::{Inode as RawInode, advise};
-use steadyfs_format::xattr::{XattrName, index};
+use steadyfs_format::xattr::{self, XattrName, index};
 
 /// The longest name, prefix included.
 const MAX_NAME: usize = 255;
@@ -136,6 +136,22 @@ impl Fs {
             return Err(Error::NoAttribute);
         }
         self.edit_inode(&change, inode, |raw| raw.set_ctime(clock()))
+    }
+
+    /// Whether this is a program with capabilities. Quick for inodes whose attributes are few.
+    pub(crate) fn has_capability(&self, inode: &Inode) -> Result<bool> {
+        let features = self.vol.sb.features();
+        let in_inode = |raw: &RawInode| -> Result<Option<bool>> {
+            if !raw.xattr_nid().is_null() {
+                return Ok(None);
+            }
+            Ok(Some(xattr::get(raw.xattr_area(raw.shape(features)?), CAPABILITY)?.is_some()))
+        };
+        if let Some(found) = inode.read(in_inode)?? {
+            return Ok(found);
+        }
+        let _inode = inode.rwsem.read();
+        Ok(self.stored_xattr(inode, CAPABILITY)?.is_some())
     }
 
     /// Removes the capabilities of a program whose owner or contents change. The inode is locked.

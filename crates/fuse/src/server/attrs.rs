@@ -101,9 +101,11 @@ impl Call<'_> {
             atime: time(fattr::ATIME, fattr::ATIME_NOW, set.atime, set.atimensec),
             mtime: time(fattr::MTIME, fattr::MTIME_NOW, set.mtime, set.mtimensec),
             ctime: has(fattr::CTIME).then_some(Time { secs: set.ctime.cast_signed(), nanos: set.ctimensec }),
-            clear_set_id: has(fattr::KILL_SUIDGID),
             ..SetAttr::default()
         };
+        if has(fattr::SIZE) {
+            self.revoke(&inode, has(fattr::KILL_SUIDGID))?;
+        }
         let attr = self.server.with_space(|| self.fs.setattr(&inode, &change))?;
         self.put_attr(attr)
     }

@@ -2,7 +2,7 @@
 //!
 //! A handle says whether its file was opened for writing, so that the end of it can be counted, and which write errors it was told of.
 
-use super::{Answer, Call, handles};
+use super::{Answer, Call, handles, node_of};
 use crate::options::Cache;
 use crate::wire::abi::{
     CopyFileRangeIn, CopyFileRangeOut, FallocateIn, FlushIn, FsyncIn, LseekIn, LseekOut, OpenIn, OpenOut, ReadIn,
@@ -48,10 +48,26 @@ impl Call<'_> {
             }
         }
         if flags & O_TRUNC != 0 {
-            let clear_set_id = open_flags & OPEN_KILL_SUIDGID != 0;
-            self.fs.setattr(inode, &SetAttr { size: Some(0), clear_set_id, ..SetAttr::default() })?;
+            self.revoke(inode, open_flags & OPEN_KILL_SUIDGID != 0)?;
+            self.fs.setattr(inode, &SetAttr { size: Some(0), ..SetAttr::default() })?;
         }
         Ok(())
+    }
+
+    /// Before contents change: takes from a program what it lends to those who run it, as Linux does, and from the kernel the mode that it still goes by.
+    ///
+    /// With `HANDLE_KILLPRIV_V2` the kernel leaves all of this to the file system, so that a plain write costs no request for the program's capabilities.
+    /// Writes, truncations and openings say whether the caller may keep set-id bits.
+    pub(super) fn revoke(&self, inode: &InodeRef, set_id: bool) -> Answer {
+        if self.server.with_space(|| self.fs.revoke_privileges(inode, set_id))? {
+            self.kernel.forget_attributes(node_of(inode.ino()));
+        }
+        Ok(())
+    }
+
+    /// As [`Call::revoke`], for requests that do not say what the caller may (`CAP_FSETID`): root may.
+    fn revoke_unless_root(&self, inode: &InodeRef) -> Answer {
+        self.revoke(inode, self.header.uid != 0)
     }
 
     /// Answers with an open file.
@@ -112,6 +128,10 @@ impl Call<'_> {
         let direct = if written_back { size >= LARGE } else { flags & O_DIRECT != 0 };
         // With write-back the kernel set the times when it took the data, and sends them apart, maybe before the data.
         let has_times = written_back && self.server.policy.cache == Cache::Writeback;
+        // Who filled the kernel's cache is not known any more; the kernel saw to it when it took the data.
+        if !written_back {
+            self.revoke(&inode, write_flags & WRITE_KILL_SUIDGID != 0)?;
+        }
         let mut size = 0;
         loop {
             let (at, rest) = (offset + size as u64, &data[size..]);
@@ -128,9 +148,6 @@ impl Call<'_> {
             if taken == 0 {
                 return Err(Errno::IO.into());
             }
-        }
-        if write_flags & WRITE_KILL_SUIDGID != 0 && self.fs.attr(&inode)?.mode & 0o6000 != 0 {
-            self.fs.setattr(&inode, &SetAttr { clear_set_id: true, ..SetAttr::default() })?;
         }
         let size = u32::try_from(size).map_err(|_| Errno::IO)?;
         Ok(self.reply.put(&WriteOut { size, padding: 0 })?)
@@ -168,6 +185,7 @@ impl Call<'_> {
             _ => return Err(Errno::OPNOTSUPP.into()),
         };
         let inode = self.this()?;
+        self.revoke_unless_root(&inode)?;
         self.server.with_space(|| self.fs.fallocate(&inode, how, offset, length))
     }
 
@@ -194,6 +212,7 @@ impl Call<'_> {
             return Err(Errno::INVAL.into());
         }
         let (from, to) = (self.this()?, self.inode(nodeid_out)?);
+        self.revoke_unless_root(&to)?;
         let (mut done, most) = (0, len.min(COPY_MOST));
         while done < most {
             self.reply.truncate(0);

@@ -57,6 +57,9 @@ const FORGET_PATIENCE: Duration = Duration::from_millis(250);
 pub(crate) trait Kernel: Sync {
     /// Makes the kernel write back and drop what it caches of a node's contents, and drop its attributes. Returns when that is done.
     fn invalidate(&self, node: u64);
+
+    /// Makes the kernel ask for a node's attributes before it next goes by them. Waits for no other request.
+    fn forget_attributes(&self, node: u64);
 }
 
 /// A failed request: the errno to answer with.

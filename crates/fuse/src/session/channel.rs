@@ -14,6 +14,25 @@ use crate::wire::{OLDEST_MINOR, Reply};
 use rustix::io::{Errno, read, writev};
 use std::os::fd::OwnedFd;
 
+/// What the kernel is to drop of an inode.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Dropped {
+    /// Its attributes.
+    Attributes,
+    /// Its contents, too, which it writes back before. Needs another thread to serve what it writes.
+    Contents,
+}
+
+impl Dropped {
+    /// As the protocol says it: from where on contents are dropped, negative for none.
+    fn offset(self) -> i64 {
+        match self {
+            Dropped::Attributes => -1,
+            Dropped::Contents => 0,
+        }
+    }
+}
+
 /// The connection to the kernel of one mount.
 pub(crate) struct Channel {
     fd: OwnedFd,
@@ -57,15 +76,15 @@ impl Channel {
         }
     }
 
-    /// Makes the kernel write back and drop the cached contents of a node. Needs another thread to serve what it writes.
-    pub(crate) fn invalidate(&self, node: u64) {
+    /// Makes the kernel drop what it caches of a node.
+    pub(crate) fn invalidate(&self, node: u64, what: Dropped) {
         let mut message = Reply::new(size_of::<NotifyInvalInodeOut>());
         message.notify(NOTIFY_INVAL_INODE);
-        let put = message.put(&NotifyInvalInodeOut { ino: node, off: 0, len: 0 });
+        let put = message.put(&NotifyInvalInodeOut { ino: node, off: what.offset(), len: 0 });
         assert!(put.is_ok(), "the message was made for this structure");
         match message.send(|pieces| writev(&self.fd, pieces)) {
             Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
-            Err(errno) => tracing::warn!(node, "the kernel does not write back: {errno}"),
+            Err(errno) => tracing::warn!(node, ?what, "the kernel does not drop what it caches: {errno}"),
         }
     }
 

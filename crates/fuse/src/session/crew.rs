@@ -9,7 +9,7 @@
 
 mod pace;
 
-use super::channel::Channel;
+use super::channel::{Channel, Dropped};
 use crate::server::{Handled, Kernel, MAX_WRITE, Server, Waiter};
 use crate::wire::Reply;
 use pace::Pace;
@@ -262,8 +262,12 @@ impl Kernel for Arc<Crew> {
         if self.idle.load(SeqCst) == 0 {
             self.call(self.allowed());
         }
-        self.channel.invalidate(node);
+        self.channel.invalidate(node, Dropped::Contents);
         self.nested.fetch_sub(1, SeqCst);
+    }
+
+    fn forget_attributes(&self, node: u64) {
+        self.channel.invalidate(node, Dropped::Attributes);
     }
 }
 

@@ -4,9 +4,11 @@
 //! it and nothing stays mounted.
 
 use rustix::fs::{FlockOperation, OFlags, flock, open};
-use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use rustix::process::{Gid, Pid, Signal, Uid, kill_process, set_parent_process_death_signal};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -19,6 +21,9 @@ use steadyfs_fuse::FuseOptions;
 
 /// Set for the process that serves: image, mount point and options, one per line.
 pub(crate) const SERVE: &str = "STEADYFS_TEST_SERVE";
+
+/// The ways in which the kernel may cache contents.
+pub(crate) const CACHES: [&str; 3] = ["writeback_cache", "writethrough", "direct_io"];
 
 /// How long anything may take before it counts as hanging.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -65,6 +70,20 @@ pub(crate) fn make_volume(path: &Path, bytes: u64) {
     let device = FileDevice::open(path, options).expect("the image opens");
     let features = parse_features("extra_attr,inode_checksum,inode_crtime").expect("known features");
     format(&device, &MkfsOptions { features, ..MkfsOptions::new([7; 16], 1_700_000_000) }).expect("a volume");
+}
+
+/// Runs `work` in a thread that has the rights of a user who owns nothing, and gives back what it found.
+pub(crate) fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let nobody = (Uid::from_raw(65_534), Gid::from_raw(65_534));
+    std::thread::scope(|threads| {
+        let thread = threads.spawn(move || {
+            set_thread_groups(&[]).expect("root may");
+            set_thread_res_gid(nobody.1, nobody.1, nobody.1).expect("root may");
+            set_thread_res_uid(nobody.0, nobody.0, nobody.0).expect("root may");
+            work()
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// A lock shared by all tests that mount, and held alone by one that makes a mount namespace: that would have a copy of every mount there is, and keep
@@ -121,6 +140,11 @@ impl Place {
     /// The mount point.
     pub(crate) fn dir(&self) -> PathBuf {
         self.dir.path().canonicalize().expect("there").join("mnt")
+    }
+
+    /// Lets every user reach the mount point.
+    pub(crate) fn open_to_all(&self) {
+        std::fs::set_permissions(self.dir.path(), std::fs::Permissions::from_mode(0o755)).expect("our own directory");
     }
 
     /// A path below the mount point.

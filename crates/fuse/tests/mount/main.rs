@@ -12,5 +12,6 @@ mod harness;
 mod kill;
 mod plain;
 mod race;
+mod rights;
 mod space;
 mod user;

@@ -1,6 +1,6 @@
 //! One user, ordinary system calls, in every way to cache; then a remount, and everything is still there.
 
-use crate::harness::{Place, mount_line};
+use crate::harness::{CACHES, Place, mount_line};
 use rustix::fs::{
     AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, RenameFlags, SeekFrom, StatxFlags, Timespec, Timestamps,
     XattrFlags,
@@ -10,8 +10,6 @@ use std::fs;
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::Path;
-
-const CACHES: [&str; 3] = ["writeback_cache", "writethrough", "direct_io"];
 
 fn bytes(len: usize, seed: u8) -> Vec<u8> {
     (0..len).map(|at| (at as u8).wrapping_mul(31).wrapping_add(seed) ^ (at >> 8) as u8).collect()

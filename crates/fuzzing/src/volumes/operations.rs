@@ -154,7 +154,10 @@ fn on_attributes(fs: &Fs, inode: &InodeRef, input: &mut Input<'_>) -> Result<()>
         2 => fs.removexattr(inode, b"user.colour"),
         3 => fs.removexattr(inode, b"system.posix_acl_default"),
         4 => fs.setattr(inode, &SetAttr { mode: Some(number.into()), mtime: Some(SetTime::Now), ..none }).map(drop),
-        5 => fs.setattr(inode, &SetAttr { uid: Some(number.into()), clear_set_id: true, ..none }).map(drop),
+        5 => fs
+            .setattr(inode, &SetAttr { uid: Some(number.into()), ..none })
+            .and_then(|_| fs.revoke_privileges(inode, number.is_multiple_of(2)))
+            .map(drop),
         _ => fs.setattr(inode, &SetAttr { flags: Some(1 << (number % 32)), project: Some(3), ..none }).map(drop),
     }
 }

@@ -227,10 +227,14 @@ fn set_id_bits_go_when_the_kernel_says_so() {
     let node = client.file();
     let mode = || client.attr(node).unwrap().mode & 0o7777;
     client.chmod(node, 0o6755);
+    let told = || client.kernel.forgotten.lock().unwrap().len();
     client.write(node, 0, b"by root", 0).unwrap();
-    assert_eq!(mode(), 0o6755);
+    client.write(node, 0, b"by the cache", WRITE_CACHE).unwrap();
+    assert_eq!((mode(), told()), (0o6755, 0));
     client.write(node, 0, b"by a user", WRITE_KILL_SUIDGID).unwrap();
-    assert_eq!(mode(), 0o755);
+    assert_eq!((mode(), told()), (0o755, 1));
+    client.write(node, 0, b"once is enough", WRITE_KILL_SUIDGID).unwrap();
+    assert_eq!(told(), 1);
     // Without execution for the group the bit means mandatory locking, and stays.
     client.chmod(node, 0o6745);
     client.open(node, OFlags::RDWR | OFlags::TRUNC, OPEN_KILL_SUIDGID).unwrap();

@@ -24,6 +24,8 @@ const OWNER: u32 = 1000;
 #[derive(Default)]
 struct MockKernel {
     invalidated: Mutex<Vec<u64>>,
+    /// Nodes whose attributes it was to ask for again.
+    forgotten: Mutex<Vec<u64>>,
     /// What it does when it is asked.
     act: Mutex<Option<Box<dyn FnMut() + Send>>>,
 }
@@ -34,6 +36,10 @@ impl Kernel for MockKernel {
         if let Some(act) = &mut *self.act.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) {
             act();
         }
+    }
+
+    fn forget_attributes(&self, node: u64) {
+        self.forgotten.lock().unwrap().push(node);
     }
 }
 
