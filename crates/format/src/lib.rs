@@ -33,6 +33,7 @@ pub mod nat;
 pub mod node;
 pub mod orphan;
 pub mod quota;
+pub mod quote;
 pub mod sit;
 pub mod slot;
 pub mod summary;

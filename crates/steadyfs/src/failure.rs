@@ -3,9 +3,11 @@
 //! The codes are those of the programs that users and scripts know: mkfs and fsck as in util-linux and fsck(8), mount
 //! as in mount(8), the rest 0, 1 and 2.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::io;
 use std::process::ExitCode;
+
+use steadyfs_format::quote::Quoting;
 
 /// What a shell reports for a program that SIGPIPE killed; a reader that went away is no news to print.
 const READER_GONE: u8 = 128 + 13;
@@ -64,10 +66,8 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let line = format!("steadyfs: {}: {}; {}", self.what, self.why, self.hint);
         // File names may hold anything; the line stays one line.
-        line.chars()
-            .try_for_each(|c| if c.is_control() { write!(f, "{}", c.escape_default()) } else { write!(f, "{c}") })
+        write!(Quoting(f), "steadyfs: {}: {}; {}", self.what, self.why, self.hint)
     }
 }
 

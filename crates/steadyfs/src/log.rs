@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
+use steadyfs_format::quote::quote;
 use tracing_subscriber::filter::dynamic_filter_fn;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::prelude::*;
@@ -36,7 +37,8 @@ pub(crate) fn init(usual: &str) {
     let filter = EnvFilter::try_from_env("STEADYFS_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
     let in_front = dynamic_filter_fn(|_, _| !IN_BACKGROUND.load(SeqCst));
     let behind = dynamic_filter_fn(|_, _| IN_BACKGROUND.load(SeqCst));
-    let to_stderr = fmt::layer().with_writer(io::stderr).with_target(false).with_filter(in_front);
+    let to_stderr = fmt::layer().with_writer(|| Quoted(io::stderr())).with_ansi(false).with_target(false);
+    let to_stderr = to_stderr.with_filter(in_front);
     let to_system = fmt::layer().with_writer(SystemLog).with_target(false).with_ansi(false).without_time();
     registry().with(filter).with(to_stderr).with(to_system.with_level(false).with_filter(behind)).init();
 }
@@ -45,6 +47,21 @@ pub(crate) fn init(usual: &str) {
 pub(crate) fn to_system_log() {
     IN_BACKGROUND.store(true, SeqCst);
     std::panic::set_hook(Box::new(|info| tracing::error!("{info}")));
+}
+
+/// Quotes messages: names in them may hold anything. The layer above hands over whole messages, each with a newline at its end.
+struct Quoted<W>(W);
+
+impl<W: Write> Write for Quoted<W> {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        let message = text.strip_suffix(b"\n").unwrap_or(text);
+        self.0.write_all(format!("{}\n", quote(message)).as_bytes())?;
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// Makes writers to the system log.
@@ -81,7 +98,7 @@ impl Write for Message {
     /// Takes a whole message, as the layer above hands it over. What cannot be logged is lost: there is nowhere to say so.
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         let line = String::from_utf8_lossy(text).trim().replace('\n', " ");
-        let line = format!("<{}>steadyfs[{}]: {line}", self.priority, std::process::id());
+        let line = format!("<{}>steadyfs[{}]: {}", self.priority, std::process::id(), quote(&line));
         let named = std::env::var_os(SOCKET_VARIABLE).map(PathBuf::from);
         let sent = UnixDatagram::unbound().and_then(|socket| {
             socket.set_nonblocking(STUCK.load(SeqCst))?;

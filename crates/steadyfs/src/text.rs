@@ -1,12 +1,14 @@
 //! How paths come in from the command line and how names, modes, numbers and JSON are shown.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 
 use serde::Serialize;
+use serde_json::ser::{Formatter, PrettyFormatter};
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::DeviceNumber;
+use steadyfs_format::quote::{is_dangerous, quote};
 
 use crate::failure::Failure;
 
@@ -32,16 +34,14 @@ impl PathArg {
     }
 }
 
-/// A name for standard output: as it is, but on a terminal without bytes that would change the terminal.
+/// A name in a list on standard output: quoted on a terminal, and as it is for a program that reads a pipe, as with ls(1) and find(1).
 pub(crate) fn name(bytes: &[u8]) -> Vec<u8> {
-    if !std::io::stdout().is_terminal() {
-        return bytes.to_vec();
-    }
-    let mut shown = String::new();
-    for c in String::from_utf8_lossy(bytes).chars() {
-        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
-    }
-    shown.into_bytes()
+    if std::io::stdout().is_terminal() { quote(bytes).to_string().into_bytes() } else { bytes.to_vec() }
+}
+
+/// A line on standard error, quoted.
+pub(crate) fn warn(line: &str) {
+    eprintln!("steadyfs: {}", quote(line));
 }
 
 /// The ten characters of ls: kind and permissions.
@@ -81,10 +81,45 @@ pub(crate) fn uuid(bytes: &[u8; 16]) -> String {
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
+/// JSON with indentation in which strings hold nothing dangerous: JSON has an escape for every character.
+struct Visible(PrettyFormatter<'static>);
+
+macro_rules! pass_on {
+    ($($method:ident($($argument:ident: $type:ty),*);)*) => {$(
+        fn $method<W: ?Sized + Write>(&mut self, out: &mut W $(, $argument: $type)*) -> io::Result<()> {
+            self.0.$method(out $(, $argument)*)
+        }
+    )*};
+}
+
+impl Formatter for Visible {
+    pass_on! {
+        begin_array();
+        end_array();
+        begin_array_value(first: bool);
+        end_array_value();
+        begin_object();
+        end_object();
+        begin_object_key(first: bool);
+        begin_object_value();
+        end_object_value();
+    }
+
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        let mut units = [0; 2];
+        fragment.chars().try_for_each(|c| match is_dangerous(c) {
+            true => c.encode_utf16(&mut units).iter().try_for_each(|unit| write!(out, "\\u{unit:04x}")),
+            false => write!(out, "{c}"),
+        })
+    }
+}
+
 /// Prints a value as JSON, and a newline.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, value)
+    let mut json = serde_json::Serializer::with_formatter(&mut out, Visible(PrettyFormatter::new()));
+    value
+        .serialize(&mut json)
         .map_err(std::io::Error::from)
         .and_then(|()| writeln!(out))
         .map_err(|e| Failure::output(&e))
@@ -93,6 +128,15 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_says_the_same_and_shows_nothing_dangerous() {
+        let text = "\u{9b}31m \u{1b} \"\\ \u{202e} \u{10ffff} n\u{e4}me";
+        let mut out = Vec::new();
+        text.serialize(&mut serde_json::Serializer::with_formatter(&mut out, Visible(PrettyFormatter::new()))).unwrap();
+        assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
+        assert!(!String::from_utf8(out).unwrap().contains(is_dangerous));
+    }
 
     #[test]
     fn modes() {

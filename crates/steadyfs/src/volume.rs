@@ -11,10 +11,12 @@ use rustix::io::Errno;
 use steadyfs_core::raw::Image;
 use steadyfs_core::{Error, Fs, InodeRef, MountOptions};
 use steadyfs_format::dir::{FileType, is_valid_name};
+use steadyfs_format::quote::quote;
 use steadyfs_format::{FormatError, Ino};
 
 use crate::failure::Failure;
 use crate::image::{self, ImageArgs};
+use crate::text::warn;
 use crate::transfer::{show, split};
 
 /// As Linux: more symlinks than this on one path are taken for a circle.
@@ -45,7 +47,7 @@ impl Volume {
         let fs = match Fs::mount(Arc::clone(&device), options.clone()) {
             // Whoever looks is served with what there is.
             Err(e @ Error::Recovery(_)) if read_only => {
-                eprintln!("steadyfs: {}: {e}; this is the last checkpoint", path.display());
+                warn(&format!("{}: {e}; this is the last checkpoint", path.display()));
                 Fs::mount(device, MountOptions { discard_unreplayed: true, ..options })
             }
             mounted => mounted,
@@ -154,7 +156,7 @@ pub(crate) fn trim_slashes(mut path: &[u8]) -> &[u8] {
 /// A path in a volume for a message: always from the root.
 pub(crate) fn show_absolute(path: &[u8]) -> String {
     let path = trim_slashes(path);
-    if path.first() == Some(&b'/') { show(path) } else { format!("/{}", String::from_utf8_lossy(path)) }
+    if path.first() == Some(&b'/') { show(path) } else { format!("/{}", quote(path)) }
 }
 
 /// Opens the volume in `path` for looking at its structures; nothing is mounted or written.

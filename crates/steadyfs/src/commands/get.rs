@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use rustix::fs::Mode;
 use steadyfs_core::InodeRef;
 use steadyfs_format::dir::FileType;
 
@@ -13,7 +14,7 @@ use crate::commands::left_out;
 use crate::failure::Failure;
 use crate::image::ImageArgs;
 use crate::text::PathArg;
-use crate::transfer::host_sink::HostSink;
+use crate::transfer::host_sink::{HostSink, Keep};
 use crate::transfer::tar_sink::TarSink;
 use crate::transfer::volume_source::VolumeSource;
 use crate::transfer::{Job, Progress, Sink, copy, split};
@@ -21,8 +22,10 @@ use crate::volume::{Access, Volume, trim_slashes};
 
 /// Copy files and directories out of a volume, without mounting it
 ///
-/// Copies whole trees with modes, times, xattrs, hard links, holes and special files, and as root with owners. If DST
-/// is a directory, PATH gets its own name in it (the contents of `/` go straight into it); otherwise PATH becomes DST.
+/// Copies whole trees with modes, times, xattrs, hard links, holes and special files. Root also gets owners, set-id bits, device nodes and
+/// the attributes `security.*` and `trusted.*`, unless told otherwise: leave them out of a volume that is not trusted. Other users get none of
+/// these, and their umask counts. If DST is a directory, PATH gets its own name in it (the contents of `/` go straight into it); otherwise
+/// PATH becomes DST.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "steadyfs get [OPTIONS] DEVICE PATH DST\n       steadyfs get [OPTIONS] --tar FILE DEVICE [PATH]",
@@ -33,6 +36,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "destination")]
     tar: Option<PathBuf>,
     #[command(flatten)]
+    rights: Rights,
+    #[command(flatten)]
     image: ImageArgs,
     /// Image file or block device
     device: PathBuf,
@@ -42,6 +47,46 @@ pub(crate) struct Args {
     /// Where to on the host
     #[arg(value_name = "DST", required_unless_present = "tar")]
     destination: Option<PathBuf>,
+}
+
+/// What of the volume may give rights on the host; names and defaults as in tar(1) and rsync(1). A tar stream has everything: its reader decides.
+#[derive(Clone, Copy, Debug, clap::Args)]
+struct Rights {
+    /// Everything belongs to the caller, and set-id bits, `security.*` and `trusted.*` attributes are left out
+    #[arg(long, conflicts_with = "tar")]
+    no_same_owner: bool,
+    /// Keep all permission bits: the umask does not count, and set-id bits stay (as root the default)
+    #[arg(short = 'p', long, visible_alias = "preserve-permissions", conflicts_with = "tar")]
+    same_permissions: bool,
+    /// The umask counts, and set-id bits, `security.*` and `trusted.*` attributes are left out (not as root the default)
+    #[arg(long, conflicts_with_all = ["tar", "same_permissions"])]
+    no_same_permissions: bool,
+    /// Make no device nodes
+    #[arg(long, conflicts_with = "tar")]
+    no_devices: bool,
+}
+
+impl Rights {
+    /// What this user keeps. Set-id bits would lend the rights of an owner, so they go where the owner goes, unless asked for.
+    fn keep(self) -> Keep {
+        let root = rustix::process::geteuid().is_root();
+        let owner = root && !self.no_same_owner;
+        let exact = self.same_permissions || (root && !self.no_same_permissions);
+        Keep {
+            owner,
+            set_id: self.same_permissions || (exact && owner),
+            umask: if exact { 0 } else { umask() },
+            devices: root && !self.no_devices,
+            privileged: owner && exact,
+        }
+    }
+}
+
+/// The umask of this process, which can be asked only by setting it.
+fn umask() -> u32 {
+    let mask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    rustix::process::umask(mask);
+    mask.as_raw_mode()
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
@@ -62,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             }
             (None, Some(destination)) => {
                 let (dir, name) = place(destination, own_name, &found)?;
-                let mut sink = HostSink::open(&dir).map_err(|e| cannot_write(&dir, &e))?;
+                let mut sink = HostSink::open(&dir, args.rights.keep()).map_err(|e| cannot_write(&dir, &e))?;
                 send(volume, found, name, &mut sink)
             }
             (None, None) => Err(Failure::usage("cannot copy", "DST is missing", "see `steadyfs get --help`")),

@@ -10,6 +10,7 @@ use serde::Serialize;
 use steadyfs_core::raw::Image;
 use steadyfs_core::{Error, why_read_only};
 use steadyfs_format::checkpoint::CpFlags;
+use steadyfs_format::quote::quote;
 use steadyfs_format::{BLOCK_SIZE, Log};
 
 use crate::failure::Failure;
@@ -163,7 +164,7 @@ impl Info {
     }
 
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        let mut line = |name: &str, value: String| writeln!(out, "{name:<14}{value}");
+        let mut line = |name: &str, value: String| writeln!(out, "{name:<14}{}", quote(&value));
         let names = |known: &[&str], unknown: u32| {
             let mut text = if known.is_empty() { "none".to_owned() } else { known.join(" ") };
             if unknown != 0 {

@@ -74,7 +74,7 @@ impl<W: Write> List<'_, W> {
             let entries = self.volume.entries(&dir).map_err(|e| cannot(&path, &e))?;
             if self.args.recursive {
                 let gap = if first { "" } else { "\n" };
-                writeln!(self.out, "{gap}{}:", show_absolute(&path)).map_err(|e| Failure::output(&e))?;
+                self.heading(gap, &path).map_err(|e| Failure::output(&e))?;
             }
             first = false;
             let mut below = Vec::new();
@@ -89,6 +89,15 @@ impl<W: Write> List<'_, W> {
             pending.extend(below.into_iter().rev());
         }
         Ok(())
+    }
+
+    /// The name of a directory, above what it holds.
+    fn heading(&mut self, gap: &str, path: &[u8]) -> io::Result<()> {
+        let path = crate::volume::trim_slashes(path);
+        let slash: &[u8] = if path.first() == Some(&b'/') { b"" } else { b"/" };
+        self.out.write_all(gap.as_bytes())?;
+        self.out.write_all(&name(&[slash, path].concat()))?;
+        self.out.write_all(b":\n")
     }
 
     fn line(&mut self, shown: &[u8], inode: &InodeRef) -> Result<(), Failure> {

@@ -18,7 +18,7 @@ use crate::transfer::host_dir::base_name;
 use crate::transfer::tar_source::TarSource;
 use crate::transfer::volume_sink::VolumeSink;
 use crate::transfer::{Job, Progress, copy};
-use crate::volume::{Access, Volume};
+use crate::volume::{Access, Volume, show_absolute};
 
 /// Copy files and directories into a volume, without mounting it
 ///
@@ -69,7 +69,7 @@ fn put_trees(args: &Args, sources: &[OsString], device: &Path, path: &[u8]) -> R
         if name.is_some() && sources.len() > 1 {
             let why = "it is not a directory of the volume";
             return Err(Failure::new(
-                format!("cannot copy several files to {}", String::from_utf8_lossy(path)),
+                format!("cannot copy several files to {}", show_absolute(path)),
                 why,
                 "make it first with `steadyfs mkdir`",
             ));
@@ -119,7 +119,7 @@ fn put_tar(args: &Args, file: &Path, device: &Path, path: &[u8]) -> Result<ExitC
     Volume::with(device, args.image, Access::Write, |volume| {
         let top = volume.find(path, true)?;
         if top.kind() != FileType::Dir {
-            let what = format!("cannot unpack to {}", String::from_utf8_lossy(path));
+            let what = format!("cannot unpack to {}", show_absolute(path));
             return Err(Failure::new(what, "it is not a directory of the volume", "choose a directory"));
         }
         let mut job = Job::new(Progress::new(|| None));

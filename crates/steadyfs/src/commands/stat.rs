@@ -8,6 +8,7 @@ use serde::Serialize;
 use steadyfs_core::{Attr, Error, InodeRef};
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::Time;
+use steadyfs_format::quote::quote;
 
 use crate::calendar;
 use crate::failure::Failure;
@@ -96,7 +97,7 @@ impl Stat {
             _ => None,
         };
         Ok(Stat {
-            path: show_absolute(path),
+            path: lossy(&[if path.starts_with(b"/") { b"" } else { &b"/"[..] }, path].concat()),
             inode: attr.ino.get(),
             kind: kind_name(attr.kind),
             mode: format!("{:04o}", attr.mode & 0o7777),
@@ -120,8 +121,8 @@ impl Stat {
 
     fn print(&self, attr: &Attr) -> io::Result<()> {
         let mut out = io::stdout().lock();
-        let target = self.target.as_ref().map(|t| format!(" -> {t}")).unwrap_or_default();
-        writeln!(out, "file        {}{target}", self.path)?;
+        let target = self.target.as_ref().map(|t| format!(" -> {}", quote(t))).unwrap_or_default();
+        writeln!(out, "file        {}{target}", quote(&self.path))?;
         let device = self.device.as_ref().map(|d| format!(" {d}")).unwrap_or_default();
         writeln!(out, "kind        {}{device}", self.kind)?;
         writeln!(out, "inode       {}  links {}  generation {:#x}", self.inode, self.links, self.generation)?;
@@ -140,7 +141,7 @@ impl Stat {
             writeln!(out, "created     {created}")?;
         }
         for (name, value) in &self.xattrs {
-            writeln!(out, "xattr       {name} = {value}")?;
+            writeln!(out, "xattr       {} = {value}", quote(name))?;
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! The host as a destination: makes the tree below a directory.
 //!
-//! Owners are set as root only, as cp and tar do; everything else is tried by everyone, and what the host refuses is
-//! noted. A directory gets its mode and times when all its contents are there: until then it has to stay writable, and
-//! its times change.
+//! What gives rights on the host is made only as far as [`Keep`] says; a word at the end tells what was left out. Everything else is tried by
+//! everyone, and what the host refuses is noted. A directory gets its mode and times when all its contents are there: until then it has to
+//! stay writable, and its times change.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,22 +19,83 @@ use super::host_dir::{HostDir, open_file, proc_path};
 use super::{Body, Content, Entry, Job, Kind, Meta, Sink, Time, for_each_piece, show};
 use crate::failure::Failure;
 
+/// Set-user-id and set-group-id.
+const SET_ID: u32 = 0o6000;
+
+/// What a copy may bring along of what gives rights on the host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keep {
+    /// Owner and group.
+    pub(crate) owner: bool,
+    /// The set-id bits.
+    pub(crate) set_id: bool,
+    /// Permission bits that files lose.
+    pub(crate) umask: u32,
+    /// Character and block devices.
+    pub(crate) devices: bool,
+    /// Attributes whose names begin with `security.` or `trusted.`: file capabilities are among them.
+    pub(crate) privileged: bool,
+}
+
+impl Keep {
+    /// All that this user can.
+    #[cfg(test)]
+    pub(crate) fn all() -> Self {
+        let root = rustix::process::geteuid().is_root();
+        Keep { owner: root, set_id: true, umask: 0, devices: root, privileged: root }
+    }
+
+    fn permissions(&self, perm: u32) -> u32 {
+        let perm = perm & !self.umask;
+        if self.set_id { perm } else { perm & !SET_ID }
+    }
+
+    fn attribute(&self, name: &[u8]) -> bool {
+        self.privileged || !(name.starts_with(b"security.") || name.starts_with(b"trusted."))
+    }
+}
+
+/// What was left out because of [`Keep`].
+#[derive(Default)]
+struct LeftOut {
+    set_id: u64,
+    devices: u64,
+    attributes: u64,
+}
+
+impl LeftOut {
+    /// One line for each kind.
+    fn tell(&self, job: &Job) {
+        let counts = [
+            (self.set_id, "set-id bits of files", "-p keeps them"),
+            (self.devices, "device nodes", "root makes them, without --no-devices"),
+            (
+                self.attributes,
+                "security.* and trusted.* attributes",
+                "root sets them, if owners and permissions are kept",
+            ),
+        ];
+        for (count, what, how) in counts {
+            if count > 0 {
+                job.progress.line(&format!("steadyfs: left out {count} {what}; {how}"));
+            }
+        }
+    }
+}
+
 /// A directory of the host that receives a tree.
 pub(crate) struct HostSink {
     host: HostDir,
-    as_root: bool,
+    keep: Keep,
+    left_out: LeftOut,
     /// Directories whose metadata waits for their contents.
     directories: Vec<(Vec<u8>, Meta)>,
 }
 
 impl HostSink {
     /// Receives the copy below `path`, which exists.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        Ok(HostSink {
-            host: HostDir::open(path)?,
-            as_root: rustix::process::geteuid().is_root(),
-            directories: Vec::new(),
-        })
+    pub(crate) fn open(path: &Path, keep: Keep) -> io::Result<Self> {
+        Ok(HostSink { host: HostDir::open(path)?, keep, left_out: LeftOut::default(), directories: Vec::new() })
     }
 
     fn make(&mut self, entry: Entry<'_>, job: &mut Job) -> Result<(), Failure> {
@@ -47,14 +108,25 @@ impl HostSink {
                 self.directories.push((path.to_vec(), entry.meta.clone()));
                 return Ok(());
             }
+            Body::HardLink(_)
+                if matches!(entry.meta.kind, Kind::CharDevice | Kind::BlockDevice) && !self.keep.devices =>
+            {
+                self.left_out.devices += 1;
+                return Ok(());
+            }
             Body::HardLink(first) => return self.link(&first, path).map_err(cannot),
             Body::File(content) => self.file(path, content, job)?,
             Body::Symlink(target) => {
                 self.replace(path, |dir, name| symlinkat(target.as_slice(), dir, name)).map_err(cannot)?
             }
+            Body::Special if matches!(entry.meta.kind, Kind::CharDevice | Kind::BlockDevice) && !self.keep.devices => {
+                self.left_out.devices += 1;
+                return Ok(());
+            }
             Body::Special => match self.special(path, entry.meta) {
+                // Root of a container.
                 Err(Errno::PERM) => {
-                    job.notes.add(&job.progress, path, "left out", "only root can make a device");
+                    job.notes.add(&job.progress, path, "left out", "the system allows no device here");
                     return Ok(());
                 }
                 made => made.map_err(cannot)?,
@@ -120,11 +192,11 @@ impl HostSink {
 
     /// Owner before mode (chown clears setuid), both before xattrs (chown clears file capabilities), times last.
     fn set_meta(&mut self, path: &[u8], meta: &Meta, job: &mut Job) -> Result<(), Failure> {
-        let as_root = self.as_root;
+        let keep = self.keep;
         let (dir, name) = self.host.parent(path).map_err(|e| cannot(path, e))?;
         let name: &[u8] = if name.is_empty() { b"." } else { name };
         let basic = || -> Result<(), Errno> {
-            if as_root {
+            if keep.owner {
                 chownat(
                     dir,
                     name,
@@ -134,15 +206,21 @@ impl HostSink {
                 )?;
             }
             if meta.kind != Kind::Symlink {
-                chmodat(dir, name, Mode::from_raw_mode(meta.perm), AtFlags::empty())?;
+                chmodat(dir, name, Mode::from_raw_mode(keep.permissions(meta.perm)), AtFlags::empty())?;
             }
             Ok(())
         };
         basic().map_err(|e| cannot(path, e))?;
+        let set_id = meta.kind != Kind::Symlink && meta.perm & SET_ID != 0;
+        self.left_out.set_id += u64::from(set_id && !keep.set_id);
         let xattr_path = proc_path(dir, name);
         for (key, value) in &meta.xattrs {
+            if !keep.attribute(key) {
+                self.left_out.attributes += 1;
+                continue;
+            }
             if let Err(e) = lsetxattr(xattr_path.as_slice(), key.as_slice(), value, XattrFlags::empty()) {
-                let what = format!("attribute {} left out", String::from_utf8_lossy(key));
+                let what = format!("attribute {} left out", show(key));
                 job.notes.add(&job.progress, path, &what, io::Error::from(e));
             }
         }
@@ -161,6 +239,7 @@ impl Sink for HostSink {
         while let Some((path, meta)) = self.directories.pop() {
             self.set_meta(&path, &meta, job)?;
         }
+        self.left_out.tell(job);
         Ok(())
     }
 }

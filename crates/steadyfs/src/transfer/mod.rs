@@ -24,6 +24,7 @@ pub(crate) use progress::Progress;
 // Under names that do not clash with those of the system calls.
 pub(crate) use steadyfs_format::dir::FileType as Kind;
 pub(crate) use steadyfs_format::inode::{DeviceNumber, Time};
+use steadyfs_format::quote::quote;
 
 /// Contents move in pieces of this many bytes.
 const PIECE: usize = 1 << 20;
@@ -211,7 +212,7 @@ pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
 
 /// A path for a message.
 pub(crate) fn show(path: &[u8]) -> String {
-    if path.is_empty() { ".".to_owned() } else { String::from_utf8_lossy(path).into_owned() }
+    if path.is_empty() { ".".to_owned() } else { quote(path).to_string() }
 }
 
 #[cfg(test)]

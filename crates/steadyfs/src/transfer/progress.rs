@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use steadyfs_format::quote::quote;
 
 /// Bytes copied so far, for a person who waits.
 pub(crate) struct Progress {
@@ -46,7 +47,7 @@ impl Progress {
 
     /// Prints a line on stderr without tearing the bar.
     pub(crate) fn line(&self, text: &str) {
-        self.bar.suspend(|| eprintln!("{text}"));
+        self.bar.suspend(|| eprintln!("{}", quote(text)));
     }
 
     pub(crate) fn finish(&self) {

@@ -10,7 +10,7 @@ use steadyfs_testkit::Manifest;
 use steadyfs_testkit::manifest::{Fields, Options};
 
 use super::host::{HostSource, Root};
-use super::host_sink::HostSink;
+use super::host_sink::{HostSink, Keep};
 use super::tar_sink::TarSink;
 use super::tar_source::TarSource;
 use super::{Job, Progress, copy};
@@ -70,7 +70,7 @@ impl Pair {
 
     fn untar(&self, stream: &[u8]) {
         let mut job = job();
-        copy(&mut TarSource::new(stream), &mut HostSink::open(&self.b()).unwrap(), &mut job).unwrap();
+        copy(&mut TarSource::new(stream), &mut HostSink::open(&self.b(), Keep::all()).unwrap(), &mut job).unwrap();
         assert_eq!(job.notes.count(), 0);
     }
 
@@ -89,10 +89,10 @@ impl Pair {
 #[test]
 fn host_to_host() {
     let pair = Pair::new();
-    copy(&mut pair.source(), &mut HostSink::open(&pair.b()).unwrap(), &mut job()).unwrap();
+    copy(&mut pair.source(), &mut HostSink::open(&pair.b(), Keep::all()).unwrap(), &mut job()).unwrap();
     assert_same(&pair.a(), &pair.b());
     // Once more over what is there.
-    copy(&mut pair.source(), &mut HostSink::open(&pair.b()).unwrap(), &mut job()).unwrap();
+    copy(&mut pair.source(), &mut HostSink::open(&pair.b(), Keep::all()).unwrap(), &mut job()).unwrap();
     assert_same(&pair.a(), &pair.b());
 }
 
@@ -159,13 +159,17 @@ fn cut_and_changed_streams_fail_in_words() {
     let pair = Pair::new();
     let stream = pair.tar();
     for cut in [1, 511, 513, 1500, stream.len() / 2 + 7] {
-        let result = copy(&mut TarSource::new(&stream[..cut]), &mut HostSink::open(&pair.b()).unwrap(), &mut job());
+        let result =
+            copy(&mut TarSource::new(&stream[..cut]), &mut HostSink::open(&pair.b(), Keep::all()).unwrap(), &mut job());
         let text = result.unwrap_err().to_string();
         assert!(text.contains("tar stream"), "{text}");
     }
     let mut changed = stream.clone();
     changed[100] ^= 1;
-    assert!(copy(&mut TarSource::new(&changed[..]), &mut HostSink::open(&pair.b()).unwrap(), &mut job()).is_err());
+    assert!(
+        copy(&mut TarSource::new(&changed[..]), &mut HostSink::open(&pair.b(), Keep::all()).unwrap(), &mut job())
+            .is_err()
+    );
 }
 
 #[test]
@@ -177,7 +181,8 @@ fn no_path_leads_out_of_the_destination() {
     for name in ["../escaped", "x/../../escaped", "up/escaped"] {
         let args = ["-c", "-P", "-C", top.to_str().unwrap(), "--transform", &format!("s,file,{name},"), "file"];
         let stream = pair.gnu_tar(&args, &[]);
-        let result = copy(&mut TarSource::new(&stream[..]), &mut HostSink::open(&pair.b()).unwrap(), &mut job());
+        let result =
+            copy(&mut TarSource::new(&stream[..]), &mut HostSink::open(&pair.b(), Keep::all()).unwrap(), &mut job());
         assert!(result.is_err(), "{name}");
         assert!(!top.join("escaped").exists(), "{name}");
     }
@@ -199,7 +204,7 @@ fn trees_deeper_than_a_path_may_be_long() {
     }
     rustix::fs::symlinkat("bottom", host.dir(&path).unwrap(), "end").unwrap();
     let mut source = HostSource::new(vec![Root { path: from, to: Vec::new() }]);
-    copy(&mut source, &mut HostSink::open(&to).unwrap(), &mut job()).unwrap();
+    copy(&mut source, &mut HostSink::open(&to, Keep::all()).unwrap(), &mut job()).unwrap();
     let mut host = super::host_dir::HostDir::open(&to).unwrap();
     let target = rustix::fs::readlinkat(host.dir(&path).unwrap(), "end", Vec::new()).unwrap();
     assert_eq!(target.to_bytes(), b"bottom");

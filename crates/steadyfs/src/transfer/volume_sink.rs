@@ -96,17 +96,17 @@ impl<'a> VolumeSink<'a> {
     }
 
     fn set_meta(&self, inode: &InodeRef, path: &[u8], meta: &Meta, job: &mut Job) -> Result<(), Failure> {
-        // Xattrs first: they change the status only, but an ACL may change the mode.
+        // The owner first, which takes file capabilities away; then xattrs, since an ACL may change the mode.
+        let owner = SetAttr { uid: Some(meta.uid), gid: Some(meta.gid), ..SetAttr::default() };
+        self.fs.setattr(inode, &owner).map_err(|e| cannot(path, &e))?;
         for (name, value) in &meta.xattrs {
             if let Err(e) = self.fs.setxattr(inode, name, value, XattrFlags::default()) {
-                let what = format!("attribute {} left out", String::from_utf8_lossy(name));
+                let what = format!("attribute {} left out", super::show(name));
                 job.notes.add(&job.progress, path, &what, e);
             }
         }
         let attr = SetAttr {
             mode: (meta.kind != Kind::Symlink).then_some(meta.perm),
-            uid: Some(meta.uid),
-            gid: Some(meta.gid),
             atime: Some(SetTime::At(meta.atime)),
             mtime: Some(SetTime::At(meta.mtime)),
             ..SetAttr::default()

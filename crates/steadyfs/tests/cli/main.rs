@@ -5,6 +5,7 @@ mod crash_test;
 mod frame;
 mod fsck;
 mod gc;
+mod hostile;
 mod inspect;
 mod lab;
 mod metrics;

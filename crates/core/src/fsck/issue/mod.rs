@@ -175,8 +175,10 @@ macro_rules! issues {
 
         impl fmt::Display for Issue {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                // A name with a newline in it must not look like a line of the report.
+                let mut f = Quoting(f);
                 match self {
-                    $(Self::$name { $($field),* } => { $(let _ = $field;)* write!(f, $text) })*
+                    $(Self::$name { $($field),* } => { $(let _ = $field;)* fmt::Write::write_fmt(&mut f, format_args!($text)) })*
                 }
             }
         }

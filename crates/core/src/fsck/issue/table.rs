@@ -5,6 +5,7 @@
 use super::{Field, Location, Severity, Value};
 use std::fmt;
 use steadyfs_format::node::NodeOfs;
+use steadyfs_format::quote::Quoting;
 use steadyfs_format::{Ino, Lba, Log, Nid, PageIndex, SegNo};
 
 issues! {

@@ -5,6 +5,7 @@ use std::io::Write;
 use steadyfs_core::Error;
 use steadyfs_core::raw::Superblocks;
 use steadyfs_device::Device;
+use steadyfs_format::quote::quote;
 use steadyfs_format::superblock::RawSuperBlock;
 use steadyfs_format::{Features, FormatError};
 
@@ -73,10 +74,10 @@ fn texts<W: Write>(raw: &RawSuperBlock, out: &mut Printer<W>) -> Result<(), Fail
     out.field("uuid", uuid(&raw.uuid))?;
     let units = raw.volume_name.iter().map(|unit| unit.get()).take_while(|unit| *unit != 0);
     let label: String = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
-    out.field("volume_name", label.escape_debug())?;
+    out.field("volume_name", quote(&label))?;
     let (cold, hot) = raw.extensions();
-    out.field("cold extensions", cold.join(" ").escape_debug())?;
-    out.field("hot extensions", hot.join(" ").escape_debug())?;
+    out.field("cold extensions", quote(&cold.join(" ")))?;
+    out.field("hot extensions", quote(&hot.join(" ")))?;
     out.field("version", text(&raw.version))?;
     out.field("init_version", text(&raw.init_version))
 }
