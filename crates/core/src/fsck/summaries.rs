@@ -42,7 +42,9 @@ impl Summaries {
     /// Loads those of the current segments.
     pub(super) fn new(image: &Arc<Image>, sink: &Arc<Sink>) -> Self {
         let mut current = Vec::new();
-        for &log in image.logs() {
+        // A volume with the feature `ro` has no summaries, of its logs' segments neither.
+        let logs = if image.layout().has_ssa() { image.logs() } else { &[] };
+        for &log in logs {
             let segment = image.log_position(log).segment;
             match image.log_summary(log) {
                 Ok(summary) => current.push((segment, Arc::new(vec![PageBuf::from_slice(&summary.to_block())]))),

@@ -155,6 +155,24 @@ fn only_root_gets_what_gives_rights() {
     assert_eq!(volume.run(&["get", "--no-devices", "--tar", "all.tar", "img"], 0).code, 2);
 }
 
+#[test]
+fn a_sound_read_only_volume_of_f2fs_tools_has_no_errors() {
+    let volume = Hostile::new(b"", |top| {
+        fs::create_dir(top.join("dir")).unwrap();
+        (0..40).for_each(|i| fs::write(top.join(format!("dir/file{i}")), vec![i; 20_000]).unwrap());
+    });
+    let tool = |name: &str, args: &[&str]| {
+        let out = finish(std::process::Command::new(name).args(args).current_dir(volume.dir.path()));
+        assert_eq!(out.code, 0, "{out:?}");
+    };
+    File::create(volume.path("ro.img")).unwrap().set_len(64 << 20).unwrap();
+    tool("mkfs.f2fs", &["-q", "-O", "ro", "ro.img"]);
+    tool("sload.f2fs", &["-f", "tree", "ro.img"]);
+    let out = volume.run(&["fsck", "-f", "ro.img"], 0);
+    assert!(out.code == 0 && out.stdout.ends_with("no errors\n"), "{out:?}");
+    assert_eq!(volume.run(&["find", "--type", "f", "ro.img"], 0).stdout.lines().count(), 40);
+}
+
 fn umask() -> u32 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     u32::from_str_radix(status.lines().find_map(|line| line.strip_prefix("Umask:")).unwrap().trim(), 8).unwrap()
