@@ -9,6 +9,12 @@
 use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
+/// Most blocks that recovery takes to make the name of a new file: a page of entries and the three nodes above it, or, where an inline directory
+/// moves to blocks, two pages.
+const NAME_BLOCKS: u64 = 4;
+/// Most nodes among them.
+const NAME_NODES: u64 = 3;
+
 /// Counters that every checkpoint stores.
 pub(crate) struct Space {
     /// Blocks a user may fill: the main area less over-provisioning.
@@ -18,9 +24,10 @@ pub(crate) struct Space {
     valid_blocks: AtomicU64,
     valid_nodes: AtomicU64,
     valid_inodes: AtomicU64,
-    /// Blocks that the last frozen checkpoint counts, and blocks reserved since.
-    checkpointed: AtomicU64,
-    reserved_since: AtomicU64,
+    /// Blocks and nodes that the last frozen checkpoint counts.
+    checkpointed: [AtomicU64; 2],
+    /// Blocks and nodes that recovery would need besides: those reserved since, and room for names.
+    needed_since: [AtomicU64; 2],
     /// More was given back than was counted.
     overdrawn: AtomicBool,
 }
@@ -42,8 +49,8 @@ impl Space {
             valid_blocks: AtomicU64::new(now.blocks),
             valid_nodes: AtomicU64::new(now.nodes),
             valid_inodes: AtomicU64::new(now.inodes),
-            checkpointed: AtomicU64::new(now.blocks),
-            reserved_since: AtomicU64::new(0),
+            checkpointed: [now.blocks, now.nodes].map(AtomicU64::new),
+            needed_since: [const { AtomicU64::new(0) }; 2],
             overdrawn: AtomicBool::new(false),
         }
     }
@@ -61,20 +68,29 @@ impl Space {
     pub(crate) fn reserve_blocks(&self, n: u64) -> Result<()> {
         let room = |held: u64| held.checked_add(n).filter(|&sum| sum <= self.user_blocks);
         self.valid_blocks.fetch_update(SeqCst, SeqCst, room).map_err(|_| Error::NoSpace)?;
-        self.reserved_since.fetch_add(n, SeqCst);
+        self.needed_since[0].fetch_add(n, SeqCst);
         Ok(())
     }
 
     /// The volume is frozen for a checkpoint with the counts of now.
     pub(crate) fn begin_epoch(&self) {
-        self.checkpointed.store(self.valid_blocks.load(SeqCst), SeqCst);
-        self.reserved_since.store(0, SeqCst);
+        let SpaceCounts { blocks, nodes, .. } = self.counts();
+        for ((checkpointed, needed), now) in self.checkpointed.iter().zip(&self.needed_since).zip([blocks, nodes]) {
+            checkpointed.store(now, SeqCst);
+            needed.store(0, SeqCst);
+        }
     }
 
-    /// Whether recovery would have room for everything reserved since the checkpoint: it does not repeat what was freed meanwhile.
+    /// Recovery may have to make one more name. It does not repeat removals, so the directory is fuller for it than it is now.
+    pub(crate) fn expect_name(&self) {
+        self.needed_since[0].fetch_add(NAME_BLOCKS, SeqCst);
+        self.needed_since[1].fetch_add(NAME_NODES, SeqCst);
+    }
+
+    /// Whether recovery would have room for all that was reserved and expected since the checkpoint: it does not repeat what was freed meanwhile.
     pub(crate) fn recovery_fits(&self) -> bool {
-        let sum = self.checkpointed.load(SeqCst).saturating_add(self.reserved_since.load(SeqCst));
-        sum <= self.user_blocks
+        let sum = |i: usize| self.checkpointed[i].load(SeqCst).saturating_add(self.needed_since[i].load(SeqCst));
+        sum(0) <= self.user_blocks && sum(1) <= self.max_nodes
     }
 
     /// Gives data blocks back.
@@ -103,6 +119,7 @@ impl Space {
             self.valid_nodes.fetch_sub(1, SeqCst);
             return Err(e);
         }
+        self.needed_since[1].fetch_add(1, SeqCst);
         if inode {
             self.valid_inodes.fetch_add(1, SeqCst);
         }

@@ -212,7 +212,10 @@ impl Fs {
         }
         let (links, dir, name) = inode.read(|raw| (raw.links(), raw.pino(), raw.name().to_vec()))?;
         let dirt = &self.vol.nodes.dirt;
-        let Standing { born, reduced, .. } = dirt.standing(inode.ino);
+        let Standing { born, introduced, reduced, .. } = dirt.standing(inode.ino);
+        if born && !introduced {
+            self.vol.space.expect_name();
+        }
         let reasons = [
             (links != 1, Reason::Links),
             (self.since.is_renamed(inode.ino), Reason::Renamed),

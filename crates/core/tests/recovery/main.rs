@@ -4,6 +4,7 @@
 mod common;
 mod crash;
 mod faults;
+mod full;
 mod hostile;
 mod shapes;
 mod stale;
