@@ -32,9 +32,12 @@ impl SetAttr {
 
     /// What kind of change this is, for the protection of immutable and append-only inodes; `None` if only flags change.
     fn act(&self) -> Option<Act> {
-        let explicit = |time: Option<SetTime>| matches!(time, Some(SetTime::At(_)));
+        // A caller with a clock of its own (the kernel, with FUSE write-back) says what now is, in the time that nobody can choose.
+        let explicit = |time: Option<SetTime>| matches!(time, Some(SetTime::At(at)) if self.ctime != Some(at));
         let attributes = self.mode.is_some() || self.uid.is_some() || self.gid.is_some() || self.project.is_some();
-        let given = explicit(self.atime) || explicit(self.mtime) || self.ctime.is_some() || self.crtime.is_some();
+        let untouched = self.atime.is_none() && self.mtime.is_none();
+        let given = explicit(self.atime) || explicit(self.mtime) || self.crtime.is_some();
+        let given = given || (self.ctime.is_some() && untouched);
         if attributes || given {
             Some(Act::Attributes)
         } else {
@@ -215,6 +218,11 @@ mod tests {
         assert!(matches!(check(&raw, &touch, Features::NONE), Err(Error::NotPermitted)));
         raw.set_flags(flags::APPEND);
         check(&raw, &touch, Features::NONE).unwrap();
+        let at = Time { secs: 5, nanos: 0 };
+        let touched = SetAttr { mtime: Some(SetTime::At(at)), ctime: Some(at), ..touch.clone() };
+        check(&raw, &touched, Features::NONE).unwrap();
+        let backdated = SetAttr { mtime: Some(SetTime::At(Time::default())), ..touched };
+        assert!(matches!(check(&raw, &backdated, Features::NONE), Err(Error::NotPermitted)));
         let given = SetAttr { mtime: Some(SetTime::At(Time::default())), ..SetAttr::default() };
         assert!(matches!(check(&raw, &given, Features::NONE), Err(Error::NotPermitted)));
     }

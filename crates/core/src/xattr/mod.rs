@@ -165,7 +165,10 @@ impl Fs {
             return Err(Error::Invalid);
         }
         let change = self.change()?;
-        self.edit_inode(&change, inode, |raw| raw.set_advise(raw.advise() & !SETTABLE_ADVICE | wanted))
+        self.edit_inode(&change, inode, |raw| {
+            raw.set_advise(raw.advise() & !SETTABLE_ADVICE | wanted);
+            raw.set_ctime(clock());
+        })
     }
 }
 

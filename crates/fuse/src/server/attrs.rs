@@ -43,6 +43,14 @@ impl Call<'_> {
         }
     }
 
+    /// Refuses what only the owner, as the mount shows it, or root may do. For requests that the kernel passes on without a look at who makes them.
+    ///
+    /// The kernel tells the caller's user only, so that root stands for everybody with `CAP_FOWNER`.
+    pub(super) fn check_owner(&self, attr: &steadyfs_core::Attr) -> Answer {
+        let owner = self.server.policy.shown(attr.clone()).uid;
+        if self.header.uid == 0 || self.header.uid == owner { Ok(()) } else { Err(Errno::PERM.into()) }
+    }
+
     pub(super) fn getattr(&mut self) -> Answer {
         let attr = self.fs.attr(&self.this()?)?;
         self.put_attr(attr)

@@ -1,10 +1,11 @@
 //! The ioctls that read and change inode flags and project ids: chattr(1), lsattr(1), xfs_io.
 //!
-//! The kernel carries the arguments of these few; everything else is answered `ENOTTY`.
+//! The kernel carries the arguments of these few; everything else is answered `ENOTTY`. Kernels before 5.13 do not look at who changes flags, so this does.
 
 use super::{Answer, Call};
 use crate::wire::Args;
 use crate::wire::abi::{FsXattr, IoctlIn, IoctlOut};
+use crate::wire::flags::{FS_APPEND_FL, FS_IMMUTABLE_FL};
 use rustix::io::Errno;
 use steadyfs_core::{Attr, SetAttr};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -48,6 +49,7 @@ impl Call<'_> {
             FS_IOC_GETVERSION => self.put_ioctl(&attr.generation, out_size),
             FS_IOC_SETFLAGS | FS_IOC32_SETFLAGS => {
                 let flags = u32::read_from_prefix(given).map_err(|_| Errno::INVAL)?.0;
+                self.check_flags(&attr, flags)?;
                 self.fs.setattr(&inode, &SetAttr { flags: Some(flags), ..SetAttr::default() })?;
                 self.put_ioctl(&(), 0)
             }
@@ -60,13 +62,21 @@ impl Call<'_> {
                 if wanted.xflags & !to_xflags(u32::MAX) != 0 || wanted.extsize != 0 || wanted.cowextsize != 0 {
                     return Err(Errno::OPNOTSUPP.into());
                 }
-                let flags = Some(with_xflags(attr.flags, wanted.xflags));
+                let flags = with_xflags(attr.flags, wanted.xflags);
+                self.check_flags(&attr, flags)?;
                 let project = (wanted.projid != attr.project).then_some(wanted.projid);
-                self.fs.setattr(&inode, &SetAttr { flags, project, ..SetAttr::default() })?;
+                self.fs.setattr(&inode, &SetAttr { flags: Some(flags), project, ..SetAttr::default() })?;
                 self.put_ioctl(&(), 0)
             }
             _ => Err(Errno::NOTTY.into()),
         }
+    }
+
+    /// The owner may change flags; those that bind the owner, too, only root.
+    fn check_flags(&self, attr: &Attr, wanted: u32) -> Answer {
+        self.check_owner(attr)?;
+        let binding = (attr.flags ^ wanted) & (FS_IMMUTABLE_FL | FS_APPEND_FL) != 0;
+        if binding && self.header.uid != 0 { Err(Errno::PERM.into()) } else { Ok(()) }
     }
 
     /// Answers with a success and the caller's data, padded with zeros to the size it has.

@@ -11,6 +11,9 @@ use rustix::io::Errno;
 use steadyfs_core::XattrFlags;
 use steadyfs_format::ROOT_INO;
 
+/// The inode's advice about its data.
+const ADVISE: &[u8] = b"system.advise";
+
 impl Call<'_> {
     pub(super) fn setxattr(&mut self, mut args: Args<'_>) -> Answer {
         let (size, flags, setxattr_flags) = if self.server.uses(init::SETXATTR_EXT) {
@@ -30,6 +33,10 @@ impl Call<'_> {
         let inode = self.this()?;
         if inode.ino() == ROOT_INO && name == TRACE_ATTRIBUTE.as_bytes() {
             return self.server.control_trace(self.header.uid, value);
+        }
+        // Linux leaves attributes of the system to the file system.
+        if name == ADVISE {
+            self.check_owner(&self.fs.attr(&inode)?)?;
         }
         self.server.with_space(|| self.fs.setxattr(&inode, name, value, flags))
     }

@@ -152,3 +152,66 @@ fn capabilities_go_with_the_first_change_by_anybody() {
         });
     }
 }
+
+#[test]
+fn advice_is_the_owners_to_give() {
+    let place = Place::new();
+    place.open_to_all();
+    place.mounted("", |_| {
+        let (path, own) = (place.at("roots"), place.at("own"));
+        let advise = |path: &Path| rustix::fs::setxattr(path, "system.advise", &[1], XattrFlags::empty());
+        program(&path, 0o600);
+        program(&own, 0o600);
+        std::os::unix::fs::chown(&own, Some(NOBODY), Some(NOBODY)).unwrap();
+        assert_eq!(as_nobody(|| advise(&path)), Err(Errno::PERM));
+        let ctime = |path: &Path| fs::metadata(path).map(|meta| (meta.ctime(), meta.ctime_nsec())).unwrap();
+        let before = ctime(&own);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert_eq!(as_nobody(|| advise(&own)), Ok(()));
+        assert!(ctime(&own) > before);
+        assert_eq!(advise(&path), Ok(()));
+    });
+}
+
+#[test]
+fn append_only_files_are_touched_and_not_backdated() {
+    for cache in CACHES {
+        let place = Place::new();
+        place.mounted(cache, |_| {
+            let path = place.at("log");
+            fs::write(&path, b"line\n").unwrap();
+            let run =
+                |args: &[&str]| Command::new(args[0]).args(&args[1..]).arg(&path).output().unwrap().status.success();
+            assert!(run(&["chattr", "+a"]));
+            let before = fs::metadata(&path).unwrap().modified().unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(run(&["touch"]) && run(&["touch", "-a"]) && run(&["touch", "-m"]), "{cache}");
+            assert!(fs::metadata(&path).unwrap().modified().unwrap() > before, "{cache}");
+            assert!(!run(&["touch", "-d", "2001-01-01"]) && !run(&["touch", "-m", "-d", "2001-01-01"]), "{cache}");
+            assert!(run(&["chattr", "-a"]));
+        });
+    }
+}
+
+#[test]
+fn what_is_changed_later_is_never_older() {
+    let place = Place::new();
+    place.mounted("writeback_cache", |_| {
+        let mut swapped = [0; 2];
+        for round in 0..2000 {
+            let [a, b] = ["a", "b"].map(|name| place.at(&format!("{name}{round}")));
+            let modified = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
+            if round % 2 == 0 {
+                fs::create_dir(&a).unwrap()
+            } else {
+                drop(File::create(&a).unwrap())
+            }
+            fs::write(&b, b"x").unwrap();
+            swapped[round % 2] += u32::from(modified(&b) < modified(&a));
+        }
+        assert_eq!(
+            swapped, [0; 2],
+            "of 1000 each, directories and empty files, that look newer than a file written after them"
+        );
+    });
+}

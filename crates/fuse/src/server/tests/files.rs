@@ -249,6 +249,25 @@ fn set_id_bits_go_when_the_kernel_says_so() {
 }
 
 #[test]
+fn flags_are_the_owners_and_those_that_bind_him_are_roots() {
+    let mut client = Client::new();
+    let node = client.file();
+    client.ask(Opcode::Setattr, node, &SetattrIn { valid: fattr::UID, uid: 5, ..NOTHING_SET }, &[]).unwrap();
+    let set = |client: &Client, flags: u32| client.ioctl(node, 0x4008_6602, flags.as_bytes(), 0).map(drop);
+    let no_atime = 0x80;
+    for (uid, flags, expected) in [
+        (6, no_atime, Err(Errno::PERM)),
+        (5, no_atime, Ok(())),
+        (5, no_atime | FS_APPEND_FL, Err(Errno::PERM)),
+        (0, FS_APPEND_FL, Ok(())),
+        (5, 0, Err(Errno::PERM)),
+    ] {
+        client.uid = uid;
+        assert_eq!(set(&client, flags), expected, "user {uid}, flags {flags:#x}");
+    }
+}
+
+#[test]
 fn protected_files_open_only_as_they_may() {
     let client = Client::new();
     let node = client.file();
