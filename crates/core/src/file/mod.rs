@@ -116,22 +116,27 @@ impl Fs {
         inode.read(|raw| Facts::of(raw, features))?
     }
 
-    /// The facts of a file that is about to be written from `off` on; refuses files that cannot be.
+    /// The facts of a file that is about to be written from `off` on; refuses files that cannot be. What a cache above this one took was allowed then.
     fn facts_for_write(&self, inode: &Inode, off: u64, times: Times) -> Result<Facts> {
-        let facts = self.facts_for(inode, |raw| if off < raw.size() { Act::Overwrite } else { Act::Append })?;
+        let facts = self.facts_for(inode, |raw| match times {
+            Times::Callers => None,
+            Times::Ours => Some(if off < raw.size() { Act::Overwrite } else { Act::Append }),
+        })?;
         Ok(Facts { times, ..facts })
     }
 
     /// The facts of a file whose contents are about to change; refuses files that cannot be changed.
     fn facts_for_change(&self, inode: &Inode, act: Act) -> Result<Facts> {
-        self.facts_for(inode, |_| act)
+        self.facts_for(inode, |_| Some(act))
     }
 
-    fn facts_for(&self, inode: &Inode, act: impl FnOnce(&RawInode) -> Act) -> Result<Facts> {
+    fn facts_for(&self, inode: &Inode, act: impl FnOnce(&RawInode) -> Option<Act>) -> Result<Facts> {
         self.vol.check_writable()?;
         let features = self.vol.sb.features();
         let facts = inode.read(|raw| {
-            protect::check(raw, act(raw))?;
+            if let Some(act) = act(raw) {
+                protect::check(raw, act)?;
+            }
             Facts::of(raw, features)
         })??;
         let reason = if facts.has_advise(advise::ENCRYPT) {

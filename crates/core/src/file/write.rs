@@ -3,13 +3,14 @@
 use super::fetch::Keep;
 use super::payload::Payload;
 use super::{Facts, PAGE, PIECE_PAGES, Times, pages_of, regular};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::inode::{Inode, InodeRef};
 use crate::volume::Change;
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
 use steadyfs_format::PageIndex;
+use steadyfs_format::inode::{Inode as RawInode, flags};
 use steadyfs_rt::{Cost, charge_n};
 
 impl Fs {
@@ -39,18 +40,31 @@ impl Fs {
     }
 
     /// Writes what a cache above this one held back, as [`Fs::write`] or, if it will not be read again soon, as [`Fs::write_direct`]; leaves the
-    /// file's times alone.
+    /// file's times alone. What may be written was decided when that cache took it: an inode that became immutable meanwhile is written all the same. A
+    /// cache holds back whole pages, so an append to an append-only file may begin before its end; but what the file holds must not change.
     ///
     /// # Errors
-    /// As [`Fs::write`] and [`Fs::write_direct`].
+    /// As [`Fs::write`] and [`Fs::write_direct`]; `NotPermitted` if it would change bytes of an append-only file.
     pub fn write_back(&self, file: &InodeRef, off: u64, data: &[u8], direct: bool) -> Result<usize> {
         let inode = &file.inode;
         regular(inode)?;
+        if inode.read(RawInode::flags)? & flags::APPEND != 0 {
+            self.check_only_adds(file, off, data)?;
+        }
         if direct {
             return self.traffic.note_write(self.write_direct_with(inode, off, Payload::Bytes(data), Times::Callers));
         }
         let _lock = inode.rwsem.write();
         self.traffic.note_write(self.write_locked(inode, off, Payload::Bytes(data), Times::Callers))
+    }
+
+    /// Refuses to change what a file holds. Zeros may be what other pages left out that came before theirs, so they may change.
+    fn check_only_adds(&self, file: &InodeRef, off: u64, data: &[u8]) -> Result<()> {
+        let mut old = vec![0; data.len()];
+        let _lock = file.inode.rwsem.read();
+        let held = self.read_locked(&file.inode, off, &mut old, Keep::Yes)?;
+        let changes = old[..held].iter().zip(data).any(|(old, new)| *old != 0 && old != new);
+        if changes { Err(Error::NotPermitted) } else { Ok(()) }
     }
 
     /// Writes at the end of a regular file, wherever that is then; returns the offset and the number of bytes written.

@@ -2,6 +2,7 @@
 
 use super::names::device_to_kernel;
 use super::{Answer, Call};
+use crate::options::Cache;
 use crate::wire::Args;
 use crate::wire::abi::{Attr, AttrOut, SetattrIn, StatfsOut, Statx, StatxOut, SxTime};
 use crate::wire::flags::linux::{STATX_ATTR_APPEND, STATX_ATTR_IMMUTABLE, STATX_BASIC_STATS, STATX_BTIME};
@@ -12,6 +13,9 @@ use steadyfs_format::BLOCK_SIZE;
 use steadyfs_format::inode::Time;
 
 const BLOCK: u32 = BLOCK_SIZE as u32;
+
+/// What the kernel sends of an open file that it wrote to its cache: no program can ask for these alone, with a handle.
+const WRITTEN_BACK: u32 = fattr::MTIME | fattr::CTIME | fattr::FH;
 
 impl Call<'_> {
     /// How long the kernel may trust the reply: seconds and nanoseconds.
@@ -101,6 +105,12 @@ impl Call<'_> {
             (true, false) => Some(SetTime::At(Time { secs: sec.cast_signed(), nanos: nsec })),
             _ => None,
         };
+        if self.server.policy.cache == Cache::Writeback && set.valid == WRITTEN_BACK {
+            let mtime = Time { secs: set.mtime.cast_signed(), nanos: set.mtimensec };
+            let ctime = Time { secs: set.ctime.cast_signed(), nanos: set.ctimensec };
+            let attr = self.server.with_space(|| self.fs.write_back_times(&inode, mtime, ctime))?;
+            return self.put_attr(attr);
+        }
         let change = SetAttr {
             mode: has(fattr::MODE).then_some(set.mode),
             uid: has(fattr::UID).then_some(set.uid),

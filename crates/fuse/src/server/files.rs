@@ -10,7 +10,7 @@ use crate::wire::abi::{
 };
 use crate::wire::flags::linux::{
     FALLOC_COLLAPSE_RANGE, FALLOC_INSERT_RANGE, FALLOC_KEEP_SIZE, FALLOC_PUNCH_HOLE, FALLOC_ZERO_RANGE, O_ACCMODE,
-    O_APPEND, O_DIRECT, O_RDONLY, O_TRUNC, SEEK_DATA, SEEK_HOLE,
+    O_APPEND, O_DIRECT, O_DSYNC, O_RDONLY, O_SYNC, O_TRUNC, SEEK_DATA, SEEK_HOLE,
 };
 use crate::wire::flags::{
     FS_APPEND_FL, FS_IMMUTABLE_FL, FSYNC_DATASYNC, OPEN_KILL_SUIDGID, WRITE_CACHE, WRITE_KILL_SUIDGID, fopen,
@@ -120,7 +120,7 @@ impl Call<'_> {
     }
 
     pub(super) fn write(&mut self, mut args: Args<'_>) -> Answer {
-        let WriteIn { offset, size, write_flags, flags, .. } = args.take()?;
+        let WriteIn { fh, offset, size, write_flags, flags, .. } = args.take()?;
         let data = args.bytes(size)?;
         let inode = self.this()?;
         // What the kernel wrote into its cache before, and nobody waits for.
@@ -149,6 +149,10 @@ impl Call<'_> {
                 return Err(Errno::IO.into());
             }
         }
+        // After a write past its cache the kernel does not sync: it passes on that the writer asked for it (`RWF_DSYNC` too).
+        if !written_back && flags & (O_DSYNC | O_SYNC) != 0 {
+            self.sync(&inode, fh, flags & O_SYNC != O_SYNC)?;
+        }
         let size = u32::try_from(size).map_err(|_| Errno::IO)?;
         Ok(self.reply.put(&WriteOut { size, padding: 0 })?)
     }
@@ -156,10 +160,14 @@ impl Call<'_> {
     pub(super) fn fsync(&mut self, mut args: Args<'_>) -> Answer {
         let FsyncIn { fh, fsync_flags, .. } = args.take()?;
         let inode = self.this()?;
-        let datasync = fsync_flags & FSYNC_DATASYNC != 0;
+        self.sync(&inode, fh, fsync_flags & FSYNC_DATASYNC != 0)
+    }
+
+    /// Makes what was written durable; the open file `fh` is told of earlier failures.
+    fn sync(&self, inode: &InodeRef, fh: u64, datasync: bool) -> Answer {
         match self.server.handles.cursor(fh) {
-            Some(cursor) => self.server.with_space(|| self.fs.fsync_open(&inode, datasync, &cursor)),
-            None => self.server.with_space(|| self.fs.fsync(&inode, datasync)),
+            Some(cursor) => self.server.with_space(|| self.fs.fsync_open(inode, datasync, &cursor)),
+            None => self.server.with_space(|| self.fs.fsync(inode, datasync)),
         }
     }
 

@@ -33,6 +33,7 @@ pub(crate) mod fattr {
     pub(crate) const SIZE: u32 = 1 << 3;
     pub(crate) const ATIME: u32 = 1 << 4;
     pub(crate) const MTIME: u32 = 1 << 5;
+    pub(crate) const FH: u32 = 1 << 6;
     pub(crate) const ATIME_NOW: u32 = 1 << 7;
     pub(crate) const MTIME_NOW: u32 = 1 << 8;
     pub(crate) const CTIME: u32 = 1 << 10;
@@ -74,6 +75,9 @@ pub(crate) mod linux {
     pub(crate) const O_TRUNC: u32 = OFlags::TRUNC.bits();
     pub(crate) const O_APPEND: u32 = OFlags::APPEND.bits();
     pub(crate) const O_DIRECT: u32 = OFlags::DIRECT.bits();
+    pub(crate) const O_DSYNC: u32 = OFlags::DSYNC.bits();
+    /// Contains the bit of `O_DSYNC`.
+    pub(crate) const O_SYNC: u32 = OFlags::SYNC.bits();
 
     pub(crate) const RENAME_NOREPLACE: u32 = RenameFlags::NOREPLACE.bits();
     pub(crate) const RENAME_EXCHANGE: u32 = RenameFlags::EXCHANGE.bits();
