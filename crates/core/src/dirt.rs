@@ -54,6 +54,8 @@ struct Shard {
     /// In rising order, for neighbouring places. Apart from the records, of which there are many more during a checkpoint.
     dirty: BTreeMap<Ino, BTreeMap<Nid, Arc<Node>>>,
     records: HashMap<Ino, Record>,
+    /// Inodes whose last image has less than their size, dirty or not: kept here, since a node read back would have the wrong size.
+    cut: BTreeMap<Ino, Arc<Node>>,
 }
 
 /// Records that nobody needs any more.
@@ -63,13 +65,15 @@ pub(crate) struct Forgotten(#[expect(dead_code, reason = "dropped, not read")] V
 pub(crate) struct Dirt {
     shards: Box<[Mutex<Shard>]>,
     count: AtomicUsize,
+    /// Inodes in all the maps of those that were cut.
+    cut: AtomicUsize,
 }
 
 impl Dirt {
     /// Nothing is dirty.
     pub(crate) fn new() -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::new(&locks::DIRTY_NODES, Shard::default())).collect();
-        Dirt { shards, count: AtomicUsize::new(0) }
+        Dirt { shards, count: AtomicUsize::new(0), cut: AtomicUsize::new(0) }
     }
 
     fn shard(&self, ino: Ino) -> &Mutex<Shard> {
@@ -115,6 +119,30 @@ impl Dirt {
     pub(crate) fn of(&self, ino: Ino) -> Vec<Arc<Node>> {
         let shard = self.shard(ino).lock();
         shard.dirty.get(&ino).map_or_else(Vec::new, |nodes| nodes.values().cloned().collect())
+    }
+
+    /// Notes whether the last image of an inode has less than its size. Its lock is held.
+    pub(crate) fn note_cut(&self, ino: Ino, node: &Arc<Node>, is_cut: bool) {
+        let mut shard = self.shard(ino).lock();
+        if is_cut {
+            let new = shard.cut.insert(ino, Arc::clone(node)).is_none();
+            self.cut.fetch_add(usize::from(new), SeqCst);
+        } else {
+            let old = shard.cut.remove(&ino).is_some();
+            self.cut.fetch_sub(usize::from(old), SeqCst);
+        }
+    }
+
+    /// Inodes of whose size another image would say more than the last one.
+    pub(crate) fn behind(&self) -> Vec<Arc<Node>> {
+        if self.cut.load(SeqCst) == 0 {
+            return Vec::new();
+        }
+        let mut out = Vec::new();
+        for shard in &self.shards {
+            out.extend(shard.lock().cut.values().filter(|node| node.disk_size.is_behind()).cloned());
+        }
+        out
     }
 
     /// Notes that an inode was made.

@@ -6,6 +6,7 @@
 //! for deletion.
 
 use crate::dir::Names;
+use crate::disk_size::UNLIMITED;
 use crate::error::{Error, Result};
 use crate::errseq::{ErrorCursor, WriteErrors};
 use crate::fs::Fs;
@@ -155,6 +156,12 @@ impl InodeTable {
     /// The inode if it is in memory, for whoever only looks at it: it is not a reference, and may be deleted meanwhile.
     pub(crate) fn peek(&self, ino: Ino) -> Option<Arc<Inode>> {
         self.shard(ino).lock().get(&ino).filter(|inode| !inode.dying.load(SeqCst)).cloned()
+    }
+
+    /// Files whose size the device may not be told yet.
+    pub(crate) fn growing(&self) -> Vec<Arc<Inode>> {
+        let grows = |inode: &&Arc<Inode>| inode.node.disk_size.limit() != UNLIMITED;
+        self.shards.iter().flat_map(|shard| shard.lock().values().filter(grows).cloned().collect::<Vec<_>>()).collect()
     }
 
     /// Claims an inode for deletion: it has no link and nobody uses it, and from here on nobody can.

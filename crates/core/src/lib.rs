@@ -17,6 +17,7 @@ mod checkpoint;
 mod cp_lock;
 mod dir;
 mod dirt;
+mod disk_size;
 mod error;
 mod errseq;
 mod file;

@@ -8,6 +8,7 @@
 //! [`Dirt`]; a freed node is marked dead under its lock, and whoever still holds it sees that. Format: section 7.
 
 use crate::dirt::Dirt;
+use crate::disk_size::DiskSize;
 use crate::error::{Error, Result};
 use crate::locks;
 use crate::nat::NatInfo;
@@ -31,6 +32,8 @@ type Shard = HashMap<Nid, Arc<Node>>;
 pub(crate) struct Node {
     pub(crate) nid: Nid,
     body: RwLock<Body>,
+    /// Of an inode: how much of its size the device may be told.
+    pub(crate) disk_size: DiskSize,
     /// Used since the eviction hand last passed.
     used: AtomicBool,
 }
@@ -81,7 +84,12 @@ impl Node {
     /// One that is still to be read.
     fn unread(nid: Nid) -> Arc<Self> {
         let body = Body { state: State::Failed, page: PageBuf::zeroed(), dirty: false, vital: false };
-        Arc::new(Node { nid, body: RwLock::new(&locks::NODE, body), used: AtomicBool::new(true) })
+        Self::with_body(nid, body)
+    }
+
+    fn with_body(nid: Nid, body: Body) -> Arc<Self> {
+        let (body, used) = (RwLock::new(&locks::NODE, body), AtomicBool::new(true));
+        Arc::new(Node { nid, body, disk_size: DiskSize::new(), used })
     }
 
     /// Locks the node for reading.
@@ -176,6 +184,14 @@ impl NodeWrite<'_> {
         self.body.vital = false;
         self.cache.dirt.remove(self.body.owner(), self.node.nid);
         self.body.page.clone()
+    }
+
+    /// Notes what the image of an inode that was just taken says of its size: `Some` of one that is not the true one.
+    pub(crate) fn note_told_size(&self, less: Option<u64>) {
+        if less.is_some() || self.node.disk_size.was_cut() {
+            self.node.disk_size.note_told(less);
+            self.cache.dirt.note_cut(self.body.owner(), self.node, less.is_some());
+        }
     }
 }
 
@@ -410,7 +426,7 @@ impl Volume {
         let mut page = PageBuf::zeroed();
         NodeBlock::view_mut(page.make_mut()).footer = NodeFooter::new(nid, ino, ofs, cold);
         let body = Body { state: State::Loaded, page, dirty: true, vital: true };
-        let node = Arc::new(Node { nid, body: RwLock::new(&locks::NODE, body), used: AtomicBool::new(true) });
+        let node = Node::with_body(nid, body);
         // A thread that followed a stray link to the free id may be looking for it at this moment: it holds a node that is not
         // loaded, finds no address in the NAT, and takes back only what it put into the table itself.
         let old = self.nodes.shard(nid).lock().insert(nid, Arc::clone(&node));
@@ -434,6 +450,7 @@ impl Volume {
         if let Slot::At(_) = old {
             self.nodes.dirt.note_reduction(node.body.owner());
         }
+        node.note_told_size(None);
         node.body.state = State::Dead;
         if std::mem::take(&mut node.body.dirty) {
             self.nodes.dirt.remove(node.body.owner(), node.nid());

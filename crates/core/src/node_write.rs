@@ -7,6 +7,7 @@
 
 use crate::canary::Canary;
 use crate::dirt::Marks;
+use crate::disk_size::{UNLIMITED, cut};
 use crate::error::Result;
 use crate::io::ChainTicket;
 use crate::logs;
@@ -105,12 +106,18 @@ impl<'v> Batch<'v> {
 impl Volume {
     /// Submits all nodes that are dirty now, without marks. `stamp` is the version word of the checkpoint in force, for the footers.
     pub(crate) fn write_dirty_nodes(&self, change: &Change<'_>, stamp: u64) -> Result<()> {
+        for node in self.nodes.dirt.behind() {
+            let mut guard = node.write(&self.nodes);
+            if !guard.is_dead() {
+                guard.touch();
+            }
+        }
         for nodes in self.nodes.dirt.all().chunks(BATCH) {
             let mut batch = Batch::new(self, self.io.enter_chain());
             let placed: Result<()> = nodes.iter().try_for_each(|node| {
                 let mut guard = node.write(&self.nodes);
                 if !guard.is_dead() && guard.is_dirty() {
-                    batch.push(self.place_node(change, node, &mut guard, stamp, Marks::default())?);
+                    batch.push(self.place_node(change, node, &mut guard, stamp, Marks::default(), UNLIMITED)?);
                 }
                 Ok(())
             });
@@ -120,7 +127,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Gives a dirty node its place; it is clean from here on, and must be submitted.
+    /// Gives a dirty node its place; it is clean from here on, and must be submitted. Of an inode's size the device is told `most` bytes at most, and never
+    /// more than the node's limit.
     pub(crate) fn place_node(
         &self,
         _change: &Change<'_>,
@@ -128,9 +136,11 @@ impl Volume {
         guard: &mut NodeWrite<'_>,
         stamp: u64,
         marks: Marks,
+        most: u64,
     ) -> Result<Placed> {
         let log = log_of(guard.bytes());
-        let ino = NodeBlock::view(guard.bytes()).footer.ino();
+        let footer = NodeBlock::view(guard.bytes()).footer;
+        let ino = footer.ino();
         // Reads the NAT block if it is not in memory: from here on nothing depends on the device.
         self.nat.get(&self.io, node.nid)?;
         let place = self.take_node_block(log, node.nid)?;
@@ -138,7 +148,7 @@ impl Volume {
         if log == Log::WarmNode {
             self.nodes.dirt.note_place(ino, place.serial, marks);
         }
-        let page = guard.take_for_write(|block| {
+        let mut page = guard.take_for_write(|block| {
             let footer = &mut NodeBlock::view_mut(block).footer;
             footer.set_fsync(marks.fsync && !self.io.planted.is(Canary::NoMark));
             footer.set_dentry(marks.dentry);
@@ -150,6 +160,16 @@ impl Volume {
                 raw.update_checksum(features, seed);
             }
         });
+        if footer.ofs() == NodeOfs::INODE {
+            let end = node.disk_size.limit().min(most);
+            let less = (RawInode::view(guard.bytes()).size() > end).then_some(end);
+            guard.note_told_size(less);
+            if let Some(end) = less {
+                let image = RawInode::view_mut(page.make_mut());
+                cut(image, end);
+                image.update_checksum(features, seed);
+            }
+        }
         let old = self.nat.relocate(&self.io, node.nid, place.lba)?;
         self.invalidate(old)?;
         Ok(Placed { log, lba: place.lba, page, node: Arc::clone(node) })

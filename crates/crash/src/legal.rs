@@ -8,8 +8,10 @@
 //! - *A directory* that was fsynced has the names and attributes it had then, or newer ones.
 //! - *A file* has size, mode and attributes of one version: `k`, or one of its fsyncs after `k`, and not older than its last fsync that returned
 //!   (`fdatasync`: mode and attributes may be older).
+//! - *A file's size* may also be one that it had since the last promise, or a page's beginning above the least of these: its end follows its contents.
 //! - *Each page* has a content that was current at some time from the last promise about this file to that version: write-back comes
-//!   when it pleases. Anything else is stale or foreign.
+//!   when it pleases. Anything else is stale or foreign, and so are zeros that nobody wrote: the file reached as far then as it does within this page.
+//! - *A file that took another's name*, or exchanged names with it, has the contents of that moment or newer ones.
 //! - *Changes of ranges* (all of falloc) and direct writes go in pieces, and a checkpoint may come in between.
 //! - *In place* (`mode=adaptive`): a write may go where the page already is, so a file of one version may have pages of later ones, and a page may be one
 //!   content in some of its 512-byte pieces and another in others. Nothing older than the last promise.
@@ -293,7 +295,7 @@ impl<'a> Case<'a> {
         let own = || self.syncs.iter().filter(|sync| sync.obj == obj);
         let promised = own().filter(|sync| sync.returned).map(|sync| sync.version).max().unwrap_or(0);
         let whole = own().filter(|sync| sync.returned && !sync.data_only).map(|sync| sync.version).max().unwrap_or(0);
-        let durable = promised.max(self.moment.contents);
+        let durable = promised.max(self.moment.contents).max(self.settled(obj, base));
         let exists = obj < self.state(base).objects.len();
         let mut why = format!("cannot be of any version from {promised} on");
         let from_base = (exists && base >= promised).then_some((base, base));
@@ -320,6 +322,31 @@ impl<'a> Case<'a> {
         Err(why)
     }
 
+    /// The version up to `base` in which the file last took the place of another: its contents went first.
+    fn settled(&self, obj: Obj, base: Version) -> Version {
+        let takes_over = |&version: &Version| {
+            let before = self.state(version);
+            let (from, to, swap) = match self.ops[self.line.steps[version as usize]] {
+                Op::Rename { from, to } => (before.find(from), before.find(to), false),
+                Op::Exchange { from, to } => (before.find(from), before.find(to), true),
+                _ => return false,
+            };
+            from != to && to.is_some() && (from == Some(obj) || swap && to == Some(obj))
+        };
+        (0..base).rev().find(takes_over).map_or(0, |version| version + 1)
+    }
+
+    fn size(&self, obj: Obj, version: Version) -> u64 {
+        self.state(version).objects.get(obj).map_or(0, |node| node.size)
+    }
+
+    /// Whether a file of this version may have this size: contents since `durable` may be missing at its end.
+    fn size_fits(&self, obj: Obj, version: Version, durable: Version, size: u64) -> bool {
+        let mut known = (durable.min(version)..=version).map(|version| self.size(obj, version));
+        let least = known.clone().min().unwrap_or(0);
+        size <= self.size(obj, version) && size >= least && (size.is_multiple_of(PAGE) || known.any(|had| had == size))
+    }
+
     /// Whether the step after this version changes the file in pieces: such a step may be found half done.
     fn goes_in_pieces(&self, obj: Obj, version: Version) -> bool {
         let step = self.line.steps.get(version as usize).filter(|_| version < self.moment.begun);
@@ -332,13 +359,14 @@ impl<'a> Case<'a> {
     /// Half of such a step: the size before or after it, and each page as before or after it.
     fn check_half_done(&self, obj: Obj, version: Version, durable: Version, seen: &SeenNode) -> Result<(), String> {
         let (old, new) = (&self.state(version).objects[obj], &self.state(version + 1).objects[obj]);
-        if seen.size != old.size && seen.size != new.size {
+        if !self.size_fits(obj, version, durable, seen.size) && !self.size_fits(obj, version + 1, durable, seen.size) {
             return Err(format!("has {} bytes, neither {} nor {}", seen.size, old.size, new.size));
         }
         for page in 0..old.size.max(new.size).div_ceil(PAGE) {
             let length = PAGE.min(seen.size.saturating_sub(page * PAGE)) as usize;
             let found = seen.pages.get(&page).map(Vec::as_slice);
-            let fits = |version| self.fits(obj, version, page, durable, found, length);
+            // What moves up has not come to every page behind the old end.
+            let fits = |version| self.fits(obj, version, page, durable, found, length, 0);
             if !fits(version) && !fits(version + 1) {
                 return Err(format!("holds in page {page} neither what was there nor what was to come"));
             }
@@ -352,15 +380,16 @@ impl<'a> Case<'a> {
         if node.kind != Kind::File {
             return Ok(());
         }
-        if node.size != seen.size {
+        if !self.size_fits(obj, version, durable, seen.size) {
             return Err(format!("has {} bytes instead of {}", seen.size, node.size));
         }
         let pages: BTreeSet<u64> = node.pages.keys().chain(seen.pages.keys()).copied().collect();
-        for page in pages.into_iter().filter(|page| page * PAGE < node.size) {
-            let length = PAGE.min(node.size - page * PAGE) as usize;
+        for page in pages.into_iter().filter(|page| page * PAGE < seen.size) {
+            let length = PAGE.min(seen.size - page * PAGE) as usize;
             let found = seen.pages.get(&page).map(Vec::as_slice);
             let history = node.pages.get(&page).map_or(&[][..], Vec::as_slice);
-            if !self.fits(obj, version, page, durable, found, length) {
+            let reach = seen.size.min((page + 1) * PAGE);
+            if !self.fits(obj, version, page, durable, found, length, reach) {
                 let what = found.map_or("zeros".to_owned(), |bytes| describe_difference(history, bytes, page));
                 return Err(format!("holds {what} in page {page}, which is none of its contents"));
             }
@@ -368,7 +397,8 @@ impl<'a> Case<'a> {
         Ok(())
     }
 
-    /// Whether the first bytes of a page are what they may be in a file of this version.
+    /// Whether the first bytes of a page are what they may be in a file of this version that had `reach` bytes at least when they were its contents.
+    #[expect(clippy::too_many_arguments, reason = "a page, and what is asked of it")]
     fn fits(
         &self,
         obj: Obj,
@@ -377,11 +407,12 @@ impl<'a> Case<'a> {
         durable: Version,
         found: Option<&[u8]>,
         length: usize,
+        reach: u64,
     ) -> bool {
-        let contents = |version| {
+        let contents = |version: Version| {
             let node = self.state(version).objects.get(obj);
             let history = node.and_then(|node| node.pages.get(&page)).map_or(&[][..], Vec::as_slice);
-            legal(history, durable)
+            legal(history, durable, move |from, end| (from..end.min(version + 1)).any(|at| self.size(obj, at) >= reach))
         };
         if !self.in_place {
             return contents(version).any(|content| same(content, found, length));
@@ -398,11 +429,15 @@ impl<'a> Case<'a> {
     }
 }
 
-/// The contents of a page that were current at version `durable` or later.
-fn legal(history: &[(Version, Content)], durable: Version) -> impl Iterator<Item = Option<&[u8]>> {
+/// The contents of a page that were current at version `durable` or later, if `reached` says of the versions then that the file had them.
+fn legal<'a>(
+    history: &'a [(Version, Content)],
+    durable: Version,
+    reached: impl Fn(Version, Version) -> bool + 'a,
+) -> impl Iterator<Item = Option<&'a [u8]>> + 'a {
     let hole = history.is_empty().then_some(None);
     let ends = history.iter().skip(1).map(|(version, _)| *version).chain([Version::MAX]);
-    let current = history.iter().zip(ends).filter(move |(_, end)| *end > durable);
+    let current = history.iter().zip(ends).filter(move |((from, _), end)| reached(*from.max(&durable), *end));
     hole.into_iter().chain(current.map(|((_, content), _)| content.as_deref()))
 }
 

@@ -254,7 +254,9 @@ impl Fs {
 
     /// Whether anything changed that the committed checkpoint does not have.
     pub(crate) fn has_changes(&self) -> bool {
-        self.vol.changes() != self.checkpoints.changes_at_freeze.load(SeqCst) || self.vol.segs.prefree.count() > 0
+        self.vol.changes() != self.checkpoints.changes_at_freeze.load(SeqCst)
+            || self.vol.segs.prefree.count() > 0
+            || !self.vol.nodes.dirt.behind().is_empty()
     }
 
     /// Whether so much has gathered since the last checkpoint that the next should not wait for the timer.

@@ -124,7 +124,7 @@ impl Fs {
                 if end > size {
                     raw.set_advise(raw.advise() | advise::KEEP_SIZE);
                 }
-                raw.set_size(size);
+                self.move_end(inode, raw, size);
                 touch_contents(raw, clock());
             })?;
         }

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
 use steadyfs_format::dir::FileType;
-use steadyfs_format::inode::{advise, inline};
+use steadyfs_format::inode::{Inode as RawInode, advise, inline};
 use steadyfs_format::{PageIndex, Slot};
 
 impl Fs {
@@ -64,6 +64,17 @@ impl Fs {
             self.convert_inline(&change, inode, facts)?;
         }
         self.after_write(&change, inode, facts, size)
+    }
+
+    /// Sets the size of a file with pages, and how much of it the device may be told. What becomes visible thereby is in the cache already.
+    pub(super) fn move_end(&self, inode: &Arc<Inode>, raw: &mut RawInode, size: u64) {
+        let (old, cache) = (raw.size(), self.cache(inode));
+        if size > old {
+            cache.note_growth(old);
+        } else if size < old {
+            cache.note_cut(size);
+        }
+        raw.set_size(size);
     }
 
     /// Clears what becomes visible when the end of a file moves up to `end`: the rest of its last page, and blocks beyond it.
@@ -136,7 +147,7 @@ impl Fs {
             }
             self.cache(inode).remove(keep..self.tree_pages(inode)?.max(keep));
             self.edit_inode(&change, inode, |raw| {
-                raw.set_size(size);
+                self.move_end(inode, raw, size);
                 raw.set_advise(raw.advise() & !advise::KEEP_SIZE | advise::TRUNC);
                 touch_contents(raw, clock());
             })?;
@@ -167,7 +178,8 @@ impl Fs {
 
     fn end_cut(&self, change: &Change<'_>, inode: &Inode, facts: &mut Facts) -> Result<()> {
         facts.advise &= !(advise::TRUNC | advise::KEEP_SIZE);
-        self.edit_inode(change, inode, |raw| raw.set_advise(raw.advise() & !advise::TRUNC))
+        let done = advise::TRUNC | advise::KEEP_SIZE;
+        self.edit_inode(change, inode, |raw| raw.set_advise(raw.advise() & !done))
     }
 
     /// Frees a node's worth of pages from `from` on; where to go on, or `None` at the end of the tree.

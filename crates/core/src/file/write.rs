@@ -184,7 +184,13 @@ impl Fs {
     }
 
     /// Sets times, and the size if the write went beyond it.
-    pub(super) fn after_write(&self, change: &Change<'_>, inode: &Inode, facts: &mut Facts, end: u64) -> Result<()> {
+    pub(super) fn after_write(
+        &self,
+        change: &Change<'_>,
+        inode: &Arc<Inode>,
+        facts: &mut Facts,
+        end: u64,
+    ) -> Result<()> {
         if end <= facts.size {
             return match facts.times {
                 Times::Ours => self.edit_times(change, inode, |raw| facts.touch(raw)),
@@ -194,7 +200,7 @@ impl Fs {
         facts.size = end;
         let size = facts.size;
         self.edit_inode(change, inode, |raw| {
-            raw.set_size(size);
+            self.move_end(inode, raw, size);
             facts.touch(raw);
         })
     }

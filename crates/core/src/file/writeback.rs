@@ -5,11 +5,13 @@
 //! slot. A page that cannot be placed, or whose write fails, is dirty again; the file's next fsync reports it.
 
 use super::PIECE_PAGES;
+use crate::disk_size::UNLIMITED;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::inode::Inode;
 use crate::mapping::{Ended, Found, Leaf};
 use crate::options::{FSYNC_PAGES, InPlace};
+use crate::pages::Claim;
 use crate::volume::Change;
 use std::ops::Range;
 use std::sync::Arc;
@@ -54,10 +56,35 @@ impl Fs {
     pub(crate) fn writeback_for(&self, inode: &Arc<Inode>, range: Range<PageIndex>, why: Why) -> Result<()> {
         let failures = inode.write_errors.count();
         let in_place = self.stays_in_place(inode, why);
-        let owed = self.start_writing(inode, range, in_place);
-        let started = owed.map(|owed| self.vol.io.submit_and_help(owed));
-        self.cache(inode).wait_landed();
-        started.and(inode.write_errors.since(failures))
+        loop {
+            let claim = if range == ALL_PAGES { self.claim_size(inode) } else { None };
+            let owed = self.start_writing(inode, range.clone(), in_place);
+            let started = owed.map(|owed| self.vol.io.submit_and_help(owed));
+            self.cache(inode).wait_landed();
+            started.and(inode.write_errors.since(failures))?;
+            if claim.is_none_or(Claim::redeem) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A claim on the size that the file has now, if the device may not be told it yet.
+    fn claim_size<'a>(&'a self, inode: &'a Arc<Inode>) -> Option<Claim<'a>> {
+        let growing = inode.node.disk_size.limit() != UNLIMITED;
+        growing.then(|| inode.read(|raw| self.cache(inode).claim(raw.size())).ok()).flatten()
+    }
+
+    /// Submits the dirty pages of a file that is locked, so that a checkpoint from here on has its contents and its size. What is no regular file has that anyway.
+    pub(crate) fn settle_contents(&self, inode: &Arc<Inode>) -> Result<()> {
+        while inode.kind == FileType::Regular {
+            let claim = self.claim_size(inode);
+            self.start_writeback(inode, ALL_PAGES)?;
+            self.cache(inode).wait_placed();
+            if claim.is_none_or(Claim::redeem) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Submits the dirty pages of a range, each once.
@@ -177,9 +204,12 @@ impl Fs {
         drop(guard);
         if sent < taken.pages.len() {
             cache.put_back(&taken, &taken.pages[sent..]);
-            return Err(placed.err().unwrap_or(Error::NoSpace));
         }
+        cache.placed(&taken);
         placed?;
+        if sent < taken.pages.len() {
+            return Err(Error::NoSpace);
+        }
         Ok(Some((*last, sent)))
     }
 
@@ -187,6 +217,10 @@ impl Fs {
     pub(crate) fn sync_files(&self) -> Result<()> {
         let mut first = Ok(());
         for file in self.budget.dirty_files() {
+            first = first.and(self.writeback(&file, ALL_PAGES));
+        }
+        // Those whose pages others have taken, and have not placed yet.
+        for file in self.inodes.growing() {
             first = first.and(self.writeback(&file, ALL_PAGES));
         }
         first

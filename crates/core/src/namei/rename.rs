@@ -121,12 +121,16 @@ impl Fs {
             Goal::Replace(target) => {
                 let _children = lock_children(&[&source, &target]);
                 self.check_move(from, to, &source)?;
+                // Or a checkpoint would have neither the old contents under this name, nor the new.
+                self.settle_contents(&source.inode.inode)?;
                 self.move_over(from, to, &source, &target)
             }
             Goal::Swap(target) => {
                 let _children = lock_children(&[&source, &target]);
                 self.check_move(from, to, &source)?;
                 self.check_move(to, from, &target)?;
+                self.settle_contents(&source.inode.inode)?;
+                self.settle_contents(&target.inode.inode)?;
                 self.swap(from, to, &source, &target)
             }
         }

@@ -12,6 +12,7 @@
 
 mod budget;
 mod evict;
+mod growth;
 mod map;
 
 pub(crate) use budget::Budget;
@@ -20,6 +21,8 @@ pub use budget::CacheStats;
 use crate::fs::Fs;
 use crate::inode::Inode;
 use crate::locks;
+pub(crate) use growth::Claim;
+use growth::Growth;
 use map::{PageMap, Token};
 use std::ops::Range;
 use std::sync::Arc;
@@ -39,6 +42,7 @@ struct State {
     next_token: Token,
     /// Writes in flight, each with the number of its pages that have not landed.
     flights: Vec<(Token, usize)>,
+    growth: Growth,
     ring_key: Option<u64>,
     dirty_key: Option<u64>,
     /// Chunk at which the next eviction visit starts.
@@ -89,7 +93,7 @@ impl Pages {
     /// Drops all pages if that loses nothing; false if some are dirty or on their way.
     pub(crate) fn drop_all_if_clean(&self, budget: &Budget) -> bool {
         let mut s = self.state.lock();
-        if !s.map.is_disposable() || !s.flights.is_empty() {
+        if !s.map.is_disposable() || !s.flights.is_empty() || !s.growth.is_quiet() {
             return false;
         }
         budget.dropped(s.map.count());
@@ -129,6 +133,9 @@ impl PageCache<'_> {
         if before != after {
             self.budget.count(self.inode, before, after);
             self.relist(&mut s);
+        }
+        if after.1 < before.1 {
+            self.lift(&s);
         }
         out
     }
@@ -221,7 +228,7 @@ impl PageCache<'_> {
     }
 
     /// Takes up to `max` dirty pages of a range for writing. Call under the node lock of the node that holds their slots. Every page
-    /// must end in [`Landing::land`] or [`PageCache::put_back`].
+    /// must end in [`Landing::land`] or [`PageCache::put_back`], and all of them in [`PageCache::placed`].
     pub(crate) fn take_dirty(self, range: &Range<PageIndex>, max: usize) -> Taken {
         self.with(|s| {
             s.next_token = s.next_token.wrapping_add(1);
@@ -231,7 +238,9 @@ impl PageCache<'_> {
                 s.flights.push((token, pages.len()));
                 self.budget.took_off(pages.len() as u64);
             }
-            Taken { token, pages }
+            let taken = Taken { token, pages };
+            s.growth.note_taken(&taken);
+            taken
         })
     }
 
@@ -243,6 +252,7 @@ impl PageCache<'_> {
 
     /// Makes pages dirty again that were taken and not submitted.
     pub(crate) fn put_back(self, taken: &Taken, pages: &[(PageIndex, PageBuf)]) {
+        self.inode.pages.state.lock().growth.note_put_back();
         self.ended(taken.token, pages.iter().map(|(page, _)| *page), pages.len(), true);
     }
 
@@ -265,12 +275,14 @@ impl PageCache<'_> {
         });
     }
 
-    /// Waits until every write that is in flight now has ended.
+    /// Waits until every write that is in flight now has ended, and who began it has placed its pages.
     pub(crate) fn wait_landed(self) {
         let pages = &self.inode.pages;
         let mut s = pages.state.lock();
-        let mine: Vec<Token> = s.flights.iter().map(|(token, _)| *token).collect();
-        while s.flights.iter().any(|(token, _)| mine.contains(token)) {
+        let under_way =
+            |s: &State| s.flights.iter().map(|(token, _)| *token).chain(s.growth.tokens()).collect::<Vec<_>>();
+        let mine = under_way(&s);
+        while !mine.is_empty() && under_way(&s).iter().any(|token| mine.contains(token)) {
             pages.landed.wait(&mut s);
         }
     }

@@ -173,6 +173,13 @@ impl Moving {
         Some(fs.cache(file).landing(taken, &taken.pages))
     }
 
+    /// It has its place, or was put back.
+    pub(super) fn placed(&self, fs: &Fs, file: Option<&Arc<Inode>>) {
+        if let (Some(taken), Some(file)) = (&self.taken, file) {
+            fs.cache(file).placed(taken);
+        }
+    }
+
     /// It could not be written.
     pub(super) fn put_back(&self, fs: &Fs, file: Option<&Arc<Inode>>) {
         if let (Some(taken), Some(file)) = (&self.taken, file) {

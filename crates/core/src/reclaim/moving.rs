@@ -303,6 +303,7 @@ fn move_group(
     let mut rest = moving.as_slice();
     let outcome = place_all(mover, change, (seg, owner), &mut rest, &mut guard, attempt);
     rest.iter().for_each(|m| m.put_back(fs, owner.cached_file()));
+    moving.iter().for_each(|m| m.placed(fs, owner.cached_file()));
     outcome
 }
 

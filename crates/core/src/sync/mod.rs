@@ -13,6 +13,7 @@ mod since;
 pub(crate) use since::Since;
 
 use crate::dirt::{Marks, Standing};
+use crate::disk_size::UNLIMITED;
 use crate::error::Result;
 use crate::errseq::ErrorCursor;
 use crate::file::{ALL_PAGES, Why};
@@ -251,10 +252,12 @@ impl Fs {
         batch: &mut Batch<'_>,
     ) -> Result<Option<Placed>> {
         let checksums = self.vol.sb.features().contains(Features::INODE_CHECKSUM);
+        // Contents that are placed from here on may be in nodes that are written here or not, so the inode must not cover them.
+        let end = inode.node.disk_size.limit();
         let nodes = self.vol.nodes.dirt.of(inode.ino);
         let mut below: Vec<&Arc<Node>> = nodes.iter().filter(|node| is_chained(node)).collect();
         let sealed = checksums && !below.is_empty();
-        let whole = sealed || self.inode_goes_along(inode, datasync);
+        let whole = sealed || end != UNLIMITED || self.inode_goes_along(inode, datasync);
         // Without the inode the last of the others carries the mark.
         let marked = if whole { None } else { below.pop() };
         for node in below {
@@ -269,14 +272,14 @@ impl Fs {
         }
         // A checkpoint may have written some of the nodes meanwhile; they lie in the chain without a mark behind them.
         let standing = self.vol.nodes.dirt.standing(inode.ino);
-        if whole || standing.unmarked { self.place_inode(change, inode, standing).map(Some) } else { Ok(None) }
+        if whole || standing.unmarked { self.place_inode(change, inode, standing, end).map(Some) } else { Ok(None) }
     }
 
     /// Whether the inode has to be in the chain for its own sake.
     fn inode_goes_along(&self, inode: &Inode, datasync: bool) -> bool {
         let Standing { born, introduced, .. } = self.vol.nodes.dirt.standing(inode.ino);
         let guard = inode.node.write(&self.vol.nodes);
-        let changed = guard.is_dirty() && (guard.is_vital() || !datasync);
+        let changed = guard.is_dirty() && (guard.is_vital() || !datasync) || inode.node.disk_size.is_behind();
         changed || (born && !introduced)
     }
 
@@ -285,18 +288,18 @@ impl Fs {
         if guard.is_dead() || !guard.is_dirty() {
             return Ok(None);
         }
-        self.vol.place_node(change, node, &mut guard, self.checkpoints.stamp(), marks).map(Some)
+        self.vol.place_node(change, node, &mut guard, self.checkpoints.stamp(), marks, UNLIMITED).map(Some)
     }
 
-    /// Gives the inode block its marked place, dirty or not.
-    fn place_inode(&self, change: &Change<'_>, inode: &Inode, standing: Standing) -> Result<Placed> {
+    /// Gives the inode block its marked place, dirty or not, with a size of at most `end`.
+    fn place_inode(&self, change: &Change<'_>, inode: &Inode, standing: Standing, end: u64) -> Result<Placed> {
         let mut guard = inode.node.write(&self.vol.nodes);
         if guard.is_dead() {
             return Err(crate::error::Error::NotFound);
         }
         guard.touch();
         let marks = Marks { fsync: true, dentry: standing.born };
-        self.vol.place_node(change, &inode.node, &mut guard, self.checkpoints.stamp(), marks)
+        self.vol.place_node(change, &inode.node, &mut guard, self.checkpoints.stamp(), marks, end)
     }
 
     /// Writes the nodes and makes durable what the marked one relies on, then that node, then the chain up to it. This thread waits for all of it, so it

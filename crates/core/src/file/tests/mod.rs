@@ -2,6 +2,7 @@
 
 mod basics;
 mod compressed;
+mod growth;
 mod lagging;
 mod model;
 mod moving;
