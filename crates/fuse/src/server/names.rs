@@ -1,6 +1,7 @@
 //! Requests about names: finding, making, linking, removing and renaming.
 
 use super::{Answer, Call, Fail, node_of};
+use crate::options::Cache;
 use crate::wire::abi::{CreateIn, EntryOut, LinkIn, MkdirIn, MknodIn, Rename2In, RenameIn};
 use crate::wire::flags::linux::{O_EXCL, RENAME_EXCHANGE, RENAME_NOREPLACE, S_IFDIR, S_IFMT, S_IFREG};
 use crate::wire::{Args, ROOT_NODE};
@@ -133,12 +134,31 @@ impl Call<'_> {
         let (dir, name) = (self.this()?, args.name()?);
         let (to, new_name) = (self.inode(newdir)?, args.name()?);
         // What is replaced may still be open.
+        let target = match flags {
+            RenameFlags::NoReplace => None,
+            RenameFlags::Replace | RenameFlags::Exchange => self.fs.lookup(&to, new_name).ok(),
+        };
+        if target.is_some()
+            && let Ok(source) = self.fs.lookup(&dir, name)
+        {
+            self.fetch_contents(&source);
+        }
         let victim = match flags {
-            RenameFlags::Replace => self.fs.lookup(&to, new_name).ok(),
-            RenameFlags::NoReplace | RenameFlags::Exchange => None,
+            RenameFlags::Exchange => {
+                target.iter().for_each(|target| self.fetch_contents(target));
+                None
+            }
+            _ => target,
         };
         self.server.with_space(|| self.fs.rename(&dir, name, &to, new_name, flags))?;
         victim.map_or(Ok(()), |victim| self.keep_if_unlinked(victim))
+    }
+
+    /// Makes the kernel write back what it may have of a file that is to take the place of another, and is still open.
+    fn fetch_contents(&self, inode: &InodeRef) {
+        if self.server.policy.cache == Cache::Writeback && self.server.nodes.has_writers(inode.ino().get()) {
+            self.kernel.invalidate(node_of(inode.ino()));
+        }
     }
 
     pub(super) fn readlink(&mut self) -> Answer {

@@ -16,4 +16,5 @@ mod protected;
 mod race;
 mod rights;
 mod space;
+mod unsynced;
 mod user;
