@@ -4,9 +4,10 @@
 
 use crate::error::Result;
 use crate::fs::Fs;
+use crate::options::COMMIT_SECONDS;
 use crate::reclaim::Urgency;
 use crate::stats::Cause;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use steadyfs_rt::{EventCount, JoinHandle, Mutex, spawn};
@@ -28,6 +29,8 @@ pub(crate) struct Background {
     wake: Arc<EventCount>,
     stop: Arc<AtomicBool>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Seconds between checkpoints while there are changes, unless the options of the mount say how many.
+    usual_commit: AtomicU64,
 }
 
 /// What the housekeeper remembers between ticks.
@@ -46,6 +49,7 @@ impl Background {
             wake: Arc::new(EventCount::new()),
             stop: Arc::new(AtomicBool::new(false)),
             thread: Mutex::new(&crate::locks::STATE, None),
+            usual_commit: AtomicU64::new(COMMIT_SECONDS),
         }
     }
 
@@ -67,6 +71,13 @@ impl Background {
         {
             tracing::error!("the housekeeper panicked");
         }
+    }
+}
+
+impl Fs {
+    /// Sets the seconds between checkpoints while there are changes, unless the options of the mount say how many. For who mounts this where `sync` does not reach it.
+    pub fn set_usual_commit(&self, seconds: u64) {
+        self.background.usual_commit.store(seconds, SeqCst);
     }
 }
 
@@ -99,7 +110,8 @@ fn tick(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
     rounds.idle_ticks = if idle { rounds.idle_ticks + 1 } else { 0 };
     rounds.since_checkpoint += 1;
     let retry = fs.vol.io.unwritten.count() > 0 && rounds.since_checkpoint >= RETRY_SECONDS;
-    let due = retry || fs.options.commit_seconds > 0 && rounds.since_checkpoint >= fs.options.commit_seconds;
+    let commit = fs.options.commit_seconds.unwrap_or_else(|| fs.background.usual_commit.load(SeqCst));
+    let due = retry || commit > 0 && rounds.since_checkpoint >= commit;
     if due || fs.checkpoint_is_pressing() {
         rounds.since_checkpoint = 0;
         if fs.has_changes() {

@@ -67,6 +67,9 @@ pub enum InPlace {
     Always,
 }
 
+/// Seconds between checkpoints of a volume that is told of `sync`.
+pub(crate) const COMMIT_SECONDS: u64 = 60;
+
 /// Most dirty pages that an fsync writes in place (F2FS: `min_fsync_blocks`).
 pub(crate) const FSYNC_PAGES: u64 = 8;
 /// Segments of a volume that counts as small (F2FS: `SMALL_VOLUME_SEGMENTS`).
@@ -97,8 +100,9 @@ pub struct MountOptions {
     pub cache_bytes: u64,
     /// Most memory for cached nodes that are clean, in bytes; half of it in dirty ones makes a checkpoint.
     pub node_cache_bytes: u64,
-    /// Seconds between checkpoints while there are changes; 0 = never by time.
-    pub commit_seconds: u64,
+    /// Seconds between checkpoints while there are changes, if it was said; 0 = never by time. Else 60, or what
+    /// [`Fs::set_usual_commit`](crate::Fs::set_usual_commit) says.
+    pub commit_seconds: Option<u64>,
     /// How far fsync goes.
     pub fsync_mode: FsyncMode,
     /// What to do when a checkpoint could not be written.
@@ -130,7 +134,7 @@ impl Default for MountOptions {
             eager_reuse: false,
             cache_bytes: 256 << 20,
             node_cache_bytes: 64 << 20,
-            commit_seconds: 60,
+            commit_seconds: None,
             fsync_mode: FsyncMode::Posix,
             on_error: OnError::Continue,
             access_times: AccessTimes::Relative,
@@ -148,7 +152,10 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
     ("ro, rw", "take no changes, or take them"),
     ("cache=SIZE", "most memory for cached file pages (default 256M)"),
     ("node_cache=SIZE", "most memory for cached nodes: inodes and the addresses of files' blocks (default 64M)"),
-    ("commit=SECONDS", "seconds between checkpoints while there are changes (default 60, 0 = never by time)"),
+    (
+        "commit=SECONDS",
+        "seconds between checkpoints while there are changes (default 60, or 5 for a mount that `sync` does not reach; 0 = never by time)",
+    ),
     (
         "fsync_mode=posix|strict|nobarrier",
         "fsync makes durable what POSIX asks for (default), earlier removals of names beside a new file too, or leaves out the flush",
@@ -247,7 +254,7 @@ impl MountOptions {
             ("background_gc", Some("off")) => self.background_gc = false,
             ("cache", Some(size)) => self.cache_bytes = parse_size(option, size)?,
             ("node_cache", Some(size)) => self.node_cache_bytes = parse_size(option, size)?,
-            ("commit", Some(seconds)) => self.commit_seconds = parse_number(option, seconds)?,
+            ("commit", Some(seconds)) => self.commit_seconds = Some(parse_number(option, seconds)?),
             ("fsync_mode", Some("posix")) => self.fsync_mode = FsyncMode::Posix,
             ("fsync_mode", Some("strict")) => self.fsync_mode = FsyncMode::Strict,
             ("fsync_mode", Some("nobarrier")) => self.fsync_mode = FsyncMode::NoBarrier,
@@ -346,7 +353,7 @@ mod tests {
         let o =
             MountOptions::parse("ro,noatime,cache=64M,commit=5,background_gc=off,errors=remount-ro,mode=lfs").unwrap();
         assert!(o.read_only && !o.background_gc && o.on_error == OnError::RemountRo);
-        assert_eq!((o.cache_bytes, o.commit_seconds, o.access_times), (64 << 20, 5, AccessTimes::Never));
+        assert_eq!((o.cache_bytes, o.commit_seconds, o.access_times), (64 << 20, Some(5), AccessTimes::Never));
         assert_eq!(MountOptions::parse("").unwrap(), MountOptions::default());
         for (list, part) in [
             ("rw,frobnicate", "frobnicate"),

@@ -114,7 +114,7 @@ fn quiet(workload: &Workload, mount: &str) -> Result<MountOptions, Error> {
     // Threads that collect do so when they get to it: the same each time only where a schedule says when.
     let gc = if workload.schedule.is_some() { "gc=scalelfs" } else { "gc=f2fs-lfs" };
     let mut options = MountOptions::parse(&format!("{gc},{mount}"))?;
-    (options.background_gc, options.commit_seconds) = (false, 0);
+    (options.background_gc, options.commit_seconds) = (false, Some(0));
     Ok(options)
 }
 

@@ -1,11 +1,12 @@
 //! [`FileDevice`]: a regular file or a block device of the operating system.
 //!
-//! This file opens: it finds out what the path is, takes the lock that keeps two processes from writing one image, finds the size,
+//! This file opens: it finds out what the path is, takes the locks that keep two processes from writing one image (`locked`), finds the size,
 //! and chooses the engine that moves the data. `raw` does single operations with system calls; the engines carry requests to it.
 //!
-//! Keeps true: while a device is open for writing nobody else opens it through this crate, nor, for a block device, mounts it;
+//! Keeps true: while a device is open for writing nobody else opens it through this crate, by whatever path or loop device, nor, for a block device, mounts it;
 //! the lock ends when the last request has ended and the device is dropped.
 
+pub(crate) mod locked;
 pub(crate) mod open;
 mod raw;
 mod threads;

@@ -3,6 +3,7 @@
 //! - [`Device`], [`Request`], [`Op`]: the promise (see the head of `device`); [`PageBuf`]: a page on its way;
 //! - [`FileDevice`]: a regular file or block device; [`MemDevice`]: memory; [`SparseImage`]: an Android sparse image, for reading;
 //! - [`RecordingDevice`] and [`CrashImage`]: what was written, and what a crash may leave of it; [`FaultyDevice`]: errors on demand;
+//! - [`LoopDevice`] and [`Backing`]: loop devices, and what is behind them;
 //! - [`OverlayDevice`]: changes in memory over a device that is only read.
 //!
 //! Knows nothing of files or file systems. Errors are values; nothing here panics on what a device or an image contains.
@@ -12,6 +13,7 @@ mod device;
 mod error;
 mod faulty;
 mod file;
+mod loop_device;
 mod mem;
 mod memory;
 mod overlay;
@@ -27,6 +29,7 @@ pub use device::{
 pub use error::{IoError, OpKind, OpenError, errno};
 pub use faulty::{Fault, FaultyDevice};
 pub use file::{Direct, Engine, FileDevice, OpenOptions};
+pub use loop_device::{Backing, LoopDevice};
 pub use mem::MemDevice;
 pub use overlay::OverlayDevice;
 pub use page::PageBuf;

@@ -8,6 +8,7 @@
 //! Keeps true: every length is checked against the file before anything is allocated or read; the chunks tile the image exactly;
 //! a damaged image is an error when it is opened, not when it is read.
 
+use crate::file::locked::Locked;
 use crate::file::open::open_locked;
 use crate::{
     BLOCK_SIZE, Device, DeviceInfo, FileDevice, IoError, Op, OpKind, OpenError, OpenOptions, PageBuf, Request,
@@ -48,7 +49,7 @@ fn is_sparse(path: &Path) -> bool {
 #[derive(Debug)]
 pub struct SparseImage {
     info: DeviceInfo,
-    file: File,
+    file: Locked,
     /// Where block 0 lies in the image, in bytes.
     offset: u64,
     /// The chunks that cover the image from byte 0 on, none of them empty.

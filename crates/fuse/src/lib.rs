@@ -8,8 +8,8 @@
 //! core's caches; a request that panics fails alone; whichever way a mount ends, a checkpoint is the last thing that is written.
 //!
 //! What the kernel decides and this crate cannot change: with the write-back cache (the default) it takes writes without asking
-//! whether there is space, so ENOSPC may come at `fsync` or `close`; `umount` of an image file (not of a block device) returns
-//! before the last checkpoint is written ([`unmount`] waits); `fallocate` with COLLAPSE and INSERT is refused for every FUSE mount.
+//! whether there is space, so ENOSPC may come at `fsync` or `close`; `sync` reaches, and `umount` waits for, only
+//! what has the name of a block device, which an image file gets where there are loop devices (elsewhere [`unmount`] waits); `fallocate` with COLLAPSE and INSERT is refused for every FUSE mount.
 
 mod error;
 mod mount;
@@ -20,6 +20,6 @@ mod signals;
 mod wire;
 
 pub use error::{Error, Result};
-pub use mount::{Mounted, become_io_flusher, clear_dead, mount, mounted_at, unmount};
+pub use mount::{Mounted, become_io_flusher, clear_dead, mount, mounted_at, unmount, unmount_lazily};
 pub use options::{Allow, Cache, FuseOptions, OPTION_HELP};
 pub use server::{SEGMENTS_ATTRIBUTE, STATS_ATTRIBUTE, TRACE_ATTRIBUTE};

@@ -39,8 +39,10 @@ pub struct FuseOptions {
     pub name: Option<String>,
     /// Type behind the dot: the mount table says `fuse.SUBTYPE`.
     pub subtype: String,
-    /// Mount as a block device's file system (`fuseblk`) where that is possible: the source is a block device and the caller root. `umount` and
-    /// `sync` then wait until the file system has written everything.
+    /// Where the volume starts in the source, in bytes.
+    pub offset: u64,
+    /// Mount as a block device's file system (`fuseblk`) where that is possible: the caller is root, and the source a block device, or an image file and there are
+    /// loop devices. `umount` and `sync` then wait until the file system has written everything.
     pub block_device: bool,
     /// Take no changes.
     pub read_only: bool,
@@ -84,9 +86,15 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
     ("ttl=SECONDS", "how long the kernel trusts names and attributes without asking (default 3600)"),
     ("threads=N", "most threads that serve requests (default 64)"),
     ("readahead=KIB", "how far the kernel reads ahead (default 1024)"),
-    ("fsname=NAME, subtype=NAME", "what the mount table says"),
+    (
+        "fsname=NAME, subtype=NAME",
+        "what the mount table says (fsname: of a mount that is not fuseblk; of an image file it implies noblkdev)",
+    ),
     ("trace=FILE", "write a trace of all operations into FILE, without names and contents (see `steadyfs trace`)"),
-    ("noblkdev", "do not mount a block device as fuseblk"),
+    (
+        "noblkdev",
+        "do not mount as fuseblk, an image file by a loop device's name: then `sync` does not reach the volume and umount does not wait",
+    ),
     ("notune", "leave the kernel's limits on dirty pages as they are"),
 ];
 
@@ -97,6 +105,7 @@ impl FuseOptions {
             source: source.into(),
             name: None,
             subtype: "steadyfs".to_owned(),
+            offset: 0,
             block_device: true,
             read_only: false,
             allow: None,

@@ -7,8 +7,13 @@ use std::ffi::OsString;
 use std::path::Path;
 
 /// What the program's name before the dot stands for.
-const NAMES: [(&str, &[&str]); 4] =
-    [("mkfs", &["mkfs"]), ("fsck", &["fsck"]), ("mount", &["mount", "--helper"]), ("dump", &["dump"])];
+const NAMES: [(&str, &[&str]); 5] = [
+    ("mkfs", &["mkfs"]),
+    ("fsck", &["fsck"]),
+    ("mount", &["mount", "--helper"]),
+    ("umount", &["umount"]),
+    ("dump", &["dump"]),
+];
 
 /// Puts the command that the program's name stands for in front of its arguments.
 pub(crate) fn by_name(mut argv: Vec<OsString>) -> Vec<OsString> {
@@ -31,6 +36,7 @@ mod tests {
             ("fsck.f2fs", &["fsck"]),
             ("mount.steadyfs", &["mount", "--helper"]),
             ("/sbin/mount.fuse.steadyfs", &["mount", "--helper"]),
+            ("/sbin/umount.fuse.steadyfs", &["umount"]),
             ("dump.steadyfs", &["dump"]),
             ("steadyfs", &[]),
             ("./target/steadyfs.old", &[]),

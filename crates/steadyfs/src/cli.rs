@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     cat, completions, crash_test, dump, find, fsck, gc, get, info, lab, ln, ls, man, mkdir, mkfs, mount, mv, put, rm,
-    stat, top, trace, trim,
+    stat, top, trace, trim, umount,
 };
 use crate::failure::Failure;
 
@@ -22,6 +22,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Mkfs(mkfs::Args),
     Mount(mount::Args),
+    Umount(umount::Args),
     Fsck(fsck::Args),
     Info(info::Args),
     Top(top::Args),
@@ -56,6 +57,7 @@ impl Command {
         match self {
             Command::Mkfs(_) => "mkfs",
             Command::Mount(_) => "mount",
+            Command::Umount(_) => "umount",
             Command::Fsck(_) => "fsck",
             Command::Info(_) => "info",
             Command::Top(_) => "top",
@@ -84,6 +86,7 @@ impl Command {
         match self {
             Command::Mkfs(args) => mkfs::run(&args),
             Command::Mount(args) => mount::run(&args),
+            Command::Umount(args) => umount::run(&args),
             Command::Fsck(args) => fsck::run(&args),
             Command::Info(args) => info::run(&args),
             Command::Top(args) => top::run(&args),

@@ -75,7 +75,7 @@ impl fmt::Display for Failure {
 pub(crate) fn usage_code(verb: &str) -> ExitCode {
     ExitCode::from(match verb {
         "mkfs" | "fsck" => 16,
-        "mount" => 1,
+        "mount" | "umount" => 1,
         _ => 2,
     })
 }
@@ -84,7 +84,7 @@ pub(crate) fn usage_code(verb: &str) -> ExitCode {
 fn operation_code(verb: &str) -> u8 {
     match verb {
         "mkfs" | "fsck" => 8,
-        "mount" => MOUNT_FAILED,
+        "mount" | "umount" => MOUNT_FAILED,
         _ => 1,
     }
 }

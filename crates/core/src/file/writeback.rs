@@ -76,15 +76,17 @@ impl Fs {
 
     /// Submits the dirty pages of a file that is locked, so that a checkpoint from here on has its contents and its size. What is no regular file has that anyway.
     pub(crate) fn settle_contents(&self, inode: &Arc<Inode>) -> Result<()> {
-        while inode.kind == FileType::Regular {
+        if inode.kind != FileType::Regular {
+            return Ok(());
+        }
+        loop {
             let claim = self.claim_size(inode);
             self.start_writeback(inode, ALL_PAGES)?;
             self.cache(inode).wait_placed();
             if claim.is_none_or(Claim::redeem) {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     /// Submits the dirty pages of a range, each once.

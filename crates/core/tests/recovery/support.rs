@@ -31,7 +31,7 @@ pub(crate) fn fresh(args: &[&str]) -> MemDevice {
 
 pub(crate) fn mount(dev: Arc<dyn Device>, options: &str) -> Result<Arc<Fs>> {
     // Nothing happens but what the test says.
-    let options = MountOptions { background_gc: false, commit_seconds: 0, ..MountOptions::parse(options)? };
+    let options = MountOptions { background_gc: false, commit_seconds: Some(0), ..MountOptions::parse(options)? };
     Fs::mount(dev, options)
 }
 

@@ -1,9 +1,10 @@
 //! Opening a file device: what the path is, its lock, its size, direct I/O.
 
+use super::locked::Locked;
 use super::raw::RawFile;
 use super::{Direct, OpenOptions};
 use crate::{BLOCK_SIZE, DeviceInfo, OpenError};
-use rustix::fs::{FlockOperation, OFlags, fcntl_getfl, fcntl_setfl, flock};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use std::fs::{File, Metadata};
 use std::io::{self, Seek, SeekFrom};
@@ -56,13 +57,11 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Opened, OpenErr
 const AGAIN: Duration = Duration::from_millis(5);
 
 /// Opens and locks the path; true if the file was created for it.
-pub(crate) fn open_locked(path: &Path, options: &OpenOptions) -> Result<(File, bool), OpenError> {
+pub(crate) fn open_locked(path: &Path, options: &OpenOptions) -> Result<(Locked, bool), OpenError> {
     let start = now();
     loop {
-        let opened = open_file(path, options).and_then(|(file, created)| {
-            lock(path, &file, options)?;
-            Ok((file, created))
-        });
+        let opened = open_file(path, options)
+            .and_then(|(file, created)| Ok((Locked::lock(path, file, options.read_only)?, created)));
         match opened {
             Err(OpenError::InUse { .. }) if start.elapsed() < options.patience => sleep(AGAIN),
             opened => return opened,
@@ -126,19 +125,6 @@ fn refuse_other_types(path: &Path, meta: &Metadata) -> Result<bool, OpenError> {
         () => "a socket",
     };
     Err(OpenError::NotADevice { path: path.to_owned(), what })
-}
-
-/// Takes the lock that belongs to the open file: exclusive for writing, shared for reading.
-fn lock(path: &Path, file: &File, options: &OpenOptions) -> Result<(), OpenError> {
-    let operation = match options.read_only {
-        true => FlockOperation::NonBlockingLockShared,
-        false => FlockOperation::NonBlockingLockExclusive,
-    };
-    match flock(file, operation) {
-        Ok(()) => Ok(()),
-        Err(Errno::WOULDBLOCK) => Err(OpenError::InUse { path: path.to_owned() }),
-        Err(errno) => Err(OpenError::System { path: path.to_owned(), source: errno.into() }),
-    }
 }
 
 /// Size of the device in bytes: what was asked for, or what follows the offset.

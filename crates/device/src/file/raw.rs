@@ -4,9 +4,10 @@
 //! interrupted and short calls are continued, never reported.
 #![allow(unsafe_code)] // a system call and an ioctl that nobody has wrapped
 
+use super::locked::Locked;
 use crate::device::IoResult;
 use crate::{BLOCK_SIZE, IoError, Op, OpKind, PageBuf, errno};
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fdatasync, flock};
+use rustix::fs::{FallocateFlags, fallocate, fdatasync};
 use rustix::io::{Errno, ReadWriteFlags, preadv, pwritev, pwritev2, retry_on_intr};
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
@@ -20,23 +21,15 @@ const START_PAGES: usize = 48;
 
 /// An open file and where the device lies in it.
 pub(super) struct RawFile {
-    file: File,
+    file: Locked,
     offset: u64,
     block_device: bool,
     /// The file may end before the device does: the rest reads as zeros.
     ends_early: bool,
 }
 
-impl Drop for RawFile {
-    /// Gives the lock back by hand: it belongs to the open file, which a child process or a dying ring may still hold.
-    fn drop(&mut self) {
-        // Closing the file releases the lock as well, if this should fail.
-        let _ = flock(&self.file, FlockOperation::Unlock);
-    }
-}
-
 impl RawFile {
-    pub(super) fn new(file: File, offset: u64, block_device: bool, ends_early: bool) -> Self {
+    pub(super) fn new(file: Locked, offset: u64, block_device: bool, ends_early: bool) -> Self {
         RawFile { file, offset, block_device, ends_early }
     }
 
@@ -52,7 +45,7 @@ impl RawFile {
     pub(super) fn is_in_memory(&self) -> bool {
         const TMPFS_MAGIC: u64 = 0x0102_1994;
         const RAMFS_MAGIC: u64 = 0x8584_58f6;
-        let kind = rustix::fs::fstatfs(&self.file).map(|stat| stat.f_type as u64);
+        let kind = rustix::fs::fstatfs(&*self.file).map(|stat| stat.f_type as u64);
         !self.block_device && kind.is_ok_and(|kind| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&kind))
     }
 
@@ -64,7 +57,7 @@ impl RawFile {
     /// Reads the first block and forgets it: does reading work as the file is opened?
     pub(super) fn try_read(&self) -> Result<(), Errno> {
         let mut page = PageBuf::stale();
-        retry_on_intr(|| preadv(&self.file, &mut [IoSliceMut::new(page.make_mut())], self.offset)).map(drop)
+        retry_on_intr(|| preadv(&*self.file, &mut [IoSliceMut::new(page.make_mut())], self.offset)).map(drop)
     }
 
     /// Does one operation whose range was checked.
@@ -82,7 +75,7 @@ impl RawFile {
                 self.write_rest(block, &pages, 0, fua)?;
                 Ok(Vec::new())
             }
-            Op::Flush => retry_on_intr(|| fdatasync(&self.file)).map(|()| Vec::new()).map_err(fail),
+            Op::Flush => retry_on_intr(|| fdatasync(&*self.file)).map(|()| Vec::new()).map_err(fail),
             Op::Discard { .. } => self.discard(block, count).map(|()| Vec::new()).map_err(fail),
             Op::ZoneReset { .. } | Op::ZoneFinish { .. } => Err(fail(Errno::OPNOTSUPP)),
         }
@@ -99,7 +92,7 @@ impl RawFile {
                 buffers.push(IoSliceMut::new(if at == 0 { &mut bytes[skip..] } else { bytes }));
             }
             let position = self.position(block) + done as u64;
-            match retry_on_intr(|| preadv(&self.file, &mut buffers, position)) {
+            match retry_on_intr(|| preadv(&*self.file, &mut buffers, position)) {
                 Ok(0) if self.ends_early => {
                     buffers.iter_mut().for_each(|buffer| buffer.fill(0));
                     done += buffers.iter().map(|buffer| buffer.len()).sum::<usize>();
@@ -148,14 +141,14 @@ impl RawFile {
     /// One write call; durable if `fua`, through a sync of its own where the kernel cannot do both at once.
     fn write_some(&self, buffers: &[IoSlice<'_>], position: u64, fua: bool) -> Result<usize, Errno> {
         if fua {
-            match retry_on_intr(|| pwritev2(&self.file, buffers, position, ReadWriteFlags::DSYNC)) {
+            match retry_on_intr(|| pwritev2(&*self.file, buffers, position, ReadWriteFlags::DSYNC)) {
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
                 other => return other,
             }
         }
-        let n = retry_on_intr(|| pwritev(&self.file, buffers, position))?;
+        let n = retry_on_intr(|| pwritev(&*self.file, buffers, position))?;
         if fua {
-            retry_on_intr(|| fdatasync(&self.file))?;
+            retry_on_intr(|| fdatasync(&*self.file))?;
         }
         Ok(n)
     }
@@ -169,7 +162,7 @@ impl RawFile {
             return retry_on_intr(|| discard_blocks(&self.file, [position, bytes]));
         }
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        retry_on_intr(|| fallocate(&self.file, hole, position, bytes))
+        retry_on_intr(|| fallocate(&*self.file, hole, position, bytes))
     }
 }
 

@@ -404,6 +404,7 @@ mod tests {
     fn raw() -> RawFile {
         let file = tempfile::tempfile().expect("a file");
         file.set_len(8 * BLOCK_SIZE as u64).expect("grows");
+        let file = super::super::locked::Locked::lock("a file".as_ref(), file, false).expect("locks");
         RawFile::new(file, 0, false, false)
     }
 

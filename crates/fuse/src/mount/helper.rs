@@ -3,6 +3,7 @@
 //! The helper is set-user-id root. It mounts what the user may mount, and hands the connection to the kernel back over a socket whose number
 //! it finds in its environment.
 
+use super::Attached;
 use crate::error::{Error, Result};
 use crate::options::{Allow, FuseOptions};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -17,8 +18,8 @@ use std::process::{Command, Stdio};
 
 const PROGRAM: &str = "fusermount3";
 
-/// Mounts; the connection to the kernel.
-pub(super) fn mount(dir: &Path, options: &FuseOptions) -> Result<OwnedFd> {
+/// Mounts.
+pub(super) fn mount(dir: &Path, options: &FuseOptions) -> Result<Attached> {
     let broken = |error: std::io::Error| Error::Helper(error.to_string());
     let (ours, theirs) = UnixStream::pair().map_err(broken)?;
     fcntl_setfd(&theirs, FdFlags::empty()).map_err(|errno| broken(errno.into()))?;
@@ -42,7 +43,7 @@ pub(super) fn mount(dir: &Path, options: &FuseOptions) -> Result<OwnedFd> {
     let received = receive_fd(&ours);
     let output = child.wait_with_output().map_err(broken)?;
     match received {
-        Some(fd) if output.status.success() => Ok(fd),
+        Some(fd) if output.status.success() => Ok(Attached { fd, is_block_device: false }),
         _ => Err(Error::Helper(said(&output))),
     }
 }

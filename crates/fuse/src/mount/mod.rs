@@ -13,8 +13,17 @@ mod tune;
 
 pub(crate) use mounted::Event;
 pub use mounted::{Mounted, mount};
-pub use point::{clear_dead, unmount};
+pub use point::{clear_dead, unmount, unmount_lazily};
+use std::os::fd::OwnedFd;
 pub use table::mounted_at;
+
+/// A directory that is the file system now.
+struct Attached {
+    /// The connection to the kernel.
+    fd: OwnedFd,
+    /// The kernel passes on `sync`, and has `umount` wait for the last answer.
+    is_block_device: bool,
+}
 
 /// Tells the kernel that the calling thread, and threads it starts, write for others: then it does not make them wait for memory or for writers
 /// that wait for them. Takes effect only for root; without it a mount works, but can stall when memory is short.

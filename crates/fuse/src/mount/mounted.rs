@@ -1,6 +1,6 @@
 //! A file system that is mounted: bringing it up, serving until somebody unmounts it or says stop, ending it.
 
-use super::{busy, helper, point, scribe, system, table, tune};
+use super::{Attached, busy, helper, point, scribe, system, table, tune};
 use crate::error::{Error, Result};
 use crate::options::{Allow, FuseOptions};
 use crate::server::{Policy, Server};
@@ -8,15 +8,17 @@ use crate::session::{Channel, Crew};
 use crate::signals::Signals;
 use rustix::io::Errno;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use steadyfs_core::Fs;
 use steadyfs_rt::queue::Queue;
 
 /// How often a busy mount is tried again.
 const AGAIN: Duration = Duration::from_millis(500);
+
+/// Seconds between checkpoints where `sync` does not reach the volume, as in ext4.
+const COMMIT_WITHOUT_SYNC: u64 = 5;
 
 /// What the thread that waits hears of.
 pub(crate) enum Event {
@@ -31,6 +33,7 @@ pub struct Mounted {
     dir: PathBuf,
     /// Number of the mounted file system in the mount table; `None` where there is no table.
     device: Option<String>,
+    is_block_device: bool,
     server: Arc<Server>,
     events: Arc<Queue<Event>>,
     /// Still in the mount table, as far as is known here.
@@ -54,8 +57,9 @@ pub fn mount(fs: Arc<Fs>, dir: &Path, options: &FuseOptions) -> Result<Mounted> 
     let mut options = options.clone();
     options.read_only |= fs.is_read_only();
     options.allow.get_or_insert(if owner.is_root() { Allow::Everyone } else { Allow::Owner });
+    let volume = Arc::downgrade(&fs);
     let server = Arc::new(Server::new(fs, Policy::new(&options, owner.as_raw())));
-    let brought_up = bring_up(&server, dir, &options);
+    let brought_up = bring_up(&server, dir, &options, &volume);
     if brought_up.is_err()
         && let Err(error) = server.finish()
     {
@@ -64,18 +68,23 @@ pub fn mount(fs: Arc<Fs>, dir: &Path, options: &FuseOptions) -> Result<Mounted> 
     brought_up
 }
 
-fn bring_up(server: &Arc<Server>, dir: &Path, options: &FuseOptions) -> Result<Mounted> {
+fn bring_up(server: &Arc<Server>, dir: &Path, options: &FuseOptions, volume: &Weak<Fs>) -> Result<Mounted> {
     let dir = point::prepare(dir, &options.subtype)?;
     let mut options = options.clone();
     if let Ok(path) = options.source.canonicalize() {
         options.source = path;
     }
     scribe::start(server, &options)?;
-    let channel = Channel::new(attach(&dir, &options)?);
+    let Attached { fd, is_block_device } = attach(&dir, &options)?;
+    let channel = Channel::new(fd);
+    if let Some(fs) = volume.upgrade().filter(|_| !is_block_device) {
+        fs.set_usual_commit(COMMIT_WITHOUT_SYNC);
+    }
     let events = Arc::new(Queue::unbounded());
     let server = Arc::clone(server);
     let device = table::at(&dir).map(|entry| entry.device);
-    let mut mounted = Mounted { dir, device, server, events, attached: true, serving: false, signals: None };
+    let mut mounted =
+        Mounted { dir, device, is_block_device, server, events, attached: true, serving: false, signals: None };
     // From here on dropping `mounted` takes the mount away.
     channel.greet(&mounted.server)?;
     let (announce, ending) = (Arc::clone(&mounted.events), Arc::clone(&mounted.server));
@@ -96,7 +105,7 @@ fn bring_up(server: &Arc<Server>, dir: &Path, options: &FuseOptions) -> Result<M
 }
 
 /// Mounts in the way that this user may.
-fn attach(dir: &Path, options: &FuseOptions) -> Result<OwnedFd> {
+fn attach(dir: &Path, options: &FuseOptions) -> Result<Attached> {
     if !rustix::process::geteuid().is_root() {
         return helper::mount(dir, options);
     }
@@ -113,6 +122,12 @@ impl Mounted {
     /// Where it is mounted.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Whether the kernel passes `sync` and `syncfs` on, and `umount` waits for the last checkpoint: so for block devices, and for image files that have the name of a
+    /// loop device. Else only `fsync` makes something durable at once, and [`unmount`](super::unmount) waits.
+    pub fn is_block_device(&self) -> bool {
+        self.is_block_device
     }
 
     /// From now on the signals that say stop (SIGINT, SIGTERM, SIGHUP) no longer end the process but are kept for [`Mounted::wait`]. Call it

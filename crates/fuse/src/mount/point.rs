@@ -8,6 +8,13 @@ use rustix::mount::UnmountFlags;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use steadyfs_rt::{now, sleep};
+
+/// How often to look whether a server has let go.
+const LOOK: Duration = Duration::from_millis(5);
+/// How long that may take before it is worth a word.
+const LONG: Duration = Duration::from_secs(5);
 
 /// Takes away the mounts of this type (its `subtype`) at `dir` whose process was killed; true if there was one. [`mount`](super::mount) does this too, but a
 /// block device cannot be opened while a dead mount of it is there. Dead mounts of others are left to their owners.
@@ -68,27 +75,38 @@ pub(super) fn detach(dir: &Path, lazily: bool) -> io::Result<()> {
 }
 
 /// Unmounts the file system mounted at `dir` and waits until the process that serves it has let go of the image or device. (The system's own
-/// `umount` waits for that only on block devices.)
+/// `umount` waits for that only where [`Mounted::is_block_device`](super::Mounted::is_block_device).) A mount that was given another name (`fsname`) is not waited for: the mount table does
+/// not say what to wait for.
 ///
 /// # Errors
 /// [`Error::Unmount`], with `EBUSY` if somebody uses the mount, `EINVAL` if nothing is mounted there.
 pub fn unmount(dir: &Path) -> Result<()> {
     let failed = |source: io::Error| Error::Unmount { dir: dir.to_owned(), source };
-    let dir = absolute(dir).map_err(failed)?;
-    let source = table::at(&dir).map(|entry| entry.source);
-    detach(&dir, false).map_err(failed)?;
+    let path = absolute(dir).map_err(failed)?;
+    let source = table::at(&path).map(|entry| entry.source);
+    detach(&path, false).map_err(failed)?;
     // The server holds a lock on what it serves for as long as it has it open.
-    if let Some(file) = source.and_then(|path| File::open(path).ok()) {
-        loop {
-            match flock(&file, FlockOperation::LockShared) {
-                Err(Errno::INTR) => {}
-                Err(errno) => {
-                    tracing::debug!("waiting for the end: {errno}");
-                    break;
-                }
-                Ok(()) => break,
-            }
+    let Some(file) = source.and_then(|path| File::open(path).ok()) else { return Ok(()) };
+    let start = now();
+    let mut told = false;
+    while flock(&file, FlockOperation::NonBlockingLockShared).is_err_and(|errno| errno == Errno::WOULDBLOCK) {
+        if !told && start.elapsed() > LONG {
+            tracing::warn!(
+                "{} is unmounted here; waiting for its last checkpoint, or for another mount namespace that still has it",
+                path.display()
+            );
+            told = true;
         }
+        sleep(LOOK);
     }
     Ok(())
+}
+
+/// Takes the mount at `dir` out of sight at once, and waits for nothing: its last user ends it.
+///
+/// # Errors
+/// [`Error::Unmount`], with `EINVAL` if nothing is mounted there.
+pub fn unmount_lazily(dir: &Path) -> Result<()> {
+    let failed = |source: io::Error| Error::Unmount { dir: dir.to_owned(), source };
+    detach(&absolute(dir).map_err(failed)?, true).map_err(failed)
 }

@@ -2,7 +2,9 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use steadyfs_device::Backing;
 
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +73,16 @@ pub(super) fn stack(point: &Path) -> Vec<Entry> {
 /// Where this image or device is mounted through FUSE, if the mount table says so: whoever gave the mount another name (`fsname`) is not found.
 pub fn mounted_at(source: &Path) -> Option<PathBuf> {
     let source = source.canonicalize().ok()?;
-    read().into_iter().find(|entry| entry.kind.starts_with("fuse") && entry.source == source).map(|entry| entry.point)
+    let is_it =
+        |entry: &Entry| entry.kind.starts_with("fuse") && (entry.source == source || image(&entry.source) == source);
+    read().into_iter().find(is_it).map(|entry| entry.point)
+}
+
+/// The image of a source in the table: the file behind a loop device, or the source itself.
+pub(super) fn image(source: &Path) -> PathBuf {
+    let device = std::fs::metadata(source).ok().filter(|meta| meta.file_type().is_block_device());
+    let behind = device.and_then(|meta| Backing::of(meta.rdev())).map(|backing| backing.path);
+    behind.unwrap_or_else(|| source.to_owned())
 }
 
 /// What is visible at a place.

@@ -11,13 +11,22 @@ use std::process::Command;
 use steadyfs_device::{FileDevice, OpenOptions};
 
 /// A loop device over an image, taken apart when dropped.
-struct Loop {
-    path: PathBuf,
+pub(crate) struct Loop {
+    pub(crate) path: PathBuf,
 }
 
 impl Loop {
-    fn over(image: &Path) -> Self {
-        let made = Command::new("losetup").args(["-f", "--show"]).arg(image).output().expect("losetup (package mount)");
+    pub(crate) fn over(image: &Path) -> Self {
+        Self::with(&[], image)
+    }
+
+    pub(crate) fn with(options: &[&str], image: &Path) -> Self {
+        let made = Command::new("losetup")
+            .args(["-f", "--show"])
+            .args(options)
+            .arg(image)
+            .output()
+            .expect("losetup (package mount)");
         assert!(made.status.success(), "no loop device: {}", String::from_utf8_lossy(&made.stderr));
         Loop { path: String::from_utf8_lossy(&made.stdout).trim().into() }
     }

@@ -10,6 +10,7 @@ mod dsync;
 mod ends;
 mod exercise;
 mod harness;
+mod image;
 mod kill;
 mod plain;
 mod protected;

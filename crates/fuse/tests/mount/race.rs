@@ -77,7 +77,9 @@ fn an_abort_amid_requests() {
     while goes_on(start, rounds) {
         rounds += 1;
         let mounted = serve(&source, &dir);
-        let connection = rustix::fs::minor(fs::metadata(&dir).expect("attributes").dev());
+        let device = fs::metadata(&dir).expect("attributes").dev();
+        // The kernel's own form of the number.
+        let connection = rustix::fs::major(device) << 20 | rustix::fs::minor(device);
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for user in 0..4 {
@@ -85,8 +87,9 @@ fn an_abort_amid_requests() {
                 scope.spawn(move || use_until(&dir.join(format!("user{user}")), stop));
             }
             std::thread::sleep(Duration::from_millis(3));
-            fs::write(control.join(connection.to_string()).join("abort"), "1").expect("the abort");
+            let aborted = fs::write(control.join(connection.to_string()).join("abort"), "1");
             stop.store(true, SeqCst);
+            aborted.expect("the abort");
         });
         mounted.wait().unwrap_or_else(|error| panic!("round {rounds}: {error}"));
         assert!(fs::write(dir.join("later"), "").is_err(), "somebody serves an aborted mount");

@@ -23,7 +23,7 @@ fn mount(volume: &Volume, read_only: bool) -> Option<Arc<Fs>> {
     let options = MountOptions {
         read_only,
         background_gc: false,
-        commit_seconds: 0,
+        commit_seconds: Some(0),
         cache_bytes: 4 << 20,
         ..MountOptions::default()
     };

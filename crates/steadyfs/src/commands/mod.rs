@@ -23,6 +23,7 @@ pub(crate) mod stat;
 pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod trim;
+pub(crate) mod umount;
 
 use std::process::ExitCode;
 

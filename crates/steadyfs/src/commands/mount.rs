@@ -10,8 +10,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use steadyfs_core::{Error, Fs, MountOptions, Recovered};
-use steadyfs_device::OpenOptions;
-use steadyfs_fuse::FuseOptions;
+use steadyfs_device::{OpenError, OpenOptions};
+use steadyfs_fuse::{FuseOptions, Mounted};
 
 use crate::commands::mkfs;
 use crate::emulated::Emulated;
@@ -128,7 +128,7 @@ struct Options {
 /// Sorts the options into those of the file system and those of the mount; some are both's.
 fn options(args: &Args) -> Result<Options, Failure> {
     let mut core = MountOptions::default();
-    let mut fuse = FuseOptions::new(&args.device);
+    let mut fuse = FuseOptions { offset: args.image.offset.0, ..FuseOptions::new(&args.device) };
     let mut metrics = None;
     for option in args.options.iter().flat_map(|list| list.split(',')).filter(|option| !option.is_empty()) {
         let wrong = |why: &dyn std::fmt::Display| {
@@ -186,10 +186,12 @@ fn serve(args: &Args, core: MountOptions, fuse: &FuseOptions, metrics: Option<&E
     if args.helper.serve {
         // Whoever started the mount need not read this.
         let _ = url.map(told);
+        let _ = note(&mounted).map(|line| writeln!(io::stdout(), "{line}"));
         detach().map_err(|e| Failure::new("cannot go to the background", e, "mount without --background"))?;
     } else {
-        announce(args);
+        announce(args, &mounted);
         let _ = url.map(told);
+        let _ = note(&mounted).map(|line| writeln!(io::stdout(), "{line}"));
     }
     mounted.wait().map_err(|e| {
         if args.helper.serve {
@@ -204,11 +206,19 @@ fn serve(args: &Args, core: MountOptions, fuse: &FuseOptions, metrics: Option<&E
     Ok(ExitCode::SUCCESS)
 }
 
-fn announce(args: &Args) {
-    let umount = if rustix::process::geteuid().is_root() { "umount" } else { "fusermount3 -u" };
+fn announce(args: &Args, mounted: &Mounted) {
+    let umount = if mounted.is_block_device() { "umount" } else { "steadyfs umount" };
     let (device, dir) = (args.device.display(), args.dir.display());
     // Whoever started the mount need not read this.
     let _ = writeln!(io::stdout(), "mounted {device} on {dir}; Ctrl-C here or `{umount} {dir}` unmounts it");
+}
+
+/// What a mount does not do that one expects of it.
+fn note(mounted: &Mounted) -> Option<String> {
+    let dir = mounted.dir().display();
+    (!mounted.is_block_device()).then(|| {
+        format!("`sync` does not reach it, `sync FILE` and fsync do; umount does not wait for the last checkpoint, `steadyfs umount {dir}` does")
+    })
 }
 
 /// Starts the serving process and waits until it has mounted, or has said on standard error why it cannot.
@@ -240,7 +250,10 @@ fn start(args: &Args) -> Result<ExitCode, Failure> {
     if let Some(fs_type) = &args.helper.fs_type {
         command.args(["-t", fs_type]);
     }
-    command.arg("--").arg(absolute(&args.device)?).arg(absolute(&args.dir)?);
+    let device = args.device.canonicalize().map_err(|source| {
+        image::open_failure(&args.device, &OpenError::System { path: args.device.clone(), source })
+    })?;
+    command.arg("--").arg(device).arg(absolute(&args.dir)?);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(cannot)?;
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).lines() {

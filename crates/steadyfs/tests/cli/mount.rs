@@ -221,6 +221,7 @@ fn read_only() {
 fn what_cannot_be_mounted() {
     let place = Place::new();
     fails(&place.mount(&[]), 32, &["no such file"]);
+    fails(&place.mount(&["--background"]), 32, &["cannot open", "no such file", "check the name"]);
     File::create(place.image()).unwrap().set_len(64 << 20).unwrap();
     fails(&place.mount(&[]), 32, &["no F2FS volume", "mkfs"]);
     place.mkfs();
@@ -299,7 +300,8 @@ fn a_mount_in_the_background_speaks_to_the_system_log() {
     let write = |n: u32| fs::write(place.mnt().join(format!("file{n}")), vec![7; 1 << 20]);
     let sync = || File::open(place.mnt()).and_then(|dir| dir.sync_all());
     assert!((0..100).any(|n| write(n).and_then(|()| sync()).is_err()), "100 MiB do not fit into 40 MiB");
-    assert!(Command::new("umount").arg("-l").arg(place.mnt()).status().unwrap().success());
+    // It waits for the end; what is said until then has to be read meanwhile, a logger that takes nothing is not waited for.
+    let mut unmounting = Command::new("umount").arg("-l").arg(place.mnt()).spawn().unwrap();
     let mut message = [0; 4096];
     let last = loop {
         let length = log.recv(&mut message).expect("the last words");
@@ -310,6 +312,55 @@ fn a_mount_in_the_background_speaks_to_the_system_log() {
             break text;
         }
     };
+    assert!(unmounting.wait().unwrap().success());
     assert!(last.contains("the volume is as of its last checkpoint") && !last.contains('\u{1b}'), "{last}");
     assert!(Command::new("umount").arg("-l").arg(&store).status().unwrap().success());
+}
+
+/// Where there are no loop devices a mount is what it was, and says what to do about it. `steadyfs umount` and the helper of umount(8) wait.
+#[test]
+fn without_loop_devices_a_mount_says_how_to_sync_and_unmount() {
+    let place = Place::new();
+    place.mkfs();
+    // A loop-control that is none, seen by this mount namespace alone.
+    let script = r#"
+set -e
+mount --bind /dev/null /dev/loop-control
+"$STEADYFS" mount --background "$IMAGE" "$MNT"
+grep " $MNT " /proc/self/mounts
+mkdir "$MNT/made"
+"$STEADYFS" umount "$IMAGE"
+"$STEADYFS" ls "$IMAGE"
+"$STEADYFS" mount --background "$IMAGE" "$MNT" >/dev/null
+mkdir "$MNT/later"
+(exec -a umount.fuse.steadyfs "$STEADYFS" "$MNT" -n -t fuse.steadyfs)
+"$STEADYFS" ls "$IMAGE"
+"#;
+    let mut run = Command::new("unshare");
+    run.args(["--mount", "bash", "-c", script]).env("IMAGE", place.image()).env("STEADYFS", steadyfs().get_program());
+    fs::create_dir(place.mnt()).unwrap();
+    let out = finish(run.env("MNT", place.mnt()));
+    assert_eq!((out.code, out.stderr.as_str()), (0, ""), "{}", out.stdout);
+    let lines: Vec<&str> = out.stdout.lines().collect();
+    let [note, mount, ..] = lines[..] else { panic!("{}", out.stdout) };
+    assert!(note.contains("`sync FILE` and fsync do") && note.contains("`steadyfs umount "), "{note}");
+    assert!(mount.contains(" fuse.steadyfs rw,"), "{mount}");
+    assert!(lines[2..].contains(&"made") && lines[2..].contains(&"later"), "{lines:?}");
+    place.judge();
+}
+
+#[test]
+fn umount_says_what_it_cannot_do() {
+    let place = Place::new();
+    place.mkfs();
+    let umount = |args: &[&str], target: &std::path::Path| finish(steadyfs().arg("umount").args(args).arg(target));
+    fails(&umount(&[], &place.image()), 32, &["it is not mounted"]);
+    fails(&umount(&[], place.dir.path()), 32, &["nothing is mounted there"]);
+    let child = place.serve(&[]);
+    let open = File::create(place.mnt().join("open")).unwrap();
+    fails(&umount(&[], &place.mnt()), 32, &["in use", "--lazy"]);
+    assert_eq!(umount(&["--lazy"], &place.mnt()).code, 0);
+    assert!(!place.is_mounted());
+    drop(open);
+    ends_well(child, None);
 }
