@@ -1,21 +1,23 @@
 //! A bitmap of atomic words: segment sets that many threads change without a lock.
 //!
-//! Only the returned old bit decides who made a change, so counters derived from it never drift.
+//! Only the returned old bit decides who made a change, and each change is counted once, so the count is right when nobody changes the set. Beside changes it may be
+//! off by as many as are being made, and is never outside of what the set can have.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 
 /// A fixed-size set of small integers with a count; all operations are atomic per bit.
 pub(crate) struct AtomicBitmap {
     words: Box<[AtomicU64]>,
     len: usize,
-    ones: AtomicUsize,
+    /// Signed: a member may be counted out before whoever added it has counted it in.
+    ones: AtomicI64,
 }
 
 impl AtomicBitmap {
     /// An empty set over `0..len`.
     pub(crate) fn new(len: usize) -> Self {
         let words = (0..len.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        AtomicBitmap { words, len, ones: AtomicUsize::new(0) }
+        AtomicBitmap { words, len, ones: AtomicI64::new(0) }
     }
 
     /// The set of all of `0..len`.
@@ -29,7 +31,7 @@ impl AtomicBitmap {
 
     /// Number of members.
     pub(crate) fn count(&self) -> usize {
-        self.ones.load(SeqCst)
+        usize::try_from(self.ones.load(SeqCst)).unwrap_or(0).min(self.len)
     }
 
     /// Whether `i` is a member.
@@ -98,6 +100,43 @@ impl AtomicBitmap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn the_count_stays_within_the_set_beside_changes() {
+        let (bits, stop) = (Arc::new(AtomicBitmap::new(64)), Arc::new(AtomicBool::new(false)));
+        let change = |own: usize| {
+            let (bits, stop) = (Arc::clone(&bits), Arc::clone(&stop));
+            steadyfs_rt::spawn("changer", move || {
+                // One bit that all change, and one of its own.
+                while !stop.load(SeqCst) {
+                    bits.set(7);
+                    bits.clear(7);
+                    bits.set(own);
+                    bits.clear(own);
+                }
+            })
+        };
+        let changers: Vec<_> = (10..14).map(change).collect();
+        let most = (0..2_000_000).map(|_| bits.count()).max();
+        stop.store(true, SeqCst);
+        changers.into_iter().for_each(|changer| changer.join().unwrap());
+        assert!(most <= Some(64), "{most:?} of 64");
+        assert_eq!(bits.count(), 0);
+    }
+
+    #[test]
+    fn a_member_that_is_counted_out_first_does_not_make_the_count_wrap() {
+        let bits = AtomicBitmap::new(64);
+        // As between the two steps of `set`, with a `clear` in between.
+        bits.words[0].fetch_or(1, SeqCst);
+        assert!(bits.clear(0));
+        assert_eq!(bits.count(), 0);
+        bits.ones.fetch_add(1, SeqCst);
+        assert!(bits.set(1));
+        assert_eq!(bits.count(), 1);
+    }
 
     #[test]
     fn set_clear_and_count_agree() {

@@ -164,6 +164,17 @@ impl Dirt {
         record.introduced |= marks.dentry;
     }
 
+    /// Notes that the node in this place lost its marks on the way there.
+    pub(crate) fn note_unmarked(&self, ino: Ino, serial: u64) {
+        let mut shard = self.shard(ino).lock();
+        // A freeze may have forgotten it.
+        let record = shard.records.get_mut(&ino).filter(|record| record.marked == serial);
+        if let Some(record) = record {
+            (record.marked, record.introduced) = (0, false);
+            record.unmarked = record.unmarked.max(serial);
+        }
+    }
+
     /// How the inode stands.
     pub(crate) fn standing(&self, ino: Ino) -> Standing {
         let shard = self.shard(ino).lock();

@@ -213,6 +213,9 @@ impl Fs {
             true => Recovered::default(),
             false => self.roll_forward(image).map_err(while_recovering)?,
         };
+        if recovered.files == 0 {
+            self.begin_writing()?;
+        }
         {
             let _change = self.vol.begin_change()?;
             for log in Log::ALL {
@@ -226,6 +229,12 @@ impl Fs {
         self.checkpoint(Cause::Mount)?;
         self.vol.begin_reuse();
         Ok(Recovered { elapsed: begin.elapsed(), ..recovered })
+    }
+
+    /// Comes before the first write of a mount, which goes over what the checkpoint in force has replaced. Whoever wrote that checkpoint may have ended before it was
+    /// durable, and then a power cut could damage both.
+    pub(crate) fn begin_writing(&self) -> Result<()> {
+        self.vol.io.flush()
     }
 
     /// Keeps what there is to tell.

@@ -40,6 +40,8 @@ pub(crate) struct Placed {
     lba: Lba,
     page: PageBuf,
     node: Arc<Node>,
+    /// Of its place in its log.
+    serial: u64,
 }
 
 /// Neighbouring blocks collected into requests.
@@ -61,7 +63,7 @@ impl<'v> Batch<'v> {
 
     /// Adds a node.
     pub(crate) fn push(&mut self, placed: Placed) {
-        let Placed { log, lba, page, node } = placed;
+        let Placed { log, lba, page, node, .. } = placed;
         let (start, pages) = &self.runs[log.index()];
         if !pages.is_empty() && *start + pages.len() as u64 != lba {
             self.close(log);
@@ -172,7 +174,7 @@ impl Volume {
         }
         let old = self.nat.relocate(&self.io, node.nid, place.lba)?;
         self.invalidate(old)?;
-        Ok(Placed { log, lba: place.lba, page, node: Arc::clone(node) })
+        Ok(Placed { log, lba: place.lba, page, node: Arc::clone(node), serial: place.serial })
     }
 
     /// The same node without marks: what it points at may not be durable, so recovery must pass over it.
@@ -181,9 +183,11 @@ impl Volume {
         let footer = &mut NodeBlock::view_mut(block).footer;
         footer.set_fsync(false);
         footer.set_dentry(false);
-        if footer.ofs() == NodeOfs::INODE {
+        let (ino, is_inode) = (footer.ino(), footer.ofs() == NodeOfs::INODE);
+        if is_inode {
             RawInode::view_mut(block).update_checksum(self.sb.features(), self.sb.inode_checksum_seed());
         }
+        self.nodes.dirt.note_unmarked(ino, placed.serial);
         placed
     }
 }

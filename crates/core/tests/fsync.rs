@@ -276,3 +276,11 @@ fn concurrent_fsyncs_and_checkpoints_keep_the_chain_whole() {
     steadyfs_rt::sleep(Duration::from_millis(1));
     v.fs.unmount().unwrap();
 }
+
+#[test]
+fn a_mount_flushes_before_it_writes() {
+    let v = Volume::new("", "");
+    let log = v.device.log();
+    assert_eq!(log[0].op, Op::Flush, "what an earlier mount wrote may not be durable");
+    assert!(log.iter().any(|record| matches!(record.op, Op::Write { .. })));
+}

@@ -6,7 +6,7 @@
 
 use crate::error::{Error, Result};
 use crate::fs::Fs;
-use crate::volume::{Change, Volume};
+use crate::volume::Change;
 
 /// Most blocks that count as bad places. When more fail, the device as a whole does.
 const BAD_PLACES: usize = 64;
@@ -21,7 +21,7 @@ impl Fs {
         if unwritten.count() == 0 {
             return Ok(());
         }
-        vol.drop_unwritten_garbage(&vol.freeze()?);
+        self.drop_unwritten_garbage(&vol.freeze()?);
         let Err(error) = vol.io.drain() else { return Ok(()) };
         let full = matches!(&error, Error::Io(e) if e.errno() == steadyfs_device::errno::ENOSPC);
         if full || unwritten.count() > BAD_PLACES {
@@ -33,15 +33,16 @@ impl Fs {
         let _moving = unwritten.begin_moving();
         crate::reclaim::move_blocks(self, &bad)
     }
-}
 
-impl Volume {
-    /// Forgets unwritten blocks that nothing refers to any more. With the volume frozen, so that the snapshot taken then does not either.
+    /// Forgets unwritten blocks that nothing refers to any more. With the volume frozen, so that the snapshot taken then does not either. The chain may
+    /// refer to them, so it breaks first: an fsync that is about to look whether everything was written would find nothing missing.
     pub(super) fn drop_unwritten_garbage(&self, _frozen: &Change<'_>) {
-        self.io.unwritten.drop_unless(|lba| match self.segs.locate(lba) {
-            Some((seg, off)) => self.segs.is_valid(seg, off),
-            None => true,
-        });
+        let (segs, unwritten) = (&self.vol.segs, &self.vol.io.unwritten);
+        let wanted = |lba| segs.locate(lba).is_none_or(|(seg, off)| segs.is_valid(seg, off));
+        if unwritten.list().into_iter().any(|lba| !wanted(lba)) {
+            self.checkpoints.break_chain();
+            unwritten.drop_unless(wanted);
+        }
     }
 }
 

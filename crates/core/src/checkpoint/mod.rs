@@ -47,6 +47,8 @@ pub(crate) struct Checkpoints {
     /// Snapshots taken, and the number of the last one that committed.
     frozen: AtomicU64,
     done: AtomicU64,
+    /// How often the chain broke.
+    breaks: AtomicU64,
     /// Version word that node footers carry: version | checksum << 32.
     stamp: AtomicU64,
     freeze_max_ns: AtomicU64,
@@ -86,6 +88,7 @@ impl Checkpoints {
             sit,
             frozen: AtomicU64::new(0),
             done: AtomicU64::new(0),
+            breaks: AtomicU64::new(0),
             stamp: AtomicU64::new(stamp),
             freeze_max_ns: AtomicU64::new(0),
             commit_waits: Waits::new(),
@@ -102,8 +105,17 @@ impl Checkpoints {
     }
 
     /// Nodes of the chain may be missing: no fsync extends it before a checkpoint has committed. As if one had frozen and failed.
+    ///
+    /// Comes before whoever waits for those nodes can find them done, or gone: they compare [`Checkpoints::breaks`].
     pub(crate) fn break_chain(&self) {
+        // In this order: who reads the new number of breaks, and then the progress, finds that no node may be written.
         self.frozen.fetch_add(1, SeqCst);
+        self.breaks.fetch_add(1, SeqCst);
+    }
+
+    /// How often the chain broke so far. An fsync that finds the number changed since before it looked at the progress is not done by the chain.
+    pub(crate) fn breaks(&self) -> u64 {
+        self.breaks.load(SeqCst)
     }
 
     /// Version word for the footers of nodes written now.
@@ -161,9 +173,11 @@ impl Fs {
     fn freeze(&self, committed: &Committed, unmount: bool) -> Result<Snapshot> {
         let frozen = self.vol.freeze()?;
         let began = steadyfs_rt::now();
-        let number = self.checkpoints.frozen.fetch_add(1, SeqCst) + 1;
+        self.checkpoints.frozen.fetch_add(1, SeqCst);
         let forgotten = self.write_everything_dirty(&frozen)?;
-        self.vol.drop_unwritten_garbage(&frozen);
+        self.drop_unwritten_garbage(&frozen);
+        // What breaks of the chain up to here is in the snapshot.
+        let number = self.checkpoints.frozen.load(SeqCst);
         let snapshot = Snapshot::take(self, committed, unmount, number)?;
         self.checkpoints.chain_began.store(self.vol.logs.head(Log::WarmNode).serial, SeqCst);
         self.checkpoints.changes_at_freeze.store(self.vol.changes(), SeqCst);

@@ -87,10 +87,10 @@ impl Snapshot {
         })
     }
 
-    /// Submits everything but the commit block.
+    /// Submits everything but the commit block. An fsync may be trying again what the device refused of a checkpoint that failed before.
     pub(super) fn submit(&self, io: &Arc<BlockIo>) {
         for (lba, pages) in &self.writes {
-            io.write(*lba, pages.clone(), StreamHint::MetaHot, |_| ());
+            io.write_over(*lba, pages.clone(), StreamHint::MetaHot, |_| ());
         }
     }
 }

@@ -88,6 +88,7 @@ impl Fs {
                 }
                 recovery.apply(&plan, at, &node)?;
             }
+            self.begin_writing()?;
             leave_segments(self)?;
             recovery.adoption.write_summaries();
             recovery.adoption.blocks()

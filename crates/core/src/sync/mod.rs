@@ -125,6 +125,8 @@ struct Chained<'v> {
     below: Batch<'v>,
     /// The marked node, if there was anything to write.
     last: Option<Placed>,
+    /// How often the chain had broken before the places were taken.
+    breaks: u64,
 }
 
 impl Fs {
@@ -154,12 +156,16 @@ impl Fs {
         loop {
             match self.extend_chain(inode, datasync, seen)? {
                 Attempt::Placed(chained) => {
-                    self.syncs.chained.fetch_add(1, Relaxed);
                     // A failure leaves a gap in the chain, or something that may not be on the device: nothing can build on it.
-                    return self.finish_chain(*chained).inspect_err(|e| {
+                    let whole = self.finish_chain(*chained).inspect_err(|e| {
                         self.checkpoints.break_chain();
                         self.vol.checkpoint_failed(e);
-                    });
+                    })?;
+                    if !whole {
+                        return self.checkpoint(Cause::Fsync);
+                    }
+                    self.syncs.chained.fetch_add(1, Relaxed);
+                    return Ok(());
                 }
                 Attempt::Covered => {
                     self.syncs.covered.fetch_add(1, Relaxed);
@@ -192,6 +198,8 @@ impl Fs {
         // Nodes of one file go together: nobody changes size, map or names meanwhile.
         let _file = inode.rwsem.read();
         let change = self.change()?;
+        // Before the progress, see there.
+        let breaks = self.checkpoints.breaks();
         match self.checkpoints.progress() {
             (frozen, done) if frozen != done => return Ok(Attempt::Wait),
             (_, done) if done > seen => return Ok(Attempt::Covered),
@@ -203,7 +211,7 @@ impl Fs {
         if let Some(reason) = self.checkpoint_reason(inode)? {
             return Ok(Attempt::Checkpoint(reason));
         }
-        self.place_chain(&change, inode, datasync).map(|chained| Attempt::Placed(Box::new(chained)))
+        self.place_chain(&change, inode, datasync, breaks).map(|chained| Attempt::Placed(Box::new(chained)))
     }
 
     /// Why the file cannot be made durable through the chain. The file is locked.
@@ -231,12 +239,12 @@ impl Fs {
     }
 
     /// Gives the file's dirty nodes their places, the last of them with the mark.
-    fn place_chain(&self, change: &Change<'_>, inode: &Arc<Inode>, datasync: bool) -> Result<Chained<'_>> {
+    fn place_chain(&self, change: &Change<'_>, inode: &Arc<Inode>, datasync: bool, breaks: u64) -> Result<Chained<'_>> {
         let ticket = self.vol.io.enter_chain();
         let mut batch = Batch::new(&self.vol, Arc::clone(&ticket));
         let last = self.place_nodes(change, inode, datasync, &mut batch);
         match last {
-            Ok(last) => Ok(Chained { ticket, below: batch, last }),
+            Ok(last) => Ok(Chained { ticket, below: batch, last, breaks }),
             Err(error) => {
                 batch.submit();
                 Err(error)
@@ -304,16 +312,25 @@ impl Fs {
 
     /// Writes the nodes and makes durable what the marked one relies on, then that node, then the chain up to it. This thread waits for all of it, so it
     /// writes too: to wake another and to be woken takes longer than most writes.
-    fn finish_chain(&self, chained: Chained<'_>) -> Result<()> {
+    ///
+    /// False if the chain broke meanwhile, by another fsync that failed or a checkpoint that gave refused blocks up: then only a checkpoint helps.
+    fn finish_chain(&self, chained: Chained<'_>) -> Result<bool> {
         let io = &self.vol.io;
-        let Chained { ticket, below, last } = chained;
+        let Chained { ticket, below, last, breaks } = chained;
+        let whole = || self.checkpoints.breaks() == breaks;
         below.submit_and_help();
         let mut before = Ok(());
         if let Some(last) = last {
             // Everything that the nodes point at was submitted before they got their places, whoever wrote it.
             before = io.drain().and_then(|()| self.chain_flush());
             // After a failure too, for the node has its place; but then recovery must not go by it.
-            let last = if before.is_ok() { last } else { self.vol.without_mark(last) };
+            let last = if before.is_ok() && whole() {
+                last
+            } else {
+                // Before the ticket is gone: others who wait for it build on this place.
+                self.checkpoints.break_chain();
+                self.vol.without_mark(last)
+            };
             let mut batch = Batch::new(&self.vol, Arc::clone(&ticket));
             batch.push(last);
             batch.submit_and_help();
@@ -321,7 +338,10 @@ impl Fs {
         drop(ticket);
         io.wait_chain()?;
         before?;
-        self.chain_flush()
+        if !whole() {
+            return Ok(false);
+        }
+        self.chain_flush().map(|()| true)
     }
 
     fn chain_flush(&self) -> Result<()> {

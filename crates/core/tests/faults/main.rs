@@ -1,6 +1,7 @@
 //! Failing devices under a mounted volume: no panic, no hang, no silent loss.
 
 mod bed;
+mod beside;
 mod exhaustive;
 mod lasting;
 mod model;
