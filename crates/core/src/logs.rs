@@ -39,6 +39,12 @@ impl Head {
         let summary = Box::new(SummaryBlock::new(kind_of(log)));
         Head { seg, next: 0, alloc: AllocType::Lfs, summary, serial: 0 }
     }
+
+    /// Of a log that a volume has not, or of which nothing can be trusted: for volumes that are never written to.
+    pub(crate) fn nowhere() -> Self {
+        let summary = Box::new(SummaryBlock::new(SummaryKind::Data));
+        Head { seg: SegNo::new(u32::MAX), next: SEG, alloc: AllocType::Lfs, summary, serial: 0 }
+    }
 }
 
 /// A block of a node log.

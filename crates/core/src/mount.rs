@@ -7,6 +7,9 @@
 //! and would become part of its chain (the stale-chain hazard, format section 12.3).
 //! A read-only mount writes nothing at all: if there is something to recover, that happens on an overlay in memory, through which the
 //! volume is then read.
+//!
+//! Reading needs no segment information. A volume that is only read goes on without what of it is damaged, and says what that costs;
+//! recovery writes, so it needs all of it, and without it the last checkpoint is shown.
 
 use crate::background::Background;
 use crate::checkpoint::{Checkpoints, Committed};
@@ -40,7 +43,6 @@ use steadyfs_device::{Device, OverlayDevice};
 use steadyfs_format::checkpoint::CpFlags;
 use steadyfs_format::journal::Journal;
 use steadyfs_format::orphan::ORPHANS_PER_BLOCK;
-use steadyfs_format::summary::{SummaryBlock, SummaryKind};
 use steadyfs_format::{AllocType, BLOCK_SIZE, BLOCKS_PER_SEG, Features, Ino, Layout, Log, SegNo};
 
 /// Features under which a volume may be changed. The others are read-only: see [`why_read_only`].
@@ -124,6 +126,12 @@ impl Fs {
             );
             return Fs::assemble(&image, options, read_only);
         }
+        if let Err(damage) = whole_for_recovery(&image, &options) {
+            tracing::warn!(
+                "{damage}; what was fsynced after the last checkpoint is not shown: recovery needs the segment information"
+            );
+            return Fs::assemble(&image, options, read_only);
+        }
         let overlay: Arc<dyn Device> = Arc::new(OverlayDevice::new(dev));
         let below = Image::open(Arc::clone(&overlay))?;
         let recovered =
@@ -136,12 +144,8 @@ impl Fs {
     /// Puts a mounted volume together, as it was at its checkpoint.
     fn assemble(image: &Image, options: MountOptions, read_only: bool) -> Result<Arc<Fs>> {
         let adaptive = options.allocation() == Allocation::Adaptive;
-        let segs = load_segments(image, &options)?;
-        let heads = load_heads(image, &segs)?;
-        if !read_only {
-            check_counts(image, &segs)?;
-        }
-        let io = BlockIo::new(Arc::clone(image.device()), kbytes_written(image)?);
+        let Tables { segs, heads, kbytes } = Tables::load_for(image, &options, read_only)?;
+        let io = BlockIo::new(Arc::clone(image.device()), kbytes);
         #[cfg(feature = "canary")]
         options.canary.into_iter().for_each(|canary| io.planted.plant(canary));
         let layout = *image.layout();
@@ -337,6 +341,43 @@ fn check_counts(image: &Image, segs: &SegTable) -> Result<()> {
     Ok(())
 }
 
+/// Whether all is sound that recovery needs and reading does not.
+fn whole_for_recovery(image: &Image, options: &MountOptions) -> Result<()> {
+    check_counts(image, &Tables::load(image, options)?.segs)?;
+    image.orphans().map(drop)
+}
+
+/// What only changes need: the segment table, where the logs stand, and the statistic that goes with them.
+struct Tables {
+    segs: SegTable,
+    heads: [Head; Log::COUNT],
+    /// KiB written in the life of the volume.
+    kbytes: u64,
+}
+
+impl Tables {
+    fn load(image: &Image, options: &MountOptions) -> Result<Self> {
+        let segs = load_segments(image, options)?;
+        let heads = load_heads(image, &segs)?;
+        Ok(Tables { segs, heads, kbytes: kbytes_written(image)? })
+    }
+
+    /// As [`Tables::load`] for who changes the volume, which must not contradict itself then. Who only reads it goes on without, with a warning.
+    fn load_for(image: &Image, options: &MountOptions, read_only: bool) -> Result<Self> {
+        match Tables::load(image, options) {
+            Err(damage) if read_only => {
+                tracing::warn!(
+                    "{damage}; the volume is read without its segment information: do not trust what is told of its free space"
+                );
+                let segs = SegTable::new(image.layout(), SegLocks::new(&options.gc));
+                Ok(Tables { segs, heads: Log::ALL.map(|_| Head::nowhere()), kbytes: 0 })
+            }
+            Ok(tables) if !read_only => check_counts(image, &tables.segs).map(|()| tables),
+            loaded => loaded,
+        }
+    }
+}
+
 /// The statistic that the hot-node summary carries.
 fn kbytes_written(image: &Image) -> Result<u64> {
     Ok(image.log_summary(Log::HotNode)?.journal.kbytes_written())
@@ -372,13 +413,7 @@ fn load_heads(image: &Image, segs: &SegTable) -> Result<[Head; Log::COUNT]> {
     for log in Log::ALL {
         if !image.logs().contains(&log) {
             // A volume with the feature `ro` has two logs and is never written to: the others stand nowhere.
-            heads.push(Head {
-                seg: SegNo::new(u32::MAX),
-                next: crate::segments::BLOCKS,
-                alloc: AllocType::Lfs,
-                summary: Box::new(SummaryBlock::new(SummaryKind::Data)),
-                serial: 0,
-            });
+            heads.push(Head::nowhere());
             continue;
         }
         let at = image.log_position(log);

@@ -233,6 +233,48 @@ fn logs_that_a_read_only_volume_has_not_may_stand_anywhere() {
     assert!(mount(&device, "").is_err());
 }
 
+/// Makes the count of a segment's valid blocks contradict its map, in the SIT.
+fn damage_sit(device: &MemDevice) {
+    let image = Image::open(Arc::new(device.fork())).unwrap();
+    let in_table = |seg: &SegNo| image.sit_journal().iter().all(|(other, _)| other != seg);
+    let (block, index) = image.layout().sit_place(image.layout().segments().find(in_table).unwrap());
+    let lba = image.sit_lba(block).get();
+    drop(image);
+    change(device, lba, |bytes| {
+        bytes[index * size_of::<SitEntry>()] ^= 1;
+    });
+}
+
+#[test]
+fn reading_needs_no_segment_information() {
+    let (device, file) = sound();
+    damage_sit(&device);
+    assert!(matches!(mount(&device, ""), Err(Error::Format(_) | Error::Corrupt(_))), "changes need it");
+    let fs = mount(&device, "ro").unwrap();
+    let found = fs.lookup(&fs.root().unwrap(), b"file").unwrap();
+    assert_eq!(found.ino(), file);
+    let mut bytes = [0; 8192];
+    assert_eq!(fs.read(&found, 0, &mut bytes).unwrap(), 8192);
+    assert_eq!(bytes, [1; 8192]);
+    let mut bytes = [0; 4096];
+    assert_eq!((fs.read(&found, 1000 * 4096, &mut bytes).unwrap(), bytes), (4096, [2; 4096]));
+}
+
+#[test]
+fn what_was_fsynced_is_not_shown_where_recovery_lacks_segment_information() {
+    let (device, _) = sound();
+    let fs = mount(&device, "").unwrap();
+    let new = create(&fs, b"new");
+    fs.write(&new, 0, b"x").unwrap();
+    fs.fsync(&new, false).unwrap();
+    let crashed = Arc::new(device.fork());
+    drop(fs);
+    let names = |fs: &Fs| fs.lookup(&fs.root().unwrap(), b"new").is_ok();
+    assert!(names(&mount(&crashed, "ro").unwrap()), "it is recovered in memory");
+    damage_sit(&crashed);
+    assert!(!names(&mount(&crashed, "ro").unwrap()), "the last checkpoint");
+}
+
 #[test]
 fn a_directory_below_itself_is_not_changed() {
     let (device, _) = sound();

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
@@ -153,6 +153,50 @@ fn only_root_gets_what_gives_rights() {
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     assert!(["-rwsrwsrwx", " 12/34 ", "cr--------"].iter().all(|part| listed.contains(part)), "{listed}");
     assert_eq!(volume.run(&["get", "--no-devices", "--tar", "all.tar", "img"], 0).code, 2);
+}
+
+/// Makes the count of a segment's valid blocks contradict its map, in the SIT.
+fn damage_sit(path: &Path) {
+    let options = steadyfs_device::OpenOptions { read_only: true, ..Default::default() };
+    let image = steadyfs_core::raw::Image::open(steadyfs_device::open_image(path, options).unwrap()).unwrap();
+    let in_table = |seg: &steadyfs_format::SegNo| image.sit_journal().iter().all(|(other, _)| other != seg);
+    let (block, index) = image.layout().sit_place(image.layout().segments().find(in_table).unwrap());
+    let at = image.sit_lba(block).get() * 4096 + index as u64 * 74;
+    drop(image);
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let mut count = [0];
+    file.read_exact_at(&mut count, at).unwrap();
+    file.write_all_at(&[count[0] ^ 1], at).unwrap();
+}
+
+#[test]
+fn one_wrong_counter_keeps_nobody_from_reading() {
+    let volume = Hostile::new(b"", |top| fs::write(top.join("file"), "contents").unwrap());
+    damage_sit(&volume.path("img"));
+    let said = "the volume is read without its segment information";
+    for (args, shown) in [
+        (&["ls", "img"][..], "file\n"),
+        (&["find", "img", "/file"], "/file\n"),
+        (&["cat", "img", "/file"], "contents"),
+        (&["stat", "img", "/file"], "regular file"),
+        (&["get", "img", "/file", "copy"], ""),
+    ] {
+        let out = volume.run(args, 0);
+        assert_eq!(out.code, 0, "{out:?}");
+        assert!(out.stdout.contains(shown) && out.stderr.contains(said), "{out:?}");
+    }
+    assert_eq!(fs::read_to_string(volume.path("copy")).unwrap(), "contents");
+    let refused = volume.run(&["mkdir", "img", "/new"], 0);
+    assert!(refused.code == 1 && refused.stderr.contains("steadyfs fsck"), "{refused:?}");
+    fs::create_dir(volume.path("mnt")).unwrap();
+    for options in ["ro", "ro,norecovery"] {
+        let out = volume.run(&["mount", "-b", "-o", options, "img", "mnt"], 0);
+        assert_eq!(out.code, 0, "{out:?}");
+        assert_eq!(fs::read_to_string(volume.path("mnt/file")).unwrap(), "contents");
+        crate::run::umount(&volume.path("mnt"));
+    }
+    let refused = volume.run(&["mount", "-b", "img", "mnt"], 0);
+    assert!(refused.code == 32 && refused.stderr.contains("steadyfs fsck"), "{refused:?}");
 }
 
 #[test]
