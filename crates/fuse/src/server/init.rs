@@ -103,8 +103,8 @@ impl Server {
         // attributes in the `trusted` namespace need.
         match self.policy.cache {
             Cache::Writeback => init::WRITEBACK_CACHE,
-            Cache::Through => 0,
-            Cache::Direct => init::DIRECT_IO_ALLOW_MMAP,
+            // Where files bypass the cache, they can be mapped shared all the same.
+            Cache::Through | Cache::Direct => init::DIRECT_IO_ALLOW_MMAP,
         }
     }
 

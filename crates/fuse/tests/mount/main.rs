@@ -12,6 +12,7 @@ mod exercise;
 mod harness;
 mod image;
 mod kill;
+mod mapped;
 mod plain;
 mod protected;
 mod race;
