@@ -1,6 +1,7 @@
 //! Attributes, extended attributes and ACLs.
 
 use crate::support::{DIR, FILE, FULL, Volume, errno, new};
+use std::time::Duration;
 use steadyfs_core::{InodeRef, NewInode, SetAttr, SetTime, XattrFlags};
 use steadyfs_format::inode::{Time, flags};
 
@@ -23,6 +24,8 @@ fn attributes_are_set_and_kept() {
         flags: Some(flags::NODUMP),
         ..SetAttr::default()
     };
+    // Times go by the kernel's tick, which is up to 10 ms.
+    steadyfs_rt::sleep(Duration::from_millis(20));
     let after = v.fs.setattr(&file, &set).unwrap();
     assert!(after.ctime > made.ctime);
     drop(file);

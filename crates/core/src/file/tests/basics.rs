@@ -39,6 +39,11 @@ fn small_files_stay_in_their_inode_and_leave_it_when_they_grow() {
     unmount_and_check(again, &device);
 }
 
+/// Waits until the clock that files are stamped by has moved: it goes by the kernel's tick, of at most 10 ms.
+fn next_tick() {
+    steadyfs_rt::sleep(std::time::Duration::from_millis(20));
+}
+
 /// Who held the contents back has set the times when they were written.
 #[test]
 fn what_a_cache_held_back_leaves_the_times_alone() {
@@ -52,6 +57,7 @@ fn what_a_cache_held_back_leaves_the_times_alone() {
         fs.write_back(&file, 0, &pattern(2, 8192), direct).unwrap();
         assert_eq!(times(), before, "direct: {direct}");
     }
+    next_tick();
     fs.write(&file, 0, &pattern(3, 8192)).unwrap();
     assert_ne!(times(), before, "an ordinary write sets them");
     unmount_and_check(fs, &device);
@@ -299,7 +305,9 @@ fn times_move_with_contents() {
         let now = times();
         assert!(now.0 > before.0 && now.1 > before.1, "{what} leaves the times alone");
         before = now;
+        next_tick();
     };
+    next_tick();
     fs.write(&file, 0, b"inline").unwrap();
     expect_move("an inline write");
     fs.write(&file, 10_000, b"paged").unwrap();
