@@ -125,6 +125,9 @@ impl Call<'_> {
             self.revoke(&inode, has(fattr::KILL_SUIDGID))?;
         }
         let attr = self.server.with_space(|| self.fs.setattr(&inode, &change))?;
+        if let Some(size) = change.size {
+            self.server.nodes.found(inode.ino().get(), size..u64::MAX);
+        }
         self.put_attr(attr)
     }
 

@@ -50,6 +50,7 @@ impl Call<'_> {
         if flags & O_TRUNC != 0 {
             self.revoke(inode, open_flags & OPEN_KILL_SUIDGID != 0)?;
             self.fs.setattr(inode, &SetAttr { size: Some(0), ..SetAttr::default() })?;
+            self.server.nodes.found(inode.ino().get(), 0..u64::MAX);
         }
         Ok(())
     }
@@ -120,47 +121,64 @@ impl Call<'_> {
     }
 
     pub(super) fn write(&mut self, mut args: Args<'_>) -> Answer {
-        let WriteIn { fh, offset, size, write_flags, flags, .. } = args.take()?;
-        let data = args.bytes(size)?;
-        let inode = self.this()?;
+        let asked: WriteIn = args.take()?;
+        let data = args.bytes(asked.size)?;
+        let (ino, mut done) = (u32::try_from(self.header.nodeid).map_err(|_| Errno::STALE)?, 0);
+        let written = self.this().and_then(|inode| {
+            self.write_all(&inode, &asked, data, &mut done)?;
+            Ok(inode)
+        });
+        let taken = asked.offset.saturating_add(done as u64);
+        self.server.nodes.found(ino, asked.offset..taken);
+        if let Err(fail) = &written
+            && asked.write_flags & WRITE_CACHE != 0
+        {
+            self.server.nodes.lose(ino, taken..asked.offset.saturating_add(data.len() as u64), fail.0);
+        }
+        let inode = written?;
+        // After a write past its cache the kernel does not sync: it passes on that the writer asked for it (`RWF_DSYNC` too).
+        if asked.write_flags & WRITE_CACHE == 0 && asked.flags & (O_DSYNC | O_SYNC) != 0 {
+            self.sync(&inode, asked.fh, asked.flags & O_SYNC != O_SYNC)?;
+        }
+        let size = u32::try_from(done).map_err(|_| Errno::IO)?;
+        Ok(self.reply.put(&WriteOut { size, padding: 0 })?)
+    }
+
+    /// Writes `data`, and counts in `done` how much was taken, also if the rest is refused.
+    fn write_all(&self, inode: &InodeRef, asked: &WriteIn, data: &[u8], done: &mut usize) -> Answer {
         // What the kernel wrote into its cache before, and nobody waits for.
-        let written_back = write_flags & WRITE_CACHE != 0;
-        let direct = if written_back { size >= LARGE } else { flags & O_DIRECT != 0 };
+        let written_back = asked.write_flags & WRITE_CACHE != 0;
+        let direct = if written_back { asked.size >= LARGE } else { asked.flags & O_DIRECT != 0 };
         // With write-back the kernel set the times when it took the data, and sends them apart, maybe before the data.
         let has_times = written_back && self.server.policy.cache == Cache::Writeback;
         // Who filled the kernel's cache is not known any more; the kernel saw to it when it took the data.
         if !written_back {
-            self.revoke(&inode, write_flags & WRITE_KILL_SUIDGID != 0)?;
+            self.revoke(inode, asked.write_flags & WRITE_KILL_SUIDGID != 0)?;
         }
-        let mut size = 0;
         loop {
-            let (at, rest) = (offset + size as u64, &data[size..]);
+            let (at, rest) = (asked.offset + *done as u64, &data[*done..]);
             let taken = self.server.with_space(|| match (has_times, direct) {
-                (true, direct) => self.fs.write_back(&inode, at, rest, direct),
-                (false, false) => self.fs.write(&inode, at, rest),
-                (false, true) => self.fs.write_direct(&inode, at, rest),
+                (true, direct) => self.fs.write_back(inode, at, rest, direct),
+                (false, false) => self.fs.write(inode, at, rest),
+                (false, true) => self.fs.write_direct(inode, at, rest),
             })?;
-            size += taken;
+            *done += taken;
             // Of what it writes back the kernel does not look how much was taken: it is all, or there is an error for the next fsync.
-            if size == data.len() || !written_back {
-                break;
+            if *done == data.len() || !written_back {
+                return Ok(());
             }
             if taken == 0 {
                 return Err(Errno::IO.into());
             }
         }
-        // After a write past its cache the kernel does not sync: it passes on that the writer asked for it (`RWF_DSYNC` too).
-        if !written_back && flags & (O_DSYNC | O_SYNC) != 0 {
-            self.sync(&inode, fh, flags & O_SYNC != O_SYNC)?;
-        }
-        let size = u32::try_from(size).map_err(|_| Errno::IO)?;
-        Ok(self.reply.put(&WriteOut { size, padding: 0 })?)
     }
 
     pub(super) fn fsync(&mut self, mut args: Args<'_>) -> Answer {
         let FsyncIn { fh, fsync_flags, .. } = args.take()?;
         let inode = self.this()?;
-        self.sync(&inode, fh, fsync_flags & FSYNC_DATASYNC != 0)
+        self.sync(&inode, fh, fsync_flags & FSYNC_DATASYNC != 0)?;
+        // The kernel told of it once. But as long as contents are missing, no fsync succeeds.
+        self.server.nodes.lost(inode.ino().get()).map_or(Ok(()), |why| Err(why.into()))
     }
 
     /// Makes what was written durable; the open file `fh` is told of earlier failures.
@@ -194,7 +212,13 @@ impl Call<'_> {
         };
         let inode = self.this()?;
         self.revoke_unless_root(&inode)?;
-        self.server.with_space(|| self.fs.fallocate(&inode, how, offset, length))
+        self.server.with_space(|| self.fs.fallocate(&inode, how, offset, length))?;
+        if matches!(how, FallocMode::PunchHole | FallocMode::ZeroRange { .. }) {
+            // What lies behind the end is not there, zeros or not.
+            let end = offset.saturating_add(length).min(self.fs.attr(&inode)?.size);
+            self.server.nodes.found(inode.ino().get(), offset..end);
+        }
+        Ok(())
     }
 
     /// Finds the next data or hole. The kernel asks without writing back what it has, and takes the answer as it is: so it is made to write
@@ -239,6 +263,7 @@ impl Call<'_> {
             }
         }
         self.reply.truncate(0);
+        self.server.nodes.found(to.ino().get(), off_out..off_out.saturating_add(done));
         if opcode == Opcode::CopyFileRange64 {
             return Ok(self.reply.put(&CopyFileRangeOut { bytes_copied: done })?);
         }

@@ -4,7 +4,7 @@
 //! side of the conversation can do is behind [`Kernel`], so that everything here is tested without one. The handlers are
 //! methods of [`Call`], by subject: `names`, `dirs`, `attrs`, `files`, `xattrs`, `ioctl`; `dispatch` chooses among them.
 //!
-//! Kept true: nothing of a request survives it but counts in [`nodes::Nodes`] and, of an open file, which errors it was told of
+//! Kept true: nothing of a request survives it but counts and lost contents in [`nodes::Nodes`] and, of an open file, which errors it was told of
 //! ([`handles::Handles`]); a handler that panics fails its request and nothing else; after [`Server::finish`] the file system is no longer touched.
 
 mod attrs;
@@ -14,6 +14,7 @@ mod files;
 mod handles;
 mod init;
 mod ioctl;
+mod lost;
 mod names;
 mod nodes;
 mod policy;

@@ -1,4 +1,4 @@
-//! What the kernel knows: per inode how often it was told of it, and by how many open files it may write.
+//! What the kernel knows: per inode how often it was told of it, by how many open files it may write, and what it lost of the contents.
 //!
 //! The kernel counts every reply that names an inode, and gives the counts back with FORGET when its own inode goes. An inode without
 //! links must live as long as the kernel knows it (an open file, a working directory), so such an inode is held here; one with links needs no
@@ -7,8 +7,12 @@
 //!
 //! Kept true: an entry exists while a count of it is not zero; an inode is held at most once; nothing is dropped under a lock of the table.
 
+use super::lost::Lost;
+use rustix::io::Errno;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use steadyfs_core::InodeRef;
 use steadyfs_rt::{LockClass, Mutex};
 
@@ -24,6 +28,8 @@ struct Known {
     writers: u32,
     /// Keeps an inode without links.
     held: Option<InodeRef>,
+    /// Contents that were refused when the kernel wrote them back.
+    lost: Option<Box<Lost>>,
 }
 
 impl Known {
@@ -35,11 +41,16 @@ impl Known {
 /// The table, by inode number.
 pub(crate) struct Nodes {
     shards: Box<[Mutex<HashMap<u32, Known>>]>,
+    /// Something was lost at some time; until then nobody looks for it.
+    any_lost: AtomicBool,
 }
 
 impl Nodes {
     pub(crate) fn new() -> Self {
-        Nodes { shards: (0..SHARDS).map(|_| Mutex::new(&NODES, HashMap::new())).collect() }
+        Nodes {
+            shards: (0..SHARDS).map(|_| Mutex::new(&NODES, HashMap::new())).collect(),
+            any_lost: AtomicBool::new(false),
+        }
     }
 
     fn shard(&self, ino: u32) -> &Mutex<HashMap<u32, Known>> {
@@ -89,6 +100,41 @@ impl Nodes {
     /// Whether a file is open for writing, so that the kernel may have newer contents than the file system.
     pub(crate) fn has_writers(&self, ino: u32) -> bool {
         self.shard(ino).lock().get(&ino).is_some_and(|known| known.writers > 0)
+    }
+
+    /// Notes that the kernel wrote back these bytes of an inode in vain, and why.
+    pub(super) fn lose(&self, ino: u32, range: Range<u64>, why: Errno) {
+        if range.is_empty() {
+            return;
+        }
+        self.any_lost.store(true, SeqCst);
+        if let Some(known) = self.shard(ino).lock().get_mut(&ino) {
+            match &mut known.lost {
+                Some(lost) => lost.add(range, why),
+                None => known.lost = Some(Box::new(Lost::new(range, why))),
+            }
+        }
+    }
+
+    /// Notes that the file system holds these bytes of an inode as they should be.
+    pub(super) fn found(&self, ino: u32, range: Range<u64>) {
+        if self.any_lost.load(SeqCst)
+            && let Some(known) = self.shard(ino).lock().get_mut(&ino)
+            && let Some(lost) = &mut known.lost
+        {
+            lost.remove(range);
+            if lost.why().is_none() {
+                known.lost = None;
+            }
+        }
+    }
+
+    /// Why contents of an inode are lost, if some are.
+    pub(super) fn lost(&self, ino: u32) -> Option<Errno> {
+        if !self.any_lost.load(SeqCst) {
+            return None;
+        }
+        self.shard(ino).lock().get(&ino)?.lost.as_ref()?.why()
     }
 
     /// Changes an entry, and removes it if nothing of it is left.

@@ -4,6 +4,7 @@ use crate::harness::Place;
 use rustix::io::Errno;
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 fn is_full(error: &std::io::Error) -> bool {
@@ -60,4 +61,45 @@ fn with_write_back_a_full_volume_is_found_at_fsync() {
         assert_eq!(fs::read(place.at("before")).unwrap(), vec![1; 1 << 20]);
     });
     place.check();
+}
+
+/// Writes to the kernel's cache more than there is room for; how much room that was.
+fn overfill(place: &Place, file: &fs::File, byte: u8) -> Vec<u8> {
+    let free = rustix::fs::statvfs(place.dir()).unwrap();
+    let len = (free.f_bavail * free.f_frsize) as usize;
+    let ballast = fs::File::create(place.at("ballast")).unwrap();
+    (&ballast).write_all(&vec![7; len / 2]).unwrap();
+    ballast.sync_all().unwrap();
+    let data = vec![byte; len / 4 * 3];
+    file.write_all_at(&data, 0).unwrap();
+    let error = file.sync_all().unwrap_err();
+    assert!(is_full(&error), "{error}");
+    fs::remove_file(place.at("ballast")).unwrap();
+    data
+}
+
+#[test]
+fn no_fsync_succeeds_over_contents_that_found_no_room() {
+    let place = Place::sized(100 << 20);
+    place.mounted("", |_| {
+        let file = fs::File::create(place.at("file")).unwrap();
+        let data = overfill(&place, &file, 1);
+        // There is room now, but what the kernel dropped it sends never again.
+        for file in [&file, &file, &fs::File::open(place.at("file")).unwrap()] {
+            let error = file.sync_all().unwrap_err();
+            assert!(is_full(&error), "{error}");
+        }
+        file.write_all_at(&data, 0).unwrap();
+        file.sync_all().unwrap();
+        overfill(&place, &fs::File::create(place.at("cut")).unwrap(), 2);
+        let cut = fs::File::options().write(true).open(place.at("cut")).unwrap();
+        assert!(is_full(&cut.sync_all().unwrap_err()));
+        cut.set_len(0).unwrap();
+        cut.sync_all().unwrap();
+    });
+    place.check();
+    place.mounted("", |_| {
+        let kept = fs::read(place.at("file")).unwrap();
+        assert!(!kept.is_empty() && kept.iter().all(|byte| *byte == 1), "{} bytes", kept.len());
+    });
 }

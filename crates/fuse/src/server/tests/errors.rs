@@ -18,7 +18,7 @@ impl Client {
         self.ask(Opcode::Flush, node, &FlushIn { fh, unused: 0, padding: 0, lock_owner: 0 }, &[]).err()
     }
 
-    fn fsync(&self, node: u64, fh: u64) -> Option<Errno> {
+    pub(super) fn fsync(&self, node: u64, fh: u64) -> Option<Errno> {
         self.ask(Opcode::Fsync, node, &FsyncIn { fh, fsync_flags: 0, padding: 0 }, &[]).err()
     }
 

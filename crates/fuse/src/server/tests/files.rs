@@ -11,7 +11,7 @@ use crate::wire::flags::{
     FS_APPEND_FL, FS_IMMUTABLE_FL, OPEN_KILL_SUIDGID, WRITE_CACHE, WRITE_KILL_SUIDGID, fattr, fopen,
 };
 
-const NOTHING_SET: SetattrIn = SetattrIn {
+pub(super) const NOTHING_SET: SetattrIn = SetattrIn {
     valid: 0,
     padding: 0,
     fh: 0,

@@ -2,6 +2,7 @@
 
 mod errors;
 mod files;
+mod lost;
 mod names;
 mod protocol;
 pub(crate) mod volume;
