@@ -228,6 +228,25 @@ fn what_recovery_could_not_repeat_makes_a_checkpoint() {
     assert_eq!(v.counted(|fs| fs.fsync(&file, false).unwrap()), only(Reason::Strict));
 }
 
+/// A whiteout is as little a new holder of the name as nothing.
+#[test]
+fn a_name_that_a_whiteout_had_makes_a_checkpoint() {
+    let v = Volume::new("", "");
+    let (fs, root) = (&v.fs, v.root());
+    let reasons = |file: &InodeRef| v.counted(|fs| fs.fsync(file, false).unwrap()).1;
+    let leave = |from: &[u8], to: &[u8]| {
+        fs.rename_whiteout(&root, from, &root, to, RenameFlags::Replace, &NewInode::default()).unwrap();
+    };
+    let file = v.old("hidden", 1);
+    leave(b"hidden", b"aside");
+    fs.unlink(&root, b"hidden").unwrap();
+    assert_eq!(reasons(&v.create(&root, "hidden")), [Reason::NameReused]);
+    leave(b"aside", b"apart");
+    assert_eq!(reasons(&fs.lookup(&root, b"aside").unwrap()), [Reason::Kind]);
+    leave(b"apart", b"away");
+    assert_eq!(reasons(&file), [Reason::Renamed]);
+}
+
 #[test]
 fn space_that_recovery_would_lack_makes_a_checkpoint() {
     let v = Volume::new("", "");

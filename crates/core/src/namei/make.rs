@@ -20,14 +20,14 @@ use steadyfs_format::inode::{Inode as RawInode, inline};
 use steadyfs_format::{BLOCK_SIZE, Ino, PageIndex};
 
 /// What is to be made, and where.
-struct Order<'a> {
-    dir: &'a Arc<Inode>,
-    name: &'a [u8],
-    kind: FileType,
-    new: &'a NewInode,
+pub(super) struct Order<'a> {
+    pub(super) dir: &'a Arc<Inode>,
+    pub(super) name: &'a [u8],
+    pub(super) kind: FileType,
+    pub(super) new: &'a NewInode,
     /// Symlinks only.
-    target: &'a [u8],
-    links: u32,
+    pub(super) target: &'a [u8],
+    pub(super) links: u32,
 }
 
 impl Fs {
@@ -128,7 +128,7 @@ impl Fs {
     }
 
     /// Makes the inode with everything that belongs to it but a name.
-    fn make_inode(&self, t: &mut Transaction<'_>, order: &Order<'_>) -> Result<InodeRef> {
+    pub(super) fn make_inode(&self, t: &mut Transaction<'_>, order: &Order<'_>) -> Result<InodeRef> {
         let Order { dir, name, kind, new, target, links } = *order;
         let features = self.vol.sb.features();
         let parent = dir.read(|raw| Parent::of(raw, dir.ino, features))?;

@@ -3,8 +3,12 @@
 //! Locks, in order: the rename lock if two directories take part, so that the shape of the tree stands still; both directories, an
 //! ancestor before what is below it; then the inodes that are moved or replaced, directories before others. With the tree standing still,
 //! no directory can come to lie below itself and no two renames wait for each other.
+//!
+//! A rename may leave a *whiteout*: a character device 0:0, by which overlayfs says that a name of a lower layer is gone. The old entry
+//! comes to name it where it stands, so the directory needs no room.
 
 use super::link::{check_project, drop_directory, drop_link, renamed};
+use super::make::Order;
 use super::transaction::Transaction;
 use super::{check_dir, check_name, is_dot};
 use crate::attr::protect::Act;
@@ -14,14 +18,17 @@ use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::inode::{Inode, InodeRef};
 use crate::orphans::Orphan;
-use crate::types::RenameFlags;
+use crate::types::{NewInode, RenameFlags};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use steadyfs_format::dir::FileType;
-use steadyfs_format::inode::{Inode as RawInode, Time};
+use steadyfs_format::inode::{DeviceNumber, Inode as RawInode, Time};
 use steadyfs_format::{Ino, ROOT_INO};
 use steadyfs_rt::RwLockWriteGuard;
+
+/// The type of a whiteout, and no permissions.
+const WHITEOUT_MODE: u32 = 0o020_000;
 
 /// A directory and a name in it.
 #[derive(Clone, Copy)]
@@ -73,6 +80,39 @@ impl Fs {
         new_name: &[u8],
         how: RenameFlags,
     ) -> Result<()> {
+        self.rename_leaving(dir, name, new_dir, new_name, how, None)
+    }
+
+    /// As [`Fs::rename`], and a new whiteout takes the old name: a character device 0:0 without permissions. `owner` gives its owner and
+    /// group. Anybody may have it made, as in Linux: it is no door to a device.
+    ///
+    /// # Errors
+    /// As [`Fs::rename`]; [`Error::Invalid`] with [`RenameFlags::Exchange`], which leaves no name free.
+    pub fn rename_whiteout(
+        &self,
+        dir: &InodeRef,
+        name: &[u8],
+        new_dir: &InodeRef,
+        new_name: &[u8],
+        how: RenameFlags,
+        owner: &NewInode,
+    ) -> Result<()> {
+        if how == RenameFlags::Exchange {
+            return Err(Error::Invalid);
+        }
+        let whiteout = NewInode { mode: WHITEOUT_MODE, rdev: DeviceNumber::default(), ..owner.clone() };
+        self.rename_leaving(dir, name, new_dir, new_name, how, Some(&whiteout))
+    }
+
+    fn rename_leaving(
+        &self,
+        dir: &InodeRef,
+        name: &[u8],
+        new_dir: &InodeRef,
+        new_name: &[u8],
+        how: RenameFlags,
+        whiteout: Option<&NewInode>,
+    ) -> Result<()> {
         check_name(name)?;
         check_name(new_name)?;
         let (from, to) = (Spot { dir: &dir.inode, name }, Spot { dir: &new_dir.inode, name: new_name });
@@ -82,12 +122,12 @@ impl Fs {
                 return Err(Error::Invalid);
             }
         }
-        self.rename_locked(from, to, how)?;
+        self.rename_locked(from, to, how, whiteout)?;
         self.reap_quietly();
         Ok(())
     }
 
-    fn rename_locked(&self, from: Spot<'_>, to: Spot<'_>, how: RenameFlags) -> Result<()> {
+    fn rename_locked(&self, from: Spot<'_>, to: Spot<'_>, how: RenameFlags, whiteout: Option<&NewInode>) -> Result<()> {
         let across = from.dir.ino != to.dir.ino;
         let _shape = across.then(|| self.rename.lock());
         let above = across.then(|| self.above(from.dir, to.dir)).transpose()?;
@@ -116,14 +156,14 @@ impl Fs {
             Goal::Free(room) => {
                 let _children = lock_children(&[&source]);
                 self.check_move(from, to, &source)?;
-                self.move_to_free(from, to, &source, room)
+                self.move_to_free(from, to, &source, room, whiteout)
             }
             Goal::Replace(target) => {
                 let _children = lock_children(&[&source, &target]);
                 self.check_move(from, to, &source)?;
                 // Or a checkpoint would have neither the old contents under this name, nor the new.
                 self.settle_contents(&source.inode.inode)?;
-                self.move_over(from, to, &source, &target)
+                self.move_over(from, to, &source, &target, whiteout)
             }
             Goal::Swap(target) => {
                 let _children = lock_children(&[&source, &target]);
@@ -164,17 +204,25 @@ impl Fs {
         to.dir.read(|raw| check_project(raw, project, features))?
     }
 
-    fn move_to_free(&self, from: Spot<'_>, to: Spot<'_>, source: &Entry, room: Room) -> Result<()> {
+    fn move_to_free(
+        &self,
+        from: Spot<'_>,
+        to: Spot<'_>,
+        source: &Entry,
+        room: Room,
+        whiteout: Option<&NewInode>,
+    ) -> Result<()> {
         let moves_dir = source.is_dir() && from.dir.ino != to.dir.ino;
         if moves_dir && to.dir.read(RawInode::links)? == u32::MAX {
             return Err(Error::TooManyLinks);
         }
         let change = self.change()?;
         self.transact(&change, |t| {
+            let left = self.make_whiteout(t, from, whiteout)?;
             t.insert(to.dir, room, to.name, &source.inode)?;
             // Adding the new name may have moved the entries of this directory to blocks.
             let found = self.dir_find(from.dir, from.name)?.ok_or(Error::NotFound)?;
-            t.remove(from.dir, from.name, found.place, &source.inode)?;
+            vacate(t, from, found, source, left)?;
             self.redirect_parent(t, source, to.dir, moves_dir)?;
             let now = clock();
             self.after_move(t, from, to, [-i64::from(moves_dir), i64::from(moves_dir)], now)?;
@@ -184,7 +232,14 @@ impl Fs {
         Ok(())
     }
 
-    fn move_over(&self, from: Spot<'_>, to: Spot<'_>, source: &Entry, target: &Entry) -> Result<()> {
+    fn move_over(
+        &self,
+        from: Spot<'_>,
+        to: Spot<'_>,
+        source: &Entry,
+        target: &Entry,
+        whiteout: Option<&NewInode>,
+    ) -> Result<()> {
         match (source.is_dir(), target.is_dir()) {
             (true, false) => return Err(Error::NotDirectory),
             (false, true) => return Err(Error::IsDirectory),
@@ -196,11 +251,12 @@ impl Fs {
         let last = target.is_dir() || target.inode.inode.read(RawInode::links)? <= 1;
         let change = self.change()?;
         self.transact(&change, |t| {
+            let left = self.make_whiteout(t, from, whiteout)?;
             if last {
                 t.orphan(&target.inode, Orphan::Unlinked)?;
             }
             t.retarget(to.dir, target.found, source.inode.ino(), source.inode.kind())?;
-            t.remove(from.dir, from.name, source.found.place, &source.inode)?;
+            vacate(t, from, source.found, source, left)?;
             self.redirect_parent(t, source, to.dir, source.is_dir() && across)?;
             let now = clock();
             // The directory that is replaced goes from the new parent, the one that takes its place comes from the old.
@@ -240,6 +296,20 @@ impl Fs {
         Ok(())
     }
 
+    /// Makes the whiteout, if there is to be one: before anything that a failure here would have to take back.
+    fn make_whiteout(
+        &self,
+        t: &mut Transaction<'_>,
+        from: Spot<'_>,
+        whiteout: Option<&NewInode>,
+    ) -> Result<Option<InodeRef>> {
+        let order = |new| {
+            let Spot { dir, name } = from;
+            Order { dir, name, kind: FileType::CharDevice, new, target: &[], links: 1 }
+        };
+        whiteout.map(|new| self.make_inode(t, &order(new))).transpose()
+    }
+
     /// For fsync: the entry has left its place and has another name.
     fn note_move(&self, from: Spot<'_>, moved: &Entry) {
         self.since.note_new_name(moved.inode.ino());
@@ -266,6 +336,20 @@ impl Fs {
             })?;
         }
         Ok(())
+    }
+}
+
+/// Takes the old entry away, or has it name the whiteout.
+fn vacate(
+    t: &mut Transaction<'_>,
+    from: Spot<'_>,
+    found: Found,
+    source: &Entry,
+    whiteout: Option<InodeRef>,
+) -> Result<()> {
+    match whiteout {
+        Some(left) => t.retarget(from.dir, found, left.ino(), left.kind()),
+        None => t.remove(from.dir, from.name, found.place, &source.inode),
     }
 }
 

@@ -80,7 +80,7 @@ fn leave(v: &Volume, spare: u64) {
 /// An operation that needs blocks, and one that undoes it.
 type Attempt = (&'static str, fn(&Fs, &InodeRef) -> Result<()>, fn(&Fs, &InodeRef));
 
-const ATTEMPTS: [Attempt; 7] = [
+const ATTEMPTS: [Attempt; 8] = [
     ("mkdir", |fs, dir| fs.create(dir, b"new", &new(DIR)).map(drop), |fs, dir| fs.rmdir(dir, b"new").unwrap()),
     ("create", |fs, dir| fs.create(dir, b"new", &new(FILE)).map(drop), |fs, dir| fs.unlink(dir, b"new").unwrap()),
     (
@@ -97,6 +97,11 @@ const ATTEMPTS: [Attempt; 7] = [
         "rename",
         |fs, dir| fs.rename(dir, b"0", dir, &[b'r'; 255], RenameFlags::NoReplace),
         |fs, dir| fs.rename(dir, &[b'r'; 255], dir, b"0", RenameFlags::NoReplace).unwrap(),
+    ),
+    (
+        "rename with a whiteout",
+        |fs, dir| fs.rename_whiteout(dir, b"0", dir, &[b'r'; 255], RenameFlags::NoReplace, &new(0)),
+        |fs, dir| fs.rename(dir, &[b'r'; 255], dir, b"0", RenameFlags::Replace).unwrap(),
     ),
     (
         "setxattr",
@@ -136,7 +141,8 @@ fn an_operation_that_fails_half_way_is_taken_back() {
     // To look at a directory changes its time of access.
     for options in ["noatime,noinline_dentry,noinline_data,noinline_xattr", "noatime"] {
         for (what, attempt, undo) in ATTEMPTS {
-            let v = Volume::new(64, &["-O", FULL], options);
+            // Or a look at a directory would change it.
+            let v = Volume::new(64, &["-O", FULL], &format!("noatime,{options}"));
             let dir = cramped(&v);
             let (mut failures, mut spare) = (0, 0);
             loop {

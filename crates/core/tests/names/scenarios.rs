@@ -119,6 +119,35 @@ fn moving_directories_keeps_links_and_parents_right() {
 }
 
 #[test]
+fn a_whiteout_takes_the_name_of_what_is_renamed() {
+    on_both("", |v| {
+        let root = v.fs.root().unwrap();
+        let owner = NewInode { uid: 7, gid: 8, ..new(0o100_777) };
+        let leave = |from: &[u8], to: &[u8], how| v.fs.rename_whiteout(&root, from, &root, to, how, &owner);
+        let (file, dir) =
+            (v.fs.create(&root, b"file", &new(FILE)).unwrap(), v.fs.create(&root, b"dir", &new(DIR)).unwrap());
+        let links = v.fs.attr(&root).unwrap().nlink;
+        assert_eq!(errno(leave(b"file", b"dir", RenameFlags::Exchange)), 22);
+        assert_eq!(errno(leave(b"file", b"dir", RenameFlags::NoReplace)), 17);
+        assert_eq!(errno(leave(b"file", b"dir", RenameFlags::Replace)), 21);
+        leave(b"file", b"moved", RenameFlags::NoReplace).unwrap();
+        // Over a whiteout, as overlayfs does, and a directory from its place.
+        leave(b"moved", b"file", RenameFlags::Replace).unwrap();
+        leave(b"dir", b"inner", RenameFlags::Replace).unwrap();
+        assert_eq!(v.fs.attr(&root).unwrap().nlink, links);
+        let (file, dir) = (file.ino(), dir.ino());
+        drop(root);
+        v.remount();
+        assert_eq!((v.at("file").ino(), v.at("inner").ino()), (file, dir));
+        for name in ["moved", "dir"] {
+            let attr = v.fs.attr(&v.at(name)).unwrap();
+            assert_eq!((attr.kind, attr.mode, attr.nlink), (FileType::CharDevice, 0o020_000, 1), "{name}");
+            assert_eq!((attr.rdev, attr.uid, attr.gid), (DeviceNumber::default(), 7, 8), "{name}");
+        }
+    });
+}
+
+#[test]
 fn an_unlinked_inode_lives_until_its_last_user_goes() {
     on_both("", |v| {
         let root = v.fs.root().unwrap();

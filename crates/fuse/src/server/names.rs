@@ -3,7 +3,7 @@
 use super::{Answer, Call, Fail, node_of};
 use crate::options::Cache;
 use crate::wire::abi::{CreateIn, EntryOut, LinkIn, MkdirIn, MknodIn, Rename2In, RenameIn};
-use crate::wire::flags::linux::{O_EXCL, RENAME_EXCHANGE, RENAME_NOREPLACE, S_IFDIR, S_IFMT, S_IFREG};
+use crate::wire::flags::linux::{O_EXCL, RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT, S_IFDIR, S_IFMT, S_IFREG};
 use crate::wire::{Args, ROOT_NODE};
 use rustix::io::Errno;
 use std::sync::atomic::Ordering::SeqCst;
@@ -116,21 +116,22 @@ impl Call<'_> {
 
     pub(super) fn rename(&mut self, mut args: Args<'_>) -> Answer {
         let RenameIn { newdir } = args.take()?;
-        self.do_rename(newdir, RenameFlags::Replace, args)
+        self.do_rename(newdir, RenameFlags::Replace, false, args)
     }
 
     pub(super) fn rename2(&mut self, mut args: Args<'_>) -> Answer {
         let Rename2In { newdir, flags, .. } = args.take()?;
-        let flags = match flags {
+        let whiteout = flags & RENAME_WHITEOUT != 0;
+        let flags = match flags & !RENAME_WHITEOUT {
             0 => RenameFlags::Replace,
             RENAME_NOREPLACE => RenameFlags::NoReplace,
             RENAME_EXCHANGE => RenameFlags::Exchange,
             _ => return Err(Errno::INVAL.into()),
         };
-        self.do_rename(newdir, flags, args)
+        self.do_rename(newdir, flags, whiteout, args)
     }
 
-    fn do_rename(&mut self, newdir: u64, flags: RenameFlags, mut args: Args<'_>) -> Answer {
+    fn do_rename(&mut self, newdir: u64, flags: RenameFlags, whiteout: bool, mut args: Args<'_>) -> Answer {
         let (dir, name) = (self.this()?, args.name()?);
         let (to, new_name) = (self.inode(newdir)?, args.name()?);
         // What is replaced may still be open.
@@ -150,7 +151,12 @@ impl Call<'_> {
             }
             _ => target,
         };
-        self.server.with_space(|| self.fs.rename(&dir, name, &to, new_name, flags))?;
+        // Who may leave a whiteout is the kernel's to say: before Linux 5.8 who may make devices, since then everybody.
+        let owner = self.new_inode(0, 0);
+        self.server.with_space(|| match whiteout {
+            true => self.fs.rename_whiteout(&dir, name, &to, new_name, flags, &owner),
+            false => self.fs.rename(&dir, name, &to, new_name, flags),
+        })?;
         victim.map_or(Ok(()), |victim| self.keep_if_unlinked(victim))
     }
 

@@ -81,6 +81,7 @@ pub(crate) mod linux {
 
     pub(crate) const RENAME_NOREPLACE: u32 = RenameFlags::NOREPLACE.bits();
     pub(crate) const RENAME_EXCHANGE: u32 = RenameFlags::EXCHANGE.bits();
+    pub(crate) const RENAME_WHITEOUT: u32 = RenameFlags::WHITEOUT.bits();
 
     pub(crate) const XATTR_CREATE: u32 = XattrFlags::CREATE.bits();
     pub(crate) const XATTR_REPLACE: u32 = XattrFlags::REPLACE.bits();

@@ -13,6 +13,7 @@ mod harness;
 mod image;
 mod kill;
 mod mapped;
+mod overlay;
 mod plain;
 mod protected;
 mod race;

@@ -46,6 +46,7 @@ pub(super) enum Op {
         to: Pick,
         new: Name,
         how: RenameFlags,
+        whiteout: bool,
     },
     /// Keeps the inode in use.
     Hold {
@@ -138,7 +139,8 @@ pub(super) fn any_op() -> impl Strategy<Value = Op> {
         6 => (p(), p(), n()).prop_map(|(inode, dir, name)| Op::Link { inode, dir, name }),
         8 => (p(), n()).prop_map(|(dir, name)| Op::Unlink { dir, name }),
         6 => (p(), n()).prop_map(|(dir, name)| Op::Rmdir { dir, name }),
-        16 => (p(), n(), p(), n(), how()).prop_map(|(dir, name, to, new, how)| Op::Rename { dir, name, to, new, how }),
+        16 => (p(), n(), p(), n(), how(), prop::bool::weighted(0.2))
+            .prop_map(|(dir, name, to, new, how, whiteout)| Op::Rename { dir, name, to, new, how, whiteout }),
         3 => p().prop_map(|inode| Op::Hold { inode }),
         3 => p().prop_map(|which| Op::Release { which }),
         2 => (p(), 0u16..0o10000).prop_map(|(inode, mode)| Op::Chmod { inode, mode }),

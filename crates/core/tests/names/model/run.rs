@@ -6,7 +6,7 @@ use crate::support::{Volume, errno, fsck};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use std::collections::BTreeMap;
-use steadyfs_core::{Fs, InodeRef, NewInode, SetAttr, XattrFlags};
+use steadyfs_core::{Fs, InodeRef, NewInode, RenameFlags, SetAttr, XattrFlags};
 use steadyfs_device::{FaultyDevice, MemDevice, Record, RecordingDevice};
 use steadyfs_format::Ino;
 use steadyfs_format::dir::FileType;
@@ -245,14 +245,29 @@ impl Run {
                 let model = self.tree.rmdir(dir, &n);
                 self.same(real, model)
             }
-            Op::Rename { dir, name: n, to, new, how } => {
+            Op::Rename { dir, name: n, to, new, how, whiteout } => {
                 let (dir, to, n, new) = (self.pick_dir(dir), self.pick_dir(to), name(n), name(new));
-                let real = fs.rename(&self.real(dir), &n, &self.real(to), &new, how);
-                let model = self.tree.rename(dir, &n, to, &new, how);
-                self.same(real, model)
+                self.rename((dir, &n), (to, &new), how, whiteout)
             }
             _ => self.step_attributes(op, &fs),
         }
+    }
+
+    fn rename(&mut self, from: (Id, &[u8]), to: (Id, &[u8]), how: RenameFlags, whiteout: bool) -> Check {
+        let fs = std::sync::Arc::clone(&self.volume.fs);
+        let (dir, to_dir) = (self.real(from.0), self.real(to.0));
+        let real = match whiteout {
+            true => fs.rename_whiteout(&dir, from.1, &to_dir, to.1, how, &NewInode::default()),
+            false => fs.rename(&dir, from.1, &to_dir, to.1, how),
+        };
+        let model = self.tree.rename(from, to, how, whiteout);
+        let left = real.is_ok() && self.tree.nodes.len() > self.inos.len();
+        self.same(real, model)?;
+        if left {
+            let whiteout = fs.lookup(&dir, from.1).map_err(|e| TestCaseError::fail(e.to_string()))?;
+            self.inos.push(whiteout.ino());
+        }
+        Ok(())
     }
 
     fn step_attributes(&mut self, op: &Op, fs: &Fs) -> Check {

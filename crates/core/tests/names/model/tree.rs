@@ -215,7 +215,16 @@ impl Tree {
         at == above
     }
 
-    pub(super) fn rename(&mut self, dir: Id, name: &[u8], to: Id, new: &[u8], how: RenameFlags) -> Outcome {
+    pub(super) fn rename(
+        &mut self,
+        (dir, name): (Id, &[u8]),
+        (to, new): (Id, &[u8]),
+        how: RenameFlags,
+        whiteout: bool,
+    ) -> Outcome {
+        if whiteout && how == RenameFlags::Exchange {
+            return Err(EINVAL);
+        }
         check_name(name)?;
         check_name(new)?;
         for (dir, name) in [(dir, name), (to, new)] {
@@ -253,6 +262,11 @@ impl Tree {
             }
         }
         self.move_entry(dir, name, to, new, target.filter(|_| exchange));
+        if whiteout {
+            let id = self.nodes.len();
+            self.nodes.push(self.born(dir, FileType::CharDevice, 0, 0));
+            self.attach(dir, name, id);
+        }
         Ok(())
     }
 

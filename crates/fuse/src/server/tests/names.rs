@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::wire::abi::{BatchForgetIn, Dirent, ForgetOne, LinkIn, MkdirIn, MknodIn, Rename2In, RenameIn};
-use crate::wire::flags::linux::{RENAME_EXCHANGE, RENAME_NOREPLACE};
+use crate::wire::flags::linux::{RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT};
 
 const RW: OFlags = OFlags::RDWR;
 
@@ -162,8 +162,21 @@ fn rename_flags_are_honoured() {
     client.rename2(ROOT, [b"a", b"b"], 0).unwrap();
     assert_eq!((client.lookup(ROOT, b"b").unwrap().nodeid, client.lookup(ROOT, b"a").unwrap().nodeid), (b.nodeid, 0));
     assert_eq!(client.attr(a.nodeid).unwrap().nlink, 0);
-    // Whiteouts are for overlays.
-    assert_eq!(client.rename2(ROOT, [b"b", b"c"], 4).unwrap_err(), Errno::INVAL);
+    assert_eq!(client.rename2(ROOT, [b"b", b"c"], 8).unwrap_err(), Errno::INVAL);
+}
+
+#[test]
+fn a_rename_may_leave_a_whiteout_of_the_caller() {
+    let client = Client::new();
+    let a = client.mkdir(ROOT, b"a").unwrap();
+    let refused = client.rename2(ROOT, [b"a", b"a"], RENAME_WHITEOUT | RENAME_EXCHANGE).unwrap_err();
+    assert_eq!(refused, Errno::INVAL);
+    client.rename2(ROOT, [b"a", b"b"], RENAME_WHITEOUT | RENAME_NOREPLACE).unwrap();
+    assert_eq!(client.lookup(ROOT, b"b").unwrap().nodeid, a.nodeid);
+    let left = client.lookup(ROOT, b"a").unwrap().attr;
+    assert_eq!((left.mode, left.rdev, left.nlink), (0o020_000, 0, 1));
+    assert_eq!(client.rename2(ROOT, [b"b", b"a"], RENAME_WHITEOUT | RENAME_NOREPLACE).unwrap_err(), Errno::EXIST);
+    assert_eq!(client.rename2(ROOT, [b"b", b"a"], RENAME_WHITEOUT).unwrap_err(), Errno::NOTDIR);
 }
 
 #[test]
