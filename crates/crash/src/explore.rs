@@ -171,7 +171,7 @@ impl Exploration {
     pub fn new(workload: &Workload, effort: Effort, seed: u64, volumes: &Volumes) -> Result<Self, RunError> {
         let run = run(workload, &volumes.get(workload)?)?;
         let states = states::explore(&run.trace, effort, seed, |tick| -> Vec<Moment> {
-            run.timelines.iter().map(|line| Moment::at(workload, line, &run, tick)).collect()
+            run.timelines.iter().map(|line| Moment::at(&run.done, line, &run, tick)).collect()
         });
         Ok(Exploration { workload: workload.clone(), options: options_afterwards(workload)?, run, states })
     }
@@ -216,7 +216,7 @@ impl Exploration {
     }
 
     fn judge(&self) -> Judge<'_> {
-        Judge { workload: &self.workload, run: &self.run, options: &self.options }
+        Judge { workload: &self.run.done, run: &self.run, options: &self.options }
     }
 }
 

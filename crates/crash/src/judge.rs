@@ -8,7 +8,7 @@
 //! All mounts are in virtual time, with the cores and the seed of the workload: a state that is wrong is wrong each time.
 
 use crate::content::fill;
-use crate::lang::{Op, Workload};
+use crate::lang::{BALLAST, Op, Workload};
 use crate::legal::{Case, Moment};
 use crate::observe::Seen;
 use crate::run::{Hand, Run, Trace, virtual_time};
@@ -180,8 +180,8 @@ impl Judge<'_> {
 
     fn judge_unguarded(&self, image: MemDevice, moments: &[Vec<Moment>], all: bool) -> Result<(), Fault> {
         self.check(&image, "after the crash")?;
-        let options = self.options.clone();
-        let Used { device, seen, wrote } = self.in_virtual_time(move || Used::of(image, options, all))?;
+        let (options, full) = (self.options.clone(), self.workload.free.is_some());
+        let Used { device, seen, wrote } = self.in_virtual_time(move || Used::of(image, options, full, all))?;
         moments.iter().try_for_each(|moment| self.check_tree(&seen, moment))?;
         let kept = wrote.map_err(|e| Fault::new(Rule::Usable, format!("writing afterwards: {e}")))?;
         self.check(device.inner(), "after writing more")?;
@@ -236,21 +236,24 @@ struct Used {
 impl Used {
     /// Mounts a volume, looks at it, writes more, and makes that durable: with `all`, by a checkpoint; else by a chain that begins where the one before the
     /// crash did. Then the power goes off.
-    fn of(image: MemDevice, options: MountOptions, all: bool) -> Result<Self, Fault> {
+    fn of(image: MemDevice, options: MountOptions, full: bool, all: bool) -> Result<Self, Fault> {
         let device = Arc::new(FaultyDevice::new(image));
         let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options)
             .map_err(|e| Fault::new(Rule::Mounts, format!("it does not mount: {e}")))?;
         let seen = Seen::read(&fs).map_err(|e| Fault::new(Rule::Legal, format!("the tree cannot be read: {e}")))?;
-        let wrote = go_on(fs, all);
+        let wrote = go_on(fs, full, all);
         // Collectors may be at work still. What they write while others read would be found by these in part.
         device.disappear();
         Ok(Used { device, seen, wrote })
     }
 }
 
-/// Writes a file, and makes it durable, by a checkpoint or by a chain. Its name.
-fn go_on(fs: Arc<Fs>, all: bool) -> Result<String, steadyfs_core::Error> {
+/// Writes a file, on a full volume in place of the ballast, and makes it durable, by a checkpoint or by a chain. Its name.
+fn go_on(fs: Arc<Fs>, full: bool, all: bool) -> Result<String, steadyfs_core::Error> {
     let mut hand = Hand { fs, open: Vec::new() };
+    if full {
+        hand.attempt(&Op::Unlink { path: BALLAST.to_owned() }, AFTERWARDS)?;
+    }
     let path = "afterwards".to_owned();
     hand.attempt(&Op::Creat { path: path.clone() }, AFTERWARDS)?;
     hand.attempt(&Op::Write { path: path.clone(), off: 0, len: 9000 }, AFTERWARDS)?;
@@ -268,11 +271,12 @@ fn read_again(image: MemDevice, options: MountOptions) -> Result<Seen, Fault> {
 }
 
 /// After another mount, everything is as it was, and what was written since is there.
-fn check_again(mut after: Seen, before: Seen, new: &str) -> Result<(), Fault> {
+fn check_again(mut after: Seen, mut before: Seen, new: &str) -> Result<(), Fault> {
     let lost = |why: &str| Fault::new(Rule::Usable, format!("after the second mount, {why}"));
     let root = after.root;
-    let ino = after.nodes.get_mut(&root).and_then(|root| root.entries.remove(new));
-    let written = ino.and_then(|ino| after.nodes.remove(&ino)).ok_or_else(|| lost("the new file is missing"))?;
+    let written = after.take(new).ok_or_else(|| lost("the new file is missing"))?;
+    // An fsync of the new file does not promise that the ballast is gone.
+    let _may_be_there = (before.take(BALLAST), after.take(BALLAST));
     let bytes: Vec<u8> = written.pages.into_values().flatten().collect();
     if bytes != fill(AFTERWARDS, 0, 9000) {
         return Err(lost("the new file has other contents"));

@@ -7,6 +7,7 @@
 //! fail 7                          it refuses one write in forty; this seed decides which
 //! schedule 4 7                    all this in virtual time, on so many cores, in the schedule that this seed decides
 //! mount fsync_mode=strict         options, as for `steadyfs mount -o`
+//! free 12                         a file `ballast` leaves so many blocks free; a step for which there is no room changes nothing
 //! creat foo                       set-up, durable before the exploration begins
 //! ---
 //! write foo 0 4096                what is explored
@@ -36,6 +37,8 @@ pub struct Workload {
     pub schedule: Option<Schedule>,
     /// Mount options, comma-separated.
     pub mount: String,
+    /// Blocks that a file [`BALLAST`] leaves free once the set-up is done; none: there is no such file.
+    pub free: Option<u32>,
     /// Done first, by one writer, and made durable.
     pub setup: Vec<Op>,
     /// What is explored.
@@ -190,12 +193,23 @@ pub enum Op {
     Checkpoint,
     /// Collect one section, which ends with a checkpoint.
     Gc,
+    /// Nothing: what is left of a step that could not be done on a full volume.
+    Skip,
 }
 
 impl Op {
     /// Whether it changes nothing that a tree shows, and promises that what was changed is durable.
     pub(crate) fn is_promise(&self) -> bool {
         matches!(self, Op::Fsync { .. } | Op::Fdatasync { .. } | Op::Sync | Op::Checkpoint | Op::Gc)
+    }
+
+    /// A write of which only so many bytes were written.
+    pub(crate) fn cut(&self, written: u64) -> Op {
+        let mut cut = self.clone();
+        if let Op::Write { len, .. } | Op::DirectWrite { len, .. } | Op::Append { len, .. } = &mut cut {
+            *len = written;
+        }
+        cut
     }
 }
 
@@ -208,6 +222,9 @@ pub struct ParseError {
     /// What is wrong with it.
     pub what: String,
 }
+
+/// The file in the root that takes the space of a volume that is to be nearly full. It has no size and no contents.
+pub const BALLAST: &str = "ballast";
 
 /// Size of a volume on which nothing needs collecting; the smallest is 52.
 pub const DEFAULT_MIB: u32 = 64;
@@ -222,6 +239,7 @@ impl Default for Workload {
             fail: None,
             schedule: None,
             mount: String::new(),
+            free: None,
             setup: Vec::new(),
             steps: Vec::new(),
         }
@@ -285,6 +303,10 @@ impl FromStr for Workload {
                     workload.schedule = Some(Schedule { cores, seed: seed(number).map_err(fail)? });
                 }
                 ["mount", options] => workload.mount = (*options).to_owned(),
+                ["free", blocks] => {
+                    let blocks = blocks.parse().map_err(|_| fail(format!("'{blocks}' is no number of blocks")))?;
+                    workload.free = Some(blocks);
+                }
                 words if setting_up => workload.setup.push(op(words).map_err(fail)?),
                 words => workload.steps.push(step(words).map_err(fail)?),
             }
@@ -339,6 +361,7 @@ fn op(words: &[&str]) -> Result<Op, String> {
         ["sync"] => Op::Sync,
         ["checkpoint"] => Op::Checkpoint,
         ["gc"] => Op::Gc,
+        ["skip"] => Op::Skip,
         _ => return Err(format!("'{}' is no operation", words.join(" "))),
     })
 }
@@ -364,6 +387,9 @@ impl fmt::Display for Workload {
         }
         if !self.mount.is_empty() {
             writeln!(f, "mount {}", self.mount)?;
+        }
+        if let Some(blocks) = self.free {
+            writeln!(f, "free {blocks}")?;
         }
         self.setup.iter().try_for_each(|op| writeln!(f, "{op}"))?;
         writeln!(f, "---")?;
@@ -405,6 +431,7 @@ impl fmt::Display for Op {
             Op::Sync => write!(f, "sync"),
             Op::Checkpoint => write!(f, "checkpoint"),
             Op::Gc => write!(f, "gc"),
+            Op::Skip => write!(f, "skip"),
         }
     }
 }
@@ -418,6 +445,7 @@ late 7
 fail 8
 schedule 4 9
 mount fsync_mode=strict,noinline_data
+free 12
 mkdir A
 creat A/foo
 ---
@@ -442,6 +470,7 @@ open A/bar
 sync
 checkpoint
 gc
+skip
 ";
 
     #[test]
@@ -449,7 +478,7 @@ gc
         let workload: Workload = EVERYTHING.parse().expect("parses");
         assert_eq!(workload.to_string(), EVERYTHING);
         assert_eq!(workload.writers(), [0, 1]);
-        assert_eq!((workload.setup.len(), workload.steps.len(), workload.number(3)), (2, 21, 5));
+        assert_eq!((workload.setup.len(), workload.steps.len(), workload.number(3)), (2, 22, 5));
     }
 
     #[test]
@@ -467,6 +496,7 @@ gc
             ("x: sync", "'x:' is no writer"),
             ("volume big", "'big' is no size"),
             ("late noon", "'noon' is no seed"),
+            ("free some", "'some' is no number of blocks"),
             ("schedule 0 1", "'0' is no number of cores"),
         ] {
             let error = text.parse::<Workload>().expect_err(text).to_string();

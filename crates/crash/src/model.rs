@@ -7,7 +7,7 @@
 //! disk when write-back pleases, so each of them may be what a crash leaves, until a promise rules the older ones out.
 
 use crate::content::fill;
-use crate::lang::{Falloc, Op, Path, Workload};
+use crate::lang::{BALLAST, Falloc, Op, Path, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use thiserror::Error;
@@ -83,6 +83,9 @@ impl State {
         for (step, op) in workload.setup.iter().enumerate() {
             state.apply(op, step as u32, 0)?;
         }
+        if workload.free.is_some() {
+            state.apply(&Op::Creat { path: BALLAST.to_owned() }, workload.setup.len() as u32, 0)?;
+        }
         for node in state.objects.iter_mut().map(Arc::make_mut) {
             for history in node.pages.values_mut() {
                 history.drain(..history.len() - 1);
@@ -147,7 +150,7 @@ impl State {
             Op::Link { from, to } => self.link(from, to),
             Op::Unlink { path } => self.unlink(path),
             Op::Rmdir { path } => self.rmdir(path),
-            Op::Sync | Op::Checkpoint | Op::Gc => Ok(()),
+            Op::Sync | Op::Checkpoint | Op::Gc | Op::Skip => Ok(()),
         }
     }
 
@@ -415,7 +418,7 @@ impl Op {
             | Op::Chmod { path, .. }
             | Op::Open { path } => vec![path],
             Op::Rename { from, to } | Op::Exchange { from, to } | Op::Link { from, to } => vec![from, to],
-            Op::Sync | Op::Checkpoint | Op::Gc => vec![],
+            Op::Sync | Op::Checkpoint | Op::Gc | Op::Skip => vec![],
         }
     }
 }

@@ -71,6 +71,12 @@ impl Seen {
         None
     }
 
+    /// Takes a file out of the root.
+    pub(crate) fn take(&mut self, name: &str) -> Option<SeenNode> {
+        let ino = self.nodes.get_mut(&self.root)?.entries.remove(name)?;
+        self.nodes.remove(&ino)
+    }
+
     /// What a path names.
     pub(crate) fn find(&self, path: &str) -> Option<SeenIno> {
         let mut names = path.split('/').filter(|name| !name.is_empty());

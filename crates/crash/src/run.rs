@@ -4,9 +4,9 @@
 //! returned by a tick of that log has its end there.
 
 use crate::content::fill;
-use crate::lang::{Falloc, Op, Schedule, Workload};
+use crate::lang::{BALLAST, Falloc, Op, Schedule, Workload};
 use crate::late::LateDevice;
-use crate::model::{ModelError, Timeline, timelines};
+use crate::model::{ModelError, State, Timeline, timelines};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use steadyfs_core::mkfs::{self, MkfsOptions, parse_features};
@@ -50,6 +50,8 @@ pub(crate) struct Sample {
 
 /// A workload that was run.
 pub(crate) struct Run {
+    /// What was done: the workload, and on a full volume only those of its steps that had room.
+    pub(crate) done: Workload,
     /// The volume after the set-up, and what the steps did to it.
     pub(crate) trace: Trace,
     /// When each step ran, by its index in the workload.
@@ -143,22 +145,25 @@ fn run_here(workload: &Workload, empty: &MemDevice) -> Result<Run, RunError> {
     for (at, op) in workload.setup.iter().enumerate() {
         hand.perform(op, at as u32)?;
     }
+    if let Some(free) = workload.free {
+        take_space(&fs, u64::from(free))?;
+    }
     let (base, start) = durable(&fs, &device)?;
     if let Some(seed) = workload.fail {
         device.inner().begin_refusing(seed);
     }
     let spans = vec![Span { start, end: u64::MAX }; workload.steps.len()];
-    let mut done =
-        Done { spans, refused: BTreeSet::new(), samples: sample(&fs, workload, start).into_iter().collect() };
+    let samples = sample(&fs, workload, start).into_iter().collect();
+    let mut done = Done { workload: workload.clone(), spans, refused: BTreeSet::new(), samples };
     match timelines.as_slice() {
         [] => {}
-        [only] => done.add(perform(&mut hand, workload, &only.steps, &device)?),
+        [only] => done.add(perform(&mut hand, workload, only, &device)?),
         several => {
             let mut threads = Vec::new();
             for line in several {
-                let (workload, steps) = (workload.clone(), line.steps.clone());
+                let (workload, line) = (workload.clone(), line.clone());
                 let (device, mut hand) = (Arc::clone(&device), Hand { fs: Arc::clone(&fs), open: Vec::new() });
-                let work = move || (perform(&mut hand, &workload, &steps, &device), hand);
+                let work = move || (perform(&mut hand, &workload, &line, &device), hand);
                 threads.push(steadyfs_rt::spawn("crash-writer", work));
             }
             for thread in threads {
@@ -170,8 +175,28 @@ fn run_here(workload: &Workload, empty: &MemDevice) -> Result<Run, RunError> {
     // Looked at before the handles are closed: from here on nothing is part of the workload.
     let records = device.take_log();
     let trace = Trace { base, records, checksums: workload.has_checksums() };
-    done.samples.sort_by_key(|sample| sample.tick);
-    Ok(Run { trace, spans: done.spans, timelines, refused: done.refused, samples: done.samples })
+    let Done { workload: done, spans, refused, mut samples } = done;
+    samples.sort_by_key(|sample| sample.tick);
+    let timelines = if done == *workload { timelines } else { crate::model::timelines(&done)? };
+    Ok(Run { done, trace, spans, timelines, refused, samples })
+}
+
+/// Takes all space but so many blocks (or one less, if the last block needs a node).
+fn take_space(fs: &Fs, left: u64) -> Result<(), Error> {
+    let ballast = fs.create(&fs.root()?, BALLAST.as_bytes(), &NewInode { mode: 0o100_644, ..NewInode::default() })?;
+    let mut off = 0;
+    loop {
+        // Half of it: nodes need room, too.
+        let len = fs.statfs().blocks_free.saturating_sub(left).div_ceil(2) * crate::model::PAGE;
+        if len == 0 {
+            return Ok(());
+        }
+        match fs.fallocate(&ballast, FallocMode::Allocate { keep_size: true }, off, len) {
+            Err(Error::NoSpace) => return Ok(()),
+            done => done?,
+        }
+        off += len;
+    }
 }
 
 /// What the device holds after all that was done so far, durably, and the tick from which on the log says what changes.
@@ -201,6 +226,8 @@ fn sample(fs: &Fs, workload: &Workload, tick: u64) -> Option<Sample> {
 /// A step that was done.
 struct Performed {
     step: usize,
+    /// What was done of it.
+    op: Op,
     span: Span,
     refused: bool,
     sample: Option<Sample>,
@@ -208,6 +235,7 @@ struct Performed {
 
 /// All of them.
 struct Done {
+    workload: Workload,
     spans: Vec<Span>,
     refused: BTreeSet<usize>,
     samples: Vec<Sample>,
@@ -215,7 +243,8 @@ struct Done {
 
 impl Done {
     fn add(&mut self, performed: Vec<Performed>) {
-        for Performed { step, span, refused, sample } in performed {
+        for Performed { step, op, span, refused, sample } in performed {
+            self.workload.steps[step].op = op;
             self.spans[step] = span;
             self.samples.extend(sample);
             if refused {
@@ -229,20 +258,25 @@ impl Done {
 fn perform(
     hand: &mut Hand,
     workload: &Workload,
-    steps: &[usize],
+    line: &Timeline,
     device: &RecordingDevice<LateDevice>,
 ) -> Result<Vec<Performed>, RunError> {
-    let mut performed = Vec::with_capacity(steps.len());
-    for &step in steps {
+    let mut performed = Vec::with_capacity(line.steps.len());
+    let mut full = workload.free.map(|_| (*line.states[0]).clone());
+    for &step in &line.steps {
         let start = device.tick();
-        let op = &workload.steps[step].op;
-        let refused = match hand.perform(op, workload.number(step)) {
+        let (mut op, number) = (workload.steps[step].op.clone(), workload.number(step));
+        let result = match &mut full {
+            Some(state) => hand.perform_if_there_is_room(&op, number, state).map(|done| op = done),
+            None => hand.perform(&op, number),
+        };
+        let refused = match result {
             Err(RunError::Step { source: Error::Io(_), .. }) if workload.fail.is_some() && op.is_promise() => true,
             done => done.map(|()| false)?,
         };
         let end = device.tick();
         let sample = sample(&hand.fs, workload, end);
-        performed.push(Performed { step, span: Span { start, end }, refused, sample });
+        performed.push(Performed { step, op, span: Span { start, end }, refused, sample });
     }
     Ok(performed)
 }
@@ -256,7 +290,25 @@ pub(crate) struct Hand {
 
 impl Hand {
     fn perform(&mut self, op: &Op, step: u32) -> Result<(), RunError> {
-        self.attempt(op, step).map_err(|source| RunError::Step { step, op: op.to_string(), source })
+        let done = self.attempt(op, step).and_then(|short| short.map_or(Ok(()), |_| Err(Error::NoSpace)));
+        done.map_err(|source| RunError::Step { step, op: op.to_string(), source })
+    }
+
+    /// Does a step on a full volume, of which the model knows the `state`; what was done of it. A step that builds on one for which there was no room is
+    /// left out.
+    fn perform_if_there_is_room(&mut self, op: &Op, step: u32, state: &mut State) -> Result<Op, RunError> {
+        if state.clone().apply(op, step, 0).is_err() {
+            return Ok(Op::Skip);
+        }
+        let done = match self.attempt(op, step) {
+            Ok(None) => op.clone(),
+            Ok(Some(written)) => op.cut(written),
+            // What gives space back, and what makes something durable, needs none.
+            Err(Error::NoSpace) if !op.is_promise() && !matches!(op, Op::Unlink { .. } | Op::Rmdir { .. }) => Op::Skip,
+            Err(source) => return Err(RunError::Step { step, op: op.to_string(), source }),
+        };
+        state.apply(&done, step, 0)?;
+        Ok(done)
     }
 
     /// What a path names.
@@ -278,23 +330,32 @@ impl Hand {
         self.fs.create(&dir, name, &NewInode { mode, ..NewInode::default() }).map(drop)
     }
 
-    /// Does one operation; `step` goes into what it writes.
-    pub(crate) fn attempt(&mut self, op: &Op, step: u32) -> Result<(), Error> {
+    /// Does one operation; `step` goes into what it writes. How much it wrote, if less than all.
+    pub(crate) fn attempt(&mut self, op: &Op, step: u32) -> Result<Option<u64>, Error> {
         let fs = &self.fs;
+        let short = |written: usize, len: u64| Ok((written as u64 != len).then_some(written as u64));
         match op {
-            Op::Creat { path } => self.make(path, 0o100_644),
-            Op::Mkdir { path } => self.make(path, 0o040_755),
             Op::Write { path, off, len } => {
-                whole(fs.write(&self.find(path)?, *off, &fill(step, *off, *len as usize))?, *len)
+                short(fs.write(&self.find(path)?, *off, &fill(step, *off, *len as usize))?, *len)
             }
             Op::DirectWrite { path, off, len } => {
-                whole(fs.write_direct(&self.find(path)?, *off, &fill(step, *off, *len as usize))?, *len)
+                short(fs.write_direct(&self.find(path)?, *off, &fill(step, *off, *len as usize))?, *len)
             }
             Op::Append { path, len } => {
                 let file = self.find(path)?;
                 let off = fs.attr(&file)?.size;
-                whole(fs.append(&file, &fill(step, off, *len as usize))?.1, *len)
+                short(fs.append(&file, &fill(step, off, *len as usize))?.1, *len)
             }
+            _ => self.attempt_whole(op, step).map(|()| None),
+        }
+    }
+
+    /// Does one operation that is done or is not.
+    fn attempt_whole(&mut self, op: &Op, step: u32) -> Result<(), Error> {
+        let fs = &self.fs;
+        match op {
+            Op::Creat { path } => self.make(path, 0o100_644),
+            Op::Mkdir { path } => self.make(path, 0o040_755),
             Op::Fsync { path } => fs.fsync(&self.find(path)?, false),
             Op::Fdatasync { path } => fs.fsync(&self.find(path)?, true),
             Op::Rename { from, to } => self.rename(from, to, RenameFlags::Replace),
@@ -336,6 +397,7 @@ impl Hand {
             // To collect nothing is to commit a checkpoint.
             Op::Checkpoint => fs.gc(0, Urgency::Foreground).map(drop),
             Op::Gc => fs.gc(1, Urgency::Foreground).map(drop),
+            Op::Skip | Op::Write { .. } | Op::DirectWrite { .. } | Op::Append { .. } => Ok(()),
         }
     }
 
@@ -343,10 +405,6 @@ impl Hand {
         let ((old_dir, old), (new_dir, new)) = (self.place(from)?, self.place(to)?);
         self.fs.rename(&old_dir, old, &new_dir, new, flags).map(drop)
     }
-}
-
-fn whole(written: usize, len: u64) -> Result<(), Error> {
-    if written as u64 == len { Ok(()) } else { Err(Error::NoSpace) }
 }
 
 fn falloc(mode: Falloc) -> FallocMode {

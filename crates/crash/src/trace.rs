@@ -15,7 +15,7 @@ pub fn trace(workload: &Workload, volumes: &Volumes) -> Result<String, RunError>
     let run = run(workload, &volumes.get(workload)?)?;
     // What is noted at a tick comes after what took it, and steps in their order.
     let mut events: Vec<(u64, usize, String)> = Vec::new();
-    for (at, (step, span)) in workload.steps.iter().zip(&run.spans).enumerate() {
+    for (at, (step, span)) in run.done.steps.iter().zip(&run.spans).enumerate() {
         let result = if run.refused.contains(&at) { ": refused" } else { "" };
         events.push((span.start, 2 * at + 1, format!("{}> {}", step.writer, step.op)));
         events.push((span.end, 2 * at + 2, format!("{}< {}{result}", step.writer, step.op)));

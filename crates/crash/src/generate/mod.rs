@@ -1,21 +1,23 @@
-//! Workloads made by rule: every short one ([`exhaustive`], after ACE of CrashMonkey), long ones at random ([`random`]), and ones that keep
-//! collectors at work ([`collecting`]).
+//! Workloads made by rule: every short one ([`exhaustive`], after ACE of CrashMonkey), long ones at random ([`random`]), ones that keep
+//! collectors at work ([`collecting`]), and ones on volumes without room ([`nearly_full`]).
 //!
 //! Keeps true: the model allows every step of every workload made here.
 
 mod ace;
 mod collecting;
+mod full;
 mod random;
 
 pub use ace::{exhaustive, sampled};
 pub use collecting::collecting;
+pub use full::{filled, nearly_full};
 pub use random::{random, scheduled};
 
 use crate::lang::{Schedule, Workload};
 
 /// Every workload of one operation, and then without end: workloads of two operations, each once; of three, sampled; and random ones of one
 /// and of several writers, one in four of those on a volume so small that it collects all the time, one in four on one with larger sections. Half of the
-/// devices end requests late; a quarter of the volumes has checksums of inodes. All in virtual time where order matters. Mounted with each of these options in turn.
+/// devices end requests late; a quarter of the volumes has checksums of inodes; one workload in ten is of those on nearly full volumes. All in virtual time where order matters. Mounted with each of these options in turn.
 pub fn everything(mounts: &[&str], seed: u64) -> impl Iterator<Item = Workload> + Send + use<> {
     let mounts: Vec<String> = mounts.iter().map(|mount| (*mount).to_owned()).collect();
     let mut short: Vec<_> = mounts.iter().map(|mount| exhaustive(1, mount, seed)).collect();
@@ -40,6 +42,7 @@ pub fn everything(mounts: &[&str], seed: u64) -> impl Iterator<Item = Workload> 
                 })
             }
             1 | 2 => triples[turn].next(),
+            3 => Some(nearly_full(&mounts[turn], seed.wrapping_add(number))),
             _ => pairs[turn].next(),
         };
         // The pairs come to an end; the samples do not.

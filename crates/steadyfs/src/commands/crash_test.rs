@@ -41,6 +41,9 @@ pub(crate) struct Args {
     /// N workloads on volumes so full that several collectors move blocks all the time, in virtual time
     #[arg(long, value_name = "N")]
     collecting: Option<u64>,
+    /// Do all of this on volumes with room for 0 to 40 blocks; alone: random workloads in which files replace others there, until --states
+    #[arg(long, conflicts_with_all = ["collecting", "replay"])]
+    nearly_full: bool,
     /// The workload in FILE; may be given several times
     #[arg(long, value_name = "FILE")]
     replay: Vec<PathBuf>,
@@ -128,7 +131,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         save: &args.save,
         json: args.json,
     };
-    search.run(workloads(args, &mounts)?)
+    let workloads = workloads(args, &mounts)?;
+    if !args.nearly_full {
+        return search.run(workloads);
+    }
+    let seed = args.seed;
+    let filled = workloads.zip(0..).map(move |(workload, number)| match workload.free {
+        Some(_) => workload,
+        None => generate::filled(workload, seed.wrapping_add(number)),
+    });
+    search.run(Box::new(filled))
 }
 
 /// How to explore on this machine.
@@ -210,13 +222,19 @@ fn workloads(args: &Args, mounts: &[&str]) -> Result<Box<dyn Iterator<Item = Wor
         return Ok(Box::new(generate::everything(mounts, args.seed)));
     }
     let (seed, mount) = (args.seed, args.options.clone());
-    let random = args.random.map(|count| (0..count).map(move |i| generate::scheduled(&mount, seed.wrapping_add(i))));
+    let random = args.random.map({
+        let mount = mount.clone();
+        move |count| (0..count).map(move |i| generate::scheduled(&mount, seed.wrapping_add(i)))
+    });
     let collecting = args.collecting.map(|count| {
         (0..count).map({
             let mount = args.options.clone();
             move |i| generate::collecting(&mount, seed.wrapping_add(i))
         })
     });
+    if args.nearly_full && args.length.is_none() && args.random.is_none() {
+        return Ok(Box::new((seed..).map(move |seed| generate::nearly_full(&mount, seed))));
+    }
     let length = args.length.or((random.is_none() && collecting.is_none()).then_some(1));
     let exhaustive = length.map(|length| generate::exhaustive(length, &args.options, seed));
     let random = random.into_iter().flatten().chain(collecting.into_iter().flatten());

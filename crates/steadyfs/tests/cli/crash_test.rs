@@ -15,6 +15,14 @@ fn it_counts_what_it_did() {
 }
 
 #[test]
+fn nearly_full_volumes_come_with_a_flag() {
+    let out = run(&["crash-test", "--nearly-full", "--states", "100", "--jobs", "1", "--json"]);
+    assert_eq!((out.code, out.stderr.as_str()), (0, ""), "{out:?}");
+    let json: serde_json::Value = serde_json::from_str(&out.stdout).unwrap();
+    assert!(json["distinct_states"].as_u64() >= Some(100), "{json}");
+}
+
+#[test]
 fn a_workload_is_replayed_from_its_file() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("one.txt");
