@@ -13,6 +13,7 @@ use crate::orphans::Orphans;
 use crate::pages::Budget;
 use crate::reclaim::{Admission, GcReport, Held};
 use crate::recovery::Recovered;
+use crate::stats::Cause;
 use crate::sync::{Since, SyncCounters};
 use crate::volume::{Change, Volume};
 use std::ops::Range;
@@ -86,7 +87,7 @@ impl Fs {
     /// shared. Hold no node lock, and no other [`Change`], when calling; an inode lock is fine. Keep it short: a checkpoint waits
     /// for it. Long operations give it back between pieces of at most a few hundred pages.
     pub(crate) fn change(&self) -> Result<Change<'_>> {
-        self.check_room_for_changes()?;
+        self.prepare_change()?;
         self.make_room()?;
         self.vol.begin_change()
     }
@@ -99,10 +100,22 @@ impl Fs {
         pages: Range<PageIndex>,
         blocks: u64,
     ) -> Result<(Admission<'a>, Held<'a>, Change<'a>)> {
-        self.check_room_for_changes()?;
+        self.prepare_change()?;
         let admission = self.admit(blocks)?;
         let held = inode.gc.for_change(pages);
         Ok((admission, held, self.vol.begin_change()?))
+    }
+
+    /// Sees to it that a change finds free node ids if there are any, by a checkpoint, which nobody can make within a change. An error if no change can begin
+    /// now, whatever is free.
+    pub(crate) fn prepare_change(&self) -> Result<()> {
+        self.check_room_for_changes()?;
+        if self.vol.nids.needs_release() {
+            // Whoever needs no id does not need it to succeed; that it failed has been noted.
+            let _noted = self.checkpoint(Cause::NodeIds);
+            self.vol.check_writable()?;
+        }
+        Ok(())
     }
 
     /// An error if no change can begin now, whatever is free.

@@ -2,7 +2,8 @@
 //!
 //! Each NAT block is scanned once, when the list runs dry, from the checkpoint's hint on; from then on the list knows its free
 //! ids. An id freed since the last checkpoint is not given out before a checkpoint has written its NAT entry (format section
-//! 4): until then it is *held*. Kept true: an id is in at most one of {list, held, in use}; an id of a block not scanned yet is
+//! 4): until then it is *held*. Where free ids run out while some are held, it says so ([`FreeNids::needs_release`]), and changes begin with a
+//! checkpoint. Kept true: an id is in at most one of {list, held, in use}; an id of a block not scanned yet is
 //! never in the list, so the scan cannot find it twice.
 
 use crate::error::{Error, Result};
@@ -10,11 +11,14 @@ use crate::io::BlockIo;
 use crate::locks;
 use crate::nat::Nat;
 use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use steadyfs_format::Nid;
 use steadyfs_format::nat::ENTRIES_PER_BLOCK;
 use steadyfs_rt::Mutex;
 
 const PER_BLOCK: u32 = ENTRIES_PER_BLOCK as u32;
+/// Ids for the changes under way: one takes an inode, a node of attributes, and up to four nodes for contents, its own and its directory's.
+const AT_HAND: usize = 32;
 
 struct State {
     list: VecDeque<Nid>,
@@ -26,9 +30,18 @@ struct State {
     next: u32,
 }
 
+impl State {
+    /// Whether few ids are left to take, and a checkpoint would give more.
+    fn needs_release(&self) -> bool {
+        self.list.len() < AT_HAND && self.scanned_count as usize == self.scanned.len() && !self.held.is_empty()
+    }
+}
+
 /// The allocator.
 pub(crate) struct FreeNids {
     state: Mutex<State>,
+    /// [`State::needs_release`], for those who look without the lock.
+    needs_release: AtomicBool,
 }
 
 impl FreeNids {
@@ -38,7 +51,19 @@ impl FreeNids {
         let next = (hint.get() / PER_BLOCK) % blocks;
         let scanned = vec![false; blocks as usize];
         let state = State { list: VecDeque::new(), held: HashSet::new(), scanned, scanned_count: 0, next };
-        FreeNids { state: Mutex::new(&locks::NID_LIST, state) }
+        FreeNids { state: Mutex::new(&locks::NID_LIST, state), needs_release: AtomicBool::new(false) }
+    }
+
+    /// Whether a change should begin with a checkpoint: free ids run out, and some wait for one. Each freed id asks for one checkpoint at most.
+    pub(crate) fn needs_release(&self) -> bool {
+        self.needs_release.load(SeqCst)
+    }
+
+    fn note(&self, s: &State) {
+        let needs_release = s.needs_release();
+        if self.needs_release.load(SeqCst) != needs_release {
+            self.needs_release.store(needs_release, SeqCst);
+        }
     }
 
     /// Takes a free id.
@@ -46,6 +71,7 @@ impl FreeNids {
         let mut s = self.state.lock();
         while s.list.is_empty() {
             if s.scanned_count == nat.block_count() {
+                self.note(&s);
                 return Err(Error::NoSpace);
             }
             let block = s.next;
@@ -59,24 +85,31 @@ impl FreeNids {
             let State { list, held, .. } = &mut *s;
             list.extend(found.into_iter().filter(|nid| !held.contains(nid)));
         }
-        s.list.pop_front().ok_or(Error::NoSpace)
+        let nid = s.list.pop_front();
+        self.note(&s);
+        nid.ok_or(Error::NoSpace)
     }
 
     /// Takes this id, which the NAT says is free; false if it is held. Assign it before anything else takes ids.
     pub(crate) fn take_this(&self, nid: Nid) -> bool {
         let mut s = self.state.lock();
         s.list.retain(|free| *free != nid);
+        self.note(&s);
         !s.held.contains(&nid)
     }
 
     /// Returns an id that was taken but never assigned.
     pub(crate) fn put_back(&self, nid: Nid) {
-        self.state.lock().list.push_front(nid);
+        let mut s = self.state.lock();
+        s.list.push_front(nid);
+        self.note(&s);
     }
 
     /// An id is about to be freed; it is held until `release`. Comes before the NAT change, so that no scan finds it free.
     pub(crate) fn hold(&self, nid: Nid) {
-        let fresh = self.state.lock().held.insert(nid);
+        let mut s = self.state.lock();
+        let fresh = s.held.insert(nid);
+        self.note(&s);
         assert!(fresh, "{nid:?} freed twice");
     }
 
@@ -97,11 +130,53 @@ impl FreeNids {
                 s.list.push_back(*nid);
             }
         }
+        self.note(&s);
     }
 
     /// Where a later mount may start to look for free ids.
     pub(crate) fn hint(&self) -> Nid {
         let s = self.state.lock();
         s.list.front().copied().unwrap_or(Nid((s.next * PER_BLOCK).max(4)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::mkfs::{self, MkfsOptions};
+    use crate::{Error, Fs, InodeRef, MountOptions, NewInode, Result};
+    use std::sync::Arc;
+    use steadyfs_device::MemDevice;
+
+    fn make(fs: &Fs, name: &str) -> Result<InodeRef> {
+        fs.create(&fs.root()?, name.as_bytes(), &NewInode { mode: 0o100_644, ..NewInode::default() })
+    }
+
+    #[test]
+    fn freed_ids_are_given_out_when_no_others_are_left() {
+        let device = MemDevice::new((64 << 20) / 4096);
+        mkfs::format(&device, &MkfsOptions::new([7; 16], 0)).unwrap();
+        let quiet = MountOptions { background_gc: false, commit_seconds: Some(0), ..MountOptions::default() };
+        let fs = Fs::mount(Arc::new(device), quiet).unwrap();
+        for n in 0..100 {
+            make(&fs, &format!("old {n}")).unwrap();
+        }
+        fs.sync().unwrap();
+        // A volume with fewer ids than blocks: all of the others are gone.
+        while fs.vol.nids.take(&fs.vol.nat, &fs.vol.io).is_ok() {}
+        assert!(matches!(make(&fs, "too many"), Err(Error::NoSpace)));
+        let checkpoints = fs.checkpoint_stats().committed;
+        for n in 0..100 {
+            fs.unlink(&fs.root().unwrap(), format!("old {n}").as_bytes()).unwrap();
+        }
+        for n in 0..100 {
+            make(&fs, &format!("new {n}")).unwrap_or_else(|e| panic!("file {n} of 100: {e}"));
+        }
+        assert!(matches!(make(&fs, "too many"), Err(Error::NoSpace)));
+        // A direct node of a file wants an id, too.
+        fs.unlink(&fs.root().unwrap(), b"new 0").unwrap();
+        let file = fs.lookup(&fs.root().unwrap(), b"new 1").unwrap();
+        fs.write(&file, 2000 * 4096, &[1; 4096]).unwrap();
+        let made = fs.checkpoint_stats().committed - checkpoints;
+        assert!(made <= 101, "{made} checkpoints for 101 ids");
     }
 }

@@ -220,7 +220,7 @@ impl Fs {
             return Ok(admission);
         }
         *held = None;
-        self.check_room_for_changes()?;
+        self.prepare_change()?;
         self.admit(blocks)
     }
 

@@ -107,7 +107,7 @@ impl Drop for Admission<'_> {
 impl Fs {
     /// As [`Fs::change`], for one that takes up to so many blocks for data; no more than a section's. In this order, for the change has to end first.
     pub(crate) fn change_to_place(&self, blocks: u64) -> Result<(Admission<'_>, Change<'_>)> {
-        self.check_room_for_changes()?;
+        self.prepare_change()?;
         let admission = self.admit(blocks)?;
         Ok((admission, self.vol.begin_change()?))
     }

@@ -22,6 +22,8 @@ pub enum Cause {
     Fsync,
     /// Collection had so little room that it could not go on without.
     Critical,
+    /// Free node ids ran out, and this gives back those that were freed.
+    NodeIds,
     /// Collection had emptied enough, and this makes it free.
     Needed,
     /// The end of a collection that was asked for, or of one while idle.
@@ -36,11 +38,12 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 9] = [
+    pub const ALL: [Cause; 10] = [
         Cause::Timer,
         Cause::Backlog,
         Cause::Fsync,
         Cause::Critical,
+        Cause::NodeIds,
         Cause::Needed,
         Cause::Collected,
         Cause::Sync,
@@ -55,6 +58,7 @@ impl Cause {
             Cause::Backlog => "backlog",
             Cause::Fsync => "fsync",
             Cause::Critical => "gc_room_critical",
+            Cause::NodeIds => "node_ids",
             Cause::Needed => "gc_freed_needed",
             Cause::Collected => "gc_done",
             Cause::Sync => "sync",
