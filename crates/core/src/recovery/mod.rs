@@ -29,6 +29,7 @@ use crate::inode::InodeRef;
 use crate::raw::{ChainNode, Image};
 use crate::volume::Change;
 use adopt::Adoption;
+use names::Name;
 use plan::Plan;
 use std::collections::hash_map::{Entry, HashMap};
 use std::time::Duration;
@@ -131,14 +132,15 @@ impl Recovery<'_> {
             let has_xattr_node = inode.inode.read(|raw| !raw.xattr_nid().is_null())?;
             place.insert(File { inode, has_xattr_node });
         }
-        node.page.with(|block| self.apply_node(node, block, wanted.name == Some(at)))?;
+        let name = (wanted.name == Some(at)).then_some(if wanted.born.is_some() { Name::New } else { Name::Known });
+        node.page.with(|block| self.apply_node(node, block, name))?;
         if at == wanted.last {
             self.finish(ino)?;
         }
         Ok(())
     }
 
-    fn apply_node(&mut self, node: &ChainNode, block: &Block, named: bool) -> Result<()> {
+    fn apply_node(&mut self, node: &ChainNode, block: &Block, name: Option<Name>) -> Result<()> {
         let Some(file) = self.files.get_mut(&node.footer.ino()) else { return Ok(()) };
         let inode = file.inode.clone();
         match node.footer.ofs().kind() {
@@ -146,8 +148,8 @@ impl Recovery<'_> {
                 let raw = RawInode::view(block);
                 file.has_xattr_node = !raw.xattr_nid().is_null();
                 self.apply_inode(&inode, raw)?;
-                if named {
-                    self.recover_name(&inode, raw)?;
+                if let Some(name) = name {
+                    self.recover_name(&inode, raw, name)?;
                 }
                 if self.apply_inline_data(&inode, raw)? {
                     return Ok(());

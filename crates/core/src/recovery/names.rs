@@ -11,10 +11,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use steadyfs_format::dir::{FileType, is_valid_name};
 use steadyfs_format::inode::{Inode as RawInode, MAX_NAME};
+use steadyfs_format::quote::quote;
+
+/// What a name means to the volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Name {
+    /// The inode is new: so is its name.
+    New,
+    /// The checkpoint has the inode, under the name that it has: who gives it another one makes a checkpoint before its fsync.
+    Known,
+}
 
 impl Recovery<'_> {
     /// Makes the name that an inode block holds lead to the inode. What had the name loses it.
-    pub(super) fn recover_name(&self, inode: &InodeRef, raw: &RawInode) -> Result<()> {
+    pub(super) fn recover_name(&self, inode: &InodeRef, raw: &RawInode, known: Name) -> Result<()> {
         let (ino, name) = (inode.ino(), raw.name().to_vec());
         if raw.name_len() as usize != name.len() || !is_valid_name(&name) {
             return Err(Error::corrupt(format!("inode {ino} was fsynced under an impossible name")));
@@ -27,6 +37,12 @@ impl Recovery<'_> {
         // No inode is locked: the mount is the only one there is, and a change is in progress already.
         match self.fs.dir_search(dir, &name)? {
             Search::Found(found) if found.ino == ino => return Ok(()),
+            _ if known == Name::Known => {
+                let name = quote(&name);
+                return Err(Error::corrupt(format!(
+                    "inode {ino} was fsynced under the name {name}, which it does not have"
+                )));
+            }
             Search::Found(found) => {
                 let loser = self.fs.changeable_inode(dir, found)?;
                 self.fs.dir_retarget(self.change, dir, found.place, ino, inode.kind())?;

@@ -243,6 +243,25 @@ fn names_without_a_place_are_refused() {
     assert_refused(&dev, "no regular file");
 }
 
+/// Who gives a known inode another name makes a checkpoint before its fsync.
+#[test]
+fn a_known_inode_gets_no_other_name() {
+    let dev = base(FEATURES);
+    let old = inode_at(&dev, false);
+    let named = |name: &[u8]| {
+        let dev = dev.fork();
+        edit(&dev, old, |block| Inode::view_mut(block).set_name(name).unwrap());
+        footer(&dev, old, |footer| footer.set_dentry(true));
+        dev
+    };
+    for name in [&b"other"[..], b"dir", b"nobody's", b"two\nlines"] {
+        assert_refused(&named(name), "which it does not have");
+    }
+    assert!(!refused(named(b"two\nlines")).contains('\n'));
+    let [plain, marked] = [dev.fork(), named(b"old")].map(|dev| assert_whole(&dev));
+    assert_same(&plain, &marked, "a name that it has");
+}
+
 #[test]
 fn a_directory_with_entries_keeps_a_name() {
     let dev = base(&[]);
