@@ -81,10 +81,10 @@ impl Space {
         }
     }
 
-    /// Recovery may have to make one more name. It does not repeat removals, so the directory is fuller for it than it is now.
-    pub(crate) fn expect_name(&self) {
-        self.needed_since[0].fetch_add(NAME_BLOCKS, SeqCst);
-        self.needed_since[1].fetch_add(NAME_NODES, SeqCst);
+    /// Recovery may have to make or move so many more names. It does not repeat removals, so the directory is fuller for it than it is now.
+    pub(crate) fn expect_names(&self, count: u64) {
+        self.needed_since[0].fetch_add(count * NAME_BLOCKS, SeqCst);
+        self.needed_since[1].fetch_add(count * NAME_NODES, SeqCst);
     }
 
     /// Whether recovery would have room for all that was reserved and expected since the checkpoint: it does not repeat what was freed meanwhile.

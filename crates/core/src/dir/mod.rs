@@ -93,6 +93,16 @@ impl Fs {
         dir.read(|raw| Ok(f(Dentries::inline(raw.inline_area(raw.shape(features)?)))))?
     }
 
+    /// How many names may get a place in a page when one is added: an inline directory moves as a whole, and where its level says that the table begins with
+    /// many buckets, each entry may go to a page of its own.
+    pub(crate) fn dir_names_to_place(&self, dir: &Inode) -> Result<u64> {
+        let head = self.dir_head(dir)?;
+        if !head.inline || head.dir_level == 0 {
+            return Ok(1);
+        }
+        self.with_inline_entries(dir, |entries| 1 + u64::from(entries.layout().slots()))
+    }
+
     /// Whether the directory holds nothing but its dot entries.
     pub(crate) fn dir_is_empty(&self, dir: &Arc<Inode>) -> Result<bool> {
         let head = self.dir_head(dir)?;

@@ -223,7 +223,7 @@ impl Fs {
         let dirt = &self.vol.nodes.dirt;
         let Standing { born, introduced, reduced, .. } = dirt.standing(inode.ino);
         if born && !introduced {
-            self.vol.space.expect_name();
+            self.vol.space.expect_names(self.dir_names_to_place(&self.inode(dir)?.inode)?);
         }
         let reasons = [
             (links != 1, Reason::Links),

@@ -1,11 +1,14 @@
 //! What was fsynced on a volume without room: recovery repeats no removal, and still has room for every name.
 
 use crate::common;
-use crate::support::{DIR, FILE, Volume, assert_same, at, complaints, mount, recovered, seen, tree};
+use crate::support::{DIR, FILE, Volume, assert_same, at, complaints, edit, mount, recovered, seen, tree};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use steadyfs_core::raw::Image;
 use steadyfs_core::{Fs, SetAttr};
 use steadyfs_device::{Device, MemDevice};
+use steadyfs_format::block::BlockView;
+use steadyfs_format::inode::Inode;
 
 /// Fills the volume with one file but for `free` blocks, durably.
 fn fill(v: &Volume, free: u64) {
@@ -71,6 +74,27 @@ fn a_name_in_a_full_inline_directory_is_recovered() {
         v.fsync(&file);
         survives(&v, &["/d/fresh"], &format!("{mib} MiB, {free} free"));
     }
+}
+
+/// A hash table that begins with many buckets: each entry of the inode goes to a page of its own.
+#[test]
+fn a_full_inline_directory_of_a_higher_level_is_recovered() {
+    let entries = inline_entries();
+    let v = Volume::on(common::mkfs(128, &[]));
+    let dir = v.make("d", DIR).ino();
+    for n in 0..entries {
+        v.make(&format!("d/{n:04}"), FILE);
+    }
+    v.fs.unmount().unwrap();
+    let dev = v.crash();
+    let at_inode = Image::open(Arc::new(dev.fork())).unwrap().nat(dir.nid()).unwrap().lba;
+    edit(&dev, at_inode, |block| Inode::view_mut(block).set_dir_level(7));
+    let v = Volume::on(dev);
+    fill(&v, 60);
+    remove(&v.fs, "/d/0000");
+    let file = v.make("d/fresh", FILE);
+    v.fsync(&file);
+    survives(&v, &["/d/fresh"], "level 7");
 }
 
 /// A mail directory: the oldest goes, a new one comes, again and again between two checkpoints.
