@@ -44,7 +44,7 @@ impl Fs {
     /// cache holds back whole pages, so an append to an append-only file may begin before its end; but what the file holds must not change.
     ///
     /// # Errors
-    /// As [`Fs::write`] and [`Fs::write_direct`]; `NotPermitted` if it would change bytes of an append-only file.
+    /// As [`Fs::write`], for what the device refuses stays in memory; `NotPermitted` if it would change bytes of an append-only file.
     pub fn write_back(&self, file: &InodeRef, off: u64, data: &[u8], direct: bool) -> Result<usize> {
         let inode = &file.inode;
         regular(inode)?;
@@ -52,7 +52,11 @@ impl Fs {
             self.check_only_adds(file, off, data)?;
         }
         if direct {
-            return self.traffic.note_write(self.write_direct_with(inode, off, Payload::Bytes(data), Times::Callers));
+            let written = self.write_direct_with(inode, off, Payload::Bytes(data), Times::Callers);
+            // The other cache takes it for written whatever it hears. So what the device refuses is kept here, dirty, for a later attempt and the next fsync.
+            if !matches!(written, Err(Error::Io(_))) {
+                return self.traffic.note_write(written);
+            }
         }
         let _lock = inode.rwsem.write();
         self.traffic.note_write(self.write_locked(inode, off, Payload::Bytes(data), Times::Callers))
