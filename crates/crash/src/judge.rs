@@ -19,7 +19,7 @@ use std::time::Duration;
 use steadyfs_core::fsck::{self, CheckOptions, Severity};
 use steadyfs_core::{AccessTimes, Fs, MountOptions};
 use steadyfs_device::{Device, FaultyDevice, MemDevice, Record, RecordingDevice};
-use steadyfs_rt::sim::{self, SimFailure};
+use steadyfs_rt::sim::{self, SimConfig, SimFailure};
 use steadyfs_rt::sleep;
 
 /// The promise that a state breaks.
@@ -48,7 +48,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    fn new(rule: Rule, what: impl Into<String>) -> Self {
+    pub(crate) fn new(rule: Rule, what: impl Into<String>) -> Self {
         Fault { rule, what: what.into() }
     }
 
@@ -63,7 +63,7 @@ impl Fault {
 }
 
 /// Does `f`; a panic is a fault.
-fn guarded<R>(f: impl FnOnce() -> Result<R, Fault>) -> Result<R, Fault> {
+pub(crate) fn guarded<R>(f: impl FnOnce() -> Result<R, Fault>) -> Result<R, Fault> {
     catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
@@ -166,40 +166,19 @@ impl Judge<'_> {
     }
 
     fn in_virtual_time<R: 'static>(&self, f: impl FnOnce() -> Result<R, Fault> + 'static) -> Result<R, Fault> {
-        let work = move || {
-            let result = f();
-            sleep(ENOUGH_TO_END);
-            result
-        };
-        let report = sim::run(virtual_time(self.workload), work).map_err(Fault::of_mount)?;
-        match report.unfinished.as_slice() {
-            [] => report.value,
-            left => Err(Fault::new(Rule::Usable, format!("threads outlive the mount: {}", left.join(", ")))),
-        }
+        in_virtual_time(virtual_time(self.workload), f)
     }
 
     fn judge_unguarded(&self, image: MemDevice, moments: &[Vec<Moment>], all: bool) -> Result<(), Fault> {
-        self.check(&image, "after the crash")?;
+        check(&image, "after the crash")?;
         let (options, full) = (self.options.clone(), self.workload.free.is_some());
         let Used { device, seen, wrote } = self.in_virtual_time(move || Used::of(image, options, full, all))?;
         moments.iter().try_for_each(|moment| self.check_tree(&seen, moment))?;
         let kept = wrote.map_err(|e| Fault::new(Rule::Usable, format!("writing afterwards: {e}")))?;
-        self.check(device.inner(), "after writing more")?;
+        check(device.inner(), "after writing more")?;
         let (again, options) = (device.inner().fork(), MountOptions { read_only: true, ..self.options.clone() });
         let after = self.in_virtual_time(move || read_again(again, options))?;
         check_again(after, seen, &kept)
-    }
-
-    fn check(&self, image: &MemDevice, when: &str) -> Result<(), Fault> {
-        let options = CheckOptions { threads: 1, force: true, max_issues: 20, progress: None };
-        let report = fsck::check(Arc::new(image.fork()), &options)
-            .map_err(|e| Fault::new(Rule::Consistent, format!("{when}, the checker: {e}")))?;
-        let errors = report.issues.iter().filter(|issue| issue.severity() >= Severity::Error);
-        let errors: Vec<String> = errors.take(3).map(ToString::to_string).collect();
-        if errors.is_empty() {
-            return Ok(());
-        }
-        Err(Fault::new(Rule::Consistent, format!("{when}, the checker finds: {}", errors.join("; "))))
     }
 
     /// The tree against the model, for every writer.
@@ -223,6 +202,36 @@ impl Judge<'_> {
         }
         Ok(())
     }
+}
+
+/// Mounts and what is done with them, in virtual time; no thread of a mount may outlive it.
+pub(crate) fn in_virtual_time<R: 'static>(
+    config: SimConfig,
+    f: impl FnOnce() -> Result<R, Fault> + 'static,
+) -> Result<R, Fault> {
+    let work = move || {
+        let result = f();
+        sleep(ENOUGH_TO_END);
+        result
+    };
+    let report = sim::run(config, work).map_err(Fault::of_mount)?;
+    match report.unfinished.as_slice() {
+        [] => report.value,
+        left => Err(Fault::new(Rule::Usable, format!("threads outlive the mount: {}", left.join(", ")))),
+    }
+}
+
+/// Our checker finds no error on the volume; `when` is for the message.
+pub(crate) fn check(image: &MemDevice, when: &str) -> Result<(), Fault> {
+    let options = CheckOptions { threads: 1, force: true, max_issues: 20, progress: None };
+    let report = fsck::check(Arc::new(image.fork()), &options)
+        .map_err(|e| Fault::new(Rule::Consistent, format!("{when}, the checker: {e}")))?;
+    let errors = report.issues.iter().filter(|issue| issue.severity() >= Severity::Error);
+    let errors: Vec<String> = errors.take(3).map(ToString::to_string).collect();
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Fault::new(Rule::Consistent, format!("{when}, the checker finds: {}", errors.join("; "))))
 }
 
 /// What was found on a volume after a crash, and what came of going on with it.

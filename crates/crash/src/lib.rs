@@ -4,7 +4,7 @@
 //! in which a crash may leave the device (`states`); each is mounted and compared (`judge`, `observe`) with what the model (`model`)
 //! and the promises (`legal`) allow. Runs with several writers are in virtual time, so that a seed repeats them; `trace` tells of one.
 //!
-//! [`load`] is for what happens without a power cut: writers on a volume that is nearly full, contents compared, with threads or in virtual time.
+//! [`torture`] is for files that several threads write and fsync, on a device that refuses writes. [`load`] is for what happens without a power cut: writers on a volume that is nearly full, contents compared, with threads or in virtual time.
 
 mod content;
 mod explore;
@@ -20,6 +20,7 @@ mod observe;
 mod rng;
 mod run;
 mod states;
+pub mod torture;
 mod trace;
 
 pub use explore::{Collected, Exploration, Outcome, Plan, Violation, Volumes, explore, explore_one};

@@ -52,6 +52,13 @@ fn a_node_without_its_mark_is_caught() {
 }
 
 #[test]
+fn a_node_without_its_mark_is_caught_in_files_that_threads_share() {
+    let outcome = steadyfs_crash::torture::torture(0..20, 1000, "canary=no-mark", 2, |_| ()).expect("a volume");
+    let found = outcome.wrong.first().unwrap_or_else(|| panic!("not found: {outcome:?}"));
+    assert_eq!(found.rule, Rule::Legal, "{found:?}");
+}
+
+#[test]
 fn what_is_found_is_made_short() {
     let mount = "canary=no-mark";
     let workload = "volume 64\nmkdir A\ncreat A/other\n---\ncreat one\nmkdir B\nwrite A/other 0 5000\nsync\nwrite one 0 4096\nfsync one\nunlink A/other\n";

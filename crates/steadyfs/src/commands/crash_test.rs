@@ -17,6 +17,8 @@ use crate::failure::Failure;
 
 /// States that `--full` visits at least.
 const FULL: u64 = 1_000_000;
+/// States that `--torture` visits at least.
+const TORTURE: u64 = 10_000;
 /// The ways to mount that `--full` visits.
 const MODES: [&str; 4] =
     ["", "fsync_mode=strict", "noinline_data,noinline_dentry,noinline_xattr", "mode=adaptive,ssr=eager"];
@@ -41,6 +43,9 @@ pub(crate) struct Args {
     /// N workloads on volumes so full that several collectors move blocks all the time, in virtual time
     #[arg(long, value_name = "N")]
     collecting: Option<u64>,
+    /// Threads write and fsync the same files on a device that refuses some writes, one seed after the other, until --states [default: 10000]
+    #[arg(long, conflicts_with_all = ["full", "length", "random", "collecting", "nearly_full", "replay", "save"])]
+    torture: bool,
     /// Do all of this on volumes with room for 0 to 40 blocks; alone: random workloads in which files replace others there, until --states
     #[arg(long, conflicts_with_all = ["collecting", "replay"])]
     nearly_full: bool,
@@ -122,6 +127,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         MountOptions::parse(mount)
             .map_err(|e| Failure::usage("cannot mount with these options", e, "see `steadyfs mount --help`"))?;
     }
+    if args.torture {
+        return torture(args);
+    }
     if args.trace {
         tell_traces(&args.replay)?;
     }
@@ -141,6 +149,74 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         None => generate::filled(workload, seed.wrapping_add(number)),
     });
     search.run(Box::new(filled))
+}
+
+/// The result of `--torture`, for programs.
+#[derive(Serialize)]
+struct Tortured {
+    runs: u64,
+    crashes: u64,
+    fsyncs_that_succeeded: u64,
+    fsyncs_that_failed: u64,
+    violations: Vec<Wrong>,
+    seed: u64,
+    seconds: f64,
+}
+
+/// A broken promise of `--torture`, for programs.
+#[derive(Serialize)]
+struct Wrong {
+    seed: u64,
+    rule: steadyfs_crash::Rule,
+    what: String,
+    crash: String,
+}
+
+/// Does `--torture`: a violation is repeated by its seed.
+fn torture(args: &Args) -> Result<ExitCode, Failure> {
+    let limit = args.states.unwrap_or(TORTURE);
+    let bar = Arc::new(progress(Some(limit), "crashes"));
+    let (began, jobs) = (Instant::now(), args.jobs.map_or_else(steadyfs_rt::cpus, usize::from));
+    let tell = {
+        let bar = Arc::clone(&bar);
+        move |crashes| bar.set_position(crashes)
+    };
+    let outcome = steadyfs_crash::torture::torture(args.seed..u64::MAX, limit, &args.options, jobs, tell)
+        .map_err(|e| Failure::new("cannot torture a volume", e, "see `steadyfs crash-test --help`"))?;
+    bar.finish_and_clear();
+    let wrong = outcome.wrong.into_iter();
+    let report = Tortured {
+        runs: outcome.runs,
+        crashes: outcome.crashes,
+        fsyncs_that_succeeded: outcome.synced,
+        fsyncs_that_failed: outcome.refused,
+        violations: wrong.map(|it| Wrong { seed: it.seed, rule: it.rule, what: it.what, crash: it.crash }).collect(),
+        seed: args.seed,
+        seconds: began.elapsed().as_secs_f64(),
+    };
+    print_tortured(args.json, &report).map_err(|e| Failure::output(&e))?;
+    Ok(if report.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn print_tortured(json: bool, report: &Tortured) -> io::Result<()> {
+    let mut out = io::stdout();
+    if json {
+        serde_json::to_writer_pretty(&mut out, report)?;
+        return writeln!(out);
+    }
+    for Wrong { seed, rule, what, crash } in &report.violations {
+        writeln!(out, "{rule:?}: {what}\n  {crash}\n  again: steadyfs crash-test --torture --states 1 --seed {seed}")?;
+    }
+    writeln!(out, "runs              {}", report.runs)?;
+    writeln!(out, "crashes           {}", report.crashes)?;
+    writeln!(
+        out,
+        "fsyncs            {} succeeded, {} failed",
+        report.fsyncs_that_succeeded, report.fsyncs_that_failed
+    )?;
+    writeln!(out, "violations        {}", report.violations.len())?;
+    writeln!(out, "seed              {}", report.seed)?;
+    writeln!(out, "seconds           {:.1}", report.seconds)
 }
 
 /// How to explore on this machine.

@@ -23,6 +23,14 @@ fn nearly_full_volumes_come_with_a_flag() {
 }
 
 #[test]
+fn threads_that_share_files_come_with_a_flag() {
+    let out = run(&["crash-test", "--torture", "--states", "100", "--jobs", "1", "--json"]);
+    assert_eq!((out.code, out.stderr.as_str()), (0, ""), "{out:?}");
+    let json: serde_json::Value = serde_json::from_str(&out.stdout).unwrap();
+    assert_eq!((json["crashes"].as_u64(), &json["violations"]), (Some(100), &serde_json::json!([])), "{json}");
+}
+
+#[test]
 fn a_workload_is_replayed_from_its_file() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("one.txt");
