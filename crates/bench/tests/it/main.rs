@@ -1,0 +1,4 @@
+//! Benchmarks and the soak, in short.
+
+mod gc;
+mod soak;

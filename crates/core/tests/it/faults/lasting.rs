@@ -1,0 +1,140 @@
+//! Faults that stay: bad places, a device that is gone, writers that go on meanwhile, a slow device.
+
+use crate::faults::bed::{Bed, Ends, Watch, fresh, fsck};
+use crate::faults::model::find;
+use crate::faults::workload::{Run, base, work};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use steadyfs_core::{Fs, InodeRef, NewInode};
+use steadyfs_device::{Device, Fault, OpKind, errno};
+
+fn create(fs: &Fs, name: &str) -> InodeRef {
+    let root = fs.root().expect("a root");
+    fs.create(&root, name.as_bytes(), &NewInode { mode: 0o100_644, ..NewInode::default() }).expect("room")
+}
+
+/// Places all over the main area can be read and never written: files get their data and their nodes written around them.
+#[test]
+fn bad_places_are_written_around() {
+    let watch = Watch::start();
+    watch.next("bad places");
+    for ends in [Ends::AtOnce, Ends::Later] {
+        let (volume, model) = base();
+        let bed = Bed::new(volume, ends);
+        let main = fresh().info().blocks / 4;
+        for place in (main..bed.info().blocks).step_by(37) {
+            bed.faulty.add(Fault::fail(errno::EIO).on(OpKind::Write).in_blocks(place..place + 1));
+        }
+        let mut run = Run::new(bed.mount("errors=continue").expect("mounts"), model);
+        work(&mut run);
+        let failed = run.fs.io_stats().failed;
+        assert!(failed > 10, "only {failed} writes met a bad place");
+        // Those who were told try again until it works.
+        let mut rounds = 0;
+        while let Err(e) = run.fs.sync() {
+            rounds += 1;
+            assert!(rounds < 20, "still: {e}");
+        }
+        run.model.all_durable();
+        run.fs.unmount().expect("everything found a place");
+        drop(run.fs);
+        bed.faulty.heal();
+        let device = bed.after_crash();
+        fsck(&device, "after writing around bad places");
+        let again = Bed::new(device, Ends::AtOnce).mount("").expect("mounts");
+        run.model.judge(&again, true).unwrap_or_else(|e| panic!("{e}"));
+    }
+    watch.check("bad places");
+}
+
+/// Writers on a device that takes nothing any more: an error after a while, and bounded memory, instead of a hang.
+#[test]
+fn writers_hear_of_a_device_that_is_gone() {
+    let watch = Watch::start();
+    watch.next("a device that is gone");
+    for options in ["cache=4M,errors=continue", "cache=4M,errors=remount-ro"] {
+        let bed = Bed::new(fresh(), Ends::Later);
+        let fs = bed.mount(options).expect("mounts");
+        let file = create(&fs, "file");
+        fs.write(&file, 0, &[1; 8192]).expect("room");
+        fs.sync().expect("a good device");
+        bed.faulty.add(Fault::disappear());
+        let mut written = 0;
+        let failure = loop {
+            match fs.write(&file, 8192 + written, &[2; 65_536]) {
+                Ok(n) => written += n as u64,
+                Err(e) => break e,
+            }
+            assert!(written < 48 << 20, "it goes on for ever");
+        };
+        assert!(matches!(failure.errno(), 5 | 28 | 30), "{failure}");
+        let stats = fs.cache_stats();
+        assert!(stats.dirty <= stats.limit, "{stats:?}");
+        assert!(fs.fsync(&file, false).is_err() && fs.sync().is_err());
+        let mut found = [0; 8192];
+        fs.read(&file, 0, &mut found).expect("cached");
+        assert!(fs.unmount().is_err());
+        drop((file, fs));
+        bed.faulty.heal();
+        let device = bed.after_crash();
+        fsck(&device, options);
+        let again = Bed::new(device, Ends::AtOnce).mount("").expect("mounts");
+        again.read(&find(&again, "file").expect("there"), 0, &mut found).expect("readable");
+        assert_eq!(found, [1; 8192], "what was synced");
+    }
+    watch.check("a device that is gone");
+}
+
+/// The same device comes back: nothing was lost.
+#[test]
+fn a_device_that_comes_back_gets_everything() {
+    let watch = Watch::start();
+    watch.next("a device that comes back");
+    let (volume, model) = base();
+    let bed = Bed::new(volume, Ends::Later);
+    let mut run = Run::new(bed.mount("errors=continue").expect("mounts"), model);
+    run.create("before");
+    run.write("before", 0, 200_000, 33);
+    // Writes fail for a while, reads do not: a full backing file, a path that is down.
+    bed.faulty.add(Fault::fail(errno::ENOSPC).on(OpKind::Write));
+    run.fsync("before");
+    run.sync();
+    assert!(run.errors.iter().all(|e| e.errno() == 28) && run.errors.len() == 2, "{:?}", run.errors);
+    for n in 0..40 {
+        run.create(&format!("during{n}"));
+        run.write(&format!("during{n}"), 0, 30_000, n);
+    }
+    bed.faulty.heal();
+    // The flusher may have met the fault since; each sync tells of what is new.
+    let synced = (0..3).any(|_| run.fs.sync().is_ok());
+    assert!(synced);
+    run.model.all_durable();
+    drop(run.fs);
+    let device = bed.after_crash();
+    fsck(&device, "after the device came back");
+    let again = Bed::new(device, Ends::AtOnce).mount("").expect("mounts");
+    run.model.judge(&again, true).unwrap_or_else(|e| panic!("{e}"));
+    watch.check("a device that comes back");
+}
+
+/// Spikes of latency delay who waits for them and nobody for ever.
+#[test]
+fn latency_spikes_only_delay() {
+    let watch = Watch::start();
+    watch.next("latency");
+    let (volume, model) = base();
+    let bed = Bed::new(volume, Ends::Later);
+    for (kind, nth) in [(OpKind::Read, 3), (OpKind::Write, 5), (OpKind::Write, 20), (OpKind::Flush, 2)] {
+        bed.faulty.add(Fault::delay(Duration::from_millis(300)).on(kind).nth(nth));
+    }
+    let begin = Instant::now();
+    let mut run = Run::new(bed.mount("").expect("mounts"), model);
+    work(&mut run);
+    assert!(run.errors.is_empty(), "{:?}", run.errors);
+    assert!(begin.elapsed() >= Duration::from_millis(600), "the spikes were felt");
+    run.fs.unmount().expect("a good device");
+    let again = Bed::new(bed.after_crash(), Ends::AtOnce).mount("").expect("mounts");
+    run.model.judge(&again, true).unwrap_or_else(|e| panic!("{e}"));
+    drop(Arc::clone(&run.fs));
+    watch.check("latency");
+}

@@ -1,0 +1,73 @@
+//! Orphans that cannot be read when the volume is mounted: they are counted, kept, and deleted by a mount that can read them.
+
+use crate::faults::bed::{Bed, Ends, fresh, fsck};
+use std::sync::Arc;
+use steadyfs_core::raw::Image;
+use steadyfs_core::{NewInode, OrphanStats};
+use steadyfs_device::{Device, Fault, MemDevice, OpKind, errno};
+use steadyfs_format::block::BlockView;
+use steadyfs_format::inode::Inode;
+use steadyfs_format::{Ino, Lba};
+
+fn open(device: &MemDevice) -> Image {
+    Image::open(Arc::new(device.fork()) as Arc<dyn Device>).expect("a volume")
+}
+
+/// A volume that was unmounted while a file without a name was open; the file has a node of its own for its last page. (After a crash
+/// a mount reads the segments of its node logs anyway.)
+fn left() -> (MemDevice, Ino) {
+    let bed = Bed::new(fresh(), Ends::AtOnce);
+    let fs = bed.mount("").expect("mounts");
+    let root = fs.root().expect("a root");
+    let file = fs.create(&root, b"file", &NewInode { mode: 0o100_644, ..NewInode::default() }).expect("room");
+    fs.write(&file, 0, &[1; 8192]).expect("room");
+    fs.write(&file, 1500 * 4096, &[2; 8192]).expect("room");
+    fs.sync().expect("a good device");
+    fs.unlink(&root, b"file").expect("there");
+    fs.unmount().expect("a good device");
+    let device = bed.after_crash();
+    (device, file.ino())
+}
+
+/// The blocks of the inode and of the node below it.
+fn places(device: &MemDevice, ino: Ino) -> [Lba; 2] {
+    let image = open(device);
+    let lba = image.nat(ino.nid()).expect("in the NAT").lba;
+    let page = image.read_block(lba).expect("in memory");
+    let children = page.with(|block| Inode::view(block).children());
+    let child = children.into_iter().find(|nid| !nid.is_null()).expect("a node below");
+    [lba, image.nat(child).expect("in the NAT").lba]
+}
+
+#[test]
+fn what_cannot_be_read_stays_an_orphan() {
+    let (device, ino) = left();
+    assert_eq!(open(&device).orphans().expect("readable"), [ino]);
+    for place in places(&device, ino) {
+        let bed = Bed::new(device.fork(), Ends::AtOnce);
+        bed.faulty.add(Fault::fail(errno::EIO).on(OpKind::Read).in_blocks(place.get()..place.get() + 1));
+        let fs = bed.mount("").expect("one bad block is no reason not to mount");
+        assert_eq!(fs.orphan_stats(), OrphanStats { listed: 1, kept: 1 }, "block {place}");
+        // Work goes on, and checkpoints list it.
+        let root = fs.root().expect("a root");
+        fs.create(&root, b"later", &NewInode { mode: 0o100_644, ..NewInode::default() }).expect("room");
+        fs.sync().expect("writes work");
+        assert_eq!(open(bed.faulty.inner()).orphans().expect("readable"), [ino]);
+        fs.unmount().expect("writes work");
+        drop((root, fs));
+        bed.faulty.heal();
+        let after = bed.after_crash();
+        assert_eq!(open(&after).orphans().expect("readable"), [ino], "block {place}");
+        fsck(&after, "with the orphan");
+
+        let bed = Bed::new(after, Ends::AtOnce);
+        let fs = bed.mount("").expect("mounts");
+        assert_eq!(fs.orphan_stats(), OrphanStats::default());
+        fs.unmount().expect("a good device");
+        drop(fs);
+        let after = bed.after_crash();
+        assert_eq!(open(&after).orphans().expect("readable"), []);
+        assert!(open(&after).nat(ino.nid()).expect("in the NAT").is_free());
+        fsck(&after, "without the orphan");
+    }
+}

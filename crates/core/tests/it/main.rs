@@ -1,0 +1,21 @@
+//! The core over devices in memory, one module for each subject, in one program that keeps all processors busy.
+//! `fsck` looks at the memory of its process, `ranges` builds files of the library under a model checker: they are programs of their own.
+
+mod amplification;
+mod buffers;
+mod collection;
+mod common;
+mod data_logs;
+mod exercise;
+mod faults;
+mod fsync;
+mod gaps;
+mod hostile;
+mod mkfs_layout;
+mod mount;
+mod names;
+mod raw;
+mod reading_ahead;
+mod recovery;
+mod reuse;
+mod simulated;

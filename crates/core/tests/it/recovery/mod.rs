@@ -1,0 +1,9 @@
+//! Roll-forward recovery: chains as they are, chains as nobody should write them, and crashes on the way.
+
+mod crash;
+mod faults;
+mod full;
+mod hostile;
+mod shapes;
+mod stale;
+mod support;

@@ -1,0 +1,12 @@
+//! The crash explorer and the load, on sound volumes and on planted faults.
+
+mod canary;
+mod collecting;
+mod collectors;
+mod full;
+mod late;
+mod linux;
+mod load;
+mod regressions;
+mod schedules;
+mod short;

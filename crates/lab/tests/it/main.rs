@@ -1,0 +1,12 @@
+//! Experiments in virtual time: what runs, what it prints, what it claims.
+
+mod browser;
+mod compared;
+mod devgc;
+mod filebench;
+mod metadata;
+mod results;
+mod runs;
+mod scalelfs;
+mod victims;
+mod ycsb;
