@@ -5,6 +5,9 @@ use std::str::FromStr;
 /// Suffixes and what they multiply by: one letter or `iB` is binary, `B` alone with a letter is decimal, as in coreutils.
 const UNITS: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];
 
+/// Decimals that count: with so many, less than two bytes of the largest unit are lost.
+const DECIMALS: usize = 18;
+
 /// A number of bytes given as an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size(pub(crate) u64);
@@ -13,14 +16,30 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        let (number, suffix) = text.split_at(digits);
-        let number: u64 =
-            number.parse().map_err(|_| "a size is a whole number with an optional suffix, such as 4G".to_owned())?;
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, suffix) = text.split_at(end);
+        let malformed = || "a size is a number with an optional suffix, such as 4G or 1.5G".to_owned();
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+        let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+        // A part of a byte is nothing.
+        let of_bytes = suffix.is_empty() && number.contains('.');
+        if !is_number(whole) || !is_number(fraction) || of_bytes {
+            return Err(malformed());
+        }
         let unit = multiplier(suffix)
             .ok_or_else(|| format!("unknown suffix `{suffix}`; use K, M, G or T (powers of 1024)"))?;
-        number.checked_mul(unit).map(Size).ok_or_else(|| "larger than 16 EiB".to_owned())
+        let too_large = || "larger than 16 EiB".to_owned();
+        let whole: u64 = whole.parse().map_err(|_| too_large())?;
+        let whole = whole.checked_mul(unit).ok_or_else(too_large)?;
+        whole.checked_add(fraction_of(fraction, unit)).map(Size).ok_or_else(too_large)
     }
+}
+
+/// What the decimals behind a point are of `unit` bytes, rounded down.
+fn fraction_of(decimals: &str, unit: u64) -> u64 {
+    let decimals = &decimals[..decimals.len().min(DECIMALS)];
+    let digits = decimals.bytes().fold(0, |number: u128, digit| number * 10 + u128::from(digit - b'0'));
+    (digits * u128::from(unit) / 10u128.pow(decimals.len() as u32)) as u64
 }
 
 fn multiplier(suffix: &str) -> Option<u64> {
@@ -70,10 +89,33 @@ mod tests {
             ("2TiB", 2 << 40),
             ("3MB", 3_000_000),
             ("15E", 15 << 60),
+            ("1.5G", 3 << 29),
+            ("0.5M", 1 << 19),
+            ("2.25TiB", 9 << 38),
+            ("1.10K", 1126),
+            ("1.5MB", 1_500_000),
+            ("0.999999999999999999999999999999K", 1023),
+            ("15.999E", (15 << 60) + 1_151_768_583_102_240_129),
         ] {
             assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
         }
-        for text in ["", "G", "-1", "1.5G", "4 G", "4X", "4GiBs", "16E", "99999999999999999999", "4é"] {
+        for text in [
+            "",
+            "G",
+            "-1",
+            "1.5",
+            "1.G",
+            ".5G",
+            "1.5.5G",
+            "1,5G",
+            "4 G",
+            "4X",
+            "4GiBs",
+            "16E",
+            "15.9999999999999999999999E0",
+            "99999999999999999999",
+            "4é",
+        ] {
             assert!(text.parse::<Size>().is_err(), "{text}");
         }
     }

@@ -1,5 +1,6 @@
 //! What may be chosen: features that can be made, what they need, and the lists of hot and cold extensions.
 
+use super::MkfsOptions;
 use crate::error::{Error, Result};
 use steadyfs_format::superblock::RawSuperBlock;
 use steadyfs_format::{Features, FormatError};
@@ -59,6 +60,14 @@ pub(super) fn check_features(features: Features) -> Result<()> {
     let dependent = Features::from_bits(features.bits() & NEED_EXTRA_ATTR.bits());
     if !dependent.is_empty() && !features.contains(Features::EXTRA_ATTR) {
         return Err(Error::Usage(format!("{dependent} needs the feature extra_attr too")));
+    }
+    Ok(())
+}
+
+/// Checks what belongs to a feature that the volume is to have.
+pub(super) fn check_encoding(options: &MkfsOptions) -> Result<()> {
+    if options.strict_encoding && !options.features.contains(Features::CASEFOLD) {
+        return Err(Error::Usage("a strict encoding needs the feature casefold".to_owned()));
     }
     Ok(())
 }

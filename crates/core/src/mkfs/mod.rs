@@ -54,6 +54,12 @@ pub struct MkfsOptions {
     pub log_sector_size: u32,
     /// The layout for more node ids (`mkfs.f2fs -i`).
     pub large_nat: bool,
+    /// Begin the logs at both ends of the main area (`mkfs.f2fs -a 1`).
+    pub heap: bool,
+    /// Names that are not valid UTF-8 are refused in directories that ignore case; needs the feature `casefold`.
+    pub strict_encoding: bool,
+    /// The first checkpoint has the same version whatever uuid and time are (`mkfs.f2fs -r`).
+    pub fixed_version: bool,
     /// Discard the whole device first, where it knows how.
     pub discard: bool,
     /// Only compute and check; write nothing.
@@ -78,6 +84,9 @@ impl MkfsOptions {
             start_sector: 0,
             log_sector_size: 9,
             large_nat: false,
+            heap: false,
+            strict_encoding: false,
+            fixed_version: false,
             discard: true,
             dry_run: false,
         }

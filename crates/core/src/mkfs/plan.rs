@@ -19,6 +19,10 @@ use steadyfs_format::{
 const MKFS_VERSION: (u16, u16) = (1, 15);
 /// UTF-8 12.1, the only encoding that the format knows.
 const ENCODING_UTF8: u16 = 1;
+/// The flag of an encoding that refuses names which are not valid in it.
+const ENCODING_STRICT: u16 = 1;
+/// The first checkpoint's version where it is to be the same each time.
+const FIXED_VERSION: u64 = 1;
 
 /// An empty volume in memory.
 pub(super) struct Plan {
@@ -42,6 +46,7 @@ pub(super) struct Tables {
 /// Computes the volume.
 pub(super) fn plan(options: &MkfsOptions, blocks: u64) -> Result<Plan> {
     choices::check_features(options.features)?;
+    choices::check_encoding(options)?;
     let chosen = MkfsChoices {
         device_bytes: blocks * BLOCK_SIZE as u64,
         start_sector: options.start_sector,
@@ -51,6 +56,7 @@ pub(super) fn plan(options: &MkfsOptions, blocks: u64) -> Result<Plan> {
         overprovision: options.overprovision,
         features: choices::effective(options.features),
         large_nat: options.large_nat,
+        heap: options.heap,
     };
     let layout = MkfsLayout::plan(&chosen)?;
     let mut raw = layout.superblock(&chosen);
@@ -63,6 +69,7 @@ pub(super) fn plan(options: &MkfsOptions, blocks: u64) -> Result<Plan> {
     raw.init_version = raw.version;
     if options.features.contains(Features::CASEFOLD) {
         raw.s_encoding = ENCODING_UTF8.into();
+        raw.s_encoding_flags = if options.strict_encoding { ENCODING_STRICT } else { 0 }.into();
     }
     if options.features.contains(Features::ENCRYPT) {
         raw.encrypt_pw_salt = salt(options);
@@ -94,6 +101,9 @@ fn salt(options: &MkfsOptions) -> [u8; 16] {
 /// The first checkpoint's version: odd, below 2^31, different for each uuid and time, so that nodes of an older volume on the
 /// same device are not taken for ours.
 fn first_version(options: &MkfsOptions) -> u64 {
+    if options.fixed_version {
+        return FIXED_VERSION;
+    }
     let seed = [&options.uuid[..], &options.timestamp.to_le_bytes()].concat();
     u64::from(crc_magic(&seed) & 0x7FFF_FFFF | 1)
 }

@@ -47,6 +47,11 @@ fn the_same_options_give_the_same_bytes_and_another_uuid_another_version() {
         image.checkpoint().header().version()
     };
     assert_ne!(version(1), version(2));
+    let fixed = |uuid: u8| {
+        let options = MkfsOptions { uuid: [uuid; 16], fixed_version: true, ..options() };
+        Image::open(made(&options, 64)).unwrap().checkpoint().header().version()
+    };
+    assert_eq!(fixed(1), fixed(2));
     assert!(version(1) % 2 == 1 && version(1) < 1 << 31);
 }
 
@@ -74,6 +79,7 @@ fn wrong_choices_are_refused_by_name() {
     }
     let refuse = |options: MkfsOptions| format(&MemDevice::new(64 * MIB), &options).unwrap_err().to_string();
     assert!(refuse(MkfsOptions { features: Features::RO, ..options() }).contains("ro"));
+    assert!(refuse(MkfsOptions { strict_encoding: true, ..options() }).contains("casefold"));
     assert!(refuse(MkfsOptions { label: "x".repeat(512), ..options() }).contains("label"));
     assert!(refuse(MkfsOptions { cold_extensions: vec!["too-long".to_owned()], ..options() }).contains("extension"));
     assert!(refuse(MkfsOptions { hot_extensions: vec!["avi".to_owned()], ..options() }).contains("'avi'"));

@@ -44,9 +44,12 @@ fn options(args: &[&str]) -> MkfsOptions {
             "-t" => options.discard = value() == "1",
             "-i" => options.large_nat = true,
             "-C" => {
-                assert_eq!(value(), "utf8", "the only encoding");
+                let (encoding, flags) = value().split_once(':').map_or(("utf8", ""), |parts| parts);
+                assert_eq!(encoding, "utf8", "the only encoding");
+                options.strict_encoding = flags == "strict";
                 options.features = options.features | Features::CASEFOLD;
             }
+            "-a" => options.heap = value() == "1",
             "-R" => {
                 let (user, group) = value().split_once(':').expect("user:group");
                 options.root_owner = (user.parse().expect("a number"), group.parse().expect("a number"));
@@ -272,7 +275,7 @@ fn huge_sizes() {
 
 #[test]
 fn sections_and_zones() {
-    let cases: [Case; 15] = [
+    let cases: [Case; 19] = [
         (76 * MIB, &["-s", "2"]),
         (128 * MIB, &["-s", "4"]),
         (512 * MIB, &["-s", "2"]),
@@ -288,6 +291,10 @@ fn sections_and_zones() {
         (2 * GIB, &["-s", "3", "-z", "3"]),
         (3 * GIB, &["-s", "7"]),
         (9 * GIB, &["-s", "5", "-z", "2"]),
+        (52 * MIB, &["-a", "1"]),
+        (256 * MIB, &["-a", "0"]),
+        (300 * MIB, &["-a", "1", "-s", "2"]),
+        (GIB, &["-a", "1", "-z", "2"]),
     ];
     cases.into_iter().for_each(compare);
 }
@@ -311,7 +318,7 @@ fn overprovisioning_and_node_ids() {
 
 #[test]
 fn features() {
-    let cases: [Case; 16] = [
+    let cases: [Case; 17] = [
         (100 * MIB, &["-O", "extra_attr"]),
         (100 * MIB, &["-O", "sb_checksum"]),
         (100 * MIB, &["-O", "lost_found"]),
@@ -326,6 +333,7 @@ fn features() {
         (100 * MIB, &["-O", "verity"]),
         (100 * MIB, &["-O", "extra_attr,compression"]),
         (100 * MIB, &["-C", "utf8"]),
+        (100 * MIB, &["-C", "utf8:strict"]),
         (100 * MIB, &["-l", "Ein Name: ✓ 🦀", "-e", "foo,avi,bar", "-E", "baz,db"]),
         (100 * MIB, &["-t", "0", "-R", "1000:100", "-O", "lost_found"]),
     ];

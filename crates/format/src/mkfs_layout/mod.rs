@@ -6,6 +6,9 @@
 mod areas;
 mod overprovision;
 mod positions;
+mod room;
+
+pub use overprovision::MAX_OVERPROVISION;
 
 use crate::error::FormatError;
 use crate::superblock::RawSuperBlock;
@@ -30,6 +33,8 @@ pub struct MkfsChoices {
     pub features: Features,
     /// Lay the NAT bitmap out over header and payload of the checkpoint, with room for more node ids.
     pub large_nat: bool,
+    /// Begin the logs at both ends of the main area (`mkfs.f2fs -a 1`).
+    pub heap: bool,
 }
 
 impl Default for MkfsChoices {
@@ -43,6 +48,7 @@ impl Default for MkfsChoices {
             overprovision: None,
             features: Features::NONE,
             large_nat: false,
+            heap: false,
         }
     }
 }
@@ -72,6 +78,13 @@ impl MkfsLayout {
     /// # Errors
     /// [`FormatError::Refused`] with the reason: the device is too small or too large, or a choice is out of range.
     pub fn plan(choices: &MkfsChoices) -> Result<Self, FormatError> {
+        Self::fit(choices).map_err(|misfit| match misfit {
+            Misfit::Choice(why) => why,
+            Misfit::TooSmall => refused(room::missing(choices)),
+        })
+    }
+
+    fn fit(choices: &MkfsChoices) -> Result<Self, Misfit> {
         let areas = areas::plan(choices)?;
         let keep = overprovision::plan(&areas, choices)?;
         Ok(Self {
@@ -80,7 +93,7 @@ impl MkfsLayout {
             reserved_segments: keep.reserved,
             free_segments: areas.layout.main_segments - Log::COUNT as u32,
             user_blocks: u64::from(areas.usable - keep.overprov) * u64::from(crate::BLOCKS_PER_SEG),
-            logs: positions::plan(&areas.layout)?,
+            logs: positions::plan(&areas.layout, choices.heap)?,
             layout: areas.layout,
         })
     }
@@ -127,6 +140,20 @@ impl MkfsLayout {
     /// The rule that it breaks.
     pub fn check(&self, choices: &MkfsChoices) -> Result<SuperBlock, FormatError> {
         SuperBlock::new(self.superblock(choices))
+    }
+}
+
+/// Why there is no layout.
+enum Misfit {
+    /// A choice that no device could have.
+    Choice(FormatError),
+    /// The device is too small for the choices.
+    TooSmall,
+}
+
+impl From<FormatError> for Misfit {
+    fn from(why: FormatError) -> Self {
+        Misfit::Choice(why)
     }
 }
 

@@ -128,6 +128,64 @@ fn sizes() {
 }
 
 #[test]
+fn sizes_and_percentages_that_do_not_fit_are_told_what_does() {
+    let dir = Dir::new();
+    let text = dir.ok(&["half.img", "0.125G"]);
+    assert!(value(&text, "size").starts_with("128 MiB"), "{text}");
+    fails(&dir.mkfs(&["a.img", "50M"]), 8, &["52428800 bytes", "52 MiB are enough"]);
+    dir.ok(&["a.img", "52M"]);
+    fails(&dir.mkfs(&["-o", "0.5", "b.img", "256M"]), 8, &["over-provisioning of 0.5 %", "to 95 %"]);
+    for percent in ["99", "0", "-1", "nan", "many"] {
+        let out = dir.mkfs(&["-o", percent, "b.img", "256M"]);
+        assert_eq!(out.code, 16, "{out:?}");
+        assert!(out.stderr.contains("more than 0, and at most 95"), "{out:?}");
+    }
+    assert!(!dir.path("b.img").exists());
+    // 16 TiB, of which only the tables are written; in memory, as the file system of the directory may have no such files.
+    let text = dir.ok(&["-n", "-d", "1", "b.img", "16T"]);
+    assert!(value(&text, "size").starts_with("16.0 TiB"), "{text}");
+    fails(&dir.mkfs(&["-n", "b.img", "17T"]), 8, &["room for 16 TiB"]);
+}
+
+#[test]
+fn flags_of_mkfs_f2fs() {
+    let dir = Dir::new();
+    let superblock = |name: &str| {
+        let out = crate::run::run(&["dump".as_ref(), "sb".as_ref(), dir.path(name).as_os_str()]);
+        assert_eq!(out.code, 0, "{}", out.stderr);
+        out.stdout
+    };
+    let text = dir.ok(&["-a", "1", "-d", "1", "heap.img", "64M"]);
+    assert_eq!(value(&text, "hot node"), "from segment 23", "as with mkfs.f2fs");
+    assert_eq!(value(&text, "main area"), "from block 4096");
+    fsck_f2fs(dir.path("heap.img")).unwrap();
+    dir.ok(&["-C", "utf8:strict", "fold.img", "64M"]);
+    assert_eq!(value(&superblock("fold.img"), "s_encoding"), "1 (flags 0x1)");
+    dir.ok(&["fold.img", "64M", "-f", "-r", "--uuid", UUID]);
+    // Over a volume without asking, owned by root, with the features.
+    let text = dir.ok(&["-g", "android", "fold.img"]);
+    assert_eq!(value(&text, "features"), "encrypt,extra_attr,project_quota,quota,verity");
+    assert!(text.contains("main area"), "{text}");
+    // Of an image file fsck.f2fs expects sectors of 512 bytes.
+    assert_eq!(value(&superblock("fold.img"), "log_sectorsize"), "12");
+    assert_eq!(crate::run::run(&["fsck".as_ref(), dir.path("fold.img").as_os_str()]).code, 0);
+    for (args, words) in [
+        (&["-c", "/dev/sdb"][..], "several devices (-c)"),
+        (&["-m"], "zoned devices (-m)"),
+        (&["-S"], "sparse image (-S)"),
+        (&["-C", "latin1"], "the only encoding is utf8"),
+        (&["-C", "utf8:loose"], "strict"),
+        (&["-g", "phone"], "android"),
+        (&["-a", "2"], "0..=1"),
+    ] {
+        let out = dir.mkfs(&[args, &["a.img", "64M"]].concat());
+        assert_eq!(out.code, 16, "{out:?}");
+        assert!(out.stderr.contains(words), "{out:?}");
+        assert!(!dir.path("a.img").exists());
+    }
+}
+
+#[test]
 fn what_cannot_be_made() {
     let dir = Dir::new();
     fails(&dir.mkfs(&["missing.img"]), 8, &["no such file", "SIZE"]);

@@ -3,6 +3,7 @@
 //! Whatever the device holds is kept unless the user says `-f`: a known signature, a mounted file system. With the same
 //! uuid and time two runs give the same bytes.
 
+mod f2fs;
 mod target;
 
 use std::io::{self, Read, Write};
@@ -11,7 +12,8 @@ use std::process::ExitCode;
 
 use steadyfs_core::Error;
 use steadyfs_core::mkfs::{MkfsOptions, MkfsReport, parse_features};
-use steadyfs_format::{BLOCK_SIZE, Features};
+use steadyfs_format::mkfs_layout::MAX_OVERPROVISION;
+use steadyfs_format::{BLOCK_SIZE, Features, Log};
 
 use crate::failure::Failure;
 use crate::image::ImageArgs;
@@ -39,7 +41,7 @@ pub(crate) struct Args {
     #[arg(short = 'z', long, value_name = "SECS", default_value_t = 1)]
     sections_per_zone: u32,
     /// Percentage to keep back for collection [default: what leaves most room]
-    #[arg(short, long, value_name = "PERCENT")]
+    #[arg(short, long, value_name = "PERCENT", value_parser = percentage, allow_hyphen_values = true)]
     overprovision: Option<f64>,
     /// Extensions of files that seldom change, beside the usual ones
     #[arg(short = 'e', long = "cold", value_name = "EXT,...", value_delimiter = ',')]
@@ -75,18 +77,22 @@ pub(crate) struct Args {
     #[arg(short = 'T', long, value_name = "SECONDS", allow_hyphen_values = true)]
     timestamp: Option<i64>,
     #[command(flatten)]
+    f2fs: f2fs::Flags,
+    #[command(flatten)]
     image: ImageArgs,
     /// Image file or block device
     device: PathBuf,
-    /// Size of the volume (suffixes K, M, G, T); makes the image file if there is none [default: all of the device]
+    /// Size of the volume in bytes (or with a suffix: 64M, 1.5G); makes the image file if there is none [default: all of the device]
     size: Option<Size>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    args.f2fs.check()?;
     let mut options = options(args)?;
-    let target = Target::open(&args.device, args.image, args.size, args.dry_run, args.force)?;
+    let target = Target::open(&args.device, args.image, args.size, args.dry_run, args.force || args.f2fs.force())?;
     options.start_sector = target.start_sector();
-    options.log_sector_size = args.sector_size.unwrap_or_else(|| target.sector_size()).ilog2();
+    let sector_size = args.sector_size.or(args.f2fs.sector_size());
+    options.log_sector_size = sector_size.unwrap_or_else(|| target.sector_size()).ilog2();
     let report = make(target, &options)?;
     if !args.quiet {
         summary(args, &report, &mut io::stdout().lock()).map_err(|e| Failure::output(&e))?;
@@ -130,10 +136,11 @@ fn options(args: &Args) -> Result<MkfsOptions, Failure> {
     options.overprovision = args.overprovision;
     options.cold_extensions.clone_from(&args.cold_extensions);
     options.hot_extensions.clone_from(&args.hot_extensions);
-    options.root_owner = args.root_owner.unwrap_or_else(caller);
+    options.root_owner = args.root_owner.or(args.f2fs.root_owner()).unwrap_or_else(caller);
     options.large_nat = args.large_nat;
     options.discard = args.discard == 1;
     options.dry_run = args.dry_run;
+    args.f2fs.apply(&mut options);
     Ok(options)
 }
 
@@ -203,6 +210,13 @@ fn owner(text: &str) -> Result<(u32, u32), String> {
     Ok((parse(uid)?, parse(gid)?))
 }
 
+fn percentage(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(percent) if percent > 0.0 && percent <= MAX_OVERPROVISION => Ok(percent),
+        _ => Err(format!("a percentage to keep back is more than 0, and at most {MAX_OVERPROVISION}")),
+    }
+}
+
 fn sector_size(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(size @ (512 | 1024 | 2048 | 4096)) => Ok(size),
@@ -225,6 +239,21 @@ fn summary(args: &Args, report: &MkfsReport, out: &mut impl Write) -> io::Result
     line("sections", format!("{} of {} segments, {} to a zone", sections.0, sections.1, sections.2))?;
     line("kept back", format!("{:.2} % ({} segments)", plan.overprovision, plan.overprov_segments))?;
     line("files", format!("at most {}", layout.max_nid().get().saturating_sub(3)))?;
+    if args.f2fs.shows_areas() {
+        let areas = [
+            ("checkpoint", layout.cp),
+            ("SIT", layout.sit),
+            ("NAT", layout.nat),
+            ("SSA", layout.ssa),
+            ("main area", layout.main),
+        ];
+        for (name, start) in areas {
+            line(name, format!("from block {start}"))?;
+        }
+        for log in Log::ALL {
+            line(&log.to_string(), format!("from segment {}", plan.logs[log.index()].0))?;
+        }
+    }
     let done = if args.dry_run { "nothing was written; this would be made on" } else { "made a volume on" };
     writeln!(out, "{done} {}", args.device.display())
 }
