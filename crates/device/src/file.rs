@@ -54,6 +54,8 @@ pub enum Engine {
 pub struct OpenOptions {
     /// Refuse every change, and share the device with other readers.
     pub read_only: bool,
+    /// With `read_only`: open it also while somebody else writes to it, and lock nothing. What is read may change between two reads.
+    pub despite_writers: bool,
     /// Where block 0 starts, in bytes.
     pub offset_bytes: u64,
     /// Size of the device in bytes, instead of all that follows the offset. A regular file may be shorter: what is missing reads

@@ -2,12 +2,13 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use steadyfs_device::{Device, OpenError, OpenOptions, open_image};
 
 use crate::failure::Failure;
 use crate::size::Size;
+use crate::text::warn;
 
 /// Options of every command that takes a DEVICE.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -34,6 +35,42 @@ pub(crate) fn open(path: &Path, options: OpenOptions) -> Result<Arc<dyn Device>,
     open_image(path, options).map_err(|e| open_failure(path, &e))
 }
 
+/// A device that is looked at.
+pub(crate) struct Looked {
+    /// The device; it cannot be written to.
+    pub(crate) device: Arc<dyn Device>,
+    /// Somebody else has it open for writing: it may change between two reads.
+    pub(crate) in_use: bool,
+}
+
+/// Said once, however often a command opens the device.
+static SAID: Once = Once::new();
+
+/// Opens an image or block device for looking at it, also while it is mounted or otherwise written to; then one line on standard error says so.
+pub(crate) fn look(path: &Path, args: ImageArgs) -> Result<Looked, Failure> {
+    match open_image(path, args.for_reading()) {
+        Ok(device) => Ok(Looked { device, in_use: false }),
+        Err(OpenError::InUse { .. }) => {
+            let options = OpenOptions { despite_writers: true, ..args.for_reading() };
+            let device = open(path, options)?;
+            SAID.call_once(|| {
+                let who = in_use(path);
+                warn(&format!("{}: {who}; this is its last checkpoint, which may change meanwhile", path.display()));
+            });
+            Ok(Looked { device, in_use: true })
+        }
+        Err(e) => Err(open_failure(path, &e)),
+    }
+}
+
+/// Who uses the device, as far as the mount table says.
+fn in_use(path: &Path) -> String {
+    match steadyfs_fuse::mounted_at(path) {
+        Some(dir) => format!("it is in use, mounted on {}", dir.display()),
+        None => "it is in use by another process".to_owned(),
+    }
+}
+
 /// The line for a device that cannot be opened.
 pub(crate) fn open_failure(path: &Path, e: &OpenError) -> Failure {
     let what = format!("cannot open {}", path.display());
@@ -42,14 +79,12 @@ pub(crate) fn open_failure(path: &Path, e: &OpenError) -> Failure {
             let hint = match source.kind() {
                 ErrorKind::NotFound => "check the name",
                 ErrorKind::PermissionDenied => "change its permissions, or run as a user who may",
-                ErrorKind::ReadOnlyFilesystem => "copy it to where it can be written",
+                ErrorKind::ReadOnlyFilesystem => "copy it to where it can be written, or mount it with `-o ro`",
                 _ => "check the disk that it is on",
             };
             (source.to_string(), hint)
         }
-        OpenError::InUse { .. } => {
-            ("it is in use by another process".to_owned(), "unmount it, or wait until the process ends")
-        }
+        OpenError::InUse { .. } => (in_use(path), "unmount it, or wait until the process ends"),
         OpenError::NotADevice { what: kind, .. } => (format!("it is {kind}"), "give an image file or a block device"),
         OpenError::TooSmall { have, want, .. } => (
             format!("it has {have} bytes after the offset, {want} are needed"),

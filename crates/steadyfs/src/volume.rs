@@ -10,17 +10,21 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use steadyfs_core::raw::Image;
 use steadyfs_core::{Error, Fs, InodeRef, MountOptions};
+use steadyfs_device::Device;
 use steadyfs_format::dir::{FileType, is_valid_name};
 use steadyfs_format::quote::quote;
 use steadyfs_format::{FormatError, Ino};
 
 use crate::failure::Failure;
-use crate::image::{self, ImageArgs};
+use crate::image::{self, ImageArgs, Looked};
 use crate::text::warn;
 use crate::transfer::{show, split};
 
 /// As Linux: more symlinks than this on one path are taken for a circle.
 const MAX_SYMLINKS: usize = 40;
+
+/// How often a volume that somebody else writes to is read anew when it does not make sense: one checkpoint may come in between, hardly two.
+pub(crate) const TRIES: u32 = 3;
 
 /// What a command does with a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +39,39 @@ pub(crate) enum Access {
 pub(crate) struct Volume {
     pub(crate) fs: Arc<Fs>,
     name: String,
+    /// Of a device that somebody else writes to: the version of the checkpoint that is shown.
+    moving: Option<Moving>,
+}
+
+/// A volume that may change while it is looked at.
+struct Moving {
+    device: Arc<dyn Device>,
+    version: u64,
+}
+
+impl Moving {
+    /// Whether the checkpoint that is shown is still the last one: until then nothing is overwritten that belongs to it, except contents that are
+    /// written in place.
+    fn stood_still(&self) -> bool {
+        version(&self.device).is_ok_and(|version| version == self.version)
+    }
+}
+
+/// The version of the last checkpoint.
+fn version(device: &Arc<dyn Device>) -> Result<u64, Error> {
+    Ok(Image::open(Arc::clone(device))?.checkpoint().header().version())
 }
 
 impl Volume {
     /// Mounts the volume in `path`.
     pub(crate) fn open(path: &Path, args: ImageArgs, access: Access) -> Result<Self, Failure> {
         let read_only = access == Access::Read;
+        if read_only {
+            let Looked { device, in_use } = image::look(path, args)?;
+            if in_use {
+                return Volume::at_checkpoint(path, device);
+            }
+        }
         let device = image::open(path, if read_only { args.for_reading() } else { args.for_writing() })?;
         // Whoever runs one command waits for it: nothing is done in the background.
         let options = MountOptions { read_only, background_gc: false, ..MountOptions::default() };
@@ -53,7 +84,28 @@ impl Volume {
             mounted => mounted,
         };
         let fs = fs.map_err(|e| open_failure(path, &e))?;
-        Ok(Volume { fs, name: path.display().to_string() })
+        Ok(Volume { fs, name: path.display().to_string(), moving: None })
+    }
+
+    /// Shows the last checkpoint of a volume, which somebody else may write to.
+    fn at_checkpoint(path: &Path, device: Arc<dyn Device>) -> Result<Self, Failure> {
+        // What was fsynced after the checkpoint may be half written: it is left out.
+        let options =
+            MountOptions { read_only: true, discard_unreplayed: true, background_gc: false, ..MountOptions::default() };
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let mounted =
+                version(&device).and_then(|version| Ok((version, Fs::mount(Arc::clone(&device), options.clone())?)));
+            match mounted {
+                Ok((version, fs)) => {
+                    let moving = Some(Moving { device, version });
+                    return Ok(Volume { fs, name: path.display().to_string(), moving });
+                }
+                Err(_) if tries < TRIES => {}
+                Err(e) => return Err(open_failure(path, &e)),
+            }
+        }
     }
 
     /// Opens the volume, lets `work` use it, and closes it: also after a failure, so that what was done is kept whole.
@@ -65,6 +117,10 @@ impl Volume {
     ) -> Result<T, Failure> {
         let volume = Volume::open(path, args, access)?;
         let result = work(&volume);
+        if volume.moving.as_ref().is_some_and(|moving| !moving.stood_still()) {
+            let whole = if result.is_ok() { "this may mix the state before and after it" } else { "try again" };
+            warn(&format!("{}: there was a checkpoint while it was read; {whole}", volume.name));
+        }
         let what = format!("cannot finish writing {}", volume.name);
         let closed = volume.fs.unmount().map_err(|e| failure(what, &e));
         let result = result?;
@@ -159,8 +215,16 @@ pub(crate) fn show_absolute(path: &[u8]) -> String {
     if path.first() == Some(&b'/') { show(path) } else { format!("/{}", quote(path)) }
 }
 
-/// Opens the volume in `path` for looking at its structures; nothing is mounted or written.
+/// Opens the volume in `path` for looking at its structures, also while somebody else writes to it; nothing is mounted or written.
 pub(crate) fn open_raw(path: &Path, args: ImageArgs) -> Result<Image, Failure> {
+    let looked = image::look(path, args)?;
+    let tries = if looked.in_use { TRIES } else { 1 };
+    let again = (1..tries).map(|_| Image::open(Arc::clone(&looked.device))).find(Result::is_ok);
+    again.unwrap_or_else(|| Image::open(looked.device)).map_err(|e| open_failure(path, &e))
+}
+
+/// As [`open_raw`], but refuses a volume that somebody else writes to.
+pub(crate) fn open_unused(path: &Path, args: ImageArgs) -> Result<Image, Failure> {
     Image::open(image::open(path, args.for_reading())?).map_err(|e| open_failure(path, &e))
 }
 

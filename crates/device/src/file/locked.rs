@@ -17,7 +17,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-/// An open file, or block device, that is locked as long as it is open.
+/// An open file, or block device, that is locked as long as it is open, unless it is only looked at.
 #[derive(Debug)]
 pub(crate) struct Locked {
     file: File,
@@ -60,6 +60,11 @@ impl Locked {
             lock_range(behind, backing.start, backing.len, wanted).map_err(failed)?;
         }
         Ok(locked)
+    }
+
+    /// Locks nothing: for looking at what somebody else has locked.
+    pub(super) fn unlocked(file: File) -> Self {
+        Locked { file, behind: None }
     }
 }
 

@@ -60,8 +60,11 @@ const AGAIN: Duration = Duration::from_millis(5);
 pub(crate) fn open_locked(path: &Path, options: &OpenOptions) -> Result<(Locked, bool), OpenError> {
     let start = now();
     loop {
-        let opened = open_file(path, options)
-            .and_then(|(file, created)| Ok((Locked::lock(path, file, options.read_only)?, created)));
+        let opened = open_file(path, options).and_then(|(file, created)| {
+            let unlocked = options.read_only && options.despite_writers;
+            let file = if unlocked { Locked::unlocked(file) } else { Locked::lock(path, file, options.read_only)? };
+            Ok((file, created))
+        });
         match opened {
             Err(OpenError::InUse { .. }) if start.elapsed() < options.patience => sleep(AGAIN),
             opened => return opened,

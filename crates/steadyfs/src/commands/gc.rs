@@ -12,7 +12,7 @@ use steadyfs_core::{Error, GcPlan, GcReport, Urgency};
 use crate::failure::Failure;
 use crate::image::ImageArgs;
 use crate::text::print_json;
-use crate::volume::{Access, Volume, failure, open_raw};
+use crate::volume::{Access, Volume, failure, open_raw, open_unused};
 
 /// Victims that a plan lists for people.
 const LISTED: usize = 50;
@@ -79,7 +79,10 @@ struct Planned<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let layout = *open_raw(&args.device, args.image)?.layout();
+    // A plan may be made of a volume in use, a collection not.
+    let image = if args.plan { open_raw(&args.device, args.image) } else { open_unused(&args.device, args.image) }?;
+    let layout = *image.layout();
+    drop(image);
     let all = u64::from(layout.sections);
     let asked = args.sections.or(args.segments.map(|segments| segments.div_ceil(layout.segs_per_sec.into())));
     let sections = asked.map_or(all, |sections| sections.min(all));

@@ -6,6 +6,7 @@ mod frame;
 mod fsck;
 mod gc;
 mod hostile;
+mod in_use;
 mod inspect;
 mod lab;
 mod metrics;

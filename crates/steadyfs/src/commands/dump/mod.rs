@@ -102,7 +102,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let open = |source: &Source| open_raw(&source.device, source.image);
     match &args.what {
         What::Sb { source } => {
-            superblock::print(&*crate::image::open(&source.device, source.image.for_reading())?, &mut out)?
+            superblock::print(&*crate::image::look(&source.device, source.image)?.device, &mut out)?
         }
         What::Cp { source } => checkpoint::print(&open(source)?, &mut out)?,
         What::Nat { nid, source } => tables::nat(&open(source)?, Nid(*nid), &mut out)?,

@@ -1,0 +1,88 @@
+//! Looking at a volume that is mounted for writing: what only reads shows the last checkpoint and says so, what writes is refused.
+
+use std::fs::{self, File};
+use std::io::Write;
+
+use crate::inspect::fails;
+use crate::mount::{Place, ends_well};
+use crate::run::{Output, finish, steadyfs};
+
+fn on(place: &Place, args: &[&str]) -> Output {
+    let image = place.image();
+    let image = image.to_str().unwrap();
+    finish(steadyfs().args(args.iter().map(|arg| if *arg == "@" { image } else { *arg })).current_dir(place.dir.path()))
+}
+
+#[test]
+fn what_only_reads_shows_the_last_checkpoint() {
+    let place = Place::new();
+    let child = place.serve(&["--create", "128M"]);
+    fs::create_dir(place.mnt().join("dir")).unwrap();
+    fs::write(place.mnt().join("dir/file"), "contents\n").unwrap();
+    // A checkpoint.
+    File::open(place.mnt()).unwrap().sync_all().unwrap();
+    for (args, shown) in [
+        (&["ls", "-l", "@", "/dir"][..], "file"),
+        (&["find", "@"], "/dir/file"),
+        (&["stat", "@", "/dir/file"], "regular file"),
+        (&["cat", "@", "/dir/file"], "contents\n"),
+        (&["get", "@", "/dir", "copy"], ""),
+        (&["info", "@"], "features"),
+        (&["dump", "sb", "@"], "block_count"),
+        (&["dump", "inode", "3", "@"], "i_mode"),
+        (&["gc", "--plan", "@"], ""),
+        (&["fsck", "-n", "@"], "no errors"),
+    ] {
+        let out = on(&place, args);
+        assert_eq!(out.code, 0, "{args:?}: {out:?}");
+        assert!(out.stdout.contains(shown), "{args:?}: {out:?}");
+        let (said, dir) = (&out.stderr, place.mnt());
+        let wanted = format!("in use, mounted on {}; this is its last checkpoint", dir.display());
+        assert!(said.contains(&wanted) && said.lines().count() == 1, "{args:?}: {said}");
+    }
+    assert_eq!(fs::read_to_string(place.dir.path().join("copy/file")).unwrap(), "contents\n");
+    let dir = place.mnt();
+    for args in [&["rm", "@", "/dir/file"][..], &["gc", "@"], &["trim", "@"], &["mkdir", "@", "/new"]] {
+        fails(&on(&place, args), 1, &["in use, mounted on", dir.to_str().unwrap()]);
+    }
+    fails(&on(&place, &["fsck", "@"]), 8, &["in use, mounted on"]);
+    place.umount();
+    ends_well(child, None);
+    place.judge();
+}
+
+/// However the reads fall between the writes: what a checkpoint has made durable is shown whole, or the command says that it moved.
+#[test]
+fn a_volume_that_moves_is_read_again_or_said_to_move() {
+    let place = Place::new();
+    let child = place.serve(&["--create", "128M"]);
+    fs::create_dir(place.mnt().join("dir")).unwrap();
+    File::open(place.mnt()).unwrap().sync_all().unwrap();
+    let (mnt, busy) = (place.mnt(), std::sync::atomic::AtomicBool::new(true));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0.. {
+                if !busy.load(std::sync::atomic::Ordering::SeqCst) {
+                    break;
+                }
+                let mut file = File::create(mnt.join(format!("dir/{}", n % 50))).unwrap();
+                file.write_all(&vec![n as u8; 100_000]).unwrap();
+                File::open(&mnt).unwrap().sync_all().unwrap();
+            }
+        });
+        let mut whole = 0;
+        for _ in 0..30 {
+            let out = on(&place, &["ls", "-lR", "@"]);
+            let moved = out.stderr.contains("there was a checkpoint while it was read");
+            assert!(out.code == 0 || moved, "{out:?}");
+            whole += u32::from(out.code == 0);
+            let out = on(&place, &["fsck", "-n", "@"]);
+            assert!([0, 4, 8].contains(&out.code), "{out:?}");
+        }
+        busy.store(false, std::sync::atomic::Ordering::SeqCst);
+        assert!(whole > 0, "not one of thirty was read");
+    });
+    place.umount();
+    ends_well(child, None);
+    place.judge();
+}
