@@ -35,6 +35,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             volume.fs.symlink(&dir, &name, args.target.bytes(), &new).map_err(cannot)?;
         } else {
             let target = volume.find(args.target.bytes(), false)?;
+            if target.kind() == FileType::Dir {
+                let what = format!("cannot make the link {}", show_absolute(args.link.bytes()));
+                let why = format!("{} is a directory, which has one name only", show_absolute(args.target.bytes()));
+                return Err(Failure::new(what, why, "make a symbolic link with -s"));
+            }
             let (dir, name) = volume.parent(args.link.bytes())?;
             volume.fs.link(&target, &dir, &name).map_err(cannot)?;
         }

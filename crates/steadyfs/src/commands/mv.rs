@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use steadyfs_core::RenameFlags;
+use steadyfs_core::{Error, RenameFlags};
 use steadyfs_format::dir::FileType;
 
 use crate::failure::Failure;
@@ -44,11 +44,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
                 Some(dir) => (dir.clone(), name.clone()),
                 None => volume.parent(destination.bytes())?,
             };
-            volume
-                .fs
-                .rename(&from, &name, &to, &new_name, flags)
-                .map_err(|e| failure(format!("cannot move {}", show_absolute(source.bytes())), &e))?;
+            volume.fs.rename(&from, &name, &to, &new_name, flags).map_err(|e| cannot(source.bytes(), &e))?;
         }
         Ok(ExitCode::SUCCESS)
     })
+}
+
+fn cannot(source: &[u8], e: &Error) -> Failure {
+    let what = format!("cannot move {}", show_absolute(source));
+    match e {
+        Error::Invalid => {
+            Failure::new(what, "a directory cannot move to a place below itself", "give a place that is not in it")
+        }
+        Error::Exists => Failure::new(what, e, "remove what is there, or give another name"),
+        _ => failure(what, e),
+    }
 }

@@ -186,6 +186,12 @@ fn directories_links_and_moves() {
     fails(&volume.run(&["cat", "@", "/a"]), 1, &["is a directory"]);
     fails(&volume.run(&["mkdir", "@", "/a"]), 1, &["exists"]);
     fails(&volume.run(&["mv", "-n", "@", "/tmp/f", "/tmp/moved"]), 1, &["exists"]);
+    fails(
+        &volume.run(&["mv", "@", "/a", "/a/b/below"]),
+        1,
+        &["cannot move /a: a directory cannot move to a place below itself"],
+    );
+    fails(&volume.run(&["ln", "@", "/a/b", "/x"]), 1, &["/a/b is a directory", "symbolic link with -s"]);
     fails(&volume.run(&["rm", "@", "/a"]), 1, &["is a directory", "-r"]);
     fails(&volume.run(&["rm", "@", "/nothing"]), 1, &["/nothing"]);
     volume.ok(&["rm", "-f", "@", "/nothing"]);
