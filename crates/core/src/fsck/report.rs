@@ -124,9 +124,10 @@ impl Report {
     }
 
     /// The exit code that fsck(8) wants of a checker that has corrected nothing: 4 for errors, 8 if something kept the check from
-    /// its end, the sum of both, or 0. Notes and warnings do not count.
+    /// its end, the sum of both, or 0. Of warnings only a lost checkpoint pack counts, as a lost superblock does, which is an error; notes do not count.
     pub fn exit_code(&self) -> u8 {
-        let errors = if self.count(Severity::Error) > 0 { exit::UNCORRECTED } else { exit::OK };
+        let lost = self.issues.iter().any(|issue| matches!(issue, Issue::CheckpointPackLost { .. }));
+        let errors = if lost || self.count(Severity::Error) > 0 { exit::UNCORRECTED } else { exit::OK };
         let fatal = if self.count(Severity::Fatal) > 0 { exit::OPERATIONAL } else { exit::OK };
         errors | fatal
     }

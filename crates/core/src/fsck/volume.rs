@@ -40,6 +40,7 @@ pub(super) fn open(dev: &Arc<dyn Device>, sink: &Sink, options: &CheckOptions) -
             return None;
         }
     };
+    check_other_pack(&image, sink);
     check_flags(&image, sink);
     tracker.advance(1);
     Some(image)
@@ -90,10 +91,21 @@ fn check_packs(packs: &Packs, sink: &Sink) -> Option<Pack> {
         sink.add(Issue::NoCheckpoint { first, second });
         return None;
     };
-    if let Err(error) = packs.version(chosen.other()) {
-        sink.add(Issue::CheckpointPackBad { pack: chosen.other().number(), reason: error.to_string() });
-    }
     Some(chosen)
+}
+
+/// Says what is wrong with the pack that is not in force.
+fn check_other_pack(image: &Image, sink: &Sink) {
+    let (packs, other) = (image.packs(), image.pack().other());
+    let Err(error) = packs.version(other) else { return };
+    let (pack, reason) = (other.number(), error.to_string());
+    let header = image.checkpoint().header();
+    // A crash is to be expected where the last checkpoint is none of an unmount, or another one was begun.
+    let begun = packs.begun(other).is_some_and(|begun| begun.wrapping_sub(header.version()).cast_signed() > 0);
+    sink.add(match begun || !header.flags().contains(CpFlags::UMOUNT) {
+        true => Issue::CheckpointPackTorn { pack, reason },
+        false => Issue::CheckpointPackLost { pack, reason },
+    });
 }
 
 fn check_flags(image: &Image, sink: &Sink) {

@@ -2,19 +2,31 @@
 
 use crate::error::{Error, Result};
 use steadyfs_device::Device;
-use steadyfs_format::checkpoint::{choose_pack, last_block_of, pack_version};
+use steadyfs_format::checkpoint::{CheckpointHeader, choose_pack, last_block_of, pack_version};
 use steadyfs_format::{Block, FormatError, Layout, Pack};
 
 /// What is known of both packs: the version of a whole one, or why it is not whole.
 #[derive(Clone, Debug)]
 pub struct Packs {
     versions: [Result<u64>; 2],
+    begun: [Option<u64>; 2],
 }
 
 impl Packs {
     /// Reads the first and the last block of both packs.
     pub fn read(dev: &dyn Device, layout: &Layout) -> Self {
-        Packs { versions: Pack::BOTH.map(|pack| version_of(dev, layout, pack)) }
+        Packs {
+            versions: Pack::BOTH.map(|pack| version_of(dev, layout, pack)),
+            begun: Pack::BOTH.map(|pack| first_version(dev, layout, pack).ok()),
+        }
+    }
+
+    /// The version in the first block of a pack, whether the pack is whole or not; `None` if that block is damaged.
+    pub fn begun(&self, pack: Pack) -> Option<u64> {
+        match pack {
+            Pack::One => self.begun[0],
+            Pack::Two => self.begun[1],
+        }
     }
 
     /// The version of a pack.
@@ -42,6 +54,11 @@ fn version_of(dev: &dyn Device, layout: &Layout, pack: Pack) -> Result<u64> {
     let first = read(dev, layout, pack, 0)?;
     let last = read(dev, layout, pack, last_block_of(&first)?)?;
     Ok(pack_version(&first, &last)?)
+}
+
+fn first_version(dev: &dyn Device, layout: &Layout, pack: Pack) -> Result<u64> {
+    let first = read(dev, layout, pack, 0)?;
+    Ok(CheckpointHeader::verify(&first)?.version())
 }
 
 fn read(dev: &dyn Device, layout: &Layout, pack: Pack, block: u32) -> Result<Box<Block>> {

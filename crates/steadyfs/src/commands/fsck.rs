@@ -18,8 +18,9 @@ use crate::volume::{TRIES, failure};
 
 /// Check a volume; nothing is changed
 ///
-/// Every rule of the format is checked on all of the volume. Exit codes: 0 nothing is wrong, 4 errors were found, 8 the
-/// check could not be done, 16 wrong arguments, and their sums.
+/// Every rule of the format is checked on all of the volume. Exit codes: 0 nothing is wrong, 4 errors were found or a
+/// copy of the superblock or of the checkpoint is lost, 8 the check could not be done, 16 wrong arguments, and their
+/// sums.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Change nothing (this version never does); looks also at a volume that is mounted, at its last checkpoint

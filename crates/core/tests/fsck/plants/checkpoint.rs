@@ -15,7 +15,8 @@ use steadyfs_format::{BLOCKS_PER_SEG, Ino, Lba, Log, Nid, Pack as Number, SegNo}
 
 pub(super) const PLANTS: &[Plant] = &[
     ("NoCheckpoint", Base::Fresh, no_checkpoint),
-    ("CheckpointPackBad", Base::Plain, pack_bad),
+    ("CheckpointPackTorn", Base::Plain, pack_torn),
+    ("CheckpointPackLost", Base::Plain, pack_lost),
     ("CheckpointInvalid", Base::Plain, invalid),
     ("NotUnmounted", Base::Plain, not_unmounted),
     ("RollForwardPending", Base::Plain, roll_forward),
@@ -79,12 +80,24 @@ fn no_checkpoint(e: &Editor) -> Vec<Issue> {
     vec![Issue::NoCheckpoint { first, second }]
 }
 
-fn pack_bad(e: &Editor) -> Vec<Issue> {
+fn pack_lost(e: &Editor) -> Vec<Issue> {
     let other = e.image().pack().other();
     e.edit(e.image_layout().pack(other), |block| block[0] ^= 1);
     let image = e.image();
     let reason = image.packs().version(other).expect_err("damaged").to_string();
-    vec![Issue::CheckpointPackBad { pack: other.number(), reason }]
+    vec![Issue::CheckpointPackLost { pack: other.number(), reason }]
+}
+
+/// The next checkpoint was begun: its first block is there, its last one is not.
+fn pack_torn(e: &Editor) -> Vec<Issue> {
+    let (image, layout) = (e.image(), e.image_layout());
+    let mut next = image.checkpoint().header().clone();
+    next.set_version(next.version() + 1);
+    next.seal();
+    let other = image.pack().other();
+    e.edit(layout.pack(other), |block| *block = next.to_block());
+    let reason = e.image().packs().version(other).expect_err("torn").to_string();
+    vec![Issue::CheckpointPackTorn { pack: other.number(), reason }]
 }
 
 fn invalid(e: &Editor) -> Vec<Issue> {
