@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    cat, completions, crash_test, dump, find, fsck, gc, get, info, lab, ln, ls, man, mkdir, mkfs, mount, mv, put, rm,
-    stat, top, trace, trim, umount,
+    cat, completions, crash_test, dump, find, fsck, gc, get, info, lab, links, ln, ls, man, mkdir, mkfs, mount, mv,
+    put, rm, stat, top, trace, trim, umount,
 };
 use crate::failure::Failure;
 
@@ -42,6 +42,7 @@ pub(crate) enum Command {
     Trace(trace::Args),
     CrashTest(crash_test::Args),
     Lab(lab::Args),
+    Links(links::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -77,6 +78,7 @@ impl Command {
             Command::Trace(_) => "trace",
             Command::CrashTest(_) => "crash-test",
             Command::Lab(_) => "lab",
+            Command::Links(_) => "links",
             Command::Completions(_) => "completions",
             Command::Man(_) => "man",
         }
@@ -106,6 +108,7 @@ impl Command {
             Command::Trace(args) => trace::run(&args),
             Command::CrashTest(args) => crash_test::run(&args),
             Command::Lab(args) => lab::run(&args),
+            Command::Links(args) => links::run(&args),
             Command::Completions(args) => completions::run(&args),
             Command::Man(args) => man::run(&args),
         }

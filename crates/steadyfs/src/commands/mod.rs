@@ -10,6 +10,7 @@ pub(crate) mod gc;
 pub(crate) mod get;
 pub(crate) mod info;
 pub(crate) mod lab;
+pub(crate) mod links;
 pub(crate) mod ln;
 pub(crate) mod ls;
 pub(crate) mod man;

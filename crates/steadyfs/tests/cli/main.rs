@@ -9,6 +9,7 @@ mod hostile;
 mod in_use;
 mod inspect;
 mod lab;
+mod links;
 mod metrics;
 mod mkfs;
 mod mount;
