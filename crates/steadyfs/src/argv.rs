@@ -15,10 +15,19 @@ const NAMES: [(&str, &[&str]); 5] = [
     ("dump", &["dump"]),
 ];
 
+/// What the flags of dump.f2fs stand for.
+const DUMP_FLAGS: [(&str, &str); 5] = [("-i", "inode"), ("-n", "nat"), ("-s", "sit"), ("-a", "ssa"), ("-b", "block")];
+
 /// Puts the command that the program's name stands for in front of its arguments.
 pub(crate) fn by_name(mut argv: Vec<OsString>) -> Vec<OsString> {
     let name = argv.first().and_then(|a| Path::new(a).file_name()?.to_str()).unwrap_or_default();
     let command = name.split_once('.').and_then(|(tool, _)| NAMES.iter().find(|(known, _)| *known == tool));
+    if command.is_some_and(|(tool, _)| *tool == "dump")
+        && let Some(flag) = argv.get_mut(1)
+        && let Some((_, word)) = DUMP_FLAGS.iter().find(|(known, _)| flag == known)
+    {
+        *flag = OsString::from(word);
+    }
     if let Some((_, words)) = command {
         argv.splice(1..1, words.iter().map(OsString::from));
     }
@@ -45,6 +54,8 @@ mod tests {
             let argv = by_name(vec![name.into(), "x".into()]);
             assert_eq!(argv[1..argv.len() - 1], words.iter().map(OsString::from).collect::<Vec<_>>(), "{name}");
         }
+        let dump = by_name(["dump.steadyfs", "-i", "3", "img"].map(OsString::from).to_vec());
+        assert_eq!(dump, ["dump.steadyfs", "dump", "inode", "3", "img"].map(OsString::from));
         assert_eq!(by_name(Vec::new()), Vec::<OsString>::new());
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 
 use serde::Serialize;
-use serde_json::ser::{Formatter, PrettyFormatter};
+use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::DeviceNumber;
 use steadyfs_format::quote::{is_dangerous, quote};
@@ -81,8 +81,8 @@ pub(crate) fn uuid(bytes: &[u8; 16]) -> String {
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
-/// JSON with indentation in which strings hold nothing dangerous: JSON has an escape for every character.
-struct Visible(PrettyFormatter<'static>);
+/// JSON in which strings hold nothing dangerous: it has an escape for every character.
+struct Visible<F>(F);
 
 macro_rules! pass_on {
     ($($method:ident($($argument:ident: $type:ty),*);)*) => {$(
@@ -92,7 +92,7 @@ macro_rules! pass_on {
     )*};
 }
 
-impl Formatter for Visible {
+impl<F: Formatter> Formatter for Visible<F> {
     pass_on! {
         begin_array();
         end_array();
@@ -112,6 +112,37 @@ impl Formatter for Visible {
             false => write!(out, "{c}"),
         })
     }
+}
+
+/// A JSON array on its way out, one element on a line: what it holds need not fit into memory.
+pub(crate) struct JsonArray<W> {
+    out: W,
+    empty: bool,
+}
+
+impl<W: Write> JsonArray<W> {
+    pub(crate) fn new(out: W) -> Self {
+        JsonArray { out, empty: true }
+    }
+
+    pub(crate) fn push(&mut self, element: &impl Serialize) -> Result<(), Failure> {
+        let gap: &[u8] = if self.empty { b"[\n" } else { b",\n" };
+        self.empty = false;
+        self.out.write_all(gap).map_err(|e| Failure::output(&e))?;
+        let mut json = serde_json::Serializer::with_formatter(&mut self.out, Visible(CompactFormatter));
+        element.serialize(&mut json).map_err(|e| Failure::output(&e.into()))
+    }
+
+    pub(crate) fn end(mut self) -> Result<(), Failure> {
+        let end: &[u8] = if self.empty { b"[]\n" } else { b"\n]\n" };
+        self.out.write_all(end).and_then(|()| self.out.flush()).map_err(|e| Failure::output(&e))
+    }
+}
+
+/// Bytes of a name or path as JSON has them: what is not UTF-8 is U+FFFD, and then all bytes are there in hexadecimal, too.
+pub(crate) fn json_name(bytes: &[u8]) -> (String, Option<String>) {
+    let hex = std::str::from_utf8(bytes).is_err().then(|| bytes.iter().map(|b| format!("{b:02x}")).collect());
+    (String::from_utf8_lossy(bytes).into_owned(), hex)
 }
 
 /// Prints a value as JSON, and a newline.

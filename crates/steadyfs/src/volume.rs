@@ -223,6 +223,12 @@ pub(crate) fn open_raw(path: &Path, args: ImageArgs) -> Result<Image, Failure> {
     again.unwrap_or_else(|| Image::open(looked.device)).map_err(|e| open_failure(path, &e))
 }
 
+/// The number of the inode at `file` as of the last checkpoint, which is the state that [`open_raw`] shows. A symlink is not followed.
+pub(crate) fn find_at_checkpoint(path: &Path, args: ImageArgs, file: &[u8]) -> Result<Ino, Failure> {
+    let volume = Volume::at_checkpoint(path, image::look(path, args)?.device)?;
+    volume.find(file, false).map(|inode| inode.ino())
+}
+
 /// As [`open_raw`], but refuses a volume that somebody else writes to.
 pub(crate) fn open_unused(path: &Path, args: ImageArgs) -> Result<Image, Failure> {
     Image::open(image::open(path, args.for_reading())?).map_err(|e| open_failure(path, &e))

@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use steadyfs_format::dir::FileType;
 
+use super::stat::Entry;
 use crate::failure::Failure;
 use crate::glob;
 use crate::image::ImageArgs;
-use crate::text::{self, PathArg};
+use crate::text::{self, JsonArray, PathArg};
 use crate::transfer::join;
 use crate::volume::{Access, Volume, failure, show_absolute, trim_slashes};
 
@@ -27,6 +28,10 @@ pub(crate) struct Args {
     /// End each path with a NUL byte
     #[arg(short = '0', long)]
     print0: bool,
+    /// Print a JSON array: path (path_hex, too, if that is not UTF-8), inode, kind, mode, uid, gid, links, size and
+    /// allocated (bytes), device, target, modified
+    #[arg(long, conflicts_with = "print0")]
+    json: bool,
     #[command(flatten)]
     image: ImageArgs,
     /// Image file or block device
@@ -72,13 +77,17 @@ impl Letter {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Volume::with(&args.device, args.image, Access::Read, |volume| {
         let mut out = io::BufWriter::new(io::stdout().lock());
+        let mut array = args.json.then(|| JsonArray::new(io::BufWriter::new(io::stdout())));
         let top = trim_slashes(args.path.bytes());
         let mut pending = vec![(top.to_vec(), volume.find(top, false)?.ino())];
         let mut visited = std::collections::HashSet::new();
         while let Some((path, ino)) = pending.pop() {
             let cannot = |e| failure(format!("cannot list {}", show_absolute(&path)), &e);
             let inode = volume.fs.inode(ino).map_err(cannot)?;
-            if args.wants(&path, inode.kind()) {
+            let wanted = args.wants(&path, inode.kind());
+            if let (true, Some(array)) = (wanted, &mut array) {
+                array.push(&Entry::new(volume, &path, &inode).map_err(cannot)?)?;
+            } else if wanted {
                 print(&mut out, &path, args.print0).map_err(|e| Failure::output(&e))?;
             }
             // In a damaged volume a directory may lie below itself.
@@ -87,6 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
                 pending.extend(entries.into_iter().rev().map(|(name, ino)| (below(&path, &name), ino)));
             }
         }
+        array.map_or(Ok(()), JsonArray::end)?;
         out.flush().map_err(|e| Failure::output(&e))?;
         Ok(ExitCode::SUCCESS)
     })

@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use steadyfs_core::{Attr, Error, InodeRef};
 use steadyfs_format::dir::FileType;
 
+use super::stat::Entry;
 use crate::calendar;
 use crate::failure::Failure;
 use crate::image::ImageArgs;
-use crate::text::{PathArg, mode_string, name, rdev};
+use crate::text::{JsonArray, PathArg, mode_string, name, rdev};
 use crate::volume::{Access, Volume, failure, show_absolute};
 
 /// List files of a volume, without mounting it
@@ -29,6 +30,10 @@ pub(crate) struct Args {
     /// Inode numbers in front
     #[arg(short = 'i', long)]
     inode: bool,
+    /// Print a JSON array: path (path_hex, too, if that is not UTF-8), inode, kind, mode, uid, gid, links, size and
+    /// allocated (bytes), device, target, modified
+    #[arg(long, conflicts_with_all = ["long", "inode"])]
+    json: bool,
     #[command(flatten)]
     image: ImageArgs,
     /// Image file or block device
@@ -43,13 +48,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         let path = args.path.bytes();
         // Like ls: a symlink is followed unless it is looked at itself.
         let found = volume.find(path, !args.long && !args.directory)?;
-        let mut list = List { args, volume, out: io::BufWriter::new(io::stdout().lock()) };
+        let out = io::BufWriter::new(io::stdout().lock());
+        let out = if args.json { Out::Json(JsonArray::new(out)) } else { Out::Text(out) };
+        let mut list = List { args, volume, out };
         if found.kind() != FileType::Dir || args.directory {
-            list.line(path, &found)?;
+            list.entry(path, path, &found)?;
         } else {
             list.directories(path, found)?;
         }
-        list.out.flush().map_err(|e| Failure::output(&e))?;
+        match list.out {
+            Out::Text(mut out) => out.flush().map_err(|e| Failure::output(&e))?,
+            Out::Json(array) => array.end()?,
+        }
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -57,7 +67,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 struct List<'a, W> {
     args: &'a Args,
     volume: &'a Volume,
-    out: W,
+    out: Out<W>,
+}
+
+/// The form of the list.
+enum Out<W> {
+    Text(W),
+    Json(JsonArray<W>),
 }
 
 impl<W: Write> List<'_, W> {
@@ -72,16 +88,16 @@ impl<W: Write> List<'_, W> {
             }
             let dir = self.volume.fs.inode(ino).map_err(|e| cannot(&path, &e))?;
             let entries = self.volume.entries(&dir).map_err(|e| cannot(&path, &e))?;
-            if self.args.recursive {
+            if let (true, Out::Text(out)) = (self.args.recursive, &mut self.out) {
                 let gap = if first { "" } else { "\n" };
-                self.heading(gap, &path).map_err(|e| Failure::output(&e))?;
+                heading(out, gap, &path).map_err(|e| Failure::output(&e))?;
             }
             first = false;
             let mut below = Vec::new();
             for (name, ino) in entries {
                 let child = crate::transfer::join(crate::volume::trim_slashes(&path), &name);
                 let inode = self.volume.fs.inode(ino).map_err(|e| cannot(&child, &e))?;
-                self.line(&name, &inode)?;
+                self.entry(&child, &name, &inode)?;
                 if self.args.recursive && inode.kind() == FileType::Dir {
                     below.push((child, ino));
                 }
@@ -91,31 +107,39 @@ impl<W: Write> List<'_, W> {
         Ok(())
     }
 
-    /// The name of a directory, above what it holds.
-    fn heading(&mut self, gap: &str, path: &[u8]) -> io::Result<()> {
-        let path = crate::volume::trim_slashes(path);
-        let slash: &[u8] = if path.first() == Some(&b'/') { b"" } else { b"/" };
-        self.out.write_all(gap.as_bytes())?;
-        self.out.write_all(&name(&[slash, path].concat()))?;
-        self.out.write_all(b":\n")
+    /// A file: for people its name as it is `shown`.
+    fn entry(&mut self, path: &[u8], shown: &[u8], inode: &InodeRef) -> Result<(), Failure> {
+        match &mut self.out {
+            Out::Json(array) => array.push(&Entry::new(self.volume, path, inode).map_err(|e| cannot(path, &e))?),
+            Out::Text(out) => line(self.args, self.volume, out, shown, inode),
+        }
     }
+}
 
-    fn line(&mut self, shown: &[u8], inode: &InodeRef) -> Result<(), Failure> {
-        let output = |e: io::Error| Failure::output(&e);
-        if self.args.inode {
-            write!(self.out, "{:>10} ", inode.ino()).map_err(output)?;
-        }
-        if self.args.long {
-            let attr = self.volume.fs.attr(inode).map_err(|e| cannot(shown, &e))?;
-            write!(self.out, "{} ", long(&attr)).map_err(output)?;
-        }
-        self.out.write_all(&name(shown)).map_err(output)?;
-        if self.args.long && inode.kind() == FileType::Symlink {
-            let target = self.volume.fs.readlink(inode).map_err(|e| cannot(shown, &e))?;
-            self.out.write_all(b" -> ").and_then(|()| self.out.write_all(&name(&target))).map_err(output)?;
-        }
-        self.out.write_all(b"\n").map_err(output)
+/// The name of a directory, above what it holds.
+fn heading(out: &mut impl Write, gap: &str, path: &[u8]) -> io::Result<()> {
+    let path = crate::volume::trim_slashes(path);
+    let slash: &[u8] = if path.first() == Some(&b'/') { b"" } else { b"/" };
+    out.write_all(gap.as_bytes())?;
+    out.write_all(&name(&[slash, path].concat()))?;
+    out.write_all(b":\n")
+}
+
+fn line(args: &Args, volume: &Volume, out: &mut impl Write, shown: &[u8], inode: &InodeRef) -> Result<(), Failure> {
+    let output = |e: io::Error| Failure::output(&e);
+    if args.inode {
+        write!(out, "{:>10} ", inode.ino()).map_err(output)?;
     }
+    if args.long {
+        let attr = volume.fs.attr(inode).map_err(|e| cannot(shown, &e))?;
+        write!(out, "{} ", long(&attr)).map_err(output)?;
+    }
+    out.write_all(&name(shown)).map_err(output)?;
+    if args.long && inode.kind() == FileType::Symlink {
+        let target = volume.fs.readlink(inode).map_err(|e| cannot(shown, &e))?;
+        out.write_all(b" -> ").and_then(|()| out.write_all(&name(&target))).map_err(output)?;
+    }
+    out.write_all(b"\n").map_err(output)
 }
 
 /// The fixed part of a long line.

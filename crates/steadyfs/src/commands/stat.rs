@@ -13,13 +13,15 @@ use steadyfs_format::quote::quote;
 use crate::calendar;
 use crate::failure::Failure;
 use crate::image::ImageArgs;
-use crate::text::{PathArg, mode_string, rdev};
+use crate::text::{PathArg, json_name, mode_string, rdev};
 use crate::volume::{Access, Volume, failure, show_absolute};
 
 /// Show what a volume keeps about a file: attributes, times, xattrs
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Print JSON
+    /// Print a JSON array: path (path_hex, too, if that is not UTF-8), inode, kind, mode, uid, gid, links, size and
+    /// allocated (bytes), device, target, generation, flags, project, accessed, modified, changed, created, xattrs (names
+    /// with values in hexadecimal)
     #[arg(long)]
     json: bool,
     /// Follow a symlink at the end of the path
@@ -34,10 +36,12 @@ pub(crate) struct Args {
     paths: Vec<PathArg>,
 }
 
-/// The JSON form; bytes that are not UTF-8 become U+FFFD.
+/// The JSON form of a file in a list; bytes that are not UTF-8 become U+FFFD.
 #[derive(Serialize)]
-struct Stat {
+pub(super) struct Entry {
     path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_hex: Option<String>,
     inode: u32,
     kind: &'static str,
     mode: String,
@@ -50,11 +54,18 @@ struct Stat {
     device: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<String>,
+    modified: String,
+}
+
+/// The JSON form of a file with all that there is.
+#[derive(Serialize)]
+struct Stat {
+    #[serde(flatten)]
+    entry: Entry,
     generation: u32,
     flags: u32,
     project: u32,
     accessed: String,
-    modified: String,
     changed: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     created: Option<String>,
@@ -83,21 +94,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     })
 }
 
-impl Stat {
-    fn new(volume: &Volume, path: &[u8], inode: &InodeRef, attr: &Attr) -> Result<Self, Error> {
-        let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let mut xattrs = Vec::new();
-        for name in volume.fs.listxattr(inode)? {
-            let value = volume.fs.getxattr(inode, &name)?;
-            xattrs.push((lossy(&name), value.iter().map(|b| format!("{b:02x}")).collect()));
-        }
+impl Entry {
+    pub(super) fn new(volume: &Volume, path: &[u8], inode: &InodeRef) -> Result<Self, Error> {
+        Self::with(volume, path, inode, &volume.fs.attr(inode)?)
+    }
+
+    fn with(volume: &Volume, path: &[u8], inode: &InodeRef, attr: &Attr) -> Result<Self, Error> {
         let device = matches!(attr.kind, FileType::CharDevice | FileType::BlockDevice).then(|| rdev(attr.rdev));
         let target = match attr.kind {
-            FileType::Symlink => Some(lossy(&volume.fs.readlink(inode)?)),
+            FileType::Symlink => Some(json_name(&volume.fs.readlink(inode)?).0),
             _ => None,
         };
-        Ok(Stat {
-            path: lossy(&[if path.starts_with(b"/") { b"" } else { &b"/"[..] }, path].concat()),
+        let (path, path_hex) = json_name(&[if path.starts_with(b"/") { b"" } else { &b"/"[..] }, path].concat());
+        Ok(Entry {
+            path,
+            path_hex,
             inode: attr.ino.get(),
             kind: kind_name(attr.kind),
             mode: format!("{:04o}", attr.mode & 0o7777),
@@ -108,11 +119,24 @@ impl Stat {
             allocated: attr.blocks * 512,
             device,
             target,
+            modified: time(attr.mtime),
+        })
+    }
+}
+
+impl Stat {
+    fn new(volume: &Volume, path: &[u8], inode: &InodeRef, attr: &Attr) -> Result<Self, Error> {
+        let mut xattrs = Vec::new();
+        for name in volume.fs.listxattr(inode)? {
+            let value = volume.fs.getxattr(inode, &name)?;
+            xattrs.push((json_name(&name).0, value.iter().map(|b| format!("{b:02x}")).collect()));
+        }
+        Ok(Stat {
+            entry: Entry::with(volume, path, inode, attr)?,
             generation: attr.generation,
             flags: attr.flags,
             project: attr.project,
             accessed: time(attr.atime),
-            modified: time(attr.mtime),
             changed: time(attr.ctime),
             created: attr.crtime.map(time),
             xattrs,
@@ -121,21 +145,25 @@ impl Stat {
 
     fn print(&self, attr: &Attr) -> io::Result<()> {
         let mut out = io::stdout().lock();
-        let target = self.target.as_ref().map(|t| format!(" -> {}", quote(t))).unwrap_or_default();
-        writeln!(out, "file        {}{target}", quote(&self.path))?;
-        let device = self.device.as_ref().map(|d| format!(" {d}")).unwrap_or_default();
-        writeln!(out, "kind        {}{device}", self.kind)?;
-        writeln!(out, "inode       {}  links {}  generation {:#x}", self.inode, self.links, self.generation)?;
-        writeln!(out, "size        {}  allocated {}", self.size, self.allocated)?;
+        let target = self.entry.target.as_ref().map(|t| format!(" -> {}", quote(t))).unwrap_or_default();
+        writeln!(out, "file        {}{target}", quote(&self.entry.path))?;
+        let device = self.entry.device.as_ref().map(|d| format!(" {d}")).unwrap_or_default();
+        writeln!(out, "kind        {}{device}", self.entry.kind)?;
+        writeln!(
+            out,
+            "inode       {}  links {}  generation {:#x}",
+            self.entry.inode, self.entry.links, self.generation
+        )?;
+        writeln!(out, "size        {}  allocated {}", self.entry.size, self.entry.allocated)?;
         let mode = mode_string(attr.mode, attr.kind);
         writeln!(
             out,
             "mode        {} ({mode})  uid {}  gid {}  project {}",
-            self.mode, self.uid, self.gid, self.project
+            self.entry.mode, self.entry.uid, self.entry.gid, self.project
         )?;
         writeln!(out, "flags       {:#x}", self.flags)?;
         writeln!(out, "accessed    {}", self.accessed)?;
-        writeln!(out, "modified    {}", self.modified)?;
+        writeln!(out, "modified    {}", self.entry.modified)?;
         writeln!(out, "changed     {}", self.changed)?;
         if let Some(created) = &self.created {
             writeln!(out, "created     {created}")?;

@@ -2,15 +2,17 @@
 
 use std::io::Write;
 
+use serde_json::Value;
 use steadyfs_core::raw::Image;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::dir::{Dentries, bucket_of_page};
 use steadyfs_format::inode::{Inode, inline};
 use steadyfs_format::node::{DirectNode, IndirectNode, NodeBlock, NodeKind, NodeOfs};
-use steadyfs_format::{FormatError, Ino, Nid, PageIndex, Slot};
+use steadyfs_format::{FormatError, Ino, Lba, Nid, PageIndex, Slot};
 
 use super::{Printer, quoted};
 use crate::failure::Failure;
+use crate::text::json_name;
 use crate::volume::failure;
 
 pub(super) fn print<W: Write>(image: &Image, ino: Ino, out: &mut Printer<W>) -> Result<(), Failure> {
@@ -26,7 +28,7 @@ pub(super) fn print<W: Write>(image: &Image, ino: Ino, out: &mut Printer<W>) -> 
     let damaged = |e: FormatError| failure(format!("cannot list inode {ino}"), &e.into());
     let shape = inode.validate(image.superblock().features()).map_err(damaged)?;
     if inode.has_inline(inline::DENTRY) {
-        out.line("inline")?;
+        out.row("pages", "inline", &[("inline", true.into())])?;
         return entries(Dentries::inline(inode.inline_area(shape)), out);
     }
     let addressing = shape.addressing();
@@ -83,15 +85,17 @@ impl<W: Write> Walk<'_, W> {
             let page = PageIndex(first.get() + n);
             match bucket_of_page(page, self.level) {
                 Some(bucket) => {
-                    self.out.line(format_args!(
-                        "page {page} block {lba} level {} bucket {}",
-                        bucket.level, bucket.number
-                    ))?;
+                    let line = format!("page {page} block {lba} level {} bucket {}", bucket.level, bucket.number);
+                    let place = [("level", bucket.level.into()), ("bucket", bucket.number.into())];
+                    self.out.row("pages", line, &[&at(page, lba)[..], &place].concat())?;
                 }
-                None => self.out.line(format_args!("page {page} block {lba} behind the last level"))?,
+                None => {
+                    let line = format_args!("page {page} block {lba} behind the last level");
+                    self.out.row("pages", line, &at(page, lba))?;
+                }
             }
             if !self.image.layout().in_main(lba) {
-                self.out.line("  problem: the block lies outside the main area")?;
+                problem(self.out, "the block lies outside the main area")?;
                 continue;
             }
             let block = super::read(self.image, lba)?;
@@ -106,14 +110,27 @@ fn entries<W: Write>(dentries: Dentries<'_>, out: &mut Printer<W>) -> Result<(),
         match entry {
             Ok(entry) => {
                 let kind = entry.file_type.map_or("unknown".to_owned(), |kind| format!("{kind:?}"));
-                let name = quoted(entry.name);
-                out.line(format_args!(
-                    "  slot {:>3} hash {:08x} ino {:>8} {kind:<11} {name}",
-                    entry.slot, entry.hash, entry.ino
-                ))?;
+                let shown = quoted(entry.name);
+                let line =
+                    format!("  slot {:>3} hash {:08x} ino {:>8} {kind:<11} {shown}", entry.slot, entry.hash, entry.ino);
+                let numbers =
+                    [("slot", entry.slot.into()), ("hash", entry.hash.into()), ("ino", entry.ino.get().into())];
+                let (name, hex) = json_name(entry.name);
+                let hex = hex.map(|hex| ("name_hex", hex.into()));
+                let texts = [("kind", kind.into()), ("name", name.into())].into_iter().chain(hex);
+                out.row("entries", line, &numbers.into_iter().chain(texts).collect::<Vec<_>>())?;
             }
-            Err(e) => out.line(format_args!("  problem: {e}"))?,
+            Err(e) => problem(out, &e.to_string())?,
         }
     }
     Ok(())
+}
+
+/// Where a page of a directory is, for JSON.
+fn at(page: PageIndex, lba: Lba) -> [(&'static str, Value); 2] {
+    [("page", page.get().into()), ("block", lba.get().into())]
+}
+
+fn problem<W: Write>(out: &mut Printer<W>, what: &str) -> Result<(), Failure> {
+    out.row("problems", format_args!("  problem: {what}"), &[("problem", what.into())])
 }

@@ -70,7 +70,7 @@ fn attributes<W: Write>(inode: &Inode, out: &mut Printer<W>) -> Result<(), Failu
     out.field("i_advise", bits(inode.advise().into(), &ADVISE))?;
     out.field("i_inline", bits(inode.inline_flags().into(), &INLINE))?;
     out.field("i_pino", inode.pino())?;
-    out.field("i_name", quoted(inode.name()))?;
+    out.text("i_name", quoted(inode.name()))?;
     out.field("i_dir_level", inode.dir_level())?;
     let extent = inode.extent();
     out.field("i_ext", format_args!("page {} block {} length {}", extent.fofs, extent.blk, extent.len))

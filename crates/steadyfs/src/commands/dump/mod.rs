@@ -1,4 +1,4 @@
-//! `steadyfs dump`: the structures of a volume as they lie on the device, one `name value` per line.
+//! `steadyfs dump`: the structures of a volume as they lie on the device, one `name value` per line, or one JSON object.
 //!
 //! For whoever has to know why a volume is as it is: nothing is interpreted more than it takes to print it, and nothing
 //! is written.
@@ -9,12 +9,14 @@ mod inode;
 mod superblock;
 mod tables;
 
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use serde_json::Value;
 use steadyfs_core::Error;
 use steadyfs_core::raw::Image;
 use steadyfs_format::nat::NatEntry;
@@ -22,7 +24,8 @@ use steadyfs_format::{Block, Ino, Lba, Nid, SegNo};
 
 use crate::failure::Failure;
 use crate::image::ImageArgs;
-use crate::volume::{failure, open_raw};
+use crate::text::{PathArg, print_json};
+use crate::volume::{failure, find_at_checkpoint, open_raw};
 
 /// Print structures of a volume as they lie on the device
 #[derive(Debug, clap::Args)]
@@ -35,6 +38,10 @@ pub(crate) struct Args {
 /// Where to read.
 #[derive(Debug, clap::Args)]
 struct Source {
+    /// Print a JSON object: names and values of the lines, numbers as numbers; a name that comes more than once has an
+    /// array. Entries of a directory are in `entries`, the bytes of a block in `bytes`, in hexadecimal
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     image: ImageArgs,
     /// Image file or block device
@@ -76,15 +83,17 @@ enum What {
     },
     /// An inode
     Inode {
-        /// Inode number
-        ino: u32,
+        /// Inode number, or path in the volume, as of the last checkpoint; a path that is a number begins with /
+        #[arg(value_name = "INO|PATH")]
+        inode: Which,
         #[command(flatten)]
         source: Source,
     },
     /// The entries of a directory, in the order in which they are stored
     Dir {
-        /// Inode number
-        ino: u32,
+        /// Inode number, or path in the volume, as of the last checkpoint; a path that is a number begins with /
+        #[arg(value_name = "INO|PATH")]
+        inode: Which,
         #[command(flatten)]
         source: Source,
     },
@@ -97,33 +106,104 @@ enum What {
     },
 }
 
+/// An inode as the user names it.
+#[derive(Clone, Debug)]
+enum Which {
+    Number(Ino),
+    Path(PathArg),
+}
+
+impl From<OsString> for Which {
+    fn from(text: OsString) -> Self {
+        match text.to_str().and_then(|text| text.parse().ok()) {
+            Some(number) => Which::Number(Ino(number)),
+            None => Which::Path(text.into()),
+        }
+    }
+}
+
+impl Which {
+    fn ino(&self, source: &Source) -> Result<Ino, Failure> {
+        match self {
+            Which::Number(ino) => Ok(*ino),
+            Which::Path(path) => find_at_checkpoint(&source.device, source.image, path.bytes()),
+        }
+    }
+}
+
+impl What {
+    fn source(&self) -> &Source {
+        match self {
+            What::Sb { source }
+            | What::Cp { source }
+            | What::Nat { source, .. }
+            | What::Sit { source, .. }
+            | What::Ssa { source, .. }
+            | What::Inode { source, .. }
+            | What::Dir { source, .. }
+            | What::Block { source, .. } => source,
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let mut out = Printer { out: io::BufWriter::new(io::stdout().lock()) };
+    let json = args.what.source().json.then(serde_json::Map::new);
+    let mut out = Printer { out: io::BufWriter::new(io::stdout().lock()), json };
     let open = |source: &Source| open_raw(&source.device, source.image);
     match &args.what {
-        What::Sb { source } => {
-            superblock::print(&*crate::image::look(&source.device, source.image)?.device, &mut out)?
-        }
+        What::Sb { source } => superblock::print(&*crate::image::look(&source.device, source.image)?.device, &mut out)?,
         What::Cp { source } => checkpoint::print(&open(source)?, &mut out)?,
         What::Nat { nid, source } => tables::nat(&open(source)?, Nid(*nid), &mut out)?,
         What::Sit { segment, source } => tables::sit(&open(source)?, SegNo(*segment), &mut out)?,
         What::Ssa { segment, source } => tables::ssa(&open(source)?, SegNo(*segment), &mut out)?,
-        What::Inode { ino, source } => inode::print(&open(source)?, Ino(*ino), &mut out)?,
-        What::Dir { ino, source } => directory::print(&open(source)?, Ino(*ino), &mut out)?,
+        What::Inode { inode, source } => inode::print(&open(source)?, inode.ino(source)?, &mut out)?,
+        What::Dir { inode, source } => directory::print(&open(source)?, inode.ino(source)?, &mut out)?,
         What::Block { lba, source } => tables::block(&open(source)?, Lba(*lba), &mut out)?,
     }
-    out.out.flush().map_err(|e| Failure::output(&e))?;
+    out.finish()?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints lines of a name and a value.
+/// Prints lines of a name and a value, or gathers them for one JSON object.
 struct Printer<W: Write> {
     out: W,
+    json: Option<serde_json::Map<String, Value>>,
 }
 
 impl<W: Write> Printer<W> {
     fn field(&mut self, name: &str, value: impl Display) -> Result<(), Failure> {
-        self.line(format_args!("{name:<26}{value}"))
+        match &mut self.json {
+            Some(object) => add(object, name, json_value(value.to_string())),
+            None => self.line(format_args!("{name:<26}{value}"))?,
+        }
+        Ok(())
+    }
+
+    /// A field that is text, whatever it holds.
+    fn text(&mut self, name: &str, value: impl Display) -> Result<(), Failure> {
+        match &mut self.json {
+            Some(object) => add(object, name, Value::String(value.to_string())),
+            None => self.line(format_args!("{name:<26}{value}"))?,
+        }
+        Ok(())
+    }
+
+    /// A line for people; in JSON an object in the array `list`.
+    fn row(&mut self, list: &str, line: impl Display, fields: &[(&str, Value)]) -> Result<(), Failure> {
+        let Some(object) = &mut self.json else { return self.line(line) };
+        let row = fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        if let Value::Array(rows) = object.entry(list).or_insert_with(|| Value::Array(Vec::new())) {
+            rows.push(Value::Object(row));
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(), Failure> {
+        self.out.flush().map_err(|e| Failure::output(&e))?;
+        let Some(object) = self.json else { return Ok(()) };
+        // Releases standard output, which is locked.
+        drop(self.out);
+        print_json(&object)
     }
 
     fn line(&mut self, line: impl Display) -> Result<(), Failure> {
@@ -132,6 +212,11 @@ impl<W: Write> Printer<W> {
 
     /// Rows of 16 bytes with their offset; rows that repeat the one before are a single `*`.
     fn hex(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        if let Some(object) = &mut self.json {
+            let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+            add(object, "bytes", Value::String(hex));
+            return Ok(());
+        }
         let mut before: &[u8] = &[];
         let mut starred = false;
         for (n, row) in bytes.chunks(16).enumerate() {
@@ -148,6 +233,24 @@ impl<W: Write> Printer<W> {
             self.line(format_args!("{:04x}  {hex} {text}", n * 16))?;
         }
         Ok(())
+    }
+}
+
+/// Adds a value; of a name that comes again all values become an array.
+fn add(object: &mut serde_json::Map<String, Value>, name: &str, value: Value) {
+    match object.get_mut(name) {
+        Some(Value::Array(values)) => values.push(value),
+        Some(first) => *first = Value::Array(vec![first.take(), value]),
+        None => drop(object.insert(name.to_owned(), value)),
+    }
+}
+
+/// A number or a truth value as such, everything else as text.
+fn json_value(text: String) -> Value {
+    match text.as_str() {
+        "true" => true.into(),
+        "false" => false.into(),
+        _ => text.parse::<u64>().map_or(Value::String(text), Value::from),
     }
 }
 

@@ -74,12 +74,12 @@ fn texts<W: Write>(raw: &RawSuperBlock, out: &mut Printer<W>) -> Result<(), Fail
     out.field("uuid", uuid(&raw.uuid))?;
     let units = raw.volume_name.iter().map(|unit| unit.get()).take_while(|unit| *unit != 0);
     let label: String = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
-    out.field("volume_name", quote(&label))?;
+    out.text("volume_name", quote(&label))?;
     let (cold, hot) = raw.extensions();
-    out.field("cold extensions", quote(&cold.join(" ")))?;
-    out.field("hot extensions", quote(&hot.join(" ")))?;
-    out.field("version", text(&raw.version))?;
-    out.field("init_version", text(&raw.init_version))
+    out.text("cold extensions", quote(&cold.join(" ")))?;
+    out.text("hot extensions", quote(&hot.join(" ")))?;
+    out.text("version", text(&raw.version))?;
+    out.text("init_version", text(&raw.init_version))
 }
 
 fn rest<W: Write>(raw: &RawSuperBlock, out: &mut Printer<W>) -> Result<(), Failure> {
