@@ -61,6 +61,7 @@ mod volume;
 mod waits;
 mod xattr;
 
+pub use attr::Changer;
 #[doc(hidden)]
 pub use canary::Canary;
 pub use checkpoint::CheckpointStats;

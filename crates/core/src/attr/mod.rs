@@ -7,6 +7,8 @@ pub(crate) mod protect;
 mod set;
 pub(crate) mod times;
 
+pub use set::Changer;
+
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::inode::{Inode, InodeRef};

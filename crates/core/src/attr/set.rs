@@ -4,7 +4,7 @@ use super::protect::{self, Act};
 use super::times::clock;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
-use crate::inode::{Inode, InodeRef};
+use crate::inode::InodeRef;
 use crate::types::{Attr, SetAttr, SetTime};
 use steadyfs_format::Features;
 use steadyfs_format::dir::FileType;
@@ -69,16 +69,25 @@ impl Fs {
         self.attr(inode)
     }
 
-    /// Takes away what a file lends to those who run it, because its contents are about to change: capabilities always, set-id bits only if
-    /// `set_id` says so, for a change by somebody without the right to keep them. True if there was something.
+    /// Takes away what a file lends to those who run it, because its contents are about to change: capabilities always, set-id bits unless the
+    /// `changer` may keep them. True if there was something.
     ///
     /// Costs a look at the inode where there is nothing to take, so that it can precede every write.
     ///
     /// # Errors
     /// [`Error::NotPermitted`] if the inode is immutable; of the device.
-    pub fn revoke_privileges(&self, inode: &InodeRef, set_id: bool) -> Result<bool> {
+    pub fn revoke_privileges(&self, inode: &InodeRef, changer: Changer<'_>) -> Result<bool> {
         let inode = &inode.inode;
-        if inode.kind != FileType::Regular || !self.lends(inode, set_id)? {
+        let (mode, gid) = inode.read(|raw| (raw.mode(), raw.gid()))?;
+        // Asked without a lock, so what it says may be of a moment ago, as the mode.
+        let takes: fn(u16) -> u16 = match changer {
+            Changer::KeepsSetId => |mode| mode,
+            Changer::Other { .. } if mode & SET_GID == 0 => without_set_id,
+            Changer::Other { is_member } if is_member(gid) => without_set_id,
+            Changer::Other { .. } => |mode| mode & !(SET_UID | SET_GID),
+        };
+        let lends = takes(mode) != mode || self.has_capability(inode)?;
+        if inode.kind != FileType::Regular || !lends {
             return Ok(false);
         }
         let _inode = inode.rwsem.write();
@@ -86,17 +95,10 @@ impl Fs {
         let change = self.change()?;
         self.drop_capability(&change, inode)?;
         self.edit_inode(&change, inode, |raw| {
-            if set_id {
-                raw.set_mode(without_set_id(raw.mode()));
-            }
+            raw.set_mode(takes(raw.mode()));
             raw.set_ctime(clock());
         })?;
         Ok(true)
-    }
-
-    fn lends(&self, inode: &Inode, set_id: bool) -> Result<bool> {
-        let bits = set_id && inode.read(|raw| without_set_id(raw.mode()) != raw.mode())?;
-        Ok(bits || self.has_capability(inode)?)
     }
 
     /// Sets the times of contents as a cache above this one noted them when it took a write, which was allowed then: no flag of the inode forbids
@@ -181,6 +183,18 @@ fn apply(raw: &mut RawInode, kind: FileType, set: &SetAttr, features: Features, 
     if let Some(project) = set.project {
         raw.set_project_id(features, project);
     }
+}
+
+/// Somebody who is about to change the contents of a file, as [`Fs::revoke_privileges`] sees him.
+#[derive(Clone, Copy)]
+pub enum Changer<'a> {
+    /// He may keep set-id bits (on Linux: `CAP_FSETID`).
+    KeepsSetId,
+    /// Anybody else. A set-group-id bit without group execution stays only for members of the file's group.
+    Other {
+        /// Whether he is in this group.
+        is_member: &'a dyn Fn(u32) -> bool,
+    },
 }
 
 /// A mode without the bits that run a program as its owner or group. Set-group-id without group execution means something else (mandatory

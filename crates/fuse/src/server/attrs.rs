@@ -122,7 +122,7 @@ impl Call<'_> {
             ..SetAttr::default()
         };
         if has(fattr::SIZE) {
-            self.revoke(&inode, has(fattr::KILL_SUIDGID))?;
+            self.revoke(&inode, !has(fattr::KILL_SUIDGID))?;
         }
         let attr = self.server.with_space(|| self.fs.setattr(&inode, &change))?;
         if let Some(size) = change.size {

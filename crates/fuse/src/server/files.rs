@@ -2,6 +2,7 @@
 //!
 //! A handle says whether its file was opened for writing, so that the end of it can be counted, and which write errors it was told of.
 
+use super::caller::is_in_group;
 use super::{Answer, Call, handles, node_of};
 use crate::options::Cache;
 use crate::wire::abi::{
@@ -17,7 +18,7 @@ use crate::wire::flags::{
 };
 use crate::wire::{Args, Opcode};
 use rustix::io::Errno;
-use steadyfs_core::{FallocMode, InodeRef, SetAttr, Whence};
+use steadyfs_core::{Changer, FallocMode, InodeRef, SetAttr, Whence};
 use steadyfs_format::{BLOCK_SIZE, PageIndex};
 
 /// From this many bytes on, what the kernel has in its own cache does not go through ours as well: a second copy of it would cost more than it ever saves.
@@ -48,7 +49,7 @@ impl Call<'_> {
             }
         }
         if flags & O_TRUNC != 0 {
-            self.revoke(inode, open_flags & OPEN_KILL_SUIDGID != 0)?;
+            self.revoke(inode, open_flags & OPEN_KILL_SUIDGID == 0)?;
             self.fs.setattr(inode, &SetAttr { size: Some(0), ..SetAttr::default() })?;
             self.server.nodes.found(inode.ino().get(), 0..u64::MAX);
         }
@@ -59,8 +60,10 @@ impl Call<'_> {
     ///
     /// With `HANDLE_KILLPRIV_V2` the kernel leaves all of this to the file system, so that a plain write costs no request for the program's capabilities.
     /// Writes, truncations and openings say whether the caller may keep set-id bits.
-    pub(super) fn revoke(&self, inode: &InodeRef, set_id: bool) -> Answer {
-        if self.server.with_space(|| self.fs.revoke_privileges(inode, set_id))? {
+    pub(super) fn revoke(&self, inode: &InodeRef, keeps_set_id: bool) -> Answer {
+        let is_member = |group| is_in_group(&self.header, group);
+        let changer = if keeps_set_id { Changer::KeepsSetId } else { Changer::Other { is_member: &is_member } };
+        if self.server.with_space(|| self.fs.revoke_privileges(inode, changer))? {
             self.kernel.forget_attributes(node_of(inode.ino()));
         }
         Ok(())
@@ -68,7 +71,7 @@ impl Call<'_> {
 
     /// As [`Call::revoke`], for requests that do not say what the caller may (`CAP_FSETID`): root may.
     fn revoke_unless_root(&self, inode: &InodeRef) -> Answer {
-        self.revoke(inode, self.header.uid != 0)
+        self.revoke(inode, self.header.uid == 0)
     }
 
     /// Answers with an open file.
@@ -153,7 +156,7 @@ impl Call<'_> {
         let has_times = written_back && self.server.policy.cache == Cache::Writeback;
         // Who filled the kernel's cache is not known any more; the kernel saw to it when it took the data.
         if !written_back {
-            self.revoke(inode, asked.write_flags & WRITE_KILL_SUIDGID != 0)?;
+            self.revoke(inode, asked.write_flags & WRITE_KILL_SUIDGID == 0)?;
         }
         loop {
             let (at, rest) = (asked.offset + *done as u64, &data[*done..]);

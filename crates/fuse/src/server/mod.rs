@@ -8,6 +8,7 @@
 //! ([`handles::Handles`]); a handler that panics fails its request and nothing else; after [`Server::finish`] the file system is no longer touched.
 
 mod attrs;
+mod caller;
 mod dirs;
 mod dispatch;
 mod files;

@@ -4,7 +4,7 @@ use super::Volume;
 use super::mount::read_inode;
 use crate::input::Input;
 use steadyfs_core::{
-    Error, FallocMode, Fs, InodeRef, NewInode, RenameFlags, Result, SetAttr, SetTime, Urgency, XattrFlags,
+    Changer, Error, FallocMode, Fs, InodeRef, NewInode, RenameFlags, Result, SetAttr, SetTime, Urgency, XattrFlags,
 };
 use steadyfs_format::Ino;
 use steadyfs_format::dir::FileType;
@@ -156,7 +156,9 @@ fn on_attributes(fs: &Fs, inode: &InodeRef, input: &mut Input<'_>) -> Result<()>
         4 => fs.setattr(inode, &SetAttr { mode: Some(number.into()), mtime: Some(SetTime::Now), ..none }).map(drop),
         5 => fs
             .setattr(inode, &SetAttr { uid: Some(number.into()), ..none })
-            .and_then(|_| fs.revoke_privileges(inode, number.is_multiple_of(2)))
+            .and_then(|_| {
+                fs.revoke_privileges(inode, Changer::Other { is_member: &|group| group == u32::from(number) })
+            })
             .map(drop),
         _ => fs.setattr(inode, &SetAttr { flags: Some(1 << (number % 32)), project: Some(3), ..none }).map(drop),
     }
