@@ -72,6 +72,12 @@ impl Space {
         Ok(())
     }
 
+    /// Whether `blocks` blocks are free, for `nodes` nodes among them.
+    pub(crate) fn has_room(&self, blocks: u64, nodes: u64) -> bool {
+        let SpaceCounts { blocks: held_blocks, nodes: held_nodes, .. } = self.counts();
+        blocks <= self.user_blocks.saturating_sub(held_blocks) && nodes <= self.max_nodes.saturating_sub(held_nodes)
+    }
+
     /// The volume is frozen for a checkpoint with the counts of now.
     pub(crate) fn begin_epoch(&self) {
         let SpaceCounts { blocks, nodes, .. } = self.counts();

@@ -1,19 +1,18 @@
 //! Preallocation and the other ways of fallocate(2).
 //!
-//! What is allocated is reserved: it reads as zeros, and writing there later cannot fail for lack of space. Space is looked for before
-//! anything changes, so a request that cannot be met leaves the file as it was.
+//! What is allocated is reserved: it reads as zeros, and writing there later cannot fail for lack of space. Space is counted before
+//! anything changes (`room`), so a request that cannot be met leaves the file as it was.
 
-use super::{Facts, MAX_FILE_SIZE, PAGE, PIECE_PAGES, pages_of, regular};
+use super::{Facts, MAX_FILE_SIZE, PAGE, pages_of, regular};
 use crate::attr::protect::Act;
 use crate::attr::times::{clock, touch_contents};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::inode::{Inode, InodeRef};
-use crate::mapping::Extent;
 use std::ops::Range;
 use std::sync::Arc;
+use steadyfs_format::PageIndex;
 use steadyfs_format::inode::{advise, flags};
-use steadyfs_format::{PageIndex, Slot};
 
 /// What [`Fs::fallocate`] does with a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,46 +70,11 @@ impl Fs {
         if bytes.end <= facts.inline_room() {
             return self.after_allocation(inode, facts, bytes.end, keep_size);
         }
-        self.expect_room(inode, facts, &pages_of(bytes.start, bytes.end))?;
+        self.reserve_all(inode, facts, pages_of(bytes.start, bytes.end))?;
         if bytes.end > facts.size && !keep_size {
             self.uncover(inode, facts, bytes.end)?;
         }
-        self.leave_inline(inode, facts)?;
-        let range = pages_of(bytes.start, bytes.end);
-        let mut at = range.start;
-        while at < range.end {
-            let change = self.change()?;
-            let until = range.end.min(at + 4 * PIECE_PAGES);
-            at = self.reserve(&change, inode, at..until)?;
-        }
         self.after_allocation(inode, facts, bytes.end, keep_size)
-    }
-
-    /// Says `NoSpace` now if reserving the holes of a range could not succeed.
-    fn expect_room(&self, inode: &Inode, facts: &Facts, range: &Range<PageIndex>) -> Result<()> {
-        let holes: u64 = match facts.inline {
-            true => range.end - range.start,
-            false => {
-                let extents = self.extents(inode, range.clone())?;
-                extents.iter().filter(|e| e.slot == Slot::Hole).map(Extent::count).sum()
-            }
-        };
-        self.expect_blocks(holes)
-    }
-
-    /// Says `NoSpace` if so many blocks are not free now.
-    pub(super) fn expect_blocks(&self, blocks: u64) -> Result<()> {
-        self.vol.space.reserve_blocks(blocks)?;
-        self.vol.space.release_blocks(blocks);
-        Ok(())
-    }
-
-    fn leave_inline(&self, inode: &Arc<Inode>, facts: &mut Facts) -> Result<()> {
-        if facts.inline {
-            let change = self.change()?;
-            self.convert_inline(&change, inode, facts)?;
-        }
-        Ok(())
     }
 
     /// Moves the size up to `end`, or marks that there are blocks beyond it.
@@ -156,18 +120,12 @@ impl Fs {
             drop(change);
             return self.after_allocation(inode, facts, bytes.end, keep_size);
         }
-        self.expect_room(inode, facts, &pages_of(bytes.start, bytes.end))?;
+        self.reserve_all(inode, facts, pages_of(bytes.start, bytes.end))?;
         if bytes.end > facts.size && !keep_size {
             self.uncover(inode, facts, bytes.end)?;
         }
-        self.leave_inline(inode, facts)?;
         let whole = self.zero_edges(inode, bytes.clone())?;
         self.renew(inode, whole)?;
-        // The pages at the edges may be holes still.
-        for edge in [bytes.start, bytes.end].into_iter().filter(|edge| edge % PAGE != 0).map(PageIndex::of_byte) {
-            let change = self.change()?;
-            self.reserve(&change, inode, edge..edge + 1)?;
-        }
         self.after_allocation(inode, facts, bytes.end, keep_size)
     }
 

@@ -42,7 +42,7 @@ impl Fs {
                         at = part.end;
                     }
                 }
-                Ok(Found::Gap(until)) => {
+                Ok(Found::Gap { until, .. }) => {
                     let until = until.min(range.end);
                     out.resize(out.len() + (until - at) as usize, None);
                     at = until;

@@ -16,6 +16,7 @@ mod inline;
 mod page;
 mod payload;
 mod read;
+mod room;
 mod seek;
 mod shift;
 mod size;

@@ -10,12 +10,11 @@ use super::{Facts, PAGE, PIECE_PAGES, page_end};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::inode::Inode;
-use crate::mapping::Extent;
 use crate::volume::Change;
 use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
-use steadyfs_format::{PageIndex, Slot};
+use steadyfs_format::PageIndex;
 
 impl Fs {
     /// Takes a range out of the file.
@@ -25,12 +24,11 @@ impl Fs {
         }
         let range = PageIndex(bytes.start / PAGE)..PageIndex(bytes.end / PAGE);
         let (by, end) = (range.end - range.start, page_end(facts.size));
-        self.expect_move(inode, &range, range.end..end)?;
-        let mut from = range.end;
-        while from < end {
-            let until = end.min(from + PIECE_PAGES);
-            self.move_piece(inode, facts, from..until, PageIndex(from.get() - by))?;
-            from = until;
+        let down = |from: PageIndex| PageIndex(from.get() - by);
+        self.expect_move(inode, facts, upwards(range.end..end), down)?;
+        for piece in upwards(range.end..end) {
+            let to = down(piece.start);
+            self.move_piece(inode, facts, piece, to)?;
         }
         self.set_size_locked(inode, facts, facts.size - (bytes.end - bytes.start))
     }
@@ -42,19 +40,14 @@ impl Fs {
         }
         let by = bytes.end - bytes.start;
         let size = facts.size.checked_add(by).filter(|size| *size <= super::MAX_FILE_SIZE).ok_or(Error::TooBig)?;
-        if facts.inline {
-            let change = self.change()?;
-            self.convert_inline(&change, inode, facts)?;
-        }
         let (first, end) = (PageIndex(bytes.start / PAGE), page_end(facts.size));
         let pages = by / PAGE;
-        self.expect_move(inode, &(end..end + pages), first..end)?;
+        self.expect_move(inode, facts, downwards(first..end), |from| from + pages)?;
+        self.leave_inline(inode, facts)?;
         self.set_size_locked(inode, facts, size)?;
-        let mut until = end;
-        while until > first {
-            let from = PageIndex(first.get().max(until.get().saturating_sub(PIECE_PAGES)));
-            self.move_piece(inode, facts, from..until, from + pages)?;
-            until = from;
+        for piece in downwards(first..end) {
+            let to = piece.start + pages;
+            self.move_piece(inode, facts, piece, to)?;
         }
         let hole = first..(first + pages).min(end);
         self.cache(inode).remove(hole.clone());
@@ -64,16 +57,6 @@ impl Fs {
             at = self.free_piece(&change, inode, at..hole.end)?;
         }
         Ok(())
-    }
-
-    /// Says `NoSpace` before anything moves if the copies could not be placed.
-    fn expect_move(&self, inode: &Inode, target: &Range<PageIndex>, source: Range<PageIndex>) -> Result<()> {
-        let counted = |range: Range<PageIndex>| -> Result<u64> {
-            let extents = self.extents(inode, range)?;
-            Ok(extents.iter().filter(|e| e.slot != Slot::Hole).map(Extent::count).sum())
-        };
-        let free_in_target = (target.end - target.start) - counted(target.clone())?;
-        self.expect_blocks(counted(source)?.min(free_in_target))
     }
 
     /// Gives the pages from `to` on the contents of `from`, and places them at once.
@@ -113,6 +96,19 @@ impl Fs {
         self.cache(inode).put_dirty(numbered);
         Ok(())
     }
+}
+
+/// A range in pieces, the first one first.
+fn upwards(range: Range<PageIndex>) -> impl Iterator<Item = Range<PageIndex>> {
+    let starts = (range.start.get()..range.end.get()).step_by(PIECE_PAGES as usize).map(PageIndex);
+    starts.map(move |start| start..range.end.min(start + PIECE_PAGES))
+}
+
+/// A range in pieces, the last one first.
+fn downwards(range: Range<PageIndex>) -> impl Iterator<Item = Range<PageIndex>> {
+    let behind = (range.start.get()..range.end.get()).step_by(PIECE_PAGES as usize);
+    let ends = behind.map(move |n| PageIndex(range.end.get() - (n - range.start.get())));
+    ends.map(move |end| PageIndex(range.start.get().max(end.get().saturating_sub(PIECE_PAGES)))..end)
 }
 
 /// What a page holds, as far as it decides how to make another like it.

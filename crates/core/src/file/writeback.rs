@@ -173,7 +173,7 @@ impl Fs {
                     None => page,
                 },
                 // Cut off since it was found.
-                Found::Gap(_) => page + 1,
+                Found::Gap { .. } => page + 1,
             };
         }
         Ok(Batch { pages, next: Some(at) })

@@ -58,7 +58,7 @@ impl Fs {
                     Some(part) => part,
                     None => continue,
                 },
-                Ok(Found::Gap(until)) => vec![hole(at..until.min(range.end))],
+                Ok(Found::Gap { until, .. }) => vec![hole(at..until.min(range.end))],
                 Err(Error::TooBig) => vec![hole(at..range.end)],
                 Err(e) => return Err(e),
             };

@@ -26,7 +26,7 @@ impl Fs {
             match self.leaf(inode, at) {
                 Ok(Found::Leaf(_)) if worked => return Ok(at),
                 Ok(Found::Leaf(leaf)) => at = self.free_leaf(change, inode, &leaf, &(at..range.end))?,
-                Ok(Found::Gap(until)) => {
+                Ok(Found::Gap { until, .. }) => {
                     at = until;
                     continue;
                 }
@@ -119,7 +119,7 @@ impl Fs {
         assert!(range.start < range.end);
         let leaf = match self.leaf(inode, range.start)? {
             Found::Leaf(leaf) => leaf,
-            Found::Gap(_) => return self.reserve(change, inode, range.start..range.start + 1),
+            Found::Gap { .. } => return self.reserve(change, inode, range.start..range.start + 1),
         };
         let part = leaf.part(&range);
         let end = self.reserve(change, inode, part.clone())?;

@@ -11,6 +11,7 @@
 
 mod extents;
 mod free;
+mod missing;
 mod place;
 mod reserve;
 
@@ -61,8 +62,13 @@ impl Leaf {
 /// What a walk to a page finds.
 pub(crate) enum Found {
     Leaf(Leaf),
-    /// There is no node: all pages up to this one, which is further on, are holes.
-    Gap(PageIndex),
+    /// There is no node.
+    Gap {
+        /// All pages up to this one, which is further on, are holes.
+        until: PageIndex,
+        /// Nodes below the inode that the way to the page lacks begin at this level: 1 to the way's depth.
+        level: usize,
+    },
 }
 
 /// A walk from the inode towards a page.
@@ -118,7 +124,7 @@ impl Fs {
         let mut gap = behind(addressing, path.ofs(1), 1);
         for level in 1..=path.depth() {
             if child.is_null() {
-                return Ok(Walk::Found(Found::Gap(gap)));
+                return Ok(Walk::Found(Found::Gap { until: gap, level }));
             }
             let node = match self.vol.node(child) {
                 Ok(node) => node,
@@ -149,8 +155,8 @@ impl Fs {
         loop {
             let leaf = match self.leaf(inode, at) {
                 Ok(Found::Leaf(leaf)) => leaf,
-                Ok(Found::Gap(next)) => {
-                    at = next;
+                Ok(Found::Gap { until, .. }) => {
+                    at = until;
                     continue;
                 }
                 Err(Error::TooBig) => return Ok(None),

@@ -34,7 +34,7 @@ impl Fs {
         while at < range.end {
             let reached = match self.leaf(inode, at)? {
                 Found::Leaf(leaf) => self.reserve_in(inode, &leaf, at..range.end),
-                Found::Gap(_) => self.plant(change, inode, at).map(|()| at + 1),
+                Found::Gap { .. } => self.plant(change, inode, at).map(|()| at + 1),
             };
             match reached {
                 Ok(reached) if reached > at => at = reached,

@@ -117,7 +117,7 @@ impl Fs {
     fn is_leaf(&self, file: &Inode, first: PageIndex, node: &Arc<Node>) -> Result<bool> {
         match self.leaf(file, first) {
             Ok(Found::Leaf(leaf)) => Ok(leaf.first == first && Arc::ptr_eq(&leaf.node, node)),
-            Ok(Found::Gap(_)) | Err(Error::NotFound | Error::TooBig) => Ok(false),
+            Ok(Found::Gap { .. }) | Err(Error::NotFound | Error::TooBig) => Ok(false),
             Err(e) => Err(e),
         }
     }

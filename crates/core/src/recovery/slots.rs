@@ -43,7 +43,7 @@ impl Recovery<'_> {
         self.fs.reserve(self.change, inode, page..page + 1)?;
         match self.fs.leaf(inode, first)? {
             Found::Leaf(leaf) => Ok(Some(leaf)),
-            Found::Gap(_) => Err(nowhere()),
+            Found::Gap { .. } => Err(nowhere()),
         }
     }
 

@@ -136,6 +136,112 @@ fn allocation_that_cannot_succeed_changes_nothing() {
     unmount_and_check(fs, &device);
 }
 
+/// Space, and what a file has of it.
+fn taken(fs: &Fs, file: &InodeRef) -> (crate::space::SpaceCounts, u64, u64) {
+    (fs.vol.space.counts(), blocks(file), size(file))
+}
+
+/// Fills the volume with two other files, but for so many blocks.
+fn leave_free(fs: &Fs, fillers: &[InodeRef; 2], blocks: u64) {
+    let [large, small] = fillers;
+    let all = FallocMode::Allocate { keep_size: false };
+    for filler in fillers {
+        fs.set_size(&filler.inode, 0).unwrap();
+    }
+    while fs.statfs().blocks_free > blocks + 500 {
+        let step = (fs.statfs().blocks_free - blocks - 400).div_ceil(2);
+        fs.fallocate(large, all, size(large), step * KIB4).unwrap();
+    }
+    // So few pages need no node.
+    fs.fallocate(small, all, 0, (fs.statfs().blocks_free - blocks) * KIB4).unwrap();
+    assert_eq!(fs.statfs().blocks_free, blocks);
+}
+
+#[test]
+fn what_needs_more_nodes_than_are_free_changes_nothing() {
+    let device = fresh();
+    let fs = mount(&device, "");
+    let (plain, small) = (create(&fs, "plain"), create(&fs, "small"));
+    let fillers = ["large", "rest"].map(|name| create_with(&fs, name, inline::XATTR));
+    fs.write(&plain, 0, &pattern(1, 10_000)).unwrap();
+    fs.write(&small, 0, b"inline").unwrap();
+    let modes = [
+        FallocMode::Allocate { keep_size: false },
+        FallocMode::Allocate { keep_size: true },
+        FallocMode::ZeroRange { keep_size: false },
+        FallocMode::ZeroRange { keep_size: true },
+    ];
+    let all = fs.statfs().blocks_free;
+    for free in [all, 1500, 2] {
+        if free < all {
+            leave_free(&fs, &fillers, free);
+        }
+        // Exactly what is free, beside the contents: the nodes that would map it have no room.
+        for (file, contents) in [(&plain, pattern(1, 10_000)), (&small, b"inline".to_vec())] {
+            let before = taken(&fs, file);
+            for mode in modes {
+                let refused = fs.fallocate(file, mode, 1500 * KIB4, free * KIB4);
+                assert!(matches!(refused, Err(Error::NoSpace)), "{free} free, {mode:?}: {refused:?}");
+                assert_eq!(taken(&fs, file), before, "{free} free, {mode:?}");
+                assert_eq!(read_all(&fs, file), contents);
+            }
+        }
+        // The copies of a move: they go behind the end, where there are no nodes yet.
+        let before = taken(&fs, &plain);
+        let refused = fs.fallocate(&plain, FallocMode::InsertRange, 0, 3000 * KIB4);
+        assert_eq!(refused.is_ok(), free > 2, "{free} free: {refused:?}");
+        if refused.is_ok() {
+            fs.fallocate(&plain, FallocMode::CollapseRange, 0, 3000 * KIB4).unwrap();
+        }
+        assert_eq!(taken(&fs, &plain), before);
+        assert_eq!(read_all(&fs, &plain), pattern(1, 10_000));
+    }
+    unmount_and_check(fs, &device);
+}
+
+#[test]
+fn a_range_that_just_fits_gets_the_last_block() {
+    let device = fresh();
+    let fs = mount(&device, "");
+    let file = create(&fs, "file");
+    let fillers = ["large", "rest"].map(|name| create_with(&fs, name, inline::XATTR));
+    // 923 addresses at most are in the inode, the next 1018 in a direct node; from page 3000 on there is an indirect one as well.
+    for (off, pages, nodes) in [(0, 100, 0), (1000, 100, 1), (3000, 1018, 3)] {
+        leave_free(&fs, &fillers, pages + nodes);
+        fs.fallocate(&file, FallocMode::Allocate { keep_size: true }, off * KIB4, pages * KIB4).unwrap();
+        assert_eq!((fs.statfs().blocks_free, blocks(&file)), (0, 1 + pages + nodes), "{pages} pages at {off}");
+        fs.fallocate(&file, FallocMode::PunchHole, 0, 5000 * KIB4).unwrap();
+    }
+    unmount_and_check(fs, &device);
+}
+
+#[test]
+fn allocations_that_race_for_the_last_blocks_take_all_or_nothing() {
+    let device = fresh();
+    let fs = mount(&device, "");
+    let (one, other) = (create(&fs, "one"), create(&fs, "other"));
+    fs.write(&one, 0, b"inline").unwrap();
+    let free = fs.statfs().blocks_free;
+    let want = free * 3 / 4;
+    for round in 0..30 {
+        let threads = [&one, &other].map(|file| {
+            let (fs, file) = (Arc::clone(&fs), file.clone());
+            steadyfs_rt::spawn("racer", move || {
+                fs.fallocate(&file, FallocMode::Allocate { keep_size: true }, 0, want * KIB4).is_ok()
+            })
+        });
+        let got = threads.map(|thread| thread.join().unwrap());
+        for (file, got) in [&one, &other].into_iter().zip(got) {
+            let held = blocks(file);
+            assert!(if got { held > want } else { held <= 2 }, "round {round}: {held} blocks, success: {got}");
+            fs.set_size(&file.inode, 6).unwrap();
+        }
+        assert_eq!(&read_all(&fs, &one), b"inline", "round {round}");
+        assert!(fs.statfs().blocks_free + 2 >= free, "round {round}");
+    }
+    unmount_and_check(fs, &device);
+}
+
 #[test]
 fn punching_frees_whole_pages_and_zeroes_the_edges() {
     let (device, fs, file) = synced("punched", 10);
