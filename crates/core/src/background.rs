@@ -114,6 +114,9 @@ fn tick(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
     let due = retry || commit > 0 && rounds.since_checkpoint >= commit;
     if due || fs.checkpoint_is_pressing() {
         rounds.since_checkpoint = 0;
+        if due {
+            fs.reap_again();
+        }
         if fs.has_changes() {
             fs.checkpoint(if due { Cause::Timer } else { Cause::Backlog })?;
         }

@@ -265,7 +265,7 @@ impl Fs {
         if self.vol.check_writable().is_err() {
             return Ok(());
         }
-        self.reap_quietly();
+        self.reap_again();
         let files = self.sync_files();
         files.and(self.checkpoint(Cause::Unmount))?;
         self.vol.close("the volume was unmounted");
@@ -278,7 +278,7 @@ impl Fs {
             return Ok(());
         }
         self.vol.check_running()?;
-        self.reap_quietly();
+        self.reap_again();
         let files = self.sync_files();
         files.and(self.sync_checkpoint())
     }

@@ -14,7 +14,6 @@ use crate::locks;
 use crate::volume::Change;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use steadyfs_format::Ino;
 use steadyfs_rt::Mutex;
 
@@ -32,7 +31,7 @@ pub(crate) enum Orphan {
 pub struct OrphanStats {
     /// Inodes without a name that the next checkpoint lists.
     pub listed: u64,
-    /// Of those, the ones that could not be deleted: they are kept as they are, for a later mount.
+    /// Of those, the ones that could not be deleted: they are tried again, in this mount or a later one.
     pub kept: u64,
 }
 
@@ -41,14 +40,21 @@ pub(crate) struct Orphans {
     set: Mutex<HashMap<Ino, Orphan>>,
     /// How many a checkpoint pack has room for.
     limit: usize,
-    /// How many could not be deleted. Each is tried once per mount.
-    kept: AtomicU64,
+    failed: Mutex<Vec<Failed>>,
+}
+
+/// An orphan that could not be deleted, to be tried again.
+enum Failed {
+    /// It could not be read.
+    Unread(Ino),
+    /// It was claimed, which nobody can do twice, and is deleted in part.
+    Claimed(Arc<Inode>),
 }
 
 impl Orphans {
     /// An empty set; a checkpoint can write down `limit` inodes.
     pub(crate) fn new(limit: usize) -> Self {
-        Orphans { set: Mutex::new(&locks::LISTS, HashMap::new()), limit, kept: AtomicU64::new(0) }
+        Orphans { set: Mutex::new(&locks::LISTS, HashMap::new()), limit, failed: Mutex::new(&locks::LISTS, Vec::new()) }
     }
 
     /// Adds an inode that has no name, or is about to lose the last one.
@@ -78,8 +84,13 @@ impl Orphans {
         self.set.lock().get(&ino).copied()
     }
 
+    fn keep(&self, failed: Failed) {
+        self.failed.lock().push(failed);
+    }
+
     fn stats(&self) -> OrphanStats {
-        OrphanStats { listed: self.set.lock().len() as u64, kept: self.kept.load(Relaxed) }
+        let listed = self.set.lock().len() as u64;
+        OrphanStats { listed, kept: self.failed.lock().len() as u64 }
     }
 
     /// The orphans in rising order, for a checkpoint; consistent under the exclusive checkpoint lock.
@@ -96,18 +107,34 @@ impl Fs {
     /// Every operation that can leave such inodes does this, and so does the housekeeper; a front end that drops references by itself may.
     ///
     /// # Errors
-    /// The first failure; the other inodes are still seen to. One that could not be deleted stays an orphan for the next mount.
+    /// The first failure; the other inodes are still seen to. One that could not be deleted stays an orphan, and is tried again by [`Fs::sync`], before
+    /// periodic checkpoints, when the volume is unmounted, and by the next mount.
     pub fn reap(&self) -> Result<()> {
         let mut result = Ok(());
         for ino in self.inodes.queue.take() {
             let Some(inode) = self.inodes.claim(ino) else { continue };
-            let deleted = self.delete_inode(&inode);
-            if deleted.is_err() {
-                self.orphans.kept.fetch_add(1, Relaxed);
-            }
-            result = result.and(deleted);
+            result = result.and(self.delete_or_keep(inode));
         }
         result
+    }
+
+    /// As [`Fs::reap`], once more for those that could not be deleted.
+    pub(crate) fn reap_again(&self) {
+        let failed = std::mem::take(&mut *self.orphans.failed.lock());
+        for failed in failed {
+            let tried = match failed {
+                Failed::Unread(ino) => self.adopt_orphan(ino),
+                Failed::Claimed(inode) => self.delete_or_keep(inode),
+            };
+            if let Err(error) = tried {
+                tracing::debug!(%error, "an unlinked inode can still not be deleted");
+            }
+        }
+        self.reap_quietly();
+    }
+
+    fn delete_or_keep(&self, inode: Arc<Inode>) -> Result<()> {
+        self.delete_inode(&inode).inspect_err(|_| self.orphans.keep(Failed::Claimed(inode)))
     }
 
     /// How many inodes without a name there are.
@@ -153,17 +180,28 @@ impl Fs {
             if self.orphans.get(ino).is_some() {
                 continue;
             }
-            match self.load_orphan(ino) {
-                Ok(_queued_when_dropped) => self.orphans.add(ino, Orphan::Unlinked)?,
-                Err(Error::NotFound) => tracing::warn!(%ino, "listed as an orphan, but it has names or does not exist"),
-                Err(error) => {
-                    tracing::warn!(%ino, %error, "an orphan cannot be deleted");
-                    self.orphans.add(ino, Orphan::Unlinked)?;
-                    self.orphans.kept.fetch_add(1, Relaxed);
-                }
+            self.orphans.add(ino, Orphan::Unlinked)?;
+            if let Err(error) = self.adopt_orphan(ino) {
+                tracing::warn!(%ino, %error, "an orphan cannot be deleted");
             }
         }
         Ok(())
+    }
+
+    /// Loads a listed orphan, to be deleted by the next [`Fs::reap`].
+    fn adopt_orphan(&self, ino: Ino) -> Result<()> {
+        match self.load_orphan(ino) {
+            Ok(_queued_when_dropped) => Ok(()),
+            Err(Error::NotFound) => {
+                tracing::warn!(%ino, "listed as an orphan, but it has names or does not exist");
+                self.orphans.remove(ino);
+                Ok(())
+            }
+            Err(error) => {
+                self.orphans.keep(Failed::Unread(ino));
+                Err(error)
+            }
+        }
     }
 }
 
