@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use crate::inspect::fails;
 use crate::mount::{Place, ends_well};
@@ -51,6 +52,14 @@ fn what_only_reads_shows_the_last_checkpoint() {
     place.judge();
 }
 
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
 /// However the reads fall between the writes: what a checkpoint has made durable is shown whole, or the command says that it moved.
 #[test]
 fn a_volume_that_moves_is_read_again_or_said_to_move() {
@@ -58,11 +67,11 @@ fn a_volume_that_moves_is_read_again_or_said_to_move() {
     let child = place.serve(&["--create", "128M"]);
     fs::create_dir(place.mnt().join("dir")).unwrap();
     File::open(place.mnt()).unwrap().sync_all().unwrap();
-    let (mnt, busy) = (place.mnt(), std::sync::atomic::AtomicBool::new(true));
+    let (mnt, done) = (place.mnt(), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for n in 0.. {
-                if !busy.load(std::sync::atomic::Ordering::SeqCst) {
+                if done.load(SeqCst) {
                     break;
                 }
                 let mut file = File::create(mnt.join(format!("dir/{}", n % 50))).unwrap();
@@ -70,6 +79,8 @@ fn a_volume_that_moves_is_read_again_or_said_to_move() {
                 File::open(&mnt).unwrap().sync_all().unwrap();
             }
         });
+        // Also after a panic: the scope waits for its threads.
+        let _end = SetAtEnd(&done);
         let mut whole = 0;
         for _ in 0..30 {
             let out = on(&place, &["ls", "-lR", "@"]);
@@ -79,7 +90,6 @@ fn a_volume_that_moves_is_read_again_or_said_to_move() {
             let out = on(&place, &["fsck", "-n", "@"]);
             assert!([0, 4, 8].contains(&out.code), "{out:?}");
         }
-        busy.store(false, std::sync::atomic::Ordering::SeqCst);
         assert!(whole > 0, "not one of thirty was read");
     });
     place.umount();

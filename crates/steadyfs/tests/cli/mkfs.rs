@@ -62,6 +62,22 @@ fn a_new_image_is_what_was_asked_for() {
 }
 
 #[test]
+fn what_was_made_as_json() {
+    let dir = Dir::new();
+    let json = |args: &[&str]| serde_json::from_str::<serde_json::Value>(&dir.ok(args)).unwrap();
+    let made =
+        json(&["--json", "-l", "42", "--uuid", UUID, "-O", "extra_attr,inode_checksum", "-s", "2", "a.img", "256M"]);
+    assert_eq!((&made["label"], &made["uuid"], &made["size"]), (&"42".into(), &UUID.into(), &(256u64 << 20).into()));
+    assert_eq!(
+        (&made["features"], &made["written"]),
+        (&serde_json::json!(["extra_attr", "inode_checksum"]), &true.into())
+    );
+    assert_eq!((&made["segments_per_section"], &made["sections_per_zone"]), (&2.into(), &1.into()));
+    assert!(made["user_size"].as_u64() < made["size"].as_u64() && made["files"].as_u64() > Some(1000), "{made}");
+    assert_eq!(json(&["--json", "-n", "b.img", "256M"])["written"], false);
+}
+
+#[test]
 fn the_same_uuid_and_time_give_the_same_bytes() {
     let dir = Dir::new();
     for name in ["a.img", "b.img"] {

@@ -10,6 +10,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use serde::Serialize;
 use steadyfs_core::Error;
 use steadyfs_core::mkfs::{MkfsOptions, MkfsReport, parse_features};
 use steadyfs_format::mkfs_layout::MAX_OVERPROVISION;
@@ -18,7 +19,7 @@ use steadyfs_format::{BLOCK_SIZE, Features, Log};
 use crate::failure::Failure;
 use crate::image::ImageArgs;
 use crate::size::{Size, human};
-use crate::text::uuid;
+use crate::text::{print_json, uuid};
 use crate::volume::failure;
 use target::Target;
 
@@ -55,6 +56,10 @@ pub(crate) struct Args {
     /// Say what would be made, and write nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
+    /// Print a JSON object: label, uuid, features, size and user_size (bytes), sections, segments_per_section,
+    /// sections_per_zone, overprovision (percent), overprovision_segments, files (at most), written
+    #[arg(long, conflicts_with = "quiet")]
+    json: bool,
     /// Say nothing
     #[arg(short, long)]
     quiet: bool,
@@ -94,10 +99,55 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let sector_size = args.sector_size.or(args.f2fs.sector_size());
     options.log_sector_size = sector_size.unwrap_or_else(|| target.sector_size()).ilog2();
     let report = make(target, &options)?;
-    if !args.quiet {
+    if args.json {
+        print_json(&Made::new(args, &report))?;
+    } else if !args.quiet {
         summary(args, &report, &mut io::stdout().lock()).map_err(|e| Failure::output(&e))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The JSON form of what was made.
+#[derive(Serialize)]
+struct Made {
+    label: String,
+    uuid: String,
+    features: Vec<&'static str>,
+    size: u64,
+    user_size: u64,
+    sections: u32,
+    segments_per_section: u32,
+    sections_per_zone: u32,
+    overprovision: f64,
+    overprovision_segments: u32,
+    files: u32,
+    written: bool,
+}
+
+impl Made {
+    fn new(args: &Args, report: &MkfsReport) -> Self {
+        let (superblock, plan) = (&report.superblock, &report.plan);
+        let layout = superblock.layout();
+        Made {
+            label: superblock.label(),
+            uuid: uuid(&superblock.uuid()),
+            features: superblock.features().names().collect(),
+            size: layout.block_count * BLOCK_SIZE as u64,
+            user_size: plan.user_blocks * BLOCK_SIZE as u64,
+            sections: layout.sections,
+            segments_per_section: layout.segs_per_sec,
+            sections_per_zone: layout.secs_per_zone,
+            overprovision: plan.overprovision,
+            overprovision_segments: plan.overprov_segments,
+            files: most_files(report),
+            written: !args.dry_run,
+        }
+    }
+}
+
+/// Node ids that are left for files.
+fn most_files(report: &MkfsReport) -> u32 {
+    report.superblock.layout().max_nid().get().saturating_sub(3)
 }
 
 /// Makes an image file with a volume in it, for whoever needs one and has no wishes: everything that files can keep is
@@ -238,7 +288,7 @@ fn summary(args: &Args, report: &MkfsReport, out: &mut impl Write) -> io::Result
     let sections = (layout.sections, layout.segs_per_sec, layout.secs_per_zone);
     line("sections", format!("{} of {} segments, {} to a zone", sections.0, sections.1, sections.2))?;
     line("kept back", format!("{:.2} % ({} segments)", plan.overprovision, plan.overprov_segments))?;
-    line("files", format!("at most {}", layout.max_nid().get().saturating_sub(3)))?;
+    line("files", format!("at most {}", most_files(report)))?;
     if args.f2fs.shows_areas() {
         let areas = [
             ("checkpoint", layout.cp),
