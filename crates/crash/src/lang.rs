@@ -145,6 +145,11 @@ pub enum Op {
         from: Path,
         to: Path,
     },
+    /// A rename that leaves a whiteout.
+    Whiteout {
+        from: Path,
+        to: Path,
+    },
     Link {
         from: Path,
         to: Path,
@@ -342,6 +347,7 @@ fn op(words: &[&str]) -> Result<Op, String> {
         ["fdatasync", p] => Op::Fdatasync { path: path(p) },
         ["rename", a, b] => Op::Rename { from: path(a), to: path(b) },
         ["exchange", a, b] => Op::Exchange { from: path(a), to: path(b) },
+        ["whiteout", a, b] => Op::Whiteout { from: path(a), to: path(b) },
         ["link", a, b] => Op::Link { from: path(a), to: path(b) },
         ["symlink", target, p] => Op::Symlink { target: path(target), path: path(p) },
         ["unlink", p] => Op::Unlink { path: path(p) },
@@ -418,6 +424,7 @@ impl fmt::Display for Op {
             Op::Fdatasync { path } => write!(f, "fdatasync {path}"),
             Op::Rename { from, to } => write!(f, "rename {from} {to}"),
             Op::Exchange { from, to } => write!(f, "exchange {from} {to}"),
+            Op::Whiteout { from, to } => write!(f, "whiteout {from} {to}"),
             Op::Link { from, to } => write!(f, "link {from} {to}"),
             Op::Symlink { target, path } => write!(f, "symlink {target} {path}"),
             Op::Unlink { path } => write!(f, "unlink {path}"),

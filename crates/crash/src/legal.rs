@@ -20,6 +20,7 @@
 use crate::content::describe;
 use crate::lang::{Op, Workload};
 use crate::model::{Content, Kind, Node, Obj, PAGE, State, Timeline, Version, entries};
+use crate::observe::WHITEOUT;
 use crate::observe::{Seen, SeenIno, SeenNode};
 use crate::run::{Run, Span};
 use std::collections::{BTreeMap, BTreeSet};
@@ -327,7 +328,7 @@ impl<'a> Case<'a> {
         let takes_over = |&version: &Version| {
             let before = self.state(version);
             let (from, to, swap) = match self.ops[self.line.steps[version as usize]] {
-                Op::Rename { from, to } => (before.find(from), before.find(to), false),
+                Op::Rename { from, to } | Op::Whiteout { from, to } => (before.find(from), before.find(to), false),
                 Op::Exchange { from, to } => (before.find(from), before.find(to), true),
                 _ => return false,
             };
@@ -463,6 +464,7 @@ fn attributes(node: &Node, seen: &SeenNode) -> Result<(), String> {
     let same_kind = match &node.kind {
         Kind::File => seen.kind == FileType::Regular,
         Kind::Dir => seen.kind == FileType::Dir,
+        Kind::Whiteout => seen.kind == FileType::CharDevice && seen.target == WHITEOUT,
         Kind::Symlink(target) => seen.kind == FileType::Symlink && seen.target == target.as_bytes(),
     };
     if !same_kind {

@@ -35,6 +35,8 @@ pub(crate) enum Kind {
     Dir,
     /// A symbolic link to this.
     Symlink(String),
+    /// What a rename may leave under the old name: a character device 0:0.
+    Whiteout,
 }
 
 /// An object at one version.
@@ -128,6 +130,9 @@ impl State {
             Op::SetXattr { path, name, len } => {
                 let value: Arc<[u8]> = fill(step, 0, *len as usize).into();
                 self.change(path, |node| {
+                    if !matches!(node.kind, Kind::File | Kind::Dir) {
+                        return Err("it may not have attributes of users");
+                    }
                     node.xattrs.insert(name.clone(), value);
                     Ok(())
                 })
@@ -147,6 +152,7 @@ impl State {
             Op::Fsync { path } | Op::Fdatasync { path } => self.find(path).map(drop).ok_or("it does not exist"),
             Op::Rename { from, to } => self.rename(from, to),
             Op::Exchange { from, to } => self.exchange(from, to),
+            Op::Whiteout { from, to } => self.whiteout(from, to),
             Op::Link { from, to } => self.link(from, to),
             Op::Unlink { path } => self.unlink(path),
             Op::Rmdir { path } => self.rmdir(path),
@@ -246,6 +252,15 @@ impl State {
         }
         self.names.remove(&source);
         self.names.insert(target, obj);
+        Ok(())
+    }
+
+    fn whiteout(&mut self, from: &Path, to: &Path) -> Done {
+        self.rename(from, to)?;
+        // Two names of one file both stay.
+        if self.find(from).is_none() {
+            self.make(from, Node::new(Kind::Whiteout, 0))?;
+        }
         Ok(())
     }
 
@@ -417,7 +432,9 @@ impl Op {
             | Op::RemoveXattr { path, .. }
             | Op::Chmod { path, .. }
             | Op::Open { path } => vec![path],
-            Op::Rename { from, to } | Op::Exchange { from, to } | Op::Link { from, to } => vec![from, to],
+            Op::Rename { from, to } | Op::Exchange { from, to } | Op::Whiteout { from, to } | Op::Link { from, to } => {
+                vec![from, to]
+            }
             Op::Sync | Op::Checkpoint | Op::Gc | Op::Skip => vec![],
         }
     }

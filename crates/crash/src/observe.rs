@@ -9,13 +9,16 @@ use crate::model::PAGE;
 /// An inode number.
 pub(crate) type SeenIno = u32;
 
+/// The device numbers of a whiteout.
+pub(crate) const WHITEOUT: &[u8] = b"0:0";
+
 /// One object as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SeenNode {
     pub(crate) kind: FileType,
     pub(crate) mode: u32,
     pub(crate) size: u64,
-    /// Symlinks: the target.
+    /// Symlinks: the target. Devices: their numbers, as in [`WHITEOUT`].
     pub(crate) target: Vec<u8>,
     /// Directories: the names.
     pub(crate) entries: BTreeMap<String, SeenIno>,
@@ -103,6 +106,9 @@ fn node(fs: &Fs, inode: &InodeRef) -> Result<SeenNode, Error> {
             true
         })?,
         FileType::Symlink => seen.target = fs.readlink(inode)?,
+        FileType::CharDevice | FileType::BlockDevice => {
+            seen.target = format!("{}:{}", attr.rdev.major, attr.rdev.minor).into_bytes();
+        }
         _ => pages(fs, inode, attr.size, &mut seen.pages)?,
     }
     for name in fs.listxattr(inode)? {

@@ -360,6 +360,10 @@ impl Hand {
             Op::Fdatasync { path } => fs.fsync(&self.find(path)?, true),
             Op::Rename { from, to } => self.rename(from, to, RenameFlags::Replace),
             Op::Exchange { from, to } => self.rename(from, to, RenameFlags::Exchange),
+            Op::Whiteout { from, to } => {
+                let ((old_dir, old), (new_dir, new)) = (self.place(from)?, self.place(to)?);
+                fs.rename_whiteout(&old_dir, old, &new_dir, new, RenameFlags::Replace, &NewInode::default())
+            }
             Op::Link { from, to } => {
                 let (dir, name) = self.place(to)?;
                 fs.link(&self.find(from)?, &dir, name)

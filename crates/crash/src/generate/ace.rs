@@ -63,6 +63,11 @@ fn acts() -> Vec<Act> {
         ("exchange foo A/bar", &[File("foo"), File("A/bar")]),
         ("exchange A B", &[File("A/foo"), Dir("B")]),
         ("exchange foo A", &[File("foo"), Dir("A")]),
+        ("whiteout foo bar", one),
+        ("whiteout foo bar", &[File("foo"), File("bar")]),
+        ("whiteout foo A/bar", one),
+        ("whiteout A/foo A/bar", &[File("A/foo"), File("A/bar")]),
+        ("whiteout A B", &[Dir("A")]),
         ("link foo bar", one),
         ("link foo A/bar", one),
         ("link A/foo bar", &[File("A/foo")]),
@@ -176,7 +181,7 @@ fn provide(workload: &mut Workload, made: &mut Vec<String>, later: &[String], pa
 fn new_names(op: &Op) -> Vec<String> {
     match op {
         Op::Creat { path } | Op::Mkdir { path } | Op::Symlink { path, .. } => vec![path.clone()],
-        Op::Rename { to, .. } | Op::Link { to, .. } => vec![to.clone()],
+        Op::Rename { to, .. } | Op::Whiteout { to, .. } | Op::Link { to, .. } => vec![to.clone()],
         _ => vec![],
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -297,6 +297,21 @@ fn known_work_is_replayed_as_it_was_recorded() {
 }
 
 /// Programs side by side on files that were there before, through the kernel's cache.
+/// A whiteout is left under the old name, and later steps find it there.
+#[test]
+fn a_rename_that_leaves_a_whiteout_is_replayed_as_one() {
+    let mount = Mount::new(&["-o", "direct_io", "--trace", "DIR/t"]);
+    let (old, new) = (mount.path("mnt/old"), mount.path("mnt/new"));
+    fs::write(&old, [1; 4096]).unwrap();
+    rustix::fs::renameat_with(rustix::fs::CWD, &old, rustix::fs::CWD, &new, rustix::fs::RenameFlags::WHITEOUT).unwrap();
+    assert!(fs::metadata(&old).unwrap().file_type().is_char_device());
+    fs::remove_file(&old).unwrap();
+    mount.end();
+    let (path, trace) = (mount.path("t"), mount.trace("t"));
+    assert!(trace.records.iter().any(|record| record.op == Op::Rename && record.flags & 4 != 0));
+    is_the_same(&replay(&path, &[])[0], &trace);
+}
+
 #[test]
 fn programs_side_by_side_are_replayed_as_they_were_recorded() {
     let mount = Mount::new(&[]);

@@ -4,7 +4,7 @@
 
 use super::Replay;
 use super::layout::{content, fill, lay_out};
-use super::script::{SET_SIZE, Script, Step, TRUNCATE};
+use super::script::{SET_SIZE, Script, Step, TRUNCATE, WHITEOUT};
 use crate::error::{Error, Result};
 use crate::workload::stage::{self, Stage};
 use crate::workload::{Act, Tally};
@@ -240,7 +240,12 @@ impl Field {
                     1 => RenameFlags::NoReplace,
                     _ => RenameFlags::Exchange,
                 };
-                fs.rename(dir, name, &to, r.other_name.text().as_bytes(), how)
+                let new_name = r.other_name.text();
+                if r.flags & WHITEOUT == 0 {
+                    return fs.rename(dir, name, &to, new_name.as_bytes(), how);
+                }
+                fs.rename_whiteout(dir, name, &to, new_name.as_bytes(), how, &NewInode::default())?;
+                fs.lookup(dir, name).map(|left| self.made(step, left))
             }
             // Of devices, FIFOs and sockets there is nothing that matters here: they are files without contents.
             _ => fs.create(dir, name, &new(0o100_644)).map(|made| self.made(step, made)),

@@ -26,6 +26,8 @@ pub(super) const TRUNCATE: u64 = 0o1000;
 const MOST_LANES: usize = 4096;
 /// The object of the root directory.
 pub(super) const ROOT: usize = 0;
+/// renameat2(2): a whiteout takes the old name.
+pub(super) const WHITEOUT: u64 = 1 << 2;
 
 /// One file, directory or link of the trace.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -279,7 +281,7 @@ impl Script {
         }
     }
 
-    fn renamed(&mut self, step: &Step) {
+    fn renamed(&mut self, step: &mut Step) {
         let (from, to) = ((step.file, step.record.name), (step.other.unwrap_or(ROOT), step.record.other_name));
         let moved = self.named_now(from.0, from.1);
         // renameat2(2): 2 is to exchange.
@@ -292,6 +294,11 @@ impl Script {
         self.unnamed(to.0, to.1);
         self.names.insert(to, Some(moved));
         self.names.insert(from, None);
+        if step.record.flags & WHITEOUT != 0 {
+            let left = self.new_object(None, false);
+            step.makes = Some(left);
+            self.named(from.0, from.1, left);
+        }
     }
 
     /// What an operation does to contents, and which changes it has to wait for.
