@@ -1,7 +1,8 @@
 //! Looking at a volume that is mounted for writing: what only reads shows the last checkpoint and says so, what writes is refused.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Read, Write};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use crate::inspect::fails;
@@ -50,6 +51,28 @@ fn what_only_reads_shows_the_last_checkpoint() {
     place.umount();
     ends_well(child, None);
     place.judge();
+}
+
+/// The reader stands still in the middle, as nobody takes what it prints; then there is a checkpoint.
+#[test]
+fn a_checkpoint_while_it_is_read_is_told() {
+    let place = Place::new();
+    let child = place.serve(&["--create", "128M"]);
+    fs::write(place.mnt().join("big"), vec![7; 4 << 20]).unwrap();
+    let checkpoint = || File::open(place.mnt()).unwrap().sync_all().unwrap();
+    checkpoint();
+    let mut cat = steadyfs();
+    cat.arg("cat").arg(place.image()).arg("/big").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut reader = cat.spawn().unwrap();
+    reader.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    fs::write(place.mnt().join("more"), "more").unwrap();
+    checkpoint();
+    let out = reader.wait_with_output().unwrap();
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert!(out.status.success() && said.contains("there was a checkpoint while it was read"), "{said}");
+    assert!(out.stdout.len() == (4 << 20) - 1 && out.stdout.iter().all(|byte| *byte == 7));
+    place.umount();
+    ends_well(child, None);
 }
 
 struct SetAtEnd<'a>(&'a AtomicBool);
