@@ -15,12 +15,19 @@ fn on(place: &Place, args: &[&str]) -> Output {
     finish(steadyfs().args(args.iter().map(|arg| if *arg == "@" { image } else { *arg })).current_dir(place.dir.path()))
 }
 
+/// Writes a file; a checkpoint alone commits only contents that were written back.
+fn write(place: &Place, name: &str, contents: &[u8]) {
+    let mut file = File::create(place.mnt().join(name)).unwrap();
+    file.write_all(contents).unwrap();
+    file.sync_all().unwrap();
+}
+
 #[test]
 fn what_only_reads_shows_the_last_checkpoint() {
     let place = Place::new();
     let child = place.serve(&["--create", "128M"]);
     fs::create_dir(place.mnt().join("dir")).unwrap();
-    fs::write(place.mnt().join("dir/file"), "contents\n").unwrap();
+    write(&place, "dir/file", b"contents\n");
     // A checkpoint.
     File::open(place.mnt()).unwrap().sync_all().unwrap();
     for (args, shown) in [
@@ -58,7 +65,7 @@ fn what_only_reads_shows_the_last_checkpoint() {
 fn a_checkpoint_while_it_is_read_is_told() {
     let place = Place::new();
     let child = place.serve(&["--create", "128M"]);
-    fs::write(place.mnt().join("big"), vec![7; 4 << 20]).unwrap();
+    write(&place, "big", &vec![7; 4 << 20]);
     let checkpoint = || File::open(place.mnt()).unwrap().sync_all().unwrap();
     checkpoint();
     let mut cat = steadyfs();
