@@ -294,7 +294,7 @@ fn sections_and_zones() {
         (52 * MIB, &["-a", "1"]),
         (256 * MIB, &["-a", "0"]),
         (300 * MIB, &["-a", "1", "-s", "2"]),
-        (GIB, &["-a", "1", "-z", "2"]),
+        (GIB, &["-a", "1", "-s", "2"]),
     ];
     cases.into_iter().for_each(compare);
 }
