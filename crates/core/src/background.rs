@@ -109,7 +109,8 @@ fn tick(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
     rounds.seen_changes = changes;
     rounds.idle_ticks = if idle { rounds.idle_ticks + 1 } else { 0 };
     rounds.since_checkpoint += 1;
-    let retry = fs.vol.io.unwritten.count() > 0 && rounds.since_checkpoint >= RETRY_SECONDS;
+    let refused = fs.vol.io.unwritten.count() > 0 || fs.checkpoints.has_undecided();
+    let retry = refused && rounds.since_checkpoint >= RETRY_SECONDS;
     let commit = fs.options.commit_seconds.unwrap_or_else(|| fs.background.usual_commit.load(SeqCst));
     let due = retry || commit > 0 && rounds.since_checkpoint >= commit;
     if due || fs.checkpoint_is_pressing() {

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use steadyfs_device::{Device, IoError, IoResult, Op, PageBuf, Request, StreamHint};
+use steadyfs_device::{Device, IoError, IoResult, Op, OpKind, PageBuf, Request, StreamHint};
 use steadyfs_format::Lba;
 use steadyfs_rt::{Completion, Cost, EventCount, Mutex, charge, charge_n};
 
@@ -444,7 +444,7 @@ impl BlockIo {
         self.counters.failed.fetch_add(1, Relaxed);
     }
 
-    /// Counts a failed read.
+    /// Counts a failure.
     fn note(&self, error: IoError) -> Error {
         self.note_failure();
         Error::Io(error)
@@ -508,15 +508,29 @@ impl BlockIo {
         })
     }
 
-    /// Writes one block after a flush and makes it durable before returning: the commit block of a checkpoint.
+    /// Writes one block after a flush and makes it durable before returning: the commit block of a checkpoint. A second time if the device refuses the first.
     ///
     /// # Errors
-    /// As [`BlockIo::flush`]: whether the block is on the device is not known then.
-    pub(crate) fn write_commit(&self, lba: Lba, page: PageBuf) -> Result<()> {
+    /// As [`BlockIo::flush`], also if the device took the block and could not make it durable; or what the device says of the write. Whether the block is on the
+    /// device is not known then, until the same has been written there.
+    pub(crate) fn write_commit(&self, lba: Lba, page: &PageBuf) -> Result<()> {
         self.flush()?;
+        self.write_durably(lba, page).or_else(|error| match self.lost() {
+            Ok(()) => {
+                tracing::warn!(%error, "trying to write the block that commits a checkpoint again");
+                self.write_durably(lba, page)
+            }
+            lost => lost,
+        })
+    }
+
+    fn write_durably(&self, lba: Lba, page: &PageBuf) -> Result<()> {
         self.counters.meta_written.fetch_add(1, Relaxed);
-        let op = Op::Write { block: lba.get(), pages: vec![page], hint: StreamHint::MetaHot, fua: true };
-        self.dev.run(op).map(drop).map_err(|e| self.lose(e))
+        let op = Op::Write { block: lba.get(), pages: vec![page.clone()], hint: StreamHint::MetaHot, fua: true };
+        self.dev.run(op).map(drop).map_err(|error| match error.op {
+            OpKind::Flush => self.lose(error),
+            _ => self.note(error),
+        })
     }
 
     /// Tells the device that these blocks hold nothing. Failures are not errors: a discard is advice.

@@ -194,7 +194,7 @@ impl Fs {
             inodes: InodeTable::new(INODE_LIMIT, options.gc.protect),
             budget,
             orphans: Orphans::new(orphan_limit(&layout)),
-            checkpoints: Checkpoints::new(Committed { checkpoint, pack: image.pack() }, sit),
+            checkpoints: Checkpoints::new(Committed::new(checkpoint, image.pack()), sit),
             reclaim,
             rename: steadyfs_rt::Mutex::new(&locks::RENAME, ()),
             background: Background::new(),

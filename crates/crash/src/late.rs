@@ -11,7 +11,7 @@
 use crate::rng::Rng;
 use std::sync::Arc;
 use std::time::Duration;
-use steadyfs_device::{Device, DeviceInfo, IoError, MemDevice, Op, Request, StreamHint, errno};
+use steadyfs_device::{Device, DeviceInfo, IoError, MemDevice, Op, Request, errno};
 use steadyfs_rt::{Condvar, JoinHandle, LockClass, Mutex};
 
 /// Held to decide about one write.
@@ -84,20 +84,14 @@ impl Shared {
     fn end(&self, batch: Vec<Request>) {
         for request in batch {
             let (kind, (block, count)) = (request.op.kind(), request.op.range());
-            let refused =
-                is_log(&request.op) && self.refusals.lock().as_mut().is_some_and(|rng| rng.below(REFUSED) == 0);
+            let refused = matches!(request.op, Op::Write { .. })
+                && self.refusals.lock().as_mut().is_some_and(|rng| rng.below(REFUSED) == 0);
             match refused {
                 true => (request.done)(Err(IoError::from_errno(kind, block, count, errno::EIO))),
                 false => self.inner.submit(vec![request]),
             }
         }
     }
-}
-
-/// Whether it writes data or nodes. Of a checkpoint that could not be written it is not known whether it is there, and a volume stops.
-fn is_log(op: &Op) -> bool {
-    use StreamHint::{DataCold, DataHot, DataWarm, NodeCold, NodeHot, NodeWarm};
-    matches!(op, Op::Write { hint: DataHot | DataWarm | DataCold | NodeHot | NodeWarm | NodeCold, .. })
 }
 
 impl Device for LateDevice {
@@ -163,7 +157,7 @@ fn are_changes_of_one_block(a: &Op, b: &Op) -> bool {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-    use steadyfs_device::PageBuf;
+    use steadyfs_device::{PageBuf, StreamHint};
 
     fn write(block: u64, byte: u8, done: impl FnOnce() + Send + 'static) -> Request {
         let op = Op::Write { block, pages: vec![PageBuf::from_slice(&[byte])], hint: StreamHint::DataWarm, fua: false };

@@ -57,7 +57,8 @@ pub enum Op {
         pages: Vec<PageBuf>,
         /// Expected lifetime.
         hint: StreamHint,
-        /// Durable when complete.
+        /// Durable when complete. An error of the kind [`OpKind::Flush`] says that it was taken and could not be made durable, which tells as much of
+        /// earlier writes as a flush that fails.
         fua: bool,
     },
     /// Make every write that has completed durable.

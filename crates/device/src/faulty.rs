@@ -31,6 +31,7 @@ enum Effect {
 pub struct Fault {
     effect: Effect,
     kind: Option<OpKind>,
+    durable: bool,
     blocks: Option<Range<u64>>,
     from: u64,
     times: u64,
@@ -39,7 +40,7 @@ pub struct Fault {
 
 impl Fault {
     fn new(effect: Effect) -> Self {
-        Fault { effect, kind: None, blocks: None, from: 0, times: u64::MAX, seen: 0 }
+        Fault { effect, kind: None, durable: false, blocks: None, from: 0, times: u64::MAX, seen: 0 }
     }
 
     /// The operation fails with this error number and does nothing.
@@ -75,6 +76,12 @@ impl Fault {
         self
     }
 
+    /// Only writes that are to be durable when they complete (`fua`).
+    pub fn on_durable_writes(mut self) -> Self {
+        self.durable = true;
+        self
+    }
+
     /// Only operations that touch one of these blocks. A flush touches none.
     pub fn in_blocks(mut self, blocks: Range<u64>) -> Self {
         self.blocks = Some(blocks);
@@ -102,7 +109,11 @@ impl Fault {
     fn strikes(&mut self, op: &Op) -> bool {
         let (block, count) = op.range();
         let touches = |range: &Range<u64>| count > 0 && block < range.end && range.start < block.saturating_add(count);
-        if self.kind.is_some_and(|kind| kind != op.kind()) || !self.blocks.as_ref().is_none_or(touches) {
+        let durable = matches!(op, Op::Write { fua: true, .. });
+        if self.durable && !durable
+            || self.kind.is_some_and(|kind| kind != op.kind())
+            || !self.blocks.as_ref().is_none_or(touches)
+        {
             return false;
         }
         let number = self.seen;

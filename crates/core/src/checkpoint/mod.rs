@@ -11,7 +11,8 @@
 //!
 //! Kept true: between freeze and commit no node is written, so every node block carries the version of the checkpoint in
 //! force; a failure anywhere leaves the last good checkpoint intact, and in memory everything that the failed one was to make durable: the
-//! mount's options say whether another is tried (`Volume::checkpoint_failed`). Many callers share one checkpoint: whoever finds that
+//! mount's options say whether another is tried (`Volume::checkpoint_failed`). After a failed write of the last block nobody knows which checkpoint a crash
+//! would lead to: step 3 is not over then, both stay intact, and the next attempt begins with writing the same block again. Many callers share one checkpoint: whoever finds that
 //! one has frozen after their call, and committed, returns.
 
 mod mend;
@@ -26,7 +27,7 @@ use crate::stats::{Cause, CheckpointTimes};
 use crate::volume::Change;
 use crate::waits::{WaitStats, Waits};
 use snapshot::Snapshot;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_format::checkpoint::Checkpoint;
 use steadyfs_format::{Log, Pack, SegNo};
@@ -58,12 +59,24 @@ pub(crate) struct Checkpoints {
     chain_began: AtomicU64,
     /// `Volume::changes` at the last freeze.
     changes_at_freeze: AtomicU64,
+    /// [`Committed::undecided`] holds one.
+    undecided: AtomicBool,
 }
 
 /// A committed checkpoint.
 pub(crate) struct Committed {
     pub(crate) checkpoint: Checkpoint,
     pub(crate) pack: Pack,
+    /// The next one, if the device refused the block that commits it. That block may be there nevertheless, so until it has been written, both count: nothing
+    /// that either refers to may change, and there cannot be another.
+    undecided: Option<Box<Snapshot>>,
+}
+
+impl Committed {
+    /// What a checkpoint pack says.
+    pub(crate) fn new(checkpoint: Checkpoint, pack: Pack) -> Self {
+        Committed { checkpoint, pack, undecided: None }
+    }
 }
 
 /// Counters about checkpoints, for people.
@@ -95,7 +108,13 @@ impl Checkpoints {
             times: CheckpointTimes::default(),
             chain_began: AtomicU64::new(0),
             changes_at_freeze: AtomicU64::new(u64::MAX),
+            undecided: AtomicBool::new(false),
         }
+    }
+
+    /// Whether there is a checkpoint that lacks but the block that commits it.
+    pub(crate) fn has_undecided(&self) -> bool {
+        self.undecided.load(SeqCst)
     }
 
     /// Snapshots taken, and the number of the last one that committed. With the checkpoint lock held shared the first stands still;
@@ -150,10 +169,14 @@ impl Fs {
     }
 
     fn checkpoint_locked(&self, committed: &mut Committed, unmount: bool) -> Result<()> {
+        if let Some(snapshot) = committed.undecided.take() {
+            self.commit(committed, snapshot)?;
+        }
         self.mend_unwritten()?;
         self.settle()?;
-        let snapshot = self.freeze(committed, unmount)?;
-        self.commit(committed, &snapshot).inspect_err(|_| self.take_back(&snapshot))
+        let snapshot = Box::new(self.freeze(committed, unmount)?);
+        self.write_pack(&snapshot).inspect_err(|_| self.take_back(&snapshot))?;
+        self.commit(committed, snapshot)
     }
 
     /// Step 1.
@@ -208,18 +231,28 @@ impl Fs {
         }
     }
 
-    /// Steps 3 and 4.
-    fn commit(&self, committed: &mut Committed, snapshot: &Snapshot) -> Result<()> {
+    /// Step 3 up to the block that commits.
+    fn write_pack(&self, snapshot: &Snapshot) -> Result<()> {
         let io = &self.vol.io;
         snapshot.submit(io);
         io.wait_chain()?;
-        io.drain()?;
-        io.write_commit(snapshot.commit_lba, snapshot.commit_page.clone())?;
+        io.drain()
+    }
+
+    /// The end of step 3, and step 4.
+    fn commit(&self, committed: &mut Committed, snapshot: Box<Snapshot>) -> Result<()> {
+        let written = self.vol.io.write_commit(snapshot.commit_lba, &snapshot.commit_page);
+        self.checkpoints.undecided.store(written.is_err(), SeqCst);
+        if written.is_err() {
+            self.checkpoints.changes_at_freeze.store(u64::MAX, SeqCst);
+            committed.undecided = Some(snapshot);
+            return written;
+        }
         self.vol.nat.commit(&snapshot.nat_blocks);
         self.checkpoints.sit.commit(&snapshot.sit_blocks);
         self.checkpoints.stamp.store(snapshot.checkpoint.header().footer_version(), SeqCst);
         self.checkpoints.done.store(snapshot.number, SeqCst);
-        *committed = Committed { checkpoint: snapshot.checkpoint.clone(), pack: snapshot.pack };
+        *committed = Committed::new(snapshot.checkpoint.clone(), snapshot.pack);
         self.vol.nids.release(&snapshot.held_nids);
         self.vol.segs.let_go(&snapshot.loose);
         self.release_segments(&snapshot.prefree);

@@ -8,7 +8,7 @@ use super::locked::Locked;
 use crate::device::IoResult;
 use crate::{BLOCK_SIZE, IoError, Op, OpKind, PageBuf, errno};
 use rustix::fs::{FallocateFlags, fallocate, fdatasync};
-use rustix::io::{Errno, ReadWriteFlags, preadv, pwritev, pwritev2, retry_on_intr};
+use rustix::io::{Errno, preadv, pwritev, retry_on_intr};
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::AsRawFd;
@@ -118,13 +118,18 @@ impl RawFile {
             let buffers: Vec<IoSlice<'_>> =
                 bytes.enumerate().map(|(at, bytes)| IoSlice::new(&bytes[if at == 0 { skip } else { 0 }..])).collect();
             assert!(!buffers.is_empty(), "pages to write have their bytes in memory");
-            match self.write_some(&buffers, self.position(block) + done as u64, fua) {
+            match retry_on_intr(|| pwritev(&*self.file, &buffers, self.position(block) + done as u64)) {
                 Ok(0) => return Err(fail(Errno::IO)),
                 Ok(n) => done += n,
                 Err(errno) => return Err(fail(errno)),
             }
         }
-        if !fua && pages.len() >= START_PAGES {
+        if fua {
+            // Not by one call (RWF_DSYNC): its error would not say which of the two failed.
+            let lost = |errno: Errno| IoError::from_errno(OpKind::Flush, 0, 0, errno.raw_os_error());
+            return retry_on_intr(|| fdatasync(&*self.file)).map_err(lost);
+        }
+        if pages.len() >= START_PAGES {
             self.start_writing(self.position(block), pages.len());
         }
         Ok(())
@@ -136,21 +141,6 @@ impl RawFile {
         // SAFETY: the call takes numbers only. What it returns says nothing that the next flush would not: with this flag it neither waits nor
         // takes notice of earlier errors away.
         let _ = unsafe { libc::sync_file_range(self.file.as_raw_fd(), from, bytes, libc::SYNC_FILE_RANGE_WRITE) };
-    }
-
-    /// One write call; durable if `fua`, through a sync of its own where the kernel cannot do both at once.
-    fn write_some(&self, buffers: &[IoSlice<'_>], position: u64, fua: bool) -> Result<usize, Errno> {
-        if fua {
-            match retry_on_intr(|| pwritev2(&*self.file, buffers, position, ReadWriteFlags::DSYNC)) {
-                Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
-                other => return other,
-            }
-        }
-        let n = retry_on_intr(|| pwritev(&*self.file, buffers, position))?;
-        if fua {
-            retry_on_intr(|| fdatasync(&*self.file))?;
-        }
-        Ok(n)
     }
 
     fn discard(&self, block: u64, count: u64) -> Result<(), Errno> {

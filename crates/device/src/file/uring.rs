@@ -293,6 +293,8 @@ impl Job {
             JobOp::Discard { count } => (OpKind::Discard, count),
         };
         if result < 0 && !is_transient(self.op, -result) {
+            // Which of the two failed, write or sync, the kernel does not say.
+            let kind = if self.op == (JobOp::Write { fua: true }) { OpKind::Flush } else { kind };
             return Err(IoError::from_errno(kind, self.block, count, -result));
         }
         match self.op {

@@ -2,6 +2,7 @@
 
 mod bed;
 mod beside;
+mod commit;
 mod exhaustive;
 mod lasting;
 mod model;
