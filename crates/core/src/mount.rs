@@ -150,10 +150,7 @@ impl Fs {
         options.canary.into_iter().for_each(|canary| io.planted.plant(canary));
         let layout = *image.layout();
         let nat = Nat::new(&layout, |b| image.nat_version(b));
-        // Of two entries with one id the first counts.
-        for &(nid, entry) in image.nat_journal().iter().rev() {
-            nat.load_journal(&io, nid, entry)?;
-        }
+        load_nat_journal(&nat, &io, image, read_only)?;
         let checkpoint = image.checkpoint().clone();
         let header = checkpoint.header();
         let counts = SpaceCounts {
@@ -344,7 +341,22 @@ fn check_counts(image: &Image, segs: &SegTable) -> Result<()> {
 /// Whether all is sound that recovery needs and reading does not.
 fn whole_for_recovery(image: &Image, options: &MountOptions) -> Result<()> {
     check_counts(image, &Tables::load(image, options)?.segs)?;
+    let nat = Nat::new(image.layout(), |b| image.nat_version(b));
+    image.nat_journal().iter().try_for_each(|&(nid, entry)| nat.check_journal(nid, entry))?;
     image.orphans().map(drop)
+}
+
+/// Puts the journal's entries over those of the table; of two with one id the first counts. Who only reads goes on without those that are damaged.
+fn load_nat_journal(nat: &Nat, io: &BlockIo, image: &Image, read_only: bool) -> Result<()> {
+    for &(nid, entry) in image.nat_journal().iter().rev() {
+        match nat.check_journal(nid, entry) {
+            Err(damage) if read_only => {
+                tracing::warn!("{damage}; this entry of the NAT journal is left out, and what the table says counts");
+            }
+            checked => checked.and_then(|()| nat.load_journal(io, nid, entry))?,
+        }
+    }
+    Ok(())
 }
 
 /// What only changes need: the segment table, where the logs stand, and the statistic that goes with them.

@@ -141,6 +141,12 @@ impl Nat {
         Ok(out)
     }
 
+    /// Refuses an entry of the checkpoint's journal that no node can have.
+    pub(crate) fn check_journal(&self, nid: Nid, entry: NatEntry) -> Result<()> {
+        self.place(nid)?;
+        NatInfo::of(nid, entry).map(drop)
+    }
+
     /// Installs an entry of the checkpoint's journal while mounting.
     pub(crate) fn load_journal(&self, io: &BlockIo, nid: Nid, entry: NatEntry) -> Result<()> {
         let loaded = NatInfo::of(nid, entry)?;

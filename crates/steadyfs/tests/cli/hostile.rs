@@ -199,6 +199,55 @@ fn one_wrong_counter_keeps_nobody_from_reading() {
     assert!(refused.code == 32 && refused.stderr.contains("steadyfs fsck"), "{refused:?}");
 }
 
+/// Gives the youngest node of the NAT journal an address that none can have; its id.
+fn damage_nat_journal(path: &Path) -> u32 {
+    const RECORD: usize = 13;
+    // In a summary block of its own the journal comes behind 512 entries of 7 bytes.
+    const BEHIND_ENTRIES: u64 = 512 * 7;
+    let options = steadyfs_device::OpenOptions { read_only: true, ..Default::default() };
+    let image = steadyfs_core::raw::Image::open(steadyfs_device::open_image(path, options).unwrap()).unwrap();
+    let compact = image.checkpoint().header().flags().contains(steadyfs_format::checkpoint::CpFlags::COMPACT_SUM);
+    let block = image.layout().pack(image.pack()) + u64::from(image.checkpoint().pack_map().data_summaries.start);
+    let (index, nid) = image.nat_journal().iter().map(|(nid, _)| nid.get()).enumerate().max_by_key(|e| e.1).unwrap();
+    drop(image);
+    let journal = block.get() * 4096 + if compact { 0 } else { BEHIND_ENTRIES };
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let mut record = [0; RECORD];
+    let at = journal + 2 + (index * RECORD) as u64;
+    file.read_exact_at(&mut record, at).unwrap();
+    assert_eq!(record[..4], nid.to_le_bytes());
+    file.write_all_at(&[0xff; 4], at + 9).unwrap();
+    nid
+}
+
+#[test]
+fn a_damaged_entry_of_the_nat_journal_costs_its_node_and_nothing_else() {
+    let volume = Hostile::new(b"", |top| {
+        fs::write(top.join("file"), "contents").unwrap();
+        fs::write(top.join("victim"), "gone").unwrap();
+    });
+    let nid = damage_nat_journal(&volume.path("img"));
+    let said = format!("node {nid} has the impossible address");
+    for (args, code, shown) in [
+        (&["ls", "img"][..], 1, "file\n"),
+        (&["cat", "img", "/file"], 0, "contents"),
+        (&["cat", "img", "/victim"], 1, ""),
+    ] {
+        let out = volume.run(args, 0);
+        assert_eq!((out.code, out.stdout.as_str()), (code, shown), "{out:?}");
+        assert!(out.stderr.contains(&said) && out.stderr.contains("left out"), "{out:?}");
+    }
+    fs::create_dir(volume.path("mnt")).unwrap();
+    let out = volume.run(&["mount", "-b", "-o", "ro", "img", "mnt"], 0);
+    assert_eq!(out.code, 0, "{out:?}");
+    assert_eq!(fs::read_to_string(volume.path("mnt/file")).unwrap(), "contents");
+    assert!(fs::read_to_string(volume.path("mnt/victim")).is_err());
+    crate::run::umount(&volume.path("mnt"));
+    let refused = volume.run(&["mount", "-b", "img", "mnt"], 0);
+    assert!(refused.code == 32 && refused.stderr.contains(&said), "{refused:?}");
+    assert!(volume.run(&["mkdir", "img", "/new"], 0).code == 1);
+}
+
 #[test]
 fn a_sound_read_only_volume_of_f2fs_tools_has_no_errors() {
     let volume = Hostile::new(b"", |top| {
