@@ -128,6 +128,7 @@ impl Call<'_> {
         if let Some(size) = change.size {
             self.server.nodes.found(inode.ino().get(), size..u64::MAX);
         }
+        self.settle(&inode)?;
         self.put_attr(attr)
     }
 

@@ -14,7 +14,8 @@ use crate::wire::flags::linux::{
     O_APPEND, O_DIRECT, O_DSYNC, O_RDONLY, O_SYNC, O_TRUNC, SEEK_DATA, SEEK_HOLE,
 };
 use crate::wire::flags::{
-    FS_APPEND_FL, FS_IMMUTABLE_FL, FSYNC_DATASYNC, OPEN_KILL_SUIDGID, WRITE_CACHE, WRITE_KILL_SUIDGID, fopen,
+    FS_APPEND_FL, FS_IMMUTABLE_FL, FS_SYNC_FL, FSYNC_DATASYNC, OPEN_KILL_SUIDGID, WRITE_CACHE, WRITE_KILL_SUIDGID,
+    fopen,
 };
 use crate::wire::{Args, Opcode};
 use rustix::io::Errno;
@@ -52,8 +53,21 @@ impl Call<'_> {
             self.revoke(inode, open_flags & OPEN_KILL_SUIDGID == 0)?;
             self.fs.setattr(inode, &SetAttr { size: Some(0), ..SetAttr::default() })?;
             self.server.nodes.found(inode.ino().get(), 0..u64::MAX);
+            self.settle(inode)?;
         }
         Ok(())
+    }
+
+    /// Makes a file durable after a change that its caller waits for, if its flags ask for that.
+    pub(super) fn settle(&self, inode: &InodeRef) -> Answer {
+        self.settle_if(inode, FS_SYNC_FL)
+    }
+
+    pub(super) fn settle_if(&self, inode: &InodeRef, asking: u32) -> Answer {
+        if self.fs.attr(inode)?.flags & asking == 0 {
+            return Ok(());
+        }
+        self.server.with_space(|| self.fs.fsync(inode, false))
     }
 
     /// Before contents change: takes from a program what it lends to those who run it, as Linux does, and from the kernel the mode that it still goes by.
@@ -142,6 +156,8 @@ impl Call<'_> {
         // After a write past its cache the kernel does not sync: it passes on that the writer asked for it (`RWF_DSYNC` too).
         if asked.write_flags & WRITE_CACHE == 0 && asked.flags & (O_DSYNC | O_SYNC) != 0 {
             self.sync(&inode, asked.fh, asked.flags & O_SYNC != O_SYNC)?;
+        } else if asked.write_flags & WRITE_CACHE == 0 {
+            self.settle(&inode)?;
         }
         let size = u32::try_from(done).map_err(|_| Errno::IO)?;
         Ok(self.reply.put(&WriteOut { size, padding: 0 })?)
@@ -221,7 +237,7 @@ impl Call<'_> {
             let end = offset.saturating_add(length).min(self.fs.attr(&inode)?.size);
             self.server.nodes.found(inode.ino().get(), offset..end);
         }
-        Ok(())
+        self.settle(&inode)
     }
 
     /// Finds the next data or hole. The kernel asks without writing back what it has, and takes the answer as it is: so it is made to write
@@ -267,6 +283,7 @@ impl Call<'_> {
         }
         self.reply.truncate(0);
         self.server.nodes.found(to.ino().get(), off_out..off_out.saturating_add(done));
+        self.settle(&to)?;
         if opcode == Opcode::CopyFileRange64 {
             return Ok(self.reply.put(&CopyFileRangeOut { bytes_copied: done })?);
         }

@@ -3,9 +3,10 @@
 //! The kernel carries the arguments of these few; everything else is answered `ENOTTY`. Kernels before 5.13 do not look at who changes flags, so this does.
 
 use super::{Answer, Call};
+use crate::options::Cache;
 use crate::wire::Args;
 use crate::wire::abi::{FsXattr, IoctlIn, IoctlOut};
-use crate::wire::flags::{FS_APPEND_FL, FS_IMMUTABLE_FL};
+use crate::wire::flags::{FS_APPEND_FL, FS_IMMUTABLE_FL, FS_SYNC_FL};
 use rustix::io::Errno;
 use steadyfs_core::{Attr, SetAttr};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -51,6 +52,7 @@ impl Call<'_> {
                 let flags = u32::read_from_prefix(given).map_err(|_| Errno::INVAL)?.0;
                 self.check_flags(&attr, flags)?;
                 self.fs.setattr(&inode, &SetAttr { flags: Some(flags), ..SetAttr::default() })?;
+                self.settle(&inode)?;
                 self.put_ioctl(&(), 0)
             }
             FS_IOC_FSGETXATTR => {
@@ -66,6 +68,7 @@ impl Call<'_> {
                 self.check_flags(&attr, flags)?;
                 let project = (wanted.projid != attr.project).then_some(wanted.projid);
                 self.fs.setattr(&inode, &SetAttr { flags: Some(flags), project, ..SetAttr::default() })?;
+                self.settle(&inode)?;
                 self.put_ioctl(&(), 0)
             }
             _ => Err(Errno::NOTTY.into()),
@@ -75,6 +78,10 @@ impl Call<'_> {
     /// The owner may change flags; those that bind the owner, too, only root.
     fn check_flags(&self, attr: &Attr, wanted: u32) -> Answer {
         self.check_owner(attr)?;
+        // The kernel's write-back cache takes writes without asking, and there is no way to have it wait for a single file.
+        if wanted & !attr.flags & FS_SYNC_FL != 0 && self.server.policy.cache == Cache::Writeback {
+            return Err(Errno::OPNOTSUPP.into());
+        }
         let binding = (attr.flags ^ wanted) & (FS_IMMUTABLE_FL | FS_APPEND_FL) != 0;
         if binding && self.header.uid != 0 { Err(Errno::PERM.into()) } else { Ok(()) }
     }

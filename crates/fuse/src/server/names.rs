@@ -4,6 +4,7 @@ use super::{Answer, Call, Fail, node_of};
 use crate::options::Cache;
 use crate::wire::abi::{CreateIn, EntryOut, LinkIn, MkdirIn, MknodIn, Rename2In, RenameIn};
 use crate::wire::flags::linux::{O_EXCL, RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT, S_IFDIR, S_IFMT, S_IFREG};
+use crate::wire::flags::{FS_DIRSYNC_FL, FS_SYNC_FL};
 use crate::wire::{Args, ROOT_NODE};
 use rustix::io::Errno;
 use std::sync::atomic::Ordering::SeqCst;
@@ -60,6 +61,7 @@ impl Call<'_> {
         let (name, target) = (args.name()?, args.name()?);
         let (dir, new) = (self.this()?, self.new_inode(0o777, 0));
         let inode = self.server.with_space(|| self.fs.symlink(&dir, name, target, &new))?;
+        self.settle_names(&dir)?;
         self.put_entry(&inode)
     }
 
@@ -97,6 +99,7 @@ impl Call<'_> {
         let LinkIn { oldnodeid } = args.take()?;
         let (inode, dir, name) = (self.inode(oldnodeid)?, self.this()?, args.name()?);
         self.server.with_space(|| self.fs.link(&inode, &dir, name))?;
+        self.settle_names(&dir)?;
         self.put_entry(&inode)
     }
 
@@ -104,14 +107,16 @@ impl Call<'_> {
         let (dir, name) = (self.this()?, args.name()?);
         let victim = self.fs.lookup(&dir, name)?;
         self.fs.unlink(&dir, name)?;
-        self.keep_if_unlinked(victim)
+        self.keep_if_unlinked(victim)?;
+        self.settle_names(&dir)
     }
 
     pub(super) fn rmdir(&mut self, mut args: Args<'_>) -> Answer {
         let (dir, name) = (self.this()?, args.name()?);
         let victim = self.fs.lookup(&dir, name)?;
         self.fs.rmdir(&dir, name)?;
-        self.keep_if_unlinked(victim)
+        self.keep_if_unlinked(victim)?;
+        self.settle_names(&dir)
     }
 
     pub(super) fn rename(&mut self, mut args: Args<'_>) -> Answer {
@@ -157,7 +162,9 @@ impl Call<'_> {
             true => self.fs.rename_whiteout(&dir, name, &to, new_name, flags, &owner),
             false => self.fs.rename(&dir, name, &to, new_name, flags),
         })?;
-        victim.map_or(Ok(()), |victim| self.keep_if_unlinked(victim))
+        victim.map_or(Ok(()), |victim| self.keep_if_unlinked(victim))?;
+        self.settle_names(&dir)?;
+        self.settle_names(&to)
     }
 
     /// Makes the kernel write back what it may have of a file that is to take the place of another, and is still open.
@@ -179,7 +186,14 @@ impl Call<'_> {
 
     fn make(&self, name: &[u8], new: &NewInode) -> Answer<InodeRef> {
         let dir = self.this()?;
-        self.server.with_space(|| self.fs.create(&dir, name, new))
+        let inode = self.server.with_space(|| self.fs.create(&dir, name, new))?;
+        self.settle_names(&dir)?;
+        Ok(inode)
+    }
+
+    /// Makes the names of a directory durable after a change, if its flags ask for that.
+    fn settle_names(&self, dir: &InodeRef) -> Answer {
+        self.settle_if(dir, FS_SYNC_FL | FS_DIRSYNC_FL)
     }
 
     /// Keeps an inode that has just lost a link for as long as the kernel knows it.

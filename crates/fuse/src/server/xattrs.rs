@@ -38,7 +38,8 @@ impl Call<'_> {
         if name == ADVISE {
             self.check_owner(&self.fs.attr(&inode)?)?;
         }
-        self.server.with_space(|| self.fs.setxattr(&inode, name, value, flags))
+        self.server.with_space(|| self.fs.setxattr(&inode, name, value, flags))?;
+        self.settle(&inode)
     }
 
     pub(super) fn getxattr(&mut self, mut args: Args<'_>) -> Answer {
@@ -67,7 +68,9 @@ impl Call<'_> {
     }
 
     pub(super) fn removexattr(&mut self, mut args: Args<'_>) -> Answer {
-        Ok(self.fs.removexattr(&self.this()?, args.name()?)?)
+        let inode = self.this()?;
+        self.fs.removexattr(&inode, args.name()?)?;
+        self.settle(&inode)
     }
 
     /// Answers with a value, or with its length if the caller gave no room.

@@ -65,6 +65,10 @@ pub(crate) const NOTIFY_INVAL_INODE: i32 = 2;
 pub(crate) const FS_IMMUTABLE_FL: u32 = 0x10;
 pub(crate) const FS_APPEND_FL: u32 = 0x20;
 
+/// Inode flags of chattr(1) that ask for changes to be durable when they return: all of a file's, and of a directory's names.
+pub(crate) const FS_SYNC_FL: u32 = 0x8;
+pub(crate) const FS_DIRSYNC_FL: u32 = 0x1_0000;
+
 /// What Linux calls its own bits, in the numbers of this architecture.
 pub(crate) mod linux {
     use rustix::fs::{FallocateFlags, FileType, OFlags, RenameFlags, StatxFlags, XattrFlags};
