@@ -180,3 +180,6 @@ fn take_logs(fs: &Fs, header: &mut CheckpointHeader, tables: &Tables) -> [Summar
         summary
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,9 +2,14 @@
 
 use crate::mkfs::{self, MkfsOptions};
 use crate::{Fs, MountOptions, NewInode};
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 use steadyfs_device::{Device, DeviceInfo, MemDevice, Op, Request, StreamHint, errno};
+use steadyfs_rt::{LockClass, Mutex};
+
+/// Held to keep a request, and to let it go.
+static KEPT: LockClass = LockClass::new("test.kept", u16::MAX - 3);
 
 const PAGE: usize = 4096;
 const NONE: u64 = u64::MAX;
@@ -78,5 +83,101 @@ fn what_moves_from_a_bad_place_is_not_changed_in_place_meanwhile() {
     let mut found = [0; PAGE];
     assert_eq!(fs.read_direct(&file, 0, &mut found).unwrap(), PAGE);
     assert_eq!(found, [5; PAGE]);
+    fs.unmount().unwrap();
+}
+
+/// A device that keeps one write of data until it is told, and goes on refusing the block of the first node that it is asked to write then.
+struct Holding {
+    inner: MemDevice,
+    holds: AtomicBool,
+    held: Mutex<Vec<Request>>,
+    refuses: AtomicBool,
+    refused: AtomicU64,
+}
+
+impl Device for Holding {
+    fn info(&self) -> DeviceInfo {
+        DeviceInfo { synchronous: false, ..self.inner.info() }
+    }
+
+    fn submit(&self, batch: Vec<Request>) {
+        for request in batch {
+            let (at, refusal) = (request.op.range().0, request.op.error(errno::EIO));
+            match &request.op {
+                Op::Write { hint: StreamHint::DataWarm, .. } if self.holds.swap(false, SeqCst) => {
+                    self.held.lock().push(request);
+                    continue;
+                }
+                Op::Write { hint: StreamHint::NodeWarm, .. } if self.refuses.swap(false, SeqCst) => {
+                    self.refused.store(at, SeqCst);
+                }
+                _ => {}
+            }
+            match matches!(request.op, Op::Write { .. }) && at == self.refused.load(SeqCst) {
+                true => (request.done)(Err(refusal)),
+                false => self.inner.submit(vec![request]),
+            }
+        }
+    }
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = steadyfs_rt::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(30), "still not: {what}");
+        steadyfs_rt::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn no_fsync_succeeds_on_a_chain_whose_refused_block_was_given_up() {
+    const FAR: u64 = 1500 * PAGE as u64;
+    let inner = MemDevice::new(64 << 8);
+    mkfs::format(&inner, &MkfsOptions::new([0x5f; 16], 1_700_000_000)).unwrap();
+    let flag = || AtomicBool::new(false);
+    let (held, refused) = (Mutex::new(&KEPT, Vec::new()), AtomicU64::new(NONE));
+    let device = Arc::new(Holding { inner, holds: flag(), held, refuses: flag(), refused });
+    let options = MountOptions::parse("gc=f2fs-lfs,background_gc=off,errors=continue,commit=0").unwrap();
+    let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
+    let new = NewInode { mode: 0o100_644, ..NewInode::default() };
+    let [file, other] = [b"file", b"othe"].map(|name| fs.create(&fs.root().unwrap(), name, &new).unwrap());
+    fs.write(&file, FAR, &[1; PAGE]).unwrap();
+    fs.write_direct(&other, 0, &[1; PAGE]).unwrap();
+    fs.sync().unwrap();
+
+    // Something is on its way, so whoever waits for all writes waits.
+    device.holds.store(true, SeqCst);
+    let on = Arc::clone(&fs);
+    let writer =
+        steadyfs_rt::spawn("writer", move || assert_eq!(on.write_direct(&other, 0, &[2; PAGE]).unwrap(), PAGE));
+    until("a write is held", || !device.held.lock().is_empty());
+    // An fsync whose first block is refused, and which waits before it looks at what was refused.
+    fs.write(&file, FAR, &[2; PAGE]).unwrap();
+    device.refuses.store(true, SeqCst);
+    let (on, synced, disk) = (Arc::clone(&fs), file.clone(), Arc::clone(&device));
+    let fsync = steadyfs_rt::spawn("fsync", move || {
+        on.fsync(&synced, false).unwrap();
+        disk.inner.fork()
+    });
+    until("a node is refused", || fs.vol.io.unwritten.count() == 1);
+    // The node goes, and a checkpoint gives its block up. It gets no further before the fsync has had its time.
+    fs.set_size(&file.inode, 0).unwrap();
+    let on = Arc::clone(&fs);
+    let checkpoint = steadyfs_rt::spawn("checkpoint", move || on.sync_checkpoint().unwrap());
+    until("the block is given up", || fs.vol.io.unwritten.count() == 0);
+    let change = fs.vol.begin_change().unwrap();
+    let requests = std::mem::take(&mut *device.held.lock());
+    requests.into_iter().for_each(|request| device.inner.submit(vec![request]));
+    steadyfs_rt::sleep(Duration::from_millis(200));
+    drop(change);
+    let when_it_returned = fsync.join().unwrap();
+    writer.join().unwrap();
+    checkpoint.join().unwrap();
+
+    let crashed = Fs::mount(Arc::new(when_it_returned), MountOptions::default()).unwrap();
+    let found = crashed.lookup(&crashed.root().unwrap(), b"file").unwrap();
+    let mut page = [0; PAGE];
+    let n = crashed.read(&found, FAR, &mut page).unwrap();
+    assert!(n == 0 || page == [2; PAGE], "what was there before the fsync: {}", page[0]);
     fs.unmount().unwrap();
 }
