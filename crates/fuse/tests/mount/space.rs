@@ -1,6 +1,7 @@
 //! A volume that runs full through the mount.
 
-use crate::harness::Place;
+use crate::harness::{CACHES, Place};
+use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::fs;
 use std::io::Write;
@@ -102,4 +103,27 @@ fn no_fsync_succeeds_over_contents_that_found_no_room() {
         let kept = fs::read(place.at("file")).unwrap();
         assert!(!kept.is_empty() && kept.iter().all(|byte| *byte == 1), "{} bytes", kept.len());
     });
+}
+
+#[test]
+fn an_allocation_of_all_that_is_free_takes_nothing() {
+    use std::os::unix::fs::MetadataExt;
+    for cache in CACHES {
+        let place = Place::sized(100 << 20);
+        place.mounted(cache, |_| {
+            let file = fs::File::create(place.at("file")).expect("a file");
+            let state = || {
+                let meta = file.metadata().expect("attributes");
+                (rustix::fs::statvfs(place.dir()).expect("statfs").f_bfree, meta.blocks(), meta.len())
+            };
+            let before = state();
+            for flags in [FallocateFlags::empty(), FallocateFlags::KEEP_SIZE, FallocateFlags::ZERO_RANGE] {
+                // As `fallocate -l $(df avail)` does: the nodes that would map it have no room.
+                let refused = rustix::fs::fallocate(&file, flags, 0, before.0 * 4096);
+                assert_eq!((refused, state()), (Err(Errno::NOSPC), before), "{cache}, {flags:?}");
+            }
+            rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, before.0 * 4000).expect("nodes have room, too");
+        });
+        place.check();
+    }
 }
