@@ -223,10 +223,13 @@ impl Fs {
         // What fsync remembers is about the chain that ends here; none can go on before the commit.
         self.since.forget();
         self.vol.space.begin_epoch();
-        // A page that the device refused is dirty again, to be written elsewhere; what the checkpoint refers to is kept and tried once more.
-        let refused = self.budget.failures() != failures;
-        match self.vol.nodes.dirt.forget() {
-            Some(forgotten) if self.dirty_dir_pages() == 0 || refused => Ok(forgotten),
+        let forgotten = self.vol.nodes.dirt.forget();
+        // A page that the device refused is dirty again, to be written elsewhere; what the checkpoint refers to is kept and tried once more. In this order: a
+        // write that ends now is noted as refused before its pages are dirty, and one that ended just before we began may make them so after.
+        let clean = self.dirty_dir_pages() == 0;
+        let refused = self.budget.failures() != failures || self.vol.io.unwritten.count() > 0;
+        match forgotten {
+            Some(forgotten) if clean || refused => Ok(forgotten),
             _ => Err(Error::corrupt("something stayed dirty under the exclusive checkpoint lock")),
         }
     }
