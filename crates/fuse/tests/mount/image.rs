@@ -43,6 +43,9 @@ fn a_copy_right_after_umount_is_whole() {
         fs::create_dir(place.at(&format!("dir{round}"))).unwrap();
         make_files(&place, 1000);
         umount(&served.dir);
+        // Now, not a moment later: the copy would take long enough for a server that is not done yet.
+        let lock = FileDevice::open(&place.source, OpenOptions { read_only: true, ..OpenOptions::default() }).map(drop);
+        assert!(lock.is_ok(), "round {round}: umount returned while the image was in use: {lock:?}");
         assert_eq!(names_in_copy(&place), 1000 + round, "round {round}");
         assert_eq!(served.end(), 0, "{}", served.log());
     }
