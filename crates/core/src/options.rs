@@ -109,6 +109,8 @@ pub struct MountOptions {
     pub on_error: OnError,
     /// Access times.
     pub access_times: AccessTimes,
+    /// Those of directories are updated, too.
+    pub directory_access_times: bool,
     /// Keep small files in their inodes.
     pub inline_data: bool,
     /// Keep small directories in their inodes.
@@ -138,6 +140,7 @@ impl Default for MountOptions {
             fsync_mode: FsyncMode::Posix,
             on_error: OnError::Continue,
             access_times: AccessTimes::Relative,
+            directory_access_times: true,
             inline_data: true,
             inline_dentry: true,
             inline_xattr: true,
@@ -203,7 +206,7 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
         "cp_lock=shared|cores",
         "count changes, for which a checkpoint waits, all together (default) or each core by itself",
     ),
-    ("relatime, noatime, strictatime", "when reads update access times"),
+    ("relatime, noatime, strictatime, nodiratime", "when reads update access times (nodiratime: of files only)"),
     ("inline_data, noinline_data", "keep small files in their inodes (default), or not"),
     ("inline_dentry, noinline_dentry", "keep small directories in their inodes (default), or not"),
     ("inline_xattr, noinline_xattr", "keep small attributes in inodes (default), or not"),
@@ -250,7 +253,8 @@ impl MountOptions {
             ("disable_roll_forward" | "norecovery", None) => self.discard_unreplayed = true,
             ("discard", None) => self.discard = true,
             ("nodiscard", None) => self.discard = false,
-            ("background_gc", Some("on")) => self.background_gc = true,
+            // F2FS' threads collect with the writers' waiting (sync) or without (on); here who waits is what gc= says.
+            ("background_gc", Some("on" | "sync")) => self.background_gc = true,
             ("background_gc", Some("off")) => self.background_gc = false,
             ("cache", Some(size)) => self.cache_bytes = parse_size(option, size)?,
             ("node_cache", Some(size)) => self.node_cache_bytes = parse_size(option, size)?,
@@ -268,6 +272,7 @@ impl MountOptions {
             }
             ("relatime", None) => self.access_times = AccessTimes::Relative,
             ("noatime", None) => self.access_times = AccessTimes::Never,
+            ("nodiratime", None) => self.directory_access_times = false,
             ("strictatime" | "atime", None) => self.access_times = AccessTimes::Strict,
             ("inline_data", None) => self.inline_data = true,
             ("noinline_data", None) => self.inline_data = false,

@@ -12,6 +12,7 @@
 //! what has the name of a block device, which an image file gets where there are loop devices (elsewhere [`unmount`] waits); `fallocate` with COLLAPSE and INSERT is refused for every FUSE mount.
 
 mod error;
+mod foreign;
 mod mount;
 mod options;
 mod server;
@@ -20,6 +21,7 @@ mod signals;
 mod wire;
 
 pub use error::{Error, Result};
+pub use foreign::Foreign;
 pub use mount::{Mounted, become_io_flusher, clear_dead, mount, mounted_at, unmount, unmount_lazily};
-pub use options::{Allow, Cache, FuseOptions, OPTION_HELP};
+pub use options::{Allow, Cache, Durable, FuseOptions, OPTION_HELP};
 pub use server::{SEGMENTS_ATTRIBUTE, STATS_ATTRIBUTE, TRACE_ATTRIBUTE};

@@ -30,6 +30,18 @@ pub enum Cache {
     Direct,
 }
 
+/// Which changes are durable when they return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Durable {
+    /// Those that ask for it: fsync, O_SYNC, the flags of chattr(1).
+    #[default]
+    Asked,
+    /// Those of names, too (`dirsync`).
+    Names,
+    /// All (`sync`). The kernel keeps no dirty pages then.
+    All,
+}
+
 /// How to mount a file system.
 #[derive(Clone, Debug)]
 pub struct FuseOptions {
@@ -64,6 +76,12 @@ pub struct FuseOptions {
     pub exec: bool,
     /// Never update access times.
     pub noatime: bool,
+    /// Never update access times of directories.
+    pub nodiratime: bool,
+    /// Follow no symbolic link.
+    pub nosymfollow: bool,
+    /// Which changes are durable when they return.
+    pub durable: Durable,
     /// How long the kernel may trust names and attributes without asking. All changes go through the kernel, so this can be long.
     pub ttl: Duration,
     /// Most threads that serve requests.
@@ -81,6 +99,8 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
     ("allow_other, allow_root", "who may use the mount besides its owner (default: all if root mounts)"),
     ("uid=N, gid=N, umask=OCTAL", "show all files as owned so, and with permissions 0777 less these bits"),
     ("nosuid, nodev, noexec", "honour no set-id bits, no devices, run no programs"),
+    ("nodiratime, nosymfollow", "update no access times of directories; follow no symbolic link"),
+    ("sync, dirsync", "all changes are durable when they return (implies writethrough), or those of names"),
     ("writethrough", "the kernel keeps no dirty pages; files opened with O_DIRECT bypass its cache"),
     ("direct_io", "the kernel caches no file contents"),
     ("ttl=SECONDS", "how long the kernel trusts names and attributes without asking (default 3600)"),
@@ -117,6 +137,9 @@ impl FuseOptions {
             dev: true,
             exec: true,
             noatime: false,
+            nodiratime: false,
+            nosymfollow: false,
+            durable: Durable::Asked,
             ttl: Duration::from_secs(3600),
             threads: 64,
             readahead: 1 << 20,
@@ -140,6 +163,14 @@ impl FuseOptions {
         }
     }
 
+    /// What the kernel keeps of contents: no dirty pages where all changes are to be durable when they return.
+    pub(crate) fn cache(&self) -> Cache {
+        match (self.durable, self.cache) {
+            (Durable::All, Cache::Writeback) => Cache::Through,
+            (_, cache) => cache,
+        }
+    }
+
     fn take_flag(&mut self, key: &str) -> bool {
         match key {
             "ro" => self.read_only = true,
@@ -152,6 +183,12 @@ impl FuseOptions {
             "noexec" => self.exec = false,
             "noatime" => self.noatime = true,
             "atime" | "relatime" | "strictatime" => self.noatime = false,
+            "nodiratime" => self.nodiratime = true,
+            "nosymfollow" => self.nosymfollow = true,
+            "async" => self.durable = Durable::Asked,
+            "dirsync" if self.durable != Durable::All => self.durable = Durable::Names,
+            "dirsync" => {}
+            "sync" => self.durable = Durable::All,
             "allow_other" => self.allow = Some(Allow::Everyone),
             "allow_root" => self.allow = Some(Allow::OwnerAndRoot),
             "noallow_other" => self.allow = Some(Allow::Owner),
@@ -162,7 +199,7 @@ impl FuseOptions {
             "noblkdev" => self.block_device = false,
             "notune" => self.tune = false,
             // Always so.
-            "default_permissions" | "defaults" | "async" => {}
+            "default_permissions" | "defaults" => {}
             _ => return false,
         }
         true
@@ -259,6 +296,15 @@ mod tests {
         assert!(!taken("ro,rw").read_only);
         assert_eq!(taken("direct_io,writeback_cache").cache, Cache::Writeback);
         assert_eq!(taken("allow_other,allow_root").allow, Some(Allow::OwnerAndRoot));
+    }
+
+    #[test]
+    fn what_is_durable_when_it_returns() {
+        assert_eq!((taken("dirsync").durable, taken("dirsync").cache()), (Durable::Names, Cache::Writeback));
+        for all in ["sync", "sync,dirsync", "dirsync,sync", "writeback_cache,sync"] {
+            assert_eq!((taken(all).durable, taken(all).cache()), (Durable::All, Cache::Through), "{all}");
+        }
+        assert_eq!((taken("sync,async").durable, taken("sync,direct_io").cache()), (Durable::Asked, Cache::Direct));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::fs::Fs;
 use crate::inode::Inode;
 use crate::options::AccessTimes;
+use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::{Inode as RawInode, Time, flags};
 
 /// Seconds after which an access time is renewed in any case.
@@ -42,7 +43,8 @@ impl Fs {
     /// hear of it.
     pub(crate) fn note_access(&self, inode: &Inode) {
         let (policy, now) = (self.options.access_times, clock());
-        if policy == AccessTimes::Never || self.is_read_only() {
+        let passed_over = inode.kind == FileType::Dir && !self.options.directory_access_times;
+        if policy == AccessTimes::Never || passed_over || self.is_read_only() {
             return;
         }
         let store = || match inode.read(|raw| is_due(raw, policy, now))? {

@@ -83,6 +83,7 @@ fn option_list(options: &FuseOptions) -> OsString {
         (options.read_only, ",ro"),
         (!options.exec, ",noexec"),
         (options.noatime, ",noatime"),
+        (options.nosymfollow, ",nosymfollow"),
         (options.allow.is_some_and(|allow| allow != Allow::Owner), ",allow_other"),
     ];
     for (_, text) in switches.into_iter().filter(|(on, _)| *on) {

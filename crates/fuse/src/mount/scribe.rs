@@ -24,7 +24,7 @@ pub(super) fn start(server: &Arc<Server>, options: &FuseOptions) -> Result<()> {
     let Some(path) = options.trace.clone() else { return Ok(()) };
     let failed = |source| Error::Trace { path: path.clone(), source };
     let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let cache = match options.cache {
+    let cache = match options.cache() {
         Cache::Writeback => 0,
         Cache::Through => 1,
         Cache::Direct => 2,

@@ -2,7 +2,7 @@
 
 use super::Attached;
 use crate::error::{Error, Result};
-use crate::options::{Allow, FuseOptions};
+use crate::options::{Allow, Durable, FuseOptions};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
@@ -78,6 +78,10 @@ fn flags(options: &FuseOptions) -> MountFlags {
         (!options.dev, MountFlags::NODEV),
         (!options.exec, MountFlags::NOEXEC),
         (options.noatime, MountFlags::NOATIME),
+        (options.nodiratime, MountFlags::NODIRATIME),
+        (options.nosymfollow, MountFlags::NOSYMFOLLOW),
+        (options.durable == Durable::All, MountFlags::SYNCHRONOUS),
+        (options.durable != Durable::Asked, MountFlags::DIRSYNC),
     ];
     switches.into_iter().filter(|(on, _)| *on).fold(MountFlags::empty(), |all, (_, flag)| all | flag)
 }

@@ -1,7 +1,8 @@
 //! What the mount options change about replies, decided once.
 
-use crate::options::{Allow, Cache, FuseOptions};
+use crate::options::{Allow, Cache, Durable, FuseOptions};
 use crate::wire::flags::linux::S_IFMT;
+use crate::wire::flags::{FS_DIRSYNC_FL, FS_SYNC_FL};
 use std::time::Duration;
 use steadyfs_core::Attr;
 
@@ -12,6 +13,8 @@ pub(crate) struct Policy {
     pub(crate) ttl: Duration,
     /// What it keeps of contents.
     pub(crate) cache: Cache,
+    /// Flags of chattr(1) that all inodes count as having.
+    pub(crate) marks: u32,
     /// If only the owner and root may come in: the owner.
     pub(crate) only: Option<u32>,
     uid: Option<u32>,
@@ -24,7 +27,12 @@ impl Policy {
     pub(crate) fn new(options: &FuseOptions, owner: u32) -> Self {
         Policy {
             ttl: options.ttl,
-            cache: options.cache,
+            cache: options.cache(),
+            marks: match options.durable {
+                Durable::Asked => 0,
+                Durable::Names => FS_DIRSYNC_FL,
+                Durable::All => FS_SYNC_FL | FS_DIRSYNC_FL,
+            },
             only: (options.allow == Some(Allow::OwnerAndRoot)).then_some(owner),
             uid: options.uid,
             gid: options.gid,

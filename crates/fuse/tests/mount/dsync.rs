@@ -1,5 +1,5 @@
-//! Writes that ask to be durable when they return (`O_DSYNC`, `O_SYNC`, `RWF_DSYNC`), files and directories that ask for it (`chattr +S`, `+D`), and a serving
-//! process that is killed right after.
+//! Writes that ask to be durable when they return (`O_DSYNC`, `O_SYNC`, `RWF_DSYNC`), files and directories that ask for it (`chattr +S`, `+D`),
+//! mounts that do (`sync`, `dirsync`), and a serving process that is killed right after.
 
 use crate::harness::Place;
 use rustix::fs::{IFlags, XattrFlags, getxattr, ioctl_getflags, ioctl_setflags, setxattr};
@@ -126,13 +126,17 @@ fn names_in_directories_that_ask_for_it_survive_a_kill() {
             |d| !d.join("sub").exists(),
         ),
     ];
-    let place = Place::sized(100 << 20);
-    place.mounted("", |_| {
-        ["dir", "plain"].iter().for_each(|name| fs::create_dir(place.at(name)).expect("made"));
-        drop(File::create(place.at("plain/file")).expect("made"));
-        mark(&place.at("dir"), IFlags::DIRSYNC).expect("the flag is taken");
-    });
-    survive_kills(&place, "", "dir", &changes);
+    for (options, marked) in [("", true), ("dirsync", false)] {
+        let place = Place::sized(100 << 20);
+        place.mounted("", |_| {
+            ["dir", "plain"].iter().for_each(|name| fs::create_dir(place.at(name)).expect("made"));
+            drop(File::create(place.at("plain/file")).expect("made"));
+            if marked {
+                mark(&place.at("dir"), IFlags::DIRSYNC).expect("the flag is taken");
+            }
+        });
+        survive_kills(&place, options, "dir", &changes);
+    }
 }
 
 #[test]
@@ -170,14 +174,18 @@ fn changes_of_files_that_ask_for_it_survive_a_kill() {
             |d| fs::read(d.join("new")).is_ok_and(|found| found == [0x5a; LEN]),
         ),
     ];
-    for cache in ["writethrough", "direct_io"] {
+    for (options, marked) in [("writethrough", true), ("direct_io", true), ("sync", false)] {
         let place = Place::sized(100 << 20);
-        place.mounted(cache, |_| {
+        place.mounted(options, |_| {
             fs::create_dir(place.at("dir")).expect("made");
             fs::write(place.at("dir/old"), [1; 100]).expect("written");
-            ["dir", "dir/old"].iter().for_each(|name| mark(&place.at(name), IFlags::SYNC).expect("the flag is taken"));
+            if marked {
+                ["dir", "dir/old"]
+                    .iter()
+                    .for_each(|name| mark(&place.at(name), IFlags::SYNC).expect("the flag is taken"));
+            }
         });
-        survive_kills(&place, cache, "dir", &changes);
+        survive_kills(&place, options, "dir", &changes);
     }
 }
 

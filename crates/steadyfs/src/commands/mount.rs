@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use steadyfs_core::{Error, Fs, MountOptions, Recovered};
 use steadyfs_device::{OpenError, OpenOptions};
-use steadyfs_fuse::{FuseOptions, Mounted};
+use steadyfs_fuse::{Foreign, FuseOptions, Mounted};
 
 use crate::commands::mkfs;
 use crate::emulated::Emulated;
@@ -95,9 +95,13 @@ struct HelperArgs {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let Options { core, fuse, metrics } = options(args)?;
+    let Options { core, fuse, metrics, ignored } = options(args)?;
     if args.helper.fake {
         return Ok(ExitCode::SUCCESS);
+    }
+    // Once: the serving process says nothing of it.
+    if !args.helper.serve {
+        ignored.iter().for_each(|(option, why)| tracing::warn!("the option `{option}` changes nothing here: {why}"));
     }
     if let Some(size) = args.create.or(args.emulate.and_then(|emulate| emulate.size))
         && !args.device.exists()
@@ -123,13 +127,15 @@ struct Options {
     core: MountOptions,
     fuse: FuseOptions,
     metrics: Option<Endpoint>,
+    /// Those of other file systems that mean nothing here, and why.
+    ignored: Vec<(String, &'static str)>,
 }
 
 /// Sorts the options into those of the file system and those of the mount; some are both's.
 fn options(args: &Args) -> Result<Options, Failure> {
     let mut core = MountOptions::default();
     let mut fuse = FuseOptions { offset: args.image.offset.0, ..FuseOptions::new(&args.device) };
-    let mut metrics = None;
+    let (mut metrics, mut ignored) = (None, Vec::new());
     for option in args.options.iter().flat_map(|list| list.split(',')).filter(|option| !option.is_empty()) {
         let wrong = |why: &dyn std::fmt::Display| {
             Failure::usage(format!("cannot use the option `{option}`"), why, "see `steadyfs mount --help`")
@@ -140,8 +146,14 @@ fn options(args: &Args) -> Result<Options, Failure> {
         }
         let for_core = core.set(option).map_err(|e| wrong(&e))?;
         let for_fuse = fuse.take(option).map_err(|e| wrong(&e))?;
-        if !for_core && !for_fuse && !args.helper.sloppy {
-            return Err(wrong(&"it is not known"));
+        if for_core || for_fuse {
+            continue;
+        }
+        match Foreign::of(option) {
+            Some(Foreign::Ignored(why)) => ignored.push((option.to_owned(), why)),
+            Some(Foreign::Refused(why)) => return Err(wrong(&why)),
+            None if args.helper.sloppy => {}
+            None => return Err(wrong(&"it is not known")),
         }
     }
     if let Some(subtype) = args.helper.fs_type.as_deref().and_then(|name| name.strip_prefix("fuse.")) {
@@ -150,7 +162,7 @@ fn options(args: &Args) -> Result<Options, Failure> {
     if args.trace.is_some() {
         fuse.trace = args.trace.clone();
     }
-    Ok(Options { core, fuse, metrics: args.metrics.clone().or(metrics) })
+    Ok(Options { core, fuse, metrics: args.metrics.clone().or(metrics), ignored })
 }
 
 /// Mounts, and serves until the end.

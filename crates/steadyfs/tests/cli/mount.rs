@@ -205,6 +205,30 @@ fn as_helper(name: &str, place: &Place, options: &[&str]) -> Output {
     run_as(name, &[&[image.to_str().unwrap(), mnt.to_str().unwrap()], options].concat())
 }
 
+/// Lines of `/etc/fstab` that were written for F2FS, and what mount(8) knows of every file system.
+#[test]
+fn options_of_other_file_systems() {
+    let place = Place::new();
+    place.mkfs();
+    let moved = "rw,lazytime,background_gc=sync,discard,no_heap,user_xattr,inline_xattr,acl,inline_data,inline_dentry,flush_merge,barrier,\
+                 extent_cache,mode=adaptive,active_logs=6,alloc_mode=default,checkpoint_merge,fsync_mode=posix,discard_unit=block";
+    let out = as_helper("mount.f2fs", &place, &["-o", moved]);
+    assert_eq!(out.code, 0, "{out:?}");
+    let told = |option: &str| out.stderr.contains(&format!("the option `{option}` changes nothing here: "));
+    assert!(told("lazytime") && told("no_heap") && told("discard_unit=block") && !told("discard"), "{}", out.stderr);
+    place.umount();
+    let out = as_helper("mount.steadyfs", &place, &["-o", "dirsync,nodiratime,nosymfollow"]);
+    assert_eq!((out.code, out.stderr.as_str()), (0, ""));
+    let table = fs::read_to_string("/proc/self/mounts").unwrap();
+    let line = table.lines().find(|line| line.contains(place.mnt().to_str().unwrap())).unwrap();
+    assert!(["dirsync", "nodiratime", "nosymfollow"].iter().all(|flag| line.contains(flag)), "{line}");
+    place.umount();
+    for (option, why) in [("checkpoint=disable", "held back"), ("noacl", "always"), ("usrquota", "quotas")] {
+        fails(&as_helper("mount.steadyfs", &place, &["-o", option]), 1, &[option, why]);
+    }
+    place.judge();
+}
+
 #[test]
 fn read_only() {
     let place = Place::new();
