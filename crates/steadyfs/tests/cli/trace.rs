@@ -285,7 +285,7 @@ fn known_work_is_replayed_as_it_was_recorded() {
         (&["--speed", "0"][..], "asap"),
         (&["--mount", "nonsense=1"], "nonsense"),
         (&["--fill", "1.5"], "share"),
-        (&["--size", "32M"], "too small for a volume"),
+        (&["--size", "32M"], "is too small"),
         (&["--device", "floppy"], "970pro"),
         (&["--size", "1M"], "device.size"),
     ] {
