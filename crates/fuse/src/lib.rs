@@ -22,6 +22,6 @@ mod wire;
 
 pub use error::{Error, Result};
 pub use foreign::Foreign;
-pub use mount::{Mounted, become_io_flusher, clear_dead, mount, mounted_at, unmount, unmount_lazily};
+pub use mount::{Mounted, become_io_flusher, clear_dead, mount, mounted_at, remount, unmount, unmount_lazily};
 pub use options::{Allow, Cache, Durable, FuseOptions, OPTION_HELP};
 pub use server::{SEGMENTS_ATTRIBUTE, STATS_ATTRIBUTE, TRACE_ATTRIBUTE};

@@ -28,9 +28,14 @@ pub(crate) fn by_name(mut argv: Vec<OsString>) -> Vec<OsString> {
     {
         *flag = OsString::from(word);
     }
-    if let Some((_, words)) = command {
-        argv.splice(1..1, words.iter().map(OsString::from));
-    }
+    // mount.fuse(8), for a mount of type `fuse.steadyfs`, calls `steadyfs DEVICE DIR -o OPTIONS`.
+    let is_path = |argument: Option<&OsString>| argument.is_some_and(|path| path.as_encoded_bytes().contains(&b'/'));
+    let words = match command {
+        Some((_, words)) => words,
+        None if is_path(argv.get(1)) && is_path(argv.get(2)) => &["mount", "--helper"][..],
+        None => &[],
+    };
+    argv.splice(1..1.min(argv.len()), words.iter().map(OsString::from));
     argv
 }
 
@@ -56,6 +61,8 @@ mod tests {
         }
         let dump = by_name(["dump.steadyfs", "-i", "3", "img"].map(OsString::from).to_vec());
         assert_eq!(dump, ["dump.steadyfs", "dump", "inode", "3", "img"].map(OsString::from));
+        let fuse = by_name(["/usr/bin/steadyfs", "/img", "/mnt", "-o", "rw"].map(OsString::from).to_vec());
+        assert_eq!(fuse[1..4], ["mount", "--helper", "/img"].map(OsString::from));
         assert_eq!(by_name(Vec::new()), Vec::<OsString>::new());
     }
 }

@@ -13,7 +13,7 @@ mod tune;
 
 pub(crate) use mounted::Event;
 pub use mounted::{Mounted, mount};
-pub use point::{clear_dead, unmount, unmount_lazily};
+pub use point::{clear_dead, remount, unmount, unmount_lazily};
 use std::os::fd::OwnedFd;
 pub use table::mounted_at;
 

@@ -1,7 +1,8 @@
 //! Mount points: finding the directory, clearing what a killed mount left, unmounting.
 
-use super::{helper, table};
+use super::{helper, system, table};
 use crate::error::{Error, Result};
+use crate::options::FuseOptions;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -61,6 +62,24 @@ fn absolute(dir: &Path) -> io::Result<PathBuf> {
         }
         (Err(error), ..) => Err(error),
     }
+}
+
+/// Changes the kernel's flags of a mount of ours (`mount -o remount`): read-only or not, and those of [`FuseOptions`] that mount(2) knows. What the serving
+/// process goes by stays. When this returns, a mount that became read-only has everything on its device that was written before.
+///
+/// # Errors
+/// [`Error::Mount`], with `EINVAL` if no mount of this type (its `subtype`) is there, `EBUSY` if something is open for writing that is to be read-only.
+pub fn remount(dir: &Path, options: &FuseOptions) -> Result<()> {
+    let failed = |source: io::Error| Error::Mount { dir: dir.to_owned(), source };
+    let path = absolute(dir).map_err(failed)?;
+    let is_ours = |entry: &table::Entry| entry.kind.split_once('.').is_some_and(|(_, kind)| kind == options.subtype);
+    if !table::at(&path).as_ref().is_some_and(is_ours) {
+        return Err(failed(Errno::INVAL.into()));
+    }
+    let top = File::open(&path).map_err(failed)?;
+    rustix::mount::mount_remount(&path, system::flags(options), c"").map_err(|errno| failed(errno.into()))?;
+    // The kernel has written back what it had; its `sync` does not reach every mount, an fsync of a directory does, and is a checkpoint.
+    if options.read_only { top.sync_all().map_err(failed) } else { Ok(()) }
 }
 
 /// Takes a mount away, by system call or, where that is not allowed, through the helper. `lazily`: at once out of sight, for good when the last

@@ -71,7 +71,8 @@ fn attach(fd: &OwnedFd, dir: &Path, options: &FuseOptions, block_device: Option<
     rustix::mount::mount(source, dir, kind.as_str(), flags(options), Some(data.as_c_str()))
 }
 
-fn flags(options: &FuseOptions) -> MountFlags {
+/// The flags of mount(2) that the options stand for.
+pub(super) fn flags(options: &FuseOptions) -> MountFlags {
     let switches = [
         (options.read_only, MountFlags::RDONLY),
         (!options.suid, MountFlags::NOSUID),

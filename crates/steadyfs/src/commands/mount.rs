@@ -9,14 +9,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
+use steadyfs_core::stats::VolumeStats;
 use steadyfs_core::{Error, Fs, MountOptions, Recovered};
 use steadyfs_device::{OpenError, OpenOptions};
-use steadyfs_fuse::{Foreign, FuseOptions, Mounted};
+use steadyfs_fuse::{Foreign, FuseOptions, Mounted, STATS_ATTRIBUTE};
 
 use crate::commands::mkfs;
 use crate::emulated::Emulated;
 use crate::failure::Failure;
 use crate::image::{self, ImageArgs};
+use crate::live;
 use crate::metrics::{self, Endpoint};
 use crate::size::Size;
 use crate::volume::open_failure;
@@ -95,13 +97,16 @@ struct HelperArgs {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let Options { core, fuse, metrics, ignored } = options(args)?;
+    let Options { core, fuse, metrics, ignored, remount } = options(args)?;
     if args.helper.fake {
         return Ok(ExitCode::SUCCESS);
     }
     // Once: the serving process says nothing of it.
     if !args.helper.serve {
         ignored.iter().for_each(|(option, why)| tracing::warn!("the option `{option}` changes nothing here: {why}"));
+    }
+    if remount {
+        return self::remount(args, &fuse);
     }
     if let Some(size) = args.create.or(args.emulate.and_then(|emulate| emulate.size))
         && !args.device.exists()
@@ -129,19 +134,28 @@ struct Options {
     metrics: Option<Endpoint>,
     /// Those of other file systems that mean nothing here, and why.
     ignored: Vec<(String, &'static str)>,
+    /// A mount that is there is to change.
+    remount: bool,
 }
 
 /// Sorts the options into those of the file system and those of the mount; some are both's.
 fn options(args: &Args) -> Result<Options, Failure> {
     let mut core = MountOptions::default();
     let mut fuse = FuseOptions { offset: args.image.offset.0, ..FuseOptions::new(&args.device) };
-    let (mut metrics, mut ignored) = (None, Vec::new());
+    let (mut metrics, mut ignored, mut remount) = (None, Vec::new(), false);
     for option in args.options.iter().flat_map(|list| list.split(',')).filter(|option| !option.is_empty()) {
+        if args.helper.helper && is_shown(option) {
+            continue;
+        }
         let wrong = |why: &dyn std::fmt::Display| {
             Failure::usage(format!("cannot use the option `{option}`"), why, "see `steadyfs mount --help`")
         };
         if let Some(place) = option.strip_prefix("metrics=") {
             metrics = Some(place.parse().map_err(|e| wrong(&e))?);
+            continue;
+        }
+        if option == "remount" && args.helper.helper {
+            remount = true;
             continue;
         }
         let for_core = core.set(option).map_err(|e| wrong(&e))?;
@@ -162,7 +176,29 @@ fn options(args: &Args) -> Result<Options, Failure> {
     if args.trace.is_some() {
         fuse.trace = args.trace.clone();
     }
-    Ok(Options { core, fuse, metrics: args.metrics.clone().or(metrics), ignored })
+    Ok(Options { core, fuse, metrics: args.metrics.clone().or(metrics), ignored, remount })
+}
+
+/// An option that the kernel shows of a mount of ours, and that nobody gave: mount(8) hands it back when it is to remount.
+fn is_shown(option: &str) -> bool {
+    const SHOWN: [&str; 4] = ["user_id", "group_id", "default_permissions", "blksize"];
+    SHOWN.contains(&option.split_once('=').map_or(option, |(name, _)| name))
+}
+
+/// Changes the flags of a mount that is there. What the serving process was told when it started stays.
+fn remount(args: &Args, fuse: &FuseOptions) -> Result<ExitCode, Failure> {
+    let what = || format!("cannot remount {}", args.dir.display());
+    let stats: VolumeStats = live::read(&args.dir, STATS_ATTRIBUTE)?;
+    if stats.read_only && !fuse.read_only {
+        return Err(Failure::new(
+            what(),
+            "it is served read-only",
+            "unmount it, and mount it without `ro`, which also shows whether it can be written",
+        ));
+    }
+    steadyfs_fuse::remount(&args.dir, fuse)
+        .map_err(|e| Failure::new(what(), e, "close what is open for writing there (see `fuser -m`)"))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Mounts, and serves until the end.

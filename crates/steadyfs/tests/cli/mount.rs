@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use steadyfs_testkit::fsck_f2fs;
 
 use crate::inspect::fails;
-use crate::run::{Output, finish, run_as, steadyfs, umount};
+use crate::run::{Output, finish, run, run_as, steadyfs, umount};
 
 /// A directory for an image and a mount point; unmounts when it goes.
 pub(crate) struct Place {
@@ -226,6 +226,56 @@ fn options_of_other_file_systems() {
     for (option, why) in [("checkpoint=disable", "held back"), ("noacl", "always"), ("usrquota", "quotas")] {
         fails(&as_helper("mount.steadyfs", &place, &["-o", option]), 1, &[option, why]);
     }
+    place.judge();
+}
+
+#[test]
+fn a_mount_becomes_read_only_and_writable_again() {
+    // The kernel's `sync` does not reach the second.
+    for options in ["noatime", "noatime,noblkdev"] {
+        let place = Place::new();
+        place.mkfs();
+        assert_eq!(as_helper("mount.steadyfs", &place, &["-o", options]).code, 0);
+        let (kept, later) = (place.mnt().join("kept"), place.mnt().join("later"));
+        fs::write(&kept, "text").unwrap();
+        let writer = File::options().append(true).open(&kept).unwrap();
+        fails(&as_helper("mount.steadyfs", &place, &["-o", "remount,ro"]), 32, &["cannot remount", "busy"]);
+        drop(writer);
+        let out = as_helper("mount.steadyfs", &place, &["-o", "remount,ro,cache=64M"]);
+        assert_eq!((out.code, out.stderr.as_str()), (0, ""));
+        assert_eq!(fs::write(&later, "text").unwrap_err().kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+        // What was there is in the image, with nothing else to make it so.
+        let copy = place.dir.path().join("copy");
+        fs::copy(place.image(), &copy).unwrap();
+        let listed = run(&["cat", copy.to_str().unwrap(), "/kept"]);
+        assert_eq!((listed.code, listed.stdout.as_str()), (0, "text"), "{listed:?}");
+        // As mount(8) calls mount.fuse(8): with what the mount table shows.
+        let shown = "rw,relatime,user_id=0,group_id=0,default_permissions,allow_other,remount";
+        let out = run(&[place.image().to_str().unwrap(), place.mnt().to_str().unwrap(), "-o", shown]);
+        assert_eq!((out.code, out.stderr.as_str()), (0, ""));
+        fs::write(&later, "text").unwrap();
+        place.umount();
+        place.judge();
+    }
+    let place = Place::new();
+    place.mkfs();
+    // Of a volume that is served read-only nobody knows whether it can be written.
+    assert_eq!(as_helper("mount.steadyfs", &place, &["-o", "ro"]).code, 0);
+    fails(&as_helper("mount.steadyfs", &place, &["-o", "remount,rw"]), 32, &["served read-only"]);
+    place.umount();
+    fails(&as_helper("mount.steadyfs", &place, &["-o", "remount,ro"]), 32, &["no SteadyFS volume"]);
+}
+
+/// As mount.fuse(8) calls the command for a mount of type `fuse.steadyfs`.
+#[test]
+fn as_the_program_of_mount_fuse() {
+    let place = Place::new();
+    place.mkfs();
+    let (image, mnt) = (place.image(), place.mnt());
+    let out = run(&[image.to_str().unwrap(), mnt.to_str().unwrap(), "-o", "rw,dev,suid"]);
+    assert_eq!((out.code, out.stderr.as_str()), (0, ""), "{out:?}");
+    assert!(place.is_mounted());
+    place.umount();
     place.judge();
 }
 
