@@ -65,6 +65,7 @@ impl Server {
             self.finish()?;
             return Ok(Handled::Reply);
         }
+        self.fetch(header, opcode, args, reply, kernel)?;
         let state = self.state.read();
         let State::Live(fs) = &*state else {
             return Err(Errno::NODEV.into());

@@ -240,8 +240,7 @@ impl Call<'_> {
         self.settle(&inode)
     }
 
-    /// Finds the next data or hole. The kernel asks without writing back what it has, and takes the answer as it is: so it is made to write
-    /// back first if it can have anything.
+    /// Finds the next data or hole. The kernel has written back what it had (`fetch`).
     pub(super) fn lseek(&mut self, mut args: Args<'_>) -> Answer {
         let LseekIn { offset, whence, .. } = args.take()?;
         let whence = match whence {
@@ -250,9 +249,6 @@ impl Call<'_> {
             _ => return Err(Errno::INVAL.into()),
         };
         let inode = self.this()?;
-        if self.server.policy.cache == Cache::Writeback && self.server.nodes.has_writers(inode.ino().get()) {
-            self.kernel.invalidate(self.header.nodeid);
-        }
         let offset = self.fs.seek(&inode, offset, whence)?;
         Ok(self.reply.put(&LseekOut { offset })?)
     }

@@ -11,6 +11,7 @@ mod attrs;
 mod caller;
 mod dirs;
 mod dispatch;
+mod fetch;
 mod files;
 mod handles;
 mod init;
@@ -34,6 +35,7 @@ pub use traced::TRACE_ATTRIBUTE;
 use crate::error::errno;
 use crate::wire::abi::InHeader;
 use crate::wire::{ROOT_NODE, Reply};
+use fetch::Fetches;
 use handles::Handles;
 use nodes::Nodes;
 use rustix::io::Errno;
@@ -49,6 +51,8 @@ use steadyfs_trace::{Busy, Recorder};
 static END: LockClass = LockClass::new("fuse_end_mutex", 1);
 /// Held shared by each request, exclusively by the end.
 static GATE: LockClass = LockClass::new("fuse_gate", 2);
+/// Counts who waits for the kernel.
+static FETCH: LockClass = LockClass::new("fuse_fetch_mutex", 3);
 /// One deletion of unused inodes at a time, so that others can wait for its space.
 static REAP: LockClass = LockClass::new("fuse_reap_mutex", 4);
 
@@ -102,6 +106,7 @@ pub(crate) struct Server {
     state: RwLock<State>,
     /// Held by the end as long as it lasts.
     at_end: Mutex<Option<AtEnd>>,
+    fetches: Fetches,
     nodes: Nodes,
     handles: Handles,
     policy: Policy,
@@ -131,6 +136,7 @@ impl Server {
         Server {
             state: RwLock::new(&GATE, State::Live(fs)),
             at_end: Mutex::new(&END, None),
+            fetches: Fetches::new(),
             nodes: Nodes::new(),
             handles: Handles::new(),
             policy,
@@ -144,7 +150,7 @@ impl Server {
     }
 
     /// Ends the file system: waits for requests under way, lets go of everything, writes the last checkpoint and does what [`Server::at_end`] asked for.
-    /// When it returns, whoever else may have called it, the device is closed, if nobody else holds the [`Fs`]. Later calls only say how that went.
+    /// Requests that wait for the kernel (`fetch`) are refused instead. When it returns, whoever else may have called it, the device is closed, if nobody else holds the [`Fs`]. Later calls only say how that went.
     pub(crate) fn finish(&self) -> steadyfs_core::Result<()> {
         let mut at_end = self.at_end.lock();
         let (fs, ended) = {
@@ -158,6 +164,8 @@ impl Server {
             *state = State::Ended(ended.clone());
             (fs, ended)
         };
+        // Whatever the kernel writes back now is refused, and so is whoever waited for that.
+        self.fetches.wait();
         // The volume is whole whatever comes now, and no request waits any more; but who sees the device free may rely on all of it.
         self.recorder.stop();
         if let Some(work) = at_end.take() {

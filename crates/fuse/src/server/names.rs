@@ -1,7 +1,6 @@
 //! Requests about names: finding, making, linking, removing and renaming.
 
 use super::{Answer, Call, Fail, node_of};
-use crate::options::Cache;
 use crate::wire::abi::{CreateIn, EntryOut, LinkIn, MkdirIn, MknodIn, Rename2In, RenameIn};
 use crate::wire::flags::linux::{O_EXCL, RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT, S_IFDIR, S_IFMT, S_IFREG};
 use crate::wire::flags::{FS_DIRSYNC_FL, FS_SYNC_FL};
@@ -140,21 +139,9 @@ impl Call<'_> {
         let (dir, name) = (self.this()?, args.name()?);
         let (to, new_name) = (self.inode(newdir)?, args.name()?);
         // What is replaced may still be open.
-        let target = match flags {
-            RenameFlags::NoReplace => None,
-            RenameFlags::Replace | RenameFlags::Exchange => self.fs.lookup(&to, new_name).ok(),
-        };
-        if target.is_some()
-            && let Ok(source) = self.fs.lookup(&dir, name)
-        {
-            self.fetch_contents(&source);
-        }
         let victim = match flags {
-            RenameFlags::Exchange => {
-                target.iter().for_each(|target| self.fetch_contents(target));
-                None
-            }
-            _ => target,
+            RenameFlags::Replace => self.fs.lookup(&to, new_name).ok(),
+            RenameFlags::NoReplace | RenameFlags::Exchange => None,
         };
         // Who may leave a whiteout is the kernel's to say: before Linux 5.8 who may make devices, since then everybody.
         let owner = self.new_inode(0, 0);
@@ -165,13 +152,6 @@ impl Call<'_> {
         victim.map_or(Ok(()), |victim| self.keep_if_unlinked(victim))?;
         self.settle_names(&dir)?;
         self.settle_names(&to)
-    }
-
-    /// Makes the kernel write back what it may have of a file that is to take the place of another, and is still open.
-    fn fetch_contents(&self, inode: &InodeRef) {
-        if self.server.policy.cache == Cache::Writeback && self.server.nodes.has_writers(inode.ino().get()) {
-            self.kernel.invalidate(node_of(inode.ino()));
-        }
     }
 
     pub(super) fn readlink(&mut self) -> Answer {

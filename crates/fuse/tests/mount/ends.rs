@@ -6,6 +6,7 @@ use rustix::mount::UnmountFlags;
 use rustix::process::Signal;
 use std::fs;
 use std::io::Write;
+use std::time::Duration;
 
 #[test]
 fn every_signal_that_says_stop_ends_with_a_checkpoint() {
@@ -51,6 +52,35 @@ fn unmount_returns_when_the_image_is_free() {
     }
     let error = steadyfs_fuse::unmount(&place.dir()).unwrap_err();
     assert!(error.to_string().contains("Invalid argument"), "{error}");
+}
+
+/// The third signal ends a mount whoever uses it: also while a rename waits for the kernel to write back what it has of the file.
+#[test]
+fn a_third_signal_ends_a_mount_in_the_middle_of_a_rename() {
+    let place = Place::sized(1 << 30);
+    let mut served = place.mount("");
+    fs::write(place.at("old"), b"old").unwrap();
+    let mut file = fs::File::create(place.at("new")).unwrap();
+    let many = vec![7; 64 << 20];
+    for _ in 0..4 {
+        file.write_all(&many).unwrap();
+    }
+    std::thread::scope(|threads| {
+        let renamed = threads.spawn(|| fs::rename(place.at("new"), place.at("old")));
+        std::thread::sleep(Duration::from_millis(20));
+        for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+            assert!(!renamed.is_finished(), "too early for this test");
+            served.signal(signal);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(served.end(), 0, "{}", served.log());
+        let renamed = renamed.join().unwrap();
+        let refused = [Errno::NODEV, Errno::NOTCONN, Errno::CONNABORTED].map(|errno| Some(errno.raw_os_error()));
+        assert!(renamed.is_err_and(|error| refused.contains(&error.raw_os_error())), "answered when there was an end");
+    });
+    drop(file);
+    place.check();
+    place.mounted("", |_| assert_eq!(fs::read(place.at("old")).unwrap(), b"old"));
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use super::*;
 use crate::options::{Allow, Cache};
 use crate::wire::abi::LseekIn;
-use crate::wire::flags::init;
 use crate::wire::flags::linux::SEEK_DATA;
+use crate::wire::flags::{WRITE_CACHE, init};
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -110,6 +110,37 @@ fn the_device_is_closed_when_the_work_at_the_end_is_done() {
     });
     assert_eq!(kept.load(SeqCst), served, "the file system was let go too early");
     assert_eq!(Arc::strong_count(&client.fs), served - 1);
+}
+
+/// The kernel writes back what a request waits for, and the file system ends at that moment: all three are answered.
+#[test]
+fn an_end_does_not_wait_for_what_waits_for_the_kernel() {
+    for opcode in [Opcode::Lseek, Opcode::Rename] {
+        let client = Client::new();
+        let (file, _) = client.create(ROOT, b"file", OFlags::RDWR).unwrap();
+        client.create(ROOT, b"other", OFlags::RDWR).unwrap();
+        let (asked, is_asked) = channel();
+        let (written, is_written) = channel();
+        *client.kernel.act.lock().unwrap() = Some(Box::new(move || {
+            asked.send(()).unwrap();
+            is_written.recv_timeout(Duration::from_secs(10)).expect("the kernel's write is answered");
+        }));
+        let seek = LseekIn { fh: 0, offset: 0, whence: SEEK_DATA, padding: 0 };
+        std::thread::scope(|scope| {
+            let request = scope.spawn(|| match opcode {
+                Opcode::Lseek => client.ask(opcode, file.nodeid, &seek, &[]),
+                _ => client.ask(opcode, ROOT, &ROOT, &[b"file", b"other"]),
+            });
+            is_asked.recv().unwrap();
+            let end = scope.spawn(|| client.server.finish());
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!end.is_finished(), "the process would end, and nobody would answer the kernel");
+            assert_eq!(client.write(file.nodeid, 0, b"late", WRITE_CACHE), Err(Errno::NODEV), "{opcode:?}");
+            written.send(()).unwrap();
+            assert_eq!(request.join().unwrap(), Err(Errno::NODEV), "{opcode:?}");
+            assert!(end.join().unwrap().is_ok());
+        });
+    }
 }
 
 #[test]

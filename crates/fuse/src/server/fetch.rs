@@ -1,0 +1,116 @@
+//! Requests that go by contents which the kernel may still have in its cache only: before such a request the kernel is made to write them back.
+//!
+//! Kept true: whoever waits for the kernel here holds no gate, so what it writes back meanwhile is served, or refused once the file system has ended, and never
+//! waits behind that end. The end itself waits until nobody waits for the kernel any more: without a process that answers, they would wait for ever.
+
+use super::{Answer, Call, FETCH, Kernel, Server, State, node_of};
+use crate::options::Cache;
+use crate::wire::abi::{InHeader, Rename2In, RenameIn};
+use crate::wire::flags::linux::{RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT};
+use crate::wire::{Args, Opcode, Reply};
+use rustix::io::Errno;
+use steadyfs_core::InodeRef;
+use steadyfs_rt::{Condvar, Mutex};
+
+/// How many requests wait for the kernel to write something back.
+pub(super) struct Fetches {
+    count: Mutex<usize>,
+    none: Condvar,
+}
+
+/// One of them.
+struct Fetch<'a>(&'a Fetches);
+
+impl Fetches {
+    pub(super) fn new() -> Self {
+        Fetches { count: Mutex::new(&FETCH, 0), none: Condvar::new() }
+    }
+
+    fn begin(&self) -> Fetch<'_> {
+        *self.count.lock() += 1;
+        Fetch(self)
+    }
+
+    /// Returns when there is none.
+    pub(super) fn wait(&self) {
+        let mut count = self.count.lock();
+        while *count > 0 {
+            self.none.wait(&mut count);
+        }
+    }
+}
+
+impl Drop for Fetch<'_> {
+    fn drop(&mut self) {
+        let mut count = self.0.count.lock();
+        assert!(*count > 0, "a wait for the kernel ended twice");
+        *count -= 1;
+        if *count == 0 {
+            self.0.none.notify_all();
+        }
+    }
+}
+
+impl Server {
+    /// Makes the kernel write back what it may have of the files whose contents a request goes by.
+    ///
+    /// # Errors
+    /// `ENODEV` if the file system has ended.
+    pub(super) fn fetch(
+        &self,
+        header: InHeader,
+        opcode: Opcode,
+        args: Args<'_>,
+        reply: &mut Reply,
+        kernel: &dyn Kernel,
+    ) -> Answer {
+        let goes_by_contents = matches!(opcode, Opcode::Rename | Opcode::Rename2 | Opcode::Lseek);
+        if self.policy.cache != Cache::Writeback || !goes_by_contents || !self.policy.admits(header.uid) {
+            return Ok(());
+        }
+        let (nodes, _fetch) = {
+            let state = self.state.read();
+            let State::Live(fs) = &*state else {
+                return Err(Errno::NODEV.into());
+            };
+            // A request that cannot be understood is its handler's to refuse.
+            let nodes = Call { server: self, fs, header, kernel, reply }.behind(opcode, args).unwrap_or_default();
+            if nodes.is_empty() {
+                return Ok(());
+            }
+            // Still behind the gate: the end sees it.
+            (nodes, self.fetches.begin())
+        };
+        nodes.into_iter().for_each(|node| kernel.invalidate(node));
+        Ok(())
+    }
+}
+
+impl Call<'_> {
+    /// The nodes whose contents the request goes by, and of which the kernel may have newer ones.
+    fn behind(&self, opcode: Opcode, mut args: Args<'_>) -> Answer<Vec<u64>> {
+        let newdir_and_flags = match opcode {
+            Opcode::Rename => args.take().map(|RenameIn { newdir }| (newdir, 0))?,
+            Opcode::Rename2 => args.take().map(|Rename2In { newdir, flags, .. }| (newdir, flags))?,
+            // The kernel asks for data and holes without writing back what it has, and takes the answer as it is.
+            _ => return Ok(self.with_writers([Some(self.this()?)])),
+        };
+        let (newdir, flags) = newdir_and_flags;
+        if flags & RENAME_NOREPLACE != 0 {
+            return Ok(Vec::new());
+        }
+        // The contents of what takes the place of another file count before the rename.
+        let (from, to) = (self.fs.lookup(&self.this()?, args.name()?)?, self.inode(newdir)?);
+        let Ok(target) = self.fs.lookup(&to, args.name()?) else {
+            return Ok(Vec::new());
+        };
+        let exchanged = flags & !RENAME_WHITEOUT == RENAME_EXCHANGE;
+        Ok(self.with_writers([Some(from), exchanged.then_some(target)]))
+    }
+
+    /// Those of the inodes that are open for writing.
+    fn with_writers<const N: usize>(&self, inodes: [Option<InodeRef>; N]) -> Vec<u64> {
+        let open = inodes.into_iter().flatten().filter(|inode| self.server.nodes.has_writers(inode.ino().get()));
+        open.map(|inode| node_of(inode.ino())).collect()
+    }
+}
