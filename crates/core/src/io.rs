@@ -533,18 +533,16 @@ impl BlockIo {
         })
     }
 
-    /// Tells the device that these blocks hold nothing. Failures are not errors: a discard is advice.
-    pub(crate) fn discard(&self, lba: Lba, count: u64) -> bool {
-        match self.dev.discard(lba.get(), count) {
-            Ok(()) => {
-                self.counters.discarded.fetch_add(count, Relaxed);
-                true
-            }
-            Err(e) => {
-                tracing::debug!(error = %e, "discard refused");
-                false
-            }
-        }
+    /// Whether the device can be told that blocks hold nothing.
+    pub(crate) fn takes_discards(&self) -> bool {
+        self.dev.info().discard
+    }
+
+    /// Tells the device that these blocks hold nothing.
+    pub(crate) fn discard(&self, lba: Lba, count: u64) -> Result<()> {
+        self.dev.discard(lba.get(), count)?;
+        self.counters.discarded.fetch_add(count, Relaxed);
+        Ok(())
     }
 }
 

@@ -55,6 +55,7 @@ mod space;
 pub mod stats;
 mod streams;
 mod sync;
+mod trim;
 mod types;
 mod unwritten;
 mod volume;

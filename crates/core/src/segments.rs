@@ -15,7 +15,7 @@ use crate::bits::AtomicBitmap;
 use crate::held::{self, Held, Loose, Map};
 use crate::seg_locks::SegLocks;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::SeqCst};
-use steadyfs_format::{Layout, Lba, Log, SegNo};
+use steadyfs_format::{Layout, Lba, Log, SecNo, SegNo};
 use steadyfs_rt::{Cost, charge};
 
 /// Blocks in a segment.
@@ -352,6 +352,31 @@ impl SegTable {
             }
         }
         None
+    }
+
+    /// Takes the first free section from `from` on out of the map; no log opens it until [`SegTable::put_free_section_back`].
+    pub(crate) fn take_free_section(&self, from: SecNo) -> Option<SecNo> {
+        let mut at = from.get() as usize;
+        loop {
+            let section = SecNo::new(self.free_sections.next_set(at)? as u32);
+            if self.take_section_if_free(section) {
+                return Some(section);
+            }
+            at = section.get() as usize + 1;
+        }
+    }
+
+    /// As [`SegTable::take_free_section`], this one; false if it is not free.
+    pub(crate) fn take_section_if_free(&self, section: SecNo) -> bool {
+        self.free_sections.clear(section.get() as usize)
+    }
+
+    /// Gives a section back that was taken and not used.
+    pub(crate) fn put_free_section_back(&self, section: SecNo) {
+        let section = section.get() as usize;
+        assert!(self.used_in_section[section].load(SeqCst) == 0, "section {section} was used while it was taken");
+        let was_taken = self.free_sections.set(section);
+        assert!(was_taken, "section {section} was not taken");
     }
 
     fn take_segment(&self, seg: SegNo) {

@@ -274,8 +274,12 @@ impl Fs {
     fn release_segments(&self, prefree: &[SegNo]) {
         for &seg in prefree {
             // Discard before release: once released, a log may write there at any moment.
-            if self.options.discard && !self.vol.segs.state(seg).is_owned() {
-                self.vol.io.discard(self.vol.lba_of(seg, 0), u64::from(crate::segments::BLOCKS));
+            if self.options.discard
+                && !self.vol.segs.state(seg).is_owned()
+                && let Err(error) = self.vol.io.discard(self.vol.lba_of(seg, 0), u64::from(crate::segments::BLOCKS))
+            {
+                // It is advice.
+                tracing::debug!(%error, "discard refused");
             }
             self.vol.segs.release(seg);
         }

@@ -273,7 +273,7 @@ impl Fs {
         self.vol.segs.free_sections() + self.reclaim.grace > self.sections_needed()
     }
 
-    fn free_sections_suffice(&self, extra: u64) -> bool {
+    pub(crate) fn free_sections_suffice(&self, extra: u64) -> bool {
         self.vol.segs.free_sections() > self.sections_needed() + extra
     }
 

@@ -19,3 +19,4 @@ mod reading_ahead;
 mod recovery;
 mod reuse;
 mod simulated;
+mod trim;

@@ -1,11 +1,11 @@
-//! The ioctls that read and change inode flags and project ids: chattr(1), lsattr(1), xfs_io.
+//! The ioctls that read and change inode flags and project ids (chattr(1), lsattr(1), xfs_io), and those of the whole volume (fstrim(8)).
 //!
 //! The kernel carries the arguments of these few; everything else is answered `ENOTTY`. Kernels before 5.13 do not look at who changes flags, so this does.
 
 use super::{Answer, Call};
 use crate::options::Cache;
 use crate::wire::Args;
-use crate::wire::abi::{FsXattr, IoctlIn, IoctlOut};
+use crate::wire::abi::{FsXattr, FstrimRange, IoctlIn, IoctlOut};
 use crate::wire::flags::{FS_APPEND_FL, FS_IMMUTABLE_FL, FS_SYNC_FL};
 use rustix::io::Errno;
 use steadyfs_core::{Attr, SetAttr};
@@ -18,6 +18,7 @@ const FS_IOC32_SETFLAGS: u32 = 0x4004_6602;
 const FS_IOC_FSGETXATTR: u32 = 0x801c_581f;
 const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
 const FS_IOC_GETVERSION: u32 = 0x8008_7601;
+const FITRIM: u32 = 0xc018_5879;
 
 /// The flags of chattr(1) that have a bit in FSGETXATTR too: (chattr's, FSGETXATTR's).
 const COMMON: [(u32, u32); 6] = [
@@ -71,8 +72,22 @@ impl Call<'_> {
                 self.settle(&inode)?;
                 self.put_ioctl(&(), 0)
             }
+            FITRIM => {
+                let asked = FstrimRange::read_from_prefix(given).map_err(|_| Errno::INVAL)?.0;
+                let done = self.trim(asked)?;
+                self.put_ioctl(&done, out_size)
+            }
             _ => Err(Errno::NOTTY.into()),
         }
+    }
+
+    /// Discards free space as root asks (Linux asks for `CAP_SYS_ADMIN`, which the request does not show); says how much.
+    fn trim(&self, asked: FstrimRange) -> Answer<FstrimRange> {
+        if self.header.uid != 0 {
+            return Err(Errno::PERM.into());
+        }
+        let range = asked.start..asked.start.saturating_add(asked.len);
+        Ok(FstrimRange { len: self.fs.trim(range, asked.minlen)?, ..asked })
     }
 
     /// The owner may change flags; those that bind the owner, too, only root.

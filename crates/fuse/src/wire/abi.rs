@@ -189,6 +189,16 @@ pub(crate) struct FsXattr {
     pub(crate) pad: [u8; 8],
 }
 
+/// `struct fstrim_range` of FITRIM, as `linux/fs.h` has it; in bytes.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct FstrimRange {
+    pub(crate) start: u64,
+    /// How much there is to look at, and in the answer how much was discarded.
+    pub(crate) len: u64,
+    pub(crate) minlen: u64,
+}
+
 const _: () = {
     assert!(size_of::<InHeader>() == 40 && size_of::<OutHeader>() == 16);
     assert!(size_of::<InitIn>() == 64 && size_of::<InitOut>() == 64);
@@ -196,4 +206,5 @@ const _: () = {
     assert!(size_of::<Attr>() == 88 && size_of::<EntryOut>() == 128 && size_of::<AttrOut>() == 104);
     assert!(size_of::<Statx>() == 256 && size_of::<StatxOut>() == 288 && size_of::<StatfsOut>() == 80);
     assert!(size_of::<CopyFileRangeIn>() == 56 && size_of::<Dirent>() == 24 && size_of::<FsXattr>() == 28);
+    assert!(size_of::<FstrimRange>() == 24);
 };

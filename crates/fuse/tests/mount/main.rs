@@ -19,5 +19,6 @@ mod protected;
 mod race;
 mod rights;
 mod space;
+mod trim;
 mod unsynced;
 mod user;

@@ -1,0 +1,90 @@
+//! Trimming on demand (FITRIM): telling the device of a mounted volume what is free.
+//!
+//! Kept true: a section is told only while it is out of the map of free sections, so no log can open it; so many are never out at a time that a writer misses them.
+
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+use std::ops::Range;
+use steadyfs_format::{BLOCK_SIZE, Lba, SecNo};
+
+/// Most sections that are taken out at a time, if a longer minimum does not ask for more.
+const SECTIONS_AT_ONCE: u64 = 32;
+
+/// What was told last: free space that goes on from one piece to the next is one.
+#[derive(Default)]
+struct Told {
+    end: u64,
+    blocks: u64,
+}
+
+impl Fs {
+    /// Discards what is free in `range` (bytes of the device) where at least `minimum` bytes lie side by side; bytes discarded. A checkpoint comes first, so that what was
+    /// deleted counts. Whole free sections count; what is free beside used blocks of a section does not, nor what writers may need meanwhile on a volume that is nearly full.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a range that is shorter than a block or begins behind the volume, [`Error::Unsupported`] if the device takes no discards,
+    /// [`Error::ReadOnly`], and what the device says.
+    pub fn trim(&self, range: Range<u64>, minimum: u64) -> Result<u64> {
+        const BLOCK: u64 = BLOCK_SIZE as u64;
+        let layout = self.vol.layout();
+        if range.end.saturating_sub(range.start) < BLOCK || range.start / BLOCK >= layout.main_end().get() {
+            return Err(Error::Invalid);
+        }
+        if !self.vol.io.takes_discards() {
+            return Err(Error::Unsupported("the device takes no discards".into()));
+        }
+        self.vol.check_writable()?;
+        self.sync_checkpoint()?;
+        let wanted = range.start.div_ceil(BLOCK)..range.end / BLOCK;
+        let minimum = minimum.div_ceil(BLOCK);
+        let most = minimum.div_ceil(layout.blocks_per_sec()).max(SECTIONS_AT_ONCE);
+        let (mut told, mut trimmed) = (Told::default(), 0);
+        let mut next = wanted.start.saturating_sub(layout.main.get()) / layout.blocks_per_sec();
+        while let Some(sections) = self.take_free_sections(next, most) {
+            let all = sections.start * layout.blocks_per_sec()..sections.end * layout.blocks_per_sec();
+            let blocks =
+                (layout.main.get() + all.start).max(wanted.start)..(layout.main.get() + all.end).min(wanted.end);
+            let result = self.tell(blocks, minimum, &mut told);
+            self.put_free_sections_back(sections.clone());
+            trimmed += result?;
+            next = sections.end;
+            if layout.main.get() + all.end >= wanted.end {
+                break;
+            }
+        }
+        Ok(trimmed * BLOCK)
+    }
+
+    /// Discards these blocks if there are enough side by side, with those told before; how many.
+    fn tell(&self, blocks: Range<u64>, minimum: u64, told: &mut Told) -> Result<u64> {
+        let count = blocks.end.saturating_sub(blocks.start);
+        let before = if told.end == blocks.start { told.blocks } else { 0 };
+        if count == 0 || before + count < minimum {
+            return Ok(0);
+        }
+        self.vol.io.discard(Lba::new(blocks.start), count)?;
+        *told = Told { end: blocks.end, blocks: before + count };
+        Ok(count)
+    }
+
+    /// Takes the first free sections from number `from` on that lie side by side, at most so many, and no more than writers can spare.
+    fn take_free_sections(&self, from: u64, most: u64) -> Option<Range<u64>> {
+        let segs = &self.vol.segs;
+        let can_spare = || self.free_sections_suffice(0);
+        let first = can_spare().then(|| segs.take_free_section(SecNo::new(u32::try_from(from).ok()?)))??;
+        let first = u64::from(first.get());
+        let is_taken = |section: &u64| {
+            let section = u32::try_from(*section).ok().filter(|number| *number < self.vol.layout().sections);
+            can_spare() && section.is_some_and(|number| segs.take_section_if_free(SecNo::new(number)))
+        };
+        let more = (first + 1..first.saturating_add(most)).take_while(is_taken).count() as u64;
+        Some(first..first + 1 + more)
+    }
+
+    fn put_free_sections_back(&self, sections: Range<u64>) {
+        sections
+            .filter_map(|section| u32::try_from(section).ok())
+            .for_each(|section| self.vol.segs.put_free_section_back(SecNo::new(section)));
+        self.reclaim.announce_room();
+    }
+}
