@@ -35,7 +35,8 @@ pub(crate) fn by_name(mut argv: Vec<OsString>) -> Vec<OsString> {
         None if is_path(argv.get(1)) && is_path(argv.get(2)) => &["mount", "--helper"][..],
         None => &[],
     };
-    argv.splice(1..1.min(argv.len()), words.iter().map(OsString::from));
+    let behind_name = argv.len().min(1);
+    argv.splice(behind_name..behind_name, words.iter().map(OsString::from));
     argv
 }
 

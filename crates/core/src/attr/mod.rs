@@ -74,6 +74,17 @@ impl Fs {
     }
 }
 
+impl Fs {
+    /// The directory and name that an inode was last given: a hint for whoever caches names. With several links the others are as good, and
+    /// an inode without links keeps it.
+    ///
+    /// # Errors
+    /// If the inode cannot be read.
+    pub fn name_hint(&self, inode: &InodeRef) -> Result<(Ino, Vec<u8>)> {
+        inode.inode.read(|raw| (raw.pino(), raw.name().to_vec()))
+    }
+}
+
 fn describe(ino: Ino, kind: FileType, raw: &RawInode, features: Features) -> Result<Attr> {
     let rdev = match kind {
         FileType::CharDevice | FileType::BlockDevice => raw.device_number(raw.shape(features)?),

@@ -98,8 +98,8 @@ fn bring_up(server: &Arc<Server>, dir: &Path, options: &FuseOptions, volume: &We
     Crew::start(channel, Arc::clone(&mounted.server), options.threads, ended)
         .map_err(|source| Error::Session { what: "starting threads", source })?;
     mounted.serving = true;
-    if options.tune {
-        tune::tune(&mounted.dir, &options);
+    if let Some(knobs) = tune::tune(&mounted.dir, &options).filter(|_| !options.read_only) {
+        mounted.server.limit_dirty(Box::new(move |bytes| knobs.limit_dirty(bytes)));
     }
     Ok(mounted)
 }

@@ -7,15 +7,41 @@ use super::table;
 use crate::options::FuseOptions;
 use std::path::{Path, PathBuf};
 
-/// Applies the options to the file system mounted at `dir`; what cannot be set stays as it is.
-pub(super) fn tune(dir: &Path, options: &FuseOptions) {
-    let Some(knobs) = table::at(dir).and_then(|entry| directory(&entry.device)) else {
-        return;
-    };
-    let kib = (options.readahead / 1024).to_string();
-    for (knob, value) in [("strict_limit", "0"), ("max_ratio", "100"), ("read_ahead_kb", &kib)] {
-        if let Err(error) = std::fs::write(knobs.join(knob), value) {
+/// The knobs of one mount.
+pub(super) struct Knobs {
+    dir: PathBuf,
+}
+
+/// Applies the options to the file system mounted at `dir`; what cannot be set stays as it is. `None` if nothing is to be set.
+pub(super) fn tune(dir: &Path, options: &FuseOptions) -> Option<Knobs> {
+    let entry = table::at(dir).filter(|_| options.tune)?;
+    let knobs = Knobs { dir: directory(&entry.device)? };
+    knobs.set("read_ahead_kb", u64::from(options.readahead / 1024));
+    knobs.trust();
+    Some(knobs)
+}
+
+impl Knobs {
+    fn set(&self, knob: &str, value: u64) -> bool {
+        let set = std::fs::write(self.dir.join(knob), value.to_string());
+        if let Err(error) = &set {
             tracing::debug!("cannot set {knob}: {error}");
+        }
+        set.is_ok()
+    }
+
+    /// As much may be dirty as of any file system.
+    fn trust(&self) {
+        self.set("strict_limit", 0);
+        self.set("max_ratio", 100);
+    }
+
+    /// Lets so many bytes be dirty, strictly; more than may be dirty in all is no limit. Before Linux 6.2 there is none.
+    pub(super) fn limit_dirty(&self, bytes: u64) {
+        if self.set("max_bytes", bytes) {
+            self.set("strict_limit", 1);
+        } else {
+            self.trust();
         }
     }
 }

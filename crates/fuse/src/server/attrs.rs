@@ -1,12 +1,12 @@
 //! Requests about attributes: stat, statx, setattr, statfs.
 
 use super::names::device_to_kernel;
-use super::{Answer, Call};
+use super::{Answer, Call, handles};
 use crate::options::Cache;
 use crate::wire::Args;
-use crate::wire::abi::{Attr, AttrOut, SetattrIn, StatfsOut, Statx, StatxOut, SxTime};
+use crate::wire::abi::{Attr, AttrOut, GetattrIn, SetattrIn, StatfsOut, Statx, StatxOut, SxTime};
 use crate::wire::flags::linux::{STATX_ATTR_APPEND, STATX_ATTR_IMMUTABLE, STATX_BASIC_STATS, STATX_BTIME};
-use crate::wire::flags::{FS_APPEND_FL, FS_IMMUTABLE_FL, fattr};
+use crate::wire::flags::{FS_APPEND_FL, FS_IMMUTABLE_FL, GETATTR_FH, fattr};
 use rustix::io::Errno;
 use steadyfs_core::{SetAttr, SetTime};
 use steadyfs_format::BLOCK_SIZE;
@@ -55,8 +55,15 @@ impl Call<'_> {
         if self.header.uid == 0 || self.header.uid == owner { Ok(()) } else { Err(Errno::PERM.into()) }
     }
 
-    pub(super) fn getattr(&mut self) -> Answer {
-        let attr = self.fs.attr(&self.this()?)?;
+    pub(super) fn getattr(&mut self, mut args: Args<'_>) -> Answer {
+        let GetattrIn { flags, fh, .. } = args.take()?;
+        let inode = self.this()?;
+        // stat(2) names no open file.
+        if flags & GETATTR_FH != 0 && handles::writes(fh) {
+            self.admit_write(inode.ino().get())?;
+        }
+        self.ask_again_now(inode.ino().get());
+        let attr = self.fs.attr(&inode)?;
         self.put_attr(attr)
     }
 
@@ -69,6 +76,7 @@ impl Call<'_> {
     /// Attributes with the time of creation and the flags that statx(2) shows.
     pub(super) fn statx(&mut self) -> Answer {
         let attr = self.fs.attr(&self.this()?)?;
+        self.ask_again_now(attr.ino.get());
         let (attr_valid, attr_valid_nsec) = self.ttl();
         let (btime, flags) = (attr.crtime, attr.flags);
         let shown = self.server.policy.shown(attr);
@@ -129,6 +137,7 @@ impl Call<'_> {
             self.server.nodes.found(inode.ino().get(), size..u64::MAX);
         }
         self.settle(&inode)?;
+        self.ask_again(inode.ino().get());
         self.put_attr(attr)
     }
 

@@ -125,7 +125,7 @@ impl Call<'_> {
             Opcode::Readlink => self.readlink(),
             Opcode::Readdir => self.readdir(args),
             Opcode::Readdirplus => self.readdirplus(args),
-            Opcode::Getattr => self.getattr(),
+            Opcode::Getattr => self.getattr(args),
             Opcode::Statx => self.statx(),
             Opcode::Setattr => self.setattr(args),
             Opcode::Statfs => self.statfs(),

@@ -113,7 +113,10 @@ impl Call<'_> {
         self.server.handles.close(fh);
         if handles::writes(fh) {
             let ino = u32::try_from(self.header.nodeid).map_err(|_| Errno::STALE)?;
-            self.server.let_go(self.fs, self.server.nodes.closed_for_writing(ino));
+            let held = self.server.nodes.closed_for_writing(ino);
+            let fell_back = self.fall_back(ino);
+            self.server.let_go(self.fs, held);
+            fell_back?;
         }
         Ok(())
     }
@@ -150,8 +153,9 @@ impl Call<'_> {
         if let Err(fail) = &written
             && asked.write_flags & WRITE_CACHE != 0
         {
-            self.server.nodes.lose(ino, taken..asked.offset.saturating_add(data.len() as u64), fail.0);
+            self.lose(ino, taken..asked.offset.saturating_add(data.len() as u64), fail.0);
         }
+        self.server.room.look(self.fs);
         let inode = written?;
         // After a write past its cache the kernel does not sync: it passes on that the writer asked for it (`RWF_DSYNC` too).
         if asked.write_flags & WRITE_CACHE == 0 && asked.flags & (O_DSYNC | O_SYNC) != 0 {
@@ -197,7 +201,7 @@ impl Call<'_> {
         let inode = self.this()?;
         self.sync(&inode, fh, fsync_flags & FSYNC_DATASYNC != 0)?;
         // The kernel told of it once. But as long as contents are missing, no fsync succeeds.
-        self.server.nodes.lost(inode.ino().get()).map_or(Ok(()), |why| Err(why.into()))
+        self.server.nodes.tell_lost(inode.ino().get()).map_or(Ok(()), |why| Err(why.into()))
     }
 
     /// Makes what was written durable; the open file `fh` is told of earlier failures.

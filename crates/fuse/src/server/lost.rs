@@ -18,16 +18,30 @@ pub(super) struct Lost {
     ranges: BTreeMap<u64, u64>,
     /// Why the last one was refused.
     why: Errno,
+    /// Some lay behind the end, and are no longer awaited ([`Lost::end_at`]); no fsync has told of them.
+    cut: bool,
 }
 
 impl Lost {
     pub(super) fn new(range: Range<u64>, why: Errno) -> Self {
-        Lost { ranges: BTreeMap::from([(range.start, range.end)]), why }
+        Lost { ranges: BTreeMap::from([(range.start, range.end)]), why, cut: false }
     }
 
-    /// Why the last one was refused; `None` if none is left.
+    /// Why the last one was refused; `None` if none is left, and all was told.
     pub(super) fn why(&self) -> Option<Errno> {
-        (!self.ranges.is_empty()).then_some(self.why)
+        (self.cut || !self.ranges.is_empty()).then_some(self.why)
+    }
+
+    /// What lies behind `end` is no longer awaited: the file ends there. One fsync is still to tell of it.
+    pub(super) fn end_at(&mut self, end: u64) {
+        let (before, last) = (self.ranges.len(), self.last_until(u64::MAX));
+        self.remove(end..u64::MAX);
+        self.cut |= self.ranges.len() < before || self.last_until(u64::MAX) != last;
+    }
+
+    /// An fsync tells of it.
+    pub(super) fn told(&mut self) {
+        self.cut = false;
     }
 
     /// Adds a range that was refused.
@@ -94,6 +108,21 @@ mod tests {
         lost.remove(8..25);
         assert_eq!(ranges(&lost), [(6, 8), (25, 35)]);
         lost.remove(0..u64::MAX);
+        assert_eq!(lost.why(), None);
+    }
+
+    #[test]
+    fn what_lay_behind_the_end_is_told_once() {
+        let mut lost = Lost::new(10..20, Errno::NOSPC);
+        lost.end_at(20);
+        assert!(!lost.cut, "all of it is before the end");
+        lost.end_at(15);
+        assert_eq!((ranges(&lost), lost.cut), (vec![(10, 15)], true));
+        lost.told();
+        assert_eq!(lost.why(), Some(Errno::NOSPC), "some are missing within the file");
+        lost.end_at(5);
+        assert_eq!((ranges(&lost), lost.why()), (vec![], Some(Errno::NOSPC)));
+        lost.told();
         assert_eq!(lost.why(), None);
     }
 

@@ -20,6 +20,7 @@ mod lost;
 mod names;
 mod nodes;
 mod policy;
+mod room;
 mod stats;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -29,6 +30,7 @@ mod xattrs;
 pub(crate) use dispatch::{Handled, Waiter};
 pub(crate) use init::{Greeting, MAX_WRITE};
 pub(crate) use policy::Policy;
+pub(crate) use room::Limit;
 pub use stats::{SEGMENTS_ATTRIBUTE, STATS_ATTRIBUTE};
 pub use traced::TRACE_ATTRIBUTE;
 
@@ -38,6 +40,7 @@ use crate::wire::{ROOT_NODE, Reply};
 use fetch::Fetches;
 use handles::Handles;
 use nodes::Nodes;
+use room::Room;
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -110,6 +113,7 @@ pub(crate) struct Server {
     nodes: Nodes,
     handles: Handles,
     policy: Policy,
+    room: Room,
     /// Abilities of the kernel that are used, as INIT named them.
     used: AtomicU64,
     reaping: Mutex<()>,
@@ -140,6 +144,7 @@ impl Server {
             nodes: Nodes::new(),
             handles: Handles::new(),
             policy,
+            room: Room::new(),
             used: AtomicU64::new(0),
             reaping: Mutex::new(&REAP, ()),
             reaps: AtomicU64::new(0),
@@ -181,6 +186,13 @@ impl Server {
     /// Has the end of the file system do this when nothing more is recorded, before the device is closed.
     pub(crate) fn at_end(&self, work: AtEnd) {
         *self.at_end.lock() = Some(work);
+    }
+
+    /// Has `limit` keep what the kernel may hold of writes below the room that there is, from now on.
+    pub(crate) fn limit_dirty(&self, limit: Limit) {
+        if let State::Live(fs) = &*self.state.read() {
+            self.room.limit_by(limit, fs);
+        }
     }
 
     /// Begins to record for a file of this process, until the end of the file system.

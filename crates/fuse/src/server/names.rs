@@ -143,6 +143,9 @@ impl Call<'_> {
             RenameFlags::Replace => self.fs.lookup(&to, new_name).ok(),
             RenameFlags::NoReplace | RenameFlags::Exchange => None,
         };
+        if victim.is_some() {
+            self.check_whole(&dir, name)?;
+        }
         // Who may leave a whiteout is the kernel's to say: before Linux 5.8 who may make devices, since then everybody.
         let owner = self.new_inode(0, 0);
         self.server.with_space(|| match whiteout {
@@ -152,6 +155,15 @@ impl Call<'_> {
         victim.map_or(Ok(()), |victim| self.keep_if_unlinked(victim))?;
         self.settle_names(&dir)?;
         self.settle_names(&to)
+    }
+
+    /// Refuses to put a file that lost contents in the place of another: as long as an fsync of it would fail, the other one is worth more.
+    fn check_whole(&self, dir: &InodeRef, name: &[u8]) -> Answer {
+        if !self.server.nodes.any_lost() {
+            return Ok(());
+        }
+        let file = self.fs.lookup(dir, name)?;
+        self.server.nodes.tell_lost(file.ino().get()).map_or(Ok(()), |why| Err(why.into()))
     }
 
     pub(super) fn readlink(&mut self) -> Answer {
@@ -194,7 +206,7 @@ impl Call<'_> {
     }
 
     /// An inode for a reply, counted as named in it.
-    pub(super) fn entry(&self, inode: &InodeRef) -> Answer<EntryOut> {
+    pub(super) fn entry(&mut self, inode: &InodeRef) -> Answer<EntryOut> {
         let node = node_of(inode.ino());
         let ino = inode.ino().get();
         if node != ROOT_NODE {
@@ -210,6 +222,7 @@ impl Call<'_> {
         if attr.nlink == 0 && node != ROOT_NODE {
             drop(self.server.nodes.unlinked(inode.clone()));
         }
+        self.ask_again(ino);
         let (valid, nsec) = self.ttl();
         Ok(EntryOut {
             nodeid: node,

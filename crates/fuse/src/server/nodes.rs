@@ -33,8 +33,9 @@ struct Known {
 }
 
 impl Known {
+    /// What was lost of a file outlives the kernel's inode, but not the file.
     fn is_nothing(&self) -> bool {
-        self.lookups == 0 && self.writers == 0
+        self.lookups == 0 && self.writers == 0 && (self.lost.is_none() || self.held.is_some())
     }
 }
 
@@ -69,9 +70,12 @@ impl Nodes {
     pub(crate) fn unlinked(&self, inode: InodeRef) -> Option<InodeRef> {
         let ino = inode.ino().get();
         let mut shard = self.shard(ino).lock();
-        match shard.get_mut(&ino) {
-            Some(known) => known.held.replace(inode),
-            None => Some(inode),
+        match shard.entry(ino) {
+            Entry::Occupied(mut entry) => {
+                let before = entry.get_mut().held.replace(inode);
+                if entry.get().is_nothing() { entry.remove().held } else { before }
+            }
+            Entry::Vacant(_) => Some(inode),
         }
     }
 
@@ -118,20 +122,52 @@ impl Nodes {
 
     /// Notes that the file system holds these bytes of an inode as they should be.
     pub(super) fn found(&self, ino: u32, range: Range<u64>) {
-        if self.any_lost.load(SeqCst)
-            && let Some(known) = self.shard(ino).lock().get_mut(&ino)
-            && let Some(lost) = &mut known.lost
+        if !self.any_lost() {
+            return;
+        }
+        let mut shard = self.shard(ino).lock();
+        if let Entry::Occupied(mut entry) = shard.entry(ino)
+            && let Some(lost) = &mut entry.get_mut().lost
         {
+            // Who sets the size asks for no more than it says.
+            if range.end == u64::MAX {
+                lost.told();
+            }
             lost.remove(range);
             if lost.why().is_none() {
-                known.lost = None;
+                entry.get_mut().lost = None;
+            }
+            if entry.get().is_nothing() {
+                entry.remove();
             }
         }
     }
 
+    /// Whether an inode may have lost contents.
+    pub(super) fn any_lost(&self) -> bool {
+        self.any_lost.load(SeqCst)
+    }
+
+    /// The file ends at `end` for everybody now: see [`Lost::end_at`].
+    pub(super) fn end_at(&self, ino: u32, end: u64) {
+        if let Some(lost) = self.shard(ino).lock().get_mut(&ino).and_then(|known| known.lost.as_mut()) {
+            lost.end_at(end);
+        }
+    }
+
+    /// As [`Nodes::lost`], for who tells a program.
+    pub(super) fn tell_lost(&self, ino: u32) -> Option<Errno> {
+        let why = self.lost(ino)?;
+        if let Some(lost) = self.shard(ino).lock().get_mut(&ino).and_then(|known| known.lost.as_mut()) {
+            lost.told();
+        }
+        self.found(ino, 0..0);
+        Some(why)
+    }
+
     /// Why contents of an inode are lost, if some are.
     pub(super) fn lost(&self, ino: u32) -> Option<Errno> {
-        if !self.any_lost.load(SeqCst) {
+        if !self.any_lost() {
             return None;
         }
         self.shard(ino).lock().get(&ino)?.lost.as_ref()?.why()

@@ -7,8 +7,8 @@
 
 use crate::error::{Error, Result};
 use crate::server::{Greeting, MAX_WRITE, Server};
-use crate::wire::abi::{InHeader, NotifyInvalInodeOut, WriteIn};
-use crate::wire::flags::NOTIFY_INVAL_INODE;
+use crate::wire::abi::{InHeader, NotifyInvalEntryOut, NotifyInvalInodeOut, WriteIn};
+use crate::wire::flags::{NOTIFY_INVAL_ENTRY, NOTIFY_INVAL_INODE};
 use crate::wire::reply::AlignedBuf;
 use crate::wire::{OLDEST_MINOR, Reply};
 use rustix::io::{Errno, read, writev};
@@ -85,6 +85,19 @@ impl Channel {
         match message.send(|pieces| writev(&self.fd, pieces)) {
             Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
             Err(errno) => tracing::warn!(node, ?what, "the kernel does not drop what it caches: {errno}"),
+        }
+    }
+
+    /// Makes the kernel drop a name that it caches. Waits for whoever changes the directory, so another thread has to serve that.
+    pub(crate) fn forget_name(&self, parent: u64, name: &[u8]) {
+        let mut message = Reply::new(size_of::<NotifyInvalEntryOut>() + name.len() + 1);
+        message.notify(NOTIFY_INVAL_ENTRY);
+        let head = NotifyInvalEntryOut { parent, namelen: name.len() as u32, flags: 0 };
+        let put = message.put(&head).and_then(|()| message.put_bytes(name)).and_then(|()| message.put_bytes(&[0]));
+        assert!(put.is_ok(), "the message was made for this name");
+        match message.send(|pieces| writev(&self.fd, pieces)) {
+            Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
+            Err(errno) => tracing::warn!(parent, "the kernel does not drop a name: {errno}"),
         }
     }
 

@@ -11,7 +11,7 @@ mod pace;
 
 use super::channel::{Channel, Dropped};
 use crate::server::{Handled, Kernel, MAX_WRITE, Server, Waiter};
-use crate::wire::Reply;
+use crate::wire::{Notice, Reply};
 use pace::Pace;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -142,6 +142,9 @@ impl Crew {
                     if self.server.handle(request, &mut reply, self) == Handled::Reply {
                         self.channel.send(&mut reply);
                     }
+                    for notice in reply.take_notices() {
+                        self.tell(notice);
+                    }
                 }
                 Ok(None) => break None,
                 Err(errno) => break Some(errno),
@@ -250,6 +253,23 @@ impl Crew {
         }
     }
 
+    fn tell(self: &Arc<Self>, notice: Notice) {
+        match notice {
+            Notice::ForgetAttributes { node } => self.channel.invalidate(node, Dropped::Attributes),
+            Notice::ForgetName { parent, name } => self.nested(|| self.channel.forget_name(parent, &name)),
+        }
+    }
+
+    /// Waits for the kernel, which may wait for another request: there is a thread for that.
+    fn nested(self: &Arc<Self>, wait: impl FnOnce()) {
+        self.nested.fetch_add(1, SeqCst);
+        if self.idle.load(SeqCst) == 0 {
+            self.call(self.allowed());
+        }
+        wait();
+        self.nested.fetch_sub(1, SeqCst);
+    }
+
     /// How many threads there may be now.
     fn allowed(&self) -> usize {
         self.limits.most + self.nested.load(SeqCst)
@@ -258,12 +278,7 @@ impl Crew {
 
 impl Kernel for Arc<Crew> {
     fn invalidate(&self, node: u64) {
-        self.nested.fetch_add(1, SeqCst);
-        if self.idle.load(SeqCst) == 0 {
-            self.call(self.allowed());
-        }
-        self.channel.invalidate(node, Dropped::Contents);
-        self.nested.fetch_sub(1, SeqCst);
+        self.nested(|| self.channel.invalidate(node, Dropped::Contents));
     }
 
     fn forget_attributes(&self, node: u64) {

@@ -38,6 +38,7 @@ incoming! {
         padding: u16,
     }
     InitIn { major: u32, minor: u32, max_readahead: u32, flags: u32, flags2: u32, unused: [u32; 11], }
+    GetattrIn { flags: u32, dummy: u32, fh: u64, }
     ForgetIn { nlookup: u64, }
     ForgetOne { nodeid: u64, nlookup: u64, }
     BatchForgetIn { count: u32, dummy: u32, }
@@ -175,6 +176,8 @@ outgoing! {
     /// Head of a directory entry; the name follows, padded to 8 bytes.
     Dirent { ino: u64, off: u64, namelen: u32, kind: u32, }
     NotifyInvalInodeOut { ino: u64, off: i64, len: i64, }
+    /// The name follows, with a zero byte behind it that is not counted.
+    NotifyInvalEntryOut { parent: u64, namelen: u32, flags: u32, }
 }
 
 /// `struct fsxattr` of FS_IOC_FSGETXATTR, as `linux/fs.h` has it.

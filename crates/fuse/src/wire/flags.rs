@@ -60,6 +60,11 @@ pub(crate) const SETXATTR_ACL_KILL_SGID: u32 = 1 << 0;
 
 /// Code of the notification that drops an inode's cached attributes and pages.
 pub(crate) const NOTIFY_INVAL_INODE: i32 = 2;
+/// Code of the notification that drops a cached name, and the inode with it if nobody uses it.
+pub(crate) const NOTIFY_INVAL_ENTRY: i32 = 3;
+
+/// GETATTR: the request names an open file.
+pub(crate) const GETATTR_FH: u32 = 1 << 0;
 
 /// Inode flags of chattr(1) that restrict opening (`linux/fs.h`; the core keeps the same bits).
 pub(crate) const FS_IMMUTABLE_FL: u32 = 0x10;

@@ -12,7 +12,7 @@ pub(crate) mod flags;
 pub(crate) mod reply;
 pub(crate) mod request;
 
-pub(crate) use reply::Reply;
+pub(crate) use reply::{Notice, Reply};
 pub(crate) use request::{Args, Opcode, Request};
 
 /// Major version of the protocol.

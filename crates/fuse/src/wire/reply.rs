@@ -39,6 +39,15 @@ impl AlignedBuf {
     }
 }
 
+/// What the kernel is told when it has a reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// To ask for a node's attributes before it next goes by them.
+    ForgetAttributes { node: u64 },
+    /// To drop a name, and the inode that it stands for if nobody uses it.
+    ForgetName { parent: u64, name: Vec<u8> },
+}
+
 /// The reply to one request.
 pub(crate) struct Reply {
     header: OutHeader,
@@ -48,19 +57,32 @@ pub(crate) struct Reply {
     /// What follows the body: pages that are sent from where they are, and how many bytes of them.
     pages: Vec<PageBuf>,
     pages_len: usize,
+    notices: Vec<Notice>,
 }
 
 impl Reply {
     /// A reply whose body takes up to `capacity` bytes.
     pub(crate) fn new(capacity: usize) -> Self {
         let body = AlignedBuf::new(capacity, 0);
-        Reply { header: OutHeader::default(), body, capacity, len: 0, pages: Vec::new(), pages_len: 0 }
+        let (pages, notices) = (Vec::new(), Vec::new());
+        Reply { header: OutHeader::default(), body, capacity, len: 0, pages, pages_len: 0, notices }
     }
 
     /// Starts the reply to the request with this number.
     pub(crate) fn start(&mut self, unique: u64) {
         self.header = OutHeader { len: 0, error: 0, unique };
         self.clear();
+        self.notices.clear();
+    }
+
+    /// Has the kernel told something when it has the reply, also if the request fails. Before, it could wait for just this reply.
+    pub(crate) fn then(&mut self, notice: Notice) {
+        self.notices.push(notice);
+    }
+
+    /// What the kernel is to be told now.
+    pub(crate) fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
     }
 
     /// Bytes of body that still fit.

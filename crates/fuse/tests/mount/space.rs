@@ -1,11 +1,11 @@
 //! A volume that runs full through the mount.
 
-use crate::harness::{CACHES, Place};
+use crate::harness::{CACHES, Place, until};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 fn is_full(error: &std::io::Error) -> bool {
@@ -107,7 +107,6 @@ fn no_fsync_succeeds_over_contents_that_found_no_room() {
 
 #[test]
 fn an_allocation_of_all_that_is_free_takes_nothing() {
-    use std::os::unix::fs::MetadataExt;
     for cache in CACHES {
         let place = Place::sized(100 << 20);
         place.mounted(cache, |_| {
@@ -126,4 +125,106 @@ fn an_allocation_of_all_that_is_free_takes_nothing() {
         });
         place.check();
     }
+}
+
+/// Writes pieces of 64 KiB until one is refused; how many bytes were taken.
+fn write_on(file: &mut fs::File) -> u64 {
+    const PIECE: usize = 1 << 16;
+    for taken in 0.. {
+        match file.write_all(&[3; PIECE]) {
+            Ok(()) => assert!(taken * PIECE < 4 << 30, "takes writes for ever"),
+            Err(error) => {
+                assert!(is_full(&error), "{error}");
+                return (taken * PIECE) as u64;
+            }
+        }
+    }
+    0
+}
+
+fn free(place: &Place) -> u64 {
+    let stat = rustix::fs::statvfs(place.dir()).expect("statfs");
+    stat.f_bavail * stat.f_frsize
+}
+
+/// As `dd if=/dev/zero of=file` does it: write(2) itself fails, and not long after the room is used up.
+#[test]
+fn cached_writes_end_where_the_room_ends() {
+    for (options, most_too_much) in [("", 24 << 20), ("noblkdev", 24 << 20), ("notune", u64::MAX)] {
+        let place = Place::sized(256 << 20);
+        place.mounted(options, |_| {
+            let before = vec![1; 1 << 20];
+            fs::write(place.at("before"), &before).unwrap();
+            let there = free(&place);
+            let mut file = fs::File::options().create_new(true).read(true).write(true).open(place.at("fill")).unwrap();
+            let taken = write_on(&mut file);
+            assert!(taken > there * 9 / 10 && taken - there.min(taken) < most_too_much, "{taken} bytes of {there}");
+            // Who goes on is refused again; who reads and looks is not, with the same open file and at the end, too.
+            for _ in 0..3 {
+                assert!(is_full(&file.write_all(&[4; 5000]).unwrap_err()));
+                let mut buf = [0; 5000];
+                assert_eq!(file.read_at(&mut buf, 0).unwrap(), buf.len());
+                file.read_at(&mut buf, file.metadata().unwrap().len()).unwrap();
+                assert!(fs::metadata(place.at("fill")).is_ok());
+            }
+            // Whatever is there is overwritten in place.
+            let old = fs::File::options().write(true).open(place.at("before")).unwrap();
+            old.write_all_at(&before, 0).unwrap();
+            old.sync_all().unwrap();
+            drop(old);
+            assert!(is_full(&file.sync_all().unwrap_err()));
+            drop(file);
+            assert_eq!(fs::read(place.at("before")).unwrap(), before);
+            // With room again everything goes on at once.
+            let mut file = fs::File::options().append(true).open(place.at("fill")).unwrap();
+            fs::remove_file(place.at("before")).unwrap();
+            file.write_all(&[6; 1 << 18]).unwrap();
+            drop(file);
+            fs::remove_file(place.at("fill")).unwrap();
+            fs::write(place.at("after"), vec![2; 100 << 20]).unwrap();
+            fs::File::open(place.at("after")).unwrap().sync_all().unwrap();
+        });
+        place.check();
+        place.mounted("", |_| assert_eq!(fs::read(place.at("after")).unwrap(), vec![2; 100 << 20]));
+    }
+}
+
+/// The kernel takes one write whole, whatever is free. When the file is closed its size is what found room.
+#[test]
+fn a_file_that_found_no_room_is_as_long_as_what_did() {
+    let place = Place::sized(100 << 20);
+    place.mounted("", |_| {
+        let (there, much) = (free(&place), vec![3; 200 << 20]);
+        let mut file = fs::File::create(place.at("fill")).unwrap();
+        file.write_all(&much).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), much.len() as u64);
+        drop(file);
+        until("the size is that of what there is", || {
+            let meta = fs::metadata(place.at("fill")).unwrap();
+            meta.len() <= there + (32 << 20) && meta.blocks() * 512 <= there
+        });
+        let sized = fs::metadata(place.at("fill")).unwrap().len();
+        assert_eq!(fs::read(place.at("fill")).unwrap().len() as u64, sized);
+    });
+    place.check();
+}
+
+#[test]
+fn several_who_fill_a_volume_are_all_stopped() {
+    const WRITERS: u64 = 4;
+    let place = Place::sized(256 << 20);
+    place.mounted("", |_| {
+        let there = free(&place);
+        let taken: u64 = std::thread::scope(|threads| {
+            let writers: Vec<_> = (0..WRITERS)
+                .map(|n| {
+                    let path = place.at(&format!("fill{n}"));
+                    threads.spawn(move || write_on(&mut fs::File::create(path).unwrap()))
+                })
+                .collect();
+            writers.into_iter().map(|writer| writer.join().unwrap()).sum()
+        });
+        assert!(taken > there * 9 / 10 && taken < there + (48 << 20), "{taken} bytes of {there}");
+    });
+    place.check();
 }

@@ -5,12 +5,13 @@ mod files;
 mod lost;
 mod names;
 mod protocol;
+mod room;
 pub(crate) mod volume;
 
 use super::{Greeting, Handled, Kernel, Policy, Server};
 use crate::options::FuseOptions;
 use crate::wire::abi::{CreateIn, EntryOut, InHeader, InitIn, InitOut, OpenOut, OutHeader, ReadIn, WriteIn, WriteOut};
-use crate::wire::{MINOR, Opcode, Reply};
+use crate::wire::{MINOR, Notice, Opcode, Reply};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -27,6 +28,8 @@ struct MockKernel {
     invalidated: Mutex<Vec<u64>>,
     /// Nodes whose attributes it was to ask for again.
     forgotten: Mutex<Vec<u64>>,
+    /// What it was told behind replies.
+    told: Mutex<Vec<Notice>>,
     /// What it does when it is asked.
     act: Mutex<Option<Box<dyn FnMut() + Send>>>,
 }
@@ -90,7 +93,9 @@ impl Client {
     /// Sends a message; the body of the reply, which is checked to belong to it. `None`: no reply.
     fn send(&self, message: &[u8]) -> Option<Body> {
         let mut reply = Reply::new(1 << 19);
-        if self.server.handle(message, &mut reply, &self.kernel) == Handled::Silent {
+        let handled = self.server.handle(message, &mut reply, &self.kernel);
+        self.kernel.told.lock().unwrap().extend(reply.take_notices());
+        if handled == Handled::Silent {
             return None;
         }
         let bytes: Vec<u8> = reply.send(|pieces| pieces.iter().flat_map(|piece| piece.to_vec()).collect());

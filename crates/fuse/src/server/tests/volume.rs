@@ -10,9 +10,18 @@ pub(crate) fn small() -> Arc<Fs> {
     Fs::mount(Arc::new(device()), MountOptions::default()).expect("mounts")
 }
 
-/// The same, not mounted.
+/// As [`small`], of so many bytes.
+pub(crate) fn sized(bytes: u64) -> Arc<Fs> {
+    Fs::mount(Arc::new(device_of(bytes)), MountOptions::default()).expect("mounts")
+}
+
+/// As [`small`], not mounted.
 pub(crate) fn device() -> MemDevice {
-    let device = MemDevice::new(64 << 20 >> 12);
+    device_of(64 << 20)
+}
+
+fn device_of(bytes: u64) -> MemDevice {
+    let device = MemDevice::new(bytes >> 12);
     let features = parse_features("extra_attr,inode_crtime,project_quota").expect("known features");
     format(&device, &MkfsOptions { features, ..MkfsOptions::new([7; 16], 1_700_000_000) }).expect("a volume");
     device

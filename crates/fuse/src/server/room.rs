@@ -1,0 +1,140 @@
+//! Cached writes and the room for them.
+//!
+//! With write-back the kernel takes a write(2) into its cache without asking, and hears later that there is no room: by then the program has written
+//! more. Two things keep that short. The kernel may hold no more than half of what is free ([`Room`]). And who lost something for want of room is
+//! asked about before it writes again: the kernel forgets the inode's attributes, so it asks for them, naming the open file, before it takes the next
+//! write into its cache, and an error of that request is the error of the write.
+//!
+//! When the last writer has closed, the size that only the kernel knew is gone with the kernel's inode.
+
+use super::{Answer, Call, node_of};
+use crate::options::Cache;
+use crate::wire::Notice;
+use rustix::io::Errno;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use steadyfs_core::Fs;
+use steadyfs_format::BLOCK_SIZE;
+use steadyfs_rt::{LockClass, Mutex};
+
+static CHANGE: LockClass = LockClass::new("fuse_room_mutex", 5);
+
+/// The kernel may always hold so much, in bytes: with less it would hardly gather anything.
+const LEAST: u64 = 8 << 20;
+/// Blocks that have to be free before a file that lost contents takes more.
+const ENOUGH: u64 = 64;
+
+/// Sets how many bytes that no request has brought yet the kernel may hold.
+pub(crate) type Limit = Box<dyn Fn(u64) + Send + Sync>;
+
+/// How much the kernel may hold: follows the free space, in powers of two.
+pub(super) struct Room {
+    limit: OnceLock<Limit>,
+    allowed: AtomicU64,
+    /// One change at a time, so that the last one counts.
+    change: Mutex<()>,
+}
+
+impl Room {
+    pub(super) fn new() -> Self {
+        Room { limit: OnceLock::new(), allowed: AtomicU64::new(u64::MAX), change: Mutex::new(&CHANGE, ()) }
+    }
+
+    /// From now on `limit` is called when the free space has changed much. Once only.
+    pub(super) fn limit_by(&self, limit: Limit, fs: &Fs) {
+        let set = self.limit.set(limit);
+        assert!(set.is_ok(), "a mount has one limit");
+        self.look(fs);
+    }
+
+    /// What it was told last.
+    #[cfg(test)]
+    pub(super) fn allowed(&self) -> u64 {
+        self.allowed.load(SeqCst)
+    }
+
+    /// To be called after writes.
+    pub(super) fn look(&self, fs: &Fs) {
+        let Some(limit) = self.limit.get() else {
+            return;
+        };
+        if self.due(fs).is_some() {
+            let _one_at_a_time = self.change.lock();
+            if let Some(bytes) = self.due(fs) {
+                limit(bytes);
+                self.allowed.store(bytes, SeqCst);
+            }
+        }
+    }
+
+    /// How much it may hold, if that is not what it was told. It grows late, so that it does not change with every file.
+    fn due(&self, fs: &Fs) -> Option<u64> {
+        let stat = fs.statfs();
+        let half = stat.blocks_free * u64::from(stat.block_size) / 2;
+        let bytes = half.checked_ilog2().map_or(LEAST, |log| LEAST.max(1 << log));
+        let allowed = self.allowed.load(SeqCst);
+        (bytes < allowed || bytes / 4 >= allowed).then_some(bytes)
+    }
+}
+
+impl Call<'_> {
+    /// The kernel wrote back `range` of an inode in vain.
+    pub(super) fn lose(&mut self, ino: u32, range: std::ops::Range<u64>, why: Errno) {
+        self.server.nodes.lose(ino, range, why);
+        self.reply.then(Notice::ForgetAttributes { node: self.header.nodeid });
+    }
+
+    /// Why an inode takes no more cached writes, if it does not: it lost contents, and would lose more.
+    fn refuses(&self, ino: u32) -> Option<Errno> {
+        if self.server.policy.cache != Cache::Writeback {
+            return None;
+        }
+        let why = self.server.nodes.lost(ino)?;
+        let is_full = || self.fs.statfs().blocks_free < ENOUGH;
+        (why == Errno::ROFS || why == Errno::NOSPC && is_full()).then_some(why)
+    }
+
+    /// Whether the kernel may take another write of an open file into its cache.
+    pub(super) fn admit_write(&self, ino: u32) -> Answer {
+        match self.refuses(ino) {
+            // A file that was deleted just now makes room.
+            Some(Errno::NOSPC) => self.server.with_space(|| match self.refuses(ino) {
+                Some(_) => Err(steadyfs_core::Error::NoSpace),
+                None => Ok(()),
+            }),
+            Some(why) => Err(why.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// The reply to a GETATTR brings attributes: the kernel must not go by them if writes are to be refused. It takes none into its inode that it asked
+    /// for before it had to forget what it knew.
+    pub(super) fn ask_again_now(&self, ino: u32) {
+        if self.refuses(ino).is_some() {
+            self.kernel.forget_attributes(self.header.nodeid);
+        }
+    }
+
+    /// The same for other replies. Their requester may not hold the kernel's inode, which would be waited for if it is just going.
+    pub(super) fn ask_again(&mut self, ino: u32) {
+        if self.refuses(ino).is_some() {
+            self.reply.then(Notice::ForgetAttributes { node: u64::from(ino) });
+        }
+    }
+
+    /// A file open for writing was closed. If it was the last one, and contents were lost, what lies behind the end that the file system knows
+    /// is no longer awaited: the kernel drops its inode, and with it the size that it counted.
+    pub(super) fn fall_back(&mut self, ino: u32) -> Answer {
+        let nodes = &self.server.nodes;
+        if nodes.lost(ino).is_none() || nodes.has_writers(ino) {
+            return Ok(());
+        }
+        let inode = self.this()?;
+        nodes.end_at(ino, self.fs.attr(&inode)?.size);
+        let (parent, name) = self.fs.name_hint(&inode)?;
+        self.reply.then(Notice::ForgetName { parent: node_of(parent), name });
+        Ok(())
+    }
+}
+
+const _: () = assert!(LEAST > 2 * ENOUGH * BLOCK_SIZE as u64, "the kernel gathers more than is kept free");
