@@ -88,6 +88,9 @@ pub enum Error {
     /// The volume stopped accepting changes after an earlier error.
     #[error("the volume stopped after an error: {0}")]
     Stopped(String),
+    /// The volume was shut down, as somebody asked.
+    #[error("the volume was shut down; it takes requests again when it is mounted again")]
+    ShutDown,
     /// The file system itself has gone wrong.
     #[error("a defect of the file system: {0}; please report it, with what was printed before")]
     Defect(String),
@@ -105,7 +108,7 @@ impl Error {
         match self {
             // A backing file without room is full; anything else that a device may say is one thing to a program.
             Error::Io(e) if e.errno() == 28 => 28,
-            Error::Io(_) | Error::Defect(_) => 5,
+            Error::Io(_) | Error::Defect(_) | Error::ShutDown => 5,
             Error::Format(_) | Error::Corrupt(_) | Error::Recovery(_) => 117, // EUCLEAN
             Error::Usage(_) | Error::Invalid => 22,
             Error::Unsupported(_) | Error::NotSupported => 95,

@@ -481,6 +481,12 @@ impl BlockIo {
         if self.unwritten.count() == 0 { Ok(()) } else { self.drain() }
     }
 
+    /// Returns when all writes that others have begun, or are to submit, have ended, in whatever way.
+    pub(crate) fn settle(&self) {
+        self.chain.wait();
+        self.barrier.wait();
+    }
+
     /// An error if the device may have lost what it had taken.
     pub(crate) fn lost(&self) -> Result<()> {
         self.lost.lock().clone().map_or(Ok(()), |e| Err(Error::Io(e)))

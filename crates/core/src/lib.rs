@@ -49,6 +49,7 @@ mod recovery;
 mod reuse;
 mod seg_locks;
 mod segments;
+mod shutdown;
 mod sit;
 mod slots;
 mod space;
@@ -83,6 +84,7 @@ pub use reclaim::{
 #[doc(hidden)]
 pub use reclaim::{Effort, Reach, StandVictim, VictimStand};
 pub use recovery::Recovered;
+pub use shutdown::ShutDown;
 pub use sync::{Reason, SyncStats};
 pub use types::{Attr, DirEntry, NewInode, RenameFlags, SetAttr, SetTime, XattrFlags};
 pub use waits::WaitStats;

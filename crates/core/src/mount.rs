@@ -253,11 +253,14 @@ impl Fs {
     ///
     /// # Errors
     /// What could not be written. The rest is, if a checkpoint is possible at all; while it is not, this can be tried again. A volume that
-    /// stopped after an error says so: what was changed since its last checkpoint is lost.
+    /// stopped after an error says so: what was changed since its last checkpoint is lost. One that was shut down is left as it is, which is no error.
     pub fn unmount(&self) -> Result<()> {
         self.background.stop();
         self.reclaim.stop();
         self.flusher.stop(self);
+        if self.is_shut_down() {
+            return Ok(());
+        }
         self.vol.check_running()?;
         if self.vol.check_writable().is_err() {
             return Ok(());

@@ -62,6 +62,7 @@ impl Fs {
         if count == 0 || before + count < minimum {
             return Ok(0);
         }
+        self.vol.check_writable()?;
         self.vol.io.discard(Lba::new(blocks.start), count)?;
         *told = Told { end: blocks.end, blocks: before + count };
         Ok(count)

@@ -56,6 +56,8 @@ pub(crate) struct Volume {
 enum End {
     /// It was told to.
     Closed(&'static str),
+    /// It was told to be as after a power cut (`Fs::shut_down`).
+    ShutDown,
     /// An error.
     Fault(String),
 }
@@ -260,16 +262,18 @@ impl Volume {
         match self.end.lock().clone() {
             Some(End::Fault(reason)) => Err(Error::ReadOnly(format!("the volume stopped after an error: {reason}"))),
             Some(End::Closed(reason)) => Err(Error::ReadOnly(reason.to_owned())),
+            Some(End::ShutDown) => Err(Error::ShutDown),
             None => Err(Error::ReadOnly(String::new())),
         }
     }
 
-    /// An error if the volume stopped after a fault, so that nothing can be made durable. A volume that was never writable, or was
+    /// An error if the volume stopped after a fault, or was shut down, so that nothing can be made durable. A volume that was never writable, or was
     /// unmounted, has nothing that would have to be.
     pub(crate) fn check_running(&self) -> Result<()> {
         match &*self.end.lock() {
             Some(End::Fault(reason)) => Err(Error::Stopped(reason.clone())),
-            _ => Ok(()),
+            Some(End::ShutDown) => Err(Error::ShutDown),
+            Some(End::Closed(_)) | None => Ok(()),
         }
     }
 
@@ -299,6 +303,17 @@ impl Volume {
     pub(crate) fn close(&self, reason: &'static str) {
         self.end.lock().get_or_insert(End::Closed(reason));
         self.stopped.store(true, SeqCst);
+    }
+
+    /// From here on nothing is made durable, as after a power cut, whatever came before.
+    pub(crate) fn shut_down(&self) {
+        *self.end.lock() = Some(End::ShutDown);
+        self.stopped.store(true, SeqCst);
+    }
+
+    /// Whether [`Volume::shut_down`] was called.
+    pub(crate) fn is_shut_down(&self) -> bool {
+        self.stopped.load(SeqCst) && matches!(*self.end.lock(), Some(End::ShutDown))
     }
 
     /// Seconds the volume has been mounted, over all mounts; those before this one are what the image says.

@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_format::checkpoint::Checkpoint;
 use steadyfs_format::{Log, Pack, SegNo};
-use steadyfs_rt::Mutex;
+use steadyfs_rt::{Mutex, MutexGuard};
 
 /// Dirty nodes above which step 1 is worth its while.
 const SETTLE_NODES: usize = 256;
@@ -284,6 +284,11 @@ impl Fs {
             self.vol.segs.release(seg);
         }
         self.reclaim.announce_room();
+    }
+
+    /// Waits for the checkpoint in progress, if there is one; none begins while the guard lives.
+    pub(crate) fn hold_checkpoints(&self) -> MutexGuard<'_, Committed> {
+        self.checkpoints.committed.lock()
     }
 
     /// Waits for the checkpoint in progress, if there is one. False if the last one failed, or a chain broke since: then nodes can be made durable by

@@ -1,10 +1,18 @@
-//! The process that asks: its groups. A request names its user, one group and its process; the other groups stand in `/proc`.
+//! The process that asks: its groups and its memory. A request names its user, one group and its process; the rest stands in `/proc`.
 
 use crate::wire::abi::InHeader;
+use std::os::unix::fs::FileExt;
 
 /// Whether the caller is in a group. Of a process that is gone, or in a namespace that this one does not see, the request's own group is all that is known.
 pub(super) fn is_in_group(caller: &InHeader, group: u32) -> bool {
     caller.gid == group || (caller.pid != 0 && has_group(&status(caller.pid), group))
+}
+
+/// Bytes of the caller's memory. `None` where this process may not see them.
+pub(super) fn memory<const N: usize>(caller: &InHeader, address: u64) -> Option<[u8; N]> {
+    let memory = std::fs::File::open(format!("/proc/{}/mem", caller.pid)).ok()?;
+    let mut bytes = [0; N];
+    memory.read_exact_at(&mut bytes, address).ok().map(|()| bytes)
 }
 
 fn status(pid: u32) -> String {

@@ -1,6 +1,7 @@
 //! From the bytes of a request to its handler, and what holds for all of them: who may come in, panics, errors.
 
 use super::files::LARGE;
+use super::shutdown::outlives;
 use super::{Answer, Call, Kernel, Server, State};
 use crate::wire::abi::{BatchForgetIn, ForgetIn, ForgetOne, InHeader, ReadIn};
 use crate::wire::{Args, Opcode, ROOT_NODE, Reply, Request};
@@ -70,6 +71,9 @@ impl Server {
         let State::Live(fs) = &*state else {
             return Err(Errno::NODEV.into());
         };
+        if fs.is_shut_down() && !outlives(opcode) {
+            return Err(Errno::IO.into());
+        }
         match opcode {
             Opcode::Forget => self.forget(fs, header.nodeid, args)?,
             Opcode::BatchForget => self.batch_forget(fs, args)?,

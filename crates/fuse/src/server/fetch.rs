@@ -64,7 +64,7 @@ impl Server {
         reply: &mut Reply,
         kernel: &dyn Kernel,
     ) -> Answer {
-        let goes_by_contents = matches!(opcode, Opcode::Rename | Opcode::Rename2 | Opcode::Lseek);
+        let goes_by_contents = matches!(opcode, Opcode::Rename | Opcode::Rename2 | Opcode::Lseek | Opcode::Ioctl);
         if self.policy.cache != Cache::Writeback || !goes_by_contents || !self.policy.admits(header.uid) {
             return Ok(());
         }
@@ -92,6 +92,7 @@ impl Call<'_> {
         let newdir_and_flags = match opcode {
             Opcode::Rename => args.take().map(|RenameIn { newdir }| (newdir, 0))?,
             Opcode::Rename2 => args.take().map(|Rename2In { newdir, flags, .. }| (newdir, flags))?,
+            Opcode::Ioctl => return self.behind_shutdown(args),
             // The kernel asks for data and holes without writing back what it has, and takes the answer as it is.
             _ => return Ok(self.with_writers([Some(self.this()?)])),
         };

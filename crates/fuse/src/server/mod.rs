@@ -21,6 +21,7 @@ mod names;
 mod nodes;
 mod policy;
 mod room;
+mod shutdown;
 mod stats;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -84,7 +85,9 @@ impl From<Errno> for Fail {
 impl From<steadyfs_core::Error> for Fail {
     fn from(error: steadyfs_core::Error) -> Self {
         let errno = errno(&error);
-        if errno == Errno::IO || errno == Errno::UCLEAN {
+        let is_failure =
+            (errno == Errno::IO || errno == Errno::UCLEAN) && !matches!(error, steadyfs_core::Error::ShutDown);
+        if is_failure {
             tracing::error!("{error}");
         }
         Fail(errno)
@@ -222,7 +225,9 @@ impl Server {
         if let Some(inode) = inode {
             let _one_at_a_time = self.reaping.lock();
             drop(inode);
-            if let Err(error) = fs.reap() {
+            if let Err(error) = fs.reap()
+                && !fs.is_shut_down()
+            {
                 tracing::error!("deleting a file that is no longer used: {error}");
             }
             self.reaps.fetch_add(1, SeqCst);

@@ -106,6 +106,15 @@ impl Nodes {
         self.shard(ino).lock().get(&ino).is_some_and(|known| known.writers > 0)
     }
 
+    /// The nodes of all files that are open for writing.
+    pub(crate) fn all_with_writers(&self) -> Vec<u64> {
+        let of = |shard: &Mutex<HashMap<u32, Known>>| -> Vec<u64> {
+            let shard = shard.lock();
+            shard.iter().filter(|(_, known)| known.writers > 0).map(|(ino, _)| u64::from(*ino)).collect()
+        };
+        self.shards.iter().flat_map(of).collect()
+    }
+
     /// Notes that the kernel wrote back these bytes of an inode in vain, and why.
     pub(super) fn lose(&self, ino: u32, range: Range<u64>, why: Errno) {
         if range.is_empty() {

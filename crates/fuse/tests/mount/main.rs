@@ -18,6 +18,7 @@ mod plain;
 mod protected;
 mod race;
 mod rights;
+mod shutdown;
 mod space;
 mod trim;
 mod unsynced;
