@@ -4,17 +4,17 @@
 //! `attr`, `xattr`, `checkpoint` (sync), `reclaim` (collection), `mount` (bring-up and end). Each public operation makes
 //! room first (collection, checkpoint), then takes the locks in the order of `locks`.
 
+use crate::durable::recovery::Recovered;
+use crate::durable::sync::{Since, SyncCounters};
 use crate::error::Result;
-use crate::file::Flusher;
-use crate::inode::{Inode, InodeRef, InodeTable};
-use crate::io::IoStats;
+use crate::files::file::Flusher;
+use crate::files::inode::{Inode, InodeRef, InodeTable};
+use crate::files::orphans::Orphans;
+use crate::files::pages::Budget;
 use crate::options::{InPlace, MountOptions};
-use crate::orphans::Orphans;
-use crate::pages::Budget;
 use crate::reclaim::{Admission, GcReport, Held};
-use crate::recovery::Recovered;
 use crate::stats::Cause;
-use crate::sync::{Since, SyncCounters};
+use crate::volume::io::IoStats;
 use crate::volume::{Change, Volume};
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -34,10 +34,10 @@ pub struct Fs {
     pub(crate) budget: Budget,
     /// Inodes without links that are still in use.
     pub(crate) orphans: Orphans,
-    pub(crate) checkpoints: crate::checkpoint::Checkpoints,
+    pub(crate) checkpoints: crate::durable::checkpoint::Checkpoints,
     pub(crate) reclaim: crate::reclaim::Reclaim,
     pub(crate) rename: steadyfs_rt::Mutex<()>,
-    pub(crate) background: crate::background::Background,
+    pub(crate) background: crate::mount::background::Background,
     pub(crate) flusher: Flusher,
     /// Changes of names that fsync must know of.
     pub(crate) since: Since,

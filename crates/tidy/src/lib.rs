@@ -5,6 +5,7 @@
 //! needs a build.
 
 mod layers;
+mod rooms;
 mod text;
 mod tokens;
 mod tree;
@@ -32,6 +33,8 @@ pub enum Rule {
     Unsafe,
     /// Dependencies between our crates point down.
     LayerArrow,
+    /// Imports between the rooms of `core` follow its plan.
+    RoomArrow,
     /// Each crate has the workspace's licence, and the licence texts and documents are there.
     Licence,
     /// A file does not parse.
@@ -70,6 +73,7 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
         text::check(file, &mut found);
         if file.is_rust() {
             tokens::check(file, &mut found);
+            rooms::check(file, &mut found);
         }
     }
     layers::check(tree, &mut found);

@@ -38,15 +38,36 @@ fn the_repository_is_tidy() {
 }
 
 #[test]
+fn arrows_between_the_rooms_of_core() {
+    let head = |code: &str| format!("//! Head.\n{code}\n");
+    let below = "crates/core/src/volume/nodes/planted.rs";
+    silent(
+        below,
+        &head("use crate::error::Result;\nuse crate::volume::space::Space;\nuse crate::options::MountOptions;"),
+    );
+    silent(below, &head("//! As [`crate::files`] says.\n// crate::files\nconst T: &str = \"crate::fs\";"));
+    silent(below, &head("#[cfg(test)]\nmod tests {\n    use crate::fs::Fs;\n}\n#[cfg(test)]\nuse crate::mkfs;"));
+    silent("crates/core/src/volume/io/tests.rs", &head("use crate::fs::Fs;"));
+    fires(Rule::RoomArrow, 2, below, &head("use crate::files::inode::Inode;"));
+    fires(Rule::RoomArrow, 3, below, &head("use crate::{\n    fs::Fs, error::Result};"));
+    fires(Rule::RoomArrow, 2, below, &head("fn f() { g(crate::reclaim::Urgency::Low) }"));
+    // What the crate shows to others has a home inside.
+    fires(Rule::RoomArrow, 2, below, &head("use crate::Fs;"));
+    fires(Rule::RoomArrow, 2, "crates/core/src/options/planted.rs", &head("use crate::volume::Volume;"));
+    fires(Rule::RoomArrow, 0, "crates/core/src/newcomer/mod.rs", &head(""));
+    silent("crates/core/src/files/planted.rs", &head("use crate::fs::Fs;"));
+}
+
+#[test]
 fn long_files() {
     let text = |lines: usize| format!("//! Head.\n{}", "// line\n".repeat(lines - 1));
-    silent("crates/core/src/planted.rs", &text(1000));
-    fires(Rule::FileLength, 0, "crates/core/src/planted.rs", &text(1001));
+    silent("crates/core/src/volume/planted.rs", &text(1000));
+    fires(Rule::FileLength, 0, "crates/core/src/volume/planted.rs", &text(1001));
 }
 
 #[test]
 fn missing_heads() {
-    fires(Rule::FileHead, 1, "crates/core/src/planted.rs", "// Not a head.\n");
+    fires(Rule::FileHead, 1, "crates/core/src/volume/planted.rs", "// Not a head.\n");
     fires(Rule::FileHead, 1, "crates/rt/tests/planted.rs", "fn f() {}\n");
 }
 
@@ -66,12 +87,12 @@ fn long_functions() {
 #[test]
 fn unfinished_code() {
     for mark in [concat!("to", "do!()"), concat!("unimple", "mented!()")] {
-        fires(Rule::Unfinished, 2, "crates/core/src/planted.rs", &format!("//! Head.\nfn f() {{ {mark} }}\n"));
+        fires(Rule::Unfinished, 2, "crates/core/src/volume/planted.rs", &format!("//! Head.\nfn f() {{ {mark} }}\n"));
     }
-    fires(Rule::Unfinished, 2, "crates/core/src/planted.rs", concat!("//! Head.\n#[", "ignore]\nfn f() {}\n"));
-    fires(Rule::Unfinished, 2, "crates/core/src/planted.rs", concat!("//! Head.\n// FIX", "ME: later\n"));
+    fires(Rule::Unfinished, 2, "crates/core/src/volume/planted.rs", concat!("//! Head.\n#[", "ignore]\nfn f() {}\n"));
+    fires(Rule::Unfinished, 2, "crates/core/src/volume/planted.rs", concat!("//! Head.\n// FIX", "ME: later\n"));
     fires(Rule::Unfinished, 1, "tools/planted.sh", concat!("# X", "XX\n"));
-    silent("crates/core/src/planted.rs", concat!("//! Head.\nconst T: &str = \"fileX", "XX", "XX", "X\";\n"));
+    silent("crates/core/src/volume/planted.rs", concat!("//! Head.\nconst T: &str = \"fileX", "XX", "XX", "X\";\n"));
 }
 
 #[test]
@@ -82,7 +103,7 @@ fn paths_of_a_machine() {
 
 #[test]
 fn threads_locks_and_clocks() {
-    let file = "crates/core/src/planted.rs";
+    let file = "crates/core/src/volume/planted.rs";
     fires(Rule::RtDoor, 2, file, "//! Head.\nuse std::thread;\n");
     fires(Rule::RtDoor, 2, file, "//! Head.\nuse std::sync::{Arc, atomic::AtomicU64, Mutex};\n");
     fires(Rule::RtDoor, 2, file, "//! Head.\nfn f(_: &::std::sync::RwLock<u8>) {}\n");
@@ -100,10 +121,10 @@ fn threads_locks_and_clocks() {
 #[test]
 fn unsafe_code() {
     let text = "//! Head.\nfn f(p: *const u8) -> u8 {\n    unsafe { *p }\n}\n";
-    fires(Rule::Unsafe, 3, "crates/core/src/planted.rs", text);
+    fires(Rule::Unsafe, 3, "crates/core/src/volume/planted.rs", text);
     fires(Rule::Unsafe, 3, "crates/steadyfs/src/planted.rs", text);
     silent("crates/device/src/planted.rs", text);
-    silent("crates/core/src/planted.rs", "//! Head.\n//! No unsafe here.\nconst WORD: &str = \"unsafe\";\n");
+    silent("crates/core/src/volume/planted.rs", "//! Head.\n//! No unsafe here.\nconst WORD: &str = \"unsafe\";\n");
 }
 
 #[test]
@@ -153,5 +174,5 @@ fn licences_and_documents() {
 
 #[test]
 fn files_that_do_not_parse() {
-    fires(Rule::Unreadable, 0, "crates/core/src/planted.rs", "//! Head.\nfn f( {}\n");
+    fires(Rule::Unreadable, 0, "crates/core/src/volume/planted.rs", "//! Head.\nfn f( {}\n");
 }

@@ -10,11 +10,11 @@
 //! Kept true: pages are put into the cache, and dirty ones taken out, under the lock of the node that refers to the block at that moment, as in `pages`; and the node
 //! was found by the walk that write-back takes, so that a page number is the one that readers use.
 
-use super::options::{GcBuffer, GcOptions};
 use super::owner::{Live, Owner};
+use crate::files::inode::Inode;
+use crate::files::pages::{Landing, Taken};
 use crate::fs::Fs;
-use crate::inode::Inode;
-use crate::pages::{Landing, Taken};
+use crate::options::techniques::{GcBuffer, GcOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use steadyfs_device::PageBuf;

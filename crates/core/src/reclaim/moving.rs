@@ -2,20 +2,21 @@
 //!
 //! The two steps are apart ([`fetch`], [`move_fetched`]), so that a collector can have other segments read while it moves one.
 
+use super::GcReport;
 use super::buffer::{Buffer, Lease, Moving, Source, cached, charge_looks, set_off};
 use super::cleaner::Mover;
 use super::owner::{Live, Owner, try_blocks, why_dead};
 use super::protect::Work;
-use super::{GcBuffer, GcProtect, GcReport};
 use crate::canary::Canary;
 use crate::error::{Error, Result};
+use crate::files::pages::Landing;
 use crate::fs::Fs;
-use crate::io::Reading;
-use crate::logs::{self, Run};
-use crate::node::NodeWrite;
-use crate::pages::Landing;
-use crate::slots;
+use crate::options::techniques::{GcBuffer, GcProtect};
 use crate::stats::Doing;
+use crate::volume::io::Reading;
+use crate::volume::nodes::cache::NodeWrite;
+use crate::volume::nodes::slots;
+use crate::volume::segments::logs::{self, Run};
 use crate::volume::{Change, Volume};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -243,7 +244,7 @@ struct Attempt<'a> {
     lease: Lease,
 }
 
-/// Has the inode written anew, without the extent that Linux may have left in it, before blocks of the file move: see `node_write`.
+/// Has the inode written anew, without the extent that Linux may have left in it, before blocks of the file move: see `volume::nodes::write`.
 fn drop_extent(vol: &Volume, owner: Ino) -> Result<()> {
     let inode = match vol.node(owner.nid()) {
         Ok(inode) => inode,

@@ -1,15 +1,16 @@
 //! Owners of the blocks of a victim: found once, when the blocks are looked at first, and used until they have moved.
 
+use super::Skipped;
 use super::cleaner::Asking;
 use super::protect::{Held, Work};
-use super::{GcBuffer, Skipped};
 use crate::error::{Error, Result};
+use crate::files::inode::Inode;
+use crate::files::mapping::{Found, addressing};
 use crate::fs::Fs;
-use crate::inode::Inode;
-use crate::mapping::{Found, addressing};
-use crate::node::Node;
-use crate::slots;
+use crate::options::techniques::GcBuffer;
 use crate::volume::Volume;
+use crate::volume::nodes::cache::Node;
+use crate::volume::nodes::slots;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use steadyfs_format::block::BlockView;

@@ -19,8 +19,8 @@
 //! written in place while a collector has its segment; a collector publishes an address when the block can be read there (`io`); a claimed segment is not given out again (`segments`); a
 //! reader looks at slot and generation again after it has read (`file::fetch`). The locks keep the two from doing work for nothing, and let both ways be compared.
 
-use super::options::GcProtect;
 use crate::locks;
+use crate::options::techniques::GcProtect;
 use crate::ranges::{RangeGuard, RangeLocks};
 use std::ops::Range;
 use std::sync::OnceLock;

@@ -4,10 +4,10 @@
 //! that was cleaned is written full anew at once. Searches are those of the collectors of a volume (`victim`), and so is the table.
 
 use super::Urgency;
-use super::options::{GcOptions, GcSelect};
 use super::victim::{Effort, ManyVictims, Minds, OneVictim, Reach, Select, Victim};
-use crate::seg_locks::SegLocks;
-use crate::segments::{BLOCKS, SegTable, SitRecord};
+use crate::options::techniques::{GcOptions, GcSelect};
+use crate::volume::segments::locks::SegLocks;
+use crate::volume::segments::{BLOCKS, SegTable, SitRecord};
 use std::sync::Arc;
 use steadyfs_format::{Layout, Lba, Log, SegNo};
 

@@ -12,7 +12,7 @@
 use super::Urgency;
 use crate::bits::AtomicBitmap;
 use crate::locks;
-use crate::segments::SegTable;
+use crate::volume::segments::SegTable;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 use steadyfs_format::{Layout, SecNo, SegNo};
@@ -355,10 +355,10 @@ impl Weight {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reclaim::GcOptions;
-    use crate::seg_locks::SegLocks;
-    use crate::segments::SitRecord;
-    use crate::segments::tests::layout;
+    use crate::options::techniques::GcOptions;
+    use crate::volume::segments::SitRecord;
+    use crate::volume::segments::locks::SegLocks;
+    use crate::volume::segments::tests::layout;
 
     /// Sections of one segment each.
     const SECTIONS: u32 = 96;

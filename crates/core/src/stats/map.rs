@@ -4,7 +4,7 @@
 //! all cells but the last cover the same number of segments; the segments of each are as they were at some moment during the call.
 
 use crate::fs::Fs;
-use crate::segments::{BLOCKS, SegState};
+use crate::volume::segments::{BLOCKS, SegState};
 use serde::{Deserialize, Serialize};
 use steadyfs_format::SegNo;
 

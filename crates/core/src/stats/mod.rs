@@ -13,12 +13,12 @@ pub(crate) use counters::{Activity, CheckpointTimes, CollectorsNow, Traffic};
 pub use counters::{Cause, CollectorStats, Doing};
 pub use map::{Cell, SegmentMap, VALIDITY_CLASSES};
 
+use crate::durable::sync::Reason;
+use crate::files::orphans::OrphanStats;
+use crate::files::pages::CacheStats;
 use crate::fs::Fs;
-use crate::io::IoStats;
-use crate::orphans::OrphanStats;
-use crate::pages::CacheStats;
 pub use crate::reclaim::Skipped;
-use crate::sync::Reason;
+use crate::volume::io::IoStats;
 use crate::waits::WaitStats;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

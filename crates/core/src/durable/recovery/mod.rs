@@ -1,0 +1,182 @@
+//! Roll-forward: bringing back what fsync made durable after the last checkpoint (format section 12.3).
+//!
+//! Three steps, of which only the last writes to the device:
+//!
+//! 1. [`plan`] reads the chain of nodes and decides which blocks of it count: for every file those up to its last one with the fsync mark;
+//! 2. the nodes are applied in the chain's order to the volume in memory: attributes and inline contents ([`inode`]), addresses ([`slots`]),
+//!    names ([`names`]). Nodes are matched by inode and place in the file, never by node id. A data block stays where it is, and becomes
+//!    valid there ([`adopt`]);
+//! 3. the warm-node log and the data logs move to fresh segments, summaries of adopted blocks go to the SSA, and a checkpoint commits.
+//!
+//! Kept true: until that checkpoint has committed, nothing is written to a segment in which a node of the chain or a block that it names
+//! lies, nor to the place where the chain ends. So a crash at any moment leaves the same chain, and the next mount recovers the same
+//! files. Whatever a chain holds, recovery ends, and either restores a volume without contradictions or fails with a reason.
+//!
+//! Relies on the mount: nothing else changes the volume meanwhile. Three things differ from Linux, each time because Linux shows contents
+//! that were gone at the fsync, or leaves an inode that nobody can reach: nodes and attributes that the last inode block does not have any
+//! more are freed; blocks behind the end of a file that was cut go when it is next changed; a directory that still has entries is not
+//! dropped when a file takes its name, but keeps a name of its own.
+
+mod adopt;
+mod inode;
+mod names;
+mod plan;
+mod slots;
+
+use crate::error::{Error, Result};
+use crate::files::inode::InodeRef;
+use crate::fs::Fs;
+use crate::raw::{ChainNode, Image};
+use crate::volume::Change;
+use adopt::Adoption;
+use names::Name;
+use plan::Plan;
+use std::collections::hash_map::{Entry, HashMap};
+use std::time::Duration;
+use steadyfs_format::block::BlockView;
+use steadyfs_format::inode::Inode as RawInode;
+use steadyfs_format::node::NodeKind;
+use steadyfs_format::{Block, Ino, Log};
+
+/// What a mount recovered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Files that were fsynced after the last checkpoint.
+    pub files: u64,
+    /// Node blocks that said so.
+    pub nodes: u64,
+    /// Data blocks that were taken over where they lay.
+    pub blocks: u64,
+    /// How long it took, the checkpoint at the end included.
+    pub elapsed: Duration,
+}
+
+/// What recovery has learnt about a file so far.
+struct File {
+    inode: InodeRef,
+    /// Whether the latest word of the chain is that the file has an xattr node.
+    has_xattr_node: bool,
+}
+
+/// A recovery in progress.
+struct Recovery<'a> {
+    fs: &'a Fs,
+    change: &'a Change<'a>,
+    adoption: Adoption<'a>,
+    files: HashMap<Ino, File>,
+}
+
+impl Fs {
+    /// Recovers what the chain holds, in memory; the caller commits a checkpoint. Returns how much that was.
+    ///
+    /// # Errors
+    /// Damage, and no space: the device is as it was as far as its last checkpoint is concerned, and the mount must end.
+    pub(crate) fn roll_forward(&self, image: &Image) -> Result<Recovered> {
+        let plan = Plan::read(self, image)?;
+        if plan.files.is_empty() {
+            return Ok(Recovered::default());
+        }
+        plan.pin(self);
+        let blocks = {
+            let change = self.vol.begin_change()?;
+            let adoption = Adoption::new(self);
+            let mut recovery = Recovery { fs: self, change: &change, adoption, files: HashMap::new() };
+            recovery.make_new_inodes(image, &plan)?;
+            for (at, (link, node)) in plan.links.iter().zip(image.fsync_chain()).enumerate() {
+                let node = node?;
+                if (node.lba, node.footer.ino()) != (link.lba, link.ino) {
+                    return Err(Error::corrupt(format!("block {} changes while it is read", link.lba)));
+                }
+                recovery.apply(&plan, at, &node)?;
+            }
+            self.begin_writing()?;
+            leave_segments(self)?;
+            recovery.adoption.write_summaries();
+            recovery.adoption.blocks()
+        };
+        let (files, nodes) = (plan.files.len() as u64, plan.links.len() as u64);
+        Ok(Recovered { files, nodes, blocks, elapsed: Duration::ZERO })
+    }
+}
+
+/// Moves every log that a chain or its data can lie behind to a segment of its own.
+fn leave_segments(fs: &Fs) -> Result<()> {
+    for log in [Log::WarmNode, Log::HotData, Log::WarmData, Log::ColdData] {
+        let mut head = fs.vol.logs.head(log);
+        if !fs.vol.advance(log, &mut head) {
+            return Err(Error::NoSpace);
+        }
+    }
+    Ok(())
+}
+
+impl Recovery<'_> {
+    /// Makes the inodes that the checkpoint does not have, before their numbers can be given to anything else.
+    fn make_new_inodes(&mut self, image: &Image, plan: &Plan) -> Result<()> {
+        for (&ino, file) in &plan.files {
+            if let Some(at) = file.born {
+                let page = image.read_block(plan.links[at].lba)?;
+                let inode = page.with(|block| self.make_inode(ino, RawInode::view(block)))?;
+                self.files.insert(ino, File { inode, has_xattr_node: false });
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies the node at `at`, if it counts.
+    fn apply(&mut self, plan: &Plan, at: usize, node: &ChainNode) -> Result<()> {
+        let ino = node.footer.ino();
+        let Some(wanted) = plan.files.get(&ino).filter(|wanted| at <= wanted.last) else { return Ok(()) };
+        if let Entry::Vacant(place) = self.files.entry(ino) {
+            let inode = self.fs.inode(ino)?;
+            let has_xattr_node = inode.inode.read(|raw| !raw.xattr_nid().is_null())?;
+            place.insert(File { inode, has_xattr_node });
+        }
+        let name = (wanted.name == Some(at)).then_some(if wanted.born.is_some() { Name::New } else { Name::Known });
+        node.page.with(|block| self.apply_node(node, block, name))?;
+        if at == wanted.last {
+            self.finish(ino)?;
+        }
+        Ok(())
+    }
+
+    fn apply_node(&mut self, node: &ChainNode, block: &Block, name: Option<Name>) -> Result<()> {
+        let Some(file) = self.files.get_mut(&node.footer.ino()) else { return Ok(()) };
+        let inode = file.inode.clone();
+        match node.footer.ofs().kind() {
+            NodeKind::Inode => {
+                let raw = RawInode::view(block);
+                file.has_xattr_node = !raw.xattr_nid().is_null();
+                self.apply_inode(&inode, raw)?;
+                if let Some(name) = name {
+                    self.recover_name(&inode, raw, name)?;
+                }
+                if self.apply_inline_data(&inode, raw)? {
+                    return Ok(());
+                }
+                self.drop_missing_subtrees(&inode, raw)?;
+                self.apply_slots(&inode, block)
+            }
+            NodeKind::Direct => {
+                self.leave_inline_data(&inode)?;
+                self.apply_slots(&inode, block)
+            }
+            NodeKind::Xattr => {
+                file.has_xattr_node = true;
+                self.apply_xattr_node(&inode, block)
+            }
+            _ => Err(Error::corrupt(format!("block {} is a node that fsync never writes", node.lba))),
+        }
+    }
+
+    /// All nodes of a file have been applied.
+    fn finish(&mut self, ino: Ino) -> Result<()> {
+        let Some(file) = self.files.get(&ino) else { return Ok(()) };
+        let inode = file.inode.clone();
+        if !file.has_xattr_node {
+            self.drop_xattr_node(&inode)?;
+        }
+        self.fs.trim_xattrs(self.change, &inode.inode)?;
+        self.mark_for_cut(&inode)
+    }
+}

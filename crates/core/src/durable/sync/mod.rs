@@ -1,0 +1,357 @@
+//! fsync: making one file durable without a checkpoint (format section 12).
+//!
+//! The file's data is written first. Then its dirty direct nodes, xattr node and inode take places in the warm-node log, which from
+//! the last checkpoint on is the chain that recovery follows. Only the last of them carries the fsync mark, and it is submitted only
+//! when everything before it is durable; a crash at any moment thus leaves the file as it was, or as it is now. On a volume with inode
+//! checksums the last one is always the inode, so that even a block torn in the middle is recognised.
+//!
+//! Kept true: no node is written between a checkpoint's freeze and its commit; an fsync that finds one there waits for it, and is done if the freeze came
+//! after its data. What recovery could not repeat makes a checkpoint instead ([`Reason`]).
+
+mod since;
+
+pub(crate) use since::Since;
+
+use crate::error::Result;
+use crate::files::errseq::ErrorCursor;
+use crate::files::file::{ALL_PAGES, Why};
+use crate::files::inode::{Inode, InodeRef};
+use crate::fs::Fs;
+use crate::options::FsyncMode;
+use crate::stats::Cause;
+use crate::volume::Change;
+use crate::volume::io::ChainTicket;
+use crate::volume::nodes::cache::Node;
+use crate::volume::nodes::dirt::{Marks, Standing};
+use crate::volume::nodes::disk_size::UNLIMITED;
+use crate::volume::nodes::write::{Batch, Placed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use steadyfs_format::Features;
+use steadyfs_format::block::BlockView;
+use steadyfs_format::dir::FileType;
+use steadyfs_format::inode::Inode as RawInode;
+use steadyfs_format::node::{NodeBlock, NodeKind, NodeOfs};
+
+/// Why an fsync made a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Only regular files are in the chain.
+    Kind,
+    /// Hard links: an inode brings just one name along.
+    Links,
+    /// The file was renamed or linked since the last checkpoint: recovery would not take the old name away.
+    Renamed,
+    /// The file is new, and so is its directory.
+    NewDirectory,
+    /// The file is new, and its directory's extended attributes changed.
+    DirectoryAttributes,
+    /// The file is new and has a name that stood for something else that recovery must not lose.
+    NameReused,
+    /// `fsync_mode=strict`, the file is new, and its directory lost a name.
+    Strict,
+    /// Nodes of the file were freed: recovery would find them, with what they held.
+    NodesFreed,
+    /// Recovery repeats no deletion, so it might find no room.
+    Space,
+}
+
+impl Reason {
+    /// Every reason.
+    pub const ALL: [Reason; 9] = [
+        Reason::Kind,
+        Reason::Links,
+        Reason::Renamed,
+        Reason::NewDirectory,
+        Reason::DirectoryAttributes,
+        Reason::NameReused,
+        Reason::Strict,
+        Reason::NodesFreed,
+        Reason::Space,
+    ];
+
+    /// A short name, for statistics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::Kind => "no_regular_file",
+            Reason::Links => "hard_links",
+            Reason::Renamed => "renamed",
+            Reason::NewDirectory => "new_directory",
+            Reason::DirectoryAttributes => "directory_attributes",
+            Reason::NameReused => "name_reused",
+            Reason::Strict => "strict",
+            Reason::NodesFreed => "nodes_freed",
+            Reason::Space => "space",
+        }
+    }
+}
+
+/// How fsyncs were served since the mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SyncStats {
+    /// By marked nodes and a flush.
+    pub chained: u64,
+    /// By a checkpoint that was under way anyway.
+    pub covered: u64,
+    /// By a checkpoint of their own, per reason in the order of [`Reason::ALL`].
+    pub checkpoints: [u64; Reason::ALL.len()],
+}
+
+/// The counters behind [`SyncStats`].
+#[derive(Default)]
+pub(crate) struct SyncCounters {
+    chained: AtomicU64,
+    covered: AtomicU64,
+    checkpoints: [AtomicU64; Reason::ALL.len()],
+}
+
+/// What an attempt to extend the chain came to.
+enum Attempt<'v> {
+    /// Nodes have taken their places; [`Fs::finish_chain`] does the rest.
+    Placed(Box<Chained<'v>>),
+    /// A checkpoint has committed that holds everything.
+    Covered,
+    /// A checkpoint is between freeze and commit.
+    Wait,
+    Checkpoint(Reason),
+    /// The file has no name by which anybody could find it after a crash.
+    Nameless,
+}
+
+/// Nodes on their way into the chain.
+struct Chained<'v> {
+    ticket: Arc<ChainTicket>,
+    /// Nodes that are owed to the device.
+    below: Batch<'v>,
+    /// The marked node, if there was anything to write.
+    last: Option<Placed>,
+    /// How often the chain had broken before the places were taken.
+    breaks: u64,
+}
+
+impl Fs {
+    /// Makes what was written to a file durable, with everything needed to find it again. With `datasync` changed times need not be.
+    ///
+    /// # Errors
+    /// I/O errors, of this file's earlier write-back too, once per reference (a clone is a reference of its own).
+    pub fn fsync(&self, file: &InodeRef, datasync: bool) -> Result<()> {
+        self.fsync_open(file, datasync, &file.seen)
+    }
+
+    /// As [`Fs::fsync`], for the open file with this cursor: it is told of earlier errors that it has not been told of.
+    ///
+    /// # Errors
+    /// As [`Fs::fsync`].
+    pub fn fsync_open(&self, file: &InodeRef, datasync: bool, cursor: &ErrorCursor) -> Result<()> {
+        if self.vol.read_only {
+            return Ok(());
+        }
+        self.vol.check_running()?;
+        let inode = &file.inode;
+        let written = self.writeback_for(inode, ALL_PAGES, Why::Sync { data_only: datasync });
+        // Told even if there is more to say, so that the next call says only what is new.
+        let told = inode.write_errors.tell(cursor);
+        written.and(told)?;
+        let (seen, _) = self.checkpoints.progress();
+        loop {
+            match self.extend_chain(inode, datasync, seen)? {
+                Attempt::Placed(chained) => {
+                    // A failure leaves a gap in the chain, or something that may not be on the device: nothing can build on it.
+                    let whole = self.finish_chain(*chained).inspect_err(|e| {
+                        self.checkpoints.break_chain();
+                        self.vol.checkpoint_failed(e);
+                    })?;
+                    if !whole {
+                        return self.checkpoint(Cause::Fsync);
+                    }
+                    self.syncs.chained.fetch_add(1, Relaxed);
+                    return Ok(());
+                }
+                Attempt::Covered => {
+                    self.syncs.covered.fetch_add(1, Relaxed);
+                    return Ok(());
+                }
+                Attempt::Nameless => return Ok(()),
+                // After one that failed, or an fsync that did, only another can help.
+                Attempt::Wait if !self.wait_for_checkpoint() => return self.checkpoint(Cause::Fsync),
+                Attempt::Wait => {}
+                Attempt::Checkpoint(reason) => {
+                    self.syncs.checkpoints[reason as usize].fetch_add(1, Relaxed);
+                    return self.checkpoint(Cause::Fsync);
+                }
+            }
+        }
+    }
+
+    /// How fsyncs were served since the mount.
+    pub fn sync_stats(&self) -> SyncStats {
+        SyncStats {
+            chained: self.syncs.chained.load(Relaxed),
+            covered: self.syncs.covered.load(Relaxed),
+            checkpoints: std::array::from_fn(|i| self.syncs.checkpoints[i].load(Relaxed)),
+        }
+    }
+
+    /// Gives the file's dirty nodes their places in the chain, if that is a way to make it durable now. `seen` is the number of
+    /// freezes when its data had been written.
+    fn extend_chain(&self, inode: &Arc<Inode>, datasync: bool, seen: u64) -> Result<Attempt<'_>> {
+        // Nodes of one file go together: nobody changes size, map or names meanwhile.
+        let _file = inode.rwsem.read();
+        let change = self.change()?;
+        // Before the progress, see there.
+        let breaks = self.checkpoints.breaks();
+        match self.checkpoints.progress() {
+            (frozen, done) if frozen != done => return Ok(Attempt::Wait),
+            (_, done) if done > seen => return Ok(Attempt::Covered),
+            _ => {}
+        }
+        if inode.read(RawInode::links)? == 0 {
+            return Ok(Attempt::Nameless);
+        }
+        if let Some(reason) = self.checkpoint_reason(inode)? {
+            return Ok(Attempt::Checkpoint(reason));
+        }
+        self.place_chain(&change, inode, datasync, breaks).map(|chained| Attempt::Placed(Box::new(chained)))
+    }
+
+    /// Why the file cannot be made durable through the chain. The file is locked.
+    fn checkpoint_reason(&self, inode: &Inode) -> Result<Option<Reason>> {
+        if inode.kind != FileType::Regular {
+            return Ok(Some(Reason::Kind));
+        }
+        let (links, dir, name) = inode.read(|raw| (raw.links(), raw.pino(), raw.name().to_vec()))?;
+        let dirt = &self.vol.nodes.dirt;
+        let Standing { born, introduced, reduced, .. } = dirt.standing(inode.ino);
+        if born && !introduced {
+            self.vol.space.expect_names(self.dir_names_to_place(&self.inode(dir)?.inode)?);
+        }
+        let reasons = [
+            (links != 1, Reason::Links),
+            (self.since.is_renamed(inode.ino), Reason::Renamed),
+            (reduced, Reason::NodesFreed),
+            (!self.vol.space.recovery_fits(), Reason::Space),
+            (born && dirt.standing(dir).born, Reason::NewDirectory),
+            (born && self.since.is_relabelled(dir), Reason::DirectoryAttributes),
+            (born && self.since.is_vacated(dir, &name), Reason::NameReused),
+            (born && self.options.fsync_mode == FsyncMode::Strict && self.since.is_reduced(dir), Reason::Strict),
+        ];
+        Ok(reasons.into_iter().find_map(|(applies, reason)| applies.then_some(reason)))
+    }
+
+    /// Gives the file's dirty nodes their places, the last of them with the mark.
+    fn place_chain(&self, change: &Change<'_>, inode: &Arc<Inode>, datasync: bool, breaks: u64) -> Result<Chained<'_>> {
+        let ticket = self.vol.io.enter_chain();
+        let mut batch = Batch::new(&self.vol, Arc::clone(&ticket));
+        let last = self.place_nodes(change, inode, datasync, &mut batch);
+        match last {
+            Ok(last) => Ok(Chained { ticket, below: batch, last, breaks }),
+            Err(error) => {
+                batch.submit();
+                Err(error)
+            }
+        }
+    }
+
+    fn place_nodes(
+        &self,
+        change: &Change<'_>,
+        inode: &Arc<Inode>,
+        datasync: bool,
+        batch: &mut Batch<'_>,
+    ) -> Result<Option<Placed>> {
+        let checksums = self.vol.sb.features().contains(Features::INODE_CHECKSUM);
+        // Contents that are placed from here on may be in nodes that are written here or not, so the inode must not cover them.
+        let end = inode.node.disk_size.limit();
+        let nodes = self.vol.nodes.dirt.of(inode.ino);
+        let mut below: Vec<&Arc<Node>> = nodes.iter().filter(|node| is_chained(node)).collect();
+        let sealed = checksums && !below.is_empty();
+        let whole = sealed || end != UNLIMITED || self.inode_goes_along(inode, datasync);
+        // Without the inode the last of the others carries the mark.
+        let marked = if whole { None } else { below.pop() };
+        for node in below {
+            if let Some(placed) = self.place_dirty(change, node, Marks::default())? {
+                batch.push(placed);
+            }
+        }
+        if let Some(node) = marked
+            && let Some(placed) = self.place_dirty(change, node, Marks { fsync: true, dentry: false })?
+        {
+            return Ok(Some(placed));
+        }
+        // A checkpoint may have written some of the nodes meanwhile; they lie in the chain without a mark behind them.
+        let standing = self.vol.nodes.dirt.standing(inode.ino);
+        if whole || standing.unmarked { self.place_inode(change, inode, standing, end).map(Some) } else { Ok(None) }
+    }
+
+    /// Whether the inode has to be in the chain for its own sake.
+    fn inode_goes_along(&self, inode: &Inode, datasync: bool) -> bool {
+        let Standing { born, introduced, .. } = self.vol.nodes.dirt.standing(inode.ino);
+        let guard = inode.node.write(&self.vol.nodes);
+        let changed = guard.is_dirty() && (guard.is_vital() || !datasync) || inode.node.disk_size.is_behind();
+        changed || (born && !introduced)
+    }
+
+    fn place_dirty(&self, change: &Change<'_>, node: &Arc<Node>, marks: Marks) -> Result<Option<Placed>> {
+        let mut guard = node.write(&self.vol.nodes);
+        if guard.is_dead() || !guard.is_dirty() {
+            return Ok(None);
+        }
+        self.vol.place_node(change, node, &mut guard, self.checkpoints.stamp(), marks, UNLIMITED).map(Some)
+    }
+
+    /// Gives the inode block its marked place, dirty or not, with a size of at most `end`.
+    fn place_inode(&self, change: &Change<'_>, inode: &Inode, standing: Standing, end: u64) -> Result<Placed> {
+        let mut guard = inode.node.write(&self.vol.nodes);
+        if guard.is_dead() {
+            return Err(crate::error::Error::NotFound);
+        }
+        guard.touch();
+        let marks = Marks { fsync: true, dentry: standing.born };
+        self.vol.place_node(change, &inode.node, &mut guard, self.checkpoints.stamp(), marks, end)
+    }
+
+    /// Writes the nodes and makes durable what the marked one relies on, then that node, then the chain up to it. This thread waits for all of it, so it
+    /// writes too: to wake another and to be woken takes longer than most writes.
+    ///
+    /// False if the chain broke meanwhile, by another fsync that failed or a checkpoint that gave refused blocks up: then only a checkpoint helps.
+    fn finish_chain(&self, chained: Chained<'_>) -> Result<bool> {
+        let io = &self.vol.io;
+        let Chained { ticket, below, last, breaks } = chained;
+        let whole = || self.checkpoints.breaks() == breaks;
+        below.submit_and_help();
+        let mut before = Ok(());
+        if let Some(last) = last {
+            // Everything that the nodes point at was submitted before they got their places, whoever wrote it.
+            before = io.drain().and_then(|()| self.chain_flush());
+            // After a failure too, for the node has its place; but then recovery must not go by it.
+            let last = if before.is_ok() && whole() {
+                last
+            } else {
+                // Before the ticket is gone: others who wait for it build on this place.
+                self.checkpoints.break_chain();
+                self.vol.without_mark(last)
+            };
+            let mut batch = Batch::new(&self.vol, Arc::clone(&ticket));
+            batch.push(last);
+            batch.submit_and_help();
+        }
+        drop(ticket);
+        io.wait_chain()?;
+        before?;
+        if !whole() {
+            return Ok(false);
+        }
+        self.chain_flush().map(|()| true)
+    }
+
+    fn chain_flush(&self) -> Result<()> {
+        if self.options.fsync_mode == FsyncMode::NoBarrier { Ok(()) } else { self.vol.io.flush() }
+    }
+}
+
+/// Whether fsync writes this node: direct nodes and xattr nodes; indirect ones are rebuilt by recovery, and the inode comes last.
+fn is_chained(node: &Arc<Node>) -> bool {
+    let guard = node.read();
+    let ofs = NodeBlock::view(guard.bytes()).footer.ofs();
+    ofs != NodeOfs::INODE && !matches!(ofs.kind(), NodeKind::Indirect | NodeKind::DoubleIndirect)
+}

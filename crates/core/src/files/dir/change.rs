@@ -1,0 +1,122 @@
+//! Adding, removing and redirecting one entry.
+
+use super::{Found, Place, Room, Search};
+use crate::error::{Error, Result};
+use crate::files::inode::Inode;
+use crate::fs::Fs;
+use crate::volume::Change;
+use std::sync::Arc;
+use steadyfs_device::PageBuf;
+use steadyfs_format::dir::{DentriesMut, FileType, name_hash};
+use steadyfs_format::inode::Inode as RawInode;
+use steadyfs_format::{FormatError, Ino, PageIndex};
+
+impl Fs {
+    /// Adds an entry where `dir_search` has found room for it.
+    pub(crate) fn dir_insert(
+        &self,
+        change: &Change<'_>,
+        dir: &Arc<Inode>,
+        room: Room,
+        name: &[u8],
+        ino: Ino,
+        kind: FileType,
+    ) -> Result<()> {
+        assert!(!ino.is_null(), "an entry names an inode");
+        let hash = name_hash(name);
+        match room {
+            Room::Inline => {
+                self.edit_inline_entries(change, dir, |entries| entries.insert(hash, name, ino, kind))??;
+                Ok(())
+            }
+            Room::Convert => {
+                self.dir_convert(change, dir)?;
+                match self.dir_search(dir, name)? {
+                    Search::Missing(room @ Room::Page { .. }) => self.dir_insert(change, dir, room, name, ino, kind),
+                    other => Err(Error::corrupt(format!("{:?}: {other:?} after the move to blocks", dir.ino))),
+                }
+            }
+            Room::Page { page, depth } => {
+                let mut block = self.page(dir, page)?.unwrap_or_default();
+                let mut entries = DentriesMut::block(block.make_mut());
+                entries.insert(hash, name, ino, kind)?;
+                dir.names.added(page, hash, entries.read());
+                self.put_page(change, dir, page, block).inspect_err(|_| dir.names.forget(page))?;
+                self.edit_inode(change, dir, |raw| {
+                    let size = (page + 1).byte_offset();
+                    raw.set_size(raw.size().max(size));
+                    raw.set_current_depth(raw.current_depth().max(u32::from(depth)));
+                })
+            }
+        }
+    }
+
+    /// Removes an entry; a block that becomes empty is freed.
+    pub(crate) fn dir_remove(&self, change: &Change<'_>, dir: &Arc<Inode>, place: Place) -> Result<()> {
+        let Some(index) = place.page else {
+            let gone = self.edit_inline_entries(change, dir, |entries| entries.remove(place.slot))?;
+            return self.expect_entry(gone, dir, place);
+        };
+        let mut page = self.dir_page(dir, index)?;
+        let mut entries = DentriesMut::block(page.make_mut());
+        let gone = entries.remove(place.slot);
+        self.expect_entry(gone, dir, place)?;
+        if entries.read().is_unused() && index != PageIndex(0) {
+            dir.names.forget(index);
+            self.punch_pages(change, dir, index..index + 1)
+        } else {
+            dir.names.removed(index, entries.read());
+            self.put_page(change, dir, index, page).inspect_err(|_| dir.names.forget(index))
+        }
+    }
+
+    /// Makes an existing name refer to another inode.
+    pub(crate) fn dir_retarget(
+        &self,
+        change: &Change<'_>,
+        dir: &Arc<Inode>,
+        place: Place,
+        ino: Ino,
+        kind: FileType,
+    ) -> Result<()> {
+        assert!(!ino.is_null(), "an entry names an inode");
+        let Some(index) = place.page else {
+            let done = self.edit_inline_entries(change, dir, |entries| entries.set_target(place.slot, ino, kind))?;
+            return self.expect_entry(done, dir, place);
+        };
+        let mut page = self.dir_page(dir, index)?;
+        let done = DentriesMut::block(page.make_mut()).set_target(place.slot, ino, kind);
+        self.expect_entry(done, dir, place)?;
+        self.put_page(change, dir, index, page)
+    }
+
+    /// The dot entry that leads to the parent.
+    pub(crate) fn dir_dotdot(&self, dir: &Arc<Inode>) -> Result<Found> {
+        let found = self.dir_find(dir, b"..")?;
+        found.ok_or_else(|| Error::corrupt(format!("directory {} has no '..' entry", dir.ino)))
+    }
+
+    fn dir_page(&self, dir: &Arc<Inode>, index: PageIndex) -> Result<PageBuf> {
+        let page = self.page(dir, index)?;
+        page.ok_or_else(|| Error::corrupt(format!("page {index} of directory {} vanished", dir.ino)))
+    }
+
+    /// The directory is locked, so an entry that was found is still there.
+    fn expect_entry(&self, there: bool, dir: &Inode, place: Place) -> Result<()> {
+        if there { Ok(()) } else { Err(Error::corrupt(format!("{place:?} of directory {} has no entry", dir.ino))) }
+    }
+
+    fn edit_inline_entries<R>(
+        &self,
+        change: &Change<'_>,
+        dir: &Arc<Inode>,
+        f: impl FnOnce(&mut DentriesMut<'_>) -> R,
+    ) -> Result<R> {
+        let features = self.vol.sb.features();
+        let out = self.edit_inode(change, dir, |raw: &mut RawInode| -> std::result::Result<R, FormatError> {
+            let shape = raw.shape(features)?;
+            Ok(f(&mut DentriesMut::inline(raw.inline_area_mut(shape))))
+        })?;
+        Ok(out?)
+    }
+}

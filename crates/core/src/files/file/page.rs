@@ -1,0 +1,54 @@
+//! Single pages, as directories and symlinks use them. The caller holds the inode's `i_rwsem`, and no node lock.
+
+use super::fetch::Keep;
+use crate::error::Result;
+use crate::files::inode::Inode;
+use crate::fs::Fs;
+use crate::volume::Change;
+use std::ops::Range;
+use std::sync::Arc;
+use steadyfs_device::PageBuf;
+use steadyfs_format::PageIndex;
+
+impl Fs {
+    /// The contents of a page; `None` for a hole. A page that was reserved and never written is zero.
+    pub(crate) fn page(&self, inode: &Arc<Inode>, page: PageIndex) -> Result<Option<PageBuf>> {
+        if let Some(buf) = self.cache(inode).get(page) {
+            return Ok(Some(buf));
+        }
+        let mut fetched = self.fetch(inode, page..page + 1, Keep::Yes)?;
+        self.trim_cache();
+        Ok(fetched.pop().flatten())
+    }
+
+    /// Replaces the contents of a page, reserving it if it is a hole. It is written later: of directories and symlinks by the next
+    /// checkpoint at the latest. The inode holds no inline contents (any more).
+    ///
+    /// # Errors
+    /// `NoSpace`, after which nothing has changed.
+    pub(crate) fn put_page(
+        &self,
+        change: &Change<'_>,
+        inode: &Arc<Inode>,
+        page: PageIndex,
+        buf: PageBuf,
+    ) -> Result<()> {
+        let cache = self.cache(inode);
+        if !cache.has_range(&(page..page + 1)) {
+            self.reserve(change, inode, page..page + 1)?;
+        }
+        cache.put_dirty([(page, buf)]);
+        Ok(())
+    }
+
+    /// Makes pages holes: what they held is gone, and so are nodes that held nothing else. Meant for few pages: it does not give the
+    /// checkpoint lock back on the way.
+    pub(crate) fn punch_pages(&self, change: &Change<'_>, inode: &Arc<Inode>, range: Range<PageIndex>) -> Result<()> {
+        self.cache(inode).remove(range.clone());
+        let mut at = range.start;
+        while at < range.end {
+            at = self.free_piece(change, inode, at..range.end)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! Buffered reading: from the inode, from the cache, or from the device into the cache, with read-ahead for sequential readers.
+
+use super::fetch::Keep;
+use super::{Facts, PAGE, page_end, pages_of, regular};
+use crate::error::{Error, Result};
+use crate::files::inode::{Inode, InodeRef};
+use crate::fs::Fs;
+use std::ops::Range;
+use std::sync::Arc;
+use steadyfs_device::PageBuf;
+use steadyfs_format::PageIndex;
+use steadyfs_format::inode::advise;
+use steadyfs_rt::{Cost, charge_n};
+
+/// Pages handled at a time.
+const WINDOW_PAGES: u64 = 256;
+
+impl Fs {
+    /// Reads from a regular file at a byte offset; returns how many bytes there were, fewer than asked for only at the end.
+    ///
+    /// # Errors
+    /// `IsDirectory` and `Invalid` for anything but a regular file; `Unsupported` for encrypted contents; damage and I/O errors.
+    pub fn read(&self, file: &InodeRef, off: u64, buf: &mut [u8]) -> Result<usize> {
+        let inode = &file.inode;
+        regular(inode)?;
+        let n = {
+            let _lock = inode.rwsem.read();
+            self.read_locked(inode, off, buf, Keep::Yes)?
+        };
+        self.traffic.note_read(n);
+        self.note_access(inode);
+        Ok(n)
+    }
+
+    /// Reads under the file's lock.
+    pub(super) fn read_locked(&self, inode: &Arc<Inode>, off: u64, buf: &mut [u8], keep: Keep) -> Result<usize> {
+        let facts = self.facts(inode)?;
+        if facts.has_advise(advise::ENCRYPT) {
+            return Err(Error::Unsupported("the file is encrypted, and its key is not known here".into()));
+        }
+        let n = facts.size.saturating_sub(off).min(buf.len() as u64) as usize;
+        let buf = &mut buf[..n];
+        if n == 0 {
+            return Ok(0);
+        }
+        if facts.inline {
+            return self.read_inline(inode, off, buf).map(|()| n);
+        }
+        let mut done = 0;
+        while done < n {
+            let at = off + done as u64;
+            let window = (WINDOW_PAGES * PAGE - at % PAGE).min((n - done) as u64) as usize;
+            self.read_window(inode, &facts, at, &mut buf[done..done + window], keep)?;
+            self.trim_cache();
+            done += window;
+        }
+        Ok(n)
+    }
+
+    /// The pages of a range as they are; the lock is held.
+    pub(super) fn read_pages_locked(
+        &self,
+        inode: &Arc<Inode>,
+        first: PageIndex,
+        count: u64,
+    ) -> Result<(Vec<PageBuf>, usize)> {
+        let facts = self.facts(inode)?;
+        let n = facts.size.saturating_sub(first.byte_offset()).min(count * PAGE) as usize;
+        if facts.inline || n == 0 || facts.has_advise(advise::ENCRYPT) {
+            // What is no pages on the device, or refused.
+            let mut bytes = vec![0; n];
+            let n = self.read_locked(inode, first.byte_offset(), &mut bytes, Keep::No)?;
+            return Ok((bytes.chunks(PAGE as usize).map(PageBuf::from_slice).collect(), n));
+        }
+        let end = page_end(first.byte_offset() + n as u64);
+        let mut pages = Vec::with_capacity((end - first) as usize);
+        let mut at = first;
+        while at < end {
+            let window = WINDOW_PAGES.min(end - at);
+            let contents = self.contents(inode, &facts, at..at + window, Keep::No)?;
+            pages.extend(contents.into_iter().map(|page| page.unwrap_or(PageBuf::zeroed())));
+            self.trim_cache();
+            at = at + window;
+        }
+        Ok((pages, n))
+    }
+
+    fn read_window(&self, inode: &Arc<Inode>, facts: &Facts, off: u64, buf: &mut [u8], keep: Keep) -> Result<()> {
+        let range = pages_of(off, off + buf.len() as u64);
+        let pages = self.contents(inode, facts, range.clone(), keep)?;
+        charge_n(Cost::PageCopy, range.end - range.start);
+        for (page, content) in (range.start.get()..).zip(pages) {
+            let start = page * PAGE;
+            let from = start.max(off);
+            let to = (start + PAGE).min(off + buf.len() as u64);
+            let target = &mut buf[(from - off) as usize..(to - off) as usize];
+            match content {
+                Some(content) => content.copy_out((from - start) as usize, target),
+                None => target.fill(0),
+            }
+        }
+        Ok(())
+    }
+
+    /// The contents of a range of pages, `None` for holes: cached ones as they are, the others from the device.
+    pub(super) fn contents(
+        &self,
+        inode: &Arc<Inode>,
+        facts: &Facts,
+        range: Range<PageIndex>,
+        keep: Keep,
+    ) -> Result<Vec<Option<PageBuf>>> {
+        if facts.is_compressed() {
+            return self.cluster_contents(inode, range, keep);
+        }
+        let cache = self.cache(inode);
+        let mut pages = cache.get_range(range.clone());
+        if pages.iter().all(Option::is_some) {
+            return Ok(pages);
+        }
+        let ahead = if keep == Keep::Yes { cache.read_ahead(&range) } else { 0 };
+        let mut at = 0;
+        while let Some(first) = (at..pages.len()).find(|i| pages[*i].is_none()) {
+            let behind = (first..pages.len()).find(|i| pages[*i].is_some()).unwrap_or(pages.len());
+            let mut wanted = range.start + first as u64..range.start + behind as u64;
+            if behind == pages.len() {
+                wanted.end = (wanted.end + ahead).min(page_end(facts.size)).max(wanted.end);
+            }
+            let fetched = self.fetch(inode, wanted, keep)?;
+            for (slot, page) in pages[first..behind].iter_mut().zip(fetched) {
+                *slot = page;
+            }
+            at = behind;
+        }
+        Ok(pages)
+    }
+}

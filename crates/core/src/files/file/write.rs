@@ -1,0 +1,211 @@
+//! Buffered writing: into the inode while the file is small, else into cached pages whose slots are reserved first.
+
+use super::fetch::Keep;
+use super::payload::Payload;
+use super::{Facts, PAGE, PIECE_PAGES, Times, pages_of, regular};
+use crate::error::{Error, Result};
+use crate::files::inode::{Inode, InodeRef};
+use crate::fs::Fs;
+use crate::volume::Change;
+use std::sync::Arc;
+use steadyfs_device::PageBuf;
+use steadyfs_format::PageIndex;
+use steadyfs_format::inode::{Inode as RawInode, flags};
+use steadyfs_rt::{Cost, charge_n};
+
+impl Fs {
+    /// Writes to a regular file at a byte offset; returns how many bytes were written, fewer than given only if space or the
+    /// largest file size ran out on the way. The data reaches the device later; see [`Fs::fsync`].
+    ///
+    /// # Errors
+    /// `IsDirectory` and `Invalid` for anything but a regular file; `TooBig` beyond the largest file; `NoSpace`; what forbids changing the
+    /// file at all.
+    pub fn write(&self, file: &InodeRef, off: u64, data: &[u8]) -> Result<usize> {
+        let inode = &file.inode;
+        regular(inode)?;
+        let _lock = inode.rwsem.write();
+        self.traffic.note_write(self.write_locked(inode, off, Payload::Bytes(data), Times::Ours))
+    }
+
+    /// Writes as [`Fs::write`], with pages that are taken as they are, without a copy, from page `first` of the file on. Synthetic pages stay
+    /// synthetic on their way to the device.
+    ///
+    /// # Errors
+    /// As [`Fs::write`].
+    pub fn write_pages(&self, file: &InodeRef, first: PageIndex, pages: &[PageBuf]) -> Result<usize> {
+        let inode = &file.inode;
+        regular(inode)?;
+        let _lock = inode.rwsem.write();
+        self.traffic.note_write(self.write_locked(inode, first.byte_offset(), Payload::Pages(pages), Times::Ours))
+    }
+
+    /// Writes what a cache above this one held back, as [`Fs::write`] or, if it will not be read again soon, as [`Fs::write_direct`]; leaves the
+    /// file's times alone. What may be written was decided when that cache took it: an inode that became immutable meanwhile is written all the same. A
+    /// cache holds back whole pages, so an append to an append-only file may begin before its end; but what the file holds must not change.
+    ///
+    /// # Errors
+    /// As [`Fs::write`], for what the device refuses stays in memory; `NotPermitted` if it would change bytes of an append-only file.
+    pub fn write_back(&self, file: &InodeRef, off: u64, data: &[u8], direct: bool) -> Result<usize> {
+        let inode = &file.inode;
+        regular(inode)?;
+        if inode.read(RawInode::flags)? & flags::APPEND != 0 {
+            self.check_only_adds(file, off, data)?;
+        }
+        if direct {
+            let written = self.write_direct_with(inode, off, Payload::Bytes(data), Times::Callers);
+            // The other cache takes it for written whatever it hears. So what the device refuses is kept here, dirty, for a later attempt and the next fsync.
+            if !matches!(written, Err(Error::Io(_))) {
+                return self.traffic.note_write(written);
+            }
+        }
+        let _lock = inode.rwsem.write();
+        self.traffic.note_write(self.write_locked(inode, off, Payload::Bytes(data), Times::Callers))
+    }
+
+    /// Refuses to change what a file holds. Zeros may be what other pages left out that came before theirs, so they may change.
+    fn check_only_adds(&self, file: &InodeRef, off: u64, data: &[u8]) -> Result<()> {
+        let mut old = vec![0; data.len()];
+        let _lock = file.inode.rwsem.read();
+        let held = self.read_locked(&file.inode, off, &mut old, Keep::Yes)?;
+        let changes = old[..held].iter().zip(data).any(|(old, new)| *old != 0 && old != new);
+        if changes { Err(Error::NotPermitted) } else { Ok(()) }
+    }
+
+    /// Writes at the end of a regular file, wherever that is then; returns the offset and the number of bytes written.
+    ///
+    /// # Errors
+    /// As [`Fs::write`].
+    pub fn append(&self, file: &InodeRef, data: &[u8]) -> Result<(u64, usize)> {
+        let inode = &file.inode;
+        regular(inode)?;
+        let _lock = inode.rwsem.write();
+        let end = self.facts(inode)?.size;
+        Ok((end, self.traffic.note_write(self.write_locked(inode, end, Payload::Bytes(data), Times::Ours))?))
+    }
+
+    /// Writes under the exclusive lock of the file.
+    pub(super) fn write_locked(&self, inode: &Arc<Inode>, off: u64, data: Payload<'_>, times: Times) -> Result<usize> {
+        let mut facts = self.facts_for_write(inode, off, times)?;
+        let data = data.clip(off)?;
+        if data.len() == 0 {
+            return Ok(0);
+        }
+        self.finish_cut(inode, &mut facts)?;
+        if off > facts.size {
+            self.uncover(inode, &facts, off)?;
+        }
+        let mut done = 0;
+        while done < data.len() {
+            let at = off + done as u64;
+            let piece = (PIECE_PAGES * PAGE - at % PAGE).min((data.len() - done) as u64) as usize;
+            let wrote = self.write_piece(inode, &mut facts, at, data.part(done..done + piece));
+            self.trim_cache();
+            match wrote {
+                Ok(n) => done += n,
+                Err(_) if done > 0 => break,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes one piece under one change; returns how many of its bytes found space.
+    fn write_piece(&self, inode: &Arc<Inode>, facts: &mut Facts, at: u64, data: Payload<'_>) -> Result<usize> {
+        self.help_flush()?;
+        let end = at + data.len() as u64;
+        if !facts.inline {
+            self.load_edges(inode, facts, at, end)?;
+        }
+        let change = self.change()?;
+        if let Payload::Bytes(data) = data
+            && end <= facts.inline_room()
+        {
+            let part = at as usize..end as usize;
+            self.edit_inline(&change, inode, facts, facts.size.max(end), |area| area[part].copy_from_slice(data))?;
+            facts.size = facts.size.max(end);
+            return Ok(data.len());
+        }
+        if facts.inline {
+            self.convert_inline(&change, inode, facts)?;
+        }
+        let range = pages_of(at, end);
+        let reached = match self.cache(inode).has_range(&range) {
+            true => range.end,
+            false => self.reserve(&change, inode, range)?,
+        };
+        let data = data.first((reached.byte_offset().min(end) - at) as usize);
+        self.fill_pages(inode, facts, at, data)?;
+        self.after_write(&change, inode, facts, at + data.len() as u64)?;
+        Ok(data.len())
+    }
+
+    /// Brings the pages that a write changes in part into the cache, so that this need not happen under a change.
+    fn load_edges(&self, inode: &Arc<Inode>, facts: &Facts, at: u64, end: u64) -> Result<()> {
+        for edge in [at, end] {
+            if edge % PAGE != 0 && PageIndex::of_byte(edge).byte_offset() < facts.size {
+                self.page(inode, PageIndex::of_byte(edge))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the bytes into pages whose slots are reserved.
+    fn fill_pages(&self, inode: &Arc<Inode>, facts: &Facts, at: u64, data: Payload<'_>) -> Result<()> {
+        charge_n(Cost::PageCopy, (data.len() as u64).div_ceil(PAGE));
+        let cache = self.cache(inode);
+        let data = match data {
+            Payload::Bytes(data) => data,
+            Payload::Pages(pages) => {
+                cache.put_dirty((at / PAGE..).map(PageIndex).zip(pages.iter().cloned()));
+                return Ok(());
+            }
+        };
+        let mut fresh = Vec::new();
+        let mut done = 0;
+        while done < data.len() {
+            let off = at + done as u64;
+            let (page, within) = (PageIndex::of_byte(off), (off % PAGE) as usize);
+            let bytes = &data[done..data.len().min(done + PAGE as usize - within)];
+            if bytes.len() as u64 == PAGE {
+                fresh.push((page, PageBuf::from_slice(bytes)));
+            } else if !cache.modify(page, |block| block[within..within + bytes.len()].copy_from_slice(bytes)) {
+                let mut buf = self.old_contents(inode, facts, page)?;
+                buf.make_mut()[within..within + bytes.len()].copy_from_slice(bytes);
+                fresh.push((page, buf));
+            }
+            done += bytes.len();
+        }
+        cache.put_dirty(fresh);
+        Ok(())
+    }
+
+    /// What a page holds that is not cached; zero if it lies beyond the end, whatever its block holds.
+    fn old_contents(&self, inode: &Arc<Inode>, facts: &Facts, page: PageIndex) -> Result<PageBuf> {
+        if page.byte_offset() >= facts.size {
+            return Ok(PageBuf::zeroed());
+        }
+        Ok(self.fetch(inode, page..page + 1, Keep::No)?.pop().flatten().unwrap_or_default())
+    }
+
+    /// Sets times, and the size if the write went beyond it.
+    pub(super) fn after_write(
+        &self,
+        change: &Change<'_>,
+        inode: &Arc<Inode>,
+        facts: &mut Facts,
+        end: u64,
+    ) -> Result<()> {
+        if end <= facts.size {
+            return match facts.times {
+                Times::Ours => self.edit_times(change, inode, |raw| facts.touch(raw)),
+                Times::Callers => Ok(()),
+            };
+        }
+        facts.size = end;
+        let size = facts.size;
+        self.edit_inode(change, inode, |raw| {
+            self.move_end(inode, raw, size);
+            facts.touch(raw);
+        })
+    }
+}

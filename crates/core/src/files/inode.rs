@@ -1,0 +1,309 @@
+//! Inodes in memory: the table, references to them, and loading one.
+//!
+//! An [`Inode`] holds what the inode block cannot: its lock, its cached pages, who uses it. The attributes themselves are in the
+//! node block and nowhere else (see `node`). Kept true: an inode number has at most one [`Inode`] in memory; an inode with
+//! references, dirty pages or a pending deletion stays in the table; one whose last link and last reference are gone is queued
+//! for deletion.
+
+use crate::error::{Error, Result};
+use crate::files::dir::Names;
+use crate::files::errseq::{ErrorCursor, WriteErrors};
+use crate::files::pages::Pages;
+use crate::fs::Fs;
+use crate::locks;
+use crate::options::techniques::GcProtect;
+use crate::reclaim::FileLocks;
+use crate::volume::nodes::cache::Node;
+use crate::volume::nodes::disk_size::UNLIMITED;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
+use steadyfs_format::block::BlockView;
+use steadyfs_format::dir::FileType;
+use steadyfs_format::inode::Inode as RawInode;
+use steadyfs_format::{Ino, Nid};
+use steadyfs_rt::{Mutex, RwLock};
+
+const SHARDS: usize = 64;
+
+type Shard = HashMap<Ino, Arc<Inode>>;
+
+/// An inode in memory.
+pub(crate) struct Inode {
+    pub(crate) ino: Ino,
+    /// Regular file, directory, ...: never changes during the life of an inode.
+    pub(crate) kind: FileType,
+    /// The inode block, pinned in the node cache.
+    pub(crate) node: Arc<Node>,
+    /// `i_rwsem`: exclusive for whoever changes contents or size, shared for readers that need both to stand still.
+    pub(crate) rwsem: RwLock<()>,
+    pub(crate) pages: Pages,
+    /// Direct I/O, and whoever changes contents, against collectors.
+    pub(crate) gc: FileLocks,
+    /// Of a directory: what its pages do not hold.
+    pub(crate) names: Names,
+    /// Failed writes of the contents.
+    pub(crate) write_errors: WriteErrors,
+    users: AtomicU32,
+    /// Link count reached zero: delete when the last user goes.
+    pub(crate) unlinked: AtomicBool,
+    /// Somebody is deleting it: nobody gets a reference any more.
+    dying: AtomicBool,
+    /// Used since the eviction hand last passed.
+    touched: AtomicBool,
+    queue: Arc<ReapQueue>,
+}
+
+/// Inodes whose last user went while they had no link.
+pub(crate) struct ReapQueue {
+    list: Mutex<Vec<Ino>>,
+}
+
+impl ReapQueue {
+    /// Inodes to delete, leaving an empty queue.
+    pub(crate) fn take(&self) -> Vec<Ino> {
+        std::mem::take(&mut *self.list.lock())
+    }
+}
+
+/// A counted reference to an inode. While one lives the inode is not deleted, even without links.
+pub struct InodeRef {
+    pub(crate) inode: Arc<Inode>,
+    /// Write errors that the holder knows of.
+    pub(crate) seen: ErrorCursor,
+}
+
+impl InodeRef {
+    /// The inode number.
+    pub fn ino(&self) -> Ino {
+        self.inode.ino
+    }
+
+    /// Regular file, directory, ...
+    pub fn kind(&self) -> FileType {
+        self.inode.kind
+    }
+}
+
+impl Clone for InodeRef {
+    fn clone(&self) -> Self {
+        self.inode.users.fetch_add(1, SeqCst);
+        InodeRef { inode: Arc::clone(&self.inode), seen: self.seen.clone() }
+    }
+}
+
+impl Drop for InodeRef {
+    fn drop(&mut self) {
+        let last = self.inode.users.fetch_sub(1, SeqCst) == 1;
+        if last && self.inode.unlinked.load(SeqCst) {
+            self.inode.queue.list.lock().push(self.inode.ino);
+        }
+    }
+}
+
+impl std::fmt::Debug for InodeRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "InodeRef({:?}, {:?})", self.inode.ino, self.inode.kind)
+    }
+}
+
+impl Inode {
+    /// References held by users of the file system.
+    pub(crate) fn users(&self) -> u32 {
+        self.users.load(SeqCst)
+    }
+}
+
+/// The inodes in memory.
+pub(crate) struct InodeTable {
+    shards: Box<[Mutex<Shard>]>,
+    cached: AtomicUsize,
+    hand: AtomicUsize,
+    /// Most inodes to keep without users.
+    limit: usize,
+    protect: GcProtect,
+    pub(crate) queue: Arc<ReapQueue>,
+    /// Generation of the next new inode.
+    generation: AtomicU32,
+}
+
+impl InodeTable {
+    /// A table that keeps at most about `limit` unused inodes.
+    pub(crate) fn new(limit: usize, protect: GcProtect) -> Self {
+        InodeTable {
+            protect,
+            shards: (0..SHARDS).map(|_| Mutex::new(&locks::INODE_TABLE, Shard::new())).collect(),
+            cached: AtomicUsize::new(0),
+            hand: AtomicUsize::new(0),
+            limit: limit.max(SHARDS),
+            queue: Arc::new(ReapQueue { list: Mutex::new(&locks::LISTS, Vec::new()) }),
+            generation: AtomicU32::new(steadyfs_rt::wall_clock().nsec.wrapping_mul(0x9E37_79B1)),
+        }
+    }
+
+    fn shard(&self, ino: Ino) -> &Mutex<Shard> {
+        &self.shards[ino.index() % SHARDS]
+    }
+
+    /// A reference to a cached inode; an error if it is being deleted.
+    pub(crate) fn find(&self, ino: Ino) -> Result<Option<InodeRef>> {
+        let shard = self.shard(ino).lock();
+        match shard.get(&ino) {
+            Some(inode) if inode.dying.load(SeqCst) => Err(Error::NotFound),
+            found => Ok(found.map(Self::reference)),
+        }
+    }
+
+    /// The inode if it is in memory, for whoever only looks at it: it is not a reference, and may be deleted meanwhile.
+    pub(crate) fn peek(&self, ino: Ino) -> Option<Arc<Inode>> {
+        self.shard(ino).lock().get(&ino).filter(|inode| !inode.dying.load(SeqCst)).cloned()
+    }
+
+    /// Files whose size the device may not be told yet.
+    pub(crate) fn growing(&self) -> Vec<Arc<Inode>> {
+        let grows = |inode: &&Arc<Inode>| inode.node.disk_size.limit() != UNLIMITED;
+        self.shards.iter().flat_map(|shard| shard.lock().values().filter(grows).cloned().collect::<Vec<_>>()).collect()
+    }
+
+    /// Claims an inode for deletion: it has no link and nobody uses it, and from here on nobody can.
+    pub(crate) fn claim(&self, ino: Ino) -> Option<Arc<Inode>> {
+        let shard = self.shard(ino).lock();
+        let inode = shard.get(&ino)?;
+        let unused = inode.users() == 0 && inode.unlinked.load(SeqCst);
+        (unused && !inode.dying.swap(true, SeqCst)).then(|| Arc::clone(inode))
+    }
+
+    /// A number for a new inode that an earlier one under the same inode number most likely did not have.
+    pub(crate) fn next_generation(&self) -> u32 {
+        self.generation.fetch_add(1, SeqCst)
+    }
+
+    /// Counts under the shard's lock, so that eviction sees it.
+    fn reference(inode: &Arc<Inode>) -> InodeRef {
+        inode.users.fetch_add(1, SeqCst);
+        inode.touched.store(true, SeqCst);
+        InodeRef { inode: Arc::clone(inode), seen: inode.write_errors.cursor() }
+    }
+
+    /// Adds the inode of a node that was just made. Whatever is here under its number belongs to a node that was freed.
+    pub(crate) fn insert_new(&self, node: Arc<Node>, kind: FileType) -> InodeRef {
+        let inode = self.new_inode(node, kind);
+        let out = Self::reference(&inode);
+        if self.shard(inode.ino).lock().insert(inode.ino, inode).is_none() {
+            self.cached.fetch_add(1, SeqCst);
+        }
+        out
+    }
+
+    /// Adds the inode of a node that was read, unless another thread was first; an error if that inode is being deleted.
+    fn insert_loaded(&self, node: &Arc<Node>, kind: FileType) -> Result<InodeRef> {
+        let ino = node.nid.as_ino();
+        let mut shard = self.shard(ino).lock();
+        match shard.get(&ino) {
+            Some(inode) if inode.dying.load(SeqCst) => Err(Error::NotFound),
+            Some(inode) => Ok(Self::reference(inode)),
+            None => {
+                let inode = self.new_inode(Arc::clone(node), kind);
+                let out = Self::reference(&inode);
+                shard.insert(ino, inode);
+                self.cached.fetch_add(1, SeqCst);
+                Ok(out)
+            }
+        }
+    }
+
+    fn new_inode(&self, node: Arc<Node>, kind: FileType) -> Arc<Inode> {
+        Arc::new(Inode {
+            ino: node.nid.as_ino(),
+            kind,
+            node,
+            rwsem: RwLock::new(&locks::INODE, ()),
+            pages: Pages::new(),
+            gc: FileLocks::new(self.protect),
+            names: Names::new(kind == FileType::Dir),
+            write_errors: WriteErrors::new(),
+            users: AtomicU32::new(0),
+            unlinked: AtomicBool::new(false),
+            dying: AtomicBool::new(false),
+            touched: AtomicBool::new(true),
+            queue: Arc::clone(&self.queue),
+        })
+    }
+
+    /// Forgets a deleted inode.
+    pub(crate) fn remove(&self, inode: &Arc<Inode>) {
+        let mut shard = self.shard(inode.ino).lock();
+        if shard.get(&inode.ino).is_some_and(|known| Arc::ptr_eq(known, inode)) {
+            shard.remove(&inode.ino);
+            self.cached.fetch_sub(1, SeqCst);
+        }
+    }
+
+    /// Drops inodes that nobody uses until the table is within its limit; their clean pages go with them.
+    pub(crate) fn shrink(&self, budget: &crate::files::pages::Budget) {
+        let mut rounds = 2 * SHARDS;
+        while self.cached.load(SeqCst) > self.limit && rounds > 0 {
+            rounds -= 1;
+            let mut shard = self.shards[self.hand.fetch_add(1, SeqCst) % SHARDS].lock();
+            let before = shard.len();
+            shard.retain(|_, inode| {
+                inode.users() > 0
+                    || inode.unlinked.load(SeqCst)
+                    || inode.touched.swap(false, SeqCst)
+                    || !inode.pages.drop_all_if_clean(budget)
+            });
+            self.cached.fetch_sub(before - shard.len(), SeqCst);
+        }
+    }
+}
+
+impl Fs {
+    /// A reference to the inode with this number.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is none, or if it has no name and is not in use; damage.
+    pub fn inode(&self, ino: Ino) -> Result<InodeRef> {
+        if let Some(found) = self.inodes.find(ino)? {
+            return Ok(found);
+        }
+        if ino.get() < steadyfs_format::ROOT_INO.get() {
+            return Err(Error::NotFound);
+        }
+        self.load_inode(ino, |raw| raw.links() > 0)
+    }
+
+    /// Brings an orphan that the last mount left into memory, to be deleted.
+    pub(crate) fn load_orphan(&self, ino: Ino) -> Result<InodeRef> {
+        let found = self.load_inode(ino, |raw| raw.links() == 0)?;
+        found.inode.unlinked.store(true, SeqCst);
+        Ok(found)
+    }
+
+    fn load_inode(&self, ino: Ino, wanted: impl FnOnce(&RawInode) -> bool) -> Result<InodeRef> {
+        let node = self.vol.node(Nid::from(ino))?;
+        let kind = {
+            let guard = node.read();
+            if guard.is_dead() {
+                return Err(Error::NotFound);
+            }
+            let raw = RawInode::view(guard.bytes());
+            if raw.footer.ino() != ino {
+                return Err(Error::corrupt(format!("node {ino} is not an inode but a part of {}", raw.footer.ino())));
+            }
+            raw.validate(self.vol.sb.features())?;
+            if !wanted(raw) {
+                return Err(Error::NotFound);
+            }
+            raw.file_type()
+                .ok_or_else(|| Error::corrupt(format!("inode {ino} has the impossible mode {:o}", raw.mode())))?
+        };
+        let found = self.inodes.insert_loaded(&node, kind)?;
+        // The inode may have been deleted since its block was looked at: then it must not stay in the table.
+        if found.inode.node.read().is_dead() {
+            self.inodes.remove(&found.inode);
+            return Err(Error::NotFound);
+        }
+        self.inodes.shrink(&self.budget);
+        Ok(found)
+    }
+}

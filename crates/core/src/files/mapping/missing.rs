@@ -1,0 +1,41 @@
+//! Which nodes a file would need that it does not have.
+
+use super::{Found, addressing};
+use crate::error::{Error, Result};
+use crate::files::inode::Inode;
+use crate::fs::Fs;
+use std::collections::HashSet;
+use std::ops::Range;
+use steadyfs_format::PageIndex;
+use steadyfs_format::node::{NodeOfs, NodePath};
+
+impl Fs {
+    /// Adds to a set the nodes that [`Fs::reserve`] would make for a range. With the file's `i_rwsem` held exclusively.
+    pub(crate) fn missing_nodes(
+        &self,
+        inode: &Inode,
+        range: Range<PageIndex>,
+        missing: &mut HashSet<NodeOfs>,
+    ) -> Result<()> {
+        let features = self.vol.sb.features();
+        let addressing = inode.read(|raw| addressing(raw, features))??;
+        let mut at = range.start;
+        while at < range.end {
+            let (until, level) = match self.leaf(inode, at)? {
+                Found::Leaf(leaf) => {
+                    at = leaf.pages().end;
+                    continue;
+                }
+                Found::Gap { until, level } => (until.min(range.end), level),
+            };
+            // The subtrees of a gap are siblings: what the way to its first page lacks, the ways to the others lack too.
+            while at < until {
+                let path = NodePath::of_page(at, addressing).ok_or(Error::TooBig)?;
+                missing.extend((level..=path.depth()).map(|level| path.ofs(level)));
+                let first = addressing.first_page(path.leaf()).ok_or_else(|| Error::corrupt("a leaf without pages"))?;
+                at = first + u64::from(addressing.node_slots());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,17 @@
+//! The upper half: inodes, names, contents and attributes, as programs see them.
+//!
+//! [`inode`] is an inode in memory; [`dir`] and [`namei`] are names, [`file`] and [`pages`] contents, [`mapping`] says which blocks they lie
+//! in, [`attr`], [`xattr`] and [`acl`] are attributes. [`orphans`] deletes what nobody uses any more. What becomes durable when is
+//! [`crate::durable`]'s.
+
+pub(crate) mod acl;
+pub(crate) mod attr;
+pub(crate) mod dir;
+pub(crate) mod errseq;
+pub(crate) mod file;
+pub(crate) mod inode;
+pub(crate) mod mapping;
+pub(crate) mod namei;
+pub(crate) mod orphans;
+pub(crate) mod pages;
+pub(crate) mod xattr;

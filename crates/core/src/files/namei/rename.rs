@@ -1,0 +1,374 @@
+//! Renaming.
+//!
+//! Locks, in order: the rename lock if two directories take part, so that the shape of the tree stands still; both directories, an
+//! ancestor before what is below it; then the inodes that are moved or replaced, directories before others. With the tree standing still,
+//! no directory can come to lie below itself and no two renames wait for each other.
+//!
+//! A rename may leave a *whiteout*: a character device 0:0, by which overlayfs says that a name of a lower layer is gone. The old entry
+//! comes to name it where it stands, so the directory needs no room.
+
+use super::link::{check_project, drop_directory, drop_link, renamed};
+use super::make::Order;
+use super::transaction::Transaction;
+use super::{check_dir, check_name, is_dot};
+use crate::error::{Error, Result};
+use crate::files::attr::protect::Act;
+use crate::files::attr::times::{clock, touch_contents};
+use crate::files::dir::{Found, Room, Search};
+use crate::files::inode::{Inode, InodeRef};
+use crate::files::orphans::Orphan;
+use crate::fs::Fs;
+use crate::types::{NewInode, RenameFlags};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use steadyfs_format::dir::FileType;
+use steadyfs_format::inode::{DeviceNumber, Inode as RawInode, Time};
+use steadyfs_format::{Ino, ROOT_INO};
+use steadyfs_rt::RwLockWriteGuard;
+
+/// The type of a whiteout, and no permissions.
+const WHITEOUT_MODE: u32 = 0o020_000;
+
+/// A directory and a name in it.
+#[derive(Clone, Copy)]
+struct Spot<'a> {
+    dir: &'a Arc<Inode>,
+    name: &'a [u8],
+}
+
+/// An entry and the inode behind it.
+struct Entry {
+    found: Found,
+    inode: InodeRef,
+}
+
+impl Entry {
+    fn is_dir(&self) -> bool {
+        self.inode.kind() == FileType::Dir
+    }
+}
+
+/// The directories above two directories, themselves included, while the tree stands still.
+struct Above {
+    source: HashSet<Ino>,
+    target: HashSet<Ino>,
+}
+
+/// What stands at the new name.
+enum Goal {
+    /// Nothing: the entry goes here.
+    Free(Room),
+    /// Something, to be replaced.
+    Replace(Entry),
+    /// Something, to be swapped.
+    Swap(Entry),
+}
+
+impl Fs {
+    /// Moves an inode to another name, in the same directory or another.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Exists`] with [`RenameFlags::NoReplace`]; [`Error::IsDirectory`], [`Error::NotDirectory`],
+    /// [`Error::NotEmpty`] if the target cannot be replaced; [`Error::Invalid`] to move a directory below itself, or a dot entry;
+    /// [`Error::NotPermitted`]; [`Error::CrossProject`]; [`Error::TooManyLinks`]; [`Error::NoSpace`].
+    pub fn rename(
+        &self,
+        dir: &InodeRef,
+        name: &[u8],
+        new_dir: &InodeRef,
+        new_name: &[u8],
+        how: RenameFlags,
+    ) -> Result<()> {
+        self.rename_leaving(dir, name, new_dir, new_name, how, None)
+    }
+
+    /// As [`Fs::rename`], and a new whiteout takes the old name: a character device 0:0 without permissions. `owner` gives its owner and
+    /// group. Anybody may have it made, as in Linux: it is no door to a device.
+    ///
+    /// # Errors
+    /// As [`Fs::rename`]; [`Error::Invalid`] with [`RenameFlags::Exchange`], which leaves no name free.
+    pub fn rename_whiteout(
+        &self,
+        dir: &InodeRef,
+        name: &[u8],
+        new_dir: &InodeRef,
+        new_name: &[u8],
+        how: RenameFlags,
+        owner: &NewInode,
+    ) -> Result<()> {
+        if how == RenameFlags::Exchange {
+            return Err(Error::Invalid);
+        }
+        let whiteout = NewInode { mode: WHITEOUT_MODE, rdev: DeviceNumber::default(), ..owner.clone() };
+        self.rename_leaving(dir, name, new_dir, new_name, how, Some(&whiteout))
+    }
+
+    fn rename_leaving(
+        &self,
+        dir: &InodeRef,
+        name: &[u8],
+        new_dir: &InodeRef,
+        new_name: &[u8],
+        how: RenameFlags,
+        whiteout: Option<&NewInode>,
+    ) -> Result<()> {
+        check_name(name)?;
+        check_name(new_name)?;
+        let (from, to) = (Spot { dir: &dir.inode, name }, Spot { dir: &new_dir.inode, name: new_name });
+        for spot in [from, to] {
+            self.dir_head(spot.dir)?;
+            if is_dot(spot.name) {
+                return Err(Error::Invalid);
+            }
+        }
+        self.rename_locked(from, to, how, whiteout)?;
+        self.reap_quietly();
+        Ok(())
+    }
+
+    fn rename_locked(&self, from: Spot<'_>, to: Spot<'_>, how: RenameFlags, whiteout: Option<&NewInode>) -> Result<()> {
+        let across = from.dir.ino != to.dir.ino;
+        let _shape = across.then(|| self.rename.lock());
+        let above = across.then(|| self.above(from.dir, to.dir)).transpose()?;
+        let _dirs = lock_directories(from.dir, to.dir, above.as_ref());
+        let found = self.dir_find(from.dir, from.name)?.ok_or(Error::NotFound)?;
+        let source = Entry { inode: self.changeable_inode(from.dir, found)?, found };
+        if above.as_ref().is_some_and(|above| source.is_dir() && above.target.contains(&source.inode.ino())) {
+            return Err(Error::Invalid);
+        }
+        let goal = match self.dir_search(to.dir, to.name)? {
+            Search::Missing(_) if how == RenameFlags::Exchange => return Err(Error::NotFound),
+            Search::Missing(room) => Goal::Free(room),
+            Search::Found(_) if how == RenameFlags::NoReplace => return Err(Error::Exists),
+            Search::Found(found) => {
+                let target = Entry { inode: self.changeable_inode(to.dir, found)?, found };
+                if above.as_ref().is_some_and(|above| target.is_dir() && above.source.contains(&target.inode.ino())) {
+                    return Err(if how == RenameFlags::Exchange { Error::Invalid } else { Error::NotEmpty });
+                }
+                if target.inode.ino() == source.inode.ino() {
+                    return Ok(()); // two names of one inode: nothing changes, by POSIX
+                }
+                if how == RenameFlags::Exchange { Goal::Swap(target) } else { Goal::Replace(target) }
+            }
+        };
+        match goal {
+            Goal::Free(room) => {
+                let _children = lock_children(&[&source]);
+                self.check_move(from, to, &source)?;
+                self.move_to_free(from, to, &source, room, whiteout)
+            }
+            Goal::Replace(target) => {
+                let _children = lock_children(&[&source, &target]);
+                self.check_move(from, to, &source)?;
+                // Or a checkpoint would have neither the old contents under this name, nor the new.
+                self.settle_contents(&source.inode.inode)?;
+                self.move_over(from, to, &source, &target, whiteout)
+            }
+            Goal::Swap(target) => {
+                let _children = lock_children(&[&source, &target]);
+                self.check_move(from, to, &source)?;
+                self.check_move(to, from, &target)?;
+                self.settle_contents(&source.inode.inode)?;
+                self.settle_contents(&target.inode.inode)?;
+                self.swap(from, to, &source, &target)
+            }
+        }
+    }
+
+    /// The directories above both, up to the root. The tree must stand still.
+    fn above(&self, source: &Arc<Inode>, target: &Arc<Inode>) -> Result<Above> {
+        Ok(Above { source: self.ancestors(source)?, target: self.ancestors(target)? })
+    }
+
+    fn ancestors(&self, dir: &Arc<Inode>) -> Result<HashSet<Ino>> {
+        let mut seen = HashSet::from([dir.ino]);
+        let mut at = dir.ino;
+        let mut parent = dir.read(RawInode::pino)?;
+        while at != ROOT_INO {
+            let next = self.inode(parent)?;
+            if next.kind() != FileType::Dir || !seen.insert(parent) {
+                return Err(Error::corrupt(format!("directory {at} says that it is in {parent}, which cannot be")));
+            }
+            (at, parent) = (parent, next.inode.read(RawInode::pino)?);
+        }
+        Ok(seen)
+    }
+
+    /// Refuses to take `entry` from one directory to the other.
+    fn check_move(&self, from: Spot<'_>, to: Spot<'_>, entry: &Entry) -> Result<()> {
+        let features = self.vol.sb.features();
+        self.check_removal(from.dir, &entry.inode)?;
+        to.dir.read(|raw| check_dir(raw, Act::AddName))??;
+        let project = entry.inode.inode.read(|raw| raw.project_id(features))?;
+        to.dir.read(|raw| check_project(raw, project, features))?
+    }
+
+    fn move_to_free(
+        &self,
+        from: Spot<'_>,
+        to: Spot<'_>,
+        source: &Entry,
+        room: Room,
+        whiteout: Option<&NewInode>,
+    ) -> Result<()> {
+        let moves_dir = source.is_dir() && from.dir.ino != to.dir.ino;
+        if moves_dir && to.dir.read(RawInode::links)? == u32::MAX {
+            return Err(Error::TooManyLinks);
+        }
+        let change = self.change()?;
+        self.transact(&change, |t| {
+            let left = self.make_whiteout(t, from, whiteout)?;
+            t.insert(to.dir, room, to.name, &source.inode)?;
+            // Adding the new name may have moved the entries of this directory to blocks.
+            let found = self.dir_find(from.dir, from.name)?.ok_or(Error::NotFound)?;
+            vacate(t, from, found, source, left)?;
+            self.redirect_parent(t, source, to.dir, moves_dir)?;
+            let now = clock();
+            self.after_move(t, from, to, [-i64::from(moves_dir), i64::from(moves_dir)], now)?;
+            self.edit_inode(&change, &source.inode.inode, |raw| renamed(raw, to.dir.ino, to.name, now))
+        })?;
+        self.note_move(from, source);
+        Ok(())
+    }
+
+    fn move_over(
+        &self,
+        from: Spot<'_>,
+        to: Spot<'_>,
+        source: &Entry,
+        target: &Entry,
+        whiteout: Option<&NewInode>,
+    ) -> Result<()> {
+        match (source.is_dir(), target.is_dir()) {
+            (true, false) => return Err(Error::NotDirectory),
+            (false, true) => return Err(Error::IsDirectory),
+            (true, true) if !self.dir_is_empty(&target.inode.inode)? => return Err(Error::NotEmpty),
+            _ => {}
+        }
+        self.check_removal(to.dir, &target.inode)?;
+        let across = from.dir.ino != to.dir.ino;
+        let last = target.is_dir() || target.inode.inode.read(RawInode::links)? <= 1;
+        let change = self.change()?;
+        self.transact(&change, |t| {
+            let left = self.make_whiteout(t, from, whiteout)?;
+            if last {
+                t.orphan(&target.inode, Orphan::Unlinked)?;
+            }
+            t.retarget(to.dir, target.found, source.inode.ino(), source.inode.kind())?;
+            vacate(t, from, source.found, source, left)?;
+            self.redirect_parent(t, source, to.dir, source.is_dir() && across)?;
+            let now = clock();
+            // The directory that is replaced goes from the new parent, the one that takes its place comes from the old.
+            self.after_move(t, from, to, [-i64::from(source.is_dir()), 0], now)?;
+            self.edit_inode(&change, &source.inode.inode, |raw| renamed(raw, to.dir.ino, to.name, now))?;
+            let drop = if target.is_dir() { drop_directory } else { drop_link };
+            self.edit_inode(&change, &target.inode.inode, |raw| drop(raw, now))
+        })?;
+        self.note_move(from, source);
+        self.since.note_lost_name(to.dir.ino, to.name, target.is_dir() || !last);
+        if last {
+            target.inode.inode.unlinked.store(true, SeqCst);
+        }
+        Ok(())
+    }
+
+    fn swap(&self, from: Spot<'_>, to: Spot<'_>, source: &Entry, target: &Entry) -> Result<()> {
+        let across = from.dir.ino != to.dir.ino;
+        let shift = if across { i64::from(target.is_dir()) - i64::from(source.is_dir()) } else { 0 };
+        let grows = if shift > 0 { from.dir } else { to.dir };
+        if shift != 0 && grows.read(RawInode::links)? == u32::MAX {
+            return Err(Error::TooManyLinks);
+        }
+        let change = self.change()?;
+        self.transact(&change, |t| {
+            t.retarget(from.dir, source.found, target.inode.ino(), target.inode.kind())?;
+            t.retarget(to.dir, target.found, source.inode.ino(), source.inode.kind())?;
+            self.redirect_parent(t, source, to.dir, source.is_dir() && across)?;
+            self.redirect_parent(t, target, from.dir, target.is_dir() && across)?;
+            let now = clock();
+            self.after_move(t, from, to, [shift, -shift], now)?;
+            self.edit_inode(&change, &source.inode.inode, |raw| renamed(raw, to.dir.ino, to.name, now))?;
+            self.edit_inode(&change, &target.inode.inode, |raw| renamed(raw, from.dir.ino, from.name, now))
+        })?;
+        self.note_move(from, source);
+        self.note_move(to, target);
+        Ok(())
+    }
+
+    /// Makes the whiteout, if there is to be one: before anything that a failure here would have to take back.
+    fn make_whiteout(
+        &self,
+        t: &mut Transaction<'_>,
+        from: Spot<'_>,
+        whiteout: Option<&NewInode>,
+    ) -> Result<Option<InodeRef>> {
+        let order = |new| {
+            let Spot { dir, name } = from;
+            Order { dir, name, kind: FileType::CharDevice, new, target: &[], links: 1 }
+        };
+        whiteout.map(|new| self.make_inode(t, &order(new))).transpose()
+    }
+
+    /// For fsync: the entry has left its place and has another name.
+    fn note_move(&self, from: Spot<'_>, moved: &Entry) {
+        self.since.note_new_name(moved.inode.ino());
+        self.since.note_lost_name(from.dir.ino, from.name, true);
+    }
+
+    /// Makes `..` of a directory that moved name its new parent.
+    fn redirect_parent(&self, t: &mut Transaction<'_>, moved: &Entry, parent: &Inode, needed: bool) -> Result<()> {
+        if !needed {
+            return Ok(());
+        }
+        let dir = &moved.inode.inode;
+        let dotdot = self.dir_dotdot(dir)?;
+        t.retarget(dir, dotdot, parent.ino, FileType::Dir)
+    }
+
+    /// Times of both directories, and their link counts by as many subdirectories as each gained or lost.
+    fn after_move(&self, t: &Transaction<'_>, from: Spot<'_>, to: Spot<'_>, gained: [i64; 2], now: Time) -> Result<()> {
+        for (spot, gained) in [from, to].into_iter().zip(gained) {
+            self.edit_inode(t.change, spot.dir, |raw| {
+                let links = i64::from(raw.links()) + gained;
+                raw.set_links(u32::try_from(links.max(2)).unwrap_or(u32::MAX));
+                touch_contents(raw, now);
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes the old entry away, or has it name the whiteout.
+fn vacate(
+    t: &mut Transaction<'_>,
+    from: Spot<'_>,
+    found: Found,
+    source: &Entry,
+    whiteout: Option<InodeRef>,
+) -> Result<()> {
+    match whiteout {
+        Some(left) => t.retarget(from.dir, found, left.ino(), left.kind()),
+        None => t.remove(from.dir, from.name, found.place, &source.inode),
+    }
+}
+
+/// Locks one or two directories: an ancestor first, else the smaller number.
+fn lock_directories<'a>(
+    a: &'a Arc<Inode>,
+    b: &'a Arc<Inode>,
+    above: Option<&Above>,
+) -> (RwLockWriteGuard<'a, ()>, Option<RwLockWriteGuard<'a, ()>>) {
+    let Some(above) = above else { return (a.rwsem.write(), None) };
+    let a_first = above.target.contains(&a.ino) || (!above.source.contains(&b.ino) && a.ino < b.ino);
+    let (first, second) = if a_first { (a, b) } else { (b, a) };
+    let first = first.rwsem.write();
+    (first, Some(second.rwsem.write()))
+}
+
+/// Locks what is moved or replaced: directories first, since they may be locked by who is about to lock a file in them.
+fn lock_children<'a>(entries: &[&'a Entry]) -> Vec<RwLockWriteGuard<'a, ()>> {
+    let mut inodes: Vec<&Arc<Inode>> = entries.iter().map(|entry| &entry.inode.inode).collect();
+    inodes.sort_by_key(|inode| (inode.kind != FileType::Dir, inode.ino));
+    inodes.into_iter().map(|inode| inode.rwsem.write()).collect()
+}

@@ -1,0 +1,112 @@
+//! Steps of a namespace operation that can be taken back.
+//!
+//! Kept true: after [`Fs::transact`] either every step is done or none is. If a step cannot be taken back (the device fails in the middle),
+//! the volume stops, so no checkpoint ever holds half an operation.
+
+use crate::error::{Error, Result};
+use crate::files::dir::{Found, Place, Room, Search};
+use crate::files::inode::{Inode, InodeRef};
+use crate::files::orphans::Orphan;
+use crate::fs::Fs;
+use crate::volume::Change;
+use std::sync::Arc;
+use steadyfs_format::Ino;
+use steadyfs_format::dir::FileType;
+
+/// How to take one step back.
+enum Step {
+    Made(InodeRef),
+    Inserted { dir: Arc<Inode>, name: Vec<u8> },
+    Removed { dir: Arc<Inode>, name: Vec<u8>, ino: Ino, kind: FileType },
+    Retargeted { dir: Arc<Inode>, place: Place, ino: Ino, kind: FileType },
+    Orphaned(Ino),
+}
+
+/// The steps done so far.
+pub(super) struct Transaction<'a> {
+    fs: &'a Fs,
+    pub(super) change: &'a Change<'a>,
+    steps: Vec<Step>,
+}
+
+impl Fs {
+    /// Runs the steps of `f`, all or none.
+    pub(super) fn transact<R>(
+        &self,
+        change: &Change<'_>,
+        f: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let mut transaction = Transaction { fs: self, change, steps: Vec::new() };
+        let result = f(&mut transaction);
+        if result.is_err() {
+            transaction.roll_back();
+        }
+        result
+    }
+}
+
+impl Transaction<'_> {
+    /// An inode was made; it has no name yet.
+    pub(super) fn made(&mut self, inode: &InodeRef) {
+        self.steps.push(Step::Made(inode.clone()));
+    }
+
+    /// Adds an entry where a search found room.
+    pub(super) fn insert(&mut self, dir: &Arc<Inode>, room: Room, name: &[u8], inode: &InodeRef) -> Result<()> {
+        self.fs.dir_insert(self.change, dir, room, name, inode.ino(), inode.kind())?;
+        self.steps.push(Step::Inserted { dir: Arc::clone(dir), name: name.to_vec() });
+        Ok(())
+    }
+
+    /// Removes the entry of `inode`.
+    pub(super) fn remove(&mut self, dir: &Arc<Inode>, name: &[u8], place: Place, inode: &InodeRef) -> Result<()> {
+        self.fs.dir_remove(self.change, dir, place)?;
+        let (ino, kind) = (inode.ino(), inode.kind());
+        self.steps.push(Step::Removed { dir: Arc::clone(dir), name: name.to_vec(), ino, kind });
+        Ok(())
+    }
+
+    /// Makes an entry refer to something else.
+    pub(super) fn retarget(&mut self, dir: &Arc<Inode>, old: Found, ino: Ino, kind: FileType) -> Result<()> {
+        self.fs.dir_retarget(self.change, dir, old.place, ino, kind)?;
+        let old_kind = old.file_type.unwrap_or(kind);
+        self.steps.push(Step::Retargeted { dir: Arc::clone(dir), place: old.place, ino: old.ino, kind: old_kind });
+        Ok(())
+    }
+
+    /// Notes that an inode has no name, or will have none when this is done.
+    pub(super) fn orphan(&mut self, inode: &InodeRef, why: Orphan) -> Result<()> {
+        self.fs.orphans.add(inode.ino(), why)?;
+        self.steps.push(Step::Orphaned(inode.ino()));
+        Ok(())
+    }
+
+    fn roll_back(self) {
+        let (fs, change) = (self.fs, self.change);
+        for step in self.steps.into_iter().rev() {
+            if let Err(error) = take_back(fs, change, step) {
+                fs.vol.stop(&error);
+                return;
+            }
+        }
+    }
+}
+
+fn take_back(fs: &Fs, change: &Change<'_>, step: Step) -> Result<()> {
+    match step {
+        Step::Made(inode) => fs.unmake(change, &inode),
+        Step::Inserted { dir, name } => match fs.dir_find(&dir, &name)? {
+            Some(found) => fs.dir_remove(change, &dir, found.place),
+            None => Err(Error::corrupt("an entry vanished from a locked directory")),
+        },
+        Step::Removed { dir, name, ino, kind } => match fs.dir_search(&dir, &name)? {
+            Search::Missing(room) => fs.dir_insert(change, &dir, room, &name, ino, kind),
+            Search::Found(_) => Err(Error::corrupt("an entry appeared in a locked directory")),
+        },
+        Step::Retargeted { dir, place, ino, kind } => fs.dir_retarget(change, &dir, place, ino, kind),
+        Step::Orphaned(ino) => {
+            fs.orphans.remove(ino);
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Memory for cached pages of all files: how much there is, whose turn it is to give some back, who has dirty pages.
+//!
+//! Kept true: an inode is on the ring exactly while it has cached pages, and on a dirty list exactly while it has dirty ones; both
+//! change under that inode's page lock, so the lists never lag behind. The counters are sums over all inodes.
+
+use crate::error::{Error, Result};
+use crate::files::inode::Inode;
+use crate::locks;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+use steadyfs_device::IoError;
+use steadyfs_format::dir::FileType;
+use steadyfs_format::{BLOCK_SIZE, Ino};
+use steadyfs_rt::{EventCount, Instant, Mutex};
+
+/// Fewest pages that a budget allows: below that a single large request would chase its own pages out.
+const FEWEST: u64 = 256;
+
+/// The budget of a volume. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Budget {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// Most cached pages.
+    limit: u64,
+    cached: AtomicU64,
+    dirty: AtomicU64,
+    dirty_in_dirs: AtomicU64,
+    flying: AtomicU64,
+    /// Writes of pages that failed.
+    failures: AtomicU64,
+    failure: Mutex<Option<IoError>>,
+    lists: Mutex<Lists>,
+    landed: EventCount,
+    wanted: EventCount,
+}
+
+#[derive(Default)]
+struct Lists {
+    next_key: u64,
+    /// Inodes with cached pages, the longest unvisited first.
+    ring: BTreeMap<u64, Arc<Inode>>,
+    /// Files with dirty pages, the longest dirty first, with the time of the first.
+    files: BTreeMap<u64, (Instant, Arc<Inode>)>,
+    dirs: BTreeMap<Ino, Arc<Inode>>,
+}
+
+impl Lists {
+    fn key(&mut self) -> u64 {
+        self.next_key += 1;
+        self.next_key
+    }
+}
+
+/// Counters of the page cache, in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct CacheStats {
+    /// Most pages that are kept.
+    pub limit: u64,
+    /// Pages in memory.
+    pub cached: u64,
+    /// Pages with changes that nobody writes yet.
+    pub dirty: u64,
+    /// Pages on their way to the device.
+    pub flying: u64,
+}
+
+impl Budget {
+    /// A budget of so many bytes.
+    pub(crate) fn new(bytes: u64) -> Self {
+        Budget {
+            shared: Arc::new(Shared {
+                limit: (bytes / BLOCK_SIZE as u64).max(FEWEST),
+                cached: AtomicU64::new(0),
+                dirty: AtomicU64::new(0),
+                dirty_in_dirs: AtomicU64::new(0),
+                flying: AtomicU64::new(0),
+                failures: AtomicU64::new(0),
+                failure: Mutex::new(&locks::STATE, None),
+                lists: Mutex::new(&locks::LISTS, Lists::default()),
+                landed: EventCount::new(),
+                wanted: EventCount::new(),
+            }),
+        }
+    }
+
+    /// The counters now.
+    pub(crate) fn stats(&self) -> CacheStats {
+        let s = &self.shared;
+        CacheStats {
+            limit: s.limit,
+            cached: s.cached.load(SeqCst),
+            dirty: s.dirty.load(SeqCst),
+            flying: s.flying.load(SeqCst),
+        }
+    }
+
+    /// Dirty pages of directories and symlinks.
+    pub(crate) fn dirty_in_dirs(&self) -> u64 {
+        self.shared.dirty_in_dirs.load(SeqCst)
+    }
+
+    /// Whether more pages are cached than allowed.
+    pub(crate) fn is_over(&self) -> bool {
+        self.shared.cached.load(SeqCst) > self.shared.limit
+    }
+
+    /// Whether so many pages are dirty that the flusher should not wait for its timer.
+    pub(crate) fn wants_flush(&self) -> bool {
+        self.shared.dirty.load(SeqCst) > self.shared.limit / 5
+    }
+
+    /// Whether so many pages are dirty or on their way that writers must help or wait.
+    pub(crate) fn must_flush(&self) -> bool {
+        self.shared.dirty.load(SeqCst) + self.shared.flying.load(SeqCst) > self.shared.limit / 5 * 2
+    }
+
+    /// A write of pages failed, and the pages are dirty again.
+    pub(super) fn note_failure(&self, error: &IoError) {
+        *self.shared.failure.lock() = Some(error.clone());
+        self.shared.failures.fetch_add(1, SeqCst);
+    }
+
+    /// Failed writes of pages so far.
+    pub(crate) fn failures(&self) -> u64 {
+        self.shared.failures.load(SeqCst)
+    }
+
+    /// The last failure, if there were more than `patience` since there were `failures`: who waits for fewer dirty pages waits in vain.
+    pub(crate) fn failed_since(&self, failures: u64, patience: u64) -> Result<()> {
+        if self.failures() - failures <= patience {
+            return Ok(());
+        }
+        self.shared.failure.lock().clone().map_or(Ok(()), |e| Err(Error::Io(e)))
+    }
+
+    /// Calls the flusher.
+    pub(crate) fn call_flusher(&self) {
+        self.shared.wanted.notify_all();
+    }
+
+    /// Waits until the flusher is called, at most so long; `ready` is looked at first.
+    pub(crate) fn wait_for_call(&self, ready: impl FnOnce() -> bool, timeout: Duration) {
+        let key = self.shared.wanted.listen();
+        if !ready() {
+            self.shared.wanted.wait_timeout(key, timeout);
+        }
+    }
+
+    /// Waits until some page lands, unless `ready` says that there is nothing to wait for.
+    pub(crate) fn wait_landing(&self, ready: impl FnOnce() -> bool) {
+        let key = self.shared.landed.listen();
+        if !ready() && self.shared.flying.load(SeqCst) > 0 {
+            self.shared.landed.wait(key);
+        }
+    }
+
+    /// Directories and symlinks with dirty pages.
+    pub(crate) fn dirty_dirs(&self) -> Vec<Arc<Inode>> {
+        self.shared.lists.lock().dirs.values().cloned().collect()
+    }
+
+    /// Files with dirty pages, the longest dirty first.
+    pub(crate) fn dirty_files(&self) -> Vec<Arc<Inode>> {
+        self.shared.lists.lock().files.values().map(|(_, inode)| Arc::clone(inode)).collect()
+    }
+
+    /// The file that has been dirty longest, if it has been since `before` or longer.
+    pub(crate) fn oldest_dirty_file(&self, before: Option<Instant>) -> Option<Arc<Inode>> {
+        let lists = self.shared.lists.lock();
+        let (since, inode) = lists.files.values().next()?;
+        before.is_none_or(|limit| *since <= limit).then(|| Arc::clone(inode))
+    }
+
+    /// The inode whose pages have gone unvisited longest, with its key on the ring.
+    pub(super) fn ring_first(&self) -> Option<(u64, Arc<Inode>)> {
+        let lists = self.shared.lists.lock();
+        lists.ring.first_key_value().map(|(key, inode)| (*key, Arc::clone(inode)))
+    }
+
+    /// Inodes with cached pages.
+    pub(super) fn ring_len(&self) -> u64 {
+        self.shared.lists.lock().ring.len() as u64
+    }
+
+    /// Puts an inode at the end of the ring; returns its key.
+    pub(super) fn join_ring(&self, inode: &Arc<Inode>) -> u64 {
+        let mut lists = self.shared.lists.lock();
+        let key = lists.key();
+        lists.ring.insert(key, Arc::clone(inode));
+        key
+    }
+
+    /// Takes an inode off the ring.
+    pub(super) fn leave_ring(&self, key: u64) {
+        let gone = self.shared.lists.lock().ring.remove(&key);
+        assert!(gone.is_some(), "an inode with pages was not on the ring");
+    }
+
+    /// Moves a visited inode to the end of the ring; returns its new key.
+    pub(super) fn rotate_ring(&self, key: u64) -> u64 {
+        let mut lists = self.shared.lists.lock();
+        let next = lists.key();
+        if let Some(inode) = lists.ring.remove(&key) {
+            lists.ring.insert(next, inode);
+        }
+        next
+    }
+
+    /// Notes that an inode got its first dirty page; returns its key on the list.
+    pub(super) fn join_dirty(&self, inode: &Arc<Inode>) -> u64 {
+        let since = steadyfs_rt::now();
+        let mut lists = self.shared.lists.lock();
+        let key = lists.key();
+        if is_structure(inode) {
+            lists.dirs.insert(inode.ino, Arc::clone(inode));
+        } else {
+            lists.files.insert(key, (since, Arc::clone(inode)));
+        }
+        key
+    }
+
+    /// Notes that an inode has no dirty page left.
+    pub(super) fn leave_dirty(&self, inode: &Inode, key: u64) {
+        let mut lists = self.shared.lists.lock();
+        let was_listed = if is_structure(inode) {
+            lists.dirs.remove(&inode.ino).is_some()
+        } else {
+            lists.files.remove(&key).is_some()
+        };
+        assert!(was_listed, "an inode with dirty pages was on no list");
+    }
+
+    /// Counts a change of one inode's pages from `before` to `after`, each (cached, dirty).
+    pub(super) fn count(&self, inode: &Inode, before: (u64, u64), after: (u64, u64)) {
+        add(&self.shared.cached, before.0, after.0);
+        add(&self.shared.dirty, before.1, after.1);
+        if is_structure(inode) {
+            add(&self.shared.dirty_in_dirs, before.1, after.1);
+        }
+    }
+
+    /// So many clean pages were dropped.
+    pub(super) fn dropped(&self, pages: u64) {
+        add(&self.shared.cached, pages, 0);
+    }
+
+    /// So many pages set off for the device.
+    pub(super) fn took_off(&self, pages: u64) {
+        self.shared.flying.fetch_add(pages, SeqCst);
+    }
+
+    /// So many pages have arrived, or will not.
+    pub(super) fn have_landed(&self, pages: u64) {
+        let old = self.shared.flying.fetch_sub(pages, SeqCst);
+        assert!(old >= pages, "more pages landed than had set off");
+        self.shared.landed.notify_all();
+    }
+}
+
+/// Whether a checkpoint writes the inode's dirty pages: of everything that names live in. A file's contents may be lost by a crash,
+/// a directory's or a symlink's may not.
+fn is_structure(inode: &Inode) -> bool {
+    matches!(inode.kind, FileType::Dir | FileType::Symlink)
+}
+
+fn add(counter: &AtomicU64, before: u64, after: u64) {
+    if after >= before {
+        counter.fetch_add(after - before, SeqCst);
+    } else {
+        let old = counter.fetch_sub(before - after, SeqCst);
+        assert!(old >= before - after, "the page cache lost count");
+    }
+}

@@ -1,0 +1,448 @@
+//! Bringing a volume up, and ending it.
+//!
+//! Steps of a mount, in order: superblock and features -> checkpoint -> segment table -> logs -> NAT -> counters; then, if the
+//! volume may be changed: orphans are taken over, what was fsynced after the checkpoint is recovered ([`crate::durable::recovery`]), logs that another
+//! implementation left in reuse (SSR) mode move to segments of their own, and a checkpoint is committed, always, before anything else
+//! happens: as long as the old one is in force, nodes of an earlier mount that carry its version may lie where this mount's log goes on,
+//! and would become part of its chain (the stale-chain hazard, format section 12.3).
+//! A read-only mount writes nothing at all: if there is something to recover, that happens on an overlay in memory, through which the
+//! volume is then read.
+//!
+//! Reading needs no segment information. A volume that is only read goes on without what of it is damaged, and says what that costs;
+//! recovery writes, so it needs all of it, and without it the last checkpoint is shown.
+
+pub(crate) mod background;
+pub(crate) mod shutdown;
+
+use crate::durable::checkpoint::{Checkpoints, Committed};
+use crate::durable::recovery::Recovered;
+use crate::durable::sync::{Since, SyncCounters};
+use crate::error::{Error, Result};
+use crate::files::file::Flusher;
+use crate::files::inode::InodeTable;
+use crate::files::orphans::Orphans;
+use crate::files::pages::Budget;
+use crate::fs::Fs;
+use crate::locks;
+use crate::mount::background::Background;
+use crate::options::{Allocation, MountOptions};
+use crate::raw::Image;
+use crate::reclaim::Reclaim;
+use crate::stats::{Cause, Traffic};
+use crate::volume::Volume;
+use crate::volume::io::BlockIo;
+use crate::volume::nodes::cache::NodeCache;
+use crate::volume::nodes::nat::Nat;
+use crate::volume::nodes::nids::FreeNids;
+use crate::volume::segments::locks::SegLocks;
+use crate::volume::segments::logs::{Head, Logs};
+use crate::volume::segments::reuse::Reuse;
+use crate::volume::segments::sit::Sit;
+use crate::volume::segments::streams::Streams;
+use crate::volume::segments::{SegTable, SitRecord};
+use crate::volume::space::{Space, SpaceCounts};
+use std::sync::{Arc, OnceLock};
+use steadyfs_device::{Device, OverlayDevice};
+use steadyfs_format::checkpoint::CpFlags;
+use steadyfs_format::journal::Journal;
+use steadyfs_format::orphan::ORPHANS_PER_BLOCK;
+use steadyfs_format::{AllocType, BLOCK_SIZE, BLOCKS_PER_SEG, Features, Ino, Layout, Log, SegNo};
+
+/// Features under which a volume may be changed. The others are read-only: see [`why_read_only`].
+const WRITABLE: Features = Features::ATOMIC_WRITE
+    .union(Features::EXTRA_ATTR)
+    .union(Features::PROJECT_QUOTA)
+    .union(Features::INODE_CHECKSUM)
+    .union(Features::FLEXIBLE_INLINE_XATTR)
+    .union(Features::QUOTA)
+    .union(Features::INODE_CRTIME)
+    .union(Features::LOST_FOUND)
+    .union(Features::SB_CHECKSUM);
+
+/// Features under which a volume may be read.
+const READABLE: Features = WRITABLE
+    .union(Features::ENCRYPT)
+    .union(Features::VERITY)
+    .union(Features::CASEFOLD)
+    .union(Features::COMPRESSION)
+    .union(Features::RO);
+
+/// Inodes kept in memory without users.
+const INODE_LIMIT: usize = 16 * 1024;
+
+/// Why a volume with these features, which it may be read with, must not be changed; `None` if it may.
+pub fn why_read_only(features: Features) -> Option<String> {
+    let beyond = features.difference(WRITABLE);
+    let names: Vec<_> = beyond.names().collect();
+    (!names.is_empty()).then(|| {
+        format!("volumes with {} can be read but not changed by this version; mount with -o ro", names.join(", "))
+    })
+}
+
+fn check_features(features: Features, read_only: bool) -> Result<()> {
+    let refused = features.difference(READABLE);
+    if !refused.is_empty() {
+        let mut names: Vec<String> = refused.names().map(str::to_owned).collect();
+        let unknown = refused.unknown();
+        if !unknown.is_empty() {
+            names.push(format!("{:#x} (unknown)", unknown.bits()));
+        }
+        return Err(Error::Unsupported(format!(
+            "the volume uses features that this version refuses: {}",
+            names.join(", ")
+        )));
+    }
+    match why_read_only(features) {
+        Some(why) if !read_only => Err(Error::Unsupported(why)),
+        _ => Ok(()),
+    }
+}
+
+impl Fs {
+    /// Mounts the volume on a device.
+    ///
+    /// # Errors
+    /// Damage, also in what is to be recovered, unsupported features, I/O errors. As far as its last checkpoint is concerned the volume is then
+    /// as it was.
+    pub fn mount(dev: Arc<dyn Device>, options: MountOptions) -> Result<Arc<Fs>> {
+        let image = Image::open(Arc::clone(&dev))?;
+        let read_only = options.read_only || dev.info().read_only;
+        check_features(image.superblock().features(), read_only)?;
+        check_state(&image, read_only)?;
+        if !read_only {
+            let fs = Fs::assemble(&image, options, read_only)?;
+            fs.note_recovered(fs.recover(&image)?);
+            // One that cannot be deleted stays an orphan; unless the volume has stopped over it.
+            fs.reap_quietly();
+            fs.vol.check_running()?;
+            Flusher::start(&fs);
+            Background::start(&fs);
+            Reclaim::start(&fs);
+            return Ok(fs);
+        }
+        if options.discard_unreplayed || !image.has_fsync_chain()? {
+            return Fs::assemble(&image, options, read_only);
+        }
+        if check_features(image.superblock().features(), false).and_then(|()| check_state(&image, false)).is_err() {
+            tracing::warn!(
+                "what was fsynced after the last checkpoint is not shown: this version does not change such volumes"
+            );
+            return Fs::assemble(&image, options, read_only);
+        }
+        if let Err(damage) = whole_for_recovery(&image, &options) {
+            tracing::warn!(
+                "{damage}; what was fsynced after the last checkpoint is not shown: recovery needs the segment information"
+            );
+            return Fs::assemble(&image, options, read_only);
+        }
+        let overlay: Arc<dyn Device> = Arc::new(OverlayDevice::new(dev));
+        let below = Image::open(Arc::clone(&overlay))?;
+        let recovered =
+            Fs::assemble(&below, MountOptions { read_only: false, ..options.clone() }, false)?.recover(&below)?;
+        let fs = Fs::assemble(&Image::open(overlay)?, options, read_only)?;
+        fs.note_recovered(recovered);
+        Ok(fs)
+    }
+
+    /// Puts a mounted volume together, as it was at its checkpoint.
+    fn assemble(image: &Image, options: MountOptions, read_only: bool) -> Result<Arc<Fs>> {
+        let adaptive = options.allocation() == Allocation::Adaptive;
+        let Tables { segs, heads, kbytes } = Tables::load_for(image, &options, read_only)?;
+        let io = BlockIo::new(Arc::clone(image.device()), kbytes);
+        #[cfg(feature = "canary")]
+        options.canary.into_iter().for_each(|canary| io.planted.plant(canary));
+        let layout = *image.layout();
+        let nat = Nat::new(&layout, |b| image.nat_version(b));
+        load_nat_journal(&nat, &io, image, read_only)?;
+        let checkpoint = image.checkpoint().clone();
+        let header = checkpoint.header();
+        let counts = SpaceCounts {
+            blocks: header.valid_blocks(),
+            nodes: u64::from(header.valid_nodes()),
+            inodes: u64::from(header.valid_inodes()),
+        };
+        // Node ids 0, 1 and 2 are not for use.
+        let space = Space::new(header.user_blocks(), u64::from(nat.max_nid()) - 3, counts);
+        let nids = FreeNids::new(header.next_free_nid(), &nat);
+        let collectors = Reclaim::collectors(&options.gc, &layout, header.reserved_segments());
+        let data_logs = Reclaim::data_logs(&options.gc, &layout, header.reserved_segments(), collectors);
+        let budget = Budget::new(options.cache_bytes);
+        let reuse = adaptive.then(|| {
+            let reserved = u64::from(header.reserved_segments().div_ceil(layout.segs_per_sec));
+            let dents = budget.clone();
+            Reuse::new(reserved, options.eager_reuse, move || dents.dirty_in_dirs())
+        });
+        let vol = Volume::new(
+            image.superblock().clone(),
+            io,
+            segs,
+            Logs::new(heads),
+            Streams::new(collectors, options.gc.generations, data_logs),
+            reuse,
+            nat,
+            nids,
+            NodeCache::new((options.node_cache_bytes / BLOCK_SIZE as u64) as usize),
+            space,
+            header.elapsed_time(),
+            read_only,
+            &options,
+        );
+        let reclaim = Reclaim::new(&vol, &options, header.reserved_segments(), collectors);
+        let sit = Sit::new(&layout, |b| image.sit_version(b));
+        Ok(Arc::new(Fs {
+            vol,
+            inodes: InodeTable::new(INODE_LIMIT, options.gc.protect),
+            budget,
+            orphans: Orphans::new(orphan_limit(&layout)),
+            checkpoints: Checkpoints::new(Committed::new(checkpoint, image.pack()), sit),
+            reclaim,
+            rename: steadyfs_rt::Mutex::new(&locks::RENAME, ()),
+            background: Background::new(),
+            flusher: Flusher::new(),
+            since: Since::new(),
+            syncs: SyncCounters::default(),
+            traffic: Traffic::default(),
+            recovered: OnceLock::new(),
+            in_place: options.writes_in_place(layout.main_segments),
+            options,
+        }))
+    }
+
+    /// The part of a mount that changes the volume: ends with a checkpoint that has everything that was durable.
+    fn recover(&self, image: &Image) -> Result<Recovered> {
+        let begin = steadyfs_rt::now();
+        let orphans: Vec<Ino> = image.orphans()?;
+        self.adopt_orphans(&orphans)?;
+        let recovered = match self.options.discard_unreplayed {
+            true => Recovered::default(),
+            false => self.roll_forward(image).map_err(while_recovering)?,
+        };
+        if recovered.files == 0 {
+            self.begin_writing()?;
+        }
+        {
+            let _change = self.vol.begin_change()?;
+            for log in Log::ALL {
+                let at = image.log_position(log);
+                let mut head = self.vol.logs.head(log);
+                if at.alloc != AllocType::Lfs && head.seg == at.segment && !self.vol.advance(log, &mut head) {
+                    return Err(Error::NoSpace);
+                }
+            }
+        }
+        self.checkpoint(Cause::Mount)?;
+        self.vol.begin_reuse();
+        Ok(Recovered { elapsed: begin.elapsed(), ..recovered })
+    }
+
+    /// Comes before the first write of a mount, which goes over what the checkpoint in force has replaced. Whoever wrote that checkpoint may have ended before it was
+    /// durable, and then a power cut could damage both.
+    pub(crate) fn begin_writing(&self) -> Result<()> {
+        self.vol.io.flush()
+    }
+
+    /// Keeps what there is to tell.
+    fn note_recovered(&self, found: Recovered) {
+        if found.files > 0 {
+            let Recovered { files, nodes, blocks, .. } = found;
+            tracing::info!(files, nodes, blocks, "recovered what was fsynced after the last checkpoint");
+            let first = self.recovered.set(found).is_ok();
+            assert!(first, "a volume is mounted once");
+        }
+    }
+
+    /// Ends the mount with a checkpoint that marks the volume as cleanly unmounted. References to inodes that still exist keep
+    /// working for reading only.
+    ///
+    /// # Errors
+    /// What could not be written. The rest is, if a checkpoint is possible at all; while it is not, this can be tried again. A volume that
+    /// stopped after an error says so: what was changed since its last checkpoint is lost. One that was shut down is left as it is, which is no error.
+    pub fn unmount(&self) -> Result<()> {
+        self.background.stop();
+        self.reclaim.stop();
+        self.flusher.stop(self);
+        if self.is_shut_down() {
+            return Ok(());
+        }
+        self.vol.check_running()?;
+        if self.vol.check_writable().is_err() {
+            return Ok(());
+        }
+        self.reap_again();
+        let files = self.sync_files();
+        files.and(self.checkpoint(Cause::Unmount))?;
+        self.vol.close("the volume was unmounted");
+        Ok(())
+    }
+
+    /// Makes everything durable: all dirty files, then a checkpoint.
+    pub fn sync(&self) -> Result<()> {
+        if self.vol.read_only {
+            return Ok(());
+        }
+        self.vol.check_running()?;
+        self.reap_again();
+        let files = self.sync_files();
+        files.and(self.sync_checkpoint())
+    }
+}
+
+/// What went wrong while recovering, as one kind of error.
+fn while_recovering(error: Error) -> Error {
+    let why = match error {
+        Error::Corrupt(why) => why,
+        Error::Format(why) => why.to_string(),
+        Error::NotFound => "it refers to an inode that does not exist".to_owned(),
+        Error::NoSpace => "there is no room".to_owned(),
+        other => return other,
+    };
+    Error::Recovery(why)
+}
+
+/// How many orphans a checkpoint pack has room for (format section 13).
+fn orphan_limit(layout: &Layout) -> usize {
+    (BLOCKS_PER_SEG - 2 - Log::COUNT as u32 - layout.cp_payload) as usize * ORPHANS_PER_BLOCK
+}
+
+/// Refuses what the checkpoint says must not be changed.
+fn check_state(image: &Image, read_only: bool) -> Result<()> {
+    if read_only {
+        return Ok(());
+    }
+    let flags = image.checkpoint().header().flags();
+    let unfinished = CpFlags::DISABLED | CpFlags::DISABLED_QUICK | CpFlags::RESIZEFS;
+    if flags.intersects(unfinished) {
+        return Err(Error::Unsupported(format!(
+            "the volume was left with {flags}; mount it once on Linux, or read it with -o ro"
+        )));
+    }
+    if !flags.unknown().is_empty() {
+        return Err(Error::Unsupported(format!(
+            "the checkpoint has flags that this version does not know ({:#x}); read the volume with -o ro",
+            flags.unknown().bits()
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a volume whose counters contradict its segments: what a change would make of it is not a volume. Linux does the same.
+fn check_counts(image: &Image, segs: &SegTable) -> Result<()> {
+    let valid = |wanted: fn(u8) -> bool| -> u64 {
+        let chosen = image.layout().segments().filter(|&seg| wanted(segs.kind(seg)));
+        chosen.map(|seg| u64::from(segs.state(seg).count())).sum()
+    };
+    let (all, nodes) = (valid(|_| true), valid(|kind| kind >= Log::HotNode.number()));
+    let header = image.checkpoint().header();
+    // Slots that are reserved but were never written are counted and have no block.
+    if all > header.valid_blocks() || nodes != u64::from(header.valid_nodes()) {
+        return Err(Error::corrupt(format!(
+            "the segments hold {all} blocks, {nodes} of them nodes; the checkpoint counts {} and {}",
+            header.valid_blocks(),
+            header.valid_nodes()
+        )));
+    }
+    Ok(())
+}
+
+/// Whether all is sound that recovery needs and reading does not.
+fn whole_for_recovery(image: &Image, options: &MountOptions) -> Result<()> {
+    check_counts(image, &Tables::load(image, options)?.segs)?;
+    let nat = Nat::new(image.layout(), |b| image.nat_version(b));
+    image.nat_journal().iter().try_for_each(|&(nid, entry)| nat.check_journal(nid, entry))?;
+    image.orphans().map(drop)
+}
+
+/// Puts the journal's entries over those of the table; of two with one id the first counts. Who only reads goes on without those that are damaged.
+fn load_nat_journal(nat: &Nat, io: &BlockIo, image: &Image, read_only: bool) -> Result<()> {
+    for &(nid, entry) in image.nat_journal().iter().rev() {
+        match nat.check_journal(nid, entry) {
+            Err(damage) if read_only => {
+                tracing::warn!("{damage}; this entry of the NAT journal is left out, and what the table says counts");
+            }
+            checked => checked.and_then(|()| nat.load_journal(io, nid, entry))?,
+        }
+    }
+    Ok(())
+}
+
+/// What only changes need: the segment table, where the logs stand, and the statistic that goes with them.
+struct Tables {
+    segs: SegTable,
+    heads: [Head; Log::COUNT],
+    /// KiB written in the life of the volume.
+    kbytes: u64,
+}
+
+impl Tables {
+    fn load(image: &Image, options: &MountOptions) -> Result<Self> {
+        let segs = load_segments(image, options)?;
+        let heads = load_heads(image, &segs)?;
+        Ok(Tables { segs, heads, kbytes: kbytes_written(image)? })
+    }
+
+    /// As [`Tables::load`] for who changes the volume, which must not contradict itself then. Who only reads it goes on without, with a warning.
+    fn load_for(image: &Image, options: &MountOptions, read_only: bool) -> Result<Self> {
+        match Tables::load(image, options) {
+            Err(damage) if read_only => {
+                tracing::warn!(
+                    "{damage}; the volume is read without its segment information: do not trust what is told of its free space"
+                );
+                let segs = SegTable::new(image.layout(), SegLocks::new(&options.gc));
+                Ok(Tables { segs, heads: Log::ALL.map(|_| Head::nowhere()), kbytes: 0 })
+            }
+            Ok(tables) if !read_only => check_counts(image, &tables.segs).map(|()| tables),
+            loaded => loaded,
+        }
+    }
+}
+
+/// The statistic that the hot-node summary carries.
+fn kbytes_written(image: &Image) -> Result<u64> {
+    Ok(image.log_summary(Log::HotNode)?.journal.kbytes_written())
+}
+
+fn load_segments(image: &Image, options: &MountOptions) -> Result<SegTable> {
+    let mut segs = SegTable::new(image.layout(), SegLocks::new(&options.gc));
+    if options.allocation() == Allocation::Adaptive {
+        segs = segs.with_reuse(options.takes_first_free(image.layout().main_segments));
+    }
+    for (i, entry) in image.load_sit()?.iter().enumerate() {
+        entry.validate()?;
+        let seg = SegNo::new(i as u32);
+        // A current segment holds what its log writes, whatever it was before.
+        let log = image.log_at(seg);
+        let kind = log.map_or(entry.raw_type(), Log::number);
+        let record = SitRecord { kind, map: *entry.valid_map(), mtime: entry.mtime() };
+        segs.load(seg, &record, log.is_some());
+        // Collectors put what they move among the cold data.
+        segs.note_passes(seg, u8::from(kind == Log::ColdData.number()));
+    }
+    for (seg, _) in image.sit_journal() {
+        if seg.get() >= image.layout().main_segments {
+            return Err(Error::corrupt(format!("the SIT journal names segment {seg}, which does not exist")));
+        }
+        segs.sit_dirty.set(seg.index());
+    }
+    Ok(segs)
+}
+
+fn load_heads(image: &Image, segs: &SegTable) -> Result<[Head; Log::COUNT]> {
+    let mut heads = Vec::with_capacity(Log::COUNT);
+    for log in Log::ALL {
+        if !image.logs().contains(&log) {
+            // A volume with the feature `ro` has two logs and is never written to: the others stand nowhere.
+            heads.push(Head::nowhere());
+            continue;
+        }
+        let at = image.log_position(log);
+        let next = u32::from(at.next);
+        let tail_used = (next..crate::volume::segments::BLOCKS).any(|off| segs.is_valid(at.segment, off));
+        if at.alloc == AllocType::Lfs && tail_used {
+            return Err(Error::corrupt(format!("blocks ahead of the {log} log are marked valid")));
+        }
+        let mut summary = image.log_summary(log)?;
+        summary.journal = Journal::default();
+        heads.push(Head { seg: at.segment, next, alloc: at.alloc, summary, serial: 0 });
+    }
+    heads.try_into().map_err(|_| Error::corrupt("a log is missing"))
+}

@@ -1,0 +1,438 @@
+//! Collectors with threads of their own ("dedicated garbage collectors", ScaleLFS section 3.1), and the gate between them and writers.
+//!
+//! Writers do not collect: while room is short they wait until there is enough, and each looks for itself, so nobody runs a round for nothing.
+//! Collectors begin before that, as many of them as sections are missing: writers may take a quarter of the reserve while collectors work, and these begin
+//! when half of that quarter is gone. What is kept free beyond it would be missing where it makes collection cheap.
+//! They work side by side: each has its own victims, buffers and stream. What they empty becomes free with a checkpoint; one
+//! of them makes it while the others go on, unless so little is free that they could take the last of it.
+//!
+//! Kept true: collectors stop and say so when round after round gains nothing; then each writer who waits tries by itself, as if there
+//! were no collectors (`Fs::collect_alone`), and that decides between going on and "no space". An error of a collector ends the same
+//! way, so whoever needs the room is told why there is none.
+
+use super::admission::Admission;
+use super::buffer::{Buffer, Memory};
+use super::cleaner::{Asking, Collector, Hand};
+use super::gaps::Gaps;
+use super::moving::Sink;
+use super::victim::{ManyVictims, Minds, OneVictim, Reach, Select};
+use super::{HOPELESS_ROUNDS, HYSTERESIS, Urgency};
+use crate::error::Result;
+use crate::fs::Fs;
+use crate::locks;
+use crate::options::techniques::{GcOptions, GcSelect, GcStream};
+use crate::stats::{Activity, Cause, CollectorsNow};
+use crate::volume::Volume;
+use crate::volume::segments::streams::Streams;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use steadyfs_rt::{Condvar, Instant, JoinHandle, Mutex, try_spawn, try_spawn_vital};
+
+/// The collectors of a volume.
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // The threads own what they need to see this.
+        self.dismiss();
+    }
+}
+
+struct Shared {
+    collectors: Vec<Collector>,
+    /// What each of them does now.
+    activities: Vec<Activity>,
+    gate: Mutex<Gate>,
+    /// Collectors wait here for work.
+    work: Condvar,
+    /// Writers wait here for room.
+    room: Condvar,
+    /// `Gate::wanted`, to be looked at without the lock.
+    wanted: AtomicUsize,
+    /// Collection ahead of need gained nothing: it rests until there is room again, or somebody waits for it.
+    resting: AtomicBool,
+    /// One checkpoint at a time, and no queue for it.
+    checkpoint: Mutex<()>,
+    /// Most free and emptied sections seen since collectors were called, and victims cleaned since that was.
+    best: AtomicU64,
+    dry: AtomicU64,
+    /// Blocks that victims had free more than what was moved from them, since that was a section.
+    gained: AtomicU64,
+    /// Collection between requests, if that is wanted.
+    gaps: Option<Gaps>,
+}
+
+#[derive(Default)]
+struct Gate {
+    /// Collectors that exist.
+    threads: usize,
+    /// How many collectors shall work.
+    wanted: usize,
+    working: usize,
+    waiting: usize,
+    /// How often collectors stopped because they gained nothing.
+    gave_up: u64,
+    stop: bool,
+    /// Since when somebody has been working.
+    since: Option<Instant>,
+}
+
+/// How the work of a collector ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Enough,
+    GaveUp,
+}
+
+/// How many segments may be open beside those of the format's logs.
+pub(super) fn most_streams(reserved_sections: u64) -> usize {
+    usize::try_from(reserved_sections / 3).unwrap_or(usize::MAX)
+}
+
+/// How many collectors a volume with this reserve can have: each may take a segment for each of its streams
+/// before it has emptied one, and a checkpoint must fit beside them.
+pub(super) fn bounded(threads: usize, generations: u8, reserved_sections: u64) -> usize {
+    let most = most_streams(reserved_sections);
+    (0..=threads.min(most)).rev().find(|count| Streams::count(*count, generations) <= most).unwrap_or(0)
+}
+
+impl Pool {
+    /// `count` collectors, at least one; none of them runs yet.
+    pub(super) fn new(vol: &Volume, options: &GcOptions, count: usize, memory: &Arc<Memory>) -> Self {
+        let layout = vol.layout();
+        let reach = Reach::of(layout.sections as usize);
+        let minds = Arc::new(Minds::new(layout, count, reach));
+        let buffer = || Buffer::new(options, count, memory);
+        let collectors = (0..count)
+            .map(|number| Collector {
+                select: match options.select {
+                    GcSelect::Locked => Box::new(OneVictim::new(reach)) as Box<dyn Select>,
+                    GcSelect::Concurrent => Box::new(ManyVictims::new(&minds, number, vol.segs.len() as usize)),
+                },
+                sink: match options.stream {
+                    GcStream::Shared => Sink::cold_log(buffer()),
+                    GcStream::Dedicated => Sink::streams(number, buffer()),
+                },
+                crew: None,
+            })
+            .collect();
+        let shared = Shared {
+            collectors,
+            activities: (0..count).map(|_| Activity::default()).collect(),
+            gate: Mutex::new(&locks::GC_GATE, Gate::default()),
+            work: Condvar::new(),
+            room: Condvar::new(),
+            wanted: AtomicUsize::new(0),
+            resting: AtomicBool::new(false),
+            checkpoint: Mutex::new(&locks::GC_CHECKPOINT, ()),
+            best: AtomicU64::new(0),
+            dry: AtomicU64::new(0),
+            gained: AtomicU64::new(0),
+            gaps: options.idle.map(Gaps::new),
+        };
+        Pool { shared: Arc::new(shared), threads: Mutex::new(&locks::STATE, Vec::new()) }
+    }
+
+    /// How many collectors there are.
+    pub(super) fn len(&self) -> usize {
+        self.shared.collectors.len()
+    }
+
+    /// Starts the threads of a writable volume. Until then, and if the system gives none, writers collect for themselves.
+    pub(super) fn start(&self, fs: &Arc<Fs>) {
+        let mut started = Vec::with_capacity(self.len());
+        for number in 0..self.len() {
+            let (shared, weak) = (Arc::clone(&self.shared), Arc::downgrade(fs));
+            // Writers wait for what these threads do: one that panics must not leave them waiting.
+            match try_spawn_vital(&format!("steadyfs-gc-{number}"), move || shared.run(number, &weak)) {
+                Ok(handle) => started.push(handle),
+                Err(error) => {
+                    tracing::warn!(%error, started = number, "the system gives no more threads to collectors");
+                    break;
+                }
+            }
+        }
+        self.shared.gate.lock().threads = started.len();
+        started.extend(self.watch_gaps(fs));
+        *self.threads.lock() = started;
+    }
+
+    /// Starts who looks for gaps between requests.
+    fn watch_gaps(&self, fs: &Arc<Fs>) -> Option<JoinHandle<()>> {
+        self.shared.gaps.as_ref()?;
+        let (shared, weak) = (Arc::clone(&self.shared), Arc::downgrade(fs));
+        let watch = move || {
+            if let Some(gaps) = &shared.gaps {
+                gaps.watch(&weak, HYSTERESIS, |fs| shared.call(fs, &mut shared.gate.lock()));
+            }
+        };
+        let started = try_spawn("steadyfs-gc-gaps", watch);
+        started.inspect_err(|error| tracing::warn!(%error, "no thread to look for gaps between requests")).ok()
+    }
+
+    /// Somebody asks something of the volume.
+    pub(super) fn note_request(&self) {
+        if let Some(gaps) = &self.shared.gaps {
+            gaps.note_request();
+        }
+    }
+
+    /// Tells the threads to end. They may be at work still.
+    fn dismiss(&self) {
+        if let Some(gaps) = &self.shared.gaps {
+            gaps.stop();
+        }
+        let mut gate = self.shared.gate.lock();
+        gate.stop = true;
+        gate.threads = 0;
+        drop(gate);
+        self.shared.work.notify_all();
+        self.shared.room.notify_all();
+    }
+
+    /// Ends the threads and waits for them.
+    pub(crate) fn stop(&self) {
+        self.dismiss();
+        let handles = std::mem::take(&mut *self.threads.lock());
+        // A collector may hold the last reference to the volume; it must not wait for itself.
+        for handle in handles.into_iter().filter(|handle| !handle.is_current()) {
+            if let Err(panicked) = handle.join() {
+                tracing::error!(%panicked, "a collector panicked");
+            }
+        }
+    }
+
+    /// For a writer that has room: has collectors begin if little is left.
+    pub(super) fn work_ahead(&self, fs: &Fs) {
+        let shared = &self.shared;
+        if fs.collectors_may_rest(0) {
+            if shared.resting.load(SeqCst) {
+                shared.resting.store(false, SeqCst);
+            }
+            return;
+        }
+        if !shared.resting.load(SeqCst) && shared.wanted.load(SeqCst) < shared.needed(fs) {
+            shared.call(fs, &mut shared.gate.lock());
+        }
+    }
+
+    /// For a writer without room for so many blocks: waits for the collectors. `None` if they could not make any.
+    pub(super) fn wait_for_room<'a>(&self, fs: &'a Fs, blocks: u64) -> Result<Option<Admission<'a>>> {
+        let shared = &self.shared;
+        let _awaiting = fs.reclaim.admissions.awaiting();
+        let mut gate = shared.gate.lock();
+        let (gave_up, mut called) = (gate.gave_up, false);
+        loop {
+            let admission = Admission::if_room(&fs.reclaim, blocks, || fs.writers_have_room());
+            if admission.is_some() {
+                return Ok(admission);
+            }
+            fs.vol.check_writable()?;
+            if gate.threads == 0 || gate.gave_up != gave_up {
+                return Ok(None);
+            }
+            // Once: collectors that give up, one after the other, would never all have done so if each were called again at once.
+            if gate.wanted == 0 || !called {
+                shared.call(fs, &mut gate);
+                called = true;
+            }
+            gate.waiting += 1;
+            shared.room.wait(&mut gate);
+            gate.waiting -= 1;
+        }
+    }
+
+    /// Waits until no collector works; true if one did.
+    pub(super) fn wait_for_pause(&self) -> bool {
+        let shared = &self.shared;
+        let mut gate = shared.gate.lock();
+        let worked = gate.working > 0;
+        while gate.working > 0 {
+            gate.waiting += 1;
+            shared.room.wait(&mut gate);
+            gate.waiting -= 1;
+        }
+        worked
+    }
+
+    /// For how long somebody has been working without a pause.
+    pub(super) fn busy_now(&self) -> Duration {
+        self.shared.gate.lock().since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// Who works now, and on what.
+    pub(super) fn now(&self) -> CollectorsNow {
+        let shared = &self.shared;
+        let gate = shared.gate.lock();
+        let (number, working, waiting) = (gate.threads as u64, gate.working as u64, gate.waiting as u64);
+        drop(gate);
+        let each = shared.activities.iter().map(Activity::stats).filter(|c| number > 0 || c.victims > 0).collect();
+        CollectorsNow { number, working, waiting, each, ..CollectorsNow::default() }
+    }
+
+    /// Sections have become free: whoever waits for them may look.
+    pub(crate) fn announce_room(&self) {
+        let gate = self.shared.gate.lock();
+        if gate.waiting > 0 {
+            self.shared.room.notify_all();
+        }
+    }
+}
+
+impl Shared {
+    /// Has as many collectors work as are needed now.
+    fn call(&self, fs: &Fs, gate: &mut Gate) {
+        if gate.wanted == 0 {
+            self.best.store(fs.sections_to_come(), SeqCst);
+            self.dry.store(0, SeqCst);
+            self.gained.store(0, SeqCst);
+        }
+        let more = self.needed(fs).saturating_sub(gate.wanted);
+        gate.wanted += more;
+        self.wanted.store(gate.wanted, SeqCst);
+        (0..more).for_each(|_| self.work.notify_one());
+    }
+
+    /// How many collectors should work now: one for each section that is missing.
+    fn needed(&self, fs: &Fs) -> usize {
+        let missing = fs.sections_missing(self.wanted(fs));
+        usize::try_from(missing).unwrap_or(usize::MAX).clamp(1, self.collectors.len())
+    }
+
+    /// Free sections above what writers need that are to be made in this gap between requests, if it is one.
+    fn goal(&self) -> Option<u64> {
+        self.gaps.as_ref().map(Gaps::goal).filter(|goal| *goal > HYSTERESIS)
+    }
+
+    /// More than so many sections are to be free, or free with the next checkpoint.
+    fn wanted(&self, fs: &Fs) -> u64 {
+        self.goal().map_or_else(|| fs.sections_aimed_at() + HYSTERESIS, |goal| fs.sections_needed() + goal)
+    }
+
+    fn run(&self, number: usize, fs: &Weak<Fs>) {
+        loop {
+            {
+                let mut gate = self.gate.lock();
+                while !gate.stop && gate.working >= gate.wanted {
+                    self.work.wait(&mut gate);
+                }
+                if gate.stop {
+                    return;
+                }
+                gate.working += 1;
+                gate.since.get_or_insert_with(steadyfs_rt::now);
+            }
+            let Some(fs) = fs.upgrade() else { return };
+            let end = self.work(&fs, number);
+            self.finish(&fs, end);
+        }
+    }
+
+    fn finish(&self, fs: &Fs, end: End) {
+        let mut gate = self.gate.lock();
+        gate.working -= 1;
+        if gate.working == 0
+            && let Some(since) = gate.since.take()
+        {
+            fs.reclaim.note_round(since.elapsed());
+        }
+        match end {
+            End::Enough => gate.wanted = 0,
+            End::GaveUp => gate.wanted = gate.wanted.min(gate.working),
+        }
+        self.wanted.store(gate.wanted, SeqCst);
+        if end == End::GaveUp && gate.wanted == 0 {
+            gate.gave_up += 1;
+            self.resting.store(true, SeqCst);
+        }
+        if gate.waiting > 0 {
+            self.room.notify_all();
+        }
+    }
+
+    /// What one collector does until there is room enough, or nothing more to be gained.
+    fn work(&self, fs: &Fs, number: usize) -> End {
+        let mut hand = Hand::default();
+        while !self.gate.lock().stop {
+            // In a gap a checkpoint disturbs nobody, and what it frees is there when the next request comes.
+            let enough = match self.goal() {
+                Some(goal) => fs.free_sections_suffice(goal - 1),
+                None => fs.collectors_may_rest(HYSTERESIS),
+            };
+            if enough {
+                return End::Enough;
+            }
+            let worked = match fs.sections_missing(self.wanted(fs)) == 0 {
+                true => self.checkpoint(fs, number, Cause::Needed),
+                false => self.step(fs, number, &mut hand),
+            };
+            match worked {
+                Ok(true) => {}
+                Ok(false) => return End::GaveUp,
+                Err(error) => {
+                    tracing::warn!(%error, "a collector stops; writers will collect for themselves");
+                    return End::GaveUp;
+                }
+            }
+        }
+        End::Enough
+    }
+
+    /// One victim, and a checkpoint before it if that must not wait. False if nothing is gained any more.
+    fn step<'a>(&'a self, fs: &'a Fs, number: usize, hand: &mut Hand<'a>) -> Result<bool> {
+        if fs.room_is_critical() {
+            self.checkpoint(fs, number, Cause::Critical)?;
+        }
+        // When as many victims as there are collectors gave nothing, who holds their pages may be waiting for room.
+        let asking = if self.dry.load(SeqCst) < self.collectors.len() as u64 { Asking::Yes } else { Asking::No };
+        let activity = &self.activities[number];
+        // No more than are needed beside those that other collectors have in hand.
+        let missing = |hand: usize| fs.sections_missing(self.wanted(fs)) > (hand * self.wanted.load(SeqCst)) as u64;
+        let collector = &self.collectors[number];
+        let cleaned = collector.collect_next(fs, Urgency::Foreground, asking, activity, hand, missing)?;
+        let found = cleaned.is_some();
+        if let Some(report) = cleaned {
+            fs.reclaim.totals.lock().add(report);
+        }
+        // More is free than ever since collectors were called, or a section's worth was gained, which writers may have taken at once.
+        let (level, section) = (fs.sections_to_come(), fs.vol.layout().blocks_per_sec());
+        let gain = cleaned.map_or(0, |report| report.blocks_gained(section));
+        let more = self.best.fetch_max(level, SeqCst) < level;
+        if found && (self.gained.fetch_add(gain, SeqCst) + gain >= section || more) {
+            self.gained.store(0, SeqCst);
+            self.dry.store(0, SeqCst);
+            return Ok(true);
+        }
+        let dry = self.dry.fetch_add(1, SeqCst) + 1;
+        if found && dry < HOPELESS_ROUNDS as u64 * self.collectors.len() as u64 {
+            return Ok(true);
+        }
+        // What was emptied so far may do.
+        self.checkpoint(fs, number, Cause::Needed)?;
+        let goes_on = fs.writers_have_room() && found;
+        if goes_on {
+            self.dry.store(0, SeqCst);
+        }
+        // Who found nothing must not have others, who did, begin to count anew: they would ask for pages for ever whose holders wait for room.
+        Ok(goes_on)
+    }
+
+    /// Makes a checkpoint, or waits for the one that another collector makes. False if nothing was there to be freed.
+    fn checkpoint(&self, fs: &Fs, number: usize, cause: Cause) -> Result<bool> {
+        let _idle_after = self.activities[number].begin_checkpoint();
+        let Some(_turn) = self.checkpoint.try_lock() else {
+            drop(self.checkpoint.lock());
+            return Ok(true);
+        };
+        let some = fs.sections_awaiting() > 0;
+        fs.gc_checkpoint(cause)?;
+        Ok(some || !fs.checkpoint_is_due())
+    }
+}
+
+#[cfg(test)]
+mod tests;

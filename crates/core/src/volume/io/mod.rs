@@ -1,0 +1,561 @@
+//! Block I/O of a volume: every read and write of the core goes through here.
+//!
+//! Kept true: a block that has been submitted for writing, or prepared to be ([`BlockIo::prepare`]), reads back as what was written, also before the device has completed
+//! it (the in-flight map) and also if the device has refused it (`unwritten`), so addresses may be published before their blocks
+//! are on the device; `drain` returns only after every write submitted before it has completed, and with an error while there are
+//! unwritten blocks, so no checkpoint commits over a lost block; two writes of one block are never under way together, for the device does them in any order: whoever writes a
+//! block that may have been written before uses `write_over`, and what was refused is written again only while that is the newest. A failed flush is another matter: what the device lost with it nobody
+//! knows, so from then on every drain and every flush fails.
+//!
+//! Nodes have a barrier of their own, [`BlockIo::chain`]: whoever is going to write some takes a [`ChainTicket`] *before* taking their
+//! places in a log, and holds it until they have completed. Waiting there means that no place taken before is still empty,
+//! which is what makes the roll-forward chain unbroken up to one's own block (format section 12).
+
+pub(crate) mod barrier;
+pub(crate) mod flush;
+pub(crate) mod gather;
+pub(crate) mod unwritten;
+
+use crate::canary::{Canary, Planted};
+use crate::error::{Error, Result};
+use crate::locks;
+use crate::volume::io::barrier::{Barrier, Epoch};
+use crate::volume::io::flush::SharedFlush;
+use crate::volume::io::unwritten::Unwritten;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use steadyfs_device::{Device, IoError, IoResult, Op, OpKind, PageBuf, Request, StreamHint};
+use steadyfs_format::Lba;
+use steadyfs_rt::{Completion, Cost, EventCount, Mutex, charge, charge_n};
+
+const SHARDS: usize = 64;
+
+/// A page on its way to the device; the sequence number tells a later write of the same block from an earlier one.
+type Shard = HashMap<Lba, (PageBuf, u64)>;
+
+/// Traffic between a volume and its device since the mount, in blocks of 4 KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IoStats {
+    /// Blocks read.
+    pub read: u64,
+    /// Blocks of file data and directories written, moved ones included.
+    pub data_written: u64,
+    /// Node blocks written.
+    pub node_written: u64,
+    /// Blocks of NAT, SIT, SSA and checkpoint packs written.
+    pub meta_written: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Blocks discarded.
+    pub discarded: u64,
+    /// Requests that the device failed.
+    pub failed: u64,
+}
+
+impl IoStats {
+    /// All blocks written.
+    pub fn written_blocks(&self) -> u64 {
+        self.data_written + self.node_written + self.meta_written
+    }
+}
+
+/// The counters behind [`IoStats`].
+#[derive(Default)]
+pub(crate) struct IoCounters {
+    read: AtomicU64,
+    data_written: AtomicU64,
+    node_written: AtomicU64,
+    meta_written: AtomicU64,
+    flushes: AtomicU64,
+    discarded: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl IoCounters {
+    pub(crate) fn read(&self) -> IoStats {
+        IoStats {
+            read: self.read.load(Relaxed),
+            data_written: self.data_written.load(Relaxed),
+            node_written: self.node_written.load(Relaxed),
+            meta_written: self.meta_written.load(Relaxed),
+            flushes: self.flushes.load(Relaxed),
+            discarded: self.discarded.load(Relaxed),
+            failed: self.failed.load(Relaxed),
+        }
+    }
+}
+
+/// Somebody is writing nodes; see the head of this file.
+pub(crate) struct ChainTicket {
+    io: Arc<BlockIo>,
+    epoch: Epoch,
+}
+
+impl Drop for ChainTicket {
+    fn drop(&mut self) {
+        self.io.chain.leave(self.epoch);
+    }
+}
+
+/// What is told how a write ended.
+pub(crate) trait Written: FnOnce(std::result::Result<(), IoError>) + Send + 'static {}
+
+impl<F: FnOnce(std::result::Result<(), IoError>) + Send + 'static> Written for F {}
+
+/// The device of a volume with its writes in flight.
+pub(crate) struct BlockIo {
+    dev: Arc<dyn Device>,
+    shards: Box<[Mutex<Shard>]>,
+    sequence: AtomicU64,
+    barrier: Arc<Barrier>,
+    /// Blocks are in flight no more.
+    landed: EventCount,
+    chain: Barrier,
+    flushes: SharedFlush,
+    /// Blocks that could not be written.
+    pub(crate) unwritten: Unwritten,
+    /// Held while one of them is submitted again.
+    rewriting: Mutex<()>,
+    /// The first flush that failed.
+    lost: Mutex<Option<IoError>>,
+    synchronous: bool,
+    /// KiB written before this mount.
+    kbytes_before: u64,
+    pub(crate) counters: IoCounters,
+    /// Faults that tests plant.
+    pub(crate) planted: Planted,
+}
+
+/// A read of a run of blocks that was started.
+pub(crate) enum Reading {
+    /// All pages were on their way to the device.
+    Ready(Vec<PageBuf>),
+    /// What the device reads, and those that were.
+    Started(Completion<IoResult>, Vec<Option<PageBuf>>),
+}
+
+impl Reading {
+    /// Whether nobody would have to wait for it.
+    pub(crate) fn is_done(&self) -> bool {
+        match self {
+            Reading::Ready(_) => true,
+            Reading::Started(end, _) => end.is_done(),
+        }
+    }
+}
+
+/// Blocks of a run that are on their way to the device.
+enum Flying {
+    All(Vec<PageBuf>),
+    Some(Vec<Option<PageBuf>>),
+}
+
+/// What the device has of a run, with newer contents from the writes in flight.
+fn overlay(mut pages: Vec<PageBuf>, flying: Vec<Option<PageBuf>>) -> Vec<PageBuf> {
+    assert_eq!(pages.len(), flying.len());
+    for (page, newer) in pages.iter_mut().zip(flying) {
+        if let Some(newer) = newer {
+            *page = newer;
+        }
+    }
+    pages
+}
+
+impl BlockIo {
+    /// Wraps a device; `kbytes_before` was written to it in earlier mounts.
+    pub(crate) fn new(dev: Arc<dyn Device>, kbytes_before: u64) -> Arc<Self> {
+        let shards = (0..SHARDS).map(|_| Mutex::new(&locks::INFLIGHT, Shard::new())).collect();
+        Arc::new(BlockIo {
+            synchronous: dev.info().synchronous,
+            dev,
+            kbytes_before,
+            shards,
+            sequence: AtomicU64::new(0),
+            barrier: Arc::new(Barrier::new()),
+            landed: EventCount::new(),
+            chain: Barrier::new(),
+            flushes: SharedFlush::new(),
+            unwritten: Unwritten::new(),
+            rewriting: Mutex::new(&locks::REWRITE, ()),
+            lost: Mutex::new(&locks::STATE, None),
+            counters: IoCounters::default(),
+            planted: Planted::default(),
+        })
+    }
+
+    fn shard(&self, lba: Lba) -> &Mutex<Shard> {
+        // Runs of 64 blocks share a shard, so that a batch takes few locks.
+        &self.shards[(lba.get() >> 6) as usize % SHARDS]
+    }
+
+    /// A block that is not on the device: on its way, or refused. Looked for in this order, in which a refused one moves.
+    fn pending(&self, lba: Lba) -> Option<PageBuf> {
+        let flying = match self.synchronous {
+            true => None,
+            false => self.shard(lba).lock().get(&lba).map(|(page, _)| page.clone()),
+        };
+        flying.or_else(|| self.unwritten.get(lba))
+    }
+
+    /// Reads one block, from what is not yet written or from the device.
+    pub(crate) fn read_block(&self, lba: Lba) -> Result<PageBuf> {
+        if let Some(page) = self.pending(lba) {
+            return Ok(page);
+        }
+        self.counters.read.fetch_add(1, Relaxed);
+        charge(Cost::BioSubmit);
+        // A write may have been submitted since; the caller re-validates the address after the read where that matters.
+        self.dev.read_one(lba.get()).map_err(|e| self.note(e))
+    }
+
+    /// Reads `count` consecutive blocks.
+    pub(crate) fn read_blocks(&self, lba: Lba, count: u32) -> Result<Vec<PageBuf>> {
+        let flying = match self.flying(lba, count) {
+            Flying::All(pages) => return Ok(pages),
+            Flying::Some(pages) => pages,
+        };
+        Ok(overlay(self.dev.read(lba.get(), u64::from(count)).map_err(|e| self.note(e))?, flying))
+    }
+
+    /// Reads several runs of consecutive blocks, all at the same time where the device can. One result per run, in their order.
+    pub(crate) fn read_runs(&self, runs: &[(Lba, u32)]) -> Vec<Result<Vec<PageBuf>>> {
+        if self.synchronous || runs.len() < 2 {
+            return runs.iter().map(|(lba, count)| self.read_blocks(*lba, *count)).collect();
+        }
+        self.start_reads(runs).into_iter().map(|run| self.finish_read(run)).collect()
+    }
+
+    /// As [`BlockIo::start_reads`], of one run.
+    pub(crate) fn start_read(&self, lba: Lba, count: u32) -> Reading {
+        let mut batch = Vec::new();
+        let reading = self.prepare_read(lba, count, &mut batch);
+        if !batch.is_empty() {
+            self.dev.submit(batch);
+        }
+        reading
+    }
+
+    /// Submits reads of runs of consecutive blocks; each is to be given to [`BlockIo::finish_read`].
+    pub(crate) fn start_reads(&self, runs: &[(Lba, u32)]) -> Vec<Reading> {
+        let mut batch = Vec::new();
+        let started = runs.iter().map(|(lba, count)| self.prepare_read(*lba, *count, &mut batch)).collect();
+        if !batch.is_empty() {
+            self.dev.submit(batch);
+        }
+        started
+    }
+
+    /// A read whose request, if it takes one, is in the batch, which the caller submits.
+    fn prepare_read(&self, lba: Lba, count: u32, batch: &mut Vec<Request>) -> Reading {
+        match self.flying(lba, count) {
+            Flying::All(pages) => Reading::Ready(pages),
+            Flying::Some(flying) => {
+                let end = Completion::new();
+                let waiter = end.clone();
+                let op = Op::Read { block: lba.get(), count: u64::from(count) };
+                batch.push(Request::new(op, move |result| end.complete(result)));
+                Reading::Started(waiter, flying)
+            }
+        }
+    }
+
+    /// Waits for what was started.
+    pub(crate) fn finish_read(&self, reading: Reading) -> Result<Vec<PageBuf>> {
+        match reading {
+            Reading::Ready(pages) => Ok(pages),
+            Reading::Started(end, flying) => Ok(overlay(end.wait().map_err(|e| self.note(e))?, flying)),
+        }
+    }
+
+    /// What of a run is not on the device.
+    fn flying(&self, lba: Lba, count: u32) -> Flying {
+        let pages: Vec<_> = (0..u64::from(count)).map(|i| self.pending(lba + i)).collect();
+        if pages.iter().all(Option::is_some) {
+            return Flying::All(pages.into_iter().flatten().collect());
+        }
+        self.counters.read.fetch_add(u64::from(count), Relaxed);
+        charge(Cost::BioSubmit);
+        Flying::Some(pages)
+    }
+
+    /// Submits consecutive blocks for writing; `done` runs when the device has completed them, maybe before this returns.
+    pub(crate) fn write(self: &Arc<Self>, lba: Lba, pages: Vec<PageBuf>, hint: StreamHint, done: impl Written) {
+        self.submit(vec![self.prepare(lba, pages, hint, done)]);
+    }
+
+    /// Whether writes end in the call that submits them.
+    pub(crate) fn is_synchronous(&self) -> bool {
+        self.synchronous
+    }
+
+    /// Submits writes.
+    pub(crate) fn submit(&self, requests: Vec<Request>) {
+        if requests.is_empty() {
+            return;
+        }
+        charge_n(Cost::BioSubmit, requests.len() as u64);
+        self.dev.submit(requests);
+    }
+
+    /// Does a write, and returns when it has ended: in the calling thread where the device can, which saves waking others for it and being woken.
+    pub(crate) fn perform(&self, request: Request) {
+        charge(Cost::BioSubmit);
+        let Request { op, done } = request;
+        done(self.dev.run(op));
+    }
+
+    /// Submits writes whose end the calling thread is about to wait for, and does the last of them itself.
+    pub(crate) fn submit_and_help(&self, mut requests: Vec<Request>) {
+        let own = if self.synchronous { None } else { requests.pop() };
+        self.submit(requests);
+        if let Some(own) = own {
+            self.perform(own);
+        }
+    }
+
+    /// As [`BlockIo::write`], but for the submission, which whoever gets the request owes, and others wait for: from here on the blocks are in flight.
+    pub(crate) fn prepare(
+        self: &Arc<Self>,
+        lba: Lba,
+        pages: Vec<PageBuf>,
+        hint: StreamHint,
+        done: impl Written,
+    ) -> Request {
+        let count = pages.len() as u64;
+        assert!(count > 0);
+        self.count_write(hint, count);
+        let sequence = self.sequence.fetch_add(1, Relaxed);
+        // First: what flies is waited for.
+        let epoch = self.barrier.enter();
+        let seen = hint != StreamHint::DataCold || !self.planted.is(Canary::MoveUnseen);
+        if !self.synchronous && seen {
+            for (i, page) in pages.iter().enumerate() {
+                let at = lba + i as u64;
+                self.shard(at).lock().insert(at, (page.clone(), sequence));
+            }
+        }
+        // Of a device that works in this very call nothing is in flight, so what it refuses is not there to be found.
+        let kept = if self.synchronous { pages.clone() } else { Vec::new() };
+        let io = Arc::clone(self);
+        let finish = move |result: std::result::Result<Vec<PageBuf>, IoError>| {
+            charge(Cost::BioComplete);
+            let result = match result {
+                Ok(_) => {
+                    // What an earlier write of these blocks left there.
+                    io.unwritten.remove(lba, count);
+                    Ok(())
+                }
+                Err(error) => Err(io.refused(lba, count, sequence, kept, hint, error)),
+            };
+            if !io.synchronous {
+                io.forget(lba, count, sequence);
+            }
+            io.flushes.note_write();
+            done(result);
+            // Whoever has waited for this write may let go of the device, and it is closed at that moment.
+            let barrier = Arc::clone(&io.barrier);
+            drop(io);
+            barrier.leave(epoch);
+        };
+        Request::new(Op::Write { block: lba.get(), pages, hint, fua: false }, finish)
+    }
+
+    /// As [`BlockIo::write`], of blocks that may have been written before, once no write of them is on its way. Nobody else but [`BlockIo::drain`] writes them meanwhile.
+    pub(crate) fn write_over(self: &Arc<Self>, lba: Lba, pages: Vec<PageBuf>, hint: StreamHint, done: impl Written) {
+        let count = pages.len() as u64;
+        loop {
+            self.wait_for(lba, count);
+            // What is not among the unwritten when nothing flies stays so: only what is there is tried again.
+            let _alone = self.unwritten.has_any(lba, count).then(|| self.rewriting.lock());
+            if !self.flies(lba, count) {
+                return self.write(lba, pages, hint, done);
+            }
+        }
+    }
+
+    /// Waits until no write of these blocks is on its way. Not for others: the caller may owe these to the device (see `gather`).
+    fn wait_for(&self, lba: Lba, count: u64) {
+        loop {
+            let key = self.landed.listen();
+            if !self.flies(lba, count) {
+                return;
+            }
+            self.landed.wait(key);
+        }
+    }
+
+    fn flies(&self, lba: Lba, count: u64) -> bool {
+        !self.synchronous && (0..count).any(|i| self.shard(lba + i).lock().contains_key(&(lba + i)))
+    }
+
+    /// Writes a refused block again, unless something newer has been written there, or is being.
+    fn try_again(self: &Arc<Self>, lba: Lba) {
+        let _alone = self.rewriting.lock();
+        if !self.flies(lba, 1)
+            && let Some((page, hint)) = self.unwritten.get_as_sent(lba)
+        {
+            self.write(lba, vec![page], hint, |_| ());
+        }
+    }
+
+    /// A write has failed: keeps its pages, unless they have been written again since.
+    fn refused(
+        &self,
+        lba: Lba,
+        count: u64,
+        sequence: u64,
+        kept: Vec<PageBuf>,
+        hint: StreamHint,
+        error: IoError,
+    ) -> IoError {
+        let flying = |at: Lba| self.shard(at).lock().get(&at).filter(|(_, s)| *s == sequence).map(|(p, _)| p.clone());
+        let pages: Vec<(Lba, PageBuf)> = match self.synchronous {
+            true => (0..count).map(|i| lba + i).zip(kept).collect(),
+            false => (0..count).map(|i| lba + i).filter_map(|at| Some((at, flying(at)?))).collect(),
+        };
+        self.unwritten.add(pages, hint, &error);
+        tracing::error!(%error, "a write failed; its blocks are kept in memory");
+        self.note_failure();
+        error
+    }
+
+    fn forget(&self, lba: Lba, count: u64, sequence: u64) {
+        for at in (0..count).map(|i| lba + i) {
+            let mut shard = self.shard(at).lock();
+            if shard.get(&at).is_some_and(|(_, s)| *s == sequence) {
+                shard.remove(&at);
+            }
+        }
+        self.landed.notify_all();
+    }
+
+    fn count_write(&self, hint: StreamHint, blocks: u64) {
+        let counter = match hint {
+            StreamHint::DataHot | StreamHint::DataWarm | StreamHint::DataCold => &self.counters.data_written,
+            StreamHint::NodeHot | StreamHint::NodeWarm | StreamHint::NodeCold => &self.counters.node_written,
+            StreamHint::MetaHot | StreamHint::MetaWarm | StreamHint::MetaCold => &self.counters.meta_written,
+        };
+        counter.fetch_add(blocks, Relaxed);
+    }
+
+    /// KiB written in the life of the volume (a statistic that checkpoints carry; what it began with comes from the image).
+    pub(crate) fn kbytes_written(&self) -> u64 {
+        self.kbytes_before.saturating_add(self.counters.read().written_blocks() * 4)
+    }
+
+    fn note_failure(&self) {
+        self.counters.failed.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a failure.
+    fn note(&self, error: IoError) -> Error {
+        self.note_failure();
+        Error::Io(error)
+    }
+
+    /// Waits until every write submitted before this call has completed, and tries those that failed once more.
+    ///
+    /// # Errors
+    /// What the device says of blocks that it does not take; a flush that has ever failed.
+    pub(crate) fn drain(self: &Arc<Self>) -> Result<()> {
+        self.barrier.wait();
+        self.lost()?;
+        let Some(failed) = self.unwritten.first_error() else { return Ok(()) };
+        tracing::warn!(blocks = self.unwritten.count(), error = %failed, "trying to write again what failed");
+        for lba in self.unwritten.list() {
+            self.try_again(lba);
+        }
+        self.barrier.wait();
+        self.unwritten.first_error().map_or(Ok(()), |e| Err(Error::Io(e)))
+    }
+
+    /// Registers with the chain barrier. Take it before the places of the nodes to write.
+    pub(crate) fn enter_chain(self: &Arc<Self>) -> Arc<ChainTicket> {
+        Arc::new(ChainTicket { io: Arc::clone(self), epoch: self.chain.enter() })
+    }
+
+    /// Waits until every node whose place was taken before this call has been written. Hold no ticket.
+    ///
+    /// # Errors
+    /// As [`BlockIo::drain`].
+    pub(crate) fn wait_chain(self: &Arc<Self>) -> Result<()> {
+        self.chain.wait();
+        self.lost()?;
+        if self.unwritten.count() == 0 { Ok(()) } else { self.drain() }
+    }
+
+    /// Returns when all writes that others have begun, or are to submit, have ended, in whatever way.
+    pub(crate) fn settle(&self) {
+        self.chain.wait();
+        self.barrier.wait();
+    }
+
+    /// An error if the device may have lost what it had taken.
+    pub(crate) fn lost(&self) -> Result<()> {
+        self.lost.lock().clone().map_or(Ok(()), |e| Err(Error::Io(e)))
+    }
+
+    fn lose(&self, error: IoError) -> Error {
+        self.note_failure();
+        tracing::error!(%error, "what the device has lost is not known; nothing will be made durable any more");
+        self.lost.lock().get_or_insert(error.clone());
+        Error::Io(error)
+    }
+
+    /// Makes everything completed so far durable, together with whoever else wants that now.
+    ///
+    /// # Errors
+    /// What the device says, and from then on always: a device that could not flush may have dropped any of the writes before.
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.lost()?;
+        if self.planted.is(Canary::SkipFlush) {
+            return Ok(());
+        }
+        self.flushes.flush(|| {
+            self.counters.flushes.fetch_add(1, Relaxed);
+            self.dev.flush().inspect_err(|e| drop(self.lose(e.clone())))
+        })
+    }
+
+    /// Writes one block after a flush and makes it durable before returning: the commit block of a checkpoint. A second time if the device refuses the first.
+    ///
+    /// # Errors
+    /// As [`BlockIo::flush`], also if the device took the block and could not make it durable; or what the device says of the write. Whether the block is on the
+    /// device is not known then, until the same has been written there.
+    pub(crate) fn write_commit(&self, lba: Lba, page: &PageBuf) -> Result<()> {
+        self.flush()?;
+        self.write_durably(lba, page).or_else(|error| match self.lost() {
+            Ok(()) => {
+                tracing::warn!(%error, "trying to write the block that commits a checkpoint again");
+                self.write_durably(lba, page)
+            }
+            lost => lost,
+        })
+    }
+
+    fn write_durably(&self, lba: Lba, page: &PageBuf) -> Result<()> {
+        self.counters.meta_written.fetch_add(1, Relaxed);
+        let op = Op::Write { block: lba.get(), pages: vec![page.clone()], hint: StreamHint::MetaHot, fua: true };
+        self.dev.run(op).map(drop).map_err(|error| match error.op {
+            OpKind::Flush => self.lose(error),
+            _ => self.note(error),
+        })
+    }
+
+    /// Whether the device can be told that blocks hold nothing.
+    pub(crate) fn takes_discards(&self) -> bool {
+        self.dev.info().discard
+    }
+
+    /// Tells the device that these blocks hold nothing.
+    pub(crate) fn discard(&self, lba: Lba, count: u64) -> Result<()> {
+        self.dev.discard(lba.get(), count)?;
+        self.counters.discarded.fetch_add(count, Relaxed);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! Placing pages: taking the next blocks of a log for pages of one node, starting their writes, and pointing the slots there.
+
+use crate::error::{Error, Result};
+use crate::volume::nodes::cache::NodeWrite;
+use crate::volume::nodes::leaf::Leaf;
+use crate::volume::nodes::nat::NatInfo;
+use crate::volume::nodes::slots::Area;
+use crate::volume::segments::logs;
+use crate::volume::{Change, Volume};
+use steadyfs_device::{IoError, PageBuf};
+use steadyfs_format::dir::FileType;
+use steadyfs_format::inode::{Inode as RawInode, advise, flags};
+use steadyfs_format::summary::Summary;
+use steadyfs_format::{Block, Lba, Log, PageIndex, Slot};
+
+/// Called when the write of a run of pages has ended.
+pub(crate) type Ended = Box<dyn FnOnce(std::result::Result<(), IoError>) + Send>;
+
+/// The log that an inode's data goes to, by F2FS' rules (format section 11): directories and files marked hot are rewritten soon, media
+/// files and compressed ones stay.
+pub(crate) fn data_log(raw: &RawInode) -> Log {
+    let compressed = raw.flags() & flags::COMPR != 0;
+    match raw.file_type() {
+        Some(FileType::Dir) => Log::HotData,
+        _ if raw.advise() & advise::COLD != 0 || compressed => Log::ColdData,
+        _ if raw.advise() & advise::HOT != 0 => Log::HotData,
+        _ => Log::WarmData,
+    }
+}
+
+impl Volume {
+    /// Writes pages to the end of a log and points their slots there. The node is locked, and every slot is counted. `ended` makes the
+    /// completion of each run. Returns how many of the pages were placed: fewer than all only if the logs ran out of free segments.
+    ///
+    /// Each write is registered before its slot is changed, so whoever finds the new address can read it.
+    pub(crate) fn place(
+        &self,
+        change: &Change<'_>,
+        leaf: &Leaf,
+        guard: &mut NodeWrite<'_>,
+        log: Log,
+        pages: &[(PageIndex, PageBuf)],
+        mut ended: impl FnMut(&[(PageIndex, PageBuf)]) -> Ended,
+    ) -> Result<usize> {
+        assert!(!guard.is_dead() && !pages.is_empty());
+        let area = Area::of(guard.bytes(), self.sb.features())?;
+        self.check_counted(leaf, area, guard.bytes(), pages)?;
+        let logs: Vec<Log> =
+            pages.iter().map(|(page, _)| self.log_by_age(log, area.get(guard.bytes(), leaf.slot_of(*page)))).collect();
+        let mut done = 0;
+        for run in logs.chunk_by(PartialEq::eq) {
+            let part = &pages[done..done + run.len()];
+            let placed = self.place_in(change, leaf, guard, run[0], part, &mut ended)?;
+            done += placed;
+            if placed < part.len() {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Where a page goes that is written again, if collectors keep data apart by its age: what is overwritten before it was ever collected will
+    /// probably be overwritten as soon again, and its segment be empty before it is worth collecting.
+    fn log_by_age(&self, log: Log, old: Slot) -> Log {
+        match old {
+            Slot::At(lba) if log == Log::WarmData && self.streams.by_age() => match self.segs.locate(lba) {
+                Some((seg, _)) if self.segs.passes(seg) == 0 => Log::HotData,
+                _ => log,
+            },
+            _ => log,
+        }
+    }
+
+    /// Pages of [`Volume::place`] that go to one log.
+    fn place_in(
+        &self,
+        change: &Change<'_>,
+        leaf: &Leaf,
+        guard: &mut NodeWrite<'_>,
+        log: Log,
+        pages: &[(PageIndex, PageBuf)],
+        mut ended: impl FnMut(&[(PageIndex, PageBuf)]) -> Ended,
+    ) -> Result<usize> {
+        let area = Area::of(guard.bytes(), self.sb.features())?;
+        let NatInfo { ino, version, .. } = self.nat.get(&self.io, leaf.node.nid)?;
+        let owner = |page: PageIndex| Summary { nid: leaf.node.nid, version, ofs_in_node: leaf.slot_of(page) };
+        let owners: Vec<Summary> = pages.iter().map(|(page, _)| owner(*page)).collect();
+        let mut placed = 0;
+        for run in self.take_data_blocks(log, ino, &owners)? {
+            let part = &pages[placed..placed + run.count as usize];
+            let bufs = part.iter().map(|(_, buf)| buf.clone()).collect();
+            change.write(run.lba, bufs, logs::hint(log), ended(part));
+            for (i, (page, _)) in part.iter().enumerate() {
+                let index = leaf.slot_of(*page);
+                let old = area.get(guard.bytes(), index);
+                area.set(guard.edit(), index, Slot::At(run.lba + i as u64));
+                self.invalidate(old)?;
+            }
+            placed += part.len();
+        }
+        Ok(placed)
+    }
+
+    /// As [`Volume::place`]; with `in_place`, pages that have a block which may be overwritten keep it.
+    ///
+    /// A page is the page of its block for as long as the block is valid, so what a checkpoint or the chain finds there is always a content of that
+    /// very page. The block's segment says by its generation that a content changed, to whoever reads there meanwhile.
+    #[expect(clippy::too_many_arguments, reason = "those of place, and how")]
+    pub(crate) fn place_or_overwrite(
+        &self,
+        change: &Change<'_>,
+        leaf: &Leaf,
+        guard: &mut NodeWrite<'_>,
+        log: Log,
+        pages: &[(PageIndex, PageBuf)],
+        in_place: bool,
+        mut ended: impl FnMut(&[(PageIndex, PageBuf)]) -> Ended,
+    ) -> Result<usize> {
+        if !in_place {
+            return self.place(change, leaf, guard, log, pages, ended);
+        }
+        let area = Area::of(guard.bytes(), self.sb.features())?;
+        let targets: Vec<Option<Lba>> =
+            pages.iter().map(|(page, _)| self.target_in_place(area.get(guard.bytes(), leaf.slot_of(*page)))).collect();
+        let mut done = 0;
+        // Runs that stay, of neighbouring blocks of one segment, and runs that move.
+        for run in targets.chunk_by(|a, b| match (a, b) {
+            (Some(a), Some(b)) => {
+                *a + 1 == *b && self.segs.locate(*a).map(|at| at.0) == self.segs.locate(*b).map(|at| at.0)
+            }
+            (a, b) => a.is_none() && b.is_none(),
+        }) {
+            let part = &pages[done..done + run.len()];
+            match run[0] {
+                Some(first) => self.overwrite(first, log, part, ended(part)),
+                None => {
+                    let placed = self.place(change, leaf, guard, log, part, &mut ended)?;
+                    if placed < part.len() {
+                        return Ok(done + placed);
+                    }
+                }
+            }
+            done += part.len();
+        }
+        Ok(done)
+    }
+
+    /// The block of this slot, if it may be overwritten. The slot's node is locked, so that no collector begins to move it.
+    fn target_in_place(&self, slot: Slot) -> Option<Lba> {
+        let Slot::At(lba) = slot else { return None };
+        let (seg, off) = self.segs.locate(lba)?;
+        (self.segs.is_valid(seg, off) && self.may_overwrite(seg) && !self.io.unwritten.is_moving()).then_some(lba)
+    }
+
+    /// Writes neighbouring blocks of one segment where they are.
+    fn overwrite(&self, first: Lba, log: Log, pages: &[(PageIndex, PageBuf)], ended: Ended) {
+        let bufs = pages.iter().map(|(_, buf)| buf.clone()).collect();
+        self.io.write_over(first, bufs, logs::hint(log), ended);
+        if let Some((seg, _)) = self.segs.locate(first) {
+            self.segs.renew(seg);
+        }
+    }
+
+    fn check_counted(&self, leaf: &Leaf, area: Area, block: &Block, pages: &[(PageIndex, PageBuf)]) -> Result<()> {
+        let bad =
+            pages.iter().find(|(page, _)| !matches!(area.get(block, leaf.slot_of(*page)), Slot::New | Slot::At(_)));
+        match bad {
+            None => Ok(()),
+            Some((page, _)) => {
+                let e =
+                    Error::corrupt(format!("page {page} in node {} is written without a reserved slot", leaf.node.nid));
+                self.stop(&e);
+                Err(e)
+            }
+        }
+    }
+
+    /// An [`Ended`] for writes whose outcome only the checkpoint needs to know.
+    pub(crate) fn ignore_end() -> Ended {
+        Box::new(|_| ())
+    }
+}

@@ -1,0 +1,109 @@
+//! The arrows between the rooms of `core`: which module at its root may import which.
+//!
+//! The table below is the plan of the crate. Its lower half, `volume`, imports nothing from above it, so a reader can stop there. Test code
+//! may import anything.
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+
+use crate::{Rule, SourceFile, Violation};
+
+const ROOT: &str = "crates/core/src/";
+
+/// What every room may import.
+const BASE: [&str; 6] = ["bits", "canary", "error", "locks", "types", "waits"];
+
+/// Which rooms each room may import besides [`BASE`] and itself.
+const MAY_IMPORT: [(&str, &[&str]); 18] = [
+    ("bits", &[]),
+    ("canary", &[]),
+    ("error", &[]),
+    ("locks", &[]),
+    ("types", &[]),
+    ("waits", &[]),
+    ("ranges", &[]),
+    ("options", &[]),
+    ("volume", &["options"]),
+    ("raw", &[]),
+    ("mkfs", &["raw"]),
+    ("fsck", &["raw"]),
+    // `fs` holds the parts of a mounted volume, and each part has operations of it: these know each other.
+    ("fs", &["options", "volume", "files", "durable", "reclaim", "mount", "stats"]),
+    ("files", &["options", "volume", "fs", "reclaim"]),
+    ("reclaim", &["options", "volume", "ranges", "fs", "files", "stats"]),
+    ("durable", &["options", "volume", "raw", "fs", "files", "reclaim", "stats"]),
+    ("stats", &["volume", "fs", "files", "durable", "reclaim"]),
+    ("mount", &["options", "volume", "raw", "fs", "files", "durable", "reclaim", "stats"]),
+];
+
+/// The room that a file of core lies in.
+fn room(path: &str) -> Option<&str> {
+    let inside = path.strip_prefix(ROOT)?;
+    let (room, rest) = inside.split_once('/').unwrap_or((inside.strip_suffix(".rs")?, ""));
+    let is_test = rest.split('/').any(|part| part == "tests" || part == "tests.rs");
+    (!is_test && room != "lib").then_some(room)
+}
+
+pub(crate) fn check(file: &SourceFile, found: &mut Vec<Violation>) {
+    let Some(room) = room(&file.path) else { return };
+    let Some((_, allowed)) = MAY_IMPORT.iter().find(|(name, _)| *name == room) else {
+        found.push(Violation::new(Rule::RoomArrow, &file.path, 0, format!("`{room}` is not in the table of rooms")));
+        return;
+    };
+    let Ok(tokens) = file.text.parse::<TokenStream>() else { return }; // the rules of tokens say so
+    let mut imports = Vec::new();
+    collect(tokens, &mut imports);
+    for (other, line) in imports {
+        let known = other == room || BASE.contains(&other.as_str()) || allowed.contains(&other.as_str());
+        if !known {
+            let what = format!("`{room}` imports `{other}`; it may import {allowed:?} and {BASE:?}");
+            found.push(Violation::new(Rule::RoomArrow, &file.path, line, what));
+        }
+    }
+}
+
+/// The first names behind `crate::`, with their lines, outside test code.
+fn collect(stream: TokenStream, imports: &mut Vec<(String, usize)>) {
+    let tokens: Vec<TokenTree> = stream.into_iter().collect();
+    let mut i = 0;
+    while i < tokens.len() {
+        if is_test_attribute(&tokens[i..]) {
+            // To the end of what it stands before.
+            let end = tokens[i + 2..].iter().position(|token| match token {
+                TokenTree::Punct(p) => p.as_char() == ';',
+                TokenTree::Group(g) => g.delimiter() == Delimiter::Brace,
+                _ => false,
+            });
+            i += end.map_or(tokens.len(), |end| end + 3);
+            continue;
+        }
+        match &tokens[i..] {
+            [TokenTree::Ident(root), TokenTree::Punct(a), TokenTree::Punct(b), next, ..]
+                if root == "crate" && a.as_char() == ':' && b.as_char() == ':' =>
+            {
+                heads(next, imports);
+            }
+            [TokenTree::Group(group), ..] => collect(group.stream(), imports),
+            _ => {}
+        }
+        i += 1;
+    }
+}
+
+/// What follows `crate::`: a name, or a tree of `use` with several.
+fn heads(next: &TokenTree, imports: &mut Vec<(String, usize)>) {
+    match next {
+        TokenTree::Ident(name) => imports.push((name.to_string(), name.span().start().line)),
+        TokenTree::Group(group) => {
+            let tokens: Vec<TokenTree> = group.stream().into_iter().collect();
+            let branches = tokens.split(|t| matches!(t, TokenTree::Punct(p) if p.as_char() == ','));
+            branches.filter_map(<[TokenTree]>::first).for_each(|first| heads(first, imports));
+        }
+        _ => {}
+    }
+}
+
+/// `#[cfg(test)]`.
+fn is_test_attribute(tokens: &[TokenTree]) -> bool {
+    let [TokenTree::Punct(mark), TokenTree::Group(group), ..] = tokens else { return false };
+    mark.as_char() == '#' && group.stream().to_string().replace(' ', "") == "cfg(test)"
+}
