@@ -1,7 +1,7 @@
 //! Requests that go by contents which the kernel may still have in its cache only: before such a request the kernel is made to write them back.
 //!
 //! Kept true: whoever waits for the kernel here holds no gate, so what it writes back meanwhile is served, or refused once the file system has ended, and never
-//! waits behind that end. The end itself waits until nobody waits for the kernel any more: without a process that answers, they would wait for ever.
+//! waits behind that end. The end itself waits until nobody waits for the kernel any more, and lets nobody begin: without a process that answers, they would wait for ever.
 
 use super::{Answer, Call, FETCH, Kernel, Server, State, node_of};
 use crate::options::Cache;
@@ -12,10 +12,16 @@ use rustix::io::Errno;
 use steadyfs_core::InodeRef;
 use steadyfs_rt::{Condvar, Mutex};
 
-/// How many requests wait for the kernel to write something back.
+/// How many threads wait for the kernel, which may wait for another request.
 pub(super) struct Fetches {
-    count: Mutex<usize>,
+    count: Mutex<Count>,
     none: Condvar,
+}
+
+#[derive(Default)]
+struct Count {
+    waiting: usize,
+    over: bool,
 }
 
 /// One of them.
@@ -23,35 +29,48 @@ struct Fetch<'a>(&'a Fetches);
 
 impl Fetches {
     pub(super) fn new() -> Self {
-        Fetches { count: Mutex::new(&FETCH, 0), none: Condvar::new() }
+        Fetches { count: Mutex::new(&FETCH, Count::default()), none: Condvar::new() }
     }
 
-    fn begin(&self) -> Fetch<'_> {
-        *self.count.lock() += 1;
-        Fetch(self)
-    }
-
-    /// Returns when there is none.
-    pub(super) fn wait(&self) {
+    /// `None` when it is over.
+    fn begin(&self) -> Option<Fetch<'_>> {
         let mut count = self.count.lock();
-        while *count > 0 {
+        if count.over {
+            return None;
+        }
+        count.waiting += 1;
+        Some(Fetch(self))
+    }
+
+    /// Returns when there is none, and will be none.
+    pub(super) fn end(&self) {
+        let mut count = self.count.lock();
+        while count.waiting > 0 {
             self.none.wait(&mut count);
         }
+        count.over = true;
     }
 }
 
 impl Drop for Fetch<'_> {
     fn drop(&mut self) {
         let mut count = self.0.count.lock();
-        assert!(*count > 0, "a wait for the kernel ended twice");
-        *count -= 1;
-        if *count == 0 {
+        assert!(count.waiting > 0, "a wait for the kernel ended twice");
+        count.waiting -= 1;
+        if count.waiting == 0 {
             self.0.none.notify_all();
         }
     }
 }
 
 impl Server {
+    /// Does what may have to wait for the kernel, unless the file system has ended.
+    pub(crate) fn wait_for_kernel(&self, wait: impl FnOnce()) {
+        if let Some(_fetch) = self.fetches.begin() {
+            wait();
+        }
+    }
+
     /// Makes the kernel write back what it may have of the files whose contents a request goes by.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 //! A handle says whether its file was opened for writing, so that the end of it can be counted, and which write errors it was told of.
 
 use super::caller::is_in_group;
-use super::{Answer, Call, handles, node_of};
+use super::{Answer, Call, node_of};
 use crate::options::Cache;
 use crate::wire::abi::{
     CopyFileRangeIn, CopyFileRangeOut, FallocateIn, FlushIn, FsyncIn, LseekIn, LseekOut, OpenIn, OpenOut, ReadIn,
@@ -28,7 +28,7 @@ pub(super) const LARGE: u32 = 128 << 10;
 /// Most bytes that one COPY_FILE_RANGE copies; the caller asks again for the rest.
 const COPY_MOST: u64 = 16 << 20;
 
-fn writes(flags: u32) -> bool {
+pub(super) fn writes(flags: u32) -> bool {
     flags & O_ACCMODE != O_RDONLY
 }
 
@@ -100,25 +100,23 @@ impl Call<'_> {
             true => fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES,
             false => fopen::KEEP_CACHE,
         };
-        let fh = self.server.handles.open(writes(flags), inode.error_cursor());
-        self.reply.put(&OpenOut { fh, open_flags, backing_id: 0 })?;
-        if handles::writes(fh) {
-            self.server.nodes.opened_for_writing(inode.ino().get());
-        }
-        Ok(())
+        let how = self.opened(flags);
+        let fh = self.server.handles.open(how, inode.error_cursor());
+        self.server.nodes.opened(inode.ino().get(), how);
+        Ok(self.reply.put(&OpenOut { fh, open_flags, backing_id: 0 })?)
     }
 
     pub(super) fn release(&mut self, mut args: Args<'_>) -> Answer {
         let ReleaseIn { fh, .. } = args.take()?;
-        self.server.handles.close(fh);
-        if handles::writes(fh) {
-            let ino = u32::try_from(self.header.nodeid).map_err(|_| Errno::STALE)?;
-            let held = self.server.nodes.closed_for_writing(ino);
-            let fell_back = self.fall_back(ino);
-            self.server.let_go(self.fs, held);
-            fell_back?;
-        }
-        Ok(())
+        let Some(how) = self.server.handles.close(fh) else {
+            tracing::warn!(fh, "the kernel closes a file that is not open");
+            return Ok(());
+        };
+        let ino = u32::try_from(self.header.nodeid).map_err(|_| Errno::STALE)?;
+        let held = self.server.nodes.closed(ino, how);
+        let fell_back = if how.writes { self.fall_back(ino) } else { Ok(()) };
+        self.server.let_go(self.fs, held);
+        fell_back
     }
 
     pub(super) fn read(&mut self, mut args: Args<'_>) -> Answer {
@@ -150,6 +148,7 @@ impl Call<'_> {
         });
         let taken = asked.offset.saturating_add(done as u64);
         self.server.nodes.found(ino, asked.offset..taken);
+        self.drop_stale(ino, &asked, asked.offset..taken);
         if let Err(fail) = &written
             && asked.write_flags & WRITE_CACHE != 0
         {

@@ -15,7 +15,16 @@ static HANDLES: LockClass = LockClass::new("fuse_handles_lock", 7);
 const SHARDS: u64 = 16;
 const WRITER: u64 = 1;
 
-type Shard = HashMap<u64, Arc<ErrorCursor>>;
+type Shard = HashMap<u64, (Arc<ErrorCursor>, Opened)>;
+
+/// How a file was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Opened {
+    /// It may be written.
+    pub(super) writes: bool,
+    /// The kernel caches what is read and written.
+    pub(super) caches: bool,
+}
 
 /// The open files.
 pub(crate) struct Handles {
@@ -39,20 +48,20 @@ impl Handles {
     }
 
     /// The handle of a file opened now.
-    pub(crate) fn open(&self, writer: bool, cursor: ErrorCursor) -> u64 {
-        let fh = self.next.fetch_add(1, SeqCst) * 2 + if writer { WRITER } else { 0 };
-        let old = self.shard(fh).lock().insert(fh, Arc::new(cursor));
+    pub(super) fn open(&self, how: Opened, cursor: ErrorCursor) -> u64 {
+        let fh = self.next.fetch_add(1, SeqCst) * 2 + if how.writes { WRITER } else { 0 };
+        let old = self.shard(fh).lock().insert(fh, (Arc::new(cursor), how));
         assert!(old.is_none(), "a handle was given out twice");
         fh
     }
 
     /// What an open file was told of. `None` for handles that were never given out: directories have none.
     pub(crate) fn cursor(&self, fh: u64) -> Option<Arc<ErrorCursor>> {
-        self.shard(fh).lock().get(&fh).cloned()
+        self.shard(fh).lock().get(&fh).map(|(cursor, _)| Arc::clone(cursor))
     }
 
-    /// The open file has gone.
-    pub(crate) fn close(&self, fh: u64) {
-        self.shard(fh).lock().remove(&fh);
+    /// The open file has gone; how it was opened.
+    pub(super) fn close(&self, fh: u64) -> Option<Opened> {
+        self.shard(fh).lock().remove(&fh).map(|(_, how)| how)
     }
 }

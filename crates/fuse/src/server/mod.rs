@@ -22,6 +22,7 @@ mod nodes;
 mod policy;
 mod room;
 mod shutdown;
+mod stale;
 mod stats;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -173,7 +174,7 @@ impl Server {
             (fs, ended)
         };
         // Whatever the kernel writes back now is refused, and so is whoever waited for that.
-        self.fetches.wait();
+        self.fetches.end();
         // The volume is whole whatever comes now, and no request waits any more; but who sees the device free may rely on all of it.
         self.recorder.stop();
         if let Some(work) = at_end.take() {

@@ -7,6 +7,7 @@
 //!
 //! Kept true: an entry exists while a count of it is not zero; an inode is held at most once; nothing is dropped under a lock of the table.
 
+use super::handles::Opened;
 use super::lost::Lost;
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -26,6 +27,10 @@ struct Known {
     lookups: u64,
     /// Files open for writing.
     writers: u32,
+    /// Files open so that the kernel caches what they read and write.
+    cachers: u32,
+    /// There was one since all that the kernel cached was dropped.
+    is_cached: bool,
     /// Keeps an inode without links.
     held: Option<InodeRef>,
     /// Contents that were refused when the kernel wrote them back.
@@ -35,7 +40,7 @@ struct Known {
 impl Known {
     /// What was lost of a file outlives the kernel's inode, but not the file.
     fn is_nothing(&self) -> bool {
-        self.lookups == 0 && self.writers == 0 && (self.lost.is_none() || self.held.is_some())
+        self.lookups == 0 && self.writers == 0 && self.cachers == 0 && (self.lost.is_none() || self.held.is_some())
     }
 }
 
@@ -89,16 +94,30 @@ impl Nodes {
         })
     }
 
-    /// Counts a file opened for writing.
-    pub(crate) fn opened_for_writing(&self, ino: u32) {
+    /// Counts an open file.
+    pub(super) fn opened(&self, ino: u32, how: Opened) {
         let mut shard = self.shard(ino).lock();
         let known = shard.entry(ino).or_default();
-        known.writers = known.writers.saturating_add(1);
+        known.writers = known.writers.saturating_add(how.writes.into());
+        known.cachers = known.cachers.saturating_add(how.caches.into());
+        known.is_cached |= how.caches;
     }
 
-    /// Takes a file opened for writing back. Gives back what was held, as [`Nodes::forget`] does.
-    pub(crate) fn closed_for_writing(&self, ino: u32) -> Option<InodeRef> {
-        self.change(ino, |known| known.writers = known.writers.saturating_sub(1))
+    /// Takes an open file back. Gives back what was held, as [`Nodes::forget`] does.
+    pub(super) fn closed(&self, ino: u32, how: Opened) -> Option<InodeRef> {
+        self.change(ino, |known| {
+            known.writers = known.writers.saturating_sub(how.writes.into());
+            known.cachers = known.cachers.saturating_sub(how.caches.into());
+        })
+    }
+
+    /// What the kernel is to drop of a file of which these bytes were written past its cache, for somebody may have read older ones meanwhile. All of it once nobody caches any more: from then
+    /// on nothing is cached.
+    pub(super) fn cached_beside(&self, ino: u32, written: Range<u64>) -> Option<Range<u64>> {
+        let mut shard = self.shard(ino).lock();
+        let known = shard.get_mut(&ino).filter(|known| known.is_cached)?;
+        known.is_cached = known.cachers > 0;
+        Some(if known.is_cached { written } else { 0..u64::MAX })
     }
 
     /// Whether a file is open for writing, so that the kernel may have newer contents than the file system.

@@ -12,23 +12,27 @@ use crate::wire::flags::{NOTIFY_INVAL_ENTRY, NOTIFY_INVAL_INODE};
 use crate::wire::reply::AlignedBuf;
 use crate::wire::{OLDEST_MINOR, Reply};
 use rustix::io::{Errno, read, writev};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 
 /// What the kernel is to drop of an inode.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Dropped {
     /// Its attributes.
     Attributes,
-    /// Its contents, too, which it writes back before. Needs another thread to serve what it writes.
-    Contents,
+    /// These bytes of its contents, too, which it writes back before. Needs another thread to serve what it writes.
+    Contents(Range<u64>),
 }
 
 impl Dropped {
-    /// As the protocol says it: from where on contents are dropped, negative for none.
-    fn offset(self) -> i64 {
+    /// As the protocol says it: from where on contents are dropped, negative for none, and how many bytes, 0 for all.
+    fn range(&self) -> (i64, i64) {
         match self {
-            Dropped::Attributes => -1,
-            Dropped::Contents => 0,
+            Dropped::Attributes => (-1, 0),
+            Dropped::Contents(range) => match (range.start.try_into(), (range.end - range.start).try_into()) {
+                (Ok(start), Ok(len)) => (start, len),
+                _ => (0, 0),
+            },
         }
     }
 }
@@ -80,7 +84,8 @@ impl Channel {
     pub(crate) fn invalidate(&self, node: u64, what: Dropped) {
         let mut message = Reply::new(size_of::<NotifyInvalInodeOut>());
         message.notify(NOTIFY_INVAL_INODE);
-        let put = message.put(&NotifyInvalInodeOut { ino: node, off: what.offset(), len: 0 });
+        let (off, len) = what.range();
+        let put = message.put(&NotifyInvalInodeOut { ino: node, off, len });
         assert!(put.is_ok(), "the message was made for this structure");
         match message.send(|pieces| writev(&self.fd, pieces)) {
             Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}

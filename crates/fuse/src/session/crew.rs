@@ -256,6 +256,9 @@ impl Crew {
     fn tell(self: &Arc<Self>, notice: Notice) {
         match notice {
             Notice::ForgetAttributes { node } => self.channel.invalidate(node, Dropped::Attributes),
+            Notice::DropContents { node, range } => {
+                self.nested(|| self.channel.invalidate(node, Dropped::Contents(range)));
+            }
             Notice::ForgetName { parent, name } => self.nested(|| self.channel.forget_name(parent, &name)),
         }
     }
@@ -266,7 +269,7 @@ impl Crew {
         if self.idle.load(SeqCst) == 0 {
             self.call(self.allowed());
         }
-        wait();
+        self.server.wait_for_kernel(wait);
         self.nested.fetch_sub(1, SeqCst);
     }
 
@@ -278,7 +281,7 @@ impl Crew {
 
 impl Kernel for Arc<Crew> {
     fn invalidate(&self, node: u64) {
-        self.nested(|| self.channel.invalidate(node, Dropped::Contents));
+        self.nested(|| self.channel.invalidate(node, Dropped::Contents(0..u64::MAX)));
     }
 
     fn forget_attributes(&self, node: u64) {

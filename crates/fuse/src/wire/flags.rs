@@ -51,6 +51,8 @@ pub(crate) mod fopen {
 pub(crate) const OPEN_KILL_SUIDGID: u32 = 1 << 0;
 /// WRITE: a page of the kernel's cache is written back; who wrote it is not known.
 pub(crate) const WRITE_CACHE: u32 = 1 << 0;
+/// WRITE: the request names who would own a lock; only direct writes do.
+pub(crate) const WRITE_LOCKOWNER: u32 = 1 << 1;
 /// WRITE: the writer has no right to keep set-id bits.
 pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 /// FSYNC: contents and size only.

@@ -8,6 +8,7 @@
 use super::abi::OutHeader;
 use rustix::io::Errno;
 use std::io::IoSlice;
+use std::ops::Range;
 use steadyfs_device::PageBuf;
 use zerocopy::{Immutable, IntoBytes};
 
@@ -44,6 +45,8 @@ impl AlignedBuf {
 pub(crate) enum Notice {
     /// To ask for a node's attributes before it next goes by them.
     ForgetAttributes { node: u64 },
+    /// To drop these bytes of a node from its cache.
+    DropContents { node: u64, range: Range<u64> },
     /// To drop a name, and the inode that it stands for if nobody uses it.
     ForgetName { parent: u64, name: Vec<u8> },
 }

@@ -20,6 +20,7 @@ mod race;
 mod rights;
 mod shutdown;
 mod space;
+mod stale;
 mod trim;
 mod unsynced;
 mod user;

@@ -8,7 +8,7 @@ use crate::wire::abi::{
 };
 use crate::wire::flags::linux::{FALLOC_KEEP_SIZE, FALLOC_PUNCH_HOLE, SEEK_DATA, SEEK_HOLE, STATX_BTIME};
 use crate::wire::flags::{
-    FS_APPEND_FL, FS_IMMUTABLE_FL, OPEN_KILL_SUIDGID, WRITE_CACHE, WRITE_KILL_SUIDGID, fattr, fopen,
+    FS_APPEND_FL, FS_IMMUTABLE_FL, OPEN_KILL_SUIDGID, WRITE_CACHE, WRITE_KILL_SUIDGID, WRITE_LOCKOWNER, fattr, fopen,
 };
 
 pub(super) const NOTHING_SET: SetattrIn = SetattrIn {
@@ -430,4 +430,30 @@ fn space_of_a_file_that_is_being_forgotten_is_waited_for() {
         // Nothing more comes: it ends.
         assert_eq!(client.write(next.nodeid, 1 << 30, &[3; 60_000], 0), Err(Errno::NOSPC));
     });
+}
+
+/// After a direct write the kernel is told to drop its range while somebody caches; after the last one has closed, everything, once.
+#[test]
+fn the_kernel_drops_what_a_direct_write_made_old() {
+    for (cache, drops) in [(Cache::Writeback, true), (Cache::Through, true), (Cache::Direct, false)] {
+        let client = Client::with(|options| options.cache = cache);
+        let write = |node, write_flags| {
+            client.write(node, 8192, &[1; 4096], write_flags).unwrap();
+            std::mem::take(&mut *client.kernel.told.lock().unwrap())
+        };
+        let (entry, made) = client.create(ROOT, b"file", OFlags::RDWR | OFlags::DIRECT).unwrap();
+        let node = entry.nodeid;
+        assert_eq!(write(node, WRITE_LOCKOWNER), [], "nobody caches");
+        let open = client.open(node, OFlags::RDONLY, 0).unwrap();
+        let expect = |range| if drops { vec![Notice::DropContents { node, range }] } else { vec![] };
+        for _ in 0..2 {
+            assert_eq!(write(node, WRITE_LOCKOWNER), expect(8192..12288));
+        }
+        assert_eq!(write(node, WRITE_CACHE | WRITE_LOCKOWNER), [], "{cache:?}: written back");
+        assert_eq!(write(node, 0), [], "{cache:?}: written through, its pages are locked");
+        client.ask(Opcode::Release, node, &[open.fh, 0, 0], &[]).unwrap();
+        assert_eq!(write(node, WRITE_LOCKOWNER), expect(0..u64::MAX));
+        assert_eq!(write(node, WRITE_LOCKOWNER), [], "{cache:?}: nothing is cached any more");
+        client.ask(Opcode::Release, node, &[made.fh, 0, 0], &[]).unwrap();
+    }
 }

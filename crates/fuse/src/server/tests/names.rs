@@ -84,7 +84,8 @@ fn numbers_lead_back_through_dots() {
 #[test]
 fn counts_go_up_with_each_reply_and_down_with_forget() {
     let client = Client::new();
-    let (file, _) = client.create(ROOT, b"file", OFlags::RDONLY).unwrap();
+    let (file, open) = client.create(ROOT, b"file", OFlags::RDONLY).unwrap();
+    client.ask(Opcode::Release, file.nodeid, &[open.fh, 0, 0], &[]).unwrap();
     client.lookup(ROOT, b"file").unwrap();
     let link = client.ask(Opcode::Link, ROOT, &LinkIn { oldnodeid: file.nodeid }, &[b"other"]).unwrap();
     assert_eq!(one::<EntryOut>(&link).attr.nlink, 2);
@@ -125,7 +126,8 @@ fn removed_directories_and_replaced_files_live_as_long() {
     let client = Client::new();
     let dir = client.mkdir(ROOT, b"dir").unwrap();
     client.ask(Opcode::Rmdir, ROOT, &(), &[b"dir"]).unwrap();
-    let (old, _) = client.create(ROOT, b"old", OFlags::RDONLY).unwrap();
+    let (old, open) = client.create(ROOT, b"old", OFlags::RDONLY).unwrap();
+    client.ask(Opcode::Release, old.nodeid, &[open.fh, 0, 0], &[]).unwrap();
     client.create(ROOT, b"new", OFlags::RDONLY).unwrap();
     client.ask(Opcode::Rename, ROOT, &RenameIn { newdir: ROOT }, &[b"new", b"old"]).unwrap();
     assert_eq!(client.counts(), (3, 2));
@@ -140,12 +142,15 @@ fn removed_directories_and_replaced_files_live_as_long() {
 fn a_file_without_name_can_get_one() {
     let client = Client::new();
     let fixed = CreateIn { flags: RW.bits(), mode: 0o100_600, umask: 0, open_flags: 0 };
-    let made = || one::<EntryOut>(&client.ask(Opcode::Tmpfile, ROOT, &fixed, &[b""]).unwrap());
-    let (kept, lost) = (made(), made());
+    let made = || {
+        let reply = client.ask(Opcode::Tmpfile, ROOT, &fixed, &[b""]).unwrap();
+        (one::<EntryOut>(&reply), one::<OpenOut>(&reply[size_of::<EntryOut>()..]).fh)
+    };
+    let ((kept, kept_fh), (lost, lost_fh)) = (made(), made());
     assert_eq!((kept.attr.nlink, client.counts()), (0, (2, 2)));
     client.ask(Opcode::Link, ROOT, &LinkIn { oldnodeid: kept.nodeid }, &[b"kept"]).unwrap();
-    for (node, count) in [(kept.nodeid, 2), (lost.nodeid, 1)] {
-        client.ask(Opcode::Release, node, &[1u64, 0, 0], &[]).unwrap();
+    for (node, fh, count) in [(kept.nodeid, kept_fh, 2), (lost.nodeid, lost_fh, 1)] {
+        client.ask(Opcode::Release, node, &[fh, 0, 0], &[]).unwrap();
         client.forget(node, count);
     }
     assert_eq!(client.lookup(ROOT, b"kept").unwrap().nodeid, kept.nodeid);
