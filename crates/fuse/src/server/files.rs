@@ -11,7 +11,7 @@ use crate::wire::abi::{
 };
 use crate::wire::flags::linux::{
     FALLOC_COLLAPSE_RANGE, FALLOC_INSERT_RANGE, FALLOC_KEEP_SIZE, FALLOC_PUNCH_HOLE, FALLOC_ZERO_RANGE, O_ACCMODE,
-    O_APPEND, O_DIRECT, O_DSYNC, O_RDONLY, O_SYNC, O_TRUNC, SEEK_DATA, SEEK_HOLE,
+    O_APPEND, O_DIRECT, O_DSYNC, O_NOATIME, O_RDONLY, O_SYNC, O_TRUNC, O_WRONLY, SEEK_DATA, SEEK_HOLE,
 };
 use crate::wire::flags::{
     FS_APPEND_FL, FS_IMMUTABLE_FL, FS_SYNC_FL, FSYNC_DATASYNC, OPEN_KILL_SUIDGID, WRITE_CACHE, WRITE_KILL_SUIDGID,
@@ -37,6 +37,11 @@ impl Call<'_> {
         let OpenIn { flags, open_flags } = args.take()?;
         let inode = self.this()?;
         self.check_open(&inode, flags, open_flags)?;
+        let reads = flags & O_ACCMODE != O_WRONLY && flags & O_NOATIME == 0;
+        // What the kernel has cached it reads without a request, and it leaves the access time to the file system.
+        if reads && self.opened(flags).caches && self.fs.note_open(&inode) {
+            self.kernel.forget_attributes(self.header.nodeid);
+        }
         self.put_open(&inode, flags)
     }
 

@@ -82,6 +82,8 @@ pub(crate) mod linux {
 
     pub(crate) const O_ACCMODE: u32 = OFlags::ACCMODE.bits();
     pub(crate) const O_RDONLY: u32 = OFlags::RDONLY.bits();
+    pub(crate) const O_WRONLY: u32 = OFlags::WRONLY.bits();
+    pub(crate) const O_NOATIME: u32 = OFlags::NOATIME.bits();
     pub(crate) const O_EXCL: u32 = OFlags::EXCL.bits();
     pub(crate) const O_TRUNC: u32 = OFlags::TRUNC.bits();
     pub(crate) const O_APPEND: u32 = OFlags::APPEND.bits();

@@ -1,6 +1,7 @@
 //! Time stamps: the clock that all of them come from, and when reading changes the access time.
 
-use crate::files::inode::Inode;
+use crate::error::Error;
+use crate::files::inode::{Inode, InodeRef};
 use crate::fs::Fs;
 use crate::options::AccessTimes;
 use steadyfs_format::dir::FileType;
@@ -37,23 +38,29 @@ fn is_due(raw: &RawInode, policy: AccessTimes, now: Time) -> bool {
 }
 
 impl Fs {
-    /// Notes that the inode was read, as the mount's policy has it. Hold no node lock and no change when calling.
+    /// Notes that a file was opened by somebody who will read it where this file system does not see it; true if the access time has changed. Linux notes the reads themselves.
+    pub fn note_open(&self, inode: &InodeRef) -> bool {
+        self.note_access(&inode.inode)
+    }
+
+    /// Notes that the inode was read, as the mount's policy has it; true if the access time has changed. Hold no node lock and no change when calling.
     ///
     /// What was read has been read: if the time cannot be stored, because the volume is full or has just stopped, the reader does not
     /// hear of it.
-    pub(crate) fn note_access(&self, inode: &Inode) {
+    pub(crate) fn note_access(&self, inode: &Inode) -> bool {
         let (policy, now) = (self.options.access_times, clock());
         let passed_over = inode.kind == FileType::Dir && !self.options.directory_access_times;
         if policy == AccessTimes::Never || passed_over || self.is_read_only() {
-            return;
+            return false;
         }
         let store = || match inode.read(|raw| is_due(raw, policy, now))? {
-            true => self.edit_times(&self.change()?, inode, |raw| raw.set_atime(now)),
-            false => Ok(()),
+            true => self.edit_times(&self.change()?, inode, |raw| raw.set_atime(now)).map(|()| true),
+            false => Ok(false),
         };
-        if let Err(error) = store() {
+        store().unwrap_or_else(|error: Error| {
             tracing::debug!(ino = %inode.ino, %error, "an access time was not stored");
-        }
+            false
+        })
     }
 }
 
