@@ -130,6 +130,10 @@ impl Call<'_> {
         let fs = self.fs;
         let kernel_keeps = self.server.policy.cache != Cache::Direct && size >= LARGE;
         let past_our_cache = kernel_keeps || flags & O_DIRECT != 0;
+        if self.opened(flags).caches {
+            // First: who writes these bytes from now on sees it.
+            self.server.nodes.caches(inode.ino().get(), offset..offset.saturating_add(size.into()));
+        }
         if past_our_cache && size >= LARGE && offset.is_multiple_of(BLOCK_SIZE as u64) {
             let (first, count) = (PageIndex(offset / BLOCK_SIZE as u64), u64::from(size).div_ceil(BLOCK_SIZE as u64));
             let (pages, len) = fs.read_pages_direct(&inode, first, count)?;

@@ -29,8 +29,8 @@ struct Known {
     writers: u32,
     /// Files open so that the kernel caches what they read and write.
     cachers: u32,
-    /// There was one since all that the kernel cached was dropped.
-    is_cached: bool,
+    /// What the kernel has read for its cache lies in here, if it was not dropped since.
+    cached: Range<u64>,
     /// Keeps an inode without links.
     held: Option<InodeRef>,
     /// Contents that were refused when the kernel wrote them back.
@@ -100,7 +100,6 @@ impl Nodes {
         let known = shard.entry(ino).or_default();
         known.writers = known.writers.saturating_add(how.writes.into());
         known.cachers = known.cachers.saturating_add(how.caches.into());
-        known.is_cached |= how.caches;
     }
 
     /// Takes an open file back. Gives back what was held, as [`Nodes::forget`] does.
@@ -111,13 +110,24 @@ impl Nodes {
         })
     }
 
-    /// What the kernel is to drop of a file of which these bytes were written past its cache, for somebody may have read older ones meanwhile. All of it once nobody caches any more: from then
-    /// on nothing is cached.
+    /// Notes that the kernel is about to read these bytes for its cache.
+    pub(super) fn caches(&self, ino: u32, read: Range<u64>) {
+        if let Some(known) = self.shard(ino).lock().get_mut(&ino) {
+            let Range { start, end } = known.cached;
+            known.cached = if start == end { read } else { start.min(read.start)..end.max(read.end) };
+        }
+    }
+
+    /// What the kernel is to drop of a file of which these bytes were written past its cache, for it may have read older ones meanwhile. Everything once nobody caches any more: from then on
+    /// nothing is cached.
     pub(super) fn cached_beside(&self, ino: u32, written: Range<u64>) -> Option<Range<u64>> {
         let mut shard = self.shard(ino).lock();
-        let known = shard.get_mut(&ino).filter(|known| known.is_cached)?;
-        known.is_cached = known.cachers > 0;
-        Some(if known.is_cached { written } else { 0..u64::MAX })
+        let known = shard.get_mut(&ino)?;
+        let old = match known.cachers {
+            0 => std::mem::take(&mut known.cached),
+            _ => written.start.max(known.cached.start)..written.end.min(known.cached.end),
+        };
+        (!old.is_empty()).then_some(old)
     }
 
     /// Whether a file is open for writing, so that the kernel may have newer contents than the file system.
