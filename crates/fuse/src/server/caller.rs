@@ -1,4 +1,4 @@
-//! The process that asks: its groups and its memory. A request names its user, one group and its process; the rest stands in `/proc`.
+//! The process that asks: its groups, its capabilities and its memory. A request names its user, one group and its process; the rest stands in `/proc`.
 
 use crate::wire::abi::InHeader;
 use std::os::unix::fs::FileExt;
@@ -6,6 +6,26 @@ use std::os::unix::fs::FileExt;
 /// Whether the caller is in a group. Of a process that is gone, or in a namespace that this one does not see, the request's own group is all that is known.
 pub(super) fn is_in_group(caller: &InHeader, group: u32) -> bool {
     caller.gid == group || (caller.pid != 0 && has_group(&status(caller.pid), group))
+}
+
+/// The number of `CAP_SYS_ADMIN`.
+const CAP_SYS_ADMIN: u32 = 21;
+
+/// Whether the caller may administer the system: it is root, has `CAP_SYS_ADMIN`, and has it where this process lives, not in a user namespace of its own. Not if that cannot be seen.
+///
+/// Only of root are the capabilities believed: they are those that the process has now, and others may have become something else since they asked.
+pub(super) fn is_administrator(caller: &InHeader) -> bool {
+    let namespace = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/user")).ok();
+    caller.uid == 0
+        && caller.pid != 0
+        && has_capability(&status(caller.pid), CAP_SYS_ADMIN)
+        && namespace(&caller.pid.to_string()).is_some_and(|theirs| namespace("self") == Some(theirs))
+}
+
+/// Whether a process with this `/proc/PID/status` has the capability.
+fn has_capability(status: &str, capability: u32) -> bool {
+    let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).is_some_and(|set| set >> capability & 1 == 1)
 }
 
 /// Bytes of the caller's memory. `None` where this process may not see them.
@@ -28,6 +48,15 @@ fn has_group(status: &str, group: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn capabilities_are_bits() {
+        let status =
+            |set| format!("Name:\tcat\nCapPrm:\t000001ffffffffff\nCapEff:\t{set}\nCapBnd:\t000001ffffffffff\n");
+        assert!(has_capability(&status("0000000000200000"), CAP_SYS_ADMIN));
+        assert!(!has_capability(&status("000001ffffdfffff"), CAP_SYS_ADMIN));
+        assert!(!has_capability(&status("x"), CAP_SYS_ADMIN) && !has_capability("", CAP_SYS_ADMIN));
+    }
 
     #[test]
     fn supplementary_groups_count() {

@@ -21,10 +21,9 @@ const NEED_FSCK: u32 = 4;
 /// What the caller of the ioctl asks for.
 ///
 /// # Errors
-/// `EPERM` to anybody but root (Linux asks for `CAP_SYS_ADMIN`, which the request does not show); `ENOTTY` where the caller's memory cannot be read: by a server that is not root, or does not see the
-/// process.
+/// `EPERM` to whoever is no administrator, or cannot be seen; `ENOTTY` where the caller's memory cannot be read.
 pub(super) fn asked(header: &InHeader, ioctl: &IoctlIn) -> Answer<ShutDown> {
-    if header.uid != 0 {
+    if !caller::is_administrator(header) {
         return Err(Errno::PERM.into());
     }
     match caller::memory(header, ioctl.arg).map(u32::from_ne_bytes).ok_or(Errno::NOTTY)? {

@@ -15,6 +15,9 @@ const FULL_SYNC: u32 = 0;
 const META_SYNC: u32 = 1;
 const NO_SYNC: u32 = 2;
 
+/// Waits for the end of its input, then calls the ioctl; its exit code is the error number.
+const SCRIPT: &str = "open F, '<', $ARGV[0] or die $!; $a = pack 'L', $ARGV[1]; $| = 1; print 'r'; <STDIN>; ioctl F, 0x8004587d, $a or exit $! + 0";
+
 /// Calls the ioctl on a directory with this argument, as this user; what it says.
 fn shut_down(dir: &Path, how: u32, user: u32) -> Result<(), Errno> {
     Caller::new(dir, how, user).call()
@@ -25,9 +28,17 @@ struct Caller(Child);
 
 impl Caller {
     fn new(dir: &Path, how: u32, user: u32) -> Self {
-        let script = "open F, '<', $ARGV[0] or die $!; $a = pack 'L', $ARGV[1]; $| = 1; print 'r'; <STDIN>; ioctl F, 0x8004587d, $a or exit $! + 0";
-        let mut command = Command::new("perl");
-        command.args(["-e", script]).arg(dir).arg(how.to_string()).uid(user);
+        Self::by(&["perl"], dir, how, user)
+    }
+
+    /// As root that lacks something, by way of the program that takes it.
+    fn lacking(program: &[&str], dir: &Path) -> Self {
+        Self::by(&[program, &["perl"]].concat(), dir, NO_SYNC, 0)
+    }
+
+    fn by(program: &[&str], dir: &Path, how: u32, user: u32) -> Self {
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).args(["-e", SCRIPT]).arg(dir).arg(how.to_string()).uid(user);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("perl");
         child.stdout.as_mut().expect("a pipe").read_exact(&mut [0]).expect("ready");
         Caller(child)
@@ -148,6 +159,10 @@ fn only_root_shuts_down_and_only_as_is_known() {
     place.open_to_all();
     place.mounted("", |_| {
         assert_eq!(shut_down(&place.dir(), NO_SYNC, 65_534), Err(Errno::PERM));
+        // Root of a container, and root of a user namespace of its own.
+        for program in [&["setpriv", "--bounding-set=-sys_admin"][..], &["unshare", "--user", "--map-root-user"]] {
+            assert_eq!(Caller::lacking(program, &place.dir()).call(), Err(Errno::PERM), "{program:?}");
+        }
         assert_eq!(shut_down(&place.dir(), 99, 0), Err(Errno::INVAL));
         assert_eq!(shut_down(&place.dir(), 4, 0), Err(Errno::OPNOTSUPP));
         fs::write(place.at("file"), b"it goes on").unwrap();
