@@ -92,6 +92,13 @@ impl Fs {
         self.vol.begin_change()
     }
 
+    /// As [`Fs::change`], for one that frees more than it takes: it is not refused because the device takes nothing, so that somebody can make room there.
+    pub(crate) fn change_to_free(&self) -> Result<Change<'_>> {
+        self.prepare_change_to_free()?;
+        self.make_room()?;
+        self.vol.begin_change()
+    }
+
     /// As [`Fs::change`], for one that frees, replaces or moves contents of these pages, and takes up to so many blocks for data; collectors leave the pages alone
     /// meanwhile, but not while it waits for room. The file's lock is held. In this order, for the change has to end first.
     pub(crate) fn change_contents<'a>(
@@ -100,7 +107,10 @@ impl Fs {
         pages: Range<PageIndex>,
         blocks: u64,
     ) -> Result<(Admission<'a>, Held<'a>, Change<'a>)> {
-        self.prepare_change()?;
+        match blocks {
+            0 => self.prepare_change_to_free()?,
+            _ => self.prepare_change()?,
+        }
         let admission = self.admit(blocks)?;
         let held = inode.gc.for_change(pages);
         Ok((admission, held, self.vol.begin_change()?))
@@ -110,6 +120,11 @@ impl Fs {
     /// now, whatever is free.
     pub(crate) fn prepare_change(&self) -> Result<()> {
         self.check_room_for_changes()?;
+        self.prepare_change_to_free()
+    }
+
+    fn prepare_change_to_free(&self) -> Result<()> {
+        self.vol.check_writable()?;
         if self.vol.nids.needs_release() {
             // Whoever needs no id does not need it to succeed; that it failed has been noted.
             let _noted = self.checkpoint(Cause::NodeIds);

@@ -152,7 +152,7 @@ impl Fs {
     /// Deletes an inode that was claimed, piece by piece.
     fn delete_inode(&self, inode: &Arc<Inode>) -> Result<()> {
         self.drop_contents(inode)?;
-        let change = self.change()?;
+        let change = self.change_to_free()?;
         self.free_inode(&change, inode)?;
         self.orphans.remove(inode.ino);
         Ok(())

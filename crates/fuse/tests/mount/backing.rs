@@ -137,3 +137,36 @@ fn errors_panic_ends_the_process() {
     assert!(log.lines().last().is_some_and(|line| line.contains("as errors=panic asks")), "{log}");
     afterwards(&cramped, served, synced);
 }
+
+/// Much is kept in memory that the image did not take, and no more may come: but what is there can be removed, and then other files have that room.
+#[test]
+fn a_file_can_be_removed_though_the_image_takes_nothing() {
+    let cramped = Cramped::new();
+    let mut served = cramped.place.mount("errors=continue,commit=1");
+    let kept = vec![1; MIB];
+    write_synced(&cramped.at("kept"), 1, MIB).unwrap();
+    // More than is kept in memory of what was refused, whoever is told of that.
+    let big = File::create(cramped.at("big")).and_then(|mut file| file.write_all(&vec![2; 120 * MIB]));
+    drop(big);
+    until("no more can be made", || {
+        let made = File::create(cramped.at("another"));
+        let _ = fs::remove_file(cramped.at("another"));
+        made.is_err_and(|error| is(&error, Errno::NOSPC))
+    });
+    fs::remove_file(cramped.at("big")).unwrap();
+    until("its memory is there for others", || fs::write(cramped.at("small"), b"small").is_ok());
+    cramped.grow();
+    until("written", || write_synced(&cramped.at("later"), 3, 10 * MIB).is_ok());
+    let look = || {
+        assert!(
+            fs::read(cramped.at("kept")).unwrap() == kept
+                && fs::read(cramped.at("later")).unwrap() == vec![3; 10 * MIB]
+        );
+        assert_eq!(fs::read(cramped.at("small")).unwrap(), b"small");
+    };
+    look();
+    served.signal(rustix::process::Signal::TERM);
+    assert_eq!(served.end(), 0, "{}", served.log());
+    cramped.place.check();
+    cramped.place.mounted("", |_| look());
+}

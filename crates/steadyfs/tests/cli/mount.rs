@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::mount::MountFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use steadyfs_testkit::fsck_f2fs;
 
@@ -437,4 +438,39 @@ fn umount_says_what_it_cannot_do() {
     assert!(!place.is_mounted());
     drop(open);
     ends_well(child, None);
+}
+
+/// A device that refuses everything is told of in a few lines, with the number of those that are not shown.
+#[test]
+fn a_full_host_does_not_fill_the_log() {
+    let place = Place::new();
+    let dir = place.dir.path().to_owned();
+    rustix::mount::mount("tmpfs", &dir, "tmpfs", MountFlags::empty(), Some(c"size=40m")).unwrap();
+    place.mkfs();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let log = File::create(elsewhere.path().join("log")).unwrap();
+    let mut child = Command::new(steadyfs().get_program())
+        .arg("mount")
+        .args([place.image(), place.mnt()])
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    while !place.is_mounted() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let full = |result: std::io::Result<()>| result.is_err_and(|e| e.kind() == std::io::ErrorKind::StorageFull);
+    let refused = (0..2000).filter(|n| {
+        let written = File::create(place.mnt().join(n.to_string())).and_then(|mut file| {
+            file.write_all(&[5; 1 << 16])?;
+            file.sync_all()
+        });
+        full(written)
+    });
+    assert!(refused.count() > 100, "the host is full");
+    umount(&place.mnt());
+    child.wait().unwrap();
+    let log = fs::read_to_string(elsewhere.path().join("log")).unwrap();
+    assert!(log.lines().count() < 100 && log.contains("a write failed"), "{} lines: {log:.2000}", log.lines().count());
+    rustix::mount::unmount(&dir, rustix::mount::UnmountFlags::DETACH).unwrap();
 }

@@ -203,7 +203,7 @@ impl Fs {
             self.cache(inode).remove(PageIndex(0)..self.tree_pages(inode)?);
             let mut at = Some(PageIndex(0));
             while let Some(from) = at {
-                let change = self.change()?;
+                let change = self.change_to_free()?;
                 at = self.free_some(&change, inode, from)?;
             }
         }

@@ -75,7 +75,7 @@ impl Fs {
         let _child = child.inode.rwsem.write();
         self.check_removal(dir, &child)?;
         let last = child.inode.read(RawInode::links)? <= 1;
-        let change = self.change()?;
+        let change = self.change_to_free()?;
         self.transact(&change, |t| {
             if last {
                 t.orphan(&child, Orphan::Unlinked)?;
@@ -121,7 +121,7 @@ impl Fs {
         if !self.dir_is_empty(&child.inode)? {
             return Err(Error::NotEmpty);
         }
-        let change = self.change()?;
+        let change = self.change_to_free()?;
         self.transact(&change, |t| {
             t.orphan(&child, Orphan::Unlinked)?;
             t.remove(dir, name, found.place, &child)?;

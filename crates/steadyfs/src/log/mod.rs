@@ -5,12 +5,16 @@
 //! for long: a logger may live on the very volume that is served here. One that has taken nothing for a while is given messages only as far as it
 //! takes them at once; the others are lost.
 
+mod limit;
+
 use std::io::{self, Write};
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
+use limit::{Limit, Shown};
 use steadyfs_format::quote::quote;
 use tracing_subscriber::filter::dynamic_filter_fn;
 use tracing_subscriber::fmt::MakeWriter;
@@ -29,6 +33,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Whether the logger has not taken a message for that long.
 static STUCK: AtomicBool = AtomicBool::new(false);
+/// Which messages are too many.
+static LIMIT: LazyLock<Limit> = LazyLock::new(Limit::default);
 /// Whether this process has let go of its standard error.
 static IN_BACKGROUND: AtomicBool = AtomicBool::new(false);
 
@@ -37,7 +43,7 @@ pub(crate) fn init(usual: &str) {
     let filter = EnvFilter::try_from_env("STEADYFS_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
     let in_front = dynamic_filter_fn(|_, _| !IN_BACKGROUND.load(SeqCst));
     let behind = dynamic_filter_fn(|_, _| IN_BACKGROUND.load(SeqCst));
-    let to_stderr = fmt::layer().with_writer(|| Quoted(io::stderr())).with_ansi(false).with_target(false);
+    let to_stderr = fmt::layer().with_writer(StandardError).with_ansi(false).with_target(false);
     let to_stderr = to_stderr.with_filter(in_front);
     let to_system = fmt::layer().with_writer(SystemLog).with_target(false).with_ansi(false).without_time();
     registry().with(filter).with(to_stderr).with(to_system.with_level(false).with_filter(behind)).init();
@@ -49,18 +55,38 @@ pub(crate) fn to_system_log() {
     std::panic::set_hook(Box::new(|info| tracing::error!("{info}")));
 }
 
-/// Quotes messages: names in them may hold anything. The layer above hands over whole messages, each with a newline at its end.
-struct Quoted<W>(W);
+/// Makes writers to standard error.
+struct StandardError;
 
-impl<W: Write> Write for Quoted<W> {
+/// One message, quoted: names in it may hold anything. The layer above hands over whole messages, each with a newline at its end.
+struct Quoted {
+    /// `None` if there are too many like it.
+    shown: Option<Shown>,
+}
+
+impl<'a> MakeWriter<'a> for StandardError {
+    type Writer = Quoted;
+
+    fn make_writer(&'a self) -> Quoted {
+        Quoted { shown: Some(Shown { left_out: 0 }) }
+    }
+
+    fn make_writer_for(&'a self, meta: &tracing::Metadata<'_>) -> Quoted {
+        Quoted { shown: LIMIT.admit(meta) }
+    }
+}
+
+impl Write for Quoted {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        let message = text.strip_suffix(b"\n").unwrap_or(text);
-        self.0.write_all(format!("{}\n", quote(message)).as_bytes())?;
+        if let Some(shown) = self.shown {
+            let message = text.strip_suffix(b"\n").unwrap_or(text);
+            io::stderr().write_all(format!("{}{}\n", quote(message), shown.note()).as_bytes())?;
+        }
         Ok(text.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        io::stderr().flush()
     }
 }
 
@@ -70,17 +96,19 @@ struct SystemLog;
 /// One message.
 struct Message {
     priority: u8,
+    /// `None` if there are too many like it.
+    shown: Option<Shown>,
 }
 
 impl<'a> MakeWriter<'a> for SystemLog {
     type Writer = Message;
 
     fn make_writer(&'a self) -> Message {
-        Message { priority: DAEMON | severity(tracing::Level::INFO) }
+        Message { priority: DAEMON | severity(tracing::Level::INFO), shown: Some(Shown { left_out: 0 }) }
     }
 
     fn make_writer_for(&'a self, meta: &tracing::Metadata<'_>) -> Message {
-        Message { priority: DAEMON | severity(*meta.level()) }
+        Message { priority: DAEMON | severity(*meta.level()), shown: LIMIT.admit(meta) }
     }
 }
 
@@ -97,8 +125,11 @@ fn severity(level: tracing::Level) -> u8 {
 impl Write for Message {
     /// Takes a whole message, as the layer above hands it over. What cannot be logged is lost: there is nowhere to say so.
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        let Some(shown) = self.shown else {
+            return Ok(text.len());
+        };
         let line = String::from_utf8_lossy(text).trim().replace('\n', " ");
-        let line = format!("<{}>steadyfs[{}]: {}", self.priority, std::process::id(), quote(&line));
+        let line = format!("<{}>steadyfs[{}]: {}{}", self.priority, std::process::id(), quote(&line), shown.note());
         let named = std::env::var_os(SOCKET_VARIABLE).map(PathBuf::from);
         let sent = UnixDatagram::unbound().and_then(|socket| {
             socket.set_nonblocking(STUCK.load(SeqCst))?;
