@@ -31,8 +31,10 @@ pub use faulty::{Fault, FaultyDevice};
 pub use file::{Direct, Engine, FileDevice, OpenOptions};
 pub use loop_device::{Backing, LoopDevice};
 pub use mem::MemDevice;
+pub use memory::share_arenas;
 pub use overlay::OverlayDevice;
 pub use page::PageBuf;
+pub use pool::{PageMemory, page_memory, retain as retain_page_memory, trim as trim_page_memory};
 pub use record::{Record, RecordingDevice};
 pub use sparse::{SparseImage, open_image};
 

@@ -10,6 +10,14 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 
+/// Has the allocator share few arenas among the threads of this process, instead of eight for each core. Each reserves 64 MiB of addresses, and keeps what its
+/// threads no longer use. For processes with little memory, before they have threads. False if the allocator does not know it.
+pub fn share_arenas() -> bool {
+    const ARENAS: libc::c_int = 2;
+    // SAFETY: it only sets a parameter of the allocator.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, ARENAS) == 1 }
+}
+
 /// Maps `len` bytes, a power of two and at least a page, at a multiple of it. `None`: there is no memory.
 pub(crate) fn map(len: usize) -> Option<NonNull<u8>> {
     assert!(len.is_power_of_two() && len >= crate::BLOCK_SIZE, "cannot align to {len} bytes");

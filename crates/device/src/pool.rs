@@ -5,7 +5,8 @@
 //! counting references of neighbouring pages do not share a line. A page's chunk is found by masking its address.
 //!
 //! Chunks belong to shards; a thread allocates from one shard and a page returns to the shard of its chunk. A chunk with no page in
-//! use is given back to the system, except [`RETAIN`] per shard and about [`RETAIN_ALL`] altogether.
+//! use is given back to the system, except [`RETAIN`] per shard and about [`RETAINED`] altogether, and half of those each time somebody says that
+//! time has passed ([`trim`]).
 //!
 //! Keeps true: every slot is initialised memory from the moment its chunk exists (pages handed out hold zeros or what they held
 //! last, never uninitialised bytes); a slot is free in the bitmap, or has a reference count of at least one, never both.
@@ -27,11 +28,43 @@ const ALL_FREE: u64 = !1;
 const SHARDS: usize = 16;
 /// Wholly free chunks that a shard keeps for the next allocation (16 shards x 16 x 256 KiB = 64 MiB at most).
 const RETAIN: usize = 16;
-/// Wholly free chunks up to which shards keep more (256 MiB): to take memory anew costs more than to copy into it.
+/// Wholly free chunks up to which shards keep more (256 MiB), unless [`retain`] was called: to take memory anew costs more than to copy into it.
 const RETAIN_ALL: usize = 1024;
+static RETAINED: AtomicUsize = AtomicUsize::new(RETAIN_ALL);
 
 /// Wholly free chunks of all shards.
 static FREE_CHUNKS: AtomicUsize = AtomicUsize::new(0);
+/// Chunks of all shards.
+static CHUNKS: AtomicUsize = AtomicUsize::new(0);
+
+/// Memory that the pages of this process take, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageMemory {
+    /// Held for pages, used or not.
+    pub held: u64,
+    /// Part of it: in pieces without a page in use, kept for the next ones.
+    pub kept_free: u64,
+}
+
+/// The memory of all pages now.
+pub fn page_memory() -> PageMemory {
+    let bytes = |chunks: &AtomicUsize| (chunks.load(Ordering::Relaxed) * CHUNK) as u64;
+    PageMemory { held: bytes(&CHUNKS), kept_free: bytes(&FREE_CHUNKS) }
+}
+
+/// From now on about so many bytes without a page in use are kept for the next pages of this process; 256 MiB unless this is called.
+pub fn retain(bytes: u64) {
+    RETAINED.store(usize::try_from(bytes).unwrap_or(usize::MAX) / CHUNK, Ordering::Relaxed);
+    trim();
+}
+
+/// Gives half of what is kept without a page in use back to the system, and what is too much. For who calls this now and then it falls when it is not needed.
+pub fn trim() {
+    let most = RETAINED.load(Ordering::Relaxed) / SHARDS;
+    for pool in &POOLS {
+        pool.with_quietly(|shard| shard.keep_free(most.min(shard.free_chunks / 2)));
+    }
+}
 
 /// Taken under any other lock and takes none. Memory is below all that is simulated, and shared by simulations on several threads.
 static POOLS: [Leaf<Shard>; SHARDS] = [const { Leaf::new(Shard { usable: Vec::new(), free_chunks: 0 }) }; SHARDS];
@@ -206,16 +239,38 @@ impl Shard {
         self.usable.push(Chunk(header));
         self.free_chunks += 1;
         FREE_CHUNKS.fetch_add(1, Ordering::Relaxed);
+        CHUNKS.fetch_add(1, Ordering::Relaxed);
         Chunk(header)
+    }
+
+    /// Gives wholly free chunks back until no more than `most` are left.
+    fn keep_free(&mut self, most: usize) {
+        let mut at = self.usable.len();
+        while self.free_chunks > most && at > 0 {
+            at -= 1;
+            let chunk = self.usable[at];
+            // SAFETY: a listed chunk is allocated, and its header is ours under the shard's lock.
+            if unsafe { (*chunk.0.as_ptr()).free } == ALL_FREE {
+                self.free_chunks -= 1;
+                FREE_CHUNKS.fetch_sub(1, Ordering::Relaxed);
+                self.unmap(chunk);
+            }
+        }
     }
 
     /// Handles a chunk that has just become wholly free: keeps it, or gives it back to the system.
     fn retire(&mut self, chunk: Chunk) {
-        if self.free_chunks < RETAIN || FREE_CHUNKS.load(Ordering::Relaxed) < RETAIN_ALL {
+        let retained = RETAINED.load(Ordering::Relaxed);
+        if self.free_chunks < RETAIN.min(retained / SHARDS) || FREE_CHUNKS.load(Ordering::Relaxed) < retained {
             self.free_chunks += 1;
             FREE_CHUNKS.fetch_add(1, Ordering::Relaxed);
             return;
         }
+        self.unmap(chunk);
+    }
+
+    /// Gives a wholly free chunk, which is not counted among those that are kept, back to the system.
+    fn unmap(&mut self, chunk: Chunk) {
         // SAFETY: the header is ours under the shard's lock, which the caller holds.
         let at = unsafe { (*chunk.0.as_ptr()).at };
         assert!(self.usable.get(at) == Some(&chunk), "a chunk with free slots is on the list where it says");
@@ -226,6 +281,7 @@ impl Shard {
         }
         // SAFETY: mapped with this size; no slot is in use and the list has forgotten it, so no pointer to it remains.
         unsafe { memory::unmap(chunk.0.cast(), CHUNK) };
+        CHUNKS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -281,6 +337,27 @@ mod tests {
                     assert!(header.at == at && header.free != 0);
                 }
             });
+        })
+        .join()
+        .expect("no panic");
+    }
+
+    #[test]
+    fn what_is_kept_free_halves_each_time() {
+        steadyfs_rt::spawn("pool", || {
+            let pages: Vec<PageRef> = (0..SLOTS * 200).map(|_| PageRef::new_stale()).collect();
+            let free = || POOLS[home_shard()].with_quietly(|shard| shard.free_chunks);
+            assert!(page_memory().held >= (200 * CHUNK) as u64);
+            drop(pages);
+            let mut before = free();
+            assert!(before >= 100, "{before}");
+            // Other tests have pages of this shard, too.
+            for _ in 0..10 {
+                trim();
+                let now = free();
+                assert!(now <= before / 2 + 20, "{now} of {before}");
+                before = now;
+            }
         })
         .join()
         .expect("no panic");

@@ -118,6 +118,10 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
     ("notune", "leave the kernel's limits on dirty pages as they are"),
 ];
 
+/// Most threads that serve requests, as a rule and with `memory=low`. Each has buffers of 2 MiB.
+const THREADS: usize = 64;
+const LOW_THREADS: usize = 4;
+
 impl FuseOptions {
     /// The defaults for a volume at `source`.
     pub fn new(source: impl Into<PathBuf>) -> Self {
@@ -141,7 +145,7 @@ impl FuseOptions {
             nosymfollow: false,
             durable: Durable::Asked,
             ttl: Duration::from_secs(3600),
-            threads: 64,
+            threads: THREADS,
             readahead: 1 << 20,
             trace: None,
             tune: true,
@@ -207,6 +211,12 @@ impl FuseOptions {
 
     fn take_value(&mut self, option: &str, key: &str, value: &str) -> Result<bool> {
         match key {
+            // The file system's own memory is the core's to set.
+            "memory" => match value {
+                "low" => self.threads = LOW_THREADS,
+                "normal" => self.threads = THREADS,
+                _ => return Err(Error::option(option, "want low or normal")),
+            },
             "uid" => self.uid = Some(number(option, value)?),
             "gid" => self.gid = Some(number(option, value)?),
             "umask" => {

@@ -13,6 +13,7 @@ mod glob;
 mod image;
 mod live;
 mod log;
+mod memory;
 mod metrics;
 mod size;
 mod text;

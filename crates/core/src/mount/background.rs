@@ -21,6 +21,9 @@ const GC_TICKS: u32 = 30;
 /// Ticks to wait when there was nothing to collect (F2FS: 300 seconds).
 const GC_TICKS_WITHOUT_VICTIM: u32 = 300;
 
+/// Ticks between looks at memory that no page uses.
+const MEMORY_TICKS: u64 = 5;
+
 /// Seconds between attempts to write what the device refused.
 const RETRY_SECONDS: u64 = 5;
 
@@ -40,6 +43,7 @@ struct Rounds {
     idle_ticks: u32,
     gc_wait: u32,
     since_checkpoint: u64,
+    ticks: u64,
 }
 
 impl Background {
@@ -100,6 +104,11 @@ fn run(fs: &Weak<Fs>, wake: &EventCount, stop: &AtomicBool) {
 }
 
 fn tick(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
+    rounds.ticks += 1;
+    // Virtual seconds are short: memory would go and come all the time.
+    if rounds.ticks.is_multiple_of(MEMORY_TICKS) && !steadyfs_rt::sim::is_active() {
+        steadyfs_device::trim_page_memory();
+    }
     if fs.vol.check_writable().is_err() {
         return Ok(());
     }

@@ -166,6 +166,9 @@ impl Fs {
         let nids = FreeNids::new(header.next_free_nid(), &nat);
         let collectors = Reclaim::collectors(&options.gc, &layout, header.reserved_segments());
         let data_logs = Reclaim::data_logs(&options.gc, &layout, header.reserved_segments(), collectors);
+        if !steadyfs_rt::sim::is_active() {
+            steadyfs_device::retain_page_memory(options.spare_bytes);
+        }
         let budget = Budget::new(options.cache_bytes);
         let reuse = adaptive.then(|| {
             let reserved = u64::from(header.reserved_segments().div_ceil(layout.segs_per_sec));

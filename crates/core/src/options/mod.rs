@@ -102,6 +102,8 @@ pub struct MountOptions {
     pub cache_bytes: u64,
     /// Most memory for cached nodes that are clean, in bytes; half of it in dirty ones makes a checkpoint.
     pub node_cache_bytes: u64,
+    /// Memory that is kept for the next pages when nothing uses it, in bytes. Of the whole process.
+    pub spare_bytes: u64,
     /// Seconds between checkpoints while there are changes, if it was said; 0 = never by time. Else 60, or what
     /// [`Fs::set_usual_commit`](crate::Fs::set_usual_commit) says.
     pub commit_seconds: Option<u64>,
@@ -136,8 +138,9 @@ impl Default for MountOptions {
             in_place: InPlace::Auto,
             first_free: None,
             eager_reuse: false,
-            cache_bytes: 256 << 20,
-            node_cache_bytes: 64 << 20,
+            cache_bytes: DEFAULT_MEMORY.0,
+            node_cache_bytes: DEFAULT_MEMORY.1,
+            spare_bytes: DEFAULT_MEMORY.2,
             commit_seconds: None,
             fsync_mode: FsyncMode::Posix,
             on_error: OnError::Continue,
@@ -157,6 +160,7 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
     ("ro, rw", "take no changes, or take them"),
     ("cache=SIZE", "most memory for cached file pages (default 256M)"),
     ("node_cache=SIZE", "most memory for cached nodes: inodes and the addresses of files' blocks (default 64M)"),
+    ("memory=low|normal", "low: cache=32M, node_cache=8M, few threads, no spare memory; what is said behind it counts"),
     (
         "commit=SECONDS",
         "seconds between checkpoints while there are changes (default 60, or 5 for a mount that `sync` does not reach; 0 = never by time)",
@@ -231,7 +235,16 @@ pub const OPTION_HELP: &[(&str, &str)] = &[
     ("disable_roll_forward, norecovery", "leave out what was fsynced after the last checkpoint (rw: for good)"),
 ];
 
+/// Most memory for pages, for nodes, and to spare, in bytes.
+type Memory = (u64, u64, u64);
+const DEFAULT_MEMORY: Memory = (256 << 20, 64 << 20, 256 << 20);
+const LOW_MEMORY: Memory = (32 << 20, 8 << 20, 4 << 20);
+
 impl MountOptions {
+    fn use_memory(&mut self, memory: Memory) {
+        (self.cache_bytes, self.node_cache_bytes, self.spare_bytes) = memory;
+    }
+
     /// Options from a comma-separated list; an unknown one is an error that names it.
     pub fn parse(list: &str) -> Result<Self> {
         let mut out = MountOptions::default();
@@ -259,6 +272,8 @@ impl MountOptions {
             ("background_gc", Some("on" | "sync")) => self.background_gc = true,
             ("background_gc", Some("off")) => self.background_gc = false,
             ("cache", Some(size)) => self.cache_bytes = parse_size(option, size)?,
+            ("memory", Some("normal")) => self.use_memory(DEFAULT_MEMORY),
+            ("memory", Some("low")) => self.use_memory(LOW_MEMORY),
             ("node_cache", Some(size)) => self.node_cache_bytes = parse_size(option, size)?,
             ("commit", Some(seconds)) => self.commit_seconds = Some(parse_number(option, seconds)?),
             ("fsync_mode", Some("posix")) => self.fsync_mode = FsyncMode::Posix,

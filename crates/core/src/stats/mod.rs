@@ -60,9 +60,28 @@ pub struct VolumeStats {
     pub orphans: OrphanStats,
     /// The page cache, now, in pages.
     pub cache: CacheStats,
+    /// Memory for pages, of all that this process has: cached ones, nodes, and those on their way.
+    #[serde(default)]
+    pub memory: MemoryNumbers,
     /// Waits by the lock that was waited for, the longest sum first: of all volumes that this process has mounted, since its start. A lock that nobody waited
     /// for is not listed.
     pub locks: Vec<LockNumbers>,
+}
+
+/// Memory for pages, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryNumbers {
+    /// Taken from the system.
+    pub held_bytes: u64,
+    /// Part of it: kept for the next pages, in pieces that no page uses.
+    pub spare_bytes: u64,
+}
+
+impl MemoryNumbers {
+    fn now() -> Self {
+        let steadyfs_device::PageMemory { held, kept_free } = steadyfs_device::page_memory();
+        MemoryNumbers { held_bytes: held, spare_bytes: kept_free }
+    }
 }
 
 /// What users wrote and read, in bytes: what came in through the library's calls, the mount's among them.
@@ -276,6 +295,7 @@ impl Fs {
             },
             orphans: self.orphan_stats(),
             cache: self.cache_stats(),
+            memory: MemoryNumbers::now(),
             locks: lock_numbers(),
         }
     }

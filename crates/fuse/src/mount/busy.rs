@@ -17,6 +17,30 @@ pub(super) fn reasons(dir: &Path, device: Option<&str>) -> Vec<String> {
     mounts.chain(pids.filter_map(|pid| holder(pid, dir))).take(MOST).collect()
 }
 
+/// Where the file system with this device number is mounted in other mount namespaces, in words: for each of these a process in it, as far as this user may see.
+pub(super) fn elsewhere(device: &str) -> Vec<String> {
+    let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+    let mut seen: Vec<PathBuf> = namespace("self").into_iter().collect();
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let Some(space) = namespace(&pid.to_string()).filter(|space| !seen.contains(space)) else { continue };
+        seen.push(space);
+        let mounts = fs::read_to_string(entry.path().join("mountinfo")).unwrap_or_default();
+        // Number, parent, device number, root, mount point.
+        let point = mounts.lines().find_map(|line| {
+            let fields: Vec<&str> = line.split(' ').collect();
+            (fields.get(2) == Some(&device)).then(|| fields.get(4).copied().unwrap_or_default().to_owned())
+        });
+        if let Some(point) = point {
+            let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+            found.push(format!("process {pid} ({}) has it on {point}", name.trim()));
+        }
+    }
+    found.truncate(MOST);
+    found
+}
+
 /// How a process uses something below `dir`.
 fn holder(pid: u32, dir: &Path) -> Option<String> {
     let proc = PathBuf::from(format!("/proc/{pid}"));

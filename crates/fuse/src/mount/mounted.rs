@@ -148,11 +148,16 @@ impl Mounted {
         self.heed_signals();
         let mut stops = 0;
         let mut told = None;
+        let mut told_elsewhere = false;
         while self.serving {
-            let event = match stops > 0 && self.attached {
+            let event = match stops > 0 && (self.attached || !told_elsewhere) {
                 true => self.events.pop_timeout(AGAIN),
                 false => self.events.pop(),
             };
+            if event.is_none() && !self.attached {
+                told_elsewhere = true;
+                self.tell_elsewhere(stops > 1);
+            }
             match event {
                 Some(Event::Gone(error)) => return self.gone(error),
                 Some(Event::Stop(signal)) => {
@@ -241,6 +246,19 @@ impl Mounted {
             tracing::warn!("{dir} is in use: {reason}");
         }
         *told = Some(reasons);
+    }
+
+    /// Unmounted here, and served all the same: says for whom. That it was taken out of sight has been said.
+    fn tell_elsewhere(&self, is_hidden: bool) {
+        let dir = self.dir.display();
+        if !is_hidden {
+            tracing::warn!(
+                "{dir} is unmounted here and still in use; it is served until nobody uses it, or a third signal"
+            );
+        }
+        for reason in self.device.iter().flat_map(|device| busy::elsewhere(device)) {
+            tracing::warn!("{dir} is mounted in another mount namespace: {reason}");
+        }
     }
 
     /// Takes the mount out of sight, in use or not.

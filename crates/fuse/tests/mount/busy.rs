@@ -76,3 +76,25 @@ fn a_mount_on_top_is_left_alone() {
     umount(&served.dir);
     assert_eq!(served.end(), 0, "{}", served.log());
 }
+
+/// A mount namespace that was made while it was mounted has it, too, whoever unmounts it here.
+#[test]
+fn a_mount_that_another_namespace_holds_says_which() {
+    let place = Place::new();
+    let mut served = place.mount("");
+    let mut other = std::process::Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "sleep", "1000"])
+        .spawn()
+        .expect("unshare");
+    let comm = format!("/proc/{}/comm", other.id());
+    until("it is there", || fs::read_to_string(&comm).is_ok_and(|name| name.trim() == "sleep"));
+    served.signal(Signal::TERM);
+    let told = format!("in another mount namespace: process {} (sleep) has it on {}", other.id(), served.dir.display());
+    until("it says who", || served.log().contains(&told));
+    std::thread::sleep(Duration::from_millis(1200));
+    assert!(!served.has_ended() && !is_mounted(&served.dir));
+    assert_eq!(served.log().matches("another mount namespace").count(), 1, "said more than once: {}", served.log());
+    other.kill().and_then(|()| other.wait()).unwrap();
+    assert_eq!(served.end(), 0, "{}", served.log());
+    place.check();
+}

@@ -19,6 +19,7 @@ use crate::emulated::Emulated;
 use crate::failure::Failure;
 use crate::image::{self, ImageArgs};
 use crate::live;
+use crate::memory;
 use crate::metrics::{self, Endpoint};
 use crate::size::Size;
 use crate::volume::open_failure;
@@ -97,7 +98,8 @@ struct HelperArgs {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let Options { core, fuse, metrics, ignored, remount } = options(args)?;
+    let little_memory = memory::limit() < memory::LITTLE && !says_how_much_memory(args);
+    let Options { core, fuse, metrics, ignored, remount } = options(args, little_memory)?;
     if args.helper.fake {
         return Ok(ExitCode::SUCCESS);
     }
@@ -124,6 +126,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if (args.background || args.helper.helper) && !args.helper.serve {
         return start(args);
     }
+    if little_memory {
+        tracing::warn!("memory is limited to {} MiB: mounting with memory=low", memory::limit() >> 20);
+    }
+    // A limit of addresses would be used up by the allocator's arenas alone.
+    if little_memory || core.spare_bytes < MountOptions::default().spare_bytes || memory::addresses().is_some() {
+        steadyfs_device::share_arenas();
+    }
     serve(args, core, &fuse, metrics.as_ref())
 }
 
@@ -138,12 +147,22 @@ struct Options {
     remount: bool,
 }
 
+/// The options one by one.
+fn single_options(args: &Args) -> impl Iterator<Item = &str> {
+    args.options.iter().flat_map(|list| list.split(',')).filter(|option| !option.is_empty())
+}
+
+fn says_how_much_memory(args: &Args) -> bool {
+    single_options(args).any(|option| ["memory=", "cache=", "node_cache="].iter().any(|name| option.starts_with(name)))
+}
+
 /// Sorts the options into those of the file system and those of the mount; some are both's.
-fn options(args: &Args) -> Result<Options, Failure> {
+fn options(args: &Args, little_memory: bool) -> Result<Options, Failure> {
     let mut core = MountOptions::default();
     let mut fuse = FuseOptions { offset: args.image.offset.0, ..FuseOptions::new(&args.device) };
     let (mut metrics, mut ignored, mut remount) = (None, Vec::new(), false);
-    for option in args.options.iter().flat_map(|list| list.split(',')).filter(|option| !option.is_empty()) {
+    let by_itself = little_memory.then_some("memory=low");
+    for option in by_itself.into_iter().chain(single_options(args)) {
         if args.helper.helper && is_shown(option) {
             continue;
         }

@@ -299,5 +299,7 @@ fn space(text: &mut Text, stats: &VolumeStats, map: &SegmentMap) {
     text.gauge("cache_limit_bytes", "Most that the page cache may hold.", bytes(cache.limit));
     text.gauge("cache_bytes", "What the page cache holds.", bytes(cache.cached));
     text.gauge("cache_dirty_bytes", "What of that nobody writes yet.", bytes(cache.dirty));
+    text.gauge("page_memory_bytes", "Memory that this process has for pages.", stats.memory.held_bytes as f64);
+    text.gauge("page_memory_spare_bytes", "What of that is kept for the next pages.", stats.memory.spare_bytes as f64);
     text.gauge("cache_writing_bytes", "What of that is on its way to the device.", bytes(cache.flying));
 }

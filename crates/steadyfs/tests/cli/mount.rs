@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -473,4 +474,35 @@ fn a_full_host_does_not_fill_the_log() {
     let log = fs::read_to_string(elsewhere.path().join("log")).unwrap();
     assert!(log.lines().count() < 100 && log.contains("a write failed"), "{} lines: {log:.2000}", log.lines().count());
     rustix::mount::unmount(&dir, rustix::mount::UnmountFlags::DETACH).unwrap();
+}
+
+/// Where there is little memory a mount goes on with little, under load: writers that sync, in files that are larger than its caches.
+#[test]
+fn a_mount_with_little_memory_stays_small() {
+    let place = Place::new();
+    assert_eq!(finish(steadyfs().arg("mkfs").arg("-q").arg(place.image()).arg("512M")).code, 0);
+    let mut served = place.serve(&["-o", "memory=low"]);
+    std::thread::scope(|threads| {
+        for n in 0..4u64 {
+            let path = place.mnt().join(n.to_string());
+            threads.spawn(move || {
+                let file = File::create(path).unwrap();
+                for i in 0..800u64 {
+                    let at = (i * 7919 + n) % 1000 * (1 << 16);
+                    file.write_all_at(&[n as u8; 1 << 16], at).unwrap();
+                    if i % 8 == 0 {
+                        file.sync_data().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let status = fs::read_to_string(format!("/proc/{}/status", served.id())).unwrap();
+    let peak =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.strip_suffix("kB")?.trim().parse::<u64>().ok());
+    assert!(peak.is_some_and(|kib| kib < 112 << 10), "{peak:?} KiB");
+    place.umount();
+    assert!(served.wait().unwrap().success());
+    place.judge();
+    fails(&place.mount(&["-o", "memory=much"]), 1, &["memory=much", "low or normal"]);
 }
