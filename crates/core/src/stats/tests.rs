@@ -85,9 +85,9 @@ fn what_each_collector_did_adds_up_to_the_totals() {
         let pages = fs.statfs().blocks_free * 8 / 10;
         make_garbage(&fs, pages);
         make_garbage_again(&fs, pages);
-        let before = fs.stats();
+        let before = when_idle(&fs);
         let asked = fs.gc(2, crate::Urgency::Foreground).unwrap();
-        let stats = fs.stats();
+        let stats = when_idle(&fs);
         let all = || stats.collectors.each.iter().chain([&stats.collectors.alone]);
         let sum = |of: fn(&CollectorStats) -> u64| all().map(of).sum::<u64>();
         assert!(before.gc.victims > 0, "{options}: nothing was collected before");
@@ -98,11 +98,23 @@ fn what_each_collector_did_adds_up_to_the_totals() {
         assert_eq!(stats.collectors.each.len() as u64, stats.collectors.number);
         assert_eq!(stats.collectors.number, if dedicated { 2 } else { 0 });
         assert!(!dedicated || stats.collectors.each.iter().any(|c| c.victims > 0), "{:?}", stats.collectors);
-        assert!(all().all(|c| c.doing == Doing::Idle && c.victim.is_none()), "{:?}", stats.collectors);
+        assert!(all().all(|c| c.victim.is_none()), "{:?}", stats.collectors);
         let waf = stats.waf().unwrap();
         assert!(waf > 1.0 && waf < 10.0, "{waf}");
         fs.unmount().unwrap();
     }
+}
+
+/// What the volume tells when its collectors have ended what they were called for: one of them may still be making a checkpoint.
+fn when_idle(fs: &Fs) -> VolumeStats {
+    for _ in 0..2000 {
+        let stats = fs.stats();
+        if stats.collectors.each.iter().chain([&stats.collectors.alone]).all(|c| c.doing == Doing::Idle) {
+            return stats;
+        }
+        steadyfs_rt::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("collectors do not come to an end: {:?}", fs.stats().collectors);
 }
 
 fn make_garbage_again(fs: &Fs, pages: u64) {
