@@ -76,7 +76,7 @@ struct Shard {
 }
 
 /// A chunk, by the address of its header.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Chunk(NonNull<ChunkHeader>);
 
 // SAFETY: a chunk is memory that no thread owns; its header is touched only under the lock of its shard.
@@ -343,24 +343,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_free_halves_each_time() {
-        steadyfs_rt::spawn("pool", || {
-            let pages: Vec<PageRef> = (0..SLOTS * 200).map(|_| PageRef::new_stale()).collect();
-            let free = || POOLS[home_shard()].with_quietly(|shard| shard.free_chunks);
-            assert!(page_memory().held >= (200 * CHUNK) as u64);
-            drop(pages);
-            let mut before = free();
-            assert!(before >= 100, "{before}");
-            // Other tests have pages of this shard, too.
-            for _ in 0..10 {
-                trim();
-                let now = free();
-                assert!(now <= before / 2 + 20, "{now} of {before}");
-                before = now;
-            }
-        })
-        .join()
-        .expect("no panic");
+    fn what_is_kept_free_is_given_back() {
+        // One of its own: other tests use the shards of the pool.
+        let mut shard = Shard { usable: Vec::new(), free_chunks: 0 };
+        let slots: Vec<(Chunk, usize)> = (0..(SLOTS - 1) * 40).map(|_| shard.take_slot()).collect();
+        let (last, others) = slots.split_last().expect("many");
+        others.iter().for_each(|(chunk, slot)| shard.return_slot(*chunk, *slot));
+        let kept = shard.free_chunks;
+        assert!(page_memory().held >= (kept * CHUNK) as u64);
+        shard.keep_free(kept / 2);
+        assert_eq!((shard.free_chunks, shard.usable.len()), (kept / 2, kept / 2 + 1));
+        for (at, chunk) in shard.usable.iter().enumerate() {
+            // SAFETY: listed chunks are allocated, and nobody else has this shard.
+            assert_eq!(unsafe { &*chunk.0.as_ptr() }.at, at);
+        }
+        shard.keep_free(0);
+        assert_eq!(shard.usable, [last.0], "a page of it is in use");
+        shard.return_slot(last.0, last.1);
+        shard.keep_free(0);
+        assert!(shard.usable.is_empty() && shard.free_chunks == 0);
     }
 
     #[test]
