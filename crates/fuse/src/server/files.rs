@@ -106,6 +106,9 @@ impl Call<'_> {
             false => fopen::KEEP_CACHE,
         };
         let how = self.opened(flags);
+        if how.writes {
+            self.server.room.expect_growth(self.fs);
+        }
         let fh = self.server.handles.open(how, inode.error_cursor());
         self.server.nodes.opened(inode.ino().get(), how);
         Ok(self.reply.put(&OpenOut { fh, open_flags, backing_id: 0 })?)

@@ -1,9 +1,9 @@
 //! Cached writes and the room for them.
 //!
 //! With write-back the kernel takes a write(2) into its cache without asking, and hears later that there is no room: by then the program has written
-//! more. Two things keep that short. The kernel may hold no more than half of what is free ([`Room`]). And who lost something for want of room is
-//! asked about before it writes again: the kernel forgets the inode's attributes, so it asks for them, naming the open file, before it takes the next
-//! write into its cache, and an error of that request is the error of the write.
+//! more. Two things keep that short. While files grow, the kernel may hold no more than half of what is free ([`Room`]). And a file that lost contents
+//! for want of room is asked about before each write: the kernel forgets the inode's attributes, so it asks for them, naming the open file, before it
+//! takes the next write into its cache, and an error of that request is the error of the write.
 //!
 //! When the last writer has closed, the size that only the kernel knew is gone with the kernel's inode.
 
@@ -13,31 +13,46 @@ use crate::wire::Notice;
 use rustix::io::Errno;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 use steadyfs_core::Fs;
 use steadyfs_format::BLOCK_SIZE;
-use steadyfs_rt::{LockClass, Mutex};
+use steadyfs_rt::{Instant, LockClass, Mutex, now};
 
 static CHANGE: LockClass = LockClass::new("fuse_room_mutex", 5);
 
-/// The kernel may always hold so much, in bytes: with less it would hardly gather anything.
+/// Bytes that the kernel may always hold: with less it would hardly gather anything.
 const LEAST: u64 = 8 << 20;
 /// Blocks that have to be free before a file that lost contents takes more.
 const ENOUGH: u64 = 64;
 
+/// Where no write took room for so long, and no file was opened for writing, pages are overwritten in the files that are open. The kernel may then hold
+/// as much as of any file system: pages that are written again and again reach the server once. The first write that takes room ends it, and so does a
+/// program that opens a file to write.
+const OVERWRITING: Duration = Duration::from_secs(1);
+
+/// More than any kernel holds.
+const NO_LIMIT: u64 = u64::MAX;
+
 /// Sets how many bytes that no request has brought yet the kernel may hold.
 pub(crate) type Limit = Box<dyn Fn(u64) + Send + Sync>;
 
-/// How much the kernel may hold: follows the free space, in powers of two.
+/// How much the kernel may hold: follows the free space, in powers of two, while files grow.
 pub(super) struct Room {
     limit: OnceLock<Limit>,
     allowed: AtomicU64,
+    growth: Growth,
     /// One change at a time, so that the last one counts.
     change: Mutex<()>,
 }
 
 impl Room {
     pub(super) fn new() -> Self {
-        Room { limit: OnceLock::new(), allowed: AtomicU64::new(u64::MAX), change: Mutex::new(&CHANGE, ()) }
+        Room {
+            limit: OnceLock::new(),
+            allowed: AtomicU64::new(NO_LIMIT),
+            growth: Growth::new(),
+            change: Mutex::new(&CHANGE, ()),
+        }
     }
 
     /// From now on `limit` is called when the free space has changed much. Once only.
@@ -51,6 +66,12 @@ impl Room {
     #[cfg(test)]
     pub(super) fn allowed(&self) -> u64 {
         self.allowed.load(SeqCst)
+    }
+
+    /// To be called before a program gets a file to write.
+    pub(super) fn expect_growth(&self, fs: &Fs) {
+        self.growth.expect(now());
+        self.look(fs);
     }
 
     /// To be called after writes.
@@ -71,9 +92,38 @@ impl Room {
     fn due(&self, fs: &Fs) -> Option<u64> {
         let stat = fs.statfs();
         let half = stat.blocks_free * u64::from(stat.block_size) / 2;
-        let bytes = half.checked_ilog2().map_or(LEAST, |log| LEAST.max(1 << log));
+        let bytes = match self.growth.has_ended(stat.blocks_free, now()) {
+            true => NO_LIMIT,
+            false => half.checked_ilog2().map_or(LEAST, |log| LEAST.max(1 << log)),
+        };
         let allowed = self.allowed.load(SeqCst);
         (bytes < allowed || bytes / 4 >= allowed).then_some(bytes)
+    }
+}
+
+/// Whether files grow.
+struct Growth {
+    /// Free blocks when last looked at.
+    free: AtomicU64,
+    /// When files grew last, in nanoseconds.
+    at: AtomicU64,
+}
+
+impl Growth {
+    fn new() -> Self {
+        Growth { free: AtomicU64::new(u64::MAX), at: AtomicU64::new(now().as_nanos()) }
+    }
+
+    fn expect(&self, now: Instant) {
+        self.at.store(now.as_nanos(), SeqCst);
+    }
+
+    /// Takes notice of the `free` blocks of now.
+    fn has_ended(&self, free: u64, now: Instant) -> bool {
+        if free < self.free.swap(free, SeqCst) {
+            self.expect(now);
+        }
+        now.saturating_since(Instant::from_nanos(self.at.load(SeqCst))) >= OVERWRITING
     }
 }
 

@@ -189,6 +189,41 @@ fn cached_writes_end_where_the_room_ends() {
     }
 }
 
+/// Pages that are written again take no room, so the kernel may hold many of them; but a file that is opened then grows no further than others.
+#[test]
+fn a_new_file_ends_where_the_room_ends_after_long_overwriting() {
+    let place = Place::sized(256 << 20);
+    place.mounted("", |_| {
+        let many = vec![1; 100 << 20];
+        let old = fs::File::create(place.at("old")).unwrap();
+        let limit = || {
+            let dev = fs::metadata(place.dir()).unwrap().dev();
+            let device = format!("/sys/class/bdi/{}:{}", rustix::fs::major(dev), rustix::fs::minor(dev));
+            let knob = |suffix| fs::read_to_string(format!("{device}{suffix}/max_bytes"));
+            knob("-fuseblk").or_else(|_| knob("")).unwrap().trim().parse::<u64>().unwrap()
+        };
+        old.write_all_at(&many, 0).unwrap();
+        old.sync_all().unwrap();
+        let limited = limit();
+        assert!(limited < 256 << 20, "{limited}");
+        until("the limit is lifted", || {
+            old.write_all_at(&many[..1 << 20], 0).unwrap();
+            old.sync_data().unwrap();
+            limit() > limited
+        });
+        old.write_all_at(&many, 0).unwrap();
+        let there = free(&place);
+        let mut file = fs::File::create(place.at("fill")).unwrap();
+        assert!(limit() <= limited);
+        let taken = write_on(&mut file);
+        assert!(taken > there * 9 / 10 && taken < there + (24 << 20), "{taken} bytes of {there}");
+        drop(file);
+        fs::remove_file(place.at("fill")).unwrap();
+        old.sync_all().unwrap();
+    });
+    place.check();
+}
+
 /// The kernel takes one write whole, whatever is free. When the file is closed its size is what found room.
 #[test]
 fn a_file_that_found_no_room_is_as_long_as_what_did() {

@@ -55,6 +55,37 @@ fn what_the_kernel_may_hold_follows_the_free_space() {
 }
 
 #[test]
+fn where_pages_are_overwritten_the_kernel_may_hold_as_much_as_of_any_file_system() {
+    let client = Client::over(volume::sized(256 << 20), &FuseOptions::new("image"));
+    client.server.limit_dirty(Box::new(|_| ()));
+    let (file, open) = client.create(ROOT, b"file", OFlags::RDWR).unwrap();
+    let write = |page: u64| drop(client.write(file.nodeid, page * 4096, &[1; 4096], WRITE_CACHE).unwrap());
+    let has_limit = || client.server.room.allowed() != u64::MAX;
+    let overwrite_for = |millis| {
+        let start = std::time::Instant::now();
+        while start.elapsed() < std::time::Duration::from_millis(millis) {
+            (0..100).for_each(write);
+        }
+    };
+    (0..100).for_each(write);
+    overwrite_for(500);
+    assert!(has_limit(), "files grew just now");
+    overwrite_for(700);
+    assert!(!has_limit());
+    write(100);
+    assert!(has_limit(), "the file grows");
+    overwrite_for(1200);
+    assert!(!has_limit());
+    let reader: OpenOut = one(&client.ask(Opcode::Open, file.nodeid, &[0u32; 2], &[]).unwrap());
+    assert!(!has_limit(), "who reads writes nothing");
+    let (other, open_too) = client.create(ROOT, b"other", OFlags::RDWR).unwrap();
+    assert!(has_limit(), "another file may grow");
+    for (node, fh) in [(file.nodeid, open.fh), (file.nodeid, reader.fh), (other.nodeid, open_too.fh)] {
+        client.release(node, fh);
+    }
+}
+
+#[test]
 fn a_file_that_lost_contents_for_want_of_room_is_asked_about_before_each_write() {
     let client = Client::new();
     let (ballast, _) = client.create(ROOT, b"ballast", OFlags::RDWR).unwrap();
