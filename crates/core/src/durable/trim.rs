@@ -5,7 +5,7 @@
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use std::ops::Range;
-use steadyfs_format::{BLOCK_SIZE, Lba, SecNo};
+use steadyfs_format::{BLOCK_SIZE, Lba};
 
 /// Most sections that are taken out at a time, if a longer minimum does not ask for more.
 const SECTIONS_AT_ONCE: u64 = 32;
@@ -38,14 +38,16 @@ impl Fs {
         let wanted = range.start.div_ceil(BLOCK)..range.end / BLOCK;
         let minimum = minimum.div_ceil(BLOCK);
         let most = minimum.div_ceil(layout.blocks_per_sec()).max(SECTIONS_AT_ONCE);
+        let segments = self.vol.segments();
         let (mut told, mut trimmed) = (Told::default(), 0);
         let mut next = wanted.start.saturating_sub(layout.main.get()) / layout.blocks_per_sec();
-        while let Some(sections) = self.take_free_sections(next, most) {
+        while let Some(sections) = segments.take_free_sections(next, most, || self.free_sections_suffice(0)) {
             let all = sections.start * layout.blocks_per_sec()..sections.end * layout.blocks_per_sec();
             let blocks =
                 (layout.main.get() + all.start).max(wanted.start)..(layout.main.get() + all.end).min(wanted.end);
             let result = self.tell(blocks, minimum, &mut told);
-            self.put_free_sections_back(sections.clone());
+            segments.put_free_sections_back(sections.clone());
+            self.reclaim.announce_room();
             trimmed += result?;
             next = sections.end;
             if layout.main.get() + all.end >= wanted.end {
@@ -66,26 +68,5 @@ impl Fs {
         self.vol.io.discard(Lba::new(blocks.start), count)?;
         *told = Told { end: blocks.end, blocks: before + count };
         Ok(count)
-    }
-
-    /// Takes the first free sections from number `from` on that lie side by side, at most so many, and no more than writers can spare.
-    fn take_free_sections(&self, from: u64, most: u64) -> Option<Range<u64>> {
-        let segs = &self.vol.segs;
-        let can_spare = || self.free_sections_suffice(0);
-        let first = can_spare().then(|| segs.take_free_section(SecNo::new(u32::try_from(from).ok()?)))??;
-        let first = u64::from(first.get());
-        let is_taken = |section: &u64| {
-            let section = u32::try_from(*section).ok().filter(|number| *number < self.vol.layout().sections);
-            can_spare() && section.is_some_and(|number| segs.take_section_if_free(SecNo::new(number)))
-        };
-        let more = (first + 1..first.saturating_add(most)).take_while(is_taken).count() as u64;
-        Some(first..first + 1 + more)
-    }
-
-    fn put_free_sections_back(&self, sections: Range<u64>) {
-        sections
-            .filter_map(|section| u32::try_from(section).ok())
-            .for_each(|section| self.vol.segs.put_free_section_back(SecNo::new(section)));
-        self.reclaim.announce_room();
     }
 }

@@ -12,6 +12,7 @@
 //! recovery writes, so it needs all of it, and without it the last checkpoint is shown.
 
 pub(crate) mod background;
+mod segmented;
 pub(crate) mod shutdown;
 
 use crate::durable::checkpoint::{Checkpoints, Committed};
@@ -25,28 +26,26 @@ use crate::files::pages::Budget;
 use crate::fs::Fs;
 use crate::locks;
 use crate::mount::background::Background;
-use crate::options::{Allocation, MountOptions};
+use crate::mount::segmented::Tables;
+use crate::options::MountOptions;
 use crate::raw::Image;
 use crate::reclaim::Reclaim;
 use crate::stats::{Cause, Traffic};
 use crate::volume::Volume;
+use crate::volume::clock::Clock;
 use crate::volume::io::BlockIo;
 use crate::volume::nodes::cache::NodeCache;
 use crate::volume::nodes::nat::Nat;
 use crate::volume::nodes::nids::FreeNids;
-use crate::volume::segments::locks::SegLocks;
-use crate::volume::segments::logs::{Head, Logs};
-use crate::volume::segments::reuse::Reuse;
-use crate::volume::segments::sit::Sit;
+use crate::volume::placement::Placement;
+use crate::volume::segments::reuse::Upkeep;
 use crate::volume::segments::streams::Streams;
-use crate::volume::segments::{SegTable, SitRecord};
 use crate::volume::space::{Space, SpaceCounts};
 use std::sync::{Arc, OnceLock};
 use steadyfs_device::{Device, OverlayDevice};
 use steadyfs_format::checkpoint::CpFlags;
-use steadyfs_format::journal::Journal;
 use steadyfs_format::orphan::ORPHANS_PER_BLOCK;
-use steadyfs_format::{AllocType, BLOCK_SIZE, BLOCKS_PER_SEG, Features, Ino, Layout, Log, SegNo};
+use steadyfs_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Features, Ino, Layout, Log};
 
 /// Features under which a volume may be changed. The others are read-only: see [`why_read_only`].
 const WRITABLE: Features = Features::ATOMIC_WRITE
@@ -146,9 +145,8 @@ impl Fs {
 
     /// Puts a mounted volume together, as it was at its checkpoint.
     fn assemble(image: &Image, options: MountOptions, read_only: bool) -> Result<Arc<Fs>> {
-        let adaptive = options.allocation() == Allocation::Adaptive;
-        let Tables { segs, heads, kbytes } = Tables::load_for(image, &options, read_only)?;
-        let io = BlockIo::new(Arc::clone(image.device()), kbytes);
+        let tables = Tables::load_for(image, &options, read_only)?;
+        let io = BlockIo::new(Arc::clone(image.device()), tables.kbytes);
         #[cfg(feature = "canary")]
         options.canary.into_iter().for_each(|canary| io.planted.plant(canary));
         let layout = *image.layout();
@@ -170,34 +168,23 @@ impl Fs {
             steadyfs_device::retain_page_memory(options.spare_bytes);
         }
         let budget = Budget::new(options.cache_bytes);
-        let reuse = adaptive.then(|| {
-            let reserved = u64::from(header.reserved_segments().div_ceil(layout.segs_per_sec));
-            let dents = budget.clone();
-            Reuse::new(reserved, options.eager_reuse, move || dents.dirty_in_dirs())
-        });
-        let vol = Volume::new(
-            image.superblock().clone(),
-            io,
-            segs,
-            Logs::new(heads),
-            Streams::new(collectors, options.gc.generations, data_logs),
-            reuse,
-            nat,
-            nids,
-            NodeCache::new((options.node_cache_bytes / BLOCK_SIZE as u64) as usize),
-            space,
-            header.elapsed_time(),
-            read_only,
-            &options,
-        );
+        let nodes = Arc::new(NodeCache::new((options.node_cache_bytes / BLOCK_SIZE as u64) as usize));
+        let upkeep = {
+            let (nodes, budget) = (Arc::clone(&nodes), budget.clone());
+            move || Upkeep { nodes: nodes.dirty_count() as u64, dents: budget.dirty_in_dirs() }
+        };
+        let clock = Clock::starting_at(header.elapsed_time());
+        let streams = Streams::new(collectors, options.gc.generations, data_logs);
+        let placement = Placement::Segments(tables.into_segments(image, &options, streams, &io, clock, upkeep));
+        let vol =
+            Volume::new(image.superblock().clone(), io, placement, nat, nids, nodes, space, clock, read_only, &options);
         let reclaim = Reclaim::new(&vol, &options, header.reserved_segments(), collectors);
-        let sit = Sit::new(&layout, |b| image.sit_version(b));
         Ok(Arc::new(Fs {
             vol,
             inodes: InodeTable::new(INODE_LIMIT, options.gc.protect),
             budget,
             orphans: Orphans::new(orphan_limit(&layout)),
-            checkpoints: Checkpoints::new(Committed::new(checkpoint, image.pack()), sit),
+            checkpoints: Checkpoints::new(Committed::new(checkpoint, image.pack())),
             reclaim,
             rename: steadyfs_rt::Mutex::new(&locks::RENAME, ()),
             background: Background::new(),
@@ -225,16 +212,10 @@ impl Fs {
         }
         {
             let _change = self.vol.begin_change()?;
-            for log in Log::ALL {
-                let at = image.log_position(log);
-                let mut head = self.vol.logs.head(log);
-                if at.alloc != AllocType::Lfs && head.seg == at.segment && !self.vol.advance(log, &mut head) {
-                    return Err(Error::NoSpace);
-                }
-            }
+            self.vol.placement.leave_holes()?;
         }
         self.checkpoint(Cause::Mount)?;
-        self.vol.begin_reuse();
+        self.vol.placement.begin_reuse();
         Ok(Recovered { elapsed: begin.elapsed(), ..recovered })
     }
 
@@ -328,28 +309,9 @@ fn check_state(image: &Image, read_only: bool) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a volume whose counters contradict its segments: what a change would make of it is not a volume. Linux does the same.
-fn check_counts(image: &Image, segs: &SegTable) -> Result<()> {
-    let valid = |wanted: fn(u8) -> bool| -> u64 {
-        let chosen = image.layout().segments().filter(|&seg| wanted(segs.kind(seg)));
-        chosen.map(|seg| u64::from(segs.state(seg).count())).sum()
-    };
-    let (all, nodes) = (valid(|_| true), valid(|kind| kind >= Log::HotNode.number()));
-    let header = image.checkpoint().header();
-    // Slots that are reserved but were never written are counted and have no block.
-    if all > header.valid_blocks() || nodes != u64::from(header.valid_nodes()) {
-        return Err(Error::corrupt(format!(
-            "the segments hold {all} blocks, {nodes} of them nodes; the checkpoint counts {} and {}",
-            header.valid_blocks(),
-            header.valid_nodes()
-        )));
-    }
-    Ok(())
-}
-
 /// Whether all is sound that recovery needs and reading does not.
 fn whole_for_recovery(image: &Image, options: &MountOptions) -> Result<()> {
-    check_counts(image, &Tables::load(image, options)?.segs)?;
+    Tables::load(image, options)?.check_counts(image)?;
     let nat = Nat::new(image.layout(), |b| image.nat_version(b));
     image.nat_journal().iter().try_for_each(|&(nid, entry)| nat.check_journal(nid, entry))?;
     image.orphans().map(drop)
@@ -366,86 +328,4 @@ fn load_nat_journal(nat: &Nat, io: &BlockIo, image: &Image, read_only: bool) -> 
         }
     }
     Ok(())
-}
-
-/// What only changes need: the segment table, where the logs stand, and the statistic that goes with them.
-struct Tables {
-    segs: SegTable,
-    heads: [Head; Log::COUNT],
-    /// KiB written in the life of the volume.
-    kbytes: u64,
-}
-
-impl Tables {
-    fn load(image: &Image, options: &MountOptions) -> Result<Self> {
-        let segs = load_segments(image, options)?;
-        let heads = load_heads(image, &segs)?;
-        Ok(Tables { segs, heads, kbytes: kbytes_written(image)? })
-    }
-
-    /// As [`Tables::load`] for who changes the volume, which must not contradict itself then. Who only reads it goes on without, with a warning.
-    fn load_for(image: &Image, options: &MountOptions, read_only: bool) -> Result<Self> {
-        match Tables::load(image, options) {
-            Err(damage) if read_only => {
-                tracing::warn!(
-                    "{damage}; the volume is read without its segment information: do not trust what is told of its free space"
-                );
-                let segs = SegTable::new(image.layout(), SegLocks::new(&options.gc));
-                Ok(Tables { segs, heads: Log::ALL.map(|_| Head::nowhere()), kbytes: 0 })
-            }
-            Ok(tables) if !read_only => check_counts(image, &tables.segs).map(|()| tables),
-            loaded => loaded,
-        }
-    }
-}
-
-/// The statistic that the hot-node summary carries.
-fn kbytes_written(image: &Image) -> Result<u64> {
-    Ok(image.log_summary(Log::HotNode)?.journal.kbytes_written())
-}
-
-fn load_segments(image: &Image, options: &MountOptions) -> Result<SegTable> {
-    let mut segs = SegTable::new(image.layout(), SegLocks::new(&options.gc));
-    if options.allocation() == Allocation::Adaptive {
-        segs = segs.with_reuse(options.takes_first_free(image.layout().main_segments));
-    }
-    for (i, entry) in image.load_sit()?.iter().enumerate() {
-        entry.validate()?;
-        let seg = SegNo::new(i as u32);
-        // A current segment holds what its log writes, whatever it was before.
-        let log = image.log_at(seg);
-        let kind = log.map_or(entry.raw_type(), Log::number);
-        let record = SitRecord { kind, map: *entry.valid_map(), mtime: entry.mtime() };
-        segs.load(seg, &record, log.is_some());
-        // Collectors put what they move among the cold data.
-        segs.note_passes(seg, u8::from(kind == Log::ColdData.number()));
-    }
-    for (seg, _) in image.sit_journal() {
-        if seg.get() >= image.layout().main_segments {
-            return Err(Error::corrupt(format!("the SIT journal names segment {seg}, which does not exist")));
-        }
-        segs.sit_dirty.set(seg.index());
-    }
-    Ok(segs)
-}
-
-fn load_heads(image: &Image, segs: &SegTable) -> Result<[Head; Log::COUNT]> {
-    let mut heads = Vec::with_capacity(Log::COUNT);
-    for log in Log::ALL {
-        if !image.logs().contains(&log) {
-            // A volume with the feature `ro` has two logs and is never written to: the others stand nowhere.
-            heads.push(Head::nowhere());
-            continue;
-        }
-        let at = image.log_position(log);
-        let next = u32::from(at.next);
-        let tail_used = (next..crate::volume::segments::BLOCKS).any(|off| segs.is_valid(at.segment, off));
-        if at.alloc == AllocType::Lfs && tail_used {
-            return Err(Error::corrupt(format!("blocks ahead of the {log} log are marked valid")));
-        }
-        let mut summary = image.log_summary(log)?;
-        summary.journal = Journal::default();
-        heads.push(Head { seg: at.segment, next, alloc: at.alloc, summary, serial: 0 });
-    }
-    heads.try_into().map_err(|_| Error::corrupt("a log is missing"))
 }

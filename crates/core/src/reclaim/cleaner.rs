@@ -49,7 +49,7 @@ struct Claim<'a> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        self.victim.segs.iter().for_each(|&seg| self.vol.segs.unclaim(seg));
+        self.victim.segs.iter().for_each(|&seg| self.vol.segments().table.unclaim(seg));
         self.select.done(self.victim.sec);
     }
 }
@@ -74,7 +74,7 @@ impl InHand<'_> {
     fn is_ready(&self, pages: u64, mover: &Mover<'_>) -> bool {
         let arrived = self.summary.iter().flatten().all(Reading::is_done);
         // Nothing becomes valid in what is claimed, so no more than these will need room.
-        let valid = |seg: &SegNo| mover.fs.vol.segs.valid_offsets(*seg).len() as u64;
+        let valid = |seg: &SegNo| mover.fs.vol.segments().table.valid_offsets(*seg).len() as u64;
         arrived && pages + self.claim.victim.segs.first().map_or(0, valid) <= mover.sink.buffer.limit()
     }
 
@@ -89,7 +89,7 @@ impl<'a> Hand<'a> {
     fn add(&mut self, claim: Claim<'a>) {
         let victim = &claim.victim;
         let report = GcReport { victims: 1, stale_victims: u64::from(victim.stale), ..GcReport::default() };
-        let summary = victim.segs.first().map(|&seg| claim.vol.start_summary(seg));
+        let summary = victim.segs.first().map(|&seg| claim.vol.segments().start_summary(seg));
         self.victims.push_back(InHand { claim, report, summary, first: None });
     }
 
@@ -137,7 +137,9 @@ impl Collector {
         let mover = Mover { fs, sink: &self.sink, asking, activity };
         let most = self.most_in_hand(fs);
         while hand.victims.is_empty() || hand.victims.len() < most && more(hand.victims.len()) {
-            let Some(victim) = self.select.next(&vol.segs, vol.layout(), urgency, vol.elapsed()) else { break };
+            let Some(victim) = self.select.next(&vol.segments().table, vol.layout(), urgency, vol.elapsed()) else {
+                break;
+            };
             hand.add(Claim { vol, select: &*self.select, victim });
         }
         hand.read(&mover, crew);
@@ -160,7 +162,7 @@ fn set_aside(vol: &Volume, victim: &Victim, error: Error) -> Result<GcReport> {
     let Error::Io(error) = error else { return Err(error) };
     tracing::warn!(section = %victim.sec, %error, "a section cannot be collected: something in it, or its owner, cannot be read");
     for seg in &victim.segs {
-        vol.segs.unreadable.set(seg.index());
+        vol.segments().table.unreadable.set(seg.index());
     }
     Ok(GcReport { victims: 1, ..GcReport::default() })
 }
@@ -188,10 +190,10 @@ impl Mover<'_> {
         let mut whole = true;
         for seg in vol.layout().segs_of(victim.sec) {
             if !victim.segs.contains(&seg) {
-                whole &= vol.segs.state(seg).count() == 0;
+                whole &= vol.segments().table.state(seg).count() == 0;
                 continue;
             }
-            let begin = || begin_segment(self, seg, vol.start_summary(seg)?, crew, &mut report);
+            let begin = || begin_segment(self, seg, vol.segments().start_summary(seg)?, crew, &mut report);
             let segment = first.take().unwrap_or_else(begin)?;
             whole &= finish_segment(self, crew, segment, &mut report)?;
         }
@@ -221,13 +223,13 @@ fn begin_segment(
 ) -> Result<Segment> {
     let vol = &mover.fs.vol;
     // No log has it open, for it is claimed.
-    let summary = Box::new(vol.finish_summary(summary)?);
+    let summary = Box::new(vol.segments().finish_summary(summary)?);
     let kind = summary.kind()?;
-    let noted = Log::from_number(vol.segs.kind(seg)).map(Log::is_node);
+    let noted = Log::from_number(vol.segments().table.kind(seg)).map(Log::is_node);
     if noted != Some(kind == SummaryKind::Node) {
         return Err(Error::corrupt(format!("segment {seg}: its summary and the SIT disagree on what it holds")));
     }
-    let offsets = vol.segs.valid_offsets(seg);
+    let offsets = vol.segments().table.valid_offsets(seg);
     let mut fetched = None;
     if kind == SummaryKind::Data && crew.is_none() {
         mover.activity.set(Doing::Reading, vol.layout().sec_of(seg));
@@ -247,12 +249,12 @@ fn finish_segment(mover: &Mover<'_>, crew: Option<&Crew>, segment: Segment, repo
         (None, Some(fetched)) => move_fetched(mover, seg, &summary, fetched, report)?,
         (None, None) => {
             // First, so that a freeze in between, which forgets this, has nothing of it left to write later.
-            vol.segs.awaiting.set(seg.index());
+            vol.segments().table.awaiting.set(seg.index());
             clean_nodes(vol, seg, &summary, &offsets, report)?;
         }
     }
     // Nodes are written elsewhere by the next checkpoint.
-    Ok(vol.segs.state(seg).count() == 0 || kind == SummaryKind::Node && report.skipped == left)
+    Ok(vol.segments().table.state(seg).count() == 0 || kind == SummaryKind::Node && report.skipped == left)
 }
 
 /// Moves these blocks of a segment, of which the summary says whose they are, into the cold data log or, if they are nodes, makes them dirty.
@@ -280,11 +282,11 @@ pub(super) fn clean_part(
 pub(crate) fn move_blocks(fs: &Fs, lbas: &[Lba]) -> Result<()> {
     let vol = &fs.vol;
     let mut by_segment: BTreeMap<SegNo, Vec<u32>> = BTreeMap::new();
-    for (seg, off) in lbas.iter().filter_map(|lba| vol.segs.locate(*lba)) {
+    for (seg, off) in lbas.iter().filter_map(|lba| vol.segments().table.locate(*lba)) {
         by_segment.entry(seg).or_default().push(off);
     }
     for (seg, offsets) in by_segment {
-        let summary = vol.summary_of(seg)?;
+        let summary = vol.segments().summary_of(seg)?;
         clean_part(fs, seg, &summary, &offsets, Asking::No)?;
     }
     Ok(())
@@ -294,7 +296,7 @@ fn clean_nodes(vol: &Volume, seg: SegNo, summary: &SummaryBlock, offsets: &[u32]
     vol.read_nodes_ahead(offsets.iter().map(|&off| summary.get(off as u16).nid));
     for &off in offsets {
         let nid = summary.get(off as u16).nid;
-        let source = Slot::At(vol.lba_of(seg, off));
+        let source = Slot::At(vol.segments().lba_of(seg, off));
         let _change = vol.begin_change()?;
         if vol.nat.get(&vol.io, nid)?.addr != source {
             report.skipped.moved += 1;

@@ -12,7 +12,7 @@ use super::cleaner::{Asking, clean_part};
 use crate::error::Result;
 use crate::fs::Fs;
 use crate::locks;
-use crate::volume::segments::BLOCKS;
+use crate::volume::segments::table::BLOCKS;
 use std::sync::{Arc, Weak};
 use steadyfs_format::SegNo;
 use steadyfs_format::summary::SummaryBlock;

@@ -269,11 +269,11 @@ impl Fs {
 
     /// Whether writers need not wait.
     fn writers_have_room(&self) -> bool {
-        self.vol.segs.free_sections() + self.reclaim.grace > self.sections_needed()
+        self.vol.segments().table.free_sections() + self.reclaim.grace > self.sections_needed()
     }
 
     pub(crate) fn free_sections_suffice(&self, extra: u64) -> bool {
-        self.vol.segs.free_sections() > self.sections_needed() + extra
+        self.vol.segments().table.free_sections() > self.sections_needed() + extra
     }
 
     /// Waits until there is room for a change, collecting if need be.
@@ -291,7 +291,7 @@ impl Fs {
         }
         let began = steadyfs_rt::now();
         // Collectors could not do it: what is free in the segments that they have open is all the more needed.
-        self.vol.close_streams(&self.vol.begin_change()?);
+        self.vol.segments().close_streams(&self.vol.begin_change()?);
         let outcome = self.collect_patiently();
         self.reclaim.note_round(began.elapsed());
         outcome
@@ -299,7 +299,7 @@ impl Fs {
 
     /// Sections that are free, or will be with the next checkpoint.
     fn sections_to_come(&self) -> u64 {
-        self.vol.segs.free_sections() + self.sections_awaiting()
+        self.vol.segments().table.free_sections() + self.sections_awaiting()
     }
 
     /// What collectors keep free or free to come: fewer than [`Fs::sections_needed`] by half of what writers may take of the reserve. Each section more would
@@ -312,11 +312,12 @@ impl Fs {
     /// has changed, so they are made late: when three quarters of what writers may take of the reserve are gone.
     fn collectors_may_rest(&self, extra: u64) -> bool {
         let wanted = self.sections_aimed_at() + extra;
-        self.vol.segs.free_sections() > wanted || (self.sections_missing(wanted) == 0 && !self.checkpoint_is_due())
+        self.vol.segments().table.free_sections() > wanted
+            || (self.sections_missing(wanted) == 0 && !self.checkpoint_is_due())
     }
 
     fn checkpoint_is_due(&self) -> bool {
-        self.vol.segs.free_sections() + self.reclaim.grace * 3 / 4 <= self.sections_needed()
+        self.vol.segments().table.free_sections() + self.reclaim.grace * 3 / 4 <= self.sections_needed()
     }
 
     /// How many sections have to be emptied for more than so many.
@@ -351,18 +352,18 @@ impl Fs {
 
     /// Sections by what can be done with them now.
     pub fn sections(&self) -> SectionCounts {
-        let free = self.vol.segs.free_sections();
+        let free = self.vol.segments().table.free_sections();
         SectionCounts { free, prefree: self.prefree_sections(), needed: self.sections_needed() - self.reclaim.grace }
     }
 
     /// Collectors' streams that have a segment open now.
     pub fn open_streams(&self) -> usize {
-        self.vol.streams.open()
+        self.vol.segments().streams.open()
     }
 
     /// Logs beside the format's six that have a segment open for users' data now.
     pub fn open_data_logs(&self) -> usize {
-        self.vol.streams.open_data_logs()
+        self.vol.segments().streams.open_data_logs()
     }
 
     /// Collects, and says that there is no room only if nobody else makes some: collectors whom others have called have victims of theirs in hand, which
@@ -409,7 +410,10 @@ impl Fs {
             }
             hopeless += 1;
             // What is free in segments that logs have open can be collected once they are closed.
-            if !found && std::mem::take(&mut logs_open) && self.vol.close_data_logs(&self.vol.begin_change()?) > 0 {
+            if !found
+                && std::mem::take(&mut logs_open)
+                && self.vol.segments().close_data_logs(&self.vol.begin_change()?) > 0
+            {
                 continue;
             }
             if !found || hopeless >= HOPELESS_ROUNDS {
@@ -423,17 +427,17 @@ impl Fs {
     /// Nothing more can be gained: go on if the logs and a checkpoint still fit, else say that the volume is full.
     fn settle_for_less(&self) -> Result<()> {
         let bare = self.sections_needed() - self.reclaim.reserved_sections + Log::COUNT as u64;
-        if self.vol.segs.free_sections() > bare { Ok(()) } else { Err(Error::NoSpace) }
+        if self.vol.segments().table.free_sections() > bare { Ok(()) } else { Err(Error::NoSpace) }
     }
 
     /// Sections that the next checkpoint frees: empty ones, and those whose nodes it writes elsewhere.
     fn sections_awaiting(&self) -> u64 {
-        let segs = &self.vol.segs;
+        let segs = &self.vol.segments().table;
         (segs.prefree.count() + segs.awaiting.count()) as u64 / u64::from(self.vol.layout().segs_per_sec)
     }
 
     fn prefree_sections(&self) -> u64 {
-        self.vol.segs.prefree.count() as u64 / u64::from(self.vol.layout().segs_per_sec)
+        self.vol.segments().table.prefree.count() as u64 / u64::from(self.vol.layout().segs_per_sec)
     }
 
     /// Whether a checkpoint alone would free enough for so many sections above what writers need.
@@ -444,7 +448,8 @@ impl Fs {
     /// Whether so few sections are free that the next checkpoint must come now, before collection takes the last ones.
     fn room_is_critical(&self) -> bool {
         let waiting = self.prefree_sections() > 0 || self.vol.nodes.dirty_count() > 0;
-        waiting && self.vol.segs.free_sections() <= self.sections_needed() - self.reclaim.reserved_sections / 2
+        waiting
+            && self.vol.segments().table.free_sections() <= self.sections_needed() - self.reclaim.reserved_sections / 2
     }
 
     /// Cleans up to `sections` victims now, whatever the free space is, and commits a checkpoint.
@@ -460,11 +465,11 @@ impl Fs {
             let _serial = self.reclaim.serial.lock();
             {
                 let change = self.vol.begin_change()?;
-                self.vol.close_streams(&change);
-                self.vol.close_data_logs(&change);
+                self.vol.segments().close_streams(&change);
+                self.vol.segments().close_data_logs(&change);
             }
             for _ in 0..sections {
-                if self.vol.segs.free_sections() <= self.sections_needed() {
+                if self.vol.segments().table.free_sections() <= self.sections_needed() {
                     self.gc_checkpoint(Cause::Critical)?;
                 }
                 let single = &self.reclaim.single;

@@ -48,8 +48,10 @@ impl Sink {
     /// Takes blocks for what lies in a segment now.
     fn take(&self, vol: &Volume, from: SegNo, owners: &[Summary]) -> Result<Vec<Run>> {
         match self.collector {
-            None => vol.take_blocks(Log::ColdData, owners),
-            Some(number) => vol.take_stream_blocks(vol.streams.slot(number, vol.segs.passes(from)), owners),
+            None => vol.segments().take_blocks(Log::ColdData, owners),
+            Some(number) => vol
+                .segments()
+                .take_stream_blocks(vol.segments().streams.slot(number, vol.segments().table.passes(from)), owners),
         }
     }
 }
@@ -156,7 +158,7 @@ fn start_reads(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], held: &mut Vec<u3
         let alone = fs.options.gc.buffer == GcBuffer::Cache;
         let runs = free
             .chunk_by(|a, b| !alone && neighbours(a, b))
-            .map(|run| (fs.vol.lba_of(seg, run[0].1.off), run.len() as u32));
+            .map(|run| (fs.vol.segments().lba_of(seg, run[0].1.off), run.len() as u32));
         started.extend(fs.vol.io.start_reads(&runs.collect::<Vec<_>>()));
         read.extend(free.into_iter().map(|(_, block)| block));
     }
@@ -336,7 +338,7 @@ fn publish(vol: &Volume, seg: SegNo, guard: &mut NodeWrite<'_>, run: Run, moving
     for (i, Moving { block, .. }) in moving.iter().enumerate() {
         let (index, to) = (block.summary.ofs_in_node, Slot::At(run.lba + i as u64));
         slots::set(guard.edit(), vol.sb.features(), index, to)?;
-        vol.invalidate(Slot::At(vol.lba_of(seg, block.off)))?;
+        vol.invalidate(Slot::At(vol.segments().lba_of(seg, block.off)))?;
     }
     Ok(())
 }

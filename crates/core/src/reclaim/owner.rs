@@ -138,7 +138,8 @@ pub(super) fn why_dead(vol: &Volume, seg: SegNo, block: &Live, bytes: &Block) ->
     if version != vol.nat.get(&vol.io, nid)?.version {
         return Ok(Some(Why::Gone));
     }
-    let refers = slots::get(bytes, vol.sb.features(), ofs_in_node)? == Some(Slot::At(vol.lba_of(seg, block.off)));
+    let refers =
+        slots::get(bytes, vol.sb.features(), ofs_in_node)? == Some(Slot::At(vol.segments().lba_of(seg, block.off)));
     Ok((!refers).then_some(Why::Moved))
 }
 

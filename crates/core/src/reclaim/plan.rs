@@ -68,7 +68,7 @@ impl Fs {
     /// # Errors
     /// Damaged or unreadable summaries of the victims.
     pub fn gc_plan(&self, sections: u64, urgency: Urgency) -> Result<GcPlan> {
-        let (segs, layout, now) = (&self.vol.segs, self.vol.layout(), self.vol.elapsed());
+        let (segs, layout, now) = (&self.vol.segments().table, self.vol.layout(), self.vol.elapsed());
         let rank = |urgency| victim::rank(segs, layout, urgency, now);
         let (greedy, cost_benefit) = (rank(Urgency::Foreground), rank(Urgency::Background));
         let places = |ranked: &[Candidate]| -> HashMap<_, usize> { ranked.iter().map(|c| c.sec).zip(1..).collect() };
@@ -99,8 +99,8 @@ impl Fs {
 
     /// The node of each valid block of a segment: the block itself, or the one that refers to it.
     fn owners(&self, seg: steadyfs_format::SegNo) -> Result<Vec<Nid>> {
-        let summary = self.vol.summary_of(seg)?;
-        Ok(self.vol.segs.valid_offsets(seg).into_iter().map(|off| summary.get(off as u16).nid).collect())
+        let summary = self.vol.segments().summary_of(seg)?;
+        Ok(self.vol.segments().table.valid_offsets(seg).into_iter().map(|off| summary.get(off as u16).nid).collect())
     }
 }
 

@@ -7,7 +7,7 @@ use super::Urgency;
 use super::victim::{Effort, ManyVictims, Minds, OneVictim, Reach, Select, Victim};
 use crate::options::techniques::{GcOptions, GcSelect};
 use crate::volume::segments::locks::SegLocks;
-use crate::volume::segments::{BLOCKS, SegTable, SitRecord};
+use crate::volume::segments::table::{BLOCKS, SegTable, SitRecord};
 use std::sync::Arc;
 use steadyfs_format::{Layout, Lba, Log, SegNo};
 

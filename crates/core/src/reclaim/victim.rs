@@ -12,7 +12,7 @@
 use super::Urgency;
 use crate::bits::AtomicBitmap;
 use crate::locks;
-use crate::volume::segments::SegTable;
+use crate::volume::segments::table::SegTable;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 use steadyfs_format::{Layout, SecNo, SegNo};
@@ -356,9 +356,9 @@ impl Weight {
 mod tests {
     use super::*;
     use crate::options::techniques::GcOptions;
-    use crate::volume::segments::SitRecord;
     use crate::volume::segments::locks::SegLocks;
-    use crate::volume::segments::tests::layout;
+    use crate::volume::segments::table::SitRecord;
+    use crate::volume::segments::table::tests::layout;
 
     /// Sections of one segment each.
     const SECTIONS: u32 = 96;

@@ -4,7 +4,7 @@
 //! all cells but the last cover the same number of segments; the segments of each are as they were at some moment during the call.
 
 use crate::fs::Fs;
-use crate::volume::segments::{BLOCKS, SegState};
+use crate::volume::segments::table::{BLOCKS, SegState};
 use serde::{Deserialize, Serialize};
 use steadyfs_format::SegNo;
 
@@ -94,7 +94,7 @@ impl SegmentMap {
 impl Fs {
     /// The segments by validity, in at most `most_cells` cells (at least one).
     pub fn segment_map(&self, most_cells: usize) -> SegmentMap {
-        let (segs, layout) = (&self.vol.segs, self.vol.layout());
+        let (segs, layout) = (&self.vol.segments().table, self.vol.layout());
         let (segments, per_section) = (u64::from(segs.len()), u64::from(layout.segs_per_sec));
         let sections_per_cell = segments.div_ceil(per_section).div_ceil(most_cells.max(1) as u64);
         let mut map = SegmentMap {

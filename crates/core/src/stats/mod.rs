@@ -275,7 +275,7 @@ impl Fs {
         let counts = self.vol.space.counts();
         let (written_bytes, read_bytes) = self.traffic.bytes();
         VolumeStats {
-            mounted_us: micros(self.vol.clock.mounted.elapsed()),
+            mounted_us: micros(self.vol.clock.mounted().elapsed()),
             read_only: self.is_read_only(),
             app: AppStats { written_bytes, read_bytes },
             io: self.io_stats(),
@@ -356,7 +356,7 @@ impl Fs {
     }
 
     fn segment_numbers(&self) -> SegmentNumbers {
-        let segs = &self.vol.segs;
+        let segs = &self.vol.segments().table;
         let (total, free) = (u64::from(segs.len()), segs.free_segments());
         let (prefree, dirty) = (segs.prefree.count() as u64, segs.dirty.count() as u64);
         SegmentNumbers { total, free, prefree, dirty, used: total.saturating_sub(free + prefree + dirty) }

@@ -3,48 +3,44 @@
 //! Everything here runs under the checkpoint lock (`cp_rwsem`): whoever changes the volume holds it shared, through a
 //! [`Change`], and a checkpoint holds it exclusively while it takes its snapshot.
 
+pub(crate) mod clock;
 pub(crate) mod cp_lock;
 pub(crate) mod io;
 pub(crate) mod nodes;
+pub(crate) mod placement;
 pub(crate) mod placing;
 pub(crate) mod segments;
 pub(crate) mod space;
 
-use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::locks;
 use crate::options::{MountOptions, OnError};
+use crate::volume::clock::Clock;
 use crate::volume::cp_lock::{Alone, CpLock, Shared};
 use crate::volume::io::gather::Gathered;
 use crate::volume::io::{BlockIo, Written};
 use crate::volume::nodes::cache::NodeCache;
 use crate::volume::nodes::nat::Nat;
 use crate::volume::nodes::nids::FreeNids;
-use crate::volume::segments::SegTable;
-use crate::volume::segments::logs::Logs;
-use crate::volume::segments::reuse::Reuse;
-use crate::volume::segments::streams::Streams;
+use crate::volume::placement::Placement;
+use crate::volume::segments::Segments;
 use crate::volume::space::Space;
 use crate::waits::Waits;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use steadyfs_device::{PageBuf, Request, StreamHint};
-use steadyfs_format::{Layout, Lba, SegNo, Slot, SuperBlock};
-use steadyfs_rt::{Instant, Mutex};
+use steadyfs_format::{Layout, Lba, Slot, SuperBlock};
+use steadyfs_rt::Mutex;
 
 /// The lower half of a mounted volume.
 pub(crate) struct Volume {
     pub(crate) sb: SuperBlock,
     pub(crate) io: Arc<BlockIo>,
-    pub(crate) segs: SegTable,
-    pub(crate) logs: Logs,
-    pub(crate) streams: Streams,
-    /// How logs fill the holes of used segments; `None` where they do not.
-    pub(crate) reuse: Option<Reuse>,
+    pub(crate) placement: Placement,
     pub(crate) nat: Nat,
     pub(crate) nids: FreeNids,
-    pub(crate) nodes: NodeCache,
+    pub(crate) nodes: Arc<NodeCache>,
     pub(crate) space: Space,
     pub(crate) cp: CpLock,
     /// Waits of changes for a freeze.
@@ -67,13 +63,6 @@ enum End {
     ShutDown,
     /// An error.
     Fault(String),
-}
-
-/// The volume's own clock: seconds it has been mounted, over all mounts (format section 3.1, elapsed_time).
-pub(crate) struct Clock {
-    /// Elapsed seconds when this mount began.
-    pub(crate) base: u64,
-    pub(crate) mounted: Instant,
 }
 
 /// Exit code of a process that `errors=panic` ends (EIO).
@@ -191,32 +180,26 @@ impl Volume {
     pub(crate) fn new(
         sb: SuperBlock,
         io: Arc<BlockIo>,
-        segs: SegTable,
-        logs: Logs,
-        streams: Streams,
-        reuse: Option<Reuse>,
+        placement: Placement,
         nat: Nat,
         nids: FreeNids,
-        nodes: NodeCache,
+        nodes: Arc<NodeCache>,
         space: Space,
-        elapsed: u64,
+        clock: Clock,
         read_only: bool,
         options: &MountOptions,
     ) -> Self {
         Volume {
             sb,
             io,
-            segs,
-            logs,
-            streams,
-            reuse,
+            placement,
             nat,
             nids,
             nodes,
             space,
             cp: CpLock::new(options.gc.cp_lock),
             freeze_waits: Waits::new(),
-            clock: Clock { base: elapsed, mounted: steadyfs_rt::now() },
+            clock,
             read_only,
             changes: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
@@ -325,37 +308,19 @@ impl Volume {
 
     /// Seconds the volume has been mounted, over all mounts; those before this one are what the image says.
     pub(crate) fn elapsed(&self) -> u64 {
-        self.clock.base.saturating_add(self.clock.mounted.elapsed().as_secs())
+        self.clock.elapsed()
     }
 
-    /// A fault, for tests.
-    fn let_go_early(&self, lba: Lba) {
-        if let Some((seg, off)) = self.segs.locate(lba) {
-            let mut map = [0; 8];
-            map[off as usize / 64] = 1 << (63 - off % 64);
-            self.segs.let_go(&vec![(seg, map)]);
-        }
-    }
-
-    /// Address of a block of a segment.
-    pub(crate) fn lba_of(&self, seg: SegNo, off: u32) -> Lba {
-        self.layout().lba_of(seg, off as u16)
+    /// The segments of the main area: for collectors, which exist where a volume has them, and for figures about them.
+    pub(crate) fn segments(&self) -> &Segments {
+        self.placement.segments()
     }
 
     /// The block in this slot is no longer used.
     pub(crate) fn invalidate(&self, slot: Slot) -> Result<()> {
         let Slot::At(lba) = slot else { return Ok(()) };
-        if self.io.planted.is(Canary::EarlyReuse) && self.reuse.is_some() {
-            self.let_go_early(lba);
-        }
-        let damage = match self.segs.locate(lba) {
-            Some((seg, off)) if self.segs.invalidate(seg, off, self.elapsed()) => return Ok(()),
-            Some(_) => Error::corrupt(format!("block {lba} was in use but the SIT says that it is free")),
-            None => Error::corrupt(format!("block {lba} lies outside the main area")),
-        };
         // The caller is in the middle of a change and cannot take it back.
-        self.stop(&damage);
-        Err(damage)
+        self.placement.give_up(lba).inspect_err(|damage| self.stop(damage))
     }
 }
 

@@ -5,6 +5,7 @@ use crate::volume::nodes::cache::NodeWrite;
 use crate::volume::nodes::leaf::Leaf;
 use crate::volume::nodes::nat::NatInfo;
 use crate::volume::nodes::slots::Area;
+use crate::volume::placement::InPlace;
 use crate::volume::segments::logs;
 use crate::volume::{Change, Volume};
 use steadyfs_device::{IoError, PageBuf};
@@ -45,8 +46,10 @@ impl Volume {
         assert!(!guard.is_dead() && !pages.is_empty());
         let area = Area::of(guard.bytes(), self.sb.features())?;
         self.check_counted(leaf, area, guard.bytes(), pages)?;
-        let logs: Vec<Log> =
-            pages.iter().map(|(page, _)| self.log_by_age(log, area.get(guard.bytes(), leaf.slot_of(*page)))).collect();
+        let logs: Vec<Log> = pages
+            .iter()
+            .map(|(page, _)| self.placement.log_by_age(log, area.get(guard.bytes(), leaf.slot_of(*page))))
+            .collect();
         let mut done = 0;
         for run in logs.chunk_by(PartialEq::eq) {
             let part = &pages[done..done + run.len()];
@@ -57,18 +60,6 @@ impl Volume {
             }
         }
         Ok(done)
-    }
-
-    /// Where a page goes that is written again, if collectors keep data apart by its age: what is overwritten before it was ever collected will
-    /// probably be overwritten as soon again, and its segment be empty before it is worth collecting.
-    fn log_by_age(&self, log: Log, old: Slot) -> Log {
-        match old {
-            Slot::At(lba) if log == Log::WarmData && self.streams.by_age() => match self.segs.locate(lba) {
-                Some((seg, _)) if self.segs.passes(seg) == 0 => Log::HotData,
-                _ => log,
-            },
-            _ => log,
-        }
     }
 
     /// Pages of [`Volume::place`] that go to one log.
@@ -86,7 +77,7 @@ impl Volume {
         let owner = |page: PageIndex| Summary { nid: leaf.node.nid, version, ofs_in_node: leaf.slot_of(page) };
         let owners: Vec<Summary> = pages.iter().map(|(page, _)| owner(*page)).collect();
         let mut placed = 0;
-        for run in self.take_data_blocks(log, ino, &owners)? {
+        for run in self.placement.take_data(log, ino, &owners)? {
             let part = &pages[placed..placed + run.count as usize];
             let bufs = part.iter().map(|(_, buf)| buf.clone()).collect();
             change.write(run.lba, bufs, logs::hint(log), ended(part));
@@ -120,19 +111,24 @@ impl Volume {
             return self.place(change, leaf, guard, log, pages, ended);
         }
         let area = Area::of(guard.bytes(), self.sb.features())?;
-        let targets: Vec<Option<Lba>> =
-            pages.iter().map(|(page, _)| self.target_in_place(area.get(guard.bytes(), leaf.slot_of(*page)))).collect();
+        let target = |(page, _): &(PageIndex, PageBuf)| {
+            let lba = area.get(guard.bytes(), leaf.slot_of(*page)).lba()?;
+            self.placement.in_place(lba).map(|spot| (lba, spot))
+        };
+        let targets: Vec<Option<(Lba, InPlace)>> = pages.iter().map(target).collect();
         let mut done = 0;
         // Runs that stay, of neighbouring blocks of one segment, and runs that move.
         for run in targets.chunk_by(|a, b| match (a, b) {
-            (Some(a), Some(b)) => {
-                *a + 1 == *b && self.segs.locate(*a).map(|at| at.0) == self.segs.locate(*b).map(|at| at.0)
-            }
+            (Some((a, spot)), Some((b, other))) => *a + 1 == *b && spot == other,
             (a, b) => a.is_none() && b.is_none(),
         }) {
             let part = &pages[done..done + run.len()];
             match run[0] {
-                Some(first) => self.overwrite(first, log, part, ended(part)),
+                Some((first, spot)) => {
+                    let bufs = part.iter().map(|(_, buf)| buf.clone()).collect();
+                    self.io.write_over(first, bufs, logs::hint(log), ended(part));
+                    self.placement.overwritten(spot);
+                }
                 None => {
                     let placed = self.place(change, leaf, guard, log, part, &mut ended)?;
                     if placed < part.len() {
@@ -143,22 +139,6 @@ impl Volume {
             done += part.len();
         }
         Ok(done)
-    }
-
-    /// The block of this slot, if it may be overwritten. The slot's node is locked, so that no collector begins to move it.
-    fn target_in_place(&self, slot: Slot) -> Option<Lba> {
-        let Slot::At(lba) = slot else { return None };
-        let (seg, off) = self.segs.locate(lba)?;
-        (self.segs.is_valid(seg, off) && self.may_overwrite(seg) && !self.io.unwritten.is_moving()).then_some(lba)
-    }
-
-    /// Writes neighbouring blocks of one segment where they are.
-    fn overwrite(&self, first: Lba, log: Log, pages: &[(PageIndex, PageBuf)], ended: Ended) {
-        let bufs = pages.iter().map(|(_, buf)| buf.clone()).collect();
-        self.io.write_over(first, bufs, logs::hint(log), ended);
-        if let Some((seg, _)) = self.segs.locate(first) {
-            self.segs.renew(seg);
-        }
     }
 
     fn check_counted(&self, leaf: &Leaf, area: Area, block: &Block, pages: &[(PageIndex, PageBuf)]) -> Result<()> {

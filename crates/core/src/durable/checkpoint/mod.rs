@@ -24,13 +24,12 @@ use crate::locks;
 use crate::stats::{Cause, CheckpointTimes};
 use crate::volume::Change;
 use crate::volume::nodes::dirt::Forgotten;
-use crate::volume::segments::sit::Sit;
 use crate::waits::{WaitStats, Waits};
 use snapshot::Snapshot;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
+use steadyfs_format::Pack;
 use steadyfs_format::checkpoint::Checkpoint;
-use steadyfs_format::{Log, Pack, SegNo};
 use steadyfs_rt::{Mutex, MutexGuard};
 
 /// Dirty nodes above which step 1 is worth its while.
@@ -44,7 +43,6 @@ const SETTLE_ROUNDS: usize = 3;
 pub(crate) struct Checkpoints {
     /// The last committed checkpoint; locked for as long as the next one is made.
     committed: Mutex<Committed>,
-    pub(crate) sit: Sit,
     /// Snapshots taken, and the number of the last one that committed.
     frozen: AtomicU64,
     done: AtomicU64,
@@ -94,11 +92,10 @@ pub struct CheckpointStats {
 
 impl Checkpoints {
     /// The state after loading a checkpoint.
-    pub(crate) fn new(committed: Committed, sit: Sit) -> Self {
+    pub(crate) fn new(committed: Committed) -> Self {
         let stamp = committed.checkpoint.header().footer_version();
         Checkpoints {
             committed: Mutex::new(&locks::CHECKPOINT, committed),
-            sit,
             frozen: AtomicU64::new(0),
             done: AtomicU64::new(0),
             breaks: AtomicU64::new(0),
@@ -202,7 +199,7 @@ impl Fs {
         // What breaks of the chain up to here is in the snapshot.
         let number = self.checkpoints.frozen.load(SeqCst);
         let snapshot = Snapshot::take(self, committed, unmount, number)?;
-        self.checkpoints.chain_began.store(self.vol.logs.head(Log::WarmNode).serial, SeqCst);
+        self.checkpoints.chain_began.store(self.vol.placement.chain_position(), SeqCst);
         self.checkpoints.changes_at_freeze.store(self.vol.changes(), SeqCst);
         drop(frozen);
         let ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -216,10 +213,7 @@ impl Fs {
         let failures = self.budget.failures();
         self.flush_dirty_dirs_frozen(frozen)?;
         self.vol.write_dirty_nodes(frozen, self.checkpoints.stamp())?;
-        let awaiting = &self.vol.segs.awaiting;
-        for seg in awaiting.iter() {
-            awaiting.clear(seg);
-        }
+        self.vol.placement.nodes_written();
         // What fsync remembers is about the chain that ends here; none can go on before the commit.
         self.since.forget();
         self.vol.space.begin_epoch();
@@ -252,39 +246,20 @@ impl Fs {
             return written;
         }
         self.vol.nat.commit(&snapshot.nat_blocks);
-        self.checkpoints.sit.commit(&snapshot.sit_blocks);
         self.checkpoints.stamp.store(snapshot.checkpoint.header().footer_version(), SeqCst);
         self.checkpoints.done.store(snapshot.number, SeqCst);
         *committed = Committed::new(snapshot.checkpoint.clone(), snapshot.pack);
         self.vol.nids.release(&snapshot.held_nids);
-        self.vol.segs.let_go(&snapshot.loose);
-        self.release_segments(&snapshot.prefree);
+        self.vol.placement.committed(&snapshot.placement, self.options.discard);
+        self.reclaim.announce_room();
         Ok(())
     }
 
     /// After a failed step 3: what the snapshot took is to be written by the next checkpoint.
     fn take_back(&self, snapshot: &Snapshot) {
         self.vol.nat.not_written(&snapshot.nat_blocks);
-        self.checkpoints.sit.not_written(&self.vol.segs, &snapshot.sit_blocks);
-        self.vol.segs.put_loose_back(&snapshot.loose);
+        self.vol.placement.failed(&snapshot.placement);
         self.checkpoints.changes_at_freeze.store(u64::MAX, SeqCst);
-    }
-
-    /// Gives the segments that were empty at the freeze back to the logs, and tells the device if asked to.
-    fn release_segments(&self, prefree: &[SegNo]) {
-        for &seg in prefree {
-            // Discard before release: once released, a log may write there at any moment.
-            if self.options.discard
-                && !self.vol.segs.state(seg).is_owned()
-                && let Err(error) =
-                    self.vol.io.discard(self.vol.lba_of(seg, 0), u64::from(crate::volume::segments::BLOCKS))
-            {
-                // It is advice.
-                tracing::debug!(%error, "discard refused");
-            }
-            self.vol.segs.release(seg);
-        }
-        self.reclaim.announce_room();
     }
 
     /// Waits for the checkpoint in progress, if there is one; none begins while the guard lives.
@@ -315,17 +290,15 @@ impl Fs {
     /// Whether anything changed that the committed checkpoint does not have.
     pub(crate) fn has_changes(&self) -> bool {
         self.vol.changes() != self.checkpoints.changes_at_freeze.load(SeqCst)
-            || self.vol.segs.prefree.count() > 0
+            || self.vol.placement.has_uncommitted()
             || !self.vol.nodes.dirt.behind().is_empty()
     }
 
     /// Whether so much has gathered since the last checkpoint that the next should not wait for the timer.
     pub(crate) fn checkpoint_is_pressing(&self) -> bool {
-        let segs = &self.vol.segs;
-        let prefree_limit = (segs.len() as usize / 20).clamp(1, 4096);
-        let chain = self.vol.logs.head(Log::WarmNode).serial.saturating_sub(self.checkpoints.chain_began.load(SeqCst));
+        let chain = self.vol.placement.chain_position().saturating_sub(self.checkpoints.chain_began.load(SeqCst));
         chain >= CHAIN_LIMIT
-            || segs.prefree.count() >= prefree_limit
+            || self.vol.placement.checkpoint_is_pressing()
             || self.vol.nodes.dirty_count() >= self.vol.nodes.limit() / 2
     }
 

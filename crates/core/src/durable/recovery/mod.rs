@@ -36,7 +36,7 @@ use std::time::Duration;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::inode::Inode as RawInode;
 use steadyfs_format::node::NodeKind;
-use steadyfs_format::{Block, Ino, Log};
+use steadyfs_format::{Block, Ino};
 
 /// What a mount recovered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,24 +90,13 @@ impl Fs {
                 recovery.apply(&plan, at, &node)?;
             }
             self.begin_writing()?;
-            leave_segments(self)?;
+            self.vol.placement.leave_chain()?;
             recovery.adoption.write_summaries();
             recovery.adoption.blocks()
         };
         let (files, nodes) = (plan.files.len() as u64, plan.links.len() as u64);
         Ok(Recovered { files, nodes, blocks, elapsed: Duration::ZERO })
     }
-}
-
-/// Moves every log that a chain or its data can lie behind to a segment of its own.
-fn leave_segments(fs: &Fs) -> Result<()> {
-    for log in [Log::WarmNode, Log::HotData, Log::WarmData, Log::ColdData] {
-        let mut head = fs.vol.logs.head(log);
-        if !fs.vol.advance(log, &mut head) {
-            return Err(Error::NoSpace);
-        }
-    }
-    Ok(())
 }
 
 impl Recovery<'_> {

@@ -9,7 +9,7 @@ use crate::raw::Image;
 use std::collections::HashSet;
 use std::collections::btree_map::{BTreeMap, Entry};
 use steadyfs_format::node::{NodeFooter, NodeKind};
-use steadyfs_format::{Ino, Lba, Log, Slot};
+use steadyfs_format::{Ino, Lba, Slot};
 
 /// A node of the chain.
 #[derive(Clone, Copy, Debug)]
@@ -92,9 +92,7 @@ impl Plan {
     /// Keeps the segments of the chain, and the one in which it ends, as they are until the next checkpoint.
     pub(super) fn pin(&self, fs: &Fs) {
         let blocks = self.links.iter().map(|link| link.lba).chain(self.end);
-        for (seg, _) in blocks.filter_map(|lba| fs.vol.segs.locate(lba)) {
-            fs.vol.segs.pin(seg, Log::WarmNode);
-        }
+        blocks.for_each(|lba| fs.vol.placement.pin(lba));
     }
 }
 

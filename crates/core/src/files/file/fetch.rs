@@ -99,8 +99,7 @@ impl Fs {
     fn still_there(&self, leaf: &Leaf, block: &steadyfs_format::Block, extents: &[Extent]) -> Result<bool> {
         let area = Area::of(block, self.vol.sb.features())?;
         Ok(extents.iter().all(|extent| {
-            let same_home =
-                extent.home.is_none_or(|(seg, generation)| self.vol.segs.state(seg).generation() == generation);
+            let same_home = extent.home.is_none_or(|home| self.vol.placement.is_home(home));
             let mut pages = (extent.pages.start.get()..extent.pages.end.get()).map(PageIndex);
             same_home && pages.all(|page| area.get(block, leaf.slot_of(page)) == extent.slot_at(page))
         }))

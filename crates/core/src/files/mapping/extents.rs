@@ -6,8 +6,9 @@ use crate::files::inode::Inode;
 use crate::fs::Fs;
 use crate::volume::nodes::leaf::Leaf;
 use crate::volume::nodes::slots::Area;
+use crate::volume::placement::Home;
 use std::ops::Range;
-use steadyfs_format::{Lba, PageIndex, SegNo, Slot};
+use steadyfs_format::{Lba, PageIndex, Slot};
 
 /// Neighbouring pages whose slots are alike: all holes, all reserved, all marked compressed, or consecutive blocks of one segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,9 +16,9 @@ pub(crate) struct Extent {
     pub(crate) pages: Range<PageIndex>,
     /// The first page's slot.
     pub(crate) slot: Slot,
-    /// Of addresses: the segment they lie in and how often it was freed when the slots were read. A block read from the device
-    /// is the page's only if both slot and generation are still the same afterwards.
-    pub(crate) home: Option<(SegNo, u32)>,
+    /// Of addresses: their home when the slots were read. A block read from the device is the page's only if both slot and home are still the
+    /// same afterwards.
+    pub(crate) home: Option<Home>,
 }
 
 impl Extent {
@@ -93,14 +94,10 @@ impl Fs {
         Ok(Some(out))
     }
 
-    /// The segment of a block and how often that was freed so far. An address outside the main area is damage.
-    fn home_of(&self, lba: Lba) -> Result<(SegNo, u32)> {
-        let (seg, _) = self
-            .vol
-            .segs
-            .locate(lba)
-            .ok_or_else(|| Error::corrupt(format!("a file's block {lba} lies outside the main area")))?;
-        Ok((seg, self.vol.segs.state(seg).generation()))
+    /// An address outside the main area is damage.
+    fn home_of(&self, lba: Lba) -> Result<Home> {
+        let outside = || Error::corrupt(format!("a file's block {lba} lies outside the main area"));
+        self.vol.placement.home(lba).ok_or_else(outside)
     }
 }
 
@@ -113,7 +110,11 @@ mod tests {
     use super::*;
 
     fn extent(from: u64, to: u64, slot: Slot, seg: Option<u32>) -> Extent {
-        Extent { pages: PageIndex(from)..PageIndex(to), slot, home: seg.map(|s| (SegNo(s), 0)) }
+        Extent {
+            pages: PageIndex(from)..PageIndex(to),
+            slot,
+            home: seg.map(|s| Home::Segment { seg: steadyfs_format::SegNo(s), generation: 0 }),
+        }
     }
 
     #[test]

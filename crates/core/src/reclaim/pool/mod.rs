@@ -111,7 +111,9 @@ impl Pool {
             .map(|number| Collector {
                 select: match options.select {
                     GcSelect::Locked => Box::new(OneVictim::new(reach)) as Box<dyn Select>,
-                    GcSelect::Concurrent => Box::new(ManyVictims::new(&minds, number, vol.segs.len() as usize)),
+                    GcSelect::Concurrent => {
+                        Box::new(ManyVictims::new(&minds, number, vol.segments().table.len() as usize))
+                    }
                 },
                 sink: match options.stream {
                     GcStream::Shared => Sink::cold_log(buffer()),

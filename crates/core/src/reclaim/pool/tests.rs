@@ -31,8 +31,11 @@ impl Exhausted {
             fs.create(&fs.root().unwrap(), b"file", &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap();
         fs.write(&file, 0, &vec![1; 20 << 20]).unwrap();
         fs.sync().unwrap();
-        let opened = std::iter::from_fn(|| fs.vol.segs.open(None, Log::WarmData.number())).collect();
-        let claimed: Vec<_> = (0..fs.vol.segs.len()).map(SegNo::new).filter(|seg| fs.vol.segs.claim(*seg)).collect();
+        let opened = std::iter::from_fn(|| fs.vol.segments().table.open(None, Log::WarmData.number())).collect();
+        let claimed: Vec<_> = (0..fs.vol.segments().table.len())
+            .map(SegNo::new)
+            .filter(|seg| fs.vol.segments().table.claim(*seg))
+            .collect();
         assert!(claimed.len() >= 8, "{} victims", claimed.len());
         Exhausted { fs, _file: file, opened, claimed }
     }
@@ -44,9 +47,9 @@ impl Exhausted {
 
     /// It is done; it has made room if it was to.
     fn end(&self, made_room: bool) {
-        self.claimed.iter().for_each(|seg| self.fs.vol.segs.unclaim(*seg));
+        self.claimed.iter().for_each(|seg| self.fs.vol.segments().table.unclaim(*seg));
         if made_room {
-            self.opened.iter().for_each(|seg| self.fs.vol.segs.close(*seg));
+            self.opened.iter().for_each(|seg| self.fs.vol.segments().table.close(*seg));
         }
         self.gate().lock().working -= 1;
         self.fs.reclaim.announce_room();
@@ -146,7 +149,7 @@ fn overwritten_by_many() -> (u64, u64) {
         move |piece: u64| {
             let data = vec![1; PIECE as usize];
             assert_eq!(fs.write_back(&file, piece % pieces * PIECE, &data, true).unwrap() as u64, PIECE);
-            least.fetch_min(fs.vol.segs.free_sections(), SeqCst);
+            least.fetch_min(fs.vol.segments().table.free_sections(), SeqCst);
         }
     };
     (0..pieces).for_each(&write);

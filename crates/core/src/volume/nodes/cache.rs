@@ -377,7 +377,7 @@ impl Volume {
         let Slot::At(lba) = info.addr else {
             return Err(Error::NotFound);
         };
-        if self.segs.locate(lba).is_none() {
+        if !self.placement.is_address(lba) {
             return Err(Error::corrupt(format!("the NAT puts node {nid} at block {lba}, outside the main area")));
         }
         Ok((info, lba))

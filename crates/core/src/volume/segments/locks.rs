@@ -53,8 +53,8 @@ impl SegLocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::volume::segments::BLOCKS;
-    use crate::volume::segments::tests::table_of;
+    use crate::volume::segments::table::BLOCKS;
+    use crate::volume::segments::table::tests::table_of;
     use std::sync::Arc;
     use steadyfs_rt::sim::{self, SimConfig};
     use steadyfs_rt::{Cost, charge_n, lock_stats, spawn};

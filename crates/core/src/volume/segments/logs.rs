@@ -8,8 +8,8 @@
 use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::locks;
-use crate::volume::Volume;
 use crate::volume::io::Reading;
+use crate::volume::segments::Segments;
 use steadyfs_device::{PageBuf, StreamHint};
 use steadyfs_format::block::BlockView;
 use steadyfs_format::summary::{Summary, SummaryBlock, SummaryKind};
@@ -17,7 +17,7 @@ use steadyfs_format::{AllocType, Lba, Log, Nid, SegNo};
 use steadyfs_rt::{Cost, Mutex, MutexGuard, charge_n};
 
 /// Blocks of a segment.
-const SEG: u32 = crate::volume::segments::BLOCKS;
+const SEG: u32 = crate::volume::segments::table::BLOCKS;
 
 /// A log's cursor.
 pub(crate) struct Head {
@@ -93,7 +93,7 @@ pub(crate) fn hint(log: Log) -> StreamHint {
     }
 }
 
-impl Volume {
+impl Segments {
     /// Takes the next blocks of a log, one per owner, and marks them valid. The caller holds the checkpoint lock shared.
     ///
     /// Returns fewer blocks than owners only if the volume ran out of free segments on the way, and `NoSpace` if it had none to
@@ -103,7 +103,7 @@ impl Volume {
         let mut head = self.logs.head(log);
         let mut runs = Vec::with_capacity(2);
         let in_order = head.alloc == AllocType::Lfs && head.next > 0;
-        if self.io.planted.is(Canary::EarlyReuse) && in_order && !self.segs.is_valid(head.seg, head.next - 1) {
+        if self.io.planted.is(Canary::EarlyReuse) && in_order && !self.table.is_valid(head.seg, head.next - 1) {
             head.next -= 1;
         }
         let mut rest = owners;
@@ -124,12 +124,12 @@ impl Volume {
 
     /// Takes neighbouring blocks of an open segment, at least one.
     pub(crate) fn fill(&self, head: &mut Head, owners: &[Summary]) -> Run {
-        let (seg, first, now) = (head.seg, head.next, self.elapsed());
+        let (seg, first, now) = (head.seg, head.next, self.clock.elapsed());
         let n = owners.len().min(self.room_at(head) as usize);
         assert!(n > 0, "no block is left in segment {seg}");
         for (i, owner) in owners[..n].iter().enumerate() {
             head.summary.set((first as usize + i) as u16, *owner);
-            self.segs.mark_valid(seg, first + i as u32, now);
+            self.table.mark_valid(seg, first + i as u32, now);
         }
         charge_n(Cost::BlockAlloc, n as u64);
         self.step(head, n as u32);
@@ -138,14 +138,14 @@ impl Volume {
 
     /// Takes one block of a node log.
     pub(crate) fn take_node_block(&self, log: Log, nid: Nid) -> Result<NodePlace> {
-        let now = self.elapsed();
+        let now = self.clock.elapsed();
         let mut head = self.logs.head(log);
         if head.next == SEG && !self.advance(log, &mut head) {
             return Err(Error::NoSpace);
         }
         let (seg, off) = (head.seg, head.next);
         head.summary.set(off as u16, Summary::of_node(nid));
-        self.segs.mark_valid(seg, off, now);
+        self.table.mark_valid(seg, off, now);
         charge_n(Cost::BlockAlloc, 1);
         self.step(&mut head, 1);
         head.serial += 1;
@@ -162,7 +162,7 @@ impl Volume {
     fn room_at(&self, head: &Head) -> u32 {
         match head.alloc {
             AllocType::Lfs => SEG - head.next,
-            AllocType::Ssr => self.segs.hole(head.seg, head.next).map_or(0, |(_, n)| n),
+            AllocType::Ssr => self.table.hole(head.seg, head.next).map_or(0, |(_, n)| n),
         }
     }
 
@@ -170,7 +170,7 @@ impl Volume {
     fn step(&self, head: &mut Head, n: u32) {
         head.next += n;
         if head.alloc == AllocType::Ssr {
-            head.next = self.segs.hole(head.seg, head.next).map_or(SEG, |(first, _)| first);
+            head.next = self.table.hole(head.seg, head.next).map_or(SEG, |(first, _)| first);
         }
     }
 
@@ -178,9 +178,9 @@ impl Volume {
     pub(crate) fn advance(&self, log: Log, head: &mut Head) -> bool {
         // The rest of its section is a log's own only where it came to the segment in order.
         let after = (head.alloc == AllocType::Lfs).then_some(head.seg);
-        let in_section = || after.and_then(|seg| self.segs.open_next(seg, log.number()));
+        let in_section = || after.and_then(|seg| self.table.open_next(seg, log.number()));
         let wanted = || if self.reuse_is_due() { self.reuse_segment(log) } else { None };
-        let free = || self.segs.open(None, log.number());
+        let free = || self.table.open(None, log.number());
         // Where nothing is free any more, holes are better than nothing.
         let begin = |seg| Head::at(seg, log);
         let fresh =
@@ -196,20 +196,20 @@ impl Volume {
     /// Leaves the log's segment for one that was opened for it.
     pub(crate) fn move_log(&self, head: &mut Head, fresh: Head) {
         self.write_summary(head.seg, &head.summary, || ());
-        self.segs.close(head.seg);
+        self.table.close(head.seg);
         *head = Head { serial: head.serial, ..fresh };
     }
 
     /// Writes a segment's summary to the SSA; the next checkpoint waits for it. `done` is called when the device has answered.
     pub(crate) fn write_summary(&self, seg: SegNo, summary: &SummaryBlock, done: impl FnOnce() + Send + 'static) {
         // A volume without SSA (feature `ro`) is never mounted for writing.
-        let lba = self.layout().ssa_lba(seg).expect("a writable volume has an SSA");
+        let lba = self.layout.ssa_lba(seg).expect("a writable volume has an SSA");
         self.io.write_over(lba, vec![PageBuf::from_slice(&summary.to_block())], StreamHint::MetaHot, move |_| done());
     }
 
     /// The owners of a segment's blocks: of an open segment from its log or stream, else from the SSA.
     pub(crate) fn summary_of(&self, seg: SegNo) -> Result<SummaryBlock> {
-        if self.segs.state(seg).is_open()
+        if self.table.state(seg).is_open()
             && let Some(summary) = self.open_summary(seg)
         {
             return Ok(summary);
@@ -222,9 +222,9 @@ impl Volume {
         self.finish_summary(self.start_summary(seg)?)
     }
 
-    /// Has read what the SSA says of a segment; for [`Volume::finish_summary`].
+    /// Has read what the SSA says of a segment; for [`Segments::finish_summary`].
     pub(crate) fn start_summary(&self, seg: SegNo) -> Result<Reading> {
-        let lba = self.layout().ssa_lba(seg).ok_or_else(|| Error::Unsupported("the volume has no SSA".into()))?;
+        let lba = self.layout.ssa_lba(seg).ok_or_else(|| Error::Unsupported("the volume has no SSA".into()))?;
         Ok(self.io.start_read(lba, 1))
     }
 
@@ -236,7 +236,7 @@ impl Volume {
     }
 }
 
-impl Volume {
+impl Segments {
     fn open_summary(&self, seg: SegNo) -> Option<SummaryBlock> {
         let logs = Log::ALL.into_iter().find_map(|log| {
             let head = self.logs.head(log);

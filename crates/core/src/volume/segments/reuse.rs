@@ -9,9 +9,9 @@
 //! the chain and what it names stay as they are until then.
 
 use crate::error::{Error, Result};
-use crate::volume::Volume;
-use crate::volume::segments::BLOCKS;
+use crate::volume::segments::Segments;
 use crate::volume::segments::logs::{self, Head};
+use crate::volume::segments::table::BLOCKS;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use steadyfs_format::summary::SummaryBlock;
 use steadyfs_format::{AllocType, Log, SegNo};
@@ -22,14 +22,21 @@ const MAX_SEARCH: usize = 4096;
 /// Searches for one segment: between search and opening a collector may take what was found, or another log fill it.
 const ATTEMPTS: usize = 3;
 
+/// What a checkpoint would write now, in blocks.
+pub(crate) struct Upkeep {
+    /// Dirty nodes.
+    pub(crate) nodes: u64,
+    /// Dirty pages of directories.
+    pub(crate) dents: u64,
+}
+
 /// How a volume's logs fill holes.
 pub(crate) struct Reuse {
     /// Free sections at and below which they do, beside what a checkpoint would write now.
     sections: u64,
     /// They do so at once, and leave their segments at every checkpoint.
     eager: bool,
-    /// Dirty pages of directories.
-    dirty_dents: Box<dyn Fn() -> u64 + Send + Sync>,
+    upkeep: Box<dyn Fn() -> Upkeep + Send + Sync>,
     /// The mount has recovered what there was, and committed it.
     begun: AtomicBool,
     /// Per kind of segment: where the next search starts.
@@ -41,12 +48,12 @@ impl Reuse {
     pub(crate) fn new(
         reserved_sections: u64,
         eager: bool,
-        dirty_dents: impl Fn() -> u64 + Send + Sync + 'static,
+        upkeep: impl Fn() -> Upkeep + Send + Sync + 'static,
     ) -> Self {
         Reuse {
             sections: 2 * reserved_sections,
             eager,
-            dirty_dents: Box::new(dirty_dents),
+            upkeep: Box::new(upkeep),
             begun: AtomicBool::new(false),
             cursors: Default::default(),
         }
@@ -61,7 +68,7 @@ fn kinds_for(log: Log) -> impl Iterator<Item = Log> {
     std::iter::once(log).chain(others.into_iter().filter(move |other| *other != log))
 }
 
-impl Volume {
+impl Segments {
     /// Lets logs fill holes from here on, where the mount wants that.
     pub(crate) fn begin_reuse(&self) {
         if let Some(reuse) = &self.reuse {
@@ -75,12 +82,13 @@ impl Volume {
 
     /// Whether a log that needs a segment should fill a used one now.
     pub(crate) fn reuse_is_due(&self) -> bool {
-        self.reuse().is_some_and(|reuse| reuse.eager || self.segs.free_sections() <= self.reuse_bound(reuse))
+        self.reuse().is_some_and(|reuse| reuse.eager || self.table.free_sections() <= self.reuse_bound(reuse))
     }
 
     fn reuse_bound(&self, reuse: &Reuse) -> u64 {
-        let sections = |blocks: u64| blocks.div_ceil(self.layout().blocks_per_sec());
-        sections(self.nodes.dirty_count() as u64) + 2 * sections((reuse.dirty_dents)()) + reuse.sections
+        let sections = |blocks: u64| blocks.div_ceil(self.layout.blocks_per_sec());
+        let Upkeep { nodes, dents } = (reuse.upkeep)();
+        sections(nodes) + 2 * sections(dents) + reuse.sections
     }
 
     /// With `ssr=eager`: has a log that fills its segment in order go to holes, if there are any.
@@ -106,14 +114,14 @@ impl Volume {
         match self.summary_to_fill(seg, log) {
             Ok(summary) => {
                 let (next, _) = self
-                    .segs
+                    .table
                     .hole(seg, 0)
                     .expect("`reopen` saw a hole, and nobody else fills a segment that is open for this log");
                 Some(Head { seg, next, alloc: AllocType::Ssr, summary: Box::new(summary), serial: 0 })
             }
             Err(error) => {
                 tracing::warn!(%error, %seg, "the holes of a segment cannot be filled");
-                self.segs.close(seg);
+                self.table.close(seg);
                 None
             }
         }
@@ -131,7 +139,7 @@ impl Volume {
     fn open_used(&self, reuse: &Reuse, log: Log, kind: Log) -> Option<SegNo> {
         for _ in 0..ATTEMPTS {
             let found = self.search_used(reuse, kind)?;
-            if self.segs.reopen(found, kind.number(), log.number()) {
+            if self.table.reopen(found, kind.number(), log.number()) {
                 return Some(found);
             }
         }
@@ -140,7 +148,7 @@ impl Volume {
 
     /// The segment of a kind with the fewest blocks that must not be written; one at a time, as whoever chooses a victim.
     fn search_used(&self, reuse: &Reuse, kind: Log) -> Option<SegNo> {
-        let segs = &self.segs;
+        let segs = &self.table;
         let _search = segs.locks.search();
         let cursor = &reuse.cursors[kind.index()];
         let start = cursor.load(SeqCst);
@@ -163,16 +171,16 @@ impl Volume {
 
     /// Whether no log and no collector is in the segment's section.
     fn is_nobodys(&self, seg: SegNo) -> bool {
-        let layout = self.layout();
+        let layout = &self.layout;
         layout.segs_of(layout.sec_of(seg)).all(|other| {
-            let state = self.segs.state(other);
+            let state = self.table.state(other);
             !state.is_open() && !state.is_owned()
         })
     }
 
     /// Whether a block may be written where it is: no collector is moving it, and nothing that failed is kept for the device.
     pub(crate) fn may_overwrite(&self, seg: SegNo) -> bool {
-        !self.segs.state(seg).is_owned() && self.io.unwritten.count() == 0
+        !self.table.state(seg).is_owned() && self.io.unwritten.count() == 0
     }
 }
 

@@ -3,7 +3,7 @@
 //! An entry is dirty while the SIT block that the committed checkpoint selects does not hold it; entries that travel in the
 //! journal stay dirty. The selected copy of a block is never overwritten.
 
-use crate::volume::segments::{SegTable, SitRecord};
+use crate::volume::segments::table::{SegTable, SitRecord};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use steadyfs_device::PageBuf;
 use steadyfs_format::block::BlockView;
@@ -62,8 +62,8 @@ impl Sit {
     }
 
     /// The checkpoint that was to write these blocks has failed: all their entries are dirty.
-    pub(crate) fn not_written(&self, segs: &SegTable, taken: &[u32]) {
-        for &block in taken {
+    pub(crate) fn not_written(&self, segs: &SegTable, taken: impl Iterator<Item = u32>) {
+        for block in taken {
             let first = block as usize * ENTRIES_PER_BLOCK;
             for k in first..(first + ENTRIES_PER_BLOCK).min(segs.len() as usize) {
                 segs.sit_dirty.set(k);
@@ -77,8 +77,8 @@ impl Sit {
     }
 
     /// The checkpoint that wrote these blocks has committed.
-    pub(crate) fn commit(&self, flushed: &[u32]) {
-        for &b in flushed {
+    pub(crate) fn commit(&self, flushed: impl Iterator<Item = u32>) {
+        for b in flushed {
             self.selected[b as usize].fetch_xor(true, SeqCst);
         }
     }

@@ -123,7 +123,7 @@ impl Scene {
     /// Writes pages until one of them comes to lie in the first place of the page that is read; false if that never happens,
     /// because the segment became another log's.
     fn write_until_it_hits(&self, file: &InodeRef, pages: u64, byte: u8) -> bool {
-        let home = self.fs.vol.segs.locate(self.block).unwrap().0;
+        let home = self.fs.vol.segments().table.locate(self.block).unwrap().0;
         for n in 0..40_000 {
             self.fs.write_direct(file, n % pages * 4096, &[byte; 4096]).unwrap();
             if n % 500 == 0 {
@@ -132,7 +132,7 @@ impl Scene {
             let page = PageIndex(n % pages);
             let extents = self.fs.extents(&file.inode, page..page + 1).unwrap();
             if extents[0].slot == Slot::At(self.block) {
-                assert!(self.fs.vol.segs.state(home).generation() > 0);
+                assert!(self.fs.vol.segments().table.state(home).generation() > 0);
                 return true;
             }
         }

@@ -401,7 +401,7 @@ fn a_panic_in_the_middle_of_a_change_stops_the_volume() {
         steadyfs_rt::spawn("broken", move || {
             let _change = fs.vol.begin_change().unwrap();
             let owner = Summary { nid: Nid(3), version: 0, ofs_in_node: 0 };
-            fs.vol.take_blocks(Log::WarmData, &[owner]).unwrap();
+            fs.vol.segments().take_blocks(Log::WarmData, &[owner]).unwrap();
             panic!("planted");
         })
     };

@@ -12,9 +12,10 @@
 use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::locks;
+use crate::volume::Change;
+use crate::volume::segments::Segments;
 use crate::volume::segments::logs::{Head, Run};
-use crate::volume::segments::{BLOCKS, SegTable};
-use crate::volume::{Change, Volume};
+use crate::volume::segments::table::{BLOCKS, SegTable};
 use std::sync::Arc;
 use steadyfs_format::summary::{Summary, SummaryBlock};
 use steadyfs_format::{AllocType, Ino, Log, SegNo};
@@ -48,7 +49,7 @@ impl Stream {
     }
 
     /// Has the SSA say who owns the blocks taken so far.
-    fn save(&mut self, vol: &Volume) {
+    fn save(&mut self, segments: &Segments) {
         if self.saved == self.head.next {
             return;
         }
@@ -56,7 +57,7 @@ impl Stream {
         self.saving.wait_zero();
         self.saving.add(1);
         let saving = Arc::clone(&self.saving);
-        vol.write_summary(self.head.seg, &self.head.summary, move || saving.done(1));
+        segments.write_summary(self.head.seg, &self.head.summary, move || saving.done(1));
         self.saved = self.head.next;
     }
 }
@@ -145,8 +146,8 @@ impl Streams {
     }
 }
 
-impl Volume {
-    /// Takes the next blocks for pages of a file whose data goes to `log`: of that log, or of the file's own of several. As [`Volume::take_blocks`].
+impl Segments {
+    /// Takes the next blocks for pages of a file whose data goes to `log`: of that log, or of the file's own of several. As [`Segments::take_blocks`].
     pub(crate) fn take_data_blocks(&self, log: Log, ino: Ino, owners: &[Summary]) -> Result<Vec<Run>> {
         let Some(slot) = self.streams.data_log(ino).filter(|_| log == Log::WarmData) else {
             return self.take_blocks(log, owners);
@@ -161,7 +162,7 @@ impl Volume {
     }
 
     /// Takes the next blocks of a stream, one per owner, and marks them valid. The caller holds the checkpoint lock shared. Fewer runs than
-    /// wanted, and errors, as with [`Volume::take_blocks`].
+    /// wanted, and errors, as with [`Segments::take_blocks`].
     pub(crate) fn take_stream_blocks(&self, slot: usize, owners: &[Summary]) -> Result<Vec<Run>> {
         assert!(!owners.is_empty());
         let mut stream = self.streams.lock(slot);
@@ -178,7 +179,7 @@ impl Volume {
             if open.head.next == BLOCKS {
                 // The rest of its section is the stream's, while it has a segment there, unless it came there for the holes.
                 let (kind, in_order) = (self.streams.kind(slot), open.head.alloc == AllocType::Lfs);
-                let next = in_order.then(|| self.segs.open_next(open.head.seg, kind.number())).flatten();
+                let next = in_order.then(|| self.table.open_next(open.head.seg, kind.number())).flatten();
                 self.close_stream(&mut stream);
                 *stream = next.map(|seg| self.begin_stream(slot, Head::at(seg, kind)));
             }
@@ -189,7 +190,7 @@ impl Volume {
     /// A segment for a stream that has none: a free one; for users' data with `mode=adaptive` a used one, where a log of the format would take one too.
     fn open_for_stream(&self, slot: usize) -> Option<Head> {
         let kind = self.streams.kind(slot);
-        let free = || self.segs.open(None, kind.number()).map(|seg| Head::at(seg, kind));
+        let free = || self.table.open(None, kind.number()).map(|seg| Head::at(seg, kind));
         let fills = kind == Log::WarmData;
         let holes = || if fills { self.reuse_segment(kind) } else { None };
         let wanted = if fills && self.reuse_is_due() { holes() } else { None };
@@ -199,7 +200,7 @@ impl Volume {
     fn begin_stream(&self, slot: usize, head: Head) -> Stream {
         // What was in a used segment has been moved, or not, as often as it was.
         if head.alloc == AllocType::Lfs {
-            self.segs.note_passes(head.seg, self.streams.passes(slot));
+            self.table.note_passes(head.seg, self.streams.passes(slot));
         }
         Stream::at(head)
     }
@@ -207,7 +208,7 @@ impl Volume {
     fn close_stream(&self, slot: &mut Option<Stream>) {
         if let Some(mut stream) = slot.take() {
             stream.save(self);
-            self.segs.close(stream.head.seg);
+            self.table.close(stream.head.seg);
         }
     }
 

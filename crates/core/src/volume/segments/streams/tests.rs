@@ -25,11 +25,11 @@ fn owners(count: u16) -> Vec<Summary> {
 /// Takes blocks of the first stream and gives them back; where they were.
 fn take_and_give_back(fs: &Fs, count: u16) -> Vec<(SegNo, u32)> {
     let _change = fs.vol.begin_change().unwrap();
-    let runs = fs.vol.take_stream_blocks(0, &owners(count)).unwrap();
+    let runs = fs.vol.segments().take_stream_blocks(0, &owners(count)).unwrap();
     let blocks = runs.iter().flat_map(|run| (0..u64::from(run.count)).map(|i| run.lba + i));
-    let places: Vec<(SegNo, u32)> = blocks.map(|lba| fs.vol.segs.locate(lba).unwrap()).collect();
+    let places: Vec<(SegNo, u32)> = blocks.map(|lba| fs.vol.segments().table.locate(lba).unwrap()).collect();
     for (seg, off) in &places {
-        assert!(fs.vol.segs.invalidate(*seg, *off, 0));
+        assert!(fs.vol.segments().table.invalidate(*seg, *off, 0));
     }
     places
 }
@@ -52,24 +52,24 @@ fn what_was_moved_before_goes_to_streams_of_its_own() {
 #[test]
 fn a_stream_fills_its_section_before_it_takes_another() {
     let (_, fs) = volume(4);
-    let before = fs.vol.segs.free_sections();
+    let before = fs.vol.segments().table.free_sections();
     for full in 1..=4 {
         let places = take_and_give_back(&fs, 512);
         let segments: BTreeSet<SegNo> = places.iter().map(|(seg, _)| *seg).collect();
-        assert_eq!((segments.len(), fs.vol.segs.free_sections()), (1, before - 1), "after {full} segments");
+        assert_eq!((segments.len(), fs.vol.segments().table.free_sections()), (1, before - 1), "after {full} segments");
     }
     assert_eq!(fs.open_streams(), 0, "the section is full, and the next one is taken only when it is needed");
     take_and_give_back(&fs, 1);
-    assert_eq!((fs.open_streams(), fs.vol.segs.free_sections()), (1, before - 2));
+    assert_eq!((fs.open_streams(), fs.vol.segments().table.free_sections()), (1, before - 2));
 }
 
 #[test]
 fn the_owners_are_known_when_a_stream_is_closed() {
     let (_, fs) = volume(1);
     let places = take_and_give_back(&fs, 20);
-    fs.vol.close_streams(&fs.vol.begin_change().unwrap());
+    fs.vol.segments().close_streams(&fs.vol.begin_change().unwrap());
     assert_eq!(fs.open_streams(), 0);
-    let summary = fs.vol.stored_summary(places[0].0).unwrap();
+    let summary = fs.vol.segments().stored_summary(places[0].0).unwrap();
     let known: Vec<Summary> = places.iter().map(|(_, off)| summary.get(*off as u16)).collect();
     assert_eq!(known, owners(20));
 }
@@ -96,7 +96,7 @@ fn a_writer_who_has_to_collect_closes_the_streams_first() {
     fs.reclaim.stop();
     let kind = Log::ColdData.number();
     while fs.try_admit(0).is_some() {
-        fs.vol.segs.open(None, kind).unwrap();
+        fs.vol.segments().table.open(None, kind).unwrap();
     }
     // Whether that gains enough is another question.
     drop(fs.make_room());

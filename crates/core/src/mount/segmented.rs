@@ -1,0 +1,143 @@
+//! Loading what places blocks in segments: the SIT and its journal, the positions of the logs, their summaries.
+
+use crate::error::{Error, Result};
+use crate::options::{Allocation, MountOptions};
+use crate::raw::Image;
+use crate::volume::clock::Clock;
+use crate::volume::io::BlockIo;
+use crate::volume::segments::Segments;
+use crate::volume::segments::locks::SegLocks;
+use crate::volume::segments::logs::{Head, Logs};
+use crate::volume::segments::reuse::{Reuse, Upkeep};
+use crate::volume::segments::sit::Sit;
+use crate::volume::segments::streams::Streams;
+use crate::volume::segments::table::{BLOCKS, SegTable, SitRecord};
+use std::sync::Arc;
+use steadyfs_format::journal::Journal;
+use steadyfs_format::{AllocType, Log, SegNo};
+
+/// What only changes need: the segment table, where the logs stand, and the statistic that goes with them.
+pub(super) struct Tables {
+    segs: SegTable,
+    heads: [Head; Log::COUNT],
+    /// KiB written in the life of the volume.
+    pub(super) kbytes: u64,
+}
+
+impl Tables {
+    pub(super) fn load(image: &Image, options: &MountOptions) -> Result<Self> {
+        let segs = load_segments(image, options)?;
+        let heads = load_heads(image, &segs)?;
+        Ok(Tables { segs, heads, kbytes: kbytes_written(image)? })
+    }
+
+    /// As [`Tables::load`] for who changes the volume, which must not contradict itself then. Who only reads it goes on without, with a warning.
+    pub(super) fn load_for(image: &Image, options: &MountOptions, read_only: bool) -> Result<Self> {
+        match Tables::load(image, options) {
+            Err(damage) if read_only => {
+                tracing::warn!(
+                    "{damage}; the volume is read without its segment information: do not trust what is told of its free space"
+                );
+                let segs = SegTable::new(image.layout(), SegLocks::new(&options.gc));
+                Ok(Tables { segs, heads: Log::ALL.map(|_| Head::nowhere()), kbytes: 0 })
+            }
+            Ok(tables) if !read_only => tables.check_counts(image).map(|()| tables),
+            loaded => loaded,
+        }
+    }
+
+    /// Refuses a volume whose counters contradict its segments: what a change would make of it is not a volume. Linux does the same.
+    pub(super) fn check_counts(&self, image: &Image) -> Result<()> {
+        let valid = |wanted: fn(u8) -> bool| -> u64 {
+            let chosen = image.layout().segments().filter(|&seg| wanted(self.segs.kind(seg)));
+            chosen.map(|seg| u64::from(self.segs.state(seg).count())).sum()
+        };
+        let (all, nodes) = (valid(|_| true), valid(|kind| kind >= Log::HotNode.number()));
+        let header = image.checkpoint().header();
+        // Slots that are reserved but were never written are counted and have no block.
+        if all > header.valid_blocks() || nodes != u64::from(header.valid_nodes()) {
+            return Err(Error::corrupt(format!(
+                "the segments hold {all} blocks, {nodes} of them nodes; the checkpoint counts {} and {}",
+                header.valid_blocks(),
+                header.valid_nodes()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Puts placement together from them.
+    pub(super) fn into_segments(
+        self,
+        image: &Image,
+        options: &MountOptions,
+        streams: Streams,
+        io: &Arc<BlockIo>,
+        clock: Clock,
+        upkeep: impl Fn() -> Upkeep + Send + Sync + 'static,
+    ) -> Segments {
+        let layout = *image.layout();
+        let adaptive = options.allocation() == Allocation::Adaptive;
+        let reserved = u64::from(image.checkpoint().header().reserved_segments().div_ceil(layout.segs_per_sec));
+        Segments {
+            table: self.segs,
+            logs: Logs::new(self.heads),
+            streams,
+            reuse: adaptive.then(|| Reuse::new(reserved, options.eager_reuse, upkeep)),
+            sit: Sit::new(&layout, |block| image.sit_version(block)),
+            io: Arc::clone(io),
+            layout,
+            clock,
+        }
+    }
+}
+
+/// The statistic that the hot-node summary carries.
+fn kbytes_written(image: &Image) -> Result<u64> {
+    Ok(image.log_summary(Log::HotNode)?.journal.kbytes_written())
+}
+
+fn load_segments(image: &Image, options: &MountOptions) -> Result<SegTable> {
+    let mut segs = SegTable::new(image.layout(), SegLocks::new(&options.gc));
+    if options.allocation() == Allocation::Adaptive {
+        segs = segs.with_reuse(options.takes_first_free(image.layout().main_segments));
+    }
+    for (i, entry) in image.load_sit()?.iter().enumerate() {
+        entry.validate()?;
+        let seg = SegNo::new(i as u32);
+        // A current segment holds what its log writes, whatever it was before.
+        let log = image.log_at(seg);
+        let kind = log.map_or(entry.raw_type(), Log::number);
+        let record = SitRecord { kind, map: *entry.valid_map(), mtime: entry.mtime() };
+        segs.load(seg, &record, log.is_some());
+        // Collectors put what they move among the cold data.
+        segs.note_passes(seg, u8::from(kind == Log::ColdData.number()));
+    }
+    for (seg, _) in image.sit_journal() {
+        if seg.get() >= image.layout().main_segments {
+            return Err(Error::corrupt(format!("the SIT journal names segment {seg}, which does not exist")));
+        }
+        segs.sit_dirty.set(seg.index());
+    }
+    Ok(segs)
+}
+
+fn load_heads(image: &Image, segs: &SegTable) -> Result<[Head; Log::COUNT]> {
+    let mut heads = Vec::with_capacity(Log::COUNT);
+    for log in Log::ALL {
+        if !image.logs().contains(&log) {
+            // A volume with the feature `ro` has two logs and is never written to: the others stand nowhere.
+            heads.push(Head::nowhere());
+            continue;
+        }
+        let at = image.log_position(log);
+        let next = u32::from(at.next);
+        let tail_used = (next..BLOCKS).any(|off| segs.is_valid(at.segment, off));
+        if at.alloc == AllocType::Lfs && tail_used {
+            return Err(Error::corrupt(format!("blocks ahead of the {log} log are marked valid")));
+        }
+        let mut summary = image.log_summary(log)?;
+        summary.journal = Journal::default();
+        heads.push(Head { seg: at.segment, next, alloc: at.alloc, summary, serial: 0 });
+    }
+    heads.try_into().map_err(|_| Error::corrupt("a log is missing"))
+}
