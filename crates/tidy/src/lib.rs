@@ -6,6 +6,7 @@
 
 mod layers;
 mod rooms;
+mod seams;
 mod text;
 mod tokens;
 mod tree;
@@ -35,6 +36,8 @@ pub enum Rule {
     LayerArrow,
     /// Imports between the rooms of `core` follow its plan.
     RoomArrow,
+    /// Kinds of volumes are told apart in the seams of `core` only.
+    Seam,
     /// Each crate has the workspace's licence, and the licence texts and documents are there.
     Licence,
     /// A file does not parse.
@@ -74,6 +77,7 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
         if file.is_rust() {
             tokens::check(file, &mut found);
             rooms::check(file, &mut found);
+            seams::check(file, &mut found);
         }
     }
     layers::check(tree, &mut found);

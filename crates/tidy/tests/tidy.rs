@@ -161,6 +161,21 @@ fn arrows_that_point_up() {
 }
 
 #[test]
+fn kinds_of_volumes_beside_their_seams() {
+    let arm = "//! Head.\nfn f(p: &Placement) {\n    if let Placement::Segments(_) = p {}\n}\n";
+    fires(Rule::Seam, 3, "crates/core/src/files/planted.rs", arm);
+    fires(Rule::Seam, 3, "crates/core/src/volume/planted.rs", arm);
+    silent("crates/core/src/volume/placement.rs", arm);
+    silent("crates/core/src/mount/planted.rs", arm);
+    silent(
+        "crates/core/src/files/planted.rs",
+        "//! Head.\nfn f(p: &Placement) -> bool {\n    p.is_address(Lba(1))\n}\n",
+    );
+    fires(Rule::Seam, 2, "crates/core/src/durable/planted.rs", "//! Head.\nfn f(_: &SegTable) {}\n");
+    silent("crates/core/src/durable/planted.rs", "//! Head.\nmod tests {\n    fn f(_: &SegTable) {}\n}\n");
+}
+
+#[test]
 fn licences_and_documents() {
     assert_eq!(
         planted(SourceFile::new("crates/rt/Cargo.toml", "[package]\nlicense = \"GPL-2.0\"\n"))[0].rule,
