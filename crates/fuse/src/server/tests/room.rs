@@ -59,7 +59,7 @@ fn where_pages_are_overwritten_the_kernel_may_hold_as_much_as_of_any_file_system
     let client = Client::over(volume::sized(256 << 20), &FuseOptions::new("image"));
     client.server.limit_dirty(Box::new(|_| ()));
     let (file, open) = client.create(ROOT, b"file", OFlags::RDWR).unwrap();
-    let write = |page: u64| drop(client.write(file.nodeid, page * 4096, &[1; 4096], WRITE_CACHE).unwrap());
+    let write = |page: u64| assert!(client.write(file.nodeid, page * 4096, &[1; 4096], WRITE_CACHE).is_ok());
     let has_limit = || client.server.room.allowed() != u64::MAX;
     let overwrite_for = |millis| {
         let start = std::time::Instant::now();
