@@ -15,9 +15,10 @@ use steadyfs_testkit::images::{Ending, Recipe};
 const OWNERS: &str = "
     cd $MNT
     for id in 1 1000 70000 4000000000; do head -c 300000 /dev/urandom >of-$id; chown $id:$id of-$id; done
-    for id in $(seq 100 180); do echo x >s-$id; chown $id:$id s-$id; done
-    for id in $(seq 105 160); do chown 0:0 s-$id; done
-    for id in $(seq 300 310); do chown $id s-$((id - 190)); done
+    perl -e '
+        for (100..180) { open F, \">s-$_\"; print F \"x\\n\"; close F; chown $_, $_, \"s-$_\" }
+        chown 0, 0, map { \"s-$_\" } 105..160;
+        chown $_, -1, \"s-\" . ($_ - 190) for 300..310'
     mkdir project; chattr -p 4242 project; chattr +P project; echo hi >project/f; ln -s f project/l; mkfifo project/p
     dd if=/dev/zero of=sparse bs=4k count=1 seek=3000000 2>/dev/null; chown 55:66 sparse
     setfattr -n user.a -v $(head -c 3000 /dev/zero | tr '\\0' a) sparse

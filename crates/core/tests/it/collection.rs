@@ -1,5 +1,6 @@
 //! Collection under load: a volume filled to 93 % and overwritten at random for ten times its size goes on for ever.
 
+use crate::common::repeated;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -31,7 +32,7 @@ struct Tracked {
 
 fn contents(id: u64, page: u64, version: u32) -> Vec<u8> {
     let seed = [id, page, u64::from(version), 0x5EED];
-    seed.iter().flat_map(|w| w.to_le_bytes()).cycle().take(PAGE).collect()
+    repeated(&seed, PAGE)
 }
 
 impl Tracked {

@@ -1,6 +1,7 @@
 //! Logs that fill the holes of used segments (`mode=adaptive`), on a nearly full volume: the data is right, both checkers are content, the
 //! real Linux reads it, cleanly unmounted and not, and each goes on where the other has stopped.
 
+use crate::common::repeated;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +38,7 @@ fn filling(path: &Path) -> Vec<Log> {
 
 fn contents(page: u64, version: u32) -> Vec<u8> {
     let seed = [page, u64::from(version), 0x5EED];
-    seed.iter().flat_map(|w| w.to_le_bytes()).cycle().take(PAGE).collect()
+    repeated(&seed, PAGE)
 }
 
 /// A file of which every page says which version it is.

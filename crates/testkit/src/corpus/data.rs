@@ -58,18 +58,19 @@ impl Data {
         match self {
             Self::Bytes(bytes) => bytes[start as usize..(start + len) as usize].to_vec(),
             Self::Zeros { .. } => vec![0; len as usize],
-            Self::Noise { seed, .. } => generate(offset + start, len, 8, |n| mix(*seed, n).to_le_bytes().to_vec()),
+            Self::Noise { seed, .. } => generate(offset + start, len, 8, |n| mix(*seed, n).to_le_bytes()),
             Self::Text { seed, .. } => generate(offset + start, len, LINE, |n| text_line(*seed, n)),
         }
     }
 }
 
 /// `len` bytes from position `from` of an endless row of units of `unit` bytes.
-fn generate(from: u64, len: u64, unit: u64, make: impl Fn(u64) -> Vec<u8>) -> Vec<u8> {
+fn generate<U: AsRef<[u8]>>(from: u64, len: u64, unit: u64, make: impl Fn(u64) -> U) -> Vec<u8> {
     let first = from / unit;
     let last = (from + len).div_ceil(unit);
     let skip = (from % unit) as usize;
-    let mut bytes: Vec<u8> = (first..last).flat_map(make).collect();
+    let mut bytes = Vec::with_capacity(((last - first) * unit) as usize);
+    (first..last).for_each(|n| bytes.extend_from_slice(make(n).as_ref()));
     bytes.drain(..skip);
     bytes.truncate(len as usize);
     bytes

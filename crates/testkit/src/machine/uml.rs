@@ -51,6 +51,8 @@ fn command_line(setup: &Setup, scratch: &Path) -> Result<Vec<String>> {
         "root=/dev/root rootfstype=hostfs rootflags=/ ro".to_owned(),
         // The host's /dev until init mounts its own: init.sh may lie in /dev/shm.
         "devtmpfs.mount=0".to_owned(),
+        // What the kernel measures at each boot takes longer than all else that it does there: how fast it loops and computes parities.
+        "lpj=20000000 initcall_blacklist=raid6_select_algo,calibrate_xor_blocks".to_owned(),
         // No SELinux: it would add xattrs of its own.
         "lsm=yama".to_owned(),
         format!("uml_dir={}", scratch.display()),
