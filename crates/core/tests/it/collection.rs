@@ -1,6 +1,6 @@
 //! Collection under load: a volume filled to 93 % and overwritten at random for ten times its size goes on for ever.
 
-use crate::common::repeated;
+use crate::words::repeated;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};

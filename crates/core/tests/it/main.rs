@@ -20,3 +20,4 @@ mod recovery;
 mod reuse;
 mod simulated;
 mod trim;
+mod words;

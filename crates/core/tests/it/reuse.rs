@@ -1,7 +1,7 @@
 //! Logs that fill the holes of used segments (`mode=adaptive`), on a nearly full volume: the data is right, both checkers are content, the
 //! real Linux reads it, cleanly unmounted and not, and each goes on where the other has stopped.
 
-use crate::common::repeated;
+use crate::words::repeated;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
