@@ -15,6 +15,7 @@ deps:
 lint:
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 
 # Everything is built once, with the tests' features: a build of the command alone has others, and would make half of the crates a second time. Others' suites
 # mostly wait for the kernel, so they run beside our tests, and print when they have ended. The closing lines of `cargo test` are the closing lines of the run,

@@ -4,10 +4,13 @@
 //! Commands that only look open the device read-only, so nothing they do can write to it; they need no root, and share
 //! the device with other readers.
 
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use rustix::io::Errno;
+pub(crate) use steadyfs::path::trim_slashes;
+use steadyfs::path::{resolve, split};
 use steadyfs_core::raw::Image;
 use steadyfs_core::{Error, Fs, InodeRef, MountOptions};
 use steadyfs_device::Device;
@@ -18,10 +21,7 @@ use steadyfs_format::{FormatError, Ino};
 use crate::failure::Failure;
 use crate::image::{self, ImageArgs, Looked};
 use crate::text::warn;
-use crate::transfer::{show, split};
-
-/// As Linux: more symlinks than this on one path are taken for a circle.
-const MAX_SYMLINKS: usize = 40;
+use crate::transfer::show;
 
 /// How often a volume that somebody else writes to is read anew when it does not make sense: one checkpoint may come in between, hardly two.
 pub(crate) const TRIES: u32 = 3;
@@ -130,7 +130,7 @@ impl Volume {
 
     /// The inode at `path`; a symlink at its end is followed if `follow`.
     pub(crate) fn find(&self, path: &[u8], follow: bool) -> Result<InodeRef, Failure> {
-        self.walk(path, follow)
+        resolve(&self.fs, path, follow)
             .map_err(|e| failure(format!("cannot find {} in {}", show_absolute(path), self.name), &e))
     }
 
@@ -149,64 +149,11 @@ impl Volume {
         Ok((found, name.to_vec()))
     }
 
-    fn walk(&self, path: &[u8], follow: bool) -> Result<InodeRef, Error> {
-        let mut stack = vec![self.fs.root()?];
-        let mut todo: Vec<Vec<u8>> = Vec::new();
-        push_parts(&mut todo, path);
-        let mut symlinks = 0;
-        while let Some(part) = todo.pop() {
-            let Some(here) = stack.last() else { return Err(Error::NotFound) };
-            if here.kind() != FileType::Dir {
-                return Err(Error::NotDirectory);
-            }
-            if part == b".." {
-                if stack.len() > 1 {
-                    stack.pop();
-                }
-                continue;
-            }
-            let child = self.fs.lookup(here, &part)?;
-            if child.kind() == FileType::Symlink && (follow || !todo.is_empty()) {
-                symlinks += 1;
-                if symlinks > MAX_SYMLINKS {
-                    return Err(Error::Invalid);
-                }
-                let target = self.fs.readlink(&child)?;
-                if target.first() == Some(&b'/') {
-                    stack.truncate(1);
-                }
-                push_parts(&mut todo, &target);
-                continue;
-            }
-            stack.push(child);
-        }
-        stack.pop().ok_or(Error::NotFound)
-    }
-
     /// The entries of a directory (without `.` and `..`) as (name, inode number), sorted by name.
     pub(crate) fn entries(&self, dir: &InodeRef) -> Result<Vec<(Vec<u8>, Ino)>, Error> {
-        let mut entries = Vec::new();
-        self.fs.readdir(dir, 0, &mut |entry| {
-            if entry.name != b"." && entry.name != b".." {
-                entries.push((entry.name.to_vec(), entry.ino));
-            }
-            true
-        })?;
-        entries.sort_unstable();
-        Ok(entries)
+        let entries = steadyfs::path::entries(&self.fs, dir)?;
+        Ok(entries.into_iter().map(|entry| (entry.name.into_vec(), entry.ino)).collect())
     }
-}
-
-fn push_parts(todo: &mut Vec<Vec<u8>>, path: &[u8]) {
-    todo.extend(path.split(|b| *b == b'/').rev().filter(|part| !part.is_empty() && *part != b".").map(<[u8]>::to_vec));
-}
-
-/// A path without the slashes at its end.
-pub(crate) fn trim_slashes(mut path: &[u8]) -> &[u8] {
-    while let [head @ .., b'/'] = path {
-        path = head;
-    }
-    path
 }
 
 /// A path in a volume for a message: always from the root.

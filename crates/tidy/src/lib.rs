@@ -18,11 +18,11 @@ pub use tree::{SourceFile, Tree};
 /// The rules, one variant each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// A Rust file has at most [`text::MAX_FILE_LINES`] lines.
+    /// A Rust file has at most `text::MAX_FILE_LINES` lines.
     FileLength,
     /// A Rust file opens with a `//!` head.
     FileHead,
-    /// A function has fewer than [`tokens::MAX_FUNCTION_LINES`] lines.
+    /// A function has fewer than `tokens::MAX_FUNCTION_LINES` lines.
     FunctionLength,
     /// Unfinished or switched-off code: the marks that stand for "later".
     Unfinished,

@@ -41,7 +41,7 @@ pub const DEFAULT_COLD_EXTENSIONS: &[&str] = &[
 /// Extensions of files that are hot without being named: the list of mkfs.f2fs 1.15.
 pub const DEFAULT_HOT_EXTENSIONS: &[&str] = &["db", "vmdk", "vdi", "qcow2"];
 
-/// The features of a list as given to `mkfs -O`, checked by [`check_features`].
+/// The features of a list as given to `mkfs -O`, checked by `check_features`.
 ///
 /// # Errors
 /// [`Error::Usage`] with the name of a feature that is unknown, cannot be made, or lacks another one.

@@ -63,7 +63,7 @@ pub enum InPlace {
     Auto,
     /// None.
     Never,
-    /// What fdatasync writes, and fsync of a file with no more than [`FSYNC_PAGES`] dirty pages; direct writes; files marked as cold.
+    /// What fdatasync writes, and fsync of a file with no more than `FSYNC_PAGES` dirty pages; direct writes; files marked as cold.
     Fsync,
     /// All.
     Always,
@@ -90,7 +90,7 @@ pub struct MountOptions {
     pub background_gc: bool,
     /// How room is made when it runs short.
     pub gc: GcOptions,
-    /// How logs get segments, if it was said; see [`MountOptions::allocation`].
+    /// How logs get segments, if it was said; see `MountOptions::allocation`.
     pub mode: Option<Allocation>,
     /// What is written in place.
     pub in_place: InPlace,

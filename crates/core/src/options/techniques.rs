@@ -102,7 +102,7 @@ pub struct GcOptions {
     pub select: GcSelect,
     /// Victims that a collector with a thread of its own has in hand: one is moved while the others are read. From 1.
     pub victims: u8,
-    /// What a collector may have in memory, in bytes: what it has read, until it has been written. `None`: a share of [`ALL_BUFFERS`].
+    /// What a collector may have in memory, in bytes: what it has read, until it has been written. `None`: a share of `ALL_BUFFERS`.
     pub buffer_size: Option<u64>,
     /// Where data goes that users write, the files spread over several logs by their numbers.
     pub data_logs: DataLogs,

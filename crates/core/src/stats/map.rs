@@ -32,7 +32,7 @@ pub struct SegmentMap {
     pub open: Vec<u64>,
     /// Segments that a collector has claimed.
     pub claimed: Vec<u64>,
-    /// Sections that hold something, by how much of them is valid: [0] less than a tenth, ..., [9] nine tenths and more, [10] all.
+    /// Sections that hold something, by how much of them is valid: `[0]` less than a tenth, ..., `[9]` nine tenths and more, `[10]` all.
     pub sections_by_validity: [u64; VALIDITY_CLASSES],
 }
 

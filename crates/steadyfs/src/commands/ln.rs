@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         let cannot = |e| failure(format!("cannot make the link {}", show_absolute(args.link.bytes())), &e);
         if args.symbolic {
             let (dir, name) = volume.parent(args.link.bytes())?;
-            let new = super::new_inode(FileType::Symlink, 0o777);
+            let new = steadyfs::new_inode(FileType::Symlink, 0o777);
             volume.fs.symlink(&dir, &name, args.target.bytes(), &new).map_err(cannot)?;
         } else {
             let target = volume.find(args.target.bytes(), false)?;

@@ -57,7 +57,7 @@ fn make(volume: &Volume, path: &[u8], perm: u32, may_exist: bool) -> Result<(), 
         return Ok(());
     }
     let (dir, name) = volume.parent(path)?;
-    match volume.fs.create(&dir, &name, &super::new_inode(FileType::Dir, perm)) {
+    match volume.fs.create(&dir, &name, &steadyfs::new_inode(FileType::Dir, perm)) {
         Ok(_) => Ok(()),
         Err(e) => Err(failure(format!("cannot make {}", show_absolute(path)), &e)),
     }

@@ -28,16 +28,7 @@ pub(crate) mod umount;
 
 use std::process::ExitCode;
 
-use steadyfs_core::NewInode;
-use steadyfs_format::dir::FileType;
-
 use crate::transfer::Notes;
-
-/// A new inode that belongs to whoever runs the command.
-fn new_inode(kind: FileType, perm: u32) -> NewInode {
-    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    NewInode { mode: u32::from(kind.mode_bits()) | perm, uid, gid, ..NewInode::default() }
-}
 
 /// How a copy ends: what was left out has been printed, and the exit code says that there was something.
 fn left_out(notes: &Notes) -> ExitCode {

@@ -22,6 +22,7 @@ use std::ops::Range;
 use crate::failure::{Failure, reason};
 pub(crate) use progress::Progress;
 // Under names that do not clash with those of the system calls.
+pub(crate) use steadyfs::path::split;
 pub(crate) use steadyfs_format::dir::FileType as Kind;
 pub(crate) use steadyfs_format::inode::{DeviceNumber, Time};
 use steadyfs_format::quote::quote;
@@ -199,14 +200,6 @@ pub(crate) fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
         ([], _) => name.to_vec(),
         (_, []) => dir.to_vec(),
         _ => [dir, b"/", name].concat(),
-    }
-}
-
-/// The parent and the last part of a path.
-pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    match path.iter().rposition(|b| *b == b'/') {
-        Some(at) => (&path[..at], &path[at + 1..]),
-        None => (b"", path),
     }
 }
 

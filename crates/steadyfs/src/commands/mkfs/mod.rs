@@ -6,7 +6,7 @@
 mod f2fs;
 mod target;
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use serde::Serialize;
 use steadyfs_core::Error;
 use steadyfs_core::mkfs::{MkfsOptions, MkfsReport, parse_features};
 use steadyfs_format::mkfs_layout::MAX_OVERPROVISION;
-use steadyfs_format::{BLOCK_SIZE, Features, Log};
+use steadyfs_format::{BLOCK_SIZE, Log};
 
 use crate::failure::Failure;
 use crate::image::ImageArgs;
@@ -153,13 +153,7 @@ fn most_files(report: &MkfsReport) -> u32 {
 /// Makes an image file with a volume in it, for whoever needs one and has no wishes: everything that files can keep is
 /// kept.
 pub(crate) fn create(path: &Path, image: ImageArgs, size: Size) -> Result<(), Failure> {
-    let mut options = MkfsOptions::new(new_uuid()?, now());
-    options.features = Features::EXTRA_ATTR
-        | Features::INODE_CHECKSUM
-        | Features::SB_CHECKSUM
-        | Features::INODE_CRTIME
-        | Features::FLEXIBLE_INLINE_XATTR;
-    options.root_owner = caller();
+    let options = steadyfs::usual_format().map_err(|e| no_uuid(&e))?;
     make(Target::open(path, image, Some(size), false, false)?, &options).map(drop)
 }
 
@@ -223,16 +217,11 @@ fn now() -> i64 {
 }
 
 fn new_uuid() -> Result<[u8; 16], Failure> {
-    random_uuid().map_err(|e| Failure::new("cannot make a random uuid", e, "give one with --uuid"))
+    steadyfs::random_uuid().map_err(|e| no_uuid(&e))
 }
 
-/// A random uuid (version 4).
-fn random_uuid() -> io::Result<[u8; 16]> {
-    let mut bytes = [0; 16];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    bytes[6] = bytes[6] & 0x0F | 0x40;
-    bytes[8] = bytes[8] & 0x3F | 0x80;
-    Ok(bytes)
+fn no_uuid(e: &io::Error) -> Failure {
+    Failure::new("cannot make a random uuid", e, "give one with --uuid")
 }
 
 fn parse_uuid(text: &str) -> Result<[u8; 16], String> {
