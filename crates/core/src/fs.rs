@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::files::file::Flusher;
 use crate::files::inode::{Inode, InodeRef, InodeTable};
 use crate::files::orphans::Orphans;
-use crate::files::pages::Budget;
+use crate::files::pages::{Budget, CacheStats};
 use crate::options::{InPlace, MountOptions};
 use crate::reclaim::{Admission, GcReport, Held};
 use crate::stats::Cause;
@@ -18,7 +18,7 @@ use crate::volume::io::IoStats;
 use crate::volume::{Change, Volume};
 use std::ops::Range;
 use std::sync::OnceLock;
-use steadyfs_format::{PageIndex, ROOT_INO};
+use steadyfs_format::{Ino, PageIndex, ROOT_INO};
 
 /// A mounted file system.
 ///
@@ -142,6 +142,19 @@ impl Fs {
     /// What went to the device and came from it since the mount.
     pub fn io_stats(&self) -> IoStats {
         self.vol.io.counters.read()
+    }
+
+    /// A reference to the inode with this number.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`](crate::Error::NotFound) if there is none, or if it has no name and is not in use; damage.
+    pub fn inode(&self, ino: Ino) -> Result<InodeRef> {
+        self.inodes.get(&self.vol, &self.budget, ino)
+    }
+
+    /// Counters of the page cache.
+    pub fn cache_stats(&self) -> CacheStats {
+        self.budget.stats()
     }
 
     /// What collection did since the mount.

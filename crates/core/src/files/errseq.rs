@@ -5,7 +5,6 @@
 //! told to who opens the file later, too. Kept true: `told <= count`; a cursor is never ahead of `count`.
 
 use crate::error::{Error, Result};
-use crate::files::inode::InodeRef;
 use crate::locks;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use steadyfs_device::IoError;
@@ -20,7 +19,7 @@ pub(crate) struct WriteErrors {
     last: Mutex<Option<IoError>>,
 }
 
-/// How far the holder of an open file knows its write errors. Front ends keep one per open file: see [`InodeRef::error_cursor`].
+/// How far the holder of an open file knows its write errors. Front ends keep one per open file: see [`InodeRef::error_cursor`](crate::InodeRef::error_cursor).
 #[derive(Debug)]
 pub struct ErrorCursor(AtomicU64);
 
@@ -75,21 +74,6 @@ impl WriteErrors {
             true => Ok(()),
             false => last.clone().map_or(Ok(()), |e| Err(Error::Io(e))),
         }
-    }
-}
-
-impl InodeRef {
-    /// A cursor over the file's write errors for who opens it now. The reference has one of its own, which `Fs::fsync` uses.
-    pub fn error_cursor(&self) -> ErrorCursor {
-        self.inode.write_errors.cursor()
-    }
-
-    /// What a close reports: a write of the file's contents that has failed since the cursor last learnt of one. Nothing is written.
-    ///
-    /// # Errors
-    /// That failure, once per cursor.
-    pub fn take_write_error(&self, cursor: &ErrorCursor) -> Result<()> {
-        self.inode.write_errors.tell(cursor)
     }
 }
 

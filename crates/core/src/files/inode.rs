@@ -8,11 +8,11 @@
 use crate::error::{Error, Result};
 use crate::files::dir::Names;
 use crate::files::errseq::{ErrorCursor, WriteErrors};
-use crate::files::pages::Pages;
-use crate::fs::Fs;
+use crate::files::pages::{Budget, Pages};
 use crate::locks;
 use crate::options::techniques::GcProtect;
 use crate::reclaim::FileLocks;
+use crate::volume::Volume;
 use crate::volume::nodes::cache::Node;
 use crate::volume::nodes::disk_size::UNLIMITED;
 use std::collections::HashMap;
@@ -82,6 +82,21 @@ impl InodeRef {
     /// Regular file, directory, ...
     pub fn kind(&self) -> FileType {
         self.inode.kind
+    }
+}
+
+impl InodeRef {
+    /// A cursor over the file's write errors for who opens it now. The reference has one of its own, which `Fs::fsync` uses.
+    pub fn error_cursor(&self) -> ErrorCursor {
+        self.inode.write_errors.cursor()
+    }
+
+    /// What a close reports: a write of the file's contents that has failed since the cursor last learnt of one. Nothing is written.
+    ///
+    /// # Errors
+    /// That failure, once per cursor.
+    pub fn take_write_error(&self, cursor: &ErrorCursor) -> Result<()> {
+        self.inode.write_errors.tell(cursor)
     }
 }
 
@@ -240,7 +255,7 @@ impl InodeTable {
     }
 
     /// Drops inodes that nobody uses until the table is within its limit; their clean pages go with them.
-    pub(crate) fn shrink(&self, budget: &crate::files::pages::Budget) {
+    pub(crate) fn shrink(&self, budget: &Budget) {
         let mut rounds = 2 * SHARDS;
         while self.cached.load(SeqCst) > self.limit && rounds > 0 {
             rounds -= 1;
@@ -257,30 +272,33 @@ impl InodeTable {
     }
 }
 
-impl Fs {
-    /// A reference to the inode with this number.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] if there is none, or if it has no name and is not in use; damage.
-    pub fn inode(&self, ino: Ino) -> Result<InodeRef> {
-        if let Some(found) = self.inodes.find(ino)? {
+impl InodeTable {
+    /// A reference to the inode with this number; see `Fs::inode`.
+    pub(crate) fn get(&self, vol: &Volume, budget: &Budget, ino: Ino) -> Result<InodeRef> {
+        if let Some(found) = self.find(ino)? {
             return Ok(found);
         }
         if ino.get() < steadyfs_format::ROOT_INO.get() {
             return Err(Error::NotFound);
         }
-        self.load_inode(ino, |raw| raw.links() > 0)
+        self.load(vol, budget, ino, |raw| raw.links() > 0)
     }
 
     /// Brings an orphan that the last mount left into memory, to be deleted.
-    pub(crate) fn load_orphan(&self, ino: Ino) -> Result<InodeRef> {
-        let found = self.load_inode(ino, |raw| raw.links() == 0)?;
+    pub(crate) fn load_orphan(&self, vol: &Volume, budget: &Budget, ino: Ino) -> Result<InodeRef> {
+        let found = self.load(vol, budget, ino, |raw| raw.links() == 0)?;
         found.inode.unlinked.store(true, SeqCst);
         Ok(found)
     }
 
-    fn load_inode(&self, ino: Ino, wanted: impl FnOnce(&RawInode) -> bool) -> Result<InodeRef> {
-        let node = self.vol.node(Nid::from(ino))?;
+    fn load(
+        &self,
+        vol: &Volume,
+        budget: &Budget,
+        ino: Ino,
+        wanted: impl FnOnce(&RawInode) -> bool,
+    ) -> Result<InodeRef> {
+        let node = vol.node(Nid::from(ino))?;
         let kind = {
             let guard = node.read();
             if guard.is_dead() {
@@ -290,20 +308,20 @@ impl Fs {
             if raw.footer.ino() != ino {
                 return Err(Error::corrupt(format!("node {ino} is not an inode but a part of {}", raw.footer.ino())));
             }
-            raw.validate(self.vol.sb.features())?;
+            raw.validate(vol.sb.features())?;
             if !wanted(raw) {
                 return Err(Error::NotFound);
             }
             raw.file_type()
                 .ok_or_else(|| Error::corrupt(format!("inode {ino} has the impossible mode {:o}", raw.mode())))?
         };
-        let found = self.inodes.insert_loaded(&node, kind)?;
+        let found = self.insert_loaded(&node, kind)?;
         // The inode may have been deleted since its block was looked at: then it must not stay in the table.
         if found.inode.node.read().is_dead() {
-            self.inodes.remove(&found.inode);
+            self.remove(&found.inode);
             return Err(Error::NotFound);
         }
-        self.inodes.shrink(&self.budget);
+        self.shrink(budget);
         Ok(found)
     }
 }

@@ -1,7 +1,8 @@
 //! The upper half: inodes, names, contents and attributes, as programs see them.
 //!
 //! [`inode`] is an inode in memory; [`dir`] and [`namei`] are names, [`file`] and [`pages`] contents, [`mapping`] says which blocks they lie
-//! in, [`attr`], [`xattr`] and [`acl`] are attributes. [`orphans`] deletes what nobody uses any more. What becomes durable when is
+//! in, [`attr`], [`xattr`] and [`acl`] are attributes. [`orphans`] are inodes without a name, and [`reap`] deletes
+//! those that nobody uses any more. What becomes durable when is
 //! [`crate::durable`]'s.
 
 pub(crate) mod acl;
@@ -14,4 +15,5 @@ pub(crate) mod mapping;
 pub(crate) mod namei;
 pub(crate) mod orphans;
 pub(crate) mod pages;
+mod reap;
 pub(crate) mod xattr;

@@ -1,17 +1,11 @@
-//! Inodes without a name that are still in use, and the deletion of an inode when its last user goes.
+//! Inodes without a name that are still in use.
 //!
 //! Kept true: an inode whose link count is zero is in [`Orphans`] until its node is freed, and the checkpoint writes that set
-//! down, so a crash at any moment leaves either the whole inode listed as an orphan or no inode at all. The contents go in pieces, each under a
-//! [`Change`](crate::volume::Change) of its own; the inode node, its xattr node and its place in the set go together in the last
-//! one. Format: section 13.
-//!
-//! Relies on `inode` for telling when the last reference is gone, and on `file` for freeing contents.
+//! down, so a crash at any moment leaves either the whole inode listed as an orphan or no inode at all. Format: section 13.
 
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
-use crate::fs::Fs;
 use crate::locks;
-use crate::volume::Change;
 use std::collections::HashMap;
 use std::sync::Arc;
 use steadyfs_format::Ino;
@@ -44,7 +38,7 @@ pub(crate) struct Orphans {
 }
 
 /// An orphan that could not be deleted, to be tried again.
-enum Failed {
+pub(super) enum Failed {
     /// It could not be read.
     Unread(Ino),
     /// It was claimed, which nobody can do twice, and is deleted in part.
@@ -84,11 +78,18 @@ impl Orphans {
         self.set.lock().get(&ino).copied()
     }
 
-    fn keep(&self, failed: Failed) {
+    /// An inode is to be tried again.
+    pub(super) fn keep(&self, failed: Failed) {
         self.failed.lock().push(failed);
     }
 
-    fn stats(&self) -> OrphanStats {
+    /// Those to be tried again, which leaves none.
+    pub(super) fn take_failed(&self) -> Vec<Failed> {
+        std::mem::take(&mut *self.failed.lock())
+    }
+
+    /// How many there are.
+    pub(super) fn stats(&self) -> OrphanStats {
         let listed = self.set.lock().len() as u64;
         OrphanStats { listed, kept: self.failed.lock().len() as u64 }
     }
@@ -98,110 +99,6 @@ impl Orphans {
         let mut inos: Vec<Ino> = self.set.lock().keys().copied().collect();
         inos.sort_unstable();
         inos
-    }
-}
-
-impl Fs {
-    /// Deletes inodes whose last user went while they had no link. Hold no lock when calling.
-    ///
-    /// Every operation that can leave such inodes does this, and so does the housekeeper; a front end that drops references by itself may.
-    ///
-    /// # Errors
-    /// The first failure; the other inodes are still seen to. One that could not be deleted stays an orphan, and is tried again by [`Fs::sync`], before
-    /// periodic checkpoints, when the volume is unmounted, and by the next mount.
-    pub fn reap(&self) -> Result<()> {
-        let mut result = Ok(());
-        for ino in self.inodes.queue.take() {
-            let Some(inode) = self.inodes.claim(ino) else { continue };
-            result = result.and(self.delete_or_keep(inode));
-        }
-        result
-    }
-
-    /// As [`Fs::reap`], once more for those that could not be deleted.
-    pub(crate) fn reap_again(&self) {
-        let failed = std::mem::take(&mut *self.orphans.failed.lock());
-        for failed in failed {
-            let tried = match failed {
-                Failed::Unread(ino) => self.adopt_orphan(ino),
-                Failed::Claimed(inode) => self.delete_or_keep(inode),
-            };
-            if let Err(error) = tried {
-                tracing::debug!(%error, "an unlinked inode can still not be deleted");
-            }
-        }
-        self.reap_quietly();
-    }
-
-    fn delete_or_keep(&self, inode: Arc<Inode>) -> Result<()> {
-        self.delete_inode(&inode).inspect_err(|_| self.orphans.keep(Failed::Claimed(inode)))
-    }
-
-    /// How many inodes without a name there are.
-    pub fn orphan_stats(&self) -> OrphanStats {
-        self.orphans.stats()
-    }
-
-    /// As [`Fs::reap`], for operations that have done their own part: a failure is not theirs.
-    pub(crate) fn reap_quietly(&self) {
-        if let Err(error) = self.reap() {
-            tracing::warn!(%error, "an unlinked inode could not be deleted");
-        }
-    }
-
-    /// Deletes an inode that was claimed, piece by piece.
-    fn delete_inode(&self, inode: &Arc<Inode>) -> Result<()> {
-        self.drop_contents(inode)?;
-        let change = self.change_to_free()?;
-        self.free_inode(&change, inode)?;
-        self.orphans.remove(inode.ino);
-        Ok(())
-    }
-
-    /// Frees the nodes of an inode without contents and forgets it.
-    pub(crate) fn free_inode(&self, change: &Change<'_>, inode: &Arc<Inode>) -> Result<()> {
-        if let Some(node) = self.xattr_node(inode)? {
-            self.free_xattr_node(change, inode, &node)?;
-        }
-        let node = inode.node.write(&self.vol.nodes);
-        if node.is_dead() {
-            return Err(Error::corrupt(format!("inode {} was freed twice", inode.ino)));
-        }
-        self.vol.free_node(node)?;
-        self.inodes.remove(inode);
-        Ok(())
-    }
-
-    /// Takes over the orphans that the last mount left; the next [`Fs::reap`] deletes them.
-    ///
-    /// One that cannot be loaded, or has a name after all, is left to fsck: the former stays in the set, so that the volume stays as it is.
-    pub(crate) fn adopt_orphans(&self, inos: &[Ino]) -> Result<()> {
-        for &ino in inos {
-            if self.orphans.get(ino).is_some() {
-                continue;
-            }
-            self.orphans.add(ino, Orphan::Unlinked)?;
-            if let Err(error) = self.adopt_orphan(ino) {
-                tracing::warn!(%ino, %error, "an orphan cannot be deleted");
-            }
-        }
-        Ok(())
-    }
-
-    /// Loads a listed orphan, to be deleted by the next [`Fs::reap`].
-    fn adopt_orphan(&self, ino: Ino) -> Result<()> {
-        match self.load_orphan(ino) {
-            Ok(_queued_when_dropped) => Ok(()),
-            Err(Error::NotFound) => {
-                tracing::warn!(%ino, "listed as an orphan, but it has names or does not exist");
-                self.orphans.remove(ino);
-                Ok(())
-            }
-            Err(error) => {
-                self.orphans.keep(Failed::Unread(ino));
-                Err(error)
-            }
-        }
     }
 }
 

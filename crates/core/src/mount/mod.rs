@@ -12,6 +12,7 @@
 //! recovery writes, so it needs all of it, and without it the last checkpoint is shown.
 
 pub(crate) mod background;
+mod housekeeping;
 mod segmented;
 pub(crate) mod shutdown;
 
@@ -19,7 +20,7 @@ use crate::durable::checkpoint::{Checkpoints, Committed};
 use crate::durable::recovery::Recovered;
 use crate::durable::sync::{Since, SyncCounters};
 use crate::error::{Error, Result};
-use crate::files::file::Flusher;
+use crate::files::file::{Flusher, start_flusher};
 use crate::files::inode::InodeTable;
 use crate::files::orphans::Orphans;
 use crate::files::pages::Budget;
@@ -114,8 +115,8 @@ impl Fs {
             // One that cannot be deleted stays an orphan; unless the volume has stopped over it.
             fs.reap_quietly();
             fs.vol.check_running()?;
-            Flusher::start(&fs);
-            Background::start(&fs);
+            start_flusher(&fs);
+            housekeeping::start(&fs);
             Reclaim::start(&fs);
             return Ok(fs);
         }
@@ -244,7 +245,7 @@ impl Fs {
     pub fn unmount(&self) -> Result<()> {
         self.background.stop();
         self.reclaim.stop();
-        self.flusher.stop(self);
+        self.flusher.stop(&self.budget);
         if self.is_shut_down() {
             return Ok(());
         }

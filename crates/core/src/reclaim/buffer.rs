@@ -149,14 +149,14 @@ pub(super) fn charge_looks() {
 /// The page of a block, if it is cached.
 pub(super) fn cached(fs: &Fs, owner: &Owner, block: &Live) -> Option<PageBuf> {
     let page = owner.page(block);
-    fs.cache(owner.cached_file()?).get_range(page..page + 1).pop().flatten()
+    fs.budget.cache(owner.cached_file()?).get_range(page..page + 1).pop().flatten()
 }
 
 /// What is to be written of a block whose owner refers to it. The owner's node is locked.
 pub(super) fn set_off(fs: &Fs, owner: &Owner, source: Source) -> Moving {
     let Source { block, page } = source;
     let Some(file) = owner.cached_file() else { return Moving { block, page, taken: None } };
-    let (number, cache) = (owner.page(&block), fs.cache(file));
+    let (number, cache) = (owner.page(&block), fs.budget.cache(file));
     charge_n(Cost::RadixLookup, 2);
     let mut taken = cache.take_dirty(&(number..number + 1), 1);
     if let Some((_, newest)) = taken.pages.first_mut() {
@@ -170,20 +170,20 @@ impl Moving {
     /// To be told when the write has ended, if somebody wants to know.
     pub(super) fn landing(&self, fs: &Fs, file: Option<&Arc<Inode>>) -> Option<Landing> {
         let (taken, file) = (self.taken.as_ref()?, file?);
-        Some(fs.cache(file).landing(taken, &taken.pages))
+        Some(fs.budget.cache(file).landing(taken, &taken.pages))
     }
 
     /// It has its place, or was put back.
     pub(super) fn placed(&self, fs: &Fs, file: Option<&Arc<Inode>>) {
         if let (Some(taken), Some(file)) = (&self.taken, file) {
-            fs.cache(file).placed(taken);
+            fs.budget.cache(file).placed(taken);
         }
     }
 
     /// It could not be written.
     pub(super) fn put_back(&self, fs: &Fs, file: Option<&Arc<Inode>>) {
         if let (Some(taken), Some(file)) = (&self.taken, file) {
-            fs.cache(file).put_back(taken, &taken.pages);
+            fs.budget.cache(file).put_back(taken, &taken.pages);
         }
     }
 }

@@ -180,7 +180,7 @@ pub(super) fn move_fetched(
         (held, _) = move_what_is_free(mover, seg, again, report)?;
     }
     report.skipped.held += held.len() as u64;
-    mover.fs.trim_cache();
+    mover.fs.budget.trim();
     Ok(())
 }
 

@@ -290,7 +290,7 @@ impl Fs {
         let placed = self
             .vol
             .place_or_overwrite(change, &leaf, &mut guard, log, &pages[..mapped], in_place, |_| flights.one())?;
-        self.cache(inode).remove(part.start..part.start + placed as u64);
+        self.budget.cache(inode).remove(part.start..part.start + placed as u64);
         if placed < mapped { Err(Error::NoSpace) } else { Ok(placed) }
     }
 }

@@ -62,7 +62,7 @@ impl Fs {
                 FallocMode::InsertRange => self.insert(inode, &mut facts, off..end)?,
             }
         }
-        self.trim_cache();
+        self.budget.trim();
         Ok(())
     }
 
@@ -103,7 +103,7 @@ impl Fs {
             return self.zero_inline(&change, inode, facts, bytes.start.min(end)..end);
         }
         let whole = self.zero_edges(inode, bytes)?;
-        self.cache(inode).remove(whole.clone());
+        self.budget.cache(inode).remove(whole.clone());
         let mut at = whole.start;
         while at < whole.end {
             let (_admission, _held, change) = self.change_contents(inode, at..whole.end, 0)?;

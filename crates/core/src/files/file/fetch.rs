@@ -90,7 +90,7 @@ impl Fs {
             }
         }
         if keep == Keep::Yes && !read.is_empty() {
-            self.cache(inode).put_clean(&read);
+            self.budget.cache(inode).put_clean(&read);
         }
         Ok(Some(out))
     }

@@ -1,28 +1,15 @@
-//! The flusher: writes file pages that have been dirty for long, or earlier when many are; and what writers do when there are too
-//! many.
+//! The flusher: the thread that writes file pages which have been dirty for long, or earlier when many are.
 //!
-//! Age as in Linux: looked at every 5 seconds, written after 30. Above a fifth of the cache the flusher works at once; above two
-//! fifths every writer writes some pages itself before it makes more, so writers can never outrun the device for long, and
-//! nobody waits for a thread that may be waiting for him.
+//! What it writes is said in `flush`.
 
-use super::PIECE_PAGES;
-use super::writeback::ALL_PAGES;
-use crate::error::Result;
-use crate::files::inode::Inode;
-use crate::files::pages::CacheStats;
-use crate::fs::Fs;
+use crate::files::pages::Budget;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
-use steadyfs_rt::{Instant, JoinHandle, Mutex, now, spawn};
+use steadyfs_rt::{JoinHandle, Mutex, spawn};
 
 /// How often the flusher looks for old pages.
-const INTERVAL: Duration = Duration::from_secs(5);
-/// How long a page may stay dirty.
-const AGE: Duration = Duration::from_secs(30);
-
-/// Failed writes that a writer who helps puts up with before he is told.
-const PATIENCE: u64 = 16;
+pub(super) const INTERVAL: Duration = Duration::from_secs(5);
 
 /// The flusher thread of a volume.
 pub(crate) struct Flusher {
@@ -36,24 +23,24 @@ impl Flusher {
         Flusher { stop: Arc::new(AtomicBool::new(false)), thread: Mutex::new(&crate::locks::STATE, None) }
     }
 
-    /// Starts the flusher of a writable volume.
-    pub(crate) fn start(fs: &Arc<Fs>) {
-        let (weak, stop, budget) = (Arc::downgrade(fs), Arc::clone(&fs.flusher.stop), fs.budget.clone());
+    /// Starts the flusher of a writable volume: from time to time, or when many pages are dirty, it runs `round`, until that says that the volume is gone.
+    pub(super) fn start(&self, budget: &Budget, round: impl Fn() -> bool + Send + 'static) {
+        let (stop, budget) = (Arc::clone(&self.stop), budget.clone());
         let thread = spawn("steadyfs-flusher", move || {
             while !stop.load(SeqCst) {
                 budget.wait_for_call(|| stop.load(SeqCst) || budget.wants_flush(), INTERVAL);
-                if stop.load(SeqCst) || !round(&weak) {
+                if stop.load(SeqCst) || !round() {
                     return;
                 }
             }
         });
-        *fs.flusher.thread.lock() = Some(thread);
+        *self.thread.lock() = Some(thread);
     }
 
     /// Ends the flusher and waits for it. Pages that are dirty stay so.
-    pub(crate) fn stop(&self, fs: &Fs) {
+    pub(crate) fn stop(&self, budget: &Budget) {
         self.stop.store(true, SeqCst);
-        fs.budget.call_flusher();
+        budget.call_flusher();
         let thread = self.thread.lock().take();
         // The flusher itself may hold the last reference to the volume; it must not wait for itself.
         if let Some(thread) = thread.filter(|t| !t.is_current())
@@ -61,69 +48,5 @@ impl Flusher {
         {
             tracing::error!("the flusher panicked");
         }
-    }
-}
-
-/// One round; false if the volume is gone.
-fn round(fs: &Weak<Fs>) -> bool {
-    let Some(fs) = fs.upgrade() else { return false };
-    if fs.vol.check_writable().is_ok()
-        && let Err(e) = fs.flush_files()
-    {
-        tracing::warn!(error = %e, "write-back failed; it will be tried again");
-        // Not at once: what failed would most likely fail again.
-        fs.budget.wait_for_call(|| false, INTERVAL);
-    }
-    true
-}
-
-impl Fs {
-    /// Writes files that have been dirty too long, and others while there are too many dirty pages; each file once.
-    fn flush_files(&self) -> Result<()> {
-        let failures = self.budget.failures();
-        let began = now();
-        let old = Instant::from_nanos(began.as_nanos().saturating_sub(AGE.as_nanos() as u64));
-        loop {
-            let limit = if self.budget.wants_flush() { began } else { old };
-            let Some(file) = self.budget.oldest_dirty_file(Some(limit)) else {
-                return self.budget.failed_since(failures, 0);
-            };
-            self.flush_file(&file)?;
-        }
-    }
-
-    fn flush_file(&self, file: &Arc<Inode>) -> Result<()> {
-        // Whatever is dirtied from here on is young again.
-        self.cache(file).renew_age();
-        self.start_writeback(file, ALL_PAGES)
-    }
-
-    /// Before more pages become dirty: calls the flusher, and helps it, if there are many. Hold no change when calling.
-    ///
-    /// # Errors
-    /// Why they stay many: what cannot be written stays dirty, and memory is bounded.
-    pub(super) fn help_flush(&self) -> Result<()> {
-        if !self.budget.wants_flush() {
-            return Ok(());
-        }
-        self.budget.call_flusher();
-        let failures = self.budget.failures();
-        while self.budget.must_flush() {
-            self.budget.failed_since(failures, PATIENCE)?;
-            let CacheStats { dirty, flying, .. } = self.budget.stats();
-            let file = self.budget.oldest_dirty_file(None).filter(|_| dirty > flying);
-            let Some(file) = file else {
-                if flying == 0 {
-                    return self.flush_dirty_dirs(|| self.change());
-                }
-                self.budget.wait_landing(|| !self.budget.must_flush());
-                continue;
-            };
-            let (_admission, change) = self.change_to_place(self.flush_size(&file))?;
-            if self.flush_pages(&change, &file, PIECE_PAGES as usize)? == 0 {
-                steadyfs_rt::yield_now(); // another thread has just taken them
-            }
-        }
-        Ok(())
     }
 }

@@ -11,6 +11,7 @@ mod compress;
 mod direct;
 mod falloc;
 mod fetch;
+mod flush;
 mod flusher;
 mod inline;
 mod page;
@@ -24,6 +25,7 @@ mod write;
 mod writeback;
 
 pub use falloc::FallocMode;
+pub(crate) use flush::start_flusher;
 pub(crate) use flusher::Flusher;
 pub use seek::Whence;
 pub(crate) use writeback::{ALL_PAGES, Why};

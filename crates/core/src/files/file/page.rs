@@ -13,11 +13,11 @@ use steadyfs_format::PageIndex;
 impl Fs {
     /// The contents of a page; `None` for a hole. A page that was reserved and never written is zero.
     pub(crate) fn page(&self, inode: &Arc<Inode>, page: PageIndex) -> Result<Option<PageBuf>> {
-        if let Some(buf) = self.cache(inode).get(page) {
+        if let Some(buf) = self.budget.cache(inode).get(page) {
             return Ok(Some(buf));
         }
         let mut fetched = self.fetch(inode, page..page + 1, Keep::Yes)?;
-        self.trim_cache();
+        self.budget.trim();
         Ok(fetched.pop().flatten())
     }
 
@@ -33,7 +33,7 @@ impl Fs {
         page: PageIndex,
         buf: PageBuf,
     ) -> Result<()> {
-        let cache = self.cache(inode);
+        let cache = self.budget.cache(inode);
         if !cache.has_range(&(page..page + 1)) {
             self.reserve(change, inode, page..page + 1)?;
         }
@@ -44,7 +44,7 @@ impl Fs {
     /// Makes pages holes: what they held is gone, and so are nodes that held nothing else. Meant for few pages: it does not give the
     /// checkpoint lock back on the way.
     pub(crate) fn punch_pages(&self, change: &Change<'_>, inode: &Arc<Inode>, range: Range<PageIndex>) -> Result<()> {
-        self.cache(inode).remove(range.clone());
+        self.budget.cache(inode).remove(range.clone());
         let mut at = range.start;
         while at < range.end {
             at = self.free_piece(change, inode, at..range.end)?;

@@ -51,7 +51,7 @@ impl Fs {
             let at = off + done as u64;
             let window = (WINDOW_PAGES * PAGE - at % PAGE).min((n - done) as u64) as usize;
             self.read_window(inode, &facts, at, &mut buf[done..done + window], keep)?;
-            self.trim_cache();
+            self.budget.trim();
             done += window;
         }
         Ok(n)
@@ -79,7 +79,7 @@ impl Fs {
             let window = WINDOW_PAGES.min(end - at);
             let contents = self.contents(inode, &facts, at..at + window, Keep::No)?;
             pages.extend(contents.into_iter().map(|page| page.unwrap_or(PageBuf::zeroed())));
-            self.trim_cache();
+            self.budget.trim();
             at = at + window;
         }
         Ok((pages, n))
@@ -113,7 +113,7 @@ impl Fs {
         if facts.is_compressed() {
             return self.cluster_contents(inode, range, keep);
         }
-        let cache = self.cache(inode);
+        let cache = self.budget.cache(inode);
         let mut pages = cache.get_range(range.clone());
         if pages.iter().all(Option::is_some) {
             return Ok(pages);

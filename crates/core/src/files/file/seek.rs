@@ -51,7 +51,7 @@ impl Fs {
 
     /// The first page of `from..end` that is data, or the first that is not.
     fn find(&self, inode: &Arc<Inode>, from: PageIndex, end: PageIndex, data: bool) -> Result<Option<PageIndex>> {
-        let cache = self.cache(inode);
+        let cache = self.budget.cache(inode);
         let (mut at, mut width) = (from, FIRST_STEP);
         while at < end {
             let step = end.min(at + width);

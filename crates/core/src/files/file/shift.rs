@@ -50,7 +50,7 @@ impl Fs {
             self.move_piece(inode, facts, piece, to)?;
         }
         let hole = first..(first + pages).min(end);
-        self.cache(inode).remove(hole.clone());
+        self.budget.cache(inode).remove(hole.clone());
         let mut at = hole.start;
         while at < hole.end {
             let (_admission, _held, change) = self.change_contents(inode, at..hole.end, 0)?;
@@ -64,7 +64,7 @@ impl Fs {
         let pages = self.contents(inode, facts, from, Keep::No)?;
         let target = to..to + pages.len() as u64;
         let (_admission, _held, change) = self.change_contents(inode, target.clone(), pages.len() as u64)?;
-        self.cache(inode).remove(target.clone());
+        self.budget.cache(inode).remove(target.clone());
         let mut at = to;
         for run in pages.chunk_by(|a, b| Content::of(a) == Content::of(b)) {
             let part = at..at + run.len() as u64;
@@ -93,7 +93,7 @@ impl Fs {
             return Err(Error::NoSpace);
         }
         let numbered = (range.start.get()..).map(PageIndex).zip(run.iter().flatten().cloned());
-        self.cache(inode).put_dirty(numbered);
+        self.budget.cache(inode).put_dirty(numbered);
         Ok(())
     }
 }

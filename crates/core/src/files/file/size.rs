@@ -34,7 +34,7 @@ impl Fs {
             self.finish_cut(inode, &mut facts)?;
             self.set_size_locked(inode, &mut facts, size)?;
         }
-        self.trim_cache();
+        self.budget.trim();
         Ok(())
     }
 
@@ -68,7 +68,7 @@ impl Fs {
 
     /// Sets the size of a file with pages, and how much of it the device may be told. What becomes visible thereby is in the cache already.
     pub(super) fn move_end(&self, inode: &Arc<Inode>, raw: &mut RawInode, size: u64) {
-        let (old, cache) = (raw.size(), self.cache(inode));
+        let (old, cache) = (raw.size(), self.budget.cache(inode));
         if size > old {
             cache.note_growth(old);
         } else if size < old {
@@ -98,7 +98,7 @@ impl Fs {
 
     /// Makes every page of a range reserved and unwritten, so that it reads as zeros.
     pub(super) fn renew(&self, inode: &Arc<Inode>, range: Range<PageIndex>) -> Result<()> {
-        self.cache(inode).remove(range.clone());
+        self.budget.cache(inode).remove(range.clone());
         let mut at = range.start;
         while at < range.end {
             let (_admission, _held, change) = self.change_contents(inode, at..range.end, 0)?;
@@ -145,7 +145,7 @@ impl Fs {
             if let Some((page, buf)) = tail {
                 self.put_page(&change, inode, page, buf)?;
             }
-            self.cache(inode).remove(keep..self.tree_pages(inode)?.max(keep));
+            self.budget.cache(inode).remove(keep..self.tree_pages(inode)?.max(keep));
             self.edit_inode(&change, inode, |raw| {
                 self.move_end(inode, raw, size);
                 raw.set_advise(raw.advise() & !advise::KEEP_SIZE | advise::TRUNC);
@@ -200,7 +200,7 @@ impl Fs {
         let has_map = matches!(inode.kind, FileType::Regular | FileType::Dir | FileType::Symlink);
         let in_inode = inode.read(|raw| raw.has_inline(inline::DATA) || raw.has_inline(inline::DENTRY))?;
         if has_map && !in_inode {
-            self.cache(inode).remove(PageIndex(0)..self.tree_pages(inode)?);
+            self.budget.cache(inode).remove(PageIndex(0)..self.tree_pages(inode)?);
             let mut at = Some(PageIndex(0));
             while let Some(from) = at {
                 let change = self.change_to_free()?;

@@ -99,7 +99,7 @@ impl Fs {
             let at = off + done as u64;
             let piece = (PIECE_PAGES * PAGE - at % PAGE).min((data.len() - done) as u64) as usize;
             let wrote = self.write_piece(inode, &mut facts, at, data.part(done..done + piece));
-            self.trim_cache();
+            self.budget.trim();
             match wrote {
                 Ok(n) => done += n,
                 Err(_) if done > 0 => break,
@@ -129,7 +129,7 @@ impl Fs {
             self.convert_inline(&change, inode, facts)?;
         }
         let range = pages_of(at, end);
-        let reached = match self.cache(inode).has_range(&range) {
+        let reached = match self.budget.cache(inode).has_range(&range) {
             true => range.end,
             false => self.reserve(&change, inode, range)?,
         };
@@ -152,7 +152,7 @@ impl Fs {
     /// Puts the bytes into pages whose slots are reserved.
     fn fill_pages(&self, inode: &Arc<Inode>, facts: &Facts, at: u64, data: Payload<'_>) -> Result<()> {
         charge_n(Cost::PageCopy, (data.len() as u64).div_ceil(PAGE));
-        let cache = self.cache(inode);
+        let cache = self.budget.cache(inode);
         let data = match data {
             Payload::Bytes(data) => data,
             Payload::Pages(pages) => {

@@ -62,7 +62,7 @@ impl Fs {
             let claim = if range == ALL_PAGES { self.claim_size(inode) } else { None };
             let owed = self.start_writing(inode, range.clone(), in_place);
             let started = owed.map(|owed| self.vol.io.submit_and_help(owed));
-            self.cache(inode).wait_landed();
+            self.budget.cache(inode).wait_landed();
             started.and(inode.write_errors.since(failures))?;
             if claim.is_none_or(Claim::redeem) {
                 return Ok(());
@@ -73,7 +73,7 @@ impl Fs {
     /// A claim on the size that the file has now, if the device may not be told it yet.
     fn claim_size<'a>(&'a self, inode: &'a Arc<Inode>) -> Option<Claim<'a>> {
         let growing = inode.node.disk_size.limit() != UNLIMITED;
-        growing.then(|| inode.read(|raw| self.cache(inode).claim(raw.size())).ok()).flatten()
+        growing.then(|| inode.read(|raw| self.budget.cache(inode).claim(raw.size())).ok()).flatten()
     }
 
     /// Submits the dirty pages of a file that is locked, so that a checkpoint from here on has its contents and its size. What is no regular file has that anyway.
@@ -84,7 +84,7 @@ impl Fs {
         loop {
             let claim = self.claim_size(inode);
             self.start_writeback(inode, ALL_PAGES)?;
-            self.cache(inode).wait_placed();
+            self.budget.cache(inode).wait_placed();
             if claim.is_none_or(Claim::redeem) {
                 return Ok(());
             }
@@ -106,7 +106,7 @@ impl Fs {
         match (self.in_place, why) {
             (InPlace::Never | InPlace::Auto, _) => false,
             (InPlace::Always, _) | (_, Why::Direct | Why::Sync { data_only: true }) => true,
-            (InPlace::Fsync, Why::Sync { .. }) if self.cache(inode).dirty_count() <= FSYNC_PAGES => true,
+            (InPlace::Fsync, Why::Sync { .. }) if self.budget.cache(inode).dirty_count() <= FSYNC_PAGES => true,
             // What is cold is seldom written, and then in part: it would only be scattered.
             (InPlace::Fsync, _) => inode.data_log() == Log::ColdData,
         }
@@ -122,13 +122,13 @@ impl Fs {
 
     /// Blocks that the next piece of a write-back may take.
     pub(super) fn flush_size(&self, inode: &Arc<Inode>) -> u64 {
-        self.cache(inode).dirty_count().min(PIECE_PAGES)
+        self.budget.cache(inode).dirty_count().min(PIECE_PAGES)
     }
 
     /// Submits the dirty pages of a range but for the last, which the caller owes to the device, and must wait for nobody before.
     fn start_writing(&self, inode: &Arc<Inode>, range: Range<PageIndex>, in_place: bool) -> Result<Vec<Request>> {
         let mut at = range.start;
-        while self.cache(inode).next_dirty(&(at..range.end)).is_some() {
+        while self.budget.cache(inode).next_dirty(&(at..range.end)).is_some() {
             let (_admission, change) = self.change_to_place(self.flush_size(inode))?;
             self.gather(&change);
             match self.flush_range(&change, inode, at..range.end, PIECE_PAGES as usize, in_place)?.next {
@@ -158,7 +158,7 @@ impl Fs {
         max: usize,
         in_place: bool,
     ) -> Result<Batch> {
-        let cache = self.cache(inode);
+        let cache = self.budget.cache(inode);
         let how = (inode.data_log(), in_place);
         let mut at = range.start;
         let mut pages = 0;
@@ -191,7 +191,7 @@ impl Fs {
         max: usize,
         (log, in_place): (Log, bool),
     ) -> Result<Option<(PageIndex, usize)>> {
-        let cache = self.cache(inode);
+        let cache = self.budget.cache(inode);
         let mut guard = leaf.node.write(&self.vol.nodes);
         if guard.is_dead() {
             return Ok(None);

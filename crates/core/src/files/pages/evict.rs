@@ -3,24 +3,23 @@
 //! Whoever added pages and finds the budget exceeded visits the inode that has waited longest, takes some of its clean pages that
 //! were not used since the last visit, and sends it to the end of the ring.
 
-use super::Fs;
-use super::PageCache;
+use super::{Budget, PageCache};
 
 /// Pages looked at per visit of an inode.
 const VISIT: u64 = 256;
 
-impl Fs {
+impl Budget {
     /// Gives clean pages back until the budget is kept, or nothing more can go (the rest is dirty or on its way).
-    pub(crate) fn trim_cache(&self) {
-        if !self.budget.is_over() {
+    pub(crate) fn trim(&self) {
+        if !self.is_over() {
             return;
         }
         // Twice round: the first visit may only take used marks away.
-        let mut visits = 2 * (self.budget.ring_len() + self.budget.stats().cached / VISIT) + 8;
-        while self.budget.is_over() && visits > 0 {
+        let mut visits = 2 * (self.ring_len() + self.stats().cached / VISIT) + 8;
+        while self.is_over() && visits > 0 {
             visits -= 1;
-            let Some((key, inode)) = self.budget.ring_first() else { return };
-            PageCache { inode: &inode, budget: &self.budget }.visit(key);
+            let Some((key, inode)) = self.ring_first() else { return };
+            PageCache { inode: &inode, budget: self }.visit(key);
         }
     }
 }

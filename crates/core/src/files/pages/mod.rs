@@ -19,7 +19,6 @@ pub(crate) use budget::Budget;
 pub use budget::CacheStats;
 
 use crate::files::inode::Inode;
-use crate::fs::Fs;
 use crate::locks;
 pub(crate) use growth::Claim;
 use growth::Growth;
@@ -111,15 +110,10 @@ impl State {
     }
 }
 
-impl Fs {
+impl Budget {
     /// The cached pages of an inode.
     pub(crate) fn cache<'a>(&'a self, inode: &'a Arc<Inode>) -> PageCache<'a> {
-        PageCache { inode, budget: &self.budget }
-    }
-
-    /// Counters of the page cache.
-    pub fn cache_stats(&self) -> CacheStats {
-        self.budget.stats()
+        PageCache { inode, budget: self }
     }
 }
 

@@ -40,7 +40,7 @@ impl Fs {
         while at < range.end {
             let first = PageIndex(at.get() / width * width);
             let until = range.end.min(first + width);
-            let cached = self.cache(inode).get_range(at..until);
+            let cached = self.budget.cache(inode).get_range(at..until);
             if cached.iter().all(Option::is_some) {
                 out.extend(cached);
             } else {
@@ -69,7 +69,7 @@ impl Fs {
         let pages = expand(&blocks, info)?;
         if keep == Keep::Yes {
             let numbered: Vec<_> = (cluster.start.get()..).map(PageIndex).zip(pages.iter().cloned()).collect();
-            self.cache(inode).put_clean(&numbered);
+            self.budget.cache(inode).put_clean(&numbered);
         }
         Ok(pages.into_iter().map(Some).collect())
     }

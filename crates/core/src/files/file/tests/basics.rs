@@ -215,7 +215,7 @@ fn blocks_beyond_the_end_never_show() {
     let shorten = |file: &InodeRef| {
         // Another implementation may crash between setting a size and freeing what lies behind it.
         fs.fsync(file, false).unwrap();
-        fs.cache(&file.inode).remove(crate::files::file::writeback::ALL_PAGES);
+        fs.budget.cache(&file.inode).remove(crate::files::file::writeback::ALL_PAGES);
         let change = fs.change().unwrap();
         fs.edit_inode(&change, &file.inode, |raw| raw.set_size(5000)).unwrap();
     };

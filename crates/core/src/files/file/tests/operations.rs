@@ -62,11 +62,11 @@ fn direct_and_buffered_io_see_each_other() {
     assert_eq!(back, expected, "a direct read finds pages that only the cache has");
     let cached = fs.cache_stats().cached;
     fs.writeback(&file.inode, crate::files::file::writeback::ALL_PAGES).unwrap();
-    fs.cache(&file.inode).remove(crate::files::file::writeback::ALL_PAGES);
+    fs.budget.cache(&file.inode).remove(crate::files::file::writeback::ALL_PAGES);
     assert!(cached > fs.cache_stats().cached);
     fs.read_direct(&file, 0, &mut back).unwrap();
     fs.write_direct(&file, 7 * 4096, &new).unwrap();
-    assert_eq!(fs.cache(&file.inode).get_range(PageIndex(0)..PageIndex(9)).iter().flatten().count(), 0);
+    assert_eq!(fs.budget.cache(&file.inode).get_range(PageIndex(0)..PageIndex(9)).iter().flatten().count(), 0);
     assert_eq!((back, size(&file)), (expected, 9 * 4096));
     assert_eq!(fs.write_direct(&file, 100, b"odd").unwrap(), 3, "odd bytes go through the cache");
     let mut odd = [0; 3];

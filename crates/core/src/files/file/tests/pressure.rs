@@ -269,7 +269,7 @@ fn the_cache_keeps_to_its_budget_and_reads_ahead() {
     let stats = fs.cache_stats();
     assert!(stats.cached <= stats.limit + 256 && stats.dirty <= stats.limit / 5 * 2 + 256, "{stats:?}");
     fs.sync().unwrap();
-    fs.cache(&file.inode).remove(crate::files::file::writeback::ALL_PAGES);
+    fs.budget.cache(&file.inode).remove(crate::files::file::writeback::ALL_PAGES);
     let before = fs.io_stats();
     let mut back = vec![0; 4096];
     for at in (0..data.len()).step_by(4096) {

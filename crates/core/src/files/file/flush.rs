@@ -1,0 +1,92 @@
+//! What the flusher writes, and what writers do when there are too many dirty pages.
+//!
+//! Age as in Linux: looked at every 5 seconds, written after 30. Above a fifth of the cache the flusher works at once; above two
+//! fifths every writer writes some pages itself before it makes more, so writers can never outrun the device for long, and
+//! nobody waits for a thread that may be waiting for him.
+
+use super::PIECE_PAGES;
+use super::flusher::INTERVAL;
+use super::writeback::ALL_PAGES;
+use crate::error::Result;
+use crate::files::inode::Inode;
+use crate::files::pages::CacheStats;
+use crate::fs::Fs;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use steadyfs_rt::{Instant, now};
+
+/// How long a page may stay dirty.
+const AGE: Duration = Duration::from_secs(30);
+
+/// Failed writes that a writer who helps puts up with before he is told.
+const PATIENCE: u64 = 16;
+
+/// Starts the flusher of a writable volume, which ends with it.
+pub(crate) fn start_flusher(fs: &Arc<Fs>) {
+    let weak = Arc::downgrade(fs);
+    fs.flusher.start(&fs.budget, move || round(&weak));
+}
+
+/// One round; false if the volume is gone.
+fn round(fs: &Weak<Fs>) -> bool {
+    let Some(fs) = fs.upgrade() else { return false };
+    if fs.vol.check_writable().is_ok()
+        && let Err(e) = fs.flush_files()
+    {
+        tracing::warn!(error = %e, "write-back failed; it will be tried again");
+        // Not at once: what failed would most likely fail again.
+        fs.budget.wait_for_call(|| false, INTERVAL);
+    }
+    true
+}
+
+impl Fs {
+    /// Writes files that have been dirty too long, and others while there are too many dirty pages; each file once.
+    fn flush_files(&self) -> Result<()> {
+        let failures = self.budget.failures();
+        let began = now();
+        let old = Instant::from_nanos(began.as_nanos().saturating_sub(AGE.as_nanos() as u64));
+        loop {
+            let limit = if self.budget.wants_flush() { began } else { old };
+            let Some(file) = self.budget.oldest_dirty_file(Some(limit)) else {
+                return self.budget.failed_since(failures, 0);
+            };
+            self.flush_file(&file)?;
+        }
+    }
+
+    fn flush_file(&self, file: &Arc<Inode>) -> Result<()> {
+        // Whatever is dirtied from here on is young again.
+        self.budget.cache(file).renew_age();
+        self.start_writeback(file, ALL_PAGES)
+    }
+
+    /// Before more pages become dirty: calls the flusher, and helps it, if there are many. Hold no change when calling.
+    ///
+    /// # Errors
+    /// Why they stay many: what cannot be written stays dirty, and memory is bounded.
+    pub(super) fn help_flush(&self) -> Result<()> {
+        if !self.budget.wants_flush() {
+            return Ok(());
+        }
+        self.budget.call_flusher();
+        let failures = self.budget.failures();
+        while self.budget.must_flush() {
+            self.budget.failed_since(failures, PATIENCE)?;
+            let CacheStats { dirty, flying, .. } = self.budget.stats();
+            let file = self.budget.oldest_dirty_file(None).filter(|_| dirty > flying);
+            let Some(file) = file else {
+                if flying == 0 {
+                    return self.flush_dirty_dirs(|| self.change());
+                }
+                self.budget.wait_landing(|| !self.budget.must_flush());
+                continue;
+            };
+            let (_admission, change) = self.change_to_place(self.flush_size(&file))?;
+            if self.flush_pages(&change, &file, PIECE_PAGES as usize)? == 0 {
+                steadyfs_rt::yield_now(); // another thread has just taken them
+            }
+        }
+        Ok(())
+    }
+}

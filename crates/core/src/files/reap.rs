@@ -1,0 +1,118 @@
+//! Deletion of an inode when its last user goes.
+//!
+//! The contents go in pieces, each under a [`Change`] of its own; the inode node, its xattr node and its place in the set of orphans go
+//! together in the last one.
+//!
+//! Relies on `inode` for telling when the last reference is gone, and on `file` for freeing contents.
+
+use crate::error::{Error, Result};
+use crate::files::inode::Inode;
+use crate::files::orphans::{Failed, Orphan, OrphanStats};
+use crate::fs::Fs;
+use crate::volume::Change;
+use std::sync::Arc;
+use steadyfs_format::Ino;
+
+impl Fs {
+    /// Deletes inodes whose last user went while they had no link. Hold no lock when calling.
+    ///
+    /// Every operation that can leave such inodes does this, and so does the housekeeper; a front end that drops references by itself may.
+    ///
+    /// # Errors
+    /// The first failure; the other inodes are still seen to. One that could not be deleted stays an orphan, and is tried again by [`Fs::sync`], before
+    /// periodic checkpoints, when the volume is unmounted, and by the next mount.
+    pub fn reap(&self) -> Result<()> {
+        let mut result = Ok(());
+        for ino in self.inodes.queue.take() {
+            let Some(inode) = self.inodes.claim(ino) else { continue };
+            result = result.and(self.delete_or_keep(inode));
+        }
+        result
+    }
+
+    /// As [`Fs::reap`], once more for those that could not be deleted.
+    pub(crate) fn reap_again(&self) {
+        let failed = self.orphans.take_failed();
+        for failed in failed {
+            let tried = match failed {
+                Failed::Unread(ino) => self.adopt_orphan(ino),
+                Failed::Claimed(inode) => self.delete_or_keep(inode),
+            };
+            if let Err(error) = tried {
+                tracing::debug!(%error, "an unlinked inode can still not be deleted");
+            }
+        }
+        self.reap_quietly();
+    }
+
+    fn delete_or_keep(&self, inode: Arc<Inode>) -> Result<()> {
+        self.delete_inode(&inode).inspect_err(|_| self.orphans.keep(Failed::Claimed(inode)))
+    }
+
+    /// How many inodes without a name there are.
+    pub fn orphan_stats(&self) -> OrphanStats {
+        self.orphans.stats()
+    }
+
+    /// As [`Fs::reap`], for operations that have done their own part: a failure is not theirs.
+    pub(crate) fn reap_quietly(&self) {
+        if let Err(error) = self.reap() {
+            tracing::warn!(%error, "an unlinked inode could not be deleted");
+        }
+    }
+
+    /// Deletes an inode that was claimed, piece by piece.
+    fn delete_inode(&self, inode: &Arc<Inode>) -> Result<()> {
+        self.drop_contents(inode)?;
+        let change = self.change_to_free()?;
+        self.free_inode(&change, inode)?;
+        self.orphans.remove(inode.ino);
+        Ok(())
+    }
+
+    /// Frees the nodes of an inode without contents and forgets it.
+    pub(crate) fn free_inode(&self, change: &Change<'_>, inode: &Arc<Inode>) -> Result<()> {
+        if let Some(node) = self.xattr_node(inode)? {
+            self.free_xattr_node(change, inode, &node)?;
+        }
+        let node = inode.node.write(&self.vol.nodes);
+        if node.is_dead() {
+            return Err(Error::corrupt(format!("inode {} was freed twice", inode.ino)));
+        }
+        self.vol.free_node(node)?;
+        self.inodes.remove(inode);
+        Ok(())
+    }
+
+    /// Takes over the orphans that the last mount left; the next [`Fs::reap`] deletes them.
+    ///
+    /// One that cannot be loaded, or has a name after all, is left to fsck: the former stays in the set, so that the volume stays as it is.
+    pub(crate) fn adopt_orphans(&self, inos: &[Ino]) -> Result<()> {
+        for &ino in inos {
+            if self.orphans.get(ino).is_some() {
+                continue;
+            }
+            self.orphans.add(ino, Orphan::Unlinked)?;
+            if let Err(error) = self.adopt_orphan(ino) {
+                tracing::warn!(%ino, %error, "an orphan cannot be deleted");
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads a listed orphan, to be deleted by the next [`Fs::reap`].
+    fn adopt_orphan(&self, ino: Ino) -> Result<()> {
+        match self.inodes.load_orphan(&self.vol, &self.budget, ino) {
+            Ok(_queued_when_dropped) => Ok(()),
+            Err(Error::NotFound) => {
+                tracing::warn!(%ino, "listed as an orphan, but it has names or does not exist");
+                self.orphans.remove(ino);
+                Ok(())
+            }
+            Err(error) => {
+                self.orphans.keep(Failed::Unread(ino));
+                Err(error)
+            }
+        }
+    }
+}
