@@ -70,12 +70,12 @@ fn tick(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
     let retry = refused && rounds.since_checkpoint >= RETRY_SECONDS;
     let commit = fs.options.commit_seconds.unwrap_or_else(|| fs.background.usual_commit.load(SeqCst));
     let due = retry || commit > 0 && rounds.since_checkpoint >= commit;
-    if due || fs.checkpoint_is_pressing() {
+    if due || fs.checkpoints.is_pressing(&fs.vol) {
         rounds.since_checkpoint = 0;
         if due {
             fs.reap_again();
         }
-        if fs.has_changes() {
+        if fs.checkpoints.has_changes(&fs.vol) {
             fs.checkpoint(if due { Cause::Timer } else { Cause::Backlog })?;
         }
     }

@@ -29,7 +29,7 @@ impl Fs {
             ShutDown::Checkpointed if !self.vol.read_only => self.sync_checkpoint()?,
             ShutDown::Checkpointed | ShutDown::AtOnce => {}
         }
-        let _no_checkpoint = self.hold_checkpoints();
+        let _no_checkpoint = self.checkpoints.hold();
         // An error: nobody changes anything as it is.
         let frozen = self.vol.freeze();
         self.vol.shut_down();

@@ -4,13 +4,16 @@
 //! Kept true: a snapshot waits for no checkpoint and no collection, only for locks that are held for moments; its serialised form, that of a map of
 //! [`MAP_CELLS`] cells too, stays below 64 KiB, the most that the value of an extended attribute can be.
 
+mod activity;
 mod counters;
 mod map;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use counters::{Activity, CheckpointTimes, CollectorsNow, Traffic};
-pub use counters::{Cause, CollectorStats, Doing};
+pub(crate) use activity::{Activity, CollectorsNow};
+pub use activity::{CollectorStats, Doing};
+pub use counters::Cause;
+pub(crate) use counters::{CheckpointTimes, Traffic};
 pub use map::{Cell, SegmentMap, VALIDITY_CLASSES};
 
 use crate::durable::sync::Reason;

@@ -17,128 +17,24 @@
 
 mod mend;
 mod snapshot;
+mod state;
+
+pub use state::CheckpointStats;
+pub(crate) use state::{Checkpoints, Committed};
 
 use crate::error::{Error, Result};
 use crate::fs::Fs;
-use crate::locks;
-use crate::stats::{Cause, CheckpointTimes};
+use crate::stats::Cause;
 use crate::volume::Change;
 use crate::volume::nodes::dirt::Forgotten;
-use crate::waits::{WaitStats, Waits};
 use snapshot::Snapshot;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::Duration;
-use steadyfs_format::Pack;
+use std::sync::atomic::Ordering::SeqCst;
 use steadyfs_format::checkpoint::Checkpoint;
-use steadyfs_rt::{Mutex, MutexGuard};
 
 /// Dirty nodes above which step 1 is worth its while.
 const SETTLE_NODES: usize = 256;
-/// Blocks in the roll-forward chain above which the next checkpoint should not wait: a mount after a crash reads them one by one.
-const CHAIN_LIMIT: u64 = 16 * 1024;
 /// Rounds of step 1: each leaves only what changed during the one before.
 const SETTLE_ROUNDS: usize = 3;
-
-/// Checkpoint state of a mounted volume.
-pub(crate) struct Checkpoints {
-    /// The last committed checkpoint; locked for as long as the next one is made.
-    committed: Mutex<Committed>,
-    /// Snapshots taken, and the number of the last one that committed.
-    frozen: AtomicU64,
-    done: AtomicU64,
-    /// How often the chain broke.
-    breaks: AtomicU64,
-    /// Version word that node footers carry: version | checksum << 32.
-    stamp: AtomicU64,
-    freeze_max_ns: AtomicU64,
-    commit_waits: Waits,
-    pub(crate) times: CheckpointTimes,
-    /// Serial of the last block of the warm-node log at the last freeze.
-    chain_began: AtomicU64,
-    /// `Volume::changes` at the last freeze.
-    changes_at_freeze: AtomicU64,
-    /// [`Committed::undecided`] holds one.
-    undecided: AtomicBool,
-}
-
-/// A committed checkpoint.
-pub(crate) struct Committed {
-    pub(crate) checkpoint: Checkpoint,
-    pub(crate) pack: Pack,
-    /// The next one, if the device refused the block that commits it. That block may be there nevertheless, so until it has been written, both count: nothing
-    /// that either refers to may change, and there cannot be another.
-    undecided: Option<Box<Snapshot>>,
-}
-
-impl Committed {
-    /// What a checkpoint pack says.
-    pub(crate) fn new(checkpoint: Checkpoint, pack: Pack) -> Self {
-        Committed { checkpoint, pack, undecided: None }
-    }
-}
-
-/// Counters about checkpoints, for people.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CheckpointStats {
-    /// Checkpoints committed since the mount.
-    pub committed: u64,
-    /// Longest freeze: while it lasts no change begins.
-    pub longest_freeze: Duration,
-    /// How long changes waited for a freeze.
-    pub freeze_waits: WaitStats,
-    /// How long fsyncs waited for the commit of a checkpoint that was under way.
-    pub commit_waits: WaitStats,
-}
-
-impl Checkpoints {
-    /// The state after loading a checkpoint.
-    pub(crate) fn new(committed: Committed) -> Self {
-        let stamp = committed.checkpoint.header().footer_version();
-        Checkpoints {
-            committed: Mutex::new(&locks::CHECKPOINT, committed),
-            frozen: AtomicU64::new(0),
-            done: AtomicU64::new(0),
-            breaks: AtomicU64::new(0),
-            stamp: AtomicU64::new(stamp),
-            freeze_max_ns: AtomicU64::new(0),
-            commit_waits: Waits::new(),
-            times: CheckpointTimes::default(),
-            chain_began: AtomicU64::new(0),
-            changes_at_freeze: AtomicU64::new(u64::MAX),
-            undecided: AtomicBool::new(false),
-        }
-    }
-
-    /// Whether there is a checkpoint that lacks but the block that commits it.
-    pub(crate) fn has_undecided(&self) -> bool {
-        self.undecided.load(SeqCst)
-    }
-
-    /// Snapshots taken, and the number of the last one that committed. With the checkpoint lock held shared the first stands still;
-    /// while they differ no fsync may write a node.
-    pub(crate) fn progress(&self) -> (u64, u64) {
-        (self.frozen.load(SeqCst), self.done.load(SeqCst))
-    }
-
-    /// Nodes of the chain may be missing: no fsync extends it before a checkpoint has committed. As if one had frozen and failed.
-    ///
-    /// Comes before whoever waits for those nodes can find them done, or gone: they compare [`Checkpoints::breaks`].
-    pub(crate) fn break_chain(&self) {
-        // In this order: who reads the new number of breaks, and then the progress, finds that no node may be written.
-        self.frozen.fetch_add(1, SeqCst);
-        self.breaks.fetch_add(1, SeqCst);
-    }
-
-    /// How often the chain broke so far. An fsync that finds the number changed since before it looked at the progress is not done by the chain.
-    pub(crate) fn breaks(&self) -> u64 {
-        self.breaks.load(SeqCst)
-    }
-
-    /// Version word for the footers of nodes written now.
-    pub(crate) fn stamp(&self) -> u64 {
-        self.stamp.load(SeqCst)
-    }
-}
 
 impl Fs {
     /// Makes every change so far durable, by a checkpoint that freezes after this call.
@@ -155,7 +51,7 @@ impl Fs {
         if self.checkpoints.done.load(SeqCst) > seen && !unmount {
             return Ok(()); // one that froze after our call has committed while we waited for the lock
         }
-        if !unmount && !self.has_changes() {
+        if !unmount && !self.checkpoints.has_changes(&self.vol) {
             return Ok(()); // nothing began since the last freeze, and what froze then has committed
         }
         self.vol.check_writable()?;
@@ -198,7 +94,7 @@ impl Fs {
         self.drop_unwritten_garbage(&frozen);
         // What breaks of the chain up to here is in the snapshot.
         let number = self.checkpoints.frozen.load(SeqCst);
-        let snapshot = Snapshot::take(self, committed, unmount, number)?;
+        let snapshot = Snapshot::take(&self.vol, &self.orphans, committed, unmount, number)?;
         self.checkpoints.chain_began.store(self.vol.placement.chain_position(), SeqCst);
         self.checkpoints.changes_at_freeze.store(self.vol.changes(), SeqCst);
         drop(frozen);
@@ -262,48 +158,13 @@ impl Fs {
         self.checkpoints.changes_at_freeze.store(u64::MAX, SeqCst);
     }
 
-    /// Waits for the checkpoint in progress, if there is one; none begins while the guard lives.
-    pub(crate) fn hold_checkpoints(&self) -> MutexGuard<'_, Committed> {
-        self.checkpoints.committed.lock()
-    }
-
-    /// Waits for the checkpoint in progress, if there is one. False if the last one failed, or a chain broke since: then nodes can be made durable by
-    /// another checkpoint only.
-    pub(crate) fn wait_for_checkpoint(&self) -> bool {
-        let began = steadyfs_rt::now();
-        let _none_in_progress = self.checkpoints.committed.lock();
-        self.checkpoints.commit_waits.note(began.elapsed());
-        let (frozen, done) = self.checkpoints.progress();
-        frozen == done
+    /// The last committed checkpoint's header (waits for one in progress).
+    pub fn committed_checkpoint(&self) -> Checkpoint {
+        self.checkpoints.committed.lock().checkpoint.clone()
     }
 
     /// Counters of checkpoints since the mount.
     pub fn checkpoint_stats(&self) -> CheckpointStats {
-        CheckpointStats {
-            committed: self.checkpoints.done.load(SeqCst),
-            longest_freeze: Duration::from_nanos(self.checkpoints.freeze_max_ns.load(SeqCst)),
-            freeze_waits: self.vol.freeze_waits.stats(),
-            commit_waits: self.checkpoints.commit_waits.stats(),
-        }
-    }
-
-    /// Whether anything changed that the committed checkpoint does not have.
-    pub(crate) fn has_changes(&self) -> bool {
-        self.vol.changes() != self.checkpoints.changes_at_freeze.load(SeqCst)
-            || self.vol.placement.has_uncommitted()
-            || !self.vol.nodes.dirt.behind().is_empty()
-    }
-
-    /// Whether so much has gathered since the last checkpoint that the next should not wait for the timer.
-    pub(crate) fn checkpoint_is_pressing(&self) -> bool {
-        let chain = self.vol.placement.chain_position().saturating_sub(self.checkpoints.chain_began.load(SeqCst));
-        chain >= CHAIN_LIMIT
-            || self.vol.placement.checkpoint_is_pressing()
-            || self.vol.nodes.dirty_count() >= self.vol.nodes.limit() / 2
-    }
-
-    /// The last committed checkpoint's header (waits for one in progress).
-    pub fn committed_checkpoint(&self) -> Checkpoint {
-        self.checkpoints.committed.lock().checkpoint.clone()
+        self.checkpoints.stats(&self.vol)
     }
 }

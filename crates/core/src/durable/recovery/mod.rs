@@ -21,7 +21,10 @@ mod adopt;
 mod inode;
 mod names;
 mod plan;
+mod recovered;
 mod slots;
+
+pub use recovered::Recovered;
 
 use crate::error::{Error, Result};
 use crate::files::inode::InodeRef;
@@ -37,19 +40,6 @@ use steadyfs_format::block::BlockView;
 use steadyfs_format::inode::Inode as RawInode;
 use steadyfs_format::node::NodeKind;
 use steadyfs_format::{Block, Ino};
-
-/// What a mount recovered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recovered {
-    /// Files that were fsynced after the last checkpoint.
-    pub files: u64,
-    /// Node blocks that said so.
-    pub nodes: u64,
-    /// Data blocks that were taken over where they lay.
-    pub blocks: u64,
-    /// How long it took, the checkpoint at the end included.
-    pub elapsed: Duration,
-}
 
 /// What recovery has learnt about a file so far.
 struct File {

@@ -8,8 +8,11 @@
 //! Kept true: no node is written between a checkpoint's freeze and its commit; an fsync that finds one there waits for it, and is done if the freeze came
 //! after its data. What recovery could not repeat makes a checkpoint instead ([`Reason`]).
 
+mod counters;
 mod since;
 
+pub(crate) use counters::SyncCounters;
+pub use counters::{Reason, SyncStats};
 pub(crate) use since::Since;
 
 use crate::error::Result;
@@ -26,84 +29,11 @@ use crate::volume::nodes::dirt::{Marks, Standing};
 use crate::volume::nodes::disk_size::UNLIMITED;
 use crate::volume::nodes::write::{Batch, Placed};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use steadyfs_format::Features;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::Inode as RawInode;
 use steadyfs_format::node::{NodeBlock, NodeKind, NodeOfs};
-
-/// Why an fsync made a checkpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// Only regular files are in the chain.
-    Kind,
-    /// Hard links: an inode brings just one name along.
-    Links,
-    /// The file was renamed or linked since the last checkpoint: recovery would not take the old name away.
-    Renamed,
-    /// The file is new, and so is its directory.
-    NewDirectory,
-    /// The file is new, and its directory's extended attributes changed.
-    DirectoryAttributes,
-    /// The file is new and has a name that stood for something else that recovery must not lose.
-    NameReused,
-    /// `fsync_mode=strict`, the file is new, and its directory lost a name.
-    Strict,
-    /// Nodes of the file were freed: recovery would find them, with what they held.
-    NodesFreed,
-    /// Recovery repeats no deletion, so it might find no room.
-    Space,
-}
-
-impl Reason {
-    /// Every reason.
-    pub const ALL: [Reason; 9] = [
-        Reason::Kind,
-        Reason::Links,
-        Reason::Renamed,
-        Reason::NewDirectory,
-        Reason::DirectoryAttributes,
-        Reason::NameReused,
-        Reason::Strict,
-        Reason::NodesFreed,
-        Reason::Space,
-    ];
-
-    /// A short name, for statistics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Reason::Kind => "no_regular_file",
-            Reason::Links => "hard_links",
-            Reason::Renamed => "renamed",
-            Reason::NewDirectory => "new_directory",
-            Reason::DirectoryAttributes => "directory_attributes",
-            Reason::NameReused => "name_reused",
-            Reason::Strict => "strict",
-            Reason::NodesFreed => "nodes_freed",
-            Reason::Space => "space",
-        }
-    }
-}
-
-/// How fsyncs were served since the mount.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SyncStats {
-    /// By marked nodes and a flush.
-    pub chained: u64,
-    /// By a checkpoint that was under way anyway.
-    pub covered: u64,
-    /// By a checkpoint of their own, per reason in the order of [`Reason::ALL`].
-    pub checkpoints: [u64; Reason::ALL.len()],
-}
-
-/// The counters behind [`SyncStats`].
-#[derive(Default)]
-pub(crate) struct SyncCounters {
-    chained: AtomicU64,
-    covered: AtomicU64,
-    checkpoints: [AtomicU64; Reason::ALL.len()],
-}
 
 /// What an attempt to extend the chain came to.
 enum Attempt<'v> {
@@ -164,19 +94,19 @@ impl Fs {
                     if !whole {
                         return self.checkpoint(Cause::Fsync);
                     }
-                    self.syncs.chained.fetch_add(1, Relaxed);
+                    self.syncs.note_chained();
                     return Ok(());
                 }
                 Attempt::Covered => {
-                    self.syncs.covered.fetch_add(1, Relaxed);
+                    self.syncs.note_covered();
                     return Ok(());
                 }
                 Attempt::Nameless => return Ok(()),
                 // After one that failed, or an fsync that did, only another can help.
-                Attempt::Wait if !self.wait_for_checkpoint() => return self.checkpoint(Cause::Fsync),
+                Attempt::Wait if !self.checkpoints.wait() => return self.checkpoint(Cause::Fsync),
                 Attempt::Wait => {}
                 Attempt::Checkpoint(reason) => {
-                    self.syncs.checkpoints[reason as usize].fetch_add(1, Relaxed);
+                    self.syncs.note_checkpoint(reason);
                     return self.checkpoint(Cause::Fsync);
                 }
             }
@@ -185,11 +115,7 @@ impl Fs {
 
     /// How fsyncs were served since the mount.
     pub fn sync_stats(&self) -> SyncStats {
-        SyncStats {
-            chained: self.syncs.chained.load(Relaxed),
-            covered: self.syncs.covered.load(Relaxed),
-            checkpoints: std::array::from_fn(|i| self.syncs.checkpoints[i].load(Relaxed)),
-        }
+        self.syncs.read()
     }
 
     /// Gives the file's dirty nodes their places in the chain, if that is a way to make it durable now. `seen` is the number of

@@ -1,8 +1,9 @@
 //! What a checkpoint took under the exclusive lock, in the form in which it goes to the device.
 
-use super::Committed;
+use super::state::Committed;
 use crate::error::{Error, Result};
-use crate::fs::Fs;
+use crate::files::orphans::Orphans;
+use crate::volume::Volume;
 use crate::volume::io::BlockIo;
 use crate::volume::placement::Frozen;
 use std::sync::Arc;
@@ -39,23 +40,29 @@ struct NatPart {
 
 impl Snapshot {
     /// Takes the snapshot. The checkpoint lock is held exclusively and nothing is dirty but NAT and SIT.
-    pub(super) fn take(fs: &Fs, committed: &Committed, unmount: bool, number: u64) -> Result<Self> {
-        let mut placement = fs.vol.placement.freeze()?;
-        let nat = take_nat(fs)?;
+    pub(super) fn take(
+        vol: &Volume,
+        orphans: &Orphans,
+        committed: &Committed,
+        unmount: bool,
+        number: u64,
+    ) -> Result<Self> {
+        let mut placement = vol.placement.freeze()?;
+        let nat = take_nat(vol)?;
         let pack = committed.pack.other();
-        let start = fs.vol.layout().pack(pack);
+        let start = vol.layout().pack(pack);
         let mut checkpoint = committed.checkpoint.clone();
         for &block in &nat.blocks {
-            checkpoint.set_nat_copy(block, !fs.vol.nat.selected(block));
+            checkpoint.set_nat_copy(block, !vol.nat.selected(block));
         }
         placement.describe(&mut checkpoint)?;
         let header = checkpoint.header_mut();
         // Versions wrap; the younger of two packs is told by their distance.
         header.set_version(header.version().wrapping_add(1));
-        header.set_flags(next_flags(fs, header.flags(), unmount));
-        fill_counters(fs, header)?;
-        let kbytes = fs.vol.io.kbytes_written();
-        let blocks = placement.encode_pack(&mut checkpoint, &fs.orphans.list(), nat.journal, kbytes, unmount)?;
+        header.set_flags(next_flags(vol, header.flags(), unmount));
+        fill_counters(vol, header)?;
+        let kbytes = vol.io.kbytes_written();
+        let blocks = placement.encode_pack(&mut checkpoint, &orphans.list(), nat.journal, kbytes, unmount)?;
         let mut pages: Vec<PageBuf> = blocks.iter().map(|b| PageBuf::from_slice(b)).collect();
         let commit_page = pages.pop().ok_or_else(|| Error::corrupt("an empty checkpoint pack"))?;
         let commit_lba = start + pages.len() as u64;
@@ -69,7 +76,7 @@ impl Snapshot {
             commit_lba,
             commit_page,
             placement,
-            held_nids: fs.vol.nids.held(),
+            held_nids: vol.nids.held(),
             nat_blocks: nat.blocks,
             writes,
         })
@@ -84,12 +91,12 @@ impl Snapshot {
 }
 
 /// All dirty entries go into the journal if they fit, else all of them into shadow blocks.
-fn take_nat(fs: &Fs) -> Result<NatPart> {
+fn take_nat(vol: &Volume) -> Result<NatPart> {
     let mut part = NatPart::default();
-    if fs.vol.nat.dirty_entries() <= MAX_NAT_JOURNAL as u64 {
-        part.journal = Journal::from_nat(&fs.vol.nat.dirty_for_journal())?;
+    if vol.nat.dirty_entries() <= MAX_NAT_JOURNAL as u64 {
+        part.journal = Journal::from_nat(&vol.nat.dirty_for_journal())?;
     } else {
-        for flush in fs.vol.nat.take_dirty_blocks() {
+        for flush in vol.nat.take_dirty_blocks() {
             part.blocks.push(flush.block);
             part.writes.push((flush.lba, vec![flush.page]));
         }
@@ -98,27 +105,27 @@ fn take_nat(fs: &Fs) -> Result<NatPart> {
 }
 
 /// The flags of the next checkpoint. Those that describe what only another implementation maintains are dropped.
-fn next_flags(fs: &Fs, old: CpFlags, unmount: bool) -> CpFlags {
+fn next_flags(vol: &Volume, old: CpFlags, unmount: bool) -> CpFlags {
     let keep = CpFlags::FSCK | CpFlags::LARGE_NAT_BITMAP | CpFlags::QUOTA_NEED_FSCK;
     let kept = CpFlags::from_bits(old.bits() & keep.bits());
     let unmount = if unmount { CpFlags::UMOUNT } else { CpFlags::NONE };
     // Quota files are not maintained here; the flag makes Linux rebuild them (format section 14).
-    let quota = fs.vol.sb.features().contains(Features::QUOTA);
+    let quota = vol.sb.features().contains(Features::QUOTA);
     let quota = if quota { CpFlags::QUOTA_NEED_FSCK } else { CpFlags::NONE };
     kept | unmount | quota | CpFlags::CRC_RECOVERY
 }
 
-fn fill_counters(fs: &Fs, header: &mut CheckpointHeader) -> Result<()> {
-    if fs.vol.space.is_overdrawn() {
+fn fill_counters(vol: &Volume, header: &mut CheckpointHeader) -> Result<()> {
+    if vol.space.is_overdrawn() {
         return Err(Error::corrupt("files gave back more blocks than the volume counted"));
     }
-    let counts = fs.vol.space.counts();
+    let counts = vol.space.counts();
     let narrow = |n: u64| u32::try_from(n).map_err(|_| Error::corrupt("more than 2^32 nodes"));
     header.set_valid_blocks(counts.blocks);
     header.set_valid_nodes(narrow(counts.nodes)?);
     header.set_valid_inodes(narrow(counts.inodes)?);
-    header.set_next_free_nid(fs.vol.nids.hint());
-    header.set_elapsed_time(fs.vol.elapsed());
+    header.set_next_free_nid(vol.nids.hint());
+    header.set_elapsed_time(vol.elapsed());
     Ok(())
 }
 

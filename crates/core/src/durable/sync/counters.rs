@@ -1,0 +1,101 @@
+//! How fsyncs are served: counted, and why some need a checkpoint.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Why an fsync made a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Only regular files are in the chain.
+    Kind,
+    /// Hard links: an inode brings just one name along.
+    Links,
+    /// The file was renamed or linked since the last checkpoint: recovery would not take the old name away.
+    Renamed,
+    /// The file is new, and so is its directory.
+    NewDirectory,
+    /// The file is new, and its directory's extended attributes changed.
+    DirectoryAttributes,
+    /// The file is new and has a name that stood for something else that recovery must not lose.
+    NameReused,
+    /// `fsync_mode=strict`, the file is new, and its directory lost a name.
+    Strict,
+    /// Nodes of the file were freed: recovery would find them, with what they held.
+    NodesFreed,
+    /// Recovery repeats no deletion, so it might find no room.
+    Space,
+}
+
+impl Reason {
+    /// Every reason.
+    pub const ALL: [Reason; 9] = [
+        Reason::Kind,
+        Reason::Links,
+        Reason::Renamed,
+        Reason::NewDirectory,
+        Reason::DirectoryAttributes,
+        Reason::NameReused,
+        Reason::Strict,
+        Reason::NodesFreed,
+        Reason::Space,
+    ];
+
+    /// A short name, for statistics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::Kind => "no_regular_file",
+            Reason::Links => "hard_links",
+            Reason::Renamed => "renamed",
+            Reason::NewDirectory => "new_directory",
+            Reason::DirectoryAttributes => "directory_attributes",
+            Reason::NameReused => "name_reused",
+            Reason::Strict => "strict",
+            Reason::NodesFreed => "nodes_freed",
+            Reason::Space => "space",
+        }
+    }
+}
+
+/// How fsyncs were served since the mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SyncStats {
+    /// By marked nodes and a flush.
+    pub chained: u64,
+    /// By a checkpoint that was under way anyway.
+    pub covered: u64,
+    /// By a checkpoint of their own, per reason in the order of [`Reason::ALL`].
+    pub checkpoints: [u64; Reason::ALL.len()],
+}
+
+/// The counters behind [`SyncStats`].
+#[derive(Default)]
+pub(crate) struct SyncCounters {
+    chained: AtomicU64,
+    covered: AtomicU64,
+    checkpoints: [AtomicU64; Reason::ALL.len()],
+}
+
+impl SyncCounters {
+    /// An fsync was served by the chain.
+    pub(super) fn note_chained(&self) {
+        self.chained.fetch_add(1, Relaxed);
+    }
+
+    /// An fsync was served by a checkpoint that was under way.
+    pub(super) fn note_covered(&self) {
+        self.covered.fetch_add(1, Relaxed);
+    }
+
+    /// An fsync needs a checkpoint of its own.
+    pub(super) fn note_checkpoint(&self, reason: Reason) {
+        self.checkpoints[reason as usize].fetch_add(1, Relaxed);
+    }
+
+    /// The numbers now.
+    pub(super) fn read(&self) -> SyncStats {
+        SyncStats {
+            chained: self.chained.load(Relaxed),
+            covered: self.covered.load(Relaxed),
+            checkpoints: std::array::from_fn(|i| self.checkpoints[i].load(Relaxed)),
+        }
+    }
+}
