@@ -1,8 +1,9 @@
 //! Test beds: one image in memory, made into each target in turn.
 //!
-//! All targets use the same bytes of memory: one image file, filled once, so that nobody pays for allocating it; making a file
-//! system discards nothing. Kept true: whatever was mounted, attached or started is taken down again when its guard is dropped, in the
-//! order mount, server, loop device, directory, also after an error or a signal that asks to end.
+//! All targets use the same bytes of memory: one image file, filled once, so that nobody pays for allocating it; making
+//! a file system discards nothing. Kept true: whatever was mounted, attached or started is taken down again when its
+//! guard is dropped, in the order mount, server, loop device, directory, also after an error or a signal that asks to
+//! end.
 
 use crate::library::LibraryTree;
 use crate::memfuse;

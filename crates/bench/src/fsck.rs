@@ -1,7 +1,8 @@
 //! `steadyfs-bench fsck`: our checker beside fsck.f2fs, on one volume with a million files, in one run.
 //!
-//! Each check is a process of its own, timed from its start to its end, with its peak of memory (`VmHWM`); the two take turns. The volume lies in
-//! memory and has been read once before, so that neither pays for a device. Both walk everything and change nothing.
+//! Each check is a process of its own, timed from its start to its end, with its peak of memory (`VmHWM`); the two take
+//! turns. The volume lies in memory and has been read once before, so that neither pays for a device. Both walk
+//! everything and change nothing.
 
 use crate::machine::Machine;
 use anyhow::{Context, Result, bail, ensure};

@@ -1,6 +1,7 @@
 //! The library without FUSE: a tree on `steadyfs-core`.
 //!
-//! Directories that have been looked up are kept, as a kernel's name cache keeps them; names of files are looked up every time.
+//! Directories that have been looked up are kept, as a kernel's name cache keeps them; names of files are looked up
+//! every time.
 
 use crate::tree::{Handle, Open, Tree};
 use anyhow::{Context, Result, ensure};

@@ -1,8 +1,9 @@
-//! `steadyfs-bench`: SteadyFS beside ext4, XFS and the bare device, as ratios in one run; with `gc`, beside the real F2FS while garbage is
-//! collected; with `fsck`, its checker beside F2FS'.
+//! `steadyfs-bench`: SteadyFS beside ext4, XFS and the bare device, as ratios in one run; with `gc`, beside the real
+//! F2FS while garbage is collected; with `fsck`, its checker beside F2FS'.
 //!
-//! All targets run the same code (`workload`) on the same memory (`bed`), one directly after the other within each repetition, and
-//! what is reported are medians of the repetitions' ratios (`report`). docs/BENCHMARKS.md says how to read the figures.
+//! All targets run the same code (`workload`) on the same memory (`bed`), one directly after the other within each
+//! repetition, and what is reported are medians of the repetitions' ratios (`report`). docs/BENCHMARKS.md says how to
+//! read the figures.
 //!
 //! Needs root (mounts and loop devices), mkfs.ext4, mkfs.xfs, losetup, and room for the image in the scratch directory.
 
@@ -56,7 +57,8 @@ struct Args {
     /// Cached 4 KiB operations per measurement; direct ones are a quarter of that, synced ones a 32nd
     #[arg(long, default_value_t = 65_536)]
     operations: u64,
-    /// KiB per write when the file for random I/O is laid out, a divisor of 1024 from 4 on. ext4 is several times slower on a file written in large pieces
+    /// KiB per write when the file for random I/O is laid out, a divisor of 1024 from 4 on. ext4 is several times
+    /// slower on a file written in large pieces
     #[arg(long, default_value_t = 1024)]
     layout: usize,
     /// Mount options of SteadyFS. The other file systems may use all of the memory for their caches
@@ -195,8 +197,8 @@ fn run(
     Ok(())
 }
 
-/// Room for the largest workload: two files for sequential I/O, or one that is overwritten; an inode of 4 KiB per name; the source tree;
-/// twice, since a log-structured file system needs room to write before it can free.
+/// Room for the largest workload: two files for sequential I/O, or one that is overwritten; an inode of 4 KiB per name;
+/// the source tree; twice, since a log-structured file system needs room to write before it can free.
 fn image_bytes(amounts: &Amounts) -> u64 {
     let data = 2 * amounts.file_bytes + amounts.operations * 4096;
     let names = amounts.names as u64 * 4352;

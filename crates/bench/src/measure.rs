@@ -1,7 +1,7 @@
 //! Taking time: wall clock, and processor time of this process and of the one that serves a mount.
 //!
-//! Wall time is what users wait; processor time hardly moves when other work shares the machine, so it tells more there. Threads of
-//! the kernel (write-back, loop devices) are in neither process and are not counted.
+//! Wall time is what users wait; processor time hardly moves when other work shares the machine, so it tells more
+//! there. Threads of the kernel (write-back, loop devices) are in neither process and are not counted.
 
 use anyhow::{Context, Result, bail};
 use rustix::time::{ClockId, clock_gettime};

@@ -57,7 +57,8 @@ impl Tree for PosixTree {
     }
 }
 
-/// A device written from its first byte on, as if it were a tree with one file: the limit of what a file system on it can do.
+/// A device written from its first byte on, as if it were a tree with one file: the limit of what a file system on it
+/// can do.
 pub(crate) struct RawTree<'a> {
     /// Image file or block device.
     pub(crate) device: &'a Path,

@@ -1,7 +1,7 @@
 //! From samples to figures: medians, ratios, the table and the JSON.
 //!
-//! A ratio is taken within each repetition, between measurements made shortly after one another, and the median of those is
-//! reported: what else the machine does then disturbs both sides alike.
+//! A ratio is taken within each repetition, between measurements made shortly after one another, and the median of
+//! those is reported: what else the machine does then disturbs both sides alike.
 
 use crate::bed::Target;
 use crate::machine::Machine;

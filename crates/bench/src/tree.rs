@@ -1,7 +1,7 @@
 //! What a workload needs of a file system, so that all of them run the same code.
 //!
-//! Two kinds of implementation: `posix`, by system calls, for everything that is mounted; `library`, by calls of the core.
-//! Paths are relative to the root of the tree and have no leading slash.
+//! Two kinds of implementation: `posix`, by system calls, for everything that is mounted; `library`, by calls of the
+//! core. Paths are relative to the root of the tree and have no leading slash.
 
 use anyhow::Result;
 

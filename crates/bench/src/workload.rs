@@ -1,7 +1,7 @@
 //! The workloads. Each is a few measurements on one freshly made file system.
 //!
-//! A workload has stages; between two of them the file system is unmounted and mounted again, so that a stage starts with nothing
-//! cached. Preparations and clean-up between measurements are not timed.
+//! A workload has stages; between two of them the file system is unmounted and mounted again, so that a stage starts
+//! with nothing cached. Preparations and clean-up between measurements are not timed.
 
 use crate::data::{Buffer, Entry, MIB, PAGE, Random, source_tree};
 use crate::measure::{Sample, Stop, Watch};

@@ -1,7 +1,8 @@
 //! A bitmap of atomic words: segment sets that many threads change without a lock.
 //!
-//! Only the returned old bit decides who made a change, and each change is counted once, so the count is right when nobody changes the set. Beside changes it may be
-//! off by as many as are being made, and is never outside of what the set can have.
+//! Only the returned old bit decides who made a change, and each change is counted once, so the count is right when
+//! nobody changes the set. Beside changes it may be off by as many as are being made, and is never outside of what the
+//! set can have.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 

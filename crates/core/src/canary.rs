@@ -1,5 +1,5 @@
-//! Faults planted on purpose, to see that tests find them. Without the feature `canary`, which only its tests switch on, there are
-//! none and no way to plant one.
+//! Faults planted on purpose, to see that tests find them. Without the feature `canary`, which only its tests switch
+//! on, there are none and no way to plant one.
 
 #[cfg(feature = "canary")]
 use std::sync::OnceLock;

@@ -1,6 +1,7 @@
 //! What can go wrong in the file system, as one type.
 //!
-//! Variants are what a caller can act on; the mapping to an errno is made once, in [`Error::errno`], for every front end.
+//! Variants are what a caller can act on; the mapping to an errno is made once, in [`Error::errno`], for every front
+//! end.
 
 use steadyfs_device::IoError;
 use steadyfs_format::FormatError;

@@ -1,8 +1,8 @@
 //! A mounted file system: the upper half, over [`Volume`].
 //!
-//! The public operations are methods of [`Fs`], spread over the modules by subject: `file` (contents), `dir` and `namei` (names),
-//! `attr`, `xattr`, `checkpoint` (sync), `reclaim` (collection), `mount` (bring-up and end). Each public operation makes
-//! room first (collection, checkpoint), then takes the locks in the order of `locks`.
+//! The public operations are methods of [`Fs`], spread over the modules by subject: `file` (contents), `dir` and
+//! `namei` (names), `attr`, `xattr`, `checkpoint` (sync), `reclaim` (collection), `mount` (bring-up and end). Each
+//! public operation makes room first (collection, checkpoint), then takes the locks in the order of `locks`.
 
 use crate::durable::recovery::Recovered;
 use crate::durable::sync::{Since, SyncCounters};
@@ -22,8 +22,9 @@ use steadyfs_format::{Ino, PageIndex, ROOT_INO};
 
 /// A mounted file system.
 ///
-/// Who drops it without [`Fs::unmount`] leaves the volume as a power cut does, but not at once: collectors and write-back that are at work keep it, and write to the
-/// device, until they have come to an end. So let nobody else read that device meanwhile.
+/// Who drops it without [`Fs::unmount`] leaves the volume as a power cut does, but not at once: collectors and
+/// write-back that are at work keep it, and write to the device, until they have come to an end. So let nobody else
+/// read that device meanwhile.
 pub struct Fs {
     pub(crate) vol: Volume,
     pub(crate) options: MountOptions,
@@ -83,24 +84,26 @@ impl Fs {
         self.vol.check_writable().is_err()
     }
 
-    /// Starts a change of the volume: waits for room (collecting if free segments run short), then takes the checkpoint lock
-    /// shared. Hold no node lock, and no other [`Change`], when calling; an inode lock is fine. Keep it short: a checkpoint waits
-    /// for it. Long operations give it back between pieces of at most a few hundred pages.
+    /// Starts a change of the volume: waits for room (collecting if free segments run short), then takes the checkpoint
+    /// lock shared. Hold no node lock, and no other [`Change`], when calling; an inode lock is fine. Keep it short: a
+    /// checkpoint waits for it. Long operations give it back between pieces of at most a few hundred pages.
     pub(crate) fn change(&self) -> Result<Change<'_>> {
         self.prepare_change()?;
         self.make_room()?;
         self.vol.begin_change()
     }
 
-    /// As [`Fs::change`], for one that frees more than it takes: it is not refused because the device takes nothing, so that somebody can make room there.
+    /// As [`Fs::change`], for one that frees more than it takes: it is not refused because the device takes nothing, so
+    /// that somebody can make room there.
     pub(crate) fn change_to_free(&self) -> Result<Change<'_>> {
         self.prepare_change_to_free()?;
         self.make_room()?;
         self.vol.begin_change()
     }
 
-    /// As [`Fs::change`], for one that frees, replaces or moves contents of these pages, and takes up to so many blocks for data; collectors leave the pages alone
-    /// meanwhile, but not while it waits for room. The file's lock is held. In this order, for the change has to end first.
+    /// As [`Fs::change`], for one that frees, replaces or moves contents of these pages, and takes up to so many blocks
+    /// for data; collectors leave the pages alone meanwhile, but not while it waits for room. The file's lock is held.
+    /// In this order, for the change has to end first.
     pub(crate) fn change_contents<'a>(
         &'a self,
         inode: &'a Inode,
@@ -116,8 +119,8 @@ impl Fs {
         Ok((admission, held, self.vol.begin_change()?))
     }
 
-    /// Sees to it that a change finds free node ids if there are any, by a checkpoint, which nobody can make within a change. An error if no change can begin
-    /// now, whatever is free.
+    /// Sees to it that a change finds free node ids if there are any, by a checkpoint, which nobody can make within a
+    /// change. An error if no change can begin now, whatever is free.
     pub(crate) fn prepare_change(&self) -> Result<()> {
         self.check_room_for_changes()?;
         self.prepare_change_to_free()

@@ -1,14 +1,15 @@
 //! The file system: volumes, nodes, files, directories, checkpoints and collection.
 //!
-//! Two halves. The lower one, `volume`, knows blocks, segments, logs and nodes, and imports nothing from above it. The upper one knows
-//! files and users: `files` what programs see, `durable` what survives a power cut, `reclaim` the collection of garbage, `mount` how a
-//! volume comes up and goes down, `fs` what all of them share. Both change the volume only under the checkpoint lock held
-//! shared, so that a checkpoint, which holds it exclusively for a moment, always sees a whole state. The locks and their order are in
-//! `locks`. `crates/tidy` holds the table of who may import whom.
+//! Two halves. The lower one, `volume`, knows blocks, segments, logs and nodes, and imports nothing from above it. The
+//! upper one knows files and users: `files` what programs see, `durable` what survives a power cut, `reclaim` the
+//! collection of garbage, `mount` how a volume comes up and goes down, `fs` what all of them share. Both change the
+//! volume only under the checkpoint lock held shared, so that a checkpoint, which holds it exclusively for a moment,
+//! always sees a whole state. The locks and their order are in `locks`. `crates/tidy` holds the table of who may import
+//! whom.
 //!
-//! A newcomer reads, in this order: `volume::segments` (states of a segment), `volume::segments::logs` (where blocks go),
-//! `volume::nodes` (metadata in memory), `durable::checkpoint` (what becomes durable when), `files::inode`, `files::pages`,
-//! `files::file` and `files::dir` (what users do), `reclaim`.
+//! A newcomer reads, in this order: `volume::segments` (states of a segment), `volume::segments::logs` (where blocks
+//! go), `volume::nodes` (metadata in memory), `durable::checkpoint` (what becomes durable when), `files::inode`,
+//! `files::pages`, `files::file` and `files::dir` (what users do), `reclaim`.
 
 mod bits;
 mod canary;

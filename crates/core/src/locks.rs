@@ -1,7 +1,7 @@
 //! The locks of the core and their order, written once.
 //!
-//! A thread takes locks in rising rank. Classes marked `multi` may be held several times at once; the order among them is
-//! said beside the class. `rt` checks all this in debug builds, and counts waits under these names in every build.
+//! A thread takes locks in rising rank. Classes marked `multi` may be held several times at once; the order among them
+//! is said beside the class. `rt` checks all this in debug builds, and counts waits under these names in every build.
 //!
 //! | rank | lock | protects |
 //! |---|---|---|
@@ -37,7 +37,8 @@ pub(crate) static GC_CHECKPOINT: LockClass = LockClass::new("gc_checkpoint_mutex
 pub(crate) static RENAME: LockClass = LockClass::new("rename_mutex", 20);
 /// An inode's contents and size; several by the rule in the table above.
 pub(crate) static INODE: LockClass = LockClass::new("i_rwsem", 30).multi();
-/// A file against collectors; the one for writes before the one for reads. Collectors take them after `cp_rwsem`, and only try.
+/// A file against collectors; the one for writes before the one for reads. Collectors take them after `cp_rwsem`, and
+/// only try.
 pub(crate) static FILE_GC: LockClass = LockClass::new("i_gc_rwsem", 31).multi();
 /// Ranges of a file's pages against collectors: the name of waits for them.
 pub(crate) static PAGE_GC: LockClass = LockClass::new("gc_page_range", 31);

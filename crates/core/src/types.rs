@@ -54,8 +54,8 @@ pub enum SetTime {
 
 /// Attributes to change; `None` leaves one as it is.
 ///
-/// The status change time becomes now unless `ctime` says otherwise. Giving a non-directory an owner or a group, without a mode, clears its
-/// set-user-id bit, and its set-group-id bit where the group may execute.
+/// The status change time becomes now unless `ctime` says otherwise. Giving a non-directory an owner or a group,
+/// without a mode, clears its set-user-id bit, and its set-group-id bit where the group may execute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetAttr {
     /// Permission bits (07777); type bits are ignored, an inode never changes its kind.

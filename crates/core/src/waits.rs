@@ -1,4 +1,5 @@
-//! How long operations waited, as a histogram without locks: four buckets to each doubling, so a quantile is right to a fifth.
+//! How long operations waited, as a histogram without locks: four buckets to each doubling, so a quantile is right to a
+//! fifth.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! What workloads write: bytes that say which step wrote them and for which offset.
 //!
-//! A cell of 16 bytes reads `SSSSS@OOOOOOOOO` and a newline: number of the step, offset in bytes. So a byte that turns up in the wrong file, or
-//! at the wrong place, or from an older time, names its origin.
+//! A cell of 16 bytes reads `SSSSS@OOOOOOOOO` and a newline: number of the step, offset in bytes. So a byte that turns
+//! up in the wrong file, or at the wrong place, or from an older time, names its origin.
 
 /// Bytes in a cell.
 const CELL: u64 = 16;

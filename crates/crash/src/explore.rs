@@ -1,4 +1,5 @@
-//! Exploring workloads: run, enumerate, judge, count. One workload by [`explore_one`], many on several threads by [`explore`].
+//! Exploring workloads: run, enumerate, judge, count. One workload by [`explore_one`], many on several threads by
+//! [`explore`].
 
 use crate::judge::{Fault, Judge, Rule};
 use crate::lang::Workload;
@@ -204,7 +205,8 @@ impl Exploration {
         format!("{}, in the workload\n{}", self.states.distinct[number].choice.describe(&self.run.trace), self.workload)
     }
 
-    /// Whether the tree on a device, which is what somebody made of this state, is one that the promises allow, and the one that we make of it.
+    /// Whether the tree on a device, which is what somebody made of this state, is one that the promises allow, and the
+    /// one that we make of it.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -273,7 +275,8 @@ fn needs_no_flush(workload: &Workload) -> bool {
     workload.mount.split(',').any(|option| option == "fsync_mode=nobarrier")
 }
 
-/// Explores many workloads on several threads; `tell` hears the sum so far after each. Ends early once `tell` returns false.
+/// Explores many workloads on several threads; `tell` hears the sum so far after each. Ends early once `tell` returns
+/// false.
 ///
 /// # Errors
 /// The first workload that makes no sense.

@@ -1,11 +1,13 @@
 //! The judge of one state: is this volume what the promises allow, and can one go on with it?
 //!
-//! In order: our checker finds no error; it mounts; the tree is legal at every moment at which the state may be found; a new file can be
-//! written and synced, or fsynced; the power goes off again; the checker still finds no error; after another mount the tree is what it was, with
-//! the new file. For some states the mount itself is interrupted too: its own writes are explored like those of a workload, and each state
-//! judged by the same rules; and a read-only mount of these shows the same tree and writes nothing.
+//! In order: our checker finds no error; it mounts; the tree is legal at every moment at which the state may be found;
+//! a new file can be written and synced, or fsynced; the power goes off again; the checker still finds no error; after
+//! another mount the tree is what it was, with the new file. For some states the mount itself is interrupted too: its
+//! own writes are explored like those of a workload, and each state judged by the same rules; and a read-only mount of
+//! these shows the same tree and writes nothing.
 //!
-//! All mounts are in virtual time, with the cores and the seed of the workload: a state that is wrong is wrong each time.
+//! All mounts are in virtual time, with the cores and the seed of the workload: a state that is wrong is wrong each
+//! time.
 
 use crate::content::fill;
 use crate::lang::{BALLAST, Op, Workload};
@@ -99,15 +101,16 @@ pub(crate) struct Judge<'a> {
     pub(crate) options: &'a MountOptions,
 }
 
-/// Threads of a volume that nobody has any more end when they look next, the flusher after five seconds, or ten; in virtual time that costs nothing.
+/// Threads of a volume that nobody has any more end when they look next, the flusher after five seconds, or ten; in
+/// virtual time that costs nothing.
 const ENOUGH_TO_END: Duration = Duration::from_secs(15);
 
 /// The number that marks what the judge writes, beyond any step's.
 const AFTERWARDS: u32 = 99_990;
 
 impl Judge<'_> {
-    /// Judges the states in which crashes leave a volume while it is mounted after a crash; `depth` crashes one upon the other. Returns how many
-    /// states it judged.
+    /// Judges the states in which crashes leave a volume while it is mounted after a crash; `depth` crashes one upon
+    /// the other. Returns how many states it judged.
     pub(crate) fn judge_recovery(
         &self,
         image: &MemDevice,
@@ -133,7 +136,8 @@ impl Judge<'_> {
         Ok(judged)
     }
 
-    /// What a mount writes. Without times of access: with them, most of what is written is what reading the tree leads to.
+    /// What a mount writes. Without times of access: with them, most of what is written is what reading the tree leads
+    /// to.
     pub(crate) fn record_mount(&self, image: &MemDevice) -> Result<Trace, Fault> {
         let (base, checksums) = (image.fork(), self.workload.has_checksums());
         let options = MountOptions { access_times: AccessTimes::Never, ..self.options.clone() };
@@ -141,12 +145,14 @@ impl Judge<'_> {
         Ok(Trace { base: image.fork(), records, checksums })
     }
 
-    /// Judges one state; `moments` as in [`crate::states::CrashState`]. The state's number decides how one goes on afterwards.
+    /// Judges one state; `moments` as in [`crate::states::CrashState`]. The state's number decides how one goes on
+    /// afterwards.
     pub(crate) fn judge(&self, image: MemDevice, moments: &[Vec<Moment>], number: usize) -> Result<(), Fault> {
         guarded(|| self.judge_unguarded(image, moments, number.is_multiple_of(2)))
     }
 
-    /// Whether the tree on `other`, which somebody else made of the volume `ours`, is legal, and the same as the one that we make of it.
+    /// Whether the tree on `other`, which somebody else made of the volume `ours`, is legal, and the same as the one
+    /// that we make of it.
     pub(crate) fn compare(
         &self,
         other: Arc<dyn Device>,
@@ -243,8 +249,8 @@ struct Used {
 }
 
 impl Used {
-    /// Mounts a volume, looks at it, writes more, and makes that durable: with `all`, by a checkpoint; else by a chain that begins where the one before the
-    /// crash did. Then the power goes off.
+    /// Mounts a volume, looks at it, writes more, and makes that durable: with `all`, by a checkpoint; else by a chain
+    /// that begins where the one before the crash did. Then the power goes off.
     fn of(image: MemDevice, options: MountOptions, full: bool, all: bool) -> Result<Self, Fault> {
         let device = Arc::new(FaultyDevice::new(image));
         let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options)
@@ -257,7 +263,8 @@ impl Used {
     }
 }
 
-/// Writes a file, on a full volume in place of the ballast, and makes it durable, by a checkpoint or by a chain. Its name.
+/// Writes a file, on a full volume in place of the ballast, and makes it durable, by a checkpoint or by a chain. Its
+/// name.
 fn go_on(fs: Arc<Fs>, full: bool, all: bool) -> Result<String, steadyfs_core::Error> {
     let mut hand = Hand { fs, open: Vec::new() };
     if full {

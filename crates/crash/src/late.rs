@@ -1,12 +1,15 @@
-//! A device that ends requests late and in another order: what is submitted together is in flight together, and a flush covers only what had
-//! ended before it. A file system that does not wait where it must is found out by it, which a device that ends every request at once hides.
+//! A device that ends requests late and in another order: what is submitted together is in flight together, and a flush
+//! covers only what had ended before it. A file system that does not wait where it must is found out by it, which a
+//! device that ends every request at once hides.
 //!
 //! It may refuse writes, too, once it has been told to begin: a file system finds out late that it has to write again.
 //!
-//! There is no order at all, as NVMe has it: the controller does not look at the blocks of outstanding commands, and of a read and a write of one block either may
-//! end first (NVM Express Base Specification, "Command Ordering Requirements"). A read that overtakes a write finds what was there before.
+//! There is no order at all, as NVMe has it: the controller does not look at the blocks of outstanding commands, and of
+//! a read and a write of one block either may end first (NVM Express Base Specification, "Command Ordering
+//! Requirements"). A read that overtakes a write finds what was there before.
 //!
-//! Kept true: every request ends; two changes of one block are never under way together, for nobody knows which of them would be there in the end. Who asks for that panics.
+//! Kept true: every request ends; two changes of one block are never under way together, for nobody knows which of them
+//! would be there in the end. Who asks for that panics.
 
 use crate::rng::Rng;
 use std::sync::Arc;

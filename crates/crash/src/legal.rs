@@ -2,20 +2,25 @@
 //!
 //! The rules, for one writer that a crash at one [`Moment`] interrupted:
 //!
-//! - *Names* are those of one version `k`, whole: no operation on names is there in part, none is there without those before it. `k` is not
-//!   older than the last `sync`, `checkpoint` or `gc` that returned. To these come the files that an `fsync` after `k` made durable, under the name
-//!   they had at the time. Adding one may replace another file only where that had lost its last name by then: never neither.
+//! - *Names* are those of one version `k`, whole: no operation on names is there in part, none is there without those
+//!   before it. `k` is not older than the last `sync`, `checkpoint` or `gc` that returned. To these come the files that
+//!   an `fsync` after `k` made durable, under the name they had at the time. Adding one may replace another file only
+//!   where that had lost its last name by then: never neither.
 //! - *A directory* that was fsynced has the names and attributes it had then, or newer ones.
-//! - *A file* has size, mode and attributes of one version: `k`, or one of its fsyncs after `k`, and not older than its last fsync that returned
-//!   (`fdatasync`: mode and attributes may be older).
-//! - *A file's size* may also be one that it had since the last promise, or a page's beginning above the least of these: its end follows its contents.
-//! - *Each page* has a content that was current at some time from the last promise about this file to that version: write-back comes
-//!   when it pleases. Anything else is stale or foreign, and so are zeros that nobody wrote: the file reached as far then as it does within this page.
+//! - *A file* has size, mode and attributes of one version: `k`, or one of its fsyncs after `k`, and not older than its
+//!   last fsync that returned (`fdatasync`: mode and attributes may be older).
+//! - *A file's size* may also be one that it had since the last promise, or a page's beginning above the least of
+//!   these: its end follows its contents.
+//! - *Each page* has a content that was current at some time from the last promise about this file to that version:
+//!   write-back comes when it pleases. Anything else is stale or foreign, and so are zeros that nobody wrote: the file
+//!   reached as far then as it does within this page.
 //! - *A file that took another's name*, or exchanged names with it, has the contents of that moment or newer ones.
 //! - *Changes of ranges* (all of falloc) and direct writes go in pieces, and a checkpoint may come in between.
-//! - *In place* (`mode=adaptive`): a write may go where the page already is, so a file of one version may have pages of later ones, and a page may be one
-//!   content in some of its 512-byte pieces and another in others. Nothing older than the last promise.
-//! - *Strict* mounts promise more with the fsync of a new file: names that were removed from its directory by then are gone.
+//! - *In place* (`mode=adaptive`): a write may go where the page already is, so a file of one version may have pages of
+//!   later ones, and a page may be one content in some of its 512-byte pieces and another in others. Nothing older than
+//!   the last promise.
+//! - *Strict* mounts promise more with the fsync of a new file: names that were removed from its directory by then are
+//!   gone.
 
 use crate::content::describe;
 use crate::lang::{Op, Workload};
@@ -136,7 +141,8 @@ impl<'a> Case<'a> {
         Case { line, moment, seen, top, ops, strict, in_place, syncs }
     }
 
-    /// Whether the tree is one that the crash may leave; otherwise what is wrong with it, by version, the closest first.
+    /// Whether the tree is one that the crash may leave; otherwise what is wrong with it, by version, the closest
+    /// first.
     pub(crate) fn check(&self) -> Result<(), String> {
         // The closest version first; each reason once.
         let mut reasons: Vec<(usize, String)> = Vec::new();
@@ -168,7 +174,8 @@ impl<'a> Case<'a> {
         self.state(version).objects.get(obj).is_some_and(|node| node.kind == Kind::Dir)
     }
 
-    /// The names if the last checkpoint was of this version. With `unfinished`, an fsync that had not returned has had its effect.
+    /// The names if the last checkpoint was of this version. With `unfinished`, an fsync that had not returned has had
+    /// its effect.
     fn expected(&self, version: Version, unfinished: bool) -> Result<Expected, (usize, String)> {
         let state = self.state(version);
         let mut names = state.names.clone();
@@ -398,7 +405,8 @@ impl<'a> Case<'a> {
         Ok(())
     }
 
-    /// Whether the first bytes of a page are what they may be in a file of this version that had `reach` bytes at least when they were its contents.
+    /// Whether the first bytes of a page are what they may be in a file of this version that had `reach` bytes at least
+    /// when they were its contents.
     #[expect(clippy::too_many_arguments, reason = "a page, and what is asked of it")]
     fn fits(
         &self,
@@ -430,7 +438,8 @@ impl<'a> Case<'a> {
     }
 }
 
-/// The contents of a page that were current at version `durable` or later, if `reached` says of the versions then that the file had them.
+/// The contents of a page that were current at version `durable` or later, if `reached` says of the versions then that
+/// the file had them.
 fn legal<'a>(
     history: &'a [(Version, Content)],
     durable: Version,

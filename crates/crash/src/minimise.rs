@@ -1,4 +1,5 @@
-//! The shortest workload that still breaks the promise: steps are taken away one by one, then what the set-up no longer needs.
+//! The shortest workload that still breaks the promise: steps are taken away one by one, then what the set-up no longer
+//! needs.
 
 use crate::explore::{Plan, Violation, Volumes, explore_one};
 use crate::lang::Workload;

@@ -1,10 +1,13 @@
-//! The model: what the tree is after each step, in memory, without any crash. What a crash may leave of it is in [`crate::legal`].
+//! The model: what the tree is after each step, in memory, without any crash. What a crash may leave of it is in
+//! [`crate::legal`].
 //!
-//! A *version* is a number of steps done: version 0 is the state after the set-up, version `n` the one after `n` steps of one writer.
-//! Writers of one workload have a directory each and never see one another, so each has a model of its own.
+//! A *version* is a number of steps done: version 0 is the state after the set-up, version `n` the one after `n` steps
+//! of one writer. Writers of one workload have a directory each and never see one another, so each has a model of its
+//! own.
 //!
-//! A page of a file remembers every content it had since a metadata operation last made a hole of it, with the version of each: contents reach the
-//! disk when write-back pleases, so each of them may be what a crash leaves, until a promise rules the older ones out.
+//! A page of a file remembers every content it had since a metadata operation last made a hole of it, with the version
+//! of each: contents reach the disk when write-back pleases, so each of them may be what a crash leaves, until a
+//! promise rules the older ones out.
 
 use crate::content::fill;
 use crate::lang::{BALLAST, Falloc, Op, Path, Workload};

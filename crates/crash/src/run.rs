@@ -1,7 +1,7 @@
 //! The runner: does a workload on a small volume in memory, and notes what reached the device when.
 //!
-//! Keeps true: what the set-up made is durable in the trace's base; every later change of the device is in its records; a step that
-//! returned by a tick of that log has its end there.
+//! Keeps true: what the set-up made is durable in the trace's base; every later change of the device is in its records;
+//! a step that returned by a tick of that log has its end there.
 
 use crate::content::fill;
 use crate::lang::{BALLAST, Falloc, Op, Schedule, Workload};
@@ -60,7 +60,8 @@ pub(crate) struct Run {
     pub(crate) timelines: Vec<Timeline>,
     /// Steps that promise something and were refused by the device: they promise nothing.
     pub(crate) refused: BTreeSet<usize>,
-    /// Of workloads whose mount says how many collectors there are: what these had done at the start and after each step, in the order of ticks.
+    /// Of workloads whose mount says how many collectors there are: what these had done at the start and after each
+    /// step, in the order of ticks.
     pub(crate) samples: Vec<Sample>,
 }
 
@@ -120,7 +121,8 @@ fn quiet(workload: &Workload, mount: &str) -> Result<MountOptions, Error> {
     Ok(options)
 }
 
-/// Runs a workload on a fresh volume: several writers without a schedule as threads of this machine, all else in virtual time.
+/// Runs a workload on a fresh volume: several writers without a schedule as threads of this machine, all else in
+/// virtual time.
 pub(crate) fn run(workload: &Workload, empty: &MemDevice) -> Result<Run, RunError> {
     if workload.schedule.is_none() && timelines(workload)?.len() > 1 {
         return run_here(workload, empty);
@@ -130,8 +132,8 @@ pub(crate) fn run(workload: &Workload, empty: &MemDevice) -> Result<Run, RunErro
     sim::run(config, move || run_here(&workload, &empty))?.value
 }
 
-/// The virtual time of a workload and of recovery after it. What is written has the time in it, so with that of the machine other states would come of
-/// it each time.
+/// The virtual time of a workload and of recovery after it. What is written has the time in it, so with that of the
+/// machine other states would come of it each time.
 pub(crate) fn virtual_time(workload: &Workload) -> SimConfig {
     let usual = SimConfig::default();
     workload.schedule.map_or(usual.clone(), |Schedule { cores, seed }| SimConfig { cores, seed, ..usual })
@@ -294,8 +296,8 @@ impl Hand {
         done.map_err(|source| RunError::Step { step, op: op.to_string(), source })
     }
 
-    /// Does a step on a full volume, of which the model knows the `state`; what was done of it. A step that builds on one for which there was no room is
-    /// left out.
+    /// Does a step on a full volume, of which the model knows the `state`; what was done of it. A step that builds on
+    /// one for which there was no room is left out.
     fn perform_if_there_is_room(&mut self, op: &Op, step: u32, state: &mut State) -> Result<Op, RunError> {
         if state.clone().apply(op, step, 0).is_err() {
             return Ok(Op::Skip);

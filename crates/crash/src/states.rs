@@ -1,9 +1,10 @@
 //! The states that a crash may leave the device in, each once.
 //!
-//! From the log of one run: after every write, all that was written so far (*prefixes*); the last write torn at 512-byte pieces; and before every
-//! flush, and at the end, subsets of what no flush had covered: none, each one alone, each one missing, pairs, and random ones, some torn
-//! (reordering: a subset is what another order of the same writes would have left). Two choices that leave the same bytes are one state; each
-//! state keeps every moment at which it may be found.
+//! From the log of one run: after every write, all that was written so far (*prefixes*); the last write torn at
+//! 512-byte pieces; and before every flush, and at the end, subsets of what no flush had covered: none, each one alone,
+//! each one missing, pairs, and random ones, some torn (reordering: a subset is what another order of the same writes
+//! would have left). Two choices that leave the same bytes are one state; each state keeps every moment at which it may
+//! be found.
 
 use crate::rng::Rng;
 use crate::run::Trace;
@@ -167,9 +168,9 @@ fn prefixes(trace: &Trace, effort: Effort) -> Vec<Choice> {
     out
 }
 
-/// A tear that the format can survive: nodes have no checksum, what says that one belongs to the chain is in its last piece. A node of which that
-/// piece alone arrives cannot be told from a whole one, here as on Linux; so of a node that piece is taken to arrive last.
-/// Where inodes have checksums, the inode is the last of each chain and tells of a tear.
+/// A tear that the format can survive: nodes have no checksum, what says that one belongs to the chain is in its last
+/// piece. A node of which that piece alone arrives cannot be told from a whole one, here as on Linux; so of a node that
+/// piece is taken to arrive last. Where inodes have checksums, the inode is the last of each chain and tells of a tear.
 fn tear(record: &Record, checksums: bool, seed: u64) -> Tear {
     if checksums || !is_node(record) { Tear::Some(seed) } else { Tear::NotLast(seed) }
 }

@@ -1,15 +1,19 @@
-//! Torture: threads write and fsync the same files on a device that refuses some writes, and the power goes at any moment.
+//! Torture: threads write and fsync the same files on a device that refuses some writes, and the power goes at any
+//! moment.
 //!
-//! Explored workloads give each writer files of its own. Here an fsync meets another one of the same file, which fails or succeeds beside it. A seed
-//! decides everything: threads, cores, schedule, which writes the device refuses, in which order it ends them, where the power goes.
+//! Explored workloads give each writer files of its own. Here an fsync meets another one of the same file, which fails
+//! or succeeds beside it. A seed decides everything: threads, cores, schedule, which writes the device refuses, in
+//! which order it ends them, where the power goes.
 //!
-//! A page belongs to one thread, which numbers what it writes there. So after a crash each page must hold a version that is
+//! A page belongs to one thread, which numbers what it writes there. So after a crash each page must hold a version
+//! that is
 //!
-//! - *not older* than the newest one that had been written when an fsync of its file was asked for that returned success before the crash,
+//! - *not older* than the newest one that had been written when an fsync of its file was asked for that returned
+//!   success before the crash,
 //! - *not newer* than the newest one whose write had begun,
 //!
-//! and a file of which an fsync has succeeded must be there. An fsync that failed promises nothing. The checker must find no error, the volume must mount,
-//! and must take another file afterwards.
+//! and a file of which an fsync has succeeded must be there. An fsync that failed promises nothing. The checker must
+//! find no error, the volume must mount, and must take another file afterwards.
 
 use crate::content::fill;
 use crate::judge::{Fault, Rule, check, guarded, in_virtual_time};
@@ -120,7 +124,8 @@ impl Outcome {
     }
 }
 
-/// Runs one seed after the other, on several threads, until there were so many `crashes`. `tell` hears how many there were so far.
+/// Runs one seed after the other, on several threads, until there were so many `crashes`. `tell` hears how many there
+/// were so far.
 ///
 /// # Errors
 /// The options make no sense, the volume could not be made, or a thread panicked.

@@ -6,8 +6,9 @@ use crate::run::{RunError, run};
 use std::fmt::Write;
 use steadyfs_device::{Op, Record};
 
-/// Runs a workload and tells of it, a line per event: its tick, the writer and step where one begins (`>`) or returns (`<`), or what the device was asked
-/// and what came of it. With a schedule, or with a single writer on a device that ends requests at once, every run tells the same.
+/// Runs a workload and tells of it, a line per event: its tick, the writer and step where one begins (`>`) or returns
+/// (`<`), or what the device was asked and what came of it. With a schedule, or with a single writer on a device that
+/// ends requests at once, every run tells the same.
 ///
 /// # Errors
 /// The workload makes no sense, or the file system does not do what the model allows.

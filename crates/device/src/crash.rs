@@ -1,12 +1,13 @@
 //! [`CrashImage`]: the states in which a crash may leave a device, made from a log of [`Record`]s.
 //!
-//! At a moment in the log every record submitted before it is either *durable* or *volatile*. Durable is a write that completed
-//! without error and that a later successful flush covered (completed before the flush was submitted, and the flush completed
-//! before the moment), or that completed with `fua`. Everything else is volatile: a crash keeps any subset of it, any 512-byte
-//! pieces of each write. Every such choice is a legal image; the caller makes the choice, this module makes the image.
+//! At a moment in the log every record submitted before it is either *durable* or *volatile*. Durable is a write that
+//! completed without error and that a later successful flush covered (completed before the flush was submitted, and the
+//! flush completed before the moment), or that completed with `fua`. Everything else is volatile: a crash keeps any
+//! subset of it, any 512-byte pieces of each write. Every such choice is a legal image; the caller makes the choice,
+//! this module makes the image.
 //!
-//! Writes to one block take effect in the order of submission. Where two were in flight together the other order is legal too:
-//! [`CrashImage::in_completion_order`].
+//! Writes to one block take effect in the order of submission. Where two were in flight together the other order is
+//! legal too: [`CrashImage::in_completion_order`].
 
 use crate::record::Record;
 use crate::{BLOCK_SIZE, Device, MemDevice, Op, PageBuf};
@@ -63,8 +64,8 @@ impl<'a> CrashImage<'a> {
         self
     }
 
-    /// Keeps only the 512-byte pieces of the volatile write with this index that `choose` says, numbered from the write's first;
-    /// the others stay as they were.
+    /// Keeps only the 512-byte pieces of the volatile write with this index that `choose` says, numbered from the
+    /// write's first; the others stay as they were.
     pub fn tear(mut self, index: usize, choose: impl Fn(usize) -> bool + 'static) -> Self {
         self.kept.insert(index, Some(Box::new(choose)));
         self
@@ -113,7 +114,8 @@ impl<'a> CrashImage<'a> {
         self.records.iter().enumerate().filter(move |(_, record)| record.submitted <= at)
     }
 
-    /// Tick of the latest submission of a flush that had succeeded by the time of the crash: what had completed before it is durable.
+    /// Tick of the latest submission of a flush that had succeeded by the time of the crash: what had completed before
+    /// it is durable.
     fn covered(&self) -> u64 {
         let flushes = self.submitted().filter(|(_, record)| record.op == Op::Flush && self.succeeded(record));
         flushes.map(|(_, record)| record.submitted).max().unwrap_or(0)

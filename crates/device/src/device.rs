@@ -1,10 +1,10 @@
 //! The [`Device`] trait: what a block device promises to the file system.
 //!
-//! Blocks are 4 KiB and numbered from 0. Requests are submitted in batches and complete in any order, each by calling its `done`
-//! exactly once, possibly before `submit` returns and possibly on another thread.
+//! Blocks are 4 KiB and numbered from 0. Requests are submitted in batches and complete in any order, each by calling
+//! its `done` exactly once, possibly before `submit` returns and possibly on another thread.
 //!
-//! - A write that completed may still be lost, whole or in part and in any order with others, until a flush makes it durable:
-//!   a flush covers everything that completed before the flush was submitted, and nothing else.
+//! - A write that completed may still be lost, whole or in part and in any order with others, until a flush makes it
+//!   durable: a flush covers everything that completed before the flush was submitted, and nothing else.
 //! - A write with `fua` is durable itself when it completes.
 //! - A write of several blocks is not atomic; a block may be torn at 512-byte pieces.
 //! - Requests in flight together that touch the same block have no order among them.
@@ -57,8 +57,8 @@ pub enum Op {
         pages: Vec<PageBuf>,
         /// Expected lifetime.
         hint: StreamHint,
-        /// Durable when complete. An error of the kind [`OpKind::Flush`] says that it was taken and could not be made durable, which tells as much of
-        /// earlier writes as a flush that fails.
+        /// Durable when complete. An error of the kind [`OpKind::Flush`] says that it was taken and could not be made
+        /// durable, which tells as much of earlier writes as a flush that fails.
         fua: bool,
     },
     /// Make every write that has completed durable.

@@ -1,8 +1,8 @@
 //! [`FaultyDevice`]: fails, tears, delays or disappears as a test says.
 //!
-//! A [`Fault`] says which operations it is about and what happens to them. Each fault counts the operations it is about; of several
-//! active ones the first that was added takes effect. A request that a fault fails never reaches the device inside; a torn write
-//! reaches it in part.
+//! A [`Fault`] says which operations it is about and what happens to them. Each fault counts the operations it is
+//! about; of several active ones the first that was added takes effect. A request that a fault fails never reaches the
+//! device inside; a torn write reaches it in part.
 //!
 //! Keeps true: every request is ended exactly once; what a fault does not touch passes unchanged.
 
@@ -154,7 +154,8 @@ impl<D: Device + 'static> FaultyDevice<D> {
         self.gone.store(false, Ordering::SeqCst);
     }
 
-    /// The device disappears now. Nothing reaches the device inside after this returns; what does not end in the call that submits it may still end there.
+    /// The device disappears now. Nothing reaches the device inside after this returns; what does not end in the call
+    /// that submits it may still end there.
     pub fn disappear(&self) {
         self.gone.store(true, Ordering::SeqCst);
         self.passing.wait_zero();

@@ -1,10 +1,11 @@
 //! [`FileDevice`]: a regular file or a block device of the operating system.
 //!
-//! This file opens: it finds out what the path is, takes the locks that keep two processes from writing one image (`locked`), finds the size,
-//! and chooses the engine that moves the data. `raw` does single operations with system calls; the engines carry requests to it.
+//! This file opens: it finds out what the path is, takes the locks that keep two processes from writing one image
+//! (`locked`), finds the size, and chooses the engine that moves the data. `raw` does single operations with system
+//! calls; the engines carry requests to it.
 //!
-//! Keeps true: while a device is open for writing nobody else opens it through this crate, by whatever path or loop device, nor, for a block device, mounts it;
-//! the lock ends when the last request has ended and the device is dropped.
+//! Keeps true: while a device is open for writing nobody else opens it through this crate, by whatever path or loop
+//! device, nor, for a block device, mounts it; the lock ends when the last request has ended and the device is dropped.
 
 pub(crate) mod locked;
 pub(crate) mod open;
@@ -36,9 +37,10 @@ pub enum Direct {
 /// How requests reach the operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Engine {
-    /// Inline for files in memory, io_uring for direct I/O, threads for files that go through the page cache. Measured on two
-    /// cores: io_uring does twice what threads do on a loop device with direct I/O, and half of it where requests end in the
-    /// page cache, since the kernel then hands them to threads of its own; a file in memory is fastest without either.
+    /// Inline for files in memory, io_uring for direct I/O, threads for files that go through the page cache. Measured
+    /// on two cores: io_uring does twice what threads do on a loop device with direct I/O, and half of it where
+    /// requests end in the page cache, since the kernel then hands them to threads of its own; a file in memory is
+    /// fastest without either.
     #[default]
     Auto,
     /// io_uring; falls back to threads if the kernel refuses it.
@@ -49,25 +51,28 @@ pub enum Engine {
     Inline,
 }
 
-/// How to open a [`FileDevice`]. The default opens for reading and writing, all of the file, choosing everything else itself.
+/// How to open a [`FileDevice`]. The default opens for reading and writing, all of the file, choosing everything else
+/// itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OpenOptions {
     /// Refuse every change, and share the device with other readers.
     pub read_only: bool,
-    /// With `read_only`: open it also while somebody else writes to it, and lock nothing. What is read may change between two reads.
+    /// With `read_only`: open it also while somebody else writes to it, and lock nothing. What is read may change
+    /// between two reads.
     pub despite_writers: bool,
     /// Where block 0 starts, in bytes.
     pub offset_bytes: u64,
-    /// Size of the device in bytes, instead of all that follows the offset. A regular file may be shorter: what is missing reads
-    /// as zeros, and writes extend it. A block device may not.
+    /// Size of the device in bytes, instead of all that follows the offset. A regular file may be shorter: what is
+    /// missing reads as zeros, and writes extend it. A block device may not.
     pub size: Option<u64>,
     /// If there is no file, make a sparse one of this many bytes. An existing one is opened as it is.
     pub create: Option<u64>,
-    /// Only check that a block device is not mounted, and leave it free to be mounted from then on: for the server of a mount, which the
-    /// kernel lists as a mount of this very device. Others that open it through this crate are kept out all the same.
+    /// Only check that a block device is not mounted, and leave it free to be mounted from then on: for the server of a
+    /// mount, which the kernel lists as a mount of this very device. Others that open it through this crate are kept
+    /// out all the same.
     pub leave_mountable: bool,
-    /// How long to wait for whoever has the path open: a process that was just told to stop may still be writing, and one that was
-    /// killed holds its files until the kernel has cleaned up after it.
+    /// How long to wait for whoever has the path open: a process that was just told to stop may still be writing, and
+    /// one that was killed holds its files until the kernel has cleaned up after it.
     pub patience: Duration,
     /// Whether to bypass the page cache.
     pub direct: Direct,
@@ -80,7 +85,8 @@ pub struct FileDevice {
     info: DeviceInfo,
     raw: Arc<RawFile>,
     carrier: Carrier,
-    /// An operation that its caller waits for is done in the caller's thread: handing it over and back costs more than most take.
+    /// An operation that its caller waits for is done in the caller's thread: handing it over and back costs more than
+    /// most take.
     at_once: bool,
 }
 

@@ -1,12 +1,15 @@
 //! Block devices: what a block device promises to the file system, and its implementations.
 //!
 //! - [`Device`], [`Request`], [`Op`]: the promise (see the head of `device`); [`PageBuf`]: a page on its way;
-//! - [`FileDevice`]: a regular file or block device; [`MemDevice`]: memory; [`SparseImage`]: an Android sparse image, for reading;
-//! - [`RecordingDevice`] and [`CrashImage`]: what was written, and what a crash may leave of it; [`FaultyDevice`]: errors on demand;
+//! - [`FileDevice`]: a regular file or block device; [`MemDevice`]: memory; [`SparseImage`]: an Android sparse image,
+//!   for reading;
+//! - [`RecordingDevice`] and [`CrashImage`]: what was written, and what a crash may leave of it; [`FaultyDevice`]:
+//!   errors on demand;
 //! - [`LoopDevice`] and [`Backing`]: loop devices, and what is behind them;
 //! - [`OverlayDevice`]: changes in memory over a device that is only read.
 //!
-//! Knows nothing of files or file systems. Errors are values; nothing here panics on what a device or an image contains.
+//! Knows nothing of files or file systems. Errors are values; nothing here panics on what a device or an image
+//! contains.
 
 mod crash;
 mod device;

@@ -1,7 +1,8 @@
 //! Loop devices: block devices that the kernel makes of files.
 //!
-//! Two uses. A mount of an image file has one for its name, since only for block devices the kernel passes on `sync` and has `umount` wait ([`LoopDevice`]). And whoever
-//! opens one has to know which bytes of which file it stands for: other ways to those bytes need the same lock ([`Backing`]).
+//! Two uses. A mount of an image file has one for its name, since only for block devices the kernel passes on `sync`
+//! and has `umount` wait ([`LoopDevice`]). And whoever opens one has to know which bytes of which file it stands for:
+//! other ways to those bytes need the same lock ([`Backing`]).
 //!
 //! Kept true: a loop device that was made here goes with its last user, whoever is killed.
 #![allow(unsafe_code)] // three ioctls that nobody has wrapped
@@ -145,7 +146,8 @@ impl Backing {
         Some(Backing { path: path.trim_end_matches('\n').into(), start, len })
     }
 
-    /// Opens the file, if the path still leads to what is behind `device`, which is the loop device or its partition, opened.
+    /// Opens the file, if the path still leads to what is behind `device`, which is the loop device or its partition,
+    /// opened.
     pub(crate) fn open(&self, device: &File, write: bool) -> Option<File> {
         let mut info = LoopInfo::NONE;
         // SAFETY: the ioctl writes a `struct loop_info64`, which `info` is, of the asserted size.

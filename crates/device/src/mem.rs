@@ -1,11 +1,11 @@
 //! [`MemDevice`]: a device in memory, for tests and simulations.
 //!
-//! Sparse: blocks that were never written read as zeros and take no memory. Stores the pages it is given, so synthetic and zero
-//! pages stay small, also synthetic ones that were written part by part. [`MemDevice::fork`] copies a device in time proportional to its chunks, not its bytes: chunks are shared until
-//! one side writes.
+//! Sparse: blocks that were never written read as zeros and take no memory. Stores the pages it is given, so synthetic
+//! and zero pages stay small, also synthetic ones that were written part by part. [`MemDevice::fork`] copies a device
+//! in time proportional to its chunks, not its bytes: chunks are shared until one side writes.
 //!
-//! Every request ends before `submit` returns. A completed write is visible at once and never lost; crashes are the business of
-//! `RecordingDevice` and `CrashImage`.
+//! Every request ends before `submit` returns. A completed write is visible at once and never lost; crashes are the
+//! business of `RecordingDevice` and `CrashImage`.
 
 use crate::{Device, DeviceInfo, IoResult, Op, PageBuf, Request, errno};
 use std::collections::HashMap;
@@ -113,7 +113,8 @@ impl MemDevice {
         }
     }
 
-    /// Clears a range with far more chunks than a sparse device is likely to hold: visits what is held instead of the range.
+    /// Clears a range with far more chunks than a sparse device is likely to hold: visits what is held instead of the
+    /// range.
     fn clear_many(&self, block: u64, count: u64) {
         let end = block + count;
         for shard in &self.shards {
@@ -168,7 +169,8 @@ fn pieces(block: u64, count: u64) -> impl Iterator<Item = (u64, usize, usize)> {
     })
 }
 
-/// Chunk numbers are their own hash after one multiplication; deterministic, so iteration order is the same in every run.
+/// Chunk numbers are their own hash after one multiplication; deterministic, so iteration order is the same in every
+/// run.
 #[derive(Default, Clone, Copy)]
 struct ChunkHasher(u64);
 

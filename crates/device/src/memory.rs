@@ -1,7 +1,8 @@
 //! Aligned memory straight from the kernel, its pages there from the beginning.
 //!
-//! Pages that are touched one by one cost a fault each, which takes longer than copying a page, above all on virtual machines; and the
-//! allocator clears aligned memory that the kernel has just cleared. Huge pages were no help: there they took five times as long.
+//! Pages that are touched one by one cost a fault each, which takes longer than copying a page, above all on virtual
+//! machines; and the allocator clears aligned memory that the kernel has just cleared. Huge pages were no help: there
+//! they took five times as long.
 //!
 //! Kept true: what is handed out is zero, aligned to its size, and nobody else's until it is given back.
 #![allow(unsafe_code)] // mappings
@@ -10,8 +11,9 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 
-/// Has the allocator share few arenas among the threads of this process, instead of eight for each core. Each reserves 64 MiB of addresses, and keeps what its
-/// threads no longer use. For processes with little memory, before they have threads. False if the allocator does not know it.
+/// Has the allocator share few arenas among the threads of this process, instead of eight for each core. Each reserves
+/// 64 MiB of addresses, and keeps what its threads no longer use. For processes with little memory, before they have
+/// threads. False if the allocator does not know it.
 pub fn share_arenas() -> bool {
     const ARENAS: libc::c_int = 2;
     // SAFETY: it only sets a parameter of the allocator.

@@ -1,10 +1,10 @@
 //! [`OverlayDevice`]: changes in memory over another device, which is only read.
 //!
-//! For looking at what a change would make of a volume without making it: a volume whose last files still have to be recovered is recovered
-//! onto an overlay and read through it. Takes memory for what is written, a page per block.
+//! For looking at what a change would make of a volume without making it: a volume whose last files still have to be
+//! recovered is recovered onto an overlay and read through it. Takes memory for what is written, a page per block.
 //!
-//! Keeps true: nothing but reads reaches the device below; what was written reads back; a completed write is never lost while the overlay
-//! lives, and gone with it.
+//! Keeps true: nothing but reads reaches the device below; what was written reads back; a completed write is never lost
+//! while the overlay lives, and gone with it.
 
 use crate::{Device, DeviceInfo, IoResult, Op, PageBuf, Request, errno};
 use std::collections::HashMap;

@@ -1,8 +1,9 @@
 //! [`PageBuf`]: one 4 KiB page on its way between the file system and a device.
 //!
-//! A page is bytes (shared, copied when written), zero, or synthetic: a 16-byte seed from which the bytes follow, so that large
-//! simulated volumes need 24 bytes per page and can still verify everything they read back. Which of the three it is never shows
-//! in its contents, its equality, or any operation but [`PageBuf::is_zero_repr`], [`PageBuf::synthetic_seed`] and [`PageBuf::bytes`].
+//! A page is bytes (shared, copied when written), zero, or synthetic: a 16-byte seed from which the bytes follow, so
+//! that large simulated volumes need 24 bytes per page and can still verify everything they read back. Which of the
+//! three it is never shows in its contents, its equality, or any operation but [`PageBuf::is_zero_repr`],
+//! [`PageBuf::synthetic_seed`] and [`PageBuf::bytes`].
 //!
 //! Relies on `pool` for memory that direct I/O accepts.
 
@@ -44,7 +45,8 @@ impl PageBuf {
         page
     }
 
-    /// The page that `seed` expands to: the seed itself, then a stream of pseudo-random words. Different seeds give different pages.
+    /// The page that `seed` expands to: the seed itself, then a stream of pseudo-random words. Different seeds give
+    /// different pages.
     pub const fn synthetic(seed: [u8; 16]) -> Self {
         PageBuf(Repr::Synthetic(seed))
     }
@@ -90,7 +92,8 @@ impl PageBuf {
         }
     }
 
-    /// The bytes for writing. Bytes shared with clones are copied first, zero and synthetic pages get memory of their own.
+    /// The bytes for writing. Bytes shared with clones are copied first, zero and synthetic pages get memory of their
+    /// own.
     pub fn make_mut(&mut self) -> &mut [u8; BLOCK_SIZE] {
         let owned = matches!(&self.0, Repr::Bytes(page) if page.is_sole());
         if !owned {
@@ -123,8 +126,8 @@ impl PageBuf {
         }
     }
 
-    /// The same page, without bytes in memory if they are those of a synthetic page, as where one was written part by part. For stores that keep
-    /// many pages.
+    /// The same page, without bytes in memory if they are those of a synthetic page, as where one was written part by
+    /// part. For stores that keep many pages.
     pub fn compacted(self) -> Self {
         let Repr::Bytes(page) = &self.0 else { return self };
         let bytes = page.get();
@@ -147,7 +150,8 @@ impl PageBuf {
         bytes
     }
 
-    /// True if the page is known to be zero without looking at bytes. A page of bytes that happen to be zero says false.
+    /// True if the page is known to be zero without looking at bytes. A page of bytes that happen to be zero says
+    /// false.
     pub fn is_zero_repr(&self) -> bool {
         matches!(self.0, Repr::Zero)
     }

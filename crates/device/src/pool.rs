@@ -1,15 +1,17 @@
 //! The page pool: 4 KiB pages, aligned to 4 KiB for direct I/O, with a reference count each, at 1.6 % overhead.
 //!
-//! Pages are carved from 256 KiB chunks aligned to their size, 64 slots each. Slot 0 is the chunk's header: one 64-byte line per slot,
-//! line 0 for the chunk itself (owner shard, bitmap of free slots), line `i` for the reference count of slot `i`, so that threads
-//! counting references of neighbouring pages do not share a line. A page's chunk is found by masking its address.
+//! Pages are carved from 256 KiB chunks aligned to their size, 64 slots each. Slot 0 is the chunk's header: one 64-byte
+//! line per slot, line 0 for the chunk itself (owner shard, bitmap of free slots), line `i` for the reference count of
+//! slot `i`, so that threads counting references of neighbouring pages do not share a line. A page's chunk is found by
+//! masking its address.
 //!
-//! Chunks belong to shards; a thread allocates from one shard and a page returns to the shard of its chunk. A chunk with no page in
-//! use is given back to the system, except [`RETAIN`] per shard and about [`RETAINED`] altogether, and half of those each time somebody says that
-//! time has passed ([`trim`]).
+//! Chunks belong to shards; a thread allocates from one shard and a page returns to the shard of its chunk. A chunk
+//! with no page in use is given back to the system, except [`RETAIN`] per shard and about [`RETAINED`] altogether, and
+//! half of those each time somebody says that time has passed ([`trim`]).
 //!
-//! Keeps true: every slot is initialised memory from the moment its chunk exists (pages handed out hold zeros or what they held
-//! last, never uninitialised bytes); a slot is free in the bitmap, or has a reference count of at least one, never both.
+//! Keeps true: every slot is initialised memory from the moment its chunk exists (pages handed out hold zeros or what
+//! they held last, never uninitialised bytes); a slot is free in the bitmap, or has a reference count of at least one,
+//! never both.
 #![allow(unsafe_code)] // raw memory with its own reference counts
 
 use std::alloc::{Layout, handle_alloc_error};
@@ -28,7 +30,8 @@ const ALL_FREE: u64 = !1;
 const SHARDS: usize = 16;
 /// Wholly free chunks that a shard keeps for the next allocation (16 shards x 16 x 256 KiB = 64 MiB at most).
 const RETAIN: usize = 16;
-/// Wholly free chunks up to which shards keep more (256 MiB), unless [`retain`] was called: to take memory anew costs more than to copy into it.
+/// Wholly free chunks up to which shards keep more (256 MiB), unless [`retain`] was called: to take memory anew costs
+/// more than to copy into it.
 const RETAIN_ALL: usize = 1024;
 static RETAINED: AtomicUsize = AtomicUsize::new(RETAIN_ALL);
 
@@ -52,13 +55,15 @@ pub fn page_memory() -> PageMemory {
     PageMemory { held: bytes(&CHUNKS), kept_free: bytes(&FREE_CHUNKS) }
 }
 
-/// From now on about so many bytes without a page in use are kept for the next pages of this process; 256 MiB unless this is called.
+/// From now on about so many bytes without a page in use are kept for the next pages of this process; 256 MiB unless
+/// this is called.
 pub fn retain(bytes: u64) {
     RETAINED.store(usize::try_from(bytes).unwrap_or(usize::MAX) / CHUNK, Ordering::Relaxed);
     trim();
 }
 
-/// Gives half of what is kept without a page in use back to the system, and what is too much. For who calls this now and then it falls when it is not needed.
+/// Gives half of what is kept without a page in use back to the system, and what is too much. For who calls this now
+/// and then it falls when it is not needed.
 pub fn trim() {
     let most = RETAINED.load(Ordering::Relaxed) / SHARDS;
     for pool in &POOLS {
@@ -66,7 +71,8 @@ pub fn trim() {
     }
 }
 
-/// Taken under any other lock and takes none. Memory is below all that is simulated, and shared by simulations on several threads.
+/// Taken under any other lock and takes none. Memory is below all that is simulated, and shared by simulations on
+/// several threads.
 static POOLS: [Leaf<Shard>; SHARDS] = [const { Leaf::new(Shard { usable: Vec::new(), free_chunks: 0 }) }; SHARDS];
 
 /// The chunks of a shard that have a free slot. Full ones are on no list; their pages lead back to them.
@@ -108,7 +114,8 @@ unsafe impl Send for PageRef {}
 unsafe impl Sync for PageRef {}
 
 impl PageRef {
-    /// A page with one reference. Its contents are zeros or whatever an earlier owner left: the caller overwrites all of it.
+    /// A page with one reference. Its contents are zeros or whatever an earlier owner left: the caller overwrites all
+    /// of it.
     pub(crate) fn new_stale() -> Self {
         let (chunk, slot) = POOLS[home_shard()].with_quietly(Shard::take_slot);
         // SAFETY: `slot` < SLOTS, so the address lies inside the chunk.
@@ -121,7 +128,8 @@ impl PageRef {
     /// The bytes.
     #[inline]
     pub(crate) fn get(&self) -> &[u8; BLOCK_SIZE] {
-        // SAFETY: the slot is initialised and stays allocated while this reference counts; writers hold the sole reference.
+        // SAFETY: the slot is initialised and stays allocated while this reference counts; writers hold the sole
+        // reference.
         unsafe { self.0.as_ref() }
     }
 
@@ -160,14 +168,16 @@ impl PageRef {
 
     #[inline]
     fn count(&self) -> &AtomicU32 {
-        // SAFETY: line `slot` of the header page is inside the chunk, aligned, initialised, and only ever used as this counter.
+        // SAFETY: line `slot` of the header page is inside the chunk, aligned, initialised, and only ever used as this
+        // counter.
         unsafe { self.chunk().0.cast::<u8>().add(self.slot() * LINE).cast::<AtomicU32>().as_ref() }
     }
 
     #[cold]
     fn release(&self) {
         let chunk = self.chunk();
-        // SAFETY: the chunk is allocated while this page is not free, and `shard` is written only before its first page exists.
+        // SAFETY: the chunk is allocated while this page is not free, and `shard` is written only before its first page
+        // exists.
         let home = unsafe { (*chunk.0.as_ptr()).shard };
         POOLS[home].with_quietly(|shard| shard.return_slot(chunk, self.slot()));
     }
@@ -216,7 +226,8 @@ impl Shard {
 
     /// Takes a slot of one of this (locked) shard's chunks back.
     fn return_slot(&mut self, chunk: Chunk, slot: usize) {
-        // SAFETY: a page of the chunk was in use until now, so it is allocated, and its header is ours under the shard's lock.
+        // SAFETY: a page of the chunk was in use until now, so it is allocated, and its header is ours under the
+        // shard's lock.
         let header = unsafe { &mut *chunk.0.as_ptr() };
         let bit = 1u64 << slot;
         assert_eq!(header.free & bit, 0, "a page is freed once");

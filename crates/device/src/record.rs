@@ -1,10 +1,12 @@
-//! [`RecordingDevice`]: passes everything on and keeps a log of what changes the device: writes, flushes, discards, zone operations.
+//! [`RecordingDevice`]: passes everything on and keeps a log of what changes the device: writes, flushes, discards,
+//! zone operations.
 //!
-//! One clock orders the log: every submission and every completion takes the next tick. So the log says which writes had completed
-//! when a flush was submitted, which is all that decides what a crash may lose (`crash` works that out). Pages are kept as clones,
-//! which cost a reference each.
+//! One clock orders the log: every submission and every completion takes the next tick. So the log says which writes
+//! had completed when a flush was submitted, which is all that decides what a crash may lose (`crash` works that out).
+//! Pages are kept as clones, which cost a reference each.
 //!
-//! Keeps true: a completion takes its tick before the submitter hears of it, so whatever the submitter does next has a later tick.
+//! Keeps true: a completion takes its tick before the submitter hears of it, so whatever the submitter does next has a
+//! later tick.
 
 use crate::{Device, DeviceInfo, IoError, Op, Request, Upcalls, Zone, ZoneGeometry};
 use std::sync::Arc;
@@ -90,8 +92,8 @@ impl<D: Device> RecordingDevice<D> {
         records
     }
 
-    /// The latest tick: everything that happened has a tick up to it, everything that happens later a higher one. Lets a test note
-    /// when a promise was made ("fsync returned").
+    /// The latest tick: everything that happened has a tick up to it, everything that happens later a higher one. Lets
+    /// a test note when a promise was made ("fsync returned").
     pub fn tick(&self) -> u64 {
         self.log.lock().tick
     }

@@ -1,12 +1,14 @@
-//! [`SparseImage`]: an Android sparse image as a read-only device, and [`open_image`], which tells sparse images from raw ones.
+//! [`SparseImage`]: an Android sparse image as a read-only device, and [`open_image`], which tells sparse images from
+//! raw ones.
 //!
-//! The format (AOSP, libsparse `sparse_format.h`), all numbers little-endian: a header of at least 28 bytes {magic u32, major u16,
-//! minor u16, file header size u16, chunk header size u16, block size u32, blocks u32, chunks u32, checksum u32}; then chunks, each
-//! a header of at least 12 bytes {type u16, reserved u16, blocks u32, bytes with header u32} and its data: raw bytes, a 4-byte
-//! pattern to repeat, nothing ("don't care", read as zeros here), or a checksum that covers no blocks and is not checked here.
+//! The format (AOSP, libsparse `sparse_format.h`), all numbers little-endian: a header of at least 28 bytes {magic u32,
+//! major u16, minor u16, file header size u16, chunk header size u16, block size u32, blocks u32, chunks u32, checksum
+//! u32}; then chunks, each a header of at least 12 bytes {type u16, reserved u16, blocks u32, bytes with header u32}
+//! and its data: raw bytes, a 4-byte pattern to repeat, nothing ("don't care", read as zeros here), or a checksum that
+//! covers no blocks and is not checked here.
 //!
-//! Keeps true: every length is checked against the file before anything is allocated or read; the chunks tile the image exactly;
-//! a damaged image is an error when it is opened, not when it is read.
+//! Keeps true: every length is checked against the file before anything is allocated or read; the chunks tile the image
+//! exactly; a damaged image is an error when it is opened, not when it is read.
 
 use crate::file::locked::Locked;
 use crate::file::open::open_locked;
@@ -23,8 +25,8 @@ const MAGIC: u32 = 0xed26_ff3a;
 const HEADER: u64 = 28;
 const CHUNK_HEADER: u64 = 12;
 
-/// Opens `path` as what it is: an Android sparse image if it starts like one, a [`FileDevice`] otherwise. Sparse images can only be
-/// read; opened for writing they are refused.
+/// Opens `path` as what it is: an Android sparse image if it starts like one, a [`FileDevice`] otherwise. Sparse images
+/// can only be read; opened for writing they are refused.
 pub fn open_image(path: impl AsRef<Path>, options: OpenOptions) -> Result<Arc<dyn Device>, OpenError> {
     let path = path.as_ref();
     if !is_sparse(path) {
@@ -66,7 +68,8 @@ struct Chunk {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
-    /// The bytes lie in the file such that image byte `i` is file byte `i + delta`; modulo 2^64, as `delta` may be negative.
+    /// The bytes lie in the file such that image byte `i` is file byte `i + delta`; modulo 2^64, as `delta` may be
+    /// negative.
     Raw {
         delta: u64,
     },
@@ -76,8 +79,8 @@ enum Source {
 }
 
 impl SparseImage {
-    /// Opens `path`, which must be a valid sparse image. Of the options, the offset and the size (both of the expanded image) are
-    /// obeyed; it is always opened read-only.
+    /// Opens `path`, which must be a valid sparse image. Of the options, the offset and the size (both of the expanded
+    /// image) are obeyed; it is always opened read-only.
     pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self, OpenError> {
         let path = path.as_ref();
         let options = OpenOptions { read_only: true, create: None, ..options };

@@ -1,8 +1,8 @@
 //! [`BackedSsd`]: the time of an emulated SSD, and the contents of another device.
 //!
-//! A request goes to both and ends when both have ended: not before the emulated device would be done, and not before the contents are where they belong. So a
-//! volume in an image file behaves as on that SSD and is there the next time. What the device below has lost after a crash of the machine is its own business, and flushes reach
-//! it.
+//! A request goes to both and ends when both have ended: not before the emulated device would be done, and not before
+//! the contents are where they belong. So a volume in an image file behaves as on that SSD and is there the next time.
+//! What the device below has lost after a crash of the machine is its own business, and flushes reach it.
 //!
 //! The map is not kept: a device that is opened again has written its pages in the order of their numbers.
 

@@ -1,8 +1,8 @@
 //! [`Buffer`]: the space in the write buffer: what the host has written and the flash has not.
 //!
-//! A page takes its place when it is accepted and gives it back when the unit that it lies in has been programmed. A full buffer
-//! accepts nothing: that is how the flash holds up the host. Kept true: pages in units that wait to be filled, plus pages being
-//! programmed, never exceed the capacity.
+//! A page takes its place when it is accepted and gives it back when the unit that it lies in has been programmed. A
+//! full buffer accepts nothing: that is how the flash holds up the host. Kept true: pages in units that wait to be
+//! filled, plus pages being programmed, never exceed the capacity.
 
 use crate::units::Time;
 use std::cmp::Reverse;

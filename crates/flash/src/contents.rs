@@ -1,7 +1,8 @@
 //! [`Contents`]: what the logical pages hold.
 //!
-//! By logical page, not by place in the flash: collection moves pages without touching what they hold. 24 bytes per page, in chunks that
-//! come into being when they are written; bytes of pages that are not synthetic, written in one piece or in parts, come on top.
+//! By logical page, not by place in the flash: collection moves pages without touching what they hold. 24 bytes per
+//! page, in chunks that come into being when they are written; bytes of pages that are not synthetic, written in one
+//! piece or in parts, come on top.
 
 use steadyfs_device::PageBuf;
 

@@ -1,7 +1,8 @@
 //! [`Engine`]: the device behind its lock: requests in, completions with their times out.
 //!
-//! Reads and flushes are booked when they arrive. Writes wait in one queue until the buffer and the translation layer have room for their
-//! next page, so what is not in the device's buffer yet holds up nobody else: the future beyond a buffer's worth is never booked.
+//! Reads and flushes are booked when they arrive. Writes wait in one queue until the buffer and the translation layer
+//! have room for their next page, so what is not in the device's buffer yet holds up nobody else: the future beyond a
+//! buffer's worth is never booked.
 //!
 //! Kept true: time never falls within a run; every request leaves exactly one completion.
 
@@ -442,7 +443,8 @@ impl Engine {
         &mut self.stats.series[second]
     }
 
-    /// What a power cut now would leave, by page; `chance` decides what of the rest survives. `None` if that is not known.
+    /// What a power cut now would leave, by page; `chance` decides what of the rest survives. `None` if that is not
+    /// known.
     pub(crate) fn survivors(&mut self, now: Time, chance: impl FnMut() -> bool) -> Option<Vec<(u64, PageBuf)>> {
         self.begin(now);
         if self.parameters.power_loss_protection {
@@ -457,8 +459,8 @@ impl Engine {
         self.media.contents = Contents::none();
     }
 
-    /// Fills an empty device that nobody uses yet, and lets time begin behind that. Of a zone that is what lies before the first page
-    /// that is missing; zones that start at the blocks in `full` get no more.
+    /// Fills an empty device that nobody uses yet, and lets time begin behind that. Of a zone that is what lies before
+    /// the first page that is missing; zones that start at the blocks in `full` get no more.
     pub(crate) fn load(&mut self, mut pages: Vec<(u64, PageBuf)>, full: &[u64]) {
         if let Some(zoned) = self.ftl.zoned() {
             // Full zones first: while they are loaded they are active, and as many others may be as are allowed.

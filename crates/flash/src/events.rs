@@ -1,7 +1,7 @@
 //! [`Events`]: calling something at a point in time, in virtual time and in real time.
 //!
-//! In a simulation that is an event of the scheduler, without a thread. Elsewhere a thread sleeps until the next one is due; it is started with
-//! the first, and ends with the device.
+//! In a simulation that is an event of the scheduler, without a thread. Elsewhere a thread sleeps until the next one is
+//! due; it is started with the first, and ends with the device.
 
 use crate::units::Time;
 use std::cmp::Reverse;

@@ -1,7 +1,8 @@
 //! An emulated SSD: the time that NAND flash takes, and the translation layers that make it a disk.
 //!
-//! [`EmulatedSsd`] is a [`steadyfs_device::Device`] in memory whose requests take as long as on the device that its [`Parameters`] describe: in
-//! deterministic virtual time inside a simulation, where a completion is an event and millions fit in a second, and asleep elsewhere.
+//! [`EmulatedSsd`] is a [`steadyfs_device::Device`] in memory whose requests take as long as on the device that its
+//! [`Parameters`] describe: in deterministic virtual time inside a simulation, where a completion is an event and
+//! millions fit in a second, and asleep elsewhere.
 //!
 //! - `parameters`: geometry, timing, interface, policy; [`Preset`]s whose every number says where it comes from;
 //! - `servers`, `nand`, `buffer`: what takes time: channels, chips, link, write buffer;
@@ -13,15 +14,17 @@
 //!
 //! # The model
 //!
-//! A write takes room in the buffer page by page, crosses the link, and is complete when the firmware has seen it. When pages have filled a program unit, that
-//! is transferred over its channel and programmed on its chip; then its room is free. So writes go at the speed of the link until the buffer is full,
-//! and at that of the flash from then on, shared with the collector. A read is sensed on its chip, crosses its channel and the link, and takes the
-//! firmware's time; what the buffer holds is not read from flash. A flush pads and programs what waits, and waits for it; so does a write with FUA;
-//! a device with capacitors does neither. Discards and erases cost their time.
+//! A write takes room in the buffer page by page, crosses the link, and is complete when the firmware has seen it. When
+//! pages have filled a program unit, that is transferred over its channel and programmed on its chip; then its room is
+//! free. So writes go at the speed of the link until the buffer is full, and at that of the flash from then on, shared
+//! with the collector. A read is sensed on its chip, crosses its channel and the link, and takes the firmware's time;
+//! what the buffer holds is not read from flash. A flush pads and programs what waits, and waits for it; so does a
+//! write with FUA; a device with capacitors does neither. Discards and erases cost their time.
 //!
-//! Each resource is a server with exact intervals, and nothing is told to a chip before it could begin; so there is no grid to be rounded to, no horizon beyond which things
-//! are free, and nothing queues behind what does not exist yet. What a translation layer computes costs no device time: results do not depend on the speed of
-//! the machine that emulates.
+//! Each resource is a server with exact intervals, and nothing is told to a chip before it could begin; so there is no
+//! grid to be rounded to, no horizon beyond which things are free, and nothing queues behind what does not exist yet.
+//! What a translation layer computes costs no device time: results do not depend on the speed of the machine that
+//! emulates.
 //!
 //! # Flaws not to be repeated
 //!
@@ -42,35 +45,42 @@
 //!
 //! # Power loss
 //!
-//! [`EmulatedSsd::after_power_cut`] gives the device as a restart would find it. What survives is read from the emulated flash cells: pages that had been programmed
-//! by then; of versions that no flush and no FUA had promised, a random part. So a flush that does not program, or an erase before its copies are safe, loses data here as it
-//! would there.
+//! [`EmulatedSsd::after_power_cut`] gives the device as a restart would find it. What survives is read from the
+//! emulated flash cells: pages that had been programmed by then; of versions that no flush and no FUA had promised, a
+//! random part. So a flush that does not program, or an erase before its copies are safe, loses data here as it would
+//! there.
 //!
 //! # Translation layers
 //!
-//! [`EmulatedSsd::new`] maps pages (`ftl/page_map`); [`EmulatedSsd::with_zones`] has zones (`ftl/zns`), with write pointers, append, open, close, finish and reset, some of
-//! them conventional if asked for. Each keeps its rules in a `check` of its own.
+//! [`EmulatedSsd::new`] maps pages (`ftl/page_map`); [`EmulatedSsd::with_zones`] has zones (`ftl/zns`), with write
+//! pointers, append, open, close, finish and reset, some of them conventional if asked for. Each keeps its rules in a
+//! `check` of its own.
 //!
 //! # How close it comes
 //!
-//! Closed forms (`tests/closed_form`) hold to the nanosecond, or to a thousandth where operations overlap; greedy collection under uniform overwrites stays within 2 % of the analytic
-//! amplification (`tests/waf`: 7.75 against 7.89 with 7 % over-provisioning, 4.00 against 4.03 with 15 %, 2.48 against 2.49 with 28 %).
+//! Closed forms (`tests/closed_form`) hold to the nanosecond, or to a thousandth where operations overlap; greedy
+//! collection under uniform overwrites stays within 2 % of the analytic amplification (`tests/waf`: 7.75 against 7.89
+//! with 7 % over-provisioning, 4.00 against 4.03 with 15 %, 2.48 against 2.49 with 28 %).
 //!
-//! Against a real 970 Pro, Figure 1 of D2FS (the laboratory's experiment `d2fs-fig1-devgc`): there, one buffered writer makes 268 thousand writes of 4 KiB a second before
-//! the device collects, which is the host's limit, and 208 after: 77 us of a chip for each page written. Here the device alone makes 571 before; when collection begins 357 (45 us), with an
-//! amplification of 1.24; in the end 285 (56 us), with 1.51 (analytic: 1.54). So with the same host the emulated device shows no drop. The real one's cost is not one of copying: its level stays within 1.2 % for 1000 s,
-//! while amplification must grow by a fifth and more as the overwrites spread over the region, and in another run of the same series it goes back to the host's limit for minutes at a time.
-//! No time of a program, a sense or an erase, and no other share of spare flash, gives a step that stays; a firmware that holds the host at a fixed rate while it collects, or one that is too warm, would. The
-//! series does not tell which, so nothing here was fitted to it.
+//! Against a real 970 Pro, Figure 1 of D2FS (the laboratory's experiment `d2fs-fig1-devgc`): there, one buffered writer
+//! makes 268 thousand writes of 4 KiB a second before the device collects, which is the host's limit, and 208 after: 77
+//! us of a chip for each page written. Here the device alone makes 571 before; when collection begins 357 (45 us), with
+//! an amplification of 1.24; in the end 285 (56 us), with 1.51 (analytic: 1.54). So with the same host the emulated
+//! device shows no drop. The real one's cost is not one of copying: its level stays within 1.2 % for 1000 s, while
+//! amplification must grow by a fifth and more as the overwrites spread over the region, and in another run of the same
+//! series it goes back to the host's limit for minutes at a time. No time of a program, a sense or an erase, and no
+//! other share of spare flash, gives a step that stays; a firmware that holds the host at a fixed rate while it
+//! collects, or one that is too warm, would. The series does not tell which, so nothing here was fitted to it.
 //!
 //! # What is left out
 //!
-//! Caches of reads, suspension of programs and erases, wear-out and bit errors, refresh, and heat. The map is in the device's memory and survives.
+//! Caches of reads, suspension of programs and erases, wear-out and bit errors, refresh, and heat. The map is in the
+//! device's memory and survives.
 //!
 //! # Memory
 //!
-//! For each page of 4 KiB: 24 bytes of contents (synthetic pages; others also have their bytes), 4 of the map, and 4 of the reverse map for each page of the flash:
-//! 32.3 bytes with 7 % over-provisioning, 254 MB for a device of 30 GiB.
+//! For each page of 4 KiB: 24 bytes of contents (synthetic pages; others also have their bytes), 4 of the map, and 4 of
+//! the reverse map for each page of the flash: 32.3 bytes with 7 % over-provisioning, 254 MB for a device of 30 GiB.
 
 mod backed;
 mod buffer;

@@ -1,4 +1,5 @@
-//! [`Media`]: what translation layers work on: chips, write buffer, contents, and, on request, what a power cut would find.
+//! [`Media`]: what translation layers work on: chips, write buffer, contents, and, on request, what a power cut would
+//! find.
 //!
 //! The one place where a unit is programmed and a line erased, so that buffer and cells always agree with the chips.
 
@@ -52,8 +53,8 @@ impl Media {
         }
     }
 
-    /// Programs the next unit of a line, in which so many pages have their place. Pages of the host leave the buffer with the end of the
-    /// program, which is returned.
+    /// Programs the next unit of a line, in which so many pages have their place. Pages of the host leave the buffer
+    /// with the end of the program, which is returned.
     pub(crate) fn program(&mut self, now: Time, ready: Time, at: (Line, u32), source: Source, pages: u32) -> Time {
         let end = self.nand.program(now, ready, at, source, pages);
         if source == Source::Host {

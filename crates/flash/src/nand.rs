@@ -1,12 +1,12 @@
 //! [`Nand`]: the flash chips and the channels to them: what an operation takes, and what has been programmed.
 //!
-//! A chip does one thing at a time, in the order in which it is told: a read keeps it from the start of the sense to the end of the
-//! last transfer, a program from the start of the transfer to the end of the program, an erase for its time. Transfers also need the
-//! channel, which chips share. Callers tell a chip what to do only when it could begin (data has arrived, copies are durable), so
-//! nothing waits behind what cannot start.
+//! A chip does one thing at a time, in the order in which it is told: a read keeps it from the start of the sense to
+//! the end of the last transfer, a program from the start of the transfer to the end of the program, an erase for its
+//! time. Transfers also need the channel, which chips share. Callers tell a chip what to do only when it could begin
+//! (data has arrived, copies are durable), so nothing waits behind what cannot start.
 //!
-//! Kept true, checked on every call and in release builds: the units of a line are programmed in order, each once between two erases;
-//! a line is erased when it is told, and only then.
+//! Kept true, checked on every call and in release builds: the units of a line are programmed in order, each once
+//! between two erases; a line is erased when it is told, and only then.
 
 use crate::parameters::{Geometry, Timing};
 use crate::servers::Server;
@@ -118,7 +118,8 @@ impl Nand {
         (chip as usize, (chip % self.geometry.channels) as usize, (row % 2) as usize)
     }
 
-    /// Programs the next unit of a line, `pages` of which hold data of `source`, that is there at `ready`. When it has been programmed.
+    /// Programs the next unit of a line, `pages` of which hold data of `source`, that is there at `ready`. When it has
+    /// been programmed.
     pub(crate) fn program(
         &mut self,
         now: Time,
@@ -157,8 +158,9 @@ impl Nand {
         } += pages;
     }
 
-    /// Reads `pages` pages of one unit. `deliver` is called for each piece with the time when it has crossed the channel, and its bytes.
-    /// When the last one has. A unit that is still being programmed, or waits for it, is in the controller's memory: it costs nothing.
+    /// Reads `pages` pages of one unit. `deliver` is called for each piece with the time when it has crossed the
+    /// channel, and its bytes. When the last one has. A unit that is still being programmed, or waits for it, is in the
+    /// controller's memory: it costs nothing.
     pub(crate) fn read(
         &mut self,
         now: Time,

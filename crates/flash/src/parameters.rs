@@ -1,8 +1,9 @@
-//! What an emulated SSD is made of: [`Geometry`], [`Timing`], [`Interface`] and [`Policy`], together [`Parameters`], and the [`Preset`]s.
+//! What an emulated SSD is made of: [`Geometry`], [`Timing`], [`Interface`] and [`Policy`], together [`Parameters`],
+//! and the [`Preset`]s.
 //!
-//! Every number of a preset says where it comes from: *artifact* is the 970 Pro profile of the NVMeVirt that came with D2FS (FAST'25),
-//! *paper* the paper named, *datasheet* the maker's, *estimate* ours, made before any experiment ran. What an experiment
-//! changes, it changes in the fields.
+//! Every number of a preset says where it comes from: *artifact* is the 970 Pro profile of the NVMeVirt that came with
+//! D2FS (FAST'25), *paper* the paper named, *datasheet* the maker's, *estimate* ours, made before any experiment ran.
+//! What an experiment changes, it changes in the fields.
 
 use crate::units::{Bandwidth, PAGE};
 use std::str::FromStr;
@@ -10,8 +11,9 @@ use std::time::Duration;
 
 /// How the flash is divided. Bytes and counts.
 ///
-/// Chips are programmed in units of one page per plane, all planes together. A line (superblock) is one block of every chip; its units lie
-/// side by side over the channels, then over the chips of a channel, then over the rows of the blocks.
+/// Chips are programmed in units of one page per plane, all planes together. A line (superblock) is one block of every
+/// chip; its units lie side by side over the channels, then over the chips of a channel, then over the rows of the
+/// blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
     /// Buses between controller and chips.
@@ -70,7 +72,8 @@ pub struct Timing {
     pub channel_piece: u32,
 }
 
-/// How the host talks to the device, and what its firmware takes. Firmware times are latencies: any number of requests pass at once.
+/// How the host talks to the device, and what its firmware takes. Firmware times are latencies: any number of requests
+/// pass at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interface {
     /// The link, each direction.
@@ -98,7 +101,8 @@ pub struct Interface {
 pub struct Policy {
     /// Flash beyond the capacity, as a part of the capacity: 0.07 for 107 GiB of flash behind 100 GiB.
     pub over_provisioning: f64,
-    /// Host writes are kept apart by their hint in so many open lines: 1, 2 (data, nodes and areas) or 3 (hot, warm, cold).
+    /// Host writes are kept apart by their hint in so many open lines: 1, 2 (data, nodes and areas) or 3 (hot, warm,
+    /// cold).
     pub streams: u32,
     /// Collection keeps pace with the host when there are so many free lines or fewer.
     pub gc_lines: u32,
@@ -125,7 +129,8 @@ pub struct Parameters {
     pub power_loss_protection: bool,
     /// Translation layer.
     pub policy: Policy,
-    /// Keep what every page of the flash holds, for [`crate::EmulatedSsd::after_power_cut`]. Takes memory, and no time of the device.
+    /// Keep what every page of the flash holds, for [`crate::EmulatedSsd::after_power_cut`]. Takes memory, and no time
+    /// of the device.
     pub remember_cells: bool,
 }
 
@@ -164,9 +169,9 @@ pub enum ParameterError {
 }
 
 impl Parameters {
-    /// The same device with blocks of a `parts`th of the size, and erases that take a `parts`th of the time: for small capacities, where
-    /// lines of full size would be too few for collection to have a choice. Bandwidths, latencies of reads and programs, and
-    /// the time spent erasing stay the same. Stops at blocks of one page.
+    /// The same device with blocks of a `parts`th of the size, and erases that take a `parts`th of the time: for small
+    /// capacities, where lines of full size would be too few for collection to have a choice. Bandwidths, latencies of
+    /// reads and programs, and the time spent erasing stay the same. Stops at blocks of one page.
     pub fn with_smaller_blocks(mut self, parts: u32) -> Self {
         let parts = parts.clamp(1, self.geometry.block_pages.max(1));
         self.geometry.block_pages /= parts;
@@ -272,25 +277,29 @@ const fn ns(ns: u64) -> Duration {
     Duration::from_nanos(ns)
 }
 
-/// What all presets share: 7 % over-provisioning (all three artifacts: capacity = flash x 100/107), one stream as consumer and most data
-/// centre drives have, collection at four free lines (artifact: 2 to 5), and idle collection after 100 ms (estimate).
+/// What all presets share: 7 % over-provisioning (all three artifacts: capacity = flash x 100/107), one stream as
+/// consumer and most data centre drives have, collection at four free lines (artifact: 2 to 5), and idle collection
+/// after 100 ms (estimate).
 fn policy() -> Policy {
     Policy { over_provisioning: 0.07, streams: 1, gc_lines: 4, idle_gc_lines: 6, idle: Duration::from_millis(100) }
 }
 
-/// Artifact, where nothing else is said. Its four separate translation layers, each with its own lines of 8 MiB, are one here, with lines
-/// of 32 MiB. Program, read and link figures are what NVMeVirt's authors fitted to the real device.
+/// Artifact, where nothing else is said. Its four separate translation layers, each with its own lines of 8 MiB, are
+/// one here, with lines of 32 MiB. Program, read and link figures are what NVMeVirt's authors fitted to the real
+/// device.
 fn samsung_970_pro() -> Parameters {
     Parameters {
         name: "970pro".into(),
-        // 8 channels of 2 chips; 32 KiB program units, of two planes of 16 KiB pages (paper: 16 KiB pages); blocks of 2 MiB.
+        // 8 channels of 2 chips; 32 KiB program units, of two planes of 16 KiB pages (paper: 16 KiB pages); blocks of 2
+        // MiB.
         geometry: Geometry { channels: 8, chips_per_channel: 2, planes: 2, page_bytes: 16 << 10, block_pages: 64 },
         timing: Timing {
             sense_small: [ns(29_760), ns(41_760)],
             sense: [ns(30_013), ns(42_013)],
             program: us(185),
-            // Artifact: 0. Estimate: 3.5 ms (usual for 3D MLC) for a real block of about 16 MiB in two planes, of which this is an eighth. The
-            // fitted program time contains some erasing already; full 3.5 ms here would take a fifth of the real device's bandwidth.
+            // Artifact: 0. Estimate: 3.5 ms (usual for 3D MLC) for a real block of about 16 MiB in two planes, of which
+            // this is an eighth. The fitted program time contains some erasing already; full 3.5 ms here would take a
+            // fifth of the real device's bandwidth.
             erase: us(440),
             channel: Bandwidth::mib_per_second(800),
             channel_piece: 16 << 10,
@@ -313,13 +322,14 @@ fn samsung_970_pro() -> Parameters {
     }
 }
 
-/// 7.68 TB; datasheet: 4.0 GB/s sequential write, 6.8 GB/s read, 1.1 M random reads and 200 k random writes per second. ScaleLFS' hosts
-/// have PCIe 3 (Xeon E5): the 3.4 GB/s that the paper calls the device's peak are what a PCIe 3 x4 link carries. The flash below the link
-/// writes 4.0 GB/s, so the link is the limit, as in the paper.
+/// 7.68 TB; datasheet: 4.0 GB/s sequential write, 6.8 GB/s read, 1.1 M random reads and 200 k random writes per second.
+/// ScaleLFS' hosts have PCIe 3 (Xeon E5): the 3.4 GB/s that the paper calls the device's peak are what a PCIe 3 x4 link
+/// carries. The flash below the link writes 4.0 GB/s, so the link is the limit, as in the paper.
 fn pm9a3() -> Parameters {
     Parameters {
         name: "pm9a3".into(),
-        // Estimate: 8 channels of 8 chips of four planes. With 64 KiB units, 64 chips x 64 KiB / (990 + 55 us) = 4.0 GB/s (datasheet).
+        // Estimate: 8 channels of 8 chips of four planes. With 64 KiB units, 64 chips x 64 KiB / (990 + 55 us) = 4.0
+        // GB/s (datasheet).
         geometry: Geometry { channels: 8, chips_per_channel: 8, planes: 4, page_bytes: 16 << 10, block_pages: 32 },
         timing: Timing {
             sense_small: [us(50), us(50)], // estimate: TLC V-NAND of 128 layers, 45 to 60 us
@@ -347,7 +357,8 @@ fn pm9a3() -> Parameters {
     }
 }
 
-/// Estimates after eMMC 5.1 parts of the years to 2020: about 250 MB/s read, 60 MB/s write, 6 k random reads per second, and no capacitors.
+/// Estimates after eMMC 5.1 parts of the years to 2020: about 250 MB/s read, 60 MB/s write, 6 k random reads per
+/// second, and no capacitors.
 fn slow_emmc() -> Parameters {
     Parameters {
         name: "slow-emmc".into(),

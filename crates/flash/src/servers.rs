@@ -1,8 +1,9 @@
-//! [`Server`]: something that does one thing at a time (a channel, one direction of the link), booked in advance and exactly.
+//! [`Server`]: something that does one thing at a time (a channel, one direction of the link), booked in advance and
+//! exactly.
 //!
-//! A booking takes the first interval that is long enough and not before its earliest start, also between two earlier bookings: a page that
-//! will be read in 30 microseconds does not keep the channel from carrying another now. Intervals are exact to the nanosecond; there
-//! is no grid and no horizon, so no booking is ever refused, shortened or free.
+//! A booking takes the first interval that is long enough and not before its earliest start, also between two earlier
+//! bookings: a page that will be read in 30 microseconds does not keep the channel from carrying another now. Intervals
+//! are exact to the nanosecond; there is no grid and no horizon, so no booking is ever refused, shortened or free.
 //!
 //! Kept true: bookings never overlap; the sum of their lengths is `busy`.
 

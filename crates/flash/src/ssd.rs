@@ -1,7 +1,8 @@
 //! [`EmulatedSsd`]: the device that others see, in front of an [`Engine`].
 //!
-//! Holds the engine's lock for the time of a call, and never while something of a caller runs. In virtual time a completion is one event of the
-//! scheduler; no thread runs. In real time a timer thread sleeps until completions are due.
+//! Holds the engine's lock for the time of a call, and never while something of a caller runs. In virtual time a
+//! completion is one event of the scheduler; no thread runs. In real time a timer thread sleeps until completions are
+//! due.
 
 use crate::checks::Report;
 use crate::engine::{Command, Ended, Engine, Outcome};
@@ -34,8 +35,8 @@ struct Shared {
 impl EmulatedSsd {
     /// An empty SSD of `capacity` bytes with a page-mapping translation layer.
     ///
-    /// The flash has the over-provisioning that the policy asks for, and at least the lines without which collection cannot work: on a
-    /// device of few lines that is more. See [`Parameters::with_smaller_blocks`].
+    /// The flash has the over-provisioning that the policy asks for, and at least the lines without which collection
+    /// cannot work: on a device of few lines that is more. See [`Parameters::with_smaller_blocks`].
     ///
     /// # Errors
     /// Parameters or a capacity that cannot be.
@@ -97,11 +98,12 @@ impl EmulatedSsd {
         Ok(Arc::new(EmulatedSsd { parameters, zones, shared }))
     }
 
-    /// The device as it would be found if the power failed now: another one, with what was promised and any part of the rest, chosen
-    /// by `seed`. This one goes on undisturbed. The map is built anew, and counts what it holds as written. Zones keep what lies before the first
-    /// page that is lost; those that were open are closed.
+    /// The device as it would be found if the power failed now: another one, with what was promised and any part of the
+    /// rest, chosen by `seed`. This one goes on undisturbed. The map is built anew, and counts what it holds as
+    /// written. Zones keep what lies before the first page that is lost; those that were open are closed.
     ///
-    /// `None` if the flash's contents are not known: see [`Parameters::remember_cells`]. With capacitors everything accepted survives.
+    /// `None` if the flash's contents are not known: see [`Parameters::remember_cells`]. With capacitors everything
+    /// accepted survives.
     pub fn after_power_cut(&self, seed: u64) -> Option<Arc<Self>> {
         let mut random = seed;
         let chance = || {
@@ -133,7 +135,8 @@ impl EmulatedSsd {
         waiter.wait().map(|_| place.load(Ordering::Relaxed))
     }
 
-    /// Opens the zone that starts at `zone` until it is closed, finished, full or reset: no other zone's writes close it.
+    /// Opens the zone that starts at `zone` until it is closed, finished, full or reset: no other zone's writes close
+    /// it.
     ///
     /// # Errors
     /// What the zone has against it.

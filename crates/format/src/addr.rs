@@ -1,7 +1,7 @@
 //! The numbers of the format as types: block addresses, segments, sections, node ids, inodes, file pages.
 //!
-//! A number of one kind never passes for another. Block addresses are 64 bits wide in memory (IPLFS volumes use them all)
-//! and 32 bits wide on a stock F2FS disk; [`Lba::to_disk`] is the only way down and checks.
+//! A number of one kind never passes for another. Block addresses are 64 bits wide in memory (IPLFS volumes use them
+//! all) and 32 bits wide on a stock F2FS disk; [`Lba::to_disk`] is the only way down and checks.
 
 use crate::slot::{COMPRESS_ADDR, NEW_ADDR};
 use std::fmt;
@@ -121,8 +121,9 @@ impl Lba {
     /// The address as a stock F2FS disk stores it.
     ///
     /// # Panics
-    /// If the address needs more than 32 bits or equals one of the two marks `NEW` and `COMPRESS`. A volume whose layout was
-    /// accepted by [`crate::Layout`] has no such address, so this is a fault of the program and not of an image.
+    /// If the address needs more than 32 bits or equals one of the two marks `NEW` and `COMPRESS`. A volume whose
+    /// layout was accepted by [`crate::Layout`] has no such address, so this is a fault of the program and not of an
+    /// image.
     pub const fn to_disk(self) -> u32 {
         match self.try_to_disk() {
             Some(raw) => raw,

@@ -3,7 +3,8 @@
 //! [`msb`]: bit `n` is mask `0x80 >> n % 8` of byte `n / 8`. SIT valid maps and the version bitmaps of SIT and NAT.
 //! [`lsb`]: bit `n` is mask `1 << n % 8` of byte `n / 8`. Directory bitmaps and `nat_bits`.
 //!
-//! A read past the end of the bytes is an unset bit; a write past the end panics, because only the program chooses what it writes.
+//! A read past the end of the bytes is an unset bit; a write past the end panics, because only the program chooses what
+//! it writes.
 
 macro_rules! order {
     ($(#[$doc:meta])* $name:ident, $n:ident => $mask:expr) => {
@@ -51,7 +52,8 @@ macro_rules! order {
                 }
             }
 
-            /// The first bit at or after `from` and before `end` that has this value, if any; bits past the bytes are unset.
+            /// The first bit at or after `from` and before `end` that has this value, if any; bits past the bytes are
+            /// unset.
             pub fn find(bytes: &[u8], from: usize, end: usize, value: bool) -> Option<usize> {
                 let full = if value { 0x00 } else { 0xFF };
                 let mut n = from;

@@ -1,7 +1,7 @@
 //! The unit of everything: a block of 4096 bytes, and the fixed number of blocks in a segment.
 //!
-//! F2FS allows other block sizes in newer kernels; this crate speaks 4 KiB blocks only, and the superblock check refuses
-//! anything else before any other code runs.
+//! F2FS allows other block sizes in newer kernels; this crate speaks 4 KiB blocks only, and the superblock check
+//! refuses anything else before any other code runs.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 

@@ -1,7 +1,8 @@
-//! The one checksum of F2FS: reflected CRC-32 (polynomial 0xEDB88320) with a caller's initial value and no final inversion.
+//! The one checksum of F2FS: reflected CRC-32 (polynomial 0xEDB88320) with a caller's initial value and no final
+//! inversion.
 //!
-//! Most structures start from the file system's magic ([`crc_magic`]); inode checksums start from a seed that depends on the
-//! volume's uuid. Feeding the result back as the next seed continues a checksum over a gap.
+//! Most structures start from the file system's magic ([`crc_magic`]); inode checksums start from a seed that depends
+//! on the volume's uuid. Feeding the result back as the next seed continues a checksum over a gap.
 
 /// Magic number of the superblock, and the usual initial value of the checksum.
 pub const F2FS_MAGIC: u32 = 0xF2F5_2010;

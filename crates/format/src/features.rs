@@ -1,7 +1,7 @@
 //! The feature bits of the superblock, with the names that mkfs uses. Format section 16.
 //!
-//! Linux and its fsck ignore bits they do not know, so an unknown bit protects nothing by itself; it is our own mount that
-//! refuses them ([`Features::unknown`]).
+//! Linux and its fsck ignore bits they do not know, so an unknown bit protects nothing by itself; it is our own mount
+//! that refuses them ([`Features::unknown`]).
 
 use crate::FormatError;
 use crate::bitset::bitset;

@@ -1,8 +1,8 @@
 //! The journal area of a summary block: a few NAT or SIT entries that override their tables. Format section 3.5.
 //!
-//! Only two journals are in use: the NAT journal in the hot-data summary and the SIT journal in the cold-data summary of a
-//! checkpoint pack. The hot-node summary keeps a statistic in the same bytes. Which of these the bytes are is not recorded in
-//! them; the caller knows.
+//! Only two journals are in use: the NAT journal in the hot-data summary and the SIT journal in the cold-data summary
+//! of a checkpoint pack. The hot-node summary keeps a statistic in the same bytes. Which of these the bytes are is not
+//! recorded in them; the caller knows.
 
 use crate::error::{FormatError, require};
 use crate::nat::{NatEntry, RawNatEntry};

@@ -1,7 +1,9 @@
-//! Where everything lies on a volume: area addresses and the arithmetic between addresses, segments, sections and zones.
+//! Where everything lies on a volume: area addresses and the arithmetic between addresses, segments, sections and
+//! zones.
 //!
-//! A [`Layout`] comes out of a checked superblock (or of mkfs arithmetic that is then checked). On such a layout no function here
-//! overflows; the ones that take a number from an image return `None` or a `bool` for numbers outside the volume.
+//! A [`Layout`] comes out of a checked superblock (or of mkfs arithmetic that is then checked). On such a layout no
+//! function here overflows; the ones that take a number from an image return `None` or a `bool` for numbers outside the
+//! volume.
 
 use crate::block::{BLOCK_SIZE, BLOCKS_PER_SEG};
 use crate::{Lba, Nid, SecNo, SegNo, nat, sit};

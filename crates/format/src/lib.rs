@@ -2,14 +2,15 @@
 //!
 //! Every structure of the format has one module that knows its bytes, in both directions. Two kinds of type appear:
 //!
-//! - *raw structs* lie over the bytes of a block (`zerocopy`, little-endian, no padding, size asserted at compile time).
-//!   Any bytes are a valid raw struct, so looking at a hostile image cannot fail; what a value means is checked by the
-//!   accessor or the `validate`/`parse` function of its module;
-//! - *typed values* ([`Lba`], [`SegNo`], [`Nid`], [`Ino`], [`PageIndex`], [`Slot`]) are what the rest of the program handles.
+//! - *raw structs* lie over the bytes of a block (`zerocopy`, little-endian, no padding, size asserted at compile
+//!   time). Any bytes are a valid raw struct, so looking at a hostile image cannot fail; what a value means is checked
+//!   by the accessor or the `validate`/`parse` function of its module;
+//! - *typed values* ([`Lba`], [`SegNo`], [`Nid`], [`Ino`], [`PageIndex`], [`Slot`]) are what the rest of the program
+//!   handles.
 //!
-//! What it keeps true: no function here panics on bytes read from an image; decoding what was encoded gives the same value.
-//! What it relies on: callers hand in whole blocks of [`BLOCK_SIZE`] bytes and, where a function says so, values that an
-//! earlier `validate` has accepted.
+//! What it keeps true: no function here panics on bytes read from an image; decoding what was encoded gives the same
+//! value. What it relies on: callers hand in whole blocks of [`BLOCK_SIZE`] bytes and, where a function says so, values
+//! that an earlier `validate` has accepted.
 //!
 //! Reading order for a newcomer: [`addr`], [`superblock`], [`layout`], [`checkpoint`], [`nat`], [`sit`], [`summary`],
 //! [`node`], [`inode`], [`dir`], [`xattr`], [`quota`].

@@ -2,7 +2,8 @@
 
 use crate::FormatError;
 
-/// One of the six persistent logs. The number is the type of the log's segments in the SIT and its place in `alloc_type`.
+/// One of the six persistent logs. The number is the type of the log's segments in the SIT and its place in
+/// `alloc_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Log {

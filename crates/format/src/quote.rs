@@ -1,13 +1,14 @@
 //! How text that came from a volume, or from anybody else, is shown: one rule for commands, messages, reports and logs.
 //!
-//! Names, labels and targets may hold any bytes. Shown as they are they could move the cursor, rewrite lines that were printed before, change
-//! the order in which a line reads, or begin a line that looks like one of ours. [`quote`] keeps every one-line text one line of visible
-//! characters: what is dangerous becomes `\n`, `\u{1b}` or, where it is no UTF-8, `\xff`. Quoting twice is the same as quoting once.
+//! Names, labels and targets may hold any bytes. Shown as they are they could move the cursor, rewrite lines that were
+//! printed before, change the order in which a line reads, or begin a line that looks like one of ours. [`quote`] keeps
+//! every one-line text one line of visible characters: what is dangerous becomes `\n`, `\u{1b}` or, where it is no
+//! UTF-8, `\xff`. Quoting twice is the same as quoting once.
 
 use std::fmt::{self, Write};
 
-/// Whether a character must not reach a terminal or a line of a log: C0, DEL and C1 controls, separators of lines, and what directs the order
-/// of reading (Unicode's bidirectional controls).
+/// Whether a character must not reach a terminal or a line of a log: C0, DEL and C1 controls, separators of lines, and
+/// what directs the order of reading (Unicode's bidirectional controls).
 pub fn is_dangerous(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -1,6 +1,8 @@
-//! Summaries: for each block of a segment, which node and which slot of it point at the block. Format sections 3.5 and 6.
+//! Summaries: for each block of a segment, which node and which slot of it point at the block. Format sections 3.5
+//! and 6.
 //!
-//! The same 4096 bytes serve as a block of the SSA and as a summary block in a checkpoint pack, where the journal area is used too.
+//! The same 4096 bytes serve as a block of the SSA and as a summary block in a checkpoint pack, where the journal area
+//! is used too.
 
 use crate::Nid;
 use crate::block::{BLOCKS_PER_SEG, BlockView};

@@ -1,5 +1,5 @@
-//! Options of other file systems, as lines of `/etc/fstab` for F2FS and mount(8) bring them: each is accepted, because leaving it out changes nothing that is
-//! promised, or refused with the reason.
+//! Options of other file systems, as lines of `/etc/fstab` for F2FS and mount(8) bring them: each is accepted, because
+//! leaving it out changes nothing that is promised, or refused with the reason.
 //!
 //! Kept true: what would promise something that this mount does not keep is refused.
 

@@ -1,7 +1,7 @@
 //! How to mount: what the options of `mount -o` mean here.
 //!
-//! [`FuseOptions::take`] understands one option at a time and leaves what is not its own to the caller, which gives it to the file
-//! system and reports what nobody wants.
+//! [`FuseOptions::take`] understands one option at a time and leaves what is not its own to the caller, which gives it
+//! to the file system and reports what nobody wants.
 
 use crate::error::{Error, Result};
 use std::path::PathBuf;
@@ -53,8 +53,9 @@ pub struct FuseOptions {
     pub subtype: String,
     /// Where the volume starts in the source, in bytes.
     pub offset: u64,
-    /// Mount as a block device's file system (`fuseblk`) where that is possible: the caller is root, and the source a block device, or an image file and there are
-    /// loop devices. `umount` and `sync` then wait until the file system has written everything.
+    /// Mount as a block device's file system (`fuseblk`) where that is possible: the caller is root, and the source a
+    /// block device, or an image file and there are loop devices. `umount` and `sync` then wait until the file system
+    /// has written everything.
     pub block_device: bool,
     /// Take no changes.
     pub read_only: bool,
@@ -82,7 +83,8 @@ pub struct FuseOptions {
     pub nosymfollow: bool,
     /// Which changes are durable when they return.
     pub durable: Durable,
-    /// How long the kernel may trust names and attributes without asking. All changes go through the kernel, so this can be long.
+    /// How long the kernel may trust names and attributes without asking. All changes go through the kernel, so this
+    /// can be long.
     pub ttl: Duration,
     /// Most threads that serve requests.
     pub threads: usize,

@@ -13,8 +13,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Starts a thread that puts an event into `events` for each signal that says stop, except those that are ignored now (as `nohup` makes
-    /// them). Where the system gives no handler or thread, signals do what they did before.
+    /// Starts a thread that puts an event into `events` for each signal that says stop, except those that are ignored
+    /// now (as `nohup` makes them). Where the system gives no handler or thread, signals do what they did before.
     pub(crate) fn forward(events: Arc<Queue<Event>>) -> Self {
         let ignored = ignored_signals();
         let wanted = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);

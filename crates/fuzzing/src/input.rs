@@ -1,6 +1,7 @@
 //! Reading choices off a string of bytes: how a fuzzer's bytes become a structured input.
 //!
-//! Reading past the end gives zeros, so every string of bytes is an input and a change of one byte stays a change of one choice.
+//! Reading past the end gives zeros, so every string of bytes is an input and a change of one byte stays a change of
+//! one choice.
 
 use steadyfs_format::{BLOCK_SIZE, Block, zeroed_block};
 

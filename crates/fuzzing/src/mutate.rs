@@ -30,7 +30,8 @@ pub const AWKWARD: [u64; 24] = [
     u64::MAX,
 ];
 
-/// Makes one to eight changes to `bytes`; sometimes replaces them altogether. The length stays, except that one change cuts the end off.
+/// Makes one to eight changes to `bytes`; sometimes replaces them altogether. The length stays, except that one change
+/// cuts the end off.
 pub fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>) {
     if bytes.is_empty() || rng.below(16) == 0 {
         *bytes = rng.bytes(bytes.len().max(64));

@@ -1,4 +1,5 @@
-//! Our own source of reproducible randomness (SplitMix64): the same seed gives the same inputs on every machine, for ever.
+//! Our own source of reproducible randomness (SplitMix64): the same seed gives the same inputs on every machine, for
+//! ever.
 
 /// A stream of numbers that its seed determines.
 #[derive(Clone, Debug)]

@@ -1,8 +1,9 @@
 //! What CPU work costs on this machine, beside the table that simulations use ([`Costs`]).
 //!
-//! Each kind of work is done many times in a loop, in the way that stands beside it in [`Price::how`]; the least of several rounds counts, so that what else
-//! the machine does matters little. The default table stands for the papers' servers, which had slower cores and other kernels: this says how
-//! far away the machine is from them, and a table for `machine.costs` if one's own machine is to be simulated.
+//! Each kind of work is done many times in a loop, in the way that stands beside it in [`Price::how`]; the least of
+//! several rounds counts, so that what else the machine does matters little. The default table stands for the papers'
+//! servers, which had slower cores and other kernels: this says how far away the machine is from them, and a table for
+//! `machine.costs` if one's own machine is to be simulated.
 
 use crate::rng::Rng;
 use crate::spec::cost_name;

@@ -1,7 +1,8 @@
 //! The devices that an experiment can name, and what each says of itself beside the file system's own figures.
 //!
-//! `memory` takes no time at all: what is measured on it is CPU work and waiting alone. The others are the presets of the emulated SSD
-//! (`steadyfs_flash`). The size is that of the partition; a partition of a much larger drive is a device with much over-provisioning.
+//! `memory` takes no time at all: what is measured on it is CPU work and waiting alone. The others are the presets of
+//! the emulated SSD (`steadyfs_flash`). The size is that of the partition; a partition of a much larger drive is a
+//! device with much over-provisioning.
 
 use crate::spec::DeviceSpec;
 use std::collections::BTreeMap;

@@ -1,12 +1,13 @@
 //! The laboratory: experiments on the file system in deterministic virtual time.
 //!
-//! An experiment is a file ([`Experiment`]): a volume, a device, a number of cores, a workload, what to plot, and what a paper claims. It runs
-//! whole inside one simulation ([`run`]): mkfs, mount, layout, the measured phase, the check of every page and of the volume. The same experiment
-//! with the same seed gives the same bytes.
+//! An experiment is a file ([`Experiment`]): a volume, a device, a number of cores, a workload, what to plot, and what
+//! a paper claims. It runs whole inside one simulation ([`run`]): mkfs, mount, layout, the measured phase, the check of
+//! every page and of the volume. The same experiment with the same seed gives the same bytes.
 //!
-//! In the order of a run: `spec` (what the file says), `workload` (who does what), `engine` (a database for it), `device` (on what), `run` (the simulation, and what is
-//! measured while it runs), `claims` (what the paper says against what was measured), `report` (files, figures, comparisons). Beside them
-//! `calibrate`: what CPU work costs on the machine it runs on.
+//! In the order of a run: `spec` (what the file says), `workload` (who does what), `engine` (a database for it),
+//! `device` (on what), `run` (the simulation, and what is measured while it runs), `claims` (what the paper says
+//! against what was measured), `report` (files, figures, comparisons). Beside them `calibrate`: what CPU work costs on
+//! the machine it runs on.
 
 mod calibrate;
 mod claims;

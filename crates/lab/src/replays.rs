@@ -1,4 +1,5 @@
-//! Experiments from a trace: the same operations on each of some designs, on devices with each of some over-provisionings.
+//! Experiments from a trace: the same operations on each of some designs, on devices with each of some
+//! over-provisionings.
 
 use crate::error::{Error, Result};
 use crate::spec::{DeviceSpec, Experiment, Machine, Plot, PlotOver, Size, VolumeSpec};
@@ -21,7 +22,8 @@ pub struct Replays {
     pub size: Option<u64>,
     /// Virtual cores.
     pub cores: usize,
-    /// How full the volume is to be before, as a share of what users have of it: what the trace's own files leave is one file that nobody uses. 0 for nothing besides.
+    /// How full the volume is to be before, as a share of what users have of it: what the trace's own files leave is
+    /// one file that nobody uses. 0 for nothing besides.
     pub fill: f64,
     /// How many times as fast programs think; 0 for not at all.
     pub speed: f64,

@@ -1,11 +1,12 @@
 //! Lock classes: the name, rank and statistics that all locks of one purpose share, and the lock-order check.
 //!
-//! A class is a `static`; every lock points to its class. Ranks order the classes: a thread may block on a lock only if its rank is
-//! above every rank the thread already holds. Debug builds check that; release builds do not.
-//! Statistics count only contended waits, so the uncontended path never writes to the class. In a simulation they are the simulation's own: several
-//! that run side by side, on threads of the process, do not see each other's.
+//! A class is a `static`; every lock points to its class. Ranks order the classes: a thread may block on a lock only if
+//! its rank is above every rank the thread already holds. Debug builds check that; release builds do not. Statistics
+//! count only contended waits, so the uncontended path never writes to the class. In a simulation they are the
+//! simulation's own: several that run side by side, on threads of the process, do not see each other's.
 //!
-//! Relies on guards not being `Send`: a lock is released by the thread that took it, so the list of held locks is per thread (in a simulation per task).
+//! Relies on guards not being `Send`: a lock is released by the thread that took it, so the list of held locks is per
+//! thread (in a simulation per task).
 
 use crate::sim;
 use crate::time::{Instant, now};
@@ -59,7 +60,8 @@ impl LockClass {
         self.rank
     }
 
-    /// Counts one wait that began at `start` and ended now, under this name: for locks that are built on other things than those of this crate.
+    /// Counts one wait that began at `start` and ended now, under this name: for locks that are built on other things
+    /// than those of this crate.
     #[cold]
     pub fn record_wait(&'static self, start: Instant) {
         let ns = now().as_nanos().saturating_sub(start.as_nanos());
@@ -110,8 +112,8 @@ fn record_simulated(name: &'static str, ns: u64) {
     });
 }
 
-/// Statistics of every class that was ever waited for, longest total wait first; in a simulation, of its own tasks. A class nobody waited for
-/// is not listed.
+/// Statistics of every class that was ever waited for, longest total wait first; in a simulation, of its own tasks. A
+/// class nobody waited for is not listed.
 pub fn lock_stats() -> Vec<LockStat> {
     let mut stats = if sim::is_active() { SIMULATED.with_borrow(Clone::clone) } else { of_threads() };
     stats.sort_by(|a, b| b.wait_ns.cmp(&a.wait_ns).then(a.name.cmp(b.name)));
@@ -214,7 +216,8 @@ mod checked {
         }
     }
 
-    /// Proof that this thread holds a lock; dropping it takes the lock off the list, and in a simulation wakes who waits for it.
+    /// Proof that this thread holds a lock; dropping it takes the lock off the list, and in a simulation wakes who
+    /// waits for it.
     #[derive(Debug)]
     pub(crate) struct Held(Entry, AfterRelease);
 

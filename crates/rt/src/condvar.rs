@@ -1,6 +1,7 @@
 //! [`Condvar`]: waiting for a condition that a [`Mutex`](crate::Mutex) protects.
 //!
-//! The wait releases the mutex and takes it back, so in debug builds every other lock that stays held must rank below it.
+//! The wait releases the mutex and takes it back, so in debug builds every other lock that stays held must rank below
+//! it.
 #![allow(unsafe_code)] // a wait in virtual time unlocks and locks behind the guard
 
 use crate::MutexGuard;

@@ -12,8 +12,9 @@ static EVENT: LockClass = LockClass::new("rt.event", 0);
 
 /// Waiting for "something changed" where the change itself is made without a lock.
 ///
-/// The waiter takes a key, looks at the condition, and waits with the key; the changer changes and notifies. A notification after
-/// the key was taken ends the wait at once, so none is lost. Notifying while nobody waits takes one atomic operation.
+/// The waiter takes a key, looks at the condition, and waits with the key; the changer changes and notifies. A
+/// notification after the key was taken ends the wait at once, so none is lost. Notifying while nobody waits takes one
+/// atomic operation.
 ///
 /// ```
 /// # use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,7 +81,8 @@ impl EventCount {
         self.notify(Condvar::notify_one);
     }
 
-    /// All orderings are `SeqCst`: either the notifier sees the waiter's count, or the waiter sees the notifier's epoch.
+    /// All orderings are `SeqCst`: either the notifier sees the waiter's count, or the waiter sees the notifier's
+    /// epoch.
     fn notify(&self, wake: impl FnOnce(&Condvar)) {
         self.epoch.fetch_add(1, SeqCst);
         if self.waiters.load(SeqCst) > 0 {
@@ -240,7 +242,8 @@ mod tests {
     use super::*;
     use crate::{sleep, spawn};
 
-    /// Two threads hand a token back and forth; one lost wake-up and the test hangs (the timeout turns that into a failure).
+    /// Two threads hand a token back and forth; one lost wake-up and the test hangs (the timeout turns that into a
+    /// failure).
     #[test]
     fn eventcount_loses_no_wakeup() {
         const ROUNDS: u64 = 20_000;

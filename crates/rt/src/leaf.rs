@@ -1,12 +1,13 @@
 //! [`Leaf`]: a lock for state that is looked at and changed without calling anything that could wait.
 //!
-//! In virtual time tasks switch only inside calls of this crate, so such a lock is never contended there: it costs no hand-over, and no
-//! schedule depends on it. For the inside of devices, which in reality are not a lock that CPUs queue for.
+//! In virtual time tasks switch only inside calls of this crate, so such a lock is never contended there: it costs no
+//! hand-over, and no schedule depends on it. For the inside of devices, which in reality are not a lock that CPUs queue
+//! for.
 
 use crate::sim;
 
-/// A value behind a lock that is held only while a closure runs. The closure must not take locks, wait, or start threads; clocks,
-/// [`crate::sim::call_after`] and atomics are fine.
+/// A value behind a lock that is held only while a closure runs. The closure must not take locks, wait, or start
+/// threads; clocks, [`crate::sim::call_after`] and atomics are fine.
 #[derive(Debug, Default)]
 pub struct Leaf<T>(parking_lot::Mutex<T>);
 
@@ -29,9 +30,9 @@ impl<T> Leaf<T> {
         f(&mut value)
     }
 
-    /// Lends the value to `f`, and nothing else happens meanwhile, in virtual time neither: for what lies below everything that is simulated, such as
-    /// memory, which may be asked for and given back inside another leaf's closure, and which simulations on several threads share. `f` must not
-    /// call this crate.
+    /// Lends the value to `f`, and nothing else happens meanwhile, in virtual time neither: for what lies below
+    /// everything that is simulated, such as memory, which may be asked for and given back inside another leaf's
+    /// closure, and which simulations on several threads share. `f` must not call this crate.
     pub fn with_quietly<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         f(&mut self.0.lock())
     }

@@ -1,21 +1,25 @@
 //! One door to time, threads and locks.
 //!
-//! The file system, its devices and its simulations take threads, locks, sleeps and clocks from here and from nowhere else, so that
-//! one binary can run on the operating system or in deterministic virtual time. This file only names the parts:
+//! The file system, its devices and its simulations take threads, locks, sleeps and clocks from here and from nowhere
+//! else, so that one binary can run on the operating system or in deterministic virtual time. This file only names the
+//! parts:
 //!
-//! - [`LockClass`], [`Mutex`], [`RwLock`], [`Condvar`]: locks with a name, a place in the lock order, and wait statistics;
-//! - [`PassThroughLock`]: many readers or one writer, and readers that do not meet; [`SharedLine`]: what it costs them where they do;
+//! - [`LockClass`], [`Mutex`], [`RwLock`], [`Condvar`]: locks with a name, a place in the lock order, and wait
+//!   statistics;
+//! - [`PassThroughLock`]: many readers or one writer, and readers that do not meet; [`SharedLine`]: what it costs them
+//!   where they do;
 //! - [`Leaf`]: a lock whose holder calls nothing that could wait;
-//! - [`EventCount`], [`Completion`], [`Pending`], [`queue::Queue`]: waiting for each other, built only on the locks above;
+//! - [`EventCount`], [`Completion`], [`Pending`], [`queue::Queue`]: waiting for each other, built only on the locks
+//!   above;
 //! - [`sim`]: all of this in deterministic virtual time, on as many virtual cores as asked for;
 //! - [`spawn`], [`yield_now`], [`sleep`], [`now`], [`wall_clock`], [`charge`], [`cpus`]: threads, clocks, CPU cost.
 //!
-//! What it keeps true: an uncontended lock costs what parking_lot costs plus a look at a thread-local flag; in debug builds a lock taken against the
-//! order of ranks panics and names both locks; no wake-up is lost.
+//! What it keeps true: an uncontended lock costs what parking_lot costs plus a look at a thread-local flag; in debug
+//! builds a lock taken against the order of ranks panics and names both locks; no wake-up is lost.
 //!
-//! The backend is chosen behind these types, never by them: nothing of parking_lot or std shows through the API. Everything that
-//! can block or read a clock is in `mutex`, `rwlock`, `condvar`, `time` and `task`, which ask `sim` whether they are in a simulation; the
-//! other modules are written in terms of those.
+//! The backend is chosen behind these types, never by them: nothing of parking_lot or std shows through the API.
+//! Everything that can block or read a clock is in `mutex`, `rwlock`, `condvar`, `time` and `task`, which ask `sim`
+//! whether they are in a simulation; the other modules are written in terms of those.
 
 mod class;
 mod condvar;

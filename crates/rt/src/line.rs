@@ -3,8 +3,9 @@
 use crate::sim;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A cache line that threads on all cores write, such as the count of a lock's readers. In virtual time it is at one core at a time, and each write takes
-/// [`Cost::SharedAtomic`](crate::Cost::SharedAtomic) after the one before; outside a simulation the processor sees to that itself, and this does nothing.
+/// A cache line that threads on all cores write, such as the count of a lock's readers. In virtual time it is at one
+/// core at a time, and each write takes [`Cost::SharedAtomic`](crate::Cost::SharedAtomic) after the one before; outside
+/// a simulation the processor sees to that itself, and this does nothing.
 #[derive(Debug, Default)]
 pub struct SharedLine {
     /// When the last write was done, in virtual nanoseconds.
@@ -34,7 +35,8 @@ mod tests {
     use crate::{Cost, charge_n, spawn};
     use std::sync::Arc;
 
-    /// Nanoseconds in which so many tasks, each on a core of its own, each write a line so often, doing something else in between.
+    /// Nanoseconds in which so many tasks, each on a core of its own, each write a line so often, doing something else
+    /// in between.
     fn time(tasks: usize, writes: u64, between: u64) -> u64 {
         let work = move || {
             let line = Arc::new(SharedLine::new());

@@ -1,7 +1,7 @@
 //! [`Mutex`]: mutual exclusion with a lock class.
 //!
-//! A thin layer over parking_lot: try first, and only when that fails read the clock and wait. Keeps the class statistics and the
-//! debug lock order. Guards stay on the thread that took them.
+//! A thin layer over parking_lot: try first, and only when that fails read the clock and wait. Keeps the class
+//! statistics and the debug lock order. Guards stay on the thread that took them.
 #![allow(unsafe_code)] // the owned guard holds the lock without a borrow
 
 use crate::class::{Held, LockClass, check_blocking};
@@ -142,7 +142,8 @@ pub struct ArcMutexGuard<T: ?Sized> {
     not_send: PhantomData<*mut ()>,
 }
 
-// SAFETY: sharing the guard shares only `&T`; the lock itself is only ever released by the guard's drop, on its own thread.
+// SAFETY: sharing the guard shares only `&T`; the lock itself is only ever released by the guard's drop, on its own
+// thread.
 unsafe impl<T: ?Sized + Sync> Sync for ArcMutexGuard<T> {}
 
 impl<T: ?Sized> ArcMutexGuard<T> {
@@ -170,7 +171,8 @@ impl<T: ?Sized> DerefMut for ArcMutexGuard<T> {
 impl<T: ?Sized> Drop for ArcMutexGuard<T> {
     fn drop(&mut self) {
         sim::point();
-        // SAFETY: `lock_arc` locked the mutex on this thread and forgot the borrowed guard, so it is ours to unlock, once.
+        // SAFETY: `lock_arc` locked the mutex on this thread and forgot the borrowed guard, so it is ours to unlock,
+        // once.
         unsafe { self.lock.inner.force_unlock() }
     }
 }

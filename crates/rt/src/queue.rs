@@ -34,7 +34,8 @@ impl<T> Queue<T> {
         Queue { state, capacity, not_empty: Condvar::new(), not_full: Condvar::new() }
     }
 
-    /// An empty queue without a limit: producers never wait. For producers that are also consumers, or are limited elsewhere.
+    /// An empty queue without a limit: producers never wait. For producers that are also consumers, or are limited
+    /// elsewhere.
     pub fn unbounded() -> Self {
         Self::bounded(usize::MAX)
     }

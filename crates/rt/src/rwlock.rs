@@ -1,7 +1,7 @@
 //! [`RwLock`]: many readers or one writer, with a lock class.
 //!
-//! Same layering, statistics and order rules as `mutex`. A thread that reads must not read the same lock again: with a writer
-//! waiting in between that deadlocks, and the debug check refuses it.
+//! Same layering, statistics and order rules as `mutex`. A thread that reads must not read the same lock again: with a
+//! writer waiting in between that deadlocks, and the debug check refuses it.
 #![allow(unsafe_code)] // the owned guards hold the lock without a borrow
 
 use crate::class::{Held, LockClass, check_blocking};
@@ -198,7 +198,8 @@ pub struct ArcRwLockWriteGuard<T: ?Sized> {
     not_send: PhantomData<*mut ()>,
 }
 
-// SAFETY: sharing a guard shares only `&T`; the lock itself is only ever released by the guard's drop, on its own thread.
+// SAFETY: sharing a guard shares only `&T`; the lock itself is only ever released by the guard's drop, on its own
+// thread.
 unsafe impl<T: ?Sized + Sync> Sync for ArcRwLockReadGuard<T> {}
 // SAFETY: as above.
 unsafe impl<T: ?Sized + Sync> Sync for ArcRwLockWriteGuard<T> {}
@@ -214,7 +215,8 @@ impl<T: ?Sized> Deref for ArcRwLockReadGuard<T> {
 impl<T: ?Sized> Deref for ArcRwLockWriteGuard<T> {
     type Target = T;
     fn deref(&self) -> &T {
-        // SAFETY: the guard exists only between `write_arc` and its drop, and the lock is held exclusively all that time.
+        // SAFETY: the guard exists only between `write_arc` and its drop, and the lock is held exclusively all that
+        // time.
         unsafe { &*self.lock.inner.data_ptr() }
     }
 }
@@ -229,7 +231,8 @@ impl<T: ?Sized> DerefMut for ArcRwLockWriteGuard<T> {
 impl<T: ?Sized> Drop for ArcRwLockReadGuard<T> {
     fn drop(&mut self) {
         sim::point();
-        // SAFETY: `read_arc` took one shared hold on this thread and forgot the borrowed guard; this gives it back, once.
+        // SAFETY: `read_arc` took one shared hold on this thread and forgot the borrowed guard; this gives it back,
+        // once.
         unsafe { self.lock.inner.force_unlock_read() }
     }
 }
@@ -237,7 +240,8 @@ impl<T: ?Sized> Drop for ArcRwLockReadGuard<T> {
 impl<T: ?Sized> Drop for ArcRwLockWriteGuard<T> {
     fn drop(&mut self) {
         sim::point();
-        // SAFETY: `write_arc` took the exclusive hold on this thread and forgot the borrowed guard; this gives it back, once.
+        // SAFETY: `write_arc` took the exclusive hold on this thread and forgot the borrowed guard; this gives it back,
+        // once.
         unsafe { self.lock.inner.force_unlock_write() }
     }
 }

@@ -1,6 +1,7 @@
 //! Threads, and what CPU work costs.
 //!
-//! [`charge`] is how code tells a virtual clock that it worked: the operating system measures by itself, so there it does nothing.
+//! [`charge`] is how code tells a virtual clock that it worked: the operating system measures by itself, so there it
+//! does nothing.
 
 use crate::sim::{self, JoinSlot};
 use std::any::Any;
@@ -94,8 +95,8 @@ pub fn try_spawn<T: Send + 'static>(
     Ok(JoinHandle { inner: Inner::Thread(inner) })
 }
 
-/// Like [`try_spawn`], for a thread that others wait for without joining it, such as one that completes I/O: if it panics, the
-/// process aborts after the panic message. Its waiters would hang otherwise.
+/// Like [`try_spawn`], for a thread that others wait for without joining it, such as one that completes I/O: if it
+/// panics, the process aborts after the panic message. Its waiters would hang otherwise.
 pub fn try_spawn_vital<T: Send + 'static>(
     name: &str,
     f: impl FnOnce() -> T + Send + 'static,

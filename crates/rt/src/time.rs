@@ -1,7 +1,7 @@
 //! Clocks: monotonic [`Instant`], [`wall_clock`], and [`sleep`].
 //!
-//! An instant is a count of nanoseconds since a start that is fixed per process (or per simulation), so instants of one run can be
-//! compared, stored in a word and printed, and instants of different runs mean nothing to each other.
+//! An instant is a count of nanoseconds since a start that is fixed per process (or per simulation), so instants of one
+//! run can be compared, stored in a word and printed, and instants of different runs mean nothing to each other.
 
 use crate::sim;
 use rustix::time::{ClockId, clock_gettime};
@@ -71,7 +71,8 @@ pub fn now() -> Instant {
     Instant(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// A time of day as file systems store it: seconds since 1970 (negative before) and nanoseconds, always below 10^9, after them.
+/// A time of day as file systems store it: seconds since 1970 (negative before) and nanoseconds, always below 10^9,
+/// after them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timespec {
     /// Whole seconds since 1970-01-01 00:00 UTC, rounded down.
@@ -83,10 +84,11 @@ pub struct Timespec {
 /// Seconds of the day when every simulation begins: 2024-01-01 00:00 UTC.
 const SIMULATED_START: i64 = 1_704_067_200;
 
-/// The time of day, as of the system's last clock tick (1 to 10 ms); in a simulation it is exact and begins at the same moment every time.
+/// The time of day, as of the system's last clock tick (1 to 10 ms); in a simulation it is exact and begins at the same
+/// moment every time.
 ///
-/// Linux stamps its files with this clock, and those of a mount that it writes back later. A finer one would make a file that was changed before look newer than
-/// one that was written after.
+/// Linux stamps its files with this clock, and those of a mount that it writes back later. A finer one would make a
+/// file that was changed before look newer than one that was written after.
 pub fn wall_clock() -> Timespec {
     if sim::is_active() {
         let since = Duration::from_nanos(sim::now().as_nanos());

@@ -66,7 +66,8 @@ fn a_core_is_shared_in_slices() {
     assert!((5..=8).contains(&turns), "10 ms each in slices of 3 ms: {:?}", report.value);
 }
 
-/// Events of others interrupt who computes, and must not give it a new slice each time: those who wait for a core would never get one.
+/// Events of others interrupt who computes, and must not give it a new slice each time: those who wait for a core would
+/// never get one.
 #[test]
 fn a_slice_ends_however_often_it_is_interrupted() {
     let report = ok(config(2, 0), || {
@@ -121,7 +122,8 @@ fn a_lock_makes_work_take_turns_and_waits_are_counted() {
     let busy = stats.iter().find(|stat| stat.name == "sim.busy").unwrap();
     // Three of four wait nearly all of the time.
     assert!(busy.wait_ns > 2 * report.elapsed.as_nanos() as u64 && busy.waits > 200, "{busy:?}");
-    // They are of this simulation alone: the next one on this thread begins without, and the process' own know nothing of either.
+    // They are of this simulation alone: the next one on this thread begins without, and the process' own know nothing
+    // of either.
     assert_eq!(ok(config(4, 0), steadyfs_rt::lock_stats).value, []);
     assert!(steadyfs_rt::lock_stats().iter().all(|stat| stat.name != "sim.busy"));
 }

@@ -46,7 +46,8 @@ pub(crate) struct Looked {
 /// Said once, however often a command opens the device.
 static SAID: Once = Once::new();
 
-/// Opens an image or block device for looking at it, also while it is mounted or otherwise written to; then one line on standard error says so.
+/// Opens an image or block device for looking at it, also while it is mounted or otherwise written to; then one line on
+/// standard error says so.
 pub(crate) fn look(path: &Path, args: ImageArgs) -> Result<Looked, Failure> {
     match open_image(path, args.for_reading()) {
         Ok(device) => Ok(Looked { device, in_use: false }),

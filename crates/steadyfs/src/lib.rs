@@ -1,7 +1,8 @@
 //! F2FS volumes in image files and on block devices, read and written by this process, without mounting them.
 //!
-//! [`Volume`] makes and opens them and works by paths; [`Volume::fs`] is the file system below, with all of its operations by inodes.
-//! One process has a volume open for writing at a time. After a crash it is opened as after one of F2FS: what was synced is there.
+//! [`Volume`] makes and opens them and works by paths; [`Volume::fs`] is the file system below, with all of its
+//! operations by inodes. One process has a volume open for writing at a time. After a crash it is opened as after one
+//! of F2FS: what was synced is there.
 //!
 //! ```
 //! use steadyfs::{Result, Volume};
@@ -26,13 +27,13 @@
 //! }
 //! ```
 //!
-//! The program `steadyfs` is in this package, too, behind the feature `command`, which is on by default. For the library alone:
-//! `steadyfs = { version = "0.1", default-features = false }`.
+//! The program `steadyfs` is in this package, too, behind the feature `command`, which is on by default. For the
+//! library alone: `steadyfs = { version = "0.1", default-features = false }`.
 //!
 //! # The crates below
 //!
-//! [`steadyfs_core`] is the file system, mkfs and the checker; [`steadyfs_device`] has the devices that it runs on, also in memory and with
-//! planted errors; [`steadyfs_format`] knows the structures on disk, and does no I/O.
+//! [`steadyfs_core`] is the file system, mkfs and the checker; [`steadyfs_device`] has the devices that it runs on,
+//! also in memory and with planted errors; [`steadyfs_format`] knows the structures on disk, and does no I/O.
 
 mod library;
 

@@ -1,4 +1,5 @@
-//! Asking a mounted volume for its numbers: the attributes of its root directory that `steadyfs_fuse` answers with JSON.
+//! Asking a mounted volume for its numbers: the attributes of its root directory that `steadyfs_fuse` answers with
+//! JSON.
 
 use std::path::Path;
 

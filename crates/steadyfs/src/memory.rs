@@ -6,7 +6,8 @@ use std::path::Path;
 /// Below so many bytes a mount takes `memory=low`: with its own limits it may hold 600 MiB.
 pub(crate) const LITTLE: u64 = 640 << 20;
 
-/// Where the two versions of control groups say how much memory there may be: how `/proc/self/cgroup` names them, where they are mounted, and the file.
+/// Where the two versions of control groups say how much memory there may be: how `/proc/self/cgroup` names them, where
+/// they are mounted, and the file.
 const CONTROLLERS: [(&str, &str, &str); 3] =
     [("", "", "memory.max"), ("", "unified", "memory.max"), ("memory", "memory", "memory.limit_in_bytes")];
 
@@ -29,7 +30,8 @@ fn machine(meminfo: &str) -> Option<u64> {
     Some(kib << 10)
 }
 
-/// The least limit of the process' groups and those above them, below `root`. `cgroup` is the text of `/proc/self/cgroup`: `NUMBER:CONTROLLERS:/GROUP`.
+/// The least limit of the process' groups and those above them, below `root`. `cgroup` is the text of
+/// `/proc/self/cgroup`: `NUMBER:CONTROLLERS:/GROUP`.
 fn groups(cgroup: &str, root: &Path) -> u64 {
     let lines: Vec<(&str, &str)> = cgroup.lines().filter_map(|line| line.split_once(':')?.1.split_once(":/")).collect();
     let limits = CONTROLLERS.iter().flat_map(|(name, dir, file)| {

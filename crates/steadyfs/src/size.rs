@@ -2,7 +2,8 @@
 
 use std::str::FromStr;
 
-/// Suffixes and what they multiply by: one letter or `iB` is binary, `B` alone with a letter is decimal, as in coreutils.
+/// Suffixes and what they multiply by: one letter or `iB` is binary, `B` alone with a letter is decimal, as in
+/// coreutils.
 const UNITS: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];
 
 /// Decimals that count: with so many, less than two bytes of the largest unit are lost.

@@ -34,7 +34,8 @@ impl PathArg {
     }
 }
 
-/// A name in a list on standard output: quoted on a terminal, and as it is for a program that reads a pipe, as with ls(1) and find(1).
+/// A name in a list on standard output: quoted on a terminal, and as it is for a program that reads a pipe, as with
+/// ls(1) and find(1).
 pub(crate) fn name(bytes: &[u8]) -> Vec<u8> {
     if std::io::stdout().is_terminal() { quote(bytes).to_string().into_bytes() } else { bytes.to_vec() }
 }
@@ -139,7 +140,8 @@ impl<W: Write> JsonArray<W> {
     }
 }
 
-/// Bytes of a name or path as JSON has them: what is not UTF-8 is U+FFFD, and then all bytes are there in hexadecimal, too.
+/// Bytes of a name or path as JSON has them: what is not UTF-8 is U+FFFD, and then all bytes are there in hexadecimal,
+/// too.
 pub(crate) fn json_name(bytes: &[u8]) -> (String, Option<String>) {
     let hex = std::str::from_utf8(bytes).is_err().then(|| bytes.iter().map(|b| format!("{b:02x}")).collect());
     (String::from_utf8_lossy(bytes).into_owned(), hex)

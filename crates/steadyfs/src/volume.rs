@@ -23,7 +23,8 @@ use crate::image::{self, ImageArgs, Looked};
 use crate::text::warn;
 use crate::transfer::show;
 
-/// How often a volume that somebody else writes to is read anew when it does not make sense: one checkpoint may come in between, hardly two.
+/// How often a volume that somebody else writes to is read anew when it does not make sense: one checkpoint may come in
+/// between, hardly two.
 pub(crate) const TRIES: u32 = 3;
 
 /// What a command does with a volume.
@@ -50,8 +51,8 @@ struct Moving {
 }
 
 impl Moving {
-    /// Whether the checkpoint that is shown is still the last one: until then nothing is overwritten that belongs to it, except contents that are
-    /// written in place.
+    /// Whether the checkpoint that is shown is still the last one: until then nothing is overwritten that belongs to
+    /// it, except contents that are written in place.
     fn stood_still(&self) -> bool {
         version(&self.device).is_ok_and(|version| version == self.version)
     }
@@ -162,7 +163,8 @@ pub(crate) fn show_absolute(path: &[u8]) -> String {
     if path.first() == Some(&b'/') { show(path) } else { format!("/{}", quote(path)) }
 }
 
-/// Opens the volume in `path` for looking at its structures, also while somebody else writes to it; nothing is mounted or written.
+/// Opens the volume in `path` for looking at its structures, also while somebody else writes to it; nothing is mounted
+/// or written.
 pub(crate) fn open_raw(path: &Path, args: ImageArgs) -> Result<Image, Failure> {
     let looked = image::look(path, args)?;
     let tries = if looked.in_use { TRIES } else { 1 };
@@ -170,7 +172,8 @@ pub(crate) fn open_raw(path: &Path, args: ImageArgs) -> Result<Image, Failure> {
     again.unwrap_or_else(|| Image::open(looked.device)).map_err(|e| open_failure(path, &e))
 }
 
-/// The number of the inode at `file` as of the last checkpoint, which is the state that [`open_raw`] shows. A symlink is not followed.
+/// The number of the inode at `file` as of the last checkpoint, which is the state that [`open_raw`] shows. A symlink
+/// is not followed.
 pub(crate) fn find_at_checkpoint(path: &Path, args: ImageArgs, file: &[u8]) -> Result<Ino, Failure> {
     let volume = Volume::at_checkpoint(path, image::look(path, args)?.device)?;
     volume.find(file, false).map(|inode| inode.ino())

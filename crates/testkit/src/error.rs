@@ -1,4 +1,5 @@
-//! The one error type of the test kit. Its texts go to a test's failure report, so each carries what a reader needs to act.
+//! The one error type of the test kit. Its texts go to a test's failure report, so each carries what a reader needs to
+//! act.
 
 use std::path::PathBuf;
 use std::time::Duration;

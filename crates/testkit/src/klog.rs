@@ -1,7 +1,7 @@
 //! Reads a kernel log for signs that the kernel is not content.
 //!
-//! The console shows no priorities, so F2FS's messages are judged by a list of those that a sound volume causes: any other one is
-//! a complaint, also one that we have never seen.
+//! The console shows no priorities, so F2FS's messages are judged by a list of those that a sound volume causes: any
+//! other one is a complaint, also one that we have never seen.
 
 /// What F2FS says at notice or information priority about volumes that are in order, also after a crash.
 const SOUND_F2FS: [&str; 18] = [

@@ -27,15 +27,16 @@ pub fn mkfs_command(disk: &str, options: &str) -> String {
     format!("mkfs.f2fs -q -f {options} {disk} >/dev/null")
 }
 
-/// The shell command that mounts a disk, such as `/dev/ubda`, at `$MNT` with these options (`""` for none) and without changing access
-/// times.
+/// The shell command that mounts a disk, such as `/dev/ubda`, at `$MNT` with these options (`""` for none) and without
+/// changing access times.
 pub fn mount_command(disk: &str, options: &str) -> String {
     let separator = if options.is_empty() { "" } else { "," };
     format!("mount -t f2fs -o noatime{separator}{options} {disk} $MNT")
 }
 
-/// Mounts the image in the real kernel with the given mount options, takes the manifest of the whole volume and unmounts. The kernel
-/// may write, unless told `ro`: it replays what a crash left behind and deletes orphans. The timeout is for the whole machine.
+/// Mounts the image in the real kernel with the given mount options, takes the manifest of the whole volume and
+/// unmounts. The kernel may write, unless told `ro`: it replays what a crash left behind and deletes orphans. The
+/// timeout is for the whole machine.
 pub fn linux_manifest(
     image: impl AsRef<Path>,
     mount_options: &str,

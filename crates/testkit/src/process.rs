@@ -1,9 +1,10 @@
 //! Runs another program so that nothing of it outlives the test.
 //!
-//! The program leads a process group of its own. The group is killed when the time is up, when the caller drops [`Running`], and
-//! when the test process itself dies in whatever way (a watcher inside the group reads a pipe whose other end the test holds).
-//! That matters for user-mode Linux, whose helper processes keep a lock on the disk image when only their parent is killed.
-//! Output goes to unlinked temporary files, so that no pipe can fill up and no reader can hang on a child that holds it open.
+//! The program leads a process group of its own. The group is killed when the time is up, when the caller drops
+//! [`Running`], and when the test process itself dies in whatever way (a watcher inside the group reads a pipe whose
+//! other end the test holds). That matters for user-mode Linux, whose helper processes keep a lock on the disk image
+//! when only their parent is killed. Output goes to unlinked temporary files, so that no pipe can fill up and no reader
+//! can hang on a child that holds it open.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -85,8 +86,8 @@ impl Running {
         contents(&self.stderr)
     }
 
-    /// Waits until the program ends, or until `stop` (looked at every few milliseconds) says so, and then kills the group.
-    /// `Error::Timeout` when neither happens before `limit` has passed since the start.
+    /// Waits until the program ends, or until `stop` (looked at every few milliseconds) says so, and then kills the
+    /// group. `Error::Timeout` when neither happens before `limit` has passed since the start.
     pub fn wait(mut self, limit: Duration, mut stop: impl FnMut(&Self) -> Result<bool>) -> Result<Finished> {
         let status = loop {
             if let Some(status) = self.child.try_wait().map_err(io(format!("wait for {}", self.name)))? {

@@ -1,7 +1,8 @@
 //! Finds the programs of this package, for the tests of other packages, and builds them if need be.
 //!
-//! `cargo test -p another-crate` builds this library but not its programs, so the first use in a process runs `cargo build` for
-//! them, in the profile and target directory of the test that asks. That costs a fraction of a second when they are up to date.
+//! `cargo test -p another-crate` builds this library but not its programs, so the first use in a process runs `cargo
+//! build` for them, in the profile and target directory of the test that asks. That costs a fraction of a second when
+//! they are up to date.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -47,7 +48,8 @@ fn build() -> Result<PathBuf> {
     }
 }
 
-/// `target/debug`, from a test's own path `target/debug/deps/test-0123456789abcdef` or a program's `target/debug/program`.
+/// `target/debug`, from a test's own path `target/debug/deps/test-0123456789abcdef` or a program's
+/// `target/debug/program`.
 fn profile_directory() -> PathBuf {
     let exe = std::env::current_exe().unwrap_or_default();
     let directory = exe.parent().unwrap_or(Path::new("."));

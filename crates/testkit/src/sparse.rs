@@ -19,7 +19,8 @@ pub struct TempImage {
 }
 
 impl TempImage {
-    /// A place for an image; nothing is there yet. In `STEADYFS_TEST_DIR` if that is set, else where temporary files go.
+    /// A place for an image; nothing is there yet. In `STEADYFS_TEST_DIR` if that is set, else where temporary files
+    /// go.
     pub fn new() -> Result<Self> {
         let mut builder = tempfile::Builder::new();
         let builder = builder.prefix("steadyfs-image-");
@@ -100,7 +101,8 @@ pub(crate) fn data_ranges(file: impl rustix::fd::AsFd, size: u64) -> std::result
     let mut position = 0;
     while position < size {
         let start = match rustix::fs::seek(&file, SeekFrom::Data(position)) {
-            // Linux 6.1's F2FS also finds data behind the end: a punched range that ends there leaves a zeroed block in it.
+            // Linux 6.1's F2FS also finds data behind the end: a punched range that ends there leaves a zeroed block in
+            // it.
             Ok(start) if start >= size => break,
             Ok(start) => start,
             Err(Errno::NXIO) => break,

@@ -27,7 +27,8 @@ const CHECKS: [&str; 9] = [
     "other corrupted bugs",
 ];
 
-/// Makes `image` a file of `size` bytes (a new one, all zeros) and an F2FS volume, by `mkfs.f2fs ARGS`. Returns what mkfs printed.
+/// Makes `image` a file of `size` bytes (a new one, all zeros) and an F2FS volume, by `mkfs.f2fs ARGS`. Returns what
+/// mkfs printed.
 pub fn mkfs_f2fs<S: AsRef<str>>(image: impl AsRef<Path>, size: u64, args: &[S]) -> Result<String> {
     let image = image.as_ref();
     create_sparse(image, size)?;
@@ -44,8 +45,9 @@ pub fn mkfs_version() -> Result<String> {
     Ok(process::run(&program, &["-V"], LIMIT)?.stdout.trim().to_owned())
 }
 
-/// Checks a volume by `fsck.f2fs -f --dry-run`, which walks all of it and writes nothing. Returns what fsck printed; an error if it
-/// found the slightest fault. Its exit status says little (1.15 ends with 0 after printing `[FIX]`), so its output is read.
+/// Checks a volume by `fsck.f2fs -f --dry-run`, which walks all of it and writes nothing. Returns what fsck printed; an
+/// error if it found the slightest fault. Its exit status says little (1.15 ends with 0 after printing `[FIX]`), so its
+/// output is read.
 pub fn fsck_f2fs(image: impl AsRef<Path>) -> Result<String> {
     let image = image.as_ref();
     let finished = tool("fsck.f2fs", &["-f", "--dry-run"], image)?;

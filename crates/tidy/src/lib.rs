@@ -20,6 +20,8 @@ pub use tree::{SourceFile, Tree};
 pub enum Rule {
     /// A Rust file has at most `text::MAX_FILE_LINES` lines.
     FileLength,
+    /// A line of a comment or of a page has at most `text::MAX_COLUMNS` characters.
+    LineLength,
     /// A Rust file opens with a `//!` head.
     FileHead,
     /// A function has fewer than `tokens::MAX_FUNCTION_LINES` lines.

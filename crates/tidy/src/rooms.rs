@@ -1,7 +1,7 @@
 //! The arrows between the rooms of `core`: which module at its root may import which.
 //!
-//! The table below is the plan of the crate. Its lower half, `volume`, imports nothing from above it, so a reader can stop there. Test code
-//! may import anything.
+//! The table below is the plan of the crate. Its lower half, `volume`, imports nothing from above it, so a reader can
+//! stop there. Test code may import anything.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 

@@ -1,7 +1,7 @@
 //! The seams of `core`: which files may tell one kind of volume from another.
 //!
-//! A seam is a closed enum with an arm for each kind. All other code asks the enum, so that a new kind is an arm and a module and not
-//! an `if` in many files. Test code may look at what it wants.
+//! A seam is a closed enum with an arm for each kind. All other code asks the enum, so that a new kind is an arm and a
+//! module and not an `if` in many files. Test code may look at what it wants.
 
 use proc_macro2::{TokenStream, TokenTree};
 
@@ -9,7 +9,8 @@ use crate::{Rule, SourceFile, Violation};
 
 const ROOT: &str = "crates/core/src/";
 
-/// Names that stand for a kind of volume, and where below [`ROOT`] they may be: files, or folders with a `/` at the end. An enum here stands for its arms.
+/// Names that stand for a kind of volume, and where below [`ROOT`] they may be: files, or folders with a `/` at the
+/// end. An enum here stands for its arms.
 const NAMED_IN: [(&str, &[&str]); 3] = [
     ("Placement", &["volume/placement.rs", "mount/"]),
     ("Home", &["volume/placement.rs", "volume/segments/"]),

@@ -7,6 +7,9 @@ use crate::{Rule, SourceFile, Violation};
 /// The longest a Rust file may be.
 pub(crate) const MAX_FILE_LINES: usize = 1000;
 
+/// The longest a line of a comment or of a page may be, in characters; rustfmt sees to code.
+pub(crate) const MAX_COLUMNS: usize = 120;
+
 /// Marks that stand for "later", wherever they stand.
 const UNFINISHED: [&str; 5] = [
     concat!("to", "do!"),
@@ -31,12 +34,37 @@ pub(crate) fn check(file: &SourceFile, found: &mut Vec<Violation>) {
             found.push(Violation::new(Rule::FileHead, &file.path, 1, what));
         }
     }
+    columns(file, found);
     for (i, line) in file.text.lines().enumerate() {
         if let Some(mark) = UNFINISHED.iter().find(|mark| has_word(line, mark)) {
             found.push(Violation::new(Rule::Unfinished, &file.path, i + 1, format!("`{mark}`")));
         }
         if let Some(path) = MACHINE_PATHS.iter().find(|path| has_word(line, path)) {
             found.push(Violation::new(Rule::MachinePath, &file.path, i + 1, format!("`{path}`")));
+        }
+    }
+}
+
+/// Comments of Rust files and the text of pages keep to [`MAX_COLUMNS`]. Rows of tables, fenced blocks and lines that
+/// are one long word cannot be broken.
+fn columns(file: &SourceFile, found: &mut Vec<Violation>) {
+    let page = file.path.ends_with(".md");
+    let mut fenced = false;
+    for (i, line) in file.text.lines().enumerate() {
+        let trimmed = line.trim_start();
+        let comment = trimmed.starts_with("//");
+        if !page && !comment {
+            fenced = false;
+            continue;
+        }
+        let text = if page { trimmed } else { trimmed.trim_start_matches(['/', '!']).trim_start() };
+        let fence = text.starts_with("```");
+        fenced ^= fence;
+        let columns = line.chars().count();
+        let breakable = !fenced && !fence && !text.starts_with('|') && text.trim_start_matches("- ").contains(' ');
+        if columns > MAX_COLUMNS && breakable {
+            let what = format!("{columns} columns, the most is {MAX_COLUMNS}");
+            found.push(Violation::new(Rule::LineLength, &file.path, i + 1, what));
         }
     }
 }

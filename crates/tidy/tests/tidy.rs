@@ -38,6 +38,16 @@ fn the_repository_is_tidy() {
 }
 
 #[test]
+fn lines_of_comments_and_pages() {
+    let long = "word ".repeat(24) + "word";
+    let url = format!("https://{}", "a".repeat(120));
+    fires(Rule::LineLength, 2, "crates/rt/src/planted.rs", &format!("//! Head.\n/// {long}\nstruct A;\n"));
+    fires(Rule::LineLength, 1, "docs/PLANTED.md", &format!("{long}\n"));
+    silent("docs/PLANTED.md", &format!("| {long} |\n\n```\n{long}\n```\n\n- {url}\n"));
+    silent("crates/rt/src/planted.rs", &format!("//! Head.\n//! {url}\n//! | {long} |\n"));
+}
+
+#[test]
 fn arrows_between_the_rooms_of_core() {
     let head = |code: &str| format!("//! Head.\n{code}\n");
     let below = "crates/core/src/volume/nodes/planted.rs";

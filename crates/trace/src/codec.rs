@@ -1,4 +1,5 @@
-//! Records as bytes: the operation, a mask of the fields that are not 0, and these as variable-length numbers; times as differences.
+//! Records as bytes: the operation, a mask of the fields that are not 0, and these as variable-length numbers; times as
+//! differences.
 //!
 //! A number is little-endian in groups of 7 bits, the top bit says that another group follows.
 

@@ -1,10 +1,11 @@
 //! Traces of a mount: every operation with its time, sizes, places, thread and result, and neither names nor contents.
 //!
-//! `record` is one operation; [`Recorder`] takes them from the threads of a mount without ever making one wait; `codec` and [`file`](mod@file) are
-//! their form in a file; [`Summary`] is what a trace amounts to.
+//! `record` is one operation; [`Recorder`] takes them from the threads of a mount without ever making one wait; `codec`
+//! and [`file`](mod@file) are their form in a file; [`Summary`] is what a trace amounts to.
 //!
-//! Kept true: a name never leaves the recorder but as a number that only its own key, which is thrown away, relates to the name; what does not fit
-//! into the recorder's memory is dropped and counted, in the trace too; a file that was cut off is read as far as its frames are whole.
+//! Kept true: a name never leaves the recorder but as a number that only its own key, which is thrown away, relates to
+//! the name; what does not fit into the recorder's memory is dropped and counted, in the trace too; a file that was cut
+//! off is read as far as its frames are whole.
 
 mod codec;
 pub mod file;

@@ -107,8 +107,8 @@ pub const DATA_ONLY: u64 = 1;
 /// The error of a name that is not there.
 pub const NOT_FOUND: u32 = 2;
 
-/// A name as a number: 56 bits that depend on the directory, the name and a key that nobody keeps, and how many slots of 8 bytes the name takes.
-/// 0 is none.
+/// A name as a number: 56 bits that depend on the directory, the name and a key that nobody keeps, and how many slots
+/// of 8 bytes the name takes. 0 is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Name(pub u64);

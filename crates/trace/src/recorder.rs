@@ -1,7 +1,7 @@
 //! Takes operations from the threads of a mount, and gives them to whoever writes them down.
 //!
-//! Kept true: a thread that records never waits but for the few instructions of another that does the same; memory is bounded, and what does not fit
-//! is dropped and counted; a recording that nobody reads ends by itself.
+//! Kept true: a thread that records never waits but for the few instructions of another that does the same; memory is
+//! bounded, and what does not fit is dropped and counted; a recording that nobody reads ends by itself.
 
 use crate::file;
 use crate::record::{Name, Record};

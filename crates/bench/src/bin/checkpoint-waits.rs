@@ -1,8 +1,8 @@
 //! `checkpoint-waits`: how long foreground operations are held up by checkpoints that have much to write.
 //!
-//! A volume in memory is given many dirty nodes and much dirty file data; then foreground threads go on creating and overwriting files while
-//! a checkpoint, and after it a whole sync, runs beside them. Printed are the figures that the volume keeps itself
-//! (`Fs::checkpoint_stats`), and the latencies that the threads saw with and without a checkpoint.
+//! A volume in memory is given many dirty nodes and much dirty file data; then foreground threads go on creating and
+//! overwriting files while a checkpoint, and after it a whole sync, runs beside them. Printed are the figures that the
+//! volume keeps itself (`Fs::checkpoint_stats`), and the latencies that the threads saw with and without a checkpoint.
 
 use anyhow::{Context, Result};
 use clap::Parser;

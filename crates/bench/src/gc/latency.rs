@@ -52,7 +52,8 @@ impl Latencies {
         self.longest = self.longest.max(other.longest);
     }
 
-    /// The time in nanoseconds, rounded up to the end of its bucket, within which this part of the operations ended; 0 if there were none.
+    /// The time in nanoseconds, rounded up to the end of its bucket, within which this part of the operations ended; 0
+    /// if there were none.
     pub(crate) fn quantile(&self, part: f64) -> u64 {
         let all: u64 = self.counts.iter().sum();
         let wanted = ((all as f64 * part).ceil() as u64).clamp(1, all.max(1));

@@ -1,8 +1,9 @@
 //! `steadyfs-bench gc`: how fast and how steady overwriting is while garbage is collected, in real time.
 //!
-//! Each peer has an image of its own, made by mkfs.f2fs with the same options, and in it one file of 93 % of what statfs says is free. The file is
-//! overwritten in random order with several times the volume's size, so that collection is in its steady state; then each way of writing is measured for
-//! some time, every repetition in a new mount of the same volume. docs/BENCHMARKS.md says how to read the figures.
+//! Each peer has an image of its own, made by mkfs.f2fs with the same options, and in it one file of 93 % of what
+//! statfs says is free. The file is overwritten in random order with several times the volume's size, so that
+//! collection is in its steady state; then each way of writing is measured for some time, every repetition in a new
+//! mount of the same volume. docs/BENCHMARKS.md says how to read the figures.
 //!
 //! Needs root for mounts, mkfs.f2fs, user-mode Linux for the real F2FS, and room for the images.
 
@@ -145,7 +146,8 @@ impl Args {
         }
     }
 
-    /// Before anything is measured: cached, so that it goes as fast as it can with every peer, and synced, so that all of it is written.
+    /// Before anything is measured: cached, so that it goes as fast as it can with every peer, and synced, so that all
+    /// of it is written.
     fn ageing(&self) -> Phase {
         let writes = ((self.size << 20) as f64 * self.age / crate::data::PAGE as f64) as u64;
         Phase { name: "ageing".to_owned(), writes, ..Way::Fsync32.phase(AGEING_SECONDS, 1) }

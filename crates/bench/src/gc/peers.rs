@@ -1,7 +1,7 @@
 //! Who is measured, and how one is mounted, put to work and unmounted.
 //!
-//! A session is everything between a mount and its unmount: phases, one after the other, by the writer (`write`). Sessions of the real F2FS take place
-//! in user-mode Linux, where this very program does the same phases.
+//! A session is everything between a mount and its unmount: phases, one after the other, by the writer (`write`).
+//! Sessions of the real F2FS take place in user-mode Linux, where this very program does the same phases.
 
 use super::library::Library;
 use super::posix::{CountedBy, Mounted};

@@ -1,6 +1,7 @@
 //! From outcomes to tables, ratios and verdicts.
 //!
-//! A ratio is taken within a repetition, and the median of the repetitions' ratios is reported, as everywhere in this program.
+//! A ratio is taken within a repetition, and the median of the repetitions' ratios is reported, as everywhere in this
+//! program.
 
 use super::peers::Who;
 use super::write::Outcome;

@@ -1,7 +1,8 @@
 //! The writer: the same code for every peer, in this process or in the guest.
 //!
-//! A phase overwrites random pages of one file, from one thread or several, for some time or a number of writes. All peers take the same
-//! sequence of pages from its beginning; who is faster gets further. The final `fdatasync` is in the time.
+//! A phase overwrites random pages of one file, from one thread or several, for some time or a number of writes. All
+//! peers take the same sequence of pages from its beginning; who is faster gets further. The final `fdatasync` is in
+//! the time.
 
 use super::latency::Latencies;
 use crate::data::{Buffer, MIB, PAGE, Random};
@@ -16,8 +17,8 @@ pub(crate) const WINDOW: Duration = Duration::from_millis(100);
 /// The name of the file that is written.
 pub(crate) const FILE: &str = "file";
 
-/// Counters of a file system or its device by name: `written`, blocks of 4 KiB that the device was given; `cpu_us`, processor time of writer and server, where
-/// both are processes of the host; the others are for explanation.
+/// Counters of a file system or its device by name: `written`, blocks of 4 KiB that the device was given; `cpu_us`,
+/// processor time of writer and server, where both are processes of the host; the others are for explanation.
 pub(crate) type Counters = BTreeMap<String, u64>;
 
 /// What is to be done to the file.
@@ -81,7 +82,8 @@ pub(crate) trait Pages: Sync {
     fn datasync(&self) -> Result<()>;
 }
 
-/// Makes the file, of this part (per mille) of what is free on the empty file system, from start to end. Returns its size.
+/// Makes the file, of this part (per mille) of what is free on the empty file system, from start to end. Returns its
+/// size.
 pub(crate) fn fill(peer: &dyn Peer, per_mille: u64) -> Result<u64> {
     let size = peer.free_bytes()? / 1000 * per_mille / PAGE as u64 * PAGE as u64;
     ensure!(size > 0, "nothing is free there");
@@ -203,7 +205,8 @@ impl Outcome {
         self.writes as f64 / self.seconds.max(1e-9)
     }
 
-    /// Write amplification: blocks that the device was given for each page written; `None` if the device does not count.
+    /// Write amplification: blocks that the device was given for each page written; `None` if the device does not
+    /// count.
     pub(crate) fn amplification(&self) -> Option<f64> {
         Some(*self.counters.get("written")? as f64 / self.writes.max(1) as f64)
     }

@@ -1,9 +1,11 @@
 //! The peer: a FUSE file system that keeps everything in memory, on the crate `fuser`, to compare our mount with.
 //!
-//! It pays for what any FUSE file system pays for, the way of a request from the kernel and back, and for nearly nothing else. It is set up as such
-//! file systems are when they are to be fast: one thread; names and attributes trusted for an hour; pages kept when a file is opened again; writes
-//! of up to 1 MiB; `ENOSYS` to FLUSH, GETXATTR, OPENDIR and ACCESS, so that the kernel does not send them again; permissions not checked by the
-//! kernel, so that it need not ask for those of a directory that has changed. An fsync does nothing. It answers what the workloads need, and no more.
+//! It pays for what any FUSE file system pays for, the way of a request from the kernel and back, and for nearly
+//! nothing else. It is set up as such file systems are when they are to be fast: one thread; names and attributes
+//! trusted for an hour; pages kept when a file is opened again; writes of up to 1 MiB; `ENOSYS` to FLUSH, GETXATTR,
+//! OPENDIR and ACCESS, so that the kernel does not send them again; permissions not checked by the kernel, so that it
+//! need not ask for those of a directory that has changed. An fsync does nothing. It answers what the workloads need,
+//! and no more.
 //!
 //! It survives unmounting, not its process: a mount after another has the same files.
 
@@ -31,7 +33,8 @@ pub(crate) const WRITEBACK: &str = "writeback";
 /// How long the kernel may trust a reply.
 const TTL: Duration = Duration::from_secs(3600);
 
-/// Mounts once for every line on standard input, and says "ready" when mounted and "gone" when unmounted. Ends with the input.
+/// Mounts once for every line on standard input, and says "ready" when mounted and "gone" when unmounted. Ends with the
+/// input.
 pub(crate) fn serve(dir: &Path, cache: &str) -> Result<()> {
     let store = Arc::new(Store::new());
     for line in std::io::stdin().lock().lines() {

@@ -1,7 +1,8 @@
 //! Files and directories in memory: what the peer keeps, without a word of FUSE.
 //!
-//! The least that a file system can do for its requests: no log, no checksum, no device, nothing survives the process. Contents lie in pieces of 1 MiB
-//! that grow as they are written, names in a hash map per directory. An inode stays as long as it has a name or the kernel knows it.
+//! The least that a file system can do for its requests: no log, no checksum, no device, nothing survives the process.
+//! Contents lie in pieces of 1 MiB that grow as they are written, names in a hash map per directory. An inode stays as
+//! long as it has a name or the kernel knows it.
 
 use fuser::{Errno, FileAttr, FileType, INodeNo};
 use std::collections::HashMap;

@@ -1,6 +1,8 @@
-//! `steadyfs-bench gc` on tiny volumes: every kind of peer is filled, aged, measured and reported, and its options are checked.
+//! `steadyfs-bench gc` on tiny volumes: every kind of peer is filled, aged, measured and reported, and its options are
+//! checked.
 //!
-//! Figures of volumes this small mean nothing; what is tested is that they are there, and that they are those of the work that was asked for.
+//! Figures of volumes this small mean nothing; what is tested is that they are there, and that they are those of the
+//! work that was asked for.
 
 use serde_json::Value;
 use std::path::Path;

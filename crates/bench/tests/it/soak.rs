@@ -1,4 +1,5 @@
-//! The soak for half a minute: 24 writers, 32 collectors, a volume kept 95 % full, and everybody's look at what is left.
+//! The soak for half a minute: 24 writers, 32 collectors, a volume kept 95 % full, and everybody's look at what is
+//! left.
 
 use std::process::Command;
 

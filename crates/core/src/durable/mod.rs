@@ -1,7 +1,7 @@
 //! What survives a power cut: checkpoints, fsync's roll-forward chain, and recovery from both.
 //!
-//! [`checkpoint`] makes the whole volume durable, [`sync`] single files between checkpoints; [`recovery`] is what a mount does with
-//! what they left. [`trim`] tells the device which blocks no checkpoint refers to any more.
+//! [`checkpoint`] makes the whole volume durable, [`sync`] single files between checkpoints; [`recovery`] is what a
+//! mount does with what they left. [`trim`] tells the device which blocks no checkpoint refers to any more.
 
 pub(crate) mod checkpoint;
 pub(crate) mod recovery;

@@ -1,6 +1,7 @@
 //! Trimming on demand (FITRIM): telling the device of a mounted volume what is free.
 //!
-//! Kept true: a section is told only while it is out of the map of free sections, so no log can open it; so many are never out at a time that a writer misses them.
+//! Kept true: a section is told only while it is out of the map of free sections, so no log can open it; so many are
+//! never out at a time that a writer misses them.
 
 use crate::error::{Error, Result};
 use crate::fs::Fs;
@@ -18,12 +19,13 @@ struct Told {
 }
 
 impl Fs {
-    /// Discards what is free in `range` (bytes of the device) where at least `minimum` bytes lie side by side; bytes discarded. A checkpoint comes first, so that what was
-    /// deleted counts. Whole free sections count; what is free beside used blocks of a section does not, nor what writers may need meanwhile on a volume that is nearly full.
+    /// Discards what is free in `range` (bytes of the device) where at least `minimum` bytes lie side by side; bytes
+    /// discarded. A checkpoint comes first, so that what was deleted counts. Whole free sections count; what is free
+    /// beside used blocks of a section does not, nor what writers may need meanwhile on a volume that is nearly full.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a range that is shorter than a block or begins behind the volume, [`Error::Unsupported`] if the device takes no discards,
-    /// [`Error::ReadOnly`], and what the device says.
+    /// [`Error::Invalid`] for a range that is shorter than a block or begins behind the volume, [`Error::Unsupported`]
+    /// if the device takes no discards, [`Error::ReadOnly`], and what the device says.
     pub fn trim(&self, range: Range<u64>, minimum: u64) -> Result<u64> {
         const BLOCK: u64 = BLOCK_SIZE as u64;
         let layout = self.vol.layout();

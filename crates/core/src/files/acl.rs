@@ -1,7 +1,8 @@
 //! POSIX access control lists: how they and the mode follow each other, and what a new inode inherits.
 //!
-//! Kept true: the permission bits of an inode with an access list are those of the list (owner, mask or group, others); a list that says
-//! no more than the mode is not stored. The lists themselves are checked and decided on by the kernel, or by whoever uses the library.
+//! Kept true: the permission bits of an inode with an access list are those of the list (owner, mask or group, others);
+//! a list that says no more than the mode is not stored. The lists themselves are checked and decided on by the kernel,
+//! or by whoever uses the library.
 
 use crate::error::{Error, Result};
 use crate::files::attr::times::clock;

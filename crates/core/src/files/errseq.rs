@@ -1,8 +1,9 @@
 //! Write errors of a file, told once to each who has it open, as Linux' `errseq_t` does.
 //!
-//! An error belongs to the file, not to the call in whose time it happened: write-back fails when nobody waits. So each open file has a
-//! cursor, and a sync or close reports what has happened since the cursor was last looked at. An error that nobody has been told of is
-//! told to who opens the file later, too. Kept true: `told <= count`; a cursor is never ahead of `count`.
+//! An error belongs to the file, not to the call in whose time it happened: write-back fails when nobody waits. So each
+//! open file has a cursor, and a sync or close reports what has happened since the cursor was last looked at. An error
+//! that nobody has been told of is told to who opens the file later, too. Kept true: `told <= count`; a cursor is never
+//! ahead of `count`.
 
 use crate::error::{Error, Result};
 use crate::locks;
@@ -19,7 +20,8 @@ pub(crate) struct WriteErrors {
     last: Mutex<Option<IoError>>,
 }
 
-/// How far the holder of an open file knows its write errors. Front ends keep one per open file: see [`InodeRef::error_cursor`](crate::InodeRef::error_cursor).
+/// How far the holder of an open file knows its write errors. Front ends keep one per open file: see
+/// [`InodeRef::error_cursor`](crate::InodeRef::error_cursor).
 #[derive(Debug)]
 pub struct ErrorCursor(AtomicU64);
 

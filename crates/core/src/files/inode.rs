@@ -1,9 +1,9 @@
 //! Inodes in memory: the table, references to them, and loading one.
 //!
-//! An [`Inode`] holds what the inode block cannot: its lock, its cached pages, who uses it. The attributes themselves are in the
-//! node block and nowhere else (see `node`). Kept true: an inode number has at most one [`Inode`] in memory; an inode with
-//! references, dirty pages or a pending deletion stays in the table; one whose last link and last reference are gone is queued
-//! for deletion.
+//! An [`Inode`] holds what the inode block cannot: its lock, its cached pages, who uses it. The attributes themselves
+//! are in the node block and nowhere else (see `node`). Kept true: an inode number has at most one [`Inode`] in memory;
+//! an inode with references, dirty pages or a pending deletion stays in the table; one whose last link and last
+//! reference are gone is queued for deletion.
 
 use crate::error::{Error, Result};
 use crate::files::dir::Names;
@@ -86,12 +86,14 @@ impl InodeRef {
 }
 
 impl InodeRef {
-    /// A cursor over the file's write errors for who opens it now. The reference has one of its own, which `Fs::fsync` uses.
+    /// A cursor over the file's write errors for who opens it now. The reference has one of its own, which `Fs::fsync`
+    /// uses.
     pub fn error_cursor(&self) -> ErrorCursor {
         self.inode.write_errors.cursor()
     }
 
-    /// What a close reports: a write of the file's contents that has failed since the cursor last learnt of one. Nothing is written.
+    /// What a close reports: a write of the file's contents that has failed since the cursor last learnt of one.
+    /// Nothing is written.
     ///
     /// # Errors
     /// That failure, once per cursor.
@@ -210,7 +212,8 @@ impl InodeTable {
         out
     }
 
-    /// Adds the inode of a node that was read, unless another thread was first; an error if that inode is being deleted.
+    /// Adds the inode of a node that was read, unless another thread was first; an error if that inode is being
+    /// deleted.
     fn insert_loaded(&self, node: &Arc<Node>, kind: FileType) -> Result<InodeRef> {
         let ino = node.nid.as_ino();
         let mut shard = self.shard(ino).lock();

@@ -1,9 +1,8 @@
 //! The upper half: inodes, names, contents and attributes, as programs see them.
 //!
-//! [`inode`] is an inode in memory; [`dir`] and [`namei`] are names, [`file`] and [`pages`] contents, [`mapping`] says which blocks they lie
-//! in, [`attr`], [`xattr`] and [`acl`] are attributes. [`orphans`] are inodes without a name, and [`reap`] deletes
-//! those that nobody uses any more. What becomes durable when is
-//! [`crate::durable`]'s.
+//! [`inode`] is an inode in memory; [`dir`] and [`namei`] are names, [`file`] and [`pages`] contents, [`mapping`] says
+//! which blocks they lie in, [`attr`], [`xattr`] and [`acl`] are attributes. [`orphans`] are inodes without a name, and
+//! [`reap`] deletes those that nobody uses any more. What becomes durable when is [`crate::durable`]'s.
 
 pub(crate) mod acl;
 pub(crate) mod attr;

@@ -1,7 +1,8 @@
 //! Inodes without a name that are still in use.
 //!
-//! Kept true: an inode whose link count is zero is in [`Orphans`] until its node is freed, and the checkpoint writes that set
-//! down, so a crash at any moment leaves either the whole inode listed as an orphan or no inode at all. Format: section 13.
+//! Kept true: an inode whose link count is zero is in [`Orphans`] until its node is freed, and the checkpoint writes
+//! that set down, so a crash at any moment leaves either the whole inode listed as an orphan or no inode at all.
+//! Format: section 13.
 
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
@@ -54,7 +55,8 @@ impl Orphans {
     /// Adds an inode that has no name, or is about to lose the last one.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] if a checkpoint could not write one more down; damage, if the inode had a name beyond its last one.
+    /// [`Error::NoSpace`] if a checkpoint could not write one more down; damage, if the inode had a name beyond its
+    /// last one.
     pub(crate) fn add(&self, ino: Ino, why: Orphan) -> Result<()> {
         let mut set = self.set.lock();
         if set.contains_key(&ino) {

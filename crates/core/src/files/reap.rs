@@ -1,7 +1,7 @@
 //! Deletion of an inode when its last user goes.
 //!
-//! The contents go in pieces, each under a [`Change`] of its own; the inode node, its xattr node and its place in the set of orphans go
-//! together in the last one.
+//! The contents go in pieces, each under a [`Change`] of its own; the inode node, its xattr node and its place in the
+//! set of orphans go together in the last one.
 //!
 //! Relies on `inode` for telling when the last reference is gone, and on `file` for freeing contents.
 
@@ -16,11 +16,12 @@ use steadyfs_format::Ino;
 impl Fs {
     /// Deletes inodes whose last user went while they had no link. Hold no lock when calling.
     ///
-    /// Every operation that can leave such inodes does this, and so does the housekeeper; a front end that drops references by itself may.
+    /// Every operation that can leave such inodes does this, and so does the housekeeper; a front end that drops
+    /// references by itself may.
     ///
     /// # Errors
-    /// The first failure; the other inodes are still seen to. One that could not be deleted stays an orphan, and is tried again by [`Fs::sync`], before
-    /// periodic checkpoints, when the volume is unmounted, and by the next mount.
+    /// The first failure; the other inodes are still seen to. One that could not be deleted stays an orphan, and is
+    /// tried again by [`Fs::sync`], before periodic checkpoints, when the volume is unmounted, and by the next mount.
     pub fn reap(&self) -> Result<()> {
         let mut result = Ok(());
         for ino in self.inodes.queue.take() {
@@ -86,7 +87,8 @@ impl Fs {
 
     /// Takes over the orphans that the last mount left; the next [`Fs::reap`] deletes them.
     ///
-    /// One that cannot be loaded, or has a name after all, is left to fsck: the former stays in the set, so that the volume stays as it is.
+    /// One that cannot be loaded, or has a name after all, is left to fsck: the former stays in the set, so that the
+    /// volume stays as it is.
     pub(crate) fn adopt_orphans(&self, inos: &[Ino]) -> Result<()> {
         for &ino in inos {
             if self.orphans.get(ino).is_some() {

@@ -68,8 +68,8 @@ impl Context {
         self.sink.add(issue);
     }
 
-    /// Checks a block that is in use by a node (or is that node): in the main area, used once, valid, in a segment of its kind,
-    /// named rightly by its summary. `None` outside the main area, which the caller reports.
+    /// Checks a block that is in use by a node (or is that node): in the main area, used once, valid, in a segment of
+    /// its kind, named rightly by its summary. `None` outside the main area, which the caller reports.
     pub(super) fn block_in_use(
         &self,
         ino: Ino,

@@ -203,8 +203,8 @@ fn lossy(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// The same in every run. That two names share one by accident is as likely as a bit flip in memory; that someone makes two such
-/// names on purpose costs him 2^32 tries and us a wrong line in the report.
+/// The same in every run. That two names share one by accident is as likely as a bit flip in memory; that someone makes
+/// two such names on purpose costs him 2^32 tries and us a wrong line in the report.
 fn fingerprint(name: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(name);

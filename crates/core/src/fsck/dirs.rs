@@ -1,7 +1,7 @@
 //! All directories: what their entries name, and how directories hang together.
 //!
-//! Each directory is one job's business from its first page to its last, so that names that are there twice are found; its pages are read
-//! some at a time.
+//! Each directory is one job's business from its first page to its last, so that names that are there twice are found;
+//! its pages are read some at a time.
 //!
 //! Memory: 16 bytes per name of the directories at hand, one per thread.
 
@@ -132,8 +132,8 @@ fn read_one(ctx: &Context, lba: Lba) -> Option<PageBuf> {
     }
 }
 
-/// Directories that lie in a circle: named, but not from anywhere that leads to the root. Reports one of each circle, the one with the
-/// smallest number.
+/// Directories that lie in a circle: named, but not from anywhere that leads to the root. Reports one of each circle,
+/// the one with the smallest number.
 pub(super) fn check_circles(ctx: &Context, inodes: &Inodes) {
     const UNKNOWN: u32 = 0;
     const GROUNDED: u32 = 1;

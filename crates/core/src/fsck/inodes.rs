@@ -1,7 +1,8 @@
 //! What the phases know and count per inode.
 //!
-//! Memory: [`InodeInfo`] and [`Counters`], about 130 bytes per inode, in the order of inode numbers. Some hundred are made at a time, when the
-//! first of them is looked at: by the thread that looks, so that all threads share that work and each has in its cache what it fills in.
+//! Memory: [`InodeInfo`] and [`Counters`], about 130 bytes per inode, in the order of inode numbers. Some hundred are
+//! made at a time, when the first of them is looked at: by the thread that looks, so that all threads share that work
+//! and each has in its cache what it fills in.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64};

@@ -1,21 +1,23 @@
 //! The checker: reads a volume from end to end and reports every rule of the format that it breaks. Never writes.
 //!
-//! Independent of the mounted file system on purpose: it shares with it the structures of [`steadyfs_format`] and the reading of
-//! [`crate::raw`], and nothing else, so that a fault in the one does not hide in the other.
+//! Independent of the mounted file system on purpose: it shares with it the structures of [`steadyfs_format`] and the
+//! reading of [`crate::raw`], and nothing else, so that a fault in the one does not hide in the other.
 //!
-//! Phases ([`Phase`]): superblocks and checkpoint (`volume`), NAT and SIT (`tables`), all nodes level by level (`walk`, `inode`,
-//! `node`, `slots`, `xattrs`), quota files (`quota`), all directories (`dirs`, `dentries`), totals (`totals`). Each hands the next what it needs; within
-//! a phase all threads work on numbered jobs (`pool`).
+//! Phases ([`Phase`]): superblocks and checkpoint (`volume`), NAT and SIT (`tables`), all nodes level by level (`walk`,
+//! `inode`, `node`, `slots`, `xattrs`), quota files (`quota`), all directories (`dirs`, `dentries`), totals (`totals`).
+//! Each hands the next what it needs; within a phase all threads work on numbered jobs (`pool`).
 //!
 //! What it keeps true:
 //! - No image makes it panic, loop or recurse: nodes are visited once, levels are four, chains are watched for loops.
-//! - Memory is bounded by the volume's own tables: 138 bytes per main segment; 4.2 KiB per NAT block with ids in use (455 ids);
-//!   about 130 bytes per inode; 24 bytes per node of the widest level and per directory block; 16 bytes per name of the largest directories
-//!   (one per thread); on volumes with quota 60 bytes per owner and kind and 24 bytes per KiB of their files; 64 MiB of summaries; [`CheckOptions::max_issues`] issues. A volume with a million files takes 160 MB.
+//! - Memory is bounded by the volume's own tables: 138 bytes per main segment; 4.2 KiB per NAT block with ids in use
+//!   (455 ids); about 130 bytes per inode; 24 bytes per node of the widest level and per directory block; 16 bytes per
+//!   name of the largest directories (one per thread); on volumes with quota 60 bytes per owner and kind and 24 bytes
+//!   per KiB of their files; 64 MiB of summaries; [`CheckOptions::max_issues`] issues. A volume with a million files
+//!   takes 160 MB.
 //! - The report does not depend on the number of threads, except which of two owners of one block is named.
 //!
-//! An issue can have others as consequences: where a node is missing, its blocks are not counted. Rules are numbered as in format
-//! section 17.
+//! An issue can have others as consequences: where a node is missing, its blocks are not counted. Rules are numbered as
+//! in format section 17.
 
 mod context;
 mod dentries;
@@ -114,8 +116,8 @@ impl Default for CheckOptions {
 
 /// Checks the volume on a device.
 ///
-/// A device that holds no volume, or one that cannot be checked to its end, gives a report with a fatal issue, and so do read errors in the
-/// middle.
+/// A device that holds no volume, or one that cannot be checked to its end, gives a report with a fatal issue, and so
+/// do read errors in the middle.
 ///
 /// # Errors
 /// If not even the superblocks can be read.

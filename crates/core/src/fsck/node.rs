@@ -44,8 +44,8 @@ pub(super) fn check(
     });
 }
 
-/// The checks that every node goes through: its block, its summary, its footer. `is_dir` says whether the owner is a directory, if
-/// that is known.
+/// The checks that every node goes through: its block, its summary, its footer. `is_dir` says whether the owner is a
+/// directory, if that is known.
 pub(super) fn check_node(
     ctx: &Context,
     ino: Ino,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use steadyfs_rt::try_spawn;
 
-/// Runs the jobs `0..jobs` on at most `threads` threads. Each job may append to the list of its thread; the lists come back joined, in
-/// no particular order.
+/// Runs the jobs `0..jobs` on at most `threads` threads. Each job may append to the list of its thread; the lists come
+/// back joined, in no particular order.
 ///
 /// # Panics
 /// If a job does.

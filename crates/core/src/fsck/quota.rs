@@ -1,11 +1,12 @@
 //! Quota files: whether they say what owners really use. Format sections 14 and 17, rule 10.
 //!
-//! The walk adds up what each owner uses ([`Tally`]) and notes where the blocks of the quota files are; when it is through, each file is read
-//! and compared. As fsck.f2fs does it: an inode counts with the blocks that it says it has, but for its own; inodes that were deleted while open
-//! count, quota files do not. Nothing is compared while the checkpoint says that the files are out of date.
+//! The walk adds up what each owner uses ([`Tally`]) and notes where the blocks of the quota files are; when it is
+//! through, each file is read and compared. As fsck.f2fs does it: an inode counts with the blocks that it says it has,
+//! but for its own; inodes that were deleted while open count, quota files do not. Nothing is compared while the
+//! checkpoint says that the files are out of date.
 //!
-//! Memory: at most 60 bytes per owner and kind of quota, 24 bytes per KiB of quota files (and what [`steadyfs_format::quota`] says of reading
-//! one of them), 1 MiB of their blocks.
+//! Memory: at most 60 bytes per owner and kind of quota, 24 bytes per KiB of quota files (and what
+//! [`steadyfs_format::quota`] says of reading one of them), 1 MiB of their blocks.
 
 use super::context::Context;
 use super::issue::Issue;

@@ -84,14 +84,16 @@ pub struct Checked {
     pub version: u64,
     /// Its flags.
     pub flags: CpFlags,
-    /// The walk over all nodes and directories was done. It is not where the volume looks cleanly unmounted and nobody forced it.
+    /// The walk over all nodes and directories was done. It is not where the volume looks cleanly unmounted and nobody
+    /// forced it.
     pub walked: bool,
 }
 
 /// What a check found.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// What was found, in the order of the table of [`Issue`]; at most [`super::CheckOptions::max_issues`], and some fatal ones.
+    /// What was found, in the order of the table of [`Issue`]; at most [`super::CheckOptions::max_issues`], and some
+    /// fatal ones.
     pub issues: Vec<Issue>,
     /// Issues that were found beyond those.
     pub dropped: u64,
@@ -123,8 +125,9 @@ impl Report {
         all.into_iter().rev().find(|severity| self.count(*severity) > 0)
     }
 
-    /// The exit code that fsck(8) wants of a checker that has corrected nothing: 4 for errors, 8 if something kept the check from
-    /// its end, the sum of both, or 0. Of warnings only a lost checkpoint pack counts, as a lost superblock does, which is an error; notes do not count.
+    /// The exit code that fsck(8) wants of a checker that has corrected nothing: 4 for errors, 8 if something kept the
+    /// check from its end, the sum of both, or 0. Of warnings only a lost checkpoint pack counts, as a lost superblock
+    /// does, which is an error; notes do not count.
     pub fn exit_code(&self) -> u8 {
         let lost = self.issues.iter().any(|issue| matches!(issue, Issue::CheckpointPackLost { .. }));
         let errors = if lost || self.count(Severity::Error) > 0 { exit::UNCORRECTED } else { exit::OK };

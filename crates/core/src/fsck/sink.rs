@@ -1,6 +1,7 @@
 //! Where the threads of a check put what they find, and where they say how far they are.
 //!
-//! Bounded: a ruined volume of a terabyte may break a rule a billion times. Beyond the limit issues are counted, not kept.
+//! Bounded: a ruined volume of a terabyte may break a rule a billion times. Beyond the limit issues are counted, not
+//! kept.
 
 use super::issue::{Issue, Severity};
 use super::{CheckOptions, Phase, Progress};

@@ -21,7 +21,8 @@ pub(super) struct Owner<'a> {
     pub(super) base: PageIndex,
 }
 
-/// Checks the slots of a node, counts them, and collects the blocks of directories and quota files. `area` is the bytes of the slots.
+/// Checks the slots of a node, counts them, and collects the blocks of directories and quota files. `area` is the bytes
+/// of the slots.
 pub(super) fn check_slots(ctx: &Context, owner: &Owner<'_>, area: &[u8], cursor: &mut Cursor<'_>, found: &mut Found) {
     let (info, nid) = (owner.info, owner.nid);
     let version = ctx.version(nid);
@@ -53,7 +54,8 @@ pub(super) fn check_slots(ctx: &Context, owner: &Owner<'_>, area: &[u8], cursor:
     ctx.data_blocks.fetch_add(counted, Relaxed);
 }
 
-/// The slots that are not holes, with their numbers. Most nodes of most files are holes for the most part: passed over 16 at a time.
+/// The slots that are not holes, with their numbers. Most nodes of most files are holes for the most part: passed over
+/// 16 at a time.
 fn used_slots(area: &[u8]) -> impl Iterator<Item = (u16, Slot)> + '_ {
     const PIECE: usize = 64;
     let pieces = area.chunks(PIECE).enumerate().filter(|(_, piece)| !is_zero(piece));

@@ -1,6 +1,7 @@
 //! Summaries for the walk: a bounded cache of the SSA, and the six current segments.
 //!
-//! Memory: [`GROUPS`] groups of [`GROUP`] SSA blocks, 64 MiB, enough for 32 GiB of main area before anything is read twice.
+//! Memory: [`GROUPS`] groups of [`GROUP`] SSA blocks, 64 MiB, enough for 32 GiB of main area before anything is read
+//! twice.
 
 use super::issue::Issue;
 use super::sink::Sink;

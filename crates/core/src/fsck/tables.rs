@@ -69,7 +69,8 @@ fn apply_journal(image: &Image, number: u32, block: &mut Block) {
     let nids = image.layout().nids_of(number);
     for &(nid, entry) in image.nat_journal().iter().rev().filter(|(nid, _)| nids.contains(&nid.get())) {
         let index = (nid.get() - nids.start) as usize;
-        // An address that cannot be written (a mark) is outside the main area like any other bad one; keep it recognisable.
+        // An address that cannot be written (a mark) is outside the main area like any other bad one; keep it
+        // recognisable.
         let lba = if entry.lba.try_to_disk().is_some() { entry.lba } else { Lba(1) };
         NatBlock::view_mut(block).set(index, NatEntry { lba, ..entry });
     }

@@ -1,4 +1,5 @@
-//! What can be judged only when everything was seen: links, block counts, reachability, leaked blocks, the checkpoint's counters.
+//! What can be judged only when everything was seen: links, block counts, reachability, leaked blocks, the checkpoint's
+//! counters.
 
 use super::context::Context;
 use super::inodes::{Counters, InodeInfo, Inodes};
@@ -212,7 +213,8 @@ fn check_free_segments(ctx: &Context) {
     let (header, layout) = (ctx.image.checkpoint().header(), ctx.layout());
     let current: Vec<SegNo> = ctx.image.logs().iter().map(|&log| ctx.image.log_position(log).segment).collect();
     let (stored, found) = (u64::from(header.free_segments()), ctx.segments.free(&current));
-    // mkfs.f2fs 1.15 counts what is left of the device behind the last whole zone, too; the first checkpoint of a kernel puts it right.
+    // mkfs.f2fs 1.15 counts what is left of the device behind the last whole zone, too; the first checkpoint of a
+    // kernel puts it right.
     let tail = (layout.block_count - layout.main_end().get()) / u64::from(BLOCKS_PER_SEG);
     let is_fresh = !header.flags().contains(CpFlags::CRC_RECOVERY);
     if is_fresh && stored != found && stored == found + tail {

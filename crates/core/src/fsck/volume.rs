@@ -16,7 +16,8 @@ const MIN_SECTIONS: u32 = 9;
 /// Flags of checkpoints that somebody asks a check with.
 const CHECK_WANTED: CpFlags = CpFlags::FSCK.union(CpFlags::DISABLED).union(CpFlags::DISABLED_QUICK);
 
-/// Opens the volume, checking its superblocks and checkpoint packs on the way. `None` if there is nothing to go on with.
+/// Opens the volume, checking its superblocks and checkpoint packs on the way. `None` if there is nothing to go on
+/// with.
 pub(super) fn open(dev: &Arc<dyn Device>, sink: &Sink, options: &CheckOptions) -> Option<Arc<Image>> {
     let tracker = super::sink::Tracker::begin(options, Phase::Volume, 1);
     let superblocks = Superblocks::read(&**dev);

@@ -1,10 +1,11 @@
 //! The walk over all nodes, level by level: inodes, then what they point at, three levels down at most.
 //!
-//! Within a level nodes are read in the order of their addresses, in runs, by all threads, each some segments at a time; the children that
-//! they name form the next level. So every node is read once, nearly sequentially, and no tree, however deep or tangled, makes the checker recurse: a
-//! node that was named before is not named again.
+//! Within a level nodes are read in the order of their addresses, in runs, by all threads, each some segments at a
+//! time; the children that they name form the next level. So every node is read once, nearly sequentially, and no tree,
+//! however deep or tangled, makes the checker recurse: a node that was named before is not named again.
 //!
-//! Memory: 24 bytes per node of the two levels at hand, a bit per node id, 4 bytes per segment, and 24 bytes per directory block.
+//! Memory: 24 bytes per node of the two levels at hand, a bit per node id, 4 bytes per segment, and 24 bytes per
+//! directory block.
 
 use super::context::Context;
 use super::inodes::Inodes;
@@ -107,8 +108,8 @@ pub(super) fn walk(ctx: &Arc<Context>) -> Walked {
     Walked { inodes, dir_pages, quota }
 }
 
-/// Every inode, in the order of segments; within one, whoever looks at them puts them in order. (To sort them all here would keep the other
-/// threads waiting.) One outside the main area was reported with its NAT entry.
+/// Every inode, in the order of segments; within one, whoever looks at them puts them in order. (To sort them all here
+/// would keep the other threads waiting.) One outside the main area was reported with its NAT entry.
 fn inode_items(ctx: &Context) -> Vec<Item> {
     let segment = |lba| ctx.layout().seg_of(lba).map(|(segment, _)| segment.index());
     let mut starts = vec![0u32; ctx.layout().main_segments as usize + 1];
@@ -160,8 +161,8 @@ fn claim(ctx: &Context, inodes: &Inodes, claimed: &mut NidSet, mut children: Vec
     children
 }
 
-/// Runs `check` on every item, and hands over what was found a slab at a time: the results of all jobs of a level at once would take
-/// more memory than everything that is kept of them. The items are in the order of segments.
+/// Runs `check` on every item, and hands over what was found a slab at a time: the results of all jobs of a level at
+/// once would take more memory than everything that is kept of them. The items are in the order of segments.
 fn level(
     ctx: &Arc<Context>,
     tracker: &Arc<Tracker>,
@@ -210,8 +211,8 @@ fn for_each_page(ctx: &Context, items: &[Item], mut visit: impl FnMut(&Item, &Pa
     }
 }
 
-/// Nodes that belong to an inode according to the NAT but were not met in it. Not those of an owner that does not exist or cannot be
-/// followed, which was reported itself.
+/// Nodes that belong to an inode according to the NAT but were not met in it. Not those of an owner that does not exist
+/// or cannot be followed, which was reported itself.
 fn report_unreferenced(ctx: &Arc<Context>, inodes: &Arc<Inodes>, claimed: NidSet) {
     let (ctx_, inodes) = (Arc::clone(ctx), Arc::clone(inodes));
     let pages = ctx.nids.pages();

@@ -5,7 +5,8 @@ use crate::error::{Error, Result};
 use steadyfs_format::superblock::RawSuperBlock;
 use steadyfs_format::{Features, FormatError};
 
-/// Features that a new volume can have. Of some only the bit is set, for Linux to use; a mount of ours is then read-only.
+/// Features that a new volume can have. Of some only the bit is set, for Linux to use; a mount of ours is then
+/// read-only.
 pub const MAKEABLE: Features = Features::from_bits(
     Features::ENCRYPT.bits()
         | Features::EXTRA_ATTR.bits()
@@ -30,8 +31,8 @@ const NEED_EXTRA_ATTR: Features = Features::from_bits(
         | Features::COMPRESSION.bits(),
 );
 
-/// Extensions of files that are cold without being named: the list of mkfs.f2fs 1.15. Linux compares the beginning of an extension
-/// with those of two letters.
+/// Extensions of files that are cold without being named: the list of mkfs.f2fs 1.15. Linux compares the beginning of
+/// an extension with those of two letters.
 pub const DEFAULT_COLD_EXTENSIONS: &[&str] = &[
     "mp", "wm", "og", "jp", "avi", "m4v", "m4p", "mkv", "mov", "webm", "wav", "m4a", "3gp", "opus", "flac", "gif",
     "png", "svg", "webp", "jar", "deb", "iso", "gz", "xz", "zst", "pdf", "pyc", "ttc", "ttf", "exe", "apk", "cnt",

@@ -1,6 +1,7 @@
 //! The first files: the root directory, the hidden quota files, `lost+found`. Format section 14.
 //!
-//! All nodes lie at the start of the hot node log and all data at the start of the hot data log, in the order of their node ids.
+//! All nodes lie at the start of the hot node log and all data at the start of the hot data log, in the order of their
+//! node ids.
 
 use super::MkfsOptions;
 use crate::error::Result;

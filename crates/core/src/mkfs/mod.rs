@@ -1,11 +1,11 @@
 //! Making a volume. Format section 1, with the layout and the defaults of mkfs.f2fs 1.15.
 //!
-//! [`format()`] writes an empty volume: the root directory, what the features ask for (`lost+found`, quota files), the tables, both
-//! checkpoint packs, and last the superblocks. The same options give the same bytes: what mkfs.f2fs takes from a random generator
-//! follows from the uuid and the time here.
+//! [`format()`] writes an empty volume: the root directory, what the features ask for (`lost+found`, quota files), the
+//! tables, both checkpoint packs, and last the superblocks. The same options give the same bytes: what mkfs.f2fs takes
+//! from a random generator follows from the uuid and the time here.
 //!
-//! What it keeps true: until the last flush the device holds no superblock, so an interrupted run leaves no volume behind that could be
-//! mistaken for the old or the new one. What it relies on: nobody else uses the device.
+//! What it keeps true: until the last flush the device holds no superblock, so an interrupted run leaves no volume
+//! behind that could be mistaken for the old or the new one. What it relies on: nobody else uses the device.
 
 mod choices;
 mod contents;
@@ -107,8 +107,8 @@ pub struct MkfsReport {
 /// Makes a volume. Whether the device holds something worth keeping is the caller's to ask ([`detect_signature`]).
 ///
 /// # Errors
-/// [`Error::Usage`] for options that no volume can have or that contradict each other, with the option in it; [`Error::Format`] for a
-/// device of the wrong size; [`Error::ReadOnly`]; the device's errors.
+/// [`Error::Usage`] for options that no volume can have or that contradict each other, with the option in it;
+/// [`Error::Format`] for a device of the wrong size; [`Error::ReadOnly`]; the device's errors.
 pub fn format(dev: &dyn Device, options: &MkfsOptions) -> Result<MkfsReport> {
     let info = dev.info();
     let blocks = options.blocks.unwrap_or(info.blocks);

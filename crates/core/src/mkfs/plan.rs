@@ -98,8 +98,8 @@ fn salt(options: &MkfsOptions) -> [u8; 16] {
     salt
 }
 
-/// The first checkpoint's version: odd, below 2^31, different for each uuid and time, so that nodes of an older volume on the
-/// same device are not taken for ours.
+/// The first checkpoint's version: odd, below 2^31, different for each uuid and time, so that nodes of an older volume
+/// on the same device are not taken for ours.
 fn first_version(options: &MkfsOptions) -> u64 {
     if options.fixed_version {
         return FIXED_VERSION;
@@ -144,8 +144,8 @@ impl Tables {
 
     /// The blocks of both packs, first to last, and the `nat_bits` of the first.
     ///
-    /// `discarded` is recorded in the flags, so this comes last. Pack 2 is the same state as a version before all others, for the case
-    /// that pack 1 cannot be read.
+    /// `discarded` is recorded in the flags, so this comes last. Pack 2 is the same state as a version before all
+    /// others, for the case that pack 1 cannot be read.
     pub(super) fn packs(&self, discarded: bool) -> Result<[Vec<Block>; 3]> {
         let trimmed = if discarded { CpFlags::TRIMMED } else { CpFlags::NONE };
         let mut checkpoint = self.checkpoint.clone();

@@ -6,8 +6,8 @@ use steadyfs_device::Device;
 /// A mark: what it says, where it is in bytes, and its bytes.
 type Mark = (&'static str, usize, &'static [u8]);
 
-/// In the order in which they are looked for: what contains others (a partition table, an encrypted or composed device) comes last,
-/// because its sector often survives under a file system that was made over it.
+/// In the order in which they are looked for: what contains others (a partition table, an encrypted or composed device)
+/// comes last, because its sector often survives under a file system that was made over it.
 const MARKS: &[Mark] = &[
     ("f2fs", 1024, &[0x10, 0x20, 0xF5, 0xF2]),
     ("f2fs", 4096 + 1024, &[0x10, 0x20, 0xF5, 0xF2]),

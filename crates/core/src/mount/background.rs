@@ -31,7 +31,8 @@ impl Background {
         }
     }
 
-    /// Starts the housekeeper of a writable volume: it runs `tick` every second, until that says that the volume is gone.
+    /// Starts the housekeeper of a writable volume: it runs `tick` every second, until that says that the volume is
+    /// gone.
     pub(super) fn start(&self, tick: impl FnMut() -> bool + Send + 'static) {
         let (wake, stop) = (Arc::clone(&self.wake), Arc::clone(&self.stop));
         let thread = spawn("steadyfs-housekeeper", move || run(tick, &wake, &stop));

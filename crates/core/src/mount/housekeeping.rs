@@ -45,7 +45,8 @@ pub(super) fn start(fs: &Arc<Fs>) {
 }
 
 impl Fs {
-    /// Sets the seconds between checkpoints while there are changes, unless the options of the mount say how many. For who mounts this where `sync` does not reach it.
+    /// Sets the seconds between checkpoints while there are changes, unless the options of the mount say how many. For
+    /// who mounts this where `sync` does not reach it.
     pub fn set_usual_commit(&self, seconds: u64) {
         self.background.usual_commit.store(seconds, SeqCst);
     }

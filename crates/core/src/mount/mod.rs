@@ -1,15 +1,15 @@
 //! Bringing a volume up, and ending it.
 //!
-//! Steps of a mount, in order: superblock and features -> checkpoint -> segment table -> logs -> NAT -> counters; then, if the
-//! volume may be changed: orphans are taken over, what was fsynced after the checkpoint is recovered ([`crate::durable::recovery`]), logs that another
-//! implementation left in reuse (SSR) mode move to segments of their own, and a checkpoint is committed, always, before anything else
-//! happens: as long as the old one is in force, nodes of an earlier mount that carry its version may lie where this mount's log goes on,
-//! and would become part of its chain (the stale-chain hazard, format section 12.3).
-//! A read-only mount writes nothing at all: if there is something to recover, that happens on an overlay in memory, through which the
-//! volume is then read.
+//! Steps of a mount, in order: superblock and features -> checkpoint -> segment table -> logs -> NAT -> counters; then,
+//! if the volume may be changed: orphans are taken over, what was fsynced after the checkpoint is recovered
+//! ([`crate::durable::recovery`]), logs that another implementation left in reuse (SSR) mode move to segments of their
+//! own, and a checkpoint is committed, always, before anything else happens: as long as the old one is in force, nodes
+//! of an earlier mount that carry its version may lie where this mount's log goes on, and would become part of its
+//! chain (the stale-chain hazard, format section 12.3). A read-only mount writes nothing at all: if there is something
+//! to recover, that happens on an overlay in memory, through which the volume is then read.
 //!
-//! Reading needs no segment information. A volume that is only read goes on without what of it is damaged, and says what that costs;
-//! recovery writes, so it needs all of it, and without it the last checkpoint is shown.
+//! Reading needs no segment information. A volume that is only read goes on without what of it is damaged, and says
+//! what that costs; recovery writes, so it needs all of it, and without it the last checkpoint is shown.
 
 pub(crate) mod background;
 mod housekeeping;
@@ -102,8 +102,8 @@ impl Fs {
     /// Mounts the volume on a device.
     ///
     /// # Errors
-    /// Damage, also in what is to be recovered, unsupported features, I/O errors. As far as its last checkpoint is concerned the volume is then
-    /// as it was.
+    /// Damage, also in what is to be recovered, unsupported features, I/O errors. As far as its last checkpoint is
+    /// concerned the volume is then as it was.
     pub fn mount(dev: Arc<dyn Device>, options: MountOptions) -> Result<Arc<Fs>> {
         let image = Image::open(Arc::clone(&dev))?;
         let read_only = options.read_only || dev.info().read_only;
@@ -220,8 +220,8 @@ impl Fs {
         Ok(Recovered { elapsed: begin.elapsed(), ..recovered })
     }
 
-    /// Comes before the first write of a mount, which goes over what the checkpoint in force has replaced. Whoever wrote that checkpoint may have ended before it was
-    /// durable, and then a power cut could damage both.
+    /// Comes before the first write of a mount, which goes over what the checkpoint in force has replaced. Whoever
+    /// wrote that checkpoint may have ended before it was durable, and then a power cut could damage both.
     pub(crate) fn begin_writing(&self) -> Result<()> {
         self.vol.io.flush()
     }
@@ -236,12 +236,13 @@ impl Fs {
         }
     }
 
-    /// Ends the mount with a checkpoint that marks the volume as cleanly unmounted. References to inodes that still exist keep
-    /// working for reading only.
+    /// Ends the mount with a checkpoint that marks the volume as cleanly unmounted. References to inodes that still
+    /// exist keep working for reading only.
     ///
     /// # Errors
-    /// What could not be written. The rest is, if a checkpoint is possible at all; while it is not, this can be tried again. A volume that
-    /// stopped after an error says so: what was changed since its last checkpoint is lost. One that was shut down is left as it is, which is no error.
+    /// What could not be written. The rest is, if a checkpoint is possible at all; while it is not, this can be tried
+    /// again. A volume that stopped after an error says so: what was changed since its last checkpoint is lost. One
+    /// that was shut down is left as it is, which is no error.
     pub fn unmount(&self) -> Result<()> {
         self.background.stop();
         self.reclaim.stop();
@@ -318,7 +319,8 @@ fn whole_for_recovery(image: &Image, options: &MountOptions) -> Result<()> {
     image.orphans().map(drop)
 }
 
-/// Puts the journal's entries over those of the table; of two with one id the first counts. Who only reads goes on without those that are damaged.
+/// Puts the journal's entries over those of the table; of two with one id the first counts. Who only reads goes on
+/// without those that are damaged.
 fn load_nat_journal(nat: &Nat, io: &BlockIo, image: &Image, read_only: bool) -> Result<()> {
     for &(nid, entry) in image.nat_journal().iter().rev() {
         match nat.check_journal(nid, entry) {

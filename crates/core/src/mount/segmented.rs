@@ -31,7 +31,8 @@ impl Tables {
         Ok(Tables { segs, heads, kbytes: kbytes_written(image)? })
     }
 
-    /// As [`Tables::load`] for who changes the volume, which must not contradict itself then. Who only reads it goes on without, with a warning.
+    /// As [`Tables::load`] for who changes the volume, which must not contradict itself then. Who only reads it goes on
+    /// without, with a warning.
     pub(super) fn load_for(image: &Image, options: &MountOptions, read_only: bool) -> Result<Self> {
         match Tables::load(image, options) {
             Err(damage) if read_only => {
@@ -46,7 +47,8 @@ impl Tables {
         }
     }
 
-    /// Refuses a volume whose counters contradict its segments: what a change would make of it is not a volume. Linux does the same.
+    /// Refuses a volume whose counters contradict its segments: what a change would make of it is not a volume. Linux
+    /// does the same.
     pub(super) fn check_counts(&self, image: &Image) -> Result<()> {
         let valid = |wanted: fn(u8) -> bool| -> u64 {
             let chosen = image.layout().segments().filter(|&seg| wanted(self.segs.kind(seg)));

@@ -1,7 +1,7 @@
 //! Mount options that the file system itself understands. Names are F2FS' own where the meaning is the same.
 //!
-//! `MountOptions::set` takes one option at a time and says whether it knows it, so that a front end can offer each option to
-//! the core and to itself, and name the one that nobody knows.
+//! `MountOptions::set` takes one option at a time and says whether it knows it, so that a front end can offer each
+//! option to the core and to itself, and name the one that nobody knows.
 
 pub(crate) mod techniques;
 
@@ -32,12 +32,13 @@ pub enum FsyncMode {
     NoBarrier,
 }
 
-/// What to do when a checkpoint could not be written. A failed write of file contents never comes to this: it is reported to
-/// whoever syncs the file, and the pages stay dirty.
+/// What to do when a checkpoint could not be written. A failed write of file contents never comes to this: it is
+/// reported to whoever syncs the file, and the pages stay dirty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum OnError {
-    /// Go on, and try again with the next checkpoint: everything changed since the last one stays in memory until it is written. The default,
-    /// as in F2FS, and what loses least: where the device recovers (a full backing file, a path that comes back) nothing is lost.
+    /// Go on, and try again with the next checkpoint: everything changed since the last one stays in memory until it is
+    /// written. The default, as in F2FS, and what loses least: where the device recovers (a full backing file, a path
+    /// that comes back) nothing is lost.
     #[default]
     Continue,
     /// Take no more changes; what was changed since the last checkpoint can still be read.
@@ -55,7 +56,8 @@ pub enum Allocation {
     Adaptive,
 }
 
-/// Which data is written in place with [`Allocation::Adaptive`]: only of regular files, and only where a page has a block already.
+/// Which data is written in place with [`Allocation::Adaptive`]: only of regular files, and only where a page has a
+/// block already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum InPlace {
     /// As F2FS decides by the size of the volume: `Always` up to 8192 segments (16 GiB), else `Fsync`.
@@ -63,7 +65,8 @@ pub enum InPlace {
     Auto,
     /// None.
     Never,
-    /// What fdatasync writes, and fsync of a file with no more than `FSYNC_PAGES` dirty pages; direct writes; files marked as cold.
+    /// What fdatasync writes, and fsync of a file with no more than `FSYNC_PAGES` dirty pages; direct writes; files
+    /// marked as cold.
     Fsync,
     /// All.
     Always,
@@ -82,7 +85,8 @@ const SMALL_VOLUME: u32 = 16 * 512;
 pub struct MountOptions {
     /// Take no changes; nothing is written to the device, not even a checkpoint.
     pub read_only: bool,
-    /// Leave out what was fsynced after the last checkpoint: a mount for changes drops it, a read-only one shows the checkpoint.
+    /// Leave out what was fsynced after the last checkpoint: a mount for changes drops it, a read-only one shows the
+    /// checkpoint.
     pub discard_unreplayed: bool,
     /// Tell the device about freed segments after each checkpoint.
     pub discard: bool,
@@ -94,9 +98,11 @@ pub struct MountOptions {
     pub mode: Option<Allocation>,
     /// What is written in place.
     pub in_place: InPlace,
-    /// Logs take the first free section there is, rather than the next; if not said, on small volumes with [`Allocation::Adaptive`], as in F2FS.
+    /// Logs take the first free section there is, rather than the next; if not said, on small volumes with
+    /// [`Allocation::Adaptive`], as in F2FS.
     pub first_free: Option<bool>,
-    /// With [`Allocation::Adaptive`], logs fill holes wherever there are any, and change segments at every checkpoint: for tests.
+    /// With [`Allocation::Adaptive`], logs fill holes wherever there are any, and change segments at every checkpoint:
+    /// for tests.
     pub eager_reuse: bool,
     /// Most memory for cached file pages, in bytes.
     pub cache_bytes: u64,

@@ -14,7 +14,8 @@ pub enum GcCollectors {
     Threads(u32),
     /// One thread for each core.
     PerCore,
-    /// Whoever needs room, one at a time, with so many threads that share a victim of which more than half is valid: P-GC.
+    /// Whoever needs room, one at a time, with so many threads that share a victim of which more than half is valid:
+    /// P-GC.
     Split(u32),
 }
 
@@ -102,7 +103,8 @@ pub struct GcOptions {
     pub select: GcSelect,
     /// Victims that a collector with a thread of its own has in hand: one is moved while the others are read. From 1.
     pub victims: u8,
-    /// What a collector may have in memory, in bytes: what it has read, until it has been written. `None`: a share of `ALL_BUFFERS`.
+    /// What a collector may have in memory, in bytes: what it has read, until it has been written. `None`: a share of
+    /// `ALL_BUFFERS`.
     pub buffer_size: Option<u64>,
     /// Where data goes that users write, the files spread over several logs by their numbers.
     pub data_logs: DataLogs,
@@ -149,7 +151,8 @@ const F2FS_LM: GcOptions = GcOptions { collectors: GcCollectors::PerCore, ..F2FS
 /// P-GC: F2FS in `mode=lfs` with 32 threads at one victim, as in ScaleLFS' artifact.
 const PGC: GcOptions = GcOptions { collectors: GcCollectors::Split(32), ..F2FS_LFS };
 
-/// MAX (ATC '21): F2FS with independent logs, one for each core, and a checkpoint lock that changes pass through; collection is F2FS' own.
+/// MAX (ATC '21): F2FS with independent logs, one for each core, and a checkpoint lock that changes pass through;
+/// collection is F2FS' own.
 const MAX: GcOptions = GcOptions {
     data_logs: DataLogs::PerCore,
     cp_lock: CpCounters::PerCore,
@@ -259,7 +262,8 @@ impl GcOptions {
         if wanted > 1 { wanted } else { 0 }
     }
 
-    /// What each of so many collectors may have in memory, in bytes: a segment's worth at least, for less would hold no victim.
+    /// What each of so many collectors may have in memory, in bytes: a segment's worth at least, for less would hold no
+    /// victim.
     pub(crate) fn buffer_bytes(&self, collectors: usize) -> u64 {
         let share = ALL_BUFFERS / collectors.max(1) as u64;
         self.buffer_size.unwrap_or_else(|| share.min(ENOUGH_BUFFER)).max(LEAST_BUFFER)
@@ -294,7 +298,8 @@ const MOST_VICTIMS: u8 = 64;
 /// A segment's worth.
 const LEAST_BUFFER: u64 = BLOCKS_PER_SEG as u64 * BLOCK_SIZE as u64;
 const MOST_BUFFER: u64 = 1 << 30;
-/// What collectors may have in memory together if nothing else is said and they are few enough: ScaleLFS' 32 buffers of 2 MiB.
+/// What collectors may have in memory together if nothing else is said and they are few enough: ScaleLFS' 32 buffers of
+/// 2 MiB.
 const ALL_BUFFERS: u64 = 64 << 20;
 /// What a single collector makes use of, with [`GcOptions::victims`] in hand.
 const ENOUGH_BUFFER: u64 = 8 << 20;

@@ -1,14 +1,16 @@
 //! A lock-free list of held and wanted ranges, newest first.
 //!
-//! An element is linked at the head, so what stands behind it came before it and nothing is ever put there. Its holder deletes it by a mark, the lowest bit
-//! of its own pointer to the next; whoever walks past a marked element unlinks it and retires its memory. Kept true:
+//! An element is linked at the head, so what stands behind it came before it and nothing is ever put there. Its holder
+//! deletes it by a mark, the lowest bit of its own pointer to the next; whoever walks past a marked element unlinks it
+//! and retires its memory. Kept true:
 //!
 //! - a pointer with a mark never changes again, so nothing is unlinked behind an element that is being unlinked itself;
 //! - only who unlinks an element retires it, once, and never before it is marked; nobody holds it then;
 //! - an element that was linked is never linked again: who has to try again makes a new one;
 //! - between `pin` and the end of that guard nobody waits, and no lock is taken.
 //!
-//! All orderings are `SeqCst`: whoever deletes and then sees no waiter is sure that the waiter sees the deletion (`table`).
+//! All orderings are `SeqCst`: whoever deletes and then sees no waiter is sure that the waiter sees the deletion
+//! (`table`).
 #![allow(unsafe_code, reason = "a list that many threads change without a lock owns its elements by pointers")]
 
 use super::sync::{AtomicPtr, Canary, Guard, pin, retire};
@@ -32,9 +34,11 @@ struct Element {
 /// An element that its holder has not deleted: it is in memory. Deleting it takes this away.
 pub(super) struct Held(NonNull<Element>);
 
-// SAFETY: it is a right to delete the element, once; any thread may have it, and what it points at is shared between threads by design.
+// SAFETY: it is a right to delete the element, once; any thread may have it, and what it points at is shared between
+// threads by design.
 unsafe impl Send for Held {}
-// SAFETY: sharing it gives nothing but reads of fields that never change, and of an atomic; the cell is looked at by who takes the right away.
+// SAFETY: sharing it gives nothing but reads of fields that never change, and of an atomic; the cell is looked at by
+// who takes the right away.
 unsafe impl Sync for Held {}
 
 const MARK: usize = 1;
@@ -83,7 +87,8 @@ impl List {
         }
     }
 
-    /// Puts a range in if nothing conflicts with it, not even what waits; it is held then. Otherwise nothing has been put in, and the sibling comes back.
+    /// Puts a range in if nothing conflicts with it, not even what waits; it is held then. Otherwise nothing has been
+    /// put in, and the sibling comes back.
     pub(super) fn push_if_free(
         &self,
         range: &Range<u64>,
@@ -138,7 +143,8 @@ impl List {
                         continue 'again;
                     }
                     let gone = Retired(at);
-                    // SAFETY: it is marked, so its holder is done with it, and it has just been taken out of the list by this thread alone: only who is pinned now can still see it.
+                    // SAFETY: it is marked, so its holder is done with it, and it has just been taken out of the list
+                    // by this thread alone: only who is pinned now can still see it.
                     unsafe { retire(guard, &element.canary, move || gone.free()) };
                     at = behind;
                     continue;
@@ -175,7 +181,8 @@ impl List {
         let _guard = pin();
         let (mut linked, mut deleted) = (0, 0);
         let mut at = self.head.load(SeqCst);
-        // SAFETY: as in `conflict`; pointers of deleted elements still lead to what was linked when this thread was pinned already.
+        // SAFETY: as in `conflict`; pointers of deleted elements still lead to what was linked when this thread was
+        // pinned already.
         while let Some(element) = unsafe { without_mark(at).as_ref() } {
             at = element.next.load(SeqCst);
             linked += 1;

@@ -20,7 +20,8 @@ impl Canary {
 /// Runs `free` when every thread that is pinned now has unpinned.
 ///
 /// # Safety
-/// Nobody can find the memory that `free` gives back any more, except threads that are pinned now; and `free` may run on any thread.
+/// Nobody can find the memory that `free` gives back any more, except threads that are pinned now; and `free` may run
+/// on any thread.
 #[expect(unsafe_code, reason = "hands the promise of the caller to crossbeam")]
 pub(super) unsafe fn retire(guard: &Guard, _canary: &Canary, free: impl FnOnce() + 'static) {
     // SAFETY: as the caller promises.

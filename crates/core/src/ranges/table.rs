@@ -1,9 +1,11 @@
 //! The table of one file: 32 buckets, guards, waiting.
 //!
-//! Two ranges that overlap share a page, and so the bucket of that page: looking into the buckets of one's own pages is enough. A range of 32 pages or more is in all.
+//! Two ranges that overlap share a page, and so the bucket of that page: looking into the buckets of one's own pages is
+//! enough. A range of 32 pages or more is in all.
 //!
-//! Waiting: a waiter counts itself, takes a key of the event, and looks again; who gives something back deletes it, and notifies if it sees a waiter. Each does
-//! its first step before its second in one order that all agree on, so either the waiter sees the deletion or is notified.
+//! Waiting: a waiter counts itself, takes a key of the event, and looks again; who gives something back deletes it, and
+//! notifies if it sees a waiter. Each does its first step before its second in one order that all agree on, so either
+//! the waiter sees the deletion or is notified.
 
 use super::list::{Held, List};
 use super::sync::{AtomicU64, AtomicUsize, Event};
@@ -58,7 +60,8 @@ impl RangeLocks {
         }
     }
 
-    /// Holds a range alone, if nobody holds or waits for a part of it. For those who can come back later: they never hold anybody up.
+    /// Holds a range alone, if nobody holds or waits for a part of it. For those who can come back later: they never
+    /// hold anybody up.
     pub fn try_write(&self, pages: Range<u64>) -> Option<RangeGuard<'_>> {
         self.try_hold(pages, true)
     }
@@ -83,7 +86,8 @@ impl RangeLocks {
         Contended { waits: self.waits.load(Relaxed), refused: self.refused.load(Relaxed) }
     }
 
-    /// Elements in all buckets: those that are held or waited for, and those that were given back and whose memory nobody has collected.
+    /// Elements in all buckets: those that are held or waited for, and those that were given back and whose memory
+    /// nobody has collected.
     #[doc(hidden)]
     pub fn elements(&self) -> (usize, usize) {
         let counts = self.buckets.iter().map(List::count);

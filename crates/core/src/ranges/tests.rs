@@ -1,4 +1,5 @@
-//! Range locks on the real runtime: page numbers beyond the first, a model, threads, virtual time; and what ScaleLFS' table got wrong, one test each.
+//! Range locks on the real runtime: page numbers beyond the first, a model, threads, virtual time; and what ScaleLFS'
+//! table got wrong, one test each.
 
 use super::*;
 use proptest::prelude::*;
@@ -38,7 +39,8 @@ fn single_pages_exclude_each_other_whatever_their_number() {
     assert!(none.2.is_some(), "nothing is in an empty range");
 }
 
-/// A try that fails, in the first bucket or the last, leaves nothing that anybody could take for a holder, and nothing that was linked is used again.
+/// A try that fails, in the first bucket or the last, leaves nothing that anybody could take for a holder, and nothing
+/// that was linked is used again.
 #[test]
 fn a_failed_try_leaves_nothing_behind() {
     let locks = RangeLocks::new();
@@ -57,7 +59,8 @@ fn a_failed_try_leaves_nothing_behind() {
     assert!(locks.try_write(ALL).is_some());
 }
 
-/// A waiter sleeps: over a second of waiting next to nothing happens, in virtual time, and it goes on when the range is free.
+/// A waiter sleeps: over a second of waiting next to nothing happens, in virtual time, and it goes on when the range is
+/// free.
 #[test]
 fn waiters_sleep_until_the_range_is_free() {
     let config = SimConfig { cores: 2, costs: Costs::free(), ..SimConfig::default() };

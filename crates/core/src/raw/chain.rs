@@ -1,7 +1,7 @@
 //! The roll-forward chain: nodes that fsync wrote after the checkpoint. Format section 12.3.
 //!
-//! The chain ends at the first block that was not written under the checkpoint in force, and at an inode whose checksum is wrong: a
-//! crash may tear the block that was being written, and what it tore had not been promised to anybody.
+//! The chain ends at the first block that was not written under the checkpoint in force, and at an inode whose checksum
+//! is wrong: a crash may tear the block that was being written, and what it tore had not been promised to anybody.
 
 use super::Image;
 use crate::error::Result;
@@ -27,8 +27,9 @@ pub struct ChainNode {
 /// Blocks read at once where the chain goes on with the next one.
 const AHEAD: u16 = 64;
 
-/// Walks the chain, one node per step, in the order in which the nodes were written. Ends at the first block that does not belong to
-/// it, and when it comes back to a block it has visited ([`FsyncChain::loop_at`]; some blocks of the loop may come twice).
+/// Walks the chain, one node per step, in the order in which the nodes were written. Ends at the first block that does
+/// not belong to it, and when it comes back to a block it has visited ([`FsyncChain::loop_at`]; some blocks of the loop
+/// may come twice).
 pub struct FsyncChain<'a> {
     image: &'a Image,
     next: Option<Lba>,
@@ -75,7 +76,8 @@ impl FsyncChain<'_> {
         self.image.read_block(lba)
     }
 
-    /// The block behind the chain's last one, once it has ended: the first that does not belong to it, in the main area or not.
+    /// The block behind the chain's last one, once it has ended: the first that does not belong to it, in the main area
+    /// or not.
     pub fn end(&self) -> Option<Lba> {
         self.end
     }
@@ -134,7 +136,8 @@ impl Image {
         let features = self.superblock().features();
         let whole = || {
             let inode = Inode::view(block);
-            // Where inodes have checksums all have; one that says it has none has lost the beginning that would say otherwise.
+            // Where inodes have checksums all have; one that says it has none has lost the beginning that would say
+            // otherwise.
             let has_what_it_should = inode.has_checksum(features) || !features.contains(Features::INODE_CHECKSUM);
             has_what_it_should && inode.verify_checksum(features, self.superblock().inode_checksum_seed()).is_ok()
         };

@@ -1,10 +1,12 @@
 //! A volume as it lies on a device, for reading: superblock, checkpoint, tables and nodes, without mounting.
 //!
-//! [`Image::open`] finds the good superblock and the checkpoint in force and reads what belongs to it. Everything else is read when
-//! asked for. Used by the mount to load a volume, by `info` and `dump`, and by the checker ([`crate::fsck`]).
+//! [`Image::open`] finds the good superblock and the checkpoint in force and reads what belongs to it. Everything else
+//! is read when asked for. Used by the mount to load a volume, by `info` and `dump`, and by the checker
+//! ([`crate::fsck`]).
 //!
-//! What it keeps true: it never writes; it reads only copies that the checkpoint selects; no bytes of an image make it panic, loop, or
-//! allocate more than the image's tables take. What it relies on: [`steadyfs_format`] for every rule of the format.
+//! What it keeps true: it never writes; it reads only copies that the checkpoint selects; no bytes of an image make it
+//! panic, loop, or allocate more than the image's tables take. What it relies on: [`steadyfs_format`] for every rule of
+//! the format.
 //!
 //! ```no_run
 //! # fn main() -> steadyfs_core::Result<()> {
@@ -57,7 +59,8 @@ impl Image {
     /// Opens the volume on a device: superblock, checkpoint, journals, summaries of the current segments.
     ///
     /// # Errors
-    /// No usable superblock or checkpoint, a device that is smaller than the volume, damage in the checkpoint pack, read errors.
+    /// No usable superblock or checkpoint, a device that is smaller than the volume, damage in the checkpoint pack,
+    /// read errors.
     pub fn open(dev: Arc<dyn Device>) -> Result<Self> {
         let superblocks = Superblocks::read(&*dev);
         let packs = Packs::read(&*dev, superblocks.chosen_for(&*dev)?.layout());
@@ -133,7 +136,8 @@ impl Image {
         &self.checkpoint
     }
 
-    /// The logs that the volume has: all six, or two of a volume with the feature `ro`, where the positions of the others mean nothing.
+    /// The logs that the volume has: all six, or two of a volume with the feature `ro`, where the positions of the
+    /// others mean nothing.
     pub fn logs(&self) -> &'static [Log] {
         if self.layout().has_ssa() { &Log::ALL } else { &[Log::HotData, Log::HotNode] }
     }
@@ -163,14 +167,15 @@ impl Image {
         &self.nat_journal
     }
 
-    /// The SIT journal, in order; of two entries for one segment the last counts (to Linux, too; in the NAT journal it is the first).
-    /// Segments may lie outside the main area.
+    /// The SIT journal, in order; of two entries for one segment the last counts (to Linux, too; in the NAT journal it
+    /// is the first). Segments may lie outside the main area.
     pub fn sit_journal(&self) -> &[(SegNo, SitEntry)] {
         &self.sit_journal
     }
 
-    /// The summary of a log's current segment as the pack has it; `None` for node logs of a pack without node summaries. Of a
-    /// compact summary only the entries before the log's position are there, unless the log reuses segments.
+    /// The summary of a log's current segment as the pack has it; `None` for node logs of a pack without node
+    /// summaries. Of a compact summary only the entries before the log's position are there, unless the log reuses
+    /// segments.
     pub fn pack_summary(&self, log: Log) -> Option<&SummaryBlock> {
         if log.is_node() {
             Some(&self.node_summaries.as_ref()?[log.index() - Log::HotNode.index()])

@@ -1,4 +1,5 @@
-//! NAT, SIT and SSA of an image: the copies that the checkpoint selects, with the journals on top. Format sections 4 to 6.
+//! NAT, SIT and SSA of an image: the copies that the checkpoint selects, with the journals on top. Format sections 4
+//! to 6.
 
 use super::Image;
 use crate::error::{Error, Result};
@@ -83,7 +84,8 @@ impl Image {
         Ok(entries)
     }
 
-    /// The summaries of a segment: of a log's current segment from the checkpoint (or the nodes themselves), else from the SSA.
+    /// The summaries of a segment: of a log's current segment from the checkpoint (or the nodes themselves), else from
+    /// the SSA.
     ///
     /// # Errors
     /// [`Error::Unsupported`] on a volume without SSA; read errors.

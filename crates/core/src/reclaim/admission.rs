@@ -1,10 +1,12 @@
 //! Who has passed the gate and is about to take blocks.
 //!
-//! Free sections say nothing of writers who have passed the gate and have not placed anything yet: when room is announced, all who waited for it look at the
-//! same free sections. What they may take counts as needed until they have taken it. So as many of them pass together as leave collection and the next
-//! checkpoint what these need, however many come at once.
+//! Free sections say nothing of writers who have passed the gate and have not placed anything yet: when room is
+//! announced, all who waited for it look at the same free sections. What they may take counts as needed until they have
+//! taken it. So as many of them pass together as leave collection and the next checkpoint what these need, however many
+//! come at once.
 //!
-//! Kept true: whoever is admitted does not wait at the gate again before the admission is dropped, so that others may wait for that.
+//! Kept true: whoever is admitted does not wait at the gate again before the admission is dropped, so that others may
+//! wait for that.
 
 use super::Reclaim;
 use crate::error::Result;
@@ -70,8 +72,9 @@ impl<'a> Admission<'a> {
         Admission { reclaim, blocks }
     }
 
-    /// If there is room when these blocks are counted too. Others may see them counted for a moment also where there is none. Who collects alone may wait for
-    /// their end then, and is told of it: whoever gets no room here may have to wait for that very one. Who waits for collectors is told of room by these.
+    /// If there is room when these blocks are counted too. Others may see them counted for a moment also where there is
+    /// none. Who collects alone may wait for their end then, and is told of it: whoever gets no room here may have to
+    /// wait for that very one. Who waits for collectors is told of room by these.
     pub(super) fn if_room(reclaim: &'a Reclaim, blocks: u64, has_room: impl FnOnce() -> bool) -> Option<Self> {
         let admission = Admission::new(reclaim, blocks);
         if has_room() {
@@ -105,7 +108,8 @@ impl Drop for Admission<'_> {
 }
 
 impl Fs {
-    /// As [`Fs::change`], for one that takes up to so many blocks for data; no more than a section's. In this order, for the change has to end first.
+    /// As [`Fs::change`], for one that takes up to so many blocks for data; no more than a section's. In this order,
+    /// for the change has to end first.
     pub(crate) fn change_to_place(&self, blocks: u64) -> Result<(Admission<'_>, Change<'_>)> {
         self.prepare_change()?;
         let admission = self.admit(blocks)?;

@@ -1,14 +1,17 @@
 //! Where the contents of a victim's blocks are while they move.
 //!
-//! `gc.buffer=dedicated` (ScaleLFS' "dedicated page buffer"): in pages of the collector's own, as many as its [`Buffer`] has room for, and nothing of them stays. The cache is neither
-//! asked nor filled; a dirty page supersedes what was moved when it is written back.
+//! `gc.buffer=dedicated` (ScaleLFS' "dedicated page buffer"): in pages of the collector's own, as many as its
+//! [`Buffer`] has room for, and nothing of them stays. The cache is neither asked nor filled; a dirty page supersedes
+//! what was moved when it is written back.
 //!
-//! `gc.buffer=cache` (F2FS): in the page cache of the file. What is cached is not read; what is not is read block by block, each with a request of its own, and
-//! stays in the cache, within the budget. A page that is dirty is written as it is now, which is its write-back. So it is with regular files whose pages
-//! are their blocks; directories, symlinks, compressed and encrypted files go the other way.
+//! `gc.buffer=cache` (F2FS): in the page cache of the file. What is cached is not read; what is not is read block by
+//! block, each with a request of its own, and stays in the cache, within the budget. A page that is dirty is written as
+//! it is now, which is its write-back. So it is with regular files whose pages are their blocks; directories, symlinks,
+//! compressed and encrypted files go the other way.
 //!
-//! Kept true: pages are put into the cache, and dirty ones taken out, under the lock of the node that refers to the block at that moment, as in `pages`; and the node
-//! was found by the walk that write-back takes, so that a page number is the one that readers use.
+//! Kept true: pages are put into the cache, and dirty ones taken out, under the lock of the node that refers to the
+//! block at that moment, as in `pages`; and the node was found by the walk that write-back takes, so that a page number
+//! is the one that readers use.
 
 use super::owner::{Live, Owner};
 use crate::files::inode::Inode;
@@ -21,7 +24,8 @@ use steadyfs_device::PageBuf;
 use steadyfs_format::BLOCK_SIZE;
 use steadyfs_rt::{Cost, EventCount, charge_n};
 
-/// Times that F2FS looks whether a block is alive: before it reads ahead the owner's node, the inode's and the block, and before it moves it.
+/// Times that F2FS looks whether a block is alive: before it reads ahead the owner's node, the inode's and the block,
+/// and before it moves it.
 const LOOKS: u64 = 4;
 
 /// Memory for pages that collectors have read.
@@ -75,7 +79,8 @@ impl Buffer {
         self.limit
     }
 
-    /// Takes room for so many pages, no more than a segment's, once others have been written. The caller must not hold what would have to be returned.
+    /// Takes room for so many pages, no more than a segment's, once others have been written. The caller must not hold
+    /// what would have to be returned.
     pub(super) fn lease(self: &Arc<Self>, pages: u64) -> Lease {
         assert!(pages <= self.limit, "{pages} pages never fit into a buffer of {}", self.limit);
         loop {

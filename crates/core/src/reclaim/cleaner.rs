@@ -1,12 +1,15 @@
 //! Cleaning a section: moving every block that is still valid to another segment.
 //!
-//! The node rule: a data block is moved only if, under the lock of the node that owns it, the node's slot still holds the source
-//! address, as it did before the block was read; a writer, a truncation or another collector that came first wins. A node block is moved by making the node dirty; the
-//! next checkpoint writes it to its log. All reads of a segment are in flight together, one for each run of neighbouring blocks, and before them those of the nodes
-//! that own them and are not in memory; a collector has several victims read at the same time (`Hand`). Moves are grouped by owner and made under one node lock each (`moving`).
-//! New addresses are published after their blocks are readable (see `io`). Pages that somebody works on stay where they are (`protect`).
+//! The node rule: a data block is moved only if, under the lock of the node that owns it, the node's slot still holds
+//! the source address, as it did before the block was read; a writer, a truncation or another collector that came first
+//! wins. A node block is moved by making the node dirty; the next checkpoint writes it to its log. All reads of a
+//! segment are in flight together, one for each run of neighbouring blocks, and before them those of the nodes that own
+//! them and are not in memory; a collector has several victims read at the same time (`Hand`). Moves are grouped by
+//! owner and made under one node lock each (`moving`). New addresses are published after their blocks are readable (see
+//! `io`). Pages that somebody works on stay where they are (`protect`).
 //!
-//! Kept true: what is in hand is claimed, so nothing of it becomes another's while it is read; and a collector never waits for room in memory that its own hand has.
+//! Kept true: what is in hand is claimed, so nothing of it becomes another's while it is read; and a collector never
+//! waits for room in memory that its own hand has.
 
 use super::buffer::Buffer;
 use super::crew::Crew;
@@ -54,7 +57,8 @@ impl Drop for Claim<'_> {
     }
 }
 
-/// Victims of a collector, the one that is to be moved next first. Those that are still here when this goes stay where they are, and are given back.
+/// Victims of a collector, the one that is to be moved next first. Those that are still here when this goes stay where
+/// they are, and are given back.
 #[derive(Default)]
 pub(super) struct Hand<'a> {
     victims: VecDeque<InHand<'a>>,
@@ -93,7 +97,8 @@ impl<'a> Hand<'a> {
         self.victims.push_back(InHand { claim, report, summary, first: None });
     }
 
-    /// Has victims read: the first one, and in their order others whose summaries are there, as long as they fit into memory beside those before them.
+    /// Has victims read: the first one, and in their order others whose summaries are there, as long as they fit into
+    /// memory beside those before them.
     fn read(&mut self, mover: &Mover<'_>, crew: Option<&Crew>) {
         let mut pages = 0;
         for (place, victim) in self.victims.iter_mut().enumerate() {
@@ -121,8 +126,8 @@ impl Collector {
         self.collect_next(fs, urgency, asking, activity, &mut Hand::default(), |_| false)
     }
 
-    /// Cleans the first victim in hand. Before that it takes others into hand and has them read, as long as it may have so many, they fit into memory, and
-    /// `more`, told how many there are, wants another.
+    /// Cleans the first victim in hand. Before that it takes others into hand and has them read, as long as it may have
+    /// so many, they fit into memory, and `more`, told how many there are, wants another.
     pub(super) fn collect_next<'a>(
         &'a self,
         fs: &'a Fs,
@@ -149,15 +154,16 @@ impl Collector {
         cleaned.inspect(|report| activity.note(report)).map(Some)
     }
 
-    /// Of victims of several segments only the first is read ahead, and the others would wait for room that later victims have. What a device reads in the
-    /// call that asks for it is best moved at once.
+    /// Of victims of several segments only the first is read ahead, and the others would wait for room that later
+    /// victims have. What a device reads in the call that asks for it is best moved at once.
     fn most_in_hand(&self, fs: &Fs) -> usize {
         let alone = fs.vol.layout().segs_per_sec > 1 || self.crew.is_some() || fs.vol.io.is_synchronous();
         if alone { 1 } else { fs.options.gc.victims as usize }
     }
 }
 
-/// What cannot be read stays where it is, and the victim is left to others: the next search would find it the cheapest again, and nobody would get room.
+/// What cannot be read stays where it is, and the victim is left to others: the next search would find it the cheapest
+/// again, and nobody would get room.
 fn set_aside(vol: &Volume, victim: &Victim, error: Error) -> Result<GcReport> {
     let Error::Io(error) = error else { return Err(error) };
     tracing::warn!(section = %victim.sec, %error, "a section cannot be collected: something in it, or its owner, cannot be read");
@@ -257,7 +263,8 @@ fn finish_segment(mover: &Mover<'_>, crew: Option<&Crew>, segment: Segment, repo
     Ok(vol.segments().table.state(seg).count() == 0 || kind == SummaryKind::Node && report.skipped == left)
 }
 
-/// Moves these blocks of a segment, of which the summary says whose they are, into the cold data log or, if they are nodes, makes them dirty.
+/// Moves these blocks of a segment, of which the summary says whose they are, into the cold data log or, if they are
+/// nodes, makes them dirty.
 pub(super) fn clean_part(
     fs: &Fs,
     seg: SegNo,

@@ -1,11 +1,11 @@
 //! One victim cleaned by several threads: P-GC ("parallel garbage collection", HotStorage '23).
 //!
-//! Victims come one after the other, as F2FS chooses them. If more than half of a segment's blocks are valid, the segment is split into as many
-//! parts as there are threads, and all of them work, each on its part; the next step comes when the last has ended. Otherwise whoever collects
-//! does the whole.
+//! Victims come one after the other, as F2FS chooses them. If more than half of a segment's blocks are valid, the
+//! segment is split into as many parts as there are threads, and all of them work, each on its part; the next step
+//! comes when the last has ended. Otherwise whoever collects does the whole.
 //!
-//! Kept true: the parts of a segment are disjoint, so no two threads move a block; without threads (before they start, and after they have been
-//! stopped) whoever collects does everything.
+//! Kept true: the parts of a segment are disjoint, so no two threads move a block; without threads (before they start,
+//! and after they have been stopped) whoever collects does everything.
 
 use super::GcReport;
 use super::cleaner::{Asking, clean_part};

@@ -1,9 +1,11 @@
 //! Collection in the gaps between requests, so that those who come next find room (`gc.idle`).
 //!
-//! When nothing has been asked of the volume for a while, collectors make as much room as the last bursts of requests have used, and a checkpoint that frees it;
-//! the first request that comes ends that, after the victim that is being cleaned. Whoever writes in bursts then waits for no collection, and shares the device with none.
+//! When nothing has been asked of the volume for a while, collectors make as much room as the last bursts of requests
+//! have used, and a checkpoint that frees it; the first request that comes ends that, after the victim that is being
+//! cleaned. Whoever writes in bursts then waits for no collection, and shares the device with none.
 //!
-//! Kept true: while the volume is busy nothing here costs more than looking at a clock; when all is done, nobody wakes up until a request comes.
+//! Kept true: while the volume is busy nothing here costs more than looking at a clock; when all is done, nobody wakes
+//! up until a request comes.
 
 use super::GcReport;
 use crate::fs::Fs;
@@ -75,7 +77,8 @@ impl Gaps {
         self.wake.notify_all();
     }
 
-    /// Watches for gaps until it is stopped or the volume is gone; calls `collect` when there is room to be made in one, beyond the `usual` level.
+    /// Watches for gaps until it is stopped or the volume is gone; calls `collect` when there is room to be made in
+    /// one, beyond the `usual` level.
     pub(super) fn watch(&self, fs: &Weak<Fs>, usual: u64, collect: impl Fn(&Fs)) {
         let mut seen = Seen::default();
         loop {

@@ -1,13 +1,15 @@
 //! Reclaiming space: the gate that decides who waits and when it is enough, and those who collect behind it.
 //!
 //! A change passes the gate (`Fs::admit`) before it takes the checkpoint lock. While free sections exceed what the next
-//! checkpoint may need plus the reserve, the gate is a few loads and comparisons. Below that, either callers collect one after the
-//! other under `gc_mutex`, and each re-tests first, so of many blocked writers only as many collect as are needed (F2FS); or they wait
-//! for collectors with threads of their own (`pool`, ScaleLFS). `options` says which, `victim` chooses what to clean, `cleaner` moves what is valid there,
-//! `crew` with several threads at one victim (P-GC).
+//! checkpoint may need plus the reserve, the gate is a few loads and comparisons. Below that, either callers collect
+//! one after the other under `gc_mutex`, and each re-tests first, so of many blocked writers only as many collect as
+//! are needed (F2FS); or they wait for collectors with threads of their own (`pool`, ScaleLFS). `options` says which,
+//! `victim` chooses what to clean, `cleaner` moves what is valid there, `crew` with several threads at one victim
+//! (P-GC).
 //!
-//! Kept true: a round that gains nothing is counted, and after a few such rounds the caller gets through if a checkpoint can
-//! still be written, and "no space" otherwise; nothing here spins. Arithmetic: F2FS' own, section 1.2 of the collection notes.
+//! Kept true: a round that gains nothing is counted, and after a few such rounds the caller gets through if a
+//! checkpoint can still be written, and "no space" otherwise; nothing here spins. Arithmetic: F2FS' own, section 1.2 of
+//! the collection notes.
 
 mod admission;
 mod buffer;
@@ -101,7 +103,8 @@ pub struct GcReport {
 }
 
 impl GcReport {
-    /// Blocks of the sections that were emptied beyond those that were moved. Nodes count as moved: the next checkpoint writes them elsewhere.
+    /// Blocks of the sections that were emptied beyond those that were moved. Nodes count as moved: the next checkpoint
+    /// writes them elsewhere.
     fn blocks_gained(&self, blocks_per_section: u64) -> u64 {
         (self.sections_freed * blocks_per_section).saturating_sub(self.data_moved + self.nodes_moved)
     }
@@ -151,8 +154,8 @@ pub(crate) struct Reclaim {
     pool: Option<Pool>,
     /// Sections kept for collection and checkpoints.
     reserved_sections: u64,
-    /// How many of those writers may take while collectors are at work, before they wait for them. Collectors begin when half of them are gone, and see
-    /// to it that a checkpoint frees as much when three quarters are.
+    /// How many of those writers may take while collectors are at work, before they wait for them. Collectors begin
+    /// when half of them are gone, and see to it that a checkpoint frees as much when three quarters are.
     grace: u64,
     totals: Mutex<GcReport>,
     times: Mutex<GcTimes>,
@@ -202,7 +205,8 @@ impl Reclaim {
         pool::bounded(options.threads(steadyfs_rt::cpus()), options.generations, reserved_sections)
     }
 
-    /// How many logs beside the format's six take users' data: as many as were asked for, but no more than its reserve can bear beside so many collectors.
+    /// How many logs beside the format's six take users' data: as many as were asked for, but no more than its reserve
+    /// can bear beside so many collectors.
     pub(crate) fn data_logs(options: &GcOptions, layout: &Layout, reserved_segments: u32, collectors: usize) -> usize {
         let reserved_sections = u64::from(reserved_segments.div_ceil(layout.segs_per_sec));
         let left =
@@ -258,7 +262,8 @@ impl Reclaim {
 }
 
 impl Fs {
-    /// Free sections below which room is made: what a checkpoint would write now, what writers may take who have passed, and the reserve.
+    /// Free sections below which room is made: what a checkpoint would write now, what writers may take who have
+    /// passed, and the reserve.
     fn sections_needed(&self) -> u64 {
         let per_section = self.vol.layout().blocks_per_sec();
         let dents = self.dirty_dir_pages();
@@ -302,14 +307,15 @@ impl Fs {
         self.vol.segments().table.free_sections() + self.sections_awaiting()
     }
 
-    /// What collectors keep free or free to come: fewer than [`Fs::sections_needed`] by half of what writers may take of the reserve. Each section more would
-    /// be one less in which blocks become invalid before they have to be moved.
+    /// What collectors keep free or free to come: fewer than [`Fs::sections_needed`] by half of what writers may take
+    /// of the reserve. Each section more would be one less in which blocks become invalid before they have to be moved.
     fn sections_aimed_at(&self) -> u64 {
         self.sections_needed() - self.reclaim.grace / 2
     }
 
-    /// Whether collectors have nothing to do: enough is free, or will be, and no checkpoint is needed for it yet. Checkpoints write every node that
-    /// has changed, so they are made late: when three quarters of what writers may take of the reserve are gone.
+    /// Whether collectors have nothing to do: enough is free, or will be, and no checkpoint is needed for it yet.
+    /// Checkpoints write every node that has changed, so they are made late: when three quarters of what writers may
+    /// take of the reserve are gone.
     fn collectors_may_rest(&self, extra: u64) -> bool {
         let wanted = self.sections_aimed_at() + extra;
         self.vol.segments().table.free_sections() > wanted
@@ -366,8 +372,9 @@ impl Fs {
         self.vol.segments().streams.open_data_logs()
     }
 
-    /// Collects, and says that there is no room only if nobody else makes some: collectors whom others have called have victims of theirs in hand, which
-    /// are not to be found then, and may empty sections beside the last checkpoint of this round; and writers who have passed may take less than they may.
+    /// Collects, and says that there is no room only if nobody else makes some: collectors whom others have called have
+    /// victims of theirs in hand, which are not to be found then, and may empty sections beside the last checkpoint of
+    /// this round; and writers who have passed may take less than they may.
     fn collect_patiently(&self) -> Result<()> {
         for _ in 0..HOPELESS_ROUNDS {
             let outcome = self.collect_until_enough();

@@ -1,6 +1,7 @@
 //! Moving the data of a segment: what is valid is read together, and then moved, owner by owner.
 //!
-//! The two steps are apart ([`fetch`], [`move_fetched`]), so that a collector can have other segments read while it moves one.
+//! The two steps are apart ([`fetch`], [`move_fetched`]), so that a collector can have other segments read while it
+//! moves one.
 
 use super::GcReport;
 use super::buffer::{Buffer, Lease, Moving, Source, cached, charge_looks, set_off};
@@ -103,8 +104,9 @@ fn fetch_into(
         by_node.entry(summary.nid).or_default().push(Live { off, summary });
     }
     fs.vol.read_nodes_ahead(by_node.keys().copied());
-    // Alive first, then read: a log closes its segment when it has given out the last block, which is before that is written. Once a node holds
-    // the address the block can be read; what is read before may be what lay there in an earlier life of the segment.
+    // Alive first, then read: a log closes its segment when it has given out the last block, which is before that is
+    // written. Once a node holds the address the block can be read; what is read before may be what lay there in an
+    // earlier life of the segment.
     let mut owners: BTreeMap<Nid, Owner> = BTreeMap::new();
     let mut alive: BTreeMap<u32, Live> = BTreeMap::new();
     for (nid, blocks) in by_node {
@@ -141,8 +143,9 @@ fn look_in_cache<'a>(fs: &Fs, blocks: &[(&'a Owner, Live)]) -> (Vec<Source>, Vec
     (here, absent)
 }
 
-/// Submits the reads; returns them, and the blocks that they read. What is held is given back when they are under way: with F2FS' lock for whole
-/// files after each run of neighbouring blocks, as F2FS does after each block, and for pages, which nobody else is likely to want, in the end.
+/// Submits the reads; returns them, and the blocks that they read. What is held is given back when they are under way:
+/// with F2FS' lock for whole files after each run of neighbouring blocks, as F2FS does after each block, and for pages,
+/// which nobody else is likely to want, in the end.
 fn start_reads(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], held: &mut Vec<u32>) -> (Vec<Reading>, Vec<Live>) {
     let neighbours = |a: &(&Owner, Live), b: &(&Owner, Live)| a.1.off + 1 == b.1.off;
     let batches: Vec<&[(&Owner, Live)]> = match fs.options.gc.protect {
@@ -165,7 +168,8 @@ fn start_reads(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], held: &mut Vec<u3
     (started, read)
 }
 
-/// Moves what was read; what others work on is tried once more in the end, for they have gone on then, and one block that stays keeps a whole section.
+/// Moves what was read; what others work on is tried once more in the end, for they have gone on then, and one block
+/// that stays keeps a whole section.
 pub(super) fn move_fetched(
     mover: &Mover<'_>,
     seg: SegNo,
@@ -246,7 +250,8 @@ struct Attempt<'a> {
     lease: Lease,
 }
 
-/// Has the inode written anew, without the extent that Linux may have left in it, before blocks of the file move: see `volume::nodes::write`.
+/// Has the inode written anew, without the extent that Linux may have left in it, before blocks of the file move: see
+/// `volume::nodes::write`.
 fn drop_extent(vol: &Volume, owner: Ino) -> Result<()> {
     let inode = match vol.node(owner.nid()) {
         Ok(inode) => inode,
@@ -264,7 +269,8 @@ fn drop_extent(vol: &Volume, owner: Ino) -> Result<()> {
     Ok(())
 }
 
-/// Writes a run. From here on its blocks can be read at their new place; their room in memory is free when they have arrived.
+/// Writes a run. From here on its blocks can be read at their new place; their room in memory is free when they have
+/// arrived.
 fn write(fs: &Fs, change: &Change<'_>, owner: &Owner, run: Run, moving: &[Moving], lease: Lease) {
     let file = owner.cached_file();
     let landings: Vec<Landing> = moving.iter().filter_map(|m| m.landing(fs, file)).collect();

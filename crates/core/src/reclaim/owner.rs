@@ -24,7 +24,8 @@ use steadyfs_format::{Block, Ino, Nid, PageIndex, SegNo, Slot};
 pub(super) struct Owner {
     pub(super) node: Arc<Node>,
     pub(super) ino: Ino,
-    /// The regular file it belongs to, if collectors are to ask for its pages; none if it is not in memory, and so nobody does I/O on it.
+    /// The regular file it belongs to, if collectors are to ask for its pages; none if it is not in memory, and so
+    /// nobody does I/O on it.
     asked: Option<Arc<Inode>>,
     /// The regular file in whose cache blocks are while they move.
     cached: Option<Arc<Inode>>,
@@ -40,7 +41,8 @@ pub(super) struct Live {
 }
 
 impl Owner {
-    /// The owner of these blocks, and those of them that it refers to at this moment; `None` if it is gone. The others are counted. The checkpoint lock is held shared.
+    /// The owner of these blocks, and those of them that it refers to at this moment; `None` if it is gone. The others
+    /// are counted. The checkpoint lock is held shared.
     pub(super) fn find(
         fs: &Fs,
         seg: SegNo,

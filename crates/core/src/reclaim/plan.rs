@@ -1,9 +1,11 @@
-//! What a collection would do, without doing it: which sections it would clean in which order, and what that would cost and gain.
+//! What a collection would do, without doing it: which sections it would clean in which order, and what that would cost
+//! and gain.
 //!
-//! Kept true: nothing is claimed, moved or written, and the order is that of the collection itself (`victim::rank`), as long as nothing else changes the
-//! volume. A plan knows the present: what the collection itself makes of segments that are still open is not in it, nor are the blocks that its checkpoint writes. Where
-//! logs fill holes (`mode=adaptive` with few free sections) what is moved may go to a segment of the plan, which is no victim then: the collection moves no less than planned. `steadyfs gc`
-//! collects with `mode=lfs`.
+//! Kept true: nothing is claimed, moved or written, and the order is that of the collection itself (`victim::rank`), as
+//! long as nothing else changes the volume. A plan knows the present: what the collection itself makes of segments that
+//! are still open is not in it, nor are the blocks that its checkpoint writes. Where logs fill holes (`mode=adaptive`
+//! with few free sections) what is moved may go to a segment of the plan, which is no victim then: the collection moves
+//! no less than planned. `steadyfs gc` collects with `mode=lfs`.
 
 use super::Urgency;
 use super::victim::{self, Candidate};

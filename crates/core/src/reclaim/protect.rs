@@ -1,8 +1,9 @@
 //! What collectors and the I/O of a file keep from each other, in two ways.
 //!
-//! `gc.protect=page` (ScaleLFS' "scalable victim protection"): ranges of pages, in two tables of range locks ([`crate::ranges`]), one for reads and one for
-//! writes. `gc.protect=file` (F2FS): two semaphores for the whole file, `i_gc_rwsem[READ]` and `[WRITE]`; so two collectors that have
-//! blocks of one file at hand keep each other out too. Who takes what:
+//! `gc.protect=page` (ScaleLFS' "scalable victim protection"): ranges of pages, in two tables of range locks
+//! ([`crate::ranges`]), one for reads and one for writes. `gc.protect=file` (F2FS): two semaphores for the whole file,
+//! `i_gc_rwsem[READ]` and `[WRITE]`; so two collectors that have blocks of one file at hand keep each other out too.
+//! Who takes what:
 //!
 //! | who | for reads | for writes |
 //! |---|---|---|
@@ -12,12 +13,15 @@
 //! | a collector that reads a victim | | alone, tries |
 //! | a collector that moves blocks | alone, tries | alone, tries |
 //!
-//! Buffered reads and writes, write-back, fsync, preallocation and deletion take none: the node rule is enough for them.
+//! Buffered reads and writes, write-back, fsync, preallocation and deletion take none: the node rule is enough for
+//! them.
 //!
-//! Kept true: a collector never waits here, it leaves the block where it is; whoever waits for room holds nothing here, so long operations give back what they
-//! hold with each piece. Collectors that gain nothing stop asking. They may: nothing is wrong without these locks. No block is
-//! written in place while a collector has its segment; a collector publishes an address when the block can be read there (`io`); a claimed segment is not given out again (`segments`); a
-//! reader looks at slot and generation again after it has read (`file::fetch`). The locks keep the two from doing work for nothing, and let both ways be compared.
+//! Kept true: a collector never waits here, it leaves the block where it is; whoever waits for room holds nothing here,
+//! so long operations give back what they hold with each piece. Collectors that gain nothing stop asking. They may:
+//! nothing is wrong without these locks. No block is written in place while a collector has its segment; a collector
+//! publishes an address when the block can be read there (`io`); a claimed segment is not given out again (`segments`);
+//! a reader looks at slot and generation again after it has read (`file::fetch`). The locks keep the two from doing
+//! work for nothing, and let both ways be compared.
 
 use crate::locks;
 use crate::options::techniques::GcProtect;
@@ -134,7 +138,8 @@ fn try_file(work: Work, locks: &Pair<RwLock<()>>) -> Option<Held<'_>> {
     Some(Held([reads, Some(Guard::Alone(locks.writes.try_write()?))]))
 }
 
-/// Takes what can be had of neighbouring pages: one that somebody works on does not keep a collector from those beside it.
+/// Takes what can be had of neighbouring pages: one that somebody works on does not keep a collector from those beside
+/// it.
 fn try_run<'a>(
     work: Work,
     locks: &'a Pair<RangeLocks>,

@@ -1,7 +1,9 @@
-//! Choosing victims without a volume: a segment table of any size and collectors that search it, for experiments with volumes that are too large to be made.
+//! Choosing victims without a volume: a segment table of any size and collectors that search it, for experiments with
+//! volumes that are too large to be made.
 //!
-//! What is here of a volume is what a search sees: segments with maps and counts of valid blocks, which lose blocks while others search. A segment
-//! that was cleaned is written full anew at once. Searches are those of the collectors of a volume (`victim`), and so is the table.
+//! What is here of a volume is what a search sees: segments with maps and counts of valid blocks, which lose blocks
+//! while others search. A segment that was cleaned is written full anew at once. Searches are those of the collectors
+//! of a volume (`victim`), and so is the table.
 
 use super::Urgency;
 use super::victim::{Effort, ManyVictims, Minds, OneVictim, Reach, Select, Victim};
@@ -44,7 +46,8 @@ impl StandVictim {
 }
 
 impl VictimStand {
-    /// A table of so many segments, all free, with the locks of these options, and collectors that search it as these options say.
+    /// A table of so many segments, all free, with the locks of these options, and collectors that search it as these
+    /// options say.
     pub fn new(segments: u32, options: &GcOptions, reach: Reach, collectors: usize) -> Self {
         let layout = layout(segments);
         let minds = Arc::new(Minds::new(&layout, collectors, reach));

@@ -1,12 +1,14 @@
 //! Choosing which section to clean.
 //!
 //! Foreground: greedy, the fewest valid blocks. Background: cost-benefit, `age * (1 - u) / (1 + u)` with the section's
-//! mean modification time as its age. A section with an open segment, or whose blocks are all valid, or that awaits the next checkpoint, is no candidate.
+//! mean modification time as its age. A section with an open segment, or whose blocks are all valid, or that awaits the
+//! next checkpoint, is no candidate.
 //!
-//! Two ways to search. [`OneVictim`]: whoever searches holds a lock and takes the best of the next [`MAX_SEARCH`] candidates, F2FS' way.
-//! [`ManyVictims`]: collectors search at the same time, each from a place of its own, and keep several victims of one search ("concurrent victim
-//! selection", ScaleLFS section 3.2). A bit per section says that some collector has it in mind; of two that want one the bit decides. The bit
-//! is not the claim that cleaning needs: a section may be emptied, and freed, while it is only in mind. What it costs changes as well, so whoever takes the
+//! Two ways to search. [`OneVictim`]: whoever searches holds a lock and takes the best of the next [`MAX_SEARCH`]
+//! candidates, F2FS' way. [`ManyVictims`]: collectors search at the same time, each from a place of its own, and keep
+//! several victims of one search ("concurrent victim selection", ScaleLFS section 3.2). A bit per section says that
+//! some collector has it in mind; of two that want one the bit decides. The bit is not the claim that cleaning needs: a
+//! section may be emptied, and freed, while it is only in mind. What it costs changes as well, so whoever takes the
 //! next victim from those in mind looks at what each costs by then.
 
 use super::Urgency;
@@ -22,7 +24,8 @@ use steadyfs_rt::{Cost, Mutex, charge_n};
 const MAX_SEARCH: usize = 4096;
 /// One victim of a search for each so many sections of the volume (ScaleLFS: 0.1 %).
 const SECTIONS_PER_VICTIM: usize = 1000;
-/// Candidates that a search looks at for each victim that it keeps, at least: one that keeps all it sees chooses nothing.
+/// Candidates that a search looks at for each victim that it keeps, at least: one that keeps all it sees chooses
+/// nothing.
 const SEEN_PER_KEPT: usize = 64;
 /// Candidates for each that some collector has in mind, at least: what others have in mind nobody can choose.
 const CANDIDATES_PER_KEPT: usize = 16;
@@ -45,7 +48,8 @@ impl Reach {
         Reach { seen: MAX_SEARCH, kept, sparse: CANDIDATES_PER_KEPT }
     }
 
-    /// Through all of the volume, as F2FS in mode=lfs and ScaleLFS search, of which the latter keeps 0.1 % of the sections, rounded up to a power of two.
+    /// Through all of the volume, as F2FS in mode=lfs and ScaleLFS search, of which the latter keeps 0.1 % of the
+    /// sections, rounded up to a power of two.
     pub fn whole(sections: usize) -> Self {
         Reach { seen: usize::MAX, kept: (sections / SECTIONS_PER_VICTIM).next_power_of_two(), sparse: 1 }
     }
@@ -127,7 +131,8 @@ impl Minds {
         Minds { taken: AtomicBitmap::new(layout.sections as usize), collectors, reach }
     }
 
-    /// How many victims one search keeps: few where collectors are many for the volume, lest they have all that is good in mind.
+    /// How many victims one search keeps: few where collectors are many for the volume, lest they have all that is good
+    /// in mind.
     fn victims_per_search(&self, candidates: usize) -> usize {
         self.reach.kept.min(candidates / (self.reach.sparse * self.collectors)).max(1)
     }
@@ -187,8 +192,8 @@ impl ManyVictims {
         some
     }
 
-    /// Takes the victim in mind that is the cheapest now. Those that are no candidates any more are forgotten: in the meantime they may have been emptied,
-    /// and may even be open again.
+    /// Takes the victim in mind that is the cheapest now. Those that are no candidates any more are forgotten: in the
+    /// meantime they may have been emptied, and may even be open again.
     fn take(&self, own: &mut Own, segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) -> Option<Candidate> {
         charge_n(Cost::VictimScan, own.victims.len() as u64);
         own.effort.looked += own.victims.len() as u64;
@@ -240,14 +245,16 @@ pub(super) struct Candidate {
     valid: u64,
 }
 
-/// The candidates in the order in which [`OneVictim`] would take them from a fresh mount on, if nothing but their cleaning changed the volume. Claims nothing.
+/// The candidates in the order in which [`OneVictim`] would take them from a fresh mount on, if nothing but their
+/// cleaning changed the volume. Claims nothing.
 pub(super) fn rank(segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) -> Vec<Candidate> {
     let mut all = Vec::new();
     let _ = weigh(segs, layout, urgency, now, 0, usize::MAX, |candidate| all.push(candidate));
     in_turn(&all, MAX_SEARCH)
 }
 
-/// The order of repeated searches among the next `window` of what is left, once around. `all` are in the order of the search.
+/// The order of repeated searches among the next `window` of what is left, once around. `all` are in the order of the
+/// search.
 fn in_turn(all: &[Candidate], window: usize) -> Vec<Candidate> {
     // Who follows whom, of those that are left; `before` is the one before the next search begins.
     let mut next: Vec<usize> = (1..=all.len()).map(|i| i % all.len()).collect();
@@ -276,7 +283,8 @@ fn in_turn(all: &[Candidate], window: usize) -> Vec<Candidate> {
     order
 }
 
-/// Shows candidates among the next `most` sections to `see`, from segment `start` on and once around; returns where the next search should start, and how many it looked at.
+/// Shows candidates among the next `most` sections to `see`, from segment `start` on and once around; returns where the
+/// next search should start, and how many it looked at.
 fn weigh(
     segs: &SegTable,
     layout: &Layout,

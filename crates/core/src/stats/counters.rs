@@ -1,7 +1,7 @@
 //! Counters that a running volume keeps only to tell of itself: what users wrote and read, checkpoints by cause.
 //!
-//! Kept true: all of them are relaxed atomics, written without a lock, and nothing decides by them. Their numbers are each right; two of them
-//! read one after the other may belong to different moments.
+//! Kept true: all of them are relaxed atomics, written without a lock, and nothing decides by them. Their numbers are
+//! each right; two of them read one after the other may belong to different moments.
 
 use crate::error::Result;
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! A map of the segments by how much of them is valid, in cells of whole sections.
 //!
-//! One pass over the segment words, without a lock: a volume of 7.68 TB has 3.7 million of them (29 MB). Kept true: never more cells than were asked for;
-//! all cells but the last cover the same number of segments; the segments of each are as they were at some moment during the call.
+//! One pass over the segment words, without a lock: a volume of 7.68 TB has 3.7 million of them (29 MB). Kept true:
+//! never more cells than were asked for; all cells but the last cover the same number of segments; the segments of each
+//! are as they were at some moment during the call.
 
 use crate::fs::Fs;
 use crate::volume::segments::table::{BLOCKS, SegState};
@@ -32,7 +33,8 @@ pub struct SegmentMap {
     pub open: Vec<u64>,
     /// Segments that a collector has claimed.
     pub claimed: Vec<u64>,
-    /// Sections that hold something, by how much of them is valid: `[0]` less than a tenth, ..., `[9]` nine tenths and more, `[10]` all.
+    /// Sections that hold something, by how much of them is valid: `[0]` less than a tenth, ..., `[9]` nine tenths and
+    /// more, `[10]` all.
     pub sections_by_validity: [u64; VALIDITY_CLASSES],
 }
 

@@ -1,8 +1,9 @@
 //! What a mounted volume tells of itself: its counters ([`Fs::stats`]) and a map of its segments ([`Fs::segment_map`]).
 //!
-//! The one place from which `steadyfs info`, `top` and `mount --metrics` have their numbers. Serialised, the names of the fields are what those print as JSON.
-//! Kept true: a snapshot waits for no checkpoint and no collection, only for locks that are held for moments; its serialised form, that of a map of
-//! [`MAP_CELLS`] cells too, stays below 64 KiB, the most that the value of an extended attribute can be.
+//! The one place from which `steadyfs info`, `top` and `mount --metrics` have their numbers. Serialised, the names of
+//! the fields are what those print as JSON. Kept true: a snapshot waits for no checkpoint and no collection, only for
+//! locks that are held for moments; its serialised form, that of a map of [`MAP_CELLS`] cells too, stays below 64 KiB,
+//! the most that the value of an extended attribute can be.
 
 mod activity;
 mod counters;
@@ -66,8 +67,8 @@ pub struct VolumeStats {
     /// Memory for pages, of all that this process has: cached ones, nodes, and those on their way.
     #[serde(default)]
     pub memory: MemoryNumbers,
-    /// Waits by the lock that was waited for, the longest sum first: of all volumes that this process has mounted, since its start. A lock that nobody waited
-    /// for is not listed.
+    /// Waits by the lock that was waited for, the longest sum first: of all volumes that this process has mounted,
+    /// since its start. A lock that nobody waited for is not listed.
     pub locks: Vec<LockNumbers>,
 }
 

@@ -105,7 +105,8 @@ fn what_each_collector_did_adds_up_to_the_totals() {
     }
 }
 
-/// What the volume tells when its collectors have ended what they were called for: one of them may still be making a checkpoint.
+/// What the volume tells when its collectors have ended what they were called for: one of them may still be making a
+/// checkpoint.
 fn when_idle(fs: &Fs) -> VolumeStats {
     for _ in 0..2000 {
         let stats = fs.stats();

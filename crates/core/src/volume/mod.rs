@@ -70,7 +70,8 @@ const PANIC_EXIT: i32 = 5;
 
 /// Proof that the checkpoint lock is held: the volume may be changed while it lives.
 ///
-/// A thread that panics in the middle of a change leaves it half made. No checkpoint may commit that, so the volume stops before the lock is free.
+/// A thread that panics in the middle of a change leaves it half made. No checkpoint may commit that, so the volume
+/// stops before the lock is free.
 pub(crate) struct Change<'a> {
     vol: &'a Volume,
     own: Cell<Own>,
@@ -97,8 +98,9 @@ enum CheckpointLock<'a> {
 }
 
 impl Change<'_> {
-    /// Keeps the next data that is placed for [`Change::end`] to write; what is placed after it is submitted as ever. Until then the caller must wait for
-    /// nothing: others may be waiting for this write. False, and nothing is kept, if the device writes in the call that submits, as well as it can be done.
+    /// Keeps the next data that is placed for [`Change::end`] to write; what is placed after it is submitted as ever.
+    /// Until then the caller must wait for nothing: others may be waiting for this write. False, and nothing is kept,
+    /// if the device writes in the call that submits, as well as it can be done.
     pub(crate) fn keep_next(&self) -> bool {
         let keeps = !self.vol.io.is_synchronous();
         if keeps {
@@ -107,7 +109,8 @@ impl Change<'_> {
         keeps
     }
 
-    /// Has data that is placed from now on submitted together, as far as it lies side by side; by way of `Fs::gather`, which says where that may be. Nothing changes if the device writes in the call that submits.
+    /// Has data that is placed from now on submitted together, as far as it lies side by side; by way of `Fs::gather`,
+    /// which says where that may be. Nothing changes if the device writes in the call that submits.
     pub(crate) fn gather(&self) {
         if !self.vol.io.is_synchronous() {
             self.begin_owing(Own::Gathered(Gathered::default()));
@@ -148,7 +151,8 @@ impl Change<'_> {
         }
     }
 
-    /// Ends the change. Of what was gathered the caller owes to the device what is left, and must wait for nobody before.
+    /// Ends the change. Of what was gathered the caller owes to the device what is left, and must wait for nobody
+    /// before.
     pub(crate) fn into_gathered(self) -> Vec<Request> {
         match self.own.replace(Own::Not) {
             Own::Gathered(mut gathered) => gathered.take(),
@@ -257,8 +261,8 @@ impl Volume {
         }
     }
 
-    /// An error if the volume stopped after a fault, or was shut down, so that nothing can be made durable. A volume that was never writable, or was
-    /// unmounted, has nothing that would have to be.
+    /// An error if the volume stopped after a fault, or was shut down, so that nothing can be made durable. A volume
+    /// that was never writable, or was unmounted, has nothing that would have to be.
     pub(crate) fn check_running(&self) -> Result<()> {
         match &*self.end.lock() {
             Some(End::Fault(reason)) => Err(Error::Stopped(reason.clone())),
@@ -277,8 +281,9 @@ impl Volume {
         self.stopped.store(true, SeqCst);
     }
 
-    /// A checkpoint has failed, and nothing of it counts. Goes on if the next one can be tried and the mount's options say so: after a
-    /// write that the device refused. What a failed flush has lost is not known, and damage is not repaired by trying again.
+    /// A checkpoint has failed, and nothing of it counts. Goes on if the next one can be tried and the mount's options
+    /// say so: after a write that the device refused. What a failed flush has lost is not known, and damage is not
+    /// repaired by trying again.
     pub(crate) fn checkpoint_failed(&self, reason: &Error) {
         let repeatable = matches!(reason, Error::Io(_)) && self.io.lost().is_ok();
         match self.on_error {

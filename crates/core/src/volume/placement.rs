@@ -1,10 +1,13 @@
-//! The seam of placement: where the blocks of a volume go, and when the place of one that was given up may be taken again.
+//! The seam of placement: where the blocks of a volume go, and when the place of one that was given up may be taken
+//! again.
 //!
-//! A kind of volume is an arm of [`Placement`], and no other file tells them apart: a second kind has its own methods of these names, and the compiler
-//! says which. The kinds are few and known, so this is an enum: a call costs a jump, and a reader finds every implementor here.
+//! A kind of volume is an arm of [`Placement`], and no other file tells them apart: a second kind has its own methods
+//! of these names, and the compiler says which. The kinds are few and known, so this is an enum: a call costs a jump,
+//! and a reader finds every implementor here.
 //!
-//! Kept true by each kind: a place that was taken is given to nobody else before it was given up *and* a checkpoint has committed that was frozen after
-//! that; what is frozen is either committed or failed, once; between a freeze and its end others may take and give up.
+//! Kept true by each kind: a place that was taken is given to nobody else before it was given up *and* a checkpoint has
+//! committed that was frozen after that; what is frozen is either committed or failed, once; between a freeze and its
+//! end others may take and give up.
 
 pub(crate) use crate::volume::segments::adopt::Adopted;
 pub(crate) use crate::volume::segments::freeze::Frozen;
@@ -21,7 +24,8 @@ pub(crate) enum Placement {
     Segments(Segments),
 }
 
-/// What an address belongs to. While it is the same, and a slot has the same address, a block that was read there is the slot's.
+/// What an address belongs to. While it is the same, and a slot has the same address, a block that was read there is
+/// the slot's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Home {
     /// A segment, and how often its blocks could have come to hold something else when it was looked at.
@@ -34,7 +38,8 @@ pub(crate) type InPlace = SegNo;
 use Placement::Segments as InSegments;
 
 impl Placement {
-    /// Takes the next blocks for pages of a file whose data goes to `log`, one per owner, and marks them valid. The caller holds the checkpoint lock shared.
+    /// Takes the next blocks for pages of a file whose data goes to `log`, one per owner, and marks them valid. The
+    /// caller holds the checkpoint lock shared.
     ///
     /// # Errors
     /// `NoSpace` where there is no place at all. Fewer places than owners are no error: there was room for no more.
@@ -88,7 +93,8 @@ impl Placement {
         segments.log_by_age(log, old)
     }
 
-    /// The place of a block in use that may be overwritten where it is; `None` where it may not. The node that names it is locked.
+    /// The place of a block in use that may be overwritten where it is; `None` where it may not. The node that names it
+    /// is locked.
     pub(crate) fn in_place(&self, lba: Lba) -> Option<InPlace> {
         let InSegments(segments) = self;
         segments.in_place(lba)
@@ -106,7 +112,8 @@ impl Placement {
         segments.freeze()
     }
 
-    /// The checkpoint has committed: what was given up before its freeze may be taken again; the device is told if `discard` says so.
+    /// The checkpoint has committed: what was given up before its freeze may be taken again; the device is told if
+    /// `discard` says so.
     pub(crate) fn committed(&self, frozen: &Frozen, discard: bool) {
         let InSegments(segments) = self;
         segments.committed(frozen, discard);

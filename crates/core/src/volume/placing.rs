@@ -1,4 +1,5 @@
-//! Placing pages: taking the next blocks of a log for pages of one node, starting their writes, and pointing the slots there.
+//! Placing pages: taking the next blocks of a log for pages of one node, starting their writes, and pointing the slots
+//! there.
 
 use crate::error::{Error, Result};
 use crate::volume::nodes::cache::NodeWrite;
@@ -17,8 +18,8 @@ use steadyfs_format::{Block, Lba, Log, PageIndex, Slot};
 /// Called when the write of a run of pages has ended.
 pub(crate) type Ended = Box<dyn FnOnce(std::result::Result<(), IoError>) + Send>;
 
-/// The log that an inode's data goes to, by F2FS' rules (format section 11): directories and files marked hot are rewritten soon, media
-/// files and compressed ones stay.
+/// The log that an inode's data goes to, by F2FS' rules (format section 11): directories and files marked hot are
+/// rewritten soon, media files and compressed ones stay.
 pub(crate) fn data_log(raw: &RawInode) -> Log {
     let compressed = raw.flags() & flags::COMPR != 0;
     match raw.file_type() {
@@ -30,8 +31,9 @@ pub(crate) fn data_log(raw: &RawInode) -> Log {
 }
 
 impl Volume {
-    /// Writes pages to the end of a log and points their slots there. The node is locked, and every slot is counted. `ended` makes the
-    /// completion of each run. Returns how many of the pages were placed: fewer than all only if the logs ran out of free segments.
+    /// Writes pages to the end of a log and points their slots there. The node is locked, and every slot is counted.
+    /// `ended` makes the completion of each run. Returns how many of the pages were placed: fewer than all only if the
+    /// logs ran out of free segments.
     ///
     /// Each write is registered before its slot is changed, so whoever finds the new address can read it.
     pub(crate) fn place(
@@ -94,8 +96,9 @@ impl Volume {
 
     /// As [`Volume::place`]; with `in_place`, pages that have a block which may be overwritten keep it.
     ///
-    /// A page is the page of its block for as long as the block is valid, so what a checkpoint or the chain finds there is always a content of that
-    /// very page. The block's segment says by its generation that a content changed, to whoever reads there meanwhile.
+    /// A page is the page of its block for as long as the block is valid, so what a checkpoint or the chain finds there
+    /// is always a content of that very page. The block's segment says by its generation that a content changed, to
+    /// whoever reads there meanwhile.
     #[expect(clippy::too_many_arguments, reason = "those of place, and how")]
     pub(crate) fn place_or_overwrite(
         &self,

@@ -1,16 +1,16 @@
 //! Space accounting: how many blocks, nodes and inodes the volume holds, and what may still be reserved.
 //!
-//! A block is counted when it is *reserved* (a slot becomes New, a node is created), not when it is written, so that "no space"
-//! can only appear at the operation that asks for space and never at write-back or at a checkpoint (format section 3.1,
-//! valid_block_count; pitfall 2). Kept true: valid blocks <= user blocks; nodes are counted as blocks too; no counter goes below zero. The
-//! counters begin with what the image says, so more may be given back than was counted: that is damage, and is remembered, so that no
-//! checkpoint is made of it.
+//! A block is counted when it is *reserved* (a slot becomes New, a node is created), not when it is written, so that
+//! "no space" can only appear at the operation that asks for space and never at write-back or at a checkpoint (format
+//! section 3.1, valid_block_count; pitfall 2). Kept true: valid blocks <= user blocks; nodes are counted as blocks too;
+//! no counter goes below zero. The counters begin with what the image says, so more may be given back than was counted:
+//! that is damage, and is remembered, so that no checkpoint is made of it.
 
 use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-/// Most blocks that recovery takes to make the name of a new file: a page of entries and the three nodes above it, or, where an inline directory
-/// moves to blocks, two pages.
+/// Most blocks that recovery takes to make the name of a new file: a page of entries and the three nodes above it, or,
+/// where an inline directory moves to blocks, two pages.
 const NAME_BLOCKS: u64 = 4;
 /// Most nodes among them.
 const NAME_NODES: u64 = 3;
@@ -87,13 +87,15 @@ impl Space {
         }
     }
 
-    /// Recovery may have to make or move so many more names. It does not repeat removals, so the directory is fuller for it than it is now.
+    /// Recovery may have to make or move so many more names. It does not repeat removals, so the directory is fuller
+    /// for it than it is now.
     pub(crate) fn expect_names(&self, count: u64) {
         self.needed_since[0].fetch_add(count * NAME_BLOCKS, SeqCst);
         self.needed_since[1].fetch_add(count * NAME_NODES, SeqCst);
     }
 
-    /// Whether recovery would have room for all that was reserved and expected since the checkpoint: it does not repeat what was freed meanwhile.
+    /// Whether recovery would have room for all that was reserved and expected since the checkpoint: it does not repeat
+    /// what was freed meanwhile.
     pub(crate) fn recovery_fits(&self) -> bool {
         let sum = |i: usize| self.checkpointed[i].load(SeqCst).saturating_add(self.needed_since[i].load(SeqCst));
         sum(0) <= self.user_blocks && sum(1) <= self.max_nodes

@@ -58,8 +58,8 @@ fn quota_files(path: &Path) -> u64 {
     QuotaKind::ALL.into_iter().filter(|kind| image.superblock().quota_ino(*kind).is_some()).count() as u64
 }
 
-/// What the manifest of a volume says that must be found: files, directories, symbolic links, special files, names. (What Linux hides,
-/// quota files, is not in it.)
+/// What the manifest of a volume says that must be found: files, directories, symbolic links, special files, names.
+/// (What Linux hides, quota files, is not in it.)
 fn expected(manifest: &Manifest) -> [u64; 5] {
     let inodes = |kinds: &[Kind]| {
         // Of an inode with several names the first one counts.

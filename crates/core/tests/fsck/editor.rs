@@ -1,6 +1,7 @@
 //! Changing a volume behind everybody's back, one field at a time.
 //!
-//! Works on the raw layer and the format only. Checksums are put right after each change unless the change is about them.
+//! Works on the raw layer and the format only. Checksums are put right after each change unless the change is about
+//! them.
 
 use std::sync::Arc;
 use steadyfs_core::raw::{Image, Superblocks};
@@ -275,7 +276,8 @@ impl Editor {
         })
     }
 
-    /// Adds a name to the first page of a directory (or its inline area), and a link to the file that it names. Returns its slot.
+    /// Adds a name to the first page of a directory (or its inline area), and a link to the file that it names. Returns
+    /// its slot.
     pub(crate) fn add_name(&self, dir: Ino, name: &[u8], target: Ino, kind: FileType) -> u16 {
         self.inode(target, |inode| inode.set_links(inode.links() + 1));
         let page = self.entry(dir, ".").page;

@@ -1,4 +1,5 @@
-//! The checker keeps to the memory that its head promises, measured as the system sees it (`VmHWM`), in a process of its own.
+//! The checker keeps to the memory that its head promises, measured as the system sees it (`VmHWM`), in a process of
+//! its own.
 
 use std::path::Path;
 use std::process::Command;

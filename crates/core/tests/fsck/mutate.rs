@@ -1,7 +1,7 @@
 //! Thousands of volumes with random damage: every check ends, in time, without a panic, in bounded memory.
 //!
-//! The seed of a case is its number, so a failure names a case that can be run again. Blocks with checksums get right ones most of the time,
-//! or damage would never get past them.
+//! The seed of a case is its number, so a failure names a case that can be run again. Blocks with checksums get right
+//! ones most of the time, or damage would never get past them.
 
 use crate::editor::Editor;
 use crate::images::{featured, plain, run_with};

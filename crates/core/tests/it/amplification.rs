@@ -1,13 +1,14 @@
-//! How much is written for what is written: collectors work ahead of writers, and each section that they have empty before it is needed, or
-//! have open, is one in which no block can become invalid by itself. On a small volume few sections more show.
+//! How much is written for what is written: collectors work ahead of writers, and each section that they have empty
+//! before it is needed, or have open, is one in which no block can become invalid by itself. On a small volume few
+//! sections more show.
 
 use std::sync::Arc;
 use steadyfs_core::{Fs, MountOptions, NewInode};
 use steadyfs_device::{Device, MemDevice};
 use steadyfs_rt::sim::{SimConfig, run};
 
-/// Blocks that the device is given for each page that is overwritten, 32 at random between any two fsyncs, on two cores; the file takes 93 % of the volume,
-/// and was overwritten as a whole before.
+/// Blocks that the device is given for each page that is overwritten, 32 at random between any two fsyncs, on two
+/// cores; the file takes 93 % of the volume, and was overwritten as a whole before.
 fn amplification(base: &MemDevice, gc: &'static str) -> f64 {
     let device = Arc::new(base.fork());
     let report = run(SimConfig { cores: 2, ..SimConfig::default() }, move || {

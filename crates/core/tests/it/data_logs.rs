@@ -1,5 +1,6 @@
-//! Several logs for users' data (`data_logs`, `gc=max`): files are spread over them, writers of different files do not meet, a checkpoint with all of them open
-//! is a volume like any other for fsck.f2fs, and what was fsynced into them survives power cuts.
+//! Several logs for users' data (`data_logs`, `gc=max`): files are spread over them, writers of different files do not
+//! meet, a checkpoint with all of them open is a volume like any other for fsck.f2fs, and what was fsynced into them
+//! survives power cuts.
 
 use std::sync::Arc;
 use steadyfs_core::fsck::{CheckOptions, check};
@@ -53,7 +54,8 @@ struct Written {
     promised: Vec<(u64, u64, u64)>,
 }
 
-/// Writers of one file each, past the cache; an fsync after each round, and checkpoints of one of them, with what is open then.
+/// Writers of one file each, past the cache; an fsync after each round, and checkpoints of one of them, with what is
+/// open then.
 fn write_files(base: &MemDevice, options: &'static str, cores: usize, seed: u64) -> Written {
     let device = Arc::new(RecordingDevice::new(base.fork()));
     let dev = Arc::clone(&device);
@@ -104,7 +106,8 @@ fn writers_of_different_files_do_not_meet_at_logs_of_their_own() {
     sound(&several.device.inner().fork());
 }
 
-/// Whatever a power cut leaves, also between checkpoints while every log is open: a sound volume with all that was fsynced, each page one that was written there.
+/// Whatever a power cut leaves, also between checkpoints while every log is open: a sound volume with all that was
+/// fsynced, each page one that was written there.
 #[test]
 fn power_cuts_leave_what_was_fsynced_into_every_log() {
     let base = Arc::new(crate::common::mkfs(256, &[]));

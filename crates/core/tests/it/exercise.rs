@@ -1,5 +1,5 @@
-//! 100,000 random operations of every kind on one file, through the library, with a cache too small for it: buffered, past the cache, and
-//! both mixed. The seeds are fixed.
+//! 100,000 random operations of every kind on one file, through the library, with a cache too small for it: buffered,
+//! past the cache, and both mixed. The seeds are fixed.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

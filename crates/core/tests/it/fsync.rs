@@ -1,4 +1,5 @@
-//! What fsync writes, and when: the chain of marked nodes, its order against flushes, and the cases that need a checkpoint.
+//! What fsync writes, and when: the chain of marked nodes, its order against flushes, and the cases that need a
+//! checkpoint.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! The core over devices in memory, one module for each subject, in one program that keeps all processors busy.
-//! `fsck` looks at the memory of its process, `ranges` builds files of the library under a model checker: they are programs of their own.
+//! The core over devices in memory, one module for each subject, in one program that keeps all processors busy. `fsck`
+//! looks at the memory of its process, `ranges` builds files of the library under a model checker: they are programs of
+//! their own.
 
 mod amplification;
 mod buffers;

@@ -1,7 +1,8 @@
 //! Our mkfs against mkfs.f2fs 1.15, field by field, and against fsck.f2fs, over sizes, geometries and features.
 //!
-//! Both programs make a volume with the same arguments; both are decoded. Superblocks must be equal but for the version strings and
-//! checksums; checkpoints but for version and checksum; tables and first files as well. Where mkfs.f2fs refuses a size, so must we.
+//! Both programs make a volume with the same arguments; both are decoded. Superblocks must be equal but for the version
+//! strings and checksums; checkpoints but for version and checksum; tables and first files as well. Where mkfs.f2fs
+//! refuses a size, so must we.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -184,7 +185,8 @@ macro_rules! values {
     };
 }
 
-/// Segments that mkfs.f2fs counts as free although they lie behind the last whole zone. fsck.f2fs calls that a fault, so we do not.
+/// Segments that mkfs.f2fs counts as free although they lie behind the last whole zone. fsck.f2fs calls that a fault,
+/// so we do not.
 fn miscount(image: &Image) -> u32 {
     let layout = image.layout();
     let left = layout.block_count - layout.main_end().get();
@@ -195,8 +197,8 @@ fn miscount(image: &Image) -> u32 {
     (left / 512) as u32
 }
 
-/// The checkpoint's numbers, log positions, and the bytes of everything but version and checksum. Free segments are counted without
-/// `miscount`.
+/// The checkpoint's numbers, log positions, and the bytes of everything but version and checksum. Free segments are
+/// counted without `miscount`.
 fn header(image: &Image, miscount: u32) -> (Fields, Vec<(Log, LogPosition)>, u32) {
     let mut rest: CheckpointHeader = image.checkpoint().header().clone();
     rest.set_free_segments(rest.free_segments() - miscount);
@@ -231,8 +233,8 @@ fn first_blocks(image: &Image, log: Log) -> Vec<(Lba, Inode)> {
     lbas.map(|lba| (lba, image.read_block(lba).expect("readable").with(|block| Inode::view(block).clone()))).collect()
 }
 
-/// An inode without what mkfs.f2fs leaves open or gets wrong: the marks and links of the footer, the creation time of quota files, the
-/// flag NOATIME that Linux gives them, and the checksum that follows.
+/// An inode without what mkfs.f2fs leaves open or gets wrong: the marks and links of the footer, the creation time of
+/// quota files, the flag NOATIME that Linux gives them, and the checksum that follows.
 fn inode(inode: &Inode) -> Inode {
     let mut inode = inode.clone();
     let all = Features::from_bits(u32::MAX);

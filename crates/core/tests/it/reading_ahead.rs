@@ -1,5 +1,5 @@
-//! A collector does not wait for one node after the other: those that it needs for a victim are read together. Nor for one victim after the other: others are
-//! read while one is moved.
+//! A collector does not wait for one node after the other: those that it needs for a victim are read together. Nor for
+//! one victim after the other: others are read while one is moved.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,8 @@ fn create(fs: &Fs, name: &[u8]) -> InodeRef {
     fs.create(&fs.root().unwrap(), name, &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap()
 }
 
-/// How long it takes to clean a segment whose pages are in as many nodes, of which none is in memory; and how many blocks were moved.
+/// How long it takes to clean a segment whose pages are in as many nodes, of which none is in memory; and how many
+/// blocks were moved.
 fn cleaning(data: bool) -> (Duration, u64) {
     let base = crate::common::mkfs(64, &[]);
     let report = run(SimConfig::default(), move || {
@@ -53,7 +54,8 @@ fn cleaning(data: bool) -> (Duration, u64) {
             fs.write(&sparse, page * APART * 4096, &[1; 4096]).unwrap();
         }
         fs.sync().unwrap();
-        // The rest of the segment, and the beginning of the next: so it is closed, and worth cleaning once this is gone.
+        // The rest of the segment, and the beginning of the next: so it is closed, and worth cleaning once this is
+        // gone.
         fs.write(&rest, 0, &vec![2; ((SEGMENT - NODES + 8) * 4096) as usize]).unwrap();
         fs.sync().unwrap();
         if !data {
@@ -115,7 +117,8 @@ fn overwrite(fs: &Fs, file: &InodeRef, parts: u64) -> Duration {
     began.elapsed()
 }
 
-/// How long it takes to overwrite a nearly full volume once, if each victim's summary and blocks take as long as a whole device that is busy may take.
+/// How long it takes to overwrite a nearly full volume once, if each victim's summary and blocks take as long as a
+/// whole device that is busy may take.
 fn overwriting(base: &MemDevice, victims: u32) -> Overwriting {
     const BUSY: Duration = Duration::from_millis(1);
     let device = Arc::new(Slow { inner: Arc::new(base.fork()), latency: BUSY }) as Arc<dyn Device>;

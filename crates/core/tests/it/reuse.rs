@@ -1,5 +1,6 @@
-//! Logs that fill the holes of used segments (`mode=adaptive`), on a nearly full volume: the data is right, both checkers are content, the
-//! real Linux reads it, cleanly unmounted and not, and each goes on where the other has stopped.
+//! Logs that fill the holes of used segments (`mode=adaptive`), on a nearly full volume: the data is right, both
+//! checkers are content, the real Linux reads it, cleanly unmounted and not, and each goes on where the other has
+//! stopped.
 
 use crate::words::repeated;
 use std::path::Path;
@@ -122,7 +123,8 @@ fn a_nearly_full_volume_is_filled_hole_by_hole_and_stays_sound() {
         let fs = open(&path, options);
         let mut tracked = Tracked::new(&fs, 88);
         tracked.overwrite(40_000);
-        // Not at each moment: a checkpoint frees sections and leaves no node dirty, and the log that needs a segment next may take a free one.
+        // Not at each moment: a checkpoint frees sections and leaves no node dirty, and the log that needs a segment
+        // next may take a free one.
         let filled = (0..ROUNDS).filter(|_| {
             tracked.overwrite(500);
             tracked.fs.sync().unwrap();
@@ -242,8 +244,8 @@ fn what_is_written_in_place_stays_in_place() {
     assert!(nine > 0 && one > 0, "sync is no fsync");
 }
 
-/// A plan says what a collection does, also on a volume whose logs have filled holes. Where what is moved fills holes itself, the plan is the least of it: a log may take a
-/// segment that is in the plan.
+/// A plan says what a collection does, also on a volume whose logs have filled holes. Where what is moved fills holes
+/// itself, the plan is the least of it: a log may take a segment that is in the plan.
 #[test]
 fn a_plan_of_a_collection_is_what_it_does_where_logs_fill_holes() {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();

@@ -19,7 +19,8 @@ fn create(fs: &Fs, name: &str) -> InodeRef {
     fs.create(&fs.root().unwrap(), name.as_bytes(), &NewInode { mode: FILE, ..NewInode::default() }).unwrap()
 }
 
-/// One writer: random pages of its own file, now and then an fsync, a new file, a deletion; in the end each page is what was last written.
+/// One writer: random pages of its own file, now and then an fsync, a new file, a deletion; in the end each page is
+/// what was last written.
 fn writer(fs: &Fs, number: u64, seed: u64) {
     let file = create(fs, &format!("file{number}"));
     let mut random = seed ^ number << 32;
@@ -161,8 +162,8 @@ fn a_sync_beside_truncations_sees_all_or_nothing_of_each() {
     assert!(ends[0] > 2000 && ends[1] > 2000, "power cuts before and after the truncations: {ends:?}");
 }
 
-/// A log closes its segment before the last blocks are written, and the collector may choose it at once: writes that take their time show whether it
-/// reads them too early.
+/// A log closes its segment before the last blocks are written, and the collector may choose it at once: writes that
+/// take their time show whether it reads them too early.
 #[test]
 fn a_segment_that_was_just_closed_is_collected_as_it_will_be() {
     const PAGES: u64 = 200;
@@ -220,8 +221,9 @@ struct Beside {
     waits: Vec<steadyfs_rt::LockStat>,
 }
 
-/// Four writers past the cache, each on every fourth page of one file, which read back what they wrote; somebody who cuts and fills a second file; and collectors, which
-/// have blocks of both at hand all the time, for the volume is nearly full.
+/// Four writers past the cache, each on every fourth page of one file, which read back what they wrote; somebody who
+/// cuts and fills a second file; and collectors, which have blocks of both at hand all the time, for the volume is
+/// nearly full.
 fn direct_beside_collectors(base: &MemDevice, options: &str, seed: u64) -> Beside {
     const WRITERS: u64 = 4;
     let device = FaultyDevice::new(base.fork());
@@ -282,8 +284,8 @@ fn direct_beside_collectors(base: &MemDevice, options: &str, seed: u64) -> Besid
     report.unwrap_or_else(|failure| panic!("{seed}: {failure}")).value
 }
 
-/// With F2FS' lock for files collectors keep out of each other's way, and leave much behind; with locks for pages next to nothing, whatever the schedule: nobody holds pages
-/// who waits for room.
+/// With F2FS' lock for files collectors keep out of each other's way, and leave much behind; with locks for pages next
+/// to nothing, whatever the schedule: nobody holds pages who waits for room.
 #[test]
 fn collectors_of_one_file_hold_each_other_up_only_if_files_are_locked() {
     let base = crate::common::mkfs(96, &[]);
@@ -305,7 +307,8 @@ fn collectors_of_one_file_hold_each_other_up_only_if_files_are_locked() {
     }
 }
 
-/// A reader knows an address; while the device takes its time the page is overwritten, its old segment freed, and written anew by another file. What was read is the page's own.
+/// A reader knows an address; while the device takes its time the page is overwritten, its old segment freed, and
+/// written anew by another file. What was read is the page's own.
 #[test]
 fn a_reader_of_a_segment_that_is_written_anew_meanwhile_reads_again() {
     let base = crate::common::mkfs(64, &[]);
@@ -418,7 +421,8 @@ fn moved_blocks_can_be_read_before_they_have_arrived() {
     }
 }
 
-/// What a collection of one section reports when `overwritten` of the file's pages are written again, one every 100 us, while a read takes 1 ms.
+/// What a collection of one section reports when `overwritten` of the file's pages are written again, one every 100 us,
+/// while a read takes 1 ms.
 fn collect_beside_overwrites(base: &MemDevice, overwritten: u64) -> GcReport {
     let device = FaultyDevice::new(base.fork());
     device.add(Fault::delay(Duration::from_millis(1)).on(OpKind::Read));

@@ -1,6 +1,7 @@
 //! The range locks under a model checker: the same source, over atomics and waits of `shuttle`, in many schedules.
 //!
-//! A deadlock, a lost wake-up, two holders of one page, a use of memory that was given back, and memory that nobody gives back all fail.
+//! A deadlock, a lost wake-up, two holders of one page, a use of memory that was given back, and memory that nobody
+//! gives back all fail.
 #![allow(unreachable_pub, dead_code, reason = "files of the library, seen from a test")]
 
 #[path = "../../src/ranges/list.rs"]
@@ -14,7 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use table::{RangeGuard, RangeLocks};
 
-/// Who is on each of the first pages: -1 a writer, else the number of readers. Not known to the checker, so it adds no schedules.
+/// Who is on each of the first pages: -1 a writer, else the number of readers. Not known to the checker, so it adds no
+/// schedules.
 struct Pages([AtomicI64; 72]);
 
 impl Pages {
@@ -62,7 +64,8 @@ fn ask(locks: &RangeLocks, pages: &Pages, range: &Range<u64>, how: Ask) -> bool 
     true
 }
 
-/// Threads that each ask for ranges in order, over one table; afterwards everything is free, and all memory is given back.
+/// Threads that each ask for ranges in order, over one table; afterwards everything is free, and all memory is given
+/// back.
 fn threads(work: Vec<Vec<(Range<u64>, Ask)>>) {
     let (locks, pages) = (Arc::new(RangeLocks::new()), Arc::new(Pages::new()));
     let tasks: Vec<_> = work

@@ -1,7 +1,7 @@
 //! Every workload of a few operations on a few names, each operation followed by each way to make it durable.
 //!
-//! An operation says what must be there before it; what no earlier step of the workload makes is made by the set-up. A combination whose
-//! steps contradict each other is no workload.
+//! An operation says what must be there before it; what no earlier step of the workload makes is made by the set-up. A
+//! combination whose steps contradict each other is no workload.
 
 use crate::lang::{Falloc, Op, Workload};
 use crate::model::timelines;
@@ -31,7 +31,8 @@ fn act(text: &str, needs: &[Need]) -> Option<Act> {
     Some(Act { op, needs: needs.to_vec() })
 }
 
-/// The operations. Of each kind: on a file of the root, one of a directory, across both; on names that are new and names that exist.
+/// The operations. Of each kind: on a file of the root, one of a directory, across both; on names that are new and
+/// names that exist.
 fn acts() -> Vec<Act> {
     use Need::{Dir, File, Marked};
     let one = &[File("foo")][..];
@@ -186,8 +187,8 @@ fn new_names(op: &Op) -> Vec<String> {
     }
 }
 
-/// All workloads of so many operations (1 or 2 are practicable), mounted with these options, in an order that the seed decides: first those in which
-/// only the last operation is made durable, then those in which others are, too.
+/// All workloads of so many operations (1 or 2 are practicable), mounted with these options, in an order that the seed
+/// decides: first those in which only the last operation is made durable, then those in which others are, too.
 pub fn exhaustive(length: u32, mount: &str, seed: u64) -> impl Iterator<Item = Workload> + Send + use<> {
     let acts = acts();
     let n = acts.len() as u64;
@@ -198,7 +199,8 @@ pub fn exhaustive(length: u32, mount: &str, seed: u64) -> impl Iterator<Item = W
     last.chain(others).filter_map(move |(number, between)| numbered(&acts, number, length, between, &mount))
 }
 
-/// Workloads of so many operations, picked at random, without end; in half of them only the last operation is made durable.
+/// Workloads of so many operations, picked at random, without end; in half of them only the last operation is made
+/// durable.
 pub fn sampled(length: u32, mount: &str, seed: u64) -> impl Iterator<Item = Workload> + Send + use<> {
     let (acts, mut rng, mount) = (acts(), Rng::new(seed), mount.to_owned());
     let n = acts.len() as u64;
@@ -219,7 +221,8 @@ fn permutation(total: u64, seed: u64) -> impl Iterator<Item = u64> + Send {
     (0..total).map(move |i| ((u128::from(start) + u128::from(i) * u128::from(stride)) % u128::from(total)) as u64)
 }
 
-/// The workload whose choices are the digits of `number`. With `between`, operations before the last are made durable, too.
+/// The workload whose choices are the digits of `number`. With `between`, operations before the last are made durable,
+/// too.
 fn numbered(acts: &[Act], mut number: u64, length: u32, between: bool, mount: &str) -> Option<Workload> {
     let mut digit = |base: u64| {
         let digit = number % base;

@@ -1,17 +1,19 @@
-//! Workloads on volumes so full that collectors are at work before the power cuts and between them, with their streams open.
+//! Workloads on volumes so full that collectors are at work before the power cuts and between them, with their streams
+//! open.
 
 use crate::lang::{Falloc, Op, Schedule, Step, Workload};
 use crate::rng::Rng;
 
-/// Each writer's file, in bytes, and how much of it is overwritten before the exploration begins: enough to use up what the volume has free.
+/// Each writer's file, in bytes, and how much of it is overwritten before the exploration begins: enough to use up what
+/// the volume has free.
 const FILE: u64 = 9 << 20;
 const OVERWRITTEN: u64 = 12 << 20;
 const PIECE: u64 = 64 << 10;
 const MIB: u64 = 1 << 20;
 const PAGE: u64 = 4096;
 
-/// Two writers that overwrite files which take most of a small volume, with two to five collectors; all decided by the seed. Every second device ends requests
-/// late, and one of four refuses some writes.
+/// Two writers that overwrite files which take most of a small volume, with two to five collectors; all decided by the
+/// seed. Every second device ends requests late, and one of four refuses some writes.
 pub fn collecting(mount: &str, seed: u64) -> Workload {
     let mut rng = Rng::new(seed ^ 0xC011_EC70);
     let fails = rng.below(4) == 0;

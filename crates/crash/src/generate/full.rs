@@ -1,6 +1,7 @@
 //! Workloads on volumes that are nearly full, in which files replace others in directories that are full, too.
 //!
-//! Recovery repeats no removal, so it needs more room than there ever was in use: whether it has that room is what these are for.
+//! Recovery repeats no removal, so it needs more room than there ever was in use: whether it has that room is what
+//! these are for.
 
 use crate::lang::{Op, Schedule, Step, Workload};
 use crate::model::{Kind, State};
@@ -25,7 +26,8 @@ pub fn filled(workload: Workload, seed: u64) -> Workload {
     Workload { free: Some(rng.below(most + 1) as u32), ..workload }
 }
 
-/// One or two writers that replace files by others and fsync them, on a volume that is nearly full; all decided by the seed.
+/// One or two writers that replace files by others and fsync them, on a volume that is nearly full; all decided by the
+/// seed.
 pub fn nearly_full(mount: &str, seed: u64) -> Workload {
     let mut rng = Rng::new(seed ^ 0x0BA1_1A57);
     let writers = 1 + rng.below(2) as u8;

@@ -1,5 +1,6 @@
-//! Workloads made by rule: every short one ([`exhaustive`], after ACE of CrashMonkey), long ones at random ([`random`]), ones that keep
-//! collectors at work ([`collecting`]), and ones on volumes without room ([`nearly_full`]).
+//! Workloads made by rule: every short one ([`exhaustive`], after ACE of CrashMonkey), long ones at random
+//! ([`random`]), ones that keep collectors at work ([`collecting`]), and ones on volumes without room
+//! ([`nearly_full`]).
 //!
 //! Keeps true: the model allows every step of every workload made here.
 
@@ -15,9 +16,11 @@ pub use random::{random, scheduled};
 
 use crate::lang::{Schedule, Workload};
 
-/// Every workload of one operation, and then without end: workloads of two operations, each once; of three, sampled; and random ones of one
-/// and of several writers, one in four of those on a volume so small that it collects all the time, one in four on one with larger sections. Half of the
-/// devices end requests late; a quarter of the volumes has checksums of inodes; one workload in ten is of those on nearly full volumes. All in virtual time where order matters. Mounted with each of these options in turn.
+/// Every workload of one operation, and then without end: workloads of two operations, each once; of three, sampled;
+/// and random ones of one and of several writers, one in four of those on a volume so small that it collects all the
+/// time, one in four on one with larger sections. Half of the devices end requests late; a quarter of the volumes has
+/// checksums of inodes; one workload in ten is of those on nearly full volumes. All in virtual time where order
+/// matters. Mounted with each of these options in turn.
 pub fn everything(mounts: &[&str], seed: u64) -> impl Iterator<Item = Workload> + Send + use<> {
     let mounts: Vec<String> = mounts.iter().map(|mount| (*mount).to_owned()).collect();
     let mut short: Vec<_> = mounts.iter().map(|mount| exhaustive(1, mount, seed)).collect();

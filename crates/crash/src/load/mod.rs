@@ -1,11 +1,13 @@
-//! Load on a volume that is nearly full: writers that read, write through the cache and past it, punch, cut, rename, replace and sync, and compare what
-//! they read with what they know. The volume stays as full as the plan says, so it collects all the time.
+//! Load on a volume that is nearly full: writers that read, write through the cache and past it, punch, cut, rename,
+//! replace and sync, and compare what they read with what they know. The volume stays as full as the plan says, so it
+//! collects all the time.
 //!
-//! [`prepare`] fills a volume, [`run`] does the work for some operations or some time, [`verify`] reads everything. The same code runs on the library and on a
-//! mount ([`Target`]), with threads or in virtual time ([`schedules`]).
+//! [`prepare`] fills a volume, [`run`] does the work for some operations or some time, [`verify`] reads everything. The
+//! same code runs on the library and on a mount ([`Target`]), with threads or in virtual time ([`schedules`]).
 //!
-//! Kept true: a writer's own files hold what its model says, to the byte; of files that all share each page holds a version that was written, and not an older
-//! one than was there when the read began; in virtual time everything follows from the seed.
+//! Kept true: a writer's own files hold what its model says, to the byte; of files that all share each page holds a
+//! version that was written, and not an older one than was there when the read began; in virtual time everything
+//! follows from the seed.
 
 mod model;
 pub mod schedules;

@@ -1,7 +1,8 @@
 //! What a file of the load should hold, and the bytes that say who wrote them.
 //!
-//! A sector of 512 bytes has a version; from file, version and offset follow its bytes. A cell of 16 bytes reads {file, version, number of the cell in the
-//! file}, so bytes of another file, of another place or of an older time are told apart. Version 0 is zeros: a hole, or what was punched out.
+//! A sector of 512 bytes has a version; from file, version and offset follow its bytes. A cell of 16 bytes reads {file,
+//! version, number of the cell in the file}, so bytes of another file, of another place or of an older time are told
+//! apart. Version 0 is zeros: a hole, or what was punched out.
 
 use std::ops::Range;
 

@@ -1,4 +1,5 @@
-//! The load in virtual time: a seed decides the schedule, the cores, how the volume collects and what its device does, and gives the same run again.
+//! The load in virtual time: a seed decides the schedule, the cores, how the volume collects and what its device does,
+//! and gives the same run again.
 
 use super::{Contents, Figures, Library, Plan, Until, prepare, run, verify};
 use crate::late::LateDevice;
@@ -14,7 +15,8 @@ use steadyfs_device::{Device, MemDevice};
 use steadyfs_rt::sim::{self, SimConfig};
 use thiserror::Error;
 
-/// Most of a small volume is kept for collection and logs: nearly full for files, it is half full for those who collect.
+/// Most of a small volume is kept for collection and logs: nearly full for files, it is half full for those who
+/// collect.
 const SHAPES: [Shape; 5] = [
     Shape { mib: 76, segs_per_sec: 1, writers: 6, full: 800 },
     Shape { mib: 88, segs_per_sec: 1, writers: 12, full: 850 },
@@ -22,8 +24,8 @@ const SHAPES: [Shape; 5] = [
     Shape { mib: 128, segs_per_sec: 2, writers: 4, full: 700 },
     Shape { mib: 88, segs_per_sec: 1, writers: 8, full: 950 },
 ];
-/// Operations of all writers together between two comparisons of all contents, and how often that is done: so many that nearly every volume comes to
-/// the point where its collectors have to work.
+/// Operations of all writers together between two comparisons of all contents, and how often that is done: so many that
+/// nearly every volume comes to the point where its collectors have to work.
 const OPERATIONS: u64 = 300;
 const ROUNDS: u64 = 2;
 
@@ -135,7 +137,8 @@ impl Case {
     }
 }
 
-/// Runs the cases of these seeds on several threads, and tells how many have ended each time one has. What they came to together, and what was wrong.
+/// Runs the cases of these seeds on several threads, and tells how many have ended each time one has. What they came to
+/// together, and what was wrong.
 ///
 /// # Errors
 /// The volumes could not be made.

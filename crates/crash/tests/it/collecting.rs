@@ -1,4 +1,5 @@
-//! Power cuts while collectors move blocks, with their streams open: nothing that was promised is lost, and the collectors did work.
+//! Power cuts while collectors move blocks, with their streams open: nothing that was promised is lost, and the
+//! collectors did work.
 
 use steadyfs_crash::{Effort, Exploration, Plan, Volumes, Workload, explore, generate};
 

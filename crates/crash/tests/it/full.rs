@@ -1,4 +1,5 @@
-//! Power cuts on volumes that have next to no room: what was fsynced is recovered there, too, and what had no room changed nothing.
+//! Power cuts on volumes that have next to no room: what was fsynced is recovered there, too, and what had no room
+//! changed nothing.
 
 use steadyfs_crash::{Effort, Plan, explore, generate};
 

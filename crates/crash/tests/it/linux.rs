@@ -1,5 +1,5 @@
-//! A sample of crash states before fsck.f2fs and the real kernel: both must find them sound, and the kernel's own recovery must come to the
-//! tree that ours comes to.
+//! A sample of crash states before fsck.f2fs and the real kernel: both must find them sound, and the kernel's own
+//! recovery must come to the tree that ours comes to.
 
 use std::sync::Arc;
 use std::time::Duration;

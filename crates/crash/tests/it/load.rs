@@ -1,4 +1,5 @@
-//! Load on nearly full volumes in virtual time: contents right and volumes whole under every schedule, and a seed is a schedule.
+//! Load on nearly full volumes in virtual time: contents right and volumes whole under every schedule, and a seed is a
+//! schedule.
 
 use steadyfs_crash::load::schedules::{Case, run_case, run_seeds, volumes};
 

@@ -1,4 +1,5 @@
-//! Every workload of one operation, in three modes, with the power cut after every write; and some longer ones with writes lost out of order.
+//! Every workload of one operation, in three modes, with the power cut after every write; and some longer ones with
+//! writes lost out of order.
 
 use steadyfs_crash::{Effort, Outcome, Plan, Workload, explore, generate};
 

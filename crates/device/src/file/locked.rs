@@ -1,8 +1,10 @@
 //! The locks that keep two processes from changing one image, whichever way they reach it.
 //!
-//! A file has two locks, which belong to whoever has it open. The one of the whole file (`flock`) is what other programs know: shared for reading, alone for writing.
-//! The one of a range of bytes (open file description locks) is there for loop devices: several of them, or their partitions, may be parts of one file. Who opens a
-//! loop device locks it and the file behind it: the whole shared, so that nobody changes that directly, and the part as he opens the device.
+//! A file has two locks, which belong to whoever has it open. The one of the whole file (`flock`) is what other
+//! programs know: shared for reading, alone for writing. The one of a range of bytes (open file description locks) is
+//! there for loop devices: several of them, or their partitions, may be parts of one file. Who opens a loop device
+//! locks it and the file behind it: the whole shared, so that nobody changes that directly, and the part as he opens
+//! the device.
 //!
 //! Kept true: all locks are given back when the value goes, though a child process may still hold the open file.
 #![allow(unsafe_code)] // locks of ranges that belong to an open file, which nobody has wrapped
@@ -83,7 +85,8 @@ impl std::io::Seek for Locked {
 }
 
 impl Drop for Locked {
-    /// Gives the locks back by hand: they belong to the open file, which a child process or a dying ring may still hold.
+    /// Gives the locks back by hand: they belong to the open file, which a child process or a dying ring may still
+    /// hold.
     fn drop(&mut self) {
         for file in [&self.file].into_iter().chain(&self.behind) {
             // Closing the file releases its locks as well, if this should fail.
@@ -103,7 +106,8 @@ fn lock_whole(file: &File, lock: Lock) -> Result<(), Errno> {
     )
 }
 
-/// Locks `len` bytes from `start` on, all that follow if it is 0. Where the file system of the image has no such locks, there is the one of the whole file.
+/// Locks `len` bytes from `start` on, all that follow if it is 0. Where the file system of the image has no such locks,
+/// there is the one of the whole file.
 fn lock_range(file: &File, start: u64, len: u64, lock: Lock) -> Result<(), Errno> {
     let kind = if lock == Lock::Shared { libc::F_RDLCK } else { libc::F_WRLCK };
     match set_range(file, start, len, kind) {

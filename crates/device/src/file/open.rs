@@ -147,8 +147,8 @@ fn size(path: &Path, options: &OpenOptions, block_device: bool, len: u64) -> Res
     Ok(want)
 }
 
-/// Switches direct I/O on where the options ask for it, and tries it with one read, since some file systems only refuse then. True
-/// if it is on now.
+/// Switches direct I/O on where the options ask for it, and tries it with one read, since some file systems only refuse
+/// then. True if it is on now.
 fn set_direct(path: &Path, options: &OpenOptions, raw: &RawFile, automatic: bool) -> Result<bool, OpenError> {
     if options.direct == Direct::Off || (options.direct == Direct::Auto && !automatic) {
         return Ok(false);

@@ -1,7 +1,7 @@
 //! Single operations on an open file with system calls: the common ground of all engines.
 //!
-//! Keeps true: a read fills every byte of the pages it returns; a write ends when every byte was taken, or with an error;
-//! interrupted and short calls are continued, never reported.
+//! Keeps true: a read fills every byte of the pages it returns; a write ends when every byte was taken, or with an
+//! error; interrupted and short calls are continued, never reported.
 #![allow(unsafe_code)] // a system call and an ioctl that nobody has wrapped
 
 use super::locked::Locked;
@@ -16,7 +16,8 @@ use std::os::fd::AsRawFd;
 /// The most buffers one system call takes (IOV_MAX).
 const MAX_BUFFERS: usize = 1024;
 
-/// From so many pages on (192 KiB) what was written is on its way to the disk before a flush asks for it: as much as collectors write at once, and more than most fsyncs.
+/// From so many pages on (192 KiB) what was written is on its way to the disk before a flush asks for it: as much as
+/// collectors write at once, and more than most fsyncs.
 const START_PAGES: usize = 48;
 
 /// An open file and where the device lies in it.
@@ -135,11 +136,12 @@ impl RawFile {
         Ok(())
     }
 
-    /// Has the system begin to write what it only keeps so far, so that the next flush finds less to wait for. Of direct I/O and of files in memory nothing is left to write.
+    /// Has the system begin to write what it only keeps so far, so that the next flush finds less to wait for. Of
+    /// direct I/O and of files in memory nothing is left to write.
     fn start_writing(&self, position: u64, pages: usize) {
         let [Ok(from), Ok(bytes)] = [i64::try_from(position), i64::try_from(pages * BLOCK_SIZE)] else { return };
-        // SAFETY: the call takes numbers only. What it returns says nothing that the next flush would not: with this flag it neither waits nor
-        // takes notice of earlier errors away.
+        // SAFETY: the call takes numbers only. What it returns says nothing that the next flush would not: with this
+        // flag it neither waits nor takes notice of earlier errors away.
         let _ = unsafe { libc::sync_file_range(self.file.as_raw_fd(), from, bytes, libc::SYNC_FILE_RANGE_WRITE) };
     }
 

@@ -1,4 +1,5 @@
-//! Tests of file devices: contents against a model, locks, sizes, discards, on every engine and on both kinds of file system.
+//! Tests of file devices: contents against a model, locks, sizes, discards, on every engine and on both kinds of file
+//! system.
 
 use super::*;
 use crate::{BLOCK_SIZE, IoResult, Op, OpKind, PageBuf, StreamHint, errno};

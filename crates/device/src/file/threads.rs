@@ -1,7 +1,8 @@
 //! The engine of a file device that hands requests to a pool of threads with system calls.
 //!
-//! For kernels without io_uring, and for files whose system calls may block while the submitter should not. The queue is unbounded,
-//! since completions run on the pool's threads and may submit more; callers limit what they have in flight.
+//! For kernels without io_uring, and for files whose system calls may block while the submitter should not. The queue
+//! is unbounded, since completions run on the pool's threads and may submit more; callers limit what they have in
+//! flight.
 
 use super::raw::RawFile;
 use crate::Request;

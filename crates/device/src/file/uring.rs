@@ -1,12 +1,12 @@
 //! The engine of a file device on io_uring: any thread submits, one thread (the reaper) takes completions.
 //!
-//! A request of at most [`MAX_PAGES`] pages becomes one entry of the submission queue; larger ones are cut before. What the kernel
-//! works on is kept in a slot until its completion arrives; jobs that find no free slot wait in a backlog from which the
-//! reaper starts them, so a submitter never waits for completions (it may be one).
+//! A request of at most [`MAX_PAGES`] pages becomes one entry of the submission queue; larger ones are cut before. What
+//! the kernel works on is kept in a slot until its completion arrives; jobs that find no free slot wait in a backlog
+//! from which the reaper starts them, so a submitter never waits for completions (it may be one).
 //!
-//! Keeps true: memory given to the kernel stays alive and unmoved until its completion; the number of entries in flight never
-//! exceeds the number of slots, so neither queue overflows; a short, interrupted or cancelled transfer (the kernel cancels queued
-//! work of a thread that exits) is finished by the reaper with system calls.
+//! Keeps true: memory given to the kernel stays alive and unmoved until its completion; the number of entries in flight
+//! never exceeds the number of slots, so neither queue overflows; a short, interrupted or cancelled transfer (the
+//! kernel cancels queued work of a thread that exits) is finished by the reaper with system calls.
 #![allow(unsafe_code)] // the kernel reads and writes our memory behind the compiler's back
 
 use super::raw::RawFile;
@@ -118,7 +118,8 @@ impl Drop for Uring {
 }
 
 impl Drop for Shared {
-    /// The kernel takes a ring apart in the background; without this it would hold on to the file for a while after we closed it.
+    /// The kernel takes a ring apart in the background; without this it would hold on to the file for a while after we
+    /// closed it.
     fn drop(&mut self) {
         // If this fails the file is released later: nothing to do about it, and nobody to tell.
         let _ = self.ring.submitter().unregister_files();
@@ -147,7 +148,8 @@ impl Shared {
 
     /// Puts one entry on the submission queue. The caller holds the state lock.
     fn push(&self, entry: &squeue::Entry) {
-        // SAFETY: the state lock makes this the only submission queue in use; the entry's memory is kept alive by its slot.
+        // SAFETY: the state lock makes this the only submission queue in use; the entry's memory is kept alive by its
+        // slot.
         let pushed = unsafe { self.ring.submission_shared().push(entry) };
         if pushed.is_err() {
             self.enter(); // every slot and the wake-up in one batch
@@ -157,7 +159,8 @@ impl Shared {
         }
     }
 
-    /// Gives the submission queue to the kernel. Short of memory the kernel refuses for a moment; entries stay queued meanwhile.
+    /// Gives the submission queue to the kernel. Short of memory the kernel refuses for a moment; entries stay queued
+    /// meanwhile.
     fn enter(&self) {
         while let Err(error) = self.ring.submitter().submit() {
             match Errno::from_io_error(&error) {
@@ -310,7 +313,8 @@ impl Job {
     }
 }
 
-/// Errors after which the same operation is tried by a system call: it was interrupted, or the ring could not do it this way.
+/// Errors after which the same operation is tried by a system call: it was interrupted, or the ring could not do it
+/// this way.
 fn is_transient(op: JobOp, errno: i32) -> bool {
     let errno = Errno::from_raw_os_error(errno);
     matches!(errno, Errno::INTR | Errno::AGAIN | Errno::CANCELED)

@@ -1,8 +1,8 @@
 //! The seam [`Ftl`]: where a logical page lies in the flash, and what has to move so that there is room.
 //!
-//! A translation layer decides; [`Media`] takes the time. Layers are told the time with every call, do all that is due until then
-//! ([`Ftl::advance`]), and never run ahead of it: an operation reaches a chip when it can begin, so the future stays open. What a layer
-//! computes costs no device time.
+//! A translation layer decides; [`Media`] takes the time. Layers are told the time with every call, do all that is due
+//! until then ([`Ftl::advance`]), and never run ahead of it: an operation reaches a chip when it can begin, so the
+//! future stays open. What a layer computes costs no device time.
 
 mod page_map;
 mod partial_log;
@@ -45,8 +45,8 @@ pub(crate) trait Ftl: Send {
     /// When to ask again, if it cannot.
     fn make_room(&mut self, media: &mut Media, now: Time, page: u64, stream: usize) -> Result<(), Time>;
 
-    /// Writes a page that will have crossed the link at `ready`. There is room for it, also in the buffer, which has taken it. If it
-    /// completes a program unit, when that has been programmed.
+    /// Writes a page that will have crossed the link at `ready`. There is room for it, also in the buffer, which has
+    /// taken it. If it completes a program unit, when that has been programmed.
     fn write(&mut self, media: &mut Media, now: Time, ready: Time, page: u64, stream: usize) -> Option<Time>;
 
     /// Where a page lies.
@@ -55,8 +55,8 @@ pub(crate) trait Ftl: Send {
     /// Forgets a page; false if it is one that stays until its zone is reset.
     fn discard(&mut self, page: u64) -> bool;
 
-    /// Sees to it that what waits in units that are not full is programmed too; of one stream or of all. When all of the host's pages will
-    /// have been programmed.
+    /// Sees to it that what waits in units that are not full is programmed too; of one stream or of all. When all of
+    /// the host's pages will have been programmed.
     fn flush(&mut self, media: &mut Media, now: Time, stream: Option<usize>) -> Time;
 
     /// Whether an idle device would collect.

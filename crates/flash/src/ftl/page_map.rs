@@ -1,16 +1,17 @@
 //! [`PageMap`]: any logical page anywhere; greedy collection.
 //!
-//! Host writes go to an open line per stream, copies to an open line of the collector. The victim is the line with the fewest valid pages.
-//! It is collected unit by unit, in step with the host: while a victim of P pages with V valid is collected, the host gets the P - V
-//! pages that it yields, so collection neither falls behind nor stops the host for a whole line. Only when lines run out all the same does
-//! the host wait.
+//! Host writes go to an open line per stream, copies to an open line of the collector. The victim is the line with the
+//! fewest valid pages. It is collected unit by unit, in step with the host: while a victim of P pages with V valid is
+//! collected, the host gets the P - V pages that it yields, so collection neither falls behind nor stops the host for a
+//! whole line. Only when lines run out all the same does the host wait.
 //!
-//! Copies are read before they are written, and a victim is erased when all its copies have been programmed, and with them all that the host had
-//! written by then, for that is why other pages of the victim are not valid. So at any moment every page that was durable is so still, in this version or
-//! a newer one. Until then the victim is neither valid nor free for use ("awaiting"). A buffer with capacitors need not be waited for.
+//! Copies are read before they are written, and a victim is erased when all its copies have been programmed, and with
+//! them all that the host had written by then, for that is why other pages of the victim are not valid. So at any
+//! moment every page that was durable is so still, in this version or a newer one. Until then the victim is neither
+//! valid nor free for use ("awaiting"). A buffer with capacitors need not be waited for.
 //!
-//! Kept true (`check` looks at all of it): map and reverse map are inverse; the valid pages of each line are counted right; a line is in
-//! exactly one state; mapped + invalid + free = all pages.
+//! Kept true (`check` looks at all of it): map and reverse map are inverse; the valid pages of each line are counted
+//! right; a line is in exactly one state; mapped + invalid + free = all pages.
 //!
 //! Memory: 4 bytes for each logical page (map) and 4 for each page of the flash (reverse map).
 
@@ -117,7 +118,8 @@ impl PageMap {
     pub(crate) fn lines_for(geometry: &Geometry, policy: &Policy, pages: u64) -> u64 {
         let line = u64::from(geometry.line_pages());
         let wanted = (pages as f64 * (1.0 + policy.over_provisioning) / line as f64).ceil() as u64;
-        // Open lines of the host and the collector, those that may be free, the collector's reserve, and one to collect.
+        // Open lines of the host and the collector, those that may be free, the collector's reserve, and one to
+        // collect.
         wanted.max(pages.div_ceil(line) + u64::from(policy.streams) + u64::from(policy.gc_lines) + 3)
     }
 

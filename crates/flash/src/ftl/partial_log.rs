@@ -1,8 +1,9 @@
-//! [`PartialLog`]: where a zoned device without capacitors keeps pages that a flush must make safe before their unit is full.
+//! [`PartialLog`]: where a zoned device without capacitors keeps pages that a flush must make safe before their unit is
+//! full.
 //!
-//! A zone's pages lie in order, so a unit cannot be padded: the zone would go on behind a hole. The pages that wait are programmed a second time, into a line of
-//! the device's own, and read from there only after a power cut. Two lines take turns: what still waits when one is full goes to the other first, and then
-//! the full one is erased.
+//! A zone's pages lie in order, so a unit cannot be padded: the zone would go on behind a hole. The pages that wait are
+//! programmed a second time, into a line of the device's own, and read from there only after a power cut. Two lines
+//! take turns: what still waits when one is full goes to the other first, and then the full one is erased.
 
 use crate::media::Media;
 use crate::nand::{Line, Source};
@@ -33,7 +34,8 @@ impl PartialLog {
         pages as u32 <= (self.units - self.unit) * self.unit_pages
     }
 
-    /// Goes on with the other line; returns the one that was full, to be given to [`PartialLog::retire`] when what waits has been written.
+    /// Goes on with the other line; returns the one that was full, to be given to [`PartialLog::retire`] when what
+    /// waits has been written.
     pub(crate) fn turn(&mut self, media: &mut Media, now: Time) -> Line {
         self.erase(media, now);
         let full = self.lines[self.current];

@@ -1,7 +1,8 @@
 //! [`Victims`]: full lines by how many valid pages they hold, so that the one with the fewest is found at once.
 //!
-//! A doubly linked list for every number of valid pages, threaded through two arrays by line number; all changes take constant time, and
-//! the search for the minimum moves up only as far as changes have moved it down. Among equals the line that came first goes first.
+//! A doubly linked list for every number of valid pages, threaded through two arrays by line number; all changes take
+//! constant time, and the search for the minimum moves up only as far as changes have moved it down. Among equals the
+//! line that came first goes first.
 
 use crate::nand::Line;
 

@@ -1,14 +1,15 @@
 //! [`Zns`]: zones, as in the NVMe Zoned Namespace Command Set 1.1: written in order, emptied as a whole.
 //!
-//! A zone that has been written is one line, so its map is one number, nothing is ever copied, and the host decides what is erased and when. States, write pointers
-//! and limits are those of the standard (section 2.1.1, figures 7 to 9): a write or append opens a zone, closing another that was only opened by
-//! writes if the limit of open zones is reached; the limit of active (open or closed) zones cannot be got around. Errors are those of
-//! the standard, each with the `errno` that Linux makes of it ([`ZoneError`]).
+//! A zone that has been written is one line, so its map is one number, nothing is ever copied, and the host decides
+//! what is erased and when. States, write pointers and limits are those of the standard (section 2.1.1, figures 7 to
+//! 9): a write or append opens a zone, closing another that was only opened by writes if the limit of open zones is
+//! reached; the limit of active (open or closed) zones cannot be got around. Errors are those of the standard, each
+//! with the `errno` that Linux makes of it ([`ZoneError`]).
 //!
 //! The first zones may be conventional: they take writes anywhere, through a page map on flash of their own.
 //!
-//! A reset is acknowledged when the firmware has seen it; the erase then keeps the chips busy. Kept true: a line belongs to one zone, to the log, to the conventional
-//! zones, or is free and erased; no limit is ever exceeded.
+//! A reset is acknowledged when the firmware has seen it; the erase then keeps the chips busy. Kept true: a line
+//! belongs to one zone, to the log, to the conventional zones, or is free and erased; no limit is ever exceeded.
 
 mod check;
 mod states;
@@ -94,7 +95,8 @@ pub(crate) struct Zns {
 }
 
 impl Zns {
-    /// Lines that a device of so many pages needs: those of its zones, the log's two, and what conventional zones need to be collected.
+    /// Lines that a device of so many pages needs: those of its zones, the log's two, and what conventional zones need
+    /// to be collected.
     ///
     /// # Errors
     /// A capacity that is not a number of zones; limits that contradict each other.

@@ -1,5 +1,5 @@
-//! Times that follow from the parameters by hand: each test computes what the model must give and compares to the nanosecond, or, where many
-//! operations overlap, to a thousandth.
+//! Times that follow from the parameters by hand: each test computes what the model must give and compares to the
+//! nanosecond, or, where many operations overlap, to a thousandth.
 
 use crate::common::{KIB, MIB, Random, all, assert_clean, nanos, pages, timed, write};
 use std::sync::Arc;
@@ -53,7 +53,8 @@ fn an_idle_read_takes_sense_channel_link_and_firmware() {
         let transfer = 4883; // 4 KiB at 800 MiB/s
         assert_eq!(read(0, 1), 29_760 + transfer + 1163 + 21_500);
         assert_eq!(read(16 * 8, 1), 41_760 + transfer + 1163 + 21_500);
-        // A unit of 32 KiB is sensed once and leaves in two pieces: the link carries the first while the channel carries the second.
+        // A unit of 32 KiB is sensed once and leaves in two pieces: the link carries the first while the channel
+        // carries the second.
         assert_eq!(read(0, 8), 30_013 + 2 * 19_531 + 4650 + 30_490);
         // Nothing was ever written here: only the link and the firmware.
         assert_eq!(read(40_000, 1), 1163 + 21_500);
@@ -122,7 +123,8 @@ fn many_reads_go_at_the_speed_of_the_link() {
         all(&ssd, (0..bytes / (256 * KIB)).map(|part| write(part * 64, 64, false)).chain([Op::Flush]));
         let reads = (0..bytes / (256 * KIB)).map(|part| Op::Read { block: part * 64, count: 64 });
         let took = nanos(|| all(&ssd, reads));
-        // 8 channels of 800 MiB/s are faster than a link of 3360 MiB/s; so are 16 chips, which sense 32 KiB in 36 us and deliver it in 39.
+        // 8 channels of 800 MiB/s are faster than a link of 3360 MiB/s; so are 16 chips, which sense 32 KiB in 36 us
+        // and deliver it in 39.
         near(bytes as f64 / took as f64 * 1e9 / MIB as f64, 3360.0, 0.01);
         near(ssd.stats().link_busy_ns.1 as f64, (bytes as f64 / (3360.0 * MIB as f64)) * 1e9, 0.001);
     });
@@ -192,7 +194,8 @@ fn discards_take_their_time_and_free_pages() {
     });
 }
 
-/// A full buffer lets the host in as fast as units are programmed; reads meanwhile queue behind no more than a buffer's worth.
+/// A full buffer lets the host in as fast as units are programmed; reads meanwhile queue behind no more than a buffer's
+/// worth.
 #[test]
 fn a_full_buffer_holds_up_writes_and_not_reads() {
     timed(|| {

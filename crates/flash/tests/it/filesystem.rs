@@ -1,4 +1,5 @@
-//! The file system on an emulated SSD in virtual time: contents and volume whole, a seed is a run, and a power cut leaves what was synced.
+//! The file system on an emulated SSD in virtual time: contents and volume whole, a seed is a run, and a power cut
+//! leaves what was synced.
 
 use crate::common::{MIB, assert_clean};
 use std::sync::Arc;

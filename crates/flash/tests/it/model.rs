@@ -9,7 +9,8 @@ use steadyfs_flash::{EmulatedSsd, Parameters, Preset};
 
 const HINTS: [StreamHint; 4] = [StreamHint::DataHot, StreamHint::DataWarm, StreamHint::NodeCold, StreamHint::MetaHot];
 
-/// Random writes, reads, discards and flushes on a device that is overwritten several times; what is read is what was written.
+/// Random writes, reads, discards and flushes on a device that is overwritten several times; what is read is what was
+/// written.
 fn random_operations(parameters: Parameters, seed: u64, steps: u64) -> Arc<EmulatedSsd> {
     let ssd = EmulatedSsd::new(parameters, 24 * MIB).unwrap();
     let blocks = ssd.info().blocks;

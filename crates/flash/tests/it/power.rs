@@ -1,4 +1,5 @@
-//! Power cuts at any moment, also amid requests: what was promised is there, and nothing is there that was never written.
+//! Power cuts at any moment, also amid requests: what was promised is there, and nothing is there that was never
+//! written.
 
 use crate::common::{MIB, Random, assert_clean, page, small, timed};
 use std::cell::RefCell;
@@ -75,7 +76,8 @@ fn submit(ssd: &EmulatedSsd, model: &Model, op: Op, version: u64) {
     ssd.submit(vec![Request::new(op, done)]);
 }
 
-/// Random requests, many at a time, and cuts between them. Blocks in flight are not written again, so that versions have an order.
+/// Random requests, many at a time, and cuts between them. Blocks in flight are not written again, so that versions
+/// have an order.
 fn cuts(parameters: Parameters, seed: u64, steps: u64) -> (Arc<EmulatedSsd>, u64) {
     let ssd = EmulatedSsd::new(parameters, 16 * MIB).unwrap();
     let blocks = ssd.info().blocks;

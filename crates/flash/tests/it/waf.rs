@@ -1,8 +1,9 @@
 //! Write amplification of greedy collection under uniform random overwrites, against the analytic curve.
 //!
-//! The curve: with T pages of flash and U logical ones, alpha = T / U, and x the root below 1 of x e^-x = alpha e^-alpha, WAF = alpha / (alpha - x).
-//! It is the limit for large blocks, for oldest-first (Menon; Desnoyers, SYSTOR 2012) and for greedy collection (Xiang and Kurkoski, 2012: the limit of
-//! Bux and Iliadis' model), which coincide there. T are the pages that hold data: free lines take no part.
+//! The curve: with T pages of flash and U logical ones, alpha = T / U, and x the root below 1 of x e^-x = alpha
+//! e^-alpha, WAF = alpha / (alpha - x). It is the limit for large blocks, for oldest-first (Menon; Desnoyers,
+//! SYSTOR 2012) and for greedy collection (Xiang and Kurkoski, 2012: the limit of Bux and Iliadis' model), which
+//! coincide there. T are the pages that hold data: free lines take no part.
 
 use crate::common::{MIB, Random, all, assert_clean, timed, write};
 use steadyfs_device::Device;

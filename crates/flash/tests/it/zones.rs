@@ -258,7 +258,8 @@ fn read_back(ssd: &EmulatedSsd, start: u64, versions: &[u64]) {
     }
 }
 
-/// Random commands; what is read is what was written, states and pointers are the model's, and a cut leaves what was flushed.
+/// Random commands; what is read is what was written, states and pointers are the model's, and a cut leaves what was
+/// flushed.
 fn random_commands(seed: u64, conventional: u32) -> Arc<EmulatedSsd> {
     let ssd = zoned(ZoneLimits { conventional, ..limits(4, 6) });
     let mut random = Random(seed);

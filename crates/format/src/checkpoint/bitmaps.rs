@@ -1,7 +1,7 @@
 //! The version bitmaps: for each block of SIT and NAT, which of its two copies is in force. Format section 3.1.
 //!
-//! They lie in one of three ways: both in the header; NAT in the header and SIT in the payload; or, on volumes with a large NAT bitmap, NAT then
-//! SIT behind the checksum with header and payload taken as one piece.
+//! They lie in one of three ways: both in the header; NAT in the header and SIT in the payload; or, on volumes with a
+//! large NAT bitmap, NAT then SIT behind the checksum with header and payload taken as one piece.
 
 use super::{CHECKSUM_OFFSET, Checkpoint, CpFlags, HEADER_BYTES};
 use crate::Layout;
@@ -67,8 +67,8 @@ impl Checkpoint {
         &self.blocks.as_flattened()[self.nat_bits.clone()]
     }
 
-    /// Bytes of the header that belong to nobody: behind the bitmaps, before the checksum. Linux and fsck carry them from
-    /// checkpoint to checkpoint (format section 18). Empty where the checksum comes first.
+    /// Bytes of the header that belong to nobody: behind the bitmaps, before the checksum. Linux and fsck carry them
+    /// from checkpoint to checkpoint (format section 18). Empty where the checksum comes first.
     pub fn spare(&self) -> Range<usize> {
         if self.header().checksum_offset() != CHECKSUM_OFFSET {
             return CHECKSUM_OFFSET..CHECKSUM_OFFSET;

@@ -1,4 +1,5 @@
-//! The rules a checkpoint header must keep before any of its numbers is used. Rules marked "ours" are not checked by Linux.
+//! The rules a checkpoint header must keep before any of its numbers is used. Rules marked "ours" are not checked by
+//! Linux.
 
 use super::{CheckpointHeader, CpFlags, HEADER_BYTES, LogPosition, compact_blocks};
 use crate::block::BLOCKS_PER_SEG;

@@ -1,7 +1,7 @@
 //! Which of the two packs is the volume's state. Format section 3.4.
 //!
-//! A pack is whole if its first and its last block have good checksums and the same version: the last block is written after a flush, so a
-//! half-written pack shows a bad checksum or two versions.
+//! A pack is whole if its first and its last block have good checksums and the same version: the last block is written
+//! after a flush, so a half-written pack shows a bad checksum or two versions.
 
 use super::CheckpointHeader;
 use crate::Pack;

@@ -202,7 +202,8 @@ impl CheckpointHeader {
         self.next_free_nid = nid.get().into();
     }
 
-    /// Where a log stands. A way of allocation that does not exist reads as LFS; an accepted [`super::Checkpoint`] has none.
+    /// Where a log stands. A way of allocation that does not exist reads as LFS; an accepted [`super::Checkpoint`] has
+    /// none.
     pub fn log(&self, log: Log) -> LogPosition {
         let index = log.index();
         let (segment, next) = if log.is_node() {

@@ -1,8 +1,9 @@
 //! Checkpoint packs: the volume's state in one consistent piece. Format section 3.
 //!
-//! A reader checks both packs ([`last_block_of`], [`pack_version`]), takes the one that [`choose_pack`] names, and parses it into a
-//! [`Checkpoint`]: header and version bitmaps, with the bytes that nobody uses kept for the next checkpoint. A writer changes
-//! the checkpoint in place and lets [`Checkpoint::encode_pack`] lay out the blocks in the order in which they are written.
+//! A reader checks both packs ([`last_block_of`], [`pack_version`]), takes the one that [`choose_pack`] names, and
+//! parses it into a [`Checkpoint`]: header and version bitmaps, with the bytes that nobody uses kept for the next
+//! checkpoint. A writer changes the checkpoint in place and lets [`Checkpoint::encode_pack`] lay out the blocks in the
+//! order in which they are written.
 
 mod bitmaps;
 mod checks;
@@ -77,7 +78,8 @@ impl Checkpoint {
         CheckpointHeader::view(&self.blocks[0])
     }
 
-    /// The header, for changing it. Counters and logs only: sizes, offsets and the layout flags are set by [`Checkpoint::new`].
+    /// The header, for changing it. Counters and logs only: sizes, offsets and the layout flags are set by
+    /// [`Checkpoint::new`].
     pub fn header_mut(&mut self) -> &mut CheckpointHeader {
         CheckpointHeader::view_mut(&mut self.blocks[0])
     }

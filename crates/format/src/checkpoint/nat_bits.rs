@@ -1,12 +1,14 @@
 //! `nat_bits`: which NAT blocks are full and which are empty, at the very end of a pack's segment. Format section 3.6.
 //!
-//! An accelerator for mounting that only unmounts write; the flag outlives it. It counts only if it carries the tag of the checkpoint.
+//! An accelerator for mounting that only unmounts write; the flag outlives it. It counts only if it carries the tag of
+//! the checkpoint.
 
 use super::CheckpointHeader;
 use crate::block::{BLOCK_SIZE, Block, zeroed_block};
 use crate::{Layout, bitmap};
 
-/// Which NAT blocks are full and which are empty. In both maps the bit of a block is set, least significant bit first, if it is so.
+/// Which NAT blocks are full and which are empty. In both maps the bit of a block is set, least significant bit first,
+/// if it is so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NatBits {
     full: Vec<u8>,
@@ -25,7 +27,8 @@ impl NatBits {
         Self { full: vec![0; bytes], empty: vec![0; bytes] }
     }
 
-    /// Reads the last [`Layout::nat_bits_blocks`] blocks of the pack's segment; `None` if they belong to another checkpoint.
+    /// Reads the last [`Layout::nat_bits_blocks`] blocks of the pack's segment; `None` if they belong to another
+    /// checkpoint.
     pub fn parse(layout: &Layout, header: &CheckpointHeader, blocks: &[Block]) -> Option<Self> {
         let (bytes, length) = (blocks.as_flattened(), layout.nat_bitmap_bytes());
         let (found, rest) = bytes.split_first_chunk()?;

@@ -40,10 +40,11 @@ impl Checkpoint {
         }
     }
 
-    /// Lays out the pack of this checkpoint, first block to last; the last one must be written after a flush of all others.
+    /// Lays out the pack of this checkpoint, first block to last; the last one must be written after a flush of all
+    /// others.
     ///
-    /// Sets the flags ORPHAN and COMPACT_SUM, the pack's counts, and the checksum. Node summaries must be given exactly if the
-    /// flag UMOUNT or FASTBOOT is set.
+    /// Sets the flags ORPHAN and COMPACT_SUM, the pack's counts, and the checksum. Node summaries must be given exactly
+    /// if the flag UMOUNT or FASTBOOT is set.
     ///
     /// # Errors
     /// [`FormatError::NoRoom`] if there are too many orphans.

@@ -1,7 +1,8 @@
 //! The data summaries of a pack in their two forms, normal and compact. Format section 3.5.
 //!
-//! Compact: the NAT journal, the SIT journal, then the entries of the three logs back to back, as many of each as the log has
-//! allocated (all 512 of a log that fills holes). Entries never straddle a block, and the last five bytes of a block stay free.
+//! Compact: the NAT journal, the SIT journal, then the entries of the three logs back to back, as many of each as the
+//! log has allocated (all 512 of a log that fills holes). Entries never straddle a block, and the last five bytes of a
+//! block stay free.
 
 use super::LogPosition;
 use crate::AllocType;

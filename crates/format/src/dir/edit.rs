@@ -36,8 +36,8 @@ impl<'a> DentriesMut<'a> {
     /// Whether the name is there already is the caller's to know.
     ///
     /// # Errors
-    /// [`FormatError::Length`] for an empty name or one longer than 255 bytes; [`FormatError::NoRoom`] if no run of free slots is
-    /// long enough.
+    /// [`FormatError::Length`] for an empty name or one longer than 255 bytes; [`FormatError::NoRoom`] if no run of
+    /// free slots is long enough.
     pub fn insert(&mut self, hash: u32, name: &[u8], ino: Ino, file_type: FileType) -> Result<u16, FormatError> {
         if name.is_empty() || name.len() > inode::MAX_NAME {
             return Err(FormatError::Length { what: "name", length: name.len(), min: 1, max: inode::MAX_NAME });
@@ -101,7 +101,8 @@ impl<'a> DentriesMut<'a> {
         true
     }
 
-    /// Copies slot for slot from a smaller set of entries: an inline directory that becomes a block. Everything here is lost.
+    /// Copies slot for slot from a smaller set of entries: an inline directory that becomes a block. Everything here is
+    /// lost.
     ///
     /// # Panics
     /// If `from` has more slots.

@@ -1,7 +1,7 @@
 //! Reading entries: dentry blocks and inline directories differ only in the number of slots and where the parts begin.
 //!
-//! A name takes as many consecutive 8-byte slots as it needs. The record of the first slot describes it; the others' are blank. All
-//! reads stay in bounds whatever the bytes are: a malformed record is reported as such and skipped.
+//! A name takes as many consecutive 8-byte slots as it needs. The record of the first slot describes it; the others'
+//! are blank. All reads stay in bounds whatever the bytes are: a malformed record is reported as such and skipped.
 
 use super::FileType;
 use crate::bitmap::lsb;
@@ -50,7 +50,8 @@ impl DentryLayout {
 
     /// An inline directory in an area of this many bytes (`InodeShape::inline_len`).
     pub const fn inline(length: usize) -> Self {
-        // Per slot one bit, a record and a name slot: 153 bits. Records and names end with the area, padding follows the bitmap.
+        // Per slot one bit, a record and a name slot: 153 bits. Records and names end with the area, padding follows
+        // the bitmap.
         let slots = 8 * length / (8 * (SLOT_LEN + RECORD_LEN) + 1);
         let names_at = length - slots * SLOT_LEN;
         Self { slots: slots as u16, records_at: names_at - slots * RECORD_LEN, names_at, length }
@@ -130,7 +131,8 @@ impl<'a> Dentries<'a> {
         slot < self.layout.slots && lsb::get(self.bytes, usize::from(slot))
     }
 
-    /// Every entry in slot order. A taken slot whose record is malformed gives an error once, and the walk goes on behind it.
+    /// Every entry in slot order. A taken slot whose record is malformed gives an error once, and the walk goes on
+    /// behind it.
     pub fn iter(&self) -> impl Iterator<Item = Result<DirEntry<'a>, FormatError>> + use<'a> {
         let (entries, mut slot) = (*self, 0);
         std::iter::from_fn(move || {
@@ -162,7 +164,8 @@ impl<'a> Dentries<'a> {
 
     /// The entry with this name; malformed records are passed over.
     pub fn find(&self, hash: u32, name: &[u8]) -> Option<DirEntry<'a>> {
-        // Most blocks that a lookup visits do not hold the name: passing over them is what makes large directories fast.
+        // Most blocks that a lookup visits do not hold the name: passing over them is what makes large directories
+        // fast.
         let records = &self.bytes[self.layout.records_at..self.layout.names_at];
         let hash_bytes = hash.to_le_bytes();
         if !records.chunks_exact(RECORD_LEN).any(|record| record[..4] == hash_bytes) {

@@ -1,4 +1,5 @@
-//! The hash that decides where in a directory a name lives: 16 rounds of TEA over groups of 16 bytes. Format section 8.2.
+//! The hash that decides where in a directory a name lives: 16 rounds of TEA over groups of 16 bytes. Format section
+//! 8.2.
 
 const DELTA: u32 = 0x9E37_79B9;
 const ROUNDS: u32 = 16;

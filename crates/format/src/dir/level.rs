@@ -1,7 +1,7 @@
 //! The shape of a directory's hash table: levels of buckets, buckets of two or four blocks. Format section 8.3.
 //!
-//! A name may live at any level below the directory's depth, in the one bucket of that level which its hash selects, in any block
-//! of the bucket. All numbers here fit: 63 levels of at most 2^30 buckets have fewer than 2^38 pages.
+//! A name may live at any level below the directory's depth, in the one bucket of that level which its hash selects, in
+//! any block of the bucket. All numbers here fit: 63 levels of at most 2^30 buckets have fewer than 2^38 pages.
 
 use crate::PageIndex;
 

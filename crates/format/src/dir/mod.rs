@@ -14,7 +14,8 @@ pub use level::{Bucket, MAX_DEPTH, bucket_of, bucket_of_page, bucket_pages, buck
 
 /// Whether a directory may hold this name: 1 to 255 bytes, no `/`, no NUL, neither `.` nor `..`.
 ///
-/// Names read from an image may break this (an encrypted name is any bytes): check before a name leaves the file system.
+/// Names read from an image may break this (an encrypted name is any bytes): check before a name leaves the file
+/// system.
 pub fn is_valid_name(name: &[u8]) -> bool {
     let length = (1..=crate::inode::MAX_NAME).contains(&name.len());
     length && name != b"." && name != b".." && !name.iter().any(|&byte| byte == b'/' || byte == 0)

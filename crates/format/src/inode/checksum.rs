@@ -1,4 +1,5 @@
-//! The inode checksum: over the whole block but itself, keyed by the volume's uuid, the inode number and the generation.
+//! The inode checksum: over the whole block but itself, keyed by the volume's uuid, the inode number and the
+//! generation.
 
 use super::{ADDR_OFFSET, Inode};
 use crate::Features;

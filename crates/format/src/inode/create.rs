@@ -6,8 +6,8 @@ use crate::error::FormatError;
 use crate::node::{NodeFooter, NodeOfs};
 use crate::{Features, Ino};
 
-/// What a new inode is made of. Fields that depend on the kind of file (inline flags, size, blocks beyond the inode, device
-/// number) are set by the caller afterwards.
+/// What a new inode is made of. Fields that depend on the kind of file (inline flags, size, blocks beyond the inode,
+/// device number) are set by the caller afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewInode<'a> {
     /// Its number.
@@ -41,7 +41,8 @@ pub struct NewInode<'a> {
 }
 
 impl NewInode<'_> {
-    /// Lays the inode out. One block, no contents; the footer lacks only the chain fields, the checksum is not yet computed.
+    /// Lays the inode out. One block, no contents; the footer lacks only the chain fields, the checksum is not yet
+    /// computed.
     ///
     /// # Errors
     /// For a name longer than 255 bytes, a mode without a type, or sizes that contradict the features.

@@ -1,7 +1,7 @@
 //! Extra attributes: fields that overlay the front of the address area. Format section 7.2.
 //!
-//! A field exists only if it fits in the inode's `i_extra_isize` and the volume has its feature. A getter of a field that does not
-//! exist returns `None`; its setter changes nothing and returns `false`.
+//! A field exists only if it fits in the inode's `i_extra_isize` and the volume has its feature. A getter of a field
+//! that does not exist returns `None`; its setter changes nothing and returns `false`.
 
 use super::{ADDR_OFFSET, Inode, Time, inline};
 use crate::Features;
@@ -38,7 +38,8 @@ mod end {
     pub(super) const COMPRESS: u16 = super::FULL_EXTRA_ISIZE;
 }
 
-/// The size that mkfs gives the area: the smallest that holds the fields of the volume's features; 0 without `extra_attr`.
+/// The size that mkfs gives the area: the smallest that holds the fields of the volume's features; 0 without
+/// `extra_attr`.
 pub fn mkfs_extra_isize(features: Features) -> u16 {
     if !features.contains(Features::EXTRA_ATTR) {
         return 0;

@@ -185,7 +185,8 @@ impl Inode {
         self.ext_len = extent.len.into();
     }
 
-    /// One of the five nodes below the inode: direct, direct, indirect, indirect, double indirect; null where there is none.
+    /// One of the five nodes below the inode: direct, direct, indirect, indirect, double indirect; null where there is
+    /// none.
     ///
     /// # Panics
     /// If `index` is not below 5.

@@ -1,8 +1,8 @@
 //! The inode: a node block with the attributes of a file and the first part of its address map. Format section 7.
 //!
-//! [`Inode`] lies over a block ([`crate::block::BlockView::view`]). Everything that depends on where the address slots begin and end takes an
-//! [`InodeShape`], which [`Inode::validate`] hands out once the inode is known to be sane; with it no accessor can leave the
-//! block.
+//! [`Inode`] lies over a block ([`crate::block::BlockView::view`]). Everything that depends on where the address slots
+//! begin and end takes an [`InodeShape`], which [`Inode::validate`] hands out once the inode is known to be sane; with
+//! it no accessor can leave the block.
 
 mod checksum;
 mod create;

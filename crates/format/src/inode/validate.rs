@@ -9,8 +9,8 @@ use crate::{Features, Nid};
 impl Inode {
     /// Checks everything that accessors and the readers of the file rely on, and returns the inode's shape.
     ///
-    /// Not the checksum ([`Inode::verify_checksum`]), not the addresses, which only a layout can judge, and not what Linux reads past
-    /// without harm (the stored name, nanoseconds).
+    /// Not the checksum ([`Inode::verify_checksum`]), not the addresses, which only a layout can judge, and not what
+    /// Linux reads past without harm (the stored name, nanoseconds).
     ///
     /// # Errors
     /// The first field that breaks a rule.

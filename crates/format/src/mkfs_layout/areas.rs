@@ -37,7 +37,8 @@ pub(super) fn plan(choices: &MkfsChoices) -> Result<Areas, Misfit> {
         return Err(refused(format!("a device of {bytes} bytes is too large: the format has room for 16 TiB")).into());
     }
     let behind = (sectors << choices.log_sector_size).checked_sub(segment0_bytes).ok_or(Misfit::TooSmall)?;
-    // Addresses from COMPRESS_ADDR on mean something else than a block. The last segment of 16 TiB would have them, and mkfs.f2fs gives it out.
+    // Addresses from COMPRESS_ADDR on mean something else than a block. The last segment of 16 TiB would have them, and
+    // mkfs.f2fs gives it out.
     let addressable = u64::from(COMPRESS_ADDR) * BLOCK_SIZE as u64 - segment0_bytes;
     let total = (behind.min(addressable) / SEG_BYTES) as u32;
     let segment_count = total / spz * spz;

@@ -1,7 +1,8 @@
 //! How large each part of a new volume is: the arithmetic of mkfs. Format section 1.
 //!
-//! The numbers are policy, not format, except that each area must be large enough; they equal those of mkfs.f2fs 1.15 for the same
-//! arguments, so that people who know its volumes know ours. No I/O: [`MkfsLayout::plan`] turns a device size and choices into numbers.
+//! The numbers are policy, not format, except that each area must be large enough; they equal those of mkfs.f2fs 1.15
+//! for the same arguments, so that people who know its volumes know ours. No I/O: [`MkfsLayout::plan`] turns a device
+//! size and choices into numbers.
 
 mod areas;
 mod overprovision;
@@ -19,7 +20,8 @@ use crate::{Features, Layout, Log, META_INO, NODE_INO, ROOT_INO, SegNo, SuperBlo
 pub struct MkfsChoices {
     /// Size of the device in bytes.
     pub device_bytes: u64,
-    /// Where the device begins on its disk, in sectors of 512 bytes: areas are aligned to zones of the disk. 0 for an image.
+    /// Where the device begins on its disk, in sectors of 512 bytes: areas are aligned to zones of the disk. 0 for an
+    /// image.
     pub start_sector: u64,
     /// Logarithm of the sector size, 9 to 12.
     pub log_sector_size: u32,
@@ -64,7 +66,8 @@ pub struct MkfsLayout {
     pub overprov_segments: u32,
     /// Segments kept for collection.
     pub reserved_segments: u32,
-    /// Free segments of the empty volume. Mkfs.f2fs 1.15 also counts what is left behind the last whole zone, and fsck.f2fs then complains.
+    /// Free segments of the empty volume. Mkfs.f2fs 1.15 also counts what is left behind the last whole zone, and
+    /// fsck.f2fs then complains.
     pub free_segments: u32,
     /// Blocks that users may fill.
     pub user_blocks: u64,

@@ -1,5 +1,6 @@
-//! Where the six logs of a new volume begin: nodes and directories at the front, cold data after a quarter, warm data after half. As a heap:
-//! nodes and directories at the end, the other data at the front, so that the two grow towards each other.
+//! Where the six logs of a new volume begin: nodes and directories at the front, cold data after a quarter, warm data
+//! after half. As a heap: nodes and directories at the end, the other data at the front, so that the two grow towards
+//! each other.
 
 use super::Misfit;
 use crate::{Layout, Log, SegNo};

@@ -1,4 +1,5 @@
-//! What to say where a device is too small: the smallest one that would do, and the percentages that this one could keep back.
+//! What to say where a device is too small: the smallest one that would do, and the percentages that this one could
+//! keep back.
 
 use super::areas::MAX_SEGMENTS;
 use super::overprovision::MAX_OVERPROVISION;
@@ -28,8 +29,8 @@ pub(super) fn missing(choices: &MkfsChoices) -> String {
     }
 }
 
-/// Bytes of the smallest device, in whole segments, that has room for the choices; of more than 8 GiB it may be missed by
-/// one part in [`STEPS`].
+/// Bytes of the smallest device, in whole segments, that has room for the choices; of more than 8 GiB it may be missed
+/// by one part in [`STEPS`].
 fn smallest(choices: &MkfsChoices) -> Option<u64> {
     let fits = |&segments: &u64| {
         let device_bytes = segments * SEG_BYTES;

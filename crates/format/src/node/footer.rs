@@ -97,7 +97,8 @@ impl NodeFooter {
         self.set_mark(DENTRY, on);
     }
 
-    /// Version of the checkpoint in force when the block was written, with that checkpoint's checksum in the upper half if it says so.
+    /// Version of the checkpoint in force when the block was written, with that checkpoint's checksum in the upper half
+    /// if it says so.
     pub fn cp_ver(&self) -> u64 {
         self.cp_ver.get()
     }

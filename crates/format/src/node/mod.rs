@@ -1,4 +1,5 @@
-//! Node blocks: the common footer, direct and indirect nodes, and the tree that node offsets describe. Format section 7.
+//! Node blocks: the common footer, direct and indirect nodes, and the tree that node offsets describe. Format
+//! section 7.
 
 mod footer;
 mod offset;

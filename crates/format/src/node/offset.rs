@@ -1,14 +1,16 @@
 //! Node offsets: the number that says where in a file's node tree a node sits.
 //!
-//! With N = 1018: inode 0; direct 1, 2; indirect 3 with children `4 ..= 3+N`; indirect `4+N` with children `5+N ..= 4+2N`; double
-//! indirect `5+2N`, whose k-th indirect is `6+2N + k(N+1)`, followed by that one's N direct nodes. The xattr node stands apart.
+//! With N = 1018: inode 0; direct 1, 2; indirect 3 with children `4 ..= 3+N`; indirect `4+N` with children `5+N ..=
+//! 4+2N`; double indirect `5+2N`, whose k-th indirect is `6+2N + k(N+1)`, followed by that one's N direct nodes. The
+//! xattr node stands apart.
 
 use super::SLOTS_PER_NODE;
 use std::fmt;
 
 const N: u32 = SLOTS_PER_NODE as u32;
 
-/// Where in a file's node tree a node is. Any 29-bit number can be read from a disk; [`NodeOfs::kind`] tells what it means.
+/// Where in a file's node tree a node is. Any 29-bit number can be read from a disk; [`NodeOfs::kind`] tells what it
+/// means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct NodeOfs(u32);
 

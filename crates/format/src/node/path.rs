@@ -57,7 +57,8 @@ impl Addressing {
         self.inode_slots as u64 + self.node_slots as u64 * (2 + 2 * N + N * N)
     }
 
-    /// The first page whose address lies in the node at `ofs` or below it; `None` for the xattr node and where no node can be.
+    /// The first page whose address lies in the node at `ofs` or below it; `None` for the xattr node and where no node
+    /// can be.
     pub const fn first_page(self, ofs: NodeOfs) -> Option<PageIndex> {
         let n = ofs.get() as u64;
         let direct_before = match ofs.kind() {
@@ -76,7 +77,8 @@ impl Addressing {
         Some(PageIndex(self.inode_slots as u64 + direct_before * self.node_slots as u64))
     }
 
-    /// How many pages the node at `ofs` and everything below it can hold; 0 for the xattr node and where no node can be.
+    /// How many pages the node at `ofs` and everything below it can hold; 0 for the xattr node and where no node can
+    /// be.
     pub const fn pages_under(self, ofs: NodeOfs) -> u64 {
         match ofs.kind() {
             NodeKind::Inode => self.max_pages(),
@@ -156,8 +158,8 @@ impl NodePath {
         self.ofs[level]
     }
 
-    /// The slot to follow in the node at `level`: in the inode one of its five ids, or a file address at depth 0; in indirect nodes
-    /// a child; in the last node a file address.
+    /// The slot to follow in the node at `level`: in the inode one of its five ids, or a file address at depth 0; in
+    /// indirect nodes a child; in the last node a file address.
     ///
     /// # Panics
     /// If `level` is beyond the depth.

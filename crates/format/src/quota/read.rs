@@ -22,8 +22,8 @@ pub enum ReadError<E> {
     Fetch(E),
 }
 
-/// Reads all entries of a quota file of `size` bytes, in the order of their ids. `fetch` reads a tree block by its number; `None` is one that
-/// the file does not have.
+/// Reads all entries of a quota file of `size` bytes, in the order of their ids. `fetch` reads a tree block by its
+/// number; `None` is one that the file does not have.
 ///
 /// Memory: 72 bytes per entry, and 16 per tree block that exists.
 ///

@@ -6,7 +6,8 @@ use super::{
 use crate::superblock::QuotaKind;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The bytes of a quota file with these entries, in tree blocks as Linux allocates them when the entries come in this order.
+/// The bytes of a quota file with these entries, in tree blocks as Linux allocates them when the entries come in this
+/// order.
 ///
 /// # Panics
 /// If an id is there twice.

@@ -1,6 +1,7 @@
 //! The rules a superblock must keep before any of its numbers is used.
 //!
-//! Rules marked "ours" are not checked by Linux but hold on every volume that its mkfs makes; address arithmetic relies on them.
+//! Rules marked "ours" are not checked by Linux but hold on every volume that its mkfs makes; address arithmetic relies
+//! on them.
 
 use super::{MAX_EXTENSIONS, RawSuperBlock};
 use crate::block::{BLOCKS_PER_SEG, LOG_BLOCK_SIZE, LOG_BLOCKS_PER_SEG};

@@ -27,7 +27,8 @@ impl RawSuperBlock {
     /// Stores both lists.
     ///
     /// # Errors
-    /// [`FormatError::NoRoom`] for more than 64 extensions together; [`FormatError::Length`] for an extension that is empty or longer than 7 bytes.
+    /// [`FormatError::NoRoom`] for more than 64 extensions together; [`FormatError::Length`] for an extension that is
+    /// empty or longer than 7 bytes.
     pub fn set_extensions(&mut self, cold: &[&str], hot: &[&str]) -> Result<(), FormatError> {
         let count = cold.len() + hot.len();
         if count > MAX_EXTENSIONS {

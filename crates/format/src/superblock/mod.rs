@@ -1,8 +1,8 @@
 //! The superblock: what a volume is. Format section 2.
 //!
-//! [`SuperBlock::parse`] makes every check that Linux makes, and those that the rest of this crate relies on (tables large
-//! enough for the main area, everything below 2^32 - 2), so that address arithmetic on an accepted [`Layout`] cannot leave the
-//! volume. Bytes that we have no use for are kept and written back.
+//! [`SuperBlock::parse`] makes every check that Linux makes, and those that the rest of this crate relies on (tables
+//! large enough for the main area, everything below 2^32 - 2), so that address arithmetic on an accepted [`Layout`]
+//! cannot leave the volume. Bytes that we have no use for are kept and written back.
 
 mod checks;
 mod extensions;
@@ -96,7 +96,8 @@ impl SuperBlock {
         Ok(Self { raw: Box::new(raw), layout })
     }
 
-    /// Writes the superblock into block 0 or 1, with its checksum if the volume has one. The first 1024 bytes of the block stay.
+    /// Writes the superblock into block 0 or 1, with its checksum if the volume has one. The first 1024 bytes of the
+    /// block stay.
     pub fn encode_into(&self, block: &mut Block) {
         let mut raw = self.raw.clone();
         if self.features().contains(Features::SB_CHECKSUM) {

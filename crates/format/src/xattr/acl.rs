@@ -1,7 +1,7 @@
 //! POSIX access control lists: the disk's form, the system calls' form, and what a list means for a mode.
 //!
-//! On the disk entries without an id are short; in system calls all are long and the version is another. A list is accepted from
-//! either side only if it is one that POSIX allows, so what is stored can always be read back.
+//! On the disk entries without an id are short; in system calls all are long and the version is another. A list is
+//! accepted from either side only if it is one that POSIX allows, so what is stored can always be read back.
 
 use crate::error::FormatError;
 
@@ -55,8 +55,8 @@ impl Acl {
     /// A list of these entries.
     ///
     /// # Errors
-    /// If POSIX does not allow it: owner, owning group and others exactly once, in the order of the tags, a mask if users or groups are
-    /// named, no permission beyond 7.
+    /// If POSIX does not allow it: owner, owning group and others exactly once, in the order of the tags, a mask if
+    /// users or groups are named, no permission beyond 7.
     pub fn new(entries: Vec<AclEntry>) -> Result<Self, FormatError> {
         let count = |tag| entries.iter().filter(|entry| entry.tag == tag).count();
         let bad = |field, value: usize, rule| Err(FormatError::field(ACL, field, value as u64, rule));
@@ -167,7 +167,8 @@ impl Acl {
         }
     }
 
-    /// What a new file takes from its directory's default list: the list, and the permission bits left of those asked for.
+    /// What a new file takes from its directory's default list: the list, and the permission bits left of those asked
+    /// for.
     pub fn inherit(&self, mode: u16) -> (Self, u16) {
         let left = mode & 0o777 & self.mode();
         let mut list = self.clone();

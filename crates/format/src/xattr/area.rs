@@ -1,7 +1,7 @@
 //! The list of entries: walk, look up, replace, remove.
 //!
-//! Keeps: entries are packed from the header on, each padded with zeros to 4 bytes, and everything behind the last one is zero. To
-//! replace is to remove and to append.
+//! Keeps: entries are packed from the header on, each padded with zeros to 4 bytes, and everything behind the last one
+//! is zero. To replace is to remove and to append.
 
 use super::XattrName;
 use crate::error::FormatError;
@@ -69,11 +69,12 @@ pub fn is_whole(area: &[u8]) -> bool {
     end.is_ok_and(|end| area[end..].iter().all(|byte| *byte == 0))
 }
 
-/// Adds an attribute, or replaces its value: of every entry of that name, should a damaged list have several. Nothing has changed after an error.
+/// Adds an attribute, or replaces its value: of every entry of that name, should a damaged list have several. Nothing
+/// has changed after an error.
 ///
 /// # Errors
-/// [`FormatError::NoRoom`] if the area is too small; [`FormatError::Length`] for a name over 255 or a value over 65,535 bytes; or the
-/// list is damaged.
+/// [`FormatError::NoRoom`] if the area is too small; [`FormatError::Length`] for a name over 255 or a value over 65,535
+/// bytes; or the list is damaged.
 pub fn set(area: &mut [u8], name: XattrName<'_>, value: &[u8]) -> Result<(), FormatError> {
     let Ok(name_len) = u8::try_from(name.rest.len()) else {
         return Err(FormatError::Length { what: "xattr name", length: name.rest.len(), min: 0, max: 255 });
@@ -106,7 +107,8 @@ pub fn set(area: &mut [u8], name: XattrName<'_>, value: &[u8]) -> Result<(), For
     Ok(())
 }
 
-/// Removes an attribute, and every other entry of that name; `false` if it is not there. A list without entries keeps its header.
+/// Removes an attribute, and every other entry of that name; `false` if it is not there. A list without entries keeps
+/// its header.
 ///
 /// # Errors
 /// If the list is damaged.

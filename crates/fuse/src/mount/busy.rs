@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 /// Most reasons that are worth naming.
 const MOST: usize = 5;
 
-/// Why the mount with this device number at `dir` is busy, in words: mounts on and in it, and processes that use something below it, as far
-/// as this user may see. Reads only `/proc`, never the mount.
+/// Why the mount with this device number at `dir` is busy, in words: mounts on and in it, and processes that use
+/// something below it, as far as this user may see. Reads only `/proc`, never the mount.
 pub(super) fn reasons(dir: &Path, device: Option<&str>) -> Vec<String> {
     let mounts = table::below(dir).into_iter().filter(|entry| Some(entry.device.as_str()) != device);
     let mounts = mounts.map(|entry| format!("{} is mounted on {}", entry.source.display(), entry.point.display()));
@@ -17,7 +17,8 @@ pub(super) fn reasons(dir: &Path, device: Option<&str>) -> Vec<String> {
     mounts.chain(pids.filter_map(|pid| holder(pid, dir))).take(MOST).collect()
 }
 
-/// Where the file system with this device number is mounted in other mount namespaces, in words: for each of these a process in it, as far as this user may see.
+/// Where the file system with this device number is mounted in other mount namespaces, in words: for each of these a
+/// process in it, as far as this user may see.
 pub(super) fn elsewhere(device: &str) -> Vec<String> {
     let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
     let mut seen: Vec<PathBuf> = namespace("self").into_iter().collect();

@@ -1,7 +1,7 @@
 //! Mounting and unmounting as a user, through `fusermount3`.
 //!
-//! The helper is set-user-id root. It mounts what the user may mount, and hands the connection to the kernel back over a socket whose number
-//! it finds in its environment.
+//! The helper is set-user-id root. It mounts what the user may mount, and hands the connection to the kernel back over
+//! a socket whose number it finds in its environment.
 
 use super::Attached;
 use crate::error::{Error, Result};

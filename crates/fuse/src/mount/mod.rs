@@ -25,8 +25,9 @@ struct Attached {
     is_block_device: bool,
 }
 
-/// Tells the kernel that the calling thread, and threads it starts, write for others: then it does not make them wait for memory or for writers
-/// that wait for them. Takes effect only for root; without it a mount works, but can stall when memory is short.
+/// Tells the kernel that the calling thread, and threads it starts, write for others: then it does not make them wait
+/// for memory or for writers that wait for them. Takes effect only for root; without it a mount works, but can stall
+/// when memory is short.
 pub fn become_io_flusher() {
     // Not allowed or not known: then it stays as it was.
     let _ = rustix::process::configure_io_flusher_behavior(true);

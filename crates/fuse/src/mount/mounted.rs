@@ -28,7 +28,8 @@ pub(crate) enum Event {
     Gone(Option<Errno>),
 }
 
-/// A mounted file system. Dropping it unmounts it: at once out of sight, with its last checkpoint when nobody uses it any more.
+/// A mounted file system. Dropping it unmounts it: at once out of sight, with its last checkpoint when nobody uses it
+/// any more.
 pub struct Mounted {
     dir: PathBuf,
     /// Number of the mounted file system in the mount table; `None` where there is no table.
@@ -46,11 +47,12 @@ pub struct Mounted {
 
 /// Mounts a file system and serves it, with threads of its own, until it is unmounted.
 ///
-/// Give the [`Fs`] away: the device is closed when the mount ends, and only then if nobody else holds the file system. If mounting fails the file
-/// system is unmounted.
+/// Give the [`Fs`] away: the device is closed when the mount ends, and only then if nobody else holds the file system.
+/// If mounting fails the file system is unmounted.
 ///
 /// # Errors
-/// [`Error::MountPoint`], [`Error::Mount`], [`Error::Helper`], [`Error::NoFuse`], [`Error::TooOld`], [`Error::Session`].
+/// [`Error::MountPoint`], [`Error::Mount`], [`Error::Helper`], [`Error::NoFuse`], [`Error::TooOld`],
+/// [`Error::Session`].
 pub fn mount(fs: Arc<Fs>, dir: &Path, options: &FuseOptions) -> Result<Mounted> {
     super::become_io_flusher();
     let owner = rustix::process::geteuid();
@@ -124,23 +126,26 @@ impl Mounted {
         &self.dir
     }
 
-    /// Whether the kernel passes `sync` and `syncfs` on, and `umount` waits for the last checkpoint: so for block devices, and for image files that have the name of a
-    /// loop device. Else only `fsync` makes something durable at once, and [`unmount`](super::unmount) waits.
+    /// Whether the kernel passes `sync` and `syncfs` on, and `umount` waits for the last checkpoint: so for block
+    /// devices, and for image files that have the name of a loop device. Else only `fsync` makes something durable at
+    /// once, and [`unmount`](super::unmount) waits.
     pub fn is_block_device(&self) -> bool {
         self.is_block_device
     }
 
-    /// From now on the signals that say stop (SIGINT, SIGTERM, SIGHUP) no longer end the process but are kept for [`Mounted::wait`]. Call it
-    /// before telling anyone that the file system is mounted: who knows may send one at once.
+    /// From now on the signals that say stop (SIGINT, SIGTERM, SIGHUP) no longer end the process but are kept for
+    /// [`Mounted::wait`]. Call it before telling anyone that the file system is mounted: who knows may send one at
+    /// once.
     pub fn heed_signals(&mut self) {
         self.signals.get_or_insert_with(|| Signals::forward(Arc::clone(&self.events)));
     }
 
-    /// Serves until the file system is unmounted, by `umount` or because a signal (SIGINT, SIGTERM, SIGHUP) says stop; then ends it with
-    /// a checkpoint. Signals that were ignored before stay ignored.
+    /// Serves until the file system is unmounted, by `umount` or because a signal (SIGINT, SIGTERM, SIGHUP) says stop;
+    /// then ends it with a checkpoint. Signals that were ignored before stay ignored.
     ///
-    /// At the first signal the mount is taken away as soon as nobody uses it, and who does is said in the log; at the second it goes out of sight at once and is served
-    /// until its last user is gone; at the third it ends, whoever uses it.
+    /// At the first signal the mount is taken away as soon as nobody uses it, and who does is said in the log; at the
+    /// second it goes out of sight at once and is served until its last user is gone; at the third it ends, whoever
+    /// uses it.
     ///
     /// # Errors
     /// What the end of the file system says, or why the conversation with the kernel broke off.

@@ -17,8 +17,9 @@ const LOOK: Duration = Duration::from_millis(5);
 /// How long that may take before it is worth a word.
 const LONG: Duration = Duration::from_secs(5);
 
-/// Takes away the mounts of this type (its `subtype`) at `dir` whose process was killed; true if there was one. [`mount`](super::mount) does this too, but a
-/// block device cannot be opened while a dead mount of it is there. Dead mounts of others are left to their owners.
+/// Takes away the mounts of this type (its `subtype`) at `dir` whose process was killed; true if there was one.
+/// [`mount`](super::mount) does this too, but a block device cannot be opened while a dead mount of it is there. Dead
+/// mounts of others are left to their owners.
 ///
 /// # Errors
 /// [`Error::Unmount`] if it cannot be taken away.
@@ -64,11 +65,13 @@ fn absolute(dir: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Changes the kernel's flags of a mount of ours (`mount -o remount`): read-only or not, and those of [`FuseOptions`] that mount(2) knows. What the serving
-/// process goes by stays. When this returns, a mount that became read-only has everything on its device that was written before.
+/// Changes the kernel's flags of a mount of ours (`mount -o remount`): read-only or not, and those of [`FuseOptions`]
+/// that mount(2) knows. What the serving process goes by stays. When this returns, a mount that became read-only has
+/// everything on its device that was written before.
 ///
 /// # Errors
-/// [`Error::Mount`], with `EINVAL` if no mount of this type (its `subtype`) is there, `EBUSY` if something is open for writing that is to be read-only.
+/// [`Error::Mount`], with `EINVAL` if no mount of this type (its `subtype`) is there, `EBUSY` if something is open for
+/// writing that is to be read-only.
 pub fn remount(dir: &Path, options: &FuseOptions) -> Result<()> {
     let failed = |source: io::Error| Error::Mount { dir: dir.to_owned(), source };
     let path = absolute(dir).map_err(failed)?;
@@ -78,12 +81,13 @@ pub fn remount(dir: &Path, options: &FuseOptions) -> Result<()> {
     }
     let top = File::open(&path).map_err(failed)?;
     rustix::mount::mount_remount(&path, system::flags(options), c"").map_err(|errno| failed(errno.into()))?;
-    // The kernel has written back what it had; its `sync` does not reach every mount, an fsync of a directory does, and is a checkpoint.
+    // The kernel has written back what it had; its `sync` does not reach every mount, an fsync of a directory does, and
+    // is a checkpoint.
     if options.read_only { top.sync_all().map_err(failed) } else { Ok(()) }
 }
 
-/// Takes a mount away, by system call or, where that is not allowed, through the helper. `lazily`: at once out of sight, for good when the last
-/// user is gone.
+/// Takes a mount away, by system call or, where that is not allowed, through the helper. `lazily`: at once out of
+/// sight, for good when the last user is gone.
 pub(super) fn detach(dir: &Path, lazily: bool) -> io::Result<()> {
     let flags = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() } | UnmountFlags::NOFOLLOW;
     match rustix::mount::unmount(dir, flags) {
@@ -93,9 +97,10 @@ pub(super) fn detach(dir: &Path, lazily: bool) -> io::Result<()> {
     }
 }
 
-/// Unmounts the file system mounted at `dir` and waits until the process that serves it has let go of the image or device. (The system's own
-/// `umount` waits for that only where [`Mounted::is_block_device`](super::Mounted::is_block_device).) A mount that was given another name (`fsname`) is not waited for: the mount table does
-/// not say what to wait for.
+/// Unmounts the file system mounted at `dir` and waits until the process that serves it has let go of the image or
+/// device. (The system's own `umount` waits for that only where
+/// [`Mounted::is_block_device`](super::Mounted::is_block_device).) A mount that was given another name (`fsname`) is
+/// not waited for: the mount table does not say what to wait for.
 ///
 /// # Errors
 /// [`Error::Unmount`], with `EBUSY` if somebody uses the mount, `EINVAL` if nothing is mounted there.

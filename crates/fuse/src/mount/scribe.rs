@@ -1,7 +1,7 @@
 //! The thread that writes a trace of the mount into a file.
 //!
-//! Kept true: no request waits for the file; when the image or device is free again, the file is complete, with all that was recorded in it or counted
-//! as dropped.
+//! Kept true: no request waits for the file; when the image or device is free again, the file is complete, with all
+//! that was recorded in it or counted as dropped.
 
 use crate::error::{Error, Result};
 use crate::options::{Cache, FuseOptions};

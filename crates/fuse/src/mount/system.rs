@@ -20,7 +20,8 @@ pub(super) fn mount(dir: &Path, options: &FuseOptions) -> Result<Attached> {
     if let Some((device, loop_device)) = device(options) {
         match attach(&fd, dir, options, Some(&device)) {
             Ok(()) => return Ok(Attached { fd, is_block_device: true }),
-            // A loop device is a help, no need. And somebody may have the device for himself, which may be this process; or the kernel was built without.
+            // A loop device is a help, no need. And somebody may have the device for himself, which may be this
+            // process; or the kernel was built without.
             Err(errno) if loop_device.is_some() || matches!(errno, Errno::BUSY | Errno::NODEV) => {
                 tracing::debug!("not mounted as fuseblk: {errno}");
             }
@@ -31,8 +32,9 @@ pub(super) fn mount(dir: &Path, options: &FuseOptions) -> Result<Attached> {
     Ok(Attached { fd, is_block_device: false })
 }
 
-/// The block device to mount by: the source, or a loop device of the image, which is to live until the mount has it. The server does not use that, it reads and
-/// writes the image; only the kernel has to have a name of a block device. Whoever gives the mount another name gets that instead.
+/// The block device to mount by: the source, or a loop device of the image, which is to live until the mount has it.
+/// The server does not use that, it reads and writes the image; only the kernel has to have a name of a block device.
+/// Whoever gives the mount another name gets that instead.
 fn device(options: &FuseOptions) -> Option<(PathBuf, Option<LoopDevice>)> {
     let kind = std::fs::metadata(&options.source).ok().filter(|_| options.block_device)?.file_type();
     if kind.is_block_device() {

@@ -70,7 +70,8 @@ pub(super) fn stack(point: &Path) -> Vec<Entry> {
     read().into_iter().filter(|entry| entry.point == point).collect()
 }
 
-/// Where this image or device is mounted through FUSE, if the mount table says so: whoever gave the mount another name (`fsname`) is not found.
+/// Where this image or device is mounted through FUSE, if the mount table says so: whoever gave the mount another name
+/// (`fsname`) is not found.
 pub fn mounted_at(source: &Path) -> Option<PathBuf> {
     let source = source.canonicalize().ok()?;
     let is_it =

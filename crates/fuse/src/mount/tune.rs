@@ -1,7 +1,7 @@
 //! What the kernel does with dirty pages and reading ahead, which a mount cannot say but root can, in `/sys/class/bdi`.
 //!
-//! A FUSE mount may by default have 1 % of memory dirty, strictly, since the kernel does not trust its server to write it back. That throttles
-//! buffered writes to a fraction; a mount by root is trusted.
+//! A FUSE mount may by default have 1 % of memory dirty, strictly, since the kernel does not trust its server to write
+//! it back. That throttles buffered writes to a fraction; a mount by root is trusted.
 
 use super::table;
 use crate::options::FuseOptions;
@@ -12,7 +12,8 @@ pub(super) struct Knobs {
     dir: PathBuf,
 }
 
-/// Applies the options to the file system mounted at `dir`; what cannot be set stays as it is. `None` if nothing is to be set.
+/// Applies the options to the file system mounted at `dir`; what cannot be set stays as it is. `None` if nothing is to
+/// be set.
 pub(super) fn tune(dir: &Path, options: &FuseOptions) -> Option<Knobs> {
     let entry = table::at(dir).filter(|_| options.tune)?;
     let knobs = Knobs { dir: directory(&entry.device)? };
@@ -36,7 +37,8 @@ impl Knobs {
         self.set("max_ratio", 100);
     }
 
-    /// Lets so many bytes be dirty, strictly; more than may be dirty in all is no limit. Before Linux 6.2 there is none.
+    /// Lets so many bytes be dirty, strictly; more than may be dirty in all is no limit. Before Linux 6.2 there is
+    /// none.
     pub(super) fn limit_dirty(&self, bytes: u64) {
         if self.set("max_bytes", bytes) {
             self.set("strict_limit", 1);

@@ -47,7 +47,8 @@ impl Call<'_> {
         }
     }
 
-    /// Refuses what only the owner, as the mount shows it, or root may do. For requests that the kernel passes on without a look at who makes them.
+    /// Refuses what only the owner, as the mount shows it, or root may do. For requests that the kernel passes on
+    /// without a look at who makes them.
     ///
     /// The kernel tells the caller's user only, so that root stands for everybody with `CAP_FOWNER`.
     pub(super) fn check_owner(&self, attr: &steadyfs_core::Attr) -> Answer {

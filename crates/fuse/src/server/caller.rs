@@ -1,9 +1,11 @@
-//! The process that asks: its groups, its capabilities and its memory. A request names its user, one group and its process; the rest stands in `/proc`.
+//! The process that asks: its groups, its capabilities and its memory. A request names its user, one group and its
+//! process; the rest stands in `/proc`.
 
 use crate::wire::abi::InHeader;
 use std::os::unix::fs::FileExt;
 
-/// Whether the caller is in a group. Of a process that is gone, or in a namespace that this one does not see, the request's own group is all that is known.
+/// Whether the caller is in a group. Of a process that is gone, or in a namespace that this one does not see, the
+/// request's own group is all that is known.
 pub(super) fn is_in_group(caller: &InHeader, group: u32) -> bool {
     caller.gid == group || (caller.pid != 0 && has_group(&status(caller.pid), group))
 }
@@ -11,9 +13,11 @@ pub(super) fn is_in_group(caller: &InHeader, group: u32) -> bool {
 /// The number of `CAP_SYS_ADMIN`.
 const CAP_SYS_ADMIN: u32 = 21;
 
-/// Whether the caller may administer the system: it is root, has `CAP_SYS_ADMIN`, and has it where this process lives, not in a user namespace of its own. Not if that cannot be seen.
+/// Whether the caller may administer the system: it is root, has `CAP_SYS_ADMIN`, and has it where this process lives,
+/// not in a user namespace of its own. Not if that cannot be seen.
 ///
-/// Only of root are the capabilities believed: they are those that the process has now, and others may have become something else since they asked.
+/// Only of root are the capabilities believed: they are those that the process has now, and others may have become
+/// something else since they asked.
 pub(super) fn is_administrator(caller: &InHeader) -> bool {
     let namespace = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/user")).ok();
     caller.uid == 0

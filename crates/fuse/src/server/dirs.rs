@@ -46,7 +46,8 @@ impl Call<'_> {
             let rest = &self.reply.body()[at + LEAD..];
             let (head, rest) = Dirent::read_from_prefix(rest).map_err(|_| Errno::IO)?;
             let name = &rest[..head.namelen as usize];
-            // "." and ".." do not count as named; nor does an entry that leads nowhere, which is listed without attributes.
+            // "." and ".." do not count as named; nor does an entry that leads nowhere, which is listed without
+            // attributes.
             if name != b"." && name != b".." {
                 let len = entry_len(LEAD + size_of::<Dirent>(), name);
                 if let Ok(entry) = self.inode(head.ino).and_then(|inode| self.entry(&inode)) {

@@ -148,8 +148,8 @@ impl Call<'_> {
             Opcode::Removexattr => self.removexattr(args),
             Opcode::Ioctl => self.ioctl(args),
             Opcode::Flush => self.flush(args),
-            // The kernel does without, and asks no more: directories have no open state, permissions are the kernel's, and no request
-            // waits for something that an interrupt could end.
+            // The kernel does without, and asks no more: directories have no open state, permissions are the kernel's,
+            // and no request waits for something that an interrupt could end.
             Opcode::Opendir | Opcode::Releasedir | Opcode::Access | Opcode::Interrupt => Err(Errno::NOSYS.into()),
             Opcode::NotifyReply => Ok(()),
             Opcode::Init | Opcode::Destroy | Opcode::Forget | Opcode::BatchForget => Err(Errno::IO.into()),

@@ -1,7 +1,9 @@
-//! Requests that go by contents which the kernel may still have in its cache only: before such a request the kernel is made to write them back.
+//! Requests that go by contents which the kernel may still have in its cache only: before such a request the kernel is
+//! made to write them back.
 //!
-//! Kept true: whoever waits for the kernel here holds no gate, so what it writes back meanwhile is served, or refused once the file system has ended, and never
-//! waits behind that end. The end itself waits until nobody waits for the kernel any more, and lets nobody begin: without a process that answers, they would wait for ever.
+//! Kept true: whoever waits for the kernel here holds no gate, so what it writes back meanwhile is served, or refused
+//! once the file system has ended, and never waits behind that end. The end itself waits until nobody waits for the
+//! kernel any more, and lets nobody begin: without a process that answers, they would wait for ever.
 
 use super::{Answer, Call, FETCH, Kernel, Server, State, node_of};
 use crate::options::Cache;

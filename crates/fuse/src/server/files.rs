@@ -1,6 +1,7 @@
 //! Requests about open files: opening, reading, writing, syncing, allocating, seeking, copying.
 //!
-//! A handle says whether its file was opened for writing, so that the end of it can be counted, and which write errors it was told of.
+//! A handle says whether its file was opened for writing, so that the end of it can be counted, and which write errors
+//! it was told of.
 
 use super::caller::is_in_group;
 use super::{Answer, Call, node_of};
@@ -22,7 +23,8 @@ use rustix::io::Errno;
 use steadyfs_core::{Changer, FallocMode, InodeRef, SetAttr, Whence};
 use steadyfs_format::{BLOCK_SIZE, PageIndex};
 
-/// From this many bytes on, what the kernel has in its own cache does not go through ours as well: a second copy of it would cost more than it ever saves.
+/// From this many bytes on, what the kernel has in its own cache does not go through ours as well: a second copy of it
+/// would cost more than it ever saves.
 pub(super) const LARGE: u32 = 128 << 10;
 
 /// Most bytes that one COPY_FILE_RANGE copies; the caller asks again for the rest.
@@ -45,7 +47,8 @@ impl Call<'_> {
         self.put_open(&inode, flags)
     }
 
-    /// Whether the inode's flags allow to open it so (the kernel has checked the permissions); truncates it if that is asked for.
+    /// Whether the inode's flags allow to open it so (the kernel has checked the permissions); truncates it if that is
+    /// asked for.
     pub(super) fn check_open(&self, inode: &InodeRef, flags: u32, open_flags: u32) -> Answer {
         if writes(flags) || flags & O_TRUNC != 0 {
             let marks = self.fs.attr(inode)?.flags;
@@ -75,10 +78,12 @@ impl Call<'_> {
         self.server.with_space(|| self.fs.fsync(inode, false))
     }
 
-    /// Before contents change: takes from a program what it lends to those who run it, as Linux does, and from the kernel the mode that it still goes by.
+    /// Before contents change: takes from a program what it lends to those who run it, as Linux does, and from the
+    /// kernel the mode that it still goes by.
     ///
-    /// With `HANDLE_KILLPRIV_V2` the kernel leaves all of this to the file system, so that a plain write costs no request for the program's capabilities.
-    /// Writes, truncations and openings say whether the caller may keep set-id bits.
+    /// With `HANDLE_KILLPRIV_V2` the kernel leaves all of this to the file system, so that a plain write costs no
+    /// request for the program's capabilities. Writes, truncations and openings say whether the caller may keep set-id
+    /// bits.
     pub(super) fn revoke(&self, inode: &InodeRef, keeps_set_id: bool) -> Answer {
         let is_member = |group| is_in_group(&self.header, group);
         let changer = if keeps_set_id { Changer::KeepsSetId } else { Changer::Other { is_member: &is_member } };
@@ -168,7 +173,8 @@ impl Call<'_> {
         }
         self.server.room.look(self.fs);
         let inode = written?;
-        // After a write past its cache the kernel does not sync: it passes on that the writer asked for it (`RWF_DSYNC` too).
+        // After a write past its cache the kernel does not sync: it passes on that the writer asked for it (`RWF_DSYNC`
+        // too).
         if asked.write_flags & WRITE_CACHE == 0 && asked.flags & (O_DSYNC | O_SYNC) != 0 {
             self.sync(&inode, asked.fh, asked.flags & O_SYNC != O_SYNC)?;
         } else if asked.write_flags & WRITE_CACHE == 0 {
@@ -197,7 +203,8 @@ impl Call<'_> {
                 (false, true) => self.fs.write_direct(inode, at, rest),
             })?;
             *done += taken;
-            // Of what it writes back the kernel does not look how much was taken: it is all, or there is an error for the next fsync.
+            // Of what it writes back the kernel does not look how much was taken: it is all, or there is an error for
+            // the next fsync.
             if *done == data.len() || !written_back {
                 return Ok(());
             }

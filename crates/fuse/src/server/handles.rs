@@ -1,8 +1,8 @@
 //! Open files: which write errors each has been told of.
 //!
-//! A handle is a number that the kernel gives back with each request of the open file. Its lowest bit says whether the file was opened for
-//! writing, so that most requests need no table; the rest is the key of its cursor. Kept true: a handle is here from the reply to its
-//! OPEN or CREATE until its RELEASE.
+//! A handle is a number that the kernel gives back with each request of the open file. Its lowest bit says whether the
+//! file was opened for writing, so that most requests need no table; the rest is the key of its cursor. Kept true: a
+//! handle is here from the reply to its OPEN or CREATE until its RELEASE.
 
 use std::collections::HashMap;
 use std::sync::Arc;

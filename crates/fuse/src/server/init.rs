@@ -99,8 +99,8 @@ impl Server {
     }
 
     fn wanted_by_options(&self) -> u64 {
-        // ALLOW_IDMAP is not asked for: with it the kernel withholds the caller's ids, which `allow_root` and the listing of
-        // attributes in the `trusted` namespace need.
+        // ALLOW_IDMAP is not asked for: with it the kernel withholds the caller's ids, which `allow_root` and the
+        // listing of attributes in the `trusted` namespace need.
         match self.policy.cache {
             Cache::Writeback => init::WRITEBACK_CACHE,
             // Where files bypass the cache, they can be mapped shared all the same.

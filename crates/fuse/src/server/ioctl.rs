@@ -1,6 +1,8 @@
-//! The ioctls that read and change inode flags and project ids (chattr(1), lsattr(1), xfs_io), and those of the whole volume: fstrim(8), and `shutdown`.
+//! The ioctls that read and change inode flags and project ids (chattr(1), lsattr(1), xfs_io), and those of the whole
+//! volume: fstrim(8), and `shutdown`.
 //!
-//! The kernel carries the arguments of these few; everything else is answered `ENOTTY`. Kernels before 5.13 do not look at who changes flags, so this does.
+//! The kernel carries the arguments of these few; everything else is answered `ENOTTY`. Kernels before 5.13 do not look
+//! at who changes flags, so this does.
 
 use super::caller::is_administrator;
 use super::shutdown::FS_IOC_SHUTDOWN;
@@ -100,7 +102,8 @@ impl Call<'_> {
     /// The owner may change flags; those that bind the owner, too, only root.
     fn check_flags(&self, attr: &Attr, wanted: u32) -> Answer {
         self.check_owner(attr)?;
-        // The kernel's write-back cache takes writes without asking, and there is no way to have it wait for a single file.
+        // The kernel's write-back cache takes writes without asking, and there is no way to have it wait for a single
+        // file.
         if wanted & !attr.flags & FS_SYNC_FL != 0 && self.server.policy.cache == Cache::Writeback {
             return Err(Errno::OPNOTSUPP.into());
         }

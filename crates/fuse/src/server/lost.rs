@@ -1,8 +1,10 @@
 //! What was lost of an inode's contents: bytes that the kernel wrote back, and that were refused.
 //!
-//! The kernel tells of such an error once, and takes its pages for clean from then on. It sends them never again, so only the server can know later that they are missing.
+//! The kernel tells of such an error once, and takes its pages for clean from then on. It sends them never again, so
+//! only the server can know later that they are missing.
 //!
-//! Kept true: ranges neither overlap nor touch, and are few; where they are too many, gaps between them count as lost, too.
+//! Kept true: ranges neither overlap nor touch, and are few; where they are too many, gaps between them count as lost,
+//! too.
 
 use rustix::io::Errno;
 use std::collections::BTreeMap;

@@ -1,11 +1,14 @@
-//! Requests in, replies out: what each message of the kernel means for the file system. Knows neither `/dev/fuse` nor threads.
+//! Requests in, replies out: what each message of the kernel means for the file system. Knows neither `/dev/fuse` nor
+//! threads.
 //!
-//! [`Server::handle`] takes the bytes of one request and fills in the reply; any number of threads call it at once. What only the kernel's
-//! side of the conversation can do is behind [`Kernel`], so that everything here is tested without one. The handlers are
-//! methods of [`Call`], by subject: `names`, `dirs`, `attrs`, `files`, `xattrs`, `ioctl`; `dispatch` chooses among them.
+//! [`Server::handle`] takes the bytes of one request and fills in the reply; any number of threads call it at once.
+//! What only the kernel's side of the conversation can do is behind [`Kernel`], so that everything here is tested
+//! without one. The handlers are methods of [`Call`], by subject: `names`, `dirs`, `attrs`, `files`, `xattrs`, `ioctl`;
+//! `dispatch` chooses among them.
 //!
-//! Kept true: nothing of a request survives it but counts and lost contents in [`nodes::Nodes`] and, of an open file, which errors it was told of
-//! ([`handles::Handles`]); a handler that panics fails its request and nothing else; after [`Server::finish`] the file system is no longer touched.
+//! Kept true: nothing of a request survives it but counts and lost contents in [`nodes::Nodes`] and, of an open file,
+//! which errors it was told of ([`handles::Handles`]); a handler that panics fails its request and nothing else; after
+//! [`Server::finish`] the file system is no longer touched.
 
 mod attrs;
 mod caller;
@@ -66,7 +69,8 @@ const FORGET_PATIENCE: Duration = Duration::from_millis(250);
 
 /// What the kernel's side of the conversation does for a handler.
 pub(crate) trait Kernel: Sync {
-    /// Makes the kernel write back and drop what it caches of a node's contents, and drop its attributes. Returns when that is done.
+    /// Makes the kernel write back and drop what it caches of a node's contents, and drop its attributes. Returns when
+    /// that is done.
     fn invalidate(&self, node: u64);
 
     /// Makes the kernel ask for a node's attributes before it next goes by them. Waits for no other request.
@@ -158,8 +162,10 @@ impl Server {
         }
     }
 
-    /// Ends the file system: waits for requests under way, lets go of everything, writes the last checkpoint and does what [`Server::at_end`] asked for.
-    /// Requests that wait for the kernel (`fetch`) are refused instead. When it returns, whoever else may have called it, the device is closed, if nobody else holds the [`Fs`]. Later calls only say how that went.
+    /// Ends the file system: waits for requests under way, lets go of everything, writes the last checkpoint and does
+    /// what [`Server::at_end`] asked for. Requests that wait for the kernel (`fetch`) are refused instead. When it
+    /// returns, whoever else may have called it, the device is closed, if nobody else holds the [`Fs`]. Later calls
+    /// only say how that went.
     pub(crate) fn finish(&self) -> steadyfs_core::Result<()> {
         let mut at_end = self.at_end.lock();
         let (fs, ended) = {
@@ -175,7 +181,8 @@ impl Server {
         };
         // Whatever the kernel writes back now is refused, and so is whoever waited for that.
         self.fetches.end();
-        // The volume is whole whatever comes now, and no request waits any more; but who sees the device free may rely on all of it.
+        // The volume is whole whatever comes now, and no request waits any more; but who sees the device free may rely
+        // on all of it.
         self.recorder.stop();
         if let Some(work) = at_end.take() {
             work();
@@ -235,7 +242,8 @@ impl Server {
         }
     }
 
-    /// Does something that takes space. If there is none, but a deleted file is about to be freed, waits for that and tries again.
+    /// Does something that takes space. If there is none, but a deleted file is about to be freed, waits for that and
+    /// tries again.
     fn with_space<T>(&self, mut work: impl FnMut() -> steadyfs_core::Result<T>) -> Answer<T> {
         loop {
             let reaps = self.reaps.load(SeqCst);
@@ -246,8 +254,8 @@ impl Server {
         }
     }
 
-    /// Waits until an inode has been deleted since there were `reaps` deletions; false if none is to be expected. The kernel forgets an inode
-    /// right after its last link is gone, but it may ask for something else first.
+    /// Waits until an inode has been deleted since there were `reaps` deletions; false if none is to be expected. The
+    /// kernel forgets an inode right after its last link is gone, but it may ask for something else first.
     fn space_comes(&self, reaps: u64) -> bool {
         loop {
             drop(self.reaping.lock());

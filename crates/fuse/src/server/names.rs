@@ -157,7 +157,8 @@ impl Call<'_> {
         self.settle_names(&to)
     }
 
-    /// Refuses to put a file that lost contents in the place of another: as long as an fsync of it would fail, the other one is worth more.
+    /// Refuses to put a file that lost contents in the place of another: as long as an fsync of it would fail, the
+    /// other one is worth more.
     fn check_whole(&self, dir: &InodeRef, name: &[u8]) -> Answer {
         if !self.server.nodes.any_lost() {
             return Ok(());

@@ -1,11 +1,13 @@
-//! What the kernel knows: per inode how often it was told of it, by how many open files it may write, and what it lost of the contents.
+//! What the kernel knows: per inode how often it was told of it, by how many open files it may write, and what it lost
+//! of the contents.
 //!
-//! The kernel counts every reply that names an inode, and gives the counts back with FORGET when its own inode goes. An inode without
-//! links must live as long as the kernel knows it (an open file, a working directory), so such an inode is held here; one with links needs no
-//! holding, the file system finds it again by number. So a table entry is a few words however many inodes the kernel caches, and the file
-//! system's own caches stay bounded.
+//! The kernel counts every reply that names an inode, and gives the counts back with FORGET when its own inode goes. An
+//! inode without links must live as long as the kernel knows it (an open file, a working directory), so such an inode
+//! is held here; one with links needs no holding, the file system finds it again by number. So a table entry is a few
+//! words however many inodes the kernel caches, and the file system's own caches stay bounded.
 //!
-//! Kept true: an entry exists while a count of it is not zero; an inode is held at most once; nothing is dropped under a lock of the table.
+//! Kept true: an entry exists while a count of it is not zero; an inode is held at most once; nothing is dropped under
+//! a lock of the table.
 
 use super::handles::Opened;
 use super::lost::Lost;
@@ -63,8 +65,8 @@ impl Nodes {
         &self.shards[ino as usize % SHARDS]
     }
 
-    /// Counts a reply that names an inode. To be called before its attributes are read: whoever then finds that it has no links
-    /// calls [`Nodes::unlinked`], and whoever removes its last link meanwhile finds it here.
+    /// Counts a reply that names an inode. To be called before its attributes are read: whoever then finds that it has
+    /// no links calls [`Nodes::unlinked`], and whoever removes its last link meanwhile finds it here.
     pub(crate) fn named(&self, ino: u32) {
         let mut shard = self.shard(ino).lock();
         let known = shard.entry(ino).or_default();
@@ -118,8 +120,8 @@ impl Nodes {
         }
     }
 
-    /// What the kernel is to drop of a file of which these bytes were written past its cache, for it may have read older ones meanwhile. Everything once nobody caches any more: from then on
-    /// nothing is cached.
+    /// What the kernel is to drop of a file of which these bytes were written past its cache, for it may have read
+    /// older ones meanwhile. Everything once nobody caches any more: from then on nothing is cached.
     pub(super) fn cached_beside(&self, ino: u32, written: Range<u64>) -> Option<Range<u64>> {
         let mut shard = self.shard(ino).lock();
         let known = shard.get_mut(&ino)?;

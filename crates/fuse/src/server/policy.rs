@@ -40,7 +40,8 @@ impl Policy {
         }
     }
 
-    /// Whether a user may come in. The kernel itself keeps out whoever may not, except when it has to let everyone in so that root can.
+    /// Whether a user may come in. The kernel itself keeps out whoever may not, except when it has to let everyone in
+    /// so that root can.
     pub(crate) fn admits(&self, uid: u32) -> bool {
         self.only.is_none_or(|owner| uid == owner || uid == 0)
     }

@@ -1,9 +1,10 @@
 //! Cached writes and the room for them.
 //!
-//! With write-back the kernel takes a write(2) into its cache without asking, and hears later that there is no room: by then the program has written
-//! more. Two things keep that short. While files grow, the kernel may hold no more than half of what is free ([`Room`]). And a file that lost contents
-//! for want of room is asked about before each write: the kernel forgets the inode's attributes, so it asks for them, naming the open file, before it
-//! takes the next write into its cache, and an error of that request is the error of the write.
+//! With write-back the kernel takes a write(2) into its cache without asking, and hears later that there is no room: by
+//! then the program has written more. Two things keep that short. While files grow, the kernel may hold no more than
+//! half of what is free ([`Room`]). And a file that lost contents for want of room is asked about before each write:
+//! the kernel forgets the inode's attributes, so it asks for them, naming the open file, before it takes the next write
+//! into its cache, and an error of that request is the error of the write.
 //!
 //! When the last writer has closed, the size that only the kernel knew is gone with the kernel's inode.
 
@@ -25,9 +26,9 @@ const LEAST: u64 = 8 << 20;
 /// Blocks that have to be free before a file that lost contents takes more.
 const ENOUGH: u64 = 64;
 
-/// Where no write took room for so long, and no file was opened for writing, pages are overwritten in the files that are open. The kernel may then hold
-/// as much as of any file system: pages that are written again and again reach the server once. The first write that takes room ends it, and so does a
-/// program that opens a file to write.
+/// Where no write took room for so long, and no file was opened for writing, pages are overwritten in the files that
+/// are open. The kernel may then hold as much as of any file system: pages that are written again and again reach the
+/// server once. The first write that takes room ends it, and so does a program that opens a file to write.
 const OVERWRITING: Duration = Duration::from_secs(1);
 
 /// More than any kernel holds.
@@ -88,7 +89,8 @@ impl Room {
         }
     }
 
-    /// How much it may hold, if that is not what it was told. It grows late, so that it does not change with every file.
+    /// How much it may hold, if that is not what it was told. It grows late, so that it does not change with every
+    /// file.
     fn due(&self, fs: &Fs) -> Option<u64> {
         let stat = fs.statfs();
         let half = stat.blocks_free * u64::from(stat.block_size) / 2;
@@ -157,23 +159,25 @@ impl Call<'_> {
         }
     }
 
-    /// The reply to a GETATTR brings attributes: the kernel must not go by them if writes are to be refused. It takes none into its inode that it asked
-    /// for before it had to forget what it knew.
+    /// The reply to a GETATTR brings attributes: the kernel must not go by them if writes are to be refused. It takes
+    /// none into its inode that it asked for before it had to forget what it knew.
     pub(super) fn ask_again_now(&self, ino: u32) {
         if self.refuses(ino).is_some() {
             self.kernel.forget_attributes(self.header.nodeid);
         }
     }
 
-    /// The same for other replies. Their requester may not hold the kernel's inode, which would be waited for if it is just going.
+    /// The same for other replies. Their requester may not hold the kernel's inode, which would be waited for if it is
+    /// just going.
     pub(super) fn ask_again(&mut self, ino: u32) {
         if self.refuses(ino).is_some() {
             self.reply.then(Notice::ForgetAttributes { node: u64::from(ino) });
         }
     }
 
-    /// A file open for writing was closed. If it was the last one, and contents were lost, what lies behind the end that the file system knows
-    /// is no longer awaited: the kernel drops its inode, and with it the size that it counted.
+    /// A file open for writing was closed. If it was the last one, and contents were lost, what lies behind the end
+    /// that the file system knows is no longer awaited: the kernel drops its inode, and with it the size that it
+    /// counted.
     pub(super) fn fall_back(&mut self, ino: u32) -> Answer {
         let nodes = &self.server.nodes;
         if nodes.lost(ino).is_none() || nodes.has_writers(ino) {

@@ -1,6 +1,8 @@
-//! The ioctl that shuts a volume down (FS_IOC_SHUTDOWN, the same number as F2FS' and XFS'), and what a volume answers that was.
+//! The ioctl that shuts a volume down (FS_IOC_SHUTDOWN, the same number as F2FS' and XFS'), and what a volume answers
+//! that was.
 //!
-//! The number of the ioctl says that the kernel writes its argument, though all file systems read it. So the kernel sends where it is, not what, and it is read from the memory of the caller.
+//! The number of the ioctl says that the kernel writes its argument, though all file systems read it. So the kernel
+//! sends where it is, not what, and it is read from the memory of the caller.
 
 use super::{Answer, Call, caller};
 use crate::wire::abi::{InHeader, IoctlIn};
@@ -11,7 +13,8 @@ use steadyfs_core::ShutDown;
 /// `_IOR('X', 125, __u32)`
 pub(super) const FS_IOC_SHUTDOWN: u32 = 0x8004_587d;
 
-/// The arguments, as F2FS has them. XFS means the same by 0 and 2; its 1 writes back the log, which is where its names are.
+/// The arguments, as F2FS has them. XFS means the same by 0 and 2; its 1 writes back the log, which is where its names
+/// are.
 const FULL_SYNC: u32 = 0;
 const META_SYNC: u32 = 1;
 const NO_SYNC: u32 = 2;
@@ -36,7 +39,8 @@ pub(super) fn asked(header: &InHeader, ioctl: &IoctlIn) -> Answer<ShutDown> {
     }
 }
 
-/// Whether a volume that was shut down answers this all the same: what gives something back, and what asks the file system nothing.
+/// Whether a volume that was shut down answers this all the same: what gives something back, and what asks the file
+/// system nothing.
 pub(super) fn outlives(opcode: Opcode) -> bool {
     matches!(
         opcode,

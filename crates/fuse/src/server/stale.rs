@@ -1,11 +1,13 @@
 //! Direct writes beside the kernel's cache.
 //!
-//! Before a direct write the kernel drops what it caches of the range. Who reads while the write is under way brings old contents back, and after a write that was queued (AIO) the kernel
-//! does not drop them again: they would be shown until they are evicted. So it is told to, right behind the reply. Not before: what it caches may be locked for a read that waits until
-//! one of the writes that are under way is answered.
+//! Before a direct write the kernel drops what it caches of the range. Who reads while the write is under way brings
+//! old contents back, and after a write that was queued (AIO) the kernel does not drop them again: they would be shown
+//! until they are evicted. So it is told to, right behind the reply. Not before: what it caches may be locked for a
+//! read that waits until one of the writes that are under way is answered.
 //!
-//! That costs a message for each direct write, and the kernel asks for the file's attributes again. It is spared where nothing can be cached: where the kernel has read nothing for its cache
-//! since all of it was dropped, and where the mount has no cache.
+//! That costs a message for each direct write, and the kernel asks for the file's attributes again. It is spared where
+//! nothing can be cached: where the kernel has read nothing for its cache since all of it was dropped, and where the
+//! mount has no cache.
 
 use super::{Call, handles::Opened};
 use crate::options::Cache;

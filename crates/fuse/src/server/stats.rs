@@ -1,5 +1,5 @@
-//! What a mounted volume tells of itself, as the values of attributes that the root directory does not list: any user whom the mount lets in may read them, and no
-//! other channel into the process is needed.
+//! What a mounted volume tells of itself, as the values of attributes that the root directory does not list: any user
+//! whom the mount lets in may read them, and no other channel into the process is needed.
 //!
 //! Their values are JSON, of the shapes that `steadyfs_core::stats` documents.
 

@@ -1,7 +1,9 @@
-//! Requests as records of a trace: what was asked for, and what came of it. Knows the messages, and nothing of what they do.
+//! Requests as records of a trace: what was asked for, and what came of it. Knows the messages, and nothing of what
+//! they do.
 //!
-//! An attribute of the root directory that is not listed turns recording on and off and gives out what was recorded: like the counters, it needs no other
-//! channel into the process. Only root and the user who mounted may use it. Requests about it are not recorded.
+//! An attribute of the root directory that is not listed turns recording on and off and gives out what was recorded:
+//! like the counters, it needs no other channel into the process. Only root and the user who mounted may use it.
+//! Requests about it are not recorded.
 
 use super::{Answer, Server};
 use crate::wire::abi::{
@@ -17,8 +19,8 @@ use steadyfs_rt::{Instant, now};
 use steadyfs_trace::{DATA_ONLY, DIRECT, NOT_FOUND, Op, Record, WRITTEN_BACK};
 use zerocopy::FromBytes;
 
-/// The name of the attribute. Setting it to `start` or `stop` turns recording on or off; its value is the next part of the trace's file, without the
-/// header, and empty if there is none now.
+/// The name of the attribute. Setting it to `start` or `stop` turns recording on or off; its value is the next part of
+/// the trace's file, without the header, and empty if there is none now.
 pub const TRACE_ATTRIBUTE: &str = "steadyfs.trace";
 
 /// Attributes of our own begin so; nobody's program uses them.

@@ -1,9 +1,10 @@
 //! `/dev/fuse`: one message per read, one per write.
 //!
-//! The end of a mount, by `umount` or by `abort` in the kernel's control directory, is not one moment: the kernel first stops each queue of requests that are
-//! being handed out, then the one of those that wait. So a read ends with `ENODEV` (nothing more to come), or with `ECONNABORTED` (a request was taken in between; the
-//! kernel has failed it already). With `FUSE_ABORT_ERROR`, which is not asked for here, `ECONNABORTED` would also tell an abort from an `umount`. A reply to a
-//! request that is gone is refused with `ENOENT`.
+//! The end of a mount, by `umount` or by `abort` in the kernel's control directory, is not one moment: the kernel first
+//! stops each queue of requests that are being handed out, then the one of those that wait. So a read ends with
+//! `ENODEV` (nothing more to come), or with `ECONNABORTED` (a request was taken in between; the kernel has failed it
+//! already). With `FUSE_ABORT_ERROR`, which is not asked for here, `ECONNABORTED` would also tell an abort from an
+//! `umount`. A reply to a request that is gone is refused with `ENOENT`.
 
 use crate::error::{Error, Result};
 use crate::server::{Greeting, MAX_WRITE, Server};
@@ -67,7 +68,8 @@ impl Channel {
         }
     }
 
-    /// Sends a reply. A reply that the kernel does not take is replaced by an error, so that the requester does not wait for ever.
+    /// Sends a reply. A reply that the kernel does not take is replaced by an error, so that the requester does not
+    /// wait for ever.
     pub(crate) fn send(&self, reply: &mut Reply) {
         match reply.send(|pieces| writev(&self.fd, pieces)) {
             // Gone is gone: the requester, or the mount.
@@ -93,7 +95,8 @@ impl Channel {
         }
     }
 
-    /// Makes the kernel drop a name that it caches. Waits for whoever changes the directory, so another thread has to serve that.
+    /// Makes the kernel drop a name that it caches. Waits for whoever changes the directory, so another thread has to
+    /// serve that.
     pub(crate) fn forget_name(&self, parent: u64, name: &[u8]) {
         let mut message = Reply::new(size_of::<NotifyInvalEntryOut>() + name.len() + 1);
         message.notify(NOTIFY_INVAL_ENTRY);

@@ -1,11 +1,13 @@
 //! The threads that serve requests: few while requests are short, more while they wait.
 //!
-//! Each thread reads a request, handles it and sends the reply. One does so as long as it keeps up; [`pace`] says why, and when another joins. The
-//! others rest, or are started when they are first needed. A request can wait long (for space, for the device), and some can only end when another
-//! is served: so a supervisor sends one more whenever nobody is waiting for requests and nothing gets done.
+//! Each thread reads a request, handles it and sends the reply. One does so as long as it keeps up; [`pace`] says why,
+//! and when another joins. The others rest, or are started when they are first needed. A request can wait long (for
+//! space, for the device), and some can only end when another is served: so a supervisor sends one more whenever nobody
+//! is waiting for requests and nothing gets done.
 //!
-//! Kept true: a thread rests only while another one waits for requests or handles one; not more than [`Limits::keep`] threads stay; whoever makes the kernel
-//! send requests from inside a request is not counted against the limit; when the last thread has left, and not before, the end is announced.
+//! Kept true: a thread rests only while another one waits for requests or handles one; not more than [`Limits::keep`]
+//! threads stay; whoever makes the kernel send requests from inside a request is not counted against the limit; when
+//! the last thread has left, and not before, the end is announced.
 
 mod pace;
 
@@ -177,7 +179,8 @@ impl Crew {
         }
     }
 
-    /// Lets the calling thread rest until it is called. False: enough others rest, it is to leave and no longer counted.
+    /// Lets the calling thread rest until it is called. False: enough others rest, it is to leave and no longer
+    /// counted.
     fn rest(&self) -> bool {
         let mut count = self.count.lock();
         assert!(count.called <= count.resting && count.resting < count.threads, "more threads rest than there are");

@@ -1,4 +1,5 @@
-//! The structures of the protocol, named as in `fuse.h` without the `fuse_`. `...In` comes from the kernel, `...Out` goes to it.
+//! The structures of the protocol, named as in `fuse.h` without the `fuse_`. `...In` comes from the kernel, `...Out`
+//! goes to it.
 //!
 //! Kept true: field order and sizes are the kernel's, checked by the assertions at the end.
 

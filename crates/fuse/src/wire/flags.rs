@@ -1,4 +1,5 @@
-//! The bits of the protocol that are used here, named as in `fuse.h`, and the few of Linux' own headers that travel in it.
+//! The bits of the protocol that are used here, named as in `fuse.h`, and the few of Linux' own headers that travel in
+//! it.
 
 /// INIT: what both sides can do. Bits from 32 up travel in `flags2`.
 pub(crate) mod init {
@@ -72,7 +73,8 @@ pub(crate) const GETATTR_FH: u32 = 1 << 0;
 pub(crate) const FS_IMMUTABLE_FL: u32 = 0x10;
 pub(crate) const FS_APPEND_FL: u32 = 0x20;
 
-/// Inode flags of chattr(1) that ask for changes to be durable when they return: all of a file's, and of a directory's names.
+/// Inode flags of chattr(1) that ask for changes to be durable when they return: all of a file's, and of a directory's
+/// names.
 pub(crate) const FS_SYNC_FL: u32 = 0x8;
 pub(crate) const FS_DIRSYNC_FL: u32 = 0x1_0000;
 

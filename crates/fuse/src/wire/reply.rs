@@ -2,8 +2,8 @@
 //!
 //! Data that lies in pages is sent from there, behind the body.
 //!
-//! Kept true: the body starts on a page boundary, so that data for the kernel (and for direct I/O on the way to it) is aligned; a reply
-//! with an error has no body.
+//! Kept true: the body starts on a page boundary, so that data for the kernel (and for direct I/O on the way to it) is
+//! aligned; a reply with an error has no body.
 
 use super::abi::OutHeader;
 use rustix::io::Errno;
@@ -78,7 +78,8 @@ impl Reply {
         self.notices.clear();
     }
 
-    /// Has the kernel told something when it has the reply, also if the request fails. Before, it could wait for just this reply.
+    /// Has the kernel told something when it has the reply, also if the request fails. Before, it could wait for just
+    /// this reply.
     pub(crate) fn then(&mut self, notice: Notice) {
         self.notices.push(notice);
     }

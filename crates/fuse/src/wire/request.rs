@@ -1,6 +1,7 @@
 //! Reading requests: the header, which message it is, and a cursor over its arguments.
 //!
-//! The kernel is trusted to be the kernel, but not to be this version of it: a message that is too short or unknown is an error value.
+//! The kernel is trusted to be the kernel, but not to be this version of it: a message that is too short or unknown is
+//! an error value.
 
 use super::abi::InHeader;
 use rustix::io::Errno;

@@ -41,7 +41,8 @@ fn linux_recovers_what_was_fsynced_here() {
         let copy = dir.path().join("crashed.img");
         let before = crashed_after(&image, durable(&workload), &copy);
         let linux = linux_manifest(&copy, "", &OPTIONS, LIMIT).unwrap();
-        // Linux leaves blocks behind the end of a file that it recovers; recovery makes names anew, which directories note.
+        // Linux leaves blocks behind the end of a file that it recovers; recovery makes names anew, which directories
+        // note.
         before.assert_same(&linux, &Fields { dir_times: false, blocks: false, ..fields() });
         fsck_f2fs(&copy).unwrap();
         linux.assert_same(&our_manifest(&copy, "ro"), &fields());

@@ -1,7 +1,7 @@
 //! Linux agrees: the real kernel reads what we wrote, we read what it wrote, then each goes on where the other stopped.
 //!
-//! Everything is seen through system calls: on our FUSE mount here, on the kernel's own F2FS in user-mode Linux. Needs root and
-//! /dev/fuse, and the packages that `make deps` installs.
+//! Everything is seen through system calls: on our FUSE mount here, on the kernel's own F2FS in user-mode Linux. Needs
+//! root and /dev/fuse, and the packages that `make deps` installs.
 
 mod fsync;
 mod library;
@@ -28,8 +28,9 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// Inode flags through FUSE are not the kernel's own; they are compared through the library by other tests.
 const OPTIONS: Options = Options { flags: false, ..MANIFEST_OPTIONS };
 
-/// What two views of one volume have in common. Not the map of holes: Linux calls reserved blocks data when asked for the next hole
-/// and a hole when asked for the next data; here they are holes both times. Contents and allocated space are compared.
+/// What two views of one volume have in common. Not the map of holes: Linux calls reserved blocks data when asked for
+/// the next hole and a hole when asked for the next data; here they are holes both times. Contents and allocated space
+/// are compared.
 fn fields() -> Fields {
     Fields { flags: false, data: false, ..Fields::all() }
 }
@@ -49,8 +50,8 @@ fn mounted<R>(image: &Path, options: &str, f: impl FnOnce(&Path) -> R) -> R {
     out
 }
 
-/// Unmounts. Busy is tried again: a process that another test is just starting has a copy of every file that was open here, until it executes its own
-/// program.
+/// Unmounts. Busy is tried again: a process that another test is just starting has a copy of every file that was open
+/// here, until it executes its own program.
 fn unmount(mut mount: Mounted) {
     let start = Instant::now();
     while let Err(error) = mount.unmount() {
@@ -150,8 +151,8 @@ fn exchange(recipe: &Recipe) {
     all_agree_at_last(&path);
 }
 
-/// As [`all_agree`], once what we did not maintain is made anew: the quota files are out of date, as the checkpoint says, and Linux mounts
-/// without them (format section 14).
+/// As [`all_agree`], once what we did not maintain is made anew: the quota files are out of date, as the checkpoint
+/// says, and Linux mounts without them (format section 14).
 fn all_agree_at_last(path: &Path) -> Manifest {
     if raw_quota(path) {
         let linux = Uml::new()
@@ -225,7 +226,8 @@ fn nameless(manifest: &Manifest) -> Vec<String> {
     all
 }
 
-/// Images kept in the repository, with the trees that their makers saw. Those that need a key are compared without contents and names.
+/// Images kept in the repository, with the trees that their makers saw. Those that need a key are compared without
+/// contents and names.
 #[test]
 fn golden_images_show_their_trees() {
     let mut failed = Vec::new();
@@ -234,7 +236,8 @@ fn golden_images_show_their_trees() {
         let at_checkpoint = golden.at_checkpoint().unwrap();
         let (expected, fields) =
             (golden.manifest().unwrap(), Fields { dir_times: at_checkpoint.is_none(), ..fields() });
-        // Where the kernel's holes are not ours (see `fields`), all is read; elsewhere files of terabytes would take for ever.
+        // Where the kernel's holes are not ours (see `fields`), all is read; elsewhere files of terabytes would take
+        // for ever.
         let read_holes = golden.name.contains("compress");
         let options = Options { no_contents: !golden.has_contents, read_holes, ..OPTIONS };
         let ours = mounted(&image.path(), "ro", |dir| Manifest::of(dir, &options).unwrap());

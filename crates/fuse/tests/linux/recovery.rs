@@ -1,4 +1,5 @@
-//! Linux agrees on what a crash left: what it recovers of a volume that it wrote, we recover, and it goes on with what we made of it.
+//! Linux agrees on what a crash left: what it recovers of a volume that it wrote, we recover, and it goes on with what
+//! we made of it.
 
 use super::{LIMIT, OPTIONS, all_agree_at_last, fields, our_manifest};
 use std::path::Path;
@@ -54,8 +55,8 @@ fn destroy(path: &Path, lba: u64) {
     dev.flush().unwrap();
 }
 
-/// A crash may leave any beginning of a chain. Linux and we recover the same of it, if it ends between two files; in the midst of one
-/// Linux makes whatever it comes to.
+/// A crash may leave any beginning of a chain. Linux and we recover the same of it, if it ends between two files; in
+/// the midst of one Linux makes whatever it comes to.
 #[test]
 fn every_beginning_of_a_chain_is_recovered_as_linux_does() {
     let mut choice = 0x5EED_0004u64;

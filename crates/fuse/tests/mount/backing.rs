@@ -1,4 +1,5 @@
-//! The file system of the image runs full under a mount: a real one, a tmpfs. Nothing that was synced is lost, whatever the options say.
+//! The file system of the image runs full under a mount: a real one, a tmpfs. Nothing that was synced is lost, whatever
+//! the options say.
 
 use crate::harness::{Place, Served, until};
 use rustix::io::Errno;
@@ -110,8 +111,8 @@ fn errors_remount_ro_goes_on_for_reading() {
     let mut served = cramped.place.mount("errors=remount-ro");
     let (synced, error) = fill(&cramped);
     assert!(is(&error, Errno::NOSPC), "{error}");
-    // Contents that cannot be written are no matter of the volume; metadata is.
-    // Another name each time: the one before cannot be removed if the volume stopped in between, and then "it exists" would hide that it stopped.
+    // Contents that cannot be written are no matter of the volume; metadata is. Another name each time: the one before
+    // cannot be removed if the volume stopped in between, and then "it exists" would hide that it stopped.
     let mut names = (0..).map(|n| cramped.at(&format!("dir{n}")));
     until("metadata cannot be written", || {
         let dir = names.next().expect("one more name");
@@ -138,7 +139,8 @@ fn errors_panic_ends_the_process() {
     afterwards(&cramped, served, synced);
 }
 
-/// Much is kept in memory that the image did not take, and no more may come: but what is there can be removed, and then other files have that room.
+/// Much is kept in memory that the image did not take, and no more may come: but what is there can be removed, and then
+/// other files have that room.
 #[test]
 fn a_file_can_be_removed_though_the_image_takes_nothing() {
     let cramped = Cramped::new();

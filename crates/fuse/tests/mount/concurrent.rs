@@ -17,7 +17,8 @@ impl Random {
     }
 }
 
-/// Writes, truncates, renames, links and removes files of its own in a directory that others use too; checks each against a copy in memory.
+/// Writes, truncates, renames, links and removes files of its own in a directory that others use too; checks each
+/// against a copy in memory.
 fn work(dir: &Path, thread: u64, rounds: usize) {
     let mut random = Random(thread);
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
@@ -112,7 +113,8 @@ fn many_threads_work_in_one_directory() {
     }
 }
 
-/// The kernel drops inodes it does not need when told to reclaim those of this file system; what is open and unlinked must not go with them.
+/// The kernel drops inodes it does not need when told to reclaim those of this file system; what is open and unlinked
+/// must not go with them.
 #[test]
 fn what_is_in_use_survives_when_the_kernel_forgets() {
     let place = Place::new();

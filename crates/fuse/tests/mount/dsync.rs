@@ -1,5 +1,5 @@
-//! Writes that ask to be durable when they return (`O_DSYNC`, `O_SYNC`, `RWF_DSYNC`), files and directories that ask for it (`chattr +S`, `+D`),
-//! mounts that do (`sync`, `dirsync`), and a serving process that is killed right after.
+//! Writes that ask to be durable when they return (`O_DSYNC`, `O_SYNC`, `RWF_DSYNC`), files and directories that ask
+//! for it (`chattr +S`, `+D`), mounts that do (`sync`, `dirsync`), and a serving process that is killed right after.
 
 use crate::harness::Place;
 use rustix::fs::{IFlags, XattrFlags, getxattr, ioctl_getflags, ioctl_setflags, setxattr};

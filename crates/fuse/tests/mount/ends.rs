@@ -1,4 +1,5 @@
-//! The ways in which a mount ends: signals, umount, a kill. What was synced is there afterwards; what was not, after an orderly end.
+//! The ways in which a mount ends: signals, umount, a kill. What was synced is there afterwards; what was not, after an
+//! orderly end.
 
 use crate::harness::{Place, is_mounted, retried_while_busy, umount, until};
 use rustix::io::Errno;
@@ -54,7 +55,8 @@ fn unmount_returns_when_the_image_is_free() {
     assert!(error.to_string().contains("Invalid argument"), "{error}");
 }
 
-/// The third signal ends a mount whoever uses it: also while a rename waits for the kernel to write back what it has of the file.
+/// The third signal ends a mount whoever uses it: also while a rename waits for the kernel to write back what it has of
+/// the file.
 #[test]
 fn a_third_signal_ends_a_mount_in_the_middle_of_a_rename() {
     // A rename that the kernel has written everything back for is over at once, and shows nothing.

@@ -1,5 +1,6 @@
-//! 100,000 random operations on one file of a mount, in every way to cache, buffered and with `O_DIRECT`. The seeds are fixed. What the kernel keeps
-//! from mounts, and mapped files, are tried elsewhere: by the core's own test, and by `make suites`.
+//! 100,000 random operations on one file of a mount, in every way to cache, buffered and with `O_DIRECT`. The seeds are
+//! fixed. What the kernel keeps from mounts, and mapped files, are tried elsewhere: by the core's own test, and by
+//! `make suites`.
 
 use crate::harness::Place;
 use rustix::fs::{Advice, FallocateFlags, OFlags, copy_file_range, fadvise, fallocate};

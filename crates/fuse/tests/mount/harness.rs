@@ -1,7 +1,7 @@
 //! An image, a mount point, and the process that serves one at the other.
 //!
-//! The process is this test program again, told by its environment to run only [`serve`]. Whatever happens to a test, the process dies with
-//! it and nothing stays mounted.
+//! The process is this test program again, told by its environment to run only [`serve`]. Whatever happens to a test,
+//! the process dies with it and nothing stays mounted.
 
 use rustix::fs::{FlockOperation, OFlags, flock, open};
 use rustix::process::{Gid, Pid, Signal, Uid, kill_process, set_parent_process_death_signal};
@@ -52,8 +52,8 @@ pub(crate) fn umount(dir: &Path) {
     });
 }
 
-/// Unmounts in some way. Busy is tried again: a process that another test is just starting has a copy of every file that was open here, until it executes
-/// its own program.
+/// Unmounts in some way. Busy is tried again: a process that another test is just starting has a copy of every file
+/// that was open here, until it executes its own program.
 pub(crate) fn retried_while_busy(mut unmount: impl FnMut() -> steadyfs_fuse::Result<()>) {
     let busy = |error: &steadyfs_fuse::Error| matches!(error, steadyfs_fuse::Error::Unmount { source, .. } if source.kind() == ErrorKind::ResourceBusy);
     let mut last = Ok(());
@@ -86,8 +86,8 @@ pub(crate) fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// A lock shared by all tests that mount, and held alone by one that makes a mount namespace: that would have a copy of every mount there is, and keep
-/// it alive. A file, for the tests of another working copy mount on the same system.
+/// A lock shared by all tests that mount, and held alone by one that makes a mount namespace: that would have a copy of
+/// every mount there is, and keep it alive. A file, for the tests of another working copy mount on the same system.
 fn turn(operation: FlockOperation) -> File {
     let path = std::env::temp_dir().join("steadyfs-tests-that-mount.lock");
     let file = File::options().create(true).append(true).open(path).expect("a lock file");

@@ -1,4 +1,5 @@
-//! An image file mounted by the name of a loop device: `sync` reaches the volume, `umount` waits, and nobody gets at the image by another way.
+//! An image file mounted by the name of a loop device: `sync` reaches the volume, `umount` waits, and nobody gets at
+//! the image by another way.
 
 use crate::block::Loop;
 use crate::harness::{Place, is_mounted, mount_line, retried_while_busy, umount, until};

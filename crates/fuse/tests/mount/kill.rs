@@ -1,4 +1,5 @@
-//! The serving process is killed while fio and appenders write: what fsync had confirmed is there afterwards, byte for byte.
+//! The serving process is killed while fio and appenders write: what fsync had confirmed is there afterwards, byte for
+//! byte.
 //!
 //! The programs that write live on, so what fsync told them is known here whatever becomes of the mount.
 
@@ -75,7 +76,8 @@ fn fio(file: &Path, extra: &str) -> bool {
     status.expect("fio is installed").success()
 }
 
-/// Runs fio jobs, each on a file of its own, until the mount is gone; the files of those that fio and fsync say are written.
+/// Runs fio jobs, each on a file of its own, until the mount is gone; the files of those that fio and fsync say are
+/// written.
 fn write_with_fio(dir: &Path, round: u64, over: &AtomicBool) -> Vec<PathBuf> {
     let jobs = (0..).map(|n| dir.join(format!("fio.{round}.{n}")));
     jobs.take_while(|file| !over.load(SeqCst) && fio(file, "--do_verify=0")).collect()
@@ -107,8 +109,8 @@ fn check_replaced(dir: &Path, confirmed: u64) {
     }
 }
 
-/// Our own checker: fsck.f2fs 1.15 gives up on a chain of fsynced nodes that leads into the last segments of a volume, which it takes to be smaller than
-/// it is. It sees the volume at the end.
+/// Our own checker: fsck.f2fs 1.15 gives up on a chain of fsynced nodes that leads into the last segments of a volume,
+/// which it takes to be smaller than it is. It sees the volume at the end.
 fn check_crashed(image: &Path) {
     let device = FileDevice::open(image, DeviceOptions { read_only: true, ..DeviceOptions::default() });
     let report = check(Arc::new(device.expect("the image opens")), &CheckOptions::default()).expect("readable");

@@ -1,5 +1,5 @@
-//! A mount holds the upper layer of an overlay, as container engines use it: changes of the merged view become whiteouts, opaque directories
-//! and copies here.
+//! A mount holds the upper layer of an overlay, as container engines use it: changes of the merged view become
+//! whiteouts, opaque directories and copies here.
 
 use crate::harness::{Place, umount};
 use rustix::fs::{CWD, RenameFlags, renameat_with};

@@ -1,4 +1,5 @@
-//! Files that only grow (`chattr +a`) or stand still (`chattr +i`), through the kernel's cache: what it took reaches the volume, and nothing else does.
+//! Files that only grow (`chattr +a`) or stand still (`chattr +i`), through the kernel's cache: what it took reaches
+//! the volume, and nothing else does.
 
 use crate::harness::Place;
 use rustix::fs::{IFlags, OFlags, fcntl_setfl, ioctl_getflags, ioctl_setflags};

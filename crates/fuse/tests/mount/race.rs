@@ -1,7 +1,9 @@
-//! Mounts that end while the kernel hands out requests: whichever error a thread that reads gets, the end is an orderly one.
+//! Mounts that end while the kernel hands out requests: whichever error a thread that reads gets, the end is an orderly
+//! one.
 //!
-//! The kernel marks a connection as gone in two steps. A thread that takes a request between them is told `ECONNABORTED`, not `ENODEV`; so this is repeated until that
-//! happens. The rounds run in a process of their own, so that no other test's child holds their files open.
+//! The kernel marks a connection as gone in two steps. A thread that takes a request between them is told
+//! `ECONNABORTED`, not `ENODEV`; so this is repeated until that happens. The rounds run in a process of their own, so
+//! that no other test's child holds their files open.
 
 use crate::harness::{Place, SERVE};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -43,7 +45,8 @@ fn serve(source: &Path, dir: &Path) -> Mounted {
     steadyfs_fuse::mount(fs, dir, &FuseOptions::new(source)).expect("mounts")
 }
 
-/// Whether the rounds of a test that has begun at `start` go on: enough of them on a machine that has time, some on one that has not.
+/// Whether the rounds of a test that has begun at `start` go on: enough of them on a machine that has time, some on one
+/// that has not.
 fn goes_on(start: Instant, rounds: u32) -> bool {
     rounds < 300 && start.elapsed() < Duration::from_secs(10)
 }

@@ -1,6 +1,8 @@
-//! What a second user may do: a program that he changes no longer runs with the rights of its owner, in every way to change it and every way to cache.
+//! What a second user may do: a program that he changes no longer runs with the rights of its owner, in every way to
+//! change it and every way to cache.
 //!
-//! As on Linux' own file systems, pages written through a mapping count as no change: no file system of Linux looks at who writes those.
+//! As on Linux' own file systems, pages written through a mapping count as no change: no file system of Linux looks at
+//! who writes those.
 
 use crate::harness::{CACHES, Place, as_nobody};
 use rustix::fs::{FallocateFlags, XattrFlags};
@@ -68,7 +70,8 @@ fn program(path: &Path, mode: u32) {
 fn runs_as(path: &Path) -> [String; 2] {
     ["-u", "-g"].map(|what| {
         let run = || Command::new(path).arg(what).uid(NOBODY).gid(NOBODY).output();
-        // A process that another test has just forked holds what was open for writing then, until it runs its own program.
+        // A process that another test has just forked holds what was open for writing then, until it runs its own
+        // program.
         let busy = |output: &std::io::Result<_>| matches!(output, Err(e) if e.kind() == ErrorKind::ExecutableFileBusy);
         let output =
             iter::repeat_with(run).take(500).find(|output| !busy(output)).expect("nobody writes it").expect("it runs");
@@ -124,7 +127,8 @@ fn what_root_changes_keeps_its_bits_and_a_group_bit_without_execution_stays_for_
                     change(&path);
                     assert_eq!(mode(&path), 0o6777, "{cache}: {way} by root");
                 }
-                // Of a group that may not run it, the bit means mandatory locking; the group's members do not take it away.
+                // Of a group that may not run it, the bit means mandatory locking; the group's members do not take it
+                // away.
                 program(&path, 0o2767);
                 as_nobody(|| change(&path));
                 assert_eq!(mode(&path), 0o767, "{cache}: {way} by somebody outside of the group");

@@ -1,4 +1,5 @@
-//! The ioctl that shuts a volume down: a power cut by request. What was promised is there at the next mount, and nothing is written in between.
+//! The ioctl that shuts a volume down: a power cut by request. What was promised is there at the next mount, and
+//! nothing is written in between.
 
 use crate::harness::{CACHES, Place, umount};
 use rustix::io::Errno;
@@ -23,7 +24,8 @@ fn shut_down(dir: &Path, how: u32, user: u32) -> Result<(), Errno> {
     Caller::new(dir, how, user).call()
 }
 
-/// A process that is ready to call the ioctl. To start one has the kernel write back what it has of files that are open here: the copies of their descriptors are closed.
+/// A process that is ready to call the ioctl. To start one has the kernel write back what it has of files that are open
+/// here: the copies of their descriptors are closed.
 struct Caller(Child);
 
 impl Caller {
@@ -128,7 +130,8 @@ fn a_volume_that_was_shut_down_does_nothing_by_itself() {
     place.check();
 }
 
-/// With a checkpoint first, names are there that nobody synced; with a sync first all is, also what only the kernel had.
+/// With a checkpoint first, names are there that nobody synced; with a sync first all is, also what only the kernel
+/// had.
 #[test]
 fn what_is_asked_for_is_made_durable_before() {
     let place = Place::new();

@@ -189,7 +189,8 @@ fn cached_writes_end_where_the_room_ends() {
     }
 }
 
-/// Pages that are written again take no room, so the kernel may hold many of them; but a file that is opened then grows no further than others.
+/// Pages that are written again take no room, so the kernel may hold many of them; but a file that is opened then grows
+/// no further than others.
 #[test]
 fn a_new_file_ends_where_the_room_ends_after_long_overwriting() {
     let place = Place::sized(256 << 20);

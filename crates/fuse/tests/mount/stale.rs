@@ -1,4 +1,5 @@
-//! Cached readers beside direct writers: what was written is what is read, though the kernel does not drop what it caches after a write that was queued.
+//! Cached readers beside direct writers: what was written is what is read, though the kernel does not drop what it
+//! caches after a write that was queued.
 
 use crate::harness::Place;
 use rustix::fs::OFlags;

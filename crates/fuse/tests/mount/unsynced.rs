@@ -1,4 +1,5 @@
-//! What was not fsynced when the serving process is killed: no zeros in place of contents, and never neither the old file nor the new one.
+//! What was not fsynced when the serving process is killed: no zeros in place of contents, and never neither the old
+//! file nor the new one.
 
 use crate::harness::Place;
 use std::fs::{File, OpenOptions, rename};

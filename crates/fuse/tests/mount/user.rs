@@ -3,7 +3,8 @@
 use crate::harness::{Place, SERVE};
 use std::process::Command;
 
-/// Runs as root in mount namespace of its own, where everyone may open `/dev/fuse` (as on every ordinary system); Everything that is mounted goes with the namespace.
+/// Runs as root in mount namespace of its own, where everyone may open `/dev/fuse` (as on every ordinary system);
+/// Everything that is mounted goes with the namespace.
 const SCRIPT: &str = r#"
 set -e
 dev=$BASE/fuse; mknod -m 666 "$dev" c 10 229; mount --bind "$dev" /dev/fuse

@@ -1,5 +1,5 @@
-//! The checkpoint pack: header, payload, orphans, summaries in both forms with their journals, `nat_bits`. Input: two bytes of
-//! choices, then the blocks of the pack from the first on, with `nat_bits` behind them.
+//! The checkpoint pack: header, payload, orphans, summaries in both forms with their journals, `nat_bits`. Input: two
+//! bytes of choices, then the blocks of the pack from the first on, with `nat_bits` behind them.
 
 use super::{VOLUMES, choose_layout};
 use crate::Target;

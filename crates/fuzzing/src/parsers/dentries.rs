@@ -1,5 +1,5 @@
-//! Directory entries: a dentry block and an inline directory over the same bytes. Input: a slot, an inode number, a name to look for,
-//! insert and remove, then the bytes.
+//! Directory entries: a dentry block and an inline directory over the same bytes. Input: a slot, an inode number, a
+//! name to look for, insert and remove, then the bytes.
 
 use super::BLOCK_MEMORY;
 use crate::Target;

@@ -1,5 +1,5 @@
-//! The inode: its check, every accessor and every setter. Input: a byte that chooses the volume's features, one of choices, a slot, then
-//! the block.
+//! The inode: its check, every accessor and every setter. Input: a byte that chooses the volume's features, one of
+//! choices, a slot, then the block.
 
 use super::{BLOCK_MEMORY, FEATURES, choose_features, dentries, node};
 use crate::Target;

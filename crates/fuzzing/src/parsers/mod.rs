@@ -1,5 +1,5 @@
-//! The targets that feed one structure: what a parser of the format crate (or the sparse reader) makes of arbitrary bytes, and
-//! what its accessors and its writer make of the result.
+//! The targets that feed one structure: what a parser of the format crate (or the sparse reader) makes of arbitrary
+//! bytes, and what its accessors and its writer make of the result.
 
 pub mod acl;
 pub mod checkpoint;
@@ -40,7 +40,8 @@ pub(crate) const FEATURES: [Features; 4] = [
     Features::EXTRA_ATTR.union(Features::FLEXIBLE_INLINE_XATTR),
 ];
 
-/// Volumes of different geometry: small, with large sections, with a large NAT bitmap, and large enough for a checkpoint payload.
+/// Volumes of different geometry: small, with large sections, with a large NAT bitmap, and large enough for a
+/// checkpoint payload.
 pub(crate) static VOLUMES: LazyLock<Vec<(MkfsChoices, MkfsLayout)>> = LazyLock::new(|| {
     let small = MkfsChoices { device_bytes: 64 << 20, ..MkfsChoices::default() };
     let choices = [

@@ -1,5 +1,5 @@
-//! Node blocks that are no inodes: footer, direct and indirect nodes, and paths through the tree. Input: a page, the shape of the
-//! addressing, then the block.
+//! Node blocks that are no inodes: footer, direct and indirect nodes, and paths through the tree. Input: a page, the
+//! shape of the addressing, then the block.
 
 use super::BLOCK_MEMORY;
 use crate::Target;

@@ -1,4 +1,5 @@
-//! A quota file. Input: one byte of choices, four bytes of size, then the tree blocks; those that are missing are holes.
+//! A quota file. Input: one byte of choices, four bytes of size, then the tree blocks; those that are missing are
+//! holes.
 
 use super::BLOCK_MEMORY;
 use crate::Target;

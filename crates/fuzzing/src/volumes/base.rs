@@ -25,8 +25,9 @@ const WRITABLE: usize = 6;
 const CHOICES: [usize; 32] =
     [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 5, 6, 6, 6, 7, 8, 9];
 
-/// Volumes of our own with every feature and with none; all of it in blocks of its own, with large sections; one that was not unmounted, with
-/// orphans. Then volumes that Linux wrote: with every feature, with an fsync chain, and with what we only read.
+/// Volumes of our own with every feature and with none; all of it in blocks of its own, with large sections; one that
+/// was not unmounted, with orphans. Then volumes that Linux wrote: with every feature, with an fsync chain, and with
+/// what we only read.
 fn make(number: usize) -> MemDevice {
     let plain = Plan { features: Features::NONE, segs_per_sec: 1, mount: "", crashed: false };
     let plan = match number {

@@ -1,4 +1,5 @@
-//! [`steadyfs_core::raw::Image`]: opening a volume and reading every table and every node of it. Input: the number of a base, then changes.
+//! [`steadyfs_core::raw::Image`]: opening a volume and reading every table and every node of it. Input: the number of a
+//! base, then changes.
 
 use super::{VOLUME_MEMORY, Volume, seeds};
 use crate::Target;
@@ -72,7 +73,8 @@ fn read_nodes(image: &Image, changed: &BTreeSet<u64>) {
     }
 }
 
-/// Looks at a node: closely if it was changed, or now and then; only a change can make an accessor fail that did not fail before.
+/// Looks at a node: closely if it was changed, or now and then; only a change can make an accessor fail that did not
+/// fail before.
 fn read_node(image: &Image, nid: Nid, lba: Lba, changed: &BTreeSet<u64>) {
     if !image.layout().in_main(lba) || !(changed.contains(&lba.get()) || nid.get().is_multiple_of(32)) {
         return;

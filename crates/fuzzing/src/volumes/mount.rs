@@ -1,5 +1,5 @@
-//! Mounting bad volumes: read-only and reading everything, and read-write with some operations. Input: the number of a base, then
-//! changes, a zero, and the operations.
+//! Mounting bad volumes: read-only and reading everything, and read-write with some operations. Input: the number of a
+//! base, then changes, a zero, and the operations.
 
 use super::{VOLUME_MEMORY, Volume, image, operations, seeds};
 use crate::Target;

@@ -1,7 +1,8 @@
-//! Changes to a sound volume: the input lists them, each aimed at a field of a structure, at a byte, or at a whole block.
+//! Changes to a sound volume: the input lists them, each aimed at a field of a structure, at a byte, or at a whole
+//! block.
 //!
-//! Checksums are made right afterwards, unless the input says otherwise, and the second header of a checkpoint pack follows the first: without
-//! that, nearly every change would end at a checksum and nothing behind it would be tested.
+//! Checksums are made right afterwards, unless the input says otherwise, and the second header of a checkpoint pack
+//! follows the first: without that, nearly every change would end at a checksum and nothing behind it would be tested.
 
 use super::base::Base;
 use super::fields::{self, Field};

@@ -1,13 +1,14 @@
 //! Runs a target on many inputs and watches it: panics in any thread, time, and memory.
 //!
-//! - A panic is caught and collected with the number of the input; all distinct ones are reported at the end, so that one run finds
-//!   many faults. A panic of a thread that the target started counts too.
-//! - An input that takes longer than [`TIME_LIMIT`] ends the process with a message: a thread that hangs cannot be stopped.
+//! - A panic is caught and collected with the number of the input; all distinct ones are reported at the end, so that
+//!   one run finds many faults. A panic of a thread that the target started counts too.
+//! - An input that takes longer than [`TIME_LIMIT`] ends the process with a message: a thread that hangs cannot be
+//!   stopped.
 //! - The memory that the thread of the test holds at one time is counted, and compared with what the target allows.
 //!   The address space of the process is limited as well, which catches what other threads allocate.
 //!
-//! `STEADYFS_FUZZ_INPUT=TARGET:NUMBER` runs one input, without catching anything; `STEADYFS_FUZZ_COUNT=N` runs N instead of
-//! 10,000.
+//! `STEADYFS_FUZZ_INPUT=TARGET:NUMBER` runs one input, without catching anything; `STEADYFS_FUZZ_COUNT=N` runs N
+//! instead of 10,000.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -21,7 +22,8 @@ use steadyfs_fuzzing::rng::Rng;
 
 /// How long one input may take. Generous: a sound one takes milliseconds, but the machine may be busy.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
-/// How often the watchdog looks. It counts its looks, so that a process that was stopped and went on is not taken for one that hangs.
+/// How often the watchdog looks. It counts its looks, so that a process that was stopped and went on is not taken for
+/// one that hangs.
 const LOOK: Duration = Duration::from_millis(500);
 /// Most address space of the whole process.
 const ADDRESS_SPACE: u64 = 8 << 30;
@@ -134,7 +136,8 @@ fn run_one(target: &'static Target, number: u64, input: &[u8]) -> (u64, Duration
     (info.bytes_max, took, faults)
 }
 
-/// The input that the environment asks for, if it asks for one of this target; with another target's, nothing is to be run.
+/// The input that the environment asks for, if it asks for one of this target; with another target's, nothing is to be
+/// run.
 fn only_input(name: &str) -> Option<u64> {
     let wish = std::env::var("STEADYFS_FUZZ_INPUT").ok()?;
     let (target, number) = wish.rsplit_once(':')?;

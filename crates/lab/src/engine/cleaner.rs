@@ -1,7 +1,8 @@
 //! The page cleaners: each writes a batch of dirty pages at a time, in the order that a crash needs.
 //!
-//! 1. The log is synced up to the last change of any of them. 2. Their images are written to the cleaner's part of the double-write area, and that is synced. 3. They
-//!    are written to their places, and the data file is synced. 4. The checkpoint may advance.
+//! 1. The log is synced up to the last change of any of them. 2. Their images are written to the cleaner's part of the
+//!    double-write area, and that is synced. 3. They are written to their places, and the data file is synced. 4. The
+//!    checkpoint may advance.
 
 use super::page::Image;
 use super::pool::{Frame, Pool};

@@ -1,7 +1,7 @@
 //! The files of the engine, and a journal of what was written and synced when.
 //!
-//! `data`: the pages, at their numbers. `redo.N`: the log, a circle of bytes over all of them; the first block of the first holds the checkpoint.
-//! `doublewrite`: where images of pages are written before they go to their places.
+//! `data`: the pages, at their numbers. `redo.N`: the log, a circle of bytes over all of them; the first block of the
+//! first holds the checkpoint. `doublewrite`: where images of pages are written before they go to their places.
 
 use super::page::{BLOCKS, Image, PAGE, PageNo};
 use crate::error::{Error, Result};

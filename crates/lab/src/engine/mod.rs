@@ -1,11 +1,16 @@
-//! A small database engine that writes as InnoDB does: a B+-tree of pages of 16 KiB, a buffer pool, a redo log with group commit, a double-write area.
+//! A small database engine that writes as InnoDB does: a B+-tree of pages of 16 KiB, a buffer pool, a redo log with
+//! group commit, a double-write area.
 //!
-//! It is there for what it does to the file system below: random writes of pages that the buffer pool lets go, a sync of the log for each group of commits, the same pages once
-//! more in the double-write area, all in an order that a crash at any moment would survive ([`cleaner`] has it; a test reads it from a journal of everything that is written).
-//! Threads and locks are those of the runtime. What it is not: there are no undo pages, no change buffer, no adaptive hash index, no binary log, and no recovery, since no run ends with a crash.
+//! It is there for what it does to the file system below: random writes of pages that the buffer pool lets go, a sync
+//! of the log for each group of commits, the same pages once more in the double-write area, all in an order that a
+//! crash at any moment would survive ([`cleaner`] has it; a test reads it from a journal of everything that is
+//! written). Threads and locks are those of the runtime. What it is not: there are no undo pages, no change buffer, no
+//! adaptive hash index, no binary log, and no recovery, since no run ends with a crash.
 //!
-//! Memory: a record is its key and its version, 12 bytes; its value follows from them. A page in a file is 4 x 24 bytes of the device's memory and an entry here, so 6.5 million records of 1 KB, 10 of them in
-//! a page, take about 0.4 GB by this reckoning: 130 MB for the images, 60 MB for the blocks of 650,000 pages, 180 MB to compare with at the end. The file system's caches come on top.
+//! Memory: a record is its key and its version, 12 bytes; its value follows from them. A page in a file is 4 x 24 bytes
+//! of the device's memory and an entry here, so 6.5 million records of 1 KB, 10 of them in a page, take about 0.4 GB by
+//! this reckoning: 130 MB for the images, 60 MB for the blocks of 650,000 pages, 180 MB to compare with at the end. The
+//! file system's caches come on top.
 
 mod cleaner;
 mod files;
@@ -102,7 +107,8 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Makes the files and loads records with these keys, which rise; then reads and writes begin to count as the workload's.
+    /// Makes the files and loads records with these keys, which rise; then reads and writes begin to count as the
+    /// workload's.
     pub(crate) fn create(stage: &Arc<Stage>, config: &Config, keys: impl Iterator<Item = u64>) -> Result<Self> {
         let files = Files::create(
             stage,
@@ -176,7 +182,8 @@ impl Engine {
         self.log.checkpoint(self.pool.oldest(), true).map(drop)
     }
 
-    /// After [`Engine::stop`]: reads every page from its file, past the cache, and hands all records to `record` in the order of their keys; the number of pages.
+    /// After [`Engine::stop`]: reads every page from its file, past the cache, and hands all records to `record` in the
+    /// order of their keys; the number of pages.
     pub(crate) fn walk(
         &self,
         mut record: impl FnMut(u64, u32) -> Result<()>,

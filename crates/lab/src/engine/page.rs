@@ -1,9 +1,10 @@
 //! What is on a page, and how it lies in a file.
 //!
-//! In memory a leaf is a list of keys and of the version of each record: the bytes of a record follow from these two, so they are not kept. 15 records of 1 KB fill a
-//! page of 16 KiB and take 180 bytes here. In a file a page is four blocks, each of which begins with its page, the number of the write,
-//! a hash over the contents and its place in the page; the rest follows from these 16 bytes (`steadyfs_device::PageBuf`). What was read is a certain image of
-//! a certain page, or an error.
+//! In memory a leaf is a list of keys and of the version of each record: the bytes of a record follow from these two,
+//! so they are not kept. 15 records of 1 KB fill a page of 16 KiB and take 180 bytes here. In a file a page is four
+//! blocks, each of which begins with its page, the number of the write, a hash over the contents and its place in the
+//! page; the rest follows from these 16 bytes (`steadyfs_device::PageBuf`). What was read is a certain image of a
+//! certain page, or an error.
 
 use crate::rng::mix;
 use std::sync::Arc;

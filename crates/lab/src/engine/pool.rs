@@ -1,8 +1,10 @@
-//! The buffer pool: a bounded number of pages in memory, the least recently used of which make room; which are dirty, and since when.
+//! The buffer pool: a bounded number of pages in memory, the least recently used of which make room; which are dirty,
+//! and since when.
 //!
-//! Kept true: a page that is pinned, dirty or being written stays; a page is read by one task, for which others wait; what a page's image in its file is, is
-//! known ([`Pool::image`]), so a read of any other is an error. The log's checkpoint is never behind a change that only memory has: a change is appended to the log
-//! and its pages become dirty in one step.
+//! Kept true: a page that is pinned, dirty or being written stays; a page is read by one task, for which others wait;
+//! what a page's image in its file is, is known ([`Pool::image`]), so a read of any other is an error. The log's
+//! checkpoint is never behind a change that only memory has: a change is appended to the log and its pages become dirty
+//! in one step.
 
 use super::files::Files;
 use super::log::Redo;
@@ -18,7 +20,8 @@ static POOL: LockClass = LockClass::new("lab.engine.pool", 6);
 static IMAGES: LockClass = LockClass::new("lab.engine.images", 7);
 /// Part of the pool that the cleaners keep clean.
 const CLEAN: usize = 8;
-/// Part of the log's circle above which the oldest changes are written to their places, and above which changes wait for that.
+/// Part of the log's circle above which the oldest changes are written to their places, and above which changes wait
+/// for that.
 const WRITE_OLD: f64 = 0.5;
 const WAIT: f64 = 0.75;
 /// How often cleaners look whether there is work.
@@ -157,7 +160,8 @@ impl Pool {
         }
     }
 
-    /// Appends a record of so many bytes to the log, for a change of these pages, whose latches the caller holds; where it ends.
+    /// Appends a record of so many bytes to the log, for a change of these pages, whose latches the caller holds; where
+    /// it ends.
     pub(super) fn change(&self, frames: &[&Frame], bytes: u64) -> u64 {
         let mut state = self.state.lock();
         let (start, end) = self.log.append(bytes);
@@ -191,7 +195,8 @@ impl Pool {
         self.state.lock().misses
     }
 
-    /// The next pages for a cleaner to write, at most so many; waits until there is need. `None` when everything is clean and the engine stops.
+    /// The next pages for a cleaner to write, at most so many; waits until there is need. `None` when everything is
+    /// clean and the engine stops.
     pub(super) fn next_batch(&self, most: usize) -> Option<Vec<Arc<Frame>>> {
         let mut state = self.state.lock();
         loop {

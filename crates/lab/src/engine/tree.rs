@@ -1,7 +1,8 @@
 //! The B+-tree over the pool: reads and changes in place share the tree, a split has it alone.
 //!
-//! While the tree is shared nobody changes an inner page or where a leaf begins, so a task goes down without holding a latch while it waits for the next page.
-//! A split prepares the new contents of all its pages, then takes their latches and changes them as one step of the log, so that no image has a part of it.
+//! While the tree is shared nobody changes an inner page or where a leaf begins, so a task goes down without holding a
+//! latch while it waits for the next page. A split prepares the new contents of all its pages, then takes their latches
+//! and changes them as one step of the log, so that no image has a part of it.
 
 use super::page::{Content, NONE, PageNo};
 use super::pool::{Frame, Pool};

@@ -1,8 +1,8 @@
 //! The page: one file that needs nothing else, for wide screens and telephones, by day and by night.
 //!
-//! Kept true (and looked at by a browser in `tests/browser`): nothing throws, nothing is wider than the screen but what scrolls by itself, every line
-//! of a plot can be seen, and each experiment says what was claimed, what came out with its spread over the seeds, the verdict, and on which
-//! machine, from which commit and at what cost.
+//! Kept true (and looked at by a browser in `tests/browser`): nothing throws, nothing is wider than the screen but what
+//! scrolls by itself, every line of a plot can be seen, and each experiment says what was claimed, what came out with
+//! its spread over the seeds, the verdict, and on which machine, from which commit and at what cost.
 
 use super::svg::escape;
 use super::{Batch, plots, tables};

@@ -1,4 +1,5 @@
-//! Which lines a plot has: columns of the series over time, distributions of latencies, or figures over the values of a sweep.
+//! Which lines a plot has: columns of the series over time, distributions of latencies, or figures over the values of a
+//! sweep.
 //!
 //! Writing to a string does not fail: the results of `write!` in this file are dropped for that reason.
 

@@ -1,4 +1,5 @@
-//! Line plots as SVG, inside the page: no script, no font, nothing from outside. Colours are the page's (`--c0` and so on).
+//! Line plots as SVG, inside the page: no script, no font, nothing from outside. Colours are the page's (`--c0` and so
+//! on).
 
 use std::fmt::Write as _;
 
@@ -119,7 +120,8 @@ pub(super) fn plot(what: &str, over: Over<'_>, unit: &str, lines: &[Line]) -> St
     out + "</svg>"
 }
 
-/// Distance of the ticks and end of an axis from 0 to at least `most`: steps of 1, 2 or 5 times a power of ten, four to ten of them.
+/// Distance of the ticks and end of an axis from 0 to at least `most`: steps of 1, 2 or 5 times a power of ten, four to
+/// ten of them.
 fn axis(most: f64) -> (f64, f64) {
     let most = if most > 0.0 && most.is_finite() { most } else { 1.0 };
     let power = 10f64.powf((most / 4.0).log10().floor());

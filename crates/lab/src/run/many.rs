@@ -11,8 +11,8 @@ use steadyfs_rt::{JoinHandle, sleep, spawn};
 /// How often the watcher is asked.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Runs each system of an experiment with every seed, at most `jobs` at a time; `watch` is called again and again with how far each is. The runs are in the order
-/// of the systems, and for each in that of the seeds.
+/// Runs each system of an experiment with every seed, at most `jobs` at a time; `watch` is called again and again with
+/// how far each is. The runs are in the order of the systems, and for each in that of the seeds.
 ///
 /// # Errors
 /// The first run that failed; the others are waited for.

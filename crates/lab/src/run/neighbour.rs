@@ -1,7 +1,9 @@
-//! A compute-bound neighbour: tasks that share the cores with the workload and the file system, and do nothing but compute.
+//! A compute-bound neighbour: tasks that share the cores with the workload and the file system, and do nothing but
+//! compute.
 //!
-//! It works alone for a while, for comparison, and then through the whole measured phase. An operation is one slice of work; a task that has its core for itself does
-//! one after the other. Kept true: it takes no lock and waits for nothing, so what slows it down is that others have the cores.
+//! It works alone for a while, for comparison, and then through the whole measured phase. An operation is one slice of
+//! work; a task that has its core for itself does one after the other. Kept true: it takes no lock and waits for
+//! nothing, so what slows it down is that others have the cores.
 
 use super::phases::named;
 use crate::spec::Neighbour;

@@ -195,8 +195,8 @@ pub(super) fn of_series(rows: &[Row], victims_before: f64) -> Vec<(String, f64)>
     out
 }
 
-/// How the level after the beginning of collection goes on: writes of 4 KiB a second in thousands before, after, in the first and in the last third
-/// after, and write amplification in that last third.
+/// How the level after the beginning of collection goes on: writes of 4 KiB a second in thousands before, after, in the
+/// first and in the last third after, and write amplification in that last third.
 pub(super) fn levels(rows: &[Row], victims_before: f64) -> Vec<(String, f64)> {
     let Some(start) = rows.iter().position(|row| row.victims > victims_before) else { return Vec::new() };
     let (before, after) = (&rows[..start], &rows[start + 1..]);

@@ -80,7 +80,8 @@ impl Progress {
         self.virtual_ns.load(Relaxed) as f64 / 1e9
     }
 
-    /// In the last interval: what the jobs moved in 10^6 bytes per second, blocks written for each of theirs, free sections.
+    /// In the last interval: what the jobs moved in 10^6 bytes per second, blocks written for each of theirs, free
+    /// sections.
     pub fn latest(&self) -> (f64, f64, u64) {
         let (kb_s, waf) = (self.kb_s.load(Relaxed), self.waf_milli.load(Relaxed));
         (kb_s as f64 / 1e3, waf as f64 / 1e3, self.free_sections.load(Relaxed))

@@ -1,9 +1,11 @@
 //! A run on the device itself: the steps of `phases`, without a volume.
 //!
-//! The same figures have the same names where they mean the same. Of the series, device writes and reads are what the flash programs and reads (host's and
-//! collector's), `waf` is that of the flash, and sections cleaned are lines erased; columns that only a file system has are 0.
+//! The same figures have the same names where they mean the same. Of the series, device writes and reads are what the
+//! flash programs and reads (host's and collector's), `waf` is that of the flash, and sections cleaned are lines
+//! erased; columns that only a file system has are 0.
 //!
-//! Kept true: the next write is chosen, and its contents fixed, under one lock; what is read back in the end is compared page by page.
+//! Kept true: the next write is chosen, and its contents fixed, under one lock; what is read back in the end is
+//! compared page by page.
 
 use super::phases::{Outcome, levels, named, of_series};
 use super::progress::{Phase, Progress};

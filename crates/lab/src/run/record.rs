@@ -31,7 +31,8 @@ pub struct Record {
     pub settings: serde_json::Value,
     /// Figures of the measured phase by name: times end in `_s` or `_us`, rates in `_mb_s` (10^6 bytes).
     pub metrics: BTreeMap<String, f64>,
-    /// Latencies by kind of operation, `all` for all together: pairs of a share of the operations and the microseconds that none of them exceeded.
+    /// Latencies by kind of operation, `all` for all together: pairs of a share of the operations and the microseconds
+    /// that none of them exceeded.
     #[serde(default)]
     pub latencies: BTreeMap<String, Vec<(f64, f64)>>,
     /// Waits for locks in the measured phase.

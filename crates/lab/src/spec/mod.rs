@@ -1,8 +1,8 @@
 //! What an experiment is: the contents of its file.
 //!
-//! Files are TOML; those under `experiments/` are part of the program. Every key is checked: one that nobody knows is an error that names it and
-//! lists those that there are. [`Experiment::set`] changes a key before a run, [`Experiment::scaled`] makes everything that has a size
-//! smaller by the same factor.
+//! Files are TOML; those under `experiments/` are part of the program. Every key is checked: one that nobody knows is
+//! an error that names it and lists those that there are. [`Experiment::set`] changes a key before a run,
+//! [`Experiment::scaled`] makes everything that has a size smaller by the same factor.
 
 mod size;
 mod sweep;
@@ -120,7 +120,8 @@ pub(crate) struct DeviceSpec {
     /// Flash beyond the partition, as a share of it; the preset's own if not given.
     #[serde(default)]
     pub(crate) over_provisioning: Option<f64>,
-    /// Blocks of the flash are smaller by this factor, as `Parameters::with_smaller_blocks` has it; 0 or 1 for the preset's own.
+    /// Blocks of the flash are smaller by this factor, as `Parameters::with_smaller_blocks` has it; 0 or 1 for the
+    /// preset's own.
     #[serde(default)]
     pub(crate) smaller_blocks: u32,
 }
@@ -198,7 +199,8 @@ pub struct Claim {
     /// The system by whose figure it is divided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<String>,
-    /// Instead of `over`: it is divided by the figure of one of the other systems, whichever it is ("up to so many times"); with a sweep, of those with the same value.
+    /// Instead of `over`: it is divided by the figure of one of the other systems, whichever it is ("up to so many
+    /// times"); with a sweep, of those with the same value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over_others: Option<Others>,
     /// What the paper says of it, in words.
@@ -380,9 +382,9 @@ impl Experiment {
         Ok(one)
     }
 
-    /// The same experiment on a smaller volume with smaller files, caches and amounts. What mkfs keeps back is a larger share of a smaller
-    /// volume, so files and amounts shrink with the space that users have: they fill the same share of it, and are written as often. Times of
-    /// the workload stay; the series has as many points as before.
+    /// The same experiment on a smaller volume with smaller files, caches and amounts. What mkfs keeps back is a larger
+    /// share of a smaller volume, so files and amounts shrink with the space that users have: they fill the same share
+    /// of it, and are written as often. Times of the workload stay; the series has as many points as before.
     ///
     /// # Errors
     /// No volume can be made at this scale.

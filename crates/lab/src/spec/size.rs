@@ -4,7 +4,8 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use std::fmt;
 use std::str::FromStr;
 
-/// A number of bytes: a whole number, or text with a suffix as in fio: `4K`, `583M` and `30G` are powers of 1024, `120GB` of 1000.
+/// A number of bytes: a whole number, or text with a suffix as in fio: `4K`, `583M` and `30G` are powers of 1024,
+/// `120GB` of 1000.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Size(u64);

@@ -1,5 +1,5 @@
-//! What the pages of a job's file hold: which page it is, whose, and which write of it, so that each page that is read back tells
-//! whether it is the right one, and the newest.
+//! What the pages of a job's file hold: which page it is, whose, and which write of it, so that each page that is read
+//! back tells whether it is the right one, and the newest.
 //!
 //! Pages are synthetic: 16 bytes stand for 4096 (`steadyfs_device::PageBuf`). A page starts with those 16 bytes.
 
@@ -43,12 +43,14 @@ impl Content {
         stamp
     }
 
-    /// What is wrong with these bytes of the file, which begin at `page`; only the newest contents are right if `newest`.
+    /// What is wrong with these bytes of the file, which begin at `page`; only the newest contents are right if
+    /// `newest`.
     pub(crate) fn judge(&self, page: u64, bytes: &[u8], newest: bool) -> Result<(), String> {
         for (at, bytes) in (page..).zip(bytes.chunks(4096)) {
             let right = self.stamp(at);
             let head = bytes.get(..16).ok_or_else(|| format!("file {}, page {at} is cut off", self.job))?;
-            // An older write of the same page differs in the number of the write alone, and a page never written is zero.
+            // An older write of the same page differs in the number of the write alone, and a page never written is
+            // zero.
             let same_page = head[4..] == right[4..] || head.iter().all(|byte| *byte == 0);
             if (newest && self.writes[at as usize] > 0 && head != right) || !same_page {
                 return Err(format!("file {}, page {at} holds {head:02x?} and should hold {right:02x?}", self.job));

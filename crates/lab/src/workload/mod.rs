@@ -1,7 +1,8 @@
-//! What is done to the volume. A kind of workload is a [`Plan`], which an experiment's file gives in full, and an [`Act`], which does it.
+//! What is done to the volume. A kind of workload is a [`Plan`], which an experiment's file gives in full, and an
+//! [`Act`], which does it.
 //!
-//! The steps of a run (`run::phases`) know neither the options of a kind nor its files: they ask the plan how much room it needs and have the
-//! act lay out, work and verify. Every choice comes from the seed of the run.
+//! The steps of a run (`run::phases`) know neither the options of a kind nor its files: they ask the plan how much room
+//! it needs and have the act lay out, work and verify. Every choice comes from the seed of the run.
 //!
 //! - `fio`: jobs with the names and the meaning of fio's own options;
 //! - `filebench`: its personalities fileserver, varmail, webserver and oltp;
@@ -11,7 +12,8 @@
 //! - `ycsb`: YCSB's core workloads over a database engine (`engine`);
 //! - `replay`: a trace of a mount.
 //!
-//! To add a kind: a module with its options (`#[serde(deny_unknown_fields)]`), a variant of [`Workload`], a line in `plan` and in `scaled`.
+//! To add a kind: a module with its options (`#[serde(deny_unknown_fields)]`), a variant of [`Workload`], a line in
+//! `plan` and in `scaled`.
 
 mod content;
 mod filebench;
@@ -91,7 +93,8 @@ pub(crate) trait Act {
     /// The measured phase, to its end; counts what it moves in the stage's traffic.
     fn work(&mut self) -> Result<Tally>;
 
-    /// Compares what is in the files with what should be; in words, what was compared. Advances the progress as the layout does.
+    /// Compares what is in the files with what should be; in words, what was compared. Advances the progress as the
+    /// layout does.
     fn verify(&mut self) -> Result<String>;
 }
 

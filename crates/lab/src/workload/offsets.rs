@@ -5,7 +5,8 @@
 //! - `lfsr`: the same without a map, from a linear feedback shift register, in the same order in every pass;
 //! - without a map (`norandommap`), uniform or by Zipf's law: there are no passes.
 //!
-//! A pass ends when a block is asked for and none is left; [`Offsets::rewind`] begins the next, from the same seed if the job says so.
+//! A pass ends when a block is asked for and none is left; [`Offsets::rewind`] begins the next, from the same seed if
+//! the job says so.
 
 use crate::rng::Rng;
 
@@ -184,7 +185,8 @@ impl Lfsr {
     }
 }
 
-/// Zipf's law by the method of Gray et al. (SIGMOD 1994), as fio has it: ranks are spread over the file, each to a block of its own.
+/// Zipf's law by the method of Gray et al. (SIGMOD 1994), as fio has it: ranks are spread over the file, each to a
+/// block of its own.
 pub(crate) struct Zipf {
     rng: Rng,
     blocks: u64,
@@ -193,7 +195,8 @@ pub(crate) struct Zipf {
     zeta2: f64,
     /// Where in the file the first rank lies; a job's own.
     turn: u64,
-    /// How far from one rank to the next: near the golden ratio of the file, which keeps any few ranks far apart, and without a common divisor.
+    /// How far from one rank to the next: near the golden ratio of the file, which keeps any few ranks far apart, and
+    /// without a common divisor.
     stride: u64,
 }
 

@@ -1,8 +1,9 @@
-//! What files hold whose parts are written at any offset and length: every byte follows from the file and its place in it, so a file is right however its
-//! contents came there, and any part of it that is read back can be judged.
+//! What files hold whose parts are written at any offset and length: every byte follows from the file and its place in
+//! it, so a file is right however its contents came there, and any part of it that is read back can be judged.
 //!
-//! A page that is whole is that of a seed of 16 bytes (`steadyfs_device::PageBuf`), which devices in memory recognise and keep as such.
-//! What this does not tell is an older write from a newer one at the same place: both put the same bytes there.
+//! A page that is whole is that of a seed of 16 bytes (`steadyfs_device::PageBuf`), which devices in memory recognise
+//! and keep as such. What this does not tell is an older write from a newer one at the same place: both put the same
+//! bytes there.
 
 use crate::rng;
 use steadyfs_core::{Fs, InodeRef};

@@ -1,8 +1,9 @@
 //! Writes to the device itself, without a file system: what a drive does by itself under a workload.
 //!
-//! A region at the start of the device is overwritten, 4 KiB or more at a time; a cold part at its end is written once, in order, before anything is
-//! measured, as files that lie beside it would be. `rate_iops` is the most that the host can ask for in a second, as a thread that
-//! copies into a page cache has a limit of its own: what a slow device makes it miss is not made up for.
+//! A region at the start of the device is overwritten, 4 KiB or more at a time; a cold part at its end is written once,
+//! in order, before anything is measured, as files that lie beside it would be. `rate_iops` is the most that the host
+//! can ask for in a second, as a thread that copies into a page cache has a limit of its own: what a slow device makes
+//! it miss is not made up for.
 
 use super::fio::{Generator, Pattern};
 use super::offsets::{Lfsr, Map, Offsets};

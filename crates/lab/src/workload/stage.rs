@@ -1,4 +1,5 @@
-//! What a workload at work has around it: the volume, counters of what it moves, tasks that end together when one fails.
+//! What a workload at work has around it: the volume, counters of what it moves, tasks that end together when one
+//! fails.
 
 use super::tally::Tally;
 use crate::error::{Error, Result};

@@ -1,7 +1,9 @@
-//! The choice of victims alone, on a segment table of any size, without a volume: what searching costs on devices that are too large to be filled here.
+//! The choice of victims alone, on a segment table of any size, without a volume: what searching costs on devices that
+//! are too large to be filled here.
 //!
-//! Collectors take victims, clean each for a given time, and write it full anew, while blocks die at random places. How they search is what the mount options say
-//! (`gc.select`, `gc.meta`), how far they look is `search`. The steps are in `run::victims`.
+//! Collectors take victims, clean each for a given time, and write it full anew, while blocks die at random places. How
+//! they search is what the mount options say (`gc.select`, `gc.meta`), how far they look is `search`. The steps are in
+//! `run::victims`.
 
 use super::{Act, Plan, Stage};
 use crate::rng::Rng;
@@ -27,7 +29,8 @@ pub(crate) enum Search {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Shape {
-    /// As after many random overwrites: all ages are equally likely, and the older a segment the fewer valid blocks, falling exponentially from `most` to `least`.
+    /// As after many random overwrites: all ages are equally likely, and the older a segment the fewer valid blocks,
+    /// falling exponentially from `most` to `least`.
     #[default]
     Aged,
     /// All counts from `least` to `most` are equally likely.

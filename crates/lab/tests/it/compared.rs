@@ -1,5 +1,5 @@
-//! ScaleLFS' Figures 10 and 11, small enough for every test run: all systems that are compared do the whole workload on a nearly full volume, what they leave is
-//! right, and every claim is judged.
+//! ScaleLFS' Figures 10 and 11, small enough for every test run: all systems that are compared do the whole workload on
+//! a nearly full volume, what they leave is right, and every claim is judged.
 
 use steadyfs_lab::{Experiment, Record, Run, Verdict, builtin, judge, run_seeds};
 

@@ -1,4 +1,5 @@
-//! Figure 1 of D2FS, the device's half, small enough for every test run: what the emulated flash does before it collects and while it does.
+//! Figure 1 of D2FS, the device's half, small enough for every test run: what the emulated flash does before it
+//! collects and while it does.
 
 use std::sync::Arc;
 use steadyfs_lab::{Experiment, Progress, Run, builtin, run};
@@ -11,7 +12,8 @@ fn go(changes: &[&str]) -> Run {
     run(&experiment, "1/512".parse().unwrap(), 0, &Arc::new(Progress::default())).unwrap()
 }
 
-/// Amplification of greedy collection of uniform overwrites where `used` of the flash in use is live: the part of a victim that is, f, solves (1 - f) / -ln f = used.
+/// Amplification of greedy collection of uniform overwrites where `used` of the flash in use is live: the part of a
+/// victim that is, f, solves (1 - f) / -ln f = used.
 fn analytic(used: f64) -> f64 {
     let (mut low, mut high) = (1e-6, 1.0 - 1e-6);
     for _ in 0..60 {

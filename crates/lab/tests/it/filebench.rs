@@ -73,7 +73,8 @@ fn database_writers_keep_step_with_readers() {
     let run = go(&builtin("filebench-oltp").unwrap(), 1);
     let (reads, writes, logs) = (count(&run, "shadowread"), count(&run, "dbwrite"), count(&run, "lg_write"));
     assert!(reads > 3000.0, "{reads} reads");
-    // Two writers write 100 times for 1000 posts each, and are at most 2000 posts and a batch behind; the log once for 3200.
+    // Two writers write 100 times for 1000 posts each, and are at most 2000 posts and a batch behind; the log once
+    // for 3200.
     let batches = (writes / 200.0, reads / 1000.0);
     assert!(batches.0 <= batches.1 + 1.0 && batches.0 >= batches.1 - 3.0, "{writes} writes, {reads} reads");
     assert!(logs >= 1.0 && logs <= reads / 3200.0 + 1.0, "{logs} writes of the log");

@@ -1,5 +1,5 @@
-//! The shape of ScaleLFS' Figures 2a and 9, small enough for every test run: bandwidth falls when collection begins, and stays low where one writer
-//! collects at a time; collectors on all cores keep the device busy.
+//! The shape of ScaleLFS' Figures 2a and 9, small enough for every test run: bandwidth falls when collection begins,
+//! and stays low where one writer collects at a time; collectors on all cores keep the device busy.
 
 use std::sync::Arc;
 use steadyfs_lab::{Progress, Record, Verdict, builtin, judge, run, run_seeds};
@@ -12,7 +12,8 @@ fn bandwidth_falls_when_collection_begins() {
     let metric = |name: &str| result.record.metrics[name];
     let drop = judge(&experiment, scale, &[&result.record]).into_iter().find(|j| j.claim.metric == "drop").unwrap();
     assert_eq!(drop.verdict, Verdict::Holds, "{drop:?}");
-    // Where the paper has it: the disk is nearly full, so collection begins early and takes most of the time from then on.
+    // Where the paper has it: the disk is nearly full, so collection begins early and takes most of the time from then
+    // on.
     assert!(metric("gc_start_s") < metric("seconds") / 10.0, "begins at {} s", metric("gc_start_s"));
     assert!(metric("gc_share") > 0.7, "{}", metric("gc_share"));
     assert!(metric("waf") > 1.5 && metric("waf") < 5.0, "{}", metric("waf"));

@@ -21,7 +21,8 @@ fn searches_side_by_side_are_short_and_good_and_those_in_line_wait() {
     let ours = go("ours@60000", 0);
     let figure = |record: &Record, name: &str| record.metrics[name];
     assert_eq!(figure(&ours, "victims"), 64.0 * 8.0);
-    // 58 kept of 4096 at first (0.1 % is 60, rounded up to 64, but 64 collectors leave one of 16 candidates); then those in mind are looked at again.
+    // 58 kept of 4096 at first (0.1 % is 60, rounded up to 64, but 64 collectors leave one of 16 candidates); then
+    // those in mind are looked at again.
     assert!(figure(&ours, "looked_per_kept") < 4096.0 / 58.0 + 9.0, "{}", figure(&ours, "looked_per_kept"));
     assert!(figure(&ours, "valid_over_best") < 1.02, "{}", figure(&ours, "valid_over_best"));
     assert!(figure(&ours, "stale_per_victim") > 0.0, "blocks die meanwhile");

@@ -1,4 +1,5 @@
-//! YCSB over the database engine: operations in their proportions, every record with the version that was committed last.
+//! YCSB over the database engine: operations in their proportions, every record with the version that was committed
+//! last.
 
 use std::sync::Arc;
 use steadyfs_lab::{Experiment, Progress, Run, Scale, builtin, run};

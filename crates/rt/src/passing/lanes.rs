@@ -1,7 +1,9 @@
-//! Who is inside, counted in lanes: whoever enters or leaves writes the counter of one lane, and whoever closes looks at all of them.
+//! Who is inside, counted in lanes: whoever enters or leaves writes the counter of one lane, and whoever closes looks
+//! at all of them.
 //!
-//! Entering counts first and looks for a closer then; a closer announces itself first and counts then. All orderings are `SeqCst`, so of two who meet at
-//! least one sees the other. Leaving counts first as well, and tells a closer who has announced himself.
+//! Entering counts first and looks for a closer then; a closer announces itself first and counts then. All orderings
+//! are `SeqCst`, so of two who meet at least one sees the other. Leaving counts first as well, and tells a closer who
+//! has announced himself.
 
 use super::sync::{AtomicBool, AtomicUsize, Event};
 use std::sync::atomic::Ordering::SeqCst;

@@ -1,8 +1,9 @@
 //! [`PassThroughLock`]: many readers or one writer, and readers on different cores do not meet.
 //!
-//! In a [`RwLock`](crate::RwLock) each reader writes the one word that says how many there are, and the cache line with it goes from core to core. Here
-//! readers count themselves in lanes, threads apart; a writer, who comes seldom, closes the door and waits until all lanes are empty. That is
-//! MAX' "reader pass-through semaphore" (ATC '21, section 3.1), and the kernel's `percpu_rw_semaphore`. It holds no value.
+//! In a [`RwLock`](crate::RwLock) each reader writes the one word that says how many there are, and the cache line with
+//! it goes from core to core. Here readers count themselves in lanes, threads apart; a writer, who comes seldom, closes
+//! the door and waits until all lanes are empty. That is MAX' "reader pass-through semaphore" (ATC '21, section 3.1),
+//! and the kernel's `percpu_rw_semaphore`. It holds no value.
 
 mod lanes;
 mod sync;
@@ -15,8 +16,8 @@ use lanes::Lanes;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// A lock for many readers or one writer, which readers take without a line that others write. Not poisoned by panics; a waiting writer holds back
-/// new readers. Lock order and statistics as for the other locks.
+/// A lock for many readers or one writer, which readers take without a line that others write. Not poisoned by panics;
+/// a waiting writer holds back new readers. Lock order and statistics as for the other locks.
 pub struct PassThroughLock {
     class: &'static LockClass,
     lanes: Lanes,
@@ -31,7 +32,8 @@ thread_local! {
     static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// A number of the calling thread (in a simulation: task): threads that live at the same time mostly differ in it by less than there are of them.
+/// A number of the calling thread (in a simulation: task): threads that live at the same time mostly differ in it by
+/// less than there are of them.
 fn own_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     if sim::is_active() {

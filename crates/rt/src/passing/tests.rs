@@ -11,7 +11,8 @@ static PASSED: LockClass = LockClass::new("test.passed", 0);
 static BUSY: LockClass = LockClass::new("test.passed_busy", 0);
 static ORDERED: LockClass = LockClass::new("test.passed_ordered", 40);
 
-/// Readers and writers by turns; -1 stands for a writer inside, a count for so many readers. How often a reader met another one.
+/// Readers and writers by turns; -1 stands for a writer inside, a count for so many readers. How often a reader met
+/// another one.
 fn mixed(threads: u64, rounds: u64) -> u64 {
     let lock = Arc::new(PassThroughLock::new(&PASSED));
     let inside = Arc::new(AtomicI64::new(0));

@@ -4,9 +4,9 @@ use crate::Cost;
 
 /// Nanoseconds for one unit of each kind of work ([`Cost`]).
 ///
-/// The default stands for one core of the servers that the papers used (two-socket Xeons of 2017 to 2021, 2.1 to 2.7 GHz): memory at 10 GB/s per
-/// core, a cache miss of 80 ns, system calls with the mitigations of their time. They are estimates, made before any experiment
-/// was run, and not fitted to the papers' figures.
+/// The default stands for one core of the servers that the papers used (two-socket Xeons of 2017 to 2021, 2.1 to 2.7
+/// GHz): memory at 10 GB/s per core, a cache miss of 80 ns, system calls with the mitigations of their time. They are
+/// estimates, made before any experiment was run, and not fitted to the papers' figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Costs {
     ns: [u32; Cost::ALL.len()],

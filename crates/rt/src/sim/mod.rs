@@ -1,17 +1,18 @@
 //! Deterministic virtual time: the same code on N virtual cores, on one thread.
 //!
-//! [`run`] runs a function as the first task of a simulation. Inside, every lock, condition variable, sleep, thread and clock of this crate
-//! works in virtual time: a task is a coroutine, it runs on one of the virtual cores, and what it does costs nothing but what it
-//! [charges](crate::charge), what it waits for, and what locking and switching cost ([`SimConfig`]). The same seed gives the same
-//! schedule; [`SimReport::trace`] is a hash of it.
+//! [`run`] runs a function as the first task of a simulation. Inside, every lock, condition variable, sleep, thread and
+//! clock of this crate works in virtual time: a task is a coroutine, it runs on one of the virtual cores, and what it
+//! does costs nothing but what it [charges](crate::charge), what it waits for, and what locking and switching cost
+//! ([`SimConfig`]). The same seed gives the same schedule; [`SimReport::trace`] is a hash of it.
 //!
 //! - `events`: what is due when; `scheduler`: cores, tasks, the switch between them;
 //! - `waiting`: who waits for which lock or condition, found by its address;
 //! - [`Costs`]: the price of each kind of CPU work.
 //!
-//! Kept true: a task acts at a synchronisation point (taking or releasing a lock, waiting, notifying) only when no other event is due
-//! before its own time, so all such points happen in the order of virtual time. When nothing can ever happen again and the first task has not
-//! ended, the simulation ends with [`SimFailure::Deadlock`], which names who waits for what.
+//! Kept true: a task acts at a synchronisation point (taking or releasing a lock, waiting, notifying) only when no
+//! other event is due before its own time, so all such points happen in the order of virtual time. When nothing can
+//! ever happen again and the first task has not ended, the simulation ends with [`SimFailure::Deadlock`], which names
+//! who waits for what.
 //!
 //! Outside a simulation all this costs one look at a thread-local flag per lock operation.
 
@@ -31,14 +32,15 @@ pub(crate) use waiting::Share;
 pub struct SimConfig {
     /// Virtual cores: how many tasks run at a time.
     pub cores: usize,
-    /// 0: what is due at one time happens in the order in which it was asked for. Else such ties are broken at random, and tasks are now
-    /// and then held up at synchronisation points; the same number gives the same schedule.
+    /// 0: what is due at one time happens in the order in which it was asked for. Else such ties are broken at random,
+    /// and tasks are now and then held up at synchronisation points; the same number gives the same schedule.
     pub seed: u64,
     /// Price of CPU work.
     pub costs: Costs,
     /// How long a task keeps its core while others wait for one.
     pub slice: Duration,
-    /// From the release of a lock, or a notification, to the moment when the waiter runs, if its core has nothing else to do.
+    /// From the release of a lock, or a notification, to the moment when the waiter runs, if its core has nothing else
+    /// to do.
     pub wake: Duration,
     /// The same for a waiter that has not waited for longer than this, and still spins.
     pub spin: Duration,
@@ -85,7 +87,8 @@ pub struct SimReport<T> {
 /// Why a simulation ended before its first task did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SimFailure {
-    /// Every task waits, and nothing is due that could wake one: a line for each, with what it waits for and (in debug builds) holds.
+    /// Every task waits, and nothing is due that could wake one: a line for each, with what it waits for and (in debug
+    /// builds) holds.
     Deadlock(String),
     /// The first task panicked.
     Panicked(String),
@@ -126,12 +129,14 @@ pub fn events() -> u64 {
     if active() { scheduler::happened() } else { 0 }
 }
 
-/// For how long cores have been busy so far in the caller's simulation, all of them together, switches included; zero outside one.
+/// For how long cores have been busy so far in the caller's simulation, all of them together, switches included; zero
+/// outside one.
 pub fn cpu_time() -> Duration {
     if active() { scheduler::cpu_time() } else { Duration::ZERO }
 }
 
-/// The calling task computes for so long, on its core; nothing outside a simulation. For work that has no price of its own: somebody else's program.
+/// The calling task computes for so long, on its core; nothing outside a simulation. For work that has no price of its
+/// own: somebody else's program.
 pub fn compute(work: Duration) {
     if active() {
         scheduler::compute(work);
@@ -139,8 +144,9 @@ pub fn compute(work: Duration) {
     }
 }
 
-/// Calls `f` when so much virtual time has passed, on no core, as an interrupt does. For devices, whose requests complete without a thread of
-/// their own. It may take locks and wait like any task; callbacks that are due meanwhile do not wait for it.
+/// Calls `f` when so much virtual time has passed, on no core, as an interrupt does. For devices, whose requests
+/// complete without a thread of their own. It may take locks and wait like any task; callbacks that are due meanwhile
+/// do not wait for it.
 ///
 /// # Panics
 /// Outside a simulation.

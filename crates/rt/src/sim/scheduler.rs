@@ -1,8 +1,8 @@
 //! Events in the order of virtual time, tasks on cores, and the switch between them.
 //!
-//! A running task has its own time, which runs ahead of the last event's while it charges for work. It is switched out at a
-//! synchronisation point if another event is due before that time, if its slice is over and others want a core, or if it waits. All
-//! state is of one thread; no borrow of it lasts across a switch.
+//! A running task has its own time, which runs ahead of the last event's while it charges for work. It is switched out
+//! at a synchronisation point if another event is due before that time, if its slice is over and others want a core, or
+//! if it waits. All state is of one thread; no borrow of it lasts across a switch.
 //!
 //! A callback is run by a task that needs no core: one that lies idle, or a new one if all others wait inside theirs.
 #![allow(unsafe_code)] // the current simulation and its coroutines' yielders are found through pointers
@@ -48,7 +48,8 @@ struct Task {
     /// Boxed, so that taking it out to run it moves a pointer.
     work: Option<Box<Work>>,
     yielder: *const Yielder<(), Switch>,
-    /// Raised with every wait: a wake-up for an earlier one is stale. (It may come round: no wake-up is on its way for 2^32 waits.)
+    /// Raised with every wait: a wake-up for an earlier one is stale. (It may come round: no wake-up is on its way for
+    /// 2^32 waits.)
     wait: u32,
     waits_for: Option<(&'static str, u64)>,
     timed_out: bool,
@@ -68,7 +69,8 @@ pub(super) struct State {
     /// Tasks that could run and have no core.
     ready: VecDeque<TaskId>,
     running: usize,
-    /// Time for which cores had a task, in nanoseconds, if each that has one now had it until 0: what it has had since is to be added.
+    /// Time for which cores had a task, in nanoseconds, if each that has one now had it until 0: what it has had since
+    /// is to be added.
     busy: i128,
     /// Tasks for callbacks that have nothing to do, and the callback that is being handed to one of them.
     idle: Vec<TaskId>,
@@ -88,7 +90,8 @@ pub(super) struct Sim {
     now: Cell<u64>,
     /// Time of the last event.
     last: Cell<u64>,
-    /// Time of the next event, and end of the current task's slice: up to the earlier of the two it goes on undisturbed.
+    /// Time of the next event, and end of the current task's slice: up to the earlier of the two it goes on
+    /// undisturbed.
     next_event: Cell<u64>,
     slice_end: Cell<u64>,
     happened: Cell<u64>,
@@ -146,7 +149,8 @@ impl Sim {
         self.next_event.set(self.next_event.get().min(at));
     }
 
-    /// Decides between events of one time: the order of asking, or chance if schedules are perturbed. No two are the same.
+    /// Decides between events of one time: the order of asking, or chance if schedules are perturbed. No two are the
+    /// same.
     fn tie(&self, state: &mut State) -> u64 {
         state.asked += 1;
         if self.config.seed == 0 { state.asked } else { state.next_random() << 32 | state.asked & 0xffff_ffff }
@@ -358,7 +362,8 @@ fn run_callbacks() {
 fn switch(why: Switch) {
     let yielder = with(|sim| sim.yielder.get());
     assert!(!yielder.is_null(), "only a task can wait");
-    // SAFETY: the yielder lives on the stack of the current task for as long as that runs, and only that task gets here.
+    // SAFETY: the yielder lives on the stack of the current task for as long as that runs, and only that task gets
+    // here.
     unsafe { (*yielder).suspend(why) }
 }
 
@@ -421,7 +426,8 @@ pub(crate) fn sleep(duration: Duration) {
 /// Lets every task run that could.
 pub(crate) fn yield_now() {
     let others = with(|sim| !sim.state().ready.is_empty());
-    // Without anybody in the queue the rest of this instant comes first, and time moves on, so that who polls does not poll for ever.
+    // Without anybody in the queue the rest of this instant comes first, and time moves on, so that who polls does not
+    // poll for ever.
     if others {
         switch(Switch::Slice);
     } else {
@@ -450,7 +456,8 @@ pub(crate) fn task_number() -> usize {
     with(|sim| sim.current() as usize)
 }
 
-/// Lets the time pass that a write takes of a line which other cores write too: one after the other. `free_at` is when the last of them was done.
+/// Lets the time pass that a write takes of a line which other cores write too: one after the other. `free_at` is when
+/// the last of them was done.
 pub(crate) fn write_line(free_at: u64) -> u64 {
     with(|sim| {
         sim.now.set(sim.now.get().max(free_at) + sim.config.costs.of(Cost::SharedAtomic));

@@ -1,7 +1,7 @@
 //! Who waits for what: queues of tasks by the address of the lock or condition variable.
 //!
-//! Locks are not handed over: whoever is woken tries again, and goes back to the front of the queue if somebody was faster. Addresses differ from
-//! run to run, so nothing here depends on their order.
+//! Locks are not handed over: whoever is woken tries again, and goes back to the front of the queue if somebody was
+//! faster. Addresses differ from run to run, so nothing here depends on their order.
 
 use super::scheduler::{self, TaskId, with};
 use std::collections::{HashMap, VecDeque};
@@ -31,7 +31,8 @@ impl Hasher for AddrHasher {
     }
 
     fn write_usize(&mut self, addr: usize) {
-        // The table takes the bucket from the low bits and a tag from the high ones; the middle of the product is mixed best.
+        // The table takes the bucket from the low bits and a tag from the high ones; the middle of the product is mixed
+        // best.
         self.0 = (self.0 ^ addr as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
     }
 

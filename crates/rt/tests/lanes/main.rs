@@ -1,4 +1,5 @@
-//! The lanes of the pass-through lock under a model checker: the same source, over atomics and waits of `shuttle`, in many schedules.
+//! The lanes of the pass-through lock under a model checker: the same source, over atomics and waits of `shuttle`, in
+//! many schedules.
 //!
 //! A reader and a writer inside together, a lost wake-up and a deadlock all fail.
 #![allow(unreachable_pub, reason = "files of the library, seen from a test")]

@@ -25,10 +25,11 @@ const MODES: [&str; 4] =
 
 /// Cut the power at every write of many small workloads, and judge what is left
 ///
-/// Everything happens in memory: no device and no file is touched. Workloads are run on small volumes; every state in which a
-/// power cut may leave the volume (after each write, with unflushed writes lost in any combination, with a write torn) is checked,
-/// mounted, compared with what fsync, sync and checkpoints promise, written to, and mounted again. Without options: every workload of one
-/// operation. Exits with 1 if a promise is broken; the shortest workload that breaks it is saved, for --replay.
+/// Everything happens in memory: no device and no file is touched. Workloads are run on small volumes; every state in
+/// which a power cut may leave the volume (after each write, with unflushed writes lost in any combination, with a
+/// write torn) is checked, mounted, compared with what fsync, sync and checkpoints promise, written to, and mounted
+/// again. Without options: every workload of one operation. Exits with 1 if a promise is broken; the shortest workload
+/// that breaks it is saved, for --replay.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Visit a million states: all lengths, random workloads of several writers, four ways to mount
@@ -37,16 +38,19 @@ pub(crate) struct Args {
     /// Every workload of N operations (2 takes an hour), each followed by each way to make it durable
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3))]
     length: Option<u32>,
-    /// N random workloads of two to four writers, each in a schedule of its own in virtual time: with collection, late and refusing devices
+    /// N random workloads of two to four writers, each in a schedule of its own in virtual time: with collection, late
+    /// and refusing devices
     #[arg(long, value_name = "N")]
     random: Option<u64>,
     /// N workloads on volumes so full that several collectors move blocks all the time, in virtual time
     #[arg(long, value_name = "N")]
     collecting: Option<u64>,
-    /// Threads write and fsync the same files on a device that refuses some writes, one seed after the other, until --states [default: 10000]
+    /// Threads write and fsync the same files on a device that refuses some writes, one seed after the other, until
+    /// --states [default: 10000]
     #[arg(long, conflicts_with_all = ["full", "length", "random", "collecting", "nearly_full", "replay", "save"])]
     torture: bool,
-    /// Do all of this on volumes with room for 0 to 40 blocks; alone: random workloads in which files replace others there, until --states
+    /// Do all of this on volumes with room for 0 to 40 blocks; alone: random workloads in which files replace others
+    /// there, until --states
     #[arg(long, conflicts_with_all = ["collecting", "replay"])]
     nearly_full: bool,
     /// The workload in FILE; may be given several times

@@ -22,10 +22,10 @@ use crate::volume::{Access, Volume, trim_slashes};
 
 /// Copy files and directories out of a volume, without mounting it
 ///
-/// Copies whole trees with modes, times, xattrs, hard links, holes and special files. Root also gets owners, set-id bits, device nodes and
-/// the attributes `security.*` and `trusted.*`, unless told otherwise: leave them out of a volume that is not trusted. Other users get none of
-/// these, and their umask counts. If DST is a directory, PATH gets its own name in it (the contents of `/` go straight into it); otherwise
-/// PATH becomes DST.
+/// Copies whole trees with modes, times, xattrs, hard links, holes and special files. Root also gets owners, set-id
+/// bits, device nodes and the attributes `security.*` and `trusted.*`, unless told otherwise: leave them out of a
+/// volume that is not trusted. Other users get none of these, and their umask counts. If DST is a directory, PATH gets
+/// its own name in it (the contents of `/` go straight into it); otherwise PATH becomes DST.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "steadyfs get [OPTIONS] DEVICE PATH DST\n       steadyfs get [OPTIONS] --tar FILE DEVICE [PATH]",
@@ -49,7 +49,8 @@ pub(crate) struct Args {
     destination: Option<PathBuf>,
 }
 
-/// What of the volume may give rights on the host; names and defaults as in tar(1) and rsync(1). A tar stream has everything: its reader decides.
+/// What of the volume may give rights on the host; names and defaults as in tar(1) and rsync(1). A tar stream has
+/// everything: its reader decides.
 #[derive(Clone, Copy, Debug, clap::Args)]
 struct Rights {
     /// Everything belongs to the caller, and set-id bits, `security.*` and `trusted.*` attributes are left out
@@ -58,7 +59,8 @@ struct Rights {
     /// Keep all permission bits: the umask does not count, and set-id bits stay (as root the default)
     #[arg(short = 'p', long, visible_alias = "preserve-permissions", conflicts_with = "tar")]
     same_permissions: bool,
-    /// The umask counts, and set-id bits, `security.*` and `trusted.*` attributes are left out (not as root the default)
+    /// The umask counts, and set-id bits, `security.*` and `trusted.*` attributes are left out (not as root the
+    /// default)
     #[arg(long, conflicts_with_all = ["tar", "same_permissions"])]
     no_same_permissions: bool,
     /// Make no device nodes
@@ -67,7 +69,8 @@ struct Rights {
 }
 
 impl Rights {
-    /// What this user keeps. Set-id bits would lend the rights of an owner, so they go where the owner goes, unless asked for.
+    /// What this user keeps. Set-id bits would lend the rights of an owner, so they go where the owner goes, unless
+    /// asked for.
     fn keep(self) -> Keep {
         let root = rustix::process::geteuid().is_root();
         let owner = root && !self.no_same_owner;

@@ -20,10 +20,10 @@ const NAMES: [&str; 6] = [
 
 /// Make the links by which mount(8), umount(8), fsck(8) and mkfs(8) find SteadyFS
 ///
-/// With them `mount -t steadyfs`, `mkfs -t steadyfs` and entries of /etc/fstab with the type steadyfs work. mount(8) and
-/// umount(8) look for helpers in /sbin and /usr/sbin only, fsck(8) and mkfs(8) in the directories of PATH, too. fsck(8)
-/// goes by what it finds on a device, which is f2fs, and not by its option -t: it runs fsck.steadyfs for volumes that
-/// /etc/fstab gives the type steadyfs.
+/// With them `mount -t steadyfs`, `mkfs -t steadyfs` and entries of /etc/fstab with the type steadyfs work. mount(8)
+/// and umount(8) look for helpers in /sbin and /usr/sbin only, fsck(8) and mkfs(8) in the directories of PATH, too.
+/// fsck(8) goes by what it finds on a device, which is f2fs, and not by its option -t: it runs fsck.steadyfs for
+/// volumes that /etc/fstab gives the type steadyfs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: sudo steadyfs links")]
 pub(crate) struct Args {

@@ -26,7 +26,8 @@ use crate::volume::open_failure;
 
 const EXAMPLE: &str = "Example: steadyfs mount --create 4G image.img ./mnt";
 
-/// How long to wait for the end of a mount before this one: it may be writing its last checkpoint, or have been killed just now.
+/// How long to wait for the end of a mount before this one: it may be writing its last checkpoint, or have been killed
+/// just now.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What the serving process says when the volume is mounted; what it says before is for whoever mounts.
@@ -51,8 +52,8 @@ pub(crate) struct Args {
     /// Write a trace of all operations into FILE, without names and contents (see `steadyfs trace`)
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Serve the volume's numbers for Prometheus: at http://ADDR/metrics (127.0.0.1:PORT, or just PORT) to whoever reaches it,
-    /// or on a socket of this PATH (with a slash) to its owner
+    /// Serve the volume's numbers for Prometheus: at http://ADDR/metrics (127.0.0.1:PORT, or just PORT) to whoever
+    /// reaches it, or on a socket of this PATH (with a slash) to its owner
     #[arg(long, value_name = "ADDR|PATH")]
     metrics: Option<Endpoint>,
     /// Return when the volume is mounted, and serve it in the background
@@ -198,7 +199,8 @@ fn options(args: &Args, little_memory: bool) -> Result<Options, Failure> {
     Ok(Options { core, fuse, metrics: args.metrics.clone().or(metrics), ignored, remount })
 }
 
-/// An option that the kernel shows of a mount of ours, and that nobody gave: mount(8) hands it back when it is to remount.
+/// An option that the kernel shows of a mount of ours, and that nobody gave: mount(8) hands it back when it is to
+/// remount.
 fn is_shown(option: &str) -> bool {
     const SHOWN: [&str; 4] = ["user_id", "group_id", "default_permissions", "blksize"];
     SHOWN.contains(&option.split_once('=').map_or(option, |(name, _)| name))

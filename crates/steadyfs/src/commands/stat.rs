@@ -20,8 +20,8 @@ use crate::volume::{Access, Volume, failure, show_absolute};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Print a JSON array: path (path_hex, too, if that is not UTF-8), inode, kind, mode, uid, gid, links, size and
-    /// allocated (bytes), device, target, generation, flags, project, accessed, modified, changed, created, xattrs (names
-    /// with values in hexadecimal)
+    /// allocated (bytes), device, target, generation, flags, project, accessed, modified, changed, created, xattrs
+    /// (names with values in hexadecimal)
     #[arg(long)]
     json: bool,
     /// Follow a symlink at the end of the path

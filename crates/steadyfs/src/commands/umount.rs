@@ -1,6 +1,8 @@
-//! `steadyfs umount`: takes a mount away and waits for the end of the process that serves it; also the helper that umount(8) calls.
+//! `steadyfs umount`: takes a mount away and waits for the end of the process that serves it; also the helper that
+//! umount(8) calls.
 //!
-//! umount(8) waits by itself where the volume is mounted as a block device. For other mounts (type `fuse.steadyfs`) it calls a helper, `umount.fuse.steadyfs`, if there is one.
+//! umount(8) waits by itself where the volume is mounted as a block device. For other mounts (type `fuse.steadyfs`) it
+//! calls a helper, `umount.fuse.steadyfs`, if there is one.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -59,7 +61,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Where the target is mounted: a directory is the place itself, which may be a dead mount; an image or device stands in the mount table.
+/// Where the target is mounted: a directory is the place itself, which may be a dead mount; an image or device stands
+/// in the mount table.
 fn directory(target: &Path) -> Result<PathBuf, Failure> {
     let is_image = std::fs::metadata(target).is_ok_and(|meta| !meta.is_dir());
     if !is_image {

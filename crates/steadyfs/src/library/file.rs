@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use steadyfs_core::{Error, Fs, InodeRef, Result};
 
-/// An open regular file, with a place where the next read or write begins. It reads and writes until its volume is unmounted.
+/// An open regular file, with a place where the next read or write begins. It reads and writes until its volume is
+/// unmounted.
 ///
 /// Writes are durable after [`File::sync`], or after [`Volume::sync`](crate::Volume::sync) for all files.
 pub struct File {

@@ -26,7 +26,8 @@ pub struct Entry {
 /// The inode at `path`. Symlinks on the way are followed, one at its end if `follow`.
 ///
 /// # Errors
-/// [`Error::NotFound`], [`Error::NotDirectory`], [`Error::Invalid`] for a circle of symlinks, and whatever a lookup may say.
+/// [`Error::NotFound`], [`Error::NotDirectory`], [`Error::Invalid`] for a circle of symlinks, and whatever a lookup may
+/// say.
 pub fn resolve(fs: &Fs, path: &[u8], follow: bool) -> Result<InodeRef> {
     let mut stack = vec![fs.root()?];
     let mut todo: Vec<Vec<u8>> = Vec::new();

@@ -18,9 +18,9 @@ use super::path::{self, Entry};
 
 /// A volume in an image file or on a block device, which this process alone uses until it unmounts it.
 ///
-/// Paths start at the volume's root and follow symlinks, as those of [`std::fs`] do; an operation on a name (removing, renaming) means the
-/// symlink itself. Whatever is made belongs to the user who runs the process. Permissions are kept, and not asked: who may open the image may
-/// do everything. Threads may share a volume.
+/// Paths start at the volume's root and follow symlinks, as those of [`std::fs`] do; an operation on a name (removing,
+/// renaming) means the symlink itself. Whatever is made belongs to the user who runs the process. Permissions are kept,
+/// and not asked: who may open the image may do everything. Threads may share a volume.
 ///
 /// Dropping it unmounts it, and loses errors of that: [`Volume::unmount`] tells them.
 pub struct Volume {
@@ -54,8 +54,8 @@ impl Volume {
     /// Opens the volume in an image file or on a block device. What was fsynced before a crash is recovered.
     ///
     /// # Errors
-    /// Whatever keeps the device from being opened, also that another process uses it; a volume that is damaged, or uses what this version
-    /// does not support.
+    /// Whatever keeps the device from being opened, also that another process uses it; a volume that is damaged, or
+    /// uses what this version does not support.
     pub fn open(image: impl AsRef<Path>) -> Result<Self> {
         Self::open_with(image.as_ref(), OpenOptions::default())
     }
@@ -259,8 +259,8 @@ pub fn new_inode(kind: FileType, permissions: u32) -> NewInode {
     NewInode { mode: u32::from(kind.mode_bits()) | permissions, uid, gid, ..NewInode::default() }
 }
 
-/// How to make a volume for whoever has no wishes: with a new uuid, owned by the user who runs the process, and keeping everything that
-/// files can have.
+/// How to make a volume for whoever has no wishes: with a new uuid, owned by the user who runs the process, and keeping
+/// everything that files can have.
 ///
 /// # Errors
 /// The system has no random numbers to give.

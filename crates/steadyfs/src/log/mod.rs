@@ -1,9 +1,9 @@
 //! Where messages go: to standard error; those of a mount in the background, which has none, to the system log.
 //!
-//! As syslog(3) does it: one datagram per message to `/dev/log`, `<PRIORITY>steadyfs[PID]: TEXT`, which syslogd and journald both read. Where
-//! nobody listens there (a small container, early boot) it goes to the log of the kernel, if we may write to that. Nothing waits
-//! for long: a logger may live on the very volume that is served here. One that has taken nothing for a while is given messages only as far as it
-//! takes them at once; the others are lost.
+//! As syslog(3) does it: one datagram per message to `/dev/log`, `<PRIORITY>steadyfs[PID]: TEXT`, which syslogd and
+//! journald both read. Where nobody listens there (a small container, early boot) it goes to the log of the kernel, if
+//! we may write to that. Nothing waits for long: a logger may live on the very volume that is served here. One that has
+//! taken nothing for a while is given messages only as far as it takes them at once; the others are lost.
 
 mod limit;
 
@@ -58,7 +58,8 @@ pub(crate) fn to_system_log() {
 /// Makes writers to standard error.
 struct StandardError;
 
-/// One message, quoted: names in it may hold anything. The layer above hands over whole messages, each with a newline at its end.
+/// One message, quoted: names in it may hold anything. The layer above hands over whole messages, each with a newline
+/// at its end.
 struct Quoted {
     /// `None` if there are too many like it.
     shown: Option<Shown>,
@@ -123,7 +124,8 @@ fn severity(level: tracing::Level) -> u8 {
 }
 
 impl Write for Message {
-    /// Takes a whole message, as the layer above hands it over. What cannot be logged is lost: there is nowhere to say so.
+    /// Takes a whole message, as the layer above hands it over. What cannot be logged is lost: there is nowhere to say
+    /// so.
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         let Some(shown) = self.shown else {
             return Ok(text.len());

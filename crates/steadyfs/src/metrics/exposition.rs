@@ -1,7 +1,9 @@
-//! A snapshot as Prometheus' text exposition format, version 0.0.4: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
+//! A snapshot as Prometheus' text exposition format, version 0.0.4:
+//! <https://prometheus.io/docs/instrumenting/exposition_formats/>.
 //!
-//! Kept true: every name begins with `steadyfs_` and has a HELP and a TYPE line before its samples; counters end in `_total`, and only they; units are
-//! seconds and bytes; label values are known words and numbers, which need no escapes.
+//! Kept true: every name begins with `steadyfs_` and has a HELP and a TYPE line before its samples; counters end in
+//! `_total`, and only they; units are seconds and bytes; label values are known words and numbers, which need no
+//! escapes.
 
 use std::fmt::Write;
 

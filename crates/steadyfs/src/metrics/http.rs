@@ -1,8 +1,9 @@
 //! Just enough HTTP/1.1 to answer `GET /metrics`: one request to a connection, then it is closed.
 //!
-//! Hand-written, because so little of HTTP is needed: the request line decides, headers are read to their end and not understood, a body is never read.
-//! Kept true: a connection has a thread, at most [`MOST_READERS`] at a time, and others wait for their turn; it ends after [`PATIENCE`] whatever the other
-//! side does, and holds no more than [`LONGEST_REQUEST`] of what that sends; a failure of one is nothing to the others and to the volume.
+//! Hand-written, because so little of HTTP is needed: the request line decides, headers are read to their end and not
+//! understood, a body is never read. Kept true: a connection has a thread, at most [`MOST_READERS`] at a time, and
+//! others wait for their turn; it ends after [`PATIENCE`] whatever the other side does, and holds no more than
+//! [`LONGEST_REQUEST`] of what that sends; a failure of one is nothing to the others and to the volume.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -220,7 +221,8 @@ fn accept_all<A>(listening: &Listening, desk: &Arc<Desk>, answer: &Arc<A>)
 where
     A: Fn() -> Answer + Send + Sync + 'static,
 {
-    // Who is not accepted yet waits in the listener's queue: to close a connection with a request unread would break it off.
+    // Who is not accepted yet waits in the listener's queue: to close a connection with a request unread would break it
+    // off.
     while desk.has_room() {
         let Ok(connection) = listening.accept() else {
             desk.rest(AFTER_ERROR);
@@ -244,7 +246,8 @@ fn converse(mut connection: Box<dyn Connection>, answer: &dyn Fn() -> Answer) ->
     connection.limit(left(end)?)?;
     connection.write_all(response.as_bytes())?;
     connection.finish();
-    // Closing with something unread, or before it has come, would take the answer back from the other side. That closes when it has the answer.
+    // Closing with something unread, or before it has come, would take the answer back from the other side. That closes
+    // when it has the answer.
     let mut rest = [0; 1024];
     for _ in 0..LONGEST_REST / rest.len() {
         connection.limit(left(end)?)?;

@@ -1,7 +1,7 @@
 //! `mount --metrics`: the numbers of a mounted volume for Prometheus, over HTTP on an address or a socket.
 //!
-//! Kept true: the volume is held only while a snapshot is taken, so a reader, however slow, keeps no mount from ending; a request can take so much
-//! memory, so many threads and so much time and no more (`http`).
+//! Kept true: the volume is held only while a snapshot is taken, so a reader, however slow, keeps no mount from ending;
+//! a request can take so much memory, so many threads and so much time and no more (`http`).
 
 mod exposition;
 mod http;

@@ -1,8 +1,8 @@
 //! The host as a destination: makes the tree below a directory.
 //!
-//! What gives rights on the host is made only as far as [`Keep`] says; a word at the end tells what was left out. Everything else is tried by
-//! everyone, and what the host refuses is noted. A directory gets its mode and times when all its contents are there: until then it has to
-//! stay writable, and its times change.
+//! What gives rights on the host is made only as far as [`Keep`] says; a word at the end tells what was left out.
+//! Everything else is tried by everyone, and what the host refuses is noted. A directory gets its mode and times when
+//! all its contents are there: until then it has to stay writable, and its times change.
 
 use std::io;
 use std::os::fd::OwnedFd;

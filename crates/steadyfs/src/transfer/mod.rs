@@ -87,7 +87,8 @@ pub(crate) trait Content {
     /// Where data is, ascending; everything else reads as zeros. `None` if the source does not know its holes.
     fn extents(&mut self) -> Result<Option<Vec<Range<u64>>>, Failure>;
 
-    /// Reads into all of `buf` unless the end comes first; the offsets of successive calls ascend. Gives the bytes read.
+    /// Reads into all of `buf` unless the end comes first; the offsets of successive calls ascend. Gives the bytes
+    /// read.
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<usize, Failure>;
 }
 

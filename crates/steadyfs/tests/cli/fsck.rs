@@ -83,7 +83,8 @@ fn usage_is_16_and_the_tools_name_works() {
 fn progress_goes_where_it_is_asked_for() {
     let image = Image::new();
     let (mut reader, writer) = std::io::pipe().unwrap();
-    // The descriptor that stands for progress is standard error here: the one that a test can hand over without more ado.
+    // The descriptor that stands for progress is standard error here: the one that a test can hand over without more
+    // ado.
     let out = finish(steadyfs().args(["fsck", "-C", "2"]).arg(image.path()).stderr(writer));
     assert_eq!(out.code, 0);
     let mut text = String::new();
@@ -98,7 +99,8 @@ fn fsck_f2fs(args: &[&str], image: &Image) -> Option<i32> {
     out.expect("fsck.f2fs is installed").status.code()
 }
 
-/// Each code of fsck(8) that a checker which repairs nothing can have; beside those where fsck.f2fs 1.15 has another one.
+/// Each code of fsck(8) that a checker which repairs nothing can have; beside those where fsck.f2fs 1.15 has another
+/// one.
 #[test]
 fn every_exit_code_of_fsck_8() {
     let destroy = |image: &Image, block: u64| {

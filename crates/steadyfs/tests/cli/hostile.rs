@@ -13,7 +13,8 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use crate::run::{Output, finish, steadyfs};
 
-/// Bytes that must not reach a terminal: an escape sequence, a bell, DEL, C1 as UTF-8 and as a byte, an override of the order of reading.
+/// Bytes that must not reach a terminal: an escape sequence, a bell, DEL, C1 as UTF-8 and as a byte, an override of the
+/// order of reading.
 const PAYLOADS: [&[u8]; 6] = [b"\x1b]0;", b"\x07", b"\x7f", b"\xc2\x9b", b"\x9b31m", b"\xe2\x80\xae"];
 /// How a line would begin that a newline in a name has faked.
 const FAKE: &str = "FAKE no errors";
@@ -101,7 +102,8 @@ fn set_id_tree(top: &Path) {
     lsetxattr(top.join("suid"), "user.kept", b"u", XattrFlags::empty()).unwrap();
 }
 
-/// What `get` made of the tree: mode and owner of the file, mode of the directory, whether there are devices and privileged attributes.
+/// What `get` made of the tree: mode and owner of the file, mode of the directory, whether there are devices and
+/// privileged attributes.
 fn made(out: &Path) -> (u32, (u32, u32), u32, bool, bool) {
     let file = fs::symlink_metadata(out.join("suid")).unwrap();
     let dir = fs::symlink_metadata(out.join("dir")).unwrap();

@@ -1,4 +1,5 @@
-//! Looking at a volume that is mounted for writing: what only reads shows the last checkpoint and says so, what writes is refused.
+//! Looking at a volume that is mounted for writing: what only reads shows the last checkpoint and says so, what writes
+//! is refused.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -90,7 +91,8 @@ impl Drop for SetAtEnd<'_> {
     }
 }
 
-/// However the reads fall between the writes: what a checkpoint has made durable is shown whole, or the command says that it moved.
+/// However the reads fall between the writes: what a checkpoint has made durable is shown whole, or the command says
+/// that it moved.
 #[test]
 fn a_volume_that_moves_is_read_again_or_said_to_move() {
     let place = Place::new();

@@ -35,7 +35,8 @@ fn experiments_are_listed_run_and_reported() {
     assert!(out.code == 0 && page.exists(), "{out:?}");
 }
 
-/// The first experiment at a small scale, twice, with its runs one after the other and side by side: every byte but the costs.
+/// The first experiment at a small scale, twice, with its runs one after the other and side by side: every byte but the
+/// costs.
 #[test]
 fn an_experiment_gives_the_same_bytes_again() {
     let dir = tempfile::tempdir().unwrap();
@@ -77,7 +78,8 @@ fn an_experiment_gives_the_same_bytes_again() {
     }
 }
 
-/// What is printed for each figure and each claim: the mean, and the least and the most of the seeds, as the records have them.
+/// What is printed for each figure and each claim: the mean, and the least and the most of the seeds, as the records
+/// have them.
 #[test]
 fn every_figure_and_claim_is_printed_with_its_spread() {
     let json = run(&lab(&["--seeds", "5", "--json"]));

@@ -31,7 +31,8 @@ fn links_are_made_once_and_replace_nothing_unasked() {
     fails(&finish(steadyfs().args(["links", "/no/such/dir"])), 1, &["no such file"]);
 }
 
-/// In a mount namespace of its own, where /etc/fstab and /usr/sbin are ours. fsck(8) goes by what is on the device unless the table names a type.
+/// In a mount namespace of its own, where /etc/fstab and /usr/sbin are ours. fsck(8) goes by what is on the device
+/// unless the table names a type.
 #[test]
 fn mkfs_8_and_fsck_8_find_them() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! `mount --metrics`, over an address and over a socket, read with a strict parser of the exposition format and held against known work.
+//! `mount --metrics`, over an address and over a socket, read with a strict parser of the exposition format and held
+//! against known work.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -120,7 +121,8 @@ fn bad_requests_harm_nobody() {
     let address =
         line.strip_prefix("metrics at http://").and_then(|l| l.strip_suffix("/metrics")).expect(&line).to_owned();
     let connect = || TcpStream::connect(&address).unwrap();
-    // They send part of a request and hang on until the end; more of them than are let in at a time: the others wait until these are given up.
+    // They send part of a request and hang on until the end; more of them than are let in at a time: the others wait
+    // until these are given up.
     let idle: Vec<_> = (0..20).map(|_| connect()).inspect(|mut s| s.write_all(b"GET /met").unwrap()).collect();
     for (request, status) in [
         (&b"GET / HTTP/1.1\r\n\r\n"[..], "404"),

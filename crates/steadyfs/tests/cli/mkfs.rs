@@ -157,7 +157,8 @@ fn sizes_and_percentages_that_do_not_fit_are_told_what_does() {
         assert!(out.stderr.contains("more than 0, and at most 95"), "{out:?}");
     }
     assert!(!dir.path("b.img").exists());
-    // 16 TiB, of which only the tables are written; in memory, as the file system of the directory may have no such files.
+    // 16 TiB, of which only the tables are written; in memory, as the file system of the directory may have no such
+    // files.
     let text = dir.ok(&["-n", "-d", "1", "b.img", "16T"]);
     assert!(value(&text, "size").starts_with("16.0 TiB"), "{text}");
     fails(&dir.mkfs(&["-n", "b.img", "17T"]), 8, &["room for 16 TiB"]);

@@ -376,7 +376,8 @@ fn a_mount_in_the_background_speaks_to_the_system_log() {
     let write = |n: u32| fs::write(place.mnt().join(format!("file{n}")), vec![7; 1 << 20]);
     let sync = || File::open(place.mnt()).and_then(|dir| dir.sync_all());
     assert!((0..100).any(|n| write(n).and_then(|()| sync()).is_err()), "100 MiB do not fit into 40 MiB");
-    // It waits for the end; what is said until then has to be read meanwhile, a logger that takes nothing is not waited for.
+    // It waits for the end; what is said until then has to be read meanwhile, a logger that takes nothing is not waited
+    // for.
     let mut unmounting = Command::new("umount").arg("-l").arg(place.mnt()).spawn().unwrap();
     let mut message = [0; 4096];
     let last = loop {
@@ -393,7 +394,8 @@ fn a_mount_in_the_background_speaks_to_the_system_log() {
     assert!(Command::new("umount").arg("-l").arg(&store).status().unwrap().success());
 }
 
-/// Where there are no loop devices a mount is what it was, and says what to do about it. `steadyfs umount` and the helper of umount(8) wait.
+/// Where there are no loop devices a mount is what it was, and says what to do about it. `steadyfs umount` and the
+/// helper of umount(8) wait.
 #[test]
 fn without_loop_devices_a_mount_says_how_to_sync_and_unmount() {
     let place = Place::new();
@@ -476,7 +478,8 @@ fn a_full_host_does_not_fill_the_log() {
     rustix::mount::unmount(&dir, rustix::mount::UnmountFlags::DETACH).unwrap();
 }
 
-/// Where there is little memory a mount goes on with little, under load: writers that sync, in files that are larger than its caches.
+/// Where there is little memory a mount goes on with little, under load: writers that sync, in files that are larger
+/// than its caches.
 #[test]
 fn a_mount_with_little_memory_stays_small() {
     let place = Place::new();

@@ -42,8 +42,9 @@ pub(crate) fn finish(command: &mut Command) -> Output {
     }
 }
 
-/// Runs `umount DIR`. Busy is tried again: a process that another test is just starting has a copy of every file that was open here, until it executes its
-/// own program; and who records the mount asks it something every few milliseconds.
+/// Runs `umount DIR`. Busy is tried again: a process that another test is just starting has a copy of every file that
+/// was open here, until it executes its own program; and who records the mount asks it something every few
+/// milliseconds.
 #[track_caller]
 pub(crate) fn umount(dir: &Path) {
     let start = Instant::now();

@@ -115,7 +115,8 @@ impl Screen {
         command.env_remove("NO_COLOR").spawn().unwrap()
     }
 
-    /// Waits until it shows this word, after what it had shown before. Between words it may move the cursor instead of writing spaces.
+    /// Waits until it shows this word, after what it had shown before. Between words it may move the cursor instead of
+    /// writing spaces.
     #[track_caller]
     fn wait_for(&self, what: &str) {
         let start = Instant::now();

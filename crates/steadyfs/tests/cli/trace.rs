@@ -1,4 +1,5 @@
-//! `trace`: what is done with a mount is recorded, as often as it was done and without names and contents; and is shown. Needs root.
+//! `trace`: what is done with a mount is recorded, as often as it was done and without names and contents; and is
+//! shown. Needs root.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -61,7 +62,8 @@ impl Drop for Mount {
     }
 }
 
-/// Ten files of ten pages each in a directory, synced; half of them renamed, two removed, one read, one shortened, one linked.
+/// Ten files of ten pages each in a directory, synced; half of them renamed, two removed, one read, one shortened, one
+/// linked.
 pub(crate) fn known_work(mount: &Mount) {
     let dir = mount.path("mnt/confidential-directory");
     fs::create_dir(&dir).unwrap();

@@ -1,4 +1,5 @@
-//! Runs a shell script in the real Linux kernel over disk images, for people: the same as the tests do through `testkit::Uml`.
+//! Runs a shell script in the real Linux kernel over disk images, for people: the same as the tests do through
+//! `testkit::Uml`.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -157,8 +157,8 @@ impl Tree<'_> {
     }
 }
 
-/// The first block of each level after the inode, for an inode with `slots` addresses: the two direct nodes, the two indirect ones,
-/// the double indirect one, and within that the second indirect node.
+/// The first block of each level after the inode, for an inode with `slots` addresses: the two direct nodes, the two
+/// indirect ones, the double indirect one, and within that the second indirect node.
 fn level_starts(slots: u64) -> impl Iterator<Item = u64> {
     let indirect = PER_NODE * PER_NODE;
     let lengths = [PER_NODE, PER_NODE, indirect, indirect, indirect];

@@ -24,7 +24,8 @@ pub struct HostTarget {
 type Outcome = Result<(), Errno>;
 
 impl HostTarget {
-    /// An existing directory. Clears the umask of the process: what is made below has exactly the mode that the operation says.
+    /// An existing directory. Clears the umask of the process: what is made below has exactly the mode that the
+    /// operation says.
     pub fn open(root: &Path) -> Result<Self, Errno> {
         rustix::process::umask(Mode::empty());
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

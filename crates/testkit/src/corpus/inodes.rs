@@ -31,17 +31,20 @@ impl Tree<'_> {
         self.dir("special");
         self.mknod("special/fifo", Special::Fifo);
         self.mknod("special/socket", Special::Socket);
-        // Numbers below 256 have one form on disk, others a second (format section 7.2); the largest are 12 and 20 bits.
+        // Numbers below 256 have one form on disk, others a second (format section 7.2); the largest are 12 and 20
+        // bits.
         for (major, minor) in [(0, 0), (1, 3), (255, 255), (256, 0), (8, 256), (259, 131_073), (4095, 1_048_575)] {
             self.mknod(format!("special/char-{major}-{minor}"), Special::Char(major, minor));
             self.mknod(format!("special/block-{major}-{minor}"), Special::Block(major, minor));
         }
     }
 
-    /// Attributes that stay in the inode, that go to a block, that straddle both; all namespaces; removals and replacements.
+    /// Attributes that stay in the inode, that go to a block, that straddle both; all namespaces; removals and
+    /// replacements.
     pub(super) fn xattrs(&mut self) {
         self.dir("xattr");
-        // An inline area of 200 bytes has a header of 24 and entries of 4 + name + value: 168 is the value of "user.v" that fills it.
+        // An inline area of 200 bytes has a header of 24 and entries of 4 + name + value: 168 is the value of "user.v"
+        // that fills it.
         for size in [0, 1, 100, 164, 165, 168, 169, 172, 173, 200, 1000, 2000, 3900] {
             let path = format!("xattr/value-{size}");
             self.empty(&path);

@@ -1,10 +1,11 @@
 //! A tree of corner cases, as a list of operations that any file system can be asked to perform.
 //!
-//! [`Spec`] says how large the tree is; [`Spec::ops`] lists the operations; [`Workload`] has further lists, for volumes that are
-//! to crash, to age or to have orphans; [`apply`] performs them on a [`Target`]: a directory of
-//! the host ([`HostTarget`]: the kernel's F2FS inside user-mode Linux, our mount, any other file system), or a library. Two targets
-//! that performed the same list must have the same [`crate::Manifest`] (compared with [`crate::manifest::Fields::portable`]):
-//! contents, owners, modes and times are all set explicitly, so nothing depends on who ran it and when.
+//! [`Spec`] says how large the tree is; [`Spec::ops`] lists the operations; [`Workload`] has further lists, for volumes
+//! that are to crash, to age or to have orphans; [`apply`] performs them on a [`Target`]: a directory of the host
+//! ([`HostTarget`]: the kernel's F2FS inside user-mode Linux, our mount, any other file system), or a library. Two
+//! targets that performed the same list must have the same [`crate::Manifest`] (compared with
+//! [`crate::manifest::Fields::portable`]): contents, owners, modes and times are all set explicitly, so nothing depends
+//! on who ran it and when.
 
 mod data;
 mod dirs;
@@ -31,7 +32,8 @@ use crate::manifest::{Time, escape};
 pub enum CorpusOp {
     /// Makes a directory with exactly these permission bits. The parent has no default ACL and no setgid bit.
     Mkdir { path: Vec<u8>, mode: u32 },
-    /// Makes an empty regular file, which must not exist, with exactly these permission bits. The parent has no default ACL.
+    /// Makes an empty regular file, which must not exist, with exactly these permission bits. The parent has no default
+    /// ACL.
     Create { path: Vec<u8>, mode: u32 },
     /// Makes a directory as `mkdir(2)` under umask 0: a default ACL and setgid bit of the parent take effect.
     MkdirInherit { path: Vec<u8>, mode: u32 },
@@ -49,7 +51,8 @@ pub enum CorpusOp {
     Link { existing: Vec<u8>, new: Vec<u8> },
     /// Makes a special file with exactly these permission bits.
     Mknod { path: Vec<u8>, kind: Special, mode: u32 },
-    /// Sets an attribute; the name is the full one. ACLs are in the form of the system call (`system.posix_acl_access`).
+    /// Sets an attribute; the name is the full one. ACLs are in the form of the system call
+    /// (`system.posix_acl_access`).
     SetXattr { path: Vec<u8>, name: Vec<u8>, value: Vec<u8> },
     /// Removes an attribute that is there.
     RemoveXattr { path: Vec<u8>, name: Vec<u8> },
@@ -107,7 +110,8 @@ pub enum Special {
     Block(u32, u32),
 }
 
-/// What a file system must be able to do to receive the tree. Each method is the operation of the same name in [`CorpusOp`].
+/// What a file system must be able to do to receive the tree. Each method is the operation of the same name in
+/// [`CorpusOp`].
 #[allow(missing_docs)] // They would only repeat the operations' documentation.
 pub trait Target {
     /// Its error.

@@ -1,5 +1,5 @@
-//! The list of operations that make the tree, while it grows. The subjects (in the other files here) have a function and a directory
-//! each, so that a difference between two manifests names its subject.
+//! The list of operations that make the tree, while it grows. The subjects (in the other files here) have a function
+//! and a directory each, so that a difference between two manifests names its subject.
 
 use std::collections::BTreeSet;
 
@@ -136,8 +136,8 @@ impl Tree<'_> {
         assert!(self.live.remove(path), "{} does not exist", crate::manifest::escape(path));
     }
 
-    /// Times that follow from the path, for everything whose times are not a subject of their own. Last, because making a name changes its
-    /// directory's times.
+    /// Times that follow from the path, for everything whose times are not a subject of their own. Last, because making
+    /// a name changes its directory's times.
     fn finish(&mut self) {
         self.ops.push(CorpusOp::Sync);
         self.chmod(".", 0o755);

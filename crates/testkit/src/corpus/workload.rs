@@ -10,21 +10,23 @@ use super::{CorpusOp, Data, Falloc, Spec};
 pub enum Workload {
     /// The tree of corner cases.
     Corners(Spec),
-    /// Files that are made durable one by one after a checkpoint, by operations for which F2FS writes no further checkpoint: a crash
-    /// leaves a chain of nodes to roll forward (format section 12). Some changes are not made durable.
+    /// Files that are made durable one by one after a checkpoint, by operations for which F2FS writes no further
+    /// checkpoint: a crash leaves a chain of nodes to roll forward (format section 12). Some changes are not made
+    /// durable.
     FsyncChain,
-    /// As [`Workload::FsyncChain`], with what is rarer: names given anew, ranges moved, nodes and attributes freed, large files, many files.
+    /// As [`Workload::FsyncChain`], with what is rarer: names given anew, ranges moved, nodes and attributes freed,
+    /// large files, many files.
     FsyncShapes,
     /// As [`Workload::FsyncChain`], with operations that make F2FS write a checkpoint at fsync (format section 12.2).
     FsyncCheckpoint,
-    /// Fills a volume with this many MiB, in files that are deleted, overwritten at random and made again, so that segments are
-    /// partly valid and logs re-enter them.
+    /// Fills a volume with this many MiB, in files that are deleted, overwritten at random and made again, so that
+    /// segments are partly valid and logs re-enter them.
     Aged {
         /// Contents in the end.
         mib: u64,
     },
-    /// Files in a directory of this name whose contents compress well, badly, in part, or not at all, of sizes around those of blocks and
-    /// clusters, written at once and piecemeal (format section 7.4).
+    /// Files in a directory of this name whose contents compress well, badly, in part, or not at all, of sizes around
+    /// those of blocks and clusters, written at once and piecemeal (format section 7.4).
     Compressible {
         /// The directory, which is made.
         dir: String,
@@ -205,7 +207,8 @@ fn fsync_checkpoint() -> Vec<CorpusOp> {
     ]
 }
 
-/// Three rounds: fill with files of 128 KiB, delete every second, overwrite single blocks in the rest, fill the gaps with files of 12 KiB.
+/// Three rounds: fill with files of 128 KiB, delete every second, overwrite single blocks in the rest, fill the gaps
+/// with files of 12 KiB.
 fn aged(mib: u64) -> Vec<CorpusOp> {
     const LARGE: u64 = 32;
     const SMALL: u64 = 3;

@@ -11,8 +11,8 @@ pub(super) enum Source {
     Mkfs { mib: u64, options: &'static str },
     /// By user-mode Linux.
     Uml(Box<Recipe>),
-    /// By Debian's kernel in QEMU. `mount` is the option of the mount for the manifest. The script has the tools `$CORPUS` (a workload's
-    /// program) and `$DISK`.
+    /// By Debian's kernel in QEMU. `mount` is the option of the mount for the manifest. The script has the tools
+    /// `$CORPUS` (a workload's program) and `$DISK`.
     Qemu { mib: u64, options: &'static str, script: &'static str },
 }
 

@@ -9,7 +9,8 @@ const ALL_FEATURES: &str =
 /// Small volumes are overwritten in place, unless told otherwise.
 const OUT_OF_PLACE: &str = "echo 16 >/sys/fs/f2fs/ubda/ipu_policy";
 
-/// Single blocks of old files, and new files, made durable one by one: on an aged volume by logs that re-enter segments.
+/// Single blocks of old files, and new files, made durable one by one: on an aged volume by logs that re-enter
+/// segments.
 const FSYNCS: &str = "for n in $(seq 60); do \
     dd if=/dev/urandom of=$MNT/aged/large-$((n * 2)) bs=4096 count=2 seek=$n conv=notrunc,fsync 2>/dev/null; \
     dd if=/dev/urandom of=$MNT/aged/new-$n bs=4096 count=3 conv=fsync 2>/dev/null; done";
@@ -73,7 +74,8 @@ fn mount_options() -> Vec<Recipe> {
     ]
 }
 
-/// Features of the volume, as far as user-mode Linux has them; encryption, verity and compression only as flags of the volume.
+/// Features of the volume, as far as user-mode Linux has them; encryption, verity and compression only as flags of the
+/// volume.
 fn features() -> Vec<Recipe> {
     let with = |name, mkfs| Recipe { mkfs, ..Recipe::new(name) };
     let flexible = "-O extra_attr,flexible_inline_xattr";

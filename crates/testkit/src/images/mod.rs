@@ -1,9 +1,10 @@
 //! Volumes that Linux wrote, and what Linux sees on them.
 //!
-//! A [`Recipe`] says how a volume is made: by mkfs.f2fs with some options, mounted by the real kernel with some options, put through a
-//! workload and a script, and left in some way: unmounted, or by a power failure. [`Recipe::image`] makes it, once: images
-//! are kept below the target directory and found again by the digest of everything that went into them. [`matrix`] lists the
-//! recipes that reach every layout and mount option which the format research names.
+//! A [`Recipe`] says how a volume is made: by mkfs.f2fs with some options, mounted by the real kernel with some
+//! options, put through a workload and a script, and left in some way: unmounted, or by a power failure.
+//! [`Recipe::image`] makes it, once: images are kept below the target directory and found again by the digest of
+//! everything that went into them. [`matrix`] lists the recipes that reach every layout and mount option which the
+//! format research names.
 //!
 //! The files in the cache are shared by all tests: use [`LinuxImage::copy`] to write to one.
 
@@ -97,7 +98,8 @@ impl LinuxImage {
 }
 
 impl Recipe {
-    /// A volume of 128 MiB with default options, that holds the small tree of corner cases with compressible contents, unmounted.
+    /// A volume of 128 MiB with default options, that holds the small tree of corner cases with compressible contents,
+    /// unmounted.
     pub fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -117,7 +119,8 @@ impl Recipe {
         cache::get(self)
     }
 
-    /// Makes the volume at `path` and takes its manifests: of what Linux sees, and after a power failure also of the checkpoint.
+    /// Makes the volume at `path` and takes its manifests: of what Linux sees, and after a power failure also of the
+    /// checkpoint.
     pub fn make(&self, path: &Path) -> Result<(Manifest, Option<Manifest>)> {
         create_sparse(path, self.mib << 20)?;
         let flags = match self.ending {

@@ -1,4 +1,5 @@
-//! An initial RAM disk: a cpio archive ("newc") of a few of the host's programs with their libraries, and some kernel modules.
+//! An initial RAM disk: a cpio archive ("newc") of a few of the host's programs with their libraries, and some kernel
+//! modules.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -68,7 +69,8 @@ impl Initramfs {
         std::fs::write(path, &self.bytes).map_err(io(format!("write {}", path.display())))
     }
 
-    /// Header of 110 bytes in hexadecimal digits, name with NUL, contents; both padded to 4 bytes. A path is added once.
+    /// Header of 110 bytes in hexadecimal digits, name with NUL, contents; both padded to 4 bytes. A path is added
+    /// once.
     fn entry(&mut self, path: &str, mode: u32, contents: &[u8]) {
         if !self.paths.insert(path.to_owned()) {
             return;

@@ -1,10 +1,11 @@
 //! The real Linux kernel over given disk images: boots, runs a shell script, goes off.
 //!
-//! There are two kernels. [`Uml`] is the one for everyday use: it boots in a second. [`Qemu`] takes twenty, but is Debian's
-//! whole kernel, with compression, casefolding, encryption, verity and several CPUs.
+//! There are two kernels. [`Uml`] is the one for everyday use: it boots in a second. [`Qemu`] takes twenty, but is
+//! Debian's whole kernel, with compression, casefolding, encryption, verity and several CPUs.
 //!
-//! The guest sees the host's files read-only, so the host's programs (and the binaries that cargo built) run there by their path; a
-//! scratch directory, `$HOST`, is the only place where it can write. `$MNT` is an empty directory to mount on.
+//! The guest sees the host's files read-only, so the host's programs (and the binaries that cargo built) run there by
+//! their path; a scratch directory, `$HOST`, is the only place where it can write. `$MNT` is an empty directory to
+//! mount on.
 //!
 //! ```no_run
 //! # fn main() -> steadyfs_testkit::Result<()> {
@@ -18,7 +19,8 @@
 //! # }
 //! ```
 //!
-//! The script runs under `sh -eu`. What is still mounted at its end is unmounted, unless the machine is to [`Machine::crash`].
+//! The script runs under `sh -eu`. What is still mounted at its end is unmounted, unless the machine is to
+//! [`Machine::crash`].
 
 mod initramfs;
 pub mod qemu;
@@ -51,8 +53,9 @@ pub trait Kernel: Default {
     /// How long a machine may run if nobody says otherwise.
     const LIMIT: Duration;
 
-    /// Starts the machine. In `scratch`, which the guest sees as `/run/host`, lie `script.sh` and `run.sh`; the guest's init shall end by
-    /// reading the latter. The kernel's log is the process's standard output, the script's terminal its standard error.
+    /// Starts the machine. In `scratch`, which the guest sees as `/run/host`, lie `script.sh` and `run.sh`; the guest's
+    /// init shall end by reading the latter. The kernel's log is the process's standard output, the script's terminal
+    /// its standard error.
     fn start(&self, setup: &Setup, scratch: &Path) -> Result<Running>;
 }
 
@@ -131,8 +134,8 @@ impl<K: Kernel> Machine<K> {
         Self::default()
     }
 
-    /// Adds a disk: `/dev/ubda`, `/dev/ubdb`, ... of [`Uml`], `/dev/vda`, ... of [`Qemu`]. The image is a file whose size is a
-    /// multiple of 512 bytes.
+    /// Adds a disk: `/dev/ubda`, `/dev/ubdb`, ... of [`Uml`], `/dev/vda`, ... of [`Qemu`]. The image is a file whose
+    /// size is a multiple of 512 bytes.
     pub fn disk(mut self, image: impl AsRef<Path>) -> Self {
         self.setup.disks.push((image.as_ref().to_owned(), true));
         self
@@ -176,8 +179,8 @@ impl<K: Kernel> Machine<K> {
         self
     }
 
-    /// The power goes off after the script: what it mounted stays mounted, what is in the page cache is lost. What the kernel had
-    /// written to a disk is there.
+    /// The power goes off after the script: what it mounted stays mounted, what is in the page cache is lost. What the
+    /// kernel had written to a disk is there.
     pub fn crash(mut self) -> Self {
         self.end = End::PowerOff;
         self
@@ -207,7 +210,8 @@ impl<K: Kernel> Machine<K> {
         }
     }
 
-    /// As [`Machine::run`], but whatever the script and the kernel said is a result; fails only when the machine could not run it.
+    /// As [`Machine::run`], but whatever the script and the kernel said is a result; fails only when the machine could
+    /// not run it.
     pub fn run_any(self) -> Result<Output> {
         let prefix = format!("steadyfs-{}-", K::NAME);
         let scratch = tempfile::Builder::new().prefix(&prefix).tempdir().map_err(io("create a scratch directory"))?;

@@ -1,8 +1,9 @@
-//! QEMU without hardware support, with Debian's kernel: slow (about twenty seconds to boot), but its F2FS has everything.
+//! QEMU without hardware support, with Debian's kernel: slow (about twenty seconds to boot), but its F2FS has
+//! everything.
 //!
-//! The kernel is looked for in the directory `STEADYFS_TEST_KERNEL` (with `boot/vmlinuz-*` and `lib/modules/*` in it), then in
-//! what [`fetch_kernel`] left below the target directory, then in `/`. QEMU and the kernel are not among the packages that
-//! `make test` installs: only the making of golden images needs them.
+//! The kernel is looked for in the directory `STEADYFS_TEST_KERNEL` (with `boot/vmlinuz-*` and `lib/modules/*` in it),
+//! then in what [`fetch_kernel`] left below the target directory, then in `/`. QEMU and the kernel are not among the
+//! packages that `make test` installs: only the making of golden images needs them.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

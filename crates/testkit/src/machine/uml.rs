@@ -1,5 +1,5 @@
-//! User-mode Linux: Debian's 6.1 kernel as an ordinary process, as any user, at native speed except for system calls, with one CPU.
-//! Its F2FS has no compression, casefolding, encryption and verity.
+//! User-mode Linux: Debian's 6.1 kernel as an ordinary process, as any user, at native speed except for system calls,
+//! with one CPU. Its F2FS has no compression, casefolding, encryption and verity.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +10,8 @@ use crate::process::{self, Running};
 
 const PACKAGE: &str = "user-mode-linux";
 const INIT: &str = include_str!("uml.sh");
-/// Modules that every script finds loaded: F2FS, the checksum that it asks the crypto layer for, and the format of its quota files.
+/// Modules that every script finds loaded: F2FS, the checksum that it asks the crypto layer for, and the format of its
+/// quota files.
 const F2FS_MODULES: [&str; 4] = ["crypto/crc32_generic", "fs/quota/quota_tree", "fs/quota/quota_v2", "fs/f2fs/f2fs"];
 
 /// A machine of user-mode Linux. Its disks are `/dev/ubda`, `/dev/ubdb`, ...
@@ -51,7 +52,8 @@ fn command_line(setup: &Setup, scratch: &Path) -> Result<Vec<String>> {
         "root=/dev/root rootfstype=hostfs rootflags=/ ro".to_owned(),
         // The host's /dev until init mounts its own: init.sh may lie in /dev/shm.
         "devtmpfs.mount=0".to_owned(),
-        // What the kernel measures at each boot takes longer than all else that it does there: how fast it loops and computes parities.
+        // What the kernel measures at each boot takes longer than all else that it does there: how fast it loops and
+        // computes parities.
         "lpj=20000000 initcall_blacklist=raid6_select_algo,calibrate_xor_blocks".to_owned(),
         // No SELinux: it would add xattrs of its own.
         "lsm=yama".to_owned(),

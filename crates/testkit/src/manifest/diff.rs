@@ -7,8 +7,8 @@ use super::{Entry, Kind, Manifest};
 /// Differences that are printed; of the others only the number.
 const SHOWN: usize = 40;
 
-/// Which properties count. Names, types, modes, owners, targets, devices, contents and link groups always do, as do sizes of
-/// everything that is no directory.
+/// Which properties count. Names, types, modes, owners, targets, devices, contents and link groups always do, as do
+/// sizes of everything that is no directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fields {
     /// Modification times.

@@ -8,10 +8,10 @@ const BLOCK: usize = 4096;
 
 /// The digest of a file's contents, fed in ascending order of offset.
 ///
-/// Files up to 1 MiB: `sha256:` and what `sha256sum` prints. Larger ones: `blocks:` and the SHA-256 of, for each aligned
-/// 4 KiB block that has a byte other than zero, its offset (8 bytes, little-endian) and its contents (the last block
-/// may be short). A hole, an unwritten extent and written zeros therefore have the same digest, and ranges known to be zero need
-/// not be fed.
+/// Files up to 1 MiB: `sha256:` and what `sha256sum` prints. Larger ones: `blocks:` and the SHA-256 of, for each
+/// aligned 4 KiB block that has a byte other than zero, its offset (8 bytes, little-endian) and its contents (the last
+/// block may be short). A hole, an unwritten extent and written zeros therefore have the same digest, and ranges known
+/// to be zero need not be fed.
 #[derive(Debug)]
 pub struct ContentDigest {
     size: u64,
@@ -28,8 +28,8 @@ impl ContentDigest {
         Self { size, hash: Sha256::new(), position: 0, block: Vec::with_capacity(BLOCK) }
     }
 
-    /// The next piece of contents, at `offset`. What lies between the last piece and this one is zero. Panics if pieces overlap or
-    /// pass the size: that is a mistake of the caller, not of the file system.
+    /// The next piece of contents, at `offset`. What lies between the last piece and this one is zero. Panics if pieces
+    /// overlap or pass the size: that is a mistake of the caller, not of the file system.
     pub fn update(&mut self, offset: u64, mut data: &[u8]) {
         assert!(offset >= self.position, "contents out of order: {offset} after {}", self.position);
         assert!(offset + data.len() as u64 <= self.size, "contents past the size");

@@ -1,11 +1,11 @@
 //! A directory tree written down: everything that a program can learn about it through system calls, in a fixed order.
 //!
-//! Two manifests of one tree, taken through two file systems (the kernel's F2FS and ours) or before and after a remount, are
-//! compared by [`Manifest::diff`]. The binary `steadyfs-manifest` takes one of any directory; it also runs inside
-//! user-mode Linux ([`crate::linux_manifest`]).
+//! Two manifests of one tree, taken through two file systems (the kernel's F2FS and ours) or before and after a
+//! remount, are compared by [`Manifest::diff`]. The binary `steadyfs-manifest` takes one of any directory; it also runs
+//! inside user-mode Linux ([`crate::linux_manifest`]).
 //!
-//! Bytes (names, targets, attribute values) are kept as text in which everything outside printable ASCII is `\xNN` and a
-//! backslash is `\\`, so that a manifest is readable, sortable JSON. One entry is one line.
+//! Bytes (names, targets, attribute values) are kept as text in which everything outside printable ASCII is `\xNN` and
+//! a backslash is `\\`, so that a manifest is readable, sortable JSON. One entry is one line.
 
 mod diff;
 mod digest;

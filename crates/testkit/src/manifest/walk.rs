@@ -1,7 +1,8 @@
 //! Takes the manifest of a directory through system calls.
 //!
-//! Few calls per name, because they are slow in user-mode Linux. Symbolic links are never followed. Large sparse files cost only
-//! their data; the file system's SEEK_DATA is trusted for that, unless told otherwise, and where it lies the digest shows it.
+//! Few calls per name, because they are slow in user-mode Linux. Symbolic links are never followed. Large sparse files
+//! cost only their data; the file system's SEEK_DATA is trusted for that, unless told otherwise, and where it lies the
+//! digest shows it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CString, OsStr};
@@ -66,7 +67,8 @@ impl Manifest {
         let fd = fs::open(root, flags, Mode::empty()).map_err(os(format!("open {}", root.display())))?;
         let mut walk = Walk { options, buffer: vec![0; READ_SIZE], entries: BTreeMap::new(), links: HashMap::new() };
         walk.directory_itself(&fd)?;
-        // Directories whose names are still to be read, by path from the root. A path fits into PATH_MAX, as the tree's maker used it.
+        // Directories whose names are still to be read, by path from the root. A path fits into PATH_MAX, as the tree's
+        // maker used it.
         let mut pending = vec![Vec::new()];
         while let Some(path) = pending.pop() {
             walk.directory(&fd, &path, &mut pending)?;
@@ -91,7 +93,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Writes down everything in the directory at `path`, in the order of names, and adds its subdirectories to `pending`.
+    /// Writes down everything in the directory at `path`, in the order of names, and adds its subdirectories to
+    /// `pending`.
     fn directory(&mut self, root: &OwnedFd, path: &[u8], pending: &mut Vec<Vec<u8>>) -> Result<()> {
         let relative = if path.is_empty() { b"." } else { path };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

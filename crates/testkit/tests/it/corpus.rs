@@ -46,7 +46,8 @@ fn linux_keeps_the_tree() {
     on_tmpfs(&spec).assert_same(&second, &Fields::portable());
 }
 
-/// Every operation and every feature that changes the layout of inodes, so that the limits of inline data and attributes move.
+/// Every operation and every feature that changes the layout of inodes, so that the limits of inline data and
+/// attributes move.
 #[test]
 fn linux_keeps_the_tree_with_all_features() {
     let dir = tempfile::tempdir().unwrap();

@@ -52,7 +52,8 @@ fn linux_agrees(golden: &Golden) {
     }
 }
 
-/// The files of the compressed image have the contents that the same workload has elsewhere, whichever algorithm packed them.
+/// The files of the compressed image have the contents that the same workload has elsewhere, whichever algorithm packed
+/// them.
 #[test]
 fn compressed_files_have_their_contents() {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();

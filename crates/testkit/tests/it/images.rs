@@ -1,5 +1,5 @@
-//! Every volume of the matrix is what its recipe promises: Linux and fsck.f2fs are content with it, and it is in the state that
-//! it is there for.
+//! Every volume of the matrix is what its recipe promises: Linux and fsck.f2fs are content with it, and it is in the
+//! state that it is there for.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;

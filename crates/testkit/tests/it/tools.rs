@@ -1,4 +1,5 @@
-//! fsck.f2fs' verdict is understood: a sound volume passes, a fault of a few bytes does not, and nothing is written either way.
+//! fsck.f2fs' verdict is understood: a sound volume passes, a fault of a few bytes does not, and nothing is written
+//! either way.
 
 use std::os::unix::fs::FileExt;
 

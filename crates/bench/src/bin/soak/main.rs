@@ -1,8 +1,10 @@
-//! `soak`: many writers on a volume that is kept nearly full, with many collectors, for as long as one likes; then everybody looks at what is left.
+//! `soak`: many writers on a volume that is kept nearly full, with many collectors, for as long as one likes; then
+//! everybody looks at what is left.
 //!
-//! The writers (`steadyfs_crash::load`) compare all that they read. At the end the contents are compared once more, as they are in memory, after another mount,
-//! and as Linux reads them; our checker and fsck.f2fs look at the volume, fsck.f2fs also at a checkpoint with the collectors' streams open. Any fault ends the
-//! program with what was wrong and exit code 1. So does a run in which not every collector has worked.
+//! The writers (`steadyfs_crash::load`) compare all that they read. At the end the contents are compared once more, as
+//! they are in memory, after another mount, and as Linux reads them; our checker and fsck.f2fs look at the volume,
+//! fsck.f2fs also at a checkpoint with the collectors' streams open. Any fault ends the program with what was wrong and
+//! exit code 1. So does a run in which not every collector has worked.
 
 mod mounted;
 

@@ -1,4 +1,5 @@
-//! The load's target through a FUSE mount that this process serves itself: plain system calls go to the kernel and come back to it.
+//! The load's target through a FUSE mount that this process serves itself: plain system calls go to the kernel and come
+//! back to it.
 
 use anyhow::Result;
 use rustix::fs::{FallocateFlags, OFlags, fallocate, statvfs};

@@ -2,18 +2,21 @@
 //!
 //! A checkpoint has four steps (format section 11.1):
 //!
-//! 1. *settle*: without stopping anybody, write the dirty directory pages and nodes there are now, so that little is left;
-//! 2. *freeze*: hold the checkpoint lock exclusively, write what is still dirty, take a snapshot of NAT, SIT, logs, orphans and
-//!    counters, let go. Nothing waits for the device here beyond submitting;
-//! 3. *commit*: write the snapshot to the shadow copies and to the pack not in use, wait for every write so far, flush, and write
-//!    the pack's last block with FUA. Changes go on meanwhile: they never touch a block that either checkpoint refers to;
+//! 1. *settle*: without stopping anybody, write the dirty directory pages and nodes there are now, so that little is
+//!    left;
+//! 2. *freeze*: hold the checkpoint lock exclusively, write what is still dirty, take a snapshot of NAT, SIT, logs,
+//!    orphans and counters, let go. Nothing waits for the device here beyond submitting;
+//! 3. *commit*: write the snapshot to the shadow copies and to the pack not in use, wait for every write so far, flush,
+//!    and write the pack's last block with FUA. Changes go on meanwhile: they never touch a block that either
+//!    checkpoint refers to;
 //! 4. *release*: only now segments that were empty at the freeze, and node ids freed before it, may be used again.
 //!
-//! Kept true: between freeze and commit no node is written, so every node block carries the version of the checkpoint in
-//! force; a failure anywhere leaves the last good checkpoint intact, and in memory everything that the failed one was to make durable: the
-//! mount's options say whether another is tried (`Volume::checkpoint_failed`). After a failed write of the last block nobody knows which checkpoint a crash
-//! would lead to: step 3 is not over then, both stay intact, and the next attempt begins with writing the same block again. Many callers share one checkpoint: whoever finds that
-//! one has frozen after their call, and committed, returns.
+//! Kept true: between freeze and commit no node is written, so every node block carries the version of the checkpoint
+//! in force; a failure anywhere leaves the last good checkpoint intact, and in memory everything that the failed one
+//! was to make durable: the mount's options say whether another is tried (`Volume::checkpoint_failed`). After a failed
+//! write of the last block nobody knows which checkpoint a crash would lead to: step 3 is not over then, both stay
+//! intact, and the next attempt begins with writing the same block again. Many callers share one checkpoint: whoever
+//! finds that one has frozen after their call, and committed, returns.
 
 mod mend;
 mod snapshot;
@@ -42,7 +45,8 @@ impl Fs {
         self.checkpoint(Cause::Sync)
     }
 
-    /// As [`Fs::sync_checkpoint`]; [`Cause::Unmount`] marks the volume as cleanly unmounted, the others are only counted.
+    /// As [`Fs::sync_checkpoint`]; [`Cause::Unmount`] marks the volume as cleanly unmounted, the others are only
+    /// counted.
     pub(crate) fn checkpoint(&self, cause: Cause) -> Result<()> {
         let unmount = cause == Cause::Unmount;
         self.vol.check_writable()?;
@@ -114,8 +118,9 @@ impl Fs {
         self.since.forget();
         self.vol.space.begin_epoch();
         let forgotten = self.vol.nodes.dirt.forget();
-        // A page that the device refused is dirty again, to be written elsewhere; what the checkpoint refers to is kept and tried once more. In this order: a
-        // write that ends now is noted as refused before its pages are dirty, and one that ended just before we began may make them so after.
+        // A page that the device refused is dirty again, to be written elsewhere; what the checkpoint refers to is kept
+        // and tried once more. In this order: a write that ends now is noted as refused before its pages are dirty, and
+        // one that ended just before we began may make them so after.
         let clean = self.dirty_dir_pages() == 0;
         let refused = self.budget.failures() != failures || self.vol.io.unwritten.count() > 0;
         match forgotten {

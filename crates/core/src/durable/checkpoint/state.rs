@@ -1,4 +1,5 @@
-//! What a mounted volume knows of its checkpoints: the committed one, how far the next one is, and what fsync must know of both.
+//! What a mounted volume knows of its checkpoints: the committed one, how far the next one is, and what fsync must know
+//! of both.
 
 use super::snapshot::Snapshot;
 use crate::locks;
@@ -11,7 +12,8 @@ use steadyfs_format::Pack;
 use steadyfs_format::checkpoint::Checkpoint;
 use steadyfs_rt::{Mutex, MutexGuard};
 
-/// Blocks in the roll-forward chain above which the next checkpoint should not wait: a mount after a crash reads them one by one.
+/// Blocks in the roll-forward chain above which the next checkpoint should not wait: a mount after a crash reads them
+/// one by one.
 const CHAIN_LIMIT: u64 = 16 * 1024;
 
 /// Checkpoint state of a mounted volume.
@@ -40,8 +42,8 @@ pub(crate) struct Checkpoints {
 pub(crate) struct Committed {
     pub(crate) checkpoint: Checkpoint,
     pub(crate) pack: Pack,
-    /// The next one, if the device refused the block that commits it. That block may be there nevertheless, so until it has been written, both count: nothing
-    /// that either refers to may change, and there cannot be another.
+    /// The next one, if the device refused the block that commits it. That block may be there nevertheless, so until it
+    /// has been written, both count: nothing that either refers to may change, and there cannot be another.
     pub(super) undecided: Option<Box<Snapshot>>,
 }
 
@@ -89,13 +91,14 @@ impl Checkpoints {
         self.undecided.load(SeqCst)
     }
 
-    /// Snapshots taken, and the number of the last one that committed. With the checkpoint lock held shared the first stands still;
-    /// while they differ no fsync may write a node.
+    /// Snapshots taken, and the number of the last one that committed. With the checkpoint lock held shared the first
+    /// stands still; while they differ no fsync may write a node.
     pub(crate) fn progress(&self) -> (u64, u64) {
         (self.frozen.load(SeqCst), self.done.load(SeqCst))
     }
 
-    /// Nodes of the chain may be missing: no fsync extends it before a checkpoint has committed. As if one had frozen and failed.
+    /// Nodes of the chain may be missing: no fsync extends it before a checkpoint has committed. As if one had frozen
+    /// and failed.
     ///
     /// Comes before whoever waits for those nodes can find them done, or gone: they compare [`Checkpoints::breaks`].
     pub(crate) fn break_chain(&self) {
@@ -104,7 +107,8 @@ impl Checkpoints {
         self.breaks.fetch_add(1, SeqCst);
     }
 
-    /// How often the chain broke so far. An fsync that finds the number changed since before it looked at the progress is not done by the chain.
+    /// How often the chain broke so far. An fsync that finds the number changed since before it looked at the progress
+    /// is not done by the chain.
     pub(crate) fn breaks(&self) -> u64 {
         self.breaks.load(SeqCst)
     }
@@ -119,8 +123,8 @@ impl Checkpoints {
         self.committed.lock()
     }
 
-    /// Waits for the checkpoint in progress, if there is one. False if the last one failed, or a chain broke since: then nodes can be made durable by
-    /// another checkpoint only.
+    /// Waits for the checkpoint in progress, if there is one. False if the last one failed, or a chain broke since:
+    /// then nodes can be made durable by another checkpoint only.
     pub(crate) fn wait(&self) -> bool {
         let began = steadyfs_rt::now();
         let _none_in_progress = self.committed.lock();

@@ -1,4 +1,5 @@
-//! Data blocks that were written after the checkpoint and stay where they are: the volume's placement makes them valid, and notes their new owner.
+//! Data blocks that were written after the checkpoint and stay where they are: the volume's placement makes them valid,
+//! and notes their new owner.
 //!
 //! Kept true: a block has one owner, so a slot that had the block before becomes a hole.
 

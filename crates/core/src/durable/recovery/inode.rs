@@ -136,8 +136,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// Marks a file for being cut if blocks lie behind its end that should not: nodes that went when it was cut leave no trace in the
-    /// chain. Linux leaves such blocks, too.
+    /// Marks a file for being cut if blocks lie behind its end that should not: nodes that went when it was cut leave
+    /// no trace in the chain. Linux leaves such blocks, too.
     pub(super) fn mark_for_cut(&self, inode: &InodeRef) -> Result<()> {
         let (size, settled) = inode
             .inode

@@ -2,20 +2,24 @@
 //!
 //! Three steps, of which only the last writes to the device:
 //!
-//! 1. [`plan`] reads the chain of nodes and decides which blocks of it count: for every file those up to its last one with the fsync mark;
-//! 2. the nodes are applied in the chain's order to the volume in memory: attributes and inline contents ([`inode`]), addresses ([`slots`]),
-//!    names ([`names`]). Nodes are matched by inode and place in the file, never by node id. A data block stays where it is, and becomes
-//!    valid there ([`adopt`]);
-//! 3. the warm-node log and the data logs move to fresh segments, summaries of adopted blocks go to the SSA, and a checkpoint commits.
+//! 1. [`plan`] reads the chain of nodes and decides which blocks of it count: for every file those up to its last one
+//!    with the fsync mark;
+//! 2. the nodes are applied in the chain's order to the volume in memory: attributes and inline contents ([`inode`]),
+//!    addresses ([`slots`]), names ([`names`]). Nodes are matched by inode and place in the file, never by node id. A
+//!    data block stays where it is, and becomes valid there ([`adopt`]);
+//! 3. the warm-node log and the data logs move to fresh segments, summaries of adopted blocks go to the SSA, and a
+//!    checkpoint commits.
 //!
-//! Kept true: until that checkpoint has committed, nothing is written to a segment in which a node of the chain or a block that it names
-//! lies, nor to the place where the chain ends. So a crash at any moment leaves the same chain, and the next mount recovers the same
-//! files. Whatever a chain holds, recovery ends, and either restores a volume without contradictions or fails with a reason.
+//! Kept true: until that checkpoint has committed, nothing is written to a segment in which a node of the chain or a
+//! block that it names lies, nor to the place where the chain ends. So a crash at any moment leaves the same chain, and
+//! the next mount recovers the same files. Whatever a chain holds, recovery ends, and either restores a volume without
+//! contradictions or fails with a reason.
 //!
-//! Relies on the mount: nothing else changes the volume meanwhile. Three things differ from Linux, each time because Linux shows contents
-//! that were gone at the fsync, or leaves an inode that nobody can reach: nodes and attributes that the last inode block does not have any
-//! more are freed; blocks behind the end of a file that was cut go when it is next changed; a directory that still has entries is not
-//! dropped when a file takes its name, but keeps a name of its own.
+//! Relies on the mount: nothing else changes the volume meanwhile. Three things differ from Linux, each time because
+//! Linux shows contents that were gone at the fsync, or leaves an inode that nobody can reach: nodes and attributes
+//! that the last inode block does not have any more are freed; blocks behind the end of a file that was cut go when it
+//! is next changed; a directory that still has entries is not dropped when a file takes its name, but keeps a name of
+//! its own.
 
 mod adopt;
 mod inode;
@@ -60,7 +64,8 @@ impl Fs {
     /// Recovers what the chain holds, in memory; the caller commits a checkpoint. Returns how much that was.
     ///
     /// # Errors
-    /// Damage, and no space: the device is as it was as far as its last checkpoint is concerned, and the mount must end.
+    /// Damage, and no space: the device is as it was as far as its last checkpoint is concerned, and the mount must
+    /// end.
     pub(crate) fn roll_forward(&self, image: &Image) -> Result<Recovered> {
         let plan = Plan::read(self, image)?;
         if plan.files.is_empty() {

@@ -18,7 +18,8 @@ use steadyfs_format::quote::quote;
 pub(super) enum Name {
     /// The inode is new: so is its name.
     New,
-    /// The checkpoint has the inode, under the name that it has: who gives it another one makes a checkpoint before its fsync.
+    /// The checkpoint has the inode, under the name that it has: who gives it another one makes a checkpoint before its
+    /// fsync.
     Known,
 }
 

@@ -1,7 +1,7 @@
 //! Reading the chain: which of its nodes count, and for which files.
 //!
-//! Keeps 24 bytes per node; the blocks themselves are read again when their turn comes. Nothing is changed here but segments being
-//! pinned, which lasts until the next checkpoint.
+//! Keeps 24 bytes per node; the blocks themselves are read again when their turn comes. Nothing is changed here but
+//! segments being pinned, which lasts until the next checkpoint.
 
 use crate::error::{Error, Result};
 use crate::fs::Fs;
@@ -77,7 +77,8 @@ impl Plan {
             Entry::Occupied(file) => file.into_mut(),
             Entry::Vacant(place) => {
                 let known = is_known(fs, ino)?;
-                // Nodes of a file that was made after the checkpoint and whose inode block is not there (yet), or of one without a name.
+                // Nodes of a file that was made after the checkpoint and whose inode block is not there (yet), or of
+                // one without a name.
                 if (!known && !named) || fs.orphans.get(ino).is_some() {
                     return Ok(());
                 }

@@ -95,7 +95,8 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Frees what hangs below the file's inode where the chain's inode has nothing: it was gone when that block was written.
+    /// Frees what hangs below the file's inode where the chain's inode has nothing: it was gone when that block was
+    /// written.
     pub(super) fn drop_missing_subtrees(&self, inode: &InodeRef, raw: &RawInode) -> Result<()> {
         let features = self.fs.vol.sb.features();
         let ours = inode.inode.read(|raw| Ok::<_, Error>((raw.children(), addressing(raw, features)?)))??;

@@ -1,12 +1,14 @@
 //! fsync: making one file durable without a checkpoint (format section 12).
 //!
-//! The file's data is written first. Then its dirty direct nodes, xattr node and inode take places in the warm-node log, which from
-//! the last checkpoint on is the chain that recovery follows. Only the last of them carries the fsync mark, and it is submitted only
-//! when everything before it is durable; a crash at any moment thus leaves the file as it was, or as it is now. On a volume with inode
-//! checksums the last one is always the inode, so that even a block torn in the middle is recognised.
+//! The file's data is written first. Then its dirty direct nodes, xattr node and inode take places in the warm-node
+//! log, which from the last checkpoint on is the chain that recovery follows. Only the last of them carries the fsync
+//! mark, and it is submitted only when everything before it is durable; a crash at any moment thus leaves the file as
+//! it was, or as it is now. On a volume with inode checksums the last one is always the inode, so that even a block
+//! torn in the middle is recognised.
 //!
-//! Kept true: no node is written between a checkpoint's freeze and its commit; an fsync that finds one there waits for it, and is done if the freeze came
-//! after its data. What recovery could not repeat makes a checkpoint instead ([`Reason`]).
+//! Kept true: no node is written between a checkpoint's freeze and its commit; an fsync that finds one there waits for
+//! it, and is done if the freeze came after its data. What recovery could not repeat makes a checkpoint instead
+//! ([`Reason`]).
 
 mod counters;
 mod since;
@@ -60,7 +62,8 @@ struct Chained<'v> {
 }
 
 impl Fs {
-    /// Makes what was written to a file durable, with everything needed to find it again. With `datasync` changed times need not be.
+    /// Makes what was written to a file durable, with everything needed to find it again. With `datasync` changed times
+    /// need not be.
     ///
     /// # Errors
     /// I/O errors, of this file's earlier write-back too, once per reference (a clone is a reference of its own).
@@ -86,7 +89,8 @@ impl Fs {
         loop {
             match self.extend_chain(inode, datasync, seen)? {
                 Attempt::Placed(chained) => {
-                    // A failure leaves a gap in the chain, or something that may not be on the device: nothing can build on it.
+                    // A failure leaves a gap in the chain, or something that may not be on the device: nothing can
+                    // build on it.
                     let whole = self.finish_chain(*chained).inspect_err(|e| {
                         self.checkpoints.break_chain();
                         self.vol.checkpoint_failed(e);
@@ -118,8 +122,8 @@ impl Fs {
         self.syncs.read()
     }
 
-    /// Gives the file's dirty nodes their places in the chain, if that is a way to make it durable now. `seen` is the number of
-    /// freezes when its data had been written.
+    /// Gives the file's dirty nodes their places in the chain, if that is a way to make it durable now. `seen` is the
+    /// number of freezes when its data had been written.
     fn extend_chain(&self, inode: &Arc<Inode>, datasync: bool, seen: u64) -> Result<Attempt<'_>> {
         // Nodes of one file go together: nobody changes size, map or names meanwhile.
         let _file = inode.rwsem.read();
@@ -186,7 +190,8 @@ impl Fs {
         batch: &mut Batch<'_>,
     ) -> Result<Option<Placed>> {
         let checksums = self.vol.sb.features().contains(Features::INODE_CHECKSUM);
-        // Contents that are placed from here on may be in nodes that are written here or not, so the inode must not cover them.
+        // Contents that are placed from here on may be in nodes that are written here or not, so the inode must not
+        // cover them.
         let end = inode.node.disk_size.limit();
         let nodes = self.vol.nodes.dirt.of(inode.ino);
         let mut below: Vec<&Arc<Node>> = nodes.iter().filter(|node| is_chained(node)).collect();
@@ -236,10 +241,11 @@ impl Fs {
         self.vol.place_node(change, &inode.node, &mut guard, self.checkpoints.stamp(), marks, end)
     }
 
-    /// Writes the nodes and makes durable what the marked one relies on, then that node, then the chain up to it. This thread waits for all of it, so it
-    /// writes too: to wake another and to be woken takes longer than most writes.
+    /// Writes the nodes and makes durable what the marked one relies on, then that node, then the chain up to it. This
+    /// thread waits for all of it, so it writes too: to wake another and to be woken takes longer than most writes.
     ///
-    /// False if the chain broke meanwhile, by another fsync that failed or a checkpoint that gave refused blocks up: then only a checkpoint helps.
+    /// False if the chain broke meanwhile, by another fsync that failed or a checkpoint that gave refused blocks up:
+    /// then only a checkpoint helps.
     fn finish_chain(&self, chained: Chained<'_>) -> Result<bool> {
         let io = &self.vol.io;
         let Chained { ticket, below, last, breaks } = chained;
@@ -275,7 +281,8 @@ impl Fs {
     }
 }
 
-/// Whether fsync writes this node: direct nodes and xattr nodes; indirect ones are rebuilt by recovery, and the inode comes last.
+/// Whether fsync writes this node: direct nodes and xattr nodes; indirect ones are rebuilt by recovery, and the inode
+/// comes last.
 fn is_chained(node: &Arc<Node>) -> bool {
     let guard = node.read();
     let ofs = NodeBlock::view(guard.bytes()).footer.ofs();

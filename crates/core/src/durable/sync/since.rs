@@ -1,7 +1,8 @@
-//! What happened to names since the last freeze, as far as fsync must know: recovery brings back an inode with its name, but repeats
-//! neither the removal of a name nor a change of a directory's attributes (format section 12.2).
+//! What happened to names since the last freeze, as far as fsync must know: recovery brings back an inode with its
+//! name, but repeats neither the removal of a name nor a change of a directory's attributes (format section 12.2).
 //!
-//! Everything is noted under a change, so a freeze finds it complete and forgets it: what happened before is in the checkpoint.
+//! Everything is noted under a change, so a freeze finds it complete and forgets it: what happened before is in the
+//! checkpoint.
 
 use crate::locks;
 use std::collections::HashSet;
@@ -13,7 +14,8 @@ use steadyfs_rt::Mutex;
 struct State {
     /// Inodes with a name that the checkpoint does not know for them.
     renamed: HashSet<Ino>,
-    /// Hashes of (directory, name) where something was that has another name now, or was a directory. Two names with one hash cost a checkpoint.
+    /// Hashes of (directory, name) where something was that has another name now, or was a directory. Two names with
+    /// one hash cost a checkpoint.
     vacated: HashSet<u64>,
     /// Directories that lost a name.
     reduced: HashSet<Ino>,
@@ -37,8 +39,8 @@ impl Since {
         self.state.lock().renamed.insert(ino);
     }
 
-    /// The name lost what it stood for. `stays` says that recovery must not delete what was there if the name is given again: it has another
-    /// name, or was a directory.
+    /// The name lost what it stood for. `stays` says that recovery must not delete what was there if the name is given
+    /// again: it has another name, or was a directory.
     pub(crate) fn note_lost_name(&self, dir: Ino, name: &[u8], stays: bool) {
         let mut s = self.state.lock();
         s.reduced.insert(dir);

@@ -1,7 +1,8 @@
 //! Attributes of inodes: reading, changing, times, and what flags forbid.
 //!
-//! The attributes are in the inode's node block and nowhere else (see `node`); a change under the node's lock is whole for every
-//! reader and every checkpoint. What immutable and append-only inodes refuse is decided in [`protect`] and nowhere else.
+//! The attributes are in the inode's node block and nowhere else (see `node`); a change under the node's lock is whole
+//! for every reader and every checkpoint. What immutable and append-only inodes refuse is decided in [`protect`] and
+//! nowhere else.
 
 pub(crate) mod protect;
 mod set;
@@ -75,8 +76,8 @@ impl Fs {
 }
 
 impl Fs {
-    /// The directory and name that an inode was last given: a hint for whoever caches names. With several links the others are as good, and
-    /// an inode without links keeps it.
+    /// The directory and name that an inode was last given: a hint for whoever caches names. With several links the
+    /// others are as good, and an inode without links keeps it.
     ///
     /// # Errors
     /// If the inode cannot be read.
@@ -110,8 +111,8 @@ fn describe(ino: Ino, kind: FileType, raw: &RawInode, features: Features) -> Res
     })
 }
 
-/// Allocated space in units of 512 bytes. As on Linux, what a file or directory keeps in its inode counts by its size: a file with
-/// contents and no space would be taken for one hole.
+/// Allocated space in units of 512 bytes. As on Linux, what a file or directory keeps in its inode counts by its size:
+/// a file with contents and no space would be taken for one hole.
 fn sectors(kind: FileType, raw: &RawInode) -> u64 {
     let inline_file = kind == FileType::Regular && raw.has_inline(inline::DATA);
     let inside = if inline_file || raw.has_inline(inline::DENTRY) { raw.size().div_ceil(512) } else { 0 };

@@ -1,7 +1,8 @@
 //! What the flags *immutable* and *append-only* forbid, decided in one place for every operation.
 //!
-//! An immutable inode changes in nothing but its flags. An append-only file grows at its end only; an append-only directory gains names
-//! and loses none. Neither loses a name or gains another. Permissions are not decided here: they are the caller's.
+//! An immutable inode changes in nothing but its flags. An append-only file grows at its end only; an append-only
+//! directory gains names and loses none. Neither loses a name or gains another. Permissions are not decided here: they
+//! are the caller's.
 
 use crate::error::{Error, Result};
 use steadyfs_format::inode::{Inode as RawInode, flags};

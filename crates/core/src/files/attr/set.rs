@@ -30,9 +30,11 @@ impl SetAttr {
         *self == SetAttr::default()
     }
 
-    /// What kind of change this is, for the protection of immutable and append-only inodes; `None` if only flags change.
+    /// What kind of change this is, for the protection of immutable and append-only inodes; `None` if only flags
+    /// change.
     fn act(&self) -> Option<Act> {
-        // A caller with a clock of its own (the kernel, with FUSE write-back) says what now is, in the time that nobody can choose.
+        // A caller with a clock of its own (the kernel, with FUSE write-back) says what now is, in the time that nobody
+        // can choose.
         let explicit = |time: Option<SetTime>| matches!(time, Some(SetTime::At(at)) if self.ctime != Some(at));
         let attributes = self.mode.is_some() || self.uid.is_some() || self.gid.is_some() || self.project.is_some();
         let untouched = self.atime.is_none() && self.mtime.is_none();
@@ -50,8 +52,9 @@ impl Fs {
     /// Changes attributes and returns all of them.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`] by the inode's flags; [`Error::Invalid`] or [`Error::IsDirectory`] for the size of anything but a regular
-    /// file; [`Error::NotSupported`] for flags that cannot be changed, or a project id on a volume without them.
+    /// [`Error::NotPermitted`] by the inode's flags; [`Error::Invalid`] or [`Error::IsDirectory`] for the size of
+    /// anything but a regular file; [`Error::NotSupported`] for flags that cannot be changed, or a project id on a
+    /// volume without them.
     pub fn setattr(&self, inode: &InodeRef, set: &SetAttr) -> Result<Attr> {
         if let Some(size) = set.size {
             match inode.kind() {
@@ -69,8 +72,8 @@ impl Fs {
         self.attr(inode)
     }
 
-    /// Takes away what a file lends to those who run it, because its contents are about to change: capabilities always, set-id bits unless the
-    /// `changer` may keep them. True if there was something.
+    /// Takes away what a file lends to those who run it, because its contents are about to change: capabilities always,
+    /// set-id bits unless the `changer` may keep them. True if there was something.
     ///
     /// Costs a look at the inode where there is nothing to take, so that it can precede every write.
     ///
@@ -101,8 +104,8 @@ impl Fs {
         Ok(true)
     }
 
-    /// Sets the times of contents as a cache above this one noted them when it took a write, which was allowed then: no flag of the inode forbids
-    /// it now. Returns all attributes.
+    /// Sets the times of contents as a cache above this one noted them when it took a write, which was allowed then: no
+    /// flag of the inode forbids it now. Returns all attributes.
     ///
     /// # Errors
     /// Those of a volume that takes no changes.
@@ -197,8 +200,8 @@ pub enum Changer<'a> {
     },
 }
 
-/// A mode without the bits that run a program as its owner or group. Set-group-id without group execution means something else (mandatory
-/// locks) and stays.
+/// A mode without the bits that run a program as its owner or group. Set-group-id without group execution means
+/// something else (mandatory locks) and stays.
 pub(crate) fn without_set_id(mode: u16) -> u16 {
     let group_runs = mode & (SET_GID | GROUP_EXEC) == SET_GID | GROUP_EXEC;
     mode & !SET_UID & if group_runs { !SET_GID } else { !0 }

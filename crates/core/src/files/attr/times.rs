@@ -38,15 +38,17 @@ fn is_due(raw: &RawInode, policy: AccessTimes, now: Time) -> bool {
 }
 
 impl Fs {
-    /// Notes that a file was opened by somebody who will read it where this file system does not see it; true if the access time has changed. Linux notes the reads themselves.
+    /// Notes that a file was opened by somebody who will read it where this file system does not see it; true if the
+    /// access time has changed. Linux notes the reads themselves.
     pub fn note_open(&self, inode: &InodeRef) -> bool {
         self.note_access(&inode.inode)
     }
 
-    /// Notes that the inode was read, as the mount's policy has it; true if the access time has changed. Hold no node lock and no change when calling.
+    /// Notes that the inode was read, as the mount's policy has it; true if the access time has changed. Hold no node
+    /// lock and no change when calling.
     ///
-    /// What was read has been read: if the time cannot be stored, because the volume is full or has just stopped, the reader does not
-    /// hear of it.
+    /// What was read has been read: if the time cannot be stored, because the volume is full or has just stopped, the
+    /// reader does not hear of it.
     pub(crate) fn note_access(&self, inode: &Inode) -> bool {
         let (policy, now) = (self.options.access_times, clock());
         let passed_over = inode.kind == FileType::Dir && !self.options.directory_access_times;

@@ -1,7 +1,7 @@
 //! Moving a directory from its inode to blocks, once its inode is full (format section 10).
 //!
-//! With directory level 0 the slots are copied one for one, so that positions given out to a reader stay good; otherwise every
-//! entry goes to the bucket of its hash. Either the whole directory moves, or nothing has changed.
+//! With directory level 0 the slots are copied one for one, so that positions given out to a reader stay good;
+//! otherwise every entry goes to the bucket of its hash. Either the whole directory moves, or nothing has changed.
 
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;

@@ -1,7 +1,8 @@
 //! Comparing names without regard to case, for directories that were marked so on another system.
 //!
-//! Only reading is supported there, so exactness matters less than finding what the user means: characters are compared by their full
-//! upper- then lower-case mapping, without decomposing accents. Names that are not UTF-8 compare byte by byte (format section 8.2).
+//! Only reading is supported there, so exactness matters less than finding what the user means: characters are compared
+//! by their full upper- then lower-case mapping, without decomposing accents. Names that are not UTF-8 compare byte by
+//! byte (format section 8.2).
 
 /// Whether both names are the same but for case.
 pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
@@ -11,7 +12,8 @@ pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// The folded form of an ASCII name, which is the same under every version of the Unicode tables; `None` for other names.
+/// The folded form of an ASCII name, which is the same under every version of the Unicode tables; `None` for other
+/// names.
 pub(crate) fn ascii(name: &[u8]) -> Option<Vec<u8>> {
     name.is_ascii().then(|| name.to_ascii_lowercase())
 }

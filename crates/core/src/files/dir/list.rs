@@ -1,8 +1,9 @@
 //! Listing a directory, with positions that stay good while entries come and go.
 //!
-//! A cookie counts slots: 0 stands before `.`, 1 before `..`, and 2 + 214 * page + slot before that slot. An entry never moves
-//! while it lives, so a reader that goes on from a cookie sees every entry that was there all along exactly once. (The
-//! one exception: an inline directory with a directory level above 0, made by another system, that outgrows its inode meanwhile.)
+//! A cookie counts slots: 0 stands before `.`, 1 before `..`, and 2 + 214 * page + slot before that slot. An entry
+//! never moves while it lives, so a reader that goes on from a cookie sees every entry that was there all along exactly
+//! once. (The one exception: an inline directory with a directory level above 0, made by another system, that outgrows
+//! its inode meanwhile.)
 
 use super::{Head, proxy};
 use crate::error::{Error, Result};
@@ -27,10 +28,12 @@ struct Snapshot {
 }
 
 impl Fs {
-    /// Calls `f` with the entries from `cookie` on (0: all, `.` and `..` included), until it returns false or there are no more.
-    /// An entry for which `f` returned false was not consumed: to see it again, go on from where the one before ended.
+    /// Calls `f` with the entries from `cookie` on (0: all, `.` and `..` included), until it returns false or there are
+    /// no more. An entry for which `f` returned false was not consumed: to see it again, go on from where the one
+    /// before ended.
     ///
-    /// No lock is held while `f` runs. Names that no caller could use (with `/` or NUL, from a damaged volume) are left out.
+    /// No lock is held while `f` runs. Names that no caller could use (with `/` or NUL, from a damaged volume) are left
+    /// out.
     ///
     /// # Errors
     /// [`Error::NotDirectory`]; [`Error::NotFound`] if the directory was removed meanwhile; failures to read it.

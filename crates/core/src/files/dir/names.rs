@@ -1,10 +1,12 @@
 //! What the pages of a large directory surely do not hold, kept in memory.
 //!
-//! A name can be in a page of every level of the hash table, so looking for one that is not there reads a dozen pages and more. Of each
-//! page that was read this remembers a Bloom filter of its hashes and how long a name still fits, and most of them need not be looked at again.
+//! A name can be in a page of every level of the hash table, so looking for one that is not there reads a dozen pages
+//! and more. Of each page that was read this remembers a Bloom filter of its hashes and how long a name still fits, and
+//! most of them need not be looked at again.
 //!
-//! Kept true: a page that holds a hash is never said to lack it, nor one with room to have none. So whoever changes a page says so here, or
-//! has it forgotten; a page that nothing is known of is read. The caller holds the directory's `i_rwsem`.
+//! Kept true: a page that holds a hash is never said to lack it, nor one with room to have none. So whoever changes a
+//! page says so here, or has it forgotten; a page that nothing is known of is read. The caller holds the directory's
+//! `i_rwsem`.
 
 use crate::locks;
 use std::collections::HashMap;
@@ -12,10 +14,12 @@ use steadyfs_format::PageIndex;
 use steadyfs_format::dir::Dentries;
 use steadyfs_rt::Mutex;
 
-/// Words of a filter. 107 names of usual length in a page set a fifth of the bits, so that one page in thirty is read in vain.
+/// Words of a filter. 107 names of usual length in a page set a fifth of the bits, so that one page in thirty is read
+/// in vain.
 const WORDS: usize = 16;
 
-/// Pages that are remembered of one directory, for 9 MiB of memory. A directory of a million names has about ten thousand.
+/// Pages that are remembered of one directory, for 9 MiB of memory. A directory of a million names has about ten
+/// thousand.
 const MOST: usize = 1 << 16;
 
 /// Removals after which a page's filter is made anew: what was removed still sets bits.

@@ -1,9 +1,9 @@
 //! Stand-ins for names that are encrypted on disk.
 //!
-//! Without the key a name is a string of random bytes. Users see it as printable text instead: [`PREFIX`] and the base64url form of
-//! the ciphertext. A ciphertext too long for that is shown by its hash as stored in the directory, the hash of its tail, and its head. Looking a
-//! stand-in up finds the entry again. Kept true: a stand-in is at most 255 bytes, has no `/` and no NUL, and decoding it gives
-//! what it was made from.
+//! Without the key a name is a string of random bytes. Users see it as printable text instead: [`PREFIX`] and the
+//! base64url form of the ciphertext. A ciphertext too long for that is shown by its hash as stored in the directory,
+//! the hash of its tail, and its head. Looking a stand-in up finds the entry again. Kept true: a stand-in is at most
+//! 255 bytes, has no `/` and no NUL, and decoding it gives what it was made from.
 
 use steadyfs_format::dir::name_hash;
 

@@ -10,7 +10,8 @@ pub(super) enum Query<'a> {
     Exact { hash: u32, name: &'a [u8] },
     /// These letters in any case. The hash is known for ASCII names only: it depends on Unicode tables otherwise.
     Folded { hash: Option<u32>, name: &'a [u8] },
-    /// The entry behind a stand-in. The hash is unknown in directories that also ignore case: it depends on the key there.
+    /// The entry behind a stand-in. The hash is unknown in directories that also ignore case: it depends on the key
+    /// there.
     Encrypted { hash: Option<u32>, proxy: Proxy },
 }
 

@@ -100,11 +100,12 @@ impl Fs {
         Ok(None)
     }
 
-    /// Looks for a name and, on the same way, for the first place that has room for it: first fit, level by level, and a new
-    /// level when all are full.
+    /// Looks for a name and, on the same way, for the first place that has room for it: first fit, level by level, and
+    /// a new level when all are full.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] if the hash table cannot grow any further; [`Error::ReadOnly`] for directories whose hashes cannot be computed.
+    /// [`Error::NoSpace`] if the hash table cannot grow any further; [`Error::ReadOnly`] for directories whose hashes
+    /// cannot be computed.
     pub(crate) fn dir_search(&self, dir: &Arc<Inode>, name: &[u8]) -> Result<Search> {
         let head = self.dir_head(dir)?;
         let Some(Query::Exact { hash, name }) = Query::new(head, name) else {

@@ -1,8 +1,10 @@
-//! Direct I/O: between the caller and the device without leaving pages in the cache, and coherent with pages that are there.
+//! Direct I/O: between the caller and the device without leaving pages in the cache, and coherent with pages that are
+//! there.
 //!
-//! A direct write places its pages and removes cached copies under the node's lock, so it needs no write-back first: what was
-//! dirty is overwritten. Writes that only replace pages within the size hold the file's lock shared, so many may run side by
-//! side; where two overlap, the last to take the node's lock wins. A direct read takes cached pages as they are.
+//! A direct write places its pages and removes cached copies under the node's lock, so it needs no write-back first:
+//! what was dirty is overwritten. Writes that only replace pages within the size hold the file's lock shared, so many
+//! may run side by side; where two overlap, the last to take the node's lock wins. A direct read takes cached pages as
+//! they are.
 
 use super::fetch::Keep;
 use super::payload::Payload;
@@ -78,8 +80,8 @@ impl Fs {
         Ok(n)
     }
 
-    /// As [`Fs::read_direct`], of up to `count` whole pages from page `first` on, without a copy: the pages themselves, and how many bytes of them are
-    /// in the file.
+    /// As [`Fs::read_direct`], of up to `count` whole pages from page `first` on, without a copy: the pages themselves,
+    /// and how many bytes of them are in the file.
     ///
     /// # Errors
     /// As [`Fs::read`].
@@ -96,8 +98,9 @@ impl Fs {
         Ok(read)
     }
 
-    /// Writes as [`Fs::write`]; the data has reached the device when this returns (durable after a flush: see [`Fs::fsync`]).
-    /// Whole pages go straight to the device; a request that is not made of whole pages goes through the cache.
+    /// Writes as [`Fs::write`]; the data has reached the device when this returns (durable after a flush: see
+    /// [`Fs::fsync`]). Whole pages go straight to the device; a request that is not made of whole pages goes through
+    /// the cache.
     ///
     /// # Errors
     /// As [`Fs::write`], and I/O errors of the write itself.
@@ -106,7 +109,8 @@ impl Fs {
         self.traffic.note_write(self.write_direct_with(&file.inode, off, Payload::Bytes(data), Times::Ours))
     }
 
-    /// As [`Fs::write_direct`], with pages that are taken as they are, without a copy, from page `first` of the file on.
+    /// As [`Fs::write_direct`], with pages that are taken as they are, without a copy, from page `first` of the file
+    /// on.
     ///
     /// # Errors
     /// As [`Fs::write_direct`].
@@ -139,7 +143,8 @@ impl Fs {
         }
     }
 
-    /// Writes as much of a request as replaces pages within the size, up to the first hole, beside others who do the same.
+    /// Writes as much of a request as replaces pages within the size, up to the first hole, beside others who do the
+    /// same.
     fn overwrite_direct(&self, inode: &Arc<Inode>, off: u64, data: Payload<'_>, times: Times) -> Result<usize> {
         let _lock = inode.rwsem.read();
         let mut facts = self.facts_for_write(inode, off, times)?;
@@ -213,7 +218,8 @@ impl Fs {
         }
     }
 
-    /// Passes the gate with another piece. Collectors go round what is held, so whoever may have to wait for them gives it back.
+    /// Passes the gate with another piece. Collectors go round what is held, so whoever may have to wait for them gives
+    /// it back.
     fn admit_next<H>(&self, held: &mut Option<H>, blocks: u64) -> Result<Admission<'_>> {
         if held.is_some()
             && let Some(admission) = self.try_admit(blocks)
@@ -241,7 +247,8 @@ impl Fs {
         if facts.inline {
             self.convert_inline(&change, inode, facts)?;
         }
-        // A page alone is written by this thread, which waits for it anyway: to wake another one and to be woken takes longer than most writes.
+        // A page alone is written by this thread, which waits for it anyway: to wake another one and to be woken takes
+        // longer than most writes.
         let own = holes == Holes::End && pages.len() == 1 && change.keep_next();
         let mut usable = pages.len();
         if holes == Holes::Fill {

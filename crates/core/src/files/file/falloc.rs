@@ -1,7 +1,7 @@
 //! Preallocation and the other ways of fallocate(2).
 //!
-//! What is allocated is reserved: it reads as zeros, and writing there later cannot fail for lack of space. Space is counted before
-//! anything changes (`room`), so a request that cannot be met leaves the file as it was.
+//! What is allocated is reserved: it reads as zeros, and writing there later cannot fail for lack of space. Space is
+//! counted before anything changes (`room`), so a request that cannot be met leaves the file as it was.
 
 use super::{Facts, MAX_FILE_SIZE, PAGE, pages_of, regular};
 use crate::error::{Error, Result};
@@ -39,7 +39,8 @@ impl Fs {
     /// Allocates, frees or moves ranges of a regular file.
     ///
     /// # Errors
-    /// `Invalid` for an empty range, and for ranges that the mode does not allow; `TooBig`; `NoSpace`; what forbids changing the file.
+    /// `Invalid` for an empty range, and for ranges that the mode does not allow; `TooBig`; `NoSpace`; what forbids
+    /// changing the file.
     pub fn fallocate(&self, file: &InodeRef, mode: FallocMode, off: u64, len: u64) -> Result<()> {
         let inode = &file.inode;
         regular(inode)?;

@@ -1,8 +1,9 @@
 //! Reading pages from the device, safely beside write-back and collection, which move blocks without the file's lock.
 //!
-//! A reader learns addresses under the node's lock, reads without it, and then looks again: only if the slot and the generation of the
-//! segment are what they were does the block belong to the page. Otherwise the block was moved, and its old place perhaps
-//! written anew, and the reader starts over with the new address. Clean pages go into the cache under that second look's lock.
+//! A reader learns addresses under the node's lock, reads without it, and then looks again: only if the slot and the
+//! generation of the segment are what they were does the block belong to the page. Otherwise the block was moved, and
+//! its old place perhaps written anew, and the reader starts over with the new address. Clean pages go into the cache
+//! under that second look's lock.
 
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
@@ -23,8 +24,8 @@ pub(super) enum Keep {
 }
 
 impl Fs {
-    /// The contents of pages that are not cached: `None` for a hole, a zero page for what was reserved and never written. The file's
-    /// `i_rwsem` is held, at least shared.
+    /// The contents of pages that are not cached: `None` for a hole, a zero page for what was reserved and never
+    /// written. The file's `i_rwsem` is held, at least shared.
     pub(super) fn fetch(
         &self,
         inode: &Arc<Inode>,

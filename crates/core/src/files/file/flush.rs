@@ -1,8 +1,8 @@
 //! What the flusher writes, and what writers do when there are too many dirty pages.
 //!
-//! Age as in Linux: looked at every 5 seconds, written after 30. Above a fifth of the cache the flusher works at once; above two
-//! fifths every writer writes some pages itself before it makes more, so writers can never outrun the device for long, and
-//! nobody waits for a thread that may be waiting for him.
+//! Age as in Linux: looked at every 5 seconds, written after 30. Above a fifth of the cache the flusher works at once;
+//! above two fifths every writer writes some pages itself before it makes more, so writers can never outrun the device
+//! for long, and nobody waits for a thread that may be waiting for him.
 
 use super::PIECE_PAGES;
 use super::flusher::INTERVAL;

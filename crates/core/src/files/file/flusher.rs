@@ -23,7 +23,8 @@ impl Flusher {
         Flusher { stop: Arc::new(AtomicBool::new(false)), thread: Mutex::new(&crate::locks::STATE, None) }
     }
 
-    /// Starts the flusher of a writable volume: from time to time, or when many pages are dirty, it runs `round`, until that says that the volume is gone.
+    /// Starts the flusher of a writable volume: from time to time, or when many pages are dirty, it runs `round`, until
+    /// that says that the volume is gone.
     pub(super) fn start(&self, budget: &Budget, round: impl Fn() -> bool + Send + 'static) {
         let (stop, budget) = (Arc::clone(&self.stop), budget.clone());
         let thread = spawn("steadyfs-flusher", move || {

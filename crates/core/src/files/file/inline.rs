@@ -1,8 +1,9 @@
 //! Inline data: the contents of a small file in its inode (format section 10).
 //!
-//! Kept true: the bytes between the size and the end of the area are zero, so that growing within the area needs no clearing; while
-//! contents are inline the file has no slot, no node and no cached page. Contents that outgrow the inode move to page 0, which
-//! is written at once: they may be in a checkpoint already, and must not be lost by one that catches the page unwritten.
+//! Kept true: the bytes between the size and the end of the area are zero, so that growing within the area needs no
+//! clearing; while contents are inline the file has no slot, no node and no cached page. Contents that outgrow the
+//! inode move to page 0, which is written at once: they may be in a checkpoint already, and must not be lost by one
+//! that catches the page unwritten.
 
 use super::Facts;
 use crate::error::{Error, Result};
@@ -31,7 +32,8 @@ impl Fs {
         })?
     }
 
-    /// Changes inline data in place: `f` gets the whole area. The new size is at most the area's; bytes beyond it are cleared.
+    /// Changes inline data in place: `f` gets the whole area. The new size is at most the area's; bytes beyond it are
+    /// cleared.
     pub(super) fn edit_inline(
         &self,
         change: &Change<'_>,

@@ -1,11 +1,13 @@
 //! Contents of files: reading, writing, size, preallocation, seeking, write-back.
 //!
-//! Contents are in one of two places: in the inode itself (inline data, [`inline`]) or in pages ([`crate::files::pages`], [`crate::files::mapping`]).
-//! Operations take the file's `i_rwsem` first, exclusively if they change contents, size or the map, and then go in pieces, each
-//! under a change of its own, so that a checkpoint never waits for a large request.
+//! Contents are in one of two places: in the inode itself (inline data, [`inline`]) or in pages
+//! ([`crate::files::pages`], [`crate::files::mapping`]). Operations take the file's `i_rwsem` first, exclusively if
+//! they change contents, size or the map, and then go in pieces, each under a change of its own, so that a checkpoint
+//! never waits for a large request.
 //!
-//! Kept true: bytes at and beyond the end of a file are never seen, whatever the blocks there hold: whoever moves the end up clears
-//! what it uncovers. A crash leaves each page of a file as some write-back left it, or zero if it was never written.
+//! Kept true: bytes at and beyond the end of a file are never seen, whatever the blocks there hold: whoever moves the
+//! end up clears what it uncovers. A crash leaves each page of a file as some write-back left it, or zero if it was
+//! never written.
 
 mod compress;
 mod direct;
@@ -54,7 +56,8 @@ const PIECE_PAGES: u64 = 256;
 pub(crate) enum Times {
     /// The write sets them.
     Ours,
-    /// A cache above this one has done so when it took the write, and brings them along by itself (the kernel's, with FUSE write-back).
+    /// A cache above this one has done so when it took the write, and brings them along by itself (the kernel's, with
+    /// FUSE write-back).
     Callers,
 }
 
@@ -119,7 +122,8 @@ impl Fs {
         inode.read(|raw| Facts::of(raw, features))?
     }
 
-    /// The facts of a file that is about to be written from `off` on; refuses files that cannot be. What a cache above this one took was allowed then.
+    /// The facts of a file that is about to be written from `off` on; refuses files that cannot be. What a cache above
+    /// this one took was allowed then.
     fn facts_for_write(&self, inode: &Inode, off: u64, times: Times) -> Result<Facts> {
         let facts = self.facts_for(inode, |raw| match times {
             Times::Callers => None,

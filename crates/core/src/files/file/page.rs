@@ -21,8 +21,8 @@ impl Fs {
         Ok(fetched.pop().flatten())
     }
 
-    /// Replaces the contents of a page, reserving it if it is a hole. It is written later: of directories and symlinks by the next
-    /// checkpoint at the latest. The inode holds no inline contents (any more).
+    /// Replaces the contents of a page, reserving it if it is a hole. It is written later: of directories and symlinks
+    /// by the next checkpoint at the latest. The inode holds no inline contents (any more).
     ///
     /// # Errors
     /// `NoSpace`, after which nothing has changed.
@@ -41,8 +41,8 @@ impl Fs {
         Ok(())
     }
 
-    /// Makes pages holes: what they held is gone, and so are nodes that held nothing else. Meant for few pages: it does not give the
-    /// checkpoint lock back on the way.
+    /// Makes pages holes: what they held is gone, and so are nodes that held nothing else. Meant for few pages: it does
+    /// not give the checkpoint lock back on the way.
     pub(crate) fn punch_pages(&self, change: &Change<'_>, inode: &Arc<Inode>, range: Range<PageIndex>) -> Result<()> {
         self.budget.cache(inode).remove(range.clone());
         let mut at = range.start;

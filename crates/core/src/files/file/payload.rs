@@ -1,7 +1,7 @@
 //! What a write brings: bytes, or whole pages as they are.
 //!
-//! Pages keep their representation on the way, so that a synthetic page ([`PageBuf::synthetic`]) reaches the device without ever taking
-//! 4 KiB of memory. Everything else about a write is the same for both.
+//! Pages keep their representation on the way, so that a synthetic page ([`PageBuf::synthetic`]) reaches the device
+//! without ever taking 4 KiB of memory. Everything else about a write is the same for both.
 
 use super::{MAX_FILE_SIZE, PAGE};
 use crate::error::{Error, Result};

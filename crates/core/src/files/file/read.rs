@@ -1,4 +1,5 @@
-//! Buffered reading: from the inode, from the cache, or from the device into the cache, with read-ahead for sequential readers.
+//! Buffered reading: from the inode, from the cache, or from the device into the cache, with read-ahead for sequential
+//! readers.
 
 use super::fetch::Keep;
 use super::{Facts, PAGE, page_end, pages_of, regular};
@@ -16,10 +17,12 @@ use steadyfs_rt::{Cost, charge_n};
 const WINDOW_PAGES: u64 = 256;
 
 impl Fs {
-    /// Reads from a regular file at a byte offset; returns how many bytes there were, fewer than asked for only at the end.
+    /// Reads from a regular file at a byte offset; returns how many bytes there were, fewer than asked for only at the
+    /// end.
     ///
     /// # Errors
-    /// `IsDirectory` and `Invalid` for anything but a regular file; `Unsupported` for encrypted contents; damage and I/O errors.
+    /// `IsDirectory` and `Invalid` for anything but a regular file; `Unsupported` for encrypted contents; damage and
+    /// I/O errors.
     pub fn read(&self, file: &InodeRef, off: u64, buf: &mut [u8]) -> Result<usize> {
         let inode = &file.inode;
         regular(inode)?;

@@ -1,6 +1,7 @@
 //! Room for a change of a file's shape, counted before anything changes: data blocks, and the nodes that map them.
 //!
-//! Others may take what was counted before it is reserved. An allocation then gives back what it got; a move stops, each page old or new.
+//! Others may take what was counted before it is reserved. An allocation then gives back what it got; a move stops,
+//! each page old or new.
 
 use super::{Facts, PIECE_PAGES};
 use crate::error::{Error, Result};
@@ -63,7 +64,8 @@ impl Fs {
         Ok(())
     }
 
-    /// Says `NoSpace` before anything moves if the copies could not be placed: `pieces` of the file, in this order, each to where `to` moves its first page.
+    /// Says `NoSpace` before anything moves if the copies could not be placed: `pieces` of the file, in this order,
+    /// each to where `to` moves its first page.
     pub(super) fn expect_move(
         &self,
         inode: &Inode,

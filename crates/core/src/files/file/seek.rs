@@ -1,7 +1,7 @@
 //! Where a file has data and where it has holes.
 //!
-//! Data is what was written: blocks, and reserved pages whose contents still wait in the cache. Space that was only reserved
-//! counts as a hole, and so does everything from the end of the file on.
+//! Data is what was written: blocks, and reserved pages whose contents still wait in the cache. Space that was only
+//! reserved counts as a hole, and so does everything from the end of the file on.
 
 use super::{page_end, regular};
 use crate::error::{Error, Result};
@@ -19,7 +19,8 @@ pub enum Whence {
     Hole,
 }
 
-/// Pages looked at in the first step, which often has the answer: whoever copies a file asks once for each of its extents.
+/// Pages looked at in the first step, which often has the answer: whoever copies a file asks once for each of its
+/// extents.
 const FIRST_STEP: u64 = 16;
 /// Pages looked at in a step at most; each is four times the one before.
 const LAST_STEP: u64 = 1 << 16;

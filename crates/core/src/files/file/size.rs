@@ -1,7 +1,8 @@
 //! Changing the size of a file, and freeing the contents of a deleted one.
 //!
-//! A cut sets the new size first and frees blocks behind it in pieces. Until the last piece the inode carries the mark TRUNC, which is
-//! Linux' own way to say that blocks beyond the end are to go; whoever changes the file next finishes an interrupted cut.
+//! A cut sets the new size first and frees blocks behind it in pieces. Until the last piece the inode carries the mark
+//! TRUNC, which is Linux' own way to say that blocks beyond the end are to go; whoever changes the file next finishes
+//! an interrupted cut.
 
 use super::{Facts, MAX_FILE_SIZE, PAGE, page_end, regular};
 use crate::error::{Error, Result};
@@ -18,8 +19,8 @@ use steadyfs_format::inode::{Inode as RawInode, advise, inline};
 use steadyfs_format::{PageIndex, Slot};
 
 impl Fs {
-    /// Sets the size of a regular file. Takes the file's lock. Bytes added read as zeros; bytes cut off are gone, also if the file
-    /// grows again.
+    /// Sets the size of a regular file. Takes the file's lock. Bytes added read as zeros; bytes cut off are gone, also
+    /// if the file grows again.
     ///
     /// # Errors
     /// `TooBig` beyond the largest file size; `NoSpace`; what forbids changing the file.
@@ -66,7 +67,8 @@ impl Fs {
         self.after_write(&change, inode, facts, size)
     }
 
-    /// Sets the size of a file with pages, and how much of it the device may be told. What becomes visible thereby is in the cache already.
+    /// Sets the size of a file with pages, and how much of it the device may be told. What becomes visible thereby is
+    /// in the cache already.
     pub(super) fn move_end(&self, inode: &Arc<Inode>, raw: &mut RawInode, size: u64) {
         let (old, cache) = (raw.size(), self.budget.cache(inode));
         if size > old {
@@ -77,7 +79,8 @@ impl Fs {
         raw.set_size(size);
     }
 
-    /// Clears what becomes visible when the end of a file moves up to `end`: the rest of its last page, and blocks beyond it.
+    /// Clears what becomes visible when the end of a file moves up to `end`: the rest of its last page, and blocks
+    /// beyond it.
     pub(super) fn uncover(&self, inode: &Arc<Inode>, facts: &Facts, end: u64) -> Result<()> {
         if facts.inline {
             return Ok(()); // every change of inline data leaves zeros beyond the size
@@ -141,7 +144,8 @@ impl Fs {
         {
             let (_admission, _held, change) =
                 self.change_contents(inode, PageIndex::of_byte(size)..PageIndex(u64::MAX), 0)?;
-            // Under the change that moves the end: a checkpoint in between would have zeros where the old end still shows them.
+            // Under the change that moves the end: a checkpoint in between would have zeros where the old end still
+            // shows them.
             if let Some((page, buf)) = tail {
                 self.put_page(&change, inode, page, buf)?;
             }
@@ -191,8 +195,8 @@ impl Fs {
         Ok(Some(self.free_piece(change, inode, from..end)?).filter(|next| *next < end))
     }
 
-    /// Frees all pages of an inode without links, and the nodes that map them; not the inode, not its attributes. Nobody uses it any
-    /// more.
+    /// Frees all pages of an inode without links, and the nodes that map them; not the inode, not its attributes.
+    /// Nobody uses it any more.
     ///
     /// Interrupted by a crash it leaves an orphan with fewer blocks, and the next mount goes on.
     pub(crate) fn drop_contents(&self, inode: &Arc<Inode>) -> Result<()> {

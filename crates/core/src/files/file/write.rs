@@ -14,12 +14,12 @@ use steadyfs_format::inode::{Inode as RawInode, flags};
 use steadyfs_rt::{Cost, charge_n};
 
 impl Fs {
-    /// Writes to a regular file at a byte offset; returns how many bytes were written, fewer than given only if space or the
-    /// largest file size ran out on the way. The data reaches the device later; see [`Fs::fsync`].
+    /// Writes to a regular file at a byte offset; returns how many bytes were written, fewer than given only if space
+    /// or the largest file size ran out on the way. The data reaches the device later; see [`Fs::fsync`].
     ///
     /// # Errors
-    /// `IsDirectory` and `Invalid` for anything but a regular file; `TooBig` beyond the largest file; `NoSpace`; what forbids changing the
-    /// file at all.
+    /// `IsDirectory` and `Invalid` for anything but a regular file; `TooBig` beyond the largest file; `NoSpace`; what
+    /// forbids changing the file at all.
     pub fn write(&self, file: &InodeRef, off: u64, data: &[u8]) -> Result<usize> {
         let inode = &file.inode;
         regular(inode)?;
@@ -27,8 +27,8 @@ impl Fs {
         self.traffic.note_write(self.write_locked(inode, off, Payload::Bytes(data), Times::Ours))
     }
 
-    /// Writes as [`Fs::write`], with pages that are taken as they are, without a copy, from page `first` of the file on. Synthetic pages stay
-    /// synthetic on their way to the device.
+    /// Writes as [`Fs::write`], with pages that are taken as they are, without a copy, from page `first` of the file
+    /// on. Synthetic pages stay synthetic on their way to the device.
     ///
     /// # Errors
     /// As [`Fs::write`].
@@ -39,12 +39,14 @@ impl Fs {
         self.traffic.note_write(self.write_locked(inode, first.byte_offset(), Payload::Pages(pages), Times::Ours))
     }
 
-    /// Writes what a cache above this one held back, as [`Fs::write`] or, if it will not be read again soon, as [`Fs::write_direct`]; leaves the
-    /// file's times alone. What may be written was decided when that cache took it: an inode that became immutable meanwhile is written all the same. A
-    /// cache holds back whole pages, so an append to an append-only file may begin before its end; but what the file holds must not change.
+    /// Writes what a cache above this one held back, as [`Fs::write`] or, if it will not be read again soon, as
+    /// [`Fs::write_direct`]; leaves the file's times alone. What may be written was decided when that cache took it: an
+    /// inode that became immutable meanwhile is written all the same. A cache holds back whole pages, so an append to
+    /// an append-only file may begin before its end; but what the file holds must not change.
     ///
     /// # Errors
-    /// As [`Fs::write`], for what the device refuses stays in memory; `NotPermitted` if it would change bytes of an append-only file.
+    /// As [`Fs::write`], for what the device refuses stays in memory; `NotPermitted` if it would change bytes of an
+    /// append-only file.
     pub fn write_back(&self, file: &InodeRef, off: u64, data: &[u8], direct: bool) -> Result<usize> {
         let inode = &file.inode;
         regular(inode)?;
@@ -53,7 +55,8 @@ impl Fs {
         }
         if direct {
             let written = self.write_direct_with(inode, off, Payload::Bytes(data), Times::Callers);
-            // The other cache takes it for written whatever it hears. So what the device refuses is kept here, dirty, for a later attempt and the next fsync.
+            // The other cache takes it for written whatever it hears. So what the device refuses is kept here, dirty,
+            // for a later attempt and the next fsync.
             if !matches!(written, Err(Error::Io(_))) {
                 return self.traffic.note_write(written);
             }
@@ -62,7 +65,8 @@ impl Fs {
         self.traffic.note_write(self.write_locked(inode, off, Payload::Bytes(data), Times::Callers))
     }
 
-    /// Refuses to change what a file holds. Zeros may be what other pages left out that came before theirs, so they may change.
+    /// Refuses to change what a file holds. Zeros may be what other pages left out that came before theirs, so they may
+    /// change.
     fn check_only_adds(&self, file: &InodeRef, off: u64, data: &[u8]) -> Result<()> {
         let mut old = vec![0; data.len()];
         let _lock = file.inode.rwsem.read();

@@ -1,8 +1,10 @@
-//! Write-back: dirty pages go to the end of a log, node by node, in batches; with `mode=adaptive` some go where their blocks are.
+//! Write-back: dirty pages go to the end of a log, node by node, in batches; with `mode=adaptive` some go where their
+//! blocks are.
 //!
-//! Pages are taken from the cache under the lock of the node that holds their slots, placed, and land when the device has them. No lock
-//! of the file is needed: a truncation removes pages before it frees slots, so a page found dirty under the node's lock has a
-//! slot. A page that cannot be placed, or whose write fails, is dirty again; the file's next fsync reports it.
+//! Pages are taken from the cache under the lock of the node that holds their slots, placed, and land when the device
+//! has them. No lock of the file is needed: a truncation removes pages before it frees slots, so a page found dirty
+//! under the node's lock has a slot. A page that cannot be placed, or whose write fails, is dirty again; the file's
+//! next fsync reports it.
 
 use super::PIECE_PAGES;
 use crate::error::{Error, Result};
@@ -76,7 +78,8 @@ impl Fs {
         growing.then(|| inode.read(|raw| self.budget.cache(inode).claim(raw.size())).ok()).flatten()
     }
 
-    /// Submits the dirty pages of a file that is locked, so that a checkpoint from here on has its contents and its size. What is no regular file has that anyway.
+    /// Submits the dirty pages of a file that is locked, so that a checkpoint from here on has its contents and its
+    /// size. What is no regular file has that anyway.
     pub(crate) fn settle_contents(&self, inode: &Arc<Inode>) -> Result<()> {
         if inode.kind != FileType::Regular {
             return Ok(());
@@ -112,8 +115,9 @@ impl Fs {
         }
     }
 
-    /// Has what is placed under a change submitted together, if no page of any file ever stays where it is. Whoever writes a block in place waits for an earlier
-    /// write of it with its node locked, which the change that owes that write may be waiting for.
+    /// Has what is placed under a change submitted together, if no page of any file ever stays where it is. Whoever
+    /// writes a block in place waits for an earlier write of it with its node locked, which the change that owes that
+    /// write may be waiting for.
     pub(crate) fn gather(&self, change: &Change<'_>) {
         if matches!(self.in_place, InPlace::Never | InPlace::Auto) {
             change.gather();
@@ -125,7 +129,8 @@ impl Fs {
         self.budget.cache(inode).dirty_count().min(PIECE_PAGES)
     }
 
-    /// Submits the dirty pages of a range but for the last, which the caller owes to the device, and must wait for nobody before.
+    /// Submits the dirty pages of a range but for the last, which the caller owes to the device, and must wait for
+    /// nobody before.
     fn start_writing(&self, inode: &Arc<Inode>, range: Range<PageIndex>, in_place: bool) -> Result<Vec<Request>> {
         let mut at = range.start;
         while self.budget.cache(inode).next_dirty(&(at..range.end)).is_some() {

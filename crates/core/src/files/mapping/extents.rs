@@ -10,14 +10,15 @@ use crate::volume::placement::Home;
 use std::ops::Range;
 use steadyfs_format::{Lba, PageIndex, Slot};
 
-/// Neighbouring pages whose slots are alike: all holes, all reserved, all marked compressed, or consecutive blocks of one segment.
+/// Neighbouring pages whose slots are alike: all holes, all reserved, all marked compressed, or consecutive blocks of
+/// one segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) pages: Range<PageIndex>,
     /// The first page's slot.
     pub(crate) slot: Slot,
-    /// Of addresses: their home when the slots were read. A block read from the device is the page's only if both slot and home are still the
-    /// same afterwards.
+    /// Of addresses: their home when the slots were read. A block read from the device is the page's only if both slot
+    /// and home are still the same afterwards.
     pub(crate) home: Option<Home>,
 }
 

@@ -1,7 +1,7 @@
 //! Giving slots back: holes instead of blocks, and no node without a slot in use.
 //!
-//! All of these run under a change, with the file's `i_rwsem` held exclusively, and do one node's worth of work, so that a checkpoint
-//! never waits for a file of terabytes to go. The pages of the range have left the cache before.
+//! All of these run under a change, with the file's `i_rwsem` held exclusively, and do one node's worth of work, so
+//! that a checkpoint never waits for a file of terabytes to go. The pages of the range have left the cache before.
 
 use super::{Found, addressing, place_of};
 use crate::error::{Error, Result};
@@ -18,8 +18,8 @@ use steadyfs_format::node::{IndirectNode, NodeOfs, NodePath};
 use steadyfs_format::{Nid, PageIndex, Slot};
 
 impl Fs {
-    /// Frees the first part of a range: the slots that lie in one node, and that node if nothing is left in it. Returns where to go
-    /// on; `range.end` when all is done.
+    /// Frees the first part of a range: the slots that lie in one node, and that node if nothing is left in it. Returns
+    /// where to go on; `range.end` when all is done.
     pub(crate) fn free_piece(&self, change: &Change<'_>, inode: &Inode, range: Range<PageIndex>) -> Result<PageIndex> {
         let mut at = range.start;
         let mut worked = false;
@@ -57,7 +57,8 @@ impl Fs {
         Ok(part.end)
     }
 
-    /// Turns the slots of a range into holes; returns how many blocks that gave back, and whether the node has no slot in use any more.
+    /// Turns the slots of a range into holes; returns how many blocks that gave back, and whether the node has no slot
+    /// in use any more.
     fn free_slots(&self, inode: &Inode, leaf: &Leaf, part: &Range<PageIndex>) -> Result<(u64, bool)> {
         let released = {
             let guard = inode.node.read();
@@ -83,7 +84,8 @@ impl Fs {
         Ok((freed, empty))
     }
 
-    /// Unlinks and frees the empty node at `ofs`, and every node above it that becomes empty thereby; returns how many went.
+    /// Unlinks and frees the empty node at `ofs`, and every node above it that becomes empty thereby; returns how many
+    /// went.
     fn prune(&self, inode: &Inode, ofs: NodeOfs) -> Result<u64> {
         let Some(path) = NodePath::of_node(ofs) else {
             return Err(Error::corrupt("an empty node that is not in the tree"));
@@ -114,8 +116,8 @@ impl Fs {
         Ok(gone)
     }
 
-    /// Makes every page of the first part of a range reserved and unwritten: blocks are given up for `New`, holes are reserved. Returns
-    /// where to go on.
+    /// Makes every page of the first part of a range reserved and unwritten: blocks are given up for `New`, holes are
+    /// reserved. Returns where to go on.
     pub(crate) fn renew_piece(&self, change: &Change<'_>, inode: &Inode, range: Range<PageIndex>) -> Result<PageIndex> {
         assert!(range.start < range.end);
         let leaf = match self.leaf(inode, range.start)? {

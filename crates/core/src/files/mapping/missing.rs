@@ -28,7 +28,8 @@ impl Fs {
                 }
                 Found::Gap { until, level } => (until.min(range.end), level),
             };
-            // The subtrees of a gap are siblings: what the way to its first page lacks, the ways to the others lack too.
+            // The subtrees of a gap are siblings: what the way to its first page lacks, the ways to the others lack
+            // too.
             while at < until {
                 let path = NodePath::of_page(at, addressing).ok_or(Error::TooBig)?;
                 missing.extend((level..=path.depth()).map(|level| path.ofs(level)));

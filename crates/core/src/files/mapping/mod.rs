@@ -1,13 +1,13 @@
 //! From a file page to the slot that holds its block: walking a file's node tree (format section 7.3).
 //!
-//! The nodes of a tree come and go only while the file's `i_rwsem` is held exclusively, but write-back and collection walk without it. So
-//! a walk holds one node lock at a time and trusts nothing it has let go of: every node is checked, under its own lock, to be
-//! alive and to be the one for this place of this file. A walk that meets a node on its way out starts again; one that meets the
-//! same wrong node twice reports damage. Holding one lock at a time also means that no image, however twisted its tree, can make a
-//! walk wait for itself.
+//! The nodes of a tree come and go only while the file's `i_rwsem` is held exclusively, but write-back and collection
+//! walk without it. So a walk holds one node lock at a time and trusts nothing it has let go of: every node is checked,
+//! under its own lock, to be alive and to be the one for this place of this file. A walk that meets a node on its way
+//! out starts again; one that meets the same wrong node twice reports damage. Holding one lock at a time also means
+//! that no image, however twisted its tree, can make a walk wait for itself.
 //!
-//! Kept true, at every moment without a change in progress: `i_blocks` is 1 plus the nodes below the inode plus the counted
-//! slots; a counted slot was reserved in `space`; a tree holds no empty direct or indirect node that we made.
+//! Kept true, at every moment without a change in progress: `i_blocks` is 1 plus the nodes below the inode plus the
+//! counted slots; a counted slot was reserved in `space`; a tree holds no empty direct or indirect node that we made.
 
 mod extents;
 mod free;

@@ -1,7 +1,8 @@
-//! Reserving slots: a hole becomes `New` when a page is going to be written there, so that "no space" is told to whoever asks for
-//! space, and write-back never needs any.
+//! Reserving slots: a hole becomes `New` when a page is going to be written there, so that "no space" is told to
+//! whoever asks for space, and write-back never needs any.
 //!
-//! All of these run under a change, with the file's `i_rwsem` held exclusively. What cannot be reserved leaves no trace.
+//! All of these run under a change, with the file's `i_rwsem` held exclusively. What cannot be reserved leaves no
+//! trace.
 
 use super::{Found, addressing, is_at};
 use crate::error::{Error, Result};
@@ -25,8 +26,8 @@ struct Step {
 }
 
 impl Fs {
-    /// Reserves the holes of a range in order, creating nodes where they are missing. Returns the end of what is reserved now: the
-    /// end of the range, or less if space ran out on the way.
+    /// Reserves the holes of a range in order, creating nodes where they are missing. Returns the end of what is
+    /// reserved now: the end of the range, or less if space ran out on the way.
     ///
     /// # Errors
     /// `NoSpace` if not even the first page could be reserved.

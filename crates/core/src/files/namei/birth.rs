@@ -1,7 +1,7 @@
 //! What a new inode looks like: inheritance from its directory, and its first block.
 //!
-//! Format sections 7.1 and 7.2. The directory passes on its group if it has the set-group-id bit, its inheritable flags, its project
-//! if it says so, and its default ACL (see `acl`); the volume's features decide the layout.
+//! Format sections 7.1 and 7.2. The directory passes on its group if it has the set-group-id bit, its inheritable
+//! flags, its project if it says so, and its default ACL (see `acl`); the volume's features decide the layout.
 
 use crate::error::{Error, Result};
 use crate::files::attr::times::clock;
@@ -116,7 +116,8 @@ impl Birth<'_> {
     }
 }
 
-/// The advice that a file's name gives about its data: cold for media, hot for data bases, by the lists in the superblock.
+/// The advice that a file's name gives about its data: cold for media, hot for data bases, by the lists in the
+/// superblock.
 fn temperature(name: &[u8], sb: &SuperBlock) -> u8 {
     let raw = sb.raw();
     let cold = (raw.extension_count.get() as usize).min(raw.extension_list.len());
@@ -132,8 +133,8 @@ fn temperature(name: &[u8], sb: &SuperBlock) -> u8 {
     }
 }
 
-/// Whether a part of the name after its first dot begins with this, case aside (`mp` stands for mp3, mp4, mpeg; `film.mp4.part` is
-/// still a film). `*` stands for any name. What Linux does.
+/// Whether a part of the name after its first dot begins with this, case aside (`mp` stands for mp3, mp4, mpeg;
+/// `film.mp4.part` is still a film). `*` stands for any name. What Linux does.
 fn has_extension(name: &[u8], extension: &[u8]) -> bool {
     if extension == b"*" {
         return true;

@@ -17,8 +17,9 @@ impl Fs {
     /// Gives an inode another name, or a first one if [`Fs::tmpfile`] made it.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`] for directories and protected inodes, [`Error::Exists`], [`Error::TooManyLinks`], [`Error::NotFound`] if the last name was
-    /// removed, [`Error::CrossProject`] into a directory that keeps another project.
+    /// [`Error::NotPermitted`] for directories and protected inodes, [`Error::Exists`], [`Error::TooManyLinks`],
+    /// [`Error::NotFound`] if the last name was removed, [`Error::CrossProject`] into a directory that keeps another
+    /// project.
     pub fn link(&self, inode: &InodeRef, dir: &InodeRef, name: &[u8]) -> Result<()> {
         check_name(name)?;
         if inode.kind() == FileType::Dir {
@@ -95,7 +96,8 @@ impl Fs {
     /// Removes an empty directory.
     ///
     /// # Errors
-    /// [`Error::NotEmpty`], [`Error::NotDirectory`], [`Error::NotFound`], [`Error::Invalid`] for `.`, [`Error::NotPermitted`].
+    /// [`Error::NotEmpty`], [`Error::NotDirectory`], [`Error::NotFound`], [`Error::Invalid`] for `.`,
+    /// [`Error::NotPermitted`].
     pub fn rmdir(&self, dir: &InodeRef, name: &[u8]) -> Result<()> {
         check_name(name)?;
         self.rmdir_locked(&dir.inode, name)?;
@@ -158,7 +160,8 @@ pub(super) fn check_project(dir: &RawInode, project: Option<u32>, features: Feat
     if keeps && project != dir.project_id(features) { Err(Error::CrossProject) } else { Ok(()) }
 }
 
-/// The inode has a new name. Recovery must not take it for the only one: fsync of a renamed or linked file is a checkpoint (format section 12.2).
+/// The inode has a new name. Recovery must not take it for the only one: fsync of a renamed or linked file is a
+/// checkpoint (format section 12.2).
 pub(super) fn renamed(raw: &mut RawInode, dir: Ino, name: &[u8], now: Time) {
     raw.set_pino(dir);
     raw.set_ctime(now);

@@ -34,8 +34,9 @@ impl Fs {
     /// Makes a file, directory, device, FIFO or socket, by the type bits of `new.mode`.
     ///
     /// # Errors
-    /// [`Error::Exists`], [`Error::NoSpace`], [`Error::Invalid`] for a mode without a type or of a symlink, [`Error::TooManyLinks`],
-    /// [`Error::NotFound`] in a removed directory, [`Error::NotPermitted`] in an immutable one.
+    /// [`Error::Exists`], [`Error::NoSpace`], [`Error::Invalid`] for a mode without a type or of a symlink,
+    /// [`Error::TooManyLinks`], [`Error::NotFound`] in a removed directory, [`Error::NotPermitted`] in an immutable
+    /// one.
     pub fn create(&self, dir: &InodeRef, name: &[u8], new: &NewInode) -> Result<InodeRef> {
         let kind = FileType::from_mode(new.mode as u16).filter(|kind| *kind != FileType::Symlink);
         let kind = kind.ok_or(Error::Invalid)?;
@@ -45,7 +46,8 @@ impl Fs {
     /// Makes a symlink. Its permissions are 0777, as everywhere.
     ///
     /// # Errors
-    /// As [`Fs::create`]; [`Error::NameTooLong`] for a target of more than 4095 bytes, [`Error::NotFound`] for an empty one.
+    /// As [`Fs::create`]; [`Error::NameTooLong`] for a target of more than 4095 bytes, [`Error::NotFound`] for an empty
+    /// one.
     pub fn symlink(&self, dir: &InodeRef, name: &[u8], target: &[u8], new: &NewInode) -> Result<InodeRef> {
         match target.len() {
             0 => Err(Error::NotFound),
@@ -55,7 +57,8 @@ impl Fs {
         }
     }
 
-    /// Makes a regular file without a name. It goes when its last reference does, unless [`Fs::link`] has given it a name by then.
+    /// Makes a regular file without a name. It goes when its last reference does, unless [`Fs::link`] has given it a
+    /// name by then.
     ///
     /// # Errors
     /// As [`Fs::create`].

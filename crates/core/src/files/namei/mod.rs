@@ -2,11 +2,12 @@
 //!
 //! Each operation locks the directories and inodes it changes, checks everything, and then changes the volume under one
 //! [`Change`](crate::volume::Change), so a checkpoint holds all of it or nothing. Steps that may fail go through a
-//! [`Transaction`](transaction::Transaction), which takes them back on an error; link counts and times come last and cannot fail.
+//! [`Transaction`](transaction::Transaction), which takes them back on an error; link counts and times come last and
+//! cannot fail.
 //!
 //! Kept true: an inode's link count is the number of its names (directories: 2 and the number of subdirectories); one
-//! without names is an orphan; a directory's `..` and `i_pino` name the directory that holds it; no directory is below itself. Permissions are
-//! the caller's: the kernel checks them for a mount.
+//! without names is an orphan; a directory's `..` and `i_pino` name the directory that holds it; no directory is below
+//! itself. Permissions are the caller's: the kernel checks them for a mount.
 
 mod birth;
 mod link;
@@ -31,7 +32,8 @@ use steadyfs_format::{Ino, PageIndex, ROOT_INO};
 /// The longest symlink target in bytes.
 const MAX_TARGET: usize = 4095;
 
-/// Refuses what cannot be the name of a new entry, or of one to be removed. The dot entries are each operation's own business.
+/// Refuses what cannot be the name of a new entry, or of one to be removed. The dot entries are each operation's own
+/// business.
 fn check_name(name: &[u8]) -> Result<()> {
     if name.is_empty() {
         Err(Error::NotFound)
@@ -90,8 +92,8 @@ impl Fs {
         })
     }
 
-    /// As [`Fs::named_inode`], for an entry other than `..`: what it names has links. The last name and the mark that says
-    /// so change together, under the lock of the directory.
+    /// As [`Fs::named_inode`], for an entry other than `..`: what it names has links. The last name and the mark that
+    /// says so change together, under the lock of the directory.
     fn linked_inode(&self, dir: &Inode, ino: Ino) -> Result<InodeRef> {
         let named = self.named_inode(dir, ino)?;
         if named.inode.unlinked.load(SeqCst) {
@@ -100,8 +102,8 @@ impl Fs {
         Ok(named)
     }
 
-    /// The inode of an entry that is about to be removed or moved. A directory must know this one as its parent: then no
-    /// two threads can wait for each other's directories, whatever the image says.
+    /// The inode of an entry that is about to be removed or moved. A directory must know this one as its parent: then
+    /// no two threads can wait for each other's directories, whatever the image says.
     pub(crate) fn changeable_inode(&self, dir: &Inode, found: Found) -> Result<InodeRef> {
         let child = self.linked_inode(dir, found.ino)?;
         let pino = child.inode.read(RawInode::pino)?;
@@ -116,8 +118,8 @@ impl Fs {
         Ok(child)
     }
 
-    /// Whether a directory is among those above another, as these say. Only in a damaged volume can one that has the other as
-    /// its parent be; renames that go on meanwhile cannot make it look so.
+    /// Whether a directory is among those above another, as these say. Only in a damaged volume can one that has the
+    /// other as its parent be; renames that go on meanwhile cannot make it look so.
     fn is_above(&self, ino: Ino, dir: &Inode) -> Result<bool> {
         let mut seen = HashSet::from([dir.ino]);
         let mut parent = dir.read(RawInode::pino)?;

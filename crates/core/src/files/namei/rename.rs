@@ -1,11 +1,12 @@
 //! Renaming.
 //!
-//! Locks, in order: the rename lock if two directories take part, so that the shape of the tree stands still; both directories, an
-//! ancestor before what is below it; then the inodes that are moved or replaced, directories before others. With the tree standing still,
-//! no directory can come to lie below itself and no two renames wait for each other.
+//! Locks, in order: the rename lock if two directories take part, so that the shape of the tree stands still; both
+//! directories, an ancestor before what is below it; then the inodes that are moved or replaced, directories before
+//! others. With the tree standing still, no directory can come to lie below itself and no two renames wait for each
+//! other.
 //!
-//! A rename may leave a *whiteout*: a character device 0:0, by which overlayfs says that a name of a lower layer is gone. The old entry
-//! comes to name it where it stands, so the directory needs no room.
+//! A rename may leave a *whiteout*: a character device 0:0, by which overlayfs says that a name of a lower layer is
+//! gone. The old entry comes to name it where it stands, so the directory needs no room.
 
 use super::link::{check_project, drop_directory, drop_link, renamed};
 use super::make::Order;
@@ -69,9 +70,10 @@ impl Fs {
     /// Moves an inode to another name, in the same directory or another.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::Exists`] with [`RenameFlags::NoReplace`]; [`Error::IsDirectory`], [`Error::NotDirectory`],
-    /// [`Error::NotEmpty`] if the target cannot be replaced; [`Error::Invalid`] to move a directory below itself, or a dot entry;
-    /// [`Error::NotPermitted`]; [`Error::CrossProject`]; [`Error::TooManyLinks`]; [`Error::NoSpace`].
+    /// [`Error::NotFound`]; [`Error::Exists`] with [`RenameFlags::NoReplace`]; [`Error::IsDirectory`],
+    /// [`Error::NotDirectory`], [`Error::NotEmpty`] if the target cannot be replaced; [`Error::Invalid`] to move a
+    /// directory below itself, or a dot entry; [`Error::NotPermitted`]; [`Error::CrossProject`];
+    /// [`Error::TooManyLinks`]; [`Error::NoSpace`].
     pub fn rename(
         &self,
         dir: &InodeRef,
@@ -83,8 +85,8 @@ impl Fs {
         self.rename_leaving(dir, name, new_dir, new_name, how, None)
     }
 
-    /// As [`Fs::rename`], and a new whiteout takes the old name: a character device 0:0 without permissions. `owner` gives its owner and
-    /// group. Anybody may have it made, as in Linux: it is no door to a device.
+    /// As [`Fs::rename`], and a new whiteout takes the old name: a character device 0:0 without permissions. `owner`
+    /// gives its owner and group. Anybody may have it made, as in Linux: it is no door to a device.
     ///
     /// # Errors
     /// As [`Fs::rename`]; [`Error::Invalid`] with [`RenameFlags::Exchange`], which leaves no name free.

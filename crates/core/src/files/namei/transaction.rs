@@ -1,7 +1,7 @@
 //! Steps of a namespace operation that can be taken back.
 //!
-//! Kept true: after [`Fs::transact`] either every step is done or none is. If a step cannot be taken back (the device fails in the middle),
-//! the volume stops, so no checkpoint ever holds half an operation.
+//! Kept true: after [`Fs::transact`] either every step is done or none is. If a step cannot be taken back (the device
+//! fails in the middle), the volume stops, so no checkpoint ever holds half an operation.
 
 use crate::error::{Error, Result};
 use crate::files::dir::{Found, Place, Room, Search};

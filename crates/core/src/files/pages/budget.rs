@@ -1,7 +1,8 @@
 //! Memory for cached pages of all files: how much there is, whose turn it is to give some back, who has dirty pages.
 //!
-//! Kept true: an inode is on the ring exactly while it has cached pages, and on a dirty list exactly while it has dirty ones; both
-//! change under that inode's page lock, so the lists never lag behind. The counters are sums over all inodes.
+//! Kept true: an inode is on the ring exactly while it has cached pages, and on a dirty list exactly while it has dirty
+//! ones; both change under that inode's page lock, so the lists never lag behind. The counters are sums over all
+//! inodes.
 
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
@@ -130,7 +131,8 @@ impl Budget {
         self.shared.failures.load(SeqCst)
     }
 
-    /// The last failure, if there were more than `patience` since there were `failures`: who waits for fewer dirty pages waits in vain.
+    /// The last failure, if there were more than `patience` since there were `failures`: who waits for fewer dirty
+    /// pages waits in vain.
     pub(crate) fn failed_since(&self, failures: u64, patience: u64) -> Result<()> {
         if self.failures() - failures <= patience {
             return Ok(());
@@ -262,8 +264,8 @@ impl Budget {
     }
 }
 
-/// Whether a checkpoint writes the inode's dirty pages: of everything that names live in. A file's contents may be lost by a crash,
-/// a directory's or a symlink's may not.
+/// Whether a checkpoint writes the inode's dirty pages: of everything that names live in. A file's contents may be lost
+/// by a crash, a directory's or a symlink's may not.
 fn is_structure(inode: &Inode) -> bool {
     matches!(inode.kind, FileType::Dir | FileType::Symlink)
 }

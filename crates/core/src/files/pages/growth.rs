@@ -1,12 +1,16 @@
-//! How much of a file's size the device may be told: the limit of [`crate::volume::nodes::disk_size`], as its pages set and raise it.
+//! How much of a file's size the device may be told: the limit of [`crate::volume::nodes::disk_size`], as its pages set
+//! and raise it.
 //!
 //! Kept true, under the lock of the file's pages:
-//! - the limit is never above the size, and while there is one, some page at or behind it is dirty or taken and not yet placed;
+//! - the limit is never above the size, and while there is one, some page at or behind it is dirty or taken and not yet
+//!   placed;
 //! - every byte of the file below the limit is in a block that was submitted, or was never written;
-//! - the limit falls only with the file's end. It rises when pages are placed or dropped, page by page; whoever has written all that was dirty at one
-//!   moment raises it to the size of that moment by a [`Claim`], though others may have dirtied the last page again.
+//! - the limit falls only with the file's end. It rises when pages are placed or dropped, page by page; whoever has
+//!   written all that was dirty at one moment raises it to the size of that moment by a [`Claim`], though others may
+//!   have dirtied the last page again.
 //!
-//! A page whose write failed counts as placed: what its block should hold is kept, and neither checkpoint nor fsync succeeds before it is on the device.
+//! A page whose write failed counts as placed: what its block should hold is kept, and neither checkpoint nor fsync
+//! succeeds before it is on the device.
 
 use super::{PageCache, State, Taken};
 use crate::volume::nodes::disk_size::UNLIMITED;
@@ -50,7 +54,8 @@ impl State {
 }
 
 impl<'a> PageCache<'a> {
-    /// The file's end moves up from here, in the inode block, which is locked. What will be visible is in the cache already.
+    /// The file's end moves up from here, in the inode block, which is locked. What will be visible is in the cache
+    /// already.
     pub(crate) fn note_growth(self, from: u64) {
         let s = self.inode.pages.state.lock();
         let disk = &self.inode.node.disk_size;
@@ -133,7 +138,8 @@ impl Growth {
 }
 
 impl Claim<'_> {
-    /// Everything that was dirty when this was claimed has been placed, by whomever. False if some of it is dirty again, because it could not be.
+    /// Everything that was dirty when this was claimed has been placed, by whomever. False if some of it is dirty
+    /// again, because it could not be.
     pub(crate) fn redeem(self) -> bool {
         let mut s = self.cache.inode.pages.state.lock();
         let Some(claimed) = s.growth.take_claim(self.id) else { return false };

@@ -1,10 +1,12 @@
-//! The pages of one file in memory, as a plain data structure: which are there, dirty, on their way to the device, recently used.
+//! The pages of one file in memory, as a plain data structure: which are there, dirty, on their way to the device,
+//! recently used.
 //!
-//! Pages live in chunks of 32 with one bit mask per property, so that "the dirty pages of this range" is a few words to look at.
-//! Chunks with dirty pages are listed, so that a sync of a large file that is cached looks at these alone.
-//! Kept true: dirty, flying and used pages are present; counts equal the masks, the list has exactly the chunks with dirty pages. A page on its way (*flying*) carries the token of
-//! the latest write that took it; only the completion with that token lands it, so a page that was rewritten, written again,
-//! removed or put anew meanwhile is never mistaken for the one that completed.
+//! Pages live in chunks of 32 with one bit mask per property, so that "the dirty pages of this range" is a few words to
+//! look at. Chunks with dirty pages are listed, so that a sync of a large file that is cached looks at these alone.
+//! Kept true: dirty, flying and used pages are present; counts equal the masks, the list has exactly the chunks with
+//! dirty pages. A page on its way (*flying*) carries the token of the latest write that took it; only the completion
+//! with that token lands it, so a page that was rewritten, written again, removed or put anew meanwhile is never
+//! mistaken for the one that completed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -225,8 +227,8 @@ impl PageMap {
         out
     }
 
-    /// The write `token` of these pages has ended. Pages that it still stands for are on the device; if it failed they are dirty
-    /// again. Returns how many became dirty.
+    /// The write `token` of these pages has ended. Pages that it still stands for are on the device; if it failed they
+    /// are dirty again. Returns how many became dirty.
     pub(super) fn land(&mut self, token: Token, pages: impl Iterator<Item = PageIndex>, failed: bool) -> u64 {
         let mut dirtied = 0;
         for page in pages {
@@ -246,8 +248,8 @@ impl PageMap {
         dirtied
     }
 
-    /// Drops up to about `max` clean pages that were not used since the last visit, looking at chunks from `hand` on; the others
-    /// lose their used mark. Returns how many went, and where the next visit starts.
+    /// Drops up to about `max` clean pages that were not used since the last visit, looking at chunks from `hand` on;
+    /// the others lose their used mark. Returns how many went, and where the next visit starts.
     pub(super) fn evict(&mut self, hand: u64, max: u64) -> (u64, u64) {
         let mut removed = Removed::default();
         let mut empty = Vec::new();

@@ -1,13 +1,15 @@
 //! The page cache: contents of files and directories in memory, clean or waiting to be written.
 //!
-//! Each inode has its [`Pages`] behind one small lock; [`Budget`] bounds the memory of all of them. [`PageCache`] is the pair, for
-//! one operation on one inode.
+//! Each inode has its [`Pages`] behind one small lock; [`Budget`] bounds the memory of all of them. [`PageCache`] is
+//! the pair, for one operation on one inode.
 //!
 //! Kept true:
-//! - a cached page's slot is counted (never a hole): who frees a slot removes the page first, who caches a page reserves first;
-//! - pages are copied on write, so a page that is being written may be changed at once: the write in flight keeps the old bytes;
-//! - dirty pages are taken for writing, and clean pages are put, only under the node lock of the node that holds their slots, so
-//!   neither can cross a truncation or a direct write of the same page;
+//! - a cached page's slot is counted (never a hole): who frees a slot removes the page first, who caches a page
+//!   reserves first;
+//! - pages are copied on write, so a page that is being written may be changed at once: the write in flight keeps the
+//!   old bytes;
+//! - dirty pages are taken for writing, and clean pages are put, only under the node lock of the node that holds their
+//!   slots, so neither can cross a truncation or a direct write of the same page;
 //! - a page whose write failed is dirty again, and the error is noted for those who have the file open.
 
 mod budget;
@@ -221,8 +223,9 @@ impl PageCache<'_> {
         self.inode.pages.state.lock().map.next_dirty(range)
     }
 
-    /// Takes up to `max` dirty pages of a range for writing. Call under the node lock of the node that holds their slots. Every page
-    /// must end in [`Landing::land`] or [`PageCache::put_back`], and all of them in [`PageCache::placed`].
+    /// Takes up to `max` dirty pages of a range for writing. Call under the node lock of the node that holds their
+    /// slots. Every page must end in [`Landing::land`] or [`PageCache::put_back`], and all of them in
+    /// [`PageCache::placed`].
     pub(crate) fn take_dirty(self, range: &Range<PageIndex>, max: usize) -> Taken {
         self.with(|s| {
             s.next_token = s.next_token.wrapping_add(1);

@@ -1,7 +1,7 @@
 //! Where attributes are kept: the end of the inode's address area, continued in the xattr node (format section 9).
 //!
-//! Kept true: the two parts joined are one list; the xattr node exists if and only if the list does not fit the inode; it is counted in
-//! `i_blocks`. The caller holds the inode's `i_rwsem`, exclusively for changes.
+//! Kept true: the two parts joined are one list; the xattr node exists if and only if the list does not fit the inode;
+//! it is counted in `i_blocks`. The caller holds the inode's `i_rwsem`, exclusively for changes.
 
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
@@ -62,7 +62,8 @@ impl Fs {
     /// Sets an attribute. Nothing has changed after an error.
     ///
     /// # Errors
-    /// [`Error::TooMuch`] if the list would not fit inode and node; [`Error::NoSpace`] if the volume has no room for a node.
+    /// [`Error::TooMuch`] if the list would not fit inode and node; [`Error::NoSpace`] if the volume has no room for a
+    /// node.
     pub(crate) fn store_xattr(
         &self,
         change: &Change<'_>,
@@ -93,7 +94,8 @@ impl Fs {
         Ok(removed)
     }
 
-    /// Stores a changed area: what does not fit the inode's `inline` bytes goes to the node, which is made or freed as needed.
+    /// Stores a changed area: what does not fit the inode's `inline` bytes goes to the node, which is made or freed as
+    /// needed.
     fn write_area(&self, change: &Change<'_>, inode: &Arc<Inode>, area: &[u8], inline: usize) -> Result<()> {
         let features = self.vol.sb.features();
         let (head, tail) = area.split_at(inline);
@@ -117,7 +119,8 @@ impl Fs {
         })?
     }
 
-    /// Keeps of the list what is whole: an fsync of Linux that a crash cut short can leave one part of the area new and the other old.
+    /// Keeps of the list what is whole: an fsync of Linux that a crash cut short can leave one part of the area new and
+    /// the other old.
     pub(crate) fn trim_xattrs(&self, change: &Change<'_>, inode: &Arc<Inode>) -> Result<()> {
         let area = self.xattr_area(inode)?;
         if xattr::is_whole(&area) {

@@ -1,7 +1,7 @@
 //! Extended attributes: reading, setting, listing and removing them.
 //!
-//! Names are those of the system calls, with their prefix; who may see or set which prefix is the caller's to decide. ACLs change the
-//! mode as well and have a form of their own on the disk: see `acl`. Errors are those of Linux' F2FS.
+//! Names are those of the system calls, with their prefix; who may see or set which prefix is the caller's to decide.
+//! ACLs change the mode as well and have a form of their own on the disk: see `acl`. Errors are those of Linux' F2FS.
 
 mod area;
 
@@ -61,7 +61,8 @@ impl Fs {
     /// The value of an attribute, in the form of getxattr(2).
     ///
     /// # Errors
-    /// [`Error::NoAttribute`]; [`Error::NotSupported`] for a prefix that F2FS has no place for; [`Error::Range`] for a name longer than 255 bytes.
+    /// [`Error::NoAttribute`]; [`Error::NotSupported`] for a prefix that F2FS has no place for; [`Error::Range`] for a
+    /// name longer than 255 bytes.
     pub fn getxattr(&self, inode: &InodeRef, name: &[u8]) -> Result<Vec<u8>> {
         let inode = &inode.inode;
         let _inode = inode.rwsem.read();
@@ -75,9 +76,10 @@ impl Fs {
     /// Sets an attribute to a value in the form of setxattr(2).
     ///
     /// # Errors
-    /// [`Error::Exists`] and [`Error::NoAttribute`] by the flags; [`Error::TooMuch`] if the inode's attributes together would exceed
-    /// what one node holds; [`Error::NoSpace`]; [`Error::NotPermitted`] for protected inodes and for `user.` attributes of anything but
-    /// files and directories; [`Error::Invalid`] for an ACL that POSIX does not allow; as [`Fs::getxattr`].
+    /// [`Error::Exists`] and [`Error::NoAttribute`] by the flags; [`Error::TooMuch`] if the inode's attributes together
+    /// would exceed what one node holds; [`Error::NoSpace`]; [`Error::NotPermitted`] for protected inodes and for
+    /// `user.` attributes of anything but files and directories; [`Error::Invalid`] for an ACL that POSIX does not
+    /// allow; as [`Fs::getxattr`].
     pub fn setxattr(&self, inode: &InodeRef, name: &[u8], value: &[u8], how: XattrFlags) -> Result<()> {
         let kind = classify(name)?;
         let inode = &inode.inode;

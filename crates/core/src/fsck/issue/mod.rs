@@ -1,7 +1,7 @@
 //! What the checker can find: one variant per rule, each with its severity, its place and a text for the user.
 //!
-//! The table at the end is the whole list. A variant's fields say where and what; [`Issue::code`], [`Issue::fields`] and
-//! [`Issue::location`] give the same to programs, so that no front end needs to know the variants.
+//! The table at the end is the whole list. A variant's fields say where and what; [`Issue::code`], [`Issue::fields`]
+//! and [`Issue::location`] give the same to programs, so that no front end needs to know the variants.
 
 use std::fmt;
 use steadyfs_format::node::NodeOfs;

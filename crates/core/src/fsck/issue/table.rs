@@ -50,10 +50,12 @@ issues! {
     /// The pack that is not in use was not written to its end: a crash came in the middle of a checkpoint.
     Note CheckpointPackTorn { pack: u32, reason: String }
         "checkpoint pack {pack} was not written to its end ({reason}); the other one is in use"
-    /// The pack that is not in use is damaged, and no crash explains that: the volume rests on a single copy. Counts in the exit code.
+    /// The pack that is not in use is damaged, and no crash explains that: the volume rests on a single copy. Counts in
+    /// the exit code.
     Warning CheckpointPackLost { pack: u32, reason: String }
         "checkpoint pack {pack} is damaged ({reason}), and the volume rests on the other one; its next checkpoint, after a mount for writing, mends that"
-    /// The pack is whole but breaks a rule that everything else rests on; nothing else was checked. Linux refuses the volume, too.
+    /// The pack is whole but breaks a rule that everything else rests on; nothing else was checked. Linux refuses the
+    /// volume, too.
     Fatal CheckpointInvalid { pack: u32, reason: String }
         "checkpoint pack {pack} cannot be used: {reason}"
     /// The volume was not unmounted; changes since the checkpoint are lost unless they were fsynced.

@@ -1,14 +1,16 @@
-//! Collectors with threads of their own ("dedicated garbage collectors", ScaleLFS section 3.1), and the gate between them and writers.
+//! Collectors with threads of their own ("dedicated garbage collectors", ScaleLFS section 3.1), and the gate between
+//! them and writers.
 //!
-//! Writers do not collect: while room is short they wait until there is enough, and each looks for itself, so nobody runs a round for nothing.
-//! Collectors begin before that, as many of them as sections are missing: writers may take a quarter of the reserve while collectors work, and these begin
-//! when half of that quarter is gone. What is kept free beyond it would be missing where it makes collection cheap.
-//! They work side by side: each has its own victims, buffers and stream. What they empty becomes free with a checkpoint; one
-//! of them makes it while the others go on, unless so little is free that they could take the last of it.
+//! Writers do not collect: while room is short they wait until there is enough, and each looks for itself, so nobody
+//! runs a round for nothing. Collectors begin before that, as many of them as sections are missing: writers may take a
+//! quarter of the reserve while collectors work, and these begin when half of that quarter is gone. What is kept free
+//! beyond it would be missing where it makes collection cheap. They work side by side: each has its own victims,
+//! buffers and stream. What they empty becomes free with a checkpoint; one of them makes it while the others go on,
+//! unless so little is free that they could take the last of it.
 //!
-//! Kept true: collectors stop and say so when round after round gains nothing; then each writer who waits tries by itself, as if there
-//! were no collectors (`Fs::collect_alone`), and that decides between going on and "no space". An error of a collector ends the same
-//! way, so whoever needs the room is told why there is none.
+//! Kept true: collectors stop and say so when round after round gains nothing; then each writer who waits tries by
+//! itself, as if there were no collectors (`Fs::collect_alone`), and that decides between going on and "no space". An
+//! error of a collector ends the same way, so whoever needs the room is told why there is none.
 
 use super::admission::Admission;
 use super::buffer::{Buffer, Memory};
@@ -144,7 +146,8 @@ impl Pool {
         self.shared.collectors.len()
     }
 
-    /// Starts the threads of a writable volume. Until then, and if the system gives none, writers collect for themselves.
+    /// Starts the threads of a writable volume. Until then, and if the system gives none, writers collect for
+    /// themselves.
     pub(super) fn start(&self, fs: &Arc<Fs>) {
         let mut started = Vec::with_capacity(self.len());
         for number in 0..self.len() {
@@ -237,7 +240,8 @@ impl Pool {
             if gate.threads == 0 || gate.gave_up != gave_up {
                 return Ok(None);
             }
-            // Once: collectors that give up, one after the other, would never all have done so if each were called again at once.
+            // Once: collectors that give up, one after the other, would never all have done so if each were called
+            // again at once.
             if gate.wanted == 0 || !called {
                 shared.call(fs, &mut gate);
                 called = true;
@@ -400,7 +404,8 @@ impl Shared {
         if let Some(report) = cleaned {
             fs.reclaim.totals.lock().add(report);
         }
-        // More is free than ever since collectors were called, or a section's worth was gained, which writers may have taken at once.
+        // More is free than ever since collectors were called, or a section's worth was gained, which writers may have
+        // taken at once.
         let (level, section) = (fs.sections_to_come(), fs.vol.layout().blocks_per_sec());
         let gain = cleaned.map_or(0, |report| report.blocks_gained(section));
         let more = self.best.fetch_max(level, SeqCst) < level;
@@ -419,7 +424,8 @@ impl Shared {
         if goes_on {
             self.dry.store(0, SeqCst);
         }
-        // Who found nothing must not have others, who did, begin to count anew: they would ask for pages for ever whose holders wait for room.
+        // Who found nothing must not have others, who did, begin to count anew: they would ask for pages for ever whose
+        // holders wait for room.
         Ok(goes_on)
     }
 

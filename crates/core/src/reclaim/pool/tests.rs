@@ -86,7 +86,8 @@ fn a_writer_without_a_victim_waits_for_collectors_that_have_one() {
     assert!(took >= WORK, "{took:?}");
 }
 
-/// One who asked in vain was counted for a moment; it goes to wait for the writer that collects, so that this must not wait for it.
+/// One who asked in vain was counted for a moment; it goes to wait for the writer that collects, so that this must not
+/// wait for it.
 #[test]
 fn a_writer_does_not_wait_for_one_that_was_not_admitted() {
     let report = run(SimConfig::default(), || {
@@ -135,7 +136,8 @@ fn a_volume_is_full_when_nobody_is_at_work() {
 const WRITERS: u64 = 64;
 const PIECE: u64 = 1 << 20;
 
-/// They overwrite a file that fills the volume, three times. The fewest free sections that any of them saw, and the reserve.
+/// They overwrite a file that fills the volume, three times. The fewest free sections that any of them saw, and the
+/// reserve.
 fn overwritten_by_many() -> (u64, u64) {
     let device = Arc::new(MemDevice::new(512 << 8));
     mkfs::format(&*device, &MkfsOptions::new([7; 16], 1_700_000_000)).unwrap();

@@ -1,4 +1,5 @@
-//! Counts writes in flight by epoch, so that one can wait for all that came before without waiting for those that come after.
+//! Counts writes in flight by epoch, so that one can wait for all that came before without waiting for those that come
+//! after.
 
 use crate::locks;
 use std::collections::VecDeque;

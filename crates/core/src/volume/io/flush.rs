@@ -1,8 +1,8 @@
 //! Shared flushes: of all who want the device's cache flushed at a time, one does it for all (group commit).
 //!
-//! Kept true: [`SharedFlush::flush`] returns success only after a flush that began when the call was made, or later, has
-//! succeeded; a caller who finds nothing written since the last flush began does not flush at all. The first one always flushes: whoever wrote what is on the
-//! device may have ended before it was durable.
+//! Kept true: [`SharedFlush::flush`] returns success only after a flush that began when the call was made, or later,
+//! has succeeded; a caller who finds nothing written since the last flush began does not flush at all. The first one
+//! always flushes: whoever wrote what is on the device may have ended before it was durable.
 
 use crate::error::{Error, Result};
 use crate::locks;

@@ -1,15 +1,18 @@
 //! Block I/O of a volume: every read and write of the core goes through here.
 //!
-//! Kept true: a block that has been submitted for writing, or prepared to be ([`BlockIo::prepare`]), reads back as what was written, also before the device has completed
-//! it (the in-flight map) and also if the device has refused it (`unwritten`), so addresses may be published before their blocks
-//! are on the device; `drain` returns only after every write submitted before it has completed, and with an error while there are
-//! unwritten blocks, so no checkpoint commits over a lost block; two writes of one block are never under way together, for the device does them in any order: whoever writes a
-//! block that may have been written before uses `write_over`, and what was refused is written again only while that is the newest. A failed flush is another matter: what the device lost with it nobody
-//! knows, so from then on every drain and every flush fails.
+//! Kept true: a block that has been submitted for writing, or prepared to be ([`BlockIo::prepare`]), reads back as what
+//! was written, also before the device has completed it (the in-flight map) and also if the device has refused it
+//! (`unwritten`), so addresses may be published before their blocks are on the device; `drain` returns only after every
+//! write submitted before it has completed, and with an error while there are unwritten blocks, so no checkpoint
+//! commits over a lost block; two writes of one block are never under way together, for the device does them in any
+//! order: whoever writes a block that may have been written before uses `write_over`, and what was refused is written
+//! again only while that is the newest. A failed flush is another matter: what the device lost with it nobody knows, so
+//! from then on every drain and every flush fails.
 //!
-//! Nodes have a barrier of their own, [`BlockIo::chain`]: whoever is going to write some takes a [`ChainTicket`] *before* taking their
-//! places in a log, and holds it until they have completed. Waiting there means that no place taken before is still empty,
-//! which is what makes the roll-forward chain unbroken up to one's own block (format section 12).
+//! Nodes have a barrier of their own, [`BlockIo::chain`]: whoever is going to write some takes a [`ChainTicket`]
+//! *before* taking their places in a log, and holds it until they have completed. Waiting there means that no place
+//! taken before is still empty, which is what makes the roll-forward chain unbroken up to one's own block (format
+//! section 12).
 
 pub(crate) mod barrier;
 pub(crate) mod flush;
@@ -190,7 +193,8 @@ impl BlockIo {
         &self.shards[(lba.get() >> 6) as usize % SHARDS]
     }
 
-    /// A block that is not on the device: on its way, or refused. Looked for in this order, in which a refused one moves.
+    /// A block that is not on the device: on its way, or refused. Looked for in this order, in which a refused one
+    /// moves.
     fn pending(&self, lba: Lba) -> Option<PageBuf> {
         let flying = match self.synchronous {
             true => None,
@@ -219,7 +223,8 @@ impl BlockIo {
         Ok(overlay(self.dev.read(lba.get(), u64::from(count)).map_err(|e| self.note(e))?, flying))
     }
 
-    /// Reads several runs of consecutive blocks, all at the same time where the device can. One result per run, in their order.
+    /// Reads several runs of consecutive blocks, all at the same time where the device can. One result per run, in
+    /// their order.
     pub(crate) fn read_runs(&self, runs: &[(Lba, u32)]) -> Vec<Result<Vec<PageBuf>>> {
         if self.synchronous || runs.len() < 2 {
             return runs.iter().map(|(lba, count)| self.read_blocks(*lba, *count)).collect();
@@ -280,7 +285,8 @@ impl BlockIo {
         Flying::Some(pages)
     }
 
-    /// Submits consecutive blocks for writing; `done` runs when the device has completed them, maybe before this returns.
+    /// Submits consecutive blocks for writing; `done` runs when the device has completed them, maybe before this
+    /// returns.
     pub(crate) fn write(self: &Arc<Self>, lba: Lba, pages: Vec<PageBuf>, hint: StreamHint, done: impl Written) {
         self.submit(vec![self.prepare(lba, pages, hint, done)]);
     }
@@ -299,7 +305,8 @@ impl BlockIo {
         self.dev.submit(requests);
     }
 
-    /// Does a write, and returns when it has ended: in the calling thread where the device can, which saves waking others for it and being woken.
+    /// Does a write, and returns when it has ended: in the calling thread where the device can, which saves waking
+    /// others for it and being woken.
     pub(crate) fn perform(&self, request: Request) {
         charge(Cost::BioSubmit);
         let Request { op, done } = request;
@@ -315,7 +322,8 @@ impl BlockIo {
         }
     }
 
-    /// As [`BlockIo::write`], but for the submission, which whoever gets the request owes, and others wait for: from here on the blocks are in flight.
+    /// As [`BlockIo::write`], but for the submission, which whoever gets the request owes, and others wait for: from
+    /// here on the blocks are in flight.
     pub(crate) fn prepare(
         self: &Arc<Self>,
         lba: Lba,
@@ -362,7 +370,8 @@ impl BlockIo {
         Request::new(Op::Write { block: lba.get(), pages, hint, fua: false }, finish)
     }
 
-    /// As [`BlockIo::write`], of blocks that may have been written before, once no write of them is on its way. Nobody else but [`BlockIo::drain`] writes them meanwhile.
+    /// As [`BlockIo::write`], of blocks that may have been written before, once no write of them is on its way. Nobody
+    /// else but [`BlockIo::drain`] writes them meanwhile.
     pub(crate) fn write_over(self: &Arc<Self>, lba: Lba, pages: Vec<PageBuf>, hint: StreamHint, done: impl Written) {
         let count = pages.len() as u64;
         loop {
@@ -375,7 +384,8 @@ impl BlockIo {
         }
     }
 
-    /// Waits until no write of these blocks is on its way. Not for others: the caller may owe these to the device (see `gather`).
+    /// Waits until no write of these blocks is on its way. Not for others: the caller may owe these to the device (see
+    /// `gather`).
     fn wait_for(&self, lba: Lba, count: u64) {
         loop {
             let key = self.landed.listen();
@@ -440,7 +450,8 @@ impl BlockIo {
         counter.fetch_add(blocks, Relaxed);
     }
 
-    /// KiB written in the life of the volume (a statistic that checkpoints carry; what it began with comes from the image).
+    /// KiB written in the life of the volume (a statistic that checkpoints carry; what it began with comes from the
+    /// image).
     pub(crate) fn kbytes_written(&self) -> u64 {
         self.kbytes_before.saturating_add(self.counters.read().written_blocks() * 4)
     }
@@ -507,7 +518,8 @@ impl BlockIo {
     /// Makes everything completed so far durable, together with whoever else wants that now.
     ///
     /// # Errors
-    /// What the device says, and from then on always: a device that could not flush may have dropped any of the writes before.
+    /// What the device says, and from then on always: a device that could not flush may have dropped any of the writes
+    /// before.
     pub(crate) fn flush(&self) -> Result<()> {
         self.lost()?;
         if self.planted.is(Canary::SkipFlush) {
@@ -519,11 +531,12 @@ impl BlockIo {
         })
     }
 
-    /// Writes one block after a flush and makes it durable before returning: the commit block of a checkpoint. A second time if the device refuses the first.
+    /// Writes one block after a flush and makes it durable before returning: the commit block of a checkpoint. A second
+    /// time if the device refuses the first.
     ///
     /// # Errors
-    /// As [`BlockIo::flush`], also if the device took the block and could not make it durable; or what the device says of the write. Whether the block is on the
-    /// device is not known then, until the same has been written there.
+    /// As [`BlockIo::flush`], also if the device took the block and could not make it durable; or what the device says
+    /// of the write. Whether the block is on the device is not known then, until the same has been written there.
     pub(crate) fn write_commit(&self, lba: Lba, page: &PageBuf) -> Result<()> {
         self.flush()?;
         self.write_durably(lba, page).or_else(|error| match self.lost() {

@@ -1,4 +1,5 @@
-//! Blocks that are written again: the newest contents are there in the end, whatever the device does first, and never two writes of a block together.
+//! Blocks that are written again: the newest contents are there in the end, whatever the device does first, and never
+//! two writes of a block together.
 
 use super::*;
 use std::collections::{BTreeSet, VecDeque};
@@ -83,7 +84,8 @@ fn is_new(io: &Arc<BlockIo>, device: &MemDevice) {
     assert_eq!((io.unwritten.count(), byte(&io.read_block(AT).unwrap())), (0, 2));
 }
 
-/// The refused block is written again, with what becomes of that and of the newer contents, which come when that has begun `after` microseconds ago.
+/// The refused block is written again, with what becomes of that and of the newer contents, which come when that has
+/// begun `after` microseconds ago.
 fn newer_contents_come(fates: [Fate; 2], after: u64, before: impl FnOnce(&Arc<BlockIo>) + 'static) {
     let report = run(SimConfig::default(), move || {
         let (io, device) = refused(false, fates);
@@ -155,7 +157,8 @@ impl Device for Beside {
     }
 }
 
-/// Whoever unmounts drops the device after the last wait, and it must be closed then, not when the thread that ended the last write gets round to it.
+/// Whoever unmounts drops the device after the last wait, and it must be closed then, not when the thread that ended
+/// the last write gets round to it.
 #[test]
 fn nobody_holds_the_device_once_its_writes_were_waited_for() {
     let device = Arc::new(Beside(steadyfs_rt::queue::Queue::unbounded()));

@@ -1,7 +1,8 @@
 //! Blocks that the device refused to take: kept in memory, where they are found as if they had been written.
 //!
-//! Kept true: a block is here from the failure of its write until it is written again, with success, or until it is dropped because
-//! nothing refers to it any more. Who asks pays one load while there is none. Memory is bounded by [`LIMIT`], which `Fs::change` heeds.
+//! Kept true: a block is here from the failure of its write until it is written again, with success, or until it is
+//! dropped because nothing refers to it any more. Who asks pays one load while there is none. Memory is bounded by
+//! [`LIMIT`], which `Fs::change` heeds.
 
 use crate::error::{Error, Result};
 use crate::locks;
@@ -113,8 +114,9 @@ impl Unwritten {
         self.kept.lock().why.clone()
     }
 
-    /// Has nobody write in place until the result is dropped: a block that was refused can be taken while its contents move elsewhere, and they would be lost that are
-    /// written there then. Under the checkpoint lock. Whoever is about to write in place has the node's lock, so a mover that takes it after this call finds what they wrote.
+    /// Has nobody write in place until the result is dropped: a block that was refused can be taken while its contents
+    /// move elsewhere, and they would be lost that are written there then. Under the checkpoint lock. Whoever is about
+    /// to write in place has the node's lock, so a mover that takes it after this call finds what they wrote.
     pub(crate) fn begin_moving(&self) -> Moving<'_> {
         let before = self.moving.swap(true, SeqCst);
         assert!(!before, "one checkpoint at a time");

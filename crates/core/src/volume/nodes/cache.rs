@@ -1,11 +1,11 @@
 //! Node blocks in memory: the cache, the lock of each node, and creating and freeing nodes.
 //!
-//! The bytes of a node block are the truth for everything in it: an inode's attributes, a direct node's addresses. There is no
-//! second copy to keep in step; whoever changes a node holds the checkpoint lock shared and the node's write lock, so a
-//! checkpoint finds every node consistent.
+//! The bytes of a node block are the truth for everything in it: an inode's attributes, a direct node's addresses.
+//! There is no second copy to keep in step; whoever changes a node holds the checkpoint lock shared and the node's
+//! write lock, so a checkpoint finds every node consistent.
 //!
-//! Kept true: the NAT entry of a node changes only under the node's write lock; a dirty node is in the cache and known to
-//! [`Dirt`]; a freed node is marked dead under its lock, and whoever still holds it sees that. Format: section 7.
+//! Kept true: the NAT entry of a node changes only under the node's write lock; a dirty node is in the cache and known
+//! to [`Dirt`]; a freed node is marked dead under its lock, and whoever still holds it sees that. Format: section 7.
 
 use crate::error::{Error, Result};
 use crate::locks;
@@ -271,14 +271,16 @@ impl NodeCache {
         }
     }
 
-    /// Drops clean nodes that nobody holds until the cache is within its limit, giving recently used ones a second chance.
+    /// Drops clean nodes that nobody holds until the cache is within its limit, giving recently used ones a second
+    /// chance.
     pub(crate) fn shrink(&self) {
         let mut rounds = 2 * SHARDS;
         while self.cached_count() > self.limit && rounds > 0 {
             rounds -= 1;
             let mut shard = self.shards[self.hand.fetch_add(1, SeqCst) % SHARDS].lock();
             let before = shard.len();
-            // Only the table holds a node whose count is one, and clones are made under this lock, so nobody can be using it.
+            // Only the table holds a node whose count is one, and clones are made under this lock, so nobody can be
+            // using it.
             shard.retain(|_, node| {
                 Arc::strong_count(node) > 1
                     || node.used.swap(false, SeqCst)
@@ -308,9 +310,11 @@ impl Volume {
         }
     }
 
-    /// Reads those of these nodes into the cache that are not there, at the same time. What cannot be read is left to who needs it.
+    /// Reads those of these nodes into the cache that are not there, at the same time. What cannot be read is left to
+    /// who needs it.
     ///
-    /// As for one alone, who wants a node meanwhile waits at its lock, so nobody gives it another place between the look at the NAT and the end of the read.
+    /// As for one alone, who wants a node meanwhile waits at its lock, so nobody gives it another place between the
+    /// look at the NAT and the end of the read.
     pub(crate) fn read_nodes_ahead(&self, nids: impl Iterator<Item = Nid>) {
         let absent = nids.filter(|nid| self.nodes.find(*nid).is_none());
         // More would drive each other out of the cache before they are used.
@@ -383,8 +387,8 @@ impl Volume {
         Ok((info, lba))
     }
 
-    /// Creates a node of `ino` at node offset `ofs`; its block is zero but for the footer. `cold` is the mark that every node of
-    /// a non-directory carries.
+    /// Creates a node of `ino` at node offset `ofs`; its block is zero but for the footer. `cold` is the mark that
+    /// every node of a non-directory carries.
     pub(crate) fn new_node(&self, ino: Ino, ofs: NodeOfs, cold: bool) -> Result<Arc<Node>> {
         self.space.reserve_node(false)?;
         let nid = self.take_nid(false)?;
@@ -427,8 +431,8 @@ impl Volume {
         NodeBlock::view_mut(page.make_mut()).footer = NodeFooter::new(nid, ino, ofs, cold);
         let body = Body { state: State::Loaded, page, dirty: true, vital: true };
         let node = Node::with_body(nid, body);
-        // A thread that followed a stray link to the free id may be looking for it at this moment: it holds a node that is not
-        // loaded, finds no address in the NAT, and takes back only what it put into the table itself.
+        // A thread that followed a stray link to the free id may be looking for it at this moment: it holds a node that
+        // is not loaded, finds no address in the NAT, and takes back only what it put into the table itself.
         let old = self.nodes.shard(nid).lock().insert(nid, Arc::clone(&node));
         if old.is_none() {
             self.nodes.cached.fetch_add(1, SeqCst);

@@ -1,9 +1,10 @@
-//! What the nodes of each inode have gone through since the last freeze: which are dirty, and how far its fsyncs have got.
+//! What the nodes of each inode have gone through since the last freeze: which are dirty, and how far its fsyncs have
+//! got.
 //!
-//! Kept true: a node is listed here exactly while it is dirty, and leaves the list under its own lock, at the moment it takes its
-//! place in a log; so whoever finds a node of an inode not listed may rely on its having a place, and whoever looks at several of
-//! them one after the other misses none. The rest of a record is for fsync (format section 12): it compares places in the
-//! warm-node log, so it matters only until the next freeze, which forgets it.
+//! Kept true: a node is listed here exactly while it is dirty, and leaves the list under its own lock, at the moment it
+//! takes its place in a log; so whoever finds a node of an inode not listed may rely on its having a place, and whoever
+//! looks at several of them one after the other misses none. The rest of a record is for fsync (format section 12): it
+//! compares places in the warm-node log, so it matters only until the next freeze, which forgets it.
 
 use crate::locks;
 use crate::volume::nodes::cache::Node;
@@ -51,10 +52,12 @@ pub(crate) struct Marks {
 
 #[derive(Default)]
 struct Shard {
-    /// In rising order, for neighbouring places. Apart from the records, of which there are many more during a checkpoint.
+    /// In rising order, for neighbouring places. Apart from the records, of which there are many more during a
+    /// checkpoint.
     dirty: BTreeMap<Ino, BTreeMap<Nid, Arc<Node>>>,
     records: HashMap<Ino, Record>,
-    /// Inodes whose last image has less than their size, dirty or not: kept here, since a node read back would have the wrong size.
+    /// Inodes whose last image has less than their size, dirty or not: kept here, since a node read back would have the
+    /// wrong size.
     cut: BTreeMap<Ino, Arc<Node>>,
 }
 
@@ -186,8 +189,8 @@ impl Dirt {
         })
     }
 
-    /// Forgets everything: the volume is frozen and everything has been written. The records are for the caller to drop when
-    /// nobody waits any more. Nothing is forgotten, and `None` returned, if something is dirty.
+    /// Forgets everything: the volume is frozen and everything has been written. The records are for the caller to drop
+    /// when nobody waits any more. Nothing is forgotten, and `None` returned, if something is dirty.
     pub(crate) fn forget(&self) -> Option<Forgotten> {
         let take = |shard: &Mutex<Shard>| std::mem::take(&mut shard.lock().records);
         (self.count() == 0).then(|| Forgotten(self.shards.iter().map(take).collect()))

@@ -1,11 +1,12 @@
 //! The node address table in memory: node id -> {owner, version, address}.
 //!
-//! NAT blocks are loaded when first needed and stay; each has a lock of its own, so there is no lock over the table. An entry is
-//! *dirty* while the NAT block that the committed checkpoint selects does not hold it: entries that travel in the checkpoint's
-//! journal stay dirty until a later checkpoint writes their block (format sections 3.5, 4).
+//! NAT blocks are loaded when first needed and stay; each has a lock of its own, so there is no lock over the table. An
+//! entry is *dirty* while the NAT block that the committed checkpoint selects does not hold it: entries that travel in
+//! the checkpoint's journal stay dirty until a later checkpoint writes their block (format sections 3.5, 4).
 //!
-//! Kept true: an address of `NEW` (a node that was never written) never reaches the disk, because a checkpoint writes all dirty
-//! nodes first; a freed id keeps a version one higher than its last use; the selected copy of a block is never overwritten.
+//! Kept true: an address of `NEW` (a node that was never written) never reaches the disk, because a checkpoint writes
+//! all dirty nodes first; a freed id keeps a version one higher than its last use; the selected copy of a block is
+//! never overwritten.
 
 use crate::bits::AtomicBitmap;
 use crate::error::{Error, Result};

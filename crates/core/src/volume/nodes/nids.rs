@@ -1,10 +1,10 @@
 //! Free node ids.
 //!
-//! Each NAT block is scanned once, when the list runs dry, from the checkpoint's hint on; from then on the list knows its free
-//! ids. An id freed since the last checkpoint is not given out before a checkpoint has written its NAT entry (format section
-//! 4): until then it is *held*. Where free ids run out while some are held, it says so ([`FreeNids::needs_release`]), and changes begin with a
-//! checkpoint. Kept true: an id is in at most one of {list, held, in use}; an id of a block not scanned yet is
-//! never in the list, so the scan cannot find it twice.
+//! Each NAT block is scanned once, when the list runs dry, from the checkpoint's hint on; from then on the list knows
+//! its free ids. An id freed since the last checkpoint is not given out before a checkpoint has written its NAT entry
+//! (format section 4): until then it is *held*. Where free ids run out while some are held, it says so
+//! ([`FreeNids::needs_release`]), and changes begin with a checkpoint. Kept true: an id is in at most one of {list,
+//! held, in use}; an id of a block not scanned yet is never in the list, so the scan cannot find it twice.
 
 use crate::error::{Error, Result};
 use crate::locks;
@@ -17,7 +17,8 @@ use steadyfs_format::nat::ENTRIES_PER_BLOCK;
 use steadyfs_rt::Mutex;
 
 const PER_BLOCK: u32 = ENTRIES_PER_BLOCK as u32;
-/// Ids for the changes under way: one takes an inode, a node of attributes, and up to four nodes for contents, its own and its directory's.
+/// Ids for the changes under way: one takes an inode, a node of attributes, and up to four nodes for contents, its own
+/// and its directory's.
 const AT_HAND: usize = 32;
 
 struct State {
@@ -54,7 +55,8 @@ impl FreeNids {
         FreeNids { state: Mutex::new(&locks::NID_LIST, state), needs_release: AtomicBool::new(false) }
     }
 
-    /// Whether a change should begin with a checkpoint: free ids run out, and some wait for one. Each freed id asks for one checkpoint at most.
+    /// Whether a change should begin with a checkpoint: free ids run out, and some wait for one. Each freed id asks for
+    /// one checkpoint at most.
     pub(crate) fn needs_release(&self) -> bool {
         self.needs_release.load(SeqCst)
     }
@@ -105,7 +107,8 @@ impl FreeNids {
         self.note(&s);
     }
 
-    /// An id is about to be freed; it is held until `release`. Comes before the NAT change, so that no scan finds it free.
+    /// An id is about to be freed; it is held until `release`. Comes before the NAT change, so that no scan finds it
+    /// free.
     pub(crate) fn hold(&self, nid: Nid) {
         let mut s = self.state.lock();
         let fresh = s.held.insert(nid);
@@ -113,7 +116,8 @@ impl FreeNids {
         assert!(fresh, "{nid:?} freed twice");
     }
 
-    /// The ids held now; call under the exclusive checkpoint lock, and give them to `release` when the checkpoint committed.
+    /// The ids held now; call under the exclusive checkpoint lock, and give them to `release` when the checkpoint
+    /// committed.
     pub(crate) fn held(&self) -> Vec<Nid> {
         let mut held: Vec<Nid> = self.state.lock().held.iter().copied().collect();
         held.sort_unstable();

@@ -1,9 +1,9 @@
 //! Writing dirty nodes: each goes to the end of the log of its kind, and its NAT entry follows.
 //!
-//! Checkpoints write all nodes, without marks; fsync writes those of one file, with marks that tell recovery how far to go. Both do so only while
-//! no checkpoint is between its freeze and its commit, so every node block carries the version of the checkpoint that is in force
-//! when it is needed, and the chain through the warm-node log has no gap (format sections 7, 11, 12). Runs of neighbouring
-//! addresses go out as one request.
+//! Checkpoints write all nodes, without marks; fsync writes those of one file, with marks that tell recovery how far to
+//! go. Both do so only while no checkpoint is between its freeze and its commit, so every node block carries the
+//! version of the checkpoint that is in force when it is needed, and the chain through the warm-node log has no gap
+//! (format sections 7, 11, 12). Runs of neighbouring addresses go out as one request.
 
 use crate::canary::Canary;
 use crate::error::Result;
@@ -33,8 +33,8 @@ pub(crate) fn log_of(block: &Block) -> Log {
     }
 }
 
-/// A node that has its place and only waits to be submitted. Holds the node, so that it cannot leave the cache and be read back before its
-/// block is on its way.
+/// A node that has its place and only waits to be submitted. Holds the node, so that it cannot leave the cache and be
+/// read back before its block is on its way.
 pub(crate) struct Placed {
     log: Log,
     lba: Lba,
@@ -81,13 +81,15 @@ impl<'v> Batch<'v> {
         let (start, pages) = &mut self.runs[log.index()];
         if !pages.is_empty() {
             let ticket = Arc::clone(&self.ticket);
-            // What fails is kept by the block I/O, and fails the fsync or checkpoint that waits for this if it fails again.
+            // What fails is kept by the block I/O, and fails the fsync or checkpoint that waits for this if it fails
+            // again.
             let write = self.vol.io.prepare(*start, std::mem::take(pages), logs::hint(log), move |_| drop(ticket));
             self.due.push(write);
         }
     }
 
-    /// Submits everything. Until then the nodes are held: what a device that writes in the call that submits has not been given is found nowhere else.
+    /// Submits everything. Until then the nodes are held: what a device that writes in the call that submits has not
+    /// been given is found nowhere else.
     pub(crate) fn submit(mut self) {
         let due = self.take();
         self.vol.io.submit(due);
@@ -106,7 +108,8 @@ impl<'v> Batch<'v> {
 }
 
 impl Volume {
-    /// Submits all nodes that are dirty now, without marks. `stamp` is the version word of the checkpoint in force, for the footers.
+    /// Submits all nodes that are dirty now, without marks. `stamp` is the version word of the checkpoint in force, for
+    /// the footers.
     pub(crate) fn write_dirty_nodes(&self, change: &Change<'_>, stamp: u64) -> Result<()> {
         for node in self.nodes.dirt.behind() {
             let mut guard = node.write(&self.nodes);
@@ -129,8 +132,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Gives a dirty node its place; it is clean from here on, and must be submitted. Of an inode's size the device is told `most` bytes at most, and never
-    /// more than the node's limit.
+    /// Gives a dirty node its place; it is clean from here on, and must be submitted. Of an inode's size the device is
+    /// told `most` bytes at most, and never more than the node's limit.
     pub(crate) fn place_node(
         &self,
         _change: &Change<'_>,
@@ -157,7 +160,8 @@ impl Volume {
             footer.set_chain(stamp, place.next);
             if footer.ofs() == NodeOfs::INODE {
                 let raw = RawInode::view_mut(block);
-                // Linux keeps the file's largest extent here and believes it. It is not kept up to date here, so it goes.
+                // Linux keeps the file's largest extent here and believes it. It is not kept up to date here, so it
+                // goes.
                 raw.set_extent(Extent::default());
                 raw.update_checksum(features, seed);
             }

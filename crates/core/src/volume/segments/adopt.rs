@@ -1,8 +1,8 @@
-//! Blocks of data that recovery finds behind the last checkpoint and leaves where they are: they become valid in the table, and the summaries of their
-//! segments name their owners.
+//! Blocks of data that recovery finds behind the last checkpoint and leaves where they are: they become valid in the
+//! table, and the summaries of their segments name their owners.
 //!
-//! Kept true: entries of blocks that are valid in the last checkpoint do not change in any summary, so both checkpoints can be read at
-//! every moment (format section 6).
+//! Kept true: entries of blocks that are valid in the last checkpoint do not change in any summary, so both checkpoints
+//! can be read at every moment (format section 6).
 
 use crate::error::{Error, Result};
 use crate::volume::segments::Segments;

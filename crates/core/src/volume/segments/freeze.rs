@@ -1,4 +1,5 @@
-//! The part of a checkpoint that says where things are placed: positions and summaries of the logs, the SIT, and what becomes free with the commit.
+//! The part of a checkpoint that says where things are placed: positions and summaries of the logs, the SIT, and what
+//! becomes free with the commit.
 
 use crate::error::{Error, Result};
 use crate::volume::segments::Segments;
@@ -28,8 +29,8 @@ pub(crate) struct Frozen {
 }
 
 impl Segments {
-    /// Takes the state of segments and logs for a checkpoint, and submits what the SSA lacks of the streams' summaries. The checkpoint lock is held
-    /// exclusively, and no node is dirty.
+    /// Takes the state of segments and logs for a checkpoint, and submits what the SSA lacks of the streams' summaries.
+    /// The checkpoint lock is held exclusively, and no node is dirty.
     ///
     /// # Errors
     /// No room for a log that has filled its segment.
@@ -64,7 +65,8 @@ impl Segments {
         })
     }
 
-    /// A log that found no free segment when it filled its own stands behind the last block, which no checkpoint can say.
+    /// A log that found no free segment when it filled its own stands behind the last block, which no checkpoint can
+    /// say.
     fn leave_full_segments(&self) -> Result<()> {
         for log in Log::ALL {
             let mut head = self.logs.head(log);
@@ -105,8 +107,8 @@ impl Frozen {
         Ok(())
     }
 
-    /// The blocks of the checkpoint's pack. Summaries carry the NAT journal and the number of KiB written in the volume's life (format section 3.5); those of
-    /// the node logs are in the pack only at an unmount.
+    /// The blocks of the checkpoint's pack. Summaries carry the NAT journal and the number of KiB written in the
+    /// volume's life (format section 3.5); those of the node logs are in the pack only at an unmount.
     pub(crate) fn encode_pack(
         &self,
         checkpoint: &mut Checkpoint,

@@ -1,10 +1,12 @@
-//! Blocks that must not be written, valid or not: what logs that fill holes (SSR, `mode=adaptive`) have to know beside the validity maps.
+//! Blocks that must not be written, valid or not: what logs that fill holes (SSR, `mode=adaptive`) have to know beside
+//! the validity maps.
 //!
-//! A block is held from the moment it is taken until a checkpoint has committed whose snapshot did not have it: the checkpoint in force may
-//! refer to it, the one being made may, or the chain that recovery follows may (format section 11.2).
+//! A block is held from the moment it is taken until a checkpoint has committed whose snapshot did not have it: the
+//! checkpoint in force may refer to it, the one being made may, or the chain that recovery follows may (format section
+//! 11.2).
 //!
-//! Kept true: what is valid is held; a free segment holds nothing. Only held blocks are let go, and no log takes a held one, so whoever lets go
-//! never meets whoever takes.
+//! Kept true: what is valid is held; a free segment holds nothing. Only held blocks are let go, and no log takes a held
+//! one, so whoever lets go never meets whoever takes.
 
 use crate::bits::AtomicBitmap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

@@ -1,9 +1,9 @@
 //! The six logs: where the next block of each kind goes.
 //!
-//! A log owns one open segment and fills it in order (LFS allocation); with `mode=adaptive` it may also have a used one, whose holes it fills
-//! (SSR allocation, see `reuse`). Its lock covers taking addresses and noting the owner of
-//! each block in the summary; data is copied and submitted outside it. When a segment is full its summary goes to the SSA at
-//! once and the log moves on, so a cursor never stands behind the last block (format sections 3.1, 6, 11).
+//! A log owns one open segment and fills it in order (LFS allocation); with `mode=adaptive` it may also have a used
+//! one, whose holes it fills (SSR allocation, see `reuse`). Its lock covers taking addresses and noting the owner of
+//! each block in the summary; data is copied and submitted outside it. When a segment is full its summary goes to the
+//! SSA at once and the log moves on, so a cursor never stands behind the last block (format sections 3.1, 6, 11).
 
 use crate::canary::Canary;
 use crate::error::{Error, Result};
@@ -94,10 +94,11 @@ pub(crate) fn hint(log: Log) -> StreamHint {
 }
 
 impl Segments {
-    /// Takes the next blocks of a log, one per owner, and marks them valid. The caller holds the checkpoint lock shared.
+    /// Takes the next blocks of a log, one per owner, and marks them valid. The caller holds the checkpoint lock
+    /// shared.
     ///
-    /// Returns fewer blocks than owners only if the volume ran out of free segments on the way, and `NoSpace` if it had none to
-    /// begin with; the reserve that collection keeps makes both a sign of a damaged or overfull volume.
+    /// Returns fewer blocks than owners only if the volume ran out of free segments on the way, and `NoSpace` if it had
+    /// none to begin with; the reserve that collection keeps makes both a sign of a damaged or overfull volume.
     pub(crate) fn take_blocks(&self, log: Log, owners: &[Summary]) -> Result<Vec<Run>> {
         assert!(!owners.is_empty());
         let mut head = self.logs.head(log);
@@ -200,7 +201,8 @@ impl Segments {
         *head = Head { serial: head.serial, ..fresh };
     }
 
-    /// Writes a segment's summary to the SSA; the next checkpoint waits for it. `done` is called when the device has answered.
+    /// Writes a segment's summary to the SSA; the next checkpoint waits for it. `done` is called when the device has
+    /// answered.
     pub(crate) fn write_summary(&self, seg: SegNo, summary: &SummaryBlock, done: impl FnOnce() + Send + 'static) {
         // A volume without SSA (feature `ro`) is never mounted for writing.
         let lba = self.layout.ssa_lba(seg).expect("a writable volume has an SSA");

@@ -1,8 +1,8 @@
 //! Placement in segments, as F2FS has it: the main area is divided into segments, and six logs fill them.
 //!
-//! The table says which blocks are valid, the SIT is its form on disk, logs and streams take blocks, and holes of used segments are
-//! filled where the mount wants that. Segments that have become empty are free again when a checkpoint has committed. Segments that have not are
-//! emptied by collectors (`reclaim`).
+//! The table says which blocks are valid, the SIT is its form on disk, logs and streams take blocks, and holes of used
+//! segments are filled where the mount wants that. Segments that have become empty are free again when a checkpoint has
+//! committed. Segments that have not are emptied by collectors (`reclaim`).
 
 pub(crate) mod adopt;
 pub(crate) mod freeze;
@@ -81,8 +81,9 @@ impl Segments {
         Some(Home::Segment { seg, generation: self.table.state(seg).generation() })
     }
 
-    /// Where a page goes that is written again, if collectors keep data apart by its age: what is overwritten before it was ever collected will
-    /// probably be overwritten as soon again, and its segment be empty before it is worth collecting.
+    /// Where a page goes that is written again, if collectors keep data apart by its age: what is overwritten before it
+    /// was ever collected will probably be overwritten as soon again, and its segment be empty before it is worth
+    /// collecting.
     pub(crate) fn log_by_age(&self, log: Log, old: Slot) -> Log {
         match old {
             Slot::At(lba) if log == Log::WarmData && self.streams.by_age() => match self.table.locate(lba) {
@@ -93,7 +94,8 @@ impl Segments {
         }
     }
 
-    /// The segment of a valid block that may be overwritten. Its slot's node is locked, so that no collector begins to move it.
+    /// The segment of a valid block that may be overwritten. Its slot's node is locked, so that no collector begins to
+    /// move it.
     pub(crate) fn in_place(&self, lba: Lba) -> Option<SegNo> {
         let (seg, off) = self.table.locate(lba)?;
         (self.table.is_valid(seg, off) && self.may_overwrite(seg) && !self.io.unwritten.is_moving()).then_some(seg)
@@ -107,7 +109,8 @@ impl Segments {
         }
     }
 
-    /// Takes the first free sections from number `from` on that lie side by side, at most so many, while `can_spare` one more.
+    /// Takes the first free sections from number `from` on that lie side by side, at most so many, while `can_spare`
+    /// one more.
     pub(crate) fn take_free_sections(&self, from: u64, most: u64, can_spare: impl Fn() -> bool) -> Option<Range<u64>> {
         let table = &self.table;
         let first = can_spare().then(|| table.take_free_section(SecNo::new(u32::try_from(from).ok()?)))??;
@@ -127,7 +130,8 @@ impl Segments {
             .for_each(|section| self.table.put_free_section_back(SecNo::new(section)));
     }
 
-    /// Keeps the segment of a block as it is until the next checkpoint, if no log has it: nodes lie there that recovery may need.
+    /// Keeps the segment of a block as it is until the next checkpoint, if no log has it: nodes lie there that recovery
+    /// may need.
     pub(crate) fn pin(&self, lba: Lba) {
         if let Some((seg, _)) = self.table.locate(lba) {
             self.table.pin(seg, Log::WarmNode);
@@ -140,7 +144,8 @@ impl Segments {
         self.table.prefree.count() >= limit
     }
 
-    /// Gives segments back to the logs that were empty at the freeze of the checkpoint that has committed, and tells the device if asked to.
+    /// Gives segments back to the logs that were empty at the freeze of the checkpoint that has committed, and tells
+    /// the device if asked to.
     fn release(&self, prefree: &[SegNo], discard: bool) {
         for &seg in prefree {
             // Discard before release: once released, a log may write there at any moment.

@@ -1,12 +1,14 @@
 //! Logs that fill the holes of used segments: F2FS' slack space recycling (SSR), with `mode=adaptive`.
 //!
-//! While free sections are more than a bound, logs take free ones, as with `mode=lfs`. At and below it a log that needs a segment takes a used one
-//! of its own kind, or else of a neighbouring kind: of those it looks at, the one with the fewest blocks that it must not write. It reads
-//! that segment's summary from the SSA and goes from hole to hole. The bound lies above that of collection, so it comes first.
+//! While free sections are more than a bound, logs take free ones, as with `mode=lfs`. At and below it a log that needs
+//! a segment takes a used one of its own kind, or else of a neighbouring kind: of those it looks at, the one with the
+//! fewest blocks that it must not write. It reads that segment's summary from the SSA and goes from hole to hole. The
+//! bound lies above that of collection, so it comes first.
 //!
-//! Kept true: a log writes only to blocks that are not held (`held`); nodes and data never meet in one segment; a segment is a log's or a collector's, not
-//! both, which the segment's word decides; nothing is filled before what a crash left has been recovered and a checkpoint has committed, so
-//! the chain and what it names stay as they are until then.
+//! Kept true: a log writes only to blocks that are not held (`held`); nodes and data never meet in one segment; a
+//! segment is a log's or a collector's, not both, which the segment's word decides; nothing is filled before what a
+//! crash left has been recovered and a checkpoint has committed, so the chain and what it names stay as they are until
+//! then.
 
 use crate::error::{Error, Result};
 use crate::volume::segments::Segments;
@@ -44,7 +46,8 @@ pub(crate) struct Reuse {
 }
 
 impl Reuse {
-    /// Logs that fill holes once no more than twice the reserve is free (F2FS: `min_ssr_sections`, which is the reserve, above the reserve).
+    /// Logs that fill holes once no more than twice the reserve is free (F2FS: `min_ssr_sections`, which is the
+    /// reserve, above the reserve).
     pub(crate) fn new(
         reserved_sections: u64,
         eager: bool,
@@ -60,8 +63,8 @@ impl Reuse {
     }
 }
 
-/// The kinds of segments that a log may fill, in the order in which it tries them: its own, then those of the same half, from the far end for
-/// all but the hottest.
+/// The kinds of segments that a log may fill, in the order in which it tries them: its own, then those of the same
+/// half, from the far end for all but the hottest.
 fn kinds_for(log: Log) -> impl Iterator<Item = Log> {
     let half = if log.is_node() { Log::NODE } else { Log::DATA };
     let others = if log == half[0] { half } else { [half[2], half[1], half[0]] };
@@ -146,7 +149,8 @@ impl Segments {
         None
     }
 
-    /// The segment of a kind with the fewest blocks that must not be written; one at a time, as whoever chooses a victim.
+    /// The segment of a kind with the fewest blocks that must not be written; one at a time, as whoever chooses a
+    /// victim.
     fn search_used(&self, reuse: &Reuse, kind: Log) -> Option<SegNo> {
         let segs = &self.table;
         let _search = segs.locks.search();
@@ -178,7 +182,8 @@ impl Segments {
         })
     }
 
-    /// Whether a block may be written where it is: no collector is moving it, and nothing that failed is kept for the device.
+    /// Whether a block may be written where it is: no collector is moving it, and nothing that failed is kept for the
+    /// device.
     pub(crate) fn may_overwrite(&self, seg: SegNo) -> bool {
         !self.table.state(seg).is_owned() && self.io.unwritten.count() == 0
     }

@@ -1,7 +1,7 @@
 //! Writing the SIT: from the segment table to journal entries or shadow blocks (format section 5).
 //!
-//! An entry is dirty while the SIT block that the committed checkpoint selects does not hold it; entries that travel in the
-//! journal stay dirty. The selected copy of a block is never overwritten.
+//! An entry is dirty while the SIT block that the committed checkpoint selects does not hold it; entries that travel in
+//! the journal stay dirty. The selected copy of a block is never overwritten.
 
 use crate::volume::segments::table::{SegTable, SitRecord};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -39,7 +39,8 @@ impl Sit {
         segs.sit_dirty.iter().map(|i| SegNo::new(i as u32)).map(|seg| (seg, entry(&segs.record(seg)))).collect()
     }
 
-    /// All blocks with dirty entries in their on-disk form; the entries become clean. Call under the exclusive checkpoint lock.
+    /// All blocks with dirty entries in their on-disk form; the entries become clean. Call under the exclusive
+    /// checkpoint lock.
     pub(crate) fn take_dirty_blocks(&self, segs: &SegTable, layout: &Layout) -> Vec<SitFlush> {
         let mut out = Vec::new();
         let mut from = 0;

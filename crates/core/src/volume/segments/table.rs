@@ -1,15 +1,18 @@
 //! The segment table: which blocks are valid, and which state each segment is in.
 //!
-//! Per segment there is one packed word {valid count, OPEN, OWNED, PREFREE, generation} and a 512-bit validity map. The word's
-//! *old* value, returned by each atomic change, alone decides state transitions, so exactly one thread owns each of them:
+//! Per segment there is one packed word {valid count, OPEN, OWNED, PREFREE, generation} and a 512-bit validity map. The
+//! word's *old* value, returned by each atomic change, alone decides state transitions, so exactly one thread owns each
+//! of them:
 //!
 //! - a free segment is opened by a log (`open`), filled block by block (`mark_valid`) and closed (`close`);
 //! - whoever takes the count of a closed segment to zero, or closes a segment whose count is zero, makes it PREFREE;
-//! - a checkpoint that commits turns the PREFREE segments it saw into free ones and raises their generation (`release`);
-//! - with `mode=adaptive` a log may also open a used segment and fill its holes (`reopen`); which blocks are holes, `held` says.
+//! - a checkpoint that commits turns the PREFREE segments it saw into free ones and raises their generation
+//!   (`release`);
+//! - with `mode=adaptive` a log may also open a used segment and fill its holes (`reopen`); which blocks are holes,
+//!   `held` says.
 //!
-//! Kept true: outside a change in progress popcount(map) = count; a segment is in exactly one of free, open, prefree, dirty or
-//! full; a free or prefree segment has count 0. Format: section 5 of the F2FS notes (SIT).
+//! Kept true: outside a change in progress popcount(map) = count; a segment is in exactly one of free, open, prefree,
+//! dirty or full; a free or prefree segment has count 0. Format: section 5 of the F2FS notes (SIT).
 
 use crate::bits::AtomicBitmap;
 use crate::volume::segments::held::{self, Held, Loose, Map};
@@ -48,8 +51,8 @@ impl SegState {
     pub(crate) fn is_prefree(self) -> bool {
         self.0 & PREFREE != 0
     }
-    /// How often blocks of the segment could have come to hold something else since the mount: it was freed, or its holes could be filled, or
-    /// a block was written in place.
+    /// How often blocks of the segment could have come to hold something else since the mount: it was freed, or its
+    /// holes could be filled, or a block was written in place.
     pub(crate) fn generation(self) -> u32 {
         (self.0 >> GENERATION_SHIFT) as u32
     }
@@ -82,8 +85,8 @@ pub(crate) struct SegTable {
     pub(crate) dirty: AtomicBitmap,
     /// Empty segments that wait for a checkpoint.
     pub(crate) prefree: AtomicBitmap,
-    /// Node segments that collection has cleaned since the last freeze: their nodes are dirty, so the next checkpoint empties them. Collection
-    /// leaves them alone until then.
+    /// Node segments that collection has cleaned since the last freeze: their nodes are dirty, so the next checkpoint
+    /// empties them. Collection leaves them alone until then.
     pub(crate) awaiting: AtomicBitmap,
     /// Segments of which a collector could not read something: none tries again until they have been emptied otherwise.
     pub(crate) unreadable: AtomicBitmap,
@@ -130,7 +133,8 @@ impl SegTable {
         }
     }
 
-    /// The same table, for logs that also fill the holes of used segments, and that take the first free section there is rather than the next.
+    /// The same table, for logs that also fill the holes of used segments, and that take the first free section there
+    /// is rather than the next.
     pub(crate) fn with_reuse(mut self, from_first: bool) -> Self {
         self.held = Some(Held::new(self.words.len()));
         self.from_first = from_first;
@@ -305,8 +309,9 @@ impl SegTable {
         self.after_loss(i, old.count());
     }
 
-    /// Opens a free segment for a log of this kind: the next one of `after`'s section if there is one, else the first of a free
-    /// section. `None` when no section is free. A log has the section it writes to for itself, so only the choice of a fresh one is contended.
+    /// Opens a free segment for a log of this kind: the next one of `after`'s section if there is one, else the first
+    /// of a free section. `None` when no section is free. A log has the section it writes to for itself, so only the
+    /// choice of a fresh one is contended.
     pub(crate) fn open(&self, after: Option<SegNo>, kind: u8) -> Option<SegNo> {
         let next = after.and_then(|seg| self.open_next(seg, kind));
         next.or_else(|| self.free_section().map(|seg| self.open_free(seg, kind)))
@@ -336,7 +341,8 @@ impl SegTable {
         (same && self.free.test(next)).then(|| SegNo::new(next as u32))
     }
 
-    /// Takes a free section out of the map and returns its first segment. Of several threads that want the same one, the bit decides.
+    /// Takes a free section out of the map and returns its first segment. Of several threads that want the same one,
+    /// the bit decides.
     fn free_section(&self) -> Option<SegNo> {
         let start = if self.from_first { 0 } else { self.cursor.load(SeqCst) as usize };
         // Twice around: a section that became free behind the first search is not missed by much.
@@ -354,7 +360,8 @@ impl SegTable {
         None
     }
 
-    /// Takes the first free section from `from` on out of the map; no log opens it until [`SegTable::put_free_section_back`].
+    /// Takes the first free section from `from` on out of the map; no log opens it until
+    /// [`SegTable::put_free_section_back`].
     pub(crate) fn take_free_section(&self, from: SecNo) -> Option<SecNo> {
         let mut at = from.get() as usize;
         loop {
@@ -388,8 +395,8 @@ impl SegTable {
         }
     }
 
-    /// Frees a prefree segment once the checkpoint that saw it empty has committed. False if a collector owns it: it stays
-    /// prefree for a later checkpoint, so that its owner never sees it reused underneath.
+    /// Frees a prefree segment once the checkpoint that saw it empty has committed. False if a collector owns it: it
+    /// stays prefree for a later checkpoint, so that its owner never sees it reused underneath.
     pub(crate) fn release(&self, seg: SegNo) -> bool {
         let i = seg.index();
         let old = self.state(seg);
@@ -411,8 +418,9 @@ impl SegTable {
         true
     }
 
-    /// Keeps a free segment from being opened before the next checkpoint has committed, which frees it again: something that
-    /// recovery may need lies there. `kind` says what. A segment that is not free is left alone: no log will open it.
+    /// Keeps a free segment from being opened before the next checkpoint has committed, which frees it again: something
+    /// that recovery may need lies there. `kind` says what. A segment that is not free is left alone: no log will open
+    /// it.
     pub(crate) fn pin(&self, seg: SegNo, kind: Log) {
         let i = seg.index();
         if !self.is_free(seg) {
@@ -427,8 +435,9 @@ impl SegTable {
         self.sit_dirty.set(i);
     }
 
-    /// Marks valid a data block that was written after the last checkpoint, where no log of this mount has put it (roll-forward
-    /// recovery). The block is invalid now. False if the segment holds nodes, or did when it was last in use: nothing has changed then.
+    /// Marks valid a data block that was written after the last checkpoint, where no log of this mount has put it
+    /// (roll-forward recovery). The block is invalid now. False if the segment holds nodes, or did when it was last in
+    /// use: nothing has changed then.
     #[must_use]
     pub(crate) fn adopt(&self, seg: SegNo, off: u32, now: u64) -> bool {
         let i = seg.index();
@@ -459,8 +468,9 @@ impl SegTable {
         true
     }
 
-    /// Opens a used segment that was found to be of the kind `was`, for a log of another or the same, to fill its holes. False if a collector or
-    /// another log has it, or if what was found has changed: another log filled it and left it, or it was freed and written anew.
+    /// Opens a used segment that was found to be of the kind `was`, for a log of another or the same, to fill its
+    /// holes. False if a collector or another log has it, or if what was found has changed: another log filled it and
+    /// left it, or it was freed and written anew.
     pub(crate) fn reopen(&self, seg: SegNo, was: u8, kind: u8) -> bool {
         let i = seg.index();
         let opened = {
@@ -508,7 +518,8 @@ impl SegTable {
         held::hole(&self.held(seg), from)
     }
 
-    /// Blocks that are not valid now, and may be written when the checkpoint that sees that has committed. Under the exclusive checkpoint lock.
+    /// Blocks that are not valid now, and may be written when the checkpoint that sees that has committed. Under the
+    /// exclusive checkpoint lock.
     pub(crate) fn take_loose(&self) -> Loose {
         self.held.as_ref().map_or_else(Vec::new, |held| held.take_loose(|seg| self.valid_map(seg)))
     }
@@ -565,8 +576,8 @@ impl SegTable {
         self.free.test(seg.index())
     }
 
-    /// The record that a checkpoint writes. Call under the exclusive checkpoint lock: no change is in progress then, and the
-    /// count must equal the map.
+    /// The record that a checkpoint writes. Call under the exclusive checkpoint lock: no change is in progress then,
+    /// and the count must equal the map.
     pub(crate) fn record(&self, seg: SegNo) -> SitRecord {
         let i = seg.index();
         let mut map = [0u8; 64];

@@ -1,7 +1,7 @@
 //! For each issue a test that plants exactly its fault in a whole volume and gets exactly that issue.
 //!
-//! A plant changes the volume and says what it expects: the issue, and after it those that cannot be avoided, with the reason beside them.
-//! The last test makes sure that no variant of [`Issue`] was forgotten.
+//! A plant changes the volume and says what it expects: the issue, and after it those that cannot be avoided, with the
+//! reason beside them. The last test makes sure that no variant of [`Issue`] was forgotten.
 
 mod checkpoint;
 mod dirs;

@@ -52,7 +52,8 @@ fn read(fs: &Fs, name: &str) -> Option<Vec<u8>> {
 /// What an fsync said.
 type Said = Result<(), Error>;
 
-/// A new file whose first fsync is refused so many writes, and whose second one begins so much later: what both said, and what a power cut then leaves of the file.
+/// A new file whose first fsync is refused so many writes, and whose second one begins so much later: what both said,
+/// and what a power cut then leaves of the file.
 fn beside(refusals: u64, later: Duration) -> (Said, Said, Option<Vec<u8>>) {
     let memory = Arc::new(MemDevice::new(64 << 8));
     format(&memory, &MkfsOptions::new([0x5f; 16], 1_700_000_000)).unwrap();

@@ -1,7 +1,7 @@
 //! Every operation of a short workload on its device fails once, in every way.
 //!
-//! After each run: nobody panicked, nobody hangs; somebody was told, or else all that was done is there; the device works again, the volume
-//! mounts, the checker finds nothing, and the tree is one that the syncs that succeeded allow.
+//! After each run: nobody panicked, nobody hangs; somebody was told, or else all that was done is there; the device
+//! works again, the volume mounts, the checker finds nothing, and the tree is one that the syncs that succeeded allow.
 
 use crate::faults::bed::{Bed, Ends, KINDS, Watch, fsck};
 use crate::faults::workload::{Run, base, work};
@@ -88,8 +88,8 @@ impl Case {
         }
         bed.faulty.heal();
         let Run { fs, mut model, .. } = run;
-        // Nobody need be told of what has no effect: a superblock that has a copy, the contents of a deleted file, a write that the
-        // second attempt does. Then everything must be there.
+        // Nobody need be told of what has no effect: a superblock that has a copy, the contents of a deleted file, a
+        // write that the second attempt does. Then everything must be there.
         let exactly = (self.end == End::Unmount || !told) && fs.unmount().is_ok();
         assert!(told || exactly, "{name}: told only at the end");
         if exactly {

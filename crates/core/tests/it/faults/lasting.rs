@@ -13,7 +13,8 @@ fn create(fs: &Fs, name: &str) -> InodeRef {
     fs.create(&root, name.as_bytes(), &NewInode { mode: 0o100_644, ..NewInode::default() }).expect("room")
 }
 
-/// Places all over the main area can be read and never written: files get their data and their nodes written around them.
+/// Places all over the main area can be read and never written: files get their data and their nodes written around
+/// them.
 #[test]
 fn bad_places_are_written_around() {
     let watch = Watch::start();

@@ -117,7 +117,8 @@ fn allows(allowed: &[Entry], found: &Entry, exactly: bool) -> bool {
     allowed.contains(found) || !(exactly && allowed.len() == 1) && is_mix(found, allowed)
 }
 
-/// Whether a file is made of pages of the allowed states. A page that the oldest of them did not have may be zero: reserved, never written.
+/// Whether a file is made of pages of the allowed states. A page that the oldest of them did not have may be zero:
+/// reserved, never written.
 fn is_mix(found: &Entry, allowed: &[Entry]) -> bool {
     let Entry::File(found) = found else { return false };
     let files: Vec<&Vec<u8>> =

@@ -1,4 +1,5 @@
-//! Orphans that cannot be deleted, or not even read when the volume is mounted: they are counted and kept, and tried again, by this mount or one that can.
+//! Orphans that cannot be deleted, or not even read when the volume is mounted: they are counted and kept, and tried
+//! again, by this mount or one that can.
 
 use crate::faults::bed::{Bed, Ends, fresh, fsck};
 use std::sync::Arc;
@@ -13,8 +14,8 @@ fn open(device: &MemDevice) -> Image {
     Image::open(Arc::new(device.fork()) as Arc<dyn Device>).expect("a volume")
 }
 
-/// A volume that was unmounted while a file without a name was open; the file has a node of its own for its last page. (After a crash
-/// a mount reads the segments of its node logs anyway.)
+/// A volume that was unmounted while a file without a name was open; the file has a node of its own for its last page.
+/// (After a crash a mount reads the segments of its node logs anyway.)
 fn left() -> (MemDevice, Ino) {
     let bed = Bed::new(fresh(), Ends::AtOnce);
     let fs = bed.mount("").expect("mounts");

@@ -78,7 +78,8 @@ fn what_was_reported_is_not_lost() {
     assert_eq!((found[4096], found[12_287]), (2, 2));
 }
 
-/// Lets a checkpoint fail for good and returns what a change and a sync say then, while the device fails and after it was repaired.
+/// Lets a checkpoint fail for good and returns what a change and a sync say then, while the device fails and after it
+/// was repaired.
 fn failed_checkpoint(options: &str) -> ([i32; 4], Arc<Bed>, Arc<Fs>) {
     let (bed, fs) = mount(options);
     let file = create(&fs, "file");

@@ -20,7 +20,8 @@ fn places(bed: &Bed) -> Vec<u64> {
     (0..bed.info().blocks).filter(lost).collect()
 }
 
-/// Three places, a segment apart, in the middle of what the file fills: nobody can read there until the device is mended.
+/// Three places, a segment apart, in the middle of what the file fills: nobody can read there until the device is
+/// mended.
 #[test]
 fn collection_goes_on_around_what_cannot_be_read() {
     for gc in ["gc=f2fs-lfs", "gc=scalelfs,gc.collectors=2"] {

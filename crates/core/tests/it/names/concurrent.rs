@@ -1,4 +1,5 @@
-//! Many threads in the same few directories: nothing deadlocks, nothing is lost, and fsck.f2fs agrees with what is left.
+//! Many threads in the same few directories: nothing deadlocks, nothing is lost, and fsck.f2fs agrees with what is
+//! left.
 
 use crate::names::support::{DIR, FILE, FULL, Volume, new};
 use std::collections::BTreeSet;

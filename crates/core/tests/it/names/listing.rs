@@ -129,7 +129,8 @@ fn a_large_directory_is_compact_and_quick() {
     timed("miss", &mut |n| assert!(v.fs.lookup(&dir, &name(count + n)).is_err()));
     let listed = names(&v.fs, &dir).len();
     assert_eq!((listed, v.fs.attr(&target).unwrap().nlink), (count as usize + 2, count + 1));
-    // Two slots per name of 13 bytes: at the least this many blocks. Levels fill up before the next begins, so it is not many more.
+    // Two slots per name of 13 bytes: at the least this many blocks. Levels fill up before the next begins, so it is
+    // not many more.
     let least = u64::from(count) * 2 / 214;
     let blocks = v.fs.attr(&dir).unwrap().blocks / 8;
     assert!(blocks >= least && blocks <= 2 * least, "{blocks} blocks for what fits {least}");

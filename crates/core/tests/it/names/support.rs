@@ -5,7 +5,8 @@ use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode};
 use steadyfs_device::{Device, MemDevice};
 use steadyfs_testkit::fsck_f2fs;
 
-/// Features of volumes that use everything this version can write, but for quota: fsck.f2fs would complain about quota files that are not kept.
+/// Features of volumes that use everything this version can write, but for quota: fsck.f2fs would complain about quota
+/// files that are not kept.
 pub(crate) const FULL: &str = "extra_attr,inode_checksum,sb_checksum,inode_crtime,flexible_inline_xattr,lost_found";
 
 pub(crate) const FILE: u32 = 0o100_644;

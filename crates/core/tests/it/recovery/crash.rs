@@ -1,4 +1,5 @@
-//! A crash in recovery, and in the recovery of that: at every write, with whatever part of the unflushed writes, the same files come back.
+//! A crash in recovery, and in the recovery of that: at every write, with whatever part of the unflushed writes, the
+//! same files come back.
 
 use crate::recovery::support::{
     DIR, FEATURES, Tree, Volume, assert_same, at, chain, complaints, mount, recovered, seen,
@@ -29,7 +30,8 @@ fn log_of_mount(crashed: &MemDevice) -> Vec<Record> {
     log
 }
 
-/// The device at moments of its recovery: after every write, with nothing, everything and parts of what was not flushed.
+/// The device at moments of its recovery: after every write, with nothing, everything and parts of what was not
+/// flushed.
 fn states(crashed: &MemDevice, log: &[Record], choices: &mut Choices, samples: usize) -> Vec<(String, MemDevice)> {
     let mut out = Vec::new();
     for record in log {

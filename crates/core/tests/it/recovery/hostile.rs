@@ -1,4 +1,5 @@
-//! Chains that nobody should write: each is refused with a reason and nothing written, or comes to something without contradictions.
+//! Chains that nobody should write: each is refused with a reason and nothing written, or comes to something without
+//! contradictions.
 
 use crate::recovery::support::{
     DIR, FEATURES, FILE, Volume, assert_same, at, chain, complaints, edit, mount, read, recovered, refused, seen,

@@ -1,4 +1,5 @@
-//! The stale-chain hazard: nodes of an earlier mount that nobody recovered must never become part of a later chain (format section 12.3).
+//! The stale-chain hazard: nodes of an earlier mount that nobody recovered must never become part of a later chain
+//! (format section 12.3).
 
 use crate::recovery::support::{DIR, FEATURES, Volume, assert_same, chain, complaints, mount, recovered, seen, tree};
 use std::sync::Arc;

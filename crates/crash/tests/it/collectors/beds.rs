@@ -1,4 +1,5 @@
-//! The test beds: each does its work on a small volume in virtual time, with a mount option more, and says what was wrong.
+//! The test beds: each does its work on a small volume in virtual time, with a mount option more, and says what was
+//! wrong.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -203,7 +204,8 @@ fn clean(device: Arc<dyn Device>) -> Outcome {
     if found.is_clean() { Ok(()) } else { Err(format!("the checker finds {:?}", found.issues)) }
 }
 
-/// Filled to the last block, with a stream for each of as many collectors as there can be: nearly all space was given out, and overwriting goes on.
+/// Filled to the last block, with a stream for each of as many collectors as there can be: nearly all space was given
+/// out, and overwriting goes on.
 pub(crate) fn a_full_volume(more: &str) -> Outcome {
     let options = format!("gc=scalelfs,gc.collectors=64,cache=1M,{more}");
     simulate(8, 7, move || {

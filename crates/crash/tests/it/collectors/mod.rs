@@ -1,5 +1,5 @@
-//! Collectors at their limits: many writers at the gate, slow writes of summaries, a full volume. And faults planted in what they do,
-//! each of which one of these tests, the load or the crash explorer must find.
+//! Collectors at their limits: many writers at the gate, slow writes of summaries, a full volume. And faults planted in
+//! what they do, each of which one of these tests, the load or the crash explorer must find.
 
 mod beds;
 mod planted;

@@ -1,4 +1,5 @@
-//! What a zone may be asked in which state, and what becomes of it (NVMe ZNS 1.1, section 2.1.1 and the status codes of section 3.4).
+//! What a zone may be asked in which state, and what becomes of it (NVMe ZNS 1.1, section 2.1.1 and the status codes of
+//! section 3.4).
 
 use super::{EMPTY, State, Zns};
 use crate::media::Media;
@@ -41,8 +42,8 @@ pub(crate) enum ZoneError {
 }
 
 impl ZoneError {
-    /// The error of an operation. Linux makes the same of the limits (BLK_STS_ZONE_OPEN_RESOURCE, BLK_STS_ZONE_ACTIVE_RESOURCE), and EIO of the
-    /// rest; a malformed command is EINVAL.
+    /// The error of an operation. Linux makes the same of the limits (BLK_STS_ZONE_OPEN_RESOURCE,
+    /// BLK_STS_ZONE_ACTIVE_RESOURCE), and EIO of the rest; a malformed command is EINVAL.
     pub(crate) fn of(self, op: OpKind, block: u64, count: u64) -> IoError {
         let number = match self {
             ZoneError::TooManyOpen => errno::ETOOMANYREFS,

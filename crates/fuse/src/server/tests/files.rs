@@ -63,7 +63,8 @@ impl Client {
     }
 }
 
-/// Large reads are answered with pages from where they are: the same bytes as small ones, to the end of the file and not beyond, newest contents and holes included.
+/// Large reads are answered with pages from where they are: the same bytes as small ones, to the end of the file and
+/// not beyond, newest contents and holes included.
 #[test]
 fn large_reads_are_the_same_bytes() {
     const LARGE: u32 = 1 << 18;
@@ -130,7 +131,8 @@ fn what_is_written_is_read() {
     client.ask(Opcode::Syncfs, ROOT, &0u64, &[]).unwrap();
 }
 
-/// Pages of a large and of a small piece in the file system's own cache, after the kernel has written them back and after it has read them.
+/// Pages of a large and of a small piece in the file system's own cache, after the kernel has written them back and
+/// after it has read them.
 fn cached_pages(cache: Cache) -> [u64; 4] {
     let client = Client::with(|options| options.cache = cache);
     let (large, small) = (vec![7; 256 << 10], vec![8; 64 << 10]);
@@ -432,7 +434,8 @@ fn space_of_a_file_that_is_being_forgotten_is_waited_for() {
     });
 }
 
-/// After a direct write the kernel is told to drop what it read of the range, while somebody caches; after the last one has closed, everything, once.
+/// After a direct write the kernel is told to drop what it read of the range, while somebody caches; after the last one
+/// has closed, everything, once.
 #[test]
 fn the_kernel_drops_what_a_direct_write_made_old() {
     for (cache, drops) in [(Cache::Writeback, true), (Cache::Through, true), (Cache::Direct, false)] {

@@ -15,7 +15,8 @@ impl Client {
         self.ask(Opcode::Rename2, dir, &Rename2In { newdir: dir, flags, padding: 0 }, &names)
     }
 
-    /// Everything in a directory with one reply of `size` bytes after the other: names, inode numbers, and node ids where there are.
+    /// Everything in a directory with one reply of `size` bytes after the other: names, inode numbers, and node ids
+    /// where there are.
     fn list(&self, opcode: Opcode, dir: u64, size: u32) -> Vec<(Vec<u8>, u64, u64)> {
         let lead = if opcode == Opcode::Readdirplus { size_of::<EntryOut>() } else { 0 };
         let (mut found, mut offset) = (Vec::new(), 0);

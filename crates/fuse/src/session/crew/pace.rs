@@ -1,14 +1,15 @@
 //! How many threads should read requests, judged by each of them from what it meets itself.
 //!
-//! The kernel wakes the thread that has waited longest. Two that wait take requests that come one at a time in turn, each on the processor where it
-//! ran last; so every request wakes a processor that sleeps, which can take ten times as long as the request. One thread alone stays where its
-//! client is. But one alone also serves one request at a time: so whoever finds requests queued calls another, and whoever keeps
-//! finding others waiting rests.
+//! The kernel wakes the thread that has waited longest. Two that wait take requests that come one at a time in turn,
+//! each on the processor where it ran last; so every request wakes a processor that sleeps, which can take ten times as
+//! long as the request. One thread alone stays where its client is. But one alone also serves one request at a time: so
+//! whoever finds requests queued calls another, and whoever keeps finding others waiting rests.
 
 use crate::server::Waiter;
 use std::time::Duration;
 
-/// A request that is there sooner than this was there before it was asked for: a program that sleeps cannot be woken and ask in that time.
+/// A request that is there sooner than this was there before it was asked for: a program that sleeps cannot be woken
+/// and ask in that time.
 const AT_ONCE: Duration = Duration::from_nanos(1500);
 
 /// Requests in a row that were queued before another thread is called.
@@ -31,8 +32,8 @@ pub(super) struct Pace {
 impl Pace {
     /// A request came `waited` after it was asked for. True: another thread should read as well.
     ///
-    /// One that nobody waits for says nothing: whoever caused it has gone on to the next one. Nor do two of the same program: it may have got the reply to the first
-    /// before this thread was back.
+    /// One that nobody waits for says nothing: whoever caused it has gone on to the next one. Nor do two of the same
+    /// program: it may have got the reply to the first before this thread was back.
     pub(super) fn arrived(&mut self, waited: Duration, waiter: Waiter) -> bool {
         if waited >= AT_ONCE {
             self.crowd = 0;

@@ -1,8 +1,10 @@
-//! A file set: which files there may be, where they lie and how long they are, and which of them exist, are being made or deleted, or are open.
+//! A file set: which files there may be, where they lie and how long they are, and which of them exist, are being made
+//! or deleted, or are open.
 //!
-//! The tree is made as the tool makes it: directories have a random width and a random depth (gamma distributed, shape 1.5) around means that follow from
-//! the number of files and the mean width; files lie in leaves only. A file is chosen in rotation: the next existing (or missing) one behind the last
-//! that was chosen, unless somebody is just opening, making or deleting it.
+//! The tree is made as the tool makes it: directories have a random width and a random depth (gamma distributed, shape
+//! 1.5) around means that follow from the number of files and the mean width; files lie in leaves only. A file is
+//! chosen in rotation: the next existing (or missing) one behind the last that was chosen, unless somebody is just
+//! opening, making or deleting it.
 
 use super::Settings;
 use crate::error::{Error, Result};
@@ -112,7 +114,8 @@ impl FileSet {
         (&self.dirs[file.dir], name_of(file.name))
     }
 
-    /// Chooses a file, which is busy from now on: nobody else chooses it until [`FileSet::release`]. `None`: there is none that is not busy.
+    /// Chooses a file, which is busy from now on: nobody else chooses it until [`FileSet::release`]. `None`: there is
+    /// none that is not busy.
     pub(super) fn pick(&self, which: Pick) -> Option<usize> {
         let mut state = self.state.lock();
         let (files, from) = match which {

@@ -1,11 +1,12 @@
 //! Filebench's personalities: the parameters have the names of its `.f` files, and the same defaults.
 //!
-//! `fileserver`, `varmail` and `webserver` are a file set, threads, and for each thread a list of flowops that it does over and over ([`flowops`]); `oltp` is log
-//! writer, database writers and readers that hold each other back ([`oltp`]). Facts are of filebench 1.5's personalities of version 3.0
-//! (webserver 3.1) and its flowop library.
+//! `fileserver`, `varmail` and `webserver` are a file set, threads, and for each thread a list of flowops that it does
+//! over and over ([`flowops`]); `oltp` is log writer, database writers and readers that hold each other back
+//! ([`oltp`]). Facts are of filebench 1.5's personalities of version 3.0 (webserver 3.1) and its flowop library.
 //!
-//! What differs from the tool: with no file left to create, or no space, a thread goes on with deleting, and it is counted, where the tool ends the run; a file's
-//! last write is as long as what is left of the file; the part of files that the layout makes (`prealloc`) is exact.
+//! What differs from the tool: with no file left to create, or no space, a thread goes on with deleting, and it is
+//! counted, where the tool ends the run; a file's last write is as long as what is left of the file; the part of files
+//! that the layout makes (`prealloc`) is exact.
 
 mod fileset;
 mod flowops;
@@ -36,7 +37,8 @@ pub(crate) enum Filebench {
     Oltp(Oltp),
 }
 
-/// The parameters of the personalities that work on whole files. What is not given has the value of the personality's `.f` file.
+/// The parameters of the personalities that work on whole files. What is not given has the value of the personality's
+/// `.f` file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Files {

@@ -1,11 +1,13 @@
 //! The personality `oltp`: readers (`shadow`), database writers and a log writer on two sets of files.
 //!
-//! A reader reads `iosize` bytes at random, of one file after the other, computes a while, and posts to the log writer and to each database writer; it may run
-//! ahead of them by a bounded number of posts. The log writer writes 256 KiB for 3200 posts, a database writer a hundred times `iosize` for 1000 posts.
-//! Writes are asynchronous and synchronised (`dsync`: the data is durable when a write ends); before its next batch a writer waits for half of those that are under way.
+//! A reader reads `iosize` bytes at random, of one file after the other, computes a while, and posts to the log writer
+//! and to each database writer; it may run ahead of them by a bounded number of posts. The log writer writes 256 KiB
+//! for 3200 posts, a database writer a hundred times `iosize` for 1000 posts. Writes are asynchronous and synchronised
+//! (`dsync`: the data is durable when a write ends); before its next batch a writer waits for half of those that are
+//! under way.
 //!
-//! What differs from the tool: the time of a write counts from its submission to its end; computing is waiting and takes no core;
-//! a file has at most one write of a writer under way, as with the C library's implementation of aio.
+//! What differs from the tool: the time of a write counts from its submission to its end; computing is waiting and
+//! takes no core; a file has at most one write of a writer under way, as with the C library's implementation of aio.
 
 use super::semaphore::Gate;
 use super::{check_runtime, check_size};

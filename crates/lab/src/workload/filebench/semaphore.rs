@@ -1,8 +1,8 @@
-//! What filebench's `semblock` and `sempost` do to each other: a pair of semaphores, so that those who post run ahead of the one who waits by a bounded
-//! number of posts.
+//! What filebench's `semblock` and `sempost` do to each other: a pair of semaphores, so that those who post run ahead
+//! of the one who waits by a bounded number of posts.
 //!
-//! `low` counts posts that have not been taken, `high` how many more may be posted. A post takes from `high` and adds to `low`; a wait
-//! for N first adds N to `high`, then takes N from `low`.
+//! `low` counts posts that have not been taken, `high` how many more may be posted. A post takes from `high` and adds
+//! to `low`; a wait for N first adds N to `high`, then takes N from `low`.
 
 use steadyfs_rt::{Condvar, LockClass, Mutex};
 

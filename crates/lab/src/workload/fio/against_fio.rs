@@ -1,7 +1,7 @@
 //! Our generator against fio itself: both do the same job, fio writes down what it did, and the two are compared.
 //!
-//! Exact: counts, the blocks of each pass, which passes repeat which, syncs, passes of sequential mixes. By statistics, with fixed seeds on both sides:
-//! distributions of offsets. Needs the program fio.
+//! Exact: counts, the blocks of each pass, which passes repeat which, syncs, passes of sequential mixes. By statistics,
+//! with fixed seeds on both sides: distributions of offsets. Needs the program fio.
 
 use super::{Fio, Io, Job, Kind};
 use std::collections::BTreeMap;
@@ -41,7 +41,8 @@ fn theirs(options: &str, size: &str) -> Vec<Step> {
     let out = Command::new("fio")
         .args(["--name=j", "--filename=f", "--ioengine=psync", "--allow_file_create=1", "--write_iolog=log"])
         .arg(format!("--size={size}"))
-        // A seed of one's own is what makes fio's passes differ, and still every run the same; randrepeat=0 alone takes one from the clock.
+        // A seed of one's own is what makes fio's passes differ, and still every run the same; randrepeat=0 alone takes
+        // one from the clock.
         .args(options.replace("randrepeat=0", "randseed=4711").split_whitespace().map(|option| format!("--{option}")))
         .current_dir(&dir)
         .output()
@@ -65,7 +66,8 @@ fn theirs(options: &str, size: &str) -> Vec<Step> {
     once(lines.filter_map(step).collect())
 }
 
-/// Where a pass ends with a write that a sync is due after, fio syncs at its end and again before the next: with nothing in between that is one.
+/// Where a pass ends with a write that a sync is due after, fio syncs at its end and again before the next: with
+/// nothing in between that is one.
 fn once(mut steps: Vec<Step>) -> Vec<Step> {
     steps.dedup_by(|a, b| a == b && a.block().is_none());
     steps
@@ -117,7 +119,8 @@ fn reads(steps: &[Step]) -> usize {
     steps.iter().filter(|step| matches!(step, Step::Read(_))).count()
 }
 
-/// Sum of (seen - expected)^2 / expected over cells that are equally likely, as a number of standard deviations from what chance gives.
+/// Sum of (seen - expected)^2 / expected over cells that are equally likely, as a number of standard deviations from
+/// what chance gives.
 fn chi_square(blocks: impl Iterator<Item = u64>, cells: usize, of: u64) -> f64 {
     let mut counts = vec![0f64; cells];
     blocks.for_each(|block| counts[(u128::from(block) * cells as u128 / u128::from(of)) as usize] += 1.0);
@@ -274,8 +277,8 @@ fn syncs_come_as_often_and_after_the_same_writes() {
     }
 }
 
-/// fio 3.33 syncs again after each read that comes before the next write. It has done nothing in between, and its documentation and later versions do not say
-/// so: ours syncs once. Those that follow a write are as many.
+/// fio 3.33 syncs again after each read that comes before the next write. It has done nothing in between, and its
+/// documentation and later versions do not say so: ours syncs once. Those that follow a write are as many.
 #[test]
 fn syncs_of_mixes_follow_their_writes() {
     let Both { theirs, ours } = both("rw=randrw fsync=8 rwmixread=30", "8m");

@@ -1,11 +1,13 @@
 //! Jobs as fio has them: the same names, the same meaning, the same defaults.
 //!
-//! Each job has a file of its own, laid out in full before the measured phase (one after the other, and synced, as with fio's `create_serialize`
-//! and `create_fsync`). Then every job does I/O until its amount or its time is over. An I/O depth above one is that many tasks on the
-//! job's file. What differs: blocks are whole pages of 4 KiB, and what is written is not random bytes but says what it is (`content`).
+//! Each job has a file of its own, laid out in full before the measured phase (one after the other, and synced, as with
+//! fio's `create_serialize` and `create_fsync`). Then every job does I/O until its amount or its time is over. An I/O
+//! depth above one is that many tasks on the job's file. What differs: blocks are whole pages of 4 KiB, and what is
+//! written is not random bytes but says what it is (`content`).
 //!
-//! A job that moves more than its file does so in passes, and with `randrepeat`, fio's default, every pass is as the first: the same blocks in
-//! the same order, the same mix. Jobs that time ends go on with new random numbers. `against_fio` compares all this with fio itself.
+//! A job that moves more than its file does so in passes, and with `randrepeat`, fio's default, every pass is as the
+//! first: the same blocks in the same order, the same mix. Jobs that time ends go on with new random numbers.
+//! `against_fio` compares all this with fio itself.
 
 #[cfg(test)]
 mod against_fio;

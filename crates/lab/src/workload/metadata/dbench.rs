@@ -1,9 +1,10 @@
-//! A mix as dbench's client load has it: clients of a file server, each in directories of its own, that open, create, read, write, rename, delete, look for and
-//! ask about small files, in the proportions of the load.
+//! A mix as dbench's client load has it: clients of a file server, each in directories of its own, that open, create,
+//! read, write, rename, delete, look for and ask about small files, in the proportions of the load.
 //!
-//! The proportions are those of the counts that dbench 4 prints for its load `client.txt`; they stay the same for any length of run. The load itself, a
-//! recording, is not here: which file comes next, and how long an I/O is, is drawn at random. A round of a client is a deck of operations in these proportions
-//! (5783 of them), shuffled; one that cannot be done when its turn comes (closing with nothing open) is put further back.
+//! The proportions are those of the counts that dbench 4 prints for its load `client.txt`; they stay the same for any
+//! length of run. The load itself, a recording, is not here: which file comes next, and how long an I/O is, is drawn at
+//! random. A round of a client is a deck of operations in these proportions (5783 of them), shuffled; one that cannot
+//! be done when its turn comes (closing with nothing open) is put further back.
 
 use super::check_count;
 use crate::error::{Error, Result};
@@ -34,7 +35,8 @@ pub(crate) struct Dbench {
     nfiles: u32,
     /// Bytes that a file may have.
     filesize: Size,
-    /// Bytes of a read or write: any number up to this, all equally likely; the default gives about the load's mean of 15 KB, since reads end with files.
+    /// Bytes of a read or write: any number up to this, all equally likely; the default gives about the load's mean of
+    /// 15 KB, since reads end with files.
     iosize: Size,
     /// Seconds; shorter with the scale.
     runtime: f64,

@@ -1,7 +1,9 @@
-//! mdtest: ranks create, stat, read and remove items in a tree of directories, a phase after the other, with a barrier between them.
+//! mdtest: ranks create, stat, read and remove items in a tree of directories, a phase after the other, with a barrier
+//! between them.
 //!
-//! A tree has `depth` levels below its root and `branch` directories in each of them; items are spread evenly over all its directories. Ranks share one tree, or
-//! have one each (`unique`). A rank stats and reads what the rank `stride` behind it has created, and removes its own.
+//! A tree has `depth` levels below its root and `branch` directories in each of them; items are spread evenly over all
+//! its directories. Ranks share one tree, or have one each (`unique`). A rank stats and reads what the rank `stride`
+//! behind it has created, and removes its own.
 
 use super::check_count;
 use crate::error::{Error, Result};

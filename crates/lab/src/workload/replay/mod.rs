@@ -1,7 +1,8 @@
-//! A trace of a mount (`steadyfs_trace`), done again: the same operations on a tree of the same shape, by as many tasks as were at work at once.
+//! A trace of a mount (`steadyfs_trace`), done again: the same operations on a tree of the same shape, by as many tasks
+//! as were at work at once.
 //!
-//! `script` makes of a trace what has to be there before, who does what when, and which operation has to wait for which; `play` does it. Contents are not in a
-//! trace: what is written is synthetic, and what is read is not compared.
+//! `script` makes of a trace what has to be there before, who does what when, and which operation has to wait for
+//! which; `play` does it. Contents are not in a trace: what is written is synthetic, and what is read is not compared.
 
 mod layout;
 mod play;

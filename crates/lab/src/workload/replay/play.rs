@@ -1,6 +1,7 @@
 //! The steps of a script, done by tasks.
 //!
-//! An operation that ends otherwise than in the trace is counted (`replay_differs`, and `replay_no_space` of them), and the replay goes on.
+//! An operation that ends otherwise than in the trace is counted (`replay_differs`, and `replay_no_space` of them), and
+//! the replay goes on.
 
 use super::Replay;
 use super::layout::{content, fill, lay_out};

@@ -1,14 +1,16 @@
 //! What a trace asks for: a tree that is there before, and lanes of steps with what each waits for.
 //!
-//! Inode numbers come again when files are removed, and names are known by number only: going through the records in the order in which they began, each
-//! gets the *object* that its inode was at that time. What was used and not made in the trace was there before, with the size that was seen
-//! first.
+//! Inode numbers come again when files are removed, and names are known by number only: going through the records in
+//! the order in which they began, each gets the *object* that its inode was at that time. What was used and not made in
+//! the trace was there before, with the size that was seen first.
 //!
-//! A *lane* is what one task does: operations of one thread, one after the other, and of threads that began after it had ended. What the kernel did by
-//! itself may overlap, and is spread over as many lanes as it takes. There are as many lanes as operations were ever under way at once, or threads alive.
+//! A *lane* is what one task does: operations of one thread, one after the other, and of threads that began after it
+//! had ended. What the kernel did by itself may overlap, and is spread over as many lanes as it takes. There are as
+//! many lanes as operations were ever under way at once, or threads alive.
 //!
-//! Kept true: a step waits for earlier ones only, so that a replay always comes to its end: for the one that made what it works on, for the last one on the
-//! same name, and for changes of the same file by other lanes that had ended when it began.
+//! Kept true: a step waits for earlier ones only, so that a replay always comes to its end: for the one that made what
+//! it works on, for the last one on the same name, and for changes of the same file by other lanes that had ended when
+//! it began.
 
 use std::collections::{BTreeMap, BTreeSet};
 use steadyfs_trace::file::Trace;

@@ -1,8 +1,9 @@
 //! YCSB's core workloads A to F, and updates only, over the database engine (`engine`).
 //!
-//! Records have the number in which they were loaded, and a key that is a hash of it, so that they lie in the tree in random order, as with YCSB's hashed
-//! insert order. Each thread does its share of the operations; every version that is read is compared with what was committed before and begun since, and in the
-//! end every record of the tree with the updates that it has had.
+//! Records have the number in which they were loaded, and a key that is a hash of it, so that they lie in the tree in
+//! random order, as with YCSB's hashed insert order. Each thread does its share of the operations; every version that
+//! is read is compared with what was committed before and begun since, and in the end every record of the tree with the
+//! updates that it has had.
 
 mod choose;
 mod run;
@@ -47,7 +48,8 @@ pub(crate) struct Ycsb {
     /// Bytes of each file of the redo log; smaller with the scale.
     #[serde(default = "redo_file_size")]
     redo_file_size: Size,
-    /// 1: commits wait for a sync of the log; 2: they write it; 0: neither. Those that do not wait are synced once a second.
+    /// 1: commits wait for a sync of the log; 2: they write it; 0: neither. Those that do not wait are synced once a
+    /// second.
     #[serde(default = "one")]
     flush_log_at_trx_commit: u32,
     #[serde(default = "yes")]
@@ -64,7 +66,8 @@ pub(crate) struct Ycsb {
     /// Microseconds that the server and the client need for an operation, beside files.
     #[serde(default = "query_us")]
     query_us: u32,
-    /// Bytes of a file that is there from the start, in place of what else a server has on the volume; smaller with the scale.
+    /// Bytes of a file that is there from the start, in place of what else a server has on the volume; smaller with the
+    /// scale.
     #[serde(default)]
     ballast: Option<Size>,
 }

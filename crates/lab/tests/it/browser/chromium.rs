@@ -1,4 +1,5 @@
-//! A headless Chromium, spoken to in the DevTools protocol through two pipes: messages are JSON, each ends with a zero byte.
+//! A headless Chromium, spoken to in the DevTools protocol through two pipes: messages are JSON, each ends with a zero
+//! byte.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};

@@ -1,4 +1,5 @@
-//! The page of results in a real browser: nothing throws, nothing overflows, lines are there to be seen, and what must be said is said.
+//! The page of results in a real browser: nothing throws, nothing overflows, lines are there to be seen, and what must
+//! be said is said.
 
 mod chromium;
 

@@ -1,4 +1,5 @@
-//! `steadyfs dump`: the structures of a volume as they lie on the device, one `name value` per line, or one JSON object.
+//! `steadyfs dump`: the structures of a volume as they lie on the device, one `name value` per line, or one JSON
+//! object.
 //!
 //! For whoever has to know why a volume is as it is: nothing is interpreted more than it takes to print it, and nothing
 //! is written.

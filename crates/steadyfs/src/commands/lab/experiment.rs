@@ -26,8 +26,8 @@ pub(super) struct ListArgs {
 
 /// Run an experiment and judge its claims
 ///
-/// Exits with 0 if every claim that can be judged holds, with 1 if one does not or a check of the results failed, and with 2 for an unknown
-/// experiment or setting.
+/// Exits with 0 if every claim that can be judged holds, with 1 if one does not or a check of the results failed, and
+/// with 2 for an unknown experiment or setting.
 #[derive(Debug, clap::Args)]
 pub(super) struct RunArgs {
     /// Name of a built-in experiment, or a file that describes one

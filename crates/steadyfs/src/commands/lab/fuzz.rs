@@ -16,14 +16,16 @@ use crate::failure::Failure;
 
 /// Run random workloads under many schedules, with faults and power cuts, and compare with a model
 ///
-/// Each seed makes a workload of two to four writers, with collection, checkpoints and syncs, and runs it in virtual time in a schedule of its
-/// own on one to eight cores; two of three on a device that ends requests late and out of order, one of three on one that refuses some writes. A
-/// run that never ends is reported with who waits for whom. The power is cut at every write, and every state compared with what was promised. A workload that
-/// breaks a promise is made short and saved: `steadyfs crash-test --trace --replay FILE` repeats it, schedule and all, and tells what
+/// Each seed makes a workload of two to four writers, with collection, checkpoints and syncs, and runs it in virtual
+/// time in a schedule of its own on one to eight cores; two of three on a device that ends requests late and out of
+/// order, one of three on one that refuses some writes. A run that never ends is reported with who waits for whom. The
+/// power is cut at every write, and every state compared with what was promised. A workload that breaks a promise is
+/// made short and saved: `steadyfs crash-test --trace --replay FILE` repeats it, schedule and all, and tells what
 /// happens. Exits with 1 then.
 ///
-/// With --load nothing fails and the power stays on: each seed has two to twelve writers work on a small volume that is nearly full, on 1 to 48 cores, with
-/// several collectors; what they read is compared, and the volume checked. Told is how much was collected; the same seed gives the same run.
+/// With --load nothing fails and the power stays on: each seed has two to twelve writers work on a small volume that is
+/// nearly full, on 1 to 48 cores, with several collectors; what they read is compared, and the volume checked. Told is
+/// how much was collected; the same seed gives the same run.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Seeds from A up to but without B, or the one seed A

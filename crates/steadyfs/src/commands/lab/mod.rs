@@ -1,4 +1,5 @@
-//! `steadyfs lab`: experiments in virtual time. Each verb stands in a file; what they do is in the crate `steadyfs_lab`.
+//! `steadyfs lab`: experiments in virtual time. Each verb stands in a file; what they do is in the crate
+//! `steadyfs_lab`.
 
 mod experiment;
 mod fuzz;
@@ -14,8 +15,8 @@ use crate::failure::Failure;
 
 /// Run experiments on the file system in deterministic virtual time, and judge what papers claim
 ///
-/// The whole file system runs on virtual cores over an emulated SSD, in memory, in one process: no device and no file is touched but the results.
-/// The same experiment with the same seed gives the same numbers on any machine.
+/// The whole file system runs on virtual cores over an emulated SSD, in memory, in one process: no device and no file
+/// is touched but the results. The same experiment with the same seed gives the same numbers on any machine.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

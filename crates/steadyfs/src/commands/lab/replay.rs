@@ -15,9 +15,10 @@ use crate::text::print_json;
 
 /// Replay a trace in virtual time, and see which design and which over-provisioning would serve it
 ///
-/// The operations of `steadyfs trace record` are done again on a volume of its own for each combination of --mount and --over-provisioning, in memory, by as many
-/// tasks as threads were at work. A task waits for what it had waited for, and thinks between operations as long as the program did; with --speed N a part of it, with
-/// --speed asap not at all. The shape of the tree and sizes are as recorded, contents are not known. After each run the volume is checked.
+/// The operations of `steadyfs trace record` are done again on a volume of its own for each combination of --mount and
+/// --over-provisioning, in memory, by as many tasks as threads were at work. A task waits for what it had waited for,
+/// and thinks between operations as long as the program did; with --speed N a part of it, with --speed asap not at all.
+/// The shape of the tree and sizes are as recorded, contents are not known. After each run the volume is checked.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// What `steadyfs trace record` or `steadyfs mount --trace` wrote
@@ -34,7 +35,8 @@ pub(super) struct Args {
     /// Size of the partition [default: half again as much as the trace's files take at most, and 64M]
     #[arg(long, value_name = "SIZE")]
     size: Option<Size>,
-    /// How full the volume is before, as a share of the space for files, such as 0.8: beside the trace's own files there is one that nobody uses
+    /// How full the volume is before, as a share of the space for files, such as 0.8: beside the trace's own files
+    /// there is one that nobody uses
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     fill: f64,
     /// Virtual cores

@@ -1,5 +1,5 @@
-//! How far a run of the laboratory is, for those who wait: a bar on a terminal, else a line now and then. Standard error only, and never
-//! beside what programs read.
+//! How far a run of the laboratory is, for those who wait: a bar on a terminal, else a line now and then. Standard
+//! error only, and never beside what programs read.
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;

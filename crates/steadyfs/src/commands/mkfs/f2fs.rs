@@ -21,7 +21,8 @@ pub(super) struct Flags {
     /// Begin nodes at the end of the volume and files at its front (1), or all of them from the front on (0)
     #[arg(short = 'a', long = "heap", value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1), default_value_t = 0)]
     heap: u8,
-    /// Ignore case in names of directories that ask for it: utf8, or utf8:strict to refuse names that are not valid [default with -O casefold: utf8]
+    /// Ignore case in names of directories that ask for it: utf8, or utf8:strict to refuse names that are not valid
+    /// [default with -O casefold: utf8]
     #[arg(short = 'C', long = "encoding", value_name = "ENCODING[:strict]", value_parser = encoding)]
     encoding: Option<Encoding>,
     /// What else to print: 1 adds where each area is

@@ -87,7 +87,8 @@ pub(crate) struct Args {
     image: ImageArgs,
     /// Image file or block device
     device: PathBuf,
-    /// Size of the volume in bytes (or with a suffix: 64M, 1.5G); makes the image file if there is none [default: all of the device]
+    /// Size of the volume in bytes (or with a suffix: 64M, 1.5G); makes the image file if there is none [default: all
+    /// of the device]
     size: Option<Size>,
 }
 

@@ -1,6 +1,8 @@
-//! `steadyfs top`: what a volume looks like and what a mounted one does: live on a terminal, as text again and again, or once.
+//! `steadyfs top`: what a volume looks like and what a mounted one does: live on a terminal, as text again and again,
+//! or once.
 //!
-//! `source` has the numbers, `plain` shows them as text, `app` and `view` on a screen, and `terminal` brings those to a real one.
+//! `source` has the numbers, `plain` shows them as text, `app` and `view` on a screen, and `terminal` brings those to a
+//! real one.
 
 mod app;
 mod cells;

@@ -1,4 +1,5 @@
-//! Where the numbers come from: a mount, asked through its root directory, or a volume that is not mounted, opened for reading.
+//! Where the numbers come from: a mount, asked through its root directory, or a volume that is not mounted, opened for
+//! reading.
 
 use std::path::{Path, PathBuf};
 

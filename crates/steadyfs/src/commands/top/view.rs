@@ -1,7 +1,7 @@
 //! The live view: what an [`App`] holds, on a screen of any size.
 //!
-//! Kept true: everything that a colour says a character says too. What does not fit is left out by its weight, never cut in the middle of the screen: the
-//! map and the traffic come first, then space, checkpoints, collectors and locks.
+//! Kept true: everything that a colour says a character says too. What does not fit is left out by its weight, never
+//! cut in the middle of the screen: the map and the traffic come first, then space, checkpoints, collectors and locks.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -47,7 +47,8 @@ pub(super) struct Heights {
 }
 
 impl Heights {
-    /// Shares out so many lines below the first. `lists` is how many lines the longer list has; a volume that is not mounted has none, and no traffic.
+    /// Shares out so many lines below the first. `lists` is how many lines the longer list has; a volume that is not
+    /// mounted has none, and no traffic.
     pub(super) fn of(lines: u16, lists: u16, mounted: bool) -> Self {
         let mut left = lines;
         let mut take = |most: u16, least: u16| {

@@ -15,9 +15,10 @@ use crate::failure::Failure;
 
 /// Record what is done with a mount, and look at it
 ///
-/// A trace holds every operation that reaches the file system: time, duration, thread, file number, offset, size, result. It holds no contents and no names:
-/// a name is a number that depends on its directory and a key that is thrown away when the recording ends. What is left are sizes, times,
-/// inode and thread numbers, and how long names are, in steps of 8 bytes. The kernel's page cache comes before the file system: to see each read and write of a program,
+/// A trace holds every operation that reaches the file system: time, duration, thread, file number, offset, size,
+/// result. It holds no contents and no names: a name is a number that depends on its directory and a key that is thrown
+/// away when the recording ends. What is left are sizes, times, inode and thread numbers, and how long names are, in
+/// steps of 8 bytes. The kernel's page cache comes before the file system: to see each read and write of a program,
 /// mount with -o direct_io.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

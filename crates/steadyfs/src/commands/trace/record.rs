@@ -1,4 +1,5 @@
-//! `steadyfs trace record`: turns recording on in the process that serves a mount, takes what it records, and turns it off.
+//! `steadyfs trace record`: turns recording on in the process that serves a mount, takes what it records, and turns it
+//! off.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -24,8 +25,9 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// Record what is done with a mounted volume
 ///
-/// Until COMMAND has ended, or the seconds are over, or Ctrl-C, or the volume is unmounted. Needs to be root or the user who mounted; a mount that can only be read is recorded by
-/// `steadyfs mount --trace`. What comes too fast is not waited for but dropped, and counted in the trace.
+/// Until COMMAND has ended, or the seconds are over, or Ctrl-C, or the volume is unmounted. Needs to be root or the
+/// user who mounted; a mount that can only be read is recorded by `steadyfs mount --trace`. What comes too fast is not
+/// waited for but dropped, and counted in the trace.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Where the volume is mounted

@@ -1,8 +1,8 @@
 //! Blocks that the device refused, before a checkpoint: written again, or somewhere else.
 //!
-//! Most failures pass: a second attempt in place mends them. A few blocks that go on failing while others can be written are bad
-//! places, and what they hold moves away as the collector would move it. Kept true: a failing device costs a bounded number of fresh blocks per
-//! checkpoint, because what fails as a whole is not moved.
+//! Most failures pass: a second attempt in place mends them. A few blocks that go on failing while others can be
+//! written are bad places, and what they hold moves away as the collector would move it. Kept true: a failing device
+//! costs a bounded number of fresh blocks per checkpoint, because what fails as a whole is not moved.
 
 use crate::error::{Error, Result};
 use crate::fs::Fs;
@@ -34,8 +34,9 @@ impl Fs {
         crate::reclaim::move_blocks(self, &bad)
     }
 
-    /// Forgets unwritten blocks that nothing refers to any more. With the volume frozen, so that the snapshot taken then does not either. The chain may
-    /// refer to them, so it breaks first: an fsync that is about to look whether everything was written would find nothing missing.
+    /// Forgets unwritten blocks that nothing refers to any more. With the volume frozen, so that the snapshot taken
+    /// then does not either. The chain may refer to them, so it breaks first: an fsync that is about to look whether
+    /// everything was written would find nothing missing.
     pub(super) fn drop_unwritten_garbage(&self, _frozen: &Change<'_>) {
         let unwritten = &self.vol.io.unwritten;
         let wanted = |lba| self.vol.placement.is_valid(lba).unwrap_or(true);

@@ -86,7 +86,8 @@ fn what_moves_from_a_bad_place_is_not_changed_in_place_meanwhile() {
     fs.unmount().unwrap();
 }
 
-/// A device that keeps one write of data until it is told, and goes on refusing the block of the first node that it is asked to write then.
+/// A device that keeps one write of data until it is told, and goes on refusing the block of the first node that it is
+/// asked to write then.
 struct Holding {
     inner: MemDevice,
     holds: AtomicBool,

@@ -82,7 +82,8 @@ impl Snapshot {
         })
     }
 
-    /// Submits everything but the commit block. An fsync may be trying again what the device refused of a checkpoint that failed before.
+    /// Submits everything but the commit block. An fsync may be trying again what the device refused of a checkpoint
+    /// that failed before.
     pub(super) fn submit(&self, io: &Arc<BlockIo>) {
         for (lba, pages) in &self.writes {
             io.write_over(*lba, pages.clone(), StreamHint::MetaHot, |_| ());

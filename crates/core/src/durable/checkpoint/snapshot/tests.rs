@@ -39,7 +39,8 @@ impl Device for Keeping {
     }
 }
 
-/// An fsync may be trying again what the device refused of a checkpoint that failed, when the next one writes the same blocks.
+/// An fsync may be trying again what the device refused of a checkpoint that failed, when the next one writes the same
+/// blocks.
 #[test]
 fn a_pack_waits_for_an_earlier_write_of_its_blocks() {
     let inner = MemDevice::new(64 << 8);

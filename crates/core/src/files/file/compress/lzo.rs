@@ -1,8 +1,8 @@
 //! Decoding LZO1X streams, plain (version 0) and with runs of zeros (version 1, "LZO-RLE").
 //!
-//! Written from the description of the bit stream in Linux' documentation (staging/lzo.rst). A stream is a sequence of instructions,
-//! each a copy of earlier output and up to three literal bytes after it, or a longer string of literals. Every read and write
-//! is checked: a damaged stream gives an error, never more output than the caller has room for.
+//! Written from the description of the bit stream in Linux' documentation (staging/lzo.rst). A stream is a sequence of
+//! instructions, each a copy of earlier output and up to three literal bytes after it, or a longer string of literals.
+//! Every read and write is checked: a damaged stream gives an error, never more output than the caller has room for.
 
 /// What is wrong with a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! Reading compressed files (format section 7.4): whole clusters, of which the caller takes what it asked for.
 //!
-//! A cluster of 4 to 256 pages is compressed if its first slot says so; the slots after it then hold the compressed blocks. It
-//! expands to exactly its pages, or it is damaged. Clusters that would not shrink are stored as plain pages.
+//! A cluster of 4 to 256 pages is compressed if its first slot says so; the slots after it then hold the compressed
+//! blocks. It expands to exactly its pages, or it is damaged. Clusters that would not shrink are stored as plain pages.
 //!
-//! Nothing here is trusted: lengths, checksums and streams are checked, and no decoder gets more room than a cluster has.
+//! Nothing here is trusted: lengths, checksums and streams are checked, and no decoder gets more room than a cluster
+//! has.
 
 mod lzo;
 
@@ -22,8 +23,8 @@ use steadyfs_format::{BLOCK_SIZE, PageIndex, Slot};
 const MOST_WINDOW: u64 = 8 << 20;
 
 impl Fs {
-    /// The contents of pages of a file with clusters, `None` for holes. Volumes with such files take no changes, so nothing moves
-    /// between looking up a block and reading it.
+    /// The contents of pages of a file with clusters, `None` for holes. Volumes with such files take no changes, so
+    /// nothing moves between looking up a block and reading it.
     pub(super) fn cluster_contents(
         &self,
         inode: &Arc<Inode>,
@@ -124,7 +125,8 @@ fn zstd(data: &[u8], out: &mut [u8]) -> std::result::Result<usize, String> {
     }
 }
 
-/// The window that a frame asks for (RFC 8878, section 3.1.1.1), so that no decoder allocates more than a cluster justifies.
+/// The window that a frame asks for (RFC 8878, section 3.1.1.1), so that no decoder allocates more than a cluster
+/// justifies.
 fn zstd_window(data: &[u8]) -> Option<u64> {
     let (magic, rest) = data.split_first_chunk::<4>()?;
     let (descriptor, rest) = rest.split_first()?;

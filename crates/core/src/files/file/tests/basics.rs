@@ -5,8 +5,8 @@ use crate::Error;
 use crate::files::file::MAX_FILE_SIZE;
 use steadyfs_format::inode::flags;
 
-/// Offsets around the borders of the regions of a node tree, for an inode with 864 slots (36 bytes of extra attributes, 50 words of
-/// inline attributes).
+/// Offsets around the borders of the regions of a node tree, for an inode with 864 slots (36 bytes of extra attributes,
+/// 50 words of inline attributes).
 const BORDERS: [u64; 6] = [
     864 * 4096,
     (864 + 1018) * 4096,
@@ -141,7 +141,8 @@ fn pages_on_both_sides_of_every_border_of_the_node_tree() {
     unmount_and_check(again, &device);
 }
 
-/// Nodes of the file above: 2 direct; 2 indirect with 2 and 2 direct ones, ...; counted from the tree, not from the program.
+/// Nodes of the file above: 2 direct; 2 indirect with 2 and 2 direct ones, ...; counted from the tree, not from the
+/// program.
 const NODES: u64 = {
     let direct = 2 /* nodes 1 and 2 */ + 2 /* first and last of subtree 1 */ + 2 /* of subtree 2 */ + 2 + 1 /* of the third */ + 1 /* the last page */;
     let indirect = 2 + 2 + 1;
@@ -320,8 +321,8 @@ fn times_move_with_contents() {
     expect_move("a punched hole");
 }
 
-/// Nodes are written by checkpoints too, before they freeze. An inode that lies on the device already, in no checkpoint, still has to be in the
-/// chain before an fdatasync returns, or recovery would not know the file.
+/// Nodes are written by checkpoints too, before they freeze. An inode that lies on the device already, in no
+/// checkpoint, still has to be in the chain before an fdatasync returns, or recovery would not know the file.
 #[test]
 fn a_new_file_whose_inode_was_written_ahead_survives_by_an_fdatasync() {
     // Without checksums of inodes, which would have the inode written with its nodes in any case.

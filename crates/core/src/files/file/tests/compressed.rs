@@ -51,8 +51,8 @@ fn add_feature(device: &MemDevice) {
     }
 }
 
-/// A volume with a file that has, from its first page on: a compressed cluster, a plain one, a hole, a compressed cluster, and compressed
-/// ones at the beginning of both direct nodes.
+/// A volume with a file that has, from its first page on: a compressed cluster, a plain one, a hole, a compressed
+/// cluster, and compressed ones at the beginning of both direct nodes.
 fn prepared() -> Arc<MemDevice> {
     let device = fresh();
     let fs = mount(&device, "");

@@ -1,4 +1,5 @@
-//! The size that the device is told while contents are missing: a checkpoint of somebody else's making cuts it, write-back gives it back.
+//! The size that the device is told while contents are missing: a checkpoint of somebody else's making cuts it,
+//! write-back gives it back.
 
 use super::*;
 use crate::types::RenameFlags;

@@ -80,8 +80,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// A file of one page, whose block is in a segment with blocks that are soon given up, and a second file. `shift` decides which
-    /// segment that is.
+    /// A file of one page, whose block is in a segment with blocks that are soon given up, and a second file. `shift`
+    /// decides which segment that is.
     fn new(shift: u64) -> Self {
         let gate = Gate::new(volume(64, &["-O", FEATURES]));
         let device = Arc::clone(&gate) as Arc<dyn Device>;
@@ -120,8 +120,8 @@ impl Scene {
         panic!("the page was never moved");
     }
 
-    /// Writes pages until one of them comes to lie in the first place of the page that is read; false if that never happens,
-    /// because the segment became another log's.
+    /// Writes pages until one of them comes to lie in the first place of the page that is read; false if that never
+    /// happens, because the segment became another log's.
     fn write_until_it_hits(&self, file: &InodeRef, pages: u64, byte: u8) -> bool {
         let home = self.fs.vol.segments().table.locate(self.block).unwrap().0;
         for n in 0..40_000 {

@@ -205,7 +205,8 @@ fn a_range_that_just_fits_gets_the_last_block() {
     let fs = mount(&device, "");
     let file = create(&fs, "file");
     let fillers = ["large", "rest"].map(|name| create_with(&fs, name, inline::XATTR));
-    // 923 addresses at most are in the inode, the next 1018 in a direct node; from page 3000 on there is an indirect one as well.
+    // 923 addresses at most are in the inode, the next 1018 in a direct node; from page 3000 on there is an indirect
+    // one as well.
     for (off, pages, nodes) in [(0, 100, 0), (1000, 100, 1), (3000, 1018, 3)] {
         leave_free(&fs, &fillers, pages + nodes);
         fs.fallocate(&file, FallocMode::Allocate { keep_size: true }, off * KIB4, pages * KIB4).unwrap();
@@ -339,7 +340,8 @@ fn a_move_that_a_crash_interrupts_loses_no_page() {
     }
 }
 
-/// Moves a range while checkpoints go on; looks at what each of them left, and returns how many caught the move half done.
+/// Moves a range while checkpoints go on; looks at what each of them left, and returns how many caught the move half
+/// done.
 fn interrupt_move(mode: FallocMode) -> usize {
     const PAGES: u64 = 1500;
     let interrupted = interrupt(PAGES, |fs, file| fs.fallocate(file, mode, 10 * KIB4, 3 * KIB4).unwrap());
@@ -357,8 +359,8 @@ fn interrupt_move(mode: FallocMode) -> usize {
     half_done
 }
 
-/// Does something to a numbered file while checkpoints go on as fast as they can; returns the volume as each of (some of) them
-/// left it. Writes take some milliseconds, so that checkpoints get their turn in an act that writes.
+/// Does something to a numbered file while checkpoints go on as fast as they can; returns the volume as each of (some
+/// of) them left it. Writes take some milliseconds, so that checkpoints get their turn in an act that writes.
 fn interrupt(pages: u64, act: impl FnOnce(&Fs, &InodeRef)) -> Vec<Arc<MemDevice>> {
     let (base, fs, _) = synced("numbered", pages);
     fs.unmount().unwrap();

@@ -1,13 +1,15 @@
-//! Private write streams: where collectors put what they move, beside the six logs (ScaleLFS section 3.1, "dedicated write stream"); and
-//! further logs for what users write, over which files are spread by their numbers (MAX' independent logs).
+//! Private write streams: where collectors put what they move, beside the six logs (ScaleLFS section 3.1, "dedicated
+//! write stream"); and further logs for what users write, over which files are spread by their numbers (MAX'
+//! independent logs).
 //!
-//! A stream has an open segment of its own, so collectors do not meet at the cold log, nor writers of different files at the warm one. It lives in memory
-//! only: for whoever reads the volume its segment is one of cold or warm data with holes. A collector's stream is locked by that collector, once per group
-//! of blocks, and by checkpoints, so nobody waits for it in practice. With `mode=adaptive` the further logs fill holes as the six do.
+//! A stream has an open segment of its own, so collectors do not meet at the cold log, nor writers of different files
+//! at the warm one. It lives in memory only: for whoever reads the volume its segment is one of cold or warm data with
+//! holes. A collector's stream is locked by that collector, once per group of blocks, and by checkpoints, so nobody
+//! waits for it in practice. With `mode=adaptive` the further logs fill holes as the six do.
 //!
-//! Kept true: at every commit the SSA names the owners of all blocks that the checkpoint sees in a stream's segment (format section 6); two writes of
-//! one summary are never in flight together, for the device may reorder them; a section is taken when the first block of its first segment is,
-//! so a stream that has filled its own holds none.
+//! Kept true: at every commit the SSA names the owners of all blocks that the checkpoint sees in a stream's segment
+//! (format section 6); two writes of one summary are never in flight together, for the device may reorder them; a
+//! section is taken when the first block of its first segment is, so a stream that has filled its own holds none.
 
 use crate::canary::Canary;
 use crate::error::{Error, Result};
@@ -31,7 +33,8 @@ pub(crate) struct Streams {
     data_logs: usize,
 }
 
-/// So many collectors share a stream for what has been moved before: it comes in small groups of blocks, and each open segment is one less that is free.
+/// So many collectors share a stream for what has been moved before: it comes in small groups of blocks, and each open
+/// segment is one less that is free.
 const SHARERS: usize = 4;
 
 /// An open stream.
@@ -70,8 +73,8 @@ impl Streams {
         Streams { slots, collectors, generations: usize::from(generations), data_logs }
     }
 
-    /// Where the data of a file goes, if there are several logs for that. All of a file's goes to one: who writes it back is not who wrote it, and
-    /// pages of one node would otherwise be torn apart.
+    /// Where the data of a file goes, if there are several logs for that. All of a file's goes to one: who writes it
+    /// back is not who wrote it, and pages of one node would otherwise be torn apart.
     fn data_log(&self, ino: Ino) -> Option<usize> {
         (self.data_logs > 0).then(|| self.own_slots() + ino.0 as usize % self.data_logs)
     }
@@ -91,8 +94,9 @@ impl Streams {
         collectors + collectors.div_ceil(SHARERS) * (usize::from(generations) - 1)
     }
 
-    /// Where a collector puts what has been moved so many times before. Blocks that have outlived several collections of their segment will probably outlive
-    /// more; beside younger ones, which are overwritten sooner, they would be moved with them each time.
+    /// Where a collector puts what has been moved so many times before. Blocks that have outlived several collections
+    /// of their segment will probably outlive more; beside younger ones, which are overwritten sooner, they would be
+    /// moved with them each time.
     pub(crate) fn slot(&self, collector: usize, passes: u8) -> usize {
         match usize::from(passes).min(self.generations - 1) {
             0 => collector,
@@ -147,7 +151,8 @@ impl Streams {
 }
 
 impl Segments {
-    /// Takes the next blocks for pages of a file whose data goes to `log`: of that log, or of the file's own of several. As [`Segments::take_blocks`].
+    /// Takes the next blocks for pages of a file whose data goes to `log`: of that log, or of the file's own of
+    /// several. As [`Segments::take_blocks`].
     pub(crate) fn take_data_blocks(&self, log: Log, ino: Ino, owners: &[Summary]) -> Result<Vec<Run>> {
         let Some(slot) = self.streams.data_log(ino).filter(|_| log == Log::WarmData) else {
             return self.take_blocks(log, owners);
@@ -161,8 +166,8 @@ impl Segments {
         if runs.is_empty() { Err(Error::NoSpace) } else { Ok(runs) }
     }
 
-    /// Takes the next blocks of a stream, one per owner, and marks them valid. The caller holds the checkpoint lock shared. Fewer runs than
-    /// wanted, and errors, as with [`Segments::take_blocks`].
+    /// Takes the next blocks of a stream, one per owner, and marks them valid. The caller holds the checkpoint lock
+    /// shared. Fewer runs than wanted, and errors, as with [`Segments::take_blocks`].
     pub(crate) fn take_stream_blocks(&self, slot: usize, owners: &[Summary]) -> Result<Vec<Run>> {
         assert!(!owners.is_empty());
         let mut stream = self.streams.lock(slot);
@@ -177,7 +182,8 @@ impl Segments {
             runs.push(run);
             rest = &rest[run.count as usize..];
             if open.head.next == BLOCKS {
-                // The rest of its section is the stream's, while it has a segment there, unless it came there for the holes.
+                // The rest of its section is the stream's, while it has a segment there, unless it came there for the
+                // holes.
                 let (kind, in_order) = (self.streams.kind(slot), open.head.alloc == AllocType::Lfs);
                 let next = in_order.then(|| self.table.open_next(open.head.seg, kind.number())).flatten();
                 self.close_stream(&mut stream);
@@ -187,7 +193,8 @@ impl Segments {
         if runs.is_empty() { Err(Error::NoSpace) } else { Ok(runs) }
     }
 
-    /// A segment for a stream that has none: a free one; for users' data with `mode=adaptive` a used one, where a log of the format would take one too.
+    /// A segment for a stream that has none: a free one; for users' data with `mode=adaptive` a used one, where a log
+    /// of the format would take one too.
     fn open_for_stream(&self, slot: usize) -> Option<Head> {
         let kind = self.streams.kind(slot);
         let free = || self.table.open(None, kind.number()).map(|seg| Head::at(seg, kind));

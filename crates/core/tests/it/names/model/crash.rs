@@ -1,4 +1,5 @@
-//! Crashes: after one the volume is what it was between two operations, none older than the last sync that had returned.
+//! Crashes: after one the volume is what it was between two operations, none older than the last sync that had
+//! returned.
 
 use super::ops::{self, Op};
 use super::run::{Moment, run_and_record};

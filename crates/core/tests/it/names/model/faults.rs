@@ -1,4 +1,5 @@
-//! Read errors in the middle of operations: each is taken back whole, or the volume stops and falls back to its last checkpoint.
+//! Read errors in the middle of operations: each is taken back whole, or the volume stops and falls back to its last
+//! checkpoint.
 
 use super::ops::{self, Op};
 use super::run::Run;

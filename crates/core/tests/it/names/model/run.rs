@@ -184,8 +184,8 @@ impl Run {
         self.history = vec![self.tree.clone()];
     }
 
-    /// The device works again. A volume that stopped is mounted again: it must be what it was at some moment since it was last
-    /// durable.
+    /// The device works again. A volume that stopped is mounted again: it must be what it was at some moment since it
+    /// was last durable.
     pub(super) fn end_faults(&mut self) -> Check {
         self.faulty = false;
         if !self.volume.fs.is_read_only() {
