@@ -113,6 +113,14 @@ pub enum OpenError {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// It can be read, but not written.
+    #[error("{} is write-protected: {why}", path.display())]
+    WriteProtected {
+        /// What was to be opened.
+        path: PathBuf,
+        /// What protects it, as a clause.
+        why: &'static str,
+    },
     /// Somebody else has the device open for writing, or has it mounted.
     #[error("{} is in use by another process", path.display())]
     InUse {
@@ -160,6 +168,7 @@ impl OpenError {
     pub fn errno(&self) -> i32 {
         match self {
             OpenError::System { source, .. } => source.raw_os_error().unwrap_or(errno::EIO),
+            OpenError::WriteProtected { .. } => errno::EROFS,
             OpenError::InUse { .. } => errno::EBUSY,
             OpenError::NotADevice { .. } | OpenError::TooSmall { .. } | OpenError::Unsupported { .. } => errno::EINVAL,
             OpenError::Sparse { .. } => errno::EINVAL,

@@ -80,11 +80,11 @@ pub(crate) fn open_failure(path: &Path, e: &OpenError) -> Failure {
             let hint = match source.kind() {
                 ErrorKind::NotFound => "check the name",
                 ErrorKind::PermissionDenied => "change its permissions, or run as a user who may",
-                ErrorKind::ReadOnlyFilesystem => "copy it to where it can be written, or mount it with `-o ro`",
                 _ => "check the disk that it is on",
             };
             (source.to_string(), hint)
         }
+        OpenError::WriteProtected { why, .. } => ((*why).to_owned(), "make it writable, or work on a copy"),
         OpenError::InUse { .. } => (in_use(path), "unmount it, or wait until the process ends"),
         OpenError::NotADevice { what: kind, .. } => (format!("it is {kind}"), "give an image file or a block device"),
         OpenError::TooSmall { have, want, .. } => (

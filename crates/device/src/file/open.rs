@@ -31,6 +31,10 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Opened, OpenErr
         }
         let meta = file.metadata().map_err(system)?;
         let block_device = refuse_other_types(path, &meta)?;
+        // Linux opens such a device for writing, and refuses the writes.
+        if block_device && !options.read_only && is_protected(meta.rdev()) {
+            return Err(OpenError::WriteProtected { path: path.to_owned(), why: "the device is set read-only" });
+        }
         let len = if block_device { file.seek(SeekFrom::End(0)).map_err(system)? } else { meta.len() };
         let bytes = size(path, options, block_device, len)?;
         let blocks = bytes / BLOCK_SIZE as u64;
@@ -112,8 +116,26 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<(File, bool), OpenErr
         Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
             Err(OpenError::InUse { path: path.to_owned() })
         }
-        Err(error) => Err(system(error)),
+        Err(error) => Err(protection(path, &error).unwrap_or_else(|| system(error))),
     }
+}
+
+/// If `error` keeps only writers out: what protects the path.
+fn protection(path: &Path, error: &io::Error) -> Option<OpenError> {
+    let why = match Errno::from_io_error(error)? {
+        Errno::ROFS => "the file system that it is on is read-only",
+        Errno::ACCESS => "you may read it, but not write it",
+        // Also of files in memory that are sealed.
+        Errno::PERM => "it is marked immutable or append-only",
+        _ => return None,
+    };
+    File::open(path).ok().map(|_| OpenError::WriteProtected { path: path.to_owned(), why })
+}
+
+/// Whether the kernel refuses writes to the block device with this number.
+fn is_protected(rdev: u64) -> bool {
+    let (major, minor) = (rustix::fs::major(rdev), rustix::fs::minor(rdev));
+    std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/ro")).is_ok_and(|text| text.trim() != "0")
 }
 
 /// True for a block device, false for a regular file, an error for everything else.

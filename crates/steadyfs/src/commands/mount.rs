@@ -7,11 +7,12 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use steadyfs_core::stats::VolumeStats;
 use steadyfs_core::{Error, Fs, MountOptions, Recovered};
-use steadyfs_device::{OpenError, OpenOptions};
+use steadyfs_device::{Device, OpenError, OpenOptions, open_image};
 use steadyfs_fuse::{Foreign, FuseOptions, Mounted, STATS_ATTRIBUTE};
 
 use crate::commands::mkfs;
@@ -22,6 +23,7 @@ use crate::live;
 use crate::memory;
 use crate::metrics::{self, Endpoint};
 use crate::size::Size;
+use crate::text::warn;
 use crate::volume::open_failure;
 
 const EXAMPLE: &str = "Example: steadyfs mount --create 4G image.img ./mnt";
@@ -96,6 +98,9 @@ struct HelperArgs {
     /// This process serves, and says on standard output when the volume is mounted
     #[arg(long, hide = true)]
     serve: bool,
+    /// The user wants to write: a write-protected device is refused
+    #[arg(long, hide = true, requires = "serve")]
+    writable: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
@@ -223,13 +228,18 @@ fn remount(args: &Args, fuse: &FuseOptions) -> Result<ExitCode, Failure> {
 }
 
 /// Mounts, and serves until the end.
-fn serve(args: &Args, core: MountOptions, fuse: &FuseOptions, metrics: Option<&Endpoint>) -> Result<ExitCode, Failure> {
+fn serve(
+    args: &Args,
+    mut core: MountOptions,
+    fuse: &FuseOptions,
+    metrics: Option<&Endpoint>,
+) -> Result<ExitCode, Failure> {
     // Before any thread is started, so that all are such.
     steadyfs_fuse::become_io_flusher();
     let open = if core.read_only { args.image.for_reading() } else { args.image.for_writing() };
     let open = OpenOptions { leave_mountable: fuse.block_device, patience: PATIENCE, ..open };
     let listening = metrics.map(metrics::bind).transpose()?;
-    let mut device = image::open(&args.device, open)?;
+    let mut device = open_device(args, open, &mut core)?;
     if let Some(emulate) = args.emulate {
         device = emulate.over(device)?;
     }
@@ -275,6 +285,29 @@ fn serve(args: &Args, core: MountOptions, fuse: &FuseOptions, metrics: Option<&E
     Ok(ExitCode::SUCCESS)
 }
 
+/// Opens what is to be mounted; for reading only if nothing else is possible, unless the user wants to write.
+fn open_device(args: &Args, open: OpenOptions, core: &mut MountOptions) -> Result<Arc<dyn Device>, Failure> {
+    match open_image(&args.device, open) {
+        Err(OpenError::WriteProtected { why, .. }) if !wants_to_write(args) => {
+            warn(&format!("{} is write-protected ({why}); mounting it read-only", args.device.display()));
+            core.read_only = true;
+            image::open(&args.device, OpenOptions { patience: open.patience, ..args.image.for_reading() })
+        }
+        Err(OpenError::WriteProtected { why, .. }) => Err(Failure::new(
+            format!("cannot mount {} for writing", args.device.display()),
+            why,
+            "make it writable, or mount it without `rw`",
+        )),
+        opened => opened.map_err(|e| image::open_failure(&args.device, &e)),
+    }
+}
+
+/// Whether the user said so: mount(8) gives its helpers `rw` whenever nobody said `ro`.
+fn wants_to_write(args: &Args) -> bool {
+    let last = single_options(args).filter(|option| matches!(*option, "ro" | "rw")).last();
+    args.helper.writable || (!args.helper.helper && last == Some("rw"))
+}
+
 fn announce(args: &Args, mounted: &Mounted) {
     let umount = if mounted.is_block_device() { "umount" } else { "steadyfs umount" };
     let (device, dir) = (args.device.display(), args.dir.display());
@@ -312,6 +345,9 @@ fn start(args: &Args) -> Result<ExitCode, Failure> {
             command.arg("--metrics").arg(address.to_string());
         }
         None => {}
+    }
+    if wants_to_write(args) {
+        command.arg("--writable");
     }
     if args.helper.sloppy {
         command.arg("-s");

@@ -15,6 +15,7 @@ mod metrics;
 mod mkfs;
 mod mount;
 mod offline;
+mod protected;
 mod recovery;
 mod run;
 mod top;
