@@ -11,9 +11,10 @@ const ROOT: &str = "crates/core/src/";
 
 /// Names that stand for a kind of volume, and where below [`ROOT`] they may be: files, or folders with a `/` at the
 /// end. An enum here stands for its arms.
-const NAMED_IN: [(&str, &[&str]); 3] = [
+const NAMED_IN: [(&str, &[&str]); 4] = [
     ("Placement", &["volume/placement.rs", "mount/"]),
     ("Home", &["volume/placement.rs", "volume/segments/"]),
+    ("Route", &["durable/sync/"]),
     ("SegTable", &["volume/segments/", "mount/segmented.rs", "reclaim/"]),
 ];
 

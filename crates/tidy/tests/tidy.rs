@@ -181,6 +181,9 @@ fn kinds_of_volumes_beside_their_seams() {
         "crates/core/src/files/planted.rs",
         "//! Head.\nfn f(p: &Placement) -> bool {\n    p.is_address(Lba(1))\n}\n",
     );
+    let route = "//! Head.\nfn f(r: Route) -> bool {\n    r == Route::Chain\n}\n";
+    fires(Rule::Seam, 3, "crates/core/src/durable/planted.rs", route);
+    silent("crates/core/src/durable/sync/planted.rs", route);
     fires(Rule::Seam, 2, "crates/core/src/durable/planted.rs", "//! Head.\nfn f(_: &SegTable) {}\n");
     silent("crates/core/src/durable/planted.rs", "//! Head.\nmod tests {\n    fn f(_: &SegTable) {}\n}\n");
 }

@@ -7,10 +7,11 @@
 //! torn in the middle is recognised.
 //!
 //! Kept true: no node is written between a checkpoint's freeze and its commit; an fsync that finds one there waits for
-//! it, and is done if the freeze came after its data. What recovery could not repeat makes a checkpoint instead
-//! ([`Reason`]).
+//! it, and is done if the freeze came after its data. What recovery could not repeat makes a checkpoint instead:
+//! [`route`] decides.
 
 mod counters;
+mod route;
 mod since;
 
 pub(crate) use counters::SyncCounters;
@@ -30,14 +31,14 @@ use crate::volume::nodes::cache::Node;
 use crate::volume::nodes::dirt::{Marks, Standing};
 use crate::volume::nodes::disk_size::UNLIMITED;
 use crate::volume::nodes::write::{Batch, Placed};
+use route::Route;
 use std::sync::Arc;
 use steadyfs_format::Features;
 use steadyfs_format::block::BlockView;
-use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::Inode as RawInode;
 use steadyfs_format::node::{NodeBlock, NodeKind, NodeOfs};
 
-/// What an attempt to extend the chain came to.
+/// What an attempt to make a file durable came to.
 enum Attempt<'v> {
     /// Nodes have taken their places; [`Fs::finish_chain`] does the rest.
     Placed(Box<Chained<'v>>),
@@ -45,6 +46,7 @@ enum Attempt<'v> {
     Covered,
     /// A checkpoint is between freeze and commit.
     Wait,
+    /// Only a checkpoint helps.
     Checkpoint(Reason),
     /// The file has no name by which anybody could find it after a crash.
     Nameless,
@@ -87,7 +89,7 @@ impl Fs {
         written.and(told)?;
         let (seen, _) = self.checkpoints.progress();
         loop {
-            match self.extend_chain(inode, datasync, seen)? {
+            match self.attempt_fsync(inode, datasync, seen)? {
                 Attempt::Placed(chained) => {
                     // A failure leaves a gap in the chain, or something that may not be on the device: nothing can
                     // build on it.
@@ -122,9 +124,9 @@ impl Fs {
         self.syncs.read()
     }
 
-    /// Gives the file's dirty nodes their places in the chain, if that is a way to make it durable now. `seen` is the
-    /// number of freezes when its data had been written.
-    fn extend_chain(&self, inode: &Arc<Inode>, datasync: bool, seen: u64) -> Result<Attempt<'_>> {
+    /// Begins to make the file durable by its [`Route`], if none of the other ends of an attempt comes first. `seen` is
+    /// the number of freezes when its data had been written.
+    fn attempt_fsync(&self, inode: &Arc<Inode>, datasync: bool, seen: u64) -> Result<Attempt<'_>> {
         // Nodes of one file go together: nobody changes size, map or names meanwhile.
         let _file = inode.rwsem.read();
         let change = self.change()?;
@@ -138,34 +140,13 @@ impl Fs {
         if inode.read(RawInode::links)? == 0 {
             return Ok(Attempt::Nameless);
         }
-        if let Some(reason) = self.checkpoint_reason(inode)? {
-            return Ok(Attempt::Checkpoint(reason));
+        match self.fsync_route(inode)? {
+            Route::Chain => {
+                let chained = self.place_chain(&change, inode, datasync, breaks)?;
+                Ok(Attempt::Placed(Box::new(chained)))
+            }
+            Route::Checkpoint(reason) => Ok(Attempt::Checkpoint(reason)),
         }
-        self.place_chain(&change, inode, datasync, breaks).map(|chained| Attempt::Placed(Box::new(chained)))
-    }
-
-    /// Why the file cannot be made durable through the chain. The file is locked.
-    fn checkpoint_reason(&self, inode: &Inode) -> Result<Option<Reason>> {
-        if inode.kind != FileType::Regular {
-            return Ok(Some(Reason::Kind));
-        }
-        let (links, dir, name) = inode.read(|raw| (raw.links(), raw.pino(), raw.name().to_vec()))?;
-        let dirt = &self.vol.nodes.dirt;
-        let Standing { born, introduced, reduced, .. } = dirt.standing(inode.ino);
-        if born && !introduced {
-            self.vol.space.expect_names(self.dir_names_to_place(&self.inode(dir)?.inode)?);
-        }
-        let reasons = [
-            (links != 1, Reason::Links),
-            (self.since.is_renamed(inode.ino), Reason::Renamed),
-            (reduced, Reason::NodesFreed),
-            (!self.vol.space.recovery_fits(), Reason::Space),
-            (born && dirt.standing(dir).born, Reason::NewDirectory),
-            (born && self.since.is_relabelled(dir), Reason::DirectoryAttributes),
-            (born && self.since.is_vacated(dir, &name), Reason::NameReused),
-            (born && self.options.fsync_mode == FsyncMode::Strict && self.since.is_reduced(dir), Reason::Strict),
-        ];
-        Ok(reasons.into_iter().find_map(|(applies, reason)| applies.then_some(reason)))
     }
 
     /// Gives the file's dirty nodes their places, the last of them with the mark.
