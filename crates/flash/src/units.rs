@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn bytes_take_time() {
-        // The figures of research on the 970 Pro profile: 32 KiB at 800 MiB/s, 4 KiB at 3360 MiB/s.
+        // As in the 970 Pro's profile (`parameters`): 32 KiB at 800 MiB/s, 4 KiB at 3360 MiB/s.
         assert_eq!(Bandwidth::mib_per_second(800).nanos(32 << 10), 39_063);
         assert_eq!(Bandwidth::mib_per_second(3360).nanos(4 << 10), 1_163);
         assert_eq!(Bandwidth::mb_per_second(1).nanos(1), 1000);

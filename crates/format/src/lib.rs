@@ -33,6 +33,8 @@ pub mod mkfs_layout;
 pub mod nat;
 pub mod node;
 pub mod orphan;
+#[cfg(test)]
+mod page;
 pub mod quota;
 pub mod quote;
 pub mod sit;

@@ -5,6 +5,7 @@
 //! needs a build.
 
 mod layers;
+mod pages;
 mod rooms;
 mod seams;
 mod text;
@@ -42,6 +43,12 @@ pub enum Rule {
     Seam,
     /// Each crate has the workspace's licence, and the licence texts and documents are there.
     Licence,
+    /// A section or page that a comment cites is in the repository.
+    Citation,
+    /// Links between pages, and paths that pages name, lead somewhere.
+    Link,
+    /// The README names every crate.
+    Readme,
     /// A file does not parse.
     Unreadable,
 }
@@ -83,5 +90,6 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
         }
     }
     layers::check(tree, &mut found);
+    pages::check(tree, &mut found);
     found
 }

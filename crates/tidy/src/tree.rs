@@ -42,13 +42,16 @@ impl SourceFile {
 pub struct Tree {
     /// The files, in the order of their paths.
     pub files: Vec<SourceFile>,
+    /// Paths of the files that are data.
+    pub data: Vec<String>,
 }
 
 impl Tree {
-    /// Reads the tree below `root`. Files that are not UTF-8 or are larger than 1 MiB are data and left out.
+    /// Reads the tree below `root`. Files that are not UTF-8 or are larger than 1 MiB are data: of them it keeps
+    /// the paths.
     pub fn load(root: &Path) -> io::Result<Tree> {
         let mut tree = Tree::default();
-        walk(root, "", &mut tree.files)?;
+        walk(root, "", &mut tree)?;
         tree.files.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(tree)
     }
@@ -72,7 +75,7 @@ impl Tree {
     }
 }
 
-fn walk(dir: &Path, prefix: &str, out: &mut Vec<SourceFile>) -> io::Result<()> {
+fn walk(dir: &Path, prefix: &str, out: &mut Tree) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -83,11 +86,12 @@ fn walk(dir: &Path, prefix: &str, out: &mut Vec<SourceFile>) -> io::Result<()> {
         let kind = entry.file_type()?;
         if kind.is_dir() {
             walk(&entry.path(), &path, out)?;
-        } else if kind.is_file()
-            && entry.metadata()?.len() <= MAX_TEXT
-            && let Ok(text) = String::from_utf8(fs::read(entry.path())?)
-        {
-            out.push(SourceFile { path, text });
+        } else if kind.is_file() {
+            let text = (entry.metadata()?.len() <= MAX_TEXT).then(|| fs::read(entry.path())).transpose()?;
+            match text.and_then(|bytes| String::from_utf8(bytes).ok()) {
+                Some(text) => out.files.push(SourceFile { path, text }),
+                None => out.data.push(path),
+            }
         }
     }
     Ok(())

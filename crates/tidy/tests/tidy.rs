@@ -8,11 +8,12 @@ fn repository() -> Tree {
     Tree::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).expect("the repository is readable")
 }
 
-/// The violations that appear when `file` is added to a repository without any. Only its documents: parsing all Rust
-/// files for each planted one would take long.
+/// The violations that appear when `file` is added to a repository without any. Of the crates only the paths: parsing
+/// all Rust files for each planted one would take long.
 fn planted(file: SourceFile) -> Vec<Violation> {
     let mut tree = repository();
-    tree.files.retain(|f| !f.path.starts_with("crates/"));
+    let crates = tree.files.extract_if(.., |f| f.path.starts_with("crates/")).map(|f| f.path);
+    tree.data.extend(crates);
     assert_eq!(check(&tree), []);
     check(&tree.with(file))
 }
@@ -159,8 +160,11 @@ fn arrows_that_point_up() {
     }
     assert_eq!(rules(manifest("fuse", "[dependencies]\nsteadyfs.workspace = true\n")), [Rule::LayerArrow]);
     assert_eq!(rules(manifest("core", "[dependencies]\nsteadyfs-tidy.workspace = true\n")), [Rule::LayerArrow]);
-    assert_eq!(rules(manifest("newcomer", "")), [Rule::LayerArrow]);
-    assert_eq!(rules(manifest("newcomer", "publish = false\n[dependencies]\nsteadyfs-core.workspace = true\n")), []);
+    assert_eq!(rules(manifest("newcomer", "")), [Rule::LayerArrow, Rule::Readme]);
+    assert_eq!(
+        rules(manifest("newcomer", "publish = false\n[dependencies]\nsteadyfs-core.workspace = true\n")),
+        [Rule::Readme]
+    );
     assert_eq!(
         rules(manifest(
             "core",
@@ -195,9 +199,46 @@ fn licences_and_documents() {
         Rule::Licence
     );
     for path in ["LICENSE-MIT", "LICENSE-APACHE", "CHANGELOG.md"] {
-        let found = check(&repository().without(path));
+        let mut found = check(&repository().without(path));
+        found.retain(|v| v.rule != Rule::Link); // the README's
         assert_eq!(found.iter().map(|v| (v.rule, v.path.as_str())).collect::<Vec<_>>(), [(Rule::Licence, path)]);
     }
+}
+
+#[test]
+fn sections_and_pages_that_comments_cite() {
+    let file = "crates/core/src/volume/planted.rs";
+    silent(
+        file,
+        "//! Head (format\n//! section 12.3), see docs/TESTING.md.\n// Format sections 3.1, 6 and 7.2; 4 to 6.\n",
+    );
+    fires(Rule::Citation, 1, file, "//! Head. Format\n//! section 99.\n");
+    fires(Rule::Citation, 3, file, "//! Head.\n\n/// As it is (format sections 3.1 and 7.9).\nstruct A;\n");
+    fires(Rule::Citation, 3, file, concat!("//! Head.\n\n// Why: scale", "lfs.md, section 3.\n"));
+    silent(file, "//! Head.\nconst T: &str = \"format section 99\";\n");
+}
+
+#[test]
+fn links_that_lead_nowhere() {
+    let page = "docs/internals/PLANTED.md";
+    silent(
+        page,
+        "[a](../SEMANTICS.md#errors-of-the-device) [b](../internals) [c](https://x.y/z)\n[d](#e-f)\n\n## E, f\n",
+    );
+    silent(page, "`[a](b.md)`\n\n```\n[a](b.md)\n```\n`docs/TESTING.md` `crates/rt/src/lib.rs`\n");
+    fires(Rule::Link, 2, page, "Text\n[a](SEMANTICS.md)\n");
+    fires(Rule::Link, 1, page, "[a](../SEMANTICS.md#no-such-heading)\n");
+    fires(Rule::Link, 1, page, "[a](#no-such-heading)\n");
+    fires(Rule::Link, 1, page, "[a](../../../README.md)\n");
+    fires(Rule::Link, 1, page, "the script `tools/no-such.sh`\n");
+    fires(Rule::Link, 1, page, "`crates/rt/src/no_such.rs` `crates/rt/src/lib.rs`\n");
+}
+
+#[test]
+fn crates_that_the_readme_does_not_name() {
+    let manifest = "[package]\npublish = false\nlicense.workspace = true\n";
+    fires(Rule::Readme, 0, "crates/newcomer/Cargo.toml", manifest);
+    silent("crates/bench/Cargo.toml", manifest);
 }
 
 #[test]

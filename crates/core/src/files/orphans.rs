@@ -2,7 +2,7 @@
 //!
 //! Kept true: an inode whose link count is zero is in [`Orphans`] until its node is freed, and the checkpoint writes
 //! that set down, so a crash at any moment leaves either the whole inode listed as an orphan or no inode at all.
-//! Format: section 13.
+//! Format section 13.
 
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;

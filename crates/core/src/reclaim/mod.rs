@@ -8,8 +8,8 @@
 //! (P-GC).
 //!
 //! Kept true: a round that gains nothing is counted, and after a few such rounds the caller gets through if a
-//! checkpoint can still be written, and "no space" otherwise; nothing here spins. Arithmetic: F2FS' own, section 1.2 of
-//! the collection notes.
+//! checkpoint can still be written, and "no space" otherwise; nothing here spins. How much is kept
+//! free is F2FS' own arithmetic: docs/internals/collection.md.
 
 mod admission;
 mod buffer;

@@ -2,7 +2,7 @@
 //!
 //! A block is counted when it is *reserved* (a slot becomes New, a node is created), not when it is written, so that
 //! "no space" can only appear at the operation that asks for space and never at write-back or at a checkpoint (format
-//! section 3.1, valid_block_count; pitfall 2). Kept true: valid blocks <= user blocks; nodes are counted as blocks too;
+//! section 3.1, valid_block_count). Kept true: valid blocks <= user blocks; nodes are counted as blocks too;
 //! no counter goes below zero. The counters begin with what the image says, so more may be given back than was counted:
 //! that is damage, and is remembered, so that no checkpoint is made of it.
 

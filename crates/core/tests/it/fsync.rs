@@ -134,7 +134,7 @@ fn the_mark_follows_what_it_relies_on_and_precedes_the_return() {
     for (features, options) in [("", ""), (FEATURES, ""), ("", "fsync_mode=strict")] {
         let v = Volume::new(features, options);
         let file = v.old("file", 3000);
-        // Also the first fsync after a checkpoint, whose node Linux does not wait for (pitfall 14).
+        // Also the first fsync after a checkpoint, whose node Linux does not wait for (format section 19, pitfall 14).
         for round in 0..4u64 {
             v.device.take_log();
             for page in [1, 1500, 2500] {

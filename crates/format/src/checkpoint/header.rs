@@ -243,3 +243,20 @@ impl CheckpointHeader {
         self.version() | u64::from(crc) << 32
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_these_offsets() {
+        crate::page::assert_offsets(
+            "3.1",
+            &crate::page::offsets!("", CheckpointHeader: checkpoint_ver user_block_count valid_block_count
+                rsvd_segment_count overprov_segment_count free_segment_count cur_node_segno cur_node_blkoff
+                cur_data_segno cur_data_blkoff ckpt_flags cp_pack_total_block_count cp_pack_start_sum valid_node_count
+                valid_inode_count next_free_nid sit_ver_bitmap_bytesize nat_ver_bitmap_bytesize checksum_offset
+                elapsed_time alloc_type body),
+        );
+    }
+}

@@ -189,3 +189,16 @@ impl Inode {
         exists
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_these_offsets() {
+        let mut fields = crate::page::offsets!("i_", Extra: isize inline_xattr_size projid checksum crtime crtime_nsec
+            compr_blocks compress_algorithm log_cluster_size compress_flag);
+        (fields[0].0, fields[3].0) = ("i_extra_isize", "i_inode_checksum");
+        crate::page::assert_offsets("7.2", &fields);
+    }
+}

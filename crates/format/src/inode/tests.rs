@@ -212,3 +212,13 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_page_has_these_offsets() {
+    let mut fields = crate::page::offsets!("i_", Inode: mode advise inline uid gid links size blocks atime ctime mtime
+        atime_nsec ctime_nsec mtime_nsec generation current_depth xattr_nid flags pino namelen name dir_level ext_fofs
+        ext_blk ext_len addr nid);
+    crate::page::assert_offsets("7.1", &fields);
+    fields[0].1 += 1;
+    std::panic::catch_unwind(|| crate::page::assert_offsets("7.1", &fields)).expect_err("another offset is told");
+}

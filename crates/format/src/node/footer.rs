@@ -169,4 +169,10 @@ mod tests {
             prop_assert_eq!((footer.ofs().get(), footer.is_cold(), footer.is_fsync()), (new_ofs, marks & 1 == 0, marks & 2 != 0));
         }
     }
+
+    #[test]
+    fn the_page_has_these_offsets() {
+        let fields = crate::page::offsets!("", NodeFooter: nid ino flag cp_ver next_blkaddr);
+        crate::page::assert_offsets("7", &fields);
+    }
 }

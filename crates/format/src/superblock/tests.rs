@@ -201,3 +201,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_page_has_these_offsets() {
+    crate::page::assert_offsets(
+        "2",
+        &crate::page::offsets!("", RawSuperBlock: magic major_ver minor_ver log_sectorsize log_sectors_per_block
+            log_blocksize log_blocks_per_seg segs_per_sec secs_per_zone checksum_offset block_count section_count
+            segment_count segment_count_ckpt segment_count_sit segment_count_nat segment_count_ssa segment_count_main
+            segment0_blkaddr cp_blkaddr sit_blkaddr nat_blkaddr ssa_blkaddr main_blkaddr root_ino node_ino meta_ino
+            uuid volume_name extension_count extension_list cp_payload version init_version feature encryption_level
+            encrypt_pw_salt devs qf_ino hot_ext_count s_encoding s_encoding_flags s_stop_reason s_errors reserved crc),
+    );
+}

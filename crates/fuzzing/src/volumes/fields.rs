@@ -98,7 +98,7 @@ pub const SIT: &[Field] = &[(0, 2), (1, 1), (2, 1), (2, 8), (30, 8), (65, 1), (6
 /// An entry of a summary block (format section 6).
 pub const SUMMARY: &[Field] = &[(0, 4), (0, 4), (4, 1), (5, 2)];
 
-/// An inode (format section 7.1 and 7.2), without its address words.
+/// An inode (format sections 7.1 and 7.2), without its address words.
 pub const INODE: &[Field] = &[
     (0, 2),
     (2, 1),

@@ -3,8 +3,8 @@
 //! A [`Recipe`] says how a volume is made: by mkfs.f2fs with some options, mounted by the real kernel with some
 //! options, put through a workload and a script, and left in some way: unmounted, or by a power failure.
 //! [`Recipe::image`] makes it, once: images are kept below the target directory and found again by the digest of
-//! everything that went into them. [`matrix`] lists the recipes that reach every layout and mount option which the
-//! format research names.
+//! everything that went into them. [`matrix`] lists the recipes that reach every layout and mount option that
+//! changes the format.
 //!
 //! The files in the cache are shared by all tests: use [`LinuxImage::copy`] to write to one.
 

@@ -15,7 +15,7 @@ issues! {
     Fatal ReadFailed { lba: Lba, reason: String }
         "block {lba} cannot be read: {reason}"
 
-    // Superblocks (section 2; rule 12).
+    // Superblocks (format section 2; rule 12).
 
     /// Neither copy can be used: nothing else was checked.
     Fatal NoSuperblock { first: String, second: String }
@@ -42,7 +42,7 @@ issues! {
     Warning UnknownFeatures { bits: u32 }
         "the volume uses unknown features (bits {bits:#x}); what they change is not checked"
 
-    // Checkpoint packs (section 3; rules 5, 11).
+    // Checkpoint packs (format section 3; rules 5, 11).
 
     /// Neither pack can be used: nothing else was checked.
     Fatal NoCheckpoint { first: String, second: String }
@@ -125,7 +125,7 @@ issues! {
     Warning NatBitsWrong { block: u32, bitmap: &'static str, stored: u8 }
         "nat_bits: the {bitmap} bit of NAT block {block} is {stored}, which the block contradicts"
 
-    // NAT (section 4; rule 1).
+    // NAT (format section 4; rule 1).
 
     /// Node id 0 is used.
     Error NatNullUsed { nid: Nid, lba: Lba }
@@ -143,7 +143,7 @@ issues! {
     Error NatOwnerMissing { nid: Nid, ino: Ino }
         "node {nid} belongs to inode {ino}, which does not exist"
 
-    // SIT and SSA (sections 5, 6; rules 3, 4).
+    // SIT and SSA (format sections 5, 6; rules 3, 4).
 
     /// A segment type that does not exist.
     Error SitType { segno: SegNo, found: u8 }
@@ -173,7 +173,7 @@ issues! {
     Error DataSummary { ino: Ino, nid: Nid, lba: Lba, slot: u16, version: u8, found_nid: u32, found_slot: u16, found_version: u8 }
         "the summary of block {lba} says node {found_nid} slot {found_slot} version {found_version}, but it belongs to node {nid} slot {slot} version {version} (inode {ino})"
 
-    // Orphans and quota (sections 13, 14; rule 10).
+    // Orphans and quota (format sections 13, 14; rule 10).
 
     /// An orphan that is not an inode in use.
     Error OrphanMissing { ino: Ino }
@@ -212,7 +212,7 @@ issues! {
     Note QuotaStale { flags: u32 }
         "the quota files are marked as out of date (checkpoint flags {flags:#x}): their contents are not checked"
 
-    // Nodes (section 7; rule 2).
+    // Nodes (format section 7; rule 2).
 
     /// A node id that cannot be a node.
     Error NodeIdInvalid { ino: Ino, parent: Nid, ofs: NodeOfs, found: u32 }
@@ -242,7 +242,7 @@ issues! {
     Warning NodeColdMark { ino: Ino, nid: Nid, found: u8 }
         "the cold mark of node {nid} of inode {ino} is {found}; it is 0 for directories only"
 
-    // Inodes (sections 7.1 to 7.3, 10; rule 6).
+    // Inodes (format sections 7.1 to 7.3, 10; rule 6).
 
     /// No known file type.
     Error InodeMode { ino: Ino, mode: u16 }
@@ -320,7 +320,7 @@ issues! {
     Error CompressInfo { ino: Ino, reason: String }
         "inode {ino} cannot be compressed as it says: {reason}"
 
-    // Directories (section 8; rule 7).
+    // Directories (format section 8; rule 7).
 
     /// More levels than a directory can have.
     Error DirDepth { ino: Ino, depth: u32 }
@@ -371,7 +371,7 @@ issues! {
     Error DentryTwice { ino: Ino, name: String }
         "directory {ino} has the name '{name}' more than once"
 
-    // Extended attributes (section 9; rule 8).
+    // Extended attributes (format section 9; rule 8).
 
     /// The area has contents but does not begin as it must.
     Error XattrMagic { ino: Ino, found: u32 }

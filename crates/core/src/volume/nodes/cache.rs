@@ -5,7 +5,7 @@
 //! write lock, so a checkpoint finds every node consistent.
 //!
 //! Kept true: the NAT entry of a node changes only under the node's write lock; a dirty node is in the cache and known
-//! to [`Dirt`]; a freed node is marked dead under its lock, and whoever still holds it sees that. Format: section 7.
+//! to [`Dirt`]; a freed node is marked dead under its lock, and whoever still holds it sees that. Format section 7.
 
 use crate::error::{Error, Result};
 use crate::locks;

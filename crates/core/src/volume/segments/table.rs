@@ -12,7 +12,7 @@
 //!   `held` says.
 //!
 //! Kept true: outside a change in progress popcount(map) = count; a segment is in exactly one of free, open, prefree,
-//! dirty or full; a free or prefree segment has count 0. Format: section 5 of the F2FS notes (SIT).
+//! dirty or full; a free or prefree segment has count 0. Format section 5 (SIT).
 
 use crate::bits::AtomicBitmap;
 use crate::volume::segments::held::{self, Held, Loose, Map};
