@@ -50,9 +50,8 @@ impl Sampler {
             let mut before = source.snapshot();
             loop {
                 let key = signal.1.listen();
-                let due = interval.saturating_mul(rows.len() as u32 + 1);
                 if !signal.0.load(SeqCst) {
-                    signal.1.wait_timeout(key, due.saturating_sub(began.elapsed()));
+                    signal.1.wait_timeout(key, until_next(began.elapsed(), interval));
                 }
                 let ended = signal.0.load(SeqCst);
                 let after = source.snapshot();
@@ -105,6 +104,14 @@ impl Source for Stage {
     }
 }
 
+/// Time from `elapsed` to the next multiple of `interval`. A late sample leaves out the multiples that have passed:
+/// two samples at almost the same moment would give rates over almost no time.
+fn until_next(elapsed: Duration, interval: Duration) -> Duration {
+    let interval = interval.as_nanos().max(1);
+    let left = interval - elapsed.as_nanos() % interval;
+    Duration::from_nanos(u64::try_from(left).unwrap_or(u64::MAX))
+}
+
 fn row(began: Instant, before: &Snapshot, after: &Snapshot) -> Row {
     let seconds = (after.at.as_nanos() - before.at.as_nanos()).max(1) as f64 / 1e9;
     let mb_s = |bytes: f64| bytes / seconds / 1e6;
@@ -119,5 +126,21 @@ fn row(began: Instant, before: &Snapshot, after: &Snapshot) -> Row {
         cpu: (after.cpu - before.cpu).as_secs_f64() / seconds / steadyfs_rt::cpus() as f64,
         waf: if written > 0.0 { device / written } else { 0.0 },
         ..Row::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_sample_is_followed_by_one_at_the_next_multiple() {
+        let ms = Duration::from_millis;
+        assert_eq!(until_next(ms(0), ms(100)), ms(100));
+        assert_eq!(until_next(ms(100), ms(100)), ms(100));
+        assert_eq!(until_next(ms(110), ms(100)), ms(90));
+        // Three samples late: the next comes at 500, not three at once.
+        assert_eq!(until_next(ms(420), ms(100)), ms(80));
+        assert_eq!(until_next(ms(7), Duration::ZERO), Duration::from_nanos(1));
     }
 }
