@@ -23,23 +23,6 @@ pub enum Canary {
     Herd,
 }
 
-impl Canary {
-    /// The fault with this name.
-    #[cfg(feature = "canary")]
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        let known = [
-            ("skip-flush", Canary::SkipFlush),
-            ("early-reuse", Canary::EarlyReuse),
-            ("no-mark", Canary::NoMark),
-            ("blind-move", Canary::BlindMove),
-            ("move-unseen", Canary::MoveUnseen),
-            ("stream-summary", Canary::StreamSummary),
-            ("herd", Canary::Herd),
-        ];
-        known.iter().find(|(known, _)| *known == name).map(|(_, canary)| *canary)
-    }
-}
-
 /// The fault of a volume, if it has one.
 #[derive(Debug, Default)]
 pub(crate) struct Planted {

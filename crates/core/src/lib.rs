@@ -46,10 +46,16 @@ pub use files::pages::CacheStats;
 pub use fs::{Fs, StatFs};
 pub use mount::shutdown::ShutDown;
 pub use mount::why_read_only;
+/// What tables of mount options are made of.
+pub mod option_rows {
+    #[doc(hidden)]
+    pub use crate::options::proof::faults;
+    pub use crate::options::row::{Entry, Get, Refusal, Row, Tier, Values, apply, differences, entries, split};
+}
 pub use options::techniques::{
-    CpCounters, DataLogs, GcBuffer, GcCollectors, GcMeta, GcOptions, GcProtect, GcSelect, GcStream,
+    CpCounters, DataLogs, GcBuffer, GcCollectors, GcMeta, GcOptions, GcProtect, GcSelect, GcStream, System,
 };
-pub use options::{AccessTimes, Allocation, FsyncMode, InPlace, MountOptions, OPTION_HELP, OnError};
+pub use options::{AccessTimes, Allocation, FsyncMode, InPlace, MountOptions, OPTIONS, OnError};
 #[doc(hidden)]
 pub use reclaim::{Effort, Reach, StandVictim, VictimStand};
 pub use reclaim::{GcCandidate, GcMemory, GcPlan, GcReport, GcTimes, SectionCounts, Urgency};

@@ -9,14 +9,6 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// An error of mounting, serving or unmounting. The texts say what to do where there is something to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A mount option with a wrong value, or two that contradict each other.
-    #[error("mount option {option}: {reason}")]
-    Option {
-        /// The option as it was given.
-        option: String,
-        /// What is wrong with it.
-        reason: String,
-    },
     /// The kernel has no FUSE, or this process may not use it.
     #[error(
         "cannot open /dev/fuse: {source}; load the kernel module (`modprobe fuse`), or in a container pass the device through"
@@ -85,11 +77,6 @@ impl Error {
     /// A [`Error::Session`] from what the system said.
     pub(crate) fn session(what: &'static str, errno: Errno) -> Self {
         Error::Session { what, source: errno.into() }
-    }
-
-    /// A [`Error::Option`].
-    pub(crate) fn option(option: &str, reason: impl Into<String>) -> Self {
-        Error::Option { option: option.to_owned(), reason: reason.into() }
     }
 }
 

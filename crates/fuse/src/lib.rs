@@ -15,7 +15,6 @@
 //! [`unmount`] waits); `fallocate` with COLLAPSE and INSERT is refused for every FUSE mount.
 
 mod error;
-mod foreign;
 mod mount;
 mod options;
 mod server;
@@ -24,7 +23,6 @@ mod signals;
 mod wire;
 
 pub use error::{Error, Result};
-pub use foreign::Foreign;
 pub use mount::{Mounted, become_io_flusher, clear_dead, mount, mounted_at, remount, unmount, unmount_lazily};
-pub use options::{Allow, Cache, Durable, FuseOptions, OPTION_HELP};
+pub use options::{Allow, Cache, Durable, Foreign, FuseOptions, OPTIONS};
 pub use server::{SEGMENTS_ATTRIBUTE, STATS_ATTRIBUTE, TRACE_ATTRIBUTE};

@@ -15,6 +15,7 @@ mod live;
 mod log;
 mod memory;
 mod metrics;
+mod options;
 mod size;
 mod text;
 mod transfer;

@@ -1,7 +1,7 @@
 //! How a volume collects: techniques that can be chosen one by one, and presets that name combinations of them.
 
-use crate::error::{Error, Result};
-use crate::options::{Allocation, parse_size};
+use crate::options::Allocation;
+use std::fmt;
 use std::time::Duration;
 use steadyfs_format::{BLOCK_SIZE, BLOCKS_PER_SEG};
 
@@ -82,6 +82,37 @@ pub enum GcSelect {
     Concurrent,
 }
 
+/// A system whose techniques `as=` chooses, all together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum System {
+    /// ScaleLFS (FAST '25), the default.
+    ScaleLfs,
+    /// ScaleLFS with data apart by age, and collection while idle.
+    Steady,
+    /// F2FS by default.
+    F2fs,
+    /// F2FS in `mode=lfs`.
+    F2fsLfs,
+    /// F2FS by default, with a collector on each core and nothing changed for them.
+    F2fsM,
+    /// The same in `mode=lfs`: what ScaleLFS' Table 3 calls simply parallel.
+    F2fsLm,
+    /// P-GC.
+    Pgc,
+    /// MAX (ATC '21).
+    Max,
+}
+
+impl System {
+    /// How logs get segments in this system: what a mount does that does not say `mode=`.
+    pub(crate) fn allocation(self) -> Allocation {
+        match self {
+            System::F2fs | System::F2fsM | System::Max => Allocation::Adaptive,
+            System::ScaleLfs | System::Steady | System::F2fsLfs | System::F2fsLm | System::Pgc => Allocation::Lfs,
+        }
+    }
+}
+
 /// How a volume collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GcOptions {
@@ -110,23 +141,9 @@ pub struct GcOptions {
     pub data_logs: DataLogs,
     /// How changes of the volume are counted.
     pub cp_lock: CpCounters,
-    /// How logs get segments in the system that the preset is named for: what a mount does that does not say `mode=`.
-    pub allocation: Allocation,
+    /// The system that these are the techniques of, or differ from.
+    pub system: System,
 }
-
-/// The presets, with what they stand for. F2FS is what they differ from: the default of Linux, then `mode=lfs`.
-pub(crate) const PRESETS: [(&str, GcOptions); 9] = [
-    ("scalelfs", SCALELFS),
-    ("steady", STEADY),
-    ("f2fs", GcOptions { allocation: Allocation::Adaptive, ..F2FS_LFS }),
-    ("f2fs-lfs", F2FS_LFS),
-    ("f2fs-m", GcOptions { allocation: Allocation::Adaptive, ..F2FS_LM }),
-    ("f2fs-lm", F2FS_LM),
-    // ScaleLFS' Table 3 calls it "simply parallel".
-    ("spgc", F2FS_LM),
-    ("pgc", PGC),
-    ("max", MAX),
-];
 
 /// F2FS in `mode=lfs`: writers collect, one at a time.
 const F2FS_LFS: GcOptions = GcOptions {
@@ -142,23 +159,19 @@ const F2FS_LFS: GcOptions = GcOptions {
     buffer_size: None,
     data_logs: DataLogs::Count(1),
     cp_lock: CpCounters::Shared,
-    allocation: Allocation::Lfs,
+    system: System::F2fsLfs,
 };
 
 /// F2FS with many collectors, and nothing changed for them.
-const F2FS_LM: GcOptions = GcOptions { collectors: GcCollectors::PerCore, ..F2FS_LFS };
+const F2FS_LM: GcOptions = GcOptions { collectors: GcCollectors::PerCore, system: System::F2fsLm, ..F2FS_LFS };
 
 /// P-GC: F2FS in `mode=lfs` with 32 threads at one victim, as in ScaleLFS' artifact.
-const PGC: GcOptions = GcOptions { collectors: GcCollectors::Split(32), ..F2FS_LFS };
+const PGC: GcOptions = GcOptions { collectors: GcCollectors::Split(32), system: System::Pgc, ..F2FS_LFS };
 
 /// MAX (ATC '21): F2FS with independent logs, one for each core, and a checkpoint lock that changes pass through;
 /// collection is F2FS' own.
-const MAX: GcOptions = GcOptions {
-    data_logs: DataLogs::PerCore,
-    cp_lock: CpCounters::PerCore,
-    allocation: Allocation::Adaptive,
-    ..F2FS_LFS
-};
+const MAX: GcOptions =
+    GcOptions { data_logs: DataLogs::PerCore, cp_lock: CpCounters::PerCore, system: System::Max, ..F2FS_LFS };
 
 /// ScaleLFS: a collector on each core, with a stream of its own.
 const SCALELFS: GcOptions = GcOptions {
@@ -174,11 +187,12 @@ const SCALELFS: GcOptions = GcOptions {
     buffer_size: None,
     data_logs: DataLogs::Count(1),
     cp_lock: CpCounters::Shared,
-    allocation: Allocation::Lfs,
+    system: System::ScaleLfs,
 };
 
 /// What goes beyond the paper: data apart by age, and collection in the gaps between requests.
-const STEADY: GcOptions = GcOptions { generations: 2, idle: Some(Duration::from_millis(5)), ..SCALELFS };
+const STEADY: GcOptions =
+    GcOptions { generations: 2, idle: Some(Duration::from_millis(5)), system: System::Steady, ..SCALELFS };
 
 impl Default for GcOptions {
     fn default() -> Self {
@@ -186,71 +200,81 @@ impl Default for GcOptions {
     }
 }
 
-impl GcOptions {
-    /// Applies `gc=PRESET` or `gc.TECHNIQUE=CHOICE`; false if the option is neither.
-    pub(crate) fn set(&mut self, name: &str, value: Option<&str>) -> Result<bool> {
-        let refuse = |choices: &str| {
-            let given = value.map_or(String::new(), |v| format!("={v}"));
-            Err(Error::Usage(format!("'{name}{given}': say {name}={choices}")))
-        };
-        match (name, value) {
-            ("gc", Some(preset)) => match PRESETS.iter().find(|(known, _)| *known == preset) {
-                Some((_, options)) => *self = *options,
-                None => return refuse(&PRESETS.map(|(known, _)| known).join(" or ")),
+impl GcCollectors {
+    pub(crate) const ALLOWED: &str = "writers, cores, N or split:N, with N from 1 to 1024";
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let count = |text: &str| text.parse().ok().filter(|count| (1..=MOST_COLLECTORS).contains(count));
+        match text {
+            "writers" => Some(GcCollectors::Writers),
+            "cores" => Some(GcCollectors::PerCore),
+            _ => match text.strip_prefix("split:") {
+                Some(threads) => count(threads).map(GcCollectors::Split),
+                None => count(text).map(GcCollectors::Threads),
             },
-            ("gc.collectors", Some("writers")) => self.collectors = GcCollectors::Writers,
-            ("gc.collectors", Some("cores")) => self.collectors = GcCollectors::PerCore,
-            ("gc.collectors", Some(choice)) => {
-                let (split, count) = choice.strip_prefix("split:").map_or((false, choice), |count| (true, count));
-                self.collectors = match count.parse() {
-                    Ok(count @ 1..=MOST_COLLECTORS) if split => GcCollectors::Split(count),
-                    Ok(count @ 1..=MOST_COLLECTORS) => GcCollectors::Threads(count),
-                    _ => return refuse(&format!("writers, cores, N or split:N, with N from 1 to {MOST_COLLECTORS}")),
-                }
-            }
-            ("gc.stream", Some("shared")) => self.stream = GcStream::Shared,
-            ("gc.stream", Some("dedicated")) => self.stream = GcStream::Dedicated,
-            ("gc.stream", _) => return refuse("shared or dedicated"),
-            ("gc.generations", Some(count)) => match count.parse() {
-                Ok(count @ 1..=MOST_GENERATIONS) => self.generations = count,
-                _ => return refuse(&format!("a number from 1 to {MOST_GENERATIONS}")),
-            },
-            ("gc.idle", Some("off")) => self.idle = None,
-            ("gc.idle", Some(ms)) => match ms.parse() {
-                Ok(ms @ 1..=LONGEST_IDLE_MS) => self.idle = Some(Duration::from_millis(ms)),
-                _ => return refuse(&format!("off, or milliseconds from 1 to {LONGEST_IDLE_MS}")),
-            },
-            ("gc.meta", Some("locked")) => self.meta = GcMeta::Locked,
-            ("gc.meta", Some("loose")) => self.meta = GcMeta::Loose,
-            ("gc.meta", _) => return refuse("locked or loose"),
-            ("gc.protect", Some("file")) => self.protect = GcProtect::File,
-            ("gc.protect", Some("page")) => self.protect = GcProtect::Page,
-            ("gc.protect", _) => return refuse("file or page"),
-            ("gc.buffer", Some("cache")) => self.buffer = GcBuffer::Cache,
-            ("gc.buffer", Some("dedicated")) => self.buffer = GcBuffer::Dedicated,
-            ("gc.buffer", _) => return refuse("cache or dedicated"),
-            ("gc.select", Some("locked")) => self.select = GcSelect::Locked,
-            ("gc.select", Some("concurrent")) => self.select = GcSelect::Concurrent,
-            ("gc.select", _) => return refuse("locked or concurrent"),
-            ("gc.victims", Some(count)) => match count.parse() {
-                Ok(count @ 1..=MOST_VICTIMS) => self.victims = count,
-                _ => return refuse(&format!("a number from 1 to {MOST_VICTIMS}")),
-            },
-            ("gc.buffer_size", Some(size)) => match parse_size(name, size)? {
-                bytes @ LEAST_BUFFER..=MOST_BUFFER => self.buffer_size = Some(bytes),
-                _ => return refuse("a size from 2M to 1G"),
-            },
-            ("data_logs", Some("cores")) => self.data_logs = DataLogs::PerCore,
-            ("data_logs", Some(count)) => match count.parse() {
-                Ok(count @ 1..=MOST_DATA_LOGS) => self.data_logs = DataLogs::Count(count),
-                _ => return refuse(&format!("cores, or N from 1 to {MOST_DATA_LOGS}")),
-            },
-            ("cp_lock", Some("shared")) => self.cp_lock = CpCounters::Shared,
-            ("cp_lock", Some("cores")) => self.cp_lock = CpCounters::PerCore,
-            ("cp_lock", _) => return refuse("shared or cores"),
-            _ => return Ok(false),
         }
-        Ok(true)
+    }
+}
+
+impl fmt::Display for GcCollectors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GcCollectors::Writers => f.write_str("writers"),
+            GcCollectors::Threads(count) => write!(f, "{count}"),
+            GcCollectors::PerCore => f.write_str("cores"),
+            GcCollectors::Split(count) => write!(f, "split:{count}"),
+        }
+    }
+}
+
+impl DataLogs {
+    pub(crate) const ALLOWED: &str = "cores, or a number from 1 to 1024";
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        match text {
+            "cores" => Some(DataLogs::PerCore),
+            _ => text.parse().ok().filter(|count| (1..=MOST_DATA_LOGS).contains(count)).map(DataLogs::Count),
+        }
+    }
+}
+
+impl fmt::Display for DataLogs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DataLogs::Count(count) => write!(f, "{count}"),
+            DataLogs::PerCore => f.write_str("cores"),
+        }
+    }
+}
+
+/// [`GcOptions::idle`] from `off` or a number of milliseconds.
+pub(crate) fn idle_from(text: &str) -> Option<Option<Duration>> {
+    match text {
+        "off" => Some(None),
+        _ => {
+            let ms = text.parse().ok().filter(|ms| (1..=LONGEST_IDLE_MS).contains(ms))?;
+            Some(Some(Duration::from_millis(ms)))
+        }
+    }
+}
+
+/// The form that [`idle_from`] reads.
+pub(crate) fn idle_text(idle: Option<Duration>) -> String {
+    idle.map_or("off".to_owned(), |idle| idle.as_millis().to_string())
+}
+
+impl GcOptions {
+    /// How this system makes room.
+    pub fn of(system: System) -> Self {
+        let techniques = match system {
+            System::ScaleLfs => SCALELFS,
+            System::Steady => STEADY,
+            System::F2fs | System::F2fsLfs => F2FS_LFS,
+            System::F2fsM | System::F2fsLm => F2FS_LM,
+            System::Pgc => PGC,
+            System::Max => MAX,
+        };
+        GcOptions { system, ..techniques }
     }
 
     /// How many logs users' data is spread over, on so many cores; 0 if it all goes to the one of the format.
@@ -290,14 +314,14 @@ impl GcOptions {
 }
 
 /// More collectors than this are an error in the option rather than a wish.
-const MOST_COLLECTORS: u32 = 1024;
+pub(crate) const MOST_COLLECTORS: u32 = 1024;
 
 /// What more of them would wait for is the device, which has enough to do by then.
-const MOST_VICTIMS: u8 = 64;
+pub(crate) const MOST_VICTIMS: u8 = 64;
 
 /// A segment's worth.
-const LEAST_BUFFER: u64 = BLOCKS_PER_SEG as u64 * BLOCK_SIZE as u64;
-const MOST_BUFFER: u64 = 1 << 30;
+pub(crate) const LEAST_BUFFER: u64 = BLOCKS_PER_SEG as u64 * BLOCK_SIZE as u64;
+pub(crate) const MOST_BUFFER: u64 = 1 << 30;
 /// What collectors may have in memory together if nothing else is said and they are few enough: ScaleLFS' 32 buffers of
 /// 2 MiB.
 const ALL_BUFFERS: u64 = 64 << 20;
@@ -305,73 +329,56 @@ const ALL_BUFFERS: u64 = 64 << 20;
 const ENOUGH_BUFFER: u64 = 8 << 20;
 
 /// Each keeps a segment open.
-const MOST_DATA_LOGS: u32 = 1024;
+pub(crate) const MOST_DATA_LOGS: u32 = 1024;
 
 /// Whoever waits longer than a minute wants `off`.
 const LONGEST_IDLE_MS: u64 = 60_000;
 
 /// Data that has been moved so often does not differ in its age any more.
-const MOST_GENERATIONS: u8 = 8;
+pub(crate) const MOST_GENERATIONS: u8 = 8;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::MountOptions;
+
+    /// The techniques after these options.
+    fn after(list: &str) -> GcOptions {
+        MountOptions::parse(list).unwrap().gc
+    }
 
     #[test]
-    fn presets_and_techniques_are_chosen_by_name_and_others_refused() {
-        let mut gc = GcOptions::default();
-        assert_eq!(gc, SCALELFS);
-        assert!(gc.set("gc", Some("f2fs-lfs")).unwrap());
-        assert_eq!((gc, gc.threads(48)), (F2FS_LFS, 0));
-        assert!(gc.set("gc", Some("scalelfs")).unwrap() && gc.set("gc.generations", Some("2")).unwrap());
-        assert!(gc.set("gc.idle", Some("5")).unwrap());
-        assert_eq!(gc, STEADY);
-        assert!(
-            gc.set("gc.idle", Some("off")).unwrap() && gc.idle.is_none() && gc.set("gc", Some("f2fs-lfs")).unwrap()
-        );
-        assert!(gc.set("gc.collectors", Some("32")).unwrap() && gc.set("gc.stream", Some("dedicated")).unwrap());
-        assert_eq!((gc.threads(2), gc.stream, gc.select), (32, GcStream::Dedicated, GcSelect::Locked));
-        assert!(gc.set("gc.collectors", Some("cores")).unwrap());
-        assert_eq!(gc.threads(48), 48);
-        assert!(gc.set("gc.victims", Some("3")).unwrap() && gc.set("gc.buffer_size", Some("6M")).unwrap());
-        assert_eq!((gc.victims, gc.buffer_bytes(48)), (3, 6 << 20));
+    fn systems_have_their_threads_logs_and_modes() {
+        let of = |list: &str| {
+            let gc = after(list);
+            (gc.threads(48), gc.crew(), gc.extra_logs(48), gc.system.allocation())
+        };
+        assert_eq!(GcOptions::default(), SCALELFS);
+        assert_eq!(of(""), (48, None, 0, Allocation::Lfs));
+        assert_eq!(of("as=f2fs-lfs"), (0, None, 0, Allocation::Lfs));
+        assert_eq!(of("as=f2fs"), (0, None, 0, Allocation::Adaptive));
+        assert_eq!(of("gc=f2fs-m"), (48, None, 0, Allocation::Adaptive));
+        assert_eq!(of("as=pgc"), (0, Some(32), 0, Allocation::Lfs));
+        assert_eq!(of("as=max"), (0, None, 48, Allocation::Adaptive));
+        assert_eq!(after("as=spgc"), after("as=f2fs-lm"));
+        assert_eq!(after("as=max,as=scalelfs"), SCALELFS);
+    }
+
+    #[test]
+    fn each_technique_differs_from_its_system_alone() {
+        let steady = GcOptions { system: System::ScaleLfs, ..STEADY };
+        assert_eq!(after("gc.generations=2,gc.idle=5"), steady);
+        let streams = GcOptions { stream: GcStream::Dedicated, collectors: GcCollectors::Threads(32), ..F2FS_LFS };
+        assert_eq!(after("as=f2fs-lfs,gc.collectors=32,gc.stream=dedicated"), streams);
+        assert_eq!(after("as=max,cp_lock=shared"), GcOptions { cp_lock: CpCounters::Shared, ..MAX });
+        assert_eq!((after("data_logs=4").extra_logs(48), MAX.extra_logs(1)), (4, 0));
+    }
+
+    #[test]
+    fn collectors_share_the_memory_for_buffers() {
+        assert_eq!(after("gc.buffer_size=6M").buffer_bytes(48), 6 << 20);
         assert_eq!([1, 8, 16, 32, 48].map(|count| SCALELFS.buffer_bytes(count) >> 20), [8, 8, 4, 2, 2]);
-        assert_eq!(
-            GcOptions { buffer_size: Some(1), ..SCALELFS }.buffer_bytes(1),
-            LEAST_BUFFER,
-            "no victim would ever fit"
-        );
-        assert!(gc.set("gc", Some("pgc")).unwrap());
-        assert_eq!((gc.threads(48), gc.crew(), gc.allocation), (0, Some(32), Allocation::Lfs));
-        assert!(gc.set("gc", Some("f2fs-m")).unwrap());
-        assert_eq!((gc.threads(48), gc.crew(), gc.allocation), (48, None, Allocation::Adaptive));
-        assert!(gc.set("gc", Some("max")).unwrap());
-        assert_eq!((gc.threads(48), gc.extra_logs(48), gc.allocation), (0, 48, Allocation::Adaptive));
-        assert!(gc.cp_lock == CpCounters::PerCore && gc.set("cp_lock", Some("shared")).unwrap());
-        assert_eq!(gc, GcOptions { cp_lock: CpCounters::Shared, ..MAX });
-        assert!(gc.set("data_logs", Some("4")).unwrap());
-        assert_eq!((gc.extra_logs(48), F2FS_LFS.extra_logs(48), MAX.extra_logs(1)), (4, 0, 0));
-        assert!(!gc.set("gcc", Some("x")).unwrap());
-        for (name, value, part) in [
-            ("gc", Some("best"), "scalelfs"),
-            ("gc.collectors", Some("0"), "writers"),
-            ("gc.collectors", Some("split:0"), "split:N"),
-            ("gc.stream", None, "dedicated"),
-            ("gc.generations", Some("0"), "from 1 to"),
-            ("gc.idle", Some("0"), "milliseconds"),
-            ("gc.meta", Some("tight"), "locked or loose"),
-            ("gc.protect", Some("inode"), "file or page"),
-            ("gc.buffer", Some("none"), "cache or dedicated"),
-            ("gc.select", Some("any"), "gc.select=any"),
-            ("gc.victims", Some("0"), "from 1 to"),
-            ("gc.buffer_size", Some("1M"), "from 2M"),
-            ("gc.buffer_size", Some("x"), "gc.buffer_size"),
-            ("data_logs", Some("0"), "data_logs=cores, or N from 1"),
-            ("data_logs", Some("many"), "'data_logs=many'"),
-            ("cp_lock", Some("none"), "shared or cores"),
-        ] {
-            let error = gc.set(name, value).unwrap_err().to_string();
-            assert!(error.contains(part), "{error}");
-        }
+        let too_small = GcOptions { buffer_size: Some(1), ..SCALELFS };
+        assert_eq!(too_small.buffer_bytes(1), LEAST_BUFFER, "no victim would ever fit");
     }
 }

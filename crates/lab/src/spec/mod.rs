@@ -499,11 +499,10 @@ impl Experiment {
     /// The options of the mount.
     pub(crate) fn mount_options(&self) -> std::result::Result<MountOptions, steadyfs_core::Error> {
         let mut options = MountOptions::parse(&self.volume.mount)?;
-        if let Some(cache) = self.volume.cache {
-            options.cache_bytes = cache.bytes();
-        }
-        if let Some(cache) = self.volume.node_cache {
-            options.node_cache_bytes = cache.bytes();
+        for (name, size) in [("cache", self.volume.cache), ("node_cache", self.volume.node_cache)] {
+            if let Some(size) = size {
+                options.set(&format!("{name}={}", size.bytes()))?;
+            }
         }
         Ok(options)
     }

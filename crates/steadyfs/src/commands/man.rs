@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 
 use crate::cli::Cli;
+use crate::commands::mount;
 use crate::failure::Failure;
 
 /// Print the manual page, or write the pages of all commands into a directory
@@ -18,10 +19,15 @@ pub(crate) struct Args {
     dir: Option<PathBuf>,
 }
 
+/// The command as its manual describes it: that of `mount` lists more options than its help.
+fn command() -> clap::Command {
+    Cli::command().mut_subcommand("mount", |mount| mount.after_long_help(mount::manual()))
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     match &args.dir {
         Some(dir) => {
-            std::fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(Cli::command(), dir)).map_err(|e| {
+            std::fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(command(), dir)).map_err(|e| {
                 Failure::new(
                     format!("cannot write manual pages to {}", dir.display()),
                     e,
@@ -31,7 +37,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         }
         None => {
             let mut page = Vec::new();
-            clap_mangen::Man::new(Cli::command())
+            clap_mangen::Man::new(command())
                 .render(&mut page)
                 .and_then(|()| io::stdout().write_all(&page))
                 .map_err(|e| Failure::output(&e))?;

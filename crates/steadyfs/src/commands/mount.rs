@@ -10,6 +10,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use steadyfs_core::option_rows::{Refusal, apply, split};
 use steadyfs_core::stats::VolumeStats;
 use steadyfs_core::{Error, Fs, MountOptions, Recovered};
 use steadyfs_device::{Device, OpenError, OpenOptions, open_image};
@@ -22,6 +23,7 @@ use crate::image::{self, ImageArgs};
 use crate::live;
 use crate::memory;
 use crate::metrics::{self, Endpoint};
+use crate::options::{self, OwnOptions};
 use crate::size::Size;
 use crate::text::warn;
 use crate::volume::open_failure;
@@ -40,7 +42,7 @@ const READY: &str = "ready";
 /// Serves until Ctrl-C, SIGTERM or `umount DIR`; each ends with a checkpoint. As root nothing else is needed, as
 /// another user the package fuse3.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = option_help(), after_help = EXAMPLE)]
+#[command(after_long_help = long_help(), after_help = EXAMPLE)]
 pub(crate) struct Args {
     /// Make the image with a volume of this size if there is no such file
     #[arg(long, value_name = "SIZE")]
@@ -105,7 +107,7 @@ struct HelperArgs {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let little_memory = memory::limit() < memory::LITTLE && !says_how_much_memory(args);
-    let Options { core, fuse, metrics, ignored, remount } = options(args, little_memory)?;
+    let Options { core, fuse, own, ignored } = sort_options(args, little_memory)?;
     if args.helper.fake {
         return Ok(ExitCode::SUCCESS);
     }
@@ -113,8 +115,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if !args.helper.serve {
         ignored.iter().for_each(|(option, why)| tracing::warn!("the option `{option}` changes nothing here: {why}"));
     }
-    if remount {
-        return self::remount(args, &fuse);
+    if own.remount {
+        return remount(args, &fuse);
     }
     if let Some(size) = args.create.or(args.emulate.and_then(|emulate| emulate.size))
         && !args.device.exists()
@@ -139,18 +141,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if little_memory || core.spare_bytes < MountOptions::default().spare_bytes || memory::addresses().is_some() {
         steadyfs_device::share_arenas();
     }
-    serve(args, core, &fuse, metrics.as_ref())
+    serve(args, core, &fuse, own.metrics.as_ref())
 }
 
 /// The options, by who understands them.
 struct Options {
     core: MountOptions,
     fuse: FuseOptions,
-    metrics: Option<Endpoint>,
+    own: OwnOptions,
     /// Those of other file systems that mean nothing here, and why.
     ignored: Vec<(String, &'static str)>,
-    /// A mount that is there is to change.
-    remount: bool,
 }
 
 /// The options one by one.
@@ -159,40 +159,36 @@ fn single_options(args: &Args) -> impl Iterator<Item = &str> {
 }
 
 fn says_how_much_memory(args: &Args) -> bool {
-    single_options(args).any(|option| ["memory=", "cache=", "node_cache="].iter().any(|name| option.starts_with(name)))
+    single_options(args).any(|option| ["memory", "cache", "node_cache"].contains(&split(option).0))
 }
 
-/// Sorts the options into those of the file system and those of the mount; some are both's.
-fn options(args: &Args, little_memory: bool) -> Result<Options, Failure> {
+/// Sorts the options into those of the file system, those of the mount and those of the command; some are of several.
+fn sort_options(args: &Args, little_memory: bool) -> Result<Options, Failure> {
     let mut core = MountOptions::default();
     let mut fuse = FuseOptions { offset: args.image.offset.0, ..FuseOptions::new(&args.device) };
-    let (mut metrics, mut ignored, mut remount) = (None, Vec::new(), false);
+    let (mut own, mut ignored) = (OwnOptions::default(), Vec::new());
     let by_itself = little_memory.then_some("memory=low");
     for option in by_itself.into_iter().chain(single_options(args)) {
         if args.helper.helper && is_shown(option) {
             continue;
         }
-        let wrong = |why: &dyn std::fmt::Display| {
-            Failure::usage(format!("cannot use the option `{option}`"), why, "see `steadyfs mount --help`")
-        };
-        if let Some(place) = option.strip_prefix("metrics=") {
-            metrics = Some(place.parse().map_err(|e| wrong(&e))?);
-            continue;
+        let wrong =
+            |why: &str| Failure::usage(format!("cannot use the option `{option}`"), why, "see `steadyfs mount --help`");
+        let known = [core.set(option), fuse.take(option), apply(options::OPTIONS, &mut own, option)];
+        let mut found = false;
+        for known in known {
+            found |= known.map_err(|refusal: Refusal| wrong(&refusal.allowed))?;
         }
-        if option == "remount" && args.helper.helper {
-            remount = true;
-            continue;
-        }
-        let for_core = core.set(option).map_err(|e| wrong(&e))?;
-        let for_fuse = fuse.take(option).map_err(|e| wrong(&e))?;
-        if for_core || for_fuse {
-            continue;
+        if own.remount && !args.helper.helper {
+            return Err(wrong("only mount(8) can ask for it: `mount -o remount,...`"));
         }
         match Foreign::of(option) {
+            _ if found => {}
+            Some(Foreign::Passed) => {}
             Some(Foreign::Ignored(why)) => ignored.push((option.to_owned(), why)),
-            Some(Foreign::Refused(why)) => return Err(wrong(&why)),
+            Some(Foreign::Refused(why)) => return Err(wrong(why)),
             None if args.helper.sloppy => {}
-            None => return Err(wrong(&"it is not known")),
+            None => return Err(wrong("it is not known")),
         }
     }
     if let Some(subtype) = args.helper.fs_type.as_deref().and_then(|name| name.strip_prefix("fuse.")) {
@@ -201,14 +197,17 @@ fn options(args: &Args, little_memory: bool) -> Result<Options, Failure> {
     if args.trace.is_some() {
         fuse.trace = args.trace.clone();
     }
-    Ok(Options { core, fuse, metrics: args.metrics.clone().or(metrics), ignored, remount })
+    if args.metrics.is_some() {
+        own.metrics = args.metrics.clone();
+    }
+    Ok(Options { core, fuse, own, ignored })
 }
 
 /// An option that the kernel shows of a mount of ours, and that nobody gave: mount(8) hands it back when it is to
 /// remount.
 fn is_shown(option: &str) -> bool {
     const SHOWN: [&str; 4] = ["user_id", "group_id", "default_permissions", "blksize"];
-    SHOWN.contains(&option.split_once('=').map_or(option, |(name, _)| name))
+    SHOWN.contains(&split(option).0)
 }
 
 /// Changes the flags of a mount that is there. What the serving process was told when it started stays.
@@ -390,16 +389,12 @@ fn detach() -> io::Result<()> {
     Ok(())
 }
 
-/// The list of options for `--help`.
-fn option_help() -> String {
-    let ours: &[(&str, &str)] = &[("metrics=ADDR|PATH", "as --metrics")];
-    let lists = [("file system", steadyfs_core::OPTION_HELP), ("mount", steadyfs_fuse::OPTION_HELP), ("command", ours)];
-    let mut text = EXAMPLE.to_owned();
-    for (whose, options) in lists {
-        text.push_str(&format!("\n\nOptions of the {whose}:"));
-        for (names, meaning) in options {
-            text.push_str(&format!("\n  {names}\n          {meaning}"));
-        }
-    }
-    text
+/// The end of `--help`.
+fn long_help() -> String {
+    format!("{EXAMPLE}\n\n{}", options::for_help())
+}
+
+/// The end of the manual page, which lists more options.
+pub(crate) fn manual() -> String {
+    format!("{EXAMPLE}\n\n{}", options::for_manual())
 }

@@ -48,6 +48,15 @@ fn manual_pages() {
     for name in ["steadyfs.1", "steadyfs-man.1", "steadyfs-completions.1"] {
         assert!(dir.path().join(name).is_file(), "{name}");
     }
+    let listed = |page: &str, option: &str| {
+        let page = std::fs::read_to_string(dir.path().join(page)).unwrap();
+        page.replace("\\-", "-").contains(option)
+    };
+    for option in ["cache=SIZE", "background_gc=on|sync|off", "lazytime"] {
+        assert!(listed("steadyfs-mount.1", option), "{option}");
+    }
+    assert!(!listed("steadyfs-mount.1", "gc.meta="));
+    assert!(listed("steadyfs-lab-run.1", "gc.meta=loose|locked"));
 }
 
 #[test]

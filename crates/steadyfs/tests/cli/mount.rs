@@ -304,6 +304,10 @@ fn what_cannot_be_mounted() {
     fails(&place.mount(&["-o", "rw,frobnicate"]), 1, &["frobnicate", "--help"]);
     fails(&place.mount(&["-o", "mode=sideways"]), 1, &["mode=sideways"]);
     fails(&place.mount(&["-o", "umask=9"]), 1, &["umask=9"]);
+    let allowed = "scalelfs, steady, f2fs, f2fs-lfs, f2fs-m, f2fs-lm, spgc, pgc or max";
+    let whole = format!("cannot use the option `gc=nonsense`: want {allowed}; see `steadyfs mount --help`");
+    fails(&place.mount(&["-o", "gc=nonsense"]), 1, &[&whole]);
+    fails(&place.mount(&["-o", "remount,ro"]), 1, &["remount", "only mount(8)"]);
     fails(&as_helper("mount.steadyfs", &place, &["-o", "frobnicate"]), 1, &["frobnicate"]);
     let lock = File::open(place.image()).unwrap();
     flock(&lock, FlockOperation::LockShared).unwrap();
@@ -330,8 +334,11 @@ fn a_fake_mount_only_looks_at_the_options() {
 #[test]
 fn help_lists_the_options() {
     let text = crate::run::run(&["mount", "--help"]).stdout;
-    for option in ["cache=SIZE", "background_gc", "allow_other", "--create"] {
+    for option in ["cache=SIZE", "allow_other", "--create"] {
         assert!(text.contains(option), "{option} is missing in:\n{text}");
+    }
+    for option in ["background_gc=", "gc.collectors="] {
+        assert!(!text.contains(option), "{option} is not for every day:\n{text}");
     }
     assert!(!text.contains("--helper") && !text.contains("--serve"), "{text}");
 }
@@ -507,5 +514,5 @@ fn a_mount_with_little_memory_stays_small() {
     place.umount();
     assert!(served.wait().unwrap().success());
     place.judge();
-    fails(&place.mount(&["-o", "memory=much"]), 1, &["memory=much", "low or normal"]);
+    fails(&place.mount(&["-o", "memory=much"]), 1, &["memory=much", "want normal or low"]);
 }

@@ -29,6 +29,7 @@ pub(super) struct ListArgs {
 /// Exits with 0 if every claim that can be judged holds, with 1 if one does not or a check of the results failed, and
 /// with 2 for an unknown experiment or setting.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = crate::options::for_lab())]
 pub(super) struct RunArgs {
     /// Name of a built-in experiment, or a file that describes one
     experiment: String,

@@ -6,15 +6,20 @@
 /// What becomes of an option that is neither the file system's nor the mount's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
+    /// It is for whoever called the mount, or says what is so anyway: nothing to tell.
+    Passed,
     /// It means nothing here; why.
     Ignored(&'static str),
     /// It would promise what is not kept; why, and what to do.
     Refused(&'static str),
 }
 
-use Foreign::{Ignored, Refused};
+use steadyfs_core::option_rows::split;
 
-/// An option: its name, the values that the line is about (none: every value, or no value), and what becomes of it.
+use Foreign::{Ignored, Passed, Refused};
+
+/// An option: its name (`x-*`: every name that begins so), the values that the line is about (none: every value, or no
+/// value), and what becomes of it.
 type Row = (&'static str, &'static [&'static str], Foreign);
 
 const ALWAYS: Foreign = Ignored("it is always so");
@@ -23,6 +28,23 @@ const QUOTA: Foreign = Refused("quotas are not kept");
 
 /// The first row with the name and the value counts.
 const TABLE: &[Row] = &[
+    // What mount(8) and systemd act on, and pass on.
+    ("defaults", &[], Passed),
+    ("auto", &[], Passed),
+    ("noauto", &[], Passed),
+    ("user", &[], Passed),
+    ("nouser", &[], Passed),
+    ("users", &[], Passed),
+    ("owner", &[], Passed),
+    ("group", &[], Passed),
+    ("_netdev", &[], Passed),
+    ("nofail", &[], Passed),
+    ("comment", &[], Passed),
+    ("loop", &[], Passed),
+    ("x-*", &[], Passed),
+    ("X-*", &[], Passed),
+    // Of FUSE.
+    ("default_permissions", &[], Passed),
     // Of mount(8), for all file systems.
     ("silent", &[], Ignored("there is nothing to be silent about")),
     ("loud", &[], ALWAYS),
@@ -46,8 +68,8 @@ const TABLE: &[Row] = &[
     ("noflush_merge", &[], Ignored("flushes are always merged")),
     ("checkpoint_merge", &[], ALWAYS),
     ("nocheckpoint_merge", &[], Ignored("checkpoints are always merged")),
-    ("gc_merge", &[], Ignored("say gc=, which decides who collects")),
-    ("nogc_merge", &[], Ignored("say gc=, which decides who collects")),
+    ("gc_merge", &[], Ignored("say as=, which decides who collects")),
+    ("nogc_merge", &[], Ignored("say as=, which decides who collects")),
     ("atgc", &[], Ignored("say gc.generations=N for collection by age")),
     ("heap", &[], Ignored("say alloc_mode=")),
     ("no_heap", &[], Ignored("say alloc_mode=")),
@@ -94,9 +116,21 @@ const TABLE: &[Row] = &[
 impl Foreign {
     /// What becomes of an option; none if no file system is known to have it.
     pub fn of(option: &str) -> Option<Self> {
-        let (name, value) = option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
+        let (name, value) = split(option);
+        let named = |known: &str| match known.strip_suffix('*') {
+            Some(beginning) => name.starts_with(beginning),
+            None => known == name,
+        };
         let fits = |values: &[&str]| values.is_empty() || value.is_some_and(|value| values.contains(&value));
-        TABLE.iter().find(|(known, values, _)| *known == name && fits(values)).map(|(_, _, foreign)| *foreign)
+        TABLE.iter().find(|(known, values, _)| named(known) && fits(values)).map(|(_, _, foreign)| *foreign)
+    }
+
+    /// Every option that is known to have no meaning here, as pages list it, with what becomes of it.
+    pub fn all() -> impl Iterator<Item = (String, Foreign)> {
+        TABLE.iter().map(|(name, values, foreign)| match values {
+            [] => ((*name).to_owned(), *foreign),
+            values => (format!("{name}={}", values.join("|")), *foreign),
+        })
     }
 }
 
@@ -118,10 +152,13 @@ mod tests {
                 let core = steadyfs_core::MountOptions::default().set(option);
                 assert!(matches!(core, Ok(false)), "{option} is the file system's: {core:?}");
             }
-            let (Ignored(why) | Refused(why)) = foreign;
+            let (Ignored(why) | Refused(why)) = foreign else { continue };
             assert!(!why.is_empty() && !why.ends_with('.'), "{name}: {why}");
         }
         assert_eq!(Foreign::of("active_logs=4"), Some(Refused("there are six logs; say data_logs=N for more")));
-        assert_eq!(Foreign::of("frobnicate"), None);
+        for passed in ["x-systemd.automount", "x-systemd.requires=net", "X-mount.mkdir", "nofail", "comment=mine"] {
+            assert_eq!(Foreign::of(passed), Some(Passed));
+        }
+        assert_eq!((Foreign::of("frobnicate"), Foreign::of("x")), (None, None));
     }
 }

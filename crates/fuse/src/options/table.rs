@@ -1,0 +1,296 @@
+//! The options of the mount itself, one row each: name, values, tier, help, setter.
+//!
+//! A row without help has the name of an option of the file system, which acts on it as well.
+
+use crate::options::{Allow, Cache, Durable, FuseOptions, LOW_THREADS, MOST_THREADS, THREADS};
+use std::time::Duration;
+use steadyfs_core::option_rows::Tier::{Everyday, F2fs};
+use steadyfs_core::option_rows::{Row, Values};
+use steadyfs_core::option_words;
+
+/// The options that the mount itself understands.
+pub static OPTIONS: &[Row<FuseOptions>] = &[
+    // Also the file system's.
+    Row {
+        name: "ro",
+        aliases: &[],
+        values: option_words!(Flags, read_only, { "ro" => true, "rw" => false }),
+        tier: Everyday,
+        help: "",
+    },
+    Row {
+        name: "relatime",
+        aliases: &[],
+        values: option_words!(Flags, noatime, {
+            "relatime" => false,
+            "noatime" => true,
+            "strictatime" => false,
+            "atime" => false,
+        }),
+        tier: Everyday,
+        help: "",
+    },
+    Row {
+        name: "nodiratime",
+        aliases: &[],
+        values: option_words!(Flags, nodiratime, { "nodiratime" => true }),
+        tier: Everyday,
+        help: "",
+    },
+    Row {
+        name: "memory",
+        aliases: &[],
+        values: option_words!(Words, threads, { "normal" => THREADS, "low" => LOW_THREADS }),
+        tier: Everyday,
+        help: "",
+    },
+    // For every user.
+    Row {
+        name: "allow_other",
+        aliases: &[],
+        values: option_words!(Flags, allow, {
+            "allow_other" => Some(Allow::Everyone),
+            "allow_root" => Some(Allow::OwnerAndRoot),
+            "noallow_other" => Some(Allow::Owner),
+        }),
+        tier: Everyday,
+        help: "who may use the mount besides its owner: all, root, or nobody (default: all if root mounts, else nobody)",
+    },
+    Row {
+        name: "uid",
+        aliases: &[],
+        values: Values::Number {
+            unit: "N",
+            least: 0,
+            most: u32::MAX as u64,
+            set: |options, uid| options.uid = Some(uid as u32),
+            get: |options| options.uid.map(u64::from),
+        },
+        tier: Everyday,
+        help: "show all files as owned by this user",
+    },
+    Row {
+        name: "gid",
+        aliases: &[],
+        values: Values::Number {
+            unit: "N",
+            least: 0,
+            most: u32::MAX as u64,
+            set: |options, gid| options.gid = Some(gid as u32),
+            get: |options| options.gid.map(u64::from),
+        },
+        tier: Everyday,
+        help: "show all files as of this group",
+    },
+    Row {
+        name: "umask",
+        aliases: &[],
+        values: Values::Text {
+            form: "OCTAL",
+            allowed: "three octal digits",
+            set: |options, text| {
+                options.umask = Some(u32::from_str_radix(text, 8).ok().filter(|bits| *bits <= 0o777)?);
+                Some(())
+            },
+            get: |options| options.umask.map(|bits| format!("{bits:03o}")),
+        },
+        tier: Everyday,
+        help: "show all files with permissions 0777 less these bits",
+    },
+    Row {
+        name: "writeback_cache",
+        aliases: &[],
+        values: option_words!(Flags, cache, {
+            "writeback_cache" => Cache::Writeback,
+            "writethrough" => Cache::Through,
+            "no_writeback_cache" => Cache::Through,
+            "direct_io" => Cache::Direct,
+        }),
+        tier: Everyday,
+        help: "the kernel caches contents and writes them later; caches no dirty pages, and files opened with O_DIRECT \
+               bypass its cache; or caches no contents",
+    },
+    Row {
+        name: "trace",
+        aliases: &[],
+        values: Values::Text {
+            form: "FILE",
+            allowed: TEXT,
+            set: |options, file| {
+                options.trace = Some(text(file)?.into());
+                Some(())
+            },
+            get: |options| options.trace.as_ref().map(|file| file.display().to_string()),
+        },
+        tier: Everyday,
+        help: "write a trace of all operations into FILE, without names and contents (see `steadyfs trace`)",
+    },
+    Row {
+        name: "blkdev",
+        aliases: &[],
+        values: option_words!(Flags, block_device, { "blkdev" => true, "noblkdev" => false }),
+        tier: Everyday,
+        help: "mount as fuseblk where that is possible, an image file by a loop device's name; if not, `sync` does not \
+               reach the volume and umount does not wait",
+    },
+    // What mount(8) and FUSE have.
+    Row {
+        name: "suid",
+        aliases: &[],
+        values: option_words!(Flags, suid, { "suid" => true, "nosuid" => false }),
+        tier: F2fs,
+        help: "honour set-id bits, or not; only root can mount so that they count",
+    },
+    Row {
+        name: "dev",
+        aliases: &[],
+        values: option_words!(Flags, dev, { "dev" => true, "nodev" => false }),
+        tier: F2fs,
+        help: "honour device nodes, or not; only root can mount so that they count",
+    },
+    Row {
+        name: "exec",
+        aliases: &[],
+        values: option_words!(Flags, exec, { "exec" => true, "noexec" => false }),
+        tier: F2fs,
+        help: "allow programs to be run, or not",
+    },
+    Row {
+        name: "nosymfollow",
+        aliases: &[],
+        values: option_words!(Flags, nosymfollow, { "nosymfollow" => true }),
+        tier: F2fs,
+        help: "follow no symbolic link",
+    },
+    Row {
+        name: "async",
+        aliases: &[],
+        values: Values::Flags {
+            words: &["async", "dirsync", "sync"],
+            set: |options, at| {
+                options.durable = match (at, options.durable) {
+                    (1, Durable::All) => Durable::All,
+                    (at, _) => DURABLE[at],
+                }
+            },
+            get: |options| DURABLE.iter().position(|durable| *durable == options.durable),
+        },
+        tier: F2fs,
+        help: "which changes are durable when they return: what asks for it, those of names, too, or all (sync; implies \
+               writethrough)",
+    },
+    Row {
+        name: "ttl",
+        aliases: &[],
+        values: Values::Text {
+            form: "SECONDS",
+            allowed: "seconds, 0 or more",
+            set: |options, text| {
+                options.ttl = Duration::try_from_secs_f64(text.parse().ok()?).ok()?;
+                Some(())
+            },
+            get: |options| Some(options.ttl.as_secs_f64().to_string()),
+        },
+        tier: F2fs,
+        help: "how long the kernel trusts names and attributes without asking",
+    },
+    Row {
+        name: "threads",
+        aliases: &[],
+        values: Values::Number {
+            unit: "N",
+            least: 1,
+            most: MOST_THREADS,
+            set: |options, threads| options.threads = threads as usize,
+            get: |options| Some(options.threads as u64),
+        },
+        tier: F2fs,
+        help: "most threads that serve requests",
+    },
+    Row {
+        name: "readahead",
+        aliases: &[],
+        values: Values::Number {
+            unit: "KIB",
+            least: 0,
+            most: (u32::MAX >> 10) as u64,
+            set: |options, kib| options.readahead = (kib << 10) as u32,
+            get: |options| Some(u64::from(options.readahead >> 10)),
+        },
+        tier: F2fs,
+        help: "how far the kernel reads ahead",
+    },
+    Row {
+        name: "fsname",
+        aliases: &[],
+        values: Values::Text {
+            form: "NAME",
+            allowed: TEXT,
+            set: |options, name| {
+                options.name = Some(text(name)?);
+                Some(())
+            },
+            get: |options| options.name.clone(),
+        },
+        tier: F2fs,
+        help: "the source in the mount table, of a mount that is not fuseblk; of an image file it implies noblkdev",
+    },
+    Row {
+        name: "subtype",
+        aliases: &[],
+        values: Values::Text {
+            form: "NAME",
+            allowed: TEXT,
+            set: |options, name| {
+                options.subtype = text(name)?;
+                Some(())
+            },
+            get: |options| Some(options.subtype.clone()),
+        },
+        tier: F2fs,
+        help: "the type in the mount table is fuse.NAME",
+    },
+    Row {
+        name: "notune",
+        aliases: &[],
+        values: option_words!(Flags, tune, { "notune" => false }),
+        tier: F2fs,
+        help: "leave the kernel's limits on dirty pages as they are",
+    },
+];
+
+const TEXT: &str = "text without comma or backslash";
+
+/// In the order of their words.
+const DURABLE: [Durable; 3] = [Durable::Asked, Durable::Names, Durable::All];
+
+/// A value that goes to the kernel in a list separated by commas.
+fn text(value: &str) -> Option<String> {
+    (!value.is_empty() && !value.contains([',', '\0', '\\'])).then(|| value.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use steadyfs_core::option_rows::faults;
+
+    #[test]
+    fn each_row_parses_and_prints_each_of_its_values_and_refuses_others() {
+        let samples: &[(&str, &[&str])] = &[
+            ("umask", &["000", "022", "777"]),
+            ("trace", &["trace", "a/b c"]),
+            ("ttl", &["0", "0.5", "3600"]),
+            ("fsname", &["other"]),
+            ("subtype", &["f2fs"]),
+        ];
+        assert_eq!(faults(OPTIONS, || FuseOptions::new("image"), samples), [""; 0]);
+    }
+
+    #[test]
+    fn rows_without_help_are_explained_by_the_file_systems_table() {
+        for row in OPTIONS.iter().filter(|row| row.help.is_empty()) {
+            let theirs = steadyfs_core::OPTIONS.iter().find(|theirs| theirs.name == row.name);
+            assert_eq!(theirs.map(|theirs| theirs.allowed()), Some(row.allowed()), "{}", row.name);
+        }
+    }
+}
