@@ -39,7 +39,7 @@ pub use durable::sync::{Reason, SyncStats};
 pub use error::{Error, Result};
 pub use files::attr::Changer;
 pub use files::errseq::ErrorCursor;
-pub use files::file::{FallocMode, MAX_FILE_SIZE, Whence};
+pub use files::file::{FallocMode, Whence};
 pub use files::inode::InodeRef;
 pub use files::orphans::OrphanStats;
 pub use files::pages::CacheStats;

@@ -43,6 +43,8 @@ bitset! {
         DEVICE_ALIAS = 0x8000, "device_alias";
         /// Several summaries in one block (volumes with 16 KiB blocks).
         PACKED_SSA = 0x1_0000, "packed_ssa";
+        /// An IPLFS volume: block addresses have 8 bytes. No F2FS volume has it.
+        INFINITE = 0x4000_0000, "infinite";
     }
 }
 

@@ -6,7 +6,7 @@
 //! volume.
 
 use crate::block::{BLOCK_SIZE, BLOCKS_PER_SEG};
-use crate::{Lba, Nid, SecNo, SegNo, nat, sit};
+use crate::{Lba, Nid, SecNo, SegNo, Width, sit};
 use std::ops::Range;
 
 /// The geometry of a volume (format section 1).
@@ -44,6 +44,8 @@ pub struct Layout {
     pub secs_per_zone: u32,
     /// Checkpoint blocks beyond the header for version bitmaps.
     pub cp_payload: u32,
+    /// Width of block addresses, which the size of NAT entries follows from.
+    pub width: Width,
 }
 
 const SEG: u64 = BLOCKS_PER_SEG as u64;
@@ -212,20 +214,30 @@ impl Layout {
         self.nat_segments / 2 * BLOCKS_PER_SEG
     }
 
+    /// Entries of a NAT block.
+    pub fn nat_entries(&self) -> u32 {
+        self.width.nat_entries() as u32
+    }
+
     /// Number of node ids; ids are `0..max_nid`.
     pub fn max_nid(&self) -> Nid {
-        Nid(self.nat_blocks() * nat::ENTRIES_PER_BLOCK as u32)
+        Nid(self.nat_blocks() * self.nat_entries())
     }
 
     /// The NAT block of a node id, and the entry in it.
     pub fn nat_place(&self, nid: Nid) -> (u32, usize) {
-        let per_block = nat::ENTRIES_PER_BLOCK as u32;
-        (nid.0 / per_block, (nid.0 % per_block) as usize)
+        // A constant divisor each: every access to a node comes here.
+        const FOUR: u32 = Width::Four.nat_entries() as u32;
+        const EIGHT: u32 = Width::Eight.nat_entries() as u32;
+        match self.width {
+            Width::Four => (nid.0 / FOUR, (nid.0 % FOUR) as usize),
+            Width::Eight => (nid.0 / EIGHT, (nid.0 % EIGHT) as usize),
+        }
     }
 
     /// The node ids of a NAT block.
     pub fn nids_of(&self, block: u32) -> Range<u32> {
-        let per_block = nat::ENTRIES_PER_BLOCK as u32;
+        let per_block = self.nat_entries();
         block * per_block..(block + 1) * per_block
     }
 

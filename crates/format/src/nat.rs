@@ -1,11 +1,14 @@
 //! The node address table: node id -> block. Format section 4.
+//!
+//! [`NatBlock`] is a block of an F2FS volume. [`entry`], [`entries`] and [`set_entry`] read and write blocks of either
+//! width of addresses.
 
-use crate::block::BlockView;
-use crate::{Ino, Lba, Nid};
+use crate::block::{Block, BlockView};
+use crate::{Ino, Lba, Nid, Width};
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Entries in a NAT block; the last byte of the block is unused.
+/// Entries in a NAT block of an F2FS volume; the last byte of the block is unused.
 pub const ENTRIES_PER_BLOCK: usize = 455;
 
 /// The bytes of an entry.
@@ -97,6 +100,44 @@ impl NatBlock {
     }
 }
 
+/// Entry `index` of a NAT block: version (1 byte), inode number (4), address (4 or 8).
+///
+/// # Panics
+/// If `index` is not below [`Width::nat_entries`].
+pub fn entry(block: &Block, width: Width, index: usize) -> NatEntry {
+    let size = width.nat_entry_bytes();
+    decode(&block[index * size..(index + 1) * size])
+}
+
+/// All entries of a NAT block, in order.
+pub fn entries(block: &Block, width: Width) -> impl ExactSizeIterator<Item = NatEntry> + '_ {
+    block.chunks_exact(width.nat_entry_bytes()).map(decode)
+}
+
+/// Changes entry `index` of a NAT block.
+///
+/// # Panics
+/// If `index` is not below [`Width::nat_entries`], or for an address that a volume of this width cannot have.
+pub fn set_entry(block: &mut Block, width: Width, index: usize, entry: NatEntry) {
+    assert!(width.holds(entry.lba), "{:?} is no address of a volume of this width", entry.lba);
+    let size = width.nat_entry_bytes();
+    let bytes = &mut block[index * size..(index + 1) * size];
+    bytes[0] = entry.version;
+    bytes[1..5].copy_from_slice(&entry.ino.get().to_le_bytes());
+    bytes[5..].copy_from_slice(&entry.lba.get().to_le_bytes()[..width.bytes()]);
+}
+
+/// An entry from its 9 or 13 bytes.
+pub(crate) fn decode(bytes: &[u8]) -> NatEntry {
+    let (version, ino, lba) = match *bytes {
+        [version, a, b, c, d, ref lba @ ..] => (version, [a, b, c, d], lba),
+        _ => unreachable!("an entry has 9 or 13 bytes"),
+    };
+    let mut wide = [0; 8];
+    wide[..lba.len()].copy_from_slice(lba);
+    NatEntry { version, ino: Ino(u32::from_le_bytes(ino)), lba: Lba(u64::from_le_bytes(wide)) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,7 +153,35 @@ mod tests {
         assert_eq!(NatEntry::reserved(Nid(2)), NatEntry { version: 0, ino: Ino(2), lba: Lba(1) });
     }
 
+    #[test]
+    fn wide_entries_have_13_bytes() {
+        let mut block = zeroed_block();
+        let last = NatEntry { version: 9, ino: Ino(0x0102), lba: Lba(0x1020_3040_5060_7080) };
+        set_entry(&mut block, Width::Eight, 314, last);
+        assert_eq!(block[4082..], [9, 2, 1, 0, 0, 0x80, 0x70, 0x60, 0x50, 0x40, 0x30, 0x20, 0x10, 0]);
+        assert_eq!((entry(&block, Width::Eight, 314), entries(&block, Width::Eight).len()), (last, 315));
+        assert!(std::panic::catch_unwind(move || set_entry(&mut block, Width::Four, 0, last)).is_err());
+    }
+
     proptest! {
+        #[test]
+        fn either_width_reads_any_block_and_writes_it_back(bytes in prop::collection::vec(any::<u8>(), 4096)) {
+            let mut block = zeroed_block();
+            block.copy_from_slice(&bytes);
+            let narrow: Vec<_> = entries(&block, Width::Four).collect();
+            prop_assert_eq!(&narrow, &NatBlock::view(&block).iter().collect::<Vec<_>>());
+            for width in Width::ALL {
+                let mut again = block;
+                for (index, found) in entries(&block, width).enumerate() {
+                    prop_assert_eq!(entry(&block, width, index), found);
+                    if width.holds(found.lba) {
+                        set_entry(&mut again, width, index, found);
+                    }
+                }
+                prop_assert_eq!(&again[..], &block[..]);
+            }
+        }
+
         #[test]
         fn any_block_decodes_and_encodes_back(bytes in prop::collection::vec(any::<u8>(), 4096)) {
             let mut block = zeroed_block();

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use steadyfs_device::PageBuf;
 use steadyfs_format::block::{Block, BlockView};
 use steadyfs_format::dir::{FileType, MAX_DEPTH};
-use steadyfs_format::inode::{ADDR_OFFSET, Inode, InodeShape, MAX_NAME, flags, inline};
+use steadyfs_format::inode::{Inode, InodeShape, MAX_NAME, flags, inline};
 use steadyfs_format::node::NodeOfs;
 use steadyfs_format::{BLOCK_SIZE, Features, FormatError, Ino, PageIndex, Slot};
 
@@ -128,8 +128,8 @@ fn check_contents(
         _ => {
             let owner = Owner { info, counters, inode: item.inode, nid: item.nid, base: PageIndex(0) };
             let count = info.addressing.map_or(0, |addressing| addressing.inode_slots());
-            let start = ADDR_OFFSET + 4 * usize::from(shape.extra_words());
-            check_slots(ctx, &owner, &bytes[start..start + 4 * usize::from(count)], cursor, found);
+            let (start, bytes_of) = (shape.slot_range().start, shape.width().bytes());
+            check_slots(ctx, &owner, &bytes[start..start + bytes_of * usize::from(count)], cursor, found);
             for ((_, ofs), child) in CHILDREN.into_iter().zip(inode.children()) {
                 if !child.is_null() {
                     refer(ctx, ino, item.inode, item.nid, child, ofs, found);

@@ -40,7 +40,7 @@ impl InodeInfo {
         let info = if compressed { inode.compress_info(features).ok().flatten() } else { None };
         let log_cluster = info.map(|info| info.log_cluster);
         let addressing = shape.map(|shape| match log_cluster {
-            Some(log) => Addressing::clustered(shape.addr_slots(), log),
+            Some(log) => shape.addressing().in_clusters(log),
             None => shape.addressing(),
         });
         InodeInfo {

@@ -1,13 +1,14 @@
 //! The NAT in memory: every id in use, and which of them are inodes.
 //!
-//! Memory: 4.2 KiB per NAT block with ids in use (455 ids), 8 bytes per NAT block without.
+//! Memory: 4.2 KiB per NAT block with ids in use (455 ids, or 315 with addresses of 8 bytes), 8 bytes per NAT block
+//! without.
 
 use std::ops::Range;
-use steadyfs_format::block::{Block, BlockView};
-use steadyfs_format::nat::{ENTRIES_PER_BLOCK, NatBlock, NatEntry};
-use steadyfs_format::{Ino, Nid};
+use steadyfs_format::block::Block;
+use steadyfs_format::nat::{self, NatEntry};
+use steadyfs_format::{Ino, Nid, Width};
 
-const WORDS: usize = ENTRIES_PER_BLOCK.div_ceil(64);
+const WORDS: usize = nat::ENTRIES_PER_BLOCK.div_ceil(64);
 
 /// One NAT block with ids in use, the journal applied.
 pub(super) struct NatPage {
@@ -22,15 +23,15 @@ pub(super) struct NatPage {
 
 impl NatPage {
     /// Takes a block over; `None` if no id of it is in use.
-    pub(super) fn new(number: u32, block: Box<Block>) -> Option<Self> {
+    pub(super) fn new(number: u32, block: Box<Block>, width: Width) -> Option<Self> {
         // Most blocks of most volumes.
         if super::is_zero(&block[..]) {
             return None;
         }
-        let first = number * ENTRIES_PER_BLOCK as u32;
+        let first = number * width.nat_entries() as u32;
         let mut inodes = [0; WORDS];
         let mut used = 0;
-        for (index, entry) in NatBlock::view(&block).iter().enumerate() {
+        for (index, entry) in nat::entries(&block, width).enumerate() {
             used += u16::from(!entry.is_free());
             let nid = first + index as u32;
             if !entry.is_free() && entry.ino.get() == nid && nid >= steadyfs_format::ROOT_INO.get() {
@@ -57,6 +58,7 @@ impl NatPage {
 
 /// All node ids.
 pub(super) struct Nids {
+    width: Width,
     pages: Vec<Option<Box<NatPage>>>,
     inodes: u32,
     used: u64,
@@ -64,14 +66,14 @@ pub(super) struct Nids {
 
 impl Nids {
     /// Puts the pages together, one per NAT block.
-    pub(super) fn new(mut pages: Vec<Option<Box<NatPage>>>) -> Self {
+    pub(super) fn new(mut pages: Vec<Option<Box<NatPage>>>, width: Width) -> Self {
         let (mut inodes, mut used) = (0, 0);
         for page in pages.iter_mut().flatten() {
             page.before = inodes;
             inodes += page.inodes.iter().map(|word| word.count_ones()).sum::<u32>();
             used += u64::from(page.used);
         }
-        let mut nids = Nids { pages, inodes, used };
+        let mut nids = Nids { width, pages, inodes, used };
         let reserved = (0..steadyfs_format::ROOT_INO.get()).filter(|nid| nids.get(Nid(*nid)).is_some()).count();
         nids.used -= reserved as u64;
         nids
@@ -79,15 +81,22 @@ impl Nids {
 
     /// The entry of an id, if it is in use.
     pub(super) fn get(&self, nid: Nid) -> Option<NatEntry> {
-        let page = self.pages.get(nid.index() / ENTRIES_PER_BLOCK)?.as_ref()?;
-        let entry = NatBlock::view(&page.block).get(nid.index() % ENTRIES_PER_BLOCK);
+        let (page, index) = self.place(nid)?;
+        let entry = nat::entry(&page.block, self.width, index);
         (!entry.is_free()).then_some(entry)
     }
 
     /// The number of an inode among the inodes, in the order of their ids; `None` if there is no such inode.
     pub(super) fn inode_index(&self, ino: Ino) -> Option<u32> {
-        let page = self.pages.get(ino.index() / ENTRIES_PER_BLOCK)?.as_ref()?;
-        page.rank(ino.index() % ENTRIES_PER_BLOCK)
+        let (page, index) = self.place(ino.nid())?;
+        page.rank(index)
+    }
+
+    /// The page that holds an id's entry, and the entry's place in it; `None` where no id of the block is in use.
+    fn place(&self, nid: Nid) -> Option<(&NatPage, usize)> {
+        let per_block = self.width.nat_entries();
+        let page = self.pages.get(nid.index() / per_block)?.as_deref()?;
+        Some((page, nid.index() % per_block))
     }
 
     /// Number of inodes.
@@ -133,9 +142,10 @@ impl Nids {
     ) -> impl Iterator<Item = (Nid, NatEntry)> {
         let pages = blocks.clone().zip(&self.pages[blocks]);
         pages.filter_map(|(number, page)| Some((number, page.as_ref()?))).flat_map(move |(number, page)| {
-            let first = (number * ENTRIES_PER_BLOCK) as u32;
-            let entries = (0..ENTRIES_PER_BLOCK).filter(move |index| wanted(page, *index));
-            let entries = entries.map(|index| (index, NatBlock::view(&page.block).get(index)));
+            let width = self.width;
+            let first = (number * width.nat_entries()) as u32;
+            let entries = (0..width.nat_entries()).filter(move |index| wanted(page, *index));
+            let entries = entries.map(move |index| (index, nat::entry(&page.block, width, index)));
             entries.filter(|(_, entry)| !entry.is_free()).map(move |(i, entry)| (Nid(first + i as u32), entry))
         })
     }
@@ -176,9 +186,9 @@ mod tests {
             let mut block = Box::new(zeroed_block());
             for &(nid, ino) in nids {
                 let entry = NatEntry { version: 0, ino: Ino(ino), lba: Lba(u64::from(nid) + 1000) };
-                NatBlock::view_mut(&mut block).set((nid - number * 455) as usize, entry);
+                nat::set_entry(&mut block, Width::Four, (nid - number * 455) as usize, entry);
             }
-            NatPage::new(number, block).map(Box::new)
+            NatPage::new(number, block, Width::Four).map(Box::new)
         };
         let pages = vec![
             page(0, &[(1, 1), (3, 3), (4, 3), (64, 64), (454, 454)]),
@@ -186,7 +196,7 @@ mod tests {
             page(2, &[(910, 910), (911, 3)]),
         ];
         assert!(pages[1].is_none());
-        let nids = Nids::new(pages);
+        let nids = Nids::new(pages, Width::Four);
         let indices: Vec<_> = [3, 64, 454, 910].map(|ino| nids.inode_index(Ino(ino))).to_vec();
         assert_eq!(indices, [Some(0), Some(1), Some(2), Some(3)]);
         assert_eq!([1, 4, 911, 500, 5000].map(|ino| nids.inode_index(Ino(ino))), [None; 5]);

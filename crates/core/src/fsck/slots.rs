@@ -8,7 +8,7 @@ use super::summaries::Cursor;
 use super::walk::{FilePage, Found};
 use std::sync::atomic::Ordering::Relaxed;
 use steadyfs_format::summary::{Summary, SummaryKind};
-use steadyfs_format::{Lba, Nid, PageIndex, Slot};
+use steadyfs_format::{Lba, Nid, PageIndex, Slot, Width};
 
 /// The node whose slots are checked, and its file.
 pub(super) struct Owner<'a> {
@@ -28,7 +28,7 @@ pub(super) fn check_slots(ctx: &Context, owner: &Owner<'_>, area: &[u8], cursor:
     let version = ctx.version(nid);
     let is_quota = ctx.quotas.iter().any(|(_, quota)| *quota == info.ino);
     let (mut counted, mut in_extent) = (0, 0);
-    for (slot, content) in used_slots(area) {
+    for (slot, content) in used_slots(area, Width::of(ctx.features)) {
         counted += 1;
         match content {
             Slot::Hole | Slot::New => {}
@@ -55,14 +55,13 @@ pub(super) fn check_slots(ctx: &Context, owner: &Owner<'_>, area: &[u8], cursor:
 }
 
 /// The slots that are not holes, with their numbers. Most nodes of most files are holes for the most part: passed over
-/// 16 at a time.
-fn used_slots(area: &[u8]) -> impl Iterator<Item = (u16, Slot)> + '_ {
+/// 64 bytes at a time.
+fn used_slots(area: &[u8], width: Width) -> impl Iterator<Item = (u16, Slot)> + '_ {
     const PIECE: usize = 64;
     let pieces = area.chunks(PIECE).enumerate().filter(|(_, piece)| !is_zero(piece));
-    pieces.flat_map(|(number, piece)| {
-        let first = number * PIECE / 4;
-        let slots = piece.as_chunks::<4>().0.iter().map(|raw| Slot::from_disk(u32::from_le_bytes(*raw)));
-        let used = slots.enumerate().filter(|(_, slot)| slot.is_counted());
+    pieces.flat_map(move |(number, piece)| {
+        let first = number * PIECE / width.bytes();
+        let used = Slot::read_all(piece, width).enumerate().filter(|(_, slot)| slot.is_counted());
         used.map(move |(at, slot)| ((first + at) as u16, slot))
     })
 }
@@ -95,7 +94,10 @@ mod tests {
             let area: Vec<u8> = slots.iter().flat_map(|slot| slot.to_le_bytes()).collect();
             let expected: Vec<_> =
                 (0..).zip(slots).filter(|(_, raw)| *raw != 0).map(|(n, raw)| (n, Slot::from_disk(raw))).collect();
-            assert_eq!(used_slots(&area).collect::<Vec<_>>(), expected);
+            assert_eq!(used_slots(&area, Width::Four).collect::<Vec<_>>(), expected);
+            let wide: Vec<u8> =
+                Slot::read_all(&area, Width::Four).flat_map(|slot| slot.to_wide().to_le_bytes()).collect();
+            assert_eq!(used_slots(&wide, Width::Eight).collect::<Vec<_>>(), expected);
         }
     }
 }

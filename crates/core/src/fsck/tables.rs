@@ -8,8 +8,8 @@ use super::{CheckOptions, Phase, pool};
 use crate::raw::Image;
 use std::sync::Arc;
 use steadyfs_format::bitmap;
-use steadyfs_format::block::{Block, BlockView};
-use steadyfs_format::nat::{ENTRIES_PER_BLOCK, NatBlock, NatEntry};
+use steadyfs_format::block::Block;
+use steadyfs_format::nat::{self, NatEntry};
 use steadyfs_format::sit::SitEntry;
 use steadyfs_format::{Ino, Lba, META_INO, NODE_INO, Nid, SegNo};
 
@@ -35,7 +35,7 @@ pub(super) fn load_nat(image: &Arc<Image>, sink: &Arc<Sink>, options: &CheckOpti
             pages[number] = page;
         }
     }
-    Nids::new(pages)
+    Nids::new(pages, image.layout().width)
 }
 
 fn load_nat_part(image: &Image, sink: &Sink, first: u32, end: u32) -> Vec<Option<Box<NatPage>>> {
@@ -47,7 +47,7 @@ fn load_nat_part(image: &Image, sink: &Sink, first: u32, end: u32) -> Vec<Option
     for (number, block) in (first..).zip(blocks) {
         let page = block.and_then(|mut block| {
             apply_journal(image, number, &mut block);
-            NatPage::new(number, block).map(Box::new)
+            NatPage::new(number, block, image.layout().width).map(Box::new)
         });
         parts.push(page);
     }
@@ -71,8 +71,8 @@ fn apply_journal(image: &Image, number: u32, block: &mut Block) {
         let index = (nid.get() - nids.start) as usize;
         // An address that cannot be written (a mark) is outside the main area like any other bad one; keep it
         // recognisable.
-        let lba = if entry.lba.try_to_disk().is_some() { entry.lba } else { Lba(1) };
-        NatBlock::view_mut(block).set(index, NatEntry { lba, ..entry });
+        let lba = if image.layout().width.holds(entry.lba) { entry.lba } else { Lba(1) };
+        nat::set_entry(block, image.layout().width, index, NatEntry { lba, ..entry });
     }
 }
 
@@ -130,8 +130,10 @@ fn check_nat_bits(image: &Image, sink: &Sink, nids: &Nids) {
     };
     for block in 0..image.layout().nat_blocks() {
         let used = nids.used_in(block) + usize::from(block == 0 && nids.get(Nid(0)).is_none());
-        let expected =
-            [("full", used == ENTRIES_PER_BLOCK, bits.is_full(block)), ("empty", used == 0, bits.is_empty(block))];
+        let expected = [
+            ("full", used as u32 == image.layout().nat_entries(), bits.is_full(block)),
+            ("empty", used == 0, bits.is_empty(block)),
+        ];
         for (bitmap, expected, found) in expected {
             if expected != found {
                 sink.add(Issue::NatBitsWrong { block, bitmap, stored: u8::from(found) });

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use std::ops::Range;
 use steadyfs_device::PageBuf;
 use steadyfs_format::block::BlockView;
-use steadyfs_format::nat::{NatBlock, NatEntry};
+use steadyfs_format::nat::{self, NatEntry};
 use steadyfs_format::node::NodeBlock;
 use steadyfs_format::sit::{SitBlock, SitEntry};
 use steadyfs_format::summary::{Summary, SummaryBlock, SummaryKind};
@@ -29,7 +29,7 @@ impl Image {
         }
         let (block, index) = self.layout().nat_place(nid);
         let page = self.read_block(self.nat_lba(block))?;
-        Ok(page.with(|bytes| NatBlock::view(bytes).get(index)))
+        Ok(page.with(|bytes| nat::entry(bytes, self.layout().width, index)))
     }
 
     /// The selected copies of some NAT blocks, in order, without the journal.

@@ -131,6 +131,7 @@ fn layout(segments: u32) -> Layout {
         segs_per_sec: 1,
         secs_per_zone: 1,
         cp_payload: 0,
+        width: steadyfs_format::Width::Four,
     }
 }
 

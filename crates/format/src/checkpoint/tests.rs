@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::summary::{SummaryBlock, SummaryKind};
-use crate::{AllocType, Ino, Lba, Nid, Pack, SegNo};
+use crate::{AllocType, Ino, Lba, Nid, Pack, SegNo, Width};
 use proptest::prelude::*;
 
 /// The 64 MiB volume of format section 3, with other table sizes where a test wants them.
@@ -24,6 +24,7 @@ fn layout(sit_segments: u32, nat_segments: u32, cp_payload: u32) -> Layout {
         segs_per_sec: 1,
         secs_per_zone: 1,
         cp_payload,
+        width: Width::Four,
     }
 }
 

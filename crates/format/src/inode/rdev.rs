@@ -15,11 +15,11 @@ pub struct DeviceNumber {
 impl Inode {
     /// The device of a special file.
     pub fn device_number(&self, shape: InodeShape) -> DeviceNumber {
-        let old = self.raw_slot(shape, 0);
+        // Addresses of 8 bytes hold the same number: its upper half is zero.
+        let [old, new] = [0, 1].map(|slot| self.raw_slot(shape, slot) as u32);
         if old != 0 {
             return DeviceNumber { major: old >> 8 & 0xFF, minor: old & 0xFF };
         }
-        let new = self.raw_slot(shape, 1);
         DeviceNumber { major: new >> 8 & 0xFFF, minor: new & 0xFF | new >> 12 & 0xF_FF00 }
     }
 
@@ -37,8 +37,8 @@ impl Inode {
         } else {
             (0, minor & 0xFF | major << 8 | (minor & !0xFF) << 12)
         };
-        self.set_raw_slot(shape, 0, old);
-        self.set_raw_slot(shape, 1, new);
+        self.set_raw_slot(shape, 0, old.into());
+        self.set_raw_slot(shape, 1, new.into());
         Ok(())
     }
 }

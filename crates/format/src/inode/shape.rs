@@ -3,9 +3,10 @@
 use super::{ADDR_END, ADDR_OFFSET, ADDR_WORDS, FULL_EXTRA_ISIZE, Inode, inline};
 use crate::error::{FormatError, require};
 use crate::node::Addressing;
-use crate::{Features, Slot};
+use crate::{Features, Slot, Width};
 use std::ops::Range;
 use zerocopy::IntoBytes;
+use zerocopy::little_endian::U32;
 
 /// Words of the inline xattr area where the inode does not say.
 pub const DEFAULT_XATTR_WORDS: u16 = 50;
@@ -17,10 +18,11 @@ pub const MAX_XATTR_WORDS: u16 = 923 - 9 - 1 - 10;
 pub struct InodeShape {
     extra_words: u16,
     xattr_words: u16,
+    width: Width,
 }
 
 impl InodeShape {
-    /// A shape with these sizes in 4-byte words.
+    /// A shape with these sizes in 4-byte words, on an F2FS volume.
     ///
     /// # Panics
     /// If the extra attributes exceed 9 words or the xattrs [`MAX_XATTR_WORDS`].
@@ -29,7 +31,17 @@ impl InodeShape {
             extra_words * 4 <= FULL_EXTRA_ISIZE && xattr_words <= MAX_XATTR_WORDS,
             "sizes beyond the format's limits"
         );
-        Self { extra_words, xattr_words }
+        Self { extra_words, xattr_words, width: Width::Four }
+    }
+
+    /// The same sizes with addresses of another width.
+    pub const fn with_width(self, width: Width) -> Self {
+        Self { width, ..self }
+    }
+
+    /// Width of the file-address slots.
+    pub const fn width(self) -> Width {
+        self.width
     }
 
     /// Words of extra attributes.
@@ -42,24 +54,35 @@ impl InodeShape {
         self.xattr_words
     }
 
-    /// File-address slots in the inode.
+    /// File-address slots in the inode. With slots of 8 bytes one word before the xattrs may be left over.
     pub const fn addr_slots(self) -> u16 {
+        self.addr_words() / self.width.words() as u16
+    }
+
+    /// Words between extra attributes and xattrs.
+    const fn addr_words(self) -> u16 {
         ADDR_WORDS as u16 - self.extra_words - self.xattr_words
+    }
+
+    /// Where in the block the file-address slots lie.
+    pub const fn slot_range(self) -> Range<usize> {
+        let start = ADDR_OFFSET + 4 * self.extra_words as usize;
+        start..start + self.width.bytes() * self.addr_slots() as usize
     }
 
     /// The addressing of a file with this inode, unless it is compressed.
     pub const fn addressing(self) -> Addressing {
-        Addressing::new(self.addr_slots())
+        Addressing::with_width(self.addr_slots(), self.width)
     }
 
     /// Bytes that inline data or an inline directory may have.
     pub const fn inline_len(self) -> usize {
-        4 * (self.addr_slots() as usize - 1)
+        4 * self.addr_words() as usize - self.width.bytes()
     }
 
     /// Where in the block inline data or an inline directory lies: slot 0 stays free.
     pub const fn inline_range(self) -> Range<usize> {
-        let start = ADDR_OFFSET + 4 * (self.extra_words as usize + 1);
+        let start = self.slot_range().start + self.width.bytes();
         start..start + self.inline_len()
     }
 
@@ -95,7 +118,7 @@ impl Inode {
         } else {
             0
         };
-        Ok(InodeShape { extra_words: isize / 4, xattr_words })
+        Ok(InodeShape { extra_words: isize / 4, xattr_words, width: Width::of(features) })
     }
 
     /// File-address slot `index`.
@@ -103,22 +126,28 @@ impl Inode {
     /// # Panics
     /// If the shape has no such slot.
     pub fn slot(&self, shape: InodeShape, index: u16) -> Slot {
-        Slot::from_disk(self.addr[slot_word(shape, index)].get())
+        let word = slot_word(shape, index);
+        match shape.width {
+            Width::Four => Slot::from_disk(self.addr[word].get()),
+            Width::Eight => Slot::from_wide(wide(self.addr[word], self.addr[word + 1])),
+        }
     }
 
     /// Changes file-address slot `index`.
     ///
     /// # Panics
-    /// If the shape has no such slot; as [`Slot::to_disk`].
+    /// If the shape has no such slot; as [`Slot::to_disk`], [`Slot::to_wide`].
     pub fn set_slot(&mut self, shape: InodeShape, index: u16, slot: Slot) {
-        self.addr[slot_word(shape, index)] = slot.to_disk().into();
+        let raw = match shape.width {
+            Width::Four => slot.to_disk().into(),
+            Width::Eight => slot.to_wide(),
+        };
+        self.set_raw_slot(shape, index, raw);
     }
 
     /// All file-address slots, in order.
     pub fn slots(&self, shape: InodeShape) -> impl ExactSizeIterator<Item = Slot> + DoubleEndedIterator + '_ {
-        let first = usize::from(shape.extra_words);
-        let words = &self.addr[first..first + usize::from(shape.addr_slots())];
-        words.iter().map(|raw| Slot::from_disk(raw.get()))
+        Slot::read_all(&self.as_bytes()[shape.slot_range()], shape.width)
     }
 
     /// The area of inline data or of an inline directory.
@@ -141,16 +170,29 @@ impl Inode {
         if self.has_inline(inline::XATTR) { &mut self.as_mut_bytes()[shape.xattr_range()] } else { &mut [] }
     }
 
-    pub(super) fn raw_slot(&self, shape: InodeShape, index: u16) -> u32 {
-        self.addr[slot_word(shape, index)].get()
+    pub(super) fn raw_slot(&self, shape: InodeShape, index: u16) -> u64 {
+        let word = slot_word(shape, index);
+        match shape.width {
+            Width::Four => self.addr[word].get().into(),
+            Width::Eight => wide(self.addr[word], self.addr[word + 1]),
+        }
     }
 
-    pub(super) fn set_raw_slot(&mut self, shape: InodeShape, index: u16, raw: u32) {
-        self.addr[slot_word(shape, index)] = raw.into();
+    /// Stores the number, of which a slot of 4 bytes takes the lower half.
+    pub(super) fn set_raw_slot(&mut self, shape: InodeShape, index: u16, raw: u64) {
+        let word = slot_word(shape, index);
+        self.addr[word] = (raw as u32).into();
+        if shape.width == Width::Eight {
+            self.addr[word + 1] = ((raw >> 32) as u32).into();
+        }
     }
+}
+
+const fn wide(low: U32, high: U32) -> u64 {
+    low.get() as u64 | (high.get() as u64) << 32
 }
 
 fn slot_word(shape: InodeShape, index: u16) -> usize {
     assert!(index < shape.addr_slots(), "slot {index} of {}", shape.addr_slots());
-    usize::from(shape.extra_words + index)
+    usize::from(shape.extra_words) + usize::from(index) * shape.width.words()
 }

@@ -53,6 +53,31 @@ fn fields_lie_where_the_format_says() {
 }
 
 #[test]
+fn wide_slots_lie_where_the_format_says() {
+    let (mut inode, shape) = new_inode(0o100_644, FULL | Features::INFINITE);
+    // 923 words less 9 of extra attributes and 50 of xattrs: one word is left over.
+    assert_eq!((shape.addr_slots(), shape.addressing().node_slots()), (432, 509));
+    assert_eq!(shape.slot_range(), 396..396 + 432 * 8);
+    assert_eq!((shape.inline_len(), shape.inline_range().end), (864 * 4 - 8, shape.xattr_range().start));
+    inode.set_slot(shape, 0, Slot::New);
+    inode.set_slot(shape, 431, Slot::At(Lba(0x0102_0304_0506_0708)));
+    let block = inode.to_block();
+    assert_eq!(block[396..404], [0xFF; 8]);
+    assert_eq!(block[396 + 431 * 8..396 + 432 * 8], [8, 7, 6, 5, 4, 3, 2, 1]);
+    assert_eq!(inode.slots(shape).filter(|slot| slot.is_counted()).count(), 2);
+    assert_eq!(inode.slot(shape, 431), Slot::At(Lba(0x0102_0304_0506_0708)));
+    let (bare, shape) = new_inode(0o020_600, Features::INFINITE);
+    assert_eq!((shape.addr_slots(), shape.inline_len()), (461, 923 * 4 - 8));
+    for number in [DeviceNumber { major: 8, minor: 1 }, DeviceNumber { major: 0xFFF, minor: 0xF_FFFF }] {
+        let mut inode = bare.clone();
+        inode.set_device_number(shape, number).unwrap();
+        assert_eq!(inode.device_number(shape), number);
+        let used: Vec<_> = inode.slots(shape).filter_map(Slot::lba).collect();
+        assert!(used.len() == 1 && used[0].get() <= u64::from(u32::MAX));
+    }
+}
+
+#[test]
 fn shapes_follow_flags_and_features() {
     let shape = |features, bits: u8| {
         let (mut inode, _) = new_inode(0o100_644, features);

@@ -4,7 +4,7 @@ use super::{Misfit, MkfsChoices, refused};
 use crate::block::{BLOCK_SIZE, BLOCKS_PER_SEG, LOG_BLOCK_SIZE, SEG_BYTES};
 use crate::checkpoint::{CHECKSUM_OFFSET, HEADER_BYTES};
 use crate::slot::COMPRESS_ADDR;
-use crate::{Features, Layout, Lba, nat, sit};
+use crate::{Features, Layout, Lba, Width, nat, sit};
 
 /// Bytes in the checkpoint header for both version bitmaps.
 const BITMAP_ROOM: u32 = (CHECKSUM_OFFSET - HEADER_BYTES) as u32;
@@ -71,6 +71,7 @@ pub(super) fn plan(choices: &MkfsChoices) -> Result<Areas, Misfit> {
         segs_per_sec: choices.segs_per_sec,
         secs_per_zone: choices.secs_per_zone,
         cp_payload,
+        width: Width::Four,
     };
     let usable = total.checked_sub(all_tables).ok_or(Misfit::TooSmall)?;
     if sections == 0 || usable <= crate::Log::COUNT as u32 {

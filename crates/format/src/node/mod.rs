@@ -11,12 +11,12 @@ pub use path::{Addressing, NodePath};
 
 use crate::block::BlockView;
 use crate::{Nid, Slot};
-use zerocopy::little_endian::U32;
+use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Bytes of a node block before its footer.
 pub const NODE_PAYLOAD: usize = 4072;
-/// Addresses in a direct node, and node ids in an indirect node.
+/// Node ids in an indirect node, and addresses of 4 bytes in a direct node.
 pub const SLOTS_PER_NODE: usize = NODE_PAYLOAD / 4;
 
 /// A direct node: the addresses of 1018 file pages.
@@ -55,6 +55,45 @@ impl DirectNode {
     /// All slots, in order.
     pub fn slots(&self) -> impl ExactSizeIterator<Item = Slot> + DoubleEndedIterator + '_ {
         self.addr.iter().map(|raw| Slot::from_disk(raw.get()))
+    }
+}
+
+/// A direct node of an IPLFS volume: the addresses of 509 file pages.
+#[derive(Clone, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct WideNode {
+    addr: [U64; SLOTS_PER_NODE / 2],
+    /// The footer.
+    pub footer: NodeFooter,
+}
+
+impl BlockView for WideNode {}
+
+impl WideNode {
+    /// A node of holes.
+    pub fn zeroed() -> Self {
+        Self::new_zeroed()
+    }
+
+    /// Slot `index`.
+    ///
+    /// # Panics
+    /// If `index` is not below 509.
+    pub fn slot(&self, index: u16) -> Slot {
+        Slot::from_wide(self.addr[usize::from(index)].get())
+    }
+
+    /// Changes slot `index`.
+    ///
+    /// # Panics
+    /// If `index` is not below 509; as [`Slot::to_wide`].
+    pub fn set_slot(&mut self, index: u16, slot: Slot) {
+        self.addr[usize::from(index)] = slot.to_wide().into();
+    }
+
+    /// All slots, in order.
+    pub fn slots(&self) -> impl ExactSizeIterator<Item = Slot> + DoubleEndedIterator + '_ {
+        self.addr.iter().map(|raw| Slot::from_wide(raw.get()))
     }
 }
 

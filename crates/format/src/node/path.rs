@@ -1,7 +1,7 @@
 //! The way from a file page to the slot that holds its address, and back.
 
 use super::{NodeKind, NodeOfs, SLOTS_PER_NODE};
-use crate::PageIndex;
+use crate::{PageIndex, Width};
 
 const N: u64 = SLOTS_PER_NODE as u64;
 
@@ -13,13 +13,21 @@ pub struct Addressing {
 }
 
 impl Addressing {
-    /// The addressing of a file whose inode holds `inode_slots` addresses (`InodeShape::addr_slots`).
+    /// The addressing of a file whose inode holds `inode_slots` addresses of 4 bytes (`InodeShape::addr_slots`).
     ///
     /// # Panics
     /// If that is more than 923.
     pub const fn new(inode_slots: u16) -> Self {
-        assert!(inode_slots <= 923, "an inode holds at most 923 addresses");
-        Self { inode_slots, node_slots: SLOTS_PER_NODE as u16 }
+        Self::with_width(inode_slots, Width::Four)
+    }
+
+    /// The addressing of a file whose inode holds `inode_slots` addresses of this width.
+    ///
+    /// # Panics
+    /// If that is more than 923, or 461 of 8 bytes.
+    pub const fn with_width(inode_slots: u16, width: Width) -> Self {
+        assert!(inode_slots as usize * width.words() <= 923, "an inode holds at most 923 words of addresses");
+        Self { inode_slots, node_slots: width.slots_per_node() }
     }
 
     /// The addressing of a compressed file: a cluster of `1 << log_cluster` pages never straddles two nodes.
@@ -27,10 +35,17 @@ impl Addressing {
     /// # Panics
     /// If `inode_slots` is more than 923 or `log_cluster` more than 8.
     pub const fn clustered(inode_slots: u16, log_cluster: u8) -> Self {
+        Self::new(inode_slots).in_clusters(log_cluster)
+    }
+
+    /// The same nodes with whole clusters of `1 << log_cluster` pages only.
+    ///
+    /// # Panics
+    /// If `log_cluster` is more than 8.
+    pub const fn in_clusters(self, log_cluster: u8) -> Self {
         assert!(log_cluster <= 8, "a cluster has at most 256 pages");
         let whole = !((1u16 << log_cluster) - 1);
-        let plain = Self::new(inode_slots);
-        Self { inode_slots: plain.inode_slots & whole, node_slots: plain.node_slots & whole }
+        Self { inode_slots: self.inode_slots & whole, node_slots: self.node_slots & whole }
     }
 
     /// Addresses in the inode.
@@ -246,10 +261,30 @@ mod tests {
         assert_eq!(NodePath::of_page(PageIndex(872), addressing).unwrap().leaf().get(), 1);
     }
 
+    #[test]
+    fn wide_addresses_halve_what_nodes_hold_and_keep_the_tree() {
+        let wide = Addressing::with_width(461, Width::Eight);
+        assert_eq!((wide.inode_slots(), wide.node_slots()), (461, 509));
+        assert_eq!((wide.max_pages() - 461) * 4096, Width::Eight.max_file_size());
+        let last = NodePath::of_page(PageIndex(wide.max_pages() - 1), wide).unwrap();
+        assert_eq!((last.leaf().get() + 1, last.leaf_slot()), (NodeOfs::END.get(), 508));
+        assert_eq!(NodePath::of_page(PageIndex(wide.max_pages()), wide), None);
+        assert_eq!(NodePath::of_page(PageIndex(461 + 2 * 509), wide).unwrap().leaf().get(), 4);
+    }
+
     proptest! {
         #[test]
-        fn a_page_and_its_leaf_agree(page in 0u64..1_057_053_389, slots in 1u16..=923, log_cluster in 0u8..=3) {
-            let addressing = Addressing::clustered(slots, log_cluster);
+        fn a_page_and_its_leaf_agree(
+            page in 0u64..1_057_053_389,
+            slots in 1u16..=923,
+            log_cluster in 0u8..=3,
+            wide: bool,
+        ) {
+            let addressing = if wide {
+                Addressing::with_width(slots / 2, Width::Eight)
+            } else {
+                Addressing::clustered(slots, log_cluster)
+            };
             prop_assume!(page < addressing.max_pages());
             let path = NodePath::of_page(PageIndex(page), addressing).unwrap();
             let first = addressing.first_page(path.leaf()).unwrap();

@@ -7,7 +7,7 @@ use super::{MAX_EXTENSIONS, RawSuperBlock};
 use crate::block::{BLOCKS_PER_SEG, LOG_BLOCK_SIZE, LOG_BLOCKS_PER_SEG};
 use crate::error::{FormatError, require};
 use crate::slot::COMPRESS_ADDR;
-use crate::{Features, Layout, Lba, META_INO, NODE_INO, ROOT_INO, nat, sit};
+use crate::{Features, Layout, Lba, META_INO, NODE_INO, ROOT_INO, Width, nat, sit};
 
 const SB: &str = "superblock";
 const MIN_SEGMENTS: u32 = 9;
@@ -22,6 +22,9 @@ pub(super) fn check(raw: &RawSuperBlock) -> Result<Layout, FormatError> {
     check_chain(raw)?;
     check_tables(raw)?;
     check_rest(raw)?;
+    // The bit that makes addresses wide belongs to another magic number.
+    let bits = Features::from_bits(raw.feature.get());
+    require(!bits.contains(Features::INFINITE), SB, "feature", bits.bits(), "has no bit of an IPLFS volume (ours)")?;
     Ok(Layout {
         block_count: raw.block_count.get(),
         segment_count: raw.segment_count.get(),
@@ -39,6 +42,7 @@ pub(super) fn check(raw: &RawSuperBlock) -> Result<Layout, FormatError> {
         segs_per_sec: raw.segs_per_sec.get(),
         secs_per_zone: raw.secs_per_zone.get(),
         cp_payload: raw.cp_payload.get(),
+        width: Width::Four,
     })
 }
 

@@ -14,7 +14,7 @@ fn raw() -> RawSuperBlock {
 #[test]
 fn every_rule_is_checked() {
     type Damage = fn(&mut RawSuperBlock);
-    let cases: [(&str, Damage); 32] = [
+    let cases: [(&str, Damage); 33] = [
         ("log_sectorsize", |raw| raw.log_sectorsize = 8.into()),
         ("log_sectors_per_block", |raw| raw.log_sectors_per_block = 4.into()),
         ("log_sectors_per_block", |raw| raw.log_sectors_per_block = u32::MAX.into()),
@@ -47,6 +47,7 @@ fn every_rule_is_checked() {
         ("root_ino", |raw| raw.root_ino = 4.into()),
         ("node_ino", |raw| raw.node_ino = 0.into()),
         ("meta_ino", |raw| raw.meta_ino = 3.into()),
+        ("feature", |raw| raw.feature = Features::INFINITE.bits().into()),
     ];
     assert!(SuperBlock::new(raw()).is_ok());
     for (field, damage) in cases {

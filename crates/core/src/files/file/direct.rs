@@ -128,7 +128,7 @@ impl Fs {
         data: Payload<'_>,
         times: Times,
     ) -> Result<usize> {
-        let data = data.clip(off)?;
+        let data = data.clip(off, self.max_file_size())?;
         if !data.is_whole_pages_at(off) {
             return self.write_through(inode, off, data, times);
         }

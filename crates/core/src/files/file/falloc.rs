@@ -3,7 +3,7 @@
 //! What is allocated is reserved: it reads as zeros, and writing there later cannot fail for lack of space. Space is
 //! counted before anything changes (`room`), so a request that cannot be met leaves the file as it was.
 
-use super::{Facts, MAX_FILE_SIZE, PAGE, pages_of, regular};
+use super::{Facts, PAGE, pages_of, regular};
 use crate::error::{Error, Result};
 use crate::files::attr::protect::Act;
 use crate::files::attr::times::{clock, touch_contents};
@@ -45,7 +45,7 @@ impl Fs {
         let inode = &file.inode;
         regular(inode)?;
         let end = off.checked_add(len).filter(|_| len > 0).ok_or(Error::Invalid)?;
-        if end > MAX_FILE_SIZE {
+        if end > self.max_file_size() {
             return Err(Error::TooBig);
         }
         {

@@ -45,9 +45,6 @@ use steadyfs_format::{BLOCK_SIZE, Features, PageIndex};
 /// Bytes in a page.
 pub(crate) const PAGE: u64 = BLOCK_SIZE as u64;
 
-/// The largest file in bytes: what Linux allows, whatever share of it the inode itself could hold (format section 7.3).
-pub const MAX_FILE_SIZE: u64 = (1018 * 2 + 1018 * 1018 * 2 + 1018 * 1018 * 1018) * PAGE;
-
 /// Most pages written, reserved or moved under one change.
 const PIECE_PAGES: u64 = 256;
 

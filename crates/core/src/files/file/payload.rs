@@ -3,7 +3,7 @@
 //! Pages keep their representation on the way, so that a synthetic page ([`PageBuf::synthetic`]) reaches the device
 //! without ever taking 4 KiB of memory. Everything else about a write is the same for both.
 
-use super::{MAX_FILE_SIZE, PAGE};
+use super::PAGE;
 use crate::error::{Error, Result};
 use std::ops::Range;
 use steadyfs_device::PageBuf;
@@ -60,9 +60,9 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// The request cut at the largest file size.
-    pub(super) fn clip(self, off: u64) -> Result<Payload<'a>> {
-        let room = MAX_FILE_SIZE.saturating_sub(off);
+    /// The request cut at `end`, the largest file size.
+    pub(super) fn clip(self, off: u64, end: u64) -> Result<Payload<'a>> {
+        let room = end.saturating_sub(off);
         if room == 0 && self.len() > 0 {
             return Err(Error::TooBig);
         }

@@ -39,7 +39,7 @@ impl Fs {
             return Err(Error::Invalid);
         }
         let by = bytes.end - bytes.start;
-        let size = facts.size.checked_add(by).filter(|size| *size <= super::MAX_FILE_SIZE).ok_or(Error::TooBig)?;
+        let size = facts.size.checked_add(by).filter(|size| *size <= self.max_file_size()).ok_or(Error::TooBig)?;
         let (first, end) = (PageIndex(bytes.start / PAGE), page_end(facts.size));
         let pages = by / PAGE;
         self.expect_move(inode, facts, downwards(first..end), |from| from + pages)?;

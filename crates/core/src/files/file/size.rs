@@ -4,7 +4,7 @@
 //! TRUNC, which is Linux' own way to say that blocks beyond the end are to go; whoever changes the file next finishes
 //! an interrupted cut.
 
-use super::{Facts, MAX_FILE_SIZE, PAGE, page_end, regular};
+use super::{Facts, PAGE, page_end, regular};
 use crate::error::{Error, Result};
 use crate::files::attr::protect::Act;
 use crate::files::attr::times::{clock, touch_contents};
@@ -16,9 +16,15 @@ use std::sync::Arc;
 use steadyfs_device::PageBuf;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::{Inode as RawInode, advise, inline};
-use steadyfs_format::{PageIndex, Slot};
+use steadyfs_format::{PageIndex, Slot, Width};
 
 impl Fs {
+    /// The largest file in bytes: what Linux allows, whatever share of it the inode itself could hold (format section
+    /// 7.3). Follows from the width of the volume's addresses.
+    pub fn max_file_size(&self) -> u64 {
+        Width::of(self.vol.sb.features()).max_file_size()
+    }
+
     /// Sets the size of a regular file. Takes the file's lock. Bytes added read as zeros; bytes cut off are gone, also
     /// if the file grows again.
     ///
@@ -26,7 +32,7 @@ impl Fs {
     /// `TooBig` beyond the largest file size; `NoSpace`; what forbids changing the file.
     pub(crate) fn set_size(&self, inode: &Arc<Inode>, size: u64) -> Result<()> {
         regular(inode)?;
-        if size > MAX_FILE_SIZE {
+        if size > self.max_file_size() {
             return Err(Error::TooBig);
         }
         {

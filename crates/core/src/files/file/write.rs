@@ -90,7 +90,7 @@ impl Fs {
     /// Writes under the exclusive lock of the file.
     pub(super) fn write_locked(&self, inode: &Arc<Inode>, off: u64, data: Payload<'_>, times: Times) -> Result<usize> {
         let mut facts = self.facts_for_write(inode, off, times)?;
-        let data = data.clip(off)?;
+        let data = data.clip(off, self.max_file_size())?;
         if data.len() == 0 {
             return Ok(0);
         }

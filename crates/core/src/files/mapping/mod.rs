@@ -70,7 +70,7 @@ pub(crate) fn addressing(raw: &RawInode, features: Features) -> Result<Addressin
         && !raw.is_dir()
         && let Some(info) = raw.compress_info(features)?
     {
-        return Ok(Addressing::clustered(shape.addr_slots(), info.log_cluster));
+        return Ok(shape.addressing().in_clusters(info.log_cluster));
     }
     Ok(shape.addressing())
 }

@@ -14,9 +14,8 @@ use crate::locks;
 use crate::volume::io::BlockIo;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use steadyfs_device::PageBuf;
-use steadyfs_format::block::BlockView;
-use steadyfs_format::nat::{ENTRIES_PER_BLOCK as PER_BLOCK, NatBlock, NatEntry};
-use steadyfs_format::{Ino, Layout, Lba, Nid, ROOT_INO, Slot};
+use steadyfs_format::nat::{self, NatEntry};
+use steadyfs_format::{Ino, Layout, Lba, Nid, ROOT_INO, Slot, Width, zeroed_block};
 use steadyfs_rt::{Cost, RwLock, charge};
 
 /// One entry of the table.
@@ -32,8 +31,8 @@ pub(crate) struct NatInfo {
 
 impl NatInfo {
     /// Fails on an address that no NAT entry may have.
-    fn of(nid: Nid, entry: NatEntry) -> Result<Self> {
-        if entry.lba.try_to_disk().is_none() {
+    fn of(nid: Nid, entry: NatEntry, width: Width) -> Result<Self> {
+        if !width.holds(entry.lba) {
             return Err(Error::corrupt(format!(
                 "the NAT entry of node {nid} has the impossible address {}",
                 entry.lba
@@ -51,9 +50,9 @@ impl NatInfo {
 }
 
 struct LoadedBlock {
-    entries: Box<[NatInfo; PER_BLOCK]>,
+    entries: Box<[NatInfo]>,
     /// Entries that the selected copy on disk does not hold.
-    dirty: [bool; PER_BLOCK],
+    dirty: Box<[bool]>,
     dirty_count: u32,
 }
 
@@ -87,30 +86,34 @@ impl Nat {
         }
     }
 
+    /// Node ids of a NAT block.
+    pub(crate) fn per_block(&self) -> u32 {
+        self.layout.nat_entries()
+    }
+
     /// One past the largest node id.
     pub(crate) fn max_nid(&self) -> u32 {
-        (self.blocks.len() * PER_BLOCK) as u32
+        self.layout.max_nid().get()
     }
 
     fn place(&self, nid: Nid) -> Result<(usize, usize)> {
         if nid.is_null() || nid.get() >= self.max_nid() {
             return Err(Error::corrupt(format!("node id {nid} is outside the NAT")));
         }
-        Ok((nid.index() / PER_BLOCK, nid.index() % PER_BLOCK))
+        let (block, index) = self.layout.nat_place(nid);
+        Ok((block as usize, index))
     }
 
     fn load(&self, io: &BlockIo, block: usize) -> Result<LoadedBlock> {
         let copy = self.selected[block].load(SeqCst);
         let page = io.read_block(self.layout.nat_block_lba(block as u32, copy))?;
-        let free = NatInfo { ino: Ino(0), version: 0, addr: Slot::Hole };
-        let mut entries = Box::new([free; PER_BLOCK]);
-        page.with(|bytes| {
-            for (i, entry) in NatBlock::view(bytes).iter().enumerate() {
-                entries[i] = NatInfo::of(Nid((block * PER_BLOCK + i) as u32), entry)?;
-            }
-            Ok::<(), Error>(())
-        })?;
-        Ok(LoadedBlock { entries, dirty: [false; PER_BLOCK], dirty_count: 0 })
+        let width = self.layout.width;
+        let entries: Result<Box<[NatInfo]>> = page.with(|bytes| {
+            let nids = self.layout.nids_of(block as u32).map(Nid);
+            nids.zip(nat::entries(bytes, width)).map(|(nid, entry)| NatInfo::of(nid, entry, width)).collect()
+        });
+        let entries = entries?;
+        Ok(LoadedBlock { dirty: vec![false; entries.len()].into(), entries, dirty_count: 0 })
     }
 
     /// The entry of a node id.
@@ -145,12 +148,12 @@ impl Nat {
     /// Refuses an entry of the checkpoint's journal that no node can have.
     pub(crate) fn check_journal(&self, nid: Nid, entry: NatEntry) -> Result<()> {
         self.place(nid)?;
-        NatInfo::of(nid, entry).map(drop)
+        NatInfo::of(nid, entry, self.layout.width).map(drop)
     }
 
     /// Installs an entry of the checkpoint's journal while mounting.
     pub(crate) fn load_journal(&self, io: &BlockIo, nid: Nid, entry: NatEntry) -> Result<()> {
-        let loaded = NatInfo::of(nid, entry)?;
+        let loaded = NatInfo::of(nid, entry, self.layout.width)?;
         self.change(io, nid, |info, touched| {
             *info = loaded;
             *touched = true;
@@ -188,7 +191,7 @@ impl Nat {
 
     /// Node ids of one block that are free, in rising order.
     pub(crate) fn free_in_block(&self, io: &BlockIo, block: u32) -> Result<Vec<Nid>> {
-        let first = block * PER_BLOCK as u32;
+        let first = self.layout.nids_of(block).start;
         let probe = Nid(first.max(1));
         self.get(io, probe)?;
         let guard = self.blocks[block as usize].read();
@@ -213,8 +216,9 @@ impl Nat {
         for b in self.dirty_blocks.iter() {
             let guard = self.blocks[b].read();
             let Some(block) = &*guard else { continue };
-            let dirty = (0..PER_BLOCK).filter(|&i| block.dirty[i]);
-            out.extend(dirty.map(|i| (Nid((b * PER_BLOCK + i) as u32), block.entries[i].to_entry())));
+            let nids = self.layout.nids_of(b as u32).map(Nid);
+            let dirty = nids.zip(block.dirty.iter().zip(&block.entries)).filter(|(_, (dirty, _))| **dirty);
+            out.extend(dirty.map(|(nid, (_, info))| (nid, info.to_entry())));
         }
         assert_eq!(out.len() as u64, self.dirty_entries());
         out
@@ -226,17 +230,17 @@ impl Nat {
         for b in self.dirty_blocks.iter() {
             let mut guard = self.blocks[b].write();
             let Some(block) = &mut *guard else { continue };
-            let mut raw = NatBlock::zeroed();
+            let mut raw = zeroed_block();
             for (i, info) in block.entries.iter().enumerate() {
-                raw.set(i, info.to_entry());
+                nat::set_entry(&mut raw, self.layout.width, i, info.to_entry());
             }
             self.dirty_entries.fetch_sub(u64::from(block.dirty_count), SeqCst);
-            block.dirty = [false; PER_BLOCK];
+            block.dirty.fill(false);
             block.dirty_count = 0;
             self.dirty_blocks.clear(b);
             let target = !self.selected[b].load(SeqCst);
             let lba = self.layout.nat_block_lba(b as u32, target);
-            out.push(NatFlush { block: b as u32, lba, page: PageBuf::from_slice(&raw.to_block()) });
+            out.push(NatFlush { block: b as u32, lba, page: PageBuf::from_slice(&raw) });
         }
         assert_eq!(self.dirty_entries(), 0);
         out
@@ -247,9 +251,10 @@ impl Nat {
         for &b in taken {
             let mut guard = self.blocks[b as usize].write();
             let Some(block) = &mut *guard else { continue };
-            self.dirty_entries.fetch_add(PER_BLOCK as u64 - u64::from(block.dirty_count), SeqCst);
-            block.dirty = [true; PER_BLOCK];
-            block.dirty_count = PER_BLOCK as u32;
+            let all = block.entries.len() as u32;
+            self.dirty_entries.fetch_add(u64::from(all - block.dirty_count), SeqCst);
+            block.dirty.fill(true);
+            block.dirty_count = all;
             self.dirty_blocks.set(b as usize);
         }
     }

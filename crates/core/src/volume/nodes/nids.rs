@@ -13,10 +13,8 @@ use crate::volume::nodes::nat::Nat;
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use steadyfs_format::Nid;
-use steadyfs_format::nat::ENTRIES_PER_BLOCK;
 use steadyfs_rt::Mutex;
 
-const PER_BLOCK: u32 = ENTRIES_PER_BLOCK as u32;
 /// Ids for the changes under way: one takes an inode, a node of attributes, and up to four nodes for contents, its own
 /// and its directory's.
 const AT_HAND: usize = 32;
@@ -43,16 +41,22 @@ pub(crate) struct FreeNids {
     state: Mutex<State>,
     /// [`State::needs_release`], for those who look without the lock.
     needs_release: AtomicBool,
+    /// Ids of a NAT block.
+    per_block: u32,
 }
 
 impl FreeNids {
     /// Starts at the checkpoint's hint.
     pub(crate) fn new(hint: Nid, nat: &Nat) -> Self {
         let blocks = nat.block_count();
-        let next = (hint.get() / PER_BLOCK) % blocks;
+        let next = hint.get() / nat.per_block() % blocks;
         let scanned = vec![false; blocks as usize];
         let state = State { list: VecDeque::new(), held: HashSet::new(), scanned, scanned_count: 0, next };
-        FreeNids { state: Mutex::new(&locks::NID_LIST, state), needs_release: AtomicBool::new(false) }
+        FreeNids {
+            state: Mutex::new(&locks::NID_LIST, state),
+            needs_release: AtomicBool::new(false),
+            per_block: nat.per_block(),
+        }
     }
 
     /// Whether a change should begin with a checkpoint: free ids run out, and some wait for one. Each freed id asks for
@@ -130,7 +134,7 @@ impl FreeNids {
         for nid in nids {
             let was_held = s.held.remove(nid);
             assert!(was_held, "{nid:?} was not held");
-            if s.scanned[(nid.get() / PER_BLOCK) as usize] {
+            if s.scanned[(nid.get() / self.per_block) as usize] {
                 s.list.push_back(*nid);
             }
         }
@@ -140,7 +144,7 @@ impl FreeNids {
     /// Where a later mount may start to look for free ids.
     pub(crate) fn hint(&self) -> Nid {
         let s = self.state.lock();
-        s.list.front().copied().unwrap_or(Nid((s.next * PER_BLOCK).max(4)))
+        s.list.front().copied().unwrap_or(Nid((s.next * self.per_block).max(4)))
     }
 }
 

@@ -631,6 +631,7 @@ pub(crate) mod tests {
             segs_per_sec: 3,
             secs_per_zone: 1,
             cp_payload: 0,
+            width: steadyfs_format::Width::Four,
         }
     }
 

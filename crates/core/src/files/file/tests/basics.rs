@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::Error;
-use crate::files::file::MAX_FILE_SIZE;
 use steadyfs_format::inode::flags;
 
 /// Offsets around the borders of the regions of a node tree, for an inode with 864 slots (36 bytes of extra attributes,
@@ -114,11 +113,12 @@ fn pages_on_both_sides_of_every_border_of_the_node_tree() {
     for (i, border) in BORDERS.iter().enumerate() {
         assert_eq!(fs.write(&file, border - 5000, &pattern(i as u64, 10_000)).unwrap(), 10_000);
     }
-    let last = MAX_FILE_SIZE - 10;
+    let end = fs.max_file_size();
+    let last = end - 10;
     assert_eq!(fs.write(&file, last, &pattern(9, 100)).unwrap(), 10, "a write is cut at the largest size");
-    assert!(matches!(fs.write(&file, MAX_FILE_SIZE, b"x"), Err(Error::TooBig)));
+    assert!(matches!(fs.write(&file, end, b"x"), Err(Error::TooBig)));
     let check_contents = |fs: &Fs, file: &InodeRef| {
-        assert_eq!(size(file), MAX_FILE_SIZE);
+        assert_eq!(size(file), end);
         for (i, border) in BORDERS.iter().enumerate() {
             let mut back = vec![0xEE; 12_000];
             fs.read(file, border - 6000, &mut back).unwrap();
