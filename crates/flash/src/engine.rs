@@ -9,7 +9,7 @@
 use crate::cells::Cells;
 use crate::checks::Checks;
 use crate::contents::Contents;
-use crate::ftl::{Action, Ftl, Zns, ZoneError};
+use crate::ftl::{Action, Ftl, ZoneCommand, ZoneError};
 use crate::media::Media;
 use crate::parameters::Parameters;
 use crate::servers::Server;
@@ -18,7 +18,7 @@ use crate::units::{PAGE, Time, nanos};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use steadyfs_device::{Done, IoResult, Op, OpKind, PageBuf, Request, StreamHint};
+use steadyfs_device::{Done, IoResult, Op, OpKind, PageBuf, Request, StreamHint, ZoneState};
 
 /// A request whose end is known.
 pub(crate) struct Ended {
@@ -36,7 +36,7 @@ enum Queued {
 /// A write on its way into the buffer.
 struct Write {
     arrived: Time,
-    /// Its zone has been asked, and opened.
+    /// The translation layer has been asked, and its zone opened.
     begun: bool,
     /// Where an append went; its block is its zone's.
     append: Option<Arc<AtomicU64>>,
@@ -266,7 +266,7 @@ impl Engine {
 
     fn read(&mut self, arrived: Time, block: u64, count: u64, done: Done) {
         let now = self.clock;
-        if let Some(Err(error)) = self.ftl.zoned().map(|zoned| zoned.readable(block, count)) {
+        if let Err(error) = self.ftl.readable(block, count) {
             let result = Err(error.of(OpKind::Read, block, count));
             self.ended.push(Ended { at: now + self.times.read[0], done, result });
             return;
@@ -351,11 +351,13 @@ impl Engine {
         if self.clock < from { Some(from) } else { self.ftl.idle(&mut self.media, self.clock) }
     }
 
-    /// Asks the zone that a write goes to, once; `None` if it refuses.
+    /// Asks the translation layer whether a write may begin, once; `None` if it refuses.
     fn open(&mut self, mut write: Write) -> Option<Write> {
-        let Some(zoned) = self.ftl.zoned().filter(|_| !write.begun) else { return Some(write) };
+        if write.begun {
+            return Some(write);
+        }
         let kind = if write.append.is_some() { OpKind::ZoneAppend } else { OpKind::Write };
-        match zoned.begin(write.next, write.count, write.append.is_some()) {
+        match self.ftl.begin(write.next, write.count, write.append.is_some()) {
             Ok(first) => {
                 write.begun = true;
                 write.next = first;
@@ -374,20 +376,26 @@ impl Engine {
 
     /// Changes a zone's state.
     fn manage(&mut self, arrived: Time, action: Action, block: u64, done: Done) {
-        let result = match self.ftl.zoned() {
-            Some(zoned) => zoned.manage(&mut self.media, self.clock, action, block),
-            None => Err(ZoneError::NotZoned),
-        };
+        let result = self.ftl.manage(&mut self.media, self.clock, ZoneCommand::Action(action, block));
         let result = result.map(|()| Vec::new()).map_err(|error| error.of(action.kind(), block, 1));
         let at = self.clock + self.times.discard;
         self.stats.zone_latency.add(at - arrived);
         self.ended.push(Ended { at, done, result });
     }
 
-    /// The zones, if there are any, and the time.
-    pub(crate) fn zoned<R>(&mut self, now: Time, f: impl FnOnce(&mut Zns, &mut Media, Time) -> R) -> Option<R> {
+    /// The translation layer as it is at this time.
+    pub(crate) fn ftl(&mut self, now: Time) -> &dyn Ftl {
         self.begin(now);
-        Some(f(self.ftl.zoned()?, &mut self.media, self.clock))
+        &*self.ftl
+    }
+
+    /// Lets the flash below a zone wear out, at once.
+    ///
+    /// # Errors
+    /// What the zone has against it.
+    pub(crate) fn wear_out(&mut self, now: Time, zone: u64, to: ZoneState) -> Result<(), ZoneError> {
+        self.begin(now);
+        self.ftl.manage(&mut self.media, self.clock, ZoneCommand::WearOut(zone, to))
     }
 
     /// Takes the pages of a write into the buffer, as far as there is room. When to go on, if pages are left.
@@ -462,21 +470,19 @@ impl Engine {
     /// Fills an empty device that nobody uses yet, and lets time begin behind that. Of a zone that is what lies before
     /// the first page that is missing; zones that start at the blocks in `full` get no more.
     pub(crate) fn load(&mut self, mut pages: Vec<(u64, PageBuf)>, full: &[u64]) {
-        if let Some(zoned) = self.ftl.zoned() {
+        if self.ftl.zones().is_some() {
             // Full zones first: while they are loaded they are active, and as many others may be as are allowed.
-            pages.sort_by_key(|&(page, _)| (zoned.zone_of(page).is_some_and(|zone| !full.contains(&zone)), page));
+            pages.sort_by_key(|&(page, _)| (self.ftl.zone_of(page).is_some_and(|zone| !full.contains(&zone)), page));
         }
         let mut last = None;
         for (page, contents) in pages {
-            if let Some(zoned) = self.ftl.zoned() {
-                let zone = zoned.zone_of(page);
-                if last != zone {
-                    self.settle(last, full);
-                    last = zone;
-                }
-                if self.ftl.zoned().is_some_and(|zoned| zoned.begin(page, 1, false).is_err()) {
-                    continue;
-                }
+            let zone = self.ftl.zone_of(page);
+            if last != zone {
+                self.settle(last, full);
+                last = zone;
+            }
+            if self.ftl.begin(page, 1, false).is_err() {
+                continue;
             }
             loop {
                 self.ftl.advance(&mut self.media, self.clock);
@@ -502,10 +508,10 @@ impl Engine {
 
     /// A zone has been loaded: it was full, or is closed, as a power cut leaves zones that were open.
     fn settle(&mut self, zone: Option<u64>, full: &[u64]) {
-        let (Some(zone), Some(zoned)) = (zone, self.ftl.zoned()) else { return };
+        let Some(zone) = zone else { return };
         let action = if full.contains(&zone) { Action::Finish } else { Action::Close };
         // A zone that has become full of itself needs neither.
-        let _ = zoned.manage(&mut self.media, self.clock, action, zone);
+        let _ = self.ftl.manage(&mut self.media, self.clock, ZoneCommand::Action(action, zone));
     }
 
     /// What has been done.

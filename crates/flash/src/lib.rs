@@ -52,9 +52,9 @@
 //!
 //! # Translation layers
 //!
-//! [`EmulatedSsd::new`] maps pages (`ftl/page_map`); [`EmulatedSsd::with_zones`] has zones (`ftl/zns`), with write
-//! pointers, append, open, close, finish and reset, some of them conventional if asked for. Each keeps its rules in a
-//! `check` of its own.
+//! [`Parameters::layer`] names the one that a device has. [`Layer::PageMap`] maps pages (`ftl/page_map`).
+//! [`Layer::Zoned`] has zones (`ftl/zns`), with write pointers, append, open, close, finish and reset, some of them
+//! conventional if asked for. Each keeps its rules in a `check` of its own.
 //!
 //! # How close it comes
 //!
@@ -100,8 +100,8 @@ mod units;
 
 pub use backed::{BackedError, BackedSsd};
 pub use checks::Report;
-pub use ftl::{Space, ZoneLimits};
-pub use parameters::{Geometry, Interface, ParameterError, Parameters, Policy, Preset, Timing};
+pub use ftl::Space;
+pub use parameters::{Geometry, Interface, Layer, ParameterError, Parameters, Policy, Preset, Timing, ZoneLimits};
 pub use ssd::EmulatedSsd;
 pub use stats::{Latency, Second, Stats};
 pub use units::Bandwidth;

@@ -112,6 +112,35 @@ pub struct Policy {
     pub idle: Duration,
 }
 
+/// Which translation layer finds the flash of a logical page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Layer {
+    /// A page may lie anywhere, and the device collects garbage.
+    #[default]
+    PageMap,
+    /// Zones are written in order, and emptied by the host. A zone is a line ([`Geometry::line_pages`]), and the
+    /// capacity is a number of zones.
+    Zoned(ZoneLimits),
+}
+
+/// How many zones a zoned device has at work, and how many take writes anywhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ZoneLimits {
+    /// Zones open at once; 0 for no limit.
+    pub max_open: u32,
+    /// Zones open or closed at once; 0 for no limit. Not less than `max_open`.
+    pub max_active: u32,
+    /// The first zones are conventional.
+    pub conventional: u32,
+}
+
+impl Default for ZoneLimits {
+    /// 14 open and active zones, as the Western Digital ZN540 has (datasheet), none of them conventional.
+    fn default() -> Self {
+        ZoneLimits { max_open: 14, max_active: 14, conventional: 0 }
+    }
+}
+
 /// Everything that an emulated SSD is made from, but its capacity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameters {
@@ -127,7 +156,9 @@ pub struct Parameters {
     pub buffer_bytes: u64,
     /// The write buffer survives a power cut: flushes and FUA wait for nothing.
     pub power_loss_protection: bool,
-    /// Translation layer.
+    /// Which translation layer it has.
+    pub layer: Layer,
+    /// What the translation layer decides by.
     pub policy: Policy,
     /// Keep what every page of the flash holds, for [`crate::EmulatedSsd::after_power_cut`]. Takes memory, and no time
     /// of the device.
@@ -317,6 +348,7 @@ fn samsung_970_pro() -> Parameters {
         },
         buffer_bytes: 1 << 20, // 16 chips x 32 KiB x 2
         power_loss_protection: false,
+        layer: Layer::PageMap,
         policy: policy(),
         remember_cells: false,
     }
@@ -352,6 +384,7 @@ fn pm9a3() -> Parameters {
         },
         buffer_bytes: 16 << 20, // two units per chip, as the artifact, and as much again: data centre drives hold tens of MiB
         power_loss_protection: true, // datasheet
+        layer: Layer::PageMap,
         policy: policy(),
         remember_cells: false,
     }
@@ -384,6 +417,7 @@ fn slow_emmc() -> Parameters {
         },
         buffer_bytes: 512 << 10,
         power_loss_protection: false,
+        layer: Layer::PageMap,
         policy: policy(),
         remember_cells: false,
     }

@@ -7,9 +7,9 @@
 use crate::checks::Report;
 use crate::engine::{Command, Ended, Engine, Outcome};
 use crate::events::Events;
-use crate::ftl::{Action, Ftl, PageMap, Zns, ZoneError, ZoneLimits};
+use crate::ftl::{Action, layer};
 use crate::media::Media;
-use crate::parameters::{ParameterError, Parameters};
+use crate::parameters::{Layer, ParameterError, Parameters};
 use crate::stats::Stats;
 use crate::units::{PAGE, Time};
 use std::sync::Arc;
@@ -22,7 +22,6 @@ use steadyfs_rt::{Completion, Leaf, now};
 /// An SSD in memory that takes the time of a real one. See the head of the crate.
 pub struct EmulatedSsd {
     parameters: Parameters,
-    zones: Option<ZoneLimits>,
     shared: Arc<Shared>,
 }
 
@@ -33,33 +32,23 @@ struct Shared {
 }
 
 impl EmulatedSsd {
-    /// An empty SSD of `capacity` bytes with a page-mapping translation layer.
+    /// An empty SSD of `capacity` bytes with the translation layer that the parameters name.
     ///
-    /// The flash has the over-provisioning that the policy asks for, and at least the lines without which collection
-    /// cannot work: on a device of few lines that is more. See [`Parameters::with_smaller_blocks`].
+    /// Page-mapped flash has the over-provisioning that the policy asks for, and at least the lines without which
+    /// collection cannot work: on a device of few lines that is more. See [`Parameters::with_smaller_blocks`].
     ///
     /// # Errors
     /// Parameters or a capacity that cannot be.
     pub fn new(parameters: impl Into<Parameters>, capacity: u64) -> Result<Arc<Self>, ParameterError> {
-        Self::build(parameters.into(), capacity, None)
-    }
-
-    /// An empty zoned SSD of `capacity` bytes, which must be a number of zones; a zone is a line
-    /// ([`crate::Geometry::line_pages`]).
-    ///
-    /// # Errors
-    /// Parameters, limits or a capacity that cannot be.
-    pub fn with_zones(
-        parameters: impl Into<Parameters>,
-        capacity: u64,
-        limits: ZoneLimits,
-    ) -> Result<Arc<Self>, ParameterError> {
-        Self::build(parameters.into(), capacity, Some(limits))
+        Self::build(parameters.into(), capacity)
     }
 
     /// A page-mapped SSD that keeps no contents.
     pub(crate) fn timing_only(parameters: Parameters, capacity: u64) -> Result<Arc<Self>, ParameterError> {
-        let ssd = Self::build(parameters, capacity, None)?;
+        if parameters.layer != Layer::PageMap {
+            return Err(ParameterError::Zones("contents that lie on another device are page-mapped"));
+        }
+        let ssd = Self::build(parameters, capacity)?;
         ssd.shared.engine.with(Engine::forget_contents);
         Ok(ssd)
     }
@@ -69,33 +58,21 @@ impl EmulatedSsd {
         self.shared.engine.with(|engine| engine.load(pages, full));
     }
 
-    fn build(parameters: Parameters, capacity: u64, zones: Option<ZoneLimits>) -> Result<Arc<Self>, ParameterError> {
+    fn build(parameters: Parameters, capacity: u64) -> Result<Arc<Self>, ParameterError> {
         parameters.validate()?;
+        let (ftl, lines) = layer(&parameters, capacity)?;
         let pages = capacity / PAGE;
-        let lines = match zones {
-            Some(limits) => Zns::lines_for(&parameters, limits, pages)?,
-            None => PageMap::lines_for(&parameters.geometry, &parameters.policy, pages),
-        };
-        let flash = lines.saturating_mul(u64::from(parameters.geometry.line_pages()));
-        if !capacity.is_multiple_of(PAGE) || pages == 0 || flash >= u64::from(u32::MAX) {
-            return Err(ParameterError::Capacity(capacity));
-        }
-        let lines = lines as u32; // fits: all its pages do
-        let ftl: Box<dyn Ftl> = match zones {
-            Some(limits) => Box::new(Zns::new(&parameters, limits, pages, lines)),
-            None => Box::new(PageMap::new(&parameters, pages, 0, lines)),
-        };
         let media = Media::new(&parameters, lines, pages);
         let info = DeviceInfo {
             blocks: pages,
             read_only: false,
-            discard: zones.is_none_or(|limits| limits.conventional > 0),
+            discard: ftl.takes_discards(),
             synchronous: false,
             name: format!("emulated {}", parameters.name),
         };
         let engine = Leaf::new(Engine::new(parameters.clone(), media, ftl, pages));
         let shared = Arc::new(Shared { info, engine, events: Events::new() });
-        Ok(Arc::new(EmulatedSsd { parameters, zones, shared }))
+        Ok(Arc::new(EmulatedSsd { parameters, shared }))
     }
 
     /// The device as it would be found if the power failed now: another one, with what was promised and any part of the
@@ -113,11 +90,11 @@ impl EmulatedSsd {
         let time = now().as_nanos();
         let (survivors, full) = self.shared.engine.with(|engine| {
             let survivors = engine.survivors(time, chance);
-            (survivors, engine.zoned(time, |zoned, _, _| zoned.full()).unwrap_or_default())
+            (survivors, engine.ftl(time).full_zones())
         });
         let survivors = survivors?;
         let capacity = self.shared.info.blocks * PAGE;
-        let found = Self::build(self.parameters.clone(), capacity, self.zones).unwrap_or_else(|e| unreachable!("{e}"));
+        let found = Self::build(self.parameters.clone(), capacity).unwrap_or_else(|e| unreachable!("{e}"));
         found.load(survivors, &full);
         Some(found)
     }
@@ -167,10 +144,7 @@ impl EmulatedSsd {
     /// EINVAL for any other state, and for blocks where no zone starts.
     pub fn wear_out_zone(&self, zone: u64, to: ZoneState) -> Result<(), IoError> {
         self.in_range(OpKind::ZoneReport, zone, 1)?;
-        let wear_out = |engine: &mut Engine| {
-            engine.zoned(now().as_nanos(), |zoned, media, time| zoned.wear_out(media, time, zone, to))
-        };
-        let result = self.shared.engine.with(wear_out).unwrap_or(Err(ZoneError::NotZoned));
+        let result = self.shared.engine.with(|engine| engine.wear_out(now().as_nanos(), zone, to));
         result.map_err(|error| error.of(OpKind::ZoneReport, zone, 1))
     }
 
@@ -241,7 +215,7 @@ impl Device for EmulatedSsd {
     }
 
     fn zones(&self) -> Option<ZoneGeometry> {
-        self.shared.engine.with(|engine| engine.zoned(now().as_nanos(), |zoned, _, _| zoned.zones()))
+        self.shared.engine.with(|engine| engine.ftl(now().as_nanos()).zones())
     }
 
     fn zone_report(&self, first: u64, count: u64) -> Result<Vec<Zone>, IoError> {
@@ -250,8 +224,10 @@ impl Device for EmulatedSsd {
         if first.checked_add(count).is_none_or(|end| end > zones.zones) {
             return Err(error(errno::EINVAL));
         }
-        let report = |zoned: &mut Zns| (first..first + count).map(|number| zoned.report(number)).collect();
-        let report = |engine: &mut Engine| engine.zoned(now().as_nanos(), |zoned, _, _| report(zoned));
-        Ok(self.shared.engine.with(report).unwrap_or_default())
+        let report = |engine: &mut Engine| {
+            let ftl = engine.ftl(now().as_nanos());
+            (first..first + count).filter_map(|number| ftl.report(number)).collect()
+        };
+        Ok(self.shared.engine.with(report))
     }
 }

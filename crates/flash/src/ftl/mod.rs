@@ -9,13 +9,15 @@ mod partial_log;
 mod victims;
 mod zns;
 
-pub(crate) use page_map::PageMap;
-pub use zns::ZoneLimits;
-pub(crate) use zns::{Action, Zns, ZoneError};
+pub(crate) use zns::{Action, ZoneError};
 
 use crate::media::Media;
 use crate::nand::{Line, Nand};
-use crate::units::Time;
+use crate::parameters::{Layer, ParameterError, Parameters};
+use crate::units::{PAGE, Time};
+use page_map::PageMap;
+use steadyfs_device::{Zone, ZoneGeometry, ZoneState};
+use zns::Zns;
 
 /// No page in a map.
 pub(crate) const UNMAPPED: u32 = u32::MAX;
@@ -29,6 +31,37 @@ pub struct Space {
     pub invalid: u64,
     /// Erased, or about to be.
     pub free: u64,
+}
+
+/// What a host, or wear, asks of zones beside reading and writing; each names the first block of a zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ZoneCommand {
+    /// A change of the zone's state.
+    Action(Action, u64),
+    /// The flash below the zone has worn out.
+    WearOut(u64, ZoneState),
+}
+
+/// The translation layer that the parameters name, for an empty device of so many bytes, and the lines of its flash.
+///
+/// # Errors
+/// A capacity, or limits of the layer, that cannot be.
+pub(crate) fn layer(parameters: &Parameters, capacity: u64) -> Result<(Box<dyn Ftl>, u32), ParameterError> {
+    let pages = capacity / PAGE;
+    let lines = match parameters.layer {
+        Layer::PageMap => PageMap::lines_for(&parameters.geometry, &parameters.policy, pages),
+        Layer::Zoned(limits) => Zns::lines_for(parameters, limits, pages)?,
+    };
+    let flash = lines.saturating_mul(u64::from(parameters.geometry.line_pages()));
+    if !capacity.is_multiple_of(PAGE) || pages == 0 || flash >= u64::from(u32::MAX) {
+        return Err(ParameterError::Capacity(capacity));
+    }
+    let lines = lines as u32; // fits: all its pages do
+    let ftl: Box<dyn Ftl> = match parameters.layer {
+        Layer::PageMap => Box::new(PageMap::new(parameters, pages, 0, lines)),
+        Layer::Zoned(limits) => Box::new(Zns::new(parameters, limits, pages, lines)),
+    };
+    Ok((ftl, lines))
 }
 
 /// A translation layer. Logical pages and streams are in range: the device has checked.
@@ -74,9 +107,53 @@ pub(crate) trait Ftl: Send {
     /// Adds a line for every rule that does not hold; looks at everything.
     fn check(&self, nand: &Nand, found: &mut Vec<String>);
 
-    /// The zones, if it has any.
-    fn zoned(&mut self) -> Option<&mut Zns> {
+    /// Whether a discarded page becomes free.
+    fn takes_discards(&self) -> bool {
+        true
+    }
+
+    /// A write, or an append to the zone that starts at `first`, is going to begin. Its first page.
+    ///
+    /// # Errors
+    /// What a zone has against it; without zones there are no appends.
+    fn begin(&mut self, first: u64, _count: u64, append: bool) -> Result<u64, ZoneError> {
+        if append { Err(ZoneError::NotZoned) } else { Ok(first) }
+    }
+
+    /// Whether these pages can be read.
+    ///
+    /// # Errors
+    /// One of them lies in a zone that is lost.
+    fn readable(&self, _first: u64, _count: u64) -> Result<(), ZoneError> {
+        Ok(())
+    }
+
+    /// Does what is asked of a zone.
+    ///
+    /// # Errors
+    /// What the zone has against it; without zones every command is refused.
+    fn manage(&mut self, _media: &mut Media, _now: Time, _command: ZoneCommand) -> Result<(), ZoneError> {
+        Err(ZoneError::NotZoned)
+    }
+
+    /// How it is divided into zones, if it is.
+    fn zones(&self) -> Option<ZoneGeometry> {
         None
+    }
+
+    /// A zone as it is reported; its number is in range.
+    fn report(&self, _number: u64) -> Option<Zone> {
+        None
+    }
+
+    /// The first page of the zone that a page lies in; none if that is conventional, or there are no zones.
+    fn zone_of(&self, _page: u64) -> Option<u64> {
+        None
+    }
+
+    /// First pages of the zones that are full.
+    fn full_zones(&self) -> Vec<u64> {
+        Vec::new()
     }
 
     /// Bytes of the map that a device would hold: 4 for each entry.

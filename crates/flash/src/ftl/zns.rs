@@ -15,32 +15,14 @@ mod check;
 mod states;
 
 use super::partial_log::PartialLog;
-use super::{Ftl, PageMap, Space};
+use super::{Ftl, PageMap, Space, ZoneCommand};
 use crate::media::Media;
 use crate::nand::{Line, Nand, Source};
-use crate::parameters::{Geometry, ParameterError, Parameters};
+use crate::parameters::{Geometry, ParameterError, Parameters, ZoneLimits};
 use crate::units::Time;
 pub(crate) use states::{Action, ZoneError};
 use std::collections::{BTreeSet, VecDeque};
 use steadyfs_device::{Zone, ZoneGeometry, ZoneState};
-
-/// How many zones a zoned device has at work, and how many take writes anywhere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ZoneLimits {
-    /// Zones open at once; 0 for no limit.
-    pub max_open: u32,
-    /// Zones open or closed at once; 0 for no limit. Not less than `max_open`.
-    pub max_active: u32,
-    /// The first zones are conventional.
-    pub conventional: u32,
-}
-
-impl Default for ZoneLimits {
-    /// 14 open and active zones, as the Western Digital ZN540 has (datasheet), none of them conventional.
-    fn default() -> Self {
-        ZoneLimits { max_open: 14, max_active: 14, conventional: 0 }
-    }
-}
 
 /// A zone's state in the words of the standard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,54 +125,11 @@ impl Zns {
         }
     }
 
-    pub(crate) fn zones(&self) -> ZoneGeometry {
-        let size = u64::from(self.geometry.line_pages());
-        ZoneGeometry {
-            size,
-            capacity: size,
-            zones: u64::from(self.limits.conventional) + self.zones.len() as u64,
-            conventional: u64::from(self.limits.conventional),
-            max_open: self.limits.max_open,
-            max_active: self.limits.max_active,
-        }
-    }
-
-    /// A zone as it is reported.
-    pub(crate) fn report(&self, number: u64) -> Zone {
-        let size = u64::from(self.geometry.line_pages());
-        let start = number * size;
-        let Some(zone) = number.checked_sub(u64::from(self.limits.conventional)).map(|at| self.zones[at as usize])
-        else {
-            return Zone { start, write_pointer: start, state: ZoneState::Conventional };
-        };
-        let state = match zone.state {
-            State::Empty => ZoneState::Empty,
-            State::ImplicitlyOpen | State::ExplicitlyOpen => ZoneState::Open,
-            State::Closed => ZoneState::Closed,
-            State::Full => ZoneState::Full,
-            State::ReadOnly => ZoneState::ReadOnly,
-            State::Offline => ZoneState::Offline,
-        };
-        let written = if zone.state == State::Full { size } else { u64::from(zone.written) };
-        Zone { start, write_pointer: start + written, state }
-    }
-
     /// Zone and page within it of a logical page that is not conventional.
     fn place(&self, page: u64) -> (usize, u32) {
         let size = u64::from(self.geometry.line_pages());
         let page = page - self.first_page;
         ((page / size) as usize, (page % size) as u32)
-    }
-
-    /// The first page of the zone that a page lies in; none if that is conventional.
-    pub(crate) fn zone_of(&self, page: u64) -> Option<u64> {
-        (page >= self.first_page).then(|| self.start(self.place(page).0))
-    }
-
-    /// First pages of the zones that are full.
-    pub(crate) fn full(&self) -> Vec<u64> {
-        let full = self.zones.iter().enumerate().filter(|(_, zone)| zone.state == State::Full);
-        full.map(|(number, _)| self.start(number)).collect()
     }
 
     /// The first logical page of a zone.
@@ -330,8 +269,63 @@ impl Ftl for Zns {
         check::check(self, nand, found);
     }
 
-    fn zoned(&mut self) -> Option<&mut Zns> {
-        Some(self)
+    fn zones(&self) -> Option<ZoneGeometry> {
+        let size = u64::from(self.geometry.line_pages());
+        Some(ZoneGeometry {
+            size,
+            capacity: size,
+            zones: u64::from(self.limits.conventional) + self.zones.len() as u64,
+            conventional: u64::from(self.limits.conventional),
+            max_open: self.limits.max_open,
+            max_active: self.limits.max_active,
+        })
+    }
+
+    fn report(&self, number: u64) -> Option<Zone> {
+        let size = u64::from(self.geometry.line_pages());
+        let start = number * size;
+        let Some(zone) = number.checked_sub(u64::from(self.limits.conventional)).map(|at| self.zones[at as usize])
+        else {
+            return Some(Zone { start, write_pointer: start, state: ZoneState::Conventional });
+        };
+        let state = match zone.state {
+            State::Empty => ZoneState::Empty,
+            State::ImplicitlyOpen | State::ExplicitlyOpen => ZoneState::Open,
+            State::Closed => ZoneState::Closed,
+            State::Full => ZoneState::Full,
+            State::ReadOnly => ZoneState::ReadOnly,
+            State::Offline => ZoneState::Offline,
+        };
+        let written = if zone.state == State::Full { size } else { u64::from(zone.written) };
+        Some(Zone { start, write_pointer: start + written, state })
+    }
+
+    fn zone_of(&self, page: u64) -> Option<u64> {
+        (page >= self.first_page).then(|| self.start(self.place(page).0))
+    }
+
+    fn full_zones(&self) -> Vec<u64> {
+        let full = self.zones.iter().enumerate().filter(|(_, zone)| zone.state == State::Full);
+        full.map(|(number, _)| self.start(number)).collect()
+    }
+
+    fn begin(&mut self, first: u64, count: u64, append: bool) -> Result<u64, ZoneError> {
+        self.begin_write(first, count, append)
+    }
+
+    fn readable(&self, first: u64, count: u64) -> Result<(), ZoneError> {
+        self.are_readable(first, count)
+    }
+
+    fn manage(&mut self, media: &mut Media, now: Time, command: ZoneCommand) -> Result<(), ZoneError> {
+        match command {
+            ZoneCommand::Action(action, zone) => self.act(media, now, action, zone),
+            ZoneCommand::WearOut(zone, to) => self.wear_out(media, now, zone, to),
+        }
+    }
+
+    fn takes_discards(&self) -> bool {
+        self.conventional.is_some()
     }
 
     fn map_bytes(&self) -> u64 {

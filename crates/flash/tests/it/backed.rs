@@ -4,7 +4,7 @@ use crate::common::{MIB, assert_clean, nanos, page, pages, small, timed};
 use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_device::{Device, Fault, FaultyDevice, FileDevice, MemDevice, Op, OpKind, OpenOptions, PageBuf, errno};
-use steadyfs_flash::BackedSsd;
+use steadyfs_flash::{BackedSsd, Layer, Parameters, ZoneLimits};
 
 #[test]
 fn requests_take_the_time_of_the_one_and_hold_what_the_other_holds() {
@@ -22,6 +22,13 @@ fn requests_take_the_time_of_the_one_and_hold_what_the_other_holds() {
         assert_eq!(backed.read(1 << 40, 1).unwrap_err().errno(), errno::EINVAL);
         assert_clean(backed.ssd());
     });
+}
+
+#[test]
+fn zones_on_another_device_are_refused() {
+    let zoned = Parameters { layer: Layer::Zoned(ZoneLimits::default()), ..small() };
+    let refused = BackedSsd::new(zoned, Arc::new(MemDevice::new(16 * MIB / 4096))).err();
+    assert!(refused.unwrap().to_string().contains("page-mapped"));
 }
 
 #[test]

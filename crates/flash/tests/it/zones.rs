@@ -4,7 +4,7 @@ use crate::common::{KIB, MIB, Random, all, assert_clean, nanos, page, pages, sma
 use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_device::{Device, IoError, Op, PageBuf, Request, StreamHint, Zone, ZoneState, errno};
-use steadyfs_flash::{EmulatedSsd, ZoneLimits};
+use steadyfs_flash::{EmulatedSsd, Layer, Parameters, ZoneLimits};
 
 const HINT: StreamHint = StreamHint::DataWarm;
 /// Pages of a zone of the small device: one block of 1 unit of 8 pages on each of 16 chips.
@@ -13,7 +13,8 @@ const SIZE: u64 = 128;
 fn zoned(limits: ZoneLimits) -> Arc<EmulatedSsd> {
     let mut parameters = small();
     parameters.remember_cells = true;
-    EmulatedSsd::with_zones(parameters, 16 * SIZE * 4 * KIB, limits).unwrap_or_else(|error| panic!("{error}"))
+    parameters.layer = Layer::Zoned(limits);
+    EmulatedSsd::new(parameters, 16 * SIZE * 4 * KIB).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn limits(max_open: u32, max_active: u32) -> ZoneLimits {
@@ -163,6 +164,7 @@ fn transitions_that_the_standard_does_not_have_are_refused() {
         assert_clean(&ssd);
         let page_mapped = EmulatedSsd::new(small(), 16 * MIB).unwrap();
         refused(page_mapped.zone_open(0), errno::EOPNOTSUPP, "Invalid Command Opcode");
+        refused(page_mapped.zone_append(0, pages(0, 1, 0), HINT), errno::EOPNOTSUPP, "Invalid Command Opcode");
         assert!(page_mapped.zones().is_none() && page_mapped.zone_report(0, 1).is_err());
         assert_eq!(ssd.zone_report(15, 2).unwrap_err().errno(), errno::EINVAL);
     });
@@ -194,7 +196,7 @@ fn worn_out_zones_say_so() {
 #[test]
 fn limits_that_cannot_be_are_refused() {
     let refused = |limits, capacity: u64| {
-        let result = EmulatedSsd::with_zones(small(), capacity, limits);
+        let result = EmulatedSsd::new(Parameters { layer: Layer::Zoned(limits), ..small() }, capacity);
         result.err().map(|error| error.to_string()).unwrap_or_default()
     };
     let zone = SIZE * 4 * KIB;

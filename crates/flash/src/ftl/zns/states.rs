@@ -78,7 +78,7 @@ impl Action {
 
 impl Zns {
     /// A write or append is going to begin: opens its zone. Its first page, which for an append was the zone's.
-    pub(crate) fn begin(&mut self, first: u64, count: u64, append: bool) -> Result<u64, ZoneError> {
+    pub(super) fn begin_write(&mut self, first: u64, count: u64, append: bool) -> Result<u64, ZoneError> {
         if first + count <= self.first_page && !append {
             return Ok(first);
         }
@@ -141,7 +141,7 @@ impl Zns {
     }
 
     /// Changes the state of the zone that starts at a block.
-    pub(crate) fn manage(&mut self, media: &mut Media, now: Time, action: Action, first: u64) -> Result<(), ZoneError> {
+    pub(super) fn act(&mut self, media: &mut Media, now: Time, action: Action, first: u64) -> Result<(), ZoneError> {
         if first < self.first_page || self.place(first).1 != 0 {
             return Err(ZoneError::Field);
         }
@@ -200,7 +200,7 @@ impl Zns {
     }
 
     /// Whether these pages can be read.
-    pub(crate) fn readable(&self, first: u64, count: u64) -> Result<(), ZoneError> {
+    pub(super) fn are_readable(&self, first: u64, count: u64) -> Result<(), ZoneError> {
         let last = first + count.max(1) - 1;
         if last < self.first_page {
             return Ok(());
@@ -211,7 +211,7 @@ impl Zns {
     }
 
     /// The flash below a zone has worn out: it can only be read from now on, or not even that.
-    pub(crate) fn wear_out(
+    pub(super) fn wear_out(
         &mut self,
         media: &mut Media,
         now: Time,
