@@ -5,6 +5,7 @@
 //! needs a build.
 
 mod layers;
+mod messages;
 mod pages;
 mod rooms;
 mod seams;
@@ -49,6 +50,8 @@ pub enum Rule {
     Link,
     /// The README names every crate.
     Readme,
+    /// Messages on the page of troubles are printed by the sources.
+    Message,
     /// A file does not parse.
     Unreadable,
 }
@@ -91,5 +94,6 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
     }
     layers::check(tree, &mut found);
     pages::check(tree, &mut found);
+    messages::check(tree, &mut found);
     found
 }

@@ -242,6 +242,23 @@ fn crates_that_the_readme_does_not_name() {
 }
 
 #[test]
+fn messages_that_nothing_prints() {
+    let page = "docs/TROUBLESHOOTING.md";
+    let source = SourceFile::new(
+        "crates/steadyfs/src/failure.rs",
+        "//! Head.\nconst A: &str = \"cannot read {} \\\n    at all\";\nconst B: &str = \"it is gone\";\n",
+    );
+    let lines = |text: &str| {
+        let tree = Tree { files: vec![source.clone(), SourceFile::new(page, text)], ..Tree::default() };
+        let found = check(&tree).into_iter().filter(|v| v.rule == Rule::Message).map(|v| v.line);
+        found.collect::<Vec<_>>()
+    };
+    assert_eq!(lines("| message | cause |\n| `cannot read ... at all: ...` | c |\n| `it is gone` | c |\n"), []);
+    assert_eq!(lines("| `It was eaten`, from programs | c |\n"), []);
+    assert_eq!(lines("| `cannot read ... at all` | c |\n| `it is lost` | c |\n| `...: ...` | c |\n"), [2, 3]);
+}
+
+#[test]
 fn files_that_do_not_parse() {
     fires(Rule::Unreadable, 0, "crates/core/src/volume/planted.rs", "//! Head.\nfn f( {}\n");
 }
