@@ -130,6 +130,19 @@ impl Image {
         Ok(if found.files > 0 { found } else { ChainSummary::default() })
     }
 
+    /// The node in this block, if it was written whole while this checkpoint was in force.
+    ///
+    /// # Errors
+    /// Read errors.
+    pub fn chain_node(&self, lba: Lba) -> Result<Option<ChainNode>> {
+        Ok(self.link(lba, self.read_block(lba)?))
+    }
+
+    fn link(&self, lba: Lba, page: PageBuf) -> Option<ChainNode> {
+        let (footer, belongs) = page.with(|bytes| (NodeBlock::view(bytes).footer, self.is_link(bytes)));
+        belongs.then_some(ChainNode { lba, page, footer })
+    }
+
     /// Whether this block was written whole while this checkpoint was in force.
     fn is_link(&self, block: &Block) -> bool {
         let footer = &NodeBlock::view(block).footer;
@@ -176,11 +189,8 @@ impl Iterator for FsyncChain<'_> {
             Ok(page) => page,
             Err(error) => return Some(Err(error)),
         };
-        let (footer, belongs) = page.with(|bytes| (NodeBlock::view(bytes).footer, self.image.is_link(bytes)));
-        if !belongs {
-            return None;
-        }
-        self.next = Some(footer.next());
-        Some(Ok(ChainNode { lba, page, footer }))
+        let node = self.image.link(lba, page)?;
+        self.next = Some(node.footer.next());
+        Some(Ok(node))
     }
 }

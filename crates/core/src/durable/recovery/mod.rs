@@ -12,8 +12,9 @@
 //!
 //! Kept true: until that checkpoint has committed, nothing is written to a segment in which a node of the chain or a
 //! block that it names lies, nor to the place where the chain ends. So a crash at any moment leaves the same chain, and
-//! the next mount recovers the same files. Whatever a chain holds, recovery ends, and either restores a volume without
-//! contradictions or fails with a reason.
+//! the next mount recovers the same files. The chain is read more than once. One that changes between two readings is
+//! refused before anything of it is committed. Whatever a chain holds, recovery ends, and either restores a volume
+//! without contradictions or fails with a reason.
 //!
 //! Relies on the mount: nothing else changes the volume meanwhile. Three things differ from Linux, each time because
 //! Linux shows contents that were gone at the fsync, or leaves an inode that nobody can reach: nodes and attributes
@@ -77,13 +78,7 @@ impl Fs {
             let adoption = Adoption::new(self);
             let mut recovery = Recovery { fs: self, change: &change, adoption, files: HashMap::new() };
             recovery.make_new_inodes(image, &plan)?;
-            for (at, (link, node)) in plan.links.iter().zip(image.fsync_chain()).enumerate() {
-                let node = node?;
-                if (node.lba, node.footer.ino()) != (link.lba, link.ino) {
-                    return Err(Error::corrupt(format!("block {} changes while it is read", link.lba)));
-                }
-                recovery.apply(&plan, at, &node)?;
-            }
+            plan.read_again(image, |at, node| recovery.apply(&plan, at, node))?;
             self.begin_writing()?;
             self.vol.placement.leave_chain()?;
             recovery.adoption.write_summaries();
@@ -99,8 +94,8 @@ impl Recovery<'_> {
     fn make_new_inodes(&mut self, image: &Image, plan: &Plan) -> Result<()> {
         for (&ino, file) in &plan.files {
             if let Some(at) = file.born {
-                let page = image.read_block(plan.links[at].lba)?;
-                let inode = page.with(|block| self.make_inode(ino, RawInode::view(block)))?;
+                let node = plan.links[at].read_again(image)?;
+                let inode = node.page.with(|block| self.make_inode(ino, RawInode::view(block)))?;
                 self.files.insert(ino, File { inode, has_xattr_node: false });
             }
         }

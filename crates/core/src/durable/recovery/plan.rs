@@ -1,21 +1,42 @@
 //! Reading the chain: which of its nodes count, and for which files.
 //!
-//! Keeps 24 bytes per node; the blocks themselves are read again when their turn comes. Nothing is changed here but
-//! segments being pinned, which lasts until the next checkpoint.
+//! Keeps 32 bytes per node; the blocks themselves are read again when their turn comes, and must then form the chain
+//! that was planned for, from its first node to its end. Nothing is changed here but segments being pinned, which lasts
+//! until the next checkpoint.
 
 use crate::error::{Error, Result};
 use crate::fs::Fs;
-use crate::raw::Image;
+use crate::raw::{ChainNode, Image};
 use std::collections::HashSet;
 use std::collections::btree_map::{BTreeMap, Entry};
 use steadyfs_format::node::{NodeFooter, NodeKind};
 use steadyfs_format::{Ino, Lba, Slot};
 
-/// A node of the chain.
+/// A node of the chain, as it was when the plan was made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     pub(super) lba: Lba,
-    pub(super) ino: Ino,
+    footer: NodeFooter,
+}
+
+impl Link {
+    /// The node, read again on its own.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if it is another one by now; read errors.
+    pub(super) fn read_again(&self, image: &Image) -> Result<ChainNode> {
+        self.same(image.chain_node(self.lba)?)
+    }
+
+    /// Refuses what is not this node. The contents may differ: whatever they say is checked where it is used.
+    fn same(&self, node: Option<ChainNode>) -> Result<ChainNode> {
+        node.filter(|node| (node.lba, node.footer) == (self.lba, self.footer)).ok_or_else(|| changed(self.lba))
+    }
+}
+
+/// The chain is not the one that the plan is for.
+fn changed(lba: Lba) -> Error {
+    Error::corrupt(format!("the chain of fsynced nodes changes while it is read, at block {lba}"))
 }
 
 /// What is to be recovered of one file. Numbers are indices of links.
@@ -52,7 +73,7 @@ impl Plan {
             if !seen.insert(node.lba) {
                 return Err(Error::corrupt(format!("the chain comes back to block {}", node.lba)));
             }
-            plan.links.push(Link { lba: node.lba, ino: node.footer.ino() });
+            plan.links.push(Link { lba: node.lba, footer: node.footer });
             if node.footer.is_fsync() {
                 plan.note(fs, &node.footer, plan.links.len() - 1)?;
             }
@@ -88,6 +109,27 @@ impl Plan {
         file.last = at;
         file.name = if named { Some(at) } else { file.name };
         Ok(())
+    }
+
+    /// Reads the chain again and hands its nodes out, with their indices.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] for a chain that is another one by now: a node that differs, an earlier end, a later one.
+    /// Those of `apply`; read errors.
+    pub(super) fn read_again(
+        &self,
+        image: &Image,
+        mut apply: impl FnMut(usize, &ChainNode) -> Result<()>,
+    ) -> Result<()> {
+        let mut chain = image.fsync_chain();
+        for (at, link) in self.links.iter().enumerate() {
+            let node = link.same(chain.next().transpose()?)?;
+            apply(at, &node)?;
+        }
+        match chain.next().transpose()? {
+            None if chain.end() == self.end => Ok(()),
+            _ => Err(changed(self.end.unwrap_or_default())),
+        }
     }
 
     /// Keeps the segments of the chain, and the one in which it ends, as they are until the next checkpoint.

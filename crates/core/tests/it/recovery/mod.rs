@@ -4,6 +4,7 @@ mod crash;
 mod faults;
 mod full;
 mod hostile;
+mod rereading;
 mod shapes;
 mod stale;
 mod support;
