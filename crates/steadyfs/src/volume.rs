@@ -168,8 +168,13 @@ pub(crate) fn show_absolute(path: &[u8]) -> String {
 pub(crate) fn open_raw(path: &Path, args: ImageArgs) -> Result<Image, Failure> {
     let looked = image::look(path, args)?;
     let tries = if looked.in_use { TRIES } else { 1 };
-    let again = (1..tries).map(|_| Image::open(Arc::clone(&looked.device))).find(Result::is_ok);
-    again.unwrap_or_else(|| Image::open(looked.device)).map_err(|e| open_failure(path, &e))
+    let whole = |image: &Result<Image, Error>| image.as_ref().is_ok_and(|image| image.damage().is_empty());
+    let again = (1..tries).map(|_| Image::open(Arc::clone(&looked.device))).find(whole);
+    let image = again.unwrap_or_else(|| Image::open(looked.device)).map_err(|e| open_failure(path, &e))?;
+    for damage in image.damage() {
+        tracing::warn!("{damage}; it is left out");
+    }
+    Ok(image)
 }
 
 /// The number of the inode at `file` as of the last checkpoint, which is the state that [`open_raw`] shows. A symlink

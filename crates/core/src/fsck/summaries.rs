@@ -5,7 +5,7 @@
 
 use super::issue::Issue;
 use super::sink::Sink;
-use crate::raw::Image;
+use crate::raw::{Image, PackPart};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
@@ -50,7 +50,11 @@ impl Summaries {
             match image.log_summary(log) {
                 Ok(summary) => current.push((segment, Arc::new(vec![PageBuf::from_slice(&summary.to_block())]))),
                 Err(error) => {
-                    sink.add(Issue::ReadFailed { lba: image.layout().lba_of(segment, 0), reason: error.to_string() });
+                    // What the pack could not give has been told.
+                    if image.whole(PackPart::Summary(log)).is_ok() {
+                        let lba = image.layout().lba_of(segment, 0);
+                        sink.add(Issue::ReadFailed { lba, reason: error.to_string() });
+                    }
                     current.push((segment, Arc::default()));
                 }
             }

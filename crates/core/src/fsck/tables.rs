@@ -69,10 +69,15 @@ fn apply_journal(image: &Image, number: u32, block: &mut Block) {
     let nids = image.layout().nids_of(number);
     for &(nid, entry) in image.nat_journal().iter().rev().filter(|(nid, _)| nids.contains(&nid.get())) {
         let index = (nid.get() - nids.start) as usize;
-        // An address that cannot be written (a mark) is outside the main area like any other bad one; keep it
-        // recognisable.
-        let lba = if image.layout().width.holds(entry.lba) { entry.lba } else { Lba(1) };
-        nat::set_entry(block, image.layout().width, index, NatEntry { lba, ..entry });
+        let width = image.layout().width;
+        if width.holds(entry.lba) {
+            nat::set_entry(block, width, index, entry);
+        } else {
+            // An address that nobody can write is put there by hand, so that it is reported.
+            nat::set_entry(block, width, index, NatEntry { lba: Lba(1), ..entry });
+            let end = (index + 1) * width.nat_entry_bytes();
+            block[end - width.bytes()..end].copy_from_slice(&entry.lba.get().to_le_bytes()[..width.bytes()]);
+        }
     }
 }
 
@@ -106,7 +111,9 @@ pub(super) fn check_nat(image: &Image, sink: &Sink, nids: &Nids) {
         if nid <= META_INO.nid() {
             continue;
         }
-        if !image.layout().in_main(lba) {
+        if !image.layout().width.holds(lba) {
+            sink.add(Issue::NatImpossible { nid, ino, address: lba.get() });
+        } else if !image.layout().in_main(lba) {
             sink.add(Issue::NatOutside { nid, ino, lba });
         }
         if ino.is_null() {
@@ -146,7 +153,7 @@ fn check_nat_bits(image: &Image, sink: &Sink, nids: &Nids) {
 pub(super) fn load_sit(image: &Image, sink: &Sink, options: &CheckOptions) -> Option<Segments> {
     let tracker = Tracker::begin(options, Phase::Sit, u64::from(image.layout().main_segments));
     check_sit_journal(image, sink);
-    let sit = match image.load_sit() {
+    let sit = match image.load_known_sit() {
         Ok(sit) => sit,
         Err(error) => {
             sink.add(Issue::ReadFailed { lba: image.layout().sit, reason: error.to_string() });

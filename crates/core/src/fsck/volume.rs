@@ -4,7 +4,7 @@ use super::issue::Issue;
 use super::sink::Sink;
 use super::{CheckOptions, Phase, RollForward};
 use crate::error::Error;
-use crate::raw::{Image, Packs, Superblocks};
+use crate::raw::{Image, PackPart, Packs, Superblocks};
 use std::collections::HashSet;
 use std::sync::Arc;
 use steadyfs_device::Device;
@@ -41,6 +41,7 @@ pub(super) fn open(dev: &Arc<dyn Device>, sink: &Sink, options: &CheckOptions) -
             return None;
         }
     };
+    check_parts(&image, sink);
     check_other_pack(&image, sink);
     check_flags(&image, sink);
     tracker.advance(1);
@@ -93,6 +94,22 @@ fn check_packs(packs: &Packs, sink: &Sink) -> Option<Pack> {
         return None;
     };
     Some(chosen)
+}
+
+/// Says what of the pack in force is left out.
+fn check_parts(image: &Image, sink: &Sink) {
+    let pack = image.pack().number();
+    for damage in image.damage() {
+        let reason = damage.reason.to_string();
+        sink.add(match damage.part {
+            PackPart::NatJournal => Issue::NatJournalDamaged { pack, reason },
+            PackPart::SitJournal => Issue::SitJournalDamaged { pack, reason },
+            PackPart::Summary(log) => {
+                let segno = image.log_position(log).segment;
+                Issue::LogSummaryDamaged { log, segno, reason }
+            }
+        });
+    }
 }
 
 /// Says what is wrong with the pack that is not in force.

@@ -29,7 +29,7 @@ use crate::locks;
 use crate::mount::background::Background;
 use crate::mount::segmented::Tables;
 use crate::options::MountOptions;
-use crate::raw::Image;
+use crate::raw::{Image, PackPart};
 use crate::reclaim::Reclaim;
 use crate::stats::{Cause, Traffic};
 use crate::volume::Volume;
@@ -315,19 +315,26 @@ fn check_state(image: &Image, read_only: bool) -> Result<()> {
 fn whole_for_recovery(image: &Image, options: &MountOptions) -> Result<()> {
     Tables::load(image, options)?.check_counts(image)?;
     let nat = Nat::new(image.layout(), |b| image.nat_version(b));
+    image.whole(PackPart::NatJournal)?;
     image.nat_journal().iter().try_for_each(|&(nid, entry)| nat.check_journal(nid, entry))?;
     image.orphans().map(drop)
 }
 
 /// Puts the journal's entries over those of the table; of two with one id the first counts. Who only reads goes on
-/// without those that are damaged.
+/// without those that are damaged or whose block of the table cannot be read, or without the journal.
 fn load_nat_journal(nat: &Nat, io: &BlockIo, image: &Image, read_only: bool) -> Result<()> {
+    match image.whole(PackPart::NatJournal) {
+        Err(damage) if read_only => {
+            tracing::warn!("{damage}; what changed last is read as the node table has it: older, or not at all");
+        }
+        whole => whole?,
+    }
     for &(nid, entry) in image.nat_journal().iter().rev() {
-        match nat.check_journal(nid, entry) {
+        match nat.check_journal(nid, entry).and_then(|()| nat.load_journal(io, nid, entry)) {
             Err(damage) if read_only => {
                 tracing::warn!("{damage}; this entry of the NAT journal is left out, and what the table says counts");
             }
-            checked => checked.and_then(|()| nat.load_journal(io, nid, entry))?,
+            loaded => loaded?,
         }
     }
     Ok(())

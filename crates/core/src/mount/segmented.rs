@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::options::{Allocation, MountOptions};
-use crate::raw::Image;
+use crate::raw::{Image, PackPart};
 use crate::volume::clock::Clock;
 use crate::volume::io::BlockIo;
 use crate::volume::segments::Segments;
@@ -137,6 +137,7 @@ fn load_heads(image: &Image, segs: &SegTable) -> Result<[Head; Log::COUNT]> {
         if at.alloc == AllocType::Lfs && tail_used {
             return Err(Error::corrupt(format!("blocks ahead of the {log} log are marked valid")));
         }
+        image.whole(PackPart::Summary(log))?;
         let mut summary = image.log_summary(log)?;
         summary.journal = Journal::default();
         heads.push(Head { seg: at.segment, next, alloc: at.alloc, summary, serial: 0 });

@@ -4,6 +4,9 @@
 //! is read when asked for. Used by the mount to load a volume, by `info` and `dump`, and by the checker
 //! ([`crate::fsck`]).
 //!
+//! What reading can do without may be damaged: such parts of the checkpoint pack are noted ([`Image::damage`]) and left
+//! out, and who needs them asks [`Image::whole`].
+//!
 //! What it keeps true: it never writes; it reads only copies that the checkpoint selects; no bytes of an image make it
 //! panic, loop, or allocate more than the image's tables take. What it relies on: [`steadyfs_format`] for every rule of
 //! the format.
@@ -21,20 +24,22 @@
 //! ```
 
 mod chain;
+mod pack;
 mod packs;
 mod superblock;
 mod tables;
 
 pub use chain::{ChainNode, ChainSummary, FsyncChain};
+pub use pack::{PackDamage, PackPart};
 pub use packs::Packs;
 pub use superblock::Superblocks;
 
 use crate::error::{Error, Result};
+use pack::Parts;
 use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_device::Device;
-use steadyfs_format::block::BlockView;
-use steadyfs_format::checkpoint::{Checkpoint, CpFlags, LogPosition, NatBits, decode_data_summaries};
+use steadyfs_format::checkpoint::{Checkpoint, CpFlags, LogPosition, NatBits};
 use steadyfs_format::nat::NatEntry;
 use steadyfs_format::orphan::decode_orphans;
 use steadyfs_format::sit::SitEntry;
@@ -49,18 +54,15 @@ pub struct Image {
     packs: Packs,
     pack: Pack,
     checkpoint: Checkpoint,
-    data_summaries: Box<[SummaryBlock; 3]>,
-    node_summaries: Option<Box<[SummaryBlock; 3]>>,
-    nat_journal: Vec<(Nid, NatEntry)>,
-    sit_journal: Vec<(SegNo, SitEntry)>,
+    parts: Parts,
 }
 
 impl Image {
     /// Opens the volume on a device: superblock, checkpoint, journals, summaries of the current segments.
     ///
     /// # Errors
-    /// No usable superblock or checkpoint, a device that is smaller than the volume, damage in the checkpoint pack,
-    /// read errors.
+    /// No usable superblock or checkpoint, a device that is smaller than the volume, a damaged header of the checkpoint
+    /// pack, read errors there.
     pub fn open(dev: Arc<dyn Device>) -> Result<Self> {
         let superblocks = Superblocks::read(&*dev);
         let packs = Packs::read(&*dev, superblocks.chosen_for(&*dev)?.layout());
@@ -79,26 +81,8 @@ impl Image {
         let head = read(0..1 + layout.cp_payload)?;
         let [first, payload @ ..] = head.as_slice() else { return Err(Error::corrupt("an empty checkpoint")) };
         let checkpoint = Checkpoint::parse(layout, first, payload)?;
-        let map = checkpoint.pack_map();
-        let compact = checkpoint.header().flags().contains(CpFlags::COMPACT_SUM);
-        let data = decode_data_summaries(&read(map.data_summaries)?, compact, checkpoint.data_logs())?;
-        let node_blocks = read(map.node_summaries)?;
-        let node_summaries = match node_blocks.as_slice() {
-            [hot, warm, cold] => Some(Box::new([hot, warm, cold].map(|block| SummaryBlock::view(block).clone()))),
-            _ => None,
-        };
-        Ok(Image {
-            nat_journal: data[0].journal.nat()?,
-            sit_journal: data[2].journal.sit()?,
-            data_summaries: Box::new(data),
-            node_summaries,
-            checkpoint,
-            pack,
-            packs,
-            superblock,
-            superblocks,
-            dev,
-        })
+        let parts = Parts::read(&checkpoint, read)?;
+        Ok(Image { parts, checkpoint, pack, packs, superblock, superblocks, dev })
     }
 
     /// The device.
@@ -162,26 +146,36 @@ impl Image {
         self.checkpoint.sit_copy(block)
     }
 
-    /// The NAT journal, in order; of two entries with one id the first counts. Ids may lie outside the NAT.
+    /// What of the pack in force is damaged and left out.
+    pub fn damage(&self) -> &[PackDamage] {
+        &self.parts.damage
+    }
+
+    /// Refuses a volume of which this part of the pack in force is damaged.
+    ///
+    /// # Errors
+    /// The damage, or the read error.
+    pub fn whole(&self, part: PackPart) -> Result<()> {
+        self.damage().iter().find(|damage| damage.part == part).map_or(Ok(()), |damage| Err(damage.into()))
+    }
+
+    /// The NAT journal, in order; of two entries with one id the first counts. Ids may lie outside the NAT. Empty if it
+    /// is damaged.
     pub fn nat_journal(&self) -> &[(Nid, NatEntry)] {
-        &self.nat_journal
+        &self.parts.nat_journal
     }
 
     /// The SIT journal, in order; of two entries for one segment the last counts (to Linux, too; in the NAT journal it
-    /// is the first). Segments may lie outside the main area.
+    /// is the first). Segments may lie outside the main area. Empty if it is damaged.
     pub fn sit_journal(&self) -> &[(SegNo, SitEntry)] {
-        &self.sit_journal
+        &self.parts.sit_journal
     }
 
     /// The summary of a log's current segment as the pack has it; `None` for node logs of a pack without node
-    /// summaries. Of a compact summary only the entries before the log's position are there, unless the log reuses
-    /// segments.
+    /// summaries, and for a summary that cannot be read. Of a compact summary only the entries before the log's
+    /// position are there, unless the log reuses segments.
     pub fn pack_summary(&self, log: Log) -> Option<&SummaryBlock> {
-        if log.is_node() {
-            Some(&self.node_summaries.as_ref()?[log.index() - Log::HotNode.index()])
-        } else {
-            Some(&self.data_summaries[log.index()])
-        }
+        self.parts.summaries[log.index()].as_ref()
     }
 
     /// The inodes that were deleted while open.

@@ -1,7 +1,7 @@
 //! NAT, SIT and SSA of an image: the copies that the checkpoint selects, with the journals on top. Format sections 4
 //! to 6.
 
-use super::Image;
+use super::{Image, PackPart};
 use crate::error::{Error, Result};
 use std::ops::Range;
 use steadyfs_device::PageBuf;
@@ -46,12 +46,13 @@ impl Image {
     /// The entry of a segment: from the journal, else from the table.
     ///
     /// # Errors
-    /// Read errors.
+    /// A damaged journal; read errors.
     ///
     /// # Panics
     /// If the main area has no such segment.
     pub fn sit(&self, segment: SegNo) -> Result<SitEntry> {
         assert!(segment.get() < self.layout().main_segments, "{segment:?} is not in the main area");
+        self.whole(PackPart::SitJournal)?;
         if let Some((_, entry)) = self.sit_journal().iter().rfind(|(other, _)| *other == segment) {
             return Ok(*entry);
         }
@@ -63,8 +64,17 @@ impl Image {
     /// All entries of the SIT, with the journal: `main_segments` of them, 74 bytes each.
     ///
     /// # Errors
-    /// Read errors.
+    /// A damaged journal; read errors.
     pub fn load_sit(&self) -> Result<Vec<SitEntry>> {
+        self.whole(PackPart::SitJournal)?;
+        self.load_known_sit()
+    }
+
+    /// As [`Image::load_sit`], without a journal that is damaged: entries that should be there are older.
+    ///
+    /// # Errors
+    /// Read errors.
+    pub fn load_known_sit(&self) -> Result<Vec<SitEntry>> {
         let layout = self.layout();
         let mut entries = Vec::with_capacity(layout.main_segments as usize);
         let end = layout.used_sit_blocks();
@@ -102,14 +112,17 @@ impl Image {
     /// The summaries of a log's current segment.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the volume has no such log ([`Image::logs`]); read errors.
+    /// [`Error::Unsupported`] if the volume has no such log ([`Image::logs`]); read errors, also those of the pack.
     pub fn log_summary(&self, log: Log) -> Result<Box<SummaryBlock>> {
         if !self.logs().contains(&log) {
             return Err(Error::Unsupported(format!("a volume with the feature ro has no {log} log")));
         }
         match self.pack_summary(log) {
             Some(summary) => Ok(Box::new(summary.clone())),
-            None => self.rebuild_node_summary(self.log_position(log).segment),
+            None if log.is_node() => self.rebuild_node_summary(self.log_position(log).segment),
+            None => {
+                Err(self.whole(PackPart::Summary(log)).err().unwrap_or_else(|| Error::corrupt("a summary is missing")))
+            }
         }
     }
 

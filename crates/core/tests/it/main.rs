@@ -6,6 +6,7 @@ mod amplification;
 mod buffers;
 mod collection;
 mod common;
+mod damaged_pack;
 mod data_logs;
 mod exercise;
 mod faults;

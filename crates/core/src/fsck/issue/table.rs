@@ -100,6 +100,9 @@ issues! {
     /// The summary of a log's current segment is of the wrong kind.
     Error LogSummaryKind { log: Log, segno: SegNo, found: u8 }
         "the summary of segment {segno}, the current one of the {log} log, has type {found}"
+    /// The summary of a log's current segment, in the checkpoint pack, cannot be read or is none of data.
+    Error LogSummaryDamaged { log: Log, segno: SegNo, reason: String }
+        "the summary of segment {segno}, the current one of the {log} log, cannot be used: {reason}"
     /// The block that a log takes next is in use.
     Error LogNextUsed { log: Log, segno: SegNo, lba: Lba }
         "the {log} log would write its next block over block {lba}, which is in use"
@@ -109,6 +112,13 @@ issues! {
     /// The hint where to look for a free node id is outside the NAT.
     Warning NextFreeNid { nid: Nid, max: u32 }
         "the checkpoint expects a free node id at {nid}, the volume has {max}"
+    /// The journal with the latest changes of the NAT cannot be read, or counts more entries than it holds. The table
+    /// was checked without it: nodes that it should place are older there, or missing.
+    Error NatJournalDamaged { pack: u32, reason: String }
+        "the NAT journal of checkpoint pack {pack} cannot be used ({reason}); nodes that changed last are checked as the table has them"
+    /// The same of the SIT: segments that it should describe are checked as they were before.
+    Error SitJournalDamaged { pack: u32, reason: String }
+        "the SIT journal of checkpoint pack {pack} cannot be used ({reason}); segments that changed last are checked as the table has them"
     /// A NAT journal entry for a node id that does not exist.
     Error NatJournalOutside { nid: Nid }
         "the NAT journal has an entry for node {nid}, which the volume does not have"
@@ -136,6 +146,9 @@ issues! {
     /// A used id has no owner.
     Error NatNoOwner { nid: Nid, lba: Lba }
         "node {nid} at block {lba} has no owner in the NAT"
+    /// A node has one of the two addresses that stand for something else wherever else they occur.
+    Error NatImpossible { nid: Nid, ino: Ino, address: u64 }
+        "the NAT places node {nid} of inode {ino} at the impossible address {address:#x}"
     /// A node lies outside the main area.
     Error NatOutside { nid: Nid, ino: Ino, lba: Lba }
         "the NAT places node {nid} of inode {ino} at block {lba}, outside the main area"

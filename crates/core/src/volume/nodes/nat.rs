@@ -30,22 +30,19 @@ pub(crate) struct NatInfo {
 }
 
 impl NatInfo {
-    /// Fails on an address that no NAT entry may have.
-    fn of(nid: Nid, entry: NatEntry, width: Width) -> Result<Self> {
-        if !width.holds(entry.lba) {
-            return Err(Error::corrupt(format!(
-                "the NAT entry of node {nid} has the impossible address {}",
-                entry.lba
-            )));
-        }
+    /// The address may be anything: where it is used it has to lie in the main area.
+    fn of(entry: NatEntry) -> Self {
         let addr = if entry.is_free() { Slot::Hole } else { Slot::At(entry.lba) };
-        Ok(NatInfo { ino: entry.ino, version: entry.version, addr })
+        NatInfo { ino: entry.ino, version: entry.version, addr }
     }
 
-    /// The on-disk form; the address must be one that may be on disk.
-    fn to_entry(self) -> NatEntry {
+    /// The on-disk form. An address that no entry can have, from a damaged table, becomes that of a superblock, where
+    /// no node is either.
+    fn to_entry(self, width: Width) -> NatEntry {
         assert!(self.addr != Slot::New, "a node that was never written cannot be in a checkpoint");
-        NatEntry { version: self.version, ino: self.ino, lba: self.addr.lba().unwrap_or(Lba(0)) }
+        let lba = self.addr.lba().unwrap_or(Lba(0));
+        let lba = if width.holds(lba) { lba } else { Lba(1) };
+        NatEntry { version: self.version, ino: self.ino, lba }
     }
 }
 
@@ -108,11 +105,9 @@ impl Nat {
         let copy = self.selected[block].load(SeqCst);
         let page = io.read_block(self.layout.nat_block_lba(block as u32, copy))?;
         let width = self.layout.width;
-        let entries: Result<Box<[NatInfo]>> = page.with(|bytes| {
-            let nids = self.layout.nids_of(block as u32).map(Nid);
-            nids.zip(nat::entries(bytes, width)).map(|(nid, entry)| NatInfo::of(nid, entry, width)).collect()
-        });
-        let entries = entries?;
+        let nids = self.layout.nids_of(block as u32);
+        let entries: Box<[NatInfo]> =
+            page.with(|bytes| nids.zip(nat::entries(bytes, width)).map(|(_, entry)| NatInfo::of(entry)).collect());
         Ok(LoadedBlock { dirty: vec![false; entries.len()].into(), entries, dirty_count: 0 })
     }
 
@@ -148,14 +143,16 @@ impl Nat {
     /// Refuses an entry of the checkpoint's journal that no node can have.
     pub(crate) fn check_journal(&self, nid: Nid, entry: NatEntry) -> Result<()> {
         self.place(nid)?;
-        NatInfo::of(nid, entry, self.layout.width).map(drop)
+        if self.layout.width.holds(entry.lba) {
+            return Ok(());
+        }
+        Err(Error::corrupt(format!("the NAT entry of node {nid} has the impossible address {}", entry.lba)))
     }
 
     /// Installs an entry of the checkpoint's journal while mounting.
     pub(crate) fn load_journal(&self, io: &BlockIo, nid: Nid, entry: NatEntry) -> Result<()> {
-        let loaded = NatInfo::of(nid, entry, self.layout.width)?;
         self.change(io, nid, |info, touched| {
-            *info = loaded;
+            *info = NatInfo::of(entry);
             *touched = true;
         })
     }
@@ -218,7 +215,7 @@ impl Nat {
             let Some(block) = &*guard else { continue };
             let nids = self.layout.nids_of(b as u32).map(Nid);
             let dirty = nids.zip(block.dirty.iter().zip(&block.entries)).filter(|(_, (dirty, _))| **dirty);
-            out.extend(dirty.map(|(nid, (_, info))| (nid, info.to_entry())));
+            out.extend(dirty.map(|(nid, (_, info))| (nid, info.to_entry(self.layout.width))));
         }
         assert_eq!(out.len() as u64, self.dirty_entries());
         out
@@ -232,7 +229,7 @@ impl Nat {
             let Some(block) = &mut *guard else { continue };
             let mut raw = zeroed_block();
             for (i, info) in block.entries.iter().enumerate() {
-                nat::set_entry(&mut raw, self.layout.width, i, info.to_entry());
+                nat::set_entry(&mut raw, self.layout.width, i, info.to_entry(self.layout.width));
             }
             self.dirty_entries.fetch_sub(u64::from(block.dirty_count), SeqCst);
             block.dirty.fill(false);

@@ -5,13 +5,13 @@ use crate::editor::{Editor, Pack};
 use steadyfs_core::fsck::Issue;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::checkpoint::{CpFlags, LogPosition};
-use steadyfs_format::journal::Journal;
+use steadyfs_format::journal::{JOURNAL_BYTES, Journal};
 use steadyfs_format::nat::NatEntry;
 use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
 use steadyfs_format::sit::SitEntry;
-use steadyfs_format::summary::SummaryKind;
+use steadyfs_format::summary::{SUMMARY_BYTES, SummaryKind};
 use steadyfs_format::superblock::QuotaKind;
-use steadyfs_format::{BLOCKS_PER_SEG, Ino, Lba, Log, Nid, Pack as Number, SegNo};
+use steadyfs_format::{AllocType, BLOCKS_PER_SEG, Ino, Lba, Log, Nid, Pack as Number, SegNo};
 
 pub(super) const PLANTS: &[Plant] = &[
     ("NoCheckpoint", Base::Fresh, no_checkpoint),
@@ -33,9 +33,12 @@ pub(super) const PLANTS: &[Plant] = &[
     ("FreeSegmentCount", Base::Plain, free_segments),
     ("LogSegmentType", Base::Plain, log_segment_type),
     ("LogSummaryKind", Base::Plain, log_summary_kind),
+    ("LogSummaryDamaged", Base::Plain, log_summary_damaged),
     ("LogNextUsed", Base::Plain, log_next_used),
     ("LogTailUsed", Base::Plain, log_tail_used),
     ("NextFreeNid", Base::Plain, next_free_nid),
+    ("NatJournalDamaged", Base::Plain, nat_journal_damaged),
+    ("SitJournalDamaged", Base::Plain, sit_journal_damaged),
     ("NatJournalOutside", Base::Plain, nat_journal_outside),
     ("NatJournalTwice", Base::Plain, nat_journal_twice),
     ("SitJournalOutside", Base::Plain, sit_journal_outside),
@@ -183,6 +186,52 @@ fn log_summary_kind(e: &Editor) -> Vec<Issue> {
     let segno = e.image().log_position(Log::HotNode).segment;
     e.pack(|pack| pack.nodes.as_mut().expect("unmounted")[0].set_kind(SummaryKind::Data));
     vec![Issue::LogSummaryKind { log: Log::HotNode, segno, found: 0 }]
+}
+
+/// The block of the pack in force that holds a data log's summary (all of them, in the compact form), and where the
+/// journal of the log begins in it.
+fn summary_place(e: &Editor, log: Log) -> (Lba, usize) {
+    let image = e.image();
+    let first = image.layout().pack(image.pack()) + u64::from(image.checkpoint().pack_map().data_summaries.start);
+    match image.checkpoint().header().flags().contains(CpFlags::COMPACT_SUM) {
+        true => (first, if log == Log::HotData { 0 } else { JOURNAL_BYTES }),
+        false => (first + log.index() as u64, BLOCKS_PER_SEG as usize * SUMMARY_BYTES),
+    }
+}
+
+fn log_summary_damaged(e: &Editor) -> Vec<Issue> {
+    // Summaries of logs that reuse segments do not fit the compact form, which has no types.
+    e.pack(|pack| {
+        for log in [Log::HotData, Log::WarmData] {
+            let at = pack.checkpoint.header().log(log);
+            pack.checkpoint.header_mut().set_log(log, LogPosition { alloc: AllocType::Ssr, ..at });
+        }
+    });
+    let (lba, journal) = summary_place(e, Log::WarmData);
+    e.edit(lba, |block| block[journal + JOURNAL_BYTES] = 7);
+    let segno = e.image().log_position(Log::WarmData).segment;
+    let reason = "summary block: entry_type = 7 breaks the rule: is 0 (data) or 1 (node)".to_owned();
+    vec![Issue::LogSummaryDamaged { log: Log::WarmData, segno, reason }]
+}
+
+/// Empties the journals, and makes that of a log count more entries than there can be.
+fn impossible_count(e: &Editor, log: Log, count: u16) -> u32 {
+    e.flush_journals();
+    let (lba, journal) = summary_place(e, log);
+    e.edit(lba, |block| block[journal..journal + 2].copy_from_slice(&count.to_le_bytes()));
+    e.image().pack().number()
+}
+
+fn nat_journal_damaged(e: &Editor) -> Vec<Issue> {
+    let pack = impossible_count(e, Log::HotData, 39);
+    let reason = "NAT journal: count = 39 breaks the rule: is at most 38 (NAT) or 6 (SIT)".to_owned();
+    vec![Issue::NatJournalDamaged { pack, reason }]
+}
+
+fn sit_journal_damaged(e: &Editor) -> Vec<Issue> {
+    let pack = impossible_count(e, Log::ColdData, 7);
+    let reason = "SIT journal: count = 7 breaks the rule: is at most 38 (NAT) or 6 (SIT)".to_owned();
+    vec![Issue::SitJournalDamaged { pack, reason }]
 }
 
 fn log_next_used(e: &Editor) -> Vec<Issue> {

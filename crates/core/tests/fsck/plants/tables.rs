@@ -14,6 +14,7 @@ pub(super) const PLANTS: &[Plant] = &[
     ("NatReserved", Base::Plain, reserved),
     ("NatNoOwner", Base::Plain, no_owner),
     ("NatOutside", Base::Plain, outside),
+    ("NatImpossible", Base::Plain, impossible),
     ("NatOwnerMissing", Base::Plain, owner_missing),
     ("SitType", Base::Plain, sit_type),
     ("SitCount", Base::Plain, sit_count),
@@ -78,6 +79,24 @@ fn outside(e: &Editor) -> Vec<Issue> {
     // The node is not read, so its block belongs to nobody and is not counted.
     vec![
         Issue::NatOutside { nid, ino, lba },
+        Issue::InodeBlocks { ino, stored: inode.blocks(), found: inode.blocks() - 1 },
+        Issue::BlocksLeaked { segno, lba: at, blocks: 1 },
+    ]
+}
+
+/// The same with the address that a slot of a node has while its block was never written.
+fn impossible(e: &Editor) -> Vec<Issue> {
+    let ino = e.ino("xattr/value-2000");
+    let (inode, _) = e.read_inode(ino);
+    let nid = inode.xattr_nid();
+    let at = e.lba(nid);
+    e.flush_journals();
+    let image = e.image();
+    let (block, index) = image.layout().nat_place(nid);
+    e.edit(image.nat_lba(block), |bytes| bytes[index * 9 + 5..index * 9 + 9].fill(0xFF));
+    let (segno, _) = e.segment_of(at);
+    vec![
+        Issue::NatImpossible { nid, ino, address: u32::MAX.into() },
         Issue::InodeBlocks { ino, stored: inode.blocks(), found: inode.blocks() - 1 },
         Issue::BlocksLeaked { segno, lba: at, blocks: 1 },
     ]
