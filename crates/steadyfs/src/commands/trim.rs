@@ -51,6 +51,9 @@ fn why_not(image: &Image, device: &dyn Device) -> Result<Option<String>, Error> 
         Some(format!("the volume uses the features {unknown}"))
     } else if let Some(why) = why_read_only(features) {
         Some(why)
+    } else if let Some(damage) = image.damage().first() {
+        // What a table without its journal refers to may lie in segments that are free by now.
+        Some(damage.to_string())
     } else if image.has_fsync_chain()? {
         Some("the volume holds fsynced data newer than its last checkpoint; mount it once".to_owned())
     } else if !device.info().discard {

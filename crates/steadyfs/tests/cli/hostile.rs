@@ -250,6 +250,38 @@ fn a_damaged_entry_of_the_nat_journal_costs_its_node_and_nothing_else() {
     assert!(volume.run(&["mkdir", "img", "/new"], 0).code == 1);
 }
 
+/// Makes the NAT journal in force count more entries than there can be.
+fn damage_count_of_nat_journal(path: &Path) {
+    let options = steadyfs_device::OpenOptions { read_only: true, ..Default::default() };
+    let image = steadyfs_core::raw::Image::open(steadyfs_device::open_image(path, options).unwrap()).unwrap();
+    let compact = image.checkpoint().header().flags().contains(steadyfs_format::checkpoint::CpFlags::COMPACT_SUM);
+    let block = image.layout().pack(image.pack()) + u64::from(image.checkpoint().pack_map().data_summaries.start);
+    let at = block.get() * 4096 + if compact { 0 } else { 512 * 7 };
+    File::options().write(true).open(path).unwrap().write_all_at(&[0xff; 2], at).unwrap();
+}
+
+#[test]
+fn a_nat_journal_that_cannot_be_used_stops_changes_and_not_readers() {
+    let volume = Hostile::new(b"", |top| {
+        (0..60).for_each(|i| fs::write(top.join(format!("file{i}")), "contents").unwrap());
+    });
+    // The nodes of the files are in the table by now, and the journal is empty.
+    damage_count_of_nat_journal(&volume.path("img"));
+    let said = "the NAT journal of the last checkpoint cannot be used";
+    for (args, part) in
+        [(&["cat", "img", "/file7"][..], "contents"), (&["info", "img"], "label"), (&["ls", "img"], "file59")]
+    {
+        let out = volume.run(args, 0);
+        assert!(out.code == 0 && out.stdout.contains(part) && out.stderr.contains(said), "{out:?}");
+    }
+    let checked = volume.run(&["fsck", "--json", "img"], 0);
+    assert!(checked.code == 4 && checked.stdout.contains("NatJournalDamaged"), "{checked:?}");
+    for args in [&["mkdir", "img", "/new"][..], &["trim", "img"]] {
+        let refused = volume.run(args, 0);
+        assert!(refused.code == 1 && refused.stderr.contains(said), "{refused:?}");
+    }
+}
+
 #[test]
 fn a_sound_read_only_volume_of_f2fs_tools_has_no_errors() {
     let volume = Hostile::new(b"", |top| {
