@@ -71,6 +71,8 @@ pub struct OpenOptions {
     /// mount, which the kernel lists as a mount of this very device. Others that open it through this crate are kept
     /// out all the same.
     pub leave_mountable: bool,
+    /// A block device may be mounted: for the server of that mount, which opens it anew.
+    pub own_mount: bool,
     /// How long to wait for whoever has the path open: a process that was just told to stop may still be writing, and
     /// one that was killed holds its files until the kernel has cleaned up after it.
     pub patience: Duration,

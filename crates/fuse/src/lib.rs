@@ -25,4 +25,4 @@ mod wire;
 pub use error::{Error, Result};
 pub use mount::{Mounted, become_io_flusher, clear_dead, mount, mounted_at, remount, unmount, unmount_lazily};
 pub use options::{Allow, Cache, Durable, Foreign, FuseOptions, OPTIONS};
-pub use server::{SEGMENTS_ATTRIBUTE, STATS_ATTRIBUTE, TRACE_ATTRIBUTE};
+pub use server::{Access, Reopen, SEGMENTS_ATTRIBUTE, STATS_ATTRIBUTE, TRACE_ATTRIBUTE, WRITABLE_ATTRIBUTE};

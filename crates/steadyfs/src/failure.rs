@@ -51,6 +51,11 @@ impl Failure {
         Failure { kind, ..Failure::new("cannot write the output", e, "check where it goes") }
     }
 
+    /// The reason alone.
+    pub(crate) fn why(&self) -> &str {
+        &self.why
+    }
+
     /// Prints the line and gives the exit code for `verb`.
     pub(crate) fn report(&self, verb: &str) -> ExitCode {
         if self.kind != Kind::ReaderGone {

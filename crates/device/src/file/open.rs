@@ -85,7 +85,7 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<(File, bool), OpenErr
     match std::fs::metadata(path) {
         Ok(meta) => {
             // Looked at before opening, since opening a pipe would wait for its other end.
-            if refuse_other_types(path, &meta)? && !options.read_only {
+            if refuse_other_types(path, &meta)? && !options.read_only && !options.own_mount {
                 claims = true;
                 flags.custom_flags(OFlags::EXCL.bits().cast_signed());
             }

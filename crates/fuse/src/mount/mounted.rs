@@ -3,7 +3,7 @@
 use super::{Attached, busy, helper, point, scribe, system, table, tune};
 use crate::error::{Error, Result};
 use crate::options::{Allow, FuseOptions};
-use crate::server::{Policy, Server};
+use crate::server::{Policy, Reopen, Server};
 use crate::session::{Channel, Crew};
 use crate::signals::Signals;
 use rustix::io::Errno;
@@ -100,7 +100,7 @@ fn bring_up(server: &Arc<Server>, dir: &Path, options: &FuseOptions, volume: &We
     Crew::start(channel, Arc::clone(&mounted.server), options.threads, ended)
         .map_err(|source| Error::Session { what: "starting threads", source })?;
     mounted.serving = true;
-    if let Some(knobs) = tune::tune(&mounted.dir, &options).filter(|_| !options.read_only) {
+    if let Some(knobs) = tune::tune(&mounted.dir, &options) {
         mounted.server.limit_dirty(Box::new(move |bytes| knobs.limit_dirty(bytes)));
     }
     Ok(mounted)
@@ -131,6 +131,19 @@ impl Mounted {
     /// once, and [`unmount`](super::unmount) waits.
     pub fn is_block_device(&self) -> bool {
         self.is_block_device
+    }
+
+    /// Lets a mount of a volume that is open for reading only become writable by `mount -o remount,rw`: `reopen` opens
+    /// the volume anew, when nobody else has it open here.
+    pub fn reopen_by(&self, reopen: Reopen) {
+        let is_block_device = self.is_block_device;
+        self.server.reopen_by(Box::new(move |access| {
+            let fs = reopen(access)?;
+            if !is_block_device {
+                fs.set_usual_commit(COMMIT_WITHOUT_SYNC);
+            }
+            Ok(fs)
+        }));
     }
 
     /// From now on the signals that say stop (SIGINT, SIGTERM, SIGHUP) no longer end the process but are kept for

@@ -43,7 +43,9 @@ fn device(options: &FuseOptions) -> Option<(PathBuf, Option<LoopDevice>)> {
     if !kind.is_file() || options.name.is_some() {
         return None;
     }
-    let made = LoopDevice::over(&options.source, options.offset, options.read_only);
+    // The kernel makes no mount writable whose device is not.
+    let over = |read_only| LoopDevice::over(&options.source, options.offset, read_only);
+    let made = over(false).or_else(|error| if options.read_only { over(true) } else { Err(error) });
     let made =
         made.map_err(|error| tracing::debug!("no loop device for {}: {error}", options.source.display())).ok()?;
     Some((made.path().to_owned(), Some(made)))

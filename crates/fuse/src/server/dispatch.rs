@@ -66,6 +66,14 @@ impl Server {
             self.finish()?;
             return Ok(Handled::Reply);
         }
+        if let Some(room) = Self::asks_to_write(&header, opcode, args) {
+            let answer = serde_json::to_vec(&self.become_writable(&header)?).map_err(|_| Errno::IO)?;
+            if answer.len() > room as usize {
+                return Err(Errno::RANGE.into());
+            }
+            reply.put_bytes(&answer)?;
+            return Ok(Handled::Reply);
+        }
         self.fetch(header, opcode, args, reply, kernel)?;
         let state = self.state.read();
         let State::Live(fs) = &*state else {

@@ -23,6 +23,7 @@ mod lost;
 mod names;
 mod nodes;
 mod policy;
+mod reopen;
 mod room;
 mod shutdown;
 mod stale;
@@ -35,6 +36,7 @@ mod xattrs;
 pub(crate) use dispatch::{Handled, Waiter};
 pub(crate) use init::{Greeting, MAX_WRITE};
 pub(crate) use policy::Policy;
+pub use reopen::{Access, Reopen, WRITABLE_ATTRIBUTE};
 pub(crate) use room::Limit;
 pub use stats::{SEGMENTS_ATTRIBUTE, STATS_ATTRIBUTE};
 pub use traced::TRACE_ATTRIBUTE;
@@ -47,8 +49,8 @@ use handles::Handles;
 use nodes::Nodes;
 use room::Room;
 use rustix::io::Errno;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use steadyfs_core::{Fs, InodeRef};
 use steadyfs_format::Ino;
@@ -115,6 +117,10 @@ pub(crate) type AtEnd = Box<dyn FnOnce() + Send>;
 /// The file system, as the kernel sees it.
 pub(crate) struct Server {
     state: RwLock<State>,
+    /// Opens a volume that is served read-only for changes.
+    reopen: OnceLock<Reopen>,
+    /// It has done so.
+    reopened: AtomicBool,
     /// Held by the end as long as it lasts.
     at_end: Mutex<Option<AtEnd>>,
     fetches: Fetches,
@@ -147,6 +153,8 @@ impl Server {
     pub(crate) fn new(fs: Arc<Fs>, policy: Policy) -> Self {
         Server {
             state: RwLock::new(&GATE, State::Live(fs)),
+            reopen: OnceLock::new(),
+            reopened: AtomicBool::new(false),
             at_end: Mutex::new(&END, None),
             fetches: Fetches::new(),
             nodes: Nodes::new(),

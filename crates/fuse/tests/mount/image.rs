@@ -153,20 +153,20 @@ fn parts_of_an_image_are_locked_each_for_itself() {
     assert!(in_use(&overlap.path, false) && in_use(&place.source, true));
 }
 
+/// The kernel makes no mount writable whose device is not.
 #[test]
-fn read_only_mounts_take_a_loop_device_that_is() {
+fn read_only_mounts_take_a_loop_device_that_can_be_written() {
     let place = Place::new();
     place.mounted("", |_| make_files(&place, 3));
-    let mut mode = fs::metadata(&place.source).unwrap().permissions();
-    mode.set_readonly(true);
-    fs::set_permissions(&place.source, mode).unwrap();
+    let before = fs::read(&place.source).unwrap();
     place.mounted("ro", |served| {
         let line = mount_line(&served.dir).unwrap();
         assert!(line.starts_with("/dev/loop") && line.contains(" fuseblk.steadyfs ro,"), "{line}");
         let name = device(&served.dir).file_name().unwrap().to_owned();
-        assert_eq!(fs::read_to_string(Path::new("/sys/block").join(name).join("ro")).unwrap(), "1\n");
+        assert_eq!(fs::read_to_string(Path::new("/sys/block").join(name).join("ro")).unwrap(), "0\n");
         assert_eq!(fs::read_dir(place.dir()).unwrap().count(), 3);
     });
+    assert!(fs::read(&place.source).unwrap() == before, "the image has changed");
 }
 
 /// Without a loop device's name it is the mount that it was, only that little is lost with the server.

@@ -14,7 +14,7 @@ use steadyfs_core::option_rows::{Refusal, apply, split};
 use steadyfs_core::stats::VolumeStats;
 use steadyfs_core::{Error, Fs, MountOptions, Recovered};
 use steadyfs_device::{Device, OpenError, OpenOptions, open_image};
-use steadyfs_fuse::{Foreign, FuseOptions, Mounted, STATS_ATTRIBUTE};
+use steadyfs_fuse::{Access, Foreign, FuseOptions, Mounted, Reopen, STATS_ATTRIBUTE, WRITABLE_ATTRIBUTE};
 
 use crate::commands::mkfs;
 use crate::emulated::Emulated;
@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::image::{self, ImageArgs};
 use crate::live;
 use crate::memory;
-use crate::metrics::{self, Endpoint};
+use crate::metrics::{self, Endpoint, Served};
 use crate::options::{self, OwnOptions};
 use crate::size::Size;
 use crate::text::warn;
@@ -215,14 +215,18 @@ fn remount(args: &Args, fuse: &FuseOptions) -> Result<ExitCode, Failure> {
     let what = || format!("cannot remount {}", args.dir.display());
     let stats: VolumeStats = live::read(&args.dir, STATS_ATTRIBUTE)?;
     if stats.read_only && !fuse.read_only {
-        return Err(Failure::new(
-            what(),
-            "it is served read-only",
-            "unmount it, and mount it without `ro`, which also shows whether it can be written",
-        ));
+        // The server first: it is the one that may find that nothing can be written.
+        let refused: Option<String> = live::read(&args.dir, WRITABLE_ATTRIBUTE)?;
+        if let Some(why) = refused {
+            return Err(Failure::new(format!("{} for writing", what()), why, "mend that, or leave it read-only"));
+        }
     }
-    steadyfs_fuse::remount(&args.dir, fuse)
-        .map_err(|e| Failure::new(what(), e, "close what is open for writing there (see `fuser -m`)"))?;
+    let hint = if fuse.read_only {
+        "close what is open for writing there (see `fuser -m`)"
+    } else {
+        "unmount it, and mount it again"
+    };
+    steadyfs_fuse::remount(&args.dir, fuse).map_err(|e| Failure::new(what(), e, hint))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -242,7 +246,9 @@ fn serve(
     if let Some(emulate) = args.emulate {
         device = emulate.over(device)?;
     }
+    let options = core.clone();
     let fs = Fs::mount(device, core).map_err(|e: Error| open_failure(&args.device, &e))?;
+    let served = Served::new(&fs);
     if let Some(Recovered { files, nodes, blocks, elapsed }) = fs.recovered() {
         let time = elapsed.as_millis();
         let what = format!("recovered {files} files that were fsynced before a crash");
@@ -256,8 +262,12 @@ fn serve(
             "check that DIR is free and that you may use /dev/fuse",
         )
     };
-    let metrics = listening.map(|listening| metrics::serve(listening, &fs)).transpose()?;
+    let metrics = listening.map(|listening| metrics::serve(listening, served.clone())).transpose()?;
+    let reopen = options.read_only.then(|| reopening(args, open, options, served));
     let mut mounted = steadyfs_fuse::mount(fs, &args.dir, fuse).map_err(cannot)?;
+    if let Some(reopen) = reopen {
+        mounted.reopen_by(reopen);
+    }
     mounted.heed_signals();
     let told = |url: String| writeln!(io::stdout(), "metrics at {url}");
     let url = metrics.as_ref().map(metrics::Serving::url);
@@ -299,6 +309,29 @@ fn open_device(args: &Args, open: OpenOptions, core: &mut MountOptions) -> Resul
         )),
         opened => opened.map_err(|e| image::open_failure(&args.device, &e)),
     }
+}
+
+/// How to open anew what was mounted read-only.
+fn reopening(args: &Args, open: OpenOptions, options: MountOptions, served: Served) -> Reopen {
+    // The working directory may change.
+    let path = args.device.canonicalize().unwrap_or_else(|_| args.device.clone());
+    let emulate = args.emulate;
+    Box::new(move |access| {
+        let read_only = access == Access::Read;
+        let device = open_image(&path, OpenOptions { read_only, own_mount: true, ..open }).map_err(|e| match e {
+            // The mount that the table has is this one.
+            OpenError::InUse { .. } => "another process uses what is mounted".to_owned(),
+            e => image::open_failure(&path, &e).why().to_owned(),
+        })?;
+        let device = match emulate {
+            Some(emulate) => emulate.over(device).map_err(|e| e.why().to_owned())?,
+            None => device,
+        };
+        let options = MountOptions { read_only, ..options.clone() };
+        let fs = Fs::mount(device, options).map_err(|e| open_failure(&path, &e).why().to_owned())?;
+        served.set(&fs);
+        Ok(fs)
+    })
 }
 
 /// Whether the user said so: mount(8) gives its helpers `rw` whenever nobody said `ro`.

@@ -10,7 +10,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use steadyfs_core::Fs;
 use steadyfs_core::stats::MAP_CELLS;
@@ -63,10 +63,28 @@ pub(crate) fn bind(endpoint: &Endpoint) -> Result<Listening, Failure> {
     })
 }
 
+/// The volume that is served now.
+#[derive(Clone)]
+pub(crate) struct Served(Arc<Mutex<Weak<Fs>>>);
+
+impl Served {
+    pub(crate) fn new(fs: &Arc<Fs>) -> Self {
+        Served(Arc::new(Mutex::new(Arc::downgrade(fs))))
+    }
+
+    /// From now on it is this one.
+    pub(crate) fn set(&self, fs: &Arc<Fs>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(fs);
+    }
+
+    fn get(&self) -> Option<Arc<Fs>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
+    }
+}
+
 /// Answers requests about the volume until what this returns goes.
-pub(crate) fn serve(listening: Listening, fs: &Arc<Fs>) -> Result<Serving, Failure> {
-    let fs: Weak<Fs> = Arc::downgrade(fs);
-    let answer = move || match fs.upgrade() {
+pub(crate) fn serve(listening: Listening, served: Served) -> Result<Serving, Failure> {
+    let answer = move || match served.get() {
         Some(fs) => Answer::Text(exposition::render(&fs.stats(), &fs.segment_map(MAP_CELLS))),
         None => Answer::Gone,
     };

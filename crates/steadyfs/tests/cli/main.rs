@@ -17,6 +17,7 @@ mod mount;
 mod offline;
 mod protected;
 mod recovery;
+mod remount;
 mod run;
 mod top;
 mod trace;

@@ -64,7 +64,7 @@ fn talk(stream: &mut (impl Read + Write), request: &[u8]) -> String {
     answer
 }
 
-fn scrape(stream: &mut (impl Read + Write)) -> Samples {
+pub(crate) fn scrape(stream: &mut (impl Read + Write)) -> Samples {
     let answer = talk(stream, b"GET /metrics HTTP/1.1\r\nHost: test\r\nAccept: */*\r\n\r\n");
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("text/plain; version=0.0.4"), "{head}");

@@ -11,7 +11,7 @@ use crate::inspect::fails;
 use crate::mount::{Place, ends_well};
 use crate::run::{Output, finish, run_as, steadyfs, umount};
 
-fn system(program: &str, args: &[&str]) -> Output {
+pub(crate) fn system(program: &str, args: &[&str]) -> Output {
     let out = finish(Command::new(program).args(args));
     assert_eq!(out.code, 0, "{program} {args:?}: {out:?}");
     out
@@ -76,7 +76,7 @@ impl Drop for Protection {
 }
 
 /// A volume with a file that was fsynced and is in no checkpoint.
-fn crashed() -> Place {
+pub(crate) fn crashed() -> Place {
     let place = Place::new();
     place.mkfs();
     let mut child = place.serve(&[]);
@@ -113,7 +113,7 @@ fn what_cannot_be_written_is_mounted_read_only() {
             let table = fs::read_to_string("/proc/self/mounts").unwrap();
             let at = format!(" {} ", place.mnt().display());
             let line = table.lines().find(|line| line.contains(&at)).unwrap();
-            assert!(line.contains(" ro,"), "{line}");
+            assert!(line.contains(" fuseblk.steadyfs ro,"), "{line}");
             // Recovered in memory.
             assert!(place.mnt().join("file").exists());
             let refused = fs::write(place.mnt().join("more"), "text").unwrap_err();
