@@ -1,6 +1,7 @@
 //! The mount table, `/proc/self/mountinfo`.
 
 use std::ffi::OsString;
+use std::ops::Range;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -70,20 +71,35 @@ pub(super) fn stack(point: &Path) -> Vec<Entry> {
     read().into_iter().filter(|entry| entry.point == point).collect()
 }
 
-/// Where this image or device is mounted through FUSE, if the mount table says so: whoever gave the mount another name
-/// (`fsname`) is not found.
+/// Where this image or device, or a part of it, is mounted through FUSE, if the mount table says so: whoever gave the
+/// mount another name (`fsname`) is not found.
 pub fn mounted_at(source: &Path) -> Option<PathBuf> {
-    let source = source.canonicalize().ok()?;
-    let is_it =
-        |entry: &Entry| entry.kind.starts_with("fuse") && (entry.source == source || image(&entry.source) == source);
+    let source = Bytes::of(&source.canonicalize().ok()?);
+    let is_it = |entry: &Entry| entry.kind.starts_with("fuse") && Bytes::of(&entry.source).overlap(&source);
     read().into_iter().find(is_it).map(|entry| entry.point)
 }
 
-/// The image of a source in the table: the file behind a loop device, or the source itself.
-pub(super) fn image(source: &Path) -> PathBuf {
-    let device = std::fs::metadata(source).ok().filter(|meta| meta.file_type().is_block_device());
-    let behind = device.and_then(|meta| Backing::of(meta.rdev())).map(|backing| backing.path);
-    behind.unwrap_or_else(|| source.to_owned())
+/// Bytes of a file or device, whatever the name by which they are reached.
+#[derive(Debug, PartialEq, Eq)]
+struct Bytes {
+    path: PathBuf,
+    range: Range<u64>,
+}
+
+impl Bytes {
+    /// Those that a source in the table stands for: of a loop device, or its partition, those of the file behind it.
+    fn of(source: &Path) -> Self {
+        let device = std::fs::metadata(source).ok().filter(|meta| meta.file_type().is_block_device());
+        match device.and_then(|meta| Backing::of(meta.rdev())) {
+            Some(Backing { path, start, len }) => Bytes { path, range: start..start.saturating_add(len) },
+            None => Bytes { path: source.to_owned(), range: 0..u64::MAX },
+        }
+    }
+
+    fn overlap(&self, other: &Self) -> bool {
+        let start = self.range.start.max(other.range.start);
+        self.path == other.path && start < self.range.end.min(other.range.end)
+    }
 }
 
 /// What is visible at a place.
@@ -107,6 +123,15 @@ mod tests {
             assert_eq!(parse(bad), None);
         }
         assert_eq!(unescape(br"\9\0"), PathBuf::from(r"\9\0"));
+    }
+
+    #[test]
+    fn the_same_bytes_are_found_under_two_names() {
+        let part = |path: &str, range: Range<u64>| Bytes { path: path.into(), range };
+        assert!(part("/a", 0..u64::MAX).overlap(&part("/a", 10..20)));
+        assert!(part("/a", 10..20).overlap(&part("/a", 19..30)));
+        assert!(!part("/a", 10..20).overlap(&part("/a", 20..30)));
+        assert!(!part("/a", 10..20).overlap(&part("/b", 10..20)));
     }
 
     #[test]

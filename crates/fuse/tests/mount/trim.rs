@@ -66,6 +66,17 @@ fn range_and_minimum_count_and_only_root_may() {
         assert_eq!(trim(&dir, &["-o", "100M", "-l", "40M", "-m", "41M"]), Ok(0));
         let long = trim(&dir, &["-m", "100M"]).unwrap();
         assert!(long > all * 3 / 4, "{long} of {all} lie in long stretches, which are not discarded at once");
+        // Numbers that overflow 32 bits of blocks, or 64 of bytes: ends are cut, beginnings refused.
+        let (huge, largest) = ("1152921504338411520", "18446744073709551615");
+        for length in [huge, largest] {
+            assert_eq!(trim(&dir, &["-l", length]).unwrap(), all);
+            assert_eq!(trim(&dir, &["-o", "100M", "-l", length]).unwrap(), from);
+        }
+        for beginning in ["2G", huge, largest] {
+            let said = trim(&dir, &["-o", beginning, "-l", "10M"]).unwrap_err();
+            assert!(said.contains("Invalid argument"), "{beginning}: {said}");
+        }
+        assert_eq!(trim(&dir, &["-m", largest]), Ok(0));
         for wrong in [["-o", "1G"], ["-o", "18446744073709551615"], ["-l", "100"], ["-l", "0"]] {
             let said = trim(&dir, &wrong).unwrap_err();
             assert!(said.contains("Invalid argument"), "{wrong:?}: {said}");

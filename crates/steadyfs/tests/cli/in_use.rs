@@ -3,12 +3,13 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use crate::inspect::fails;
 use crate::mount::{Place, ends_well};
-use crate::run::{Output, finish, steadyfs};
+use crate::run::{Output, finish, steadyfs, umount};
 
 fn on(place: &Place, args: &[&str]) -> Output {
     let image = place.image();
@@ -126,5 +127,55 @@ fn a_volume_that_moves_is_read_again_or_said_to_move() {
     });
     place.umount();
     ends_well(child, None);
+    place.judge();
+}
+
+/// A loop device of the image, taken away when it goes.
+struct Loop(PathBuf);
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").arg("-d").arg(&self.0).status();
+    }
+}
+
+/// By whatever name: one process serves a volume, and who asks for it again is told where.
+#[test]
+fn a_second_mount_is_refused_and_told_of_the_first() {
+    let place = Place::new();
+    place.mkfs();
+    let device = finish(Command::new("losetup").args(["-f", "--show"]).arg(place.image())).stdout;
+    let device = Loop(device.trim().into());
+    let second = place.dir.path().join("second");
+    let mount = |source: &Path, options: &str| {
+        let mut mount = steadyfs();
+        finish(mount.args(["mount", "--background", "-o", options]).arg(source).arg(&second))
+    };
+    let table_names = || {
+        let table = fs::read_to_string("/proc/self/mounts").unwrap();
+        let line = table.lines().find(|line| line.contains(place.mnt().to_str().unwrap())).unwrap();
+        PathBuf::from(line.split(' ').next().unwrap())
+    };
+    // By the image's path, first with the name of a loop device, then without; and by a loop device.
+    for (first, options) in [(place.image(), "noatime"), (place.image(), "noblkdev"), (device.0.clone(), "noatime")] {
+        let mut mounted = steadyfs();
+        let out = finish(mounted.args(["mount", "--background", "-o", options]).arg(&first).arg(place.mnt()));
+        assert_eq!((out.code, out.stderr.as_str()), (0, ""), "{out:?}");
+        for source in [place.image(), device.0.clone(), table_names()] {
+            for options in ["noatime", "ro"] {
+                let out = mount(&source, options);
+                let dir = format!("it is in use, mounted on {}", place.mnt().display());
+                fails(&out, 32, &["cannot open", source.to_str().unwrap(), &dir, "unmount it"]);
+            }
+        }
+        umount(&place.mnt());
+        place.wait_until_closed();
+    }
+    // Those that only read share it.
+    assert_eq!(place.mount(&["--background", "-o", "ro"]).code, 0);
+    assert_eq!(mount(&place.image(), "ro").code, 0);
+    assert!(fs::read_dir(&second).is_ok() && place.is_mounted());
+    umount(&second);
+    place.umount();
     place.judge();
 }
