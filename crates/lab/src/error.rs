@@ -4,12 +4,12 @@
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no such experiment, neither built in nor as a file.
-    #[error("there is no experiment '{name}'; built in are {known}, and anything with a '.' or '/' is a file")]
+    #[error("there is no experiment '{name}'{}", like_it(near))]
     Unknown {
         /// What was asked for.
         name: String,
-        /// The experiments that are built in.
-        known: String,
+        /// Experiments with names like it, the nearest first; often none.
+        near: Vec<&'static str>,
     },
     /// The description of an experiment makes no sense.
     #[error("{place}: {why}")]
@@ -49,6 +49,11 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+}
+
+/// The names that may be meant, for the middle of a line.
+fn like_it(near: &[&str]) -> String {
+    if near.is_empty() { String::new() } else { format!(" (is it {}?)", near.join(" or ")) }
 }
 
 impl Error {

@@ -4,6 +4,7 @@
 //! an error that names it and lists those that there are. [`Experiment::set`] changes a key before a run,
 //! [`Experiment::scaled`] makes everything that has a size smaller by the same factor.
 
+mod near;
 mod size;
 mod sweep;
 
@@ -289,10 +290,10 @@ pub fn builtins() -> Vec<Experiment> {
 /// # Errors
 /// There is none of this name.
 pub fn builtin(name: &str) -> Result<Experiment> {
-    let (_, text) = BUILTIN
-        .iter()
-        .find(|(known, _)| *known == name)
-        .ok_or_else(|| Error::Unknown { name: name.to_owned(), known: BUILTIN.map(|(name, _)| name).join(", ") })?;
+    let (_, text) = BUILTIN.iter().find(|(known, _)| *known == name).ok_or_else(|| Error::Unknown {
+        name: name.to_owned(),
+        near: near::names(name, BUILTIN.map(|(name, _)| name)),
+    })?;
     Experiment::parse(name, text)
 }
 

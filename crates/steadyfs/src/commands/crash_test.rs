@@ -1,6 +1,7 @@
 //! `steadyfs crash-test`: cuts the power at every write of many small workloads, in memory, and judges what is left.
 
-use std::io::{self, IsTerminal, Write};
+use std::fs::File;
+use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,6 +16,8 @@ use steadyfs_crash::{
 
 use crate::failure::Failure;
 
+/// Most bytes of a workload in a file: an image may be there instead.
+const LONGEST: u64 = 1 << 20;
 /// States that `--full` visits at least.
 const FULL: u64 = 1_000_000;
 /// States that `--torture` visits at least.
@@ -325,8 +328,10 @@ fn load(path: &Path) -> Result<Workload, Failure> {
     let cannot = |why: &dyn std::fmt::Display| {
         Failure::usage(format!("cannot replay {}", path.display()), why, "give a file that crash-test has saved")
     };
-    let text = std::fs::read_to_string(path).map_err(|e| cannot(&e))?;
-    text.parse().map_err(|e| cannot(&e))
+    let mut bytes = Vec::new();
+    File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes)).map_err(|e| cannot(&e))?;
+    let text = String::from_utf8(bytes).ok().filter(|text| text.len() as u64 <= LONGEST && !text.contains('\0'));
+    text.ok_or_else(|| cannot(&"it is no text of a workload"))?.parse().map_err(|e| cannot(&e))
 }
 
 /// Prints what happens in workloads.

@@ -54,8 +54,14 @@ fn what_makes_no_sense_is_a_usage_error() {
     };
     let unknown = file("unknown", "creat one\nfrobnicate one\n");
     let impossible = file("impossible", "unlink one\n");
+    let image = file("image", &"\0".repeat(2 << 20));
+    let latin = dir.path().join("latin");
+    std::fs::write(&latin, b"creat \xe4\n").unwrap();
+    let latin = latin.to_str().unwrap().to_owned();
     for (args, part) in [
         (&["crash-test", "--replay", &unknown][..], "line 2: 'frobnicate one'"),
+        (&["crash-test", "--replay", &image], "it is no text of a workload; give a file that crash-test has saved"),
+        (&["crash-test", "--replay", &latin], "it is no text of a workload"),
         (&["crash-test", "--replay", &impossible], "does not exist"),
         (&["crash-test", "-o", "frobnicate"], "frobnicate"),
         (&["crash-test", "--length", "9"], "9"),

@@ -156,7 +156,9 @@ fn a_claim_that_holds_ends_with_0() {
 #[test]
 fn what_makes_no_sense_is_a_usage_error() {
     for (args, part) in [
-        (&["lab", "run", "nonsense"][..], "scalelfs-fig2a"),
+        (&["lab", "run", "smoek"][..], "'smoek' (is it smoke?); see `steadyfs lab list`"),
+        (&["lab", "run", "fig2a"], "(is it scalelfs-fig2a?)"),
+        (&["lab", "run", "nonsense"], "there is no experiment 'nonsense'; see `steadyfs lab list`"),
         (&["lab", "run", "smoke", "--set", "machine.coers=3"], "cores"),
         (&["lab", "run", "smoke", "--scale", "3/2"], "3/2"),
         (&["lab", "run", "smoke", "--scale", "1/100000"], "device.size"),
@@ -167,7 +169,7 @@ fn what_makes_no_sense_is_a_usage_error() {
         assert!(out.stderr.contains(part), "{out:?}");
     }
     let out = run(&["lab", "compare", "/nowhere/a", "/nowhere/b"]);
-    assert!(out.code == 1 && out.stderr.contains("/nowhere/a/runs.jsonl"), "{out:?}");
+    crate::inspect::fails(&out, 1, &["/nowhere/a/runs.jsonl: No such file", "`steadyfs lab run NAME --out DIR` wrote"]);
 }
 
 #[test]

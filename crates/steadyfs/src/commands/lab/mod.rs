@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 /// An error of the laboratory as a failure of the command.
 fn failure(what: impl Into<String>, e: &steadyfs_lab::Error) -> Failure {
     if e.is_usage() {
-        return Failure::usage(what, e, "see `steadyfs lab list` and docs/LAB.md");
+        return Failure::usage(what, e, "see `steadyfs lab list` and docs/LAB.md; a name with a '.' or '/' is a file");
     }
     Failure::new(what, e, "nothing but the results that were asked for has been written")
 }

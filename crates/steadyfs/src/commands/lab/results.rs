@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use steadyfs_lab::{Batch, number};
 
-use super::failure;
 use crate::failure::Failure;
 use crate::text::print_json;
 
@@ -44,7 +43,10 @@ pub(super) struct CalibrateArgs {
 }
 
 fn load(dir: &Path) -> Result<Vec<Batch>, Failure> {
-    steadyfs_lab::load(dir).map_err(|e| failure(format!("cannot read the results in {}", dir.display()), &e))
+    steadyfs_lab::load(dir).map_err(|e| {
+        let what = format!("cannot read the results in {}", dir.display());
+        Failure::new(what, e, "give a directory that `steadyfs lab run NAME --out DIR` wrote")
+    })
 }
 
 pub(super) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
