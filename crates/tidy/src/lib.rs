@@ -6,6 +6,7 @@
 
 mod layers;
 mod messages;
+mod metrics;
 mod pages;
 mod rooms;
 mod seams;
@@ -52,8 +53,37 @@ pub enum Rule {
     Readme,
     /// Messages on the page of troubles are printed by the sources.
     Message,
+    /// The page of metrics names exactly the exported ones.
+    Metric,
+    /// Commits are named on pages of measured results only.
+    Commit,
     /// A file does not parse.
     Unreadable,
+}
+
+impl Rule {
+    /// Every rule.
+    pub const ALL: [Rule; 19] = [
+        Rule::FileLength,
+        Rule::LineLength,
+        Rule::FileHead,
+        Rule::FunctionLength,
+        Rule::Unfinished,
+        Rule::MachinePath,
+        Rule::RtDoor,
+        Rule::Unsafe,
+        Rule::LayerArrow,
+        Rule::RoomArrow,
+        Rule::Seam,
+        Rule::Licence,
+        Rule::Citation,
+        Rule::Link,
+        Rule::Readme,
+        Rule::Message,
+        Rule::Metric,
+        Rule::Commit,
+        Rule::Unreadable,
+    ];
 }
 
 /// One broken rule at one place.
@@ -95,5 +125,6 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
     layers::check(tree, &mut found);
     pages::check(tree, &mut found);
     messages::check(tree, &mut found);
+    metrics::check(tree, &mut found);
     found
 }

@@ -9,6 +9,8 @@ const FORMAT: &str = "docs/FORMAT.md";
 const README: &str = "README.md";
 /// Folders of the repository that pages and comments name files of.
 const FOLDERS: [&str; 5] = ["crates/", "docs/", "fuzz/", "tools/", ".ci/"];
+/// Pages of what was measured, which name the commit that it was measured at; and the list of changes.
+const WITH_COMMITS: [&str; 4] = ["CHANGELOG.md", "docs/BENCHMARKS.md", "docs/TESTING.md", "docs/lab/RESULTS.md"];
 /// Words that come before the numbers of sections.
 const CITED: [&str; 2] = ["ormat section ", "ormat sections "];
 
@@ -25,6 +27,9 @@ pub(crate) fn check(tree: &Tree, found: &mut Vec<Violation>) {
             links(tree, file, found);
             if file.path != "CHANGELOG.md" {
                 named_paths(tree, file, found);
+            }
+            if !WITH_COMMITS.contains(&file.path.as_str()) {
+                commits(file, found);
             }
         }
     }
@@ -170,6 +175,19 @@ fn named_paths(tree: &Tree, page: &SourceFile, found: &mut Vec<Violation>) {
             }
             if !leads_somewhere(tree, "", path) {
                 found.push(Violation::new(Rule::Link, &page.path, i + 1, format!("there is no `{path}`")));
+            }
+        }
+    }
+}
+
+/// Words that look like the id of a commit, short or whole: hexadecimal, with digits and letters.
+fn commits(page: &SourceFile, found: &mut Vec<Violation>) {
+    for (i, line) in page.text.lines().enumerate() {
+        for word in line.split(|c: char| !c.is_alphanumeric()) {
+            let hexadecimal = word.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+            let mixed = word.bytes().any(|b| b.is_ascii_digit()) && word.bytes().any(|b| b.is_ascii_lowercase());
+            if hexadecimal && mixed && matches!(word.len(), 7..=12 | 40) {
+                found.push(Violation::new(Rule::Commit, &page.path, i + 1, format!("`{word}` is history")));
             }
         }
     }

@@ -235,6 +235,14 @@ fn links_that_lead_nowhere() {
 }
 
 #[test]
+fn commits_on_pages() {
+    let page = "docs/internals/PLANTED.md";
+    fires(Rule::Commit, 2, page, "Text\nAt 0a1b2c3 it took 5 s.\n");
+    silent(page, "0x6d0ea4c1, 0123456789abcdef, 1234567, defaced, 0a1b2c\n");
+    silent("CHANGELOG.md", "At 0a1b2c3 it took 5 s.\n");
+}
+
+#[test]
 fn crates_that_the_readme_does_not_name() {
     let manifest = "[package]\npublish = false\nlicense.workspace = true\n";
     fires(Rule::Readme, 0, "crates/newcomer/Cargo.toml", manifest);
@@ -256,6 +264,33 @@ fn messages_that_nothing_prints() {
     assert_eq!(lines("| message | cause |\n| `cannot read ... at all: ...` | c |\n| `it is gone` | c |\n"), []);
     assert_eq!(lines("| `It was eaten`, from programs | c |\n"), []);
     assert_eq!(lines("| `cannot read ... at all` | c |\n| `it is lost` | c |\n| `...: ...` | c |\n"), [2, 3]);
+}
+
+#[test]
+fn metrics_of_the_page_and_of_the_program() {
+    let source = SourceFile::new(
+        "crates/steadyfs/src/metrics/exposition.rs",
+        "//! Head.\nfn f(t: &mut T) {\n    t.counter(\"a\", \"A.\", 1.0);\n    if x {\n        t.gauge(\"b\", \"B.\", 2.0);\n    }\n    \
+         t.family(COUNTER, \"c\", \"C.\", \"d\", []);\n}\n",
+    );
+    let lines = |text: &str| {
+        let page = SourceFile::new("docs/METRICS.md", text);
+        let tree = Tree { files: vec![source.clone(), page], ..Tree::default() };
+        let found = check(&tree).into_iter().filter(|v| v.rule == Rule::Metric).map(|v| v.line);
+        found.collect::<Vec<_>>()
+    };
+    let (a, b, c) = ("| `steadyfs_a_total` | A |\n", "| `steadyfs_b` | B |\n", "| `steadyfs_c_total` | C |\n");
+    assert_eq!(lines(&[a, b, c].concat()), []);
+    assert_eq!(lines(&[a, b].concat()), [0], "c is missing");
+    assert_eq!(lines(&[a, b, c, "| `steadyfs_b_total` | B |\n"].concat()), [4], "b is no counter");
+}
+
+#[test]
+fn the_page_of_style_has_every_rule() {
+    let tree = repository();
+    let page = &tree.get("docs/STYLE.md").expect("the page is there").text;
+    let rows: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    assert_eq!(rows, Rule::ALL.map(|rule| format!("{rule:?}")));
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn bandwidth_falls_when_collection_begins() {
 #[test]
 fn collectors_take_half_the_time_that_writers_take() {
     let mut experiment = builtin("scalelfs-fig9").unwrap();
-    // The others are not slower by as much as the paper says; see docs/LAB.md.
+    // The others are not slower by as much as the paper says; see docs/lab/RESULTS.md.
     experiment.keep_systems(&["f2fs-lfs".to_owned(), "scalelfs".to_owned()]).unwrap();
     let scale = "1/32".parse().unwrap();
     let runs = run_seeds(&experiment, scale, &[0], 2, |_| ()).unwrap();
@@ -42,7 +42,7 @@ fn collectors_take_half_the_time_that_writers_take() {
         assert!((metric("gc_false_reads_per_million") * ios - read * 1e6).abs() < 1.0, "{read} of {ios}");
     }
     for judged in judge(&experiment, scale, &records) {
-        // How long the slowest writes wait is not what the paper says; see docs/LAB.md.
+        // How long the slowest writes wait is not what the paper says; see docs/lab/RESULTS.md.
         let expected = if judged.claim.metric == "latency_p99_us" { Verdict::DoesNotHold } else { Verdict::Holds };
         assert_eq!(judged.verdict, expected, "{judged:?}");
     }
