@@ -104,12 +104,13 @@ impl Source for Stage {
     }
 }
 
-/// Time from `elapsed` to the next multiple of `interval`. A late sample leaves out the multiples that have passed:
-/// two samples at almost the same moment would give rates over almost no time.
+/// Time from `elapsed` to the next sample, which comes at a multiple of `interval`. A late sample leaves out the
+/// multiples that have passed, and one that is near: over a short time rates say nothing.
 fn until_next(elapsed: Duration, interval: Duration) -> Duration {
     let interval = interval.as_nanos().max(1);
     let left = interval - elapsed.as_nanos() % interval;
-    Duration::from_nanos(u64::try_from(left).unwrap_or(u64::MAX))
+    let near = if left * 2 < interval { interval } else { 0 };
+    Duration::from_nanos(u64::try_from(left + near).unwrap_or(u64::MAX))
 }
 
 fn row(began: Instant, before: &Snapshot, after: &Snapshot) -> Row {
@@ -132,6 +133,20 @@ fn row(began: Instant, before: &Snapshot, after: &Snapshot) -> Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use steadyfs_rt::sim::{SimConfig, compute, run};
+
+    /// Has written a megabyte for each virtual millisecond.
+    struct Steady;
+
+    impl Source for Steady {
+        fn snapshot(&self) -> Snapshot {
+            let written = now().as_nanos();
+            let (read, device_written, device_read) = (0, 0, 0);
+            Snapshot { at: now(), written, read, device_written, device_read, cpu: cpu_time() }
+        }
+
+        fn state(&self, _: &mut Row) {}
+    }
 
     #[test]
     fn a_late_sample_is_followed_by_one_at_the_next_multiple() {
@@ -141,6 +156,32 @@ mod tests {
         assert_eq!(until_next(ms(110), ms(100)), ms(90));
         // Three samples late: the next comes at 500, not three at once.
         assert_eq!(until_next(ms(420), ms(100)), ms(80));
+        assert_eq!(until_next(ms(450), ms(100)), ms(50));
+        assert_eq!(until_next(ms(451), ms(100)), ms(149), "a sample at 500 would follow too soon");
         assert_eq!(until_next(ms(7), Duration::ZERO), Duration::from_nanos(1));
+    }
+
+    /// One core, which somebody else has for seven intervals: the sampler gets it late.
+    #[test]
+    fn no_row_is_of_a_short_rest() {
+        let config = SimConfig { cores: 1, slice: Duration::from_secs(1), ..SimConfig::default() };
+        let report = run(config, || {
+            let sampler = Sampler::start(&Arc::new(Steady), 0.001);
+            for _ in 0..20 {
+                steadyfs_rt::sleep(Duration::from_micros(1300));
+                compute(Duration::from_micros(6950));
+            }
+            sampler.finish()
+        });
+        let rows = report.unwrap().value;
+        let lengths: Vec<f64> = std::iter::once(0.0)
+            .chain(rows.iter().map(|row| row.seconds))
+            .collect::<Vec<_>>()
+            .windows(2)
+            .map(|pair| pair[1] - pair[0])
+            .collect();
+        let (_last, whole) = lengths.split_last().unwrap();
+        assert!(whole.iter().any(|length| *length > 0.006), "it was never late: {lengths:?}");
+        assert!(whole.iter().all(|length| *length > 0.00045), "{lengths:?}");
     }
 }
