@@ -402,3 +402,21 @@ fn busy_time_of_cores_is_counted() {
     });
     assert_eq!(cpu_time(), Duration::ZERO, "there are no virtual cores outside");
 }
+
+/// Page faults of this thread so far.
+fn faults() -> u64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("Linux");
+    let (_, after_name) = stat.rsplit_once(')').expect("a name");
+    after_name.split_whitespace().nth(7).and_then(|minor| minor.parse().ok()).expect("a number")
+}
+
+/// A new stack costs three faults at least: its pages have to be made.
+#[test]
+fn a_task_takes_the_stack_of_one_that_has_ended() {
+    let short_tasks = |tasks| ok(config(1, 0), move || (0..tasks).for_each(|_| spawn("short", || ()).join().unwrap()));
+    short_tasks(10);
+    let before = faults();
+    short_tasks(1000);
+    (0..1000).for_each(|_| drop(short_tasks(1)));
+    assert!(faults() - before < 1000, "{} page faults", faults() - before);
+}

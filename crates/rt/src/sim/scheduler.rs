@@ -102,6 +102,32 @@ pub(super) struct Sim {
 
 thread_local! {
     static CURRENT: Cell<*const Sim> = const { Cell::new(ptr::null()) };
+
+    /// Stacks of tasks that have ended, each with the size that was asked for. For a new one the kernel has to map
+    /// memory, and to clear each page that is touched.
+    static STACKS: RefCell<Vec<(usize, DefaultStack)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Stacks that a thread keeps for later tasks.
+const STACKS_KEPT: usize = 64;
+
+/// A stack that a task has left, or a new one.
+fn take_stack(size: usize) -> std::io::Result<DefaultStack> {
+    let left = STACKS.with_borrow_mut(|stacks| {
+        let at = stacks.iter().rposition(|(kept, _)| *kept == size)?;
+        Some(stacks.swap_remove(at).1)
+    });
+    left.map_or_else(|| DefaultStack::new(size), Ok)
+}
+
+/// Keeps the stack of a task that has ended.
+fn keep_stack(size: usize, work: Work) {
+    let stack = work.into_stack();
+    STACKS.with_borrow_mut(|stacks| {
+        if stacks.len() < STACKS_KEPT {
+            stacks.push((size, stack));
+        }
+    });
 }
 
 /// Whether this thread runs a simulation.
@@ -264,6 +290,7 @@ impl Sim {
         match result {
             CoroutineResult::Return(()) => {
                 task.ended = true;
+                keep_stack(self.config.stack, *work);
                 self.over.set(self.over.get() || id == FIRST);
                 self.free_core(state);
             }
@@ -293,7 +320,7 @@ impl Sim {
     }
 
     fn add_task(&self, name: &str, on_core: bool, body: impl FnOnce() + 'static) -> TaskId {
-        let stack = DefaultStack::new(self.config.stack).unwrap_or_else(|e| panic!("no stack for task {name}: {e}"));
+        let stack = take_stack(self.config.stack).unwrap_or_else(|e| panic!("no stack for task {name}: {e}"));
         let work = Coroutine::with_stack(stack, move |yielder: &Yielder<(), Switch>, ()| {
             with(|sim| sim.yielder.set(ptr::from_ref(yielder)));
             body();
