@@ -12,6 +12,9 @@ pub enum FormatError {
         /// The number found in its place.
         found: u32,
     },
+    /// An IPLFS volume where an F2FS volume was expected.
+    #[error("an IPLFS volume, no F2FS volume")]
+    Infinite,
     /// A stored checksum does not match the bytes.
     #[error("{structure}: checksum is {stored:#010x}, the bytes give {computed:#010x}")]
     Checksum {

@@ -25,7 +25,12 @@ pub(super) fn check(raw: &RawSuperBlock) -> Result<Layout, FormatError> {
     // The bit that makes addresses wide belongs to another magic number.
     let bits = Features::from_bits(raw.feature.get());
     require(!bits.contains(Features::INFINITE), SB, "feature", bits.bits(), "has no bit of an IPLFS volume (ours)")?;
-    Ok(Layout {
+    Ok(layout(raw))
+}
+
+/// The geometry as the fields have it.
+pub(crate) fn layout(raw: &RawSuperBlock) -> Layout {
+    Layout {
         block_count: raw.block_count.get(),
         segment_count: raw.segment_count.get(),
         segment0: Lba::from_disk(raw.segment0_blkaddr.get()),
@@ -43,10 +48,10 @@ pub(super) fn check(raw: &RawSuperBlock) -> Result<Layout, FormatError> {
         secs_per_zone: raw.secs_per_zone.get(),
         cp_payload: raw.cp_payload.get(),
         width: Width::Four,
-    })
+    }
 }
 
-fn check_units(raw: &RawSuperBlock) -> Result<(), FormatError> {
+pub(crate) fn check_units(raw: &RawSuperBlock) -> Result<(), FormatError> {
     let sector = raw.log_sectorsize.get();
     require((9..=12).contains(&sector), SB, "log_sectorsize", sector, "is between 9 and 12")?;
     let per_block = raw.log_sectors_per_block.get();
@@ -81,7 +86,7 @@ fn check_counts(raw: &RawSuperBlock) -> Result<(), FormatError> {
 }
 
 /// Each area begins where the one before it ends.
-fn check_chain(raw: &RawSuperBlock) -> Result<(), FormatError> {
+pub(crate) fn check_chain(raw: &RawSuperBlock) -> Result<(), FormatError> {
     let areas = [
         ("cp_blkaddr", raw.cp_blkaddr.get(), 0),
         ("sit_blkaddr", raw.sit_blkaddr.get(), raw.segment_count_ckpt.get()),
@@ -130,7 +135,7 @@ fn check_tables(raw: &RawSuperBlock) -> Result<(), FormatError> {
     require(payload < MAX_CP_PAYLOAD, SB, "cp_payload", payload, "leaves room for the summaries")
 }
 
-fn check_rest(raw: &RawSuperBlock) -> Result<(), FormatError> {
+pub(crate) fn check_rest(raw: &RawSuperBlock) -> Result<(), FormatError> {
     let (cold, hot) = (raw.extension_count.get(), u32::from(raw.hot_ext_count));
     let fits = cold as usize <= MAX_EXTENSIONS && (cold + hot) as usize <= MAX_EXTENSIONS;
     require(fits, SB, "extension_count", cold, "and hot_ext_count are at most 64 together")?;

@@ -4,7 +4,7 @@
 //! large enough for the main area, everything below 2^32 - 2), so that address arithmetic on an accepted [`Layout`]
 //! cannot leave the volume. Bytes that we have no use for are kept and written back.
 
-mod checks;
+pub(crate) mod checks;
 mod extensions;
 mod raw;
 
@@ -142,8 +142,7 @@ impl SuperBlock {
 
     /// The label; units that are not UTF-16 become U+FFFD.
     pub fn label(&self) -> String {
-        let units = self.raw.volume_name.iter().map(|unit| unit.get()).take_while(|&unit| unit != 0);
-        char::decode_utf16(units).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+        self.raw.label()
     }
 
     /// Changes the label.
@@ -168,7 +167,7 @@ impl SuperBlock {
 
     /// Version string of the mkfs that made the volume.
     pub fn init_version(&self) -> String {
-        text(&self.raw.init_version[..252])
+        self.raw.init_version_text()
     }
 
     /// The devices, if the volume spans several; empty for a volume on one device.
@@ -178,9 +177,26 @@ impl SuperBlock {
     }
 }
 
+impl RawSuperBlock {
+    /// As [`SuperBlock::label`].
+    pub(crate) fn label(&self) -> String {
+        let units = self.volume_name.iter().map(|unit| unit.get()).take_while(|&unit| unit != 0);
+        char::decode_utf16(units).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+    }
+
+    /// As [`SuperBlock::init_version`].
+    pub(crate) fn init_version_text(&self) -> String {
+        text(&self.init_version[..252])
+    }
+}
+
 fn require_magic(raw: &RawSuperBlock) -> Result<(), FormatError> {
     let found = raw.magic.get();
-    if found == F2FS_MAGIC { Ok(()) } else { Err(FormatError::Magic { structure: "superblock", found }) }
+    match found {
+        F2FS_MAGIC => Ok(()),
+        crate::infinite::MAGIC => Err(FormatError::Infinite),
+        _ => Err(FormatError::Magic { structure: "superblock", found }),
+    }
 }
 
 /// The text before the first NUL.
