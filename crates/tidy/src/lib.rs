@@ -41,7 +41,7 @@ pub enum Rule {
     LayerArrow,
     /// Imports between the rooms of `core` follow its plan.
     RoomArrow,
-    /// Kinds of volumes are told apart in the seams of `core` only.
+    /// Kinds of volumes, and of translation layers, are told apart in their seams only.
     Seam,
     /// Each crate has the workspace's licence, and the licence texts and documents are there.
     Licence,

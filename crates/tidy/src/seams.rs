@@ -1,4 +1,4 @@
-//! The seams of `core`: which files may tell one kind of volume from another.
+//! The seams of `core` and `flash`: which files may tell one kind of volume, or one translation layer, from another.
 //!
 //! A seam is a closed enum with an arm for each kind. All other code asks the enum, so that a new kind is an arm and a
 //! module and not an `if` in many files. Test code may look at what it wants.
@@ -7,36 +7,60 @@ use proc_macro2::{TokenStream, TokenTree};
 
 use crate::{Rule, SourceFile, Violation};
 
-const ROOT: &str = "crates/core/src/";
+const CORE: &str = "crates/core/src/";
+const FLASH: &str = "crates/flash/src/";
 
-/// Names that stand for a kind of volume, and where below [`ROOT`] they may be: files, or folders with a `/` at the
-/// end. An enum here stands for its arms.
-const NAMED_IN: [(&str, &[&str]); 4] = [
-    ("Placement", &["volume/placement.rs", "mount/"]),
-    ("Home", &["volume/placement.rs", "volume/segments/"]),
-    ("Route", &["durable/sync/"]),
-    ("SegTable", &["volume/segments/", "mount/segmented.rs", "reclaim/"]),
+/// A name that stands for a kind, and where it may be.
+struct Named {
+    name: &'static str,
+    /// Where the name has this meaning.
+    root: &'static str,
+    /// Files below the root that may name it, or folders with a `/` at the end.
+    places: &'static [&'static str],
+    /// Of an enum its arms are looked for (`Name::Arm`), of a concrete type every use.
+    concrete: bool,
+}
+
+const fn arms(root: &'static str, name: &'static str, places: &'static [&'static str]) -> Named {
+    Named { name, root, places, concrete: false }
+}
+
+const fn concrete(root: &'static str, name: &'static str, places: &'static [&'static str]) -> Named {
+    Named { name, root, places, concrete: true }
+}
+
+const NAMED: [Named; 8] = [
+    arms(CORE, "Placement", &["volume/placement.rs", "mount/"]),
+    arms(CORE, "Home", &["volume/placement.rs", "volume/segments/"]),
+    concrete(CORE, "SegTable", &["volume/segments/", "mount/segmented.rs", "reclaim/host/"]),
+    arms(CORE, "Route", &["durable/sync/"]),
+    arms(CORE, "Reclaim", &["reclaim/mod.rs"]),
+    concrete(CORE, "HostReclaim", &["reclaim/mod.rs", "reclaim/host/"]),
+    concrete(FLASH, "Zns", &["ftl/"]),
+    concrete(FLASH, "PageMap", &["ftl/", "parameters.rs", "ssd.rs"]),
 ];
 
 pub(crate) fn check(file: &SourceFile, found: &mut Vec<Violation>) {
-    let Some(path) = file.path.strip_prefix(ROOT) else { return };
+    let Some(root) = [CORE, FLASH].into_iter().find(|root| file.path.starts_with(root)) else { return };
+    let path = &file.path[root.len()..];
     if path.split('/').any(|part| part == "tests" || part == "tests.rs") {
         return;
     }
     let Ok(tokens) = file.text.parse::<TokenStream>() else { return }; // the rules of tokens say so
-    look(&tokens.into_iter().collect::<Vec<_>>(), &mut |name, line| {
-        let Some((_, places)) = NAMED_IN.iter().find(|(seam, _)| *seam == name) else { return };
+    look(&tokens.into_iter().collect::<Vec<_>>(), &mut |name, is_arm, line| {
+        let named = NAMED.iter().find(|n| n.root == root && n.name == name && (n.concrete || is_arm));
+        let Some(Named { places, .. }) = named else { return };
         let allowed =
             places.iter().any(|place| if place.ends_with('/') { path.starts_with(place) } else { path == *place });
         if !allowed {
-            let what = format!("`{name}` tells kinds of volumes apart; only {places:?} may");
+            let what = format!("`{name}` tells kinds apart; only {places:?} may");
             found.push(Violation::new(Rule::Seam, &file.path, line, what));
         }
     });
 }
 
-/// Tells `named` each arm's enum (`Name::Arm`), and each other type, with its line, outside of test modules.
-fn look(tokens: &[TokenTree], named: &mut impl FnMut(&str, usize)) {
+/// Tells `named` each name outside of test modules, whether an arm or associated type follows, and its line.
+fn look(tokens: &[TokenTree], named: &mut impl FnMut(&str, bool, usize)) {
     let mut i = 0;
     while i < tokens.len() {
         match &tokens[i..] {
@@ -46,19 +70,20 @@ fn look(tokens: &[TokenTree], named: &mut impl FnMut(&str, usize)) {
                 i += 3;
                 continue;
             }
-            [TokenTree::Ident(name), TokenTree::Punct(a), TokenTree::Punct(b), TokenTree::Ident(arm), ..]
-                if a.as_char() == ':' && b.as_char() == ':' && is_type(arm) =>
-            {
-                named(&name.to_string(), name.span().start().line);
-            }
-            [TokenTree::Ident(name), ..] if name == "SegTable" => {
-                named(&name.to_string(), name.span().start().line);
+            [TokenTree::Ident(name), rest @ ..] => {
+                named(&name.to_string(), is_path_to_type(rest), name.span().start().line);
             }
             [TokenTree::Group(group), ..] => look(&group.stream().into_iter().collect::<Vec<_>>(), named),
             _ => {}
         }
         i += 1;
     }
+}
+
+/// Whether these tokens go on with `::Type`.
+fn is_path_to_type(tokens: &[TokenTree]) -> bool {
+    matches!(tokens, [TokenTree::Punct(a), TokenTree::Punct(b), TokenTree::Ident(arm), ..]
+        if a.as_char() == ':' && b.as_char() == ':' && is_type(arm))
 }
 
 fn is_type(name: &proc_macro2::Ident) -> bool {

@@ -189,6 +189,18 @@ fn kinds_of_volumes_beside_their_seams() {
     fires(Rule::Seam, 3, "crates/core/src/durable/planted.rs", route);
     silent("crates/core/src/durable/sync/planted.rs", route);
     fires(Rule::Seam, 2, "crates/core/src/durable/planted.rs", "//! Head.\nfn f(_: &SegTable) {}\n");
+    let reclaim = "//! Head.\nfn f(r: &Reclaim) {\n    let Reclaim::Host(_) = r;\n}\n";
+    fires(Rule::Seam, 3, "crates/core/src/files/planted.rs", reclaim);
+    fires(Rule::Seam, 3, "crates/core/src/reclaim/host/planted.rs", reclaim);
+    silent("crates/core/src/reclaim/mod.rs", reclaim);
+    silent("crates/core/src/files/planted.rs", "//! Head.\nfn f(r: &Reclaim) {\n    r.announce_room();\n}\n");
+    let host = "//! Head.\nfn f(_: &HostReclaim) {}\n";
+    fires(Rule::Seam, 2, "crates/core/src/reclaim/admission.rs", host);
+    silent("crates/core/src/reclaim/host/planted.rs", host);
+    let layer = "//! Head.\nfn f(_: &mut Zns) {}\n";
+    fires(Rule::Seam, 2, "crates/flash/src/engine.rs", layer);
+    silent("crates/flash/src/ftl/planted.rs", layer);
+    silent("crates/core/src/files/planted.rs", layer);
     silent("crates/core/src/durable/planted.rs", "//! Head.\nmod tests {\n    fn f(_: &SegTable) {}\n}\n");
 }
 

@@ -67,7 +67,7 @@ impl<'a> Admission<'a> {
     /// Whether there is room or not.
     pub(super) fn new(reclaim: &'a Reclaim, blocks: u64) -> Self {
         if blocks > 0 {
-            reclaim.admissions.blocks.fetch_add(blocks, SeqCst);
+            reclaim.admissions().blocks.fetch_add(blocks, SeqCst);
         }
         Admission { reclaim, blocks }
     }
@@ -89,7 +89,7 @@ impl<'a> Admission<'a> {
 impl Admission<'_> {
     /// Counts the blocks no more; true if somebody waits at the gate.
     fn end(&self) -> bool {
-        let admissions = &self.reclaim.admissions;
+        let admissions = self.reclaim.admissions();
         admissions.blocks.fetch_sub(self.blocks, SeqCst);
         let awaited = self.blocks > 0 && admissions.awaited.load(SeqCst) > 0;
         if awaited {
@@ -118,25 +118,16 @@ impl Fs {
 
     /// Passes the gate if that needs no waiting, and without the help of collectors soon.
     pub(crate) fn try_admit(&self, blocks: u64) -> Option<Admission<'_>> {
-        Admission::if_room(&self.reclaim, blocks, || self.free_sections_suffice(0))
+        Admission::if_room(&self.reclaim, blocks, || self.reclaim.has_room(self))
     }
 
     /// Waits until there is room for so many blocks, collecting if need be. Hold no node lock when calling.
     pub(crate) fn admit(&self, blocks: u64) -> Result<Admission<'_>> {
-        let reclaim = &self.reclaim;
-        reclaim.note_request();
-        if let Some(admission) = Admission::if_room(reclaim, blocks, || self.writers_have_room()) {
-            if let Some(pool) = &reclaim.pool {
-                pool.work_ahead(self);
-            }
-            return Ok(admission);
-        }
-        if let Some(pool) = &reclaim.pool
-            && let Some(admission) = pool.wait_for_room(self, blocks)?
-        {
-            return Ok(admission);
-        }
-        self.collect_alone()?;
-        Ok(Admission::new(reclaim, blocks))
+        self.reclaim.admit(self, blocks)
+    }
+
+    /// Waits until there is room for a change, collecting if need be.
+    pub(crate) fn make_room(&self) -> Result<()> {
+        self.admit(0).map(drop)
     }
 }

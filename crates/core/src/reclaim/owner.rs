@@ -1,7 +1,8 @@
-//! Owners of the blocks of a victim: found once, when the blocks are looked at first, and used until they have moved.
+//! Owners of blocks that move: found once, when the blocks are looked at first, and used until they have moved.
+//! Whoever moves a block looks again under its owner's lock ([`why_dead`]), and has it refer to the new place
+//! ([`publish`]).
 
 use super::Skipped;
-use super::cleaner::Asking;
 use super::protect::{Held, Work};
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
@@ -9,7 +10,7 @@ use crate::files::mapping::{Found, addressing};
 use crate::fs::Fs;
 use crate::options::techniques::GcBuffer;
 use crate::volume::Volume;
-use crate::volume::nodes::cache::Node;
+use crate::volume::nodes::cache::{Node, NodeWrite};
 use crate::volume::nodes::slots;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +19,16 @@ use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::{advise, flags};
 use steadyfs_format::node::NodeBlock;
 use steadyfs_format::summary::Summary;
-use steadyfs_format::{Block, Ino, Nid, PageIndex, SegNo, Slot};
+use steadyfs_format::{Block, Ino, Lba, Nid, PageIndex, SegNo, Slot};
+
+/// Whether a collector leaves alone what others work on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asking {
+    /// Blocks whose pages are held stay where they are.
+    Yes,
+    /// They move too: nothing else has gained anything.
+    No,
+}
 
 /// A node that holds addresses of blocks of a victim.
 pub(super) struct Owner {
@@ -143,6 +153,21 @@ pub(super) fn why_dead(vol: &Volume, seg: SegNo, block: &Live, bytes: &Block) ->
     let refers =
         slots::get(bytes, vol.sb.features(), ofs_in_node)? == Some(Slot::At(vol.segments().lba_of(seg, block.off)));
     Ok((!refers).then_some(Why::Moved))
+}
+
+/// Has the locked owner refer to blocks of a segment at their new places, which follow one another from `to` on.
+pub(super) fn publish(
+    vol: &Volume,
+    seg: SegNo,
+    guard: &mut NodeWrite<'_>,
+    to: Lba,
+    blocks: impl Iterator<Item = Live>,
+) -> Result<()> {
+    for (to, block) in (to.get()..).map(Lba::new).zip(blocks) {
+        slots::set(guard.edit(), vol.sb.features(), block.summary.ofs_in_node, Slot::At(to))?;
+        vol.invalidate(Slot::At(vol.segments().lba_of(seg, block.off)))?;
+    }
+    Ok(())
 }
 
 /// Which of these blocks a collector may work on now, and what it holds until that is done.

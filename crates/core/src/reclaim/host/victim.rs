@@ -11,9 +11,9 @@
 //! section may be emptied, and freed, while it is only in mind. What it costs changes as well, so whoever takes the
 //! next victim from those in mind looks at what each costs by then.
 
-use super::Urgency;
 use crate::bits::AtomicBitmap;
 use crate::locks;
+use crate::reclaim::Urgency;
 use crate::volume::segments::table::SegTable;
 use std::collections::BinaryHeap;
 use std::sync::Arc;

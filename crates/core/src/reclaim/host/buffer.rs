@@ -13,11 +13,11 @@
 //! block at that moment, as in `pages`; and the node was found by the walk that write-back takes, so that a page number
 //! is the one that readers use.
 
-use super::owner::{Live, Owner};
 use crate::files::inode::Inode;
 use crate::files::pages::{Landing, Taken};
 use crate::fs::Fs;
 use crate::options::techniques::{GcBuffer, GcOptions};
+use crate::reclaim::owner::{Live, Owner};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use steadyfs_device::PageBuf;

@@ -3,20 +3,19 @@
 //! The two steps are apart ([`fetch`], [`move_fetched`]), so that a collector can have other segments read while it
 //! moves one.
 
-use super::GcReport;
 use super::buffer::{Buffer, Lease, Moving, Source, cached, charge_looks, set_off};
 use super::cleaner::Mover;
-use super::owner::{Live, Owner, try_blocks, why_dead};
-use super::protect::Work;
 use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::files::pages::Landing;
 use crate::fs::Fs;
 use crate::options::techniques::{GcBuffer, GcProtect};
+use crate::reclaim::GcReport;
+use crate::reclaim::owner::{Live, Owner, publish, try_blocks, why_dead};
+use crate::reclaim::protect::Work;
 use crate::stats::Doing;
 use crate::volume::io::Reading;
 use crate::volume::nodes::cache::NodeWrite;
-use crate::volume::nodes::slots;
 use crate::volume::segments::logs::{self, Run};
 use crate::volume::{Change, Volume};
 use std::collections::BTreeMap;
@@ -25,7 +24,7 @@ use steadyfs_device::PageBuf;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::inode::{Extent, Inode as RawInode};
 use steadyfs_format::summary::{Summary, SummaryBlock};
-use steadyfs_format::{Ino, Log, Nid, SegNo, Slot};
+use steadyfs_format::{Ino, Log, Nid, SegNo};
 
 /// Where a collector puts the data that it moves.
 pub(super) struct Sink {
@@ -332,19 +331,9 @@ fn place_all(
             let (now, later) = rest.split_at(run.count as usize);
             *rest = later;
             write(mover.fs, change, owner, run, now, attempt.lease.split(u64::from(run.count)));
-            publish(vol, seg, guard, run, now)?;
+            publish(vol, seg, guard, run.lba, now.iter().map(|m| m.block))?;
             attempt.report.data_moved += now.len() as u64;
         }
-    }
-    Ok(())
-}
-
-/// Has the owner refer to the blocks at their new places.
-fn publish(vol: &Volume, seg: SegNo, guard: &mut NodeWrite<'_>, run: Run, moving: &[Moving]) -> Result<()> {
-    for (i, Moving { block, .. }) in moving.iter().enumerate() {
-        let (index, to) = (block.summary.ofs_in_node, Slot::At(run.lba + i as u64));
-        slots::set(guard.edit(), vol.sb.features(), index, to)?;
-        vol.invalidate(Slot::At(vol.segments().lba_of(seg, block.off)))?;
     }
     Ok(())
 }

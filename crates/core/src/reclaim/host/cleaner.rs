@@ -15,9 +15,10 @@ use super::buffer::Buffer;
 use super::crew::Crew;
 use super::moving::{Fetch, Sink, fetch, move_fetched};
 use super::victim::{Select, Victim};
-use super::{GcReport, Urgency};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
+use crate::reclaim::owner::Asking;
+use crate::reclaim::{GcReport, Urgency};
 use crate::stats::{Activity, Doing};
 use crate::volume::Volume;
 use crate::volume::io::Reading;
@@ -25,15 +26,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use steadyfs_format::summary::{SummaryBlock, SummaryKind};
 use steadyfs_format::{Lba, Log, SegNo, Slot};
-
-/// Whether a collector leaves alone what others work on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asking {
-    /// Blocks whose pages are held stay where they are.
-    Yes,
-    /// They move too: nothing else has gained anything.
-    No,
-}
 
 /// One that collects: a way to choose victims, and a place for what is moved.
 pub(super) struct Collector {
@@ -276,7 +268,7 @@ pub(super) fn clean_part(
     match summary.kind()? {
         SummaryKind::Node => clean_nodes(&fs.vol, seg, summary, offsets, &mut report)?,
         SummaryKind::Data => {
-            let sink = &Sink::cold_log(Buffer::new(&fs.options.gc, 1, &fs.reclaim.memory));
+            let sink = &Sink::cold_log(Buffer::new(&fs.options.gc, 1, &fs.reclaim.host().memory));
             let mover = Mover { fs, sink, asking, activity: &Activity::default() };
             let fetched = fetch(&mover, seg, summary, offsets, &mut report)?;
             move_fetched(&mover, seg, summary, fetched, &mut report)?;
@@ -286,7 +278,7 @@ pub(super) fn clean_part(
 }
 
 /// Moves what these blocks of the main area hold, wherever they are and whoever owns them.
-pub(crate) fn move_blocks(fs: &Fs, lbas: &[Lba]) -> Result<()> {
+pub(super) fn move_blocks(fs: &Fs, lbas: &[Lba]) -> Result<()> {
     let vol = &fs.vol;
     let mut by_segment: BTreeMap<SegNo, Vec<u32>> = BTreeMap::new();
     for (seg, off) in lbas.iter().filter_map(|lba| vol.segments().table.locate(*lba)) {

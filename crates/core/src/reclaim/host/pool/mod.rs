@@ -12,17 +12,19 @@
 //! itself, as if there were no collectors (`Fs::collect_alone`), and that decides between going on and "no space". An
 //! error of a collector ends the same way, so whoever needs the room is told why there is none.
 
-use super::admission::Admission;
 use super::buffer::{Buffer, Memory};
-use super::cleaner::{Asking, Collector, Hand};
+use super::cleaner::{Collector, Hand};
 use super::gaps::Gaps;
 use super::moving::Sink;
 use super::victim::{ManyVictims, Minds, OneVictim, Reach, Select};
-use super::{HOPELESS_ROUNDS, HYSTERESIS, Urgency};
+use super::{HOPELESS_ROUNDS, HYSTERESIS};
 use crate::error::Result;
 use crate::fs::Fs;
 use crate::locks;
 use crate::options::techniques::{GcOptions, GcSelect, GcStream};
+use crate::reclaim::Urgency;
+use crate::reclaim::admission::Admission;
+use crate::reclaim::owner::Asking;
 use crate::stats::{Activity, Cause, CollectorsNow};
 use crate::volume::Volume;
 use crate::volume::segments::streams::Streams;
@@ -228,7 +230,7 @@ impl Pool {
     /// For a writer without room for so many blocks: waits for the collectors. `None` if they could not make any.
     pub(super) fn wait_for_room<'a>(&self, fs: &'a Fs, blocks: u64) -> Result<Option<Admission<'a>>> {
         let shared = &self.shared;
-        let _awaiting = fs.reclaim.admissions.awaiting();
+        let _awaiting = fs.reclaim.admissions().awaiting();
         let mut gate = shared.gate.lock();
         let (gave_up, mut called) = (gate.gave_up, false);
         loop {
@@ -344,7 +346,7 @@ impl Shared {
         if gate.working == 0
             && let Some(since) = gate.since.take()
         {
-            fs.reclaim.note_round(since.elapsed());
+            fs.reclaim.host().note_round(since.elapsed());
         }
         match end {
             End::Enough => gate.wanted = 0,
@@ -402,7 +404,7 @@ impl Shared {
         let cleaned = collector.collect_next(fs, Urgency::Foreground, asking, activity, hand, missing)?;
         let found = cleaned.is_some();
         if let Some(report) = cleaned {
-            fs.reclaim.totals.lock().add(report);
+            fs.reclaim.host().totals.lock().add(report);
         }
         // More is free than ever since collectors were called, or a section's worth was gained, which writers may have
         // taken at once.

@@ -7,8 +7,8 @@
 //! Kept true: while the volume is busy nothing here costs more than looking at a clock; when all is done, nobody wakes
 //! up until a request comes.
 
-use super::GcReport;
 use crate::fs::Fs;
+use crate::reclaim::GcReport;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;

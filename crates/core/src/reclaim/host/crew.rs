@@ -7,11 +7,12 @@
 //! Kept true: the parts of a segment are disjoint, so no two threads move a block; without threads (before they start,
 //! and after they have been stopped) whoever collects does everything.
 
-use super::GcReport;
-use super::cleaner::{Asking, clean_part};
+use super::cleaner::clean_part;
 use crate::error::Result;
 use crate::fs::Fs;
 use crate::locks;
+use crate::reclaim::GcReport;
+use crate::reclaim::owner::Asking;
 use crate::volume::segments::table::BLOCKS;
 use std::sync::{Arc, Weak};
 use steadyfs_format::SegNo;

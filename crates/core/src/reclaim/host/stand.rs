@@ -5,9 +5,9 @@
 //! while others search. A segment that was cleaned is written full anew at once. Searches are those of the collectors
 //! of a volume (`victim`), and so is the table.
 
-use super::Urgency;
 use super::victim::{Effort, ManyVictims, Minds, OneVictim, Reach, Select, Victim};
 use crate::options::techniques::{GcOptions, GcSelect};
+use crate::reclaim::Urgency;
 use crate::volume::segments::locks::SegLocks;
 use crate::volume::segments::table::{BLOCKS, SegTable, SitRecord};
 use std::sync::Arc;

@@ -7,10 +7,10 @@
 //! with few free sections) what is moved may go to a segment of the plan, which is no victim then: the collection moves
 //! no less than planned. `steadyfs gc` collects with `mode=lfs`.
 
-use super::Urgency;
 use super::victim::{self, Candidate};
 use crate::error::Result;
 use crate::fs::Fs;
+use crate::reclaim::Urgency;
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 use steadyfs_format::{Log, Nid};
