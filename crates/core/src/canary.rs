@@ -11,6 +11,8 @@ pub enum Canary {
     SkipFlush,
     /// `early-reuse`: a block that was freed is used again before a checkpoint knows that it is free.
     EarlyReuse,
+    /// `early-discard`: what a checkpoint will be without is discarded before it has committed.
+    EarlyDiscard,
     /// `no-mark`: fsync leaves out its mark.
     NoMark,
     /// `blind-move`: a collector does not look again whether a block is still the newest.

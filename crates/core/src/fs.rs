@@ -39,6 +39,8 @@ pub struct Fs {
     pub(crate) reclaim: crate::reclaim::Reclaim,
     pub(crate) rename: steadyfs_rt::Mutex<()>,
     pub(crate) background: crate::mount::background::Background,
+    /// Tells the device what holds nothing any more, where the mount wants that.
+    pub(crate) discarder: Option<crate::mount::discarding::Discarder>,
     pub(crate) flusher: Flusher,
     /// Changes of names that fsync must know of.
     pub(crate) since: Since,

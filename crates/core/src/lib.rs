@@ -55,10 +55,11 @@ pub mod option_rows {
 pub use options::techniques::{
     CpCounters, DataLogs, GcBuffer, GcCollectors, GcMeta, GcOptions, GcProtect, GcSelect, GcStream, System,
 };
-pub use options::{AccessTimes, Allocation, FsyncMode, InPlace, MountOptions, OPTIONS, OnError};
+pub use options::{AccessTimes, Allocation, Discard, FsyncMode, InPlace, MountOptions, OPTIONS, OnError};
 #[doc(hidden)]
 pub use reclaim::{Effort, Reach, StandVictim, VictimStand};
 pub use reclaim::{GcCandidate, GcMemory, GcPlan, GcReport, GcTimes, SectionCounts, Urgency};
 pub use types::{Attr, DirEntry, NewInode, RenameFlags, SetAttr, SetTime, XattrFlags};
+pub use volume::discard::DiscardStats;
 pub use volume::io::IoStats;
 pub use waits::WaitStats;

@@ -16,6 +16,8 @@ use steadyfs_rt::{LockClass, RwLock};
 const SHARDS: usize = 64;
 /// Blocks per chunk, the unit of locking and sharing.
 const CHUNK: usize = 64;
+/// A byte that neither a structure nor a test's contents are full of.
+const POISON: u8 = 0xDB;
 
 /// Taken one at a time, by requests, under whatever locks the submitter holds.
 static SHARD: LockClass = LockClass::new("device.mem", u16::MAX - 1);
@@ -27,6 +29,8 @@ type Chunks = HashMap<u64, Arc<Chunk>, BuildHasherDefault<ChunkHasher>>;
 pub struct MemDevice {
     info: DeviceInfo,
     shards: Box<[RwLock<Chunks>]>,
+    /// What discarded blocks read as.
+    discarded: PageBuf,
 }
 
 impl MemDevice {
@@ -34,13 +38,19 @@ impl MemDevice {
     pub fn new(blocks: u64) -> Self {
         let info = DeviceInfo { blocks, read_only: false, discard: true, synchronous: true, name: "memory".into() };
         let shards = (0..SHARDS).map(|_| RwLock::new(&SHARD, Chunks::default())).collect();
-        MemDevice { info, shards }
+        MemDevice { info, shards, discarded: PageBuf::zeroed() }
+    }
+
+    /// The same device, whose discarded blocks read as bytes that nobody wrote, as they may.
+    pub fn poisoning_discards(mut self) -> Self {
+        self.discarded = PageBuf::from_slice(&[POISON; 4096]);
+        self
     }
 
     /// A device of its own with the same contents. Writes that run meanwhile may or may not be in it.
     pub fn fork(&self) -> Self {
         let shards = self.shards.iter().map(|shard| RwLock::new(&SHARD, shard.read().clone())).collect();
-        MemDevice { info: self.info.clone(), shards }
+        MemDevice { info: self.info.clone(), shards, discarded: self.discarded.clone() }
     }
 
     /// The same device, refusing every change.
@@ -105,7 +115,7 @@ impl MemDevice {
     }
 
     fn clear(&self, block: u64, count: u64) {
-        if count / CHUNK as u64 > 1 << 16 {
+        if self.discarded.is_zero_repr() && count / CHUNK as u64 > 1 << 16 {
             return self.clear_many(block, count);
         }
         for (chunk, from, to) in pieces(block, count) {
@@ -130,7 +140,10 @@ impl MemDevice {
     }
 
     fn clear_in(&self, shard: &mut Chunks, chunk: u64, from: usize, to: usize) {
-        if to - from == CHUNK {
+        if !self.discarded.is_zero_repr() {
+            let held = shard.entry(chunk).or_insert_with(|| Arc::new([const { PageBuf::zeroed() }; CHUNK]));
+            Arc::make_mut(held)[from..to].fill(self.discarded.clone());
+        } else if to - from == CHUNK {
             shard.remove(&chunk);
         } else if let Some(held) = shard.get_mut(&chunk).filter(|_| from < to) {
             Arc::make_mut(held)[from..to].fill(PageBuf::zeroed());
@@ -233,6 +246,19 @@ mod tests {
         fork.discard(1, 1).expect("in range");
         assert_eq!(fork.read(0, 2).expect("in range"), [page(1), PageBuf::zeroed()]);
         assert_eq!(device.read(0, 2).expect("in range"), [page(3), page(2)]);
+    }
+
+    #[test]
+    fn poisoned_blocks_read_as_nobody_wrote_them_until_they_are_written() {
+        let device = MemDevice::new(1000).poisoning_discards();
+        device.write(70, vec![PageBuf::from_slice(&[7; 4096]); 3]).expect("in range");
+        device.discard(71, 200).expect("in range");
+        let first = |device: &MemDevice, block| device.read_one(block).expect("in range").to_array()[0];
+        let fork = device.fork();
+        device.write(72, vec![PageBuf::from_slice(&[8; 4096])]).expect("in range");
+        assert_eq!([69, 70, 71, 72, 270, 271].map(|block| first(&device, block)), [0, 7, POISON, 8, POISON, 0]);
+        fork.discard(70, 1).expect("in range");
+        assert_eq!([first(&fork, 70), first(&fork, 72), first(&device, 70)], [POISON, POISON, 7]);
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! what that costs; recovery writes, so it needs all of it, and without it the last checkpoint is shown.
 
 pub(crate) mod background;
+pub(crate) mod discarding;
 mod housekeeping;
 mod segmented;
 pub(crate) mod shutdown;
@@ -27,6 +28,7 @@ use crate::files::pages::Budget;
 use crate::fs::Fs;
 use crate::locks;
 use crate::mount::background::Background;
+use crate::mount::discarding::Discarder;
 use crate::mount::segmented::Tables;
 use crate::options::MountOptions;
 use crate::raw::{Image, PackPart};
@@ -118,6 +120,7 @@ impl Fs {
             start_flusher(&fs);
             housekeeping::start(&fs);
             Reclaim::start(&fs);
+            discarding::start(&fs);
             return Ok(fs);
         }
         if options.discard_unreplayed || !image.has_fsync_chain()? {
@@ -176,9 +179,12 @@ impl Fs {
         };
         let clock = Clock::starting_at(header.elapsed_time());
         let streams = Streams::new(collectors, options.gc.generations, data_logs);
-        let placement = Placement::Segments(tables.into_segments(image, &options, streams, &io, clock, upkeep));
+        let discards = if read_only { None } else { Tables::discards(&layout, &options, &io) };
+        let placement =
+            Placement::Segments(tables.into_segments(image, &options, streams, discards, &io, clock, upkeep));
         let vol =
             Volume::new(image.superblock().clone(), io, placement, nat, nids, nodes, space, clock, read_only, &options);
+        let discarder = vol.placement.discards().map(|discards| Discarder::new(Arc::clone(&discards.signal)));
         let reclaim = Reclaim::new(&vol, &options, header.reserved_segments(), collectors);
         Ok(Arc::new(Fs {
             vol,
@@ -189,6 +195,7 @@ impl Fs {
             reclaim,
             rename: steadyfs_rt::Mutex::new(&locks::RENAME, ()),
             background: Background::new(),
+            discarder,
             flusher: Flusher::new(),
             since: Since::new(),
             syncs: SyncCounters::default(),
@@ -247,6 +254,7 @@ impl Fs {
         self.background.stop();
         self.reclaim.stop();
         self.flusher.stop(&self.budget);
+        self.discarder.iter().for_each(Discarder::stop);
         if self.is_shut_down() {
             return Ok(());
         }
@@ -257,6 +265,7 @@ impl Fs {
         self.reap_again();
         let files = self.sync_files();
         files.and(self.checkpoint(Cause::Unmount))?;
+        self.discard_the_rest();
         self.vol.close("the volume was unmounted");
         Ok(())
     }

@@ -1,9 +1,10 @@
 //! Loading what places blocks in segments: the SIT and its journal, the positions of the logs, their summaries.
 
 use crate::error::{Error, Result};
-use crate::options::{Allocation, MountOptions};
+use crate::options::{Allocation, Discard, MountOptions};
 use crate::raw::{Image, PackPart};
 use crate::volume::clock::Clock;
+use crate::volume::discard::Discards;
 use crate::volume::io::BlockIo;
 use crate::volume::segments::Segments;
 use crate::volume::segments::locks::SegLocks;
@@ -14,7 +15,7 @@ use crate::volume::segments::streams::Streams;
 use crate::volume::segments::table::{BLOCKS, SegTable, SitRecord};
 use std::sync::Arc;
 use steadyfs_format::journal::Journal;
-use steadyfs_format::{AllocType, Log, SegNo};
+use steadyfs_format::{AllocType, Layout, Log, SegNo};
 
 /// What only changes need: the segment table, where the logs stand, and the statistic that goes with them.
 pub(super) struct Tables {
@@ -67,12 +68,24 @@ impl Tables {
         Ok(())
     }
 
+    /// The queue of discards, if the mount wants one and the device has a use for it.
+    pub(super) fn discards(layout: &Layout, options: &MountOptions, io: &BlockIo) -> Option<Discards> {
+        let discards = Discards::new(layout, options.discard)?;
+        if !io.takes_discards() {
+            tracing::warn!("the device takes no discards: nothing is discarded");
+            return None;
+        }
+        Some(discards)
+    }
+
     /// Puts placement together from them.
+    #[expect(clippy::too_many_arguments, reason = "called once, by the mount, with each part it has just loaded")]
     pub(super) fn into_segments(
         self,
         image: &Image,
         options: &MountOptions,
         streams: Streams,
+        discards: Option<Discards>,
         io: &Arc<BlockIo>,
         clock: Clock,
         upkeep: impl Fn() -> Upkeep + Send + Sync + 'static,
@@ -85,6 +98,7 @@ impl Tables {
             logs: Logs::new(self.heads),
             streams,
             reuse: adaptive.then(|| Reuse::new(reserved, options.eager_reuse, upkeep)),
+            discards,
             sit: Sit::new(&layout, |block| image.sit_version(block)),
             io: Arc::clone(io),
             layout,
@@ -102,6 +116,9 @@ fn load_segments(image: &Image, options: &MountOptions) -> Result<SegTable> {
     let mut segs = SegTable::new(image.layout(), SegLocks::new(&options.gc));
     if options.allocation() == Allocation::Adaptive {
         segs = segs.with_reuse(options.takes_first_free(image.layout().main_segments));
+    }
+    if matches!(options.discard, Discard::Runs(_)) {
+        segs = segs.with_held();
     }
     for (i, entry) in image.load_sit()?.iter().enumerate() {
         entry.validate()?;

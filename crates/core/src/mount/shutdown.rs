@@ -37,6 +37,9 @@ impl Fs {
         self.vol.shut_down();
         drop(frozen);
         self.vol.io.settle();
+        if let Some(discards) = self.vol.placement.discards() {
+            discards.under_way.wait_zero();
+        }
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use crate::options::row::Refusal;
 pub use crate::options::table::OPTIONS;
 use crate::options::techniques::GcOptions;
 use std::fmt;
+use steadyfs_format::BLOCKS_PER_SEG;
 
 /// How access times are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -37,6 +38,47 @@ pub enum FsyncMode {
     Strict,
     /// Without flushing the device's cache: for devices that lose nothing in a power cut.
     NoBarrier,
+}
+
+/// What of a volume is discarded after checkpoints, in the background.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Discard {
+    /// Nothing.
+    #[default]
+    Off,
+    /// Sections that have become free: 2 MiB, unless mkfs was told otherwise.
+    Segments,
+    /// Also runs of so many blocks and more that have become free within a segment; from 1 to 512.
+    Runs(u32),
+}
+
+impl Discard {
+    /// What F2FS on Linux does: runs of 16 blocks (64 KiB) and more.
+    pub const LINUX: Discard = Discard::Runs(16);
+
+    /// What `discard=` says.
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "off" => Some(Discard::Off),
+            "segments" => Some(Discard::Segments),
+            "blocks" => Some(Discard::Runs(1)),
+            other => {
+                let blocks = other.strip_prefix("runs:")?.parse().ok()?;
+                (1..=BLOCKS_PER_SEG).contains(&blocks).then_some(Discard::Runs(blocks))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Discard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Discard::Off => f.write_str("off"),
+            Discard::Segments => f.write_str("segments"),
+            Discard::Runs(1) => f.write_str("blocks"),
+            Discard::Runs(blocks) => write!(f, "runs:{blocks}"),
+        }
+    }
 }
 
 /// What to do when a checkpoint could not be written. A failed write of file contents never comes to this: it is
@@ -95,8 +137,8 @@ pub struct MountOptions {
     /// Leave out what was fsynced after the last checkpoint: a mount for changes drops it, a read-only one shows the
     /// checkpoint.
     pub discard_unreplayed: bool,
-    /// Tell the device about freed segments after each checkpoint.
-    pub discard: bool,
+    /// What the device is told to hold nothing any more, after each checkpoint.
+    pub discard: Discard,
     /// Collect while the volume is idle, and before writers have to wait for room.
     pub background_gc: bool,
     /// How room is made when it runs short.
@@ -144,7 +186,7 @@ impl Default for MountOptions {
         MountOptions {
             read_only: false,
             discard_unreplayed: false,
-            discard: false,
+            discard: Discard::Off,
             background_gc: true,
             gc: GcOptions::default(),
             mode: None,

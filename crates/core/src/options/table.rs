@@ -11,7 +11,9 @@ use crate::options::techniques::{
     CpCounters, DataLogs, GcBuffer, GcCollectors, GcMeta, GcOptions, GcProtect, GcSelect, GcStream, LEAST_BUFFER,
     MOST_BUFFER, MOST_GENERATIONS, MOST_VICTIMS, System, idle_from, idle_text,
 };
-use crate::options::{AccessTimes, Allocation, DEFAULT_MEMORY, FsyncMode, InPlace, LOW_MEMORY, MountOptions, OnError};
+use crate::options::{
+    AccessTimes, Allocation, DEFAULT_MEMORY, Discard, FsyncMode, InPlace, LOW_MEMORY, MountOptions, OnError,
+};
 
 /// The mount options that the file system itself understands.
 pub static OPTIONS: &[Row<MountOptions>] = &[
@@ -87,9 +89,21 @@ pub static OPTIONS: &[Row<MountOptions>] = &[
     Row {
         name: "discard",
         aliases: &[],
-        values: option_words!(Flags, discard, { "discard" => true, "nodiscard" => false }),
+        values: option_words!(Flags, discard, { "discard" => Discard::LINUX, "nodiscard" => Discard::Off }),
         tier: Everyday,
-        help: "tell the device about freed segments after each checkpoint, or not",
+        help: "after checkpoints, tell the device of free runs of 64 KiB and more, or of nothing",
+    },
+    Row {
+        name: "discard",
+        aliases: &[],
+        values: Values::Text {
+            form: "off|segments|runs:N|blocks",
+            allowed: "off, segments, blocks or runs:N with N from 1 to 512",
+            set: |o, text| Discard::parse(text).map(|what| o.discard = what),
+            get: |o| Some(o.discard.to_string()),
+        },
+        tier: Everyday,
+        help: "the same for nothing, free sections, also free runs of N blocks and more, or every free block",
     },
     Row {
         name: "errors",
@@ -354,6 +368,7 @@ pub static OPTIONS: &[Row<MountOptions>] = &[
         values: option_words!(Words, canary, {
             "skip-flush" => Some(Canary::SkipFlush),
             "early-reuse" => Some(Canary::EarlyReuse),
+            "early-discard" => Some(Canary::EarlyDiscard),
             "no-mark" => Some(Canary::NoMark),
             "blind-move" => Some(Canary::BlindMove),
             "move-unseen" => Some(Canary::MoveUnseen),
@@ -388,6 +403,7 @@ mod tests {
         ("gc.collectors", &["writers", "cores", "1", "1024", "split:1", "split:1024"]),
         ("gc.idle", &["off", "1", "60000"]),
         ("data_logs", &["cores", "1", "1024"]),
+        ("discard", &["off", "segments", "runs:2", "runs:16", "runs:512", "blocks"]),
     ];
 
     #[test]

@@ -22,6 +22,7 @@ use crate::files::orphans::OrphanStats;
 use crate::files::pages::CacheStats;
 use crate::fs::Fs;
 pub use crate::reclaim::Skipped;
+use crate::volume::discard::DiscardStats;
 use crate::volume::io::IoStats;
 use crate::waits::WaitStats;
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,9 @@ pub struct VolumeStats {
     pub app: AppStats,
     /// What went to the device and came from it.
     pub io: IoStats,
+    /// What became of discards; blocks discarded are counted in `io`.
+    #[serde(default)]
+    pub discards: DiscardStats,
     /// Checkpoints.
     pub checkpoints: CheckpointNumbers,
     /// How fsyncs were served.
@@ -283,6 +287,7 @@ impl Fs {
             read_only: self.is_read_only(),
             app: AppStats { written_bytes, read_bytes },
             io: self.io_stats(),
+            discards: self.vol.placement.discard_stats(),
             checkpoints: self.checkpoint_numbers(),
             fsyncs: self.fsync_numbers(),
             gc: self.gc_numbers(),

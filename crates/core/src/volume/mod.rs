@@ -5,6 +5,7 @@
 
 pub(crate) mod clock;
 pub(crate) mod cp_lock;
+pub(crate) mod discard;
 pub(crate) mod io;
 pub(crate) mod nodes;
 pub(crate) mod placement;

@@ -14,6 +14,7 @@ pub(crate) use crate::volume::segments::freeze::Frozen;
 pub(crate) use crate::volume::segments::logs::{NodePlace, Run};
 
 use crate::error::Result;
+use crate::volume::discard::{DiscardStats, Discards};
 use crate::volume::segments::Segments;
 use steadyfs_format::summary::Summary;
 use steadyfs_format::{Ino, Lba, Log, Nid, SegNo, Slot};
@@ -112,11 +113,11 @@ impl Placement {
         segments.freeze()
     }
 
-    /// The checkpoint has committed: what was given up before its freeze may be taken again; the device is told if
-    /// `discard` says so.
-    pub(crate) fn committed(&self, frozen: &Frozen, discard: bool) {
+    /// The checkpoint has committed: what was given up before its freeze may be taken again, and discarded where the
+    /// mount wants that.
+    pub(crate) fn committed(&self, frozen: &Frozen) {
         let InSegments(segments) = self;
-        segments.committed(frozen, discard);
+        segments.committed(frozen);
     }
 
     /// The checkpoint has failed: the next one takes what this one took.
@@ -192,6 +193,24 @@ impl Placement {
     pub(crate) fn begin_reuse(&self) {
         let InSegments(segments) = self;
         segments.begin_reuse();
+    }
+
+    /// Discards some of what holds nothing any more, unless `may` says no; how many requests that took. Returns when
+    /// the device has answered, so hold no lock.
+    pub(crate) fn discard_some(&self, may: impl Fn() -> bool) -> usize {
+        let InSegments(segments) = self;
+        segments.discard_some(may)
+    }
+
+    /// The queue of discards, where there is one.
+    pub(crate) fn discards(&self) -> Option<&Discards> {
+        let InSegments(segments) = self;
+        segments.discards.as_ref()
+    }
+
+    /// What became of discards so far.
+    pub(crate) fn discard_stats(&self) -> DiscardStats {
+        self.discards().map_or_else(DiscardStats::default, Discards::stats)
     }
 
     /// The segments; only for those who exist because a volume has them.

@@ -2,10 +2,10 @@
 //! past the cache, and both mixed. The seeds are fixed.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use steadyfs_core::{FallocMode, Fs, InodeRef, MountOptions, NewInode, SetAttr};
-use steadyfs_device::{FileDevice, OpenOptions};
+use steadyfs_device::{Device, FileDevice, MemDevice, OpenOptions};
 use steadyfs_testkit::exerciser::{Exercised, Failure, Kind, Plan, exercise};
 use steadyfs_testkit::{fsck_f2fs, mkfs_f2fs};
 
@@ -17,22 +17,32 @@ struct Open {
     fs: Arc<Fs>,
 }
 
+/// Where the volume lies.
+enum Image {
+    File(PathBuf),
+    /// With the mount options.
+    Memory(Arc<MemDevice>, &'static str),
+}
+
 /// The file as the exerciser has it: to reopen it the volume is mounted anew.
 struct File {
-    image: PathBuf,
+    image: Image,
     open: Option<Open>,
 }
 
 impl File {
-    fn make(image: &Path) -> Result<Self, Failure> {
-        let fs = Self::mount(image)?;
+    fn make(image: Image) -> Result<Self, Failure> {
+        let fs = Self::mount(&image)?;
         let inode = fs.create(&fs.root()?, NAME, &NewInode { mode: 0o100_644, ..NewInode::default() })?;
-        Ok(File { image: image.to_owned(), open: Some(Open { inode, fs }) })
+        Ok(File { image, open: Some(Open { inode, fs }) })
     }
 
-    fn mount(image: &Path) -> Result<Arc<Fs>, Failure> {
-        let device = FileDevice::open(image, OpenOptions::default())?;
-        Ok(Fs::mount(Arc::new(device), MountOptions::parse("cache=256K,commit=1")?)?)
+    fn mount(image: &Image) -> Result<Arc<Fs>, Failure> {
+        let (device, more): (Arc<dyn Device>, _) = match image {
+            Image::File(path) => (Arc::new(FileDevice::open(path, OpenOptions::default())?), ""),
+            Image::Memory(device, options) => (Arc::clone(device) as _, *options),
+        };
+        Ok(Fs::mount(device, MountOptions::parse(&format!("cache=256K,commit=1,{more}"))?)?)
     }
 
     fn open(&self) -> Result<&Open, Failure> {
@@ -111,7 +121,7 @@ fn run(seed: u64, direct: u64) {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let image = dir.path().join("volume.img");
     mkfs_f2fs(&image, 64 << 20, &["-O", "extra_attr,inode_checksum,inode_crtime"]).unwrap();
-    let mut file = File::make(&image).unwrap();
+    let mut file = File::make(Image::File(image.clone())).unwrap();
     let done = exercise(Plan::new(seed, direct), &mut file);
     file.close().unwrap();
     println!("{done:?}");
@@ -132,4 +142,16 @@ fn direct() {
 #[test]
 fn both() {
     run(3, 50);
+}
+
+/// Discarded blocks read as bytes that nobody wrote.
+#[test]
+fn with_discards_of_single_blocks() {
+    let device = Arc::new(crate::common::mkfs(64, &[]).poisoning_discards());
+    let mut file = File::make(Image::Memory(Arc::clone(&device), "discard=blocks")).unwrap();
+    exercise(Plan::new(4, 30), &mut file);
+    let discarded = file.open().unwrap().fs.stats().io.discarded;
+    file.close().unwrap();
+    assert!(discarded > 0, "since the last mount");
+    crate::names::support::fsck(&device);
 }

@@ -47,6 +47,12 @@ fn a_hole_filled_too_early_is_caught() {
 }
 
 #[test]
+fn a_block_discarded_too_early_is_caught() {
+    let hunted = hunt_with("discard=blocks,", "early-discard");
+    judge("early-discard", &[Rule::Legal, Rule::Consistent, Rule::Mounts], hunted);
+}
+
+#[test]
 fn a_node_without_its_mark_is_caught() {
     is_caught("no-mark", &[Rule::Legal]);
 }

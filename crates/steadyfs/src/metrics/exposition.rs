@@ -112,6 +112,15 @@ fn traffic(text: &mut Text, stats: &VolumeStats) {
     );
     text.counter("device_read_bytes", "Bytes read from the device.", bytes(io.read));
     text.counter("device_discarded_bytes", "Bytes that the device was told hold nothing.", bytes(io.discarded));
+    let discards = &stats.discards;
+    text.counter("discard_requests", "Discards that the device has done.", discards.requests as f64);
+    text.counter("discard_failed_requests", "Discards that the device refused.", discards.failed as f64);
+    text.counter(
+        "discard_reused_bytes",
+        "Bytes in use again before their turn to be discarded came.",
+        bytes(discards.reused_blocks),
+    );
+    text.gauge("discard_waiting_bytes", "Bytes that wait to be discarded.", bytes(discards.waiting_blocks));
     text.counter("device_flushes", "Flushes of the device.", io.flushes as f64);
     text.counter("device_failed_requests", "Requests that the device failed.", io.failed as f64);
     text.family(

@@ -151,7 +151,7 @@ impl Fs {
         self.checkpoints.done.store(snapshot.number, SeqCst);
         *committed = Committed::new(snapshot.checkpoint.clone(), snapshot.pack);
         self.vol.nids.release(&snapshot.held_nids);
-        self.vol.placement.committed(&snapshot.placement, self.options.discard);
+        self.vol.placement.committed(&snapshot.placement);
         self.reclaim.announce_room();
         Ok(())
     }

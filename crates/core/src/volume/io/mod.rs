@@ -562,6 +562,26 @@ impl BlockIo {
         self.dev.info().discard
     }
 
+    /// Tells the device that these runs of blocks hold nothing, all at the same time, and waits for its answers: one
+    /// for each run.
+    pub(crate) fn discard_runs(&self, runs: &[(Lba, u64)]) -> Vec<std::result::Result<(), IoError>> {
+        if runs.is_empty() {
+            return Vec::new();
+        }
+        let ends: Vec<Completion<IoResult>> = runs.iter().map(|_| Completion::new()).collect();
+        let requests = runs.iter().zip(&ends).map(|((lba, count), end)| {
+            let end = end.clone();
+            Request::new(Op::Discard { block: lba.get(), count: *count }, move |result| end.complete(result))
+        });
+        self.submit(requests.collect());
+        let results = ends.into_iter().zip(runs).map(|(end, (_, count))| {
+            let result = end.wait().map(drop);
+            self.counters.discarded.fetch_add(if result.is_ok() { *count } else { 0 }, Relaxed);
+            result
+        });
+        results.collect()
+    }
+
     /// Tells the device that these blocks hold nothing.
     pub(crate) fn discard(&self, lba: Lba, count: u64) -> Result<()> {
         self.dev.discard(lba.get(), count)?;

@@ -19,9 +19,9 @@ pub(crate) struct Frozen {
     /// Segments that are free for a reader of this checkpoint.
     free: u64,
     /// Segments without a block that become free with the commit.
-    prefree: Vec<SegNo>,
-    /// Blocks that may be written again then.
-    loose: Loose,
+    pub(super) prefree: Vec<SegNo>,
+    /// Blocks that may be written again, or discarded, then.
+    pub(super) loose: Loose,
     /// SIT blocks whose selected copy changes with the commit, and which it will be.
     sit_blocks: Vec<(u32, bool)>,
     /// SIT blocks for the copies not selected now.
@@ -54,7 +54,7 @@ impl Segments {
         });
         let positions = heads.each_ref().map(|(position, _)| *position);
         let prefree: Vec<SegNo> = self.table.prefree.iter().map(|i| SegNo::new(i as u32)).collect();
-        Ok(Frozen {
+        let frozen = Frozen {
             positions,
             summaries: Box::new(heads.map(|(_, summary)| summary)),
             free: self.table.free_segments() + prefree.len() as u64 + self.streams.empty_segments(&self.table),
@@ -62,7 +62,9 @@ impl Segments {
             loose: self.table.take_loose(),
             sit_blocks,
             writes,
-        })
+        };
+        self.discard_early(&frozen);
+        Ok(frozen)
     }
 
     /// A log that found no free segment when it filled its own stands behind the last block, which no checkpoint can
@@ -78,11 +80,13 @@ impl Segments {
         Ok(())
     }
 
-    /// The checkpoint has committed: what was given up before its freeze may be used again.
-    pub(crate) fn committed(&self, frozen: &Frozen, discard: bool) {
+    /// The checkpoint has committed: what was given up before its freeze may be used again, and discarded.
+    pub(crate) fn committed(&self, frozen: &Frozen) {
         self.sit.commit(frozen.sit_blocks.iter().map(|(block, _)| *block));
         self.table.let_go(&frozen.loose);
-        self.release(&frozen.prefree, discard);
+        self.queue_dead(&frozen.loose);
+        self.release(&frozen.prefree);
+        self.wake_discarder();
     }
 
     /// The checkpoint has failed: what it took is to be written by the next one.

@@ -5,6 +5,7 @@
 //! committed. Segments that have not are emptied by collectors (`reclaim`).
 
 pub(crate) mod adopt;
+mod discarding;
 pub(crate) mod freeze;
 pub(crate) mod held;
 pub(crate) mod locks;
@@ -17,6 +18,7 @@ pub(crate) mod table;
 use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::volume::clock::Clock;
+use crate::volume::discard::Discards;
 use crate::volume::io::BlockIo;
 use crate::volume::placement::Home;
 use logs::Logs;
@@ -26,7 +28,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_format::{Layout, Lba, Log, SecNo, SegNo, Slot};
 use streams::Streams;
-use table::{BLOCKS, SegTable};
+use table::SegTable;
 
 /// The main area of a volume, and the logs that fill it.
 pub(crate) struct Segments {
@@ -36,6 +38,8 @@ pub(crate) struct Segments {
     /// How logs fill the holes of used segments; `None` where they do not.
     pub(crate) reuse: Option<Reuse>,
     pub(crate) sit: Sit,
+    /// What waits to be discarded; `None` where nothing is.
+    pub(crate) discards: Option<Discards>,
     pub(crate) io: Arc<BlockIo>,
     pub(crate) layout: Layout,
     pub(crate) clock: Clock,
@@ -144,19 +148,10 @@ impl Segments {
         self.table.prefree.count() >= limit
     }
 
-    /// Gives segments back to the logs that were empty at the freeze of the checkpoint that has committed, and tells
-    /// the device if asked to.
-    fn release(&self, prefree: &[SegNo], discard: bool) {
-        for &seg in prefree {
-            // Discard before release: once released, a log may write there at any moment.
-            if discard
-                && !self.table.state(seg).is_owned()
-                && let Err(error) = self.io.discard(self.lba_of(seg, 0), u64::from(BLOCKS))
-            {
-                // It is advice.
-                tracing::debug!(%error, "discard refused");
-            }
-            self.table.release(seg);
+    /// Gives segments back to the logs that were empty at the freeze of the checkpoint that has committed.
+    fn release(&self, prefree: &[SegNo]) {
+        for &seg in prefree.iter().filter(|seg| self.table.release(**seg)) {
+            self.queue_free(seg);
         }
     }
 }

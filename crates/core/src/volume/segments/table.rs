@@ -19,7 +19,7 @@ use crate::volume::segments::held::{self, Held, Loose, Map};
 use crate::volume::segments::locks::SegLocks;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::SeqCst};
 use steadyfs_format::{Layout, Lba, Log, SecNo, SegNo};
-use steadyfs_rt::{Cost, charge};
+use steadyfs_rt::{Cost, EventCount, charge};
 
 /// Blocks in a segment.
 pub(crate) const BLOCKS: u32 = 512;
@@ -95,11 +95,16 @@ pub(crate) struct SegTable {
     free_sections: AtomicBitmap,
     /// Per section: segments that are not free (open, dirty, full or prefree).
     used_in_section: Box<[AtomicU32]>,
+    /// Free sections that are not in the map for the moment: they are being discarded.
+    hidden: AtomicU32,
+    /// They are back.
+    shown: EventCount,
     /// Where the next search for a free section starts.
     cursor: AtomicU32,
     /// Taken where the volume wants locks; nothing here needs them.
     pub(crate) locks: SegLocks,
-    /// What logs must not write to, where they fill the holes of used segments; `None` where they do not.
+    /// What must be neither written nor discarded, where logs fill the holes of used segments or dead runs are
+    /// discarded; `None` where neither is.
     held: Option<Held>,
     /// Free sections are looked for from the first one on (F2FS' `alloc_mode=reuse`).
     from_first: bool,
@@ -126,6 +131,8 @@ impl SegTable {
             free: AtomicBitmap::full(n),
             free_sections: AtomicBitmap::full(sections),
             used_in_section: (0..sections).map(|_| AtomicU32::new(0)).collect(),
+            hidden: AtomicU32::new(0),
+            shown: EventCount::new(),
             cursor: AtomicU32::new(0),
             locks,
             held: None,
@@ -135,9 +142,14 @@ impl SegTable {
 
     /// The same table, for logs that also fill the holes of used segments, and that take the first free section there
     /// is rather than the next.
-    pub(crate) fn with_reuse(mut self, from_first: bool) -> Self {
-        self.held = Some(Held::new(self.words.len()));
-        self.from_first = from_first;
+    pub(crate) fn with_reuse(self, from_first: bool) -> Self {
+        SegTable { from_first, ..self.with_held() }
+    }
+
+    /// The same table, which says of every block whether a checkpoint refers to it.
+    pub(crate) fn with_held(mut self) -> Self {
+        let segments = self.words.len();
+        self.held.get_or_insert_with(|| Held::new(segments));
         self
     }
 
@@ -344,6 +356,20 @@ impl SegTable {
     /// Takes a free section out of the map and returns its first segment. Of several threads that want the same one,
     /// the bit decides.
     fn free_section(&self) -> Option<SegNo> {
+        loop {
+            let found = self.find_free_section();
+            if found.is_some() || self.hidden.load(SeqCst) == 0 {
+                return found.or_else(|| self.find_free_section());
+            }
+            // Nearly full, and what is left is being discarded: better late than no room.
+            let key = self.shown.listen();
+            if self.hidden.load(SeqCst) > 0 && self.free_sections.count() == 0 {
+                self.shown.wait(key);
+            }
+        }
+    }
+
+    fn find_free_section(&self) -> Option<SegNo> {
         let start = if self.from_first { 0 } else { self.cursor.load(SeqCst) as usize };
         // Twice around: a section that became free behind the first search is not missed by much.
         for from in [start, 0, 0] {
@@ -384,6 +410,33 @@ impl SegTable {
         assert!(self.used_in_section[section].load(SeqCst) == 0, "section {section} was used while it was taken");
         let was_taken = self.free_sections.set(section);
         assert!(was_taken, "section {section} was not taken");
+    }
+
+    /// Takes a free section that nobody is to open for a moment; false if it is not free. It counts as free all the
+    /// time, and who finds no other waits for [`SegTable::show_section`].
+    pub(crate) fn hide_section(&self, section: SecNo) -> bool {
+        self.hidden.fetch_add(1, SeqCst);
+        let hides = self.free_sections.clear(section.index());
+        if !hides {
+            self.end_hiding();
+        }
+        hides
+    }
+
+    /// Gives a hidden section back.
+    pub(crate) fn show_section(&self, section: SecNo) {
+        self.put_free_section_back(section);
+        self.end_hiding();
+    }
+
+    fn end_hiding(&self) {
+        self.hidden.fetch_sub(1, SeqCst);
+        self.shown.notify_all();
+    }
+
+    /// Whether all of a section is free, and nobody has taken it.
+    pub(crate) fn is_free_section(&self, section: SecNo) -> bool {
+        self.free_sections.test(section.index())
     }
 
     fn take_segment(&self, seg: SegNo) {
@@ -497,7 +550,7 @@ impl SegTable {
     }
 
     /// What of a segment must not be written.
-    fn held(&self, seg: SegNo) -> Map {
+    pub(crate) fn held(&self, seg: SegNo) -> Map {
         match &self.held {
             Some(held) => held.map(seg),
             None => self.valid_map(seg),
@@ -561,9 +614,9 @@ impl SegTable {
         assert!(old.is_owned(), "segment {seg} was not claimed");
     }
 
-    /// Sections without any used segment.
+    /// Sections without any used segment, also those that are hidden.
     pub(crate) fn free_sections(&self) -> u64 {
-        self.free_sections.count() as u64
+        self.free_sections.count() as u64 + u64::from(self.hidden.load(SeqCst))
     }
 
     /// Segments that are free now.

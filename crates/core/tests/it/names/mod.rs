@@ -7,4 +7,4 @@ mod full;
 mod listing;
 mod model;
 mod scenarios;
-mod support;
+pub(crate) mod support;

@@ -124,6 +124,15 @@ fn traffic(out: &mut String, stats: &VolumeStats, before: Option<&VolumeStats>) 
     let (app, written, read) = (&stats.app, stats.device_written_bytes(), stats.device_read_bytes());
     writeln!(out, "application  {} written, {} read", human(app.written_bytes), human(app.read_bytes))?;
     writeln!(out, "device       {} written, {} read, {} flushes", human(written), human(read), stats.io.flushes)?;
+    let discards = &stats.discards;
+    if discards.requests + discards.failed + discards.waiting_blocks > 0 {
+        let failed = match discards.failed {
+            0 => String::new(),
+            failed => format!(", {failed} refused"),
+        };
+        let (done, waiting) = (size(stats.io.discarded), size(discards.waiting_blocks));
+        writeln!(out, "discards     {done} in {} requests, {waiting} waiting{failed}", discards.requests)?;
+    }
     if let Some(rates) = before.and_then(|before| Rates::between(before, stats)) {
         let rate = |bytes: f64| format!("{}/s", human(bytes as u64));
         let (w, r, dw, dr) = (rates.app_written, rates.app_read, rates.device_written, rates.device_read);

@@ -13,9 +13,17 @@ use std::sync::LazyLock;
 use steadyfs_device::MemDevice;
 
 /// Fresh volumes and mount options to run on.
-static VOLUMES: LazyLock<[(MemDevice, &str); 3]> = LazyLock::new(|| {
+static VOLUMES: LazyLock<[(MemDevice, &str); 5]> = LazyLock::new(|| {
     let full = crate::common::mkfs(64, &["-O", FULL]);
-    [(crate::common::mkfs(64, &[]), ""), (full.fork(), ""), (full, "noinline_dentry,noinline_data,noinline_xattr")]
+    let plain = crate::common::mkfs(64, &[]);
+    let poisoned = full.fork().poisoning_discards();
+    [
+        (plain, ""),
+        (full.fork(), ""),
+        (full, "noinline_dentry,noinline_data,noinline_xattr"),
+        (poisoned.fork(), "discard=blocks,noinline_data"),
+        (poisoned, "discard=blocks,mode=adaptive,ssr=eager,noinline_dentry"),
+    ]
 });
 
 /// Some cases in everyday runs, as many as `PROPTEST_CASES` says in others.
@@ -28,7 +36,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn operations_agree_with_the_reference(which in 0..3usize, ops in prop::collection::vec(ops::any_op(), 1..150)) {
+    fn operations_agree_with_the_reference(which in 0..5usize, ops in prop::collection::vec(ops::any_op(), 1..150)) {
         let (device, options) = &VOLUMES[which];
         run::run(device.fork(), options, &ops)?;
     }
