@@ -15,6 +15,16 @@ fn every_schedule_keeps_contents_and_volume_whole() {
     assert!(sum.figures.verified > 10 * sum.figures.written, "{sum:?}");
 }
 
+/// A collector puts the pages that it reads into the cache of their file, also beside a punch, a truncation or a zeroed
+/// range: what is freed then must not stay readable.
+#[test]
+fn pages_that_collectors_cache_go_with_their_blocks() {
+    let (sum, wrong) = run_seeds(0..32, "gc.buffer=cache", 2, |_| ()).expect("volumes");
+    wrong.iter().for_each(|wrong| eprintln!("{wrong}"));
+    assert!(wrong.is_empty());
+    assert!(sum.collected.data_moved > 320_000, "collectors had little to do: {sum:?}");
+}
+
 #[test]
 fn a_seed_is_a_schedule() {
     let volumes = volumes().expect("volumes");

@@ -6,6 +6,7 @@ use crate::files::inode::{Inode, InodeRef};
 use crate::files::mapping::{Found, addressing};
 use crate::volume::nodes::leaf::Leaf;
 use crate::volume::nodes::slots::Area;
+use std::sync::Arc;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::inode::{Inode as RawInode, advise};
 use steadyfs_format::node::{NodeBlock, NodeOfs};
@@ -112,7 +113,7 @@ impl Recovery<'_> {
     }
 
     /// Frees the pages from `from` to `end`, and the nodes that map nothing else.
-    pub(super) fn free_pages(&self, inode: &Inode, from: PageIndex, end: PageIndex) -> Result<()> {
+    pub(super) fn free_pages(&self, inode: &Arc<Inode>, from: PageIndex, end: PageIndex) -> Result<()> {
         let mut at = from;
         while at < end {
             at = self.fs.free_piece(self.change, inode, at..end)?;

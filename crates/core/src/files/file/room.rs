@@ -52,7 +52,7 @@ impl Fs {
     }
 
     /// Makes holes of what was reserved before `end`.
-    fn give_back(&self, inode: &Inode, holes: &[Range<PageIndex>], end: PageIndex) -> Result<()> {
+    fn give_back(&self, inode: &Arc<Inode>, holes: &[Range<PageIndex>], end: PageIndex) -> Result<()> {
         for hole in holes.iter().filter(|hole| hole.start < end) {
             let mut at = hole.start;
             while at < hole.end.min(end) {

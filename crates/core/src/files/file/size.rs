@@ -193,7 +193,12 @@ impl Fs {
     }
 
     /// Frees a node's worth of pages from `from` on; where to go on, or `None` at the end of the tree.
-    pub(super) fn free_some(&self, change: &Change<'_>, inode: &Inode, from: PageIndex) -> Result<Option<PageIndex>> {
+    pub(super) fn free_some(
+        &self,
+        change: &Change<'_>,
+        inode: &Arc<Inode>,
+        from: PageIndex,
+    ) -> Result<Option<PageIndex>> {
         let end = self.tree_pages(inode)?;
         if from >= end {
             return Ok(None);

@@ -1,7 +1,8 @@
 //! Giving slots back: holes instead of blocks, and no node without a slot in use.
 //!
 //! All of these run under a change, with the file's `i_rwsem` held exclusively, and do one node's worth of work, so
-//! that a checkpoint never waits for a file of terabytes to go. The pages of the range have left the cache before.
+//! that a checkpoint never waits for a file of terabytes to go. Dirty pages of the range have left the cache before;
+//! clean ones leave it here, under the node's lock. A collector with `gc.buffer=cache` may have put one there since.
 
 use super::{Found, addressing, place_of};
 use crate::error::{Error, Result};
@@ -20,7 +21,12 @@ use steadyfs_format::{Nid, PageIndex, Slot};
 impl Fs {
     /// Frees the first part of a range: the slots that lie in one node, and that node if nothing is left in it. Returns
     /// where to go on; `range.end` when all is done.
-    pub(crate) fn free_piece(&self, change: &Change<'_>, inode: &Inode, range: Range<PageIndex>) -> Result<PageIndex> {
+    pub(crate) fn free_piece(
+        &self,
+        change: &Change<'_>,
+        inode: &Arc<Inode>,
+        range: Range<PageIndex>,
+    ) -> Result<PageIndex> {
         let mut at = range.start;
         let mut worked = false;
         while at < range.end {
@@ -42,7 +48,7 @@ impl Fs {
     fn free_leaf(
         &self,
         _change: &Change<'_>,
-        inode: &Inode,
+        inode: &Arc<Inode>,
         leaf: &Leaf,
         range: &Range<PageIndex>,
     ) -> Result<PageIndex> {
@@ -59,7 +65,7 @@ impl Fs {
 
     /// Turns the slots of a range into holes; returns how many blocks that gave back, and whether the node has no slot
     /// in use any more.
-    fn free_slots(&self, inode: &Inode, leaf: &Leaf, part: &Range<PageIndex>) -> Result<(u64, bool)> {
+    fn free_slots(&self, inode: &Arc<Inode>, leaf: &Leaf, part: &Range<PageIndex>) -> Result<(u64, bool)> {
         let released = {
             let guard = inode.node.read();
             RawInode::view(guard.bytes()).has_inline(inline::COMPRESS_RELEASED)
@@ -78,6 +84,7 @@ impl Fs {
             // A cluster whose saved blocks were given back does not count its mark either.
             freed += u64::from(!(released && slot == Slot::Compress));
         }
+        self.budget.cache(inode).remove(part.clone());
         let empty = (0..leaf.slots).all(|index| area.get(guard.bytes(), index) == Slot::Hole);
         drop(guard);
         self.vol.space.release_blocks(freed);
@@ -118,7 +125,12 @@ impl Fs {
 
     /// Makes every page of the first part of a range reserved and unwritten: blocks are given up for `New`, holes are
     /// reserved. Returns where to go on.
-    pub(crate) fn renew_piece(&self, change: &Change<'_>, inode: &Inode, range: Range<PageIndex>) -> Result<PageIndex> {
+    pub(crate) fn renew_piece(
+        &self,
+        change: &Change<'_>,
+        inode: &Arc<Inode>,
+        range: Range<PageIndex>,
+    ) -> Result<PageIndex> {
         assert!(range.start < range.end);
         let leaf = match self.leaf(inode, range.start)? {
             Found::Leaf(leaf) => leaf,
@@ -135,6 +147,7 @@ impl Fs {
                 area.set(guard.edit(), index, Slot::New);
             }
         }
+        self.budget.cache(inode).remove(part.start..end);
         Ok(end)
     }
 

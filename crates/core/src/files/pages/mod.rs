@@ -4,8 +4,8 @@
 //! the pair, for one operation on one inode.
 //!
 //! Kept true:
-//! - a cached page's slot is counted (never a hole): who frees a slot removes the page first, who caches a page
-//!   reserves first;
+//! - a cached page's slot is counted (never a hole): who frees a slot removes the page under the lock of its node, who
+//!   caches a page reserves first;
 //! - pages are copied on write, so a page that is being written may be changed at once: the write in flight keeps the
 //!   old bytes;
 //! - dirty pages are taken for writing, and clean pages are put, only under the node lock of the node that holds their
