@@ -8,7 +8,7 @@
 use crate::library::LibraryTree;
 use crate::memfuse;
 use crate::posix::{PosixTree, RawTree};
-use crate::serve::{Peer, Server};
+use crate::serve::{PeerProcess, Server};
 use crate::tree::Tree;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -72,7 +72,7 @@ pub(crate) struct Bed {
     dir: PathBuf,
     options: String,
     /// The peer's process, which holds its files.
-    peer: Option<RefCell<Peer>>,
+    peer: Option<RefCell<PeerProcess>>,
     /// Detached last.
     _attached: Option<Loop>,
 }
@@ -89,8 +89,8 @@ impl Bed {
             _ => make_steadyfs(&device)?,
         }
         let peer = match target {
-            Target::Memfuse => Some(Peer::start(dir, "through")?),
-            Target::MemfuseWb => Some(Peer::start(dir, memfuse::WRITEBACK)?),
+            Target::Memfuse => Some(PeerProcess::start(dir, "through")?),
+            Target::MemfuseWb => Some(PeerProcess::start(dir, memfuse::WRITEBACK)?),
             _ => None,
         };
         let (dir, options, peer) = (dir.to_owned(), options.to_owned(), peer.map(RefCell::new));
@@ -141,7 +141,7 @@ pub(crate) enum Mounted<'a> {
     /// By a process of ours.
     Fuse(PosixTree, MountPoint, Server),
     /// By the peer's process, which outlives the mount.
-    Peer(PosixTree, MountPoint, &'a RefCell<Peer>),
+    Peer(PosixTree, MountPoint, &'a RefCell<PeerProcess>),
     /// In this process.
     Library(LibraryTree),
     /// Not at all.

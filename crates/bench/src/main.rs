@@ -28,7 +28,7 @@ use bed::{Bed, Target};
 use clap::Parser;
 use machine::Machine;
 use measure::Stop;
-use outcome::Outcome;
+use outcome::OutcomeOptions;
 use report::{Repetition, Report};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ struct Args {
     #[arg(long)]
     short: bool,
     #[command(flatten)]
-    outcome: Outcome,
+    outcome: OutcomeOptions,
     /// Where the image is made; should be in memory
     #[arg(long, default_value = "/dev/shm")]
     scratch: PathBuf,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// The options that say so.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Outcome {
+pub(crate) struct OutcomeOptions {
     /// Say for each goal of docs/BENCHMARKS.md whether it is met
     #[arg(long)]
     goals: bool,
@@ -19,7 +19,7 @@ pub(crate) struct Outcome {
     json: Option<PathBuf>,
 }
 
-impl Outcome {
+impl OutcomeOptions {
     /// Tells of a report, which reads as `text`. `judge` says of each goal whether it is met, and how many are not.
     ///
     /// # Errors

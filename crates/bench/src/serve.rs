@@ -96,20 +96,20 @@ fn this_program(command: &str) -> Result<Command> {
 }
 
 /// The peer's process. It lives as long as its file system, through all of its mounts.
-pub(crate) struct Peer {
+pub(crate) struct PeerProcess {
     child: Child,
     /// Closed to end it.
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
 
-impl Peer {
+impl PeerProcess {
     /// Starts it with an empty file system.
     pub(crate) fn start(dir: &Path, cache: &str) -> Result<Self> {
         let mut command = this_program(memfuse::COMMAND)?;
         let mut child = command.arg(dir).arg(cache).stdin(Stdio::piped()).spawn().context("cannot start the peer")?;
         let (orders, answers) = (child.stdin.take(), child.stdout.take());
-        Ok(Peer { child, orders, answers: BufReader::new(answers.context("the peer has no output")?) })
+        Ok(PeerProcess { child, orders, answers: BufReader::new(answers.context("the peer has no output")?) })
     }
 
     /// Lets it mount.
@@ -119,7 +119,7 @@ impl Peer {
         self.hear("ready")
     }
 
-    /// Waits for a word of it: "ready" after [`Peer::mount`], "gone" after unmounting.
+    /// Waits for a word of it: "ready" after [`PeerProcess::mount`], "gone" after unmounting.
     pub(crate) fn hear(&mut self, word: &str) -> Result<()> {
         let mut line = String::new();
         self.answers.read_line(&mut line)?;
@@ -133,7 +133,7 @@ impl Peer {
     }
 }
 
-impl Drop for Peer {
+impl Drop for PeerProcess {
     fn drop(&mut self) {
         // It ends with its input. One that still serves a mount does not, and is killed.
         drop(self.orders.take());

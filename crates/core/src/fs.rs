@@ -12,7 +12,7 @@ use crate::files::inode::{Inode, InodeRef, InodeTable};
 use crate::files::orphans::Orphans;
 use crate::files::pages::{Budget, CacheStats};
 use crate::options::{InPlace, MountOptions};
-use crate::reclaim::{Admission, GcReport, Held};
+use crate::reclaim::{Admission, GcReport, PageHold};
 use crate::stats::Cause;
 use crate::volume::io::IoStats;
 use crate::volume::{Change, Volume};
@@ -111,7 +111,7 @@ impl Fs {
         inode: &'a Inode,
         pages: Range<PageIndex>,
         blocks: u64,
-    ) -> Result<(Admission<'a>, Held<'a>, Change<'a>)> {
+    ) -> Result<(Admission<'a>, PageHold<'a>, Change<'a>)> {
         match blocks {
             0 => self.prepare_change_to_free()?,
             _ => self.prepare_change()?,

@@ -11,7 +11,7 @@
 
 use crate::content::fill;
 use crate::lang::{BALLAST, Op, Workload};
-use crate::legal::{Case, Moment};
+use crate::legal::{Evidence, Moment};
 use crate::observe::Seen;
 use crate::run::{Hand, Run, Trace, virtual_time};
 use crate::states::{self, Effort};
@@ -202,7 +202,7 @@ impl Judge<'_> {
             let writer = self.workload.steps[line.steps[0]].writer;
             let home = if lines.len() == 1 { String::new() } else { format!("w{writer}") };
             let top = seen.find(&home).ok_or_else(|| wrong(format!("directory '/{home}' is missing")))?;
-            Case::new(self.workload, &self.run.refused, line, moment, seen, top)
+            Evidence::new(self.workload, &self.run.refused, line, moment, seen, top)
                 .check()
                 .map_err(|why| wrong(if home.is_empty() { why } else { format!("in '/{home}': {why}") }))?;
         }

@@ -96,7 +96,7 @@ struct Syncing {
 }
 
 /// A writer, the moment of the crash, and the tree found.
-pub(crate) struct Case<'a> {
+pub(crate) struct Evidence<'a> {
     line: &'a Timeline,
     moment: &'a Moment,
     seen: &'a Seen,
@@ -113,7 +113,7 @@ struct Expected {
     names: BTreeMap<(Obj, String), Obj>,
 }
 
-impl<'a> Case<'a> {
+impl<'a> Evidence<'a> {
     /// Prepares the comparison.
     pub(crate) fn new(
         workload: &'a Workload,
@@ -138,7 +138,7 @@ impl<'a> Case<'a> {
         }
         let ops = workload.steps.iter().map(|step| &step.op).collect();
         let (strict, in_place) = (is_strict(workload), writes_in_place(workload));
-        Case { line, moment, seen, top, ops, strict, in_place, syncs }
+        Evidence { line, moment, seen, top, ops, strict, in_place, syncs }
     }
 
     /// Whether the tree is one that the crash may leave; otherwise what is wrong with it, by version, the closest

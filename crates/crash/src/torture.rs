@@ -88,7 +88,7 @@ struct Torment {
 
 /// What the runs came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct TortureOutcome {
     /// Runs, each of another seed.
     pub runs: u64,
     /// Power cuts that were judged.
@@ -98,12 +98,12 @@ pub struct Outcome {
     /// Those that the device's refusals made fail.
     pub refused: u64,
     /// What was wrong, at most one of each seed, in the order of the seeds.
-    pub wrong: Vec<Wrong>,
+    pub wrong: Vec<BrokenPromise>,
 }
 
 /// What was wrong under a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct BrokenPromise {
     /// The seed.
     pub seed: u64,
     /// The promise that is broken.
@@ -114,8 +114,8 @@ pub struct Wrong {
     pub crash: String,
 }
 
-impl Outcome {
-    fn add(&mut self, other: Outcome) {
+impl TortureOutcome {
+    fn add(&mut self, other: TortureOutcome) {
         self.runs += other.runs;
         self.crashes += other.crashes;
         self.synced += other.synced;
@@ -135,7 +135,7 @@ pub fn torture(
     mount: &str,
     jobs: usize,
     tell: impl Fn(u64) + Send + Sync + 'static,
-) -> Result<Outcome, crate::load::Failure> {
+) -> Result<TortureOutcome, crate::load::Failure> {
     let options = options(mount)?;
     let empty = Arc::new(MemDevice::new(MIB << 8));
     mkfs::format(&*empty, &MkfsOptions::new([0x5f; 16], 1_700_000_000))?;
@@ -143,7 +143,7 @@ pub fn torture(
         (Arc::new(AtomicU64::new(seeds.start)), Arc::new(AtomicU64::new(0)), AtomicBool::new(false));
     let (tell, stop) = (Arc::new(tell), Arc::new(stop));
     let work = move || {
-        let mut sum = Outcome::default();
+        let mut sum = TortureOutcome::default();
         while !stop.load(SeqCst) {
             let seed = next.fetch_add(1, SeqCst);
             if seed >= seeds.end {
@@ -173,9 +173,9 @@ fn options(mount: &str) -> Result<MountOptions, Error> {
 }
 
 /// The run of a seed, and the judgement of some of the crashes that may end it.
-fn one(seed: u64, empty: &MemDevice, options: &MountOptions) -> Outcome {
-    let mut outcome = Outcome { runs: 1, ..Outcome::default() };
-    let wrong = |fault: Fault, crash: String| Wrong { seed, rule: fault.rule, what: fault.what, crash };
+fn one(seed: u64, empty: &MemDevice, options: &MountOptions) -> TortureOutcome {
+    let mut outcome = TortureOutcome { runs: 1, ..TortureOutcome::default() };
+    let wrong = |fault: Fault, crash: String| BrokenPromise { seed, rule: fault.rule, what: fault.what, crash };
     let mut rng = Rng::new(seed ^ 0x7042_7042);
     let config = SimConfig { cores: 1 + rng.below(8) as usize, seed, ..SimConfig::default() };
     let torment = {

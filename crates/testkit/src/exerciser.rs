@@ -20,7 +20,7 @@ const WHOLE_EVERY: u64 = 1000;
 /// A file that is exercised.
 pub trait Exercised {
     /// Kinds of operations that it does not have.
-    fn lacks(&self) -> &[Kind];
+    fn lacks(&self) -> &[OpKind];
     /// Reads at an offset, past the cache if `direct`; how many bytes there were.
     ///
     /// # Errors
@@ -36,11 +36,11 @@ pub trait Exercised {
     /// # Errors
     /// As `read`.
     fn copy(&mut self, from: Range<u64>, to: u64) -> Result<(), Failure>;
-    /// Does what else there is: `off` and `len` are those of [`Kind`].
+    /// Does what else there is: `off` and `len` are those of [`OpKind`].
     ///
     /// # Errors
     /// As `read`.
-    fn act(&mut self, kind: Kind, off: u64, len: u64) -> Result<(), Failure>;
+    fn act(&mut self, kind: OpKind, off: u64, len: u64) -> Result<(), Failure>;
     /// Its size now.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ pub trait Exercised {
 
 /// Kinds of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum OpKind {
     /// Read `len` bytes.
     Read,
     /// Write `len` bytes.
@@ -82,21 +82,21 @@ pub enum Kind {
 }
 
 /// The kinds, each with its share of the operations.
-const SHARES: [(Kind, u64); 14] = [
-    (Kind::Read, 200),
-    (Kind::Write, 200),
-    (Kind::Copy, 60),
-    (Kind::SetSize, 60),
-    (Kind::Allocate, 30),
-    (Kind::AllocateKeepSize, 20),
-    (Kind::Punch, 60),
-    (Kind::Zero, 40),
-    (Kind::ZeroKeepSize, 20),
-    (Kind::Collapse, 40),
-    (Kind::Insert, 40),
-    (Kind::Sync, 8),
-    (Kind::Forget, 10),
-    (Kind::Reopen, 2),
+const SHARES: [(OpKind, u64); 14] = [
+    (OpKind::Read, 200),
+    (OpKind::Write, 200),
+    (OpKind::Copy, 60),
+    (OpKind::SetSize, 60),
+    (OpKind::Allocate, 30),
+    (OpKind::AllocateKeepSize, 20),
+    (OpKind::Punch, 60),
+    (OpKind::Zero, 40),
+    (OpKind::ZeroKeepSize, 20),
+    (OpKind::Collapse, 40),
+    (OpKind::Insert, 40),
+    (OpKind::Sync, 8),
+    (OpKind::Forget, 10),
+    (OpKind::Reopen, 2),
 ];
 
 /// How a run is made.
@@ -124,7 +124,7 @@ impl Plan {
 /// An operation with all that it does, as a failure lists it.
 #[derive(Clone, Copy, Debug)]
 struct Step {
-    kind: Kind,
+    kind: OpKind,
     off: u64,
     len: u64,
     /// Where a copy goes.
@@ -144,7 +144,7 @@ struct Run<'a> {
 ///
 /// # Panics
 /// At the first difference or error, with all that is needed to see it again.
-pub fn exercise(plan: Plan, file: &mut dyn Exercised) -> Vec<(Kind, u64)> {
+pub fn exercise(plan: Plan, file: &mut dyn Exercised) -> Vec<(OpKind, u64)> {
     let mut run = Run { plan, random: plan.seed, file, model: Vec::new(), past: VecDeque::new() };
     let mut done = SHARES.map(|(kind, _)| (kind, 0)).to_vec();
     for number in 1..=plan.operations {
@@ -197,29 +197,29 @@ impl Run<'_> {
     }
 
     /// An operation of a kind within the bounds, if there is one.
-    fn fit(&mut self, kind: Kind) -> Option<Step> {
+    fn fit(&mut self, kind: OpKind) -> Option<Step> {
         let (size, max) = (self.model.len() as u64, self.plan.max_size);
         let direct = self.below(100) < self.plan.direct;
         let mut step = Step { kind, off: self.offset(max), len: self.offset(self.plan.max_len).max(1), to: 0, direct };
         match kind {
-            Kind::Collapse | Kind::Insert => {
+            OpKind::Collapse | OpKind::Insert => {
                 step.off = self.below(size) / BLOCK * BLOCK;
                 step.len = step.len.next_multiple_of(BLOCK);
                 let fits = match kind {
-                    Kind::Collapse => step.off + step.len < size,
+                    OpKind::Collapse => step.off + step.len < size,
                     _ => step.off < size && size + step.len <= max,
                 };
                 return fits.then_some(step);
             }
-            Kind::Copy => {
+            OpKind::Copy => {
                 (step.off, step.to) = (self.offset(size), self.offset(max));
                 step.len = step.len.min(size.saturating_sub(step.off)).min(max - step.to);
                 let apart = step.off + step.len <= step.to || step.to + step.len <= step.off;
                 return (apart && step.len > 0).then_some(step);
             }
-            Kind::Sync => step.len = self.below(2),
+            OpKind::Sync => step.len = self.below(2),
             // A request past the cache is mostly of whole blocks.
-            Kind::Read | Kind::Write if direct && self.below(4) > 0 => {
+            OpKind::Read | OpKind::Write if direct && self.below(4) > 0 => {
                 step.off = step.off / BLOCK * BLOCK;
                 step.len = step.len.next_multiple_of(BLOCK);
             }
@@ -234,8 +234,8 @@ impl Run<'_> {
         let Step { kind, off, len, to, direct } = step;
         let (from, end) = (off as usize, (off + len) as usize);
         match kind {
-            Kind::Read => return self.compare(direct, off, len),
-            Kind::Write => {
+            OpKind::Read => return self.compare(direct, off, len),
+            OpKind::Write => {
                 let stamp = self.below(u64::MAX);
                 let data: Vec<u8> = (0..len).map(|at| ((stamp >> (at % 8 * 8)) ^ (at >> 3)) as u8).collect();
                 self.file.write(direct, off, &data)?;
@@ -243,7 +243,7 @@ impl Run<'_> {
                 self.model[from..end].copy_from_slice(&data);
                 return Ok(());
             }
-            Kind::Copy => {
+            OpKind::Copy => {
                 self.file.copy(off..off + len, to)?;
                 self.grow((to + len) as usize);
                 self.model.copy_within(from..end, to as usize);
@@ -253,15 +253,15 @@ impl Run<'_> {
         }
         let size = self.model.len();
         match kind {
-            Kind::SetSize => self.model.resize(from, 0),
-            Kind::Allocate => self.grow(end),
-            Kind::Punch | Kind::ZeroKeepSize => self.model[from.min(size)..end.min(size)].fill(0),
-            Kind::Zero => {
+            OpKind::SetSize => self.model.resize(from, 0),
+            OpKind::Allocate => self.grow(end),
+            OpKind::Punch | OpKind::ZeroKeepSize => self.model[from.min(size)..end.min(size)].fill(0),
+            OpKind::Zero => {
                 self.grow(end);
                 self.model[from..end].fill(0);
             }
-            Kind::Collapse => drop(self.model.drain(from..end)),
-            Kind::Insert => drop(self.model.splice(from..from, std::iter::repeat_n(0, len as usize))),
+            OpKind::Collapse => drop(self.model.drain(from..end)),
+            OpKind::Insert => drop(self.model.splice(from..from, std::iter::repeat_n(0, len as usize))),
             _ => {}
         }
         Ok(())
@@ -279,7 +279,7 @@ impl Run<'_> {
         if size != wanted {
             return Err(format!("the size is {size}, should be {wanted}").into());
         }
-        let whole = number.is_multiple_of(WHOLE_EVERY) || number == self.plan.operations || step.kind == Kind::Reopen;
+        let whole = number.is_multiple_of(WHOLE_EVERY) || number == self.plan.operations || step.kind == OpKind::Reopen;
         if whole { self.compare(false, 0, self.plan.max_size) } else { Ok(()) }
     }
 
@@ -313,8 +313,8 @@ mod tests {
     }
 
     impl Exercised for Plain {
-        fn lacks(&self) -> &[Kind] {
-            &[Kind::Collapse, Kind::Insert, Kind::Reopen]
+        fn lacks(&self) -> &[OpKind] {
+            &[OpKind::Collapse, OpKind::Insert, OpKind::Reopen]
         }
 
         fn read(&mut self, _: bool, off: u64, buf: &mut [u8]) -> Result<usize, Failure> {
@@ -336,15 +336,15 @@ mod tests {
             self.write(false, to, &data)
         }
 
-        fn act(&mut self, kind: Kind, off: u64, len: u64) -> Result<(), Failure> {
+        fn act(&mut self, kind: OpKind, off: u64, len: u64) -> Result<(), Failure> {
             let (size, end) = (self.bytes.len(), (off + len) as usize);
             match kind {
-                Kind::SetSize => self.bytes.resize(off as usize, 0),
-                Kind::Allocate | Kind::Zero => self.bytes.resize(size.max(end), 0),
-                Kind::Collapse | Kind::Insert | Kind::Reopen => return Err("not asked for".into()),
+                OpKind::SetSize => self.bytes.resize(off as usize, 0),
+                OpKind::Allocate | OpKind::Zero => self.bytes.resize(size.max(end), 0),
+                OpKind::Collapse | OpKind::Insert | OpKind::Reopen => return Err("not asked for".into()),
                 _ => {}
             }
-            let zeroes = matches!(kind, Kind::Punch | Kind::Zero | Kind::ZeroKeepSize);
+            let zeroes = matches!(kind, OpKind::Punch | OpKind::Zero | OpKind::ZeroKeepSize);
             if zeroes && !(self.forgets_to_zero && len == 4096) {
                 let size = self.bytes.len();
                 self.bytes[size.min(off as usize)..size.min(end)].fill(0);

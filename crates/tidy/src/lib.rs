@@ -4,9 +4,11 @@
 //! A rule looks at text, at Rust tokens (so that comments and strings do not count as code) or at `Cargo.toml`; none
 //! needs a build.
 
+mod code;
 mod layers;
 mod messages;
 mod metrics;
+mod names;
 mod pages;
 mod rooms;
 mod seams;
@@ -43,6 +45,8 @@ pub enum Rule {
     RoomArrow,
     /// Kinds of volumes, and of translation layers, are told apart in their seams only.
     Seam,
+    /// No two types of a crate that other modules see have one name.
+    TypeName,
     /// Each crate has the workspace's licence, and the licence texts and documents are there.
     Licence,
     /// A section or page that a comment cites is in the repository.
@@ -63,7 +67,7 @@ pub enum Rule {
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Rule; 19] = [
+    pub const ALL: [Rule; 20] = [
         Rule::FileLength,
         Rule::LineLength,
         Rule::FileHead,
@@ -75,6 +79,7 @@ impl Rule {
         Rule::LayerArrow,
         Rule::RoomArrow,
         Rule::Seam,
+        Rule::TypeName,
         Rule::Licence,
         Rule::Citation,
         Rule::Link,
@@ -123,6 +128,7 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
         }
     }
     layers::check(tree, &mut found);
+    names::check(tree, &mut found);
     pages::check(tree, &mut found);
     messages::check(tree, &mut found);
     metrics::check(tree, &mut found);

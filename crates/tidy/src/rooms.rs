@@ -3,8 +3,9 @@
 //! The table below is the plan of the crate. Its lower half, `volume`, imports nothing from above it, so a reader can
 //! stop there. Test code may import anything.
 
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use proc_macro2::TokenTree;
 
+use crate::code::{is_test_file, shipped, without_tests};
 use crate::{Rule, SourceFile, Violation};
 
 const ROOT: &str = "crates/core/src/";
@@ -39,8 +40,7 @@ const MAY_IMPORT: [(&str, &[&str]); 18] = [
 fn room(path: &str) -> Option<&str> {
     let inside = path.strip_prefix(ROOT)?;
     let (room, rest) = inside.split_once('/').unwrap_or((inside.strip_suffix(".rs")?, ""));
-    let is_test = rest.split('/').any(|part| part == "tests" || part == "tests.rs");
-    (!is_test && room != "lib").then_some(room)
+    (!is_test_file(rest) && room != "lib").then_some(room)
 }
 
 pub(crate) fn check(file: &SourceFile, found: &mut Vec<Violation>) {
@@ -49,9 +49,8 @@ pub(crate) fn check(file: &SourceFile, found: &mut Vec<Violation>) {
         found.push(Violation::new(Rule::RoomArrow, &file.path, 0, format!("`{room}` is not in the table of rooms")));
         return;
     };
-    let Ok(tokens) = file.text.parse::<TokenStream>() else { return }; // the rules of tokens say so
     let mut imports = Vec::new();
-    collect(tokens, &mut imports);
+    collect(&shipped(file), &mut imports);
     for (other, line) in imports {
         let known = other == room || BASE.contains(&other.as_str()) || allowed.contains(&other.as_str());
         if !known {
@@ -61,31 +60,18 @@ pub(crate) fn check(file: &SourceFile, found: &mut Vec<Violation>) {
     }
 }
 
-/// The first names behind `crate::`, with their lines, outside test code.
-fn collect(stream: TokenStream, imports: &mut Vec<(String, usize)>) {
-    let tokens: Vec<TokenTree> = stream.into_iter().collect();
-    let mut i = 0;
-    while i < tokens.len() {
-        if is_test_attribute(&tokens[i..]) {
-            // To the end of what it stands before.
-            let end = tokens[i + 2..].iter().position(|token| match token {
-                TokenTree::Punct(p) => p.as_char() == ';',
-                TokenTree::Group(g) => g.delimiter() == Delimiter::Brace,
-                _ => false,
-            });
-            i += end.map_or(tokens.len(), |end| end + 3);
-            continue;
-        }
-        match &tokens[i..] {
-            [TokenTree::Ident(root), TokenTree::Punct(a), TokenTree::Punct(b), next, ..]
+/// The first names behind `crate::`, with their lines.
+fn collect(tokens: &[TokenTree], imports: &mut Vec<(String, usize)>) {
+    for (i, token) in tokens.iter().enumerate() {
+        match (token, &tokens[i + 1..]) {
+            (TokenTree::Ident(root), [TokenTree::Punct(a), TokenTree::Punct(b), next, ..])
                 if root == "crate" && a.as_char() == ':' && b.as_char() == ':' =>
             {
                 heads(next, imports);
             }
-            [TokenTree::Group(group), ..] => collect(group.stream(), imports),
+            (TokenTree::Group(group), _) => collect(&without_tests(group.stream()), imports),
             _ => {}
         }
-        i += 1;
     }
 }
 
@@ -100,10 +86,4 @@ fn heads(next: &TokenTree, imports: &mut Vec<(String, usize)>) {
         }
         _ => {}
     }
-}
-
-/// `#[cfg(test)]`.
-fn is_test_attribute(tokens: &[TokenTree]) -> bool {
-    let [TokenTree::Punct(mark), TokenTree::Group(group), ..] = tokens else { return false };
-    mark.as_char() == '#' && group.stream().to_string().replace(' ', "") == "cfg(test)"
 }

@@ -5,6 +5,7 @@
 
 use proc_macro2::{TokenStream, TokenTree};
 
+use crate::code::is_test_file;
 use crate::{Rule, SourceFile, Violation};
 
 const CORE: &str = "crates/core/src/";
@@ -43,7 +44,7 @@ const NAMED: [Named; 8] = [
 pub(crate) fn check(file: &SourceFile, found: &mut Vec<Violation>) {
     let Some(root) = [CORE, FLASH].into_iter().find(|root| file.path.starts_with(root)) else { return };
     let path = &file.path[root.len()..];
-    if path.split('/').any(|part| part == "tests" || part == "tests.rs") {
+    if is_test_file(path) {
         return;
     }
     let Ok(tokens) = file.text.parse::<TokenStream>() else { return }; // the rules of tokens say so

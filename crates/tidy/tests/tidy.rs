@@ -205,6 +205,28 @@ fn kinds_of_volumes_beside_their_seams() {
 }
 
 #[test]
+fn types_of_one_name() {
+    let found = |files: &[(&str, &str)]| {
+        let files = files.iter().map(|(path, text)| SourceFile::new(path, format!("//! Head.\n{text}\n"))).collect();
+        let found = check(&Tree { files, ..Tree::default() }).into_iter().filter(|v| v.rule == Rule::TypeName);
+        found.map(|v| (v.path, v.line)).collect::<Vec<_>>()
+    };
+    let held = ("crates/rt/src/a.rs", "pub(crate) struct Held(u8);");
+    let broken = [("crates/rt/src/b.rs".to_owned(), 2)];
+    assert_eq!(found(&[held, ("crates/rt/src/b.rs", "pub enum Held {}")]), broken);
+    assert_eq!(found(&[held, ("crates/rt/src/b.rs", "pub(super) trait Held {}")]), broken);
+    assert_eq!(found(&[held, ("crates/rt/src/b.rs", "mod within { pub type Held = u8; }")]), broken);
+    // Of another crate, of its own module only, of tests, an associated type, no type at all, and two arms of a `cfg`.
+    assert_eq!(found(&[held, ("crates/core/src/b.rs", "pub struct Held;")]), []);
+    assert_eq!(found(&[held, ("crates/rt/src/b.rs", "struct Held;")]), []);
+    assert_eq!(found(&[held, ("crates/rt/src/b.rs", "#[cfg(test)]\nmod tests { pub struct Held; }")]), []);
+    assert_eq!(found(&[held, ("crates/rt/tests/b.rs", "pub struct Held;")]), []);
+    assert_eq!(found(&[held, ("crates/rt/src/b.rs", "impl I for T { type Held = u8; }\npub use a::Held;")]), []);
+    assert_eq!(found(&[("crates/rt/src/a.rs", "#[cfg(x)]\npub struct A;\n#[cfg(not(x))]\npub struct A;")]), []);
+    assert_eq!(found(&[("crates/bench/src/bin/soak/a.rs", held.1), ("crates/bench/src/a.rs", held.1)]), []);
+}
+
+#[test]
 fn licences_and_documents() {
     assert_eq!(
         planted(SourceFile::new("crates/rt/Cargo.toml", "[package]\nlicense = \"GPL-2.0\"\n"))[0].rule,

@@ -16,11 +16,11 @@ mod write;
 
 use crate::machine::Machine;
 use crate::measure::Stop;
-use crate::outcome::Outcome;
+use crate::outcome::OutcomeOptions;
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, ValueEnum};
 use peers::{GUEST_MIB, Place, Session, Who, image_of, make_image, session};
-use report::{Medium, Repetition, Report};
+use report::{GcRepetition, GcReport, Medium};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use write::Phase;
@@ -73,7 +73,7 @@ struct Args {
     #[arg(long)]
     short: bool,
     #[command(flatten)]
-    outcome: Outcome,
+    outcome: OutcomeOptions,
 }
 
 /// A way of writing.
@@ -169,7 +169,7 @@ pub(crate) fn compare(words: &[String]) -> Result<()> {
     };
     let media = args.on.iter().map(|on| measure(&args, *on, &stop)).collect::<Result<Vec<Medium>>>()?;
     machine.finish();
-    let report = Report {
+    let report = GcReport {
         machine,
         command: format!("steadyfs-bench {}", words.join(" ")),
         volume_mib: args.size,
@@ -207,7 +207,7 @@ fn measure(args: &Args, on: On, stop: &Stop) -> Result<Medium> {
         medium.aged.insert(who, outcome);
     }
     for number in 1..=args.reps {
-        let mut repetition = Repetition::new();
+        let mut repetition = GcRepetition::new();
         for &who in &args.peers {
             eprintln!("{}: repetition {number} of {}", medium.name, who.name());
             let phases: Vec<Phase> = args.ways.iter().map(|way| way.phase(args.seconds, 100 + number)).collect();

@@ -4,7 +4,7 @@
 //! Sessions of the real F2FS take place in user-mode Linux, where this very program does the same phases.
 
 use super::library::Library;
-use super::posix::{CountedBy, Mounted};
+use super::posix::{CountedBy, MountedPeer};
 use super::write::{self, Outcome, Phase};
 use crate::bed::MountPoint;
 use crate::measure::Stop;
@@ -134,7 +134,7 @@ pub(crate) fn session(who: Who, place: &Place<'_>, session: &Session) -> Result<
         By::Fuse => {
             let server = Server::start(place.image, place.dir, &all)?;
             let mut point = MountPoint::mounted_at(place.dir);
-            let done = work(&Mounted::new(place.dir, CountedBy::Mount(server.pid())), session, place.stop)?;
+            let done = work(&MountedPeer::new(place.dir, CountedBy::Mount(server.pid())), session, place.stop)?;
             point.unmount()?;
             server.wait()?;
             Ok(done)
@@ -188,7 +188,7 @@ fn in_guest(place: &Place<'_>, options: &str, session: &Session) -> Result<Done>
 /// What the guest runs: the session on a mounted file system.
 pub(crate) fn guest(dir: &Path, session: &str) -> Result<()> {
     let session: Session = serde_json::from_str(session).context("what is to be done")?;
-    let done = work(&Mounted::new(dir, CountedBy::Kernel(DISK)), &session, &Stop::default())?;
+    let done = work(&MountedPeer::new(dir, CountedBy::Kernel(DISK)), &session, &Stop::default())?;
     println!("{}", serde_json::to_string(&done)?);
     Ok(())
 }

@@ -23,15 +23,15 @@ pub(crate) enum CountedBy {
 }
 
 /// A directory where a file system is mounted.
-pub(crate) struct Mounted {
+pub(crate) struct MountedPeer {
     dir: PathBuf,
     counted: CountedBy,
 }
 
-impl Mounted {
+impl MountedPeer {
     /// The file system there.
     pub(crate) fn new(dir: &Path, counted: CountedBy) -> Self {
-        Mounted { dir: dir.to_owned(), counted }
+        MountedPeer { dir: dir.to_owned(), counted }
     }
 
     fn file(&self, flags: OFlags) -> Result<Box<dyn Pages + '_>> {
@@ -42,7 +42,7 @@ impl Mounted {
     }
 }
 
-impl Peer for Mounted {
+impl Peer for MountedPeer {
     fn free_bytes(&self) -> Result<u64> {
         let stat = rustix::fs::statvfs(&self.dir)?;
         Ok(stat.f_bfree * stat.f_frsize)

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The outcomes of one repetition on one medium: by way of writing, then by peer.
-pub(crate) type Repetition = BTreeMap<String, BTreeMap<Who, Outcome>>;
+pub(crate) type GcRepetition = BTreeMap<String, BTreeMap<Who, Outcome>>;
 
 /// What one medium gave.
 #[derive(Serialize)]
@@ -23,12 +23,12 @@ pub(crate) struct Medium {
     pub(crate) file_bytes: BTreeMap<Who, u64>,
     /// What ageing took, by peer.
     pub(crate) aged: BTreeMap<Who, Outcome>,
-    pub(crate) repetitions: Vec<Repetition>,
+    pub(crate) repetitions: Vec<GcRepetition>,
 }
 
 /// Everything about one run.
 #[derive(Serialize)]
-pub(crate) struct Report {
+pub(crate) struct GcReport {
     pub(crate) machine: Machine,
     pub(crate) command: String,
     pub(crate) volume_mib: u64,
@@ -165,7 +165,7 @@ impl Medium {
     }
 }
 
-impl Report {
+impl GcReport {
     /// The whole report as text.
     pub(crate) fn text(&self) -> String {
         let mut out = format!("{}\n{}\nguest: {}\n", self.machine.line(), self.command, self.guest);
@@ -255,16 +255,16 @@ mod tests {
         Outcome { writes, seconds: 1.0, windows: vec![1, 2, 3], counters, ..Outcome::default() }
     }
 
-    fn report(ours: Outcome, theirs: Outcome) -> Report {
+    fn report(ours: Outcome, theirs: Outcome) -> GcReport {
         let peers = [Who::FuseScalelfs, Who::FuseF2fsLfs];
         let outcomes: BTreeMap<Who, Outcome> = peers.into_iter().zip([ours, theirs]).collect();
         let medium = Medium {
             name: "memory".to_owned(),
             file_bytes: peers.map(|who| (who, 5 << 20)).into(),
             aged: BTreeMap::new(),
-            repetitions: vec![Repetition::from([("direct".to_owned(), outcomes)])],
+            repetitions: vec![GcRepetition::from([("direct".to_owned(), outcomes)])],
         };
-        Report {
+        GcReport {
             machine: Machine::default(),
             command: String::new(),
             volume_mib: 64,

@@ -2,8 +2,8 @@
 
 use super::issue::Issue;
 use super::nids::Nids;
-use super::segments::{Reached, Segments};
-use super::sink::Sink;
+use super::segments::{CheckedSegments, Reached};
+use super::sink::IssueSink;
 use super::summaries::{Cursor, Summaries};
 use super::{CheckOptions, Counts, quota};
 use crate::raw::Image;
@@ -17,12 +17,12 @@ use steadyfs_format::{Features, Ino, Layout, Lba, Log, Nid, SegNo};
 pub(super) struct Context {
     pub(super) image: Arc<Image>,
     pub(super) options: CheckOptions,
-    pub(super) sink: Arc<Sink>,
+    pub(super) sink: Arc<IssueSink>,
     pub(super) features: Features,
     /// Initial value of inode checksums.
     pub(super) seed: u32,
     pub(super) nids: Nids,
-    pub(super) segments: Segments,
+    pub(super) segments: CheckedSegments,
     pub(super) summaries: Summaries,
     /// The quota files whose contents are compared with what is in use.
     pub(super) quotas: Vec<(QuotaKind, Ino)>,
@@ -37,9 +37,9 @@ impl Context {
     pub(super) fn new(
         image: &Arc<Image>,
         options: &CheckOptions,
-        sink: &Arc<Sink>,
+        sink: &Arc<IssueSink>,
         nids: Nids,
-        segments: Segments,
+        segments: CheckedSegments,
     ) -> Self {
         let superblock = image.superblock();
         let count = image.layout().main_segments;

@@ -5,9 +5,9 @@ use super::inodes::{Counters, InodeInfo, Inodes};
 use super::is_zero;
 use super::issue::Issue;
 use super::node::check_node;
-use super::slots::{Owner, check_slots};
+use super::slots::{SlotOwner, check_slots};
 use super::summaries::Cursor;
-use super::walk::{Found, Item, refer};
+use super::walk::{Item, JobResult, refer};
 use super::xattrs;
 use std::sync::atomic::Ordering::Relaxed;
 use steadyfs_device::PageBuf;
@@ -33,7 +33,7 @@ pub(super) fn check(
     item: &Item,
     page: &PageBuf,
     cursor: &mut Cursor<'_>,
-    found: &mut Found,
+    found: &mut JobResult,
 ) {
     let (ino, counters) = (item.nid.as_ino(), inodes.counters(item.inode));
     counters.blocks.fetch_add(1, Relaxed);
@@ -110,7 +110,7 @@ fn check_contents(
     shape: InodeShape,
     item: &Item,
     cursor: &mut Cursor<'_>,
-    found: &mut Found,
+    found: &mut JobResult,
 ) {
     let (ino, inode) = (info.ino, Inode::view(bytes));
     let max = shape.addressing().max_pages() * BLOCK_SIZE as u64;
@@ -126,7 +126,7 @@ fn check_contents(
         Some(FileType::Fifo | FileType::Socket) => check_special(ctx, ino, inode, shape, 0),
         _ if is_inline => {}
         _ => {
-            let owner = Owner { info, counters, inode: item.inode, nid: item.nid, base: PageIndex(0) };
+            let owner = SlotOwner { info, counters, inode: item.inode, nid: item.nid, base: PageIndex(0) };
             let count = info.addressing.map_or(0, |addressing| addressing.inode_slots());
             let (start, bytes_of) = (shape.slot_range().start, shape.width().bytes());
             check_slots(ctx, &owner, &bytes[start..start + bytes_of * usize::from(count)], cursor, found);

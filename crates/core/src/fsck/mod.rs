@@ -45,7 +45,7 @@ pub use report::{Checked, Counts, Report, RollForward, exit};
 
 use crate::error::Result;
 use context::Context;
-use sink::{Sink, Tracker};
+use sink::{IssueSink, Tracker};
 use std::sync::Arc;
 use steadyfs_device::Device;
 
@@ -127,7 +127,7 @@ pub fn check(dev: Arc<dyn Device>, options: &CheckOptions) -> Result<Report> {
         return Err(error.into());
     }
     let options = CheckOptions { threads: options.threads.max(1), ..options.clone() };
-    let sink = Arc::new(Sink::new(options.max_issues));
+    let sink = Arc::new(IssueSink::new(options.max_issues));
     let mut report = Report::default();
     run(&dev, &options, &sink, &mut report);
     let found = sink.take();
@@ -139,7 +139,7 @@ pub fn check(dev: Arc<dyn Device>, options: &CheckOptions) -> Result<Report> {
 }
 
 /// All phases, as far as they get.
-fn run(dev: &Arc<dyn Device>, options: &CheckOptions, sink: &Arc<Sink>, report: &mut Report) {
+fn run(dev: &Arc<dyn Device>, options: &CheckOptions, sink: &Arc<IssueSink>, report: &mut Report) {
     let Some(image) = volume::open(dev, sink, options) else { return };
     report.roll_forward = volume::check_chain(&image, sink);
     let walked = options.force || sink.worst() > Some(Severity::Note) || !volume::looks_clean(&image);

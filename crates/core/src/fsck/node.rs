@@ -4,9 +4,9 @@ use super::context::Context;
 use super::inodes::Inodes;
 use super::issue::Issue;
 use super::quota;
-use super::slots::{Owner, check_slots};
+use super::slots::{SlotOwner, check_slots};
 use super::summaries::Cursor;
-use super::walk::{Found, Item, refer};
+use super::walk::{Item, JobResult, refer};
 use super::xattrs;
 use std::sync::atomic::Ordering::Relaxed;
 use steadyfs_device::PageBuf;
@@ -22,7 +22,7 @@ pub(super) fn check(
     item: &Item,
     page: &PageBuf,
     cursor: &mut Cursor<'_>,
-    found: &mut Found,
+    found: &mut JobResult,
 ) {
     let Some(info) = inodes.info(item.inode) else { return };
     let counters = inodes.counters(item.inode);
@@ -33,7 +33,7 @@ pub(super) fn check(
         match item.ofs.kind() {
             NodeKind::Direct => {
                 let Some(base) = info.addressing.and_then(|addressing| addressing.first_page(item.ofs)) else { return };
-                let owner = Owner { info, counters, inode: item.inode, nid: item.nid, base };
+                let owner = SlotOwner { info, counters, inode: item.inode, nid: item.nid, base };
                 let count = info.addressing.map_or(0, |addressing| addressing.node_slots());
                 check_slots(ctx, &owner, &bytes[..4 * usize::from(count)], cursor, found);
             }
@@ -73,7 +73,7 @@ pub(super) fn check_node(
 }
 
 /// The ids in an indirect node.
-fn check_children(ctx: &Context, ino: Ino, item: &Item, bytes: &Block, found: &mut Found) {
+fn check_children(ctx: &Context, ino: Ino, item: &Item, bytes: &Block, found: &mut JobResult) {
     for (slot, child) in (0..).zip(IndirectNode::view(bytes).children()) {
         if !child.is_null() {
             refer(ctx, ino, item.inode, item.nid, child, child_ofs(item.ofs, slot), found);

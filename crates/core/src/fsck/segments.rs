@@ -10,7 +10,7 @@ use steadyfs_format::{BLOCKS_PER_SEG, Layout, Lba, SegNo};
 const WORDS: usize = BLOCKS_PER_SEG as usize / 64;
 
 /// Every segment of the main area.
-pub(super) struct Segments {
+pub(super) struct CheckedSegments {
     layout: Layout,
     sit: Vec<SitEntry>,
     reached: Vec<AtomicU64>,
@@ -29,12 +29,12 @@ pub(super) struct Reached {
     pub(super) kind: u8,
 }
 
-impl Segments {
+impl CheckedSegments {
     /// Takes the SIT over: one entry per main segment.
     pub(super) fn new(layout: Layout, sit: Vec<SitEntry>) -> Self {
         assert_eq!(sit.len(), layout.main_segments as usize);
         let reached = (0..sit.len() * WORDS).map(|_| AtomicU64::new(0)).collect();
-        Segments { layout, sit, reached }
+        CheckedSegments { layout, sit, reached }
     }
 
     /// Notes that a block is in use; `None` if it lies outside the main area.

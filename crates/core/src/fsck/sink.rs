@@ -12,23 +12,23 @@ use steadyfs_rt::{LockClass, Mutex};
 static FOUND: LockClass = LockClass::new("fsck.found", u16::MAX - 8);
 
 /// Collects issues.
-pub(super) struct Sink {
-    found: Mutex<Found>,
+pub(super) struct IssueSink {
+    found: Mutex<Findings>,
     limit: usize,
 }
 
 /// Everything found.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct Findings {
     pub(super) issues: Vec<Issue>,
     /// Issues by severity, those beyond the limit included.
     pub(super) counts: [u64; 4],
     pub(super) dropped: u64,
 }
 
-impl Sink {
+impl IssueSink {
     pub(super) fn new(limit: usize) -> Self {
-        Sink { found: Mutex::new(&FOUND, Found::default()), limit }
+        IssueSink { found: Mutex::new(&FOUND, Findings::default()), limit }
     }
 
     /// Adds an issue.
@@ -49,7 +49,7 @@ impl Sink {
     }
 
     /// Takes everything, in the order of the table and then of the places, whichever thread was first.
-    pub(super) fn take(&self) -> Found {
+    pub(super) fn take(&self) -> Findings {
         let mut found = std::mem::take(&mut *self.found.lock());
         found.issues.sort_by_cached_key(|issue| (issue.rank(), issue.location(), issue.to_string()));
         found

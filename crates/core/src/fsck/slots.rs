@@ -5,13 +5,13 @@ use super::inodes::{Counters, InodeInfo};
 use super::is_zero;
 use super::issue::Issue;
 use super::summaries::Cursor;
-use super::walk::{FilePage, Found};
+use super::walk::{FilePage, JobResult};
 use std::sync::atomic::Ordering::Relaxed;
 use steadyfs_format::summary::{Summary, SummaryKind};
 use steadyfs_format::{Lba, Nid, PageIndex, Slot, Width};
 
 /// The node whose slots are checked, and its file.
-pub(super) struct Owner<'a> {
+pub(super) struct SlotOwner<'a> {
     pub(super) info: &'a InodeInfo,
     pub(super) counters: &'a Counters,
     /// Number of the inode.
@@ -23,7 +23,13 @@ pub(super) struct Owner<'a> {
 
 /// Checks the slots of a node, counts them, and collects the blocks of directories and quota files. `area` is the bytes
 /// of the slots.
-pub(super) fn check_slots(ctx: &Context, owner: &Owner<'_>, area: &[u8], cursor: &mut Cursor<'_>, found: &mut Found) {
+pub(super) fn check_slots(
+    ctx: &Context,
+    owner: &SlotOwner<'_>,
+    area: &[u8],
+    cursor: &mut Cursor<'_>,
+    found: &mut JobResult,
+) {
     let (info, nid) = (owner.info, owner.nid);
     let version = ctx.version(nid);
     let is_quota = ctx.quotas.iter().any(|(_, quota)| *quota == info.ino);
@@ -67,7 +73,7 @@ fn used_slots(area: &[u8], width: Width) -> impl Iterator<Item = (u16, Slot)> + 
 }
 
 /// A compression mark stands at the beginning of a cluster of a compressed file only.
-fn check_mark(ctx: &Context, owner: &Owner<'_>, slot: u16) {
+fn check_mark(ctx: &Context, owner: &SlotOwner<'_>, slot: u16) {
     let page = owner.base + u64::from(slot);
     let right = owner.info.log_cluster.is_some_and(|log| page.get().is_multiple_of(1 << log));
     if !right {

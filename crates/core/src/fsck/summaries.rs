@@ -4,7 +4,7 @@
 //! twice.
 
 use super::issue::Issue;
-use super::sink::Sink;
+use super::sink::IssueSink;
 use crate::raw::{Image, PackPart};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -34,14 +34,14 @@ struct Shard {
 /// All summaries of the volume.
 pub(super) struct Summaries {
     image: Arc<Image>,
-    sink: Arc<Sink>,
+    sink: Arc<IssueSink>,
     current: Vec<(SegNo, Arc<Vec<PageBuf>>)>,
     shards: Vec<Mutex<Shard>>,
 }
 
 impl Summaries {
     /// Loads those of the current segments.
-    pub(super) fn new(image: &Arc<Image>, sink: &Arc<Sink>) -> Self {
+    pub(super) fn new(image: &Arc<Image>, sink: &Arc<IssueSink>) -> Self {
         let mut current = Vec::new();
         // A volume with the feature `ro` has no summaries, of its logs' segments neither.
         let logs = if image.layout().has_ssa() { image.logs() } else { &[] };

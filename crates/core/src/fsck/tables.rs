@@ -2,8 +2,8 @@
 
 use super::issue::Issue;
 use super::nids::{NatPage, Nids};
-use super::segments::Segments;
-use super::sink::{Sink, Tracker};
+use super::segments::CheckedSegments;
+use super::sink::{IssueSink, Tracker};
 use super::{CheckOptions, Phase, pool};
 use crate::raw::Image;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use steadyfs_format::{Ino, Lba, META_INO, NODE_INO, Nid, SegNo};
 const JOB: u32 = 128;
 
 /// Loads the NAT with its journal. A block that cannot be read counts as empty.
-pub(super) fn load_nat(image: &Arc<Image>, sink: &Arc<Sink>, options: &CheckOptions) -> Nids {
+pub(super) fn load_nat(image: &Arc<Image>, sink: &Arc<IssueSink>, options: &CheckOptions) -> Nids {
     check_nat_journal(image, sink);
     let end = image.layout().nat_blocks();
     let tracker = Tracker::begin(options, Phase::Nat, u64::from(end));
@@ -38,7 +38,7 @@ pub(super) fn load_nat(image: &Arc<Image>, sink: &Arc<Sink>, options: &CheckOpti
     Nids::new(pages, image.layout().width)
 }
 
-fn load_nat_part(image: &Image, sink: &Sink, first: u32, end: u32) -> Vec<Option<Box<NatPage>>> {
+fn load_nat_part(image: &Image, sink: &IssueSink, first: u32, end: u32) -> Vec<Option<Box<NatPage>>> {
     let blocks: Vec<Option<Box<Block>>> = match image.nat_blocks(first..end) {
         Ok(pages) => pages.iter().map(|page| Some(page.to_array())).collect(),
         Err(_) => (first..end).map(|block| read_nat_block(image, sink, block)).collect(),
@@ -54,7 +54,7 @@ fn load_nat_part(image: &Image, sink: &Sink, first: u32, end: u32) -> Vec<Option
     parts
 }
 
-fn read_nat_block(image: &Image, sink: &Sink, block: u32) -> Option<Box<Block>> {
+fn read_nat_block(image: &Image, sink: &IssueSink, block: u32) -> Option<Box<Block>> {
     match image.read_block(image.nat_lba(block)) {
         Ok(page) => Some(page.to_array()),
         Err(error) => {
@@ -81,7 +81,7 @@ fn apply_journal(image: &Image, number: u32, block: &mut Block) {
     }
 }
 
-fn check_nat_journal(image: &Image, sink: &Sink) {
+fn check_nat_journal(image: &Image, sink: &IssueSink) {
     let journal = image.nat_journal();
     for (at, (nid, _)) in journal.iter().enumerate() {
         if *nid >= image.layout().max_nid() {
@@ -93,7 +93,7 @@ fn check_nat_journal(image: &Image, sink: &Sink) {
 }
 
 /// The rules of the NAT that need no other block.
-pub(super) fn check_nat(image: &Image, sink: &Sink, nids: &Nids) {
+pub(super) fn check_nat(image: &Image, sink: &IssueSink, nids: &Nids) {
     for nid in [NODE_INO, META_INO].map(Ino::nid) {
         let entry = nids.get(nid);
         let right = entry.is_some_and(|entry| entry.ino == nid.as_ino() && entry.lba == NatEntry::reserved(nid).lba);
@@ -126,7 +126,7 @@ pub(super) fn check_nat(image: &Image, sink: &Sink, nids: &Nids) {
 }
 
 /// Accelerators for the next mount, if they belong to this checkpoint.
-fn check_nat_bits(image: &Image, sink: &Sink, nids: &Nids) {
+fn check_nat_bits(image: &Image, sink: &IssueSink, nids: &Nids) {
     let bits = match image.nat_bits() {
         Ok(Some(bits)) => bits,
         Ok(None) => return,
@@ -150,7 +150,7 @@ fn check_nat_bits(image: &Image, sink: &Sink, nids: &Nids) {
 }
 
 /// Loads the SIT with its journal, and makes the checks that need nothing else.
-pub(super) fn load_sit(image: &Image, sink: &Sink, options: &CheckOptions) -> Option<Segments> {
+pub(super) fn load_sit(image: &Image, sink: &IssueSink, options: &CheckOptions) -> Option<CheckedSegments> {
     let tracker = Tracker::begin(options, Phase::Sit, u64::from(image.layout().main_segments));
     check_sit_journal(image, sink);
     let sit = match image.load_known_sit() {
@@ -163,13 +163,13 @@ pub(super) fn load_sit(image: &Image, sink: &Sink, options: &CheckOptions) -> Op
     for (segno, entry) in (0..).map(SegNo).zip(&sit) {
         check_entry(sink, segno, entry);
     }
-    let segments = Segments::new(*image.layout(), sit);
+    let segments = CheckedSegments::new(*image.layout(), sit);
     check_logs(image, sink, &segments);
     tracker.advance(u64::from(image.layout().main_segments));
     Some(segments)
 }
 
-fn check_sit_journal(image: &Image, sink: &Sink) {
+fn check_sit_journal(image: &Image, sink: &IssueSink) {
     let journal = image.sit_journal();
     for (at, (segno, _)) in journal.iter().enumerate() {
         if segno.get() >= image.layout().main_segments {
@@ -180,7 +180,7 @@ fn check_sit_journal(image: &Image, sink: &Sink) {
     }
 }
 
-fn check_entry(sink: &Sink, segno: SegNo, entry: &SitEntry) {
+fn check_entry(sink: &IssueSink, segno: SegNo, entry: &SitEntry) {
     if entry.log().is_none() {
         sink.add(Issue::SitType { segno, found: entry.raw_type() });
     }
@@ -191,7 +191,7 @@ fn check_entry(sink: &Sink, segno: SegNo, entry: &SitEntry) {
 }
 
 /// The six current segments: right type, next slot free, nothing behind the position of a log that writes in order.
-fn check_logs(image: &Image, sink: &Sink, segments: &Segments) {
+fn check_logs(image: &Image, sink: &IssueSink, segments: &CheckedSegments) {
     for &log in image.logs() {
         let at = image.log_position(log);
         let (segno, entry) = (at.segment, segments.entry(at.segment));

@@ -1,7 +1,7 @@
 //! Superblocks, checkpoint, roll-forward chain: what says which volume there is to check.
 
 use super::issue::Issue;
-use super::sink::Sink;
+use super::sink::IssueSink;
 use super::{CheckOptions, Phase, RollForward};
 use crate::error::Error;
 use crate::raw::{Image, PackPart, Packs, Superblocks};
@@ -18,7 +18,7 @@ const CHECK_WANTED: CpFlags = CpFlags::FSCK.union(CpFlags::DISABLED).union(CpFla
 
 /// Opens the volume, checking its superblocks and checkpoint packs on the way. `None` if there is nothing to go on
 /// with.
-pub(super) fn open(dev: &Arc<dyn Device>, sink: &Sink, options: &CheckOptions) -> Option<Arc<Image>> {
+pub(super) fn open(dev: &Arc<dyn Device>, sink: &IssueSink, options: &CheckOptions) -> Option<Arc<Image>> {
     let tracker = super::sink::Tracker::begin(options, Phase::Volume, 1);
     let superblocks = Superblocks::read(&**dev);
     let superblock = check_superblocks(&superblocks, sink)?;
@@ -48,7 +48,7 @@ pub(super) fn open(dev: &Arc<dyn Device>, sink: &Sink, options: &CheckOptions) -
     Some(image)
 }
 
-fn check_superblocks(superblocks: &Superblocks, sink: &Sink) -> Option<SuperBlock> {
+fn check_superblocks(superblocks: &Superblocks, sink: &IssueSink) -> Option<SuperBlock> {
     let copies = [0, 1].map(|block| superblocks.copy(block));
     if let [Err(first), Err(second)] = copies {
         sink.add(Issue::NoSuperblock { first: first.to_string(), second: second.to_string() });
@@ -65,7 +65,7 @@ fn check_superblocks(superblocks: &Superblocks, sink: &Sink) -> Option<SuperBloc
     superblocks.chosen().ok().cloned()
 }
 
-fn check_superblock(superblock: &SuperBlock, sink: &Sink) {
+fn check_superblock(superblock: &SuperBlock, sink: &IssueSink) {
     let (raw, layout): (_, &Layout) = (superblock.raw(), superblock.layout());
     if layout.sections < MIN_SECTIONS {
         sink.add(Issue::TooFewSections { sections: layout.sections });
@@ -87,7 +87,7 @@ fn check_superblock(superblock: &SuperBlock, sink: &Sink) {
     }
 }
 
-fn check_packs(packs: &Packs, sink: &Sink) -> Option<Pack> {
+fn check_packs(packs: &Packs, sink: &IssueSink) -> Option<Pack> {
     let Ok(chosen) = packs.chosen() else {
         let [first, second] = Pack::BOTH.map(|pack| packs.version(pack).err().map_or(String::new(), Error::to_string));
         sink.add(Issue::NoCheckpoint { first, second });
@@ -97,7 +97,7 @@ fn check_packs(packs: &Packs, sink: &Sink) -> Option<Pack> {
 }
 
 /// Says what of the pack in force is left out.
-fn check_parts(image: &Image, sink: &Sink) {
+fn check_parts(image: &Image, sink: &IssueSink) {
     let pack = image.pack().number();
     for damage in image.damage() {
         let reason = damage.reason.to_string();
@@ -113,7 +113,7 @@ fn check_parts(image: &Image, sink: &Sink) {
 }
 
 /// Says what is wrong with the pack that is not in force.
-fn check_other_pack(image: &Image, sink: &Sink) {
+fn check_other_pack(image: &Image, sink: &IssueSink) {
     let (packs, other) = (image.packs(), image.pack().other());
     let Err(error) = packs.version(other) else { return };
     let (pack, reason) = (other.number(), error.to_string());
@@ -126,7 +126,7 @@ fn check_other_pack(image: &Image, sink: &Sink) {
     });
 }
 
-fn check_flags(image: &Image, sink: &Sink) {
+fn check_flags(image: &Image, sink: &IssueSink) {
     let header = image.checkpoint().header();
     let (flags, version) = (header.flags(), header.version());
     let bits = flags.bits();
@@ -155,7 +155,7 @@ fn check_flags(image: &Image, sink: &Sink) {
 }
 
 /// Looks at the chain of fsynced nodes, which the next mount will recover.
-pub(super) fn check_chain(image: &Image, sink: &Sink) -> Option<RollForward> {
+pub(super) fn check_chain(image: &Image, sink: &IssueSink) -> Option<RollForward> {
     let (mut nodes, mut files) = (0, HashSet::new());
     let mut chain = image.fsync_chain();
     for node in chain.by_ref() {

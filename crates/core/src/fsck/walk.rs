@@ -51,7 +51,7 @@ pub(super) struct FilePage {
 
 /// What one job found.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct JobResult {
     pub(super) children: Vec<Item>,
     /// Blocks of directories.
     pub(super) pages: Vec<FilePage>,
@@ -79,7 +79,7 @@ pub(super) fn walk(ctx: &Arc<Context>) -> Walked {
     let mut children = Vec::new();
     let check = {
         let (ctx, inodes) = (Arc::clone(ctx), Arc::clone(&inodes));
-        move |item: &Item, page: &PageBuf, cursor: &mut Cursor<'_>, found: &mut Found| {
+        move |item: &Item, page: &PageBuf, cursor: &mut Cursor<'_>, found: &mut JobResult| {
             inode::check(&ctx, &inodes, item, page, cursor, found);
         }
     };
@@ -92,7 +92,7 @@ pub(super) fn walk(ctx: &Arc<Context>) -> Walked {
         let items = claim(ctx, &inodes, &mut claimed, std::mem::take(&mut children));
         let check = {
             let (ctx, inodes) = (Arc::clone(ctx), Arc::clone(&inodes));
-            move |item: &Item, page: &PageBuf, cursor: &mut Cursor<'_>, found: &mut Found| {
+            move |item: &Item, page: &PageBuf, cursor: &mut Cursor<'_>, found: &mut JobResult| {
                 node::check(&ctx, &inodes, item, page, cursor, found);
             }
         };
@@ -167,8 +167,8 @@ fn level(
     ctx: &Arc<Context>,
     tracker: &Arc<Tracker>,
     items: Vec<Item>,
-    check: impl Fn(&Item, &PageBuf, &mut Cursor<'_>, &mut Found) + Send + Sync + 'static,
-    mut take: impl FnMut(Found),
+    check: impl Fn(&Item, &PageBuf, &mut Cursor<'_>, &mut JobResult) + Send + Sync + 'static,
+    mut take: impl FnMut(JobResult),
 ) {
     let (jobs, items, check) = (jobs(ctx, &items), Arc::new(items), Arc::new(check));
     for slab in jobs.chunks(SLAB) {
@@ -179,7 +179,7 @@ fn level(
             let mut items = items[slab[job].clone()].to_vec();
             items.sort_unstable();
             let mut cursor = ctx_.summaries.cursor();
-            let mut found = Found::default();
+            let mut found = JobResult::default();
             for_each_page(&ctx_, &items, |item, page| check(item, page, &mut cursor, &mut found));
             tracker.advance(items.len() as u64);
             out.push(found);
@@ -230,7 +230,7 @@ fn report_unreferenced(ctx: &Arc<Context>, inodes: &Arc<Inodes>, claimed: NidSet
 }
 
 /// Judges a reference to a node and passes it on to the next level if it can be one.
-pub(super) fn refer(ctx: &Context, ino: Ino, inode: u32, parent: Nid, nid: Nid, ofs: NodeOfs, found: &mut Found) {
+pub(super) fn refer(ctx: &Context, ino: Ino, inode: u32, parent: Nid, nid: Nid, ofs: NodeOfs, found: &mut JobResult) {
     let possible = nid > steadyfs_format::ROOT_INO.nid() && nid < ctx.layout().max_nid() && nid != ino.nid();
     if !possible {
         return ctx.add(Issue::NodeIdInvalid { ino, parent, ofs, found: nid.get() });

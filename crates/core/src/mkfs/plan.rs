@@ -31,11 +31,11 @@ pub(super) struct Plan {
     pub(super) nat: NatBlock,
     /// Nodes and data of the first files.
     pub(super) blocks: Vec<(Lba, Block)>,
-    pub(super) tables: Tables,
+    pub(super) tables: FirstCheckpoint,
 }
 
 /// What the checkpoint says of the first files.
-pub(super) struct Tables {
+pub(super) struct FirstCheckpoint {
     version: u64,
     checkpoint: Checkpoint,
     data: [SummaryBlock; 3],
@@ -80,7 +80,7 @@ pub(super) fn plan(options: &MkfsOptions, blocks: u64) -> Result<Plan> {
     }
     // Through its bytes, so that it has its checksum.
     let superblock = SuperBlock::parse(&SuperBlock::new(raw)?.encode())?;
-    let tables = Tables::build(options, &layout, &contents)?;
+    let tables = FirstCheckpoint::build(options, &layout, &contents)?;
     let mut nat = NatBlock::zeroed();
     for nid in [NODE_INO.nid(), META_INO.nid()] {
         nat.set(nid.index(), NatEntry::reserved(nid));
@@ -108,7 +108,7 @@ fn first_version(options: &MkfsOptions) -> u64 {
     u64::from(crc_magic(&seed) & 0x7FFF_FFFF | 1)
 }
 
-impl Tables {
+impl FirstCheckpoint {
     fn build(options: &MkfsOptions, made: &MkfsLayout, contents: &Contents) -> Result<Self> {
         let layout = &made.layout;
         let large = if options.large_nat { CpFlags::LARGE_NAT_BITMAP } else { CpFlags::NONE };

@@ -13,7 +13,7 @@
 //! (`table`).
 #![allow(unsafe_code, reason = "a list that many threads change without a lock owns its elements by pointers")]
 
-use super::sync::{AtomicPtr, Canary, Guard, pin, retire};
+use super::sync::{AtomicPtr, Guard, Liveness, pin, retire};
 use std::cell::Cell;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -27,19 +27,19 @@ struct Element {
     /// The element that came before it, and the mark.
     next: AtomicPtr<Element>,
     /// What the same holder has in another bucket. Only the holder looks.
-    sibling: Cell<Option<Held>>,
-    canary: Canary,
+    sibling: Cell<Option<OwnedElement>>,
+    liveness: Liveness,
 }
 
 /// An element that its holder has not deleted: it is in memory. Deleting it takes this away.
-pub(super) struct Held(NonNull<Element>);
+pub(super) struct OwnedElement(NonNull<Element>);
 
 // SAFETY: it is a right to delete the element, once; any thread may have it, and what it points at is shared between
 // threads by design.
-unsafe impl Send for Held {}
+unsafe impl Send for OwnedElement {}
 // SAFETY: sharing it gives nothing but reads of fields that never change, and of an atomic; the cell is looked at by
 // who takes the right away.
-unsafe impl Sync for Held {}
+unsafe impl Sync for OwnedElement {}
 
 const MARK: usize = 1;
 
@@ -73,7 +73,7 @@ impl List {
     }
 
     /// Puts a range in, whatever is there. It is held when [`List::is_first`] says so.
-    pub(super) fn push(&self, range: &Range<u64>, write: bool, sibling: Option<Held>) -> Held {
+    pub(super) fn push(&self, range: &Range<u64>, write: bool, sibling: Option<OwnedElement>) -> OwnedElement {
         let _guard = pin();
         let element = make(range, write, sibling);
         let mut head = self.head.load(SeqCst);
@@ -81,7 +81,7 @@ impl List {
             // SAFETY: nobody else knows the element before the exchange below succeeds.
             unsafe { element.as_ref() }.next.store(head, SeqCst);
             match self.head.compare_exchange(head, element.as_ptr(), SeqCst, SeqCst) {
-                Ok(_) => return Held(element),
+                Ok(_) => return OwnedElement(element),
                 Err(now) => head = now,
             }
         }
@@ -93,8 +93,8 @@ impl List {
         &self,
         range: &Range<u64>,
         write: bool,
-        sibling: Option<Held>,
-    ) -> Result<Held, Option<Held>> {
+        sibling: Option<OwnedElement>,
+    ) -> Result<OwnedElement, Option<OwnedElement>> {
         let guard = pin();
         let mut head = self.head.load(SeqCst);
         if self.conflict(&self.head, range, write, &guard) {
@@ -106,7 +106,7 @@ impl List {
             unsafe { element.as_ref() }.next.store(head, SeqCst);
             // Success means that nothing was put in since this head was read, before the look at what is behind it.
             match self.head.compare_exchange(head, element.as_ptr(), SeqCst, SeqCst) {
-                Ok(_) => return Ok(Held(element)),
+                Ok(_) => return Ok(OwnedElement(element)),
                 Err(now) => head = now,
             }
             if self.conflict(&self.head, range, write, &guard) {
@@ -117,11 +117,11 @@ impl List {
     }
 
     /// Whether nothing that came before an element conflicts with it.
-    pub(super) fn is_first(&self, held: &Held) -> bool {
+    pub(super) fn is_first(&self, held: &OwnedElement) -> bool {
         let guard = pin();
         // SAFETY: what is held is in memory.
         let element = unsafe { held.0.as_ref() };
-        element.canary.check();
+        element.liveness.check();
         !self.conflict(&element.next, &(element.start..element.end), element.write, &guard)
     }
 
@@ -134,7 +134,7 @@ impl List {
                 assert!(!marked(at), "somebody deleted what another holds");
                 // SAFETY: it was linked when this thread was pinned already, so it is not freed before the guard ends.
                 let Some(element) = (unsafe { at.as_ref() }) else { return false };
-                element.canary.check();
+                element.liveness.check();
                 let next = element.next.load(SeqCst);
                 if marked(next) {
                     let behind = without_mark(next);
@@ -145,7 +145,7 @@ impl List {
                     let gone = Retired(at);
                     // SAFETY: it is marked, so its holder is done with it, and it has just been taken out of the list
                     // by this thread alone: only who is pinned now can still see it.
-                    unsafe { retire(guard, &element.canary, move || gone.free()) };
+                    unsafe { retire(guard, &element.liveness, move || gone.free()) };
                     at = behind;
                     continue;
                 }
@@ -159,10 +159,10 @@ impl List {
     }
 
     /// Deletes an element, and gives back what the same holder has elsewhere.
-    pub(super) fn delete(held: Held) -> Option<Held> {
+    pub(super) fn delete(held: OwnedElement) -> Option<OwnedElement> {
         // SAFETY: what is held is in memory until the mark is there, and is not looked at from then on.
         let element = unsafe { held.0.as_ref() };
-        element.canary.check();
+        element.liveness.check();
         // Nobody else looks at the sibling.
         let (sibling, next) = (element.sibling.take(), &element.next);
         let mut seen = next.load(SeqCst);
@@ -204,10 +204,16 @@ impl Drop for List {
     }
 }
 
-fn make(range: &Range<u64>, write: bool, sibling: Option<Held>) -> NonNull<Element> {
+fn make(range: &Range<u64>, write: bool, sibling: Option<OwnedElement>) -> NonNull<Element> {
     let next = AtomicPtr::new(std::ptr::null_mut());
-    let element =
-        Element { start: range.start, end: range.end, write, next, sibling: Cell::new(sibling), canary: Canary::new() };
+    let element = Element {
+        start: range.start,
+        end: range.end,
+        write,
+        next,
+        sibling: Cell::new(sibling),
+        liveness: Liveness::new(),
+    };
     NonNull::from(Box::leak(Box::new(element)))
 }
 

@@ -5,12 +5,12 @@ pub(super) use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 pub(super) use steadyfs_rt::EventCount as Event;
 
 /// Part of each element, where the model checker notices uses after the end. Here it does nothing.
-pub(super) struct Canary;
+pub(super) struct Liveness;
 
-impl Canary {
+impl Liveness {
     /// Of a new element.
     pub(super) fn new() -> Self {
-        Canary
+        Liveness
     }
 
     /// The element is used.
@@ -23,7 +23,7 @@ impl Canary {
 /// Nobody can find the memory that `free` gives back any more, except threads that are pinned now; and `free` may run
 /// on any thread.
 #[expect(unsafe_code, reason = "hands the promise of the caller to crossbeam")]
-pub(super) unsafe fn retire(guard: &Guard, _canary: &Canary, free: impl FnOnce() + 'static) {
+pub(super) unsafe fn retire(guard: &Guard, _liveness: &Liveness, free: impl FnOnce() + 'static) {
     // SAFETY: as the caller promises.
     unsafe { guard.defer_unchecked(free) }
 }

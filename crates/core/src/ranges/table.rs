@@ -7,7 +7,7 @@
 //! notifies if it sees a waiter. Each does its first step before its second in one order that all agree on, so either
 //! the waiter sees the deletion or is notified.
 
-use super::list::{Held, List};
+use super::list::{List, OwnedElement};
 use super::sync::{AtomicU64, AtomicUsize, Event};
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -39,7 +39,7 @@ pub struct Contended {
 pub struct RangeGuard<'a> {
     table: &'a RangeLocks,
     /// The element of the last bucket, which leads to the others; none for an empty range.
-    last: Option<Held>,
+    last: Option<OwnedElement>,
 }
 
 impl Default for RangeLocks {

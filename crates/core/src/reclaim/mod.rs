@@ -15,7 +15,7 @@ mod protect;
 
 pub(crate) use admission::Admission;
 pub use host::{Effort, GcCandidate, GcMemory, GcPlan, Reach, StandVictim, VictimStand};
-pub(crate) use protect::{FileLocks, Held};
+pub(crate) use protect::{FileLocks, PageHold};
 
 use crate::error::Result;
 use crate::fs::Fs;

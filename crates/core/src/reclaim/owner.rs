@@ -3,10 +3,10 @@
 //! ([`publish`]).
 
 use super::Skipped;
-use super::protect::{Held, Work};
+use super::protect::{PageHold, Work};
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
-use crate::files::mapping::{Found, addressing};
+use crate::files::mapping::{LeafOrGap, addressing};
 use crate::fs::Fs;
 use crate::options::techniques::GcBuffer;
 use crate::volume::Volume;
@@ -79,8 +79,8 @@ impl Owner {
         for block in blocks {
             match why_dead(vol, seg, block, guard.bytes())? {
                 None => live.push(*block),
-                Some(Why::Gone) => skipped.gone += 1,
-                Some(Why::Moved) => skipped.moved += 1,
+                Some(NotLive::Gone) => skipped.gone += 1,
+                Some(NotLive::Moved) => skipped.moved += 1,
             }
         }
         let footer = NodeBlock::view(guard.bytes()).footer;
@@ -129,15 +129,15 @@ impl Fs {
     /// Whether the walk to this page of a file ends at this node, and it is the first page there.
     fn is_leaf(&self, file: &Inode, first: PageIndex, node: &Arc<Node>) -> Result<bool> {
         match self.leaf(file, first) {
-            Ok(Found::Leaf(leaf)) => Ok(leaf.first == first && Arc::ptr_eq(&leaf.node, node)),
-            Ok(Found::Gap { .. }) | Err(Error::NotFound | Error::TooBig) => Ok(false),
+            Ok(LeafOrGap::Leaf(leaf)) => Ok(leaf.first == first && Arc::ptr_eq(&leaf.node, node)),
+            Ok(LeafOrGap::Gap { .. }) | Err(Error::NotFound | Error::TooBig) => Ok(false),
             Err(e) => Err(e),
         }
     }
 }
 
 /// Why a block that its segment counts as valid is not to be moved.
-pub(super) enum Why {
+pub(super) enum NotLive {
     /// Its owner was deleted; the node id may be in use again.
     Gone,
     /// Its owner has other contents there now, or the same at another place.
@@ -145,14 +145,14 @@ pub(super) enum Why {
 }
 
 /// Why the node with these bytes, which is not dead, does not refer to the block; `None` if it does.
-pub(super) fn why_dead(vol: &Volume, seg: SegNo, block: &Live, bytes: &Block) -> Result<Option<Why>> {
+pub(super) fn why_dead(vol: &Volume, seg: SegNo, block: &Live, bytes: &Block) -> Result<Option<NotLive>> {
     let Summary { nid, version, ofs_in_node } = block.summary;
     if version != vol.nat.get(&vol.io, nid)?.version {
-        return Ok(Some(Why::Gone));
+        return Ok(Some(NotLive::Gone));
     }
     let refers =
         slots::get(bytes, vol.sb.features(), ofs_in_node)? == Some(Slot::At(vol.segments().lba_of(seg, block.off)));
-    Ok((!refers).then_some(Why::Moved))
+    Ok((!refers).then_some(NotLive::Moved))
 }
 
 /// Has the locked owner refer to blocks of a segment at their new places, which follow one another from `to` on.
@@ -171,7 +171,7 @@ pub(super) fn publish(
 }
 
 /// Which of these blocks a collector may work on now, and what it holds until that is done.
-pub(super) fn try_blocks<'a>(work: Work, blocks: &[(&'a Owner, Live)]) -> (Vec<bool>, Vec<Held<'a>>) {
+pub(super) fn try_blocks<'a>(work: Work, blocks: &[(&'a Owner, Live)]) -> (Vec<bool>, Vec<PageHold<'a>>) {
     let mut may = vec![true; blocks.len()];
     let mut held = Vec::new();
     let mut files: BTreeMap<Ino, (&'a Arc<Inode>, Vec<usize>)> = BTreeMap::new();

@@ -50,7 +50,7 @@ struct Pair<T> {
 
 /// Something that is held until this is dropped.
 #[must_use = "given back when this is dropped"]
-pub(crate) struct Held<'a>(#[expect(dead_code, reason = "held, not read")] [Option<Guard<'a>>; 2]);
+pub(crate) struct PageHold<'a>(#[expect(dead_code, reason = "held, not read")] [Option<Guard<'a>>; 2]);
 
 #[expect(dead_code, reason = "held, not read")]
 enum Guard<'a> {
@@ -83,37 +83,37 @@ impl FileLocks {
     }
 
     /// For a direct read. The file's `i_rwsem` is held, and nothing of a higher rank; so for the two below.
-    pub(crate) fn for_read(&self, pages: Range<PageIndex>) -> Held<'_> {
+    pub(crate) fn for_read(&self, pages: Range<PageIndex>) -> PageHold<'_> {
         match self.locks() {
-            Locks::File(locks) => Held([Some(Guard::Shared(locks.reads.read())), None]),
-            Locks::Page(locks) => Held([Some(wait_for(&locks.reads, &pages, false)), None]),
+            Locks::File(locks) => PageHold([Some(Guard::Shared(locks.reads.read())), None]),
+            Locks::Page(locks) => PageHold([Some(wait_for(&locks.reads, &pages, false)), None]),
         }
     }
 
     /// For a direct write.
-    pub(crate) fn for_write(&self, pages: Range<PageIndex>) -> Held<'_> {
+    pub(crate) fn for_write(&self, pages: Range<PageIndex>) -> PageHold<'_> {
         match self.locks() {
             Locks::File(locks) => {
                 let writes = locks.writes.read();
-                Held([Some(Guard::Shared(writes)), Some(Guard::Shared(locks.reads.read()))])
+                PageHold([Some(Guard::Shared(writes)), Some(Guard::Shared(locks.reads.read()))])
             }
             Locks::Page(locks) => {
                 let writes = wait_for(&locks.writes, &pages, false);
-                Held([Some(writes), Some(wait_for(&locks.reads, &pages, false))])
+                PageHold([Some(writes), Some(wait_for(&locks.reads, &pages, false))])
             }
         }
     }
 
     /// For whoever frees, replaces or moves the contents of these pages.
-    pub(crate) fn for_change(&self, pages: Range<PageIndex>) -> Held<'_> {
+    pub(crate) fn for_change(&self, pages: Range<PageIndex>) -> PageHold<'_> {
         match self.locks() {
-            Locks::File(locks) => Held([Some(Guard::Alone(locks.writes.write())), None]),
-            Locks::Page(locks) => Held([Some(wait_for(&locks.writes, &pages, true)), None]),
+            Locks::File(locks) => PageHold([Some(Guard::Alone(locks.writes.write())), None]),
+            Locks::Page(locks) => PageHold([Some(wait_for(&locks.writes, &pages, true)), None]),
         }
     }
 
     /// Which of these pages of the file, in their order, a collector may work on now, and what it holds meanwhile.
-    pub(crate) fn try_pages(&self, work: Work, pages: &[PageIndex]) -> (Vec<bool>, Vec<Held<'_>>) {
+    pub(crate) fn try_pages(&self, work: Work, pages: &[PageIndex]) -> (Vec<bool>, Vec<PageHold<'_>>) {
         match self.locks() {
             Locks::File(locks) => {
                 let held = try_file(work, locks);
@@ -130,12 +130,12 @@ impl FileLocks {
     }
 }
 
-fn try_file(work: Work, locks: &Pair<RwLock<()>>) -> Option<Held<'_>> {
+fn try_file(work: Work, locks: &Pair<RwLock<()>>) -> Option<PageHold<'_>> {
     let reads = match work {
         Work::Read => None,
         Work::Move => Some(Guard::Alone(locks.reads.try_write()?)),
     };
-    Some(Held([reads, Some(Guard::Alone(locks.writes.try_write()?))]))
+    Some(PageHold([reads, Some(Guard::Alone(locks.writes.try_write()?))]))
 }
 
 /// Takes what can be had of neighbouring pages: one that somebody works on does not keep a collector from those beside
@@ -145,7 +145,7 @@ fn try_run<'a>(
     locks: &'a Pair<RangeLocks>,
     pages: Range<PageIndex>,
     may: &mut Vec<bool>,
-    held: &mut Vec<Held<'a>>,
+    held: &mut Vec<PageHold<'a>>,
 ) {
     let count = pages.end - pages.start;
     match try_range(work, locks, &pages) {
@@ -162,13 +162,13 @@ fn try_run<'a>(
     }
 }
 
-fn try_range<'a>(work: Work, locks: &'a Pair<RangeLocks>, pages: &Range<PageIndex>) -> Option<Held<'a>> {
+fn try_range<'a>(work: Work, locks: &'a Pair<RangeLocks>, pages: &Range<PageIndex>) -> Option<PageHold<'a>> {
     let range = pages.start.get()..pages.end.get();
     let reads = match work {
         Work::Read => None,
         Work::Move => Some(Guard::Range(take(&range, || locks.reads.try_write(range.clone()))?)),
     };
-    Some(Held([reads, Some(Guard::Range(take(&range, || locks.writes.try_write(range.clone()))?))]))
+    Some(PageHold([reads, Some(Guard::Range(take(&range, || locks.writes.try_write(range.clone()))?))]))
 }
 
 /// Accounts for a look at the buckets of a range.

@@ -34,7 +34,7 @@ pub(crate) enum Home {
 }
 
 /// Where a block may be overwritten: neighbouring blocks of one such place may be overwritten together.
-pub(crate) type InPlace = SegNo;
+pub(crate) type OverwritePlace = SegNo;
 
 use Placement::Segments as InSegments;
 
@@ -96,13 +96,13 @@ impl Placement {
 
     /// The place of a block in use that may be overwritten where it is; `None` where it may not. The node that names it
     /// is locked.
-    pub(crate) fn in_place(&self, lba: Lba) -> Option<InPlace> {
+    pub(crate) fn in_place(&self, lba: Lba) -> Option<OverwritePlace> {
         let InSegments(segments) = self;
         segments.in_place(lba)
     }
 
     /// Blocks there are being overwritten: their homes change.
-    pub(crate) fn overwritten(&self, place: InPlace) {
+    pub(crate) fn overwritten(&self, place: OverwritePlace) {
         let InSegments(segments) = self;
         segments.table.renew(place);
     }

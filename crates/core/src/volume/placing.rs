@@ -6,7 +6,7 @@ use crate::volume::nodes::cache::NodeWrite;
 use crate::volume::nodes::leaf::Leaf;
 use crate::volume::nodes::nat::NatInfo;
 use crate::volume::nodes::slots::Area;
-use crate::volume::placement::InPlace;
+use crate::volume::placement::OverwritePlace;
 use crate::volume::segments::logs;
 use crate::volume::{Change, Volume};
 use steadyfs_device::{IoError, PageBuf};
@@ -118,7 +118,7 @@ impl Volume {
             let lba = area.get(guard.bytes(), leaf.slot_of(*page)).lba()?;
             self.placement.in_place(lba).map(|spot| (lba, spot))
         };
-        let targets: Vec<Option<(Lba, InPlace)>> = pages.iter().map(target).collect();
+        let targets: Vec<Option<(Lba, OverwritePlace)>> = pages.iter().map(target).collect();
         let mut done = 0;
         // Runs that stay, of neighbouring blocks of one segment, and runs that move.
         for run in targets.chunk_by(|a, b| match (a, b) {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use steadyfs_core::{FallocMode, Fs, InodeRef, MountOptions, NewInode, SetAttr};
 use steadyfs_device::{Device, FileDevice, MemDevice, OpenOptions};
-use steadyfs_testkit::exerciser::{Exercised, Failure, Kind, Plan, exercise};
+use steadyfs_testkit::exerciser::{Exercised, Failure, OpKind, Plan, exercise};
 use steadyfs_testkit::{fsck_f2fs, mkfs_f2fs};
 
 const NAME: &[u8] = b"exercised";
@@ -67,7 +67,7 @@ impl File {
 }
 
 impl Exercised for File {
-    fn lacks(&self) -> &[Kind] {
+    fn lacks(&self) -> &[OpKind] {
         &[]
     }
 
@@ -88,24 +88,24 @@ impl Exercised for File {
         self.write(false, to, &data[..count])
     }
 
-    fn act(&mut self, kind: Kind, off: u64, len: u64) -> Result<(), Failure> {
+    fn act(&mut self, kind: OpKind, off: u64, len: u64) -> Result<(), Failure> {
         let Open { inode, fs } = self.open()?;
         let mode = match kind {
-            Kind::Allocate => FallocMode::Allocate { keep_size: false },
-            Kind::AllocateKeepSize => FallocMode::Allocate { keep_size: true },
-            Kind::Punch => FallocMode::PunchHole,
-            Kind::Zero => FallocMode::ZeroRange { keep_size: false },
-            Kind::ZeroKeepSize => FallocMode::ZeroRange { keep_size: true },
-            Kind::Collapse => FallocMode::CollapseRange,
-            Kind::Insert => FallocMode::InsertRange,
-            Kind::SetSize => {
+            OpKind::Allocate => FallocMode::Allocate { keep_size: false },
+            OpKind::AllocateKeepSize => FallocMode::Allocate { keep_size: true },
+            OpKind::Punch => FallocMode::PunchHole,
+            OpKind::Zero => FallocMode::ZeroRange { keep_size: false },
+            OpKind::ZeroKeepSize => FallocMode::ZeroRange { keep_size: true },
+            OpKind::Collapse => FallocMode::CollapseRange,
+            OpKind::Insert => FallocMode::InsertRange,
+            OpKind::SetSize => {
                 fs.setattr(inode, &SetAttr { size: Some(off), ..SetAttr::default() })?;
                 return Ok(());
             }
-            Kind::Sync => return Ok(fs.fsync(inode, len == 0)?),
-            Kind::Forget => return Ok(fs.sync()?),
-            Kind::Reopen => return self.reopen(),
-            Kind::Read | Kind::Write | Kind::Copy => return Err("asked for otherwise".into()),
+            OpKind::Sync => return Ok(fs.fsync(inode, len == 0)?),
+            OpKind::Forget => return Ok(fs.sync()?),
+            OpKind::Reopen => return self.reopen(),
+            OpKind::Read | OpKind::Write | OpKind::Copy => return Err("asked for otherwise".into()),
         };
         Ok(fs.fallocate(inode, mode, off, len)?)
     }

@@ -55,12 +55,12 @@ impl Drop for Guard {
 }
 
 /// Part of each element: whether it may still be used.
-pub struct Canary(Arc<AtomicBool>);
+pub struct Liveness(Arc<AtomicBool>);
 
-impl Canary {
+impl Liveness {
     pub fn new() -> Self {
         ALIVE.fetch_add(1, SeqCst);
-        Canary(Arc::default())
+        Liveness(Arc::default())
     }
 
     pub fn check(&self) {
@@ -68,7 +68,7 @@ impl Canary {
     }
 }
 
-impl Drop for Canary {
+impl Drop for Liveness {
     fn drop(&mut self) {
         ALIVE.fetch_sub(1, SeqCst);
     }
@@ -77,11 +77,11 @@ impl Drop for Canary {
 /// # Safety
 /// As for the real one; here nothing is freed before [`collect`].
 #[expect(unsafe_code, reason = "stands for a function that is unsafe")]
-pub unsafe fn retire(_guard: &Guard, canary: &Canary, free: impl FnOnce() + 'static) {
-    canary.check();
+pub unsafe fn retire(_guard: &Guard, liveness: &Liveness, free: impl FnOnce() + 'static) {
+    liveness.check();
     EPOCHS.with_borrow_mut(|epochs| {
         let pinned = epochs.pinned.clone();
-        epochs.waiting.push((pinned, Arc::clone(&canary.0)));
+        epochs.waiting.push((pinned, Arc::clone(&liveness.0)));
         epochs.garbage.push(Box::new(free));
     });
 }

@@ -31,7 +31,7 @@ const SMALL: u64 = 32;
 
 /// How a volume is filled.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct FillPlan {
     /// Writers.
     pub writers: u64,
     /// Files of each, one of them small.
@@ -161,7 +161,7 @@ impl Contents {
 ///
 /// # Errors
 /// What the target says.
-pub fn prepare<T: Target>(target: &Arc<T>, plan: &Plan) -> Result<Contents, Failure> {
+pub fn prepare<T: Target>(target: &Arc<T>, plan: &FillPlan) -> Result<Contents, Failure> {
     target.mkdir("common")?;
     let (used, all) = target.used()?;
     // A node for each thousand pages or so, and some for files and directories.

@@ -1,7 +1,7 @@
 //! The load in virtual time: a seed decides the schedule, the cores, how the volume collects and what its device does,
 //! and gives the same run again.
 
-use super::{Contents, Figures, Library, Plan, Until, prepare, run, verify};
+use super::{Contents, Figures, FillPlan, Library, Until, prepare, run, verify};
 use crate::late::LateDevice;
 use crate::rng::Rng;
 use std::fmt;
@@ -188,7 +188,7 @@ pub fn volumes() -> Result<Vec<Prepared>, super::Failure> {
         let dev = Arc::clone(&device) as Arc<dyn Device>;
         let simulated = sim::run(SimConfig::default(), move || -> Result<Contents, String> {
             let fs = Fs::mount(dev, MountOptions::default()).map_err(|e| e.to_string())?;
-            let plan = Plan { writers, files: 3, full };
+            let plan = FillPlan { writers, files: 3, full };
             let contents = prepare(&Arc::new(Library(Arc::clone(&fs))), &plan).map_err(|e| e.to_string())?;
             fs.unmount().map_err(|e| e.to_string()).map(|()| contents)
         })?;

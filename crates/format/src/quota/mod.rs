@@ -46,7 +46,7 @@ pub const fn magic(kind: QuotaKind) -> u32 {
 /// The beginning of block 0.
 #[derive(Clone, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-pub struct Header {
+pub struct QuotaHeader {
     /// [`magic`].
     pub magic: U32,
     /// [`VERSION`].
@@ -94,7 +94,7 @@ pub struct RawEntry {
     inodes_expire: U64,
 }
 
-const _: () = assert!(size_of::<Header>() == 32 && size_of::<LeafHeader>() == 16 && size_of::<RawEntry>() == 72);
+const _: () = assert!(size_of::<QuotaHeader>() == 32 && size_of::<LeafHeader>() == 16 && size_of::<RawEntry>() == 72);
 
 /// What an owner uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

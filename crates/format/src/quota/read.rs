@@ -1,6 +1,6 @@
 //! Reading a quota file, whoever wrote it.
 
-use super::{Entry, Header, LEVELS, LeafHeader, ROOT, RawEntry, TREE_BLOCK, TreeBlock, VERSION, entries, magic};
+use super::{Entry, LEVELS, LeafHeader, QuotaHeader, ROOT, RawEntry, TREE_BLOCK, TreeBlock, VERSION, entries, magic};
 use crate::error::{FormatError, require};
 use crate::superblock::QuotaKind;
 use std::collections::{BTreeMap, HashSet};
@@ -45,7 +45,7 @@ pub fn read<E>(
 /// Makes the checks that Linux makes before it switches a quota on; returns the number of tree blocks.
 fn check_header(kind: QuotaKind, size: u64, block: &TreeBlock) -> Result<u32, FormatError> {
     const WHAT: &str = "quota file";
-    let Ok((header, _)) = Header::ref_from_prefix(block) else {
+    let Ok((header, _)) = QuotaHeader::ref_from_prefix(block) else {
         unreachable!("a tree block is longer than its header")
     };
     require(header.magic.get() == magic(kind), WHAT, "magic", header.magic.get(), "is that of its kind of quota")?;

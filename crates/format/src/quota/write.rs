@@ -1,7 +1,7 @@
 //! Writing a quota file anew.
 
 use super::{
-    ENTRIES_PER_BLOCK, Entry, GRACE, Header, LEVELS, LeafHeader, ROOT, RawEntry, TREE_BLOCK, TreeBlock, VERSION,
+    ENTRIES_PER_BLOCK, Entry, GRACE, LEVELS, LeafHeader, QuotaHeader, ROOT, RawEntry, TREE_BLOCK, TreeBlock, VERSION,
 };
 use crate::superblock::QuotaKind;
 use zerocopy::{FromBytes, IntoBytes};
@@ -34,7 +34,7 @@ pub fn encode(kind: QuotaKind, entries: &[Entry]) -> Vec<u8> {
         add(&mut blocks[leaf], entry);
     }
     let free_entry = if leaf != 0 && used(&blocks[leaf]) < ENTRIES_PER_BLOCK { leaf as u32 } else { 0 };
-    let header = Header {
+    let header = QuotaHeader {
         magic: super::magic(kind).into(),
         version: VERSION.into(),
         block_grace: GRACE.into(),
@@ -44,7 +44,7 @@ pub fn encode(kind: QuotaKind, entries: &[Entry]) -> Vec<u8> {
         free_block: 0.into(),
         free_entry: free_entry.into(),
     };
-    blocks[0][..size_of::<Header>()].copy_from_slice(header.as_bytes());
+    blocks[0][..size_of::<QuotaHeader>()].copy_from_slice(header.as_bytes());
     blocks.concat()
 }
 

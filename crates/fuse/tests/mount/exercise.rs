@@ -9,7 +9,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
-use steadyfs_testkit::exerciser::{Exercised, Failure, Kind, Plan, exercise};
+use steadyfs_testkit::exerciser::{Exercised, Failure, OpKind, Plan, exercise};
 
 /// A file opened twice, the second time with `O_DIRECT`.
 struct Opened {
@@ -34,8 +34,8 @@ impl Opened {
 }
 
 impl Exercised for Opened {
-    fn lacks(&self) -> &[Kind] {
-        &[Kind::Collapse, Kind::Insert]
+    fn lacks(&self) -> &[OpKind] {
+        &[OpKind::Collapse, OpKind::Insert]
     }
 
     fn read(&mut self, direct: bool, off: u64, buf: &mut [u8]) -> Result<usize, Failure> {
@@ -65,25 +65,27 @@ impl Exercised for Opened {
         Ok(())
     }
 
-    fn act(&mut self, kind: Kind, off: u64, len: u64) -> Result<(), Failure> {
+    fn act(&mut self, kind: OpKind, off: u64, len: u64) -> Result<(), Failure> {
         let flags = match kind {
-            Kind::Allocate => FallocateFlags::empty(),
-            Kind::AllocateKeepSize => FallocateFlags::KEEP_SIZE,
-            Kind::Punch => FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
-            Kind::Zero => FallocateFlags::ZERO_RANGE,
-            Kind::ZeroKeepSize => FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
-            Kind::SetSize => return Ok(self.buffered.set_len(off)?),
-            Kind::Sync if len == 0 => return Ok(self.buffered.sync_data()?),
-            Kind::Sync => return Ok(self.buffered.sync_all()?),
-            Kind::Forget => {
+            OpKind::Allocate => FallocateFlags::empty(),
+            OpKind::AllocateKeepSize => FallocateFlags::KEEP_SIZE,
+            OpKind::Punch => FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+            OpKind::Zero => FallocateFlags::ZERO_RANGE,
+            OpKind::ZeroKeepSize => FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
+            OpKind::SetSize => return Ok(self.buffered.set_len(off)?),
+            OpKind::Sync if len == 0 => return Ok(self.buffered.sync_data()?),
+            OpKind::Sync => return Ok(self.buffered.sync_all()?),
+            OpKind::Forget => {
                 self.buffered.sync_data()?;
                 return Ok(fadvise(&self.buffered, 0, None, Advice::DontNeed)?);
             }
-            Kind::Reopen => {
+            OpKind::Reopen => {
                 *self = Opened::at(self.path.clone())?;
                 return Ok(());
             }
-            Kind::Read | Kind::Write | Kind::Copy | Kind::Collapse | Kind::Insert => return Err("not asked for".into()),
+            OpKind::Read | OpKind::Write | OpKind::Copy | OpKind::Collapse | OpKind::Insert => {
+                return Err("not asked for".into());
+            }
         };
         Ok(fallocate(&self.buffered, flags, off, len)?)
     }

@@ -34,7 +34,7 @@ pub(super) enum Event {
 }
 
 /// See the head of the module.
-pub(super) struct Files {
+pub(super) struct EngineFiles {
     stage: Arc<Stage>,
     data: InodeRef,
     logs: Vec<InodeRef>,
@@ -46,7 +46,7 @@ pub(super) struct Files {
     pub(super) journal: Option<Mutex<Vec<Event>>>,
 }
 
-impl Files {
+impl EngineFiles {
     /// Makes the files: the logs of their full size, the double-write area of so many pages.
     pub(super) fn create(
         stage: &Arc<Stage>,
@@ -74,7 +74,7 @@ impl Files {
             fs.fsync(&file, false).map_err(doing())?;
             Ok(file)
         };
-        Ok(Files {
+        Ok(EngineFiles {
             logs: (0..logs).map(|log| make(format!("redo.{log}"), log_file_size, !0)).collect::<Result<_>>()?,
             doublewrite: make("doublewrite".into(), doublewrite_pages * PAGE, !1)?,
             data: make("data".into(), 0, !2)?,

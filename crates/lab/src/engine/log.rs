@@ -3,7 +3,7 @@
 //! Kept true: a commit returns only when the log is synced up to it; between the checkpoint and the end of the log
 //! there are never more bytes than the circle has, since who changes pages first waits for room ([`Redo::age`]).
 
-use super::files::Files;
+use super::files::EngineFiles;
 use crate::error::Result;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -45,7 +45,7 @@ pub(crate) enum Durability {
 
 /// See the head of the module.
 pub(super) struct Redo {
-    files: Arc<Files>,
+    files: Arc<EngineFiles>,
     state: Mutex<State>,
     done: Condvar,
     durability: Durability,
@@ -54,7 +54,7 @@ pub(super) struct Redo {
 }
 
 impl Redo {
-    pub(super) fn new(files: &Arc<Files>, durability: Durability) -> Self {
+    pub(super) fn new(files: &Arc<EngineFiles>, durability: Durability) -> Self {
         let state = State { lsn: 0, written: 0, synced: 0, ahead: 0, busy: false, checkpoint: 0, checkpointing: false };
         let files = Arc::clone(files);
         Redo { files, state: Mutex::new(&LOG, state), done: Condvar::new(), durability, syncs: AtomicU64::new(0) }

@@ -21,17 +21,17 @@ mod tree;
 
 use crate::error::{Error, Result};
 use crate::workload::Stage;
-use files::Files;
+use files::EngineFiles;
 pub(crate) use log::Durability;
 use log::Redo;
 pub(crate) use page::PAGE;
-use page::{Content, Image, NONE, PageNo, ROOM};
+use page::{Image, NONE, PageNo, ROOM, TreeContent};
 use pool::Pool;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use steadyfs_rt::{JoinHandle, sleep, spawn};
-use tree::{Root, Shape, Tree};
+use tree::{PageShape, Root, Tree};
 
 /// Bytes of a record beside its value: headers, transaction, roll pointer, a key of 20 characters.
 const RECORD_EXTRA: u64 = 44;
@@ -85,8 +85,8 @@ impl Config {
         if self.doublewrite { u64::from(self.cleaners) * cleaner::BATCH as u64 } else { 0 }
     }
 
-    fn shape(&self) -> Shape {
-        Shape {
+    fn shape(&self) -> PageShape {
+        PageShape {
             records: self.records_per_page() as usize,
             children: (ROOM / CHILD_BYTES) as usize,
             // The new bytes, and the old ones for the undo record.
@@ -99,7 +99,7 @@ impl Config {
 /// See the head of the module.
 pub(crate) struct Engine {
     config: Config,
-    files: Arc<Files>,
+    files: Arc<EngineFiles>,
     log: Arc<Redo>,
     pool: Arc<Pool>,
     tree: Tree,
@@ -110,7 +110,7 @@ impl Engine {
     /// Makes the files and loads records with these keys, which rise; then reads and writes begin to count as the
     /// workload's.
     pub(crate) fn create(stage: &Arc<Stage>, config: &Config, keys: impl Iterator<Item = u64>) -> Result<Self> {
-        let files = Files::create(
+        let files = EngineFiles::create(
             stage,
             config.log_files,
             config.log_file_size,
@@ -205,7 +205,7 @@ impl Engine {
         }
         let mut last = None;
         while at != NONE {
-            let Content::Leaf { keys, versions, next } = &*image(at)?.content else {
+            let TreeContent::Leaf { keys, versions, next } = &*image(at)?.content else {
                 return Err(Error::Check(format!("page {at} should be a leaf")));
             };
             for (key, version) in keys.iter().zip(versions) {
@@ -233,18 +233,18 @@ fn load(pool: &Pool, config: &Config, keys: impl Iterator<Item = u64>) -> Result
             let keys = std::mem::take(&mut leaf);
             let (first, versions) = (keys[0], vec![0; keys.len()]);
             let next = if last { NONE } else { writer.next + 1 };
-            level.push((first, writer.put(Content::Leaf { keys, versions, next })?));
+            level.push((first, writer.put(TreeContent::Leaf { keys, versions, next })?));
         }
     }
     if level.is_empty() {
-        level.push((0, writer.put(Content::empty_leaf())?));
+        level.push((0, writer.put(TreeContent::empty_leaf())?));
     }
     let children = (config.shape().children * 9 / 10).max(2);
     while level.len() > 1 {
         let mut above = Vec::new();
         for part in level.chunks(children) {
             let (keys, children) = part.iter().copied().unzip();
-            above.push((part[0].0, writer.put(Content::Inner { keys, children })?));
+            above.push((part[0].0, writer.put(TreeContent::Inner { keys, children })?));
         }
         level = above;
     }
@@ -260,7 +260,7 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    fn put(&mut self, mut content: Content) -> Result<PageNo> {
+    fn put(&mut self, mut content: TreeContent) -> Result<PageNo> {
         content.shrink();
         let page = self.next;
         self.images.push(Image::new(page, 1, Arc::new(content)));

@@ -24,28 +24,28 @@ pub(super) const NONE: PageNo = u32::MAX;
 
 /// The contents of a page of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum TreeContent {
     /// Records in the order of their keys, and the leaf behind.
     Leaf { keys: Vec<u64>, versions: Vec<u32>, next: PageNo },
     /// Child `n` has the keys from key `n` (0 stands for all that are smaller) to the next one.
     Inner { keys: Vec<u64>, children: Vec<PageNo> },
 }
 
-impl Content {
+impl TreeContent {
     /// A leaf without records.
     pub(super) fn empty_leaf() -> Self {
-        Content::Leaf { keys: Vec::new(), versions: Vec::new(), next: NONE }
+        TreeContent::Leaf { keys: Vec::new(), versions: Vec::new(), next: NONE }
     }
 
     /// A hash over everything.
     pub(super) fn hash(&self) -> u32 {
         let fold = |hash: u64, word: u64| mix(hash ^ word);
         let whole = match self {
-            Content::Leaf { keys, versions, next } => {
+            TreeContent::Leaf { keys, versions, next } => {
                 let words = keys.iter().copied().chain(versions.iter().map(|v| u64::from(*v)));
                 words.fold(u64::from(*next), fold)
             }
-            Content::Inner { keys, children } => {
+            TreeContent::Inner { keys, children } => {
                 let words = keys.iter().copied().chain(children.iter().map(|c| u64::from(*c)));
                 words.fold(1 << 40, fold)
             }
@@ -56,11 +56,11 @@ impl Content {
     /// Gives back memory that is not needed now.
     pub(super) fn shrink(&mut self) {
         match self {
-            Content::Leaf { keys, versions, .. } => {
+            TreeContent::Leaf { keys, versions, .. } => {
                 keys.shrink_to_fit();
                 versions.shrink_to_fit();
             }
-            Content::Inner { keys, children } => {
+            TreeContent::Inner { keys, children } => {
                 keys.shrink_to_fit();
                 children.shrink_to_fit();
             }
@@ -75,11 +75,11 @@ pub(super) struct Image {
     /// How often the page has been written, this time included.
     pub(super) write: u32,
     hash: u32,
-    pub(super) content: Arc<Content>,
+    pub(super) content: Arc<TreeContent>,
 }
 
 impl Image {
-    pub(super) fn new(page: PageNo, write: u32, content: Arc<Content>) -> Self {
+    pub(super) fn new(page: PageNo, write: u32, content: Arc<TreeContent>) -> Self {
         Image { page, write, hash: content.hash(), content }
     }
 
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn an_image_is_told_from_older_ones_other_pages_and_other_contents() {
-        let leaf = |version| Arc::new(Content::Leaf { keys: vec![3, 9], versions: vec![version, 1], next: NONE });
+        let leaf = |version| Arc::new(TreeContent::Leaf { keys: vec![3, 9], versions: vec![version, 1], next: NONE });
         let bytes = |image: &Image| image.blocks().flat_map(|block| block.to_array().to_vec()).collect::<Vec<u8>>();
         let image = Image::new(256, 7, leaf(1));
         let right = bytes(&image);

@@ -6,9 +6,9 @@
 //! checkpoint is never behind a change that only memory has: a change is appended to the log and its pages become dirty
 //! in one step.
 
-use super::files::Files;
+use super::files::EngineFiles;
 use super::log::Redo;
-use super::page::{Content, Image, PageNo};
+use super::page::{Image, PageNo, TreeContent};
 use crate::error::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// A page in memory.
 pub(super) struct Frame {
     pub(super) page: PageNo,
-    pub(super) content: RwLock<Arc<Content>>,
+    pub(super) content: RwLock<Arc<TreeContent>>,
 }
 
 struct Slot {
@@ -66,7 +66,7 @@ struct State {
 
 /// See the head of the module.
 pub(super) struct Pool {
-    pub(super) files: Arc<Files>,
+    pub(super) files: Arc<EngineFiles>,
     pub(super) log: Arc<Redo>,
     capacity: usize,
     state: Mutex<State>,
@@ -78,7 +78,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(files: &Arc<Files>, log: &Arc<Redo>, capacity: usize) -> Self {
+    pub(super) fn new(files: &Arc<EngineFiles>, log: &Arc<Redo>, capacity: usize) -> Self {
         Pool {
             files: Arc::clone(files),
             log: Arc::clone(log),
@@ -139,7 +139,7 @@ impl Pool {
     }
 
     /// A page that no file has yet.
-    pub(super) fn create(&self, page: PageNo, content: Content) -> Result<Arc<Frame>> {
+    pub(super) fn create(&self, page: PageNo, content: TreeContent) -> Result<Arc<Frame>> {
         let frame = Arc::new(Frame { page, content: RwLock::new(&PAGE_LATCH, Arc::new(content)) });
         let mut state = self.state.lock();
         while !self.has_room(&mut state) {
@@ -227,7 +227,7 @@ impl Pool {
     }
 
     /// What is to be written of a page now: its contents, and where in the log its last change ends.
-    pub(super) fn freeze(&self, frame: &Frame) -> (Arc<Content>, u64) {
+    pub(super) fn freeze(&self, frame: &Frame) -> (Arc<TreeContent>, u64) {
         let content = frame.content.read();
         let newest = self.state.lock().slots.get(&frame.page).map_or(0, |slot| slot.newest);
         (Arc::clone(&content), newest)

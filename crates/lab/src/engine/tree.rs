@@ -4,7 +4,7 @@
 //! latch while it waits for the next page. A split prepares the new contents of all its pages, then takes their latches
 //! and changes them as one step of the log, so that no image has a part of it.
 
-use super::page::{Content, NONE, PageNo};
+use super::page::{NONE, PageNo, TreeContent};
 use super::pool::{Frame, Pool};
 use crate::error::{Error, Result};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) struct Root {
 
 /// How many records and children a page takes, and how long records of the log are.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
+pub(super) struct PageShape {
     pub(super) records: usize,
     pub(super) children: usize,
     pub(super) update_bytes: u64,
@@ -32,7 +32,7 @@ pub(super) struct Shape {
 pub(super) struct Tree {
     pool: Arc<Pool>,
     root: RwLock<Root>,
-    shape: Shape,
+    shape: PageShape,
 }
 
 /// A page that is let go in the end.
@@ -48,7 +48,7 @@ impl Drop for Pin<'_> {
 }
 
 impl Tree {
-    pub(super) fn new(pool: &Arc<Pool>, root: Root, shape: Shape) -> Self {
+    pub(super) fn new(pool: &Arc<Pool>, root: Root, shape: PageShape) -> Self {
         Tree { pool: Arc::clone(pool), root: RwLock::new(&TREE, root), shape }
     }
 
@@ -74,7 +74,7 @@ impl Tree {
         let root = self.root.read();
         let leaf = self.leaf(root.page, key)?;
         let content = Arc::clone(&leaf.frame.content.read());
-        let Content::Leaf { keys, versions, .. } = &*content else { return Err(not_a_leaf(&leaf)) };
+        let TreeContent::Leaf { keys, versions, .. } = &*content else { return Err(not_a_leaf(&leaf)) };
         Ok(keys.binary_search(&key).ok().map(|at| versions[at]))
     }
 
@@ -84,7 +84,9 @@ impl Tree {
         let root = self.root.read();
         let leaf = self.leaf(root.page, key)?;
         let mut content = leaf.frame.content.write();
-        let Content::Leaf { keys, versions, .. } = Arc::make_mut(&mut content) else { return Err(not_a_leaf(&leaf)) };
+        let TreeContent::Leaf { keys, versions, .. } = Arc::make_mut(&mut content) else {
+            return Err(not_a_leaf(&leaf));
+        };
         let Ok(at) = keys.binary_search(&key) else { return Ok(None) };
         versions[at] += 1;
         Ok(Some(self.pool.change(&[&leaf.frame], self.shape.update_bytes)))
@@ -97,7 +99,7 @@ impl Tree {
             let root = self.root.read();
             let leaf = self.leaf(root.page, key)?;
             let mut content = leaf.frame.content.write();
-            let Content::Leaf { keys, versions, .. } = Arc::make_mut(&mut content) else {
+            let TreeContent::Leaf { keys, versions, .. } = Arc::make_mut(&mut content) else {
                 return Err(not_a_leaf(&leaf));
             };
             let Err(at) = keys.binary_search(&key) else { return Ok(None) };
@@ -114,23 +116,23 @@ impl Tree {
     fn split_and_insert(&self, key: u64) -> Result<Option<u64>> {
         let mut root = self.root.write();
         let path = self.path(root.page, key)?;
-        let mut changed: Vec<(&Pin<'_>, Content)> = Vec::new();
+        let mut changed: Vec<(&Pin<'_>, TreeContent)> = Vec::new();
         let mut made: Vec<Pin<'_>> = Vec::new();
         let mut up: Option<(u64, PageNo)> = None;
         for pin in path.iter().rev() {
-            let mut content = Content::clone(&pin.frame.content.read());
+            let mut content = TreeContent::clone(&pin.frame.content.read());
             match (&mut content, up.take()) {
-                (Content::Leaf { keys, versions, .. }, _) => {
+                (TreeContent::Leaf { keys, versions, .. }, _) => {
                     let Err(at) = keys.binary_search(&key) else { return Ok(None) };
                     keys.insert(at, key);
                     versions.insert(at, 0);
                 }
-                (Content::Inner { keys, children }, Some((first, child))) => {
+                (TreeContent::Inner { keys, children }, Some((first, child))) => {
                     let at = keys.partition_point(|known| *known <= first);
                     keys.insert(at, first);
                     children.insert(at, child);
                 }
-                (Content::Inner { .. }, None) => break,
+                (TreeContent::Inner { .. }, None) => break,
             }
             if let Some((first, right)) = self.split(&mut content, root.next) {
                 up = Some((first, root.next));
@@ -140,7 +142,7 @@ impl Tree {
             changed.push((pin, content));
         }
         if let Some((first, child)) = up {
-            let top = Content::Inner { keys: vec![0, first], children: vec![root.page, child] };
+            let top = TreeContent::Inner { keys: vec![0, first], children: vec![root.page, child] };
             made.push(Pin { pool: &self.pool, frame: self.pool.create(root.next, top)? });
             root.page = root.next;
             root.next += 1;
@@ -159,17 +161,17 @@ impl Tree {
     }
 
     /// Moves the upper half of a page that is too full to a new one; that half, with its first key.
-    fn split(&self, content: &mut Content, new: PageNo) -> Option<(u64, Content)> {
+    fn split(&self, content: &mut TreeContent, new: PageNo) -> Option<(u64, TreeContent)> {
         match content {
-            Content::Leaf { keys, versions, next } if keys.len() > self.shape.records => {
+            TreeContent::Leaf { keys, versions, next } if keys.len() > self.shape.records => {
                 let half = keys.len() / 2;
                 let (keys, versions) = (keys.split_off(half), versions.split_off(half));
-                let right = Content::Leaf { versions, next: std::mem::replace(next, new), keys };
+                let right = TreeContent::Leaf { versions, next: std::mem::replace(next, new), keys };
                 Some((first_key(&right), right))
             }
-            Content::Inner { keys, children } if keys.len() > self.shape.children => {
+            TreeContent::Inner { keys, children } if keys.len() > self.shape.children => {
                 let half = keys.len() / 2;
-                let right = Content::Inner { keys: keys.split_off(half), children: children.split_off(half) };
+                let right = TreeContent::Inner { keys: keys.split_off(half), children: children.split_off(half) };
                 Some((first_key(&right), right))
             }
             _ => None,
@@ -183,7 +185,7 @@ impl Tree {
         let mut pin = self.leaf(root.page, from)?;
         loop {
             let content = Arc::clone(&pin.frame.content.read());
-            let Content::Leaf { keys, versions, next } = &*content else { return Err(not_a_leaf(&pin)) };
+            let TreeContent::Leaf { keys, versions, next } = &*content else { return Err(not_a_leaf(&pin)) };
             let start = keys.partition_point(|key| *key < from);
             let part = keys[start..].iter().copied().zip(versions[start..].iter().copied());
             found.extend(part.take(most - found.len()));
@@ -201,19 +203,19 @@ impl Tree {
 }
 
 /// The child where a key belongs; `None` in a leaf.
-pub(super) fn child_of(content: &Content, key: u64) -> Option<PageNo> {
+pub(super) fn child_of(content: &TreeContent, key: u64) -> Option<PageNo> {
     match content {
-        Content::Leaf { .. } => None,
-        Content::Inner { keys, children } => {
+        TreeContent::Leaf { .. } => None,
+        TreeContent::Inner { keys, children } => {
             let at = keys.partition_point(|first| *first <= key).max(1) - 1;
             children.get(at).copied()
         }
     }
 }
 
-fn first_key(content: &Content) -> u64 {
+fn first_key(content: &TreeContent) -> u64 {
     match content {
-        Content::Leaf { keys, .. } | Content::Inner { keys, .. } => keys.first().copied().unwrap_or(0),
+        TreeContent::Leaf { keys, .. } | TreeContent::Inner { keys, .. } => keys.first().copied().unwrap_or(0),
     }
 }
 

@@ -5,7 +5,7 @@
 //! can ask for in a second, as a thread that copies into a page cache has a limit of its own: what a slow device makes
 //! it miss is not made up for.
 
-use super::fio::{Generator, Pattern};
+use super::fio::{Generator, JobKind};
 use super::offsets::{Lfsr, Map, Offsets};
 use super::{Act, Plan, Stage};
 use crate::rng::Rng;
@@ -20,7 +20,7 @@ const PAGE: u64 = 4096;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Raw {
     /// `write` or `randwrite`.
-    pub(crate) rw: Pattern,
+    pub(crate) rw: JobKind,
     /// Bytes of one write.
     #[serde(default = "page")]
     pub(crate) bs: Size,
@@ -88,7 +88,7 @@ impl Raw {
     pub(crate) fn offsets(&self, seed: u64) -> Offsets {
         let (rng, blocks) = (Rng::new(seed, 1), self.blocks());
         match self.rw {
-            Pattern::Write => Offsets::Sequential { next: [0; 2], blocks },
+            JobKind::Write => Offsets::Sequential { next: [0; 2], blocks },
             _ if self.random_generator == Generator::Lfsr => Offsets::Lfsr(Lfsr::new(rng, blocks)),
             _ if self.norandommap => Offsets::Uniform { rng, blocks },
             _ => Offsets::Mapped(Map::new(rng, blocks)),
@@ -99,7 +99,7 @@ impl Raw {
 impl Plan for Raw {
     fn check(&self) -> Result<(), String> {
         let bs = self.bs.bytes();
-        if !matches!(self.rw, Pattern::Write | Pattern::Randwrite) {
+        if !matches!(self.rw, JobKind::Write | JobKind::Randwrite) {
             return Err("workload.rw: a device is written: say write or randwrite".into());
         }
         if bs == 0 || !bs.is_multiple_of(PAGE) || bs > 64 << 20 {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use steadyfs_format::dir::FileType;
 
-use super::stat::Entry;
+use super::stat::ListedFile;
 use crate::failure::Failure;
 use crate::glob;
 use crate::image::ImageArgs;
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             let inode = volume.fs.inode(ino).map_err(cannot)?;
             let wanted = args.wants(&path, inode.kind());
             if let (true, Some(array)) = (wanted, &mut array) {
-                array.push(&Entry::new(volume, &path, &inode).map_err(cannot)?)?;
+                array.push(&ListedFile::new(volume, &path, &inode).map_err(cannot)?)?;
             } else if wanted {
                 print(&mut out, &path, args.print0).map_err(|e| Failure::output(&e))?;
             }

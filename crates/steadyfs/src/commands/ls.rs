@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use steadyfs_core::{Attr, Error, InodeRef};
 use steadyfs_format::dir::FileType;
 
-use super::stat::Entry;
+use super::stat::ListedFile;
 use crate::calendar;
 use crate::failure::Failure;
 use crate::image::ImageArgs;
@@ -110,7 +110,7 @@ impl<W: Write> List<'_, W> {
     /// A file: for people its name as it is `shown`.
     fn entry(&mut self, path: &[u8], shown: &[u8], inode: &InodeRef) -> Result<(), Failure> {
         match &mut self.out {
-            Out::Json(array) => array.push(&Entry::new(self.volume, path, inode).map_err(|e| cannot(path, &e))?),
+            Out::Json(array) => array.push(&ListedFile::new(self.volume, path, inode).map_err(|e| cannot(path, &e))?),
             Out::Text(out) => line(self.args, self.volume, out, shown, inode),
         }
     }

@@ -38,7 +38,7 @@ pub(crate) struct Args {
 
 /// The JSON form of a file in a list; bytes that are not UTF-8 become U+FFFD.
 #[derive(Serialize)]
-pub(super) struct Entry {
+pub(super) struct ListedFile {
     path: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     path_hex: Option<String>,
@@ -61,7 +61,7 @@ pub(super) struct Entry {
 #[derive(Serialize)]
 struct Stat {
     #[serde(flatten)]
-    entry: Entry,
+    entry: ListedFile,
     generation: u32,
     flags: u32,
     project: u32,
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     })
 }
 
-impl Entry {
+impl ListedFile {
     pub(super) fn new(volume: &Volume, path: &[u8], inode: &InodeRef) -> Result<Self, Error> {
         Self::with(volume, path, inode, &volume.fs.attr(inode)?)
     }
@@ -106,7 +106,7 @@ impl Entry {
             _ => None,
         };
         let (path, path_hex) = json_name(&[if path.starts_with(b"/") { b"" } else { &b"/"[..] }, path].concat());
-        Ok(Entry {
+        Ok(ListedFile {
             path,
             path_hex,
             inode: attr.ino.get(),
@@ -132,7 +132,7 @@ impl Stat {
             xattrs.push((json_name(&name).0, value.iter().map(|b| format!("{b:02x}")).collect()));
         }
         Ok(Stat {
-            entry: Entry::with(volume, path, inode, attr)?,
+            entry: ListedFile::with(volume, path, inode, attr)?,
             generation: attr.generation,
             flags: attr.flags,
             project: attr.project,

@@ -17,7 +17,7 @@ use std::time::Duration;
 use steadyfs_core::fsck::{CheckOptions, check};
 use steadyfs_core::mkfs::MkfsOptions;
 use steadyfs_core::{Fs, GcReport, MountOptions};
-use steadyfs_crash::load::{Contents, Failure, Figures, Library, Plan, Target, Until, prepare, run, verify};
+use steadyfs_crash::load::{Contents, Failure, Figures, FillPlan, Library, Target, Until, prepare, run, verify};
 use steadyfs_device::{FileDevice, OpenOptions};
 use steadyfs_testkit::manifest::{ContentDigest, Manifest, Options};
 use steadyfs_testkit::{fsck_f2fs, linux::linux_manifest};
@@ -163,7 +163,7 @@ fn failed(e: Failure) -> anyhow::Error {
 
 /// Fills the volume, works, and compares everything. Whoever reads the image then finds streams open.
 fn work<T: Target>(target: &Arc<T>, fs: &Fs, image: &Path, args: &Args) -> Result<(Contents, Did)> {
-    let plan = Plan { writers: args.writers, files: 4, full: (args.full * 10.0) as u64 };
+    let plan = FillPlan { writers: args.writers, files: 4, full: (args.full * 10.0) as u64 };
     let contents = prepare(target, &plan).map_err(failed).context("filling the volume")?;
     let (filled, checkpoints) = (fs.io_stats(), fs.checkpoint_stats().committed);
     let (contents, figures) = keep_working(target, contents, fs, args)?;

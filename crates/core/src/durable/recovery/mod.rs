@@ -38,7 +38,7 @@ use crate::raw::{ChainNode, Image};
 use crate::volume::Change;
 use adopt::Adoption;
 use names::Name;
-use plan::Plan;
+use plan::ChainPlan;
 use std::collections::hash_map::{Entry, HashMap};
 use std::time::Duration;
 use steadyfs_format::block::BlockView;
@@ -68,7 +68,7 @@ impl Fs {
     /// Damage, and no space: the device is as it was as far as its last checkpoint is concerned, and the mount must
     /// end.
     pub(crate) fn roll_forward(&self, image: &Image) -> Result<Recovered> {
-        let plan = Plan::read(self, image)?;
+        let plan = ChainPlan::read(self, image)?;
         if plan.files.is_empty() {
             return Ok(Recovered::default());
         }
@@ -91,7 +91,7 @@ impl Fs {
 
 impl Recovery<'_> {
     /// Makes the inodes that the checkpoint does not have, before their numbers can be given to anything else.
-    fn make_new_inodes(&mut self, image: &Image, plan: &Plan) -> Result<()> {
+    fn make_new_inodes(&mut self, image: &Image, plan: &ChainPlan) -> Result<()> {
         for (&ino, file) in &plan.files {
             if let Some(at) = file.born {
                 let node = plan.links[at].read_again(image)?;
@@ -103,7 +103,7 @@ impl Recovery<'_> {
     }
 
     /// Applies the node at `at`, if it counts.
-    fn apply(&mut self, plan: &Plan, at: usize, node: &ChainNode) -> Result<()> {
+    fn apply(&mut self, plan: &ChainPlan, at: usize, node: &ChainNode) -> Result<()> {
         let ino = node.footer.ino();
         let Some(wanted) = plan.files.get(&ino).filter(|wanted| at <= wanted.last) else { return Ok(()) };
         if let Entry::Vacant(place) = self.files.entry(ino) {

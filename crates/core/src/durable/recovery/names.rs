@@ -3,7 +3,7 @@
 use super::Recovery;
 use crate::error::{Error, Result};
 use crate::files::attr::times::{clock, touch_contents};
-use crate::files::dir::{Found, Search};
+use crate::files::dir::{FoundEntry, Search};
 use crate::files::inode::{Inode, InodeRef};
 use crate::files::namei::{drop_directory, drop_link};
 use crate::files::orphans::Orphan;
@@ -76,7 +76,7 @@ impl Recovery<'_> {
     }
 
     /// An inode has lost its entry in `dir`.
-    fn take_name(&self, dir: &Arc<Inode>, name: &[u8], found: Found, loser: &InodeRef) -> Result<()> {
+    fn take_name(&self, dir: &Arc<Inode>, name: &[u8], found: FoundEntry, loser: &InodeRef) -> Result<()> {
         let now = clock();
         if loser.kind() == FileType::Dir {
             if !self.fs.dir_is_empty(&loser.inode)? {

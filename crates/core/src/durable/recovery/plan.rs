@@ -52,20 +52,20 @@ pub(super) struct Wanted {
 
 /// The chain.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct ChainPlan {
     pub(super) links: Vec<Link>,
     pub(super) files: BTreeMap<Ino, Wanted>,
     /// The block behind the last link.
     end: Option<Lba>,
 }
 
-impl Plan {
+impl ChainPlan {
     /// Reads the chain of a volume whose orphans have been taken over.
     ///
     /// # Errors
     /// Damage: a chain that comes back to itself, nodes that contradict the volume; read errors.
     pub(super) fn read(fs: &Fs, image: &Image) -> Result<Self> {
-        let mut plan = Plan::default();
+        let mut plan = ChainPlan::default();
         let mut seen = HashSet::new();
         let mut chain = image.fsync_chain();
         for node in chain.by_ref() {

@@ -3,7 +3,7 @@
 use super::Recovery;
 use crate::error::{Error, Result};
 use crate::files::inode::{Inode, InodeRef};
-use crate::files::mapping::{Found, addressing};
+use crate::files::mapping::{LeafOrGap, addressing};
 use crate::volume::nodes::leaf::Leaf;
 use crate::volume::nodes::slots::Area;
 use std::sync::Arc;
@@ -37,15 +37,15 @@ impl Recovery<'_> {
         let features = self.fs.vol.sb.features();
         let nowhere = || Error::corrupt(format!("inode {}: no node can be at {ofs}", inode.ino));
         let first = inode.read(|raw| addressing(raw, features))??.first_page(ofs).ok_or_else(nowhere)?;
-        if let Found::Leaf(leaf) = self.fs.leaf(inode, first)? {
+        if let LeafOrGap::Leaf(leaf) = self.fs.leaf(inode, first)? {
             return Ok(Some(leaf));
         }
         let Some(used) = (0..area.len()).find(|&index| area.get(block, index).is_counted()) else { return Ok(None) };
         let page = first + u64::from(used);
         self.fs.reserve(self.change, inode, page..page + 1)?;
         match self.fs.leaf(inode, first)? {
-            Found::Leaf(leaf) => Ok(Some(leaf)),
-            Found::Gap { .. } => Err(nowhere()),
+            LeafOrGap::Leaf(leaf) => Ok(Some(leaf)),
+            LeafOrGap::Gap { .. } => Err(nowhere()),
         }
     }
 

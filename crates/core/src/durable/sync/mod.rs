@@ -20,7 +20,7 @@ pub(crate) use since::Since;
 
 use crate::error::Result;
 use crate::files::errseq::ErrorCursor;
-use crate::files::file::{ALL_PAGES, Why};
+use crate::files::file::{ALL_PAGES, Trigger};
 use crate::files::inode::{Inode, InodeRef};
 use crate::fs::Fs;
 use crate::options::FsyncMode;
@@ -83,7 +83,7 @@ impl Fs {
         }
         self.vol.check_running()?;
         let inode = &file.inode;
-        let written = self.writeback_for(inode, ALL_PAGES, Why::Sync { data_only: datasync });
+        let written = self.writeback_for(inode, ALL_PAGES, Trigger::Sync { data_only: datasync });
         // Told even if there is more to say, so that the next call says only what is new.
         let told = inode.write_errors.tell(cursor);
         written.and(told)?;

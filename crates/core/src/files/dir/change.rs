@@ -1,6 +1,6 @@
 //! Adding, removing and redirecting one entry.
 
-use super::{Found, Place, Room, Search};
+use super::{FoundEntry, Place, Room, Search};
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
 use crate::fs::Fs;
@@ -91,7 +91,7 @@ impl Fs {
     }
 
     /// The dot entry that leads to the parent.
-    pub(crate) fn dir_dotdot(&self, dir: &Arc<Inode>) -> Result<Found> {
+    pub(crate) fn dir_dotdot(&self, dir: &Arc<Inode>) -> Result<FoundEntry> {
         let found = self.dir_find(dir, b"..")?;
         found.ok_or_else(|| Error::corrupt(format!("directory {} has no '..' entry", dir.ino)))
     }

@@ -5,7 +5,7 @@
 //! once. (The one exception: an inline directory with a directory level above 0, made by another system, that outgrows
 //! its inode meanwhile.)
 
-use super::{Head, proxy};
+use super::{DirHead, proxy};
 use crate::error::{Error, Result};
 use crate::files::inode::{Inode, InodeRef};
 use crate::fs::Fs;
@@ -21,7 +21,7 @@ const SLOTS: u64 = BLOCK_SLOTS as u64;
 
 /// The entries of one page as they were at one moment: no lock is held while a user looks at them.
 struct Snapshot {
-    head: Head,
+    head: DirHead,
     /// Position of the page's first slot.
     first: u64,
     page: PageBuf,
@@ -85,7 +85,7 @@ impl Fs {
     fn list_entry(
         &self,
         dir: &Inode,
-        head: Head,
+        head: DirHead,
         first: u64,
         entry: Stored<'_>,
         f: &mut dyn FnMut(DirEntry<'_>) -> bool,

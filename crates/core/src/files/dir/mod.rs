@@ -44,7 +44,7 @@ pub(crate) struct Place {
 
 /// An entry that was found. Good for as long as the directory is locked and nothing is added to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundEntry {
     pub(crate) place: Place,
     pub(crate) ino: Ino,
     /// Kind as the entry says; the inode's own word counts.
@@ -53,7 +53,7 @@ pub(crate) struct Found {
 
 /// What a directory's inode says about its entries, at one moment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Head {
+pub(crate) struct DirHead {
     pub(crate) inline: bool,
     /// Levels of the hash table.
     depth: u8,
@@ -66,9 +66,9 @@ pub(crate) struct Head {
     pub(crate) encrypted: bool,
 }
 
-impl Head {
+impl DirHead {
     fn of(raw: &RawInode) -> Self {
-        Head {
+        DirHead {
             inline: raw.has_inline(inline::DENTRY),
             depth: raw.current_depth().min(u32::from(MAX_DEPTH)) as u8,
             dir_level: raw.dir_level(),
@@ -81,11 +81,11 @@ impl Head {
 
 impl Fs {
     /// The directory's shape now; an error if the inode is no directory.
-    pub(crate) fn dir_head(&self, dir: &Inode) -> Result<Head> {
+    pub(crate) fn dir_head(&self, dir: &Inode) -> Result<DirHead> {
         if dir.kind != FileType::Dir {
             return Err(Error::NotDirectory);
         }
-        dir.read(Head::of)
+        dir.read(DirHead::of)
     }
 
     /// Lends the entries of an inline directory to `f`.
@@ -121,7 +121,7 @@ impl Fs {
     }
 
     /// The first page at or after `from` that exists.
-    fn dir_next_page(&self, dir: &Arc<Inode>, head: Head, from: PageIndex) -> Result<Option<(PageIndex, PageBuf)>> {
+    fn dir_next_page(&self, dir: &Arc<Inode>, head: DirHead, from: PageIndex) -> Result<Option<(PageIndex, PageBuf)>> {
         let mut at = from;
         while let Some(index) = self.next_page(dir, at)?.filter(|index| index.0 < head.pages) {
             if let Some(page) = self.page(dir, index)? {

@@ -1,6 +1,6 @@
 //! What a name is looked for by: its bytes, its folded form, or the ciphertext it stands for.
 
-use super::{Head, fold, proxy};
+use super::{DirHead, fold, proxy};
 use proxy::Proxy;
 use steadyfs_format::dir::{Dentries, DirEntry, name_hash};
 
@@ -17,7 +17,7 @@ pub(super) enum Query<'a> {
 
 impl<'a> Query<'a> {
     /// How to look for `name` in such a directory; `None` if nothing there can have that name.
-    pub(super) fn new(head: Head, name: &'a [u8]) -> Option<Self> {
+    pub(super) fn new(head: DirHead, name: &'a [u8]) -> Option<Self> {
         let dots = name == b"." || name == b"..";
         if head.encrypted && !dots {
             let proxy = proxy::decode(name)?;

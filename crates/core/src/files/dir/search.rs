@@ -2,7 +2,7 @@
 
 use super::names::Known;
 use super::query::Query;
-use super::{Found, Head, Place};
+use super::{DirHead, FoundEntry, Place};
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
 use crate::fs::Fs;
@@ -25,18 +25,18 @@ pub(crate) enum Room {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Search {
     /// The name exists.
-    Found(Found),
+    Found(FoundEntry),
     /// It does not; a new entry goes here.
     Missing(Room),
 }
 
-fn found(page: Option<PageIndex>, entry: DirEntry<'_>) -> Found {
-    Found { place: Place { page, slot: entry.slot }, ino: entry.ino, file_type: entry.file_type }
+fn found(page: Option<PageIndex>, entry: DirEntry<'_>) -> FoundEntry {
+    FoundEntry { place: Place { page, slot: entry.slot }, ino: entry.ino, file_type: entry.file_type }
 }
 
 impl Fs {
     /// The entry with this name.
-    pub(crate) fn dir_find(&self, dir: &Arc<Inode>, name: &[u8]) -> Result<Option<Found>> {
+    pub(crate) fn dir_find(&self, dir: &Arc<Inode>, name: &[u8]) -> Result<Option<FoundEntry>> {
         let head = self.dir_head(dir)?;
         let Some(query) = Query::new(head, name) else { return Ok(None) };
         if head.inline {
@@ -48,7 +48,7 @@ impl Fs {
         }
     }
 
-    fn find_hashed(&self, dir: &Arc<Inode>, head: Head, hash: u32, query: &Query<'_>) -> Result<Option<Found>> {
+    fn find_hashed(&self, dir: &Arc<Inode>, head: DirHead, hash: u32, query: &Query<'_>) -> Result<Option<FoundEntry>> {
         // Entries that are looked for by more than their hash may have another one.
         let exact = matches!(query, Query::Exact { .. });
         for level in 0..head.depth {
@@ -88,7 +88,7 @@ impl Fs {
         }
     }
 
-    fn find_anywhere(&self, dir: &Arc<Inode>, head: Head, query: &Query<'_>) -> Result<Option<Found>> {
+    fn find_anywhere(&self, dir: &Arc<Inode>, head: DirHead, query: &Query<'_>) -> Result<Option<FoundEntry>> {
         let mut from = PageIndex(0);
         while let Some((index, page)) = self.dir_next_page(dir, head, from)? {
             let hit = page.with(|bytes| query.find(Dentries::block(bytes)).map(|e| found(Some(index), e)));

@@ -1,6 +1,6 @@
 //! Directories that only another system can make: encrypted and case-insensitive ones, and damaged ones.
 
-use super::{Found, Search};
+use super::{FoundEntry, Search};
 use crate::error::Error;
 use crate::files::inode::InodeRef;
 use crate::fs::Fs;
@@ -140,7 +140,7 @@ fn a_directory_that_lies_about_its_shape_is_searched_in_bounds() {
     .unwrap();
     drop(change);
     assert!(fs.dir_find(&dir.inode, b"nothing").unwrap().is_none());
-    assert!(matches!(fs.dir_find(&dir.inode, b"77"), Ok(Some(Found { .. }))));
+    assert!(matches!(fs.dir_find(&dir.inode, b"77"), Ok(Some(FoundEntry { .. }))));
     assert_eq!(list(&fs, &dir).len(), 300, "holes of terabytes are passed over");
     assert!(!fs.dir_is_empty(&dir.inode).unwrap());
 }

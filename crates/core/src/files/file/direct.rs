@@ -8,11 +8,11 @@
 
 use super::fetch::Keep;
 use super::payload::Payload;
-use super::writeback::Why;
+use super::writeback::Trigger;
 use super::{Facts, PAGE, PIECE_PAGES, Times, pages_of, regular};
 use crate::error::{Error, Result};
 use crate::files::inode::{Inode, InodeRef};
-use crate::files::mapping::Found;
+use crate::files::mapping::LeafOrGap;
 use crate::fs::Fs;
 use crate::locks;
 use crate::reclaim::Admission;
@@ -284,8 +284,8 @@ impl Fs {
         pages: &[(PageIndex, PageBuf)],
         flights: &Arc<Flights>,
     ) -> Result<usize> {
-        let Found::Leaf(leaf) = self.leaf(inode, first)? else { return Ok(0) };
-        let (log, in_place) = (inode.data_log(), self.stays_in_place(inode, Why::Direct));
+        let LeafOrGap::Leaf(leaf) = self.leaf(inode, first)? else { return Ok(0) };
+        let (log, in_place) = (inode.data_log(), self.stays_in_place(inode, Trigger::Direct));
         let part = leaf.part(&(first..first + pages.len() as u64));
         let mut guard = leaf.node.write(&self.vol.nodes);
         let area = Area::of(guard.bytes(), self.vol.sb.features())?;

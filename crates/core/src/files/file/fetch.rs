@@ -7,7 +7,7 @@
 
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
-use crate::files::mapping::{Extent, Found};
+use crate::files::mapping::{Extent, LeafOrGap};
 use crate::fs::Fs;
 use crate::volume::nodes::leaf::Leaf;
 use crate::volume::nodes::slots::Area;
@@ -37,14 +37,14 @@ impl Fs {
         let mut at = range.start;
         while at < range.end {
             match self.leaf(inode, at) {
-                Ok(Found::Leaf(leaf)) => {
+                Ok(LeafOrGap::Leaf(leaf)) => {
                     let part = leaf.part(&(at..range.end));
                     if let Some(pages) = self.fetch_in(inode, &leaf, part.clone(), keep)? {
                         out.extend(pages);
                         at = part.end;
                     }
                 }
-                Ok(Found::Gap { until, .. }) => {
+                Ok(LeafOrGap::Gap { until, .. }) => {
                     let until = until.min(range.end);
                     out.resize(out.len() + (until - at) as usize, None);
                     at = until;

@@ -30,7 +30,7 @@ pub use falloc::FallocMode;
 pub(crate) use flush::start_flusher;
 pub(crate) use flusher::Flusher;
 pub use seek::Whence;
-pub(crate) use writeback::{ALL_PAGES, Why};
+pub(crate) use writeback::{ALL_PAGES, Trigger};
 
 use crate::error::{Error, Result};
 use crate::files::attr::protect::{self, Act};

@@ -9,7 +9,7 @@
 use super::PIECE_PAGES;
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
-use crate::files::mapping::Found;
+use crate::files::mapping::LeafOrGap;
 use crate::files::pages::Claim;
 use crate::fs::Fs;
 use crate::options::{FSYNC_PAGES, InPlace};
@@ -28,7 +28,7 @@ pub(crate) const ALL_PAGES: Range<PageIndex> = PageIndex(0)..PageIndex(1 << 40);
 
 /// Why pages are written: decides which of them may stay where they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum Trigger {
     /// Because it is time, or there are many.
     Turn,
     /// For an fsync; `data_only` for fdatasync.
@@ -53,11 +53,11 @@ impl Fs {
     /// # Errors
     /// What could not be written meanwhile. It is dirty again.
     pub(crate) fn writeback(&self, inode: &Arc<Inode>, range: Range<PageIndex>) -> Result<()> {
-        self.writeback_for(inode, range, Why::Turn)
+        self.writeback_for(inode, range, Trigger::Turn)
     }
 
     /// As [`Fs::writeback`], for this reason.
-    pub(crate) fn writeback_for(&self, inode: &Arc<Inode>, range: Range<PageIndex>, why: Why) -> Result<()> {
+    pub(crate) fn writeback_for(&self, inode: &Arc<Inode>, range: Range<PageIndex>, why: Trigger) -> Result<()> {
         let failures = inode.write_errors.count();
         let in_place = self.stays_in_place(inode, why);
         loop {
@@ -96,20 +96,20 @@ impl Fs {
 
     /// Submits the dirty pages of a range, each once.
     pub(super) fn start_writeback(&self, inode: &Arc<Inode>, range: Range<PageIndex>) -> Result<()> {
-        let owed = self.start_writing(inode, range, self.stays_in_place(inode, Why::Turn))?;
+        let owed = self.start_writing(inode, range, self.stays_in_place(inode, Trigger::Turn))?;
         self.vol.io.submit(owed);
         Ok(())
     }
 
     /// Whether pages of this file stay where they have blocks, when they are written for this reason: F2FS' policies.
-    pub(super) fn stays_in_place(&self, inode: &Arc<Inode>, why: Why) -> bool {
+    pub(super) fn stays_in_place(&self, inode: &Arc<Inode>, why: Trigger) -> bool {
         if inode.kind != FileType::Regular {
             return false;
         }
         match (self.in_place, why) {
             (InPlace::Never | InPlace::Auto, _) => false,
-            (InPlace::Always, _) | (_, Why::Direct | Why::Sync { data_only: true }) => true,
-            (InPlace::Fsync, Why::Sync { .. }) if self.budget.cache(inode).dirty_count() <= FSYNC_PAGES => true,
+            (InPlace::Always, _) | (_, Trigger::Direct | Trigger::Sync { data_only: true }) => true,
+            (InPlace::Fsync, Trigger::Sync { .. }) if self.budget.cache(inode).dirty_count() <= FSYNC_PAGES => true,
             // What is cold is seldom written, and then in part: it would only be scattered.
             (InPlace::Fsync, _) => inode.data_log() == Log::ColdData,
         }
@@ -146,7 +146,7 @@ impl Fs {
 
     /// Submits up to `max` dirty pages under a change that the caller holds; returns how many.
     pub(crate) fn flush_pages(&self, change: &Change<'_>, inode: &Arc<Inode>, max: usize) -> Result<usize> {
-        let in_place = self.stays_in_place(inode, Why::Turn);
+        let in_place = self.stays_in_place(inode, Trigger::Turn);
         Ok(self.flush_range(change, inode, ALL_PAGES, max, in_place)?.pages)
     }
 
@@ -172,15 +172,17 @@ impl Fs {
                 return Ok(Batch { pages, next: None });
             };
             at = match self.leaf(inode, page)? {
-                Found::Leaf(leaf) => match self.flush_leaf(change, inode, &leaf, page..range.end, max - pages, how)? {
-                    Some((last, n)) => {
-                        pages += n;
-                        last + 1
+                LeafOrGap::Leaf(leaf) => {
+                    match self.flush_leaf(change, inode, &leaf, page..range.end, max - pages, how)? {
+                        Some((last, n)) => {
+                            pages += n;
+                            last + 1
+                        }
+                        None => page,
                     }
-                    None => page,
-                },
+                }
                 // Cut off since it was found.
-                Found::Gap { .. } => page + 1,
+                LeafOrGap::Gap { .. } => page + 1,
             };
         }
         Ok(Batch { pages, next: Some(at) })

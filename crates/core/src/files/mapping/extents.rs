@@ -1,6 +1,6 @@
 //! Ranges of pages as runs of like slots.
 
-use super::Found;
+use super::LeafOrGap;
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
 use crate::fs::Fs;
@@ -57,11 +57,11 @@ impl Fs {
         let mut at = range.start;
         while at < range.end {
             let part = match self.leaf(inode, at) {
-                Ok(Found::Leaf(leaf)) => match self.extents_in(&leaf, at..range.end)? {
+                Ok(LeafOrGap::Leaf(leaf)) => match self.extents_in(&leaf, at..range.end)? {
                     Some(part) => part,
                     None => continue,
                 },
-                Ok(Found::Gap { until, .. }) => vec![hole(at..until.min(range.end))],
+                Ok(LeafOrGap::Gap { until, .. }) => vec![hole(at..until.min(range.end))],
                 Err(Error::TooBig) => vec![hole(at..range.end)],
                 Err(e) => return Err(e),
             };

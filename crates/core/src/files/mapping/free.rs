@@ -4,7 +4,7 @@
 //! that a checkpoint never waits for a file of terabytes to go. Dirty pages of the range have left the cache before;
 //! clean ones leave it here, under the node's lock. A collector with `gc.buffer=cache` may have put one there since.
 
-use super::{Found, addressing, place_of};
+use super::{LeafOrGap, addressing, place_of};
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
 use crate::fs::Fs;
@@ -31,9 +31,9 @@ impl Fs {
         let mut worked = false;
         while at < range.end {
             match self.leaf(inode, at) {
-                Ok(Found::Leaf(_)) if worked => return Ok(at),
-                Ok(Found::Leaf(leaf)) => at = self.free_leaf(change, inode, &leaf, &(at..range.end))?,
-                Ok(Found::Gap { until, .. }) => {
+                Ok(LeafOrGap::Leaf(_)) if worked => return Ok(at),
+                Ok(LeafOrGap::Leaf(leaf)) => at = self.free_leaf(change, inode, &leaf, &(at..range.end))?,
+                Ok(LeafOrGap::Gap { until, .. }) => {
                     at = until;
                     continue;
                 }
@@ -133,8 +133,8 @@ impl Fs {
     ) -> Result<PageIndex> {
         assert!(range.start < range.end);
         let leaf = match self.leaf(inode, range.start)? {
-            Found::Leaf(leaf) => leaf,
-            Found::Gap { .. } => return self.reserve(change, inode, range.start..range.start + 1),
+            LeafOrGap::Leaf(leaf) => leaf,
+            LeafOrGap::Gap { .. } => return self.reserve(change, inode, range.start..range.start + 1),
         };
         let part = leaf.part(&range);
         let end = self.reserve(change, inode, part.clone())?;

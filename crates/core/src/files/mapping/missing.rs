@@ -1,6 +1,6 @@
 //! Which nodes a file would need that it does not have.
 
-use super::{Found, addressing};
+use super::{LeafOrGap, addressing};
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
 use crate::fs::Fs;
@@ -22,11 +22,11 @@ impl Fs {
         let mut at = range.start;
         while at < range.end {
             let (until, level) = match self.leaf(inode, at)? {
-                Found::Leaf(leaf) => {
+                LeafOrGap::Leaf(leaf) => {
                     at = leaf.pages().end;
                     continue;
                 }
-                Found::Gap { until, level } => (until.min(range.end), level),
+                LeafOrGap::Gap { until, level } => (until.min(range.end), level),
             };
             // The subtrees of a gap are siblings: what the way to its first page lacks, the ways to the others lack
             // too.

@@ -45,7 +45,7 @@ impl Leaf {
 }
 
 /// What a walk to a page finds.
-pub(crate) enum Found {
+pub(crate) enum LeafOrGap {
     Leaf(Leaf),
     /// There is no node.
     Gap {
@@ -58,7 +58,7 @@ pub(crate) enum Found {
 
 /// A walk from the inode towards a page.
 enum Walk {
-    Found(Found),
+    Found(LeafOrGap),
     /// The link led to a node that is not, or no longer, the one for its place.
     Stray(Nid),
 }
@@ -77,7 +77,7 @@ pub(crate) fn addressing(raw: &RawInode, features: Features) -> Result<Addressin
 
 impl Fs {
     /// The node that holds a page's slot, or how far there is none. The page is one that the tree can reach.
-    pub(crate) fn leaf(&self, inode: &Inode, page: PageIndex) -> Result<Found> {
+    pub(crate) fn leaf(&self, inode: &Inode, page: PageIndex) -> Result<LeafOrGap> {
         let mut stray = None;
         loop {
             match self.walk(inode, page)? {
@@ -102,14 +102,14 @@ impl Fs {
             let path = NodePath::of_page(page, addressing).ok_or(Error::TooBig)?;
             if path.depth() == 0 {
                 let (node, slots) = (Arc::clone(&inode.node), addressing.inode_slots());
-                return Ok(Walk::Found(Found::Leaf(Leaf { node, first: PageIndex(0), slots })));
+                return Ok(Walk::Found(LeafOrGap::Leaf(Leaf { node, first: PageIndex(0), slots })));
             }
             (addressing, path, raw.child(path.slot(0)))
         };
         let mut gap = behind(addressing, path.ofs(1), 1);
         for level in 1..=path.depth() {
             if child.is_null() {
-                return Ok(Walk::Found(Found::Gap { until: gap, level }));
+                return Ok(Walk::Found(LeafOrGap::Gap { until: gap, level }));
             }
             let node = match self.vol.node(child) {
                 Ok(node) => node,
@@ -123,7 +123,7 @@ impl Fs {
             if level == path.depth() {
                 drop(guard);
                 let first = addressing.first_page(path.leaf()).ok_or_else(|| Error::corrupt("a leaf without pages"))?;
-                return Ok(Walk::Found(Found::Leaf(Leaf { node, first, slots: addressing.node_slots() })));
+                return Ok(Walk::Found(LeafOrGap::Leaf(Leaf { node, first, slots: addressing.node_slots() })));
             }
             let slot = path.slot(level);
             let view = IndirectNode::view(guard.bytes());
@@ -139,8 +139,8 @@ impl Fs {
         let mut at = from;
         loop {
             let leaf = match self.leaf(inode, at) {
-                Ok(Found::Leaf(leaf)) => leaf,
-                Ok(Found::Gap { until, .. }) => {
+                Ok(LeafOrGap::Leaf(leaf)) => leaf,
+                Ok(LeafOrGap::Gap { until, .. }) => {
                     at = until;
                     continue;
                 }

@@ -4,7 +4,7 @@
 //! All of these run under a change, with the file's `i_rwsem` held exclusively. What cannot be reserved leaves no
 //! trace.
 
-use super::{Found, addressing, is_at};
+use super::{LeafOrGap, addressing, is_at};
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
 use crate::fs::Fs;
@@ -35,8 +35,8 @@ impl Fs {
         let mut at = range.start;
         while at < range.end {
             let reached = match self.leaf(inode, at)? {
-                Found::Leaf(leaf) => self.reserve_in(inode, &leaf, at..range.end),
-                Found::Gap { .. } => self.plant(change, inode, at).map(|()| at + 1),
+                LeafOrGap::Leaf(leaf) => self.reserve_in(inode, &leaf, at..range.end),
+                LeafOrGap::Gap { .. } => self.plant(change, inode, at).map(|()| at + 1),
             };
             match reached {
                 Ok(reached) if reached > at => at = reached,

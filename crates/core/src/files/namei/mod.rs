@@ -19,7 +19,7 @@ pub(crate) use link::{drop_directory, drop_link};
 
 use crate::error::{Error, Result};
 use crate::files::attr::protect::{self, Act};
-use crate::files::dir::{Found, encrypted_text};
+use crate::files::dir::{FoundEntry, encrypted_text};
 use crate::files::inode::{Inode, InodeRef};
 use crate::fs::Fs;
 use std::collections::HashSet;
@@ -104,7 +104,7 @@ impl Fs {
 
     /// The inode of an entry that is about to be removed or moved. A directory must know this one as its parent: then
     /// no two threads can wait for each other's directories, whatever the image says.
-    pub(crate) fn changeable_inode(&self, dir: &Inode, found: Found) -> Result<InodeRef> {
+    pub(crate) fn changeable_inode(&self, dir: &Inode, found: FoundEntry) -> Result<InodeRef> {
         let child = self.linked_inode(dir, found.ino)?;
         let pino = child.inode.read(RawInode::pino)?;
         if child.kind() == FileType::Dir && (pino != dir.ino || child.ino() == dir.ino) {

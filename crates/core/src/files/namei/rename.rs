@@ -15,7 +15,7 @@ use super::{check_dir, check_name, is_dot};
 use crate::error::{Error, Result};
 use crate::files::attr::protect::Act;
 use crate::files::attr::times::{clock, touch_contents};
-use crate::files::dir::{Found, Room, Search};
+use crate::files::dir::{FoundEntry, Room, Search};
 use crate::files::inode::{Inode, InodeRef};
 use crate::files::orphans::Orphan;
 use crate::fs::Fs;
@@ -40,7 +40,7 @@ struct Spot<'a> {
 
 /// An entry and the inode behind it.
 struct Entry {
-    found: Found,
+    found: FoundEntry,
     inode: InodeRef,
 }
 
@@ -345,7 +345,7 @@ impl Fs {
 fn vacate(
     t: &mut Transaction<'_>,
     from: Spot<'_>,
-    found: Found,
+    found: FoundEntry,
     source: &Entry,
     whiteout: Option<InodeRef>,
 ) -> Result<()> {

@@ -4,7 +4,7 @@
 //! fails in the middle), the volume stops, so no checkpoint ever holds half an operation.
 
 use crate::error::{Error, Result};
-use crate::files::dir::{Found, Place, Room, Search};
+use crate::files::dir::{FoundEntry, Place, Room, Search};
 use crate::files::inode::{Inode, InodeRef};
 use crate::files::orphans::Orphan;
 use crate::fs::Fs;
@@ -67,7 +67,7 @@ impl Transaction<'_> {
     }
 
     /// Makes an entry refer to something else.
-    pub(super) fn retarget(&mut self, dir: &Arc<Inode>, old: Found, ino: Ino, kind: FileType) -> Result<()> {
+    pub(super) fn retarget(&mut self, dir: &Arc<Inode>, old: FoundEntry, ino: Ino, kind: FileType) -> Result<()> {
         self.fs.dir_retarget(self.change, dir, old.place, ino, kind)?;
         let old_kind = old.file_type.unwrap_or(kind);
         self.steps.push(Step::Retargeted { dir: Arc::clone(dir), place: old.place, ino: old.ino, kind: old_kind });

@@ -12,7 +12,7 @@
 //! A page whose write failed counts as placed: what its block should hold is kept, and neither checkpoint nor fsync
 //! succeeds before it is on the device.
 
-use super::{PageCache, State, Taken};
+use super::{PageCache, State, TakenPages};
 use crate::volume::nodes::disk_size::UNLIMITED;
 use steadyfs_format::PageIndex;
 
@@ -85,7 +85,7 @@ impl<'a> PageCache<'a> {
     }
 
     /// Pages that were taken have been placed, as far as they will be: submitted and published, or put back.
-    pub(crate) fn placed(self, taken: &Taken) {
+    pub(crate) fn placed(self, taken: &TakenPages) {
         self.with(|s| {
             s.growth.unplaced.retain(|(token, ..)| *token != taken.token);
             self.lift(s);
@@ -115,7 +115,7 @@ impl<'a> PageCache<'a> {
 
 impl Growth {
     /// Notes pages that were taken for writing.
-    pub(super) fn note_taken(&mut self, taken: &Taken) {
+    pub(super) fn note_taken(&mut self, taken: &TakenPages) {
         if let (Some((first, _)), Some((last, _))) = (taken.pages.first(), taken.pages.last()) {
             self.unplaced.push((taken.token, *first, *last));
         }

@@ -64,13 +64,13 @@ struct ReadAhead {
 const MOST_AHEAD: u64 = 64;
 
 /// Dirty pages taken for writing.
-pub(crate) struct Taken {
+pub(crate) struct TakenPages {
     token: Token,
     /// The pages in rising order, with the contents to write.
     pub(crate) pages: Vec<(PageIndex, PageBuf)>,
 }
 
-/// Landing of some pages of a [`Taken`]: to be called once when their write has ended.
+/// Landing of some pages of a [`TakenPages`]: to be called once when their write has ended.
 pub(crate) struct Landing {
     inode: Arc<Inode>,
     budget: Budget,
@@ -226,7 +226,7 @@ impl PageCache<'_> {
     /// Takes up to `max` dirty pages of a range for writing. Call under the node lock of the node that holds their
     /// slots. Every page must end in [`Landing::land`] or [`PageCache::put_back`], and all of them in
     /// [`PageCache::placed`].
-    pub(crate) fn take_dirty(self, range: &Range<PageIndex>, max: usize) -> Taken {
+    pub(crate) fn take_dirty(self, range: &Range<PageIndex>, max: usize) -> TakenPages {
         self.with(|s| {
             s.next_token = s.next_token.wrapping_add(1);
             let token = s.next_token;
@@ -235,20 +235,20 @@ impl PageCache<'_> {
                 s.flights.push((token, pages.len()));
                 self.budget.took_off(pages.len() as u64);
             }
-            let taken = Taken { token, pages };
+            let taken = TakenPages { token, pages };
             s.growth.note_taken(&taken);
             taken
         })
     }
 
     /// The landing of some of the pages that were taken.
-    pub(crate) fn landing(self, taken: &Taken, pages: &[(PageIndex, PageBuf)]) -> Landing {
+    pub(crate) fn landing(self, taken: &TakenPages, pages: &[(PageIndex, PageBuf)]) -> Landing {
         let pages = pages.iter().map(|(page, _)| *page).collect();
         Landing { inode: Arc::clone(self.inode), budget: self.budget.clone(), token: taken.token, pages }
     }
 
     /// Makes pages dirty again that were taken and not submitted.
-    pub(crate) fn put_back(self, taken: &Taken, pages: &[(PageIndex, PageBuf)]) {
+    pub(crate) fn put_back(self, taken: &TakenPages, pages: &[(PageIndex, PageBuf)]) {
         self.inode.pages.state.lock().growth.note_put_back();
         self.ended(taken.token, pages.iter().map(|(page, _)| *page), pages.len(), true);
     }

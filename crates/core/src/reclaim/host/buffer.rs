@@ -14,7 +14,7 @@
 //! is the one that readers use.
 
 use crate::files::inode::Inode;
-use crate::files::pages::{Landing, Taken};
+use crate::files::pages::{Landing, TakenPages};
 use crate::fs::Fs;
 use crate::options::techniques::{GcBuffer, GcOptions};
 use crate::reclaim::owner::{Live, Owner};
@@ -142,7 +142,7 @@ pub(super) struct Moving {
     pub(super) block: Live,
     pub(super) page: PageBuf,
     /// Its page was dirty, and is being written back by this.
-    taken: Option<Taken>,
+    taken: Option<TakenPages>,
 }
 
 /// What F2FS asks and looks up for a block before it is read, in the model of costs.

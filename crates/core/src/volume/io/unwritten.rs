@@ -31,9 +31,9 @@ pub(crate) struct Unwritten {
 }
 
 /// While this exists contents are being moved from bad places, and no page is written in place.
-pub(crate) struct Moving<'a>(&'a AtomicBool);
+pub(crate) struct Relocating<'a>(&'a AtomicBool);
 
-impl Drop for Moving<'_> {
+impl Drop for Relocating<'_> {
     fn drop(&mut self) {
         self.0.store(false, SeqCst);
     }
@@ -117,10 +117,10 @@ impl Unwritten {
     /// Has nobody write in place until the result is dropped: a block that was refused can be taken while its contents
     /// move elsewhere, and they would be lost that are written there then. Under the checkpoint lock. Whoever is about
     /// to write in place has the node's lock, so a mover that takes it after this call finds what they wrote.
-    pub(crate) fn begin_moving(&self) -> Moving<'_> {
+    pub(crate) fn begin_moving(&self) -> Relocating<'_> {
         let before = self.moving.swap(true, SeqCst);
         assert!(!before, "one checkpoint at a time");
-        Moving(&self.moving)
+        Relocating(&self.moving)
     }
 
     /// Whether contents are being moved from bad places.

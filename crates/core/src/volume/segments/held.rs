@@ -19,7 +19,7 @@ const WORDS: usize = 8;
 pub(crate) type Map = [u64; WORDS];
 
 /// The held blocks of all segments.
-pub(crate) struct Held {
+pub(crate) struct PinnedBlocks {
     maps: Box<[AtomicU64]>,
     /// Segments that may hold what is not valid.
     loose: AtomicBitmap,
@@ -28,11 +28,11 @@ pub(crate) struct Held {
 /// What is let go when the checkpoint commits whose snapshot saw it invalid.
 pub(crate) type Loose = Vec<(SegNo, Map)>;
 
-impl Held {
+impl PinnedBlocks {
     /// Nothing is held in so many segments.
     pub(crate) fn new(segments: usize) -> Self {
         let maps = (0..segments * WORDS).map(|_| AtomicU64::new(0)).collect();
-        Held { maps, loose: AtomicBitmap::new(segments) }
+        PinnedBlocks { maps, loose: AtomicBitmap::new(segments) }
     }
 
     /// Holds blocks: bits of a word of the validity maps, which has the same place here.
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_block_is_held_until_a_checkpoint_without_it_commits() {
-        let held = Held::new(2);
+        let held = PinnedBlocks::new(2);
         let seg = SegNo::new(1);
         held.hold(8, 0b11);
         assert!(held.take_loose(|_| [0; WORDS]).is_empty(), "nothing was lost");

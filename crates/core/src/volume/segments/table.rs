@@ -15,7 +15,7 @@
 //! dirty or full; a free or prefree segment has count 0. Format section 5 (SIT).
 
 use crate::bits::AtomicBitmap;
-use crate::volume::segments::held::{self, Held, Loose, Map};
+use crate::volume::segments::held::{self, Loose, Map, PinnedBlocks};
 use crate::volume::segments::locks::SegLocks;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::SeqCst};
 use steadyfs_format::{Layout, Lba, Log, SecNo, SegNo};
@@ -105,7 +105,7 @@ pub(crate) struct SegTable {
     pub(crate) locks: SegLocks,
     /// What must be neither written nor discarded, where logs fill the holes of used segments or dead runs are
     /// discarded; `None` where neither is.
-    held: Option<Held>,
+    held: Option<PinnedBlocks>,
     /// Free sections are looked for from the first one on (F2FS' `alloc_mode=reuse`).
     from_first: bool,
 }
@@ -149,7 +149,7 @@ impl SegTable {
     /// The same table, which says of every block whether a checkpoint refers to it.
     pub(crate) fn with_held(mut self) -> Self {
         let segments = self.words.len();
-        self.held.get_or_insert_with(|| Held::new(segments));
+        self.held.get_or_insert_with(|| PinnedBlocks::new(segments));
         self
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use steadyfs_core::fsck::{CheckOptions, check};
 use steadyfs_core::mkfs::{self, MkfsOptions};
 use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode};
-use steadyfs_crash::load::{Library, Plan, Until, prepare, run, verify};
+use steadyfs_crash::load::{FillPlan, Library, Until, prepare, run, verify};
 use steadyfs_device::{Device, DeviceInfo, MemDevice, Op, Request};
 use steadyfs_rt::sim::{self, SimConfig};
 use steadyfs_rt::{sleep, spawn};
@@ -185,7 +185,7 @@ pub(crate) fn slow_summaries(more: &str) -> Outcome {
             Arc::new(SlowSummaries { inner: Arc::clone(&inner), ssa, flying: Arc::default(), overlaps, saves });
         let fs = mount(Arc::clone(&device) as _, &options)?;
         let target = Arc::new(Library(Arc::clone(&fs)));
-        let contents = prepare(&target, &Plan { writers: 8, files: 3, full: 900 }).map_err(text)?;
+        let contents = prepare(&target, &FillPlan { writers: 8, files: 3, full: 900 }).map_err(text)?;
         let (contents, _) = run(&target, contents, 5, Until::Operations(100)).map_err(text)?;
         verify(&target, &contents).map_err(text)?;
         fs.unmount().map_err(text)?;

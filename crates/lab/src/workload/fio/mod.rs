@@ -27,7 +27,7 @@ const PAGE: u64 = 4096;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fio {
-    pub(crate) rw: Pattern,
+    pub(crate) rw: JobKind,
     /// Reads in a hundred of a mixed workload.
     #[serde(default = "fifty")]
     pub(crate) rwmixread: u32,
@@ -75,13 +75,13 @@ pub(crate) struct Fio {
     pub(crate) randrepeat: bool,
     /// `random`, or `zipf:THETA`.
     #[serde(default)]
-    pub(crate) random_distribution: Distribution,
+    pub(crate) random_distribution: RandomDistribution,
 }
 
 /// What the jobs do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Pattern {
+pub(crate) enum JobKind {
     Read,
     Write,
     Randread,
@@ -102,32 +102,32 @@ pub(crate) enum Generator {
 /// How likely each block is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub(crate) enum Distribution {
+pub(crate) enum RandomDistribution {
     #[default]
     Random,
     Zipf(f64),
 }
 
-impl TryFrom<String> for Distribution {
+impl TryFrom<String> for RandomDistribution {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
         let zipf = || text.strip_prefix("zipf:")?.parse().ok().filter(|theta| *theta > 0.0 && *theta < 100.0);
         match text.as_str() {
-            "random" => Ok(Distribution::Random),
+            "random" => Ok(RandomDistribution::Random),
             _ => match zipf() {
-                Some(theta) if theta != 1.0 => Ok(Distribution::Zipf(theta)),
+                Some(theta) if theta != 1.0 => Ok(RandomDistribution::Zipf(theta)),
                 _ => Err(format!("'{text}': say random, or zipf:THETA with a THETA above 0 that is not 1")),
             },
         }
     }
 }
 
-impl From<Distribution> for String {
-    fn from(distribution: Distribution) -> String {
+impl From<RandomDistribution> for String {
+    fn from(distribution: RandomDistribution) -> String {
         match distribution {
-            Distribution::Random => "random".into(),
-            Distribution::Zipf(theta) => format!("zipf:{theta}"),
+            RandomDistribution::Random => "random".into(),
+            RandomDistribution::Zipf(theta) => format!("zipf:{theta}"),
         }
     }
 }
@@ -178,8 +178,8 @@ impl Fio {
     fn offsets(&self, rng: Rng) -> Offsets {
         let blocks = self.blocks();
         match (self.rw, self.random_distribution) {
-            (Pattern::Read | Pattern::Write | Pattern::Rw, _) => Offsets::Sequential { next: [0; 2], blocks },
-            (_, Distribution::Zipf(theta)) => Offsets::Zipf(Box::new(Zipf::new(rng, blocks, theta))),
+            (JobKind::Read | JobKind::Write | JobKind::Rw, _) => Offsets::Sequential { next: [0; 2], blocks },
+            (_, RandomDistribution::Zipf(theta)) => Offsets::Zipf(Box::new(Zipf::new(rng, blocks, theta))),
             _ if self.random_generator == Generator::Lfsr => Offsets::Lfsr(Lfsr::new(rng, blocks)),
             _ if self.norandommap => Offsets::Uniform { rng, blocks },
             _ => Offsets::Mapped(Map::new(rng, blocks)),
@@ -303,10 +303,10 @@ impl Job {
         let mut again = false;
         loop {
             let kind = match self.options.rw {
-                Pattern::Read | Pattern::Randread => Kind::Read,
-                Pattern::Write | Pattern::Randwrite => Kind::Write,
-                Pattern::Rw | Pattern::Randrw if self.mix.below(100) < u64::from(self.options.rwmixread) => Kind::Read,
-                Pattern::Rw | Pattern::Randrw => Kind::Write,
+                JobKind::Read | JobKind::Randread => Kind::Read,
+                JobKind::Write | JobKind::Randwrite => Kind::Write,
+                JobKind::Rw | JobKind::Randrw if self.mix.below(100) < u64::from(self.options.rwmixread) => Kind::Read,
+                JobKind::Rw | JobKind::Randrw => Kind::Write,
             };
             let lane = kind as usize;
             if let Some(block) = self.offsets.next(lane) {
@@ -386,10 +386,10 @@ mod tests {
     #[test]
     fn distributions_are_read_and_written() {
         for text in ["random", "zipf:1.2", "zipf:0.9"] {
-            assert_eq!(String::from(Distribution::try_from(text.to_owned()).unwrap()), text);
+            assert_eq!(String::from(RandomDistribution::try_from(text.to_owned()).unwrap()), text);
         }
         for text in ["zipf", "zipf:1", "zipf:-1", "zipf:nan", "pareto:0.2"] {
-            assert!(Distribution::try_from(text.to_owned()).is_err(), "{text}");
+            assert!(RandomDistribution::try_from(text.to_owned()).is_err(), "{text}");
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::image::ImageArgs;
 use crate::text::print_json;
 use app::App;
-use source::Source;
+use source::Watched;
 
 /// Show what a volume does now: segments by validity, collectors, bandwidth, write amplification, locks, checkpoints
 #[derive(Debug, clap::Args)]
@@ -54,7 +54,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let source = Source::open(&args.volume, args.image)?;
+    let source = Watched::open(&args.volume, args.image)?;
     let first = source.snapshot()?;
     if args.json {
         print_json(&first)?;

@@ -13,7 +13,7 @@ use crate::live;
 use crate::volume::{Access, Volume};
 
 /// A volume whose numbers can be had again and again.
-pub(super) enum Source {
+pub(super) enum Watched {
     /// Mounted at this directory.
     Mount(PathBuf),
     /// Not mounted: what it was like when it was opened.
@@ -30,33 +30,33 @@ pub(super) struct Snapshot {
     pub(super) segments: SegmentMap,
 }
 
-impl Source {
+impl Watched {
     /// Finds the volume: a directory is a mount, an image or device may be mounted somewhere.
     pub(super) fn open(path: &Path, args: ImageArgs) -> Result<Self, Failure> {
         if path.is_dir() {
-            return Ok(Source::Mount(path.to_owned()));
+            return Ok(Watched::Mount(path.to_owned()));
         }
         if args.offset.0 == 0
             && let Some(dir) = steadyfs_fuse::mounted_at(path)
         {
-            return Ok(Source::Mount(dir));
+            return Ok(Watched::Mount(dir));
         }
         let volume = Volume::open(path, args, Access::Read)?;
         let (stats, segments) = (volume.fs.stats(), volume.fs.segment_map(MAP_CELLS));
         let snapshot = Snapshot { volume: path.display().to_string(), mounted: false, stats, segments };
-        Ok(Source::Image(Box::new(snapshot)))
+        Ok(Watched::Image(Box::new(snapshot)))
     }
 
     /// The numbers now.
     pub(super) fn snapshot(&self) -> Result<Snapshot, Failure> {
         match self {
-            Source::Mount(dir) => Ok(Snapshot {
+            Watched::Mount(dir) => Ok(Snapshot {
                 volume: dir.display().to_string(),
                 mounted: true,
                 stats: live::read(dir, STATS_ATTRIBUTE)?,
                 segments: live::read(dir, SEGMENTS_ATTRIBUTE)?,
             }),
-            Source::Image(snapshot) => Ok((**snapshot).clone()),
+            Watched::Image(snapshot) => Ok((**snapshot).clone()),
         }
     }
 }

@@ -13,7 +13,7 @@ use ratatui::crossterm::event::{self, Event};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::app::App;
-use super::source::Source;
+use super::source::Watched;
 use super::view::draw;
 use crate::failure::Failure;
 
@@ -32,7 +32,7 @@ impl Drop for Borrowed {
 }
 
 /// Shows the volume until somebody says that it is enough.
-pub(super) fn watch(source: &Source, mut app: App) -> Result<ExitCode, Failure> {
+pub(super) fn watch(source: &Watched, mut app: App) -> Result<ExitCode, Failure> {
     let failed = |e: io::Error| Failure::new("cannot use the terminal", e, "use --once or --json");
     let signal = Arc::new(AtomicUsize::new(0));
     for number in [SIGHUP, SIGINT, SIGTERM] {

@@ -1,7 +1,7 @@
 //! Compressed files, laid out by hand: no Linux that the tests can start writes them, and neither do we.
 
 use super::*;
-use crate::files::mapping::Found;
+use crate::files::mapping::LeafOrGap;
 use crate::volume::nodes::slots::Area;
 use crate::{Error, Whence};
 use steadyfs_format::inode::{CompressAlgorithm, CompressInfo, flags};
@@ -34,7 +34,7 @@ fn put_cluster(fs: &Fs, file: &InodeRef, first: u64, bytes: &[u8]) {
     fs.fallocate(file, crate::FallocMode::Allocate { keep_size: false }, first * 4096, CLUSTER * 4096).unwrap();
     fs.write_direct(file, (first + 1) * 4096, &data).unwrap();
     let _change = fs.change().unwrap();
-    let Found::Leaf(leaf) = fs.leaf(&file.inode, PageIndex(first)).unwrap() else { panic!("no node") };
+    let LeafOrGap::Leaf(leaf) = fs.leaf(&file.inode, PageIndex(first)).unwrap() else { panic!("no node") };
     let mut guard = leaf.node.write(&fs.vol.nodes);
     let area = Area::of(guard.bytes(), fs.vol.sb.features()).unwrap();
     area.set(guard.edit(), leaf.slot_of(PageIndex(first)), Slot::Compress);
