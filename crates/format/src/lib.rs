@@ -38,6 +38,7 @@ pub mod orphan;
 mod page;
 pub mod quota;
 pub mod quote;
+pub mod records;
 pub mod sit;
 pub mod slot;
 pub mod summary;

@@ -48,6 +48,7 @@ pub const TARGETS: &[Target] = &[
     parsers::quota::TARGET,
     parsers::acl::TARGET,
     parsers::cluster::TARGET,
+    parsers::records::TARGET,
     parsers::sparse::TARGET,
     volumes::image::TARGET,
     volumes::check::TARGET,

@@ -36,6 +36,9 @@ impl NodeOfs {
     pub const INODE: Self = Self(0);
     /// The xattr node.
     pub const XATTR: Self = Self(0x1FFF_FFFF);
+    /// No node, but a block of the metadata journal ([`crate::records`]): to a reader that knows none, a place where no
+    /// node can be.
+    pub const BATCH: Self = Self(0x1FFF_FFFE);
     /// The first two-level subtree.
     pub const INDIRECT_1: Self = Self(3);
     /// The second two-level subtree.

@@ -9,6 +9,7 @@ pub mod inode;
 pub mod nat;
 pub mod node;
 pub mod quota;
+pub mod records;
 pub mod sit;
 pub mod sparse;
 pub mod summary;
