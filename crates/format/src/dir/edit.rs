@@ -1,6 +1,6 @@
 //! Changing entries: insert, remove, retarget, and the move from an inline directory to a block.
 
-use super::entries::{RECORD_LEN, Record, SLOT_LEN};
+use super::entries::{RECORD_LEN, SLOT_LEN, SlotRecord};
 use super::{Dentries, DentryLayout, FileType, slots_for};
 use crate::bitmap::lsb;
 use crate::block::Block;
@@ -51,7 +51,7 @@ impl<'a> DentriesMut<'a> {
         let names = self.layout.name_at(slot);
         self.bytes[names..names + need * SLOT_LEN].fill(0);
         self.bytes[names..names + name.len()].copy_from_slice(name);
-        let first = Record {
+        let first = SlotRecord {
             hash: hash.into(),
             ino: ino.get().into(),
             name_len: (name.len() as u16).into(),
@@ -60,7 +60,7 @@ impl<'a> DentriesMut<'a> {
         self.put_record(slot, &first);
         for rest in 1..need as u16 {
             // Blank, so that no reader takes it for an entry of its own.
-            self.put_record(slot + rest, &Record::default());
+            self.put_record(slot + rest, &SlotRecord::default());
         }
         lsb::fill(self.bytes, usize::from(slot), need, true);
         Ok(slot)
@@ -91,7 +91,7 @@ impl<'a> DentriesMut<'a> {
         let Some((hash, name_len)) = self.read().at(slot).map(|entry| (entry.hash, entry.name.len())) else {
             return false;
         };
-        let record = Record {
+        let record = SlotRecord {
             hash: hash.into(),
             ino: ino.get().into(),
             name_len: (name_len as u16).into(),
@@ -123,7 +123,7 @@ impl<'a> DentriesMut<'a> {
         }
     }
 
-    fn put_record(&mut self, slot: u16, record: &Record) {
+    fn put_record(&mut self, slot: u16, record: &SlotRecord) {
         let at = self.layout.record_at(slot);
         self.bytes[at..at + RECORD_LEN].copy_from_slice(record.as_bytes());
     }

@@ -26,14 +26,14 @@ pub const fn slots_for(name_len: usize) -> usize {
 /// The bytes of an entry record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-pub(super) struct Record {
+pub(super) struct SlotRecord {
     pub(super) hash: U32,
     pub(super) ino: U32,
     pub(super) name_len: U16,
     pub(super) file_type: u8,
 }
 
-const _: () = assert!(size_of::<Record>() == RECORD_LEN);
+const _: () = assert!(size_of::<SlotRecord>() == RECORD_LEN);
 
 /// Where bitmap, records and names of a set of entries lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,9 +209,9 @@ impl<'a> Dentries<'a> {
         lsb::find(self.bytes, 0, usize::from(self.layout.slots), true).is_none()
     }
 
-    fn record(&self, slot: u16) -> Record {
+    fn record(&self, slot: u16) -> SlotRecord {
         let at = self.layout.record_at(slot);
-        Record::read_from_bytes(&self.bytes[at..at + RECORD_LEN]).unwrap_or_default()
+        SlotRecord::read_from_bytes(&self.bytes[at..at + RECORD_LEN]).unwrap_or_default()
     }
 
     fn parse(&self, slot: u16) -> Result<DirEntry<'a>, FormatError> {
