@@ -32,7 +32,8 @@ fn has_capability(status: &str, capability: u32) -> bool {
     set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).is_some_and(|set| set >> capability & 1 == 1)
 }
 
-/// Bytes of the caller's memory. `None` where this process may not see them.
+/// Bytes of the caller's memory. `None` where this process may not see them. Waits for pages that are not in memory:
+/// no gate may be held.
 pub(super) fn memory<const N: usize>(caller: &InHeader, address: u64) -> Option<[u8; N]> {
     let memory = std::fs::File::open(format!("/proc/{}/mem", caller.pid)).ok()?;
     let mut bytes = [0; N];

@@ -1,7 +1,7 @@
 //! From the bytes of a request to its handler, and what holds for all of them: who may come in, panics, errors.
 
 use super::files::LARGE;
-use super::shutdown::outlives;
+use super::shutdown::{asks_to_shut_down, outlives};
 use super::{Answer, Call, Kernel, Server, State};
 use crate::wire::abi::{BatchForgetIn, ForgetIn, ForgetOne, InHeader, ReadIn};
 use crate::wire::{Args, Opcode, ROOT_NODE, Reply, Request};
@@ -72,6 +72,10 @@ impl Server {
                 return Err(Errno::RANGE.into());
             }
             reply.put_bytes(&answer)?;
+            return Ok(Handled::Reply);
+        }
+        if let Some(ioctl) = asks_to_shut_down(opcode, args) {
+            self.shut_down(&header, &ioctl, kernel, reply)?;
             return Ok(Handled::Reply);
         }
         self.fetch(header, opcode, args, reply, kernel)?;

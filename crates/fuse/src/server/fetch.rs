@@ -27,7 +27,7 @@ struct Count {
 }
 
 /// One of them.
-struct Fetch<'a>(&'a Fetches);
+pub(super) struct Fetch<'a>(&'a Fetches);
 
 impl Fetches {
     pub(super) fn new() -> Self {
@@ -35,7 +35,7 @@ impl Fetches {
     }
 
     /// `None` when it is over.
-    fn begin(&self) -> Option<Fetch<'_>> {
+    pub(super) fn begin(&self) -> Option<Fetch<'_>> {
         let mut count = self.count.lock();
         if count.over {
             return None;
@@ -85,7 +85,7 @@ impl Server {
         reply: &mut Reply,
         kernel: &dyn Kernel,
     ) -> Answer {
-        let goes_by_contents = matches!(opcode, Opcode::Rename | Opcode::Rename2 | Opcode::Lseek | Opcode::Ioctl);
+        let goes_by_contents = matches!(opcode, Opcode::Rename | Opcode::Rename2 | Opcode::Lseek);
         if self.policy.cache != Cache::Writeback || !goes_by_contents || !self.policy.admits(header.uid) {
             return Ok(());
         }
@@ -113,7 +113,6 @@ impl Call<'_> {
         let newdir_and_flags = match opcode {
             Opcode::Rename => args.take().map(|RenameIn { newdir }| (newdir, 0))?,
             Opcode::Rename2 => args.take().map(|Rename2In { newdir, flags, .. }| (newdir, flags))?,
-            Opcode::Ioctl => return self.behind_shutdown(args),
             // The kernel asks for data and holes without writing back what it has, and takes the answer as it is.
             _ => return Ok(self.with_writers([Some(self.this()?)])),
         };

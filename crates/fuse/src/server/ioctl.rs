@@ -1,11 +1,10 @@
 //! The ioctls that read and change inode flags and project ids (chattr(1), lsattr(1), xfs_io), and those of the whole
-//! volume: fstrim(8), and `shutdown`.
+//! volume: fstrim(8). That which shuts a volume down is in `shutdown`.
 //!
 //! The kernel carries the arguments of these few; everything else is answered `ENOTTY`. Kernels before 5.13 do not look
 //! at who changes flags, so this does.
 
 use super::caller::is_administrator;
-use super::shutdown::FS_IOC_SHUTDOWN;
 use super::{Answer, Call};
 use crate::options::Cache;
 use crate::wire::Args;
@@ -46,8 +45,7 @@ fn with_xflags(flags: u32, xflags: u32) -> u32 {
 
 impl Call<'_> {
     pub(super) fn ioctl(&mut self, mut args: Args<'_>) -> Answer {
-        let asked: IoctlIn = args.take()?;
-        let IoctlIn { cmd, in_size, out_size, .. } = asked;
+        let IoctlIn { cmd, in_size, out_size, .. } = args.take()?;
         let given = args.bytes(in_size)?;
         let inode = self.this()?;
         let attr: Attr = self.fs.attr(&inode)?;
@@ -81,10 +79,6 @@ impl Call<'_> {
                 let asked = FstrimRange::read_from_prefix(given).map_err(|_| Errno::INVAL)?.0;
                 let done = self.trim(asked)?;
                 self.put_ioctl(&done, out_size)
-            }
-            FS_IOC_SHUTDOWN => {
-                self.shut_down(&asked)?;
-                self.put_ioctl(&(), 0)
             }
             _ => Err(Errno::NOTTY.into()),
         }

@@ -77,6 +77,12 @@ pub(crate) trait Kernel: Sync {
 
     /// Makes the kernel ask for a node's attributes before it next goes by them. Waits for no other request.
     fn forget_attributes(&self, node: u64);
+
+    /// Four bytes of the memory of the process that asks; `None` where this process may not see them. Waits until they
+    /// are in memory, which may take other requests.
+    fn memory_of(&self, caller: &InHeader, address: u64) -> Option<[u8; 4]> {
+        caller::memory(caller, address)
+    }
 }
 
 /// A failed request: the errno to answer with.

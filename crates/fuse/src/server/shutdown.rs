@@ -2,16 +2,19 @@
 //! that was.
 //!
 //! The number of the ioctl says that the kernel writes its argument, though all file systems read it. So the kernel
-//! sends where it is, not what, and it is read from the memory of the caller.
+//! sends where it is, not what, and it is read from the memory of the caller. That memory may be a file of this very
+//! mount, so other requests have to be served meanwhile, an end of the file system among them: it is read before the
+//! gate.
 
-use super::{Answer, Call, caller};
-use crate::wire::abi::{InHeader, IoctlIn};
-use crate::wire::{Args, Opcode};
+use super::{Answer, Kernel, Server, State, caller};
+use crate::options::Cache;
+use crate::wire::abi::{InHeader, IoctlIn, IoctlOut};
+use crate::wire::{Args, Opcode, Reply};
 use rustix::io::Errno;
 use steadyfs_core::ShutDown;
 
 /// `_IOR('X', 125, __u32)`
-pub(super) const FS_IOC_SHUTDOWN: u32 = 0x8004_587d;
+const FS_IOC_SHUTDOWN: u32 = 0x8004_587d;
 
 /// The arguments, as F2FS has them. XFS means the same by 0 and 2; its 1 writes back the log, which is where its names
 /// are.
@@ -20,24 +23,6 @@ const META_SYNC: u32 = 1;
 const NO_SYNC: u32 = 2;
 const META_FLUSH: u32 = 3;
 const NEED_FSCK: u32 = 4;
-
-/// What the caller of the ioctl asks for.
-///
-/// # Errors
-/// `EPERM` to whoever is no administrator, or cannot be seen; `ENOTTY` where the caller's memory cannot be read.
-pub(super) fn asked(header: &InHeader, ioctl: &IoctlIn) -> Answer<ShutDown> {
-    if !caller::is_administrator(header) {
-        return Err(Errno::PERM.into());
-    }
-    match caller::memory(header, ioctl.arg).map(u32::from_ne_bytes).ok_or(Errno::NOTTY)? {
-        FULL_SYNC => Ok(ShutDown::Synced),
-        META_SYNC => Ok(ShutDown::Checkpointed),
-        // What F2FS flushes here, we write with checkpoints only.
-        NO_SYNC | META_FLUSH => Ok(ShutDown::AtOnce),
-        NEED_FSCK => Err(Errno::OPNOTSUPP.into()),
-        _ => Err(Errno::INVAL.into()),
-    }
-}
 
 /// Whether a volume that was shut down answers this all the same: what gives something back, and what asks the file
 /// system nothing.
@@ -55,21 +40,62 @@ pub(super) fn outlives(opcode: Opcode) -> bool {
     )
 }
 
-impl Call<'_> {
-    /// What the kernel has to write back first: what it has of all files, if all is to be durable.
-    pub(super) fn behind_shutdown(&self, mut args: Args<'_>) -> Answer<Vec<u64>> {
-        let ioctl: IoctlIn = args.take()?;
-        let all = ioctl.cmd == FS_IOC_SHUTDOWN && asked(&self.header, &ioctl)? == ShutDown::Synced;
-        Ok(if all { self.server.nodes.all_with_writers() } else { Vec::new() })
-    }
+/// The ioctl, if this request is one that shuts down.
+pub(super) fn asks_to_shut_down(opcode: Opcode, mut args: Args<'_>) -> Option<IoctlIn> {
+    let ioctl: IoctlIn = if opcode == Opcode::Ioctl { args.take().ok()? } else { return None };
+    (ioctl.cmd == FS_IOC_SHUTDOWN).then_some(ioctl)
+}
 
-    pub(super) fn shut_down(&mut self, ioctl: &IoctlIn) -> Answer {
-        let how = asked(&self.header, ioctl)?;
-        self.fs.shut_down(how)?;
+/// What the caller of the ioctl asks for. Waits for the memory of the caller.
+///
+/// # Errors
+/// `EPERM` to whoever is no administrator, or cannot be seen; `ENOTTY` where the caller's memory cannot be read.
+fn asked(header: &InHeader, ioctl: &IoctlIn, kernel: &dyn Kernel) -> Answer<ShutDown> {
+    if !caller::is_administrator(header) {
+        return Err(Errno::PERM.into());
+    }
+    match kernel.memory_of(header, ioctl.arg).map(u32::from_ne_bytes).ok_or(Errno::NOTTY)? {
+        FULL_SYNC => Ok(ShutDown::Synced),
+        META_SYNC => Ok(ShutDown::Checkpointed),
+        // What F2FS flushes here, we write with checkpoints only.
+        NO_SYNC | META_FLUSH => Ok(ShutDown::AtOnce),
+        NEED_FSCK => Err(Errno::OPNOTSUPP.into()),
+        _ => Err(Errno::INVAL.into()),
+    }
+}
+
+impl Server {
+    pub(super) fn shut_down(
+        &self,
+        header: &InHeader,
+        ioctl: &IoctlIn,
+        kernel: &dyn Kernel,
+        reply: &mut Reply,
+    ) -> Answer {
+        if !self.policy.admits(header.uid) {
+            return Err(Errno::ACCESS.into());
+        }
+        let how = {
+            let _fetch = self.fetches.begin().ok_or(Errno::NODEV)?;
+            let how = asked(header, ioctl, kernel)?;
+            if how == ShutDown::Synced && self.policy.cache == Cache::Writeback {
+                // What the kernel has of all files is to be durable, too.
+                self.nodes.all_with_writers().into_iter().for_each(|node| kernel.invalidate(node));
+            }
+            how
+        };
+        let state = self.state.read();
+        let State::Live(fs) = &*state else {
+            return Err(Errno::NODEV.into());
+        };
+        if fs.is_shut_down() {
+            return Err(Errno::IO.into());
+        }
+        fs.shut_down(how)?;
         tracing::warn!(
             ?how,
             "the volume was shut down, as root asked: nothing is written to it until it is mounted again"
         );
-        Ok(())
+        Ok(reply.put(&IoctlOut::default())?)
     }
 }

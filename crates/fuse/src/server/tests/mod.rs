@@ -22,6 +22,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 const ROOT: u64 = 1;
 const OWNER: u32 = 1000;
 
+/// How a word of somebody's memory is read.
+type ReadMemory = Box<dyn FnMut() -> [u8; 4] + Send>;
+
 /// A kernel that remembers what it was asked for.
 #[derive(Default)]
 struct MockKernel {
@@ -32,6 +35,8 @@ struct MockKernel {
     told: Mutex<Vec<Notice>>,
     /// What it does when it is asked.
     act: Mutex<Option<Box<dyn FnMut() + Send>>>,
+    /// Reads the memory of who asks.
+    memory: Mutex<Option<ReadMemory>>,
 }
 
 impl Kernel for MockKernel {
@@ -44,6 +49,10 @@ impl Kernel for MockKernel {
 
     fn forget_attributes(&self, node: u64) {
         self.forgotten.lock().unwrap().push(node);
+    }
+
+    fn memory_of(&self, _: &InHeader, _: u64) -> Option<[u8; 4]> {
+        self.memory.lock().unwrap().as_mut().map(|read| read())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::options::{Allow, Cache};
-use crate::wire::abi::LseekIn;
+use crate::wire::abi::{IoctlIn, LseekIn};
 use crate::wire::flags::linux::SEEK_DATA;
 use crate::wire::flags::{WRITE_CACHE, init};
 use std::sync::atomic::AtomicUsize;
@@ -141,6 +141,35 @@ fn an_end_does_not_wait_for_what_waits_for_the_kernel() {
             assert!(end.join().unwrap().is_ok());
         });
     }
+}
+
+/// The argument of the ioctl that shuts down may lie in a file of this mount, and the file system end while it is read.
+#[test]
+fn an_end_does_not_wait_for_the_memory_of_who_shuts_down() {
+    let client = Client::new();
+    let (file, _) = client.create(ROOT, b"file", OFlags::RDWR).unwrap();
+    let (asked, is_asked) = channel();
+    let (read, is_read) = channel();
+    *client.kernel.memory.lock().unwrap() = Some(Box::new(move || {
+        asked.send(()).unwrap();
+        is_read.recv_timeout(Duration::from_secs(10)).expect("the page is read");
+        2u32.to_ne_bytes()
+    }));
+    let ioctl = IoctlIn { fh: 0, flags: 0, cmd: 0x8004_587d, arg: 4096, in_size: 0, out_size: 4 };
+    let mut message = client.message(Opcode::Ioctl as u32, ROOT, ioctl.as_bytes());
+    let pid = std::mem::offset_of!(InHeader, pid);
+    message[pid..pid + 4].copy_from_slice(&std::process::id().to_ne_bytes());
+    std::thread::scope(|scope| {
+        let request = scope.spawn(|| client.send(&message).expect("a reply"));
+        is_asked.recv().expect("root asks");
+        let end = scope.spawn(|| client.server.finish());
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!end.is_finished(), "the process would end, and nobody would serve the page");
+        assert_eq!(client.read(file.nodeid, 0, 1), Err(Errno::NODEV));
+        read.send(()).unwrap();
+        assert_eq!(request.join().unwrap(), Err(Errno::NODEV));
+        assert!(end.join().unwrap().is_ok());
+    });
 }
 
 #[test]
