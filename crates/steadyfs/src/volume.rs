@@ -76,15 +76,7 @@ impl Volume {
         let device = image::open(path, if read_only { args.for_reading() } else { args.for_writing() })?;
         // Whoever runs one command waits for it: nothing is done in the background.
         let options = MountOptions { read_only, background_gc: false, ..MountOptions::default() };
-        let fs = match Fs::mount(Arc::clone(&device), options.clone()) {
-            // Whoever looks is served with what there is.
-            Err(e @ Error::Recovery(_)) if read_only => {
-                warn(&format!("{}: {e}; this is the last checkpoint", path.display()));
-                Fs::mount(device, MountOptions { discard_unreplayed: true, ..options })
-            }
-            mounted => mounted,
-        };
-        let fs = fs.map_err(|e| open_failure(path, &e))?;
+        let fs = Fs::mount(device, options).map_err(|e| open_failure(path, &e))?;
         Ok(Volume { fs, name: path.display().to_string(), moving: None })
     }
 

@@ -9,7 +9,8 @@
 //! to recover, that happens on an overlay in memory, through which the volume is then read.
 //!
 //! Reading needs no segment information. A volume that is only read goes on without what of it is damaged, and says
-//! what that costs; recovery writes, so it needs all of it, and without it the last checkpoint is shown.
+//! what that costs; recovery writes, so it needs all of it. Where recovery fails, because of that or of the chain, the
+//! last checkpoint is shown.
 
 pub(crate) mod background;
 pub(crate) mod discarding;
@@ -104,8 +105,8 @@ impl Fs {
     /// Mounts the volume on a device.
     ///
     /// # Errors
-    /// Damage, also in what is to be recovered, unsupported features, I/O errors. As far as its last checkpoint is
-    /// concerned the volume is then as it was.
+    /// Damage, also in what is to be recovered unless it is only read, unsupported features, I/O errors. As far as its
+    /// last checkpoint is concerned the volume is then as it was.
     pub fn mount(dev: Arc<dyn Device>, options: MountOptions) -> Result<Arc<Fs>> {
         let image = Image::open(Arc::clone(&dev))?;
         let read_only = options.read_only || dev.info().read_only;
@@ -123,28 +124,41 @@ impl Fs {
             discarding::start(&fs);
             return Ok(fs);
         }
+        match Fs::recovered_aside(&image, &options) {
+            Ok(Some(fs)) => return Ok(fs),
+            Ok(None) => {}
+            Err(why) => {
+                let why = if let Error::Recovery(why) = why { why } else { why.to_string() };
+                tracing::warn!(
+                    "what was fsynced after the last checkpoint is not shown: {why}; check the volume with `steadyfs fsck`"
+                );
+            }
+        }
+        Fs::assemble(&image, options, read_only)
+    }
+
+    /// The volume with what was fsynced after its checkpoint, recovered in memory; `None` if nothing was, or if it is
+    /// not wanted.
+    ///
+    /// # Errors
+    /// Why it cannot be recovered: nothing is shown of a part of it.
+    fn recovered_aside(image: &Image, options: &MountOptions) -> Result<Option<Arc<Fs>>> {
         if options.discard_unreplayed || !image.has_fsync_chain()? {
-            return Fs::assemble(&image, options, read_only);
+            return Ok(None);
         }
-        if check_features(image.superblock().features(), false).and_then(|()| check_state(&image, false)).is_err() {
-            tracing::warn!(
-                "what was fsynced after the last checkpoint is not shown: this version does not change such volumes"
-            );
-            return Fs::assemble(&image, options, read_only);
-        }
-        if let Err(damage) = whole_for_recovery(&image, &options) {
-            tracing::warn!(
-                "{damage}; what was fsynced after the last checkpoint is not shown: recovery needs the segment information"
-            );
-            return Fs::assemble(&image, options, read_only);
-        }
-        let overlay: Arc<dyn Device> = Arc::new(OverlayDevice::new(dev));
+        let why_not = |why: Error| Error::Recovery(format!("this version does not change such volumes ({why})"));
+        check_features(image.superblock().features(), false)
+            .and_then(|()| check_state(image, false))
+            .map_err(why_not)?;
+        let needed = |damage: Error| Error::Recovery(format!("recovery needs what is damaged here: {damage}"));
+        whole_for_recovery(image, options).map_err(needed)?;
+        let overlay: Arc<dyn Device> = Arc::new(OverlayDevice::new(Arc::clone(image.device())));
         let below = Image::open(Arc::clone(&overlay))?;
         let recovered =
             Fs::assemble(&below, MountOptions { read_only: false, ..options.clone() }, false)?.recover(&below)?;
-        let fs = Fs::assemble(&Image::open(overlay)?, options, read_only)?;
+        let fs = Fs::assemble(&Image::open(overlay)?, options.clone(), true)?;
         fs.note_recovered(recovered);
-        Ok(fs)
+        Ok(Some(fs))
     }
 
     /// Puts a mounted volume together, as it was at its checkpoint.

@@ -38,13 +38,21 @@ impl Tables {
         match Tables::load(image, options) {
             Err(damage) if read_only => {
                 tracing::warn!(
-                    "{damage}; the volume is read without its segment information: do not trust what is told of its free space"
+                    "{damage}; the volume is read without its segment information: do not trust what is told of its free space, and check it with `steadyfs fsck`"
                 );
                 let segs = SegTable::new(image.layout(), SegLocks::new(&options.gc));
                 Ok(Tables { segs, heads: Log::ALL.map(|_| Head::nowhere()), kbytes: 0 })
             }
-            Ok(tables) if !read_only => tables.check_counts(image).map(|()| tables),
-            loaded => loaded,
+            Err(damage) => Err(damage),
+            Ok(tables) => match tables.check_counts(image) {
+                Err(damage) if read_only => {
+                    tracing::warn!(
+                        "{damage}; do not trust what is told of the volume's free space, and check it with `steadyfs fsck`"
+                    );
+                    Ok(tables)
+                }
+                checked => checked.map(|()| tables),
+            },
         }
     }
 

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::image::ImageArgs;
 use crate::size::human;
 use crate::text::{print_json, uuid};
-use crate::volume::{failure, open_raw};
+use crate::volume::open_raw;
 
 /// Show what a volume is: label, features, sizes, space, state; of a mounted one, what it has done since
 #[derive(Debug, clap::Args)]
@@ -67,10 +67,11 @@ struct CheckpointInfo {
     flags: Vec<&'static str>,
     unknown_flags: u32,
     clean: bool,
-    orphans: usize,
+    /// None, as the two below, if that cannot be read.
+    orphans: Option<usize>,
     /// What the next mount will recover: files fsynced after the checkpoint, and the nodes in their chain.
-    fsynced_files: u64,
-    fsynced_nodes: u64,
+    fsynced_files: Option<u64>,
+    fsynced_nodes: Option<u64>,
     mounted_seconds: u64,
 }
 
@@ -100,8 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         return mounted::run(&args.device, args.json);
     }
     let image = open_raw(&args.device, args.image)?;
-    let cannot = |e: Error| failure(format!("cannot read the checkpoint of {}", args.device.display()), &e);
-    let info = Info::new(&image).map_err(cannot)?;
+    let info = Info::new(&image);
     if args.json {
         print_json(&info)?;
     } else {
@@ -111,14 +111,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 impl Info {
-    fn new(image: &Image) -> Result<Self, Error> {
+    fn new(image: &Image) -> Self {
         let (superblock, layout) = (image.superblock(), image.layout());
         let header = image.checkpoint().header();
         let bytes = |blocks: u64| blocks.saturating_mul(BLOCK_SIZE as u64);
         let (user, valid) = (header.user_blocks(), header.valid_blocks());
         let features = superblock.features();
-        let chain = image.chain_summary()?;
-        Ok(Info {
+        let chain = known("what was fsynced after the last checkpoint", image.chain_summary());
+        let orphans = known("the list of orphans", image.orphans());
+        Info {
             label: superblock.label(),
             uuid: uuid(&superblock.uuid()),
             features: features.names().collect(),
@@ -140,9 +141,9 @@ impl Info {
                 flags: header.flags().names().collect(),
                 unknown_flags: header.flags().unknown().bits(),
                 clean: header.flags().contains(CpFlags::UMOUNT),
-                orphans: image.orphans()?.len(),
-                fsynced_files: chain.files,
-                fsynced_nodes: chain.nodes,
+                orphans: orphans.map(|orphans| orphans.len()),
+                fsynced_files: chain.map(|chain| chain.files),
+                fsynced_nodes: chain.map(|chain| chain.nodes),
                 mounted_seconds: header.elapsed_time(),
             },
             space: Space {
@@ -160,7 +161,7 @@ impl Info {
             cold_extensions: superblock.cold_extensions(),
             hot_extensions: superblock.hot_extensions(),
             devices: superblock.devices().into_iter().map(|device| device.path).collect(),
-        })
+        }
     }
 
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
@@ -190,19 +191,20 @@ impl Info {
         line("checkpoint", format!("version {} in pack {}", checkpoint.version, checkpoint.pack))?;
         line("flags", names(&checkpoint.flags, checkpoint.unknown_flags))?;
         line("state", if checkpoint.clean { "clean".to_owned() } else { "not unmounted cleanly".to_owned() })?;
-        if checkpoint.fsynced_files > 0 {
-            let (files, nodes) = (checkpoint.fsynced_files, checkpoint.fsynced_nodes);
-            line("to recover", format!("{files} files fsynced since ({nodes} nodes); the next mount does"))?;
+        match (checkpoint.fsynced_files, checkpoint.fsynced_nodes) {
+            (Some(0), _) => {}
+            (Some(files), Some(nodes)) => {
+                line("to recover", format!("{files} files fsynced since ({nodes} nodes); the next mount does"))?;
+            }
+            _ => line("to recover", "not known".to_owned())?,
         }
         let space = &self.space;
         let percent = space.used as f64 * 100.0 / space.total.max(1) as f64;
         line("space", format!("{} of {} used ({percent:.1} %)", human(space.used), human(space.total)))?;
         let kept = (space.reserved_segments, space.overprovisioned_segments);
         line("segments", format!("{} free, {} reserved, {} overprovisioned", space.free_segments, kept.0, kept.1))?;
-        line(
-            "inodes",
-            format!("{} ({} nodes of {}), {} orphans", space.inodes, space.nodes, space.max_nodes, checkpoint.orphans),
-        )?;
+        let orphans = checkpoint.orphans.map_or_else(|| "not known how many".to_owned(), |known| known.to_string());
+        line("inodes", format!("{} ({} nodes of {}), {orphans} orphans", space.inodes, space.nodes, space.max_nodes))?;
         if let Some(why) = &self.read_only {
             line("read-only", why.clone())?;
         }
@@ -214,6 +216,11 @@ impl Info {
         }
         Ok(())
     }
+}
+
+/// A part of the checkpoint that the rest can be told without.
+fn known<T>(what: &str, read: Result<T, Error>) -> Option<T> {
+    read.inspect_err(|e| tracing::warn!("{what} cannot be read: {e}; check the volume with `steadyfs fsck`")).ok()
 }
 
 fn log_info(image: &Image, log: Log) -> LogInfo {

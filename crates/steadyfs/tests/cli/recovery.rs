@@ -20,6 +20,15 @@ struct Crashed {
 impl Crashed {
     /// A volume with one file of the checkpoint and one that was fsynced after it.
     fn new() -> Self {
+        Self::made(false)
+    }
+
+    /// The same, with a file that was deleted while it was open.
+    fn with_orphan() -> Self {
+        Self::made(true)
+    }
+
+    fn made(with_orphan: bool) -> Self {
         let crashed = Crashed { dir: tempfile::tempdir().unwrap() };
         mkfs_f2fs(crashed.path(), 64 << 20, &["-q"]).unwrap();
         let dev = FileDevice::open(crashed.path(), OpenOptions::default()).unwrap();
@@ -27,12 +36,14 @@ impl Crashed {
         let root = fs.root().unwrap();
         let new = NewInode { mode: 0o100_644, ..NewInode::default() };
         fs.create(&root, b"old", &new).unwrap();
+        let gone = with_orphan.then(|| fs.create(&root, b"gone", &new).unwrap());
+        gone.iter().for_each(|_| fs.unlink(&root, b"gone").unwrap());
         fs.sync().unwrap();
         let file = fs.create(&root, b"new", &new).unwrap();
         fs.write(&file, 0, b"was promised\n").unwrap();
         fs.fsync(&file, false).unwrap();
         // The process dies here, as far as the volume is concerned: nothing unmounts it.
-        drop((root, file, fs));
+        drop((root, file, gone, fs));
         crashed
     }
 
@@ -45,10 +56,14 @@ impl Crashed {
         run(&[command, &[path.to_str().unwrap()], rest].concat())
     }
 
+    fn image(&self) -> Image {
+        let dev = FileDevice::open(self.path(), OpenOptions { read_only: true, ..OpenOptions::default() }).unwrap();
+        Image::open(Arc::new(dev)).unwrap()
+    }
+
     /// Makes the fsynced inode one that nobody can recover: no regular file.
     fn damage(&self) {
-        let dev = FileDevice::open(self.path(), OpenOptions { read_only: true, ..OpenOptions::default() }).unwrap();
-        let image = Image::open(Arc::new(dev)).unwrap();
+        let image = self.image();
         let node = image.fsync_chain().next().unwrap().unwrap();
         drop(image);
         let file = File::options().write(true).open(self.path()).unwrap();
@@ -111,7 +126,44 @@ fn what_cannot_be_recovered_is_said_and_the_checkpoint_shown() {
     let before = bytes(&volume.path());
     let listed = volume.run(&["ls"], &["/"]);
     assert_eq!((listed.code, listed.stdout.as_str()), (0, "old\n"));
-    assert!(listed.stderr.contains("cannot be recovered") && listed.stderr.lines().count() == 1, "{}", listed.stderr);
+    let said = |stderr: &str| stderr.contains("is not shown: ") && stderr.contains("`steadyfs fsck`");
+    assert!(said(&listed.stderr) && listed.stderr.lines().count() == 1, "{}", listed.stderr);
+    let mnt = volume.dir.path().join("mnt");
+    std::fs::create_dir(&mnt).unwrap();
+    let mount = |options| {
+        let (path, mnt) = (volume.path(), mnt.to_str().unwrap().to_owned());
+        run(&["mount", "--background", "-o", options, path.to_str().unwrap(), &mnt])
+    };
+    let mounted = mount("ro");
+    assert!(mounted.code == 0 && said(&mounted.stderr), "{mounted:?}");
+    assert!(std::fs::read(mnt.join("old")).is_ok() && std::fs::read(mnt.join("new")).is_err());
+    umount(&mnt);
+    let refused = mount("rw");
+    assert!(refused.code == 32 && refused.stderr.contains("disable_roll_forward"), "{refused:?}");
     fails(&volume.run(&["mkdir"], &["/dir"]), 1, &["cannot be recovered", "disable_roll_forward"]);
+    assert!(bytes(&volume.path()) == before, "the image has changed");
+}
+
+/// The list of orphans counts more than a block of it holds.
+#[test]
+fn a_damaged_list_of_orphans_keeps_nobody_from_reading() {
+    let volume = Crashed::with_orphan();
+    let image = volume.image();
+    let at = image.orphan_blocks().next().expect("there is an orphan").get() * 4096;
+    drop(image);
+    // The count of a block's entries stands behind them and their number among the blocks.
+    const COUNT: u64 = 4088;
+    let file = File::options().write(true).open(volume.path()).unwrap();
+    file.write_all_at(&u32::MAX.to_le_bytes(), at + COUNT).unwrap();
+    let before = bytes(&volume.path());
+    let listed = volume.run(&["ls"], &["/"]);
+    assert_eq!((listed.code, listed.stdout.as_str()), (0, "old\n"));
+    assert!(listed.stderr.contains("orphan") && listed.stderr.contains("`steadyfs fsck`"), "{}", listed.stderr);
+    let info = volume.run(&["info"], &[]);
+    assert!(info.code == 0 && info.stderr.contains("`steadyfs fsck`"), "{info:?}");
+    assert!(value(&info.stdout, "inodes").ends_with("not known how many orphans"), "{}", info.stdout);
+    let json: serde_json::Value = serde_json::from_str(&volume.run(&["info", "--json"], &[]).stdout).unwrap();
+    assert_eq!((&json["checkpoint"]["fsynced_files"], json["checkpoint"]["orphans"].is_null()), (&1.into(), true));
+    fails(&volume.run(&["mkdir"], &["/dir"]), 1, &["steadyfs fsck"]);
     assert!(bytes(&volume.path()) == before, "the image has changed");
 }

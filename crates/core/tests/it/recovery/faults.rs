@@ -1,6 +1,8 @@
 //! Devices that fail in the midst of a recovery, and volumes that have hardly any room for one.
 
-use crate::recovery::support::{DIR, FEATURES, Volume, assert_same, at, complaints, mount, recovered, seen, tree};
+use crate::recovery::support::{
+    DIR, FEATURES, Volume, assert_same, at, chain, complaints, mount, recovered, seen, tree,
+};
 use std::sync::Arc;
 use steadyfs_core::Error;
 use steadyfs_device::{Device, Fault, FaultyDevice, MemDevice, OpKind, errno};
@@ -64,6 +66,20 @@ fn blocks_that_cannot_be_read_fail_the_mount_and_change_nothing() {
         }
     }
     assert!(failed > 10, "{failed}");
+}
+
+#[test]
+fn readers_go_without_a_chain_that_cannot_be_read() {
+    let dev = crashed().crash();
+    let checkpoint = tree(&mount(Arc::new(dev.fork().into_read_only()), "ro,norecovery").unwrap());
+    let nodes = chain(&dev);
+    for lba in [&nodes[0], &nodes[nodes.len() - 1]].map(|(lba, _)| lba.get()) {
+        let faulty = Arc::new(FaultyDevice::new(dev.fork()));
+        faulty.add(Fault::fail(errno::EIO).on(OpKind::Read).in_blocks(lba..lba + 1));
+        let faulty = || Arc::clone(&faulty) as Arc<dyn Device>;
+        assert!(matches!(mount(faulty(), ""), Err(Error::Io(_))), "mounted for changes");
+        assert_same(&checkpoint, &tree(&mount(faulty(), "ro").unwrap()), "no part of the chain is shown");
+    }
 }
 
 #[test]
