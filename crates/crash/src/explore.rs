@@ -117,6 +117,22 @@ impl Outcome {
     }
 }
 
+/// Ends explorations early, between two states, from another thread.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// What somebody else sets to end them.
+    pub fn flag(&self) -> &Arc<AtomicBool> {
+        &self.0
+    }
+
+    /// Whether they are to end.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+}
+
 /// How to explore.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -128,11 +144,13 @@ pub struct Plan {
     pub seed: u64,
     /// Threads.
     pub jobs: usize,
+    /// Ends it early.
+    pub stop: Stop,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Plan { effort: Effort::USUAL, recovery_every: 10, seed: 1, jobs: 1 }
+        Plan { effort: Effort::USUAL, recovery_every: 10, seed: 1, jobs: 1, stop: Stop::default() }
     }
 }
 
@@ -249,7 +267,7 @@ pub fn explore_one(workload: &Workload, plan: &Plan, volumes: &Volumes) -> Resul
     outcome.collected = Collected::of(&found.run.samples);
     let judge = found.judge();
     let mut rng = Rng::new(plan.seed ^ 1);
-    for (number, state) in found.states.distinct.iter().enumerate() {
+    for (number, state) in found.states.distinct.iter().enumerate().take_while(|_| !plan.stop.is_set()) {
         outcome.states += 1;
         outcome.collected.note(&found.run.samples, state.choice.tick());
         let image = found.state(number);
@@ -276,7 +294,7 @@ fn needs_no_flush(workload: &Workload) -> bool {
 }
 
 /// Explores many workloads on several threads; `tell` hears the sum so far after each. Ends early once `tell` returns
-/// false.
+/// false, or the plan's [`Stop`] is set.
 ///
 /// # Errors
 /// The first workload that makes no sense.
@@ -288,20 +306,20 @@ pub fn explore(
     // Numbered as they are taken: which one has which seed is not to depend on which thread is faster.
     let queue = Arc::new(Mutex::new(&QUEUE, workloads.zip(0u64..)));
     let sum = Arc::new(Mutex::new(&QUEUE, Outcome::default()));
-    let (volumes, stop) = (Arc::new(Volumes::default()), Arc::new(AtomicBool::new(false)));
+    let (volumes, enough) = (Arc::new(Volumes::default()), Arc::new(AtomicBool::new(false)));
     let tell = Arc::new(tell);
     let worker = {
         let (plan, sum) = (plan.clone(), Arc::clone(&sum));
         move || -> Result<(), RunError> {
-            while !stop.load(Relaxed) {
+            while !enough.load(Relaxed) && !plan.stop.is_set() {
                 let Some((workload, number)) = queue.lock().next() else { break };
                 let seed = plan.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 let one = explore_one(&workload, &Plan { seed, ..plan.clone() }, &volumes)
-                    .inspect_err(|_| stop.store(true, Relaxed))?;
+                    .inspect_err(|_| enough.store(true, Relaxed))?;
                 let mut sum = sum.lock();
                 sum.add(one);
                 if !tell(&sum) {
-                    stop.store(true, Relaxed);
+                    enough.store(true, Relaxed);
                 }
             }
             Ok(())
@@ -328,6 +346,16 @@ mod tests {
         let found = Exploration::new(workload, Effort::LIGHT, 1, &Volumes::default()).expect("sense");
         let recovery = found.judge().record_mount(&found.state(found.states() - 1)).expect("it mounts");
         (found.run.trace.records, recovery.records)
+    }
+
+    #[test]
+    fn a_stop_ends_a_workload_between_two_states() {
+        let workload: Workload = "creat one\nfsync one\n".parse().expect("a workload");
+        let plan = Plan::default();
+        let states = || explore_one(&workload, &plan, &Volumes::default()).expect("sense").states;
+        assert!(states() > 0);
+        plan.stop.flag().store(true, Relaxed);
+        assert_eq!(states(), 0);
     }
 
     #[test]

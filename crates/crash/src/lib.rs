@@ -27,7 +27,7 @@ mod states;
 pub mod torture;
 mod trace;
 
-pub use explore::{Collected, Exploration, Outcome, Plan, Violation, Volumes, explore, explore_one};
+pub use explore::{Collected, Exploration, Outcome, Plan, Stop, Violation, Volumes, explore, explore_one};
 pub use judge::Rule;
 pub use lang::{Schedule, Workload};
 pub use minimise::{minimise, save};

@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 /// Workloads tried at most.
 const TRIALS: usize = 300;
 
-/// A violation of the same rule by a workload of which no single part can be taken away.
+/// A violation of the same rule by a workload of which no single part can be taken away; if the plan's
+/// [`Stop`](crate::Stop) is set, the shortest so far.
 pub fn minimise(violation: &Violation, plan: &Plan, volumes: &Volumes) -> Violation {
     let mut best = violation.clone();
     let mut trials = TRIALS;
     // A shorter log needs no sampling, so all of the effort goes into it.
     let mut breaks = |workload: &Workload| {
-        trials = trials.checked_sub(1)?;
+        trials = trials.checked_sub(1).filter(|_| !plan.stop.is_set())?;
         let found = explore_one(workload, plan, volumes).ok()?;
         found.violations.into_iter().find(|other| other.rule == violation.rule)
     };

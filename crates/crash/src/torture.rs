@@ -125,7 +125,7 @@ impl TortureOutcome {
 }
 
 /// Runs one seed after the other, on several threads, until there were so many `crashes`. `tell` hears how many there
-/// were so far.
+/// were so far; once it returns false no run begins any more.
 ///
 /// # Errors
 /// The options make no sense, the volume could not be made, or a thread panicked.
@@ -134,7 +134,7 @@ pub fn torture(
     crashes: u64,
     mount: &str,
     jobs: usize,
-    tell: impl Fn(u64) + Send + Sync + 'static,
+    tell: impl Fn(u64) -> bool + Send + Sync + 'static,
 ) -> Result<TortureOutcome, crate::load::Failure> {
     let options = options(mount)?;
     let empty = Arc::new(MemDevice::new(MIB << 8));
@@ -151,8 +151,7 @@ pub fn torture(
             }
             let one = one(seed, &empty, &options);
             let so_far = done.fetch_add(one.crashes, SeqCst) + one.crashes;
-            stop.fetch_or(so_far >= crashes, SeqCst);
-            tell(so_far);
+            stop.fetch_or(!tell(so_far) || so_far >= crashes, SeqCst);
             sum.add(one);
         }
         sum
@@ -437,7 +436,7 @@ mod tests {
 
     #[test]
     fn nothing_that_an_fsync_promised_is_lost_beside_one_that_fails() {
-        let outcome = torture(0..u64::MAX, 2000, "", 2, |_| ()).expect("a volume");
+        let outcome = torture(0..u64::MAX, 2000, "", 2, |_| true).expect("a volume");
         println!("{outcome:?}");
         assert!(outcome.wrong.is_empty());
         assert!(outcome.refused * 20 > outcome.synced && outcome.synced > 10 * outcome.runs, "{outcome:?}");

@@ -11,6 +11,7 @@ mod emulated;
 mod failure;
 mod glob;
 mod image;
+mod interrupt;
 mod live;
 mod log;
 mod memory;

@@ -7,7 +7,7 @@ use crate::rng::Rng;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use steadyfs_core::fsck::{CheckOptions, check};
 use steadyfs_core::mkfs::{self, MkfsOptions};
 use steadyfs_core::{Fs, GcReport, MountOptions};
@@ -137,8 +137,8 @@ impl Case {
     }
 }
 
-/// Runs the cases of these seeds on several threads, and tells how many have ended each time one has. What they came to
-/// together, and what was wrong.
+/// Runs the cases of these seeds on several threads, and tells how many have ended each time one has; once `tell`
+/// returns false no case begins any more. What they came to together, and what was wrong.
 ///
 /// # Errors
 /// The volumes could not be made.
@@ -146,24 +146,25 @@ pub fn run_seeds(
     seeds: Range<u64>,
     mount: &str,
     jobs: usize,
-    tell: impl Fn(u64) + Send + Sync + 'static,
+    tell: impl Fn(u64) -> bool + Send + Sync + 'static,
 ) -> Result<(Ended, Vec<Wrong>), super::Failure> {
     let (volumes, next) = (Arc::new(volumes()?), Arc::new(AtomicU64::new(seeds.start)));
-    let (ended, tell) = (Arc::new(AtomicU64::new(0)), Arc::new(tell));
+    let (ended, enough, tell) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)), Arc::new(tell));
     let mount = mount.to_owned();
     let work = move || {
         let (mut sum, mut all_wrong) = (Ended::default(), Vec::new());
-        loop {
+        while !enough.load(SeqCst) {
             let seed = next.fetch_add(1, SeqCst);
             if seed >= seeds.end {
-                return (sum, all_wrong);
+                break;
             }
             match run_case(&Case::new(seed, &mount), &volumes) {
                 Ok(one) => sum.add(&one),
                 Err(wrong) => all_wrong.push(wrong),
             }
-            tell(ended.fetch_add(1, SeqCst) + 1);
+            enough.fetch_or(!tell(ended.fetch_add(1, SeqCst) + 1), SeqCst);
         }
+        (sum, all_wrong)
     };
     let helpers: Vec<_> = (1..jobs).map(|_| steadyfs_rt::spawn("load-seeds", work.clone())).collect();
     let (mut sum, mut all_wrong) = work();

@@ -59,7 +59,7 @@ fn a_node_without_its_mark_is_caught() {
 
 #[test]
 fn a_node_without_its_mark_is_caught_in_files_that_threads_share() {
-    let outcome = steadyfs_crash::torture::torture(0..20, 1000, "canary=no-mark", 2, |_| ()).expect("a volume");
+    let outcome = steadyfs_crash::torture::torture(0..20, 1000, "canary=no-mark", 2, |_| true).expect("a volume");
     let found = outcome.wrong.first().unwrap_or_else(|| panic!("not found: {outcome:?}"));
     assert_eq!(found.rule, Rule::Legal, "{found:?}");
 }

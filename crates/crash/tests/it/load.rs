@@ -6,7 +6,7 @@ use steadyfs_crash::load::schedules::{Case, run_case, run_seeds, volumes};
 #[test]
 fn every_schedule_keeps_contents_and_volume_whole() {
     const SEEDS: u64 = 32;
-    let (sum, wrong) = run_seeds(0..SEEDS, "", 2, |_| ()).expect("volumes");
+    let (sum, wrong) = run_seeds(0..SEEDS, "", 2, |_| true).expect("volumes");
     println!("{sum:?}");
     wrong.iter().for_each(|wrong| eprintln!("{wrong}"));
     assert!(wrong.is_empty());
@@ -19,7 +19,7 @@ fn every_schedule_keeps_contents_and_volume_whole() {
 /// range: what is freed then must not stay readable.
 #[test]
 fn pages_that_collectors_cache_go_with_their_blocks() {
-    let (sum, wrong) = run_seeds(0..32, "gc.buffer=cache", 2, |_| ()).expect("volumes");
+    let (sum, wrong) = run_seeds(0..32, "gc.buffer=cache", 2, |_| true).expect("volumes");
     wrong.iter().for_each(|wrong| eprintln!("{wrong}"));
     assert!(wrong.is_empty());
     assert!(sum.collected.data_moved > 320_000, "collectors had little to do: {sum:?}");
@@ -36,7 +36,7 @@ fn a_seed_is_a_schedule() {
 
 #[test]
 fn what_is_wrong_is_told_with_its_seed() {
-    let (_, wrong) = run_seeds(3..5, "ro", 1, |_| ()).expect("volumes");
+    let (_, wrong) = run_seeds(3..5, "ro", 1, |_| true).expect("volumes");
     assert_eq!(wrong.iter().map(|wrong| wrong.seed()).collect::<Vec<_>>(), [3, 4]);
     let text = wrong[0].to_string();
     assert!(

@@ -9,12 +9,15 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
 use steadyfs_core::MountOptions;
 use steadyfs_crash::{
-    Collected, Effort, Outcome, Plan, RunError, Violation, Volumes, Workload, explore, generate, minimise, save, trace,
+    Collected, Effort, Outcome, Plan, RunError, Stop, Violation, Volumes, Workload, explore, generate, minimise, save,
+    trace,
 };
 
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 
 /// Most bytes of a workload in a file: an image may be there instead.
 const LONGEST: u64 = 1 << 20;
@@ -32,7 +35,8 @@ const MODES: [&str; 4] =
 /// which a power cut may leave the volume (after each write, with unflushed writes lost in any combination, with a
 /// write torn) is checked, mounted, compared with what fsync, sync and checkpoints promise, written to, and mounted
 /// again. Without options: every workload of one operation. Exits with 1 if a promise is broken; the shortest workload
-/// that breaks it is saved, for --replay.
+/// that breaks it is saved, for --replay. Ctrl-C or SIGTERM ends it between two states: it reports what was done so
+/// far, and exits with 130 or 143.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Visit a million states: all lengths, random workloads of several writers, four ways to mount
@@ -94,6 +98,8 @@ struct Report {
     violations: Vec<Broken>,
     seed: u64,
     seconds: f64,
+    /// A signal ended it early.
+    interrupted: bool,
 }
 
 /// What collectors did, if the workloads say that there are some, for programs.
@@ -168,6 +174,7 @@ struct Tortured {
     violations: Vec<Wrong>,
     seed: u64,
     seconds: f64,
+    interrupted: bool,
 }
 
 /// A broken promise of `--torture`, for programs.
@@ -184,9 +191,14 @@ fn torture(args: &Args) -> Result<ExitCode, Failure> {
     let limit = args.states.unwrap_or(TORTURE);
     let bar = Arc::new(progress(Some(limit), "crashes"));
     let (began, jobs) = (Instant::now(), args.jobs.map_or_else(steadyfs_rt::cpus, usize::from));
+    let stop = Stop::default();
+    let signal = heed_signals(&stop)?;
     let tell = {
         let bar = Arc::clone(&bar);
-        move |crashes| bar.set_position(crashes)
+        move |crashes| {
+            bar.set_position(crashes);
+            !stop.is_set()
+        }
     };
     let outcome = steadyfs_crash::torture::torture(args.seed..u64::MAX, limit, &args.options, jobs, tell)
         .map_err(|e| Failure::new("cannot torture a volume", e, "see `steadyfs crash-test --help`"))?;
@@ -200,9 +212,10 @@ fn torture(args: &Args) -> Result<ExitCode, Failure> {
         violations: wrong.map(|it| Wrong { seed: it.seed, rule: it.rule, what: it.what, crash: it.crash }).collect(),
         seed: args.seed,
         seconds: began.elapsed().as_secs_f64(),
+        interrupted: signal.code().is_some(),
     };
     print_tortured(args.json, &report).map_err(|e| Failure::output(&e))?;
-    Ok(if report.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(exit(&signal, report.violations.is_empty()))
 }
 
 fn print_tortured(json: bool, report: &Tortured) -> io::Result<()> {
@@ -223,7 +236,24 @@ fn print_tortured(json: bool, report: &Tortured) -> io::Result<()> {
     )?;
     writeln!(out, "violations        {}", report.violations.len())?;
     writeln!(out, "seed              {}", report.seed)?;
-    writeln!(out, "seconds           {:.1}", report.seconds)
+    writeln!(out, "seconds           {:.1}", report.seconds)?;
+    note_interruption(&mut out, report.interrupted)
+}
+
+/// Has the first signal that says stop end the work early, and the second one the process.
+pub(super) fn heed_signals(stop: &Stop) -> Result<Interrupt, Failure> {
+    Interrupt::once(&[SIGINT, SIGTERM], stop.flag())
+        .map_err(|e| Failure::new("cannot heed signals", e, "check the limits of this process"))
+}
+
+/// The exit code of what a signal may have ended early.
+pub(super) fn exit(signal: &Interrupt, is_sound: bool) -> ExitCode {
+    signal.code().unwrap_or(if is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Says so if a signal has ended the work early.
+pub(super) fn note_interruption(out: &mut impl Write, interrupted: bool) -> io::Result<()> {
+    if interrupted { writeln!(out, "ended early       by a signal") } else { Ok(()) }
 }
 
 /// How to explore on this machine.
@@ -254,13 +284,14 @@ impl Search<'_> {
                 limit.is_none_or(|limit| sum.states < limit)
             }
         };
+        let signal = heed_signals(&self.plan.stop)?;
         let outcome = explore(workloads, &self.plan, tell).map_err(|e| no_sense(&e))?;
         bar.finish_and_clear();
-        self.report(&outcome, began.elapsed())
+        self.report(&outcome, began.elapsed(), &signal)
     }
 
     /// Makes the violations short, saves them and prints everything.
-    fn report(&self, outcome: &Outcome, elapsed: Duration) -> Result<ExitCode, Failure> {
+    fn report(&self, outcome: &Outcome, elapsed: Duration, signal: &Interrupt) -> Result<ExitCode, Failure> {
         let volumes = Volumes::default();
         let mut broken = Vec::new();
         for violation in shortest(&outcome.violations) {
@@ -285,9 +316,10 @@ impl Search<'_> {
             violations: broken,
             seed: self.plan.seed,
             seconds: elapsed.as_secs_f64(),
+            interrupted: signal.code().is_some(),
         };
         print(self.json, &report, outcome.violations.len()).map_err(|e| Failure::output(&e))?;
-        Ok(if outcome.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(exit(signal, outcome.violations.is_empty()))
     }
 }
 
@@ -401,7 +433,8 @@ fn print(json: bool, report: &Report, violations: usize) -> io::Result<()> {
     }
     writeln!(out, "violations        {violations}")?;
     writeln!(out, "seed              {}", report.seed)?;
-    writeln!(out, "seconds           {:.1}", report.seconds)
+    writeln!(out, "seconds           {:.1}", report.seconds)?;
+    note_interruption(&mut out, report.interrupted)
 }
 
 #[cfg(test)]
@@ -428,7 +461,7 @@ mod tests {
         };
         let outcome = Outcome { violations: vec![violation], ..Outcome::default() };
         let search = Search { plan: Plan::default(), limit: None, save: &args.save, json: args.json };
-        let code = search.report(&outcome, Duration::ZERO).unwrap();
+        let code = search.report(&outcome, Duration::ZERO, &Interrupt::by(&[]).unwrap()).unwrap();
         assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::FAILURE));
         let saved = std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
         assert_eq!(load(&saved).unwrap(), workload);

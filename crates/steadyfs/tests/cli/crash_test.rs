@@ -1,6 +1,11 @@
 //! `steadyfs crash-test`: what it counts, what it replays, how it fails.
 
-use crate::run::run;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::run::{run, steadyfs};
 
 #[test]
 fn it_counts_what_it_did() {
@@ -42,6 +47,48 @@ fn a_workload_is_replayed_from_its_file() {
     let traced = run(&["crash-test", "--trace", "--replay", file.to_str().unwrap()]);
     let place = |what: &str| traced.stdout.lines().position(|line| line.ends_with(what));
     assert!(place("0> fsync one").is_some() && place("flush: done") < place("0< fsync one"), "{}", traced.stdout);
+}
+
+/// Waits until the command heeds the signal and has worked for half a second of processor time since.
+fn let_work(child: &Child, signal: Signal) {
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/{}/{file}", child.id())).unwrap();
+    let heeds = || {
+        let caught =
+            read("status").lines().find_map(|line| line.strip_prefix("SigCgt:").map(|set| set.trim().to_owned()));
+        u64::from_str_radix(&caught.unwrap(), 16).unwrap() >> (signal.as_raw() - 1) & 1 == 1
+    };
+    // Ticks in user mode: the fourteenth field, the twelfth behind the name.
+    let ticks =
+        || -> u64 { read("stat").rsplit(')').next().unwrap().split_whitespace().nth(11).unwrap().parse().unwrap() };
+    while !heeds() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let before = ticks();
+    while ticks() < before + 50 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_signal_ends_it_with_what_was_done_so_far() {
+    let random = ["crash-test", "--random", "1000000000", "--jobs", "1", "--json"];
+    let torture = ["crash-test", "--torture", "--states", "1000000000", "--jobs", "2", "--json"];
+    let load = ["lab", "fuzz", "--load", "--seeds", "0..1000000000", "--jobs", "1", "--json"];
+    for (args, signal, code, counted) in [
+        (&random[..], Signal::INT, 130, "distinct_states"),
+        (&random, Signal::TERM, 143, "crash_points"),
+        (&torture, Signal::INT, 130, "crashes"),
+        (&load, Signal::TERM, 143, "seeds"),
+    ] {
+        let child = steadyfs().args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let_work(&child, signal);
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let out = child.wait_with_output().unwrap();
+        assert_eq!((out.status.code(), &*out.stderr), (Some(code), &b""[..]), "{args:?}: {out:?}");
+        let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        assert_eq!(json["interrupted"], true, "{json}");
+        assert!(json[counted].as_u64() > Some(0) && json[counted].as_u64() < Some(1_000_000_000), "{json}");
+    }
 }
 
 #[test]

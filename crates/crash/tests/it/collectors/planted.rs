@@ -6,7 +6,7 @@ use steadyfs_crash::{Effort, Plan, explore, generate};
 
 /// What the load says of a volume with this fault.
 fn load(canary: &str, seeds: u64) -> Option<String> {
-    let (_, wrong) = run_seeds(0..seeds, &format!("canary={canary}"), 2, |_| ()).expect("volumes");
+    let (_, wrong) = run_seeds(0..seeds, &format!("canary={canary}"), 2, |_| true).expect("volumes");
     wrong.first().map(ToString::to_string)
 }
 

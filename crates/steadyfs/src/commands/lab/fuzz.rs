@@ -4,14 +4,16 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Instant;
 
 use serde::Serialize;
 use steadyfs_core::MountOptions;
 use steadyfs_crash::load::schedules;
-use steadyfs_crash::{Effort, generate};
+use steadyfs_crash::{Effort, Stop, generate};
 
-use crate::commands::crash_test::{Search, plan, progress};
+use crate::commands::crash_test::{Search, exit, heed_signals, note_interruption, plan, progress};
 use crate::failure::Failure;
 
 /// Run random workloads under many schedules, with faults and power cuts, and compare with a model
@@ -21,7 +23,8 @@ use crate::failure::Failure;
 /// order, one of three on one that refuses some writes. A run that never ends is reported with who waits for whom. The
 /// power is cut at every write, and every state compared with what was promised. A workload that breaks a promise is
 /// made short and saved: `steadyfs crash-test --trace --replay FILE` repeats it, schedule and all, and tells what
-/// happens. Exits with 1 then.
+/// happens. Exits with 1 then. Ctrl-C or SIGTERM ends it between two states, with --load between two seeds: it reports
+/// what was done so far, and exits with 130 or 143.
 ///
 /// With --load nothing fails and the power stays on: each seed has two to twelve writers work on a small volume that is
 /// nearly full, on 1 to 48 cores, with several collectors; what they read is compared, and the volume checked. Told is
@@ -86,6 +89,8 @@ struct Report {
     trace: u64,
     wrong: Vec<Wrong>,
     seconds: f64,
+    /// A signal ended it early.
+    interrupted: bool,
 }
 
 /// A seed under which something was wrong, for programs.
@@ -97,18 +102,25 @@ struct Wrong {
 
 fn load(args: &Args) -> Result<ExitCode, Failure> {
     let began = Instant::now();
-    let seeds = args.seeds.end - args.seeds.start;
-    let bar = progress(Some(seeds), "seeds");
-    let told = bar.clone();
+    let (bar, ended) = (progress(Some(args.seeds.end - args.seeds.start), "seeds"), Arc::new(AtomicU64::new(0)));
+    let stop = Stop::default();
+    let signal = heed_signals(&stop)?;
+    let tell = {
+        let (bar, ended) = (bar.clone(), Arc::clone(&ended));
+        move |seeds| {
+            bar.set_position(seeds);
+            ended.fetch_max(seeds, SeqCst);
+            !stop.is_set()
+        }
+    };
     let jobs = args.jobs.map_or_else(steadyfs_rt::cpus, usize::from);
-    let (sum, wrong) = schedules::run_seeds(args.seeds.clone(), &args.options, jobs, move |n| told.set_position(n))
-        .map_err(|e| {
-            Failure::new("cannot make the volumes for the load", e, "report this: it needs nothing but memory")
-        })?;
+    let (sum, wrong) = schedules::run_seeds(args.seeds.clone(), &args.options, jobs, tell).map_err(|e| {
+        Failure::new("cannot make the volumes for the load", e, "report this: it needs nothing but memory")
+    })?;
     bar.finish_and_clear();
     let wrong: Vec<_> = wrong.iter().map(|wrong| Wrong { seed: wrong.seed(), what: wrong.to_string() }).collect();
     let report = Report {
-        seeds,
+        seeds: ended.load(SeqCst),
         operations: sum.figures.operations,
         bytes_written: sum.figures.written,
         bytes_verified: sum.figures.verified,
@@ -122,9 +134,10 @@ fn load(args: &Args) -> Result<ExitCode, Failure> {
         trace: sum.trace,
         wrong,
         seconds: began.elapsed().as_secs_f64(),
+        interrupted: signal.code().is_some(),
     };
     print(args, &report).map_err(|e| Failure::output(&e))?;
-    Ok(if report.wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(exit(&signal, report.wrong.is_empty()))
 }
 
 fn print(args: &Args, report: &Report) -> io::Result<()> {
@@ -147,7 +160,8 @@ fn print(args: &Args, report: &Report) -> io::Result<()> {
     writeln!(out, "collectors        {}, of which {} worked", report.collectors, report.collectors_that_worked)?;
     writeln!(out, "trace             {:016x}", report.trace)?;
     writeln!(out, "wrong             {}", report.wrong.len())?;
-    writeln!(out, "seconds           {:.1}", report.seconds)
+    writeln!(out, "seconds           {:.1}", report.seconds)?;
+    note_interruption(&mut out, report.interrupted)
 }
 
 fn mounted(args: &Args) -> String {

@@ -4,8 +4,6 @@
 
 use std::io;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use ratatui::DefaultTerminal;
@@ -16,11 +14,10 @@ use super::app::App;
 use super::source::Watched;
 use super::view::draw;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 
 /// How often to look whether a signal has come.
 const SIGNALS: Duration = Duration::from_millis(100);
-/// What shells add to the number of the signal that ended a program.
-const SIGNALLED: usize = 128;
 
 /// Gives the terminal back when it goes.
 struct Borrowed(DefaultTerminal);
@@ -34,10 +31,7 @@ impl Drop for Borrowed {
 /// Shows the volume until somebody says that it is enough.
 pub(super) fn watch(source: &Watched, mut app: App) -> Result<ExitCode, Failure> {
     let failed = |e: io::Error| Failure::new("cannot use the terminal", e, "use --once or --json");
-    let signal = Arc::new(AtomicUsize::new(0));
-    for number in [SIGHUP, SIGINT, SIGTERM] {
-        signal_hook::flag::register_usize(number, Arc::clone(&signal), number as usize).map_err(failed)?;
-    }
+    let signal = Interrupt::by(&[SIGHUP, SIGINT, SIGTERM]).map_err(failed)?;
     // From here on a panic gives the terminal back before it is reported.
     let mut terminal = Borrowed(ratatui::try_init().map_err(failed)?);
     let mut looked = Instant::now();
@@ -55,9 +49,8 @@ pub(super) fn watch(source: &Watched, mut app: App) -> Result<ExitCode, Failure>
             Err(e) if !interrupted(&e) => return Err(failed(e)),
             _ => {}
         }
-        let number = signal.load(SeqCst);
-        if number > 0 {
-            return Ok(ExitCode::from(u8::try_from(SIGNALLED + number).unwrap_or(u8::MAX)));
+        if let Some(code) = signal.code() {
+            return Ok(code);
         }
         if Instant::now() >= due {
             looked = Instant::now();
