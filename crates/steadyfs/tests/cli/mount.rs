@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use steadyfs_testkit::fsck_f2fs;
 
 use crate::inspect::fails;
-use crate::run::{Output, finish, run, run_as, steadyfs, umount};
+use crate::run::{Output, finish, run, run_as, steadyfs, umount, unless_busy};
 
 /// A directory for an image and a mount point; unmounts when it goes.
 pub(crate) struct Place {
@@ -243,7 +243,7 @@ fn a_mount_becomes_read_only_and_writable_again() {
         let writer = File::options().append(true).open(&kept).unwrap();
         fails(&as_helper("mount.steadyfs", &place, &["-o", "remount,ro"]), 32, &["cannot remount", "busy"]);
         drop(writer);
-        let out = as_helper("mount.steadyfs", &place, &["-o", "remount,ro,cache=64M"]);
+        let out = unless_busy(|| as_helper("mount.steadyfs", &place, &["-o", "remount,ro,cache=64M"]));
         assert_eq!((out.code, out.stderr.as_str()), (0, ""));
         assert_eq!(fs::write(&later, "text").unwrap_err().kind(), std::io::ErrorKind::ReadOnlyFilesystem);
         // What was there is in the image, with nothing else to make it so.

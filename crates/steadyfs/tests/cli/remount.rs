@@ -11,7 +11,7 @@ use crate::inspect::fails;
 use crate::metrics::scrape;
 use crate::mount::{Place, as_helper};
 use crate::protected::{crashed, system};
-use crate::run::{Output, finish, run_as, steadyfs};
+use crate::run::{Output, finish, run_as, steadyfs, unless_busy};
 
 fn mount(device: &Path, place: &Place, options: &str) -> Output {
     run_as("mount.steadyfs", &[device.to_str().unwrap(), place.mnt().to_str().unwrap(), "-o", options])
@@ -62,7 +62,7 @@ fn a_read_only_mount_becomes_writable() {
         new.sync_all().unwrap();
         drop((new, reader, dir));
         // Back and forth again.
-        assert_eq!(mount(&path, &place, "remount,ro").code, 0);
+        assert_eq!(unless_busy(|| mount(&path, &place, "remount,ro")).code, 0);
         let refused = fs::write(place.mnt().join("more"), "").unwrap_err();
         assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
         assert_eq!(mount(&path, &place, "remount,rw").code, 0);

@@ -42,18 +42,25 @@ pub(crate) fn finish(command: &mut Command) -> Output {
     }
 }
 
-/// Runs `umount DIR`. Busy is tried again: a process that another test is just starting has a copy of every file that
-/// was open here, until it executes its own program; and who records the mount asks it something every few
-/// milliseconds.
+/// Runs `umount DIR`. Busy is tried again.
 #[track_caller]
 pub(crate) fn umount(dir: &Path) {
+    let out = unless_busy(|| finish(Command::new("umount").arg(dir)));
+    assert_eq!(out.code, 0, "{out:?}");
+}
+
+/// Runs what needs that nobody has something open (to write), once more as long as it says "busy": a process that
+/// another test is just starting has a copy of every file that was open here, until it executes its own program; and
+/// who records the mount asks it something every few milliseconds.
+#[track_caller]
+pub(crate) fn unless_busy(mut run: impl FnMut() -> Output) -> Output {
     let start = Instant::now();
     loop {
-        let out = finish(Command::new("umount").arg(dir));
-        if out.code == 0 {
-            return;
+        let out = run();
+        if out.code == 0 || !out.stderr.contains("busy") {
+            return out;
         }
-        assert!(out.stderr.contains("target is busy") && start.elapsed() < Duration::from_secs(60), "{out:?}");
+        assert!(start.elapsed() < Duration::from_secs(60), "{out:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
