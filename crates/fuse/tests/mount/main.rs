@@ -13,6 +13,7 @@ mod exercise;
 mod harness;
 mod image;
 mod kill;
+mod limits;
 mod mapped;
 mod overlay;
 mod plain;
