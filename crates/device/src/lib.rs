@@ -6,7 +6,8 @@
 //! - [`RecordingDevice`] and [`CrashImage`]: what was written, and what a crash may leave of it; [`FaultyDevice`]:
 //!   errors on demand;
 //! - [`LoopDevice`] and [`Backing`]: loop devices, and what is behind them;
-//! - [`OverlayDevice`]: changes in memory over a device that is only read.
+//! - [`OverlayDevice`]: changes in memory over a device that is only read;
+//! - [`WriteOnceDevice`]: panics on a second write of a block, for tests.
 //!
 //! Knows nothing of files or file systems. Errors are values; nothing here panics on what a device or an image
 //! contains.
@@ -19,6 +20,7 @@ mod file;
 mod loop_device;
 mod mem;
 mod memory;
+mod once;
 mod overlay;
 mod page;
 mod pool;
@@ -35,6 +37,7 @@ pub use file::{Direct, Engine, FileDevice, OpenOptions};
 pub use loop_device::{Backing, LoopDevice};
 pub use mem::MemDevice;
 pub use memory::share_arenas;
+pub use once::WriteOnceDevice;
 pub use overlay::OverlayDevice;
 pub use page::PageBuf;
 pub use pool::{PageMemory, page_memory, retain as retain_page_memory, trim as trim_page_memory};
