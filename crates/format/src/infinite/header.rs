@@ -207,8 +207,8 @@ impl Header {
     fn check_blocks(&self, sb: &SuperBlock) -> Result<(), FormatError> {
         let fixed = 2 + u64::from(sb.layout().cp_payload);
         let sum = fixed + u64::from(self.orphan_blocks) + u64::from(self.nat_journal_blocks);
-        let right = sum == u64::from(self.pack_blocks) && self.pack_blocks <= BLOCKS_PER_SEG;
-        require(right, CP, "pack_blocks", self.pack_blocks, "is the sum of its parts, and at most 512")
+        let right = sum == u64::from(self.pack_blocks) && self.pack_blocks < BLOCKS_PER_SEG;
+        require(right, CP, "pack_blocks", self.pack_blocks, "is the sum of its parts, and at most 511")
     }
 
     fn check_heads(&self, sb: &SuperBlock) -> Result<(), FormatError> {

@@ -11,6 +11,7 @@
 //!
 //! What it keeps true: no bytes make a parser panic, loop, or take more memory than the blocks it was given.
 
+mod claim;
 mod discard_log;
 mod header;
 mod pack;
@@ -19,6 +20,7 @@ mod superblock;
 #[cfg(test)]
 mod tests;
 
+pub use claim::Claim;
 pub use discard_log::{DiscardLog, DiscardLogReader, MAX_UNITS, encode_discard_log};
 pub use header::{FLAGS, Head, Header};
 pub use pack::{Checkpoint, NAT_JOURNAL_PER_BLOCK, choose, last_block_of};

@@ -81,7 +81,7 @@ impl Checkpoint {
         let orphans: Vec<Block> = self.orphans.chunks(ORPHANS_PER_BLOCK).map(encode_orphans).collect();
         let journal: Vec<Block> = self.nat_journal.chunks(NAT_JOURNAL_PER_BLOCK).map(encode_journal).collect();
         let payload = sb.layout().cp_payload as usize;
-        let (need, free) = (2 + payload + orphans.len() + journal.len(), BLOCKS_PER_SEG as usize);
+        let (need, free) = (2 + payload + orphans.len() + journal.len(), BLOCKS_PER_SEG as usize - 1);
         if need > free {
             return Err(FormatError::NoRoom { structure: "IPLFS checkpoint pack", need, free });
         }

@@ -160,6 +160,23 @@ impl SuperBlock {
         Ok(Self { raw: Box::new(raw), layout, space, capacity, leap })
     }
 
+    /// What volumes of all kinds have: label, uuid, features, region 0. Its `encode` gives the same bytes as this.
+    pub fn common(&self) -> crate::SuperBlock {
+        crate::SuperBlock::of_other_kind((*self.raw).clone(), self.layout)
+    }
+
+    /// The same volume with another capacity.
+    ///
+    /// # Errors
+    /// A capacity of no blocks, or of more than a log has.
+    pub fn with_capacity(&self, blocks: u64) -> Result<Self, FormatError> {
+        let mut raw = (*self.raw).clone();
+        let mut changed = extension(&raw);
+        changed.capacity = blocks.into();
+        raw.reserved[..EXTENSION_BYTES].copy_from_slice(changed.as_bytes());
+        Self::new(raw)
+    }
+
     /// The superblock as a block whose first 1024 bytes are zero, with its checksum.
     pub fn encode(&self) -> Block {
         let mut raw = self.raw.clone();

@@ -487,3 +487,37 @@ proptest! {
         prop_assert!(Checkpoint::parse(&sb, Pack::One, &[block, block]).is_err());
     }
 }
+
+#[test]
+fn a_claim_counts_for_its_checkpoint_and_its_place_and_the_later_one_wins() {
+    let (sb, header) = (superblock(), header());
+    let places = Claim::places(&sb);
+    assert_eq!(places, [Lba(512 + 511), Lba(512 + 1023)]);
+    let claim = Claim { version: 7, limits: header.heads.map(|head| head.limit + 5) };
+    let block = claim.encode(&sb, places[0]);
+    assert_eq!(Claim::parse(&sb, &header, &block, places[0]), Ok(Some(claim)));
+    assert_eq!(Claim::parse(&sb, &header, &block, places[1]), Ok(None), "written for another place");
+    assert_eq!(Claim::parse(&sb, &Header { version: 8, ..header.clone() }, &block, places[0]), Ok(None));
+    let later = Claim { limits: claim.limits.map(|limit| limit + 1), ..claim };
+    assert_eq!(Claim::later(Some(later), Some(claim)), Some(later));
+    assert_eq!(Claim::later(None, Some(claim)), Some(claim));
+    for wrong in [Lba(header.heads[3].limit.get() - 1), sb.space().range(Stretch::ALL[3]).end + 1] {
+        let mut bad = claim;
+        bad.limits[3] = wrong;
+        assert!(Claim::parse(&sb, &header, &bad.encode(&sb, places[0]), places[0]).is_err());
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_block_harms_the_parser_of_claims(bytes in prop::collection::vec(any::<u8>(), 4096), sealed: bool) {
+        let (sb, mut block) = (superblock(), zeroed_block());
+        block.copy_from_slice(&bytes);
+        block[..16].copy_from_slice(&Claim { version: 7, limits: [Lba(0); 7] }.encode(&sb, Lba(0))[..16]);
+        if sealed {
+            seal(&mut block, sb.seed(), Lba(9));
+        }
+        let found = Claim::parse(&sb, &header(), &block, Lba(9));
+        prop_assert!(sealed || found == Ok(None));
+    }
+}

@@ -96,13 +96,18 @@ impl SuperBlock {
         Ok(Self { raw: Box::new(raw), layout })
     }
 
+    /// A superblock of another kind, whose fields were checked by the rules of that kind.
+    pub(crate) fn of_other_kind(raw: RawSuperBlock, layout: Layout) -> Self {
+        Self { raw: Box::new(raw), layout }
+    }
+
     /// Writes the superblock into block 0 or 1, with its checksum if the volume has one. The first 1024 bytes of the
     /// block stay.
     pub fn encode_into(&self, block: &mut Block) {
         let mut raw = self.raw.clone();
         if self.features().contains(Features::SB_CHECKSUM) {
             raw.checksum_offset = (CHECKSUM_OFFSET as u32).into();
-            let crc = crc_magic(&raw.as_bytes()[..CHECKSUM_OFFSET]);
+            let crc = f2fs_crc(raw.magic.get(), &raw.as_bytes()[..CHECKSUM_OFFSET]);
             raw.crc = crc.into();
         }
         raw.write(block);
