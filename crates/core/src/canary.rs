@@ -23,6 +23,14 @@ pub enum Canary {
     StreamSummary,
     /// `herd`: writers do not look again whether there is room, once it is their turn to collect.
     Herd,
+    /// `skip-log`: the discard log does not name what has died since the last freeze.
+    SkipLog,
+    /// `forget-in-flight`: the discard log does not name what is being discarded.
+    ForgetInFlight,
+    /// `past-limit`: logs run behind the limit that the checkpoint in force has.
+    PastLimit,
+    /// `reuse`: a log takes a block again that was discarded.
+    Reuse,
 }
 
 /// The fault of a volume, if it has one.

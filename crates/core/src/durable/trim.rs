@@ -29,7 +29,11 @@ impl Fs {
     pub fn trim(&self, range: Range<u64>, minimum: u64) -> Result<u64> {
         const BLOCK: u64 = BLOCK_SIZE as u64;
         let layout = self.vol.layout();
-        if range.end.saturating_sub(range.start) < BLOCK || range.start / BLOCK >= layout.main_end().get() {
+        if range.end.saturating_sub(range.start) < BLOCK || range.start / BLOCK >= layout.block_count {
+            return Err(Error::Invalid);
+        }
+        let Some(segments) = self.vol.placement.segments() else { return self.discard_dead() };
+        if range.start / BLOCK >= layout.main_end().get() {
             return Err(Error::Invalid);
         }
         if !self.vol.io.takes_discards() {
@@ -40,7 +44,6 @@ impl Fs {
         let wanted = range.start.div_ceil(BLOCK)..range.end / BLOCK;
         let minimum = minimum.div_ceil(BLOCK);
         let most = minimum.div_ceil(layout.blocks_per_sec()).max(SECTIONS_AT_ONCE);
-        let segments = self.vol.segments();
         let (mut told, mut trimmed) = (Told::default(), 0);
         let mut next = wanted.start.saturating_sub(layout.main.get()) / layout.blocks_per_sec();
         while let Some(sections) = segments.take_free_sections(next, most, || self.free_sections_suffice(0)) {
@@ -57,6 +60,17 @@ impl Fs {
             }
         }
         Ok(trimmed * BLOCK)
+    }
+
+    /// Where nothing is free but what was never written: discards what is dead; bytes discarded, by whomever.
+    fn discard_dead(&self) -> Result<u64> {
+        self.vol.check_writable()?;
+        self.sync_checkpoint()?;
+        let before = self.vol.io.counters.read().discarded;
+        while self.vol.placement.has_queued_discards()
+            && self.vol.placement.discard_some(|| self.vol.check_writable().is_ok()) > 0
+        {}
+        Ok((self.vol.io.counters.read().discarded - before) * BLOCK_SIZE as u64)
     }
 
     /// Discards these blocks if there are enough side by side, with those told before; how many.

@@ -43,7 +43,7 @@ mod xattrs;
 pub use issue::{Issue, Location, Severity, Value};
 pub use report::{Checked, Counts, Report, RollForward, exit};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use context::Context;
 use sink::{IssueSink, Tracker};
 use std::sync::Arc;
@@ -120,11 +120,14 @@ impl Default for CheckOptions {
 /// do read errors in the middle.
 ///
 /// # Errors
-/// If not even the superblocks can be read.
+/// If not even the superblocks can be read; [`Error::Unsupported`] for an IPLFS volume.
 pub fn check(dev: Arc<dyn Device>, options: &CheckOptions) -> Result<Report> {
     let begin = steadyfs_rt::now();
     if let (Err(error), Err(_)) = (dev.read_one(0), dev.read_one(1)) {
         return Err(error.into());
+    }
+    if crate::raw::Superblocks::read(&*dev).chosen_infinite().is_some() {
+        return Err(Error::Unsupported("this version cannot check IPLFS volumes".to_owned()));
     }
     let options = CheckOptions { threads: options.threads.max(1), ..options.clone() };
     let sink = Arc::new(IssueSink::new(options.max_issues));

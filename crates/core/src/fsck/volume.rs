@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use steadyfs_device::Device;
 use steadyfs_format::checkpoint::CpFlags;
-use steadyfs_format::{Layout, Lba, Pack, SuperBlock};
+use steadyfs_format::{Features, Layout, Lba, Pack, SuperBlock};
 
 /// Fewer sections cannot hold six logs and what collection needs.
 const MIN_SECTIONS: u32 = 9;
@@ -22,13 +22,13 @@ pub(super) fn open(dev: &Arc<dyn Device>, sink: &IssueSink, options: &CheckOptio
     let tracker = super::sink::Tracker::begin(options, Phase::Volume, 1);
     let superblocks = Superblocks::read(&**dev);
     let superblock = check_superblocks(&superblocks, sink)?;
-    let (blocks, need) = (dev.info().blocks, superblock.layout().main_end().get());
+    let (blocks, need) = (dev.info().blocks, superblocks.end().map_or(0, Lba::get));
     if blocks < need {
         sink.add(Issue::DeviceTooSmall { blocks, need });
         return None;
     }
     check_superblock(&superblock, sink);
-    let packs = Packs::read(&**dev, superblock.layout());
+    let packs = Packs::of(&**dev, &superblocks).ok()?;
     let pack = check_packs(&packs, sink)?;
     let image = match Image::load(Arc::clone(dev), superblocks, packs) {
         Ok(image) => Arc::new(image),
@@ -67,7 +67,8 @@ fn check_superblocks(superblocks: &Superblocks, sink: &IssueSink) -> Option<Supe
 
 fn check_superblock(superblock: &SuperBlock, sink: &IssueSink) {
     let (raw, layout): (_, &Layout) = (superblock.raw(), superblock.layout());
-    if layout.sections < MIN_SECTIONS {
+    let is_segmented = superblock.features().difference(Features::INFINITE) == superblock.features();
+    if is_segmented && layout.sections < MIN_SECTIONS {
         sink.add(Issue::TooFewSections { sections: layout.sections });
     }
     let set = |bytes: &[u8]| bytes.iter().any(|byte| *byte != 0);

@@ -8,7 +8,6 @@ use crate::error::Result;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::dir::{DentriesMut, FileType, name_hash};
 use steadyfs_format::inode::{Inode, InodeShape, NewInode, Time, flags, mkfs_extra_isize};
-use steadyfs_format::mkfs_layout::MkfsLayout;
 use steadyfs_format::nat::NatEntry;
 use steadyfs_format::quota::{self, Usage};
 use steadyfs_format::summary::Summary;
@@ -20,7 +19,19 @@ const LOST_FOUND_MODE: u16 = 0o040_700;
 const LOST_FOUND_NAME: &[u8] = b"lost+found";
 const QUOTA_MODE: u16 = 0o100_600;
 /// What mkfs.f2fs writes into the footers: there is no checkpoint yet that they could belong to.
-const FOOTER_VERSION: u64 = 1;
+pub(super) const FOOTER_VERSION: u64 = 1;
+
+/// Where the first files go, and how a node is finished there.
+pub(super) struct Starts<'a> {
+    /// The first block of the hot data log.
+    pub(super) data: Lba,
+    /// The first block of the hot node log.
+    pub(super) nodes: Lba,
+    /// What inodes are made with: those of the options, and those of the kind of volume.
+    pub(super) features: Features,
+    /// Stores what nodes carry of their place and version, and their checksum.
+    pub(super) seal: &'a dyn Fn(&mut Block, Lba),
+}
 
 /// The first files, placed.
 pub(super) struct Contents {
@@ -39,7 +50,7 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    pub(super) fn build(options: &MkfsOptions, made: &MkfsLayout, checksum_seed: u32) -> Result<Self> {
+    pub(super) fn build(options: &MkfsOptions, starts: &Starts<'_>) -> Result<Self> {
         let features = options.features;
         let mut quotas = Vec::new();
         if features.contains(Features::QUOTA) {
@@ -51,7 +62,7 @@ impl Contents {
         let with_lost_found = features.contains(Features::LOST_FOUND);
         let lost_found = with_lost_found.then(|| ROOT_INO + 1 + quotas.len() as u32);
 
-        let mut builder = Builder { options, made, files: Vec::new(), data: Vec::new() };
+        let mut builder = Builder { options, starts, files: Vec::new(), data: Vec::new() };
         builder.add_root(lost_found)?;
         let mut quota_inos = [None; 3];
         let directories = if with_lost_found { 2 } else { 1 };
@@ -68,7 +79,7 @@ impl Contents {
             builder.add_lost_found(ino)?;
         }
         let next_nid = builder.next_ino().nid();
-        Ok(builder.finish(quota_inos, next_nid, checksum_seed))
+        Ok(builder.finish(quota_inos, next_nid))
     }
 
     /// Blocks at the start of a log.
@@ -83,7 +94,7 @@ impl Contents {
 
 struct Builder<'a> {
     options: &'a MkfsOptions,
-    made: &'a MkfsLayout,
+    starts: &'a Starts<'a>,
     files: Vec<Inode>,
     data: Vec<(Summary, Block)>,
 }
@@ -140,7 +151,7 @@ impl Builder<'_> {
         inode.set_blocks(1 + blocks.len() as u64);
         let nid = inode.footer.nid();
         for (index, block) in blocks.into_iter().enumerate() {
-            let lba = self.made.layout.lba_of(self.made.logs[Log::HotData.index()], self.data.len() as u16);
+            let lba = self.starts.data + self.data.len() as u64;
             inode.set_slot(shape, index as u16, Slot::At(lba));
             self.data.push((Summary { nid, version: 0, ofs_in_node: index as u16 }, block));
         }
@@ -160,17 +171,15 @@ impl Builder<'_> {
             generation: 0,
             flags: 0,
             inline: 0,
-            extra_isize: mkfs_extra_isize(self.options.features),
+            extra_isize: mkfs_extra_isize(self.starts.features),
             // A directory of a volume where inodes choose may keep all words for addresses; it has no inline xattrs.
             xattr_words: 0,
             project_id: 0,
         };
-        Ok(new.build(self.options.features)?)
+        Ok(new.build(self.starts.features)?)
     }
 
-    fn finish(self, quota_inos: [Option<Ino>; 3], next_nid: Nid, checksum_seed: u32) -> Contents {
-        let layout = &self.made.layout;
-        let at = |log: Log, offset: usize| layout.lba_of(self.made.logs[log.index()], offset as u16);
+    fn finish(self, quota_inos: [Option<Ino>; 3], next_nid: Nid) -> Contents {
         let mut contents = Contents {
             blocks: Vec::new(),
             nat: Vec::new(),
@@ -179,16 +188,16 @@ impl Builder<'_> {
             quota_inos,
             next_nid,
         };
-        for (offset, mut inode) in self.files.into_iter().enumerate() {
-            let (nid, ino, lba) = (inode.footer.nid(), inode.footer.ino(), at(Log::HotNode, offset));
-            inode.footer.set_chain(FOOTER_VERSION, lba + 1);
-            inode.update_checksum(self.options.features, checksum_seed);
-            contents.blocks.push((lba, inode.to_block()));
+        for (offset, inode) in (0..).zip(self.files) {
+            let (nid, ino, lba) = (inode.footer.nid(), inode.footer.ino(), self.starts.nodes + offset);
+            let mut block = inode.to_block();
+            (self.starts.seal)(&mut block, lba);
+            contents.blocks.push((lba, block));
             contents.nat.push((nid, NatEntry { version: 0, ino, lba }));
             contents.node_summaries.push(Summary::of_node(nid));
         }
-        for (offset, (summary, block)) in self.data.into_iter().enumerate() {
-            contents.blocks.push((at(Log::HotData, offset), block));
+        for (offset, (summary, block)) in (0..).zip(self.data) {
+            contents.blocks.push((self.starts.data + offset, block));
             contents.data_summaries.push(summary);
         }
         contents

@@ -9,11 +9,13 @@
 
 mod choices;
 mod contents;
+mod infinite;
 mod plan;
 mod signature;
 mod write;
 
 pub use choices::{DEFAULT_COLD_EXTENSIONS, DEFAULT_HOT_EXTENSIONS, MAKEABLE, parse_features};
+pub use infinite::{DEFAULT_LEAP, DEFAULT_LOG_SHIFT, Infinite};
 pub use signature::detect_signature;
 
 use crate::error::{Error, Result};
@@ -64,6 +66,8 @@ pub struct MkfsOptions {
     pub discard: bool,
     /// Only compute and check; write nothing.
     pub dry_run: bool,
+    /// An IPLFS volume. Geometry, over-provisioning and the choices about the NAT then mean nothing.
+    pub infinite: Option<Infinite>,
 }
 
 impl MkfsOptions {
@@ -89,6 +93,7 @@ impl MkfsOptions {
             fixed_version: false,
             discard: true,
             dry_run: false,
+            infinite: None,
         }
     }
 }
@@ -117,6 +122,9 @@ pub fn format(dev: &dyn Device, options: &MkfsOptions) -> Result<MkfsReport> {
     }
     if dev.zones().is_some() {
         return Err(Error::Unsupported(format!("{} is a zoned device; zoned volumes cannot be made yet", info.name)));
+    }
+    if let Some(chosen) = &options.infinite {
+        return infinite::format(dev, options, chosen);
     }
     let plan = plan::plan(options, blocks)?;
     let mut report = MkfsReport { superblock: plan.superblock.clone(), plan: plan.layout.clone(), discarded: false };

@@ -1,16 +1,18 @@
 //! Everything that will be written, computed before the first write.
 
-use super::contents::Contents;
+use super::contents::{Contents, FOOTER_VERSION, Starts};
 use super::{MkfsOptions, choices};
 use crate::error::Result;
+use steadyfs_format::block::BlockView;
 use steadyfs_format::checkpoint::{Checkpoint, CpFlags, LogPosition, NatBits};
 use steadyfs_format::crc::crc_magic;
+use steadyfs_format::inode::Inode;
 use steadyfs_format::journal::Journal;
 use steadyfs_format::mkfs_layout::{MkfsChoices, MkfsLayout};
 use steadyfs_format::nat::{NatBlock, NatEntry};
 use steadyfs_format::sit::{SitEntry, VALID_MAP_BYTES};
 use steadyfs_format::summary::{Summary, SummaryBlock, SummaryKind};
-use steadyfs_format::superblock::encode_label;
+use steadyfs_format::superblock::{RawSuperBlock, encode_label};
 use steadyfs_format::{
     AllocType, BLOCK_SIZE, Block, Features, Lba, Log, META_INO, NODE_INO, SegNo, SuperBlock, bitmap,
 };
@@ -60,21 +62,19 @@ pub(super) fn plan(options: &MkfsOptions, blocks: u64) -> Result<Plan> {
     };
     let layout = MkfsLayout::plan(&chosen)?;
     let mut raw = layout.superblock(&chosen);
-    (raw.major_ver, raw.minor_ver) = (MKFS_VERSION.0.into(), MKFS_VERSION.1.into());
-    raw.uuid = options.uuid;
-    raw.volume_name = encode_label(&options.label).map_err(choices::usage)?;
-    choices::set_extensions(&mut raw, &options.cold_extensions, &options.hot_extensions)?;
-    let name = concat!("SteadyFS ", env!("CARGO_PKG_VERSION"));
-    raw.version[..name.len()].copy_from_slice(name.as_bytes());
-    raw.init_version = raw.version;
-    if options.features.contains(Features::CASEFOLD) {
-        raw.s_encoding = ENCODING_UTF8.into();
-        raw.s_encoding_flags = if options.strict_encoding { ENCODING_STRICT } else { 0 }.into();
-    }
+    name(&mut raw, options)?;
     if options.features.contains(Features::ENCRYPT) {
         raw.encrypt_pw_salt = salt(options);
     }
-    let contents = Contents::build(options, &layout, SuperBlock::new(raw.clone())?.inode_checksum_seed())?;
+    let seed = SuperBlock::new(raw.clone())?.inode_checksum_seed();
+    let seal = |block: &mut Block, lba: Lba| {
+        let inode = Inode::view_mut(block);
+        inode.footer.set_chain(FOOTER_VERSION, lba + 1);
+        inode.update_checksum(options.features, seed);
+    };
+    let start = |log: Log| layout.layout.lba_of(layout.logs[log.index()], 0);
+    let (data, nodes) = (start(Log::HotData), start(Log::HotNode));
+    let contents = Contents::build(options, &Starts { data, nodes, features: options.features, seal: &seal })?;
     for (slot, ino) in raw.qf_ino.iter_mut().zip(contents.quota_inos) {
         *slot = ino.map_or(0, |ino| ino.get()).into();
     }
@@ -91,6 +91,22 @@ pub(super) fn plan(options: &MkfsOptions, blocks: u64) -> Result<Plan> {
     Ok(Plan { layout, superblock, nat, blocks: contents.blocks, tables })
 }
 
+/// Fills in what does not depend on the geometry: uuid, label, versions, extensions, encoding.
+pub(super) fn name(raw: &mut RawSuperBlock, options: &MkfsOptions) -> Result<()> {
+    (raw.major_ver, raw.minor_ver) = (MKFS_VERSION.0.into(), MKFS_VERSION.1.into());
+    raw.uuid = options.uuid;
+    raw.volume_name = encode_label(&options.label).map_err(choices::usage)?;
+    choices::set_extensions(raw, &options.cold_extensions, &options.hot_extensions)?;
+    let name = concat!("SteadyFS ", env!("CARGO_PKG_VERSION"));
+    raw.version[..name.len()].copy_from_slice(name.as_bytes());
+    raw.init_version = raw.version;
+    if options.features.contains(Features::CASEFOLD) {
+        raw.s_encoding = ENCODING_UTF8.into();
+        raw.s_encoding_flags = if options.strict_encoding { ENCODING_STRICT } else { 0 }.into();
+    }
+    Ok(())
+}
+
 /// Salt of the encryption by password: differs from volume to volume, is no secret.
 fn salt(options: &MkfsOptions) -> [u8; 16] {
     let mut salt = options.uuid;
@@ -100,7 +116,7 @@ fn salt(options: &MkfsOptions) -> [u8; 16] {
 
 /// The first checkpoint's version: odd, below 2^31, different for each uuid and time, so that nodes of an older volume
 /// on the same device are not taken for ours.
-fn first_version(options: &MkfsOptions) -> u64 {
+pub(super) fn first_version(options: &MkfsOptions) -> u64 {
     if options.fixed_version {
         return FIXED_VERSION;
     }

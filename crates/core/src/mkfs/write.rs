@@ -8,13 +8,13 @@ use steadyfs_format::block::BlockView;
 use steadyfs_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, Lba, Log, Pack};
 
 /// Blocks in one write of zeros.
-const BATCH: u64 = 512;
+pub(super) const BATCH: u64 = 512;
 /// Blocks in one discard.
 const DISCARD_BATCH: u64 = 1 << 18;
 /// The first block behind both superblocks.
-const FIRST: u64 = 2;
+pub(super) const FIRST: u64 = 2;
 /// Where foreign signatures may lie that tools would find beside ours: the first 2 MiB.
-const WIPED: u64 = BLOCKS_PER_SEG as u64;
+pub(super) const WIPED: u64 = BLOCKS_PER_SEG as u64;
 
 /// Writes everything; the superblocks last. Returns whether the device was discarded.
 pub(super) fn write(dev: &dyn Device, plan: &Plan, options: &MkfsOptions, blocks: u64) -> Result<bool> {
@@ -54,7 +54,7 @@ fn discard(dev: &dyn Device, blocks: u64) -> bool {
     dev.info().discard && starts.all(|start| dev.discard(start, DISCARD_BATCH.min(blocks - start)).is_ok())
 }
 
-fn zero(dev: &dyn Device, from: Lba, count: u64) -> Result<()> {
+pub(super) fn zero(dev: &dyn Device, from: Lba, count: u64) -> Result<()> {
     for start in (0..count).step_by(BATCH as usize) {
         let pages = vec![PageBuf::zeroed(); BATCH.min(count - start) as usize];
         write_pages(dev, from + start, pages)?;
@@ -62,7 +62,7 @@ fn zero(dev: &dyn Device, from: Lba, count: u64) -> Result<()> {
     Ok(())
 }
 
-fn write_blocks(dev: &dyn Device, from: Lba, blocks: &[Block]) -> Result<()> {
+pub(super) fn write_blocks(dev: &dyn Device, from: Lba, blocks: &[Block]) -> Result<()> {
     write_pages(dev, from, blocks.iter().map(|block| PageBuf::from_slice(block)).collect())
 }
 

@@ -15,6 +15,7 @@
 pub(crate) mod background;
 pub(crate) mod discarding;
 mod housekeeping;
+mod infinite;
 mod segmented;
 pub(crate) mod shutdown;
 
@@ -30,8 +31,9 @@ use crate::fs::Fs;
 use crate::locks;
 use crate::mount::background::Background;
 use crate::mount::discarding::Discarder;
+use crate::mount::infinite::LoadedLogs;
 use crate::mount::segmented::Tables;
-use crate::options::MountOptions;
+use crate::options::{InPlace, MountOptions};
 use crate::raw::{Image, PackPart};
 use crate::reclaim::Reclaim;
 use crate::stats::{Cause, Traffic};
@@ -60,7 +62,8 @@ const WRITABLE: Features = Features::ATOMIC_WRITE
     .union(Features::QUOTA)
     .union(Features::INODE_CRTIME)
     .union(Features::LOST_FOUND)
-    .union(Features::SB_CHECKSUM);
+    .union(Features::SB_CHECKSUM)
+    .union(Features::INFINITE);
 
 /// Features under which a volume may be read.
 const READABLE: Features = WRITABLE
@@ -101,6 +104,42 @@ fn check_features(features: Features, read_only: bool) -> Result<()> {
     }
 }
 
+/// What places blocks, as it was loaded.
+#[expect(clippy::large_enum_variant, reason = "there is one, while a volume is mounted")]
+enum Ground {
+    Segments(Tables),
+    Infinite(LoadedLogs),
+}
+
+impl Ground {
+    /// Loads it; for who changes the volume it must not contradict itself.
+    fn load(image: &Image, options: &MountOptions, read_only: bool) -> Result<Self> {
+        match image.log_space() {
+            None => Tables::load_for(image, options, read_only).map(Ground::Segments),
+            Some(space) => LoadedLogs::load(image, space, read_only).map(Ground::Infinite),
+        }
+    }
+
+    /// KiB written in the life of the volume.
+    fn kbytes_written(&self) -> u64 {
+        match self {
+            Ground::Segments(tables) => tables.kbytes,
+            Ground::Infinite(logs) => logs.kbytes_written(),
+        }
+    }
+
+    /// How many collectors the volume has, and logs beside the format's six for users' data.
+    fn collectors(&self, options: &MountOptions, layout: &Layout, reserved_segments: u32) -> (usize, usize) {
+        match self {
+            Ground::Segments(_) => {
+                let collectors = Reclaim::collectors(&options.gc, layout, reserved_segments);
+                (collectors, Reclaim::data_logs(&options.gc, layout, reserved_segments, collectors))
+            }
+            Ground::Infinite(_) => (0, 0),
+        }
+    }
+}
+
 impl Fs {
     /// Mounts the volume on a device.
     ///
@@ -113,6 +152,7 @@ impl Fs {
         check_features(image.superblock().features(), read_only)?;
         check_state(&image, read_only)?;
         if !read_only {
+            infinite::check_device(&image)?;
             let fs = Fs::assemble(&image, options, read_only)?;
             fs.note_recovered(fs.recover(&image)?);
             // One that cannot be deleted stays an orphan; unless the volume has stopped over it.
@@ -163,8 +203,8 @@ impl Fs {
 
     /// Puts a mounted volume together, as it was at its checkpoint.
     fn assemble(image: &Image, options: MountOptions, read_only: bool) -> Result<Arc<Fs>> {
-        let tables = Tables::load_for(image, &options, read_only)?;
-        let io = BlockIo::new(Arc::clone(image.device()), tables.kbytes);
+        let ground = Ground::load(image, &options, read_only)?;
+        let io = BlockIo::new(Arc::clone(image.device()), ground.kbytes_written());
         #[cfg(feature = "canary")]
         options.canary.into_iter().for_each(|canary| io.planted.plant(canary));
         let layout = *image.layout();
@@ -180,8 +220,7 @@ impl Fs {
         // Node ids 0, 1 and 2 are not for use.
         let space = Space::new(header.user_blocks(), u64::from(nat.max_nid()) - 3, counts);
         let nids = FreeNids::new(header.next_free_nid(), &nat);
-        let collectors = Reclaim::collectors(&options.gc, &layout, header.reserved_segments());
-        let data_logs = Reclaim::data_logs(&options.gc, &layout, header.reserved_segments(), collectors);
+        let (collectors, data_logs) = ground.collectors(&options, &layout, header.reserved_segments());
         if !steadyfs_rt::sim::is_active() {
             steadyfs_device::retain_page_memory(options.spare_bytes);
         }
@@ -193,12 +232,21 @@ impl Fs {
         };
         let clock = Clock::starting_at(header.elapsed_time());
         let streams = Streams::new(collectors, options.gc.generations, data_logs);
-        let discards = if read_only { None } else { Tables::discards(&layout, &options, &io) };
-        let placement =
-            Placement::Segments(tables.into_segments(image, &options, streams, discards, &io, clock, upkeep));
+        let placement = match ground {
+            Ground::Segments(tables) => {
+                let discards = if read_only { None } else { Tables::discards(&layout, &options, &io) };
+                Placement::Segments(tables.into_segments(image, &options, streams, discards, &io, clock, upkeep))
+            }
+            Ground::Infinite(logs) => Placement::Infinite(Box::new(logs.into_placement(&io, read_only))),
+        };
         let vol =
             Volume::new(image.superblock().clone(), io, placement, nat, nids, nodes, space, clock, read_only, &options);
-        let discarder = vol.placement.discards().map(|discards| Discarder::new(Arc::clone(&discards.signal)));
+        let discarder =
+            vol.placement.discard_signal().filter(|_| !read_only).map(|signal| Discarder::new(Arc::clone(signal)));
+        let in_place = match vol.placement.segments() {
+            Some(_) => options.writes_in_place(layout.main_segments),
+            None => InPlace::Never,
+        };
         let reclaim = Reclaim::new(&vol, &options, header.reserved_segments(), collectors);
         Ok(Arc::new(Fs {
             vol,
@@ -215,7 +263,7 @@ impl Fs {
             syncs: SyncCounters::default(),
             traffic: Traffic::default(),
             recovered: OnceLock::new(),
-            in_place: options.writes_in_place(layout.main_segments),
+            in_place,
             options,
         }))
     }
@@ -244,6 +292,7 @@ impl Fs {
     /// Comes before the first write of a mount, which goes over what the checkpoint in force has replaced. Whoever
     /// wrote that checkpoint may have ended before it was durable, and then a power cut could damage both.
     pub(crate) fn begin_writing(&self) -> Result<()> {
+        self.vol.placement.begin_writing()?;
         self.vol.io.flush()
     }
 
@@ -336,7 +385,7 @@ fn check_state(image: &Image, read_only: bool) -> Result<()> {
 
 /// Whether all is sound that recovery needs and reading does not.
 fn whole_for_recovery(image: &Image, options: &MountOptions) -> Result<()> {
-    Tables::load(image, options)?.check_counts(image)?;
+    Ground::load(image, options, false)?;
     let nat = Nat::new(image.layout(), |b| image.nat_version(b));
     image.whole(PackPart::NatJournal)?;
     image.nat_journal().iter().try_for_each(|&(nid, entry)| nat.check_journal(nid, entry))?;

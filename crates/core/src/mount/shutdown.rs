@@ -37,8 +37,8 @@ impl Fs {
         self.vol.shut_down();
         drop(frozen);
         self.vol.io.settle();
-        if let Some(discards) = self.vol.placement.discards() {
-            discards.under_way.wait_zero();
+        if let Some(under_way) = self.vol.placement.discards_under_way() {
+            under_way.wait_zero();
         }
         Ok(())
     }

@@ -1,9 +1,11 @@
 //! The roll-forward chain: nodes that fsync wrote after the checkpoint. Format section 12.3.
 //!
 //! The chain ends at the first block that was not written under the checkpoint in force, and at an inode whose checksum
-//! is wrong: a crash may tear the block that was being written, and what it tore had not been promised to anybody.
+//! is wrong: a crash may tear the block that was being written, and what it tore had not been promised to anybody. On
+//! an IPLFS volume every node has a checksum, and the chain goes from block to block up to the limit of its log.
 
 use super::Image;
+use super::infinite::CHAIN;
 use crate::error::Result;
 use std::collections::HashSet;
 use steadyfs_device::PageBuf;
@@ -25,7 +27,7 @@ pub struct ChainNode {
 }
 
 /// Blocks read at once where the chain goes on with the next one.
-const AHEAD: u16 = 64;
+const AHEAD: u64 = 64;
 
 /// Walks the chain, one node per step, in the order in which the nodes were written. Ends at the first block that does
 /// not belong to it, and when it comes back to a block it has visited ([`FsyncChain::loop_at`]; some blocks of the loop
@@ -65,9 +67,12 @@ impl FsyncChain<'_> {
         if let Some(page) = held {
             return Ok(page.clone());
         }
-        let left = self.image.layout().seg_of(lba).map_or(1, |(_, off)| BLOCKS_PER_SEG as u16 - off);
+        let left = match self.image.log_space() {
+            Some(space) => space.head(CHAIN).limit - lba,
+            None => self.image.layout().seg_of(lba).map_or(1, |(_, off)| u64::from(BLOCKS_PER_SEG) - u64::from(off)),
+        };
         if follows
-            && let Ok(pages) = self.image.read_run(lba, u64::from(left.min(AHEAD)))
+            && let Ok(pages) = self.image.read_run(lba, left.min(AHEAD))
             && let Some(page) = pages.first().cloned()
         {
             self.run = (lba, pages);
@@ -87,7 +92,10 @@ impl Image {
     /// The nodes that fsync wrote after the checkpoint; none on a volume with the feature `ro`.
     pub fn fsync_chain(&self) -> FsyncChain<'_> {
         let at = self.logs().contains(&Log::WarmNode).then(|| self.log_position(Log::WarmNode));
-        let next = at.map(|at| self.layout().lba_of(at.segment, at.next));
+        let next = match self.log_space() {
+            Some(space) => Some(space.head(CHAIN).next),
+            None => at.map(|at| self.layout().lba_of(at.segment, at.next)),
+        };
         FsyncChain {
             image: self,
             next,
@@ -138,14 +146,25 @@ impl Image {
         Ok(self.link(lba, self.read_block(lba)?))
     }
 
+    /// Whether a node of the chain may lie here.
+    fn is_chain_address(&self, lba: Lba) -> bool {
+        match self.log_space() {
+            Some(space) => (space.head(CHAIN).next..space.head(CHAIN).limit).contains(&lba),
+            None => self.layout().in_main(lba),
+        }
+    }
+
     fn link(&self, lba: Lba, page: PageBuf) -> Option<ChainNode> {
-        let (footer, belongs) = page.with(|bytes| (NodeBlock::view(bytes).footer, self.is_link(bytes)));
+        let (footer, belongs) = page.with(|bytes| (NodeBlock::view(bytes).footer, self.is_link(bytes, lba)));
         belongs.then_some(ChainNode { lba, page, footer })
     }
 
     /// Whether this block was written whole while this checkpoint was in force.
-    fn is_link(&self, block: &Block) -> bool {
+    fn is_link(&self, block: &Block, lba: Lba) -> bool {
         let footer = &NodeBlock::view(block).footer;
+        if let Some(space) = self.log_space() {
+            return self.is_of_this_checkpoint(footer) && space.verify_node(block, lba).is_ok();
+        }
         let features = self.superblock().features();
         let whole = || {
             let inode = Inode::view(block);
@@ -174,7 +193,7 @@ impl Iterator for FsyncChain<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let lba = self.next.take()?;
         self.end = Some(lba);
-        if !self.image.layout().in_main(lba) {
+        if !self.image.is_chain_address(lba) {
             return None;
         }
         if self.mark == Some(lba) {
@@ -190,7 +209,10 @@ impl Iterator for FsyncChain<'_> {
             Err(error) => return Some(Err(error)),
         };
         let node = self.image.link(lba, page)?;
-        self.next = Some(node.footer.next());
+        self.next = Some(match self.image.log_space() {
+            Some(_) => lba + 1,
+            None => node.footer.next(),
+        });
         Some(Ok(node))
     }
 }

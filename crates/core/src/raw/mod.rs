@@ -24,12 +24,15 @@
 //! ```
 
 mod chain;
+mod in_use;
+pub(crate) mod infinite;
 mod pack;
 mod packs;
 mod superblock;
 mod tables;
 
 pub use chain::{ChainNode, ChainSummary, FsyncChain};
+pub use infinite::{LogSpace, user_blocks};
 pub use pack::{PackDamage, PackPart};
 pub use packs::Packs;
 pub use superblock::Superblocks;
@@ -55,6 +58,7 @@ pub struct Image {
     pack: Pack,
     checkpoint: Checkpoint,
     parts: Parts,
+    log_space: Option<Box<LogSpace>>,
 }
 
 impl Image {
@@ -65,7 +69,8 @@ impl Image {
     /// pack, read errors there.
     pub fn open(dev: Arc<dyn Device>) -> Result<Self> {
         let superblocks = Superblocks::read(&*dev);
-        let packs = Packs::read(&*dev, superblocks.chosen_for(&*dev)?.layout());
+        superblocks.chosen_for(&*dev)?;
+        let packs = Packs::of(&*dev, &superblocks)?;
         Self::load(dev, superblocks, packs)
     }
 
@@ -75,6 +80,9 @@ impl Image {
     /// As [`Image::open`].
     pub fn load(dev: Arc<dyn Device>, superblocks: Superblocks, packs: Packs) -> Result<Self> {
         let superblock = superblocks.chosen_for(&*dev)?.clone();
+        if let Some(wide) = superblocks.chosen_infinite().cloned() {
+            return infinite::load(dev, superblocks, packs, wide);
+        }
         let layout = superblock.layout();
         let pack = packs.chosen()?;
         let read = |range: Range<u32>| read_blocks(&*dev, layout.pack(pack), range);
@@ -82,7 +90,7 @@ impl Image {
         let [first, payload @ ..] = head.as_slice() else { return Err(Error::corrupt("an empty checkpoint")) };
         let checkpoint = Checkpoint::parse(layout, first, payload)?;
         let parts = Parts::read(&checkpoint, read)?;
-        Ok(Image { parts, checkpoint, pack, packs, superblock, superblocks, dev })
+        Ok(Image { parts, checkpoint, pack, packs, superblock, superblocks, dev, log_space: None })
     }
 
     /// The device.
@@ -120,9 +128,12 @@ impl Image {
         &self.checkpoint
     }
 
-    /// The logs that the volume has: all six, or two of a volume with the feature `ro`, where the positions of the
-    /// others mean nothing.
+    /// The logs that stand in segments: all six, or two of a volume with the feature `ro`, where the positions of the
+    /// others mean nothing; none of an IPLFS volume.
     pub fn logs(&self) -> &'static [Log] {
+        if self.log_space.is_some() {
+            return &[];
+        }
         if self.layout().has_ssa() { &Log::ALL } else { &[Log::HotData, Log::HotNode] }
     }
 
@@ -183,6 +194,9 @@ impl Image {
     /// # Errors
     /// A count that no orphan block has; read errors.
     pub fn orphans(&self) -> Result<Vec<Ino>> {
+        if let Some(space) = self.log_space() {
+            return Ok(space.orphans.clone());
+        }
         let blocks = read_blocks(&*self.dev, self.layout().pack(self.pack), self.checkpoint.pack_map().orphans)?;
         Ok(decode_orphans(&blocks)?)
     }
@@ -190,7 +204,14 @@ impl Image {
     /// Addresses of the orphan blocks, in order.
     pub fn orphan_blocks(&self) -> impl Iterator<Item = Lba> + use<> {
         let start = self.layout().pack(self.pack);
-        self.checkpoint.pack_map().orphans.map(move |block| start + u64::from(block))
+        let blocks = match self.log_space() {
+            Some(space) => {
+                let first = 1 + self.layout().cp_payload;
+                first..first + space.header.orphan_blocks
+            }
+            None => self.checkpoint.pack_map().orphans,
+        };
+        blocks.map(move |block| start + u64::from(block))
     }
 
     /// `nat_bits`, if the checkpoint has them and they belong to it.

@@ -1,5 +1,6 @@
 //! The two checkpoint packs: which are whole, which one is in force. Format section 3.4.
 
+use super::{Superblocks, infinite};
 use crate::error::{Error, Result};
 use steadyfs_device::Device;
 use steadyfs_format::checkpoint::{CheckpointHeader, choose_pack, last_block_of, pack_version};
@@ -13,12 +14,26 @@ pub struct Packs {
 }
 
 impl Packs {
-    /// Reads the first and the last block of both packs.
+    /// Reads the first and the last block of both packs of an F2FS volume.
     pub fn read(dev: &dyn Device, layout: &Layout) -> Self {
         Packs {
             versions: Pack::BOTH.map(|pack| version_of(dev, layout, pack)),
             begun: Pack::BOTH.map(|pack| first_version(dev, layout, pack).ok()),
         }
+    }
+
+    /// Reads both packs of the volume with these superblocks.
+    ///
+    /// # Errors
+    /// If neither superblock is good.
+    pub fn of(dev: &dyn Device, superblocks: &Superblocks) -> Result<Self> {
+        let Some(wide) = superblocks.chosen_infinite() else {
+            return Ok(Self::read(dev, superblocks.chosen()?.layout()));
+        };
+        Ok(Packs {
+            versions: Pack::BOTH.map(|pack| Ok(infinite::read_pack(dev, wide, pack)?.header.version)),
+            begun: Pack::BOTH.map(|pack| infinite::begun(dev, wide, pack).ok()),
+        })
     }
 
     /// The version in the first block of a pack, whether the pack is whole or not; `None` if that block is damaged.

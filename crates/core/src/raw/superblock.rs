@@ -3,22 +3,48 @@
 use crate::error::{Error, Result};
 use steadyfs_device::Device;
 use steadyfs_format::superblock::SUPERBLOCK_OFFSET;
-use steadyfs_format::{FormatError, SuperBlock, zeroed_block};
+use steadyfs_format::{FormatError, Lba, SuperBlock, infinite, zeroed_block};
 
 /// Both copies, as read from blocks 0 and 1.
 #[derive(Clone, Debug)]
 pub struct Superblocks {
     copies: [Result<SuperBlock>; 2],
+    /// Of those that are of an IPLFS volume, all that they say.
+    infinite: [Option<infinite::SuperBlock>; 2],
 }
 
 impl Superblocks {
     /// Reads both copies. A copy that cannot be read is a bad copy, not an error.
     pub fn read(dev: &dyn Device) -> Self {
-        let copy = |block: u64| {
+        let mut infinite = [None, None];
+        let copies = [0, 1].map(|block: u64| {
             let page = dev.read_one(block)?;
-            Ok(page.with(SuperBlock::parse)?)
-        };
-        Superblocks { copies: [copy(0), copy(1)] }
+            match page.with(SuperBlock::parse) {
+                Err(FormatError::Infinite) => {
+                    let wide = page.with(infinite::SuperBlock::parse)?;
+                    Ok(infinite[block as usize].insert(wide).common())
+                }
+                parsed => Ok(parsed?),
+            }
+        });
+        Superblocks { copies, infinite }
+    }
+
+    /// All of the copy that counts, on an IPLFS volume.
+    pub fn chosen_infinite(&self) -> Option<&infinite::SuperBlock> {
+        match (&self.copies, &self.infinite) {
+            ([Ok(_), _], [first, _]) => first.as_ref(),
+            ([Err(_), _], [_, second]) => second.as_ref(),
+        }
+    }
+
+    /// Where the volume of the copy that counts ends.
+    ///
+    /// # Errors
+    /// As [`Superblocks::chosen`].
+    pub fn end(&self) -> Result<Lba> {
+        let superblock = self.chosen()?;
+        Ok(self.chosen_infinite().map_or_else(|| superblock.layout().main_end(), |wide| wide.space().end()))
     }
 
     /// What the copy in block 0 or 1 holds.
@@ -47,7 +73,7 @@ impl Superblocks {
     /// As [`Superblocks::chosen`]; [`Error::Corrupt`] if the volume is larger than the device.
     pub fn chosen_for(&self, dev: &dyn Device) -> Result<&SuperBlock> {
         let superblock = self.chosen()?;
-        let (blocks, need) = (dev.info().blocks, superblock.layout().main_end().get());
+        let (blocks, need) = (dev.info().blocks, self.end()?.get());
         if blocks < need {
             let several = if superblock.devices().len() > 1 { " (it spans several devices)" } else { "" };
             return Err(Error::corrupt(format!("the volume has {need} blocks{several}, the device only {blocks}")));

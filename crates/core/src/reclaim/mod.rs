@@ -10,6 +10,7 @@
 
 mod admission;
 mod host;
+mod nobody;
 mod owner;
 mod protect;
 
@@ -24,23 +25,30 @@ use crate::options::techniques::GcOptions;
 use crate::volume::Volume;
 use admission::Admissions;
 use host::HostReclaim;
+use nobody::NobodyReclaim;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_format::{Layout, Lba};
 
 /// Who makes room on a mounted volume.
+#[expect(clippy::large_enum_variant, reason = "a volume has one")]
 pub(crate) enum Reclaim {
     /// Writers or threads of this host move what is valid out of sections (F2FS, ScaleLFS, P-GC).
     Host(HostReclaim),
+    /// Nothing has to be made: what is dead is discarded, and its place never used again (IPLFS).
+    Nobody(NobodyReclaim),
 }
 
-use Reclaim::Host as ByHost;
+use Reclaim::{Host as ByHost, Nobody as ByNobody};
 
 impl Reclaim {
     /// Collection of a volume whose checkpoint reserves so many segments, by `collectors` threads of its own.
     pub(crate) fn new(vol: &Volume, options: &MountOptions, reserved_segments: u32, collectors: usize) -> Self {
-        ByHost(HostReclaim::new(vol, options, reserved_segments, collectors))
+        match vol.placement.segments() {
+            Some(_) => ByHost(HostReclaim::new(vol, options, reserved_segments, collectors)),
+            None => ByNobody(NobodyReclaim::default()),
+        }
     }
 
     /// How many collectors a volume has: as many as were asked for, but no more than its reserve can bear.
@@ -56,32 +64,35 @@ impl Reclaim {
 
     /// Starts what works by itself on a writable volume.
     pub(crate) fn start(fs: &Arc<Fs>) {
-        let ByHost(host) = &fs.reclaim;
-        host.start(fs);
+        if let ByHost(host) = &fs.reclaim {
+            host.start(fs);
+        }
     }
 
     /// Ends that and waits for it; from then on writers make room.
     pub(crate) fn stop(&self) {
-        let ByHost(host) = self;
-        host.stop();
+        if let ByHost(host) = self {
+            host.stop();
+        }
     }
 
     /// Something is asked of the volume that making room should not be in the way of.
     pub(crate) fn note_request(&self) {
-        let ByHost(host) = self;
-        host.note_request();
+        if let ByHost(host) = self {
+            host.note_request();
+        }
     }
 
     /// Sections have become free.
     pub(crate) fn announce_room(&self) {
-        let ByHost(host) = self;
-        host.announce_room();
+        if let ByHost(host) = self {
+            host.announce_room();
+        }
     }
 
     /// What was done since the mount.
     pub(crate) fn totals(&self) -> GcReport {
-        let ByHost(host) = self;
-        host.totals()
+        self.host().map_or_else(GcReport::default, HostReclaim::totals)
     }
 
     /// Moves what these blocks of the main area hold, wherever they are and whoever owns them.
@@ -89,32 +100,50 @@ impl Reclaim {
     /// # Errors
     /// A summary, an owner or a block cannot be read; or there is no room.
     pub(crate) fn move_blocks(&self, fs: &Fs, lbas: &[Lba]) -> Result<()> {
-        let ByHost(host) = self;
-        host.move_blocks(fs, lbas)
+        match self {
+            ByHost(host) => host.move_blocks(fs, lbas),
+            ByNobody(_) => nobody::move_blocks(fs, lbas),
+        }
     }
 
     /// Waits until there is room for so many blocks, making some if need be.
     fn admit<'a>(&self, fs: &'a Fs, blocks: u64) -> Result<Admission<'a>> {
-        let ByHost(host) = self;
-        host.admit(fs, blocks)
+        match self {
+            ByHost(host) => host.admit(fs, blocks),
+            ByNobody(nobody) => nobody.admit(fs, blocks),
+        }
     }
 
     /// Whether nobody needs to make room for a change now.
     fn has_room(&self, fs: &Fs) -> bool {
-        let ByHost(host) = self;
-        host.has_room(fs)
+        match self {
+            ByHost(host) => host.has_room(fs),
+            ByNobody(nobody) => nobody.has_room(fs, 0),
+        }
     }
 
     /// Changes that have passed the gate.
     fn admissions(&self) -> &Admissions {
-        let ByHost(host) = self;
-        &host.admissions
+        match self {
+            ByHost(host) => &host.admissions,
+            ByNobody(nobody) => &nobody.admissions,
+        }
+    }
+
+    /// The collection of this host, where a volume has it.
+    fn host(&self) -> Option<&HostReclaim> {
+        match self {
+            ByHost(host) => Some(host),
+            ByNobody(_) => None,
+        }
     }
 
     /// The collection of this host; only for those who exist because a volume has it.
-    fn host(&self) -> &HostReclaim {
-        let ByHost(host) = self;
-        host
+    fn by_host(&self) -> &HostReclaim {
+        match self {
+            ByHost(host) => host,
+            ByNobody(_) => unreachable!("nobody collects this volume"),
+        }
     }
 }
 

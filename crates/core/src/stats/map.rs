@@ -96,7 +96,8 @@ impl SegmentMap {
 impl Fs {
     /// The segments by validity, in at most `most_cells` cells (at least one).
     pub fn segment_map(&self, most_cells: usize) -> SegmentMap {
-        let (segs, layout) = (&self.vol.segments().table, self.vol.layout());
+        let Some(segments) = self.vol.placement.segments() else { return SegmentMap::default() };
+        let (segs, layout) = (&segments.table, self.vol.layout());
         let (segments, per_section) = (u64::from(segs.len()), u64::from(layout.segs_per_sec));
         let sections_per_cell = segments.div_ceil(per_section).div_ceil(most_cells.max(1) as u64);
         let mut map = SegmentMap {

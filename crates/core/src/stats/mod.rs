@@ -365,7 +365,9 @@ impl Fs {
     }
 
     fn segment_numbers(&self) -> SegmentNumbers {
-        let segs = &self.vol.segments().table;
+        let Some(segs) = self.vol.placement.segments().map(|segments| &segments.table) else {
+            return SegmentNumbers::default();
+        };
         let (total, free) = (u64::from(segs.len()), segs.free_segments());
         let (prefree, dirty) = (segs.prefree.count() as u64, segs.dirty.count() as u64);
         SegmentNumbers { total, free, prefree, dirty, used: total.saturating_sub(free + prefree + dirty) }

@@ -6,6 +6,7 @@
 pub(crate) mod clock;
 pub(crate) mod cp_lock;
 pub(crate) mod discard;
+pub(crate) mod infinite;
 pub(crate) mod io;
 pub(crate) mod nodes;
 pub(crate) mod placement;
@@ -317,9 +318,12 @@ impl Volume {
         self.clock.elapsed()
     }
 
-    /// The segments of the main area: for collectors, which exist where a volume has them, and for figures about them.
+    /// The segments of the main area: for collectors, which exist where a volume has them.
     pub(crate) fn segments(&self) -> &Segments {
-        self.placement.segments()
+        match self.placement.segments() {
+            Some(segments) => segments,
+            None => unreachable!("nobody collects a volume without segments"),
+        }
     }
 
     /// The block in this slot is no longer used.

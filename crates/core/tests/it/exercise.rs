@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use steadyfs_core::{FallocMode, Fs, InodeRef, MountOptions, NewInode, SetAttr};
-use steadyfs_device::{Device, FileDevice, MemDevice, OpenOptions};
+use steadyfs_device::{Device, FileDevice, OpenOptions};
 use steadyfs_testkit::exerciser::{Exercised, Failure, OpKind, Plan, exercise};
 use steadyfs_testkit::{fsck_f2fs, mkfs_f2fs};
 
@@ -21,7 +21,7 @@ struct Open {
 enum Image {
     File(PathBuf),
     /// With the mount options.
-    Memory(Arc<MemDevice>, &'static str),
+    Memory(Arc<dyn Device>, &'static str),
 }
 
 /// The file as the exerciser has it: to reopen it the volume is mounted anew.
@@ -40,7 +40,7 @@ impl File {
     fn mount(image: &Image) -> Result<Arc<Fs>, Failure> {
         let (device, more): (Arc<dyn Device>, _) = match image {
             Image::File(path) => (Arc::new(FileDevice::open(path, OpenOptions::default())?), ""),
-            Image::Memory(device, options) => (Arc::clone(device) as _, *options),
+            Image::Memory(device, options) => (Arc::clone(device), *options),
         };
         Ok(Fs::mount(device, MountOptions::parse(&format!("cache=256K,commit=1,{more}"))?)?)
     }
@@ -148,10 +148,21 @@ fn both() {
 #[test]
 fn with_discards_of_single_blocks() {
     let device = Arc::new(crate::common::mkfs(64, &[]).poisoning_discards());
-    let mut file = File::make(Image::Memory(Arc::clone(&device), "discard=blocks")).unwrap();
+    let mut file = File::make(Image::Memory(Arc::clone(&device) as _, "discard=blocks")).unwrap();
     exercise(Plan::new(4, 30), &mut file);
     let discarded = file.open().unwrap().fs.stats().io.discarded;
     file.close().unwrap();
     assert!(discarded > 0, "since the last mount");
     crate::names::support::fsck(&device);
+}
+
+/// Over a device that panics on a second write of a block, and on reads of what was discarded.
+#[test]
+fn in_endless_logs() {
+    let volume = crate::infinite::Volume::of(1 << 14);
+    let mut file = File::make(Image::Memory(Arc::clone(&volume.strict) as _, "")).unwrap();
+    let done = exercise(Plan::new(5, 30), &mut file);
+    file.close().unwrap();
+    assert!(done.iter().all(|(_, count)| *count > 100), "{done:?}");
+    volume.assert_no_leak();
 }

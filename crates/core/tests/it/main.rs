@@ -14,6 +14,7 @@ mod faults;
 mod fsync;
 mod gaps;
 mod hostile;
+mod infinite;
 mod mkfs_layout;
 mod mount;
 mod names;

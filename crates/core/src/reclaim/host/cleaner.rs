@@ -268,7 +268,7 @@ pub(super) fn clean_part(
     match summary.kind()? {
         SummaryKind::Node => clean_nodes(&fs.vol, seg, summary, offsets, &mut report)?,
         SummaryKind::Data => {
-            let sink = &Sink::cold_log(Buffer::new(&fs.options.gc, 1, &fs.reclaim.host().memory));
+            let sink = &Sink::cold_log(Buffer::new(&fs.options.gc, 1, &fs.reclaim.by_host().memory));
             let mover = Mover { fs, sink, asking, activity: &Activity::default() };
             let fetched = fetch(&mover, seg, summary, offsets, &mut report)?;
             move_fetched(&mover, seg, summary, fetched, &mut report)?;

@@ -201,13 +201,13 @@ impl Fs {
         let per_section = self.vol.layout().blocks_per_sec();
         let dents = self.dirty_dir_pages();
         let nodes = self.vol.nodes.dirty_count() as u64 + dents;
-        let placing = self.reclaim.host().admissions.blocks() / per_section;
-        nodes.div_ceil(per_section) + dents.div_ceil(per_section) + placing + self.reclaim.host().reserved_sections
+        let placing = self.reclaim.by_host().admissions.blocks() / per_section;
+        nodes.div_ceil(per_section) + dents.div_ceil(per_section) + placing + self.reclaim.by_host().reserved_sections
     }
 
     /// Whether writers need not wait.
     fn writers_have_room(&self) -> bool {
-        self.vol.segments().table.free_sections() + self.reclaim.host().grace > self.sections_needed()
+        self.vol.segments().table.free_sections() + self.reclaim.by_host().grace > self.sections_needed()
     }
 
     pub(crate) fn free_sections_suffice(&self, extra: u64) -> bool {
@@ -216,9 +216,9 @@ impl Fs {
 
     /// Collects in the caller's thread until there is room; one caller at a time.
     fn collect_alone(&self) -> Result<()> {
-        self.reclaim.host().waiting.fetch_add(1, Relaxed);
-        let _serial = self.reclaim.host().serial.lock();
-        self.reclaim.host().waiting.fetch_sub(1, Relaxed);
+        self.reclaim.by_host().waiting.fetch_add(1, Relaxed);
+        let _serial = self.reclaim.by_host().serial.lock();
+        self.reclaim.by_host().waiting.fetch_sub(1, Relaxed);
         if self.writers_have_room() && !self.vol.io.planted.is(Canary::Herd) {
             return Ok(());
         }
@@ -226,7 +226,7 @@ impl Fs {
         // Collectors could not do it: what is free in the segments that they have open is all the more needed.
         self.vol.segments().close_streams(&self.vol.begin_change()?);
         let outcome = self.collect_patiently();
-        self.reclaim.host().note_round(began.elapsed());
+        self.reclaim.by_host().note_round(began.elapsed());
         outcome
     }
 
@@ -238,7 +238,7 @@ impl Fs {
     /// What collectors keep free or free to come: fewer than [`Fs::sections_needed`] by half of what writers may take
     /// of the reserve. Each section more would be one less in which blocks become invalid before they have to be moved.
     fn sections_aimed_at(&self) -> u64 {
-        self.sections_needed() - self.reclaim.host().grace / 2
+        self.sections_needed() - self.reclaim.by_host().grace / 2
     }
 
     /// Whether collectors have nothing to do: enough is free, or will be, and no checkpoint is needed for it yet.
@@ -251,7 +251,7 @@ impl Fs {
     }
 
     fn checkpoint_is_due(&self) -> bool {
-        self.vol.segments().table.free_sections() + self.reclaim.host().grace * 3 / 4 <= self.sections_needed()
+        self.vol.segments().table.free_sections() + self.reclaim.by_host().grace * 3 / 4 <= self.sections_needed()
     }
 
     /// How many sections have to be emptied for more than so many.
@@ -261,47 +261,46 @@ impl Fs {
 
     /// What collection has cost since the mount, in time; what goes on now included.
     pub fn gc_times(&self) -> GcTimes {
-        let mut times = *self.reclaim.host().times.lock();
-        times.busy += self.reclaim.host().pool.as_ref().map_or(Duration::ZERO, Pool::busy_now);
+        let Some(host) = self.reclaim.host() else { return GcTimes::default() };
+        let mut times = *host.times.lock();
+        times.busy += host.pool.as_ref().map_or(Duration::ZERO, Pool::busy_now);
         times
     }
 
     /// What collectors hold of pages of their own.
     pub fn gc_memory(&self) -> GcMemory {
-        self.reclaim.host().memory.stats()
+        self.reclaim.host().map_or_else(GcMemory::default, |host| host.memory.stats())
     }
 
     /// Who collects now, and what.
     pub(crate) fn collectors_now(&self) -> CollectorsNow {
-        let mut now = self.reclaim.host().pool.as_ref().map_or_else(CollectorsNow::default, Pool::now);
-        now.waiting += self.reclaim.host().waiting.load(Relaxed);
-        now.alone = self.reclaim.host().alone.stats();
+        let Some(host) = self.reclaim.host() else { return CollectorsNow::default() };
+        let mut now = host.pool.as_ref().map_or_else(CollectorsNow::default, Pool::now);
+        now.waiting += host.waiting.load(Relaxed);
+        now.alone = host.alone.stats();
         now
     }
 
     /// Sections that writers leave to collection and checkpoints.
     pub(crate) fn sections_reserved(&self) -> u64 {
-        self.reclaim.host().reserved_sections
+        self.reclaim.host().map_or(0, |host| host.reserved_sections)
     }
 
     /// Sections by what can be done with them now.
     pub fn sections(&self) -> SectionCounts {
+        let Some(host) = self.reclaim.host() else { return SectionCounts::default() };
         let free = self.vol.segments().table.free_sections();
-        SectionCounts {
-            free,
-            prefree: self.prefree_sections(),
-            needed: self.sections_needed() - self.reclaim.host().grace,
-        }
+        SectionCounts { free, prefree: self.prefree_sections(), needed: self.sections_needed() - host.grace }
     }
 
     /// Collectors' streams that have a segment open now.
     pub fn open_streams(&self) -> usize {
-        self.vol.segments().streams.open()
+        self.vol.placement.segments().map_or(0, |segments| segments.streams.open())
     }
 
     /// Logs beside the format's six that have a segment open for users' data now.
     pub fn open_data_logs(&self) -> usize {
-        self.vol.segments().streams.open_data_logs()
+        self.vol.placement.segments().map_or(0, |segments| segments.streams.open_data_logs())
     }
 
     /// Collects, and says that there is no room only if nobody else makes some: collectors whom others have called have
@@ -313,8 +312,8 @@ impl Fs {
             if !matches!(outcome, Err(Error::NoSpace)) {
                 return outcome;
             }
-            let others_placed = self.reclaim.host().admissions.wait_for_some();
-            let others_worked = self.reclaim.host().pool.as_ref().is_some_and(Pool::wait_for_pause);
+            let others_placed = self.reclaim.by_host().admissions.wait_for_some();
+            let others_worked = self.reclaim.by_host().pool.as_ref().is_some_and(Pool::wait_for_pause);
             if !others_placed && !others_worked && self.sections_awaiting() == 0 {
                 return outcome;
             }
@@ -336,11 +335,11 @@ impl Fs {
             }
             // The caller may hold what would have to move.
             let asking = if hopeless == 0 { Asking::Yes } else { Asking::No };
-            let single = &self.reclaim.host().single;
-            let round = single.collect_one(self, Urgency::Foreground, asking, &self.reclaim.host().alone)?;
+            let single = &self.reclaim.by_host().single;
+            let round = single.collect_one(self, Urgency::Foreground, asking, &self.reclaim.by_host().alone)?;
             let found = round.is_some();
             if let Some(report) = round {
-                self.reclaim.host().totals.lock().add(report);
+                self.reclaim.by_host().totals.lock().add(report);
             }
             let after = self.sections_to_come();
             if after > before {
@@ -365,7 +364,7 @@ impl Fs {
 
     /// Nothing more can be gained: go on if the logs and a checkpoint still fit, else say that the volume is full.
     fn settle_for_less(&self) -> Result<()> {
-        let bare = self.sections_needed() - self.reclaim.host().reserved_sections + Log::COUNT as u64;
+        let bare = self.sections_needed() - self.reclaim.by_host().reserved_sections + Log::COUNT as u64;
         if self.vol.segments().table.free_sections() > bare { Ok(()) } else { Err(Error::NoSpace) }
     }
 
@@ -389,7 +388,7 @@ impl Fs {
         let waiting = self.prefree_sections() > 0 || self.vol.nodes.dirty_count() > 0;
         waiting
             && self.vol.segments().table.free_sections()
-                <= self.sections_needed() - self.reclaim.host().reserved_sections / 2
+                <= self.sections_needed() - self.reclaim.by_host().reserved_sections / 2
     }
 
     /// Cleans up to `sections` victims now, whatever the free space is, and commits a checkpoint.
@@ -401,8 +400,11 @@ impl Fs {
     pub fn gc_each(&self, sections: u64, urgency: Urgency, cleaned: &mut dyn FnMut(&GcReport)) -> Result<GcReport> {
         self.vol.check_writable()?;
         let mut sum = GcReport::default();
+        if self.reclaim.host().is_none() {
+            return Ok(sum);
+        }
         {
-            let _serial = self.reclaim.host().serial.lock();
+            let _serial = self.reclaim.by_host().serial.lock();
             {
                 let change = self.vol.begin_change()?;
                 self.vol.segments().close_streams(&change);
@@ -412,14 +414,15 @@ impl Fs {
                 if self.vol.segments().table.free_sections() <= self.sections_needed() {
                     self.gc_checkpoint(Cause::Critical)?;
                 }
-                let single = &self.reclaim.host().single;
-                let Some(report) = single.collect_one(self, urgency, Asking::Yes, &self.reclaim.host().alone)? else {
+                let single = &self.reclaim.by_host().single;
+                let Some(report) = single.collect_one(self, urgency, Asking::Yes, &self.reclaim.by_host().alone)?
+                else {
                     break;
                 };
                 cleaned(&report);
                 sum.add(report);
             }
-            self.reclaim.host().totals.lock().add(sum);
+            self.reclaim.by_host().totals.lock().add(sum);
         }
         self.checkpoint(Cause::Collected)?;
         Ok(sum)
@@ -428,7 +431,7 @@ impl Fs {
     fn gc_checkpoint(&self, cause: Cause) -> Result<()> {
         let began = steadyfs_rt::now();
         let outcome = self.checkpoint(cause);
-        self.reclaim.host().times.lock().checkpointing += began.elapsed();
+        self.reclaim.by_host().times.lock().checkpointing += began.elapsed();
         outcome
     }
 }

@@ -70,6 +70,9 @@ impl Fs {
     /// # Errors
     /// Damaged or unreadable summaries of the victims.
     pub fn gc_plan(&self, sections: u64, urgency: Urgency) -> Result<GcPlan> {
+        if self.reclaim.host().is_none() {
+            return Ok(GcPlan::of(0, Vec::new(), 0, 1));
+        }
         let (segs, layout, now) = (&self.vol.segments().table, self.vol.layout(), self.vol.elapsed());
         let rank = |urgency| victim::rank(segs, layout, urgency, now);
         let (greedy, cost_benefit) = (rank(Urgency::Foreground), rank(Urgency::Background));

@@ -339,7 +339,7 @@ impl Volume {
         for ((_, count), pages) in runs.iter().zip(self.io.read_runs(&runs)) {
             let mut pages = pages.into_iter().flatten();
             for (lba, info, node, mut body) in placed.by_ref().take(*count as usize) {
-                match pages.next().map(|page| checked(node.nid, &info, lba, page)) {
+                match pages.next().map(|page| self.checked(node.nid, &info, lba, page)) {
                     Some(Ok(page)) => body.load(page),
                     Some(Err(_)) | None => self.nodes.remove(node),
                 }
@@ -372,7 +372,12 @@ impl Volume {
 
     fn read_node_block(&self, nid: Nid) -> Result<PageBuf> {
         let (info, lba) = self.place_of(nid)?;
-        checked(nid, &info, lba, self.io.read_block(lba)?)
+        self.checked(nid, &info, lba, self.io.read_block(lba)?)
+    }
+
+    fn checked(&self, nid: Nid, info: &NatInfo, lba: Lba, page: PageBuf) -> Result<PageBuf> {
+        self.placement.verify_node(&page, lba)?;
+        checked(nid, info, lba, page)
     }
 
     /// Where a node is.

@@ -157,7 +157,7 @@ impl Volume {
             let footer = &mut NodeBlock::view_mut(block).footer;
             footer.set_fsync(marks.fsync && !self.io.planted.is(Canary::NoMark));
             footer.set_dentry(marks.dentry);
-            footer.set_chain(stamp, place.next);
+            footer.set_chain(stamp, self.placement.chain_link(&place));
             if footer.ofs() == NodeOfs::INODE {
                 let raw = RawInode::view_mut(block);
                 // Linux keeps the file's largest extent here and believes it. It is not kept up to date here, so it
@@ -165,15 +165,18 @@ impl Volume {
                 raw.set_extent(Extent::default());
                 raw.update_checksum(features, seed);
             }
+            self.placement.seal_node(block, place.lba);
         });
         if footer.ofs() == NodeOfs::INODE {
             let end = node.disk_size.limit().min(most);
             let less = (RawInode::view(guard.bytes()).size() > end).then_some(end);
             guard.note_told_size(less);
             if let Some(end) = less {
-                let image = RawInode::view_mut(page.make_mut());
+                let block = page.make_mut();
+                let image = RawInode::view_mut(block);
                 cut(image, end);
                 image.update_checksum(features, seed);
+                self.placement.seal_node(block, place.lba);
             }
         }
         let old = self.nat.relocate(&self.io, node.nid, place.lba)?;
@@ -191,6 +194,7 @@ impl Volume {
         if is_inode {
             RawInode::view_mut(block).update_checksum(self.sb.features(), self.sb.inode_checksum_seed());
         }
+        self.placement.seal_node(block, placed.lba);
         self.nodes.dirt.note_unmarked(ino, placed.serial);
         placed
     }

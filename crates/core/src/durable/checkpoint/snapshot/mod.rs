@@ -5,11 +5,11 @@ use crate::error::{Error, Result};
 use crate::files::orphans::Orphans;
 use crate::volume::Volume;
 use crate::volume::io::BlockIo;
-use crate::volume::placement::Frozen;
+use crate::volume::placement::FrozenPlaces;
 use std::sync::Arc;
 use steadyfs_device::{PageBuf, StreamHint};
 use steadyfs_format::checkpoint::{Checkpoint, CheckpointHeader, CpFlags};
-use steadyfs_format::journal::{Journal, MAX_NAT_JOURNAL};
+use steadyfs_format::nat::NatEntry;
 use steadyfs_format::{Features, Lba, Nid, Pack};
 
 /// A checkpoint on its way to the device.
@@ -21,7 +21,7 @@ pub(super) struct Snapshot {
     pub(super) commit_lba: Lba,
     pub(super) commit_page: PageBuf,
     /// Where things are placed, and what becomes free with the commit.
-    pub(super) placement: Frozen,
+    pub(super) placement: FrozenPlaces,
     /// Node ids freed before the freeze.
     pub(super) held_nids: Vec<Nid>,
     /// NAT blocks whose selected copy changes with the commit.
@@ -33,7 +33,7 @@ pub(super) struct Snapshot {
 /// The NAT's part of a snapshot: the journal, or the shadow blocks written where the journal has no room.
 #[derive(Default)]
 struct NatPart {
-    journal: Journal,
+    journal: Vec<(Nid, NatEntry)>,
     blocks: Vec<u32>,
     writes: Vec<(Lba, Vec<PageBuf>)>,
 }
@@ -62,7 +62,7 @@ impl Snapshot {
         header.set_flags(next_flags(vol, header.flags(), unmount));
         fill_counters(vol, header)?;
         let kbytes = vol.io.kbytes_written();
-        let blocks = placement.encode_pack(&mut checkpoint, &orphans.list(), nat.journal, kbytes, unmount)?;
+        let blocks = placement.encode_pack(&mut checkpoint, pack, &orphans.list(), nat.journal, kbytes, unmount)?;
         let mut pages: Vec<PageBuf> = blocks.iter().map(|b| PageBuf::from_slice(b)).collect();
         let commit_page = pages.pop().ok_or_else(|| Error::corrupt("an empty checkpoint pack"))?;
         let commit_lba = start + pages.len() as u64;
@@ -94,8 +94,8 @@ impl Snapshot {
 /// All dirty entries go into the journal if they fit, else all of them into shadow blocks.
 fn take_nat(vol: &Volume) -> Result<NatPart> {
     let mut part = NatPart::default();
-    if vol.nat.dirty_entries() <= MAX_NAT_JOURNAL as u64 {
-        part.journal = Journal::from_nat(&vol.nat.dirty_for_journal())?;
+    if vol.nat.dirty_entries() <= vol.placement.nat_journal_room() as u64 {
+        part.journal = vol.nat.dirty_for_journal();
     } else {
         for flush in vol.nat.take_dirty_blocks() {
             part.blocks.push(flush.block);

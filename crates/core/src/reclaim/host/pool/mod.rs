@@ -346,7 +346,7 @@ impl Shared {
         if gate.working == 0
             && let Some(since) = gate.since.take()
         {
-            fs.reclaim.host().note_round(since.elapsed());
+            fs.reclaim.by_host().note_round(since.elapsed());
         }
         match end {
             End::Enough => gate.wanted = 0,
@@ -404,7 +404,7 @@ impl Shared {
         let cleaned = collector.collect_next(fs, Urgency::Foreground, asking, activity, hand, missing)?;
         let found = cleaned.is_some();
         if let Some(report) = cleaned {
-            fs.reclaim.host().totals.lock().add(report);
+            fs.reclaim.by_host().totals.lock().add(report);
         }
         // More is free than ever since collectors were called, or a section's worth was gained, which writers may have
         // taken at once.

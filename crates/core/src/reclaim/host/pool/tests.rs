@@ -56,7 +56,7 @@ impl Exhausted {
     }
 
     fn gate(&self) -> &Mutex<Gate> {
-        &self.fs.reclaim.host().pool.as_ref().unwrap().shared.gate
+        &self.fs.reclaim.by_host().pool.as_ref().unwrap().shared.gate
     }
 }
 
@@ -162,7 +162,7 @@ fn overwritten_by_many() -> (u64, u64) {
     let writers: Vec<_> = (0..WRITERS).map(writer).collect();
     writers.into_iter().for_each(|writer| writer.join().unwrap());
     fs.unmount().unwrap();
-    (least.load(SeqCst), fs.reclaim.host().reserved_sections)
+    (least.load(SeqCst), fs.reclaim.by_host().reserved_sections)
 }
 
 /// Free sections say nothing of who has passed the gate already: all who waited see the same ones.

@@ -1,0 +1,197 @@
+//! What only an IPLFS volume has: its log space, where its logs stand, its discard log. docs/INFINITE-FORMAT.md.
+//!
+//! Its checkpoint is told in the form of F2FS' ([`described`]) as far as both have the same: counters, flags, the NAT's
+//! selected copies. So whoever reads nodes and files need not know which kind of volume it is.
+
+use super::Image;
+use crate::error::{Error, Result};
+use std::ops::Range;
+use std::sync::Arc;
+use steadyfs_device::Device;
+use steadyfs_format::checkpoint::{Checkpoint, CpFlags};
+use steadyfs_format::infinite::{self, Claim, DiscardLogReader, Head, Header, Stretch};
+use steadyfs_format::{Block, FormatError, Ino, Lba, Log, Pack};
+
+/// Blocks of a discard log that are read at once.
+const AHEAD: u64 = 64;
+
+/// The part of an IPLFS volume that no F2FS volume has.
+#[derive(Clone, Debug)]
+pub struct LogSpace {
+    pub(super) superblock: infinite::SuperBlock,
+    pub(super) header: Header,
+    pub(super) orphans: Vec<Ino>,
+    pub(super) claim: Option<Claim>,
+    pub(super) claim_place: Lba,
+}
+
+impl LogSpace {
+    /// The superblock.
+    pub fn superblock(&self) -> &infinite::SuperBlock {
+        &self.superblock
+    }
+
+    /// The header of the checkpoint in force.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Where a log stands.
+    pub fn head(&self, stretch: Stretch) -> Head {
+        self.header.heads[stretch.index()]
+    }
+
+    /// What a mount claimed that has not made a checkpoint of its own.
+    pub fn claim(&self) -> Option<&Claim> {
+        self.claim.as_ref()
+    }
+
+    /// Where the next claim goes: not to where the last one is.
+    pub fn claim_place(&self) -> Lba {
+        self.claim_place
+    }
+
+    /// Behind the blocks of each log that may have been written: the limits in force.
+    pub fn limits(&self) -> [Lba; Stretch::COUNT] {
+        self.claim.map_or_else(|| self.header.heads.map(|head| head.limit), |claim| claim.limits)
+    }
+
+    /// Whether a node of the checkpoint may lie here.
+    pub fn is_node_address(&self, lba: Lba) -> bool {
+        self.holds(lba, Stretch::is_node)
+    }
+
+    /// Whether file data of the checkpoint may lie here.
+    pub fn is_data_address(&self, lba: Lba) -> bool {
+        self.holds(lba, Stretch::is_data)
+    }
+
+    fn holds(&self, lba: Lba, wanted: fn(Stretch) -> bool) -> bool {
+        self.header.is_written(&self.superblock, lba) && self.superblock.space().stretch_of(lba).is_some_and(wanted)
+    }
+
+    /// Whether a block was written whole as a node, for this place.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if its checksum differs.
+    pub fn verify_node(&self, block: &Block, lba: Lba) -> Result<()> {
+        verify_node(&self.superblock, block, lba)
+    }
+}
+
+/// As [`LogSpace::verify_node`].
+pub(crate) fn verify_node(superblock: &infinite::SuperBlock, block: &Block, lba: Lba) -> Result<()> {
+    infinite::verify("node", block, superblock.seed(), lba)
+        .map_err(|why| Error::corrupt(format!("block {lba} should be a node: {why}")))
+}
+
+impl Image {
+    /// The log space of an IPLFS volume; `None` on an F2FS volume.
+    pub fn log_space(&self) -> Option<&LogSpace> {
+        self.log_space.as_deref()
+    }
+
+    /// Hands out the blocks that are dead and not known to be discarded, in rising order.
+    ///
+    /// # Errors
+    /// A damaged discard log: what was handed out before may be wrong. Read errors.
+    pub fn dead_blocks(&self, found: &mut dyn FnMut(Range<Lba>)) -> Result<()> {
+        let Some(space) = self.log_space() else { return Ok(()) };
+        let log = space.header.discard_log;
+        let mut reader = DiscardLogReader::new(&space.superblock, &space.header);
+        for first in (0..u64::from(log.blocks)).step_by(AHEAD as usize) {
+            let count = AHEAD.min(u64::from(log.blocks) - first);
+            for page in self.read_run(log.lba + first, count)? {
+                page.with(|block| reader.block(block, found))?;
+            }
+        }
+        Ok(reader.finish()?)
+    }
+}
+
+/// A pack as read: it is whole, or the reason why not.
+pub(super) fn read_pack(
+    dev: &dyn Device,
+    superblock: &infinite::SuperBlock,
+    pack: Pack,
+) -> Result<infinite::Checkpoint> {
+    let start = superblock.layout().pack(pack);
+    let first = *dev.read_one(start.get())?.to_array();
+    let last = infinite::last_block_of(superblock, pack, &first)?;
+    let pages = dev.read(start.get(), u64::from(last) + 1)?;
+    let blocks: Vec<Block> = pages.iter().map(|page| *page.to_array()).collect();
+    Ok(infinite::Checkpoint::parse(superblock, pack, &blocks)?)
+}
+
+/// The version in the first block of a pack, whether the pack is whole or not.
+pub(super) fn begun(dev: &dyn Device, superblock: &infinite::SuperBlock, pack: Pack) -> Result<u64> {
+    let start = superblock.layout().pack(pack);
+    let first = dev.read_one(start.get())?.to_array();
+    Ok(Header::parse(superblock, &first, start)?.version)
+}
+
+/// What a checkpoint has in common with one of F2FS. A NAT bitmap of any size fits the layout of large ones.
+///
+/// # Errors
+/// Never for a checked superblock.
+pub(crate) fn described(
+    superblock: &infinite::SuperBlock,
+    given: &infinite::Checkpoint,
+) -> std::result::Result<Checkpoint, FormatError> {
+    let mut checkpoint = Checkpoint::new(superblock.layout(), given.header.flags | CpFlags::LARGE_NAT_BITMAP)?;
+    for block in 0..superblock.layout().nat_blocks() {
+        if given.nat_copy(block) {
+            checkpoint.set_nat_copy(block, true);
+        }
+    }
+    let (from, to) = (&given.header, checkpoint.header_mut());
+    to.set_version(from.version);
+    to.set_pack_blocks(from.pack_blocks);
+    to.set_user_blocks(user_blocks(superblock.capacity()));
+    to.set_valid_blocks(from.valid_blocks);
+    to.set_valid_nodes(from.valid_nodes);
+    to.set_valid_inodes(from.valid_inodes);
+    to.set_next_free_nid(from.next_free_nid);
+    to.set_elapsed_time(from.elapsed);
+    Ok(checkpoint)
+}
+
+/// Blocks that users may fill of a volume that may hold so many at one time: the rest is for what dies before its
+/// discard is done, 1/16 and at least 512 blocks, at most half.
+pub fn user_blocks(capacity: u64) -> u64 {
+    capacity - (capacity / 16).max(512).min(capacity / 2)
+}
+
+/// Loads the rest of an IPLFS volume.
+pub(super) fn load(
+    dev: Arc<dyn Device>,
+    superblocks: super::Superblocks,
+    packs: super::Packs,
+    superblock: infinite::SuperBlock,
+) -> Result<Image> {
+    let pack = packs.chosen()?;
+    let given = read_pack(&*dev, &superblock, pack)?;
+    let checkpoint = described(&superblock, &given)?;
+    let parts = super::pack::Parts { nat_journal: given.nat_journal, ..super::pack::Parts::default() };
+    let common = superblock.common();
+    let (claim, claim_place) = read_claim(&*dev, &superblock, &given.header)?;
+    let space = LogSpace { superblock, header: given.header, orphans: given.orphans, claim, claim_place };
+    Ok(Image { dev, superblocks, superblock: common, packs, pack, checkpoint, parts, log_space: Some(Box::new(space)) })
+}
+
+/// The claim under a checkpoint, and where the next one goes. A block that cannot be read is no reason to go on:
+/// without its claim a mount would write where an earlier one did.
+fn read_claim(dev: &dyn Device, superblock: &infinite::SuperBlock, header: &Header) -> Result<(Option<Claim>, Lba)> {
+    let places = Claim::places(superblock);
+    let mut found = [None, None];
+    for (claim, lba) in found.iter_mut().zip(places) {
+        *claim = Claim::parse(superblock, header, &dev.read_one(lba.get())?.to_array(), lba)?;
+    }
+    let [one, two] = found;
+    let last = Claim::later(one, two);
+    let free = if last.is_some() && last == one { places[1] } else { places[0] };
+    Ok((last, free))
+}
+
+/// The log of the roll-forward chain.
+pub(super) const CHAIN: Stretch = Stretch::Of(Log::WarmNode);
