@@ -32,6 +32,11 @@ impl Content {
         self.writes.len() as u64
     }
 
+    /// Whether none of these pages was ever written.
+    pub(crate) fn is_blank(&self, pages: std::ops::Range<u64>) -> bool {
+        self.writes[pages.start as usize..pages.end as usize].iter().all(|writes| *writes == 0)
+    }
+
     /// The first bytes of a page as it is now.
     fn stamp(&self, page: u64) -> [u8; 16] {
         let writes = self.writes[page as usize];
@@ -55,8 +60,12 @@ impl Content {
             if (newest && self.writes[at as usize] > 0 && head != right) || !same_page {
                 return Err(format!("file {}, page {at} holds {head:02x?} and should hold {right:02x?}", self.job));
             }
+            let written = self.writes[at as usize] > 0;
+            if !written && bytes.iter().any(|byte| *byte != 0) {
+                return Err(format!("file {}, page {at} was never written and is not zero: {head:02x?}", self.job));
+            }
             // The rest follows from the head; a sample of pages is compared in full.
-            if at % 64 == 0 && head == right && PageBuf::synthetic(right).with(|all| all[..] != *bytes) {
+            if at % 64 == 0 && written && head == right && PageBuf::synthetic(right).with(|all| all[..] != *bytes) {
                 return Err(format!("file {}, page {at} has the right beginning and a wrong rest", self.job));
             }
         }
@@ -85,5 +94,10 @@ mod tests {
         assert!(content.judge(64, &torn, true).is_err());
         assert!(content.judge(64, &new[..4096 + 7], true).is_err(), "cut off");
         assert!(content.judge(10, &[0; 4096], true).is_ok(), "never written");
+        let mut dirty = [0; 4096];
+        dirty[100] = 1;
+        assert!(content.judge(10, &dirty, false).is_err(), "never written, and something is there");
+        // All that such a page could say of itself is zero here, too.
+        assert!(Content::new(0, 0, 1).judge(0, &[0; 4096], true).is_ok());
     }
 }

@@ -84,3 +84,25 @@ fn a_neighbour_has_what_the_workload_leaves_of_the_cores() {
     let e = Experiment::parse("file.toml", &format!("{text}\n[neighbour]\nthreads = 0\nslice_us = 5\n")).unwrap_err();
     assert!(e.is_usage() && e.to_string().contains("neighbour.threads"), "{e}");
 }
+
+/// What is there before the measured phase, and what is written in it: pages of the files that it does not reach stay
+/// as the layout left them, and are read back so.
+#[test]
+fn a_layout_is_what_the_jobs_find() {
+    let with = |layout: &str| {
+        let mut smoke = builtin("smoke").unwrap();
+        for setting in ["rw=randwrite", "io_size=2M", "fsync=0", &format!("layout={layout}")] {
+            smoke.set(&format!("workload.{setting}")).unwrap();
+        }
+        let Run { record, .. } = go(&smoke, 0);
+        assert!(record.checks["contents"].starts_with(&format!("{} pages", 8 * 20 * 256)), "{:?}", record.checks);
+        (record.metrics["utilisation_before"], record.metrics["utilisation"], record.metrics["data_blocks"])
+    };
+    let (written, allocated, empty) = (with("written"), with("fallocate"), with("none"));
+    assert!(written.0 > 0.6 && written.0 == allocated.0, "{written:?}, {allocated:?}");
+    assert!(empty.0 < 0.05 && empty.1 > empty.0 + 0.05 && empty.1 < written.0, "{empty:?}");
+    assert_eq!(allocated.1, allocated.0, "space was there for all that was written");
+    let mut smoke = builtin("smoke").unwrap();
+    let refused = smoke.set("workload.layout=none").unwrap_err();
+    assert!(refused.to_string().contains("jobs that read"), "{refused}");
+}

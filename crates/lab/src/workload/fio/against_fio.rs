@@ -3,7 +3,7 @@
 //! Exact: counts, the blocks of each pass, which passes repeat which, syncs, passes of sequential mixes. By statistics,
 //! with fixed seeds on both sides: distributions of offsets. Needs the program fio.
 
-use super::{Fio, Io, Job, Kind};
+use super::{FileLayout, Fio, Io, Job, Kind};
 use std::collections::BTreeMap;
 use std::process::Command;
 
@@ -291,4 +291,23 @@ fn syncs_of_mixes_follow_their_writes() {
     }
     assert_eq!(all(&ours), after_writes(&ours));
     assert!(all(&theirs) >= after_writes(&theirs));
+}
+
+/// What fio leaves of a file of which a job does a 64th: all of it if it has been laid out.
+#[test]
+fn files_are_written_before_jobs_that_read_and_no_others() {
+    for (rw, written) in [("randwrite", false), ("write", false), ("randrw", true), ("randread", true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let out = Command::new("fio")
+            .args(["--name=j", "--filename=f", "--ioengine=psync", "--fallocate=none", "--size=16m", "--io_size=256k"])
+            .arg(format!("--rw={rw}"))
+            .current_dir(&dir)
+            .output()
+            .expect("fio starts (the Debian package fio; see tools/apt-deps.sh)");
+        assert!(out.status.success(), "fio {rw}: {}", String::from_utf8_lossy(&out.stderr));
+        let blocks = std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(dir.path().join("f")).unwrap());
+        assert_eq!(blocks * 512 >= 16 << 20, written, "{rw}: {blocks} sectors");
+        let ours: Fio = toml::from_str(&format!("rw = '{rw}'\nsize = '16M'")).unwrap();
+        assert_eq!(ours.layout() == FileLayout::Written, written, "{rw}");
+    }
 }

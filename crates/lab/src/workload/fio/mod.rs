@@ -1,9 +1,11 @@
 //! Jobs as fio has them: the same names, the same meaning, the same defaults.
 //!
-//! Each job has a file of its own, laid out in full before the measured phase (one after the other, and synced, as with
-//! fio's `create_serialize` and `create_fsync`). Then every job does I/O until its amount or its time is over. An I/O
-//! depth above one is that many tasks on the job's file. What differs: blocks are whole pages of 4 KiB, and what is
-//! written is not random bytes but says what it is (`content`).
+//! Each job has a file of its own before the measured phase, one after the other, as with fio's `create_serialize`.
+//! What is in it is fio's choice too, unless `layout` says otherwise: jobs that read find it written and synced
+//! (`create_fsync`), jobs that only write find its space preallocated (`fallocate=native`) and nothing in it. Then
+//! every job does I/O until its amount or its time is over. An I/O depth above one is that many tasks on the job's
+//! file. What differs: blocks are whole pages of 4 KiB, and what is written is not random bytes but says what it is
+//! (`content`).
 //!
 //! A job that moves more than its file does so in passes, and with `randrepeat`, fio's default, every pass is as the
 //! first: the same blocks in the same order, the same mix. Jobs that time ends go on with new random numbers.
@@ -76,6 +78,21 @@ pub(crate) struct Fio {
     /// `random`, or `zipf:THETA`.
     #[serde(default)]
     pub(crate) random_distribution: RandomDistribution,
+    /// What the jobs' files are before they begin; fio's own choice if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) layout: Option<FileLayout>,
+}
+
+/// What a job's file is before the job begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum FileLayout {
+    /// Written in full and synced: fio's way for jobs that read, or with its `overwrite=1`.
+    Written,
+    /// Of full size, with its space reserved and nothing written: fio's way for jobs that only write.
+    Fallocate,
+    /// Empty, as with fio's `fallocate=none`.
+    None,
 }
 
 /// What the jobs do.
@@ -161,6 +178,15 @@ impl Fio {
         self.size.bytes() / self.bs.bytes()
     }
 
+    /// What the files are before the jobs begin.
+    pub(crate) fn layout(&self) -> FileLayout {
+        self.layout.unwrap_or(if self.reads() { FileLayout::Written } else { FileLayout::Fallocate })
+    }
+
+    fn reads(&self) -> bool {
+        !matches!(self.rw, JobKind::Write | JobKind::Randwrite)
+    }
+
     /// Pages of an I/O.
     pub(crate) fn pages_per_io(&self) -> u64 {
         self.bs.bytes() / PAGE
@@ -207,6 +233,9 @@ impl Plan for Fio {
         }
         if self.thinktime_blocks == 0 || self.thinktime > 0 && self.iodepth > 1 {
             return Err("workload.thinktime needs iodepth=1 and thinktime_blocks above 0".into());
+        }
+        if self.layout.is_some_and(|layout| layout != FileLayout::Written) && self.reads() {
+            return Err("workload.layout: jobs that read need files that are written".into());
         }
         if self.time_based && self.runtime.is_none() {
             return Err("workload.time_based needs workload.runtime".into());
