@@ -55,7 +55,7 @@ pub mod option_rows {
 pub use options::techniques::{
     CpCounters, DataLogs, GcBuffer, GcCollectors, GcMeta, GcOptions, GcProtect, GcSelect, GcStream, System,
 };
-pub use options::{AccessTimes, Allocation, Discard, FsyncMode, InPlace, MountOptions, OPTIONS, OnError};
+pub use options::{AccessTimes, Allocation, Discard, FsyncMode, InPlace, MountOptions, OPTIONS, OnError, WriteBack};
 #[doc(hidden)]
 pub use reclaim::{Effort, Reach, StandVictim, VictimStand};
 pub use reclaim::{GcCandidate, GcMemory, GcPlan, GcReport, GcTimes, SectionCounts, Urgency};

@@ -81,6 +81,44 @@ impl fmt::Display for Discard {
     }
 }
 
+/// Who writes dirty pages of files to the device when there are many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum WriteBack {
+    /// The flusher, and above the limit every writer, before it makes more.
+    #[default]
+    Together,
+    /// The flusher alone, as on Linux since 3.2, where one thread writes back for a volume: writers above the limit
+    /// sleep. It goes on only while fewer than so many requests of write-back are at the device.
+    Flusher(u32),
+}
+
+impl WriteBack {
+    /// What Linux does: its block layer begins with 16 requests of buffered write-back (`RWB_DEF_DEPTH` of blk-wbt).
+    pub const LINUX: WriteBack = WriteBack::Flusher(16);
+
+    /// What `writeback=` says.
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "together" => Some(WriteBack::Together),
+            "linux" => Some(WriteBack::LINUX),
+            other => {
+                let depth = other.strip_prefix("linux:")?.parse().ok()?;
+                (1..=MOST_REQUESTS).contains(&depth).then_some(WriteBack::Flusher(depth))
+            }
+        }
+    }
+}
+
+impl fmt::Display for WriteBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WriteBack::Together => f.write_str("together"),
+            &WriteBack::LINUX => f.write_str("linux"),
+            WriteBack::Flusher(depth) => write!(f, "linux:{depth}"),
+        }
+    }
+}
+
 /// What to do when a checkpoint could not be written. A failed write of file contents never comes to this: it is
 /// reported to whoever syncs the file, and the pages stay dirty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -121,6 +159,9 @@ pub enum InPlace {
     Always,
 }
 
+/// Most requests of write-back that can be asked for: more than queues of devices hold.
+const MOST_REQUESTS: u32 = 65_536;
+
 /// Seconds between checkpoints of a volume that is told of `sync`.
 pub(crate) const COMMIT_SECONDS: u64 = 60;
 
@@ -153,6 +194,8 @@ pub struct MountOptions {
     /// With [`Allocation::Adaptive`], logs fill holes wherever there are any, and change segments at every checkpoint:
     /// for tests.
     pub eager_reuse: bool,
+    /// Who writes dirty pages of files when there are many.
+    pub write_back: WriteBack,
     /// Most memory for cached file pages, in bytes.
     pub cache_bytes: u64,
     /// Most memory for cached nodes that are clean, in bytes; half of it in dirty ones makes a checkpoint.
@@ -193,6 +236,7 @@ impl Default for MountOptions {
             in_place: InPlace::Auto,
             first_free: None,
             eager_reuse: false,
+            write_back: WriteBack::Together,
             cache_bytes: DEFAULT_MEMORY.0,
             node_cache_bytes: DEFAULT_MEMORY.1,
             spare_bytes: DEFAULT_MEMORY.2,

@@ -12,7 +12,7 @@ use crate::options::techniques::{
     MOST_BUFFER, MOST_GENERATIONS, MOST_VICTIMS, System, idle_from, idle_text,
 };
 use crate::options::{
-    AccessTimes, Allocation, DEFAULT_MEMORY, Discard, FsyncMode, InPlace, LOW_MEMORY, MountOptions, OnError,
+    AccessTimes, Allocation, DEFAULT_MEMORY, Discard, FsyncMode, InPlace, LOW_MEMORY, MountOptions, OnError, WriteBack,
 };
 
 /// The mount options that the file system itself understands.
@@ -361,6 +361,19 @@ pub static OPTIONS: &[Row<MountOptions>] = &[
         tier: Research,
         help: "with mode=adaptive, fill holes when few sections are free, or whenever there are any",
     },
+    Row {
+        name: "writeback",
+        aliases: &[],
+        values: Values::Text {
+            form: "together|linux|linux:N",
+            allowed: "together, linux or linux:N with N from 1 to 65536",
+            set: |options, text| WriteBack::parse(text).map(|who| options.write_back = who),
+            get: |options| Some(options.write_back.to_string()),
+        },
+        tier: Research,
+        help: "above two fifths of the cache in dirty pages, writers write some of them, or only sleep until one thread \
+               has, which stops at N requests at the device (as Linux; N is 16 if not said)",
+    },
     #[cfg(feature = "canary")]
     Row {
         name: "canary",
@@ -407,6 +420,7 @@ mod tests {
         ("gc.collectors", &["writers", "cores", "1", "1024", "split:1", "split:1024"]),
         ("gc.idle", &["off", "1", "60000"]),
         ("data_logs", &["cores", "1", "1024"]),
+        ("writeback", &["together", "linux", "linux:1", "linux:65536"]),
         ("discard", &["off", "segments", "runs:2", "runs:16", "runs:512", "blocks"]),
     ];
 
@@ -414,7 +428,7 @@ mod tests {
     fn each_row_parses_and_prints_each_of_its_values_and_refuses_others() {
         assert_eq!(proof::faults(OPTIONS, MountOptions::default, SAMPLES), [""; 0]);
         let out_of_range = "gc.collectors=0,gc.collectors=1025,gc.collectors=split:0,gc.collectors=split:x,gc.idle=0,\
-                            gc.idle=60001,data_logs=0,data_logs=1025,gc.generations=9,gc.victims=65,gc.buffer_size=2G";
+                            gc.idle=60001,data_logs=0,data_logs=1025,gc.generations=9,gc.victims=65,gc.buffer_size=2G,writeback=linux:0";
         for option in out_of_range.split(',') {
             let mut options = MountOptions::default();
             let refusal = apply(OPTIONS, &mut options, option).unwrap_err();

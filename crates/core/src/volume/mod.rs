@@ -19,6 +19,7 @@ use crate::locks;
 use crate::options::{MountOptions, OnError};
 use crate::volume::clock::Clock;
 use crate::volume::cp_lock::{Alone, CpLock, Shared};
+use crate::volume::io::depth::Depth;
 use crate::volume::io::gather::Gathered;
 use crate::volume::io::{BlockIo, Written};
 use crate::volume::nodes::cache::NodeCache;
@@ -28,7 +29,7 @@ use crate::volume::placement::Placement;
 use crate::volume::segments::Segments;
 use crate::volume::space::Space;
 use crate::waits::Waits;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use steadyfs_device::{PageBuf, Request, StreamHint};
@@ -77,6 +78,8 @@ const PANIC_EXIT: i32 = 5;
 pub(crate) struct Change<'a> {
     vol: &'a Volume,
     own: Cell<Own>,
+    /// Where the data that is placed counts while it is at the device.
+    depth: OnceCell<Arc<Depth>>,
     _lock: CheckpointLock<'a>,
 }
 
@@ -119,6 +122,29 @@ impl Change<'_> {
         }
     }
 
+    /// Counts the requests of data that is placed from now on.
+    pub(crate) fn watch(&self, depth: &Arc<Depth>) {
+        let first = self.depth.set(Arc::clone(depth)).is_ok();
+        assert!(first, "a change is watched twice");
+    }
+
+    fn submit(&self, requests: Vec<Request>) {
+        let io = &self.vol.io;
+        match self.depth.get() {
+            None => io.submit(requests),
+            Some(depth) => io.submit(requests.into_iter().map(|request| depth.watch(request)).collect()),
+        }
+    }
+
+    /// Writes data over what is there; see [`BlockIo::write_over`](io::BlockIo::write_over).
+    pub(crate) fn write_over(&self, lba: Lba, pages: Vec<PageBuf>, hint: StreamHint, done: impl Written) {
+        let at_device = self.depth.get().map(Depth::begin);
+        self.vol.io.write_over(lba, pages, hint, move |result| {
+            drop(at_device);
+            done(result);
+        });
+    }
+
     fn begin_owing(&self, what: Own) {
         let earlier = self.own.replace(what);
         assert!(matches!(earlier, Own::Not), "a change owes writes already");
@@ -132,11 +158,11 @@ impl Change<'_> {
             Own::Gathered(mut gathered) => {
                 let due = gathered.add(request);
                 self.own.set(Own::Gathered(gathered));
-                self.vol.io.submit(due);
+                self.submit(due);
             }
             earlier => {
                 self.own.set(earlier);
-                self.vol.io.submit(vec![request]);
+                self.submit(vec![request]);
             }
         }
     }
@@ -171,7 +197,7 @@ impl Drop for Change<'_> {
         match self.own.replace(Own::Not) {
             // An error came in between.
             Own::Write(request) => self.vol.io.submit(vec![request]),
-            Own::Gathered(mut gathered) => self.vol.io.submit(gathered.take()),
+            Own::Gathered(mut gathered) => self.submit(gathered.take()),
             Own::Not | Own::Next => {}
         }
         if steadyfs_rt::panicking() {
@@ -230,7 +256,12 @@ impl Volume {
         });
         // Counted under the lock, so that a freeze sees exactly the changes that its checkpoint contains.
         self.changes.fetch_add(1, SeqCst);
-        let change = Change { vol: self, own: Cell::new(Own::Not), _lock: CheckpointLock::Shared(guard) };
+        let change = Change {
+            vol: self,
+            own: Cell::new(Own::Not),
+            depth: OnceCell::new(),
+            _lock: CheckpointLock::Shared(guard),
+        };
         // Whoever had the lock may have stopped the volume.
         self.check_writable().map(|()| change)
     }
@@ -238,7 +269,12 @@ impl Volume {
     /// Takes the checkpoint lock exclusively: no change is in progress while the guard lives.
     pub(crate) fn freeze(&self) -> Result<Change<'_>> {
         self.check_writable()?;
-        let frozen = Change { vol: self, own: Cell::new(Own::Not), _lock: CheckpointLock::Alone(self.cp.close()) };
+        let frozen = Change {
+            vol: self,
+            own: Cell::new(Own::Not),
+            depth: OnceCell::new(),
+            _lock: CheckpointLock::Alone(self.cp.close()),
+        };
         self.check_writable().map(|()| frozen)
     }
 

@@ -129,7 +129,7 @@ impl Volume {
             match run[0] {
                 Some((first, spot)) => {
                     let bufs = part.iter().map(|(_, buf)| buf.clone()).collect();
-                    self.io.write_over(first, bufs, logs::hint(log), ended(part));
+                    change.write_over(first, bufs, logs::hint(log), ended(part));
                     self.placement.overwritten(spot);
                 }
                 None => {

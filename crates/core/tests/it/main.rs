@@ -25,3 +25,4 @@ mod reuse;
 mod simulated;
 mod trim;
 mod words;
+mod writeback;

@@ -1,8 +1,13 @@
 //! What the flusher writes, and what writers do when there are too many dirty pages.
 //!
-//! Age as in Linux: looked at every 5 seconds, written after 30. Above a fifth of the cache the flusher works at once;
-//! above two fifths every writer writes some pages itself before it makes more, so writers can never outrun the device
-//! for long, and nobody waits for a thread that may be waiting for him.
+//! Age as in Linux: looked at every 5 seconds, written after 30. Above a fifth of the cache the flusher works at once.
+//! Above two fifths `writeback=` says what a writer does before it makes more:
+//!
+//! - `together`: it writes some pages itself, so writers can never outrun the device for long, and nobody waits for a
+//!   thread that may be waiting for him;
+//! - `linux`: it sleeps. One thread writes back for the whole volume, and stops while as many of its requests are at
+//!   the device as the block layer lets through. A writer holds nothing that the flusher needs; if the flusher cannot
+//!   work, or has ended, the writer helps itself.
 
 use super::PIECE_PAGES;
 use super::flusher::INTERVAL;
@@ -11,6 +16,7 @@ use crate::error::Result;
 use crate::files::inode::Inode;
 use crate::files::pages::CacheStats;
 use crate::fs::Fs;
+use crate::options::WriteBack;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use steadyfs_rt::{Instant, now};
@@ -20,6 +26,9 @@ const AGE: Duration = Duration::from_secs(30);
 
 /// Failed writes that a writer who helps puts up with before he is told.
 const PATIENCE: u64 = 16;
+
+/// How long a writer above the limit sleeps at most before it looks again (Linux: `MAX_PAUSE`).
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Starts the flusher of a writable volume, which ends with it.
 pub(crate) fn start_flusher(fs: &Arc<Fs>) {
@@ -34,8 +43,10 @@ fn round(fs: &Weak<Fs>) -> bool {
         && let Err(e) = fs.flush_files()
     {
         tracing::warn!(error = %e, "write-back failed; it will be tried again");
+        fs.budget.note_flusher(false);
         // Not at once: what failed would most likely fail again.
         fs.budget.wait_for_call(|| false, INTERVAL);
+        fs.budget.note_flusher(true);
     }
     true
 }
@@ -58,7 +69,10 @@ impl Fs {
     fn flush_file(&self, file: &Arc<Inode>) -> Result<()> {
         // Whatever is dirtied from here on is young again.
         self.budget.cache(file).renew_age();
-        self.start_writeback(file, ALL_PAGES)
+        match self.options.write_back {
+            WriteBack::Together => self.start_writeback(file, ALL_PAGES),
+            WriteBack::Flusher(depth) => self.flush_within(file, depth),
+        }
     }
 
     /// Before more pages become dirty: calls the flusher, and helps it, if there are many. Hold no change when calling.
@@ -73,6 +87,9 @@ impl Fs {
         let failures = self.budget.failures();
         while self.budget.must_flush() {
             self.budget.failed_since(failures, PATIENCE)?;
+            if self.sleeps_for_flusher() {
+                continue;
+            }
             let CacheStats { dirty, flying, .. } = self.budget.stats();
             let file = self.budget.oldest_dirty_file(None).filter(|_| dirty > flying);
             let Some(file) = file else {
@@ -88,5 +105,17 @@ impl Fs {
             }
         }
         Ok(())
+    }
+
+    /// Sleeps while the flusher makes fewer dirty pages; false if that is not its business, or nothing it could write.
+    fn sleeps_for_flusher(&self) -> bool {
+        let sleeps = self.options.write_back != WriteBack::Together
+            && self.budget.flusher_works()
+            && (self.budget.stats().flying > 0 || self.budget.oldest_dirty_file(None).is_some());
+        if sleeps {
+            let over = || self.budget.must_flush() && self.budget.flusher_works();
+            self.budget.sleep_until_landing(|| !over(), PAUSE);
+        }
+        sleeps
     }
 }

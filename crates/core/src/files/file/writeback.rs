@@ -144,6 +144,31 @@ impl Fs {
         Ok(Vec::new())
     }
 
+    /// Submits the dirty pages of a file, each once, in pieces that fit between those requests of the flusher that are
+    /// at the device and `most_requests`.
+    pub(super) fn flush_within(&self, inode: &Arc<Inode>, most_requests: u32) -> Result<()> {
+        let in_place = self.stays_in_place(inode, Trigger::Turn);
+        let depth = &self.flusher.depth;
+        let mut at = ALL_PAGES.start;
+        // A request of the next piece is taken to hold as many pages as one of the last.
+        let mut pages_each = 1;
+        while self.budget.cache(inode).next_dirty(&(at..ALL_PAGES.end)).is_some() {
+            let most = (depth.wait(most_requests) * pages_each).min(PIECE_PAGES);
+            let before = depth.set_off();
+            let (_admission, change) = self.change_to_place(most.min(self.flush_size(inode)))?;
+            change.watch(depth);
+            self.gather(&change);
+            let batch = self.flush_range(&change, inode, at..ALL_PAGES.end, most as usize, in_place)?;
+            drop(change);
+            pages_each = (batch.pages as u64).div_ceil((depth.set_off() - before).max(1)).max(1);
+            match batch.next {
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
     /// Submits up to `max` dirty pages under a change that the caller holds; returns how many.
     pub(crate) fn flush_pages(&self, change: &Change<'_>, inode: &Arc<Inode>, max: usize) -> Result<usize> {
         let in_place = self.stays_in_place(inode, Trigger::Turn);

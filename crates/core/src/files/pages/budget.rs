@@ -9,7 +9,7 @@ use crate::files::inode::Inode;
 use crate::locks;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_device::IoError;
 use steadyfs_format::dir::FileType;
@@ -32,6 +32,8 @@ struct Shared {
     dirty: AtomicU64,
     dirty_in_dirs: AtomicU64,
     flying: AtomicU64,
+    /// The flusher does what it is called for.
+    flusher_works: AtomicBool,
     /// Writes of pages that failed.
     failures: AtomicU64,
     failure: Mutex<Option<IoError>>,
@@ -80,6 +82,7 @@ impl Budget {
                 dirty: AtomicU64::new(0),
                 dirty_in_dirs: AtomicU64::new(0),
                 flying: AtomicU64::new(0),
+                flusher_works: AtomicBool::new(false),
                 failures: AtomicU64::new(0),
                 failure: Mutex::new(&locks::STATE, None),
                 lists: Mutex::new(&locks::LISTS, Lists::default()),
@@ -159,6 +162,27 @@ impl Budget {
         if !ready() && self.shared.flying.load(SeqCst) > 0 {
             self.shared.landed.wait(key);
         }
+    }
+
+    /// Sleeps until a write of pages ends, or has failed, or for so long, unless `ready` says that there is no need.
+    pub(crate) fn sleep_until_landing(&self, ready: impl FnOnce() -> bool, timeout: Duration) {
+        let key = self.shared.landed.listen();
+        if !ready() {
+            self.shared.landed.wait_timeout(key, timeout);
+        }
+    }
+
+    /// Notes that the flusher does its work from now on, or that it does not: it could not, or has ended.
+    pub(crate) fn note_flusher(&self, works: bool) {
+        self.shared.flusher_works.store(works, SeqCst);
+        if !works {
+            self.shared.landed.notify_all();
+        }
+    }
+
+    /// Whether whoever waits for the flusher does not wait in vain.
+    pub(crate) fn flusher_works(&self) -> bool {
+        self.shared.flusher_works.load(SeqCst)
     }
 
     /// Directories and symlinks with dirty pages.

@@ -15,6 +15,7 @@
 //! section 12).
 
 pub(crate) mod barrier;
+pub(crate) mod depth;
 pub(crate) mod flush;
 pub(crate) mod gather;
 pub(crate) mod unwritten;
