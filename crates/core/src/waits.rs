@@ -1,6 +1,7 @@
 //! How long operations waited, as a histogram without locks: four buckets to each doubling, so a quantile is right to a
 //! fifth.
 
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -13,13 +14,16 @@ pub(crate) struct Waits {
 }
 
 /// Waits since the mount.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitStats {
     /// Operations that had to wait.
+    #[serde(rename = "count")]
     pub waits: u64,
     /// The longest wait.
+    #[serde(rename = "longest_us", with = "micros")]
     pub longest: Duration,
     /// What 99 of 100 waits did not exceed.
+    #[serde(rename = "p99_us", with = "micros")]
     pub p99: Duration,
 }
 
@@ -63,6 +67,25 @@ fn end_of(bucket: usize) -> u64 {
     let (high, next) = (bucket as u32 / 4, bucket as u64 % 4);
     let width = 1_u64.checked_shl(high.saturating_sub(2)).unwrap_or(1);
     (4 + next).saturating_mul(width).saturating_add(width - 1)
+}
+
+/// Times as statistics tell them: in whole microseconds.
+pub(crate) mod micros {
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::time::Duration;
+
+    /// A time in microseconds.
+    pub(crate) fn of(time: Duration) -> u64 {
+        u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(of(*time))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_micros)
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@
 mod code;
 mod layers;
 mod messages;
-mod metrics;
 mod names;
 mod pages;
 mod rooms;
@@ -57,8 +56,6 @@ pub enum Rule {
     Readme,
     /// Messages on the page of troubles are printed by the sources.
     Message,
-    /// The page of metrics names exactly the exported ones.
-    Metric,
     /// Commits are named on pages of measured results only.
     Commit,
     /// A file does not parse.
@@ -67,7 +64,7 @@ pub enum Rule {
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Rule; 20] = [
+    pub const ALL: [Rule; 19] = [
         Rule::FileLength,
         Rule::LineLength,
         Rule::FileHead,
@@ -85,7 +82,6 @@ impl Rule {
         Rule::Link,
         Rule::Readme,
         Rule::Message,
-        Rule::Metric,
         Rule::Commit,
         Rule::Unreadable,
     ];
@@ -131,6 +127,5 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
     names::check(tree, &mut found);
     pages::check(tree, &mut found);
     messages::check(tree, &mut found);
-    metrics::check(tree, &mut found);
     found
 }

@@ -301,25 +301,6 @@ fn messages_that_nothing_prints() {
 }
 
 #[test]
-fn metrics_of_the_page_and_of_the_program() {
-    let source = SourceFile::new(
-        "crates/steadyfs/src/metrics/exposition.rs",
-        "//! Head.\nfn f(t: &mut T) {\n    t.counter(\"a\", \"A.\", 1.0);\n    if x {\n        t.gauge(\"b\", \"B.\", 2.0);\n    }\n    \
-         t.family(COUNTER, \"c\", \"C.\", \"d\", []);\n}\n",
-    );
-    let lines = |text: &str| {
-        let page = SourceFile::new("docs/METRICS.md", text);
-        let tree = Tree { files: vec![source.clone(), page], ..Tree::default() };
-        let found = check(&tree).into_iter().filter(|v| v.rule == Rule::Metric).map(|v| v.line);
-        found.collect::<Vec<_>>()
-    };
-    let (a, b, c) = ("| `steadyfs_a_total` | A |\n", "| `steadyfs_b` | B |\n", "| `steadyfs_c_total` | C |\n");
-    assert_eq!(lines(&[a, b, c].concat()), []);
-    assert_eq!(lines(&[a, b].concat()), [0], "c is missing");
-    assert_eq!(lines(&[a, b, c, "| `steadyfs_b_total` | B |\n"].concat()), [4], "b is no counter");
-}
-
-#[test]
 fn the_page_of_style_has_every_rule() {
     let tree = repository();
     let page = &tree.get("docs/STYLE.md").expect("the page is there").text;

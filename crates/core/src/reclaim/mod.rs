@@ -23,6 +23,7 @@ use crate::fs::Fs;
 use crate::options::MountOptions;
 use crate::options::techniques::GcOptions;
 use crate::volume::Volume;
+use crate::waits::micros;
 use admission::Admissions;
 use host::HostReclaim;
 use nobody::NobodyReclaim;
@@ -177,7 +178,7 @@ impl Skipped {
 }
 
 /// What a round of collection did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GcReport {
     /// Sections looked at.
     pub victims: u64,
@@ -192,6 +193,7 @@ pub struct GcReport {
     /// Victims with another number of valid blocks when they were taken than when the search saw them.
     pub stale_victims: u64,
     /// Time spent waiting for data blocks to be read.
+    #[serde(rename = "reading_us", with = "micros")]
     pub reading: Duration,
 }
 
@@ -218,23 +220,29 @@ impl GcReport {
 }
 
 /// How much collection has cost those who waited for it, since the mount.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GcTimes {
     /// Times that a change found too few free sections, and collected; or that collectors were called.
     pub rounds: u64,
     /// Time during which somebody collected for that, checkpoints included.
+    #[serde(rename = "busy_us", with = "micros")]
     pub busy: Duration,
     /// Time of those checkpoints.
+    #[serde(rename = "checkpointing_us", with = "micros")]
     pub checkpointing: Duration,
 }
 
 /// Sections by what can be done with them now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SectionCounts {
+    /// All.
+    pub total: u64,
     /// Ready to be written.
     pub free: u64,
-    /// Empty, and free with the next checkpoint.
+    /// As many as the empty segments that wait for a checkpoint make up.
     pub prefree: u64,
     /// Changes wait for collection while no more than so many are free.
     pub needed: u64,
+    /// Of those, the ones kept for collection whatever a checkpoint takes.
+    pub reserved: u64,
 }

@@ -26,7 +26,7 @@ pub enum Doing {
 
 impl Doing {
     /// All of them, in the order of their numbers.
-    const ALL: [Doing; 5] = [Doing::Idle, Doing::Choosing, Doing::Reading, Doing::Moving, Doing::Checkpoint];
+    pub(crate) const ALL: [Doing; 5] = [Doing::Idle, Doing::Choosing, Doing::Reading, Doing::Moving, Doing::Checkpoint];
 
     /// Its name, also in JSON.
     pub fn name(self) -> &'static str {
@@ -57,14 +57,19 @@ pub struct CollectorStats {
     pub nodes_moved: u64,
 }
 
-/// Those who collect, at one moment.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct CollectorsNow {
-    pub(crate) number: u64,
-    pub(crate) working: u64,
-    pub(crate) waiting: u64,
-    pub(crate) each: Vec<CollectorStats>,
-    pub(crate) alone: CollectorStats,
+/// Who collects, at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectorsNow {
+    /// Collectors with a thread of their own.
+    pub number: u64,
+    /// Of those, how many work.
+    pub working: u64,
+    /// Writers that wait for room.
+    pub writers_waiting: u64,
+    /// The collectors, in a snapshot of a volume the first [`MOST_LISTED`](super::MOST_LISTED) of them.
+    pub each: Vec<CollectorStats>,
+    /// Whoever collects without a thread for it: a writer, the housekeeper, a command.
+    pub alone: CollectorStats,
 }
 
 /// What a collector does, and has done.

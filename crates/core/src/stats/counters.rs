@@ -82,11 +82,12 @@ impl CheckpointTimes {
         self.last_ns.store(ns, Relaxed);
     }
 
-    /// Time of all, time of the last, both in microseconds; number for each cause.
-    pub(super) fn read(&self) -> (u64, u64, BTreeMap<String, u64>) {
+    /// Time of all, time of the last; number for each cause.
+    pub(crate) fn read(&self) -> (Duration, Duration, BTreeMap<String, u64>) {
         let named = |cause: Cause| (cause.name().to_owned(), self.causes[cause as usize].load(Relaxed));
         let causes = Cause::ALL.into_iter().map(named).collect();
-        (self.total_ns.load(Relaxed) / 1000, self.last_ns.load(Relaxed) / 1000, causes)
+        let time = |ns: &AtomicU64| Duration::from_nanos(ns.load(Relaxed));
+        (time(&self.total_ns), time(&self.last_ns), causes)
     }
 }
 
@@ -133,7 +134,8 @@ mod tests {
         times.note(Cause::Unmount, Duration::from_micros(5));
         times.note(Cause::Timer, Duration::from_micros(7));
         let (total, last, causes) = times.read();
-        assert_eq!((total, last, causes["timer"], causes["unmount"], causes["sync"]), (42, 7, 2, 1, 0));
+        assert_eq!((total, last), (Duration::from_micros(42), Duration::from_micros(7)));
+        assert_eq!((causes["timer"], causes["unmount"], causes["sync"]), (2, 1, 0));
         assert_eq!(causes.len(), Cause::ALL.len(), "two causes have one name");
     }
 }

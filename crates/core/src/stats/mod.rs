@@ -8,26 +8,28 @@
 mod activity;
 mod counters;
 mod map;
+mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use activity::{Activity, CollectorsNow};
-pub use activity::{CollectorStats, Doing};
+pub(crate) use activity::Activity;
+pub use activity::{CollectorStats, CollectorsNow, Doing};
 pub use counters::Cause;
 pub(crate) use counters::{CheckpointTimes, Traffic};
 pub use map::{Cell, SegmentMap, VALIDITY_CLASSES};
+pub use table::{Kind, Part, Read, STATISTICS, Statistic};
 
-use crate::durable::sync::Reason;
+use crate::durable::checkpoint::CheckpointStats;
+use crate::durable::sync::SyncStats;
 use crate::files::orphans::OrphanStats;
 use crate::files::pages::CacheStats;
 use crate::fs::Fs;
 pub use crate::reclaim::Skipped;
+use crate::reclaim::{GcMemory, GcReport, GcTimes, SectionCounts};
 use crate::volume::discard::DiscardStats;
 use crate::volume::io::IoStats;
-use crate::waits::WaitStats;
+use crate::waits::micros;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::time::Duration;
 use steadyfs_format::BLOCK_SIZE;
 
 /// Cells of a map that still fits into the value of an extended attribute, however large the volume.
@@ -51,15 +53,15 @@ pub struct VolumeStats {
     #[serde(default)]
     pub discards: DiscardStats,
     /// Checkpoints.
-    pub checkpoints: CheckpointNumbers,
+    pub checkpoints: CheckpointStats,
     /// How fsyncs were served.
-    pub fsyncs: FsyncNumbers,
+    pub fsyncs: SyncStats,
     /// What collection did.
-    pub gc: GcNumbers,
+    pub gc: GcStats,
     /// Who collects, now.
-    pub collectors: CollectorNumbers,
+    pub collectors: CollectorsNow,
     /// Sections by what can be done with them, now.
-    pub sections: SectionNumbers,
+    pub sections: SectionCounts,
     /// Segments by what can be done with them, now.
     pub segments: SegmentNumbers,
     /// Blocks and inodes, now.
@@ -101,110 +103,18 @@ pub struct AppStats {
     pub read_bytes: u64,
 }
 
-/// Waits of one kind.
+/// What collection did, what it cost, and the memory of collectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WaitNumbers {
-    /// How many.
-    pub count: u64,
-    /// The longest.
-    pub longest_us: u64,
-    /// What 99 of 100 did not exceed.
-    pub p99_us: u64,
-}
-
-impl From<WaitStats> for WaitNumbers {
-    fn from(stats: WaitStats) -> Self {
-        WaitNumbers { count: stats.waits, longest_us: micros(stats.longest), p99_us: micros(stats.p99) }
-    }
-}
-
-/// Checkpoints.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CheckpointNumbers {
-    /// Committed.
-    pub committed: u64,
-    /// Of those, how many for each cause: the names of [`Cause`].
-    pub causes: BTreeMap<String, u64>,
-    /// Time that they took, from the beginning to the commit.
-    pub time_us: u64,
-    /// Time that the last one took.
-    pub last_us: u64,
-    /// Longest time that no change could begin.
-    pub longest_freeze_us: u64,
-    /// How long changes waited for that.
-    pub freeze_waits: WaitNumbers,
-    /// How long fsyncs waited for a commit that was under way.
-    pub commit_waits: WaitNumbers,
-}
-
-/// How fsyncs were served.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FsyncNumbers {
-    /// By marked nodes and a flush.
-    pub chained: u64,
-    /// By a checkpoint that was under way anyway.
-    pub covered: u64,
-    /// By a checkpoint of their own: how many for each [`Reason`].
-    pub checkpoints: BTreeMap<String, u64>,
-}
-
-/// What collection did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GcNumbers {
-    /// Sections cleaned.
-    pub victims: u64,
-    /// Of those, the ones that became free, at once or with a checkpoint.
-    pub sections_freed: u64,
-    /// Data blocks moved.
-    pub data_moved: u64,
-    /// Node blocks moved.
-    pub nodes_moved: u64,
-    /// Blocks found in victims and not moved, by why.
-    pub skipped: Skipped,
-    /// Victims that had another number of valid blocks when they were taken than when they were found.
-    pub stale_victims: u64,
-    /// Times that room was short.
-    pub rounds: u64,
-    /// Time during which somebody collected for that.
-    pub busy_us: u64,
-    /// Of that, checkpoints.
-    pub checkpointing_us: u64,
-    /// Time that collectors waited for blocks to be read, added up.
-    pub reading_us: u64,
-    /// Memory for pages of collectors' own, in bytes: held now, and the most at a time.
-    pub memory_bytes: u64,
-    /// See `memory_bytes`.
-    pub memory_peak_bytes: u64,
-}
-
-/// Who collects.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CollectorNumbers {
-    /// Collectors with a thread of their own.
-    pub number: u64,
-    /// Of those, how many work.
-    pub working: u64,
-    /// Writers that wait for room.
-    pub writers_waiting: u64,
-    /// The collectors, the first [`MOST_LISTED`] of them.
-    pub each: Vec<CollectorStats>,
-    /// Whoever collects without a thread for it: a writer, the housekeeper, a command.
-    pub alone: CollectorStats,
-}
-
-/// Sections by what can be done with them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SectionNumbers {
-    /// All.
-    pub total: u64,
-    /// Ready to be written.
-    pub free: u64,
-    /// As many as the empty segments that wait for a checkpoint make up.
-    pub prefree: u64,
-    /// Changes wait for collection while no more than so many are free.
-    pub needed: u64,
-    /// Of those, the ones kept for collection whatever a checkpoint takes.
-    pub reserved: u64,
+pub struct GcStats {
+    /// What was done.
+    #[serde(flatten)]
+    pub done: GcReport,
+    /// What writers waited for.
+    #[serde(flatten)]
+    pub times: GcTimes,
+    /// Pages of collectors' own.
+    #[serde(flatten)]
+    pub memory: GcMemory,
 }
 
 /// Segments by what can be done with them.
@@ -282,17 +192,19 @@ impl Fs {
         let space = self.statfs();
         let counts = self.vol.space.counts();
         let (written_bytes, read_bytes) = self.traffic.bytes();
+        let mut collectors = self.collectors_now();
+        collectors.each.truncate(MOST_LISTED);
         VolumeStats {
-            mounted_us: micros(self.vol.clock.mounted().elapsed()),
+            mounted_us: micros::of(self.vol.clock.mounted().elapsed()),
             read_only: self.is_read_only(),
             app: AppStats { written_bytes, read_bytes },
             io: self.io_stats(),
             discards: self.vol.placement.discard_stats(),
-            checkpoints: self.checkpoint_numbers(),
-            fsyncs: self.fsync_numbers(),
-            gc: self.gc_numbers(),
-            collectors: self.collector_numbers(),
-            sections: self.section_numbers(),
+            checkpoints: self.checkpoint_stats(),
+            fsyncs: self.sync_stats(),
+            gc: GcStats { done: self.gc_totals(), times: self.gc_times(), memory: self.gc_memory() },
+            collectors,
+            sections: self.sections(),
             segments: self.segment_numbers(),
             space: SpaceNumbers {
                 blocks: space.blocks,
@@ -306,61 +218,6 @@ impl Fs {
             cache: self.cache_stats(),
             memory: MemoryNumbers::now(),
             locks: lock_numbers(),
-        }
-    }
-
-    fn checkpoint_numbers(&self) -> CheckpointNumbers {
-        let stats = self.checkpoint_stats();
-        let (time_us, last_us, causes) = self.checkpoints.times.read();
-        CheckpointNumbers {
-            committed: stats.committed,
-            causes,
-            time_us,
-            last_us,
-            longest_freeze_us: micros(stats.longest_freeze),
-            freeze_waits: stats.freeze_waits.into(),
-            commit_waits: stats.commit_waits.into(),
-        }
-    }
-
-    fn fsync_numbers(&self) -> FsyncNumbers {
-        let stats = self.sync_stats();
-        let reasons = Reason::ALL.map(|reason| (reason.name().to_owned(), stats.checkpoints[reason as usize]));
-        FsyncNumbers { chained: stats.chained, covered: stats.covered, checkpoints: reasons.into() }
-    }
-
-    fn gc_numbers(&self) -> GcNumbers {
-        let (gc, times, memory) = (self.gc_totals(), self.gc_times(), self.gc_memory());
-        GcNumbers {
-            victims: gc.victims,
-            sections_freed: gc.sections_freed,
-            data_moved: gc.data_moved,
-            nodes_moved: gc.nodes_moved,
-            skipped: gc.skipped,
-            stale_victims: gc.stale_victims,
-            rounds: times.rounds,
-            busy_us: micros(times.busy),
-            checkpointing_us: micros(times.checkpointing),
-            reading_us: micros(gc.reading),
-            memory_bytes: memory.held,
-            memory_peak_bytes: memory.peak,
-        }
-    }
-
-    fn collector_numbers(&self) -> CollectorNumbers {
-        let CollectorsNow { number, working, waiting, mut each, alone } = self.collectors_now();
-        each.truncate(MOST_LISTED);
-        CollectorNumbers { number, working, writers_waiting: waiting, each, alone }
-    }
-
-    fn section_numbers(&self) -> SectionNumbers {
-        let now = self.sections();
-        SectionNumbers {
-            total: u64::from(self.vol.layout().sections),
-            free: now.free,
-            prefree: now.prefree,
-            needed: now.needed,
-            reserved: self.sections_reserved(),
         }
     }
 
@@ -383,8 +240,4 @@ fn lock_numbers() -> Vec<LockNumbers> {
         longest_us: stat.max_wait_ns / 1000,
     };
     stats.into_iter().map(numbers).collect()
-}
-
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

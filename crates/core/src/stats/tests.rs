@@ -62,7 +62,7 @@ fn checkpoints_are_told_by_cause_and_add_up() {
     let of = |cause: Cause| checkpoints.causes[cause.name()];
     assert_eq!((of(Cause::Mount), of(Cause::Fsync), of(Cause::Sync), of(Cause::Unmount)), (1, 1, 1, 1));
     assert_eq!(checkpoints.committed, checkpoints.causes.values().sum::<u64>());
-    assert!(checkpoints.last_us > 0 && checkpoints.time_us >= checkpoints.last_us, "{checkpoints:?}");
+    assert!(!checkpoints.last.is_zero() && checkpoints.time >= checkpoints.last, "{checkpoints:?}");
 }
 
 fn write_page(fs: &Fs, file: &InodeRef, page: u64) {
@@ -90,10 +90,16 @@ fn what_each_collector_did_adds_up_to_the_totals() {
         let stats = when_idle(&fs);
         let all = || stats.collectors.each.iter().chain([&stats.collectors.alone]);
         let sum = |of: fn(&CollectorStats) -> u64| all().map(of).sum::<u64>();
-        assert!(before.gc.victims > 0, "{options}: nothing was collected before");
-        assert_eq!(stats.gc.victims, before.gc.victims + asked.victims);
-        assert_eq!((sum(|c| c.victims), sum(|c| c.sections_freed)), (stats.gc.victims, stats.gc.sections_freed));
-        assert_eq!((sum(|c| c.data_moved), sum(|c| c.nodes_moved)), (stats.gc.data_moved, stats.gc.nodes_moved));
+        assert!(before.gc.done.victims > 0, "{options}: nothing was collected before");
+        assert_eq!(stats.gc.done.victims, before.gc.done.victims + asked.victims);
+        assert_eq!(
+            (sum(|c| c.victims), sum(|c| c.sections_freed)),
+            (stats.gc.done.victims, stats.gc.done.sections_freed)
+        );
+        assert_eq!(
+            (sum(|c| c.data_moved), sum(|c| c.nodes_moved)),
+            (stats.gc.done.data_moved, stats.gc.done.nodes_moved)
+        );
         let dedicated = options.contains("collectors");
         assert_eq!(stats.collectors.each.len() as u64, stats.collectors.number);
         assert_eq!(stats.collectors.number, if dedicated { 2 } else { 0 });
@@ -177,7 +183,7 @@ fn the_largest_snapshot_fits_into_the_value_of_an_attribute() {
     let stats = VolumeStats {
         mounted_us: us,
         app: AppStats { written_bytes: bytes, read_bytes: bytes },
-        collectors: CollectorNumbers { each: vec![collector; MOST_LISTED], ..CollectorNumbers::default() },
+        collectors: CollectorsNow { each: vec![collector; MOST_LISTED], ..CollectorsNow::default() },
         locks: vec![lock; 40],
         ..VolumeStats::default()
     };

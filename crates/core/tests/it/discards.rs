@@ -203,7 +203,7 @@ fn contents_survive_discards_beside_collection() {
             writers.into_iter().for_each(|writer| writer.join().unwrap());
             let stats = fs.stats();
             fs.unmount().unwrap();
-            (stats.discards, stats.gc.victims)
+            (stats.discards, stats.gc.done.victims)
         });
         let (stats, victims) = report.unwrap_or_else(|failure| panic!("{options}: {failure}")).value;
         assert!(stats.requests > 10 && stats.failed == 0 && victims > 0, "{options}: {stats:?}, {victims}");

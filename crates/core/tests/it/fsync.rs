@@ -54,8 +54,7 @@ impl Volume {
         let before = self.fs.sync_stats();
         f(&self.fs);
         let after = self.fs.sync_stats();
-        let reasons =
-            Reason::ALL.into_iter().filter(|r| after.checkpoints[*r as usize] > before.checkpoints[*r as usize]);
+        let reasons = Reason::ALL.into_iter().filter(|r| after.checkpoints[r.name()] > before.checkpoints[r.name()]);
         (after.chained - before.chained, reasons.collect())
     }
 }
@@ -284,7 +283,7 @@ fn concurrent_fsyncs_and_checkpoints_keep_the_chain_whole() {
         .collect();
     let inos: HashSet<_> = threads.into_iter().map(|t| t.join().unwrap()).collect();
     let stats = v.fs.sync_stats();
-    let total = stats.chained + stats.covered + stats.checkpoints.iter().sum::<u64>();
+    let total = stats.chained + stats.covered + stats.checkpoints.values().sum::<u64>();
     assert_eq!(total, 8 * 150);
     assert!(stats.chained > 600, "{stats:?}");
     let chain = v.chain();

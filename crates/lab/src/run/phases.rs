@@ -11,9 +11,10 @@ use crate::workload::{Act, Plan, Stage, Traffic};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use steadyfs_core::Fs;
 use steadyfs_core::fsck::{CheckOptions, check};
 use steadyfs_core::mkfs;
-use steadyfs_core::{Fs, GcReport, GcTimes, IoStats};
+use steadyfs_core::stats::VolumeStats;
 use steadyfs_rt::{lock_stats, now, reset_lock_stats};
 
 /// What the simulation returns.
@@ -23,25 +24,6 @@ pub(super) struct Outcome {
     pub(super) locks: Vec<LockWaits>,
     pub(super) checks: BTreeMap<String, String>,
     pub(super) rows: Vec<Row>,
-}
-
-/// Counters of the file system at one moment.
-struct Counters {
-    io: IoStats,
-    gc: GcReport,
-    times: GcTimes,
-    checkpoints: u64,
-}
-
-impl Counters {
-    fn take(fs: &Fs) -> Self {
-        Counters {
-            io: fs.io_stats(),
-            gc: fs.gc_totals(),
-            times: fs.gc_times(),
-            checkpoints: fs.checkpoint_stats().committed,
-        }
-    }
 }
 
 /// Everything, in order.
@@ -72,7 +54,7 @@ fn measure(experiment: &Experiment, stage: &Arc<Stage>, act: &mut dyn Act, targe
     let alone = experiment.neighbour.as_ref().map(neighbour::alone);
     reset_lock_stats();
     target.begin();
-    let before = Counters::take(&stage.fs);
+    let before = stage.fs.stats();
     let filled = utilisation(&stage.fs);
     let sampler = Sampler::start(stage, experiment.interval);
     let beside = experiment.neighbour.as_ref().map(AtWork::start);
@@ -83,7 +65,7 @@ fn measure(experiment: &Experiment, stage: &Arc<Stage>, act: &mut dyn Act, targe
     let rows = sampler.finish();
     let tally = worked?;
     let locks = lock_stats().into_iter().map(LockWaits::from).collect();
-    let after = Counters::take(&stage.fs);
+    let after = stage.fs.stats();
     let seconds = elapsed.as_secs_f64().max(1e-9);
     let mut metrics = target.metrics(elapsed.as_secs_f64());
     metrics.extend(tally.metrics(seconds));
@@ -92,7 +74,7 @@ fn measure(experiment: &Experiment, stage: &Arc<Stage>, act: &mut dyn Act, targe
     metrics.insert("gc_false_reads_per_million".into(), 1e6 * metrics["gc_false_reads"] / metrics["ios"].max(1.0));
     metrics.extend(of_memory(&stage.fs));
     metrics.extend(alone.zip(beside).into_iter().flat_map(|(alone, beside)| neighbour::figures(alone, beside)));
-    metrics.extend(of_series(&rows, before.gc.victims as f64));
+    metrics.extend(of_series(&rows, before.gc.done.victims as f64));
     metrics.insert("utilisation_before".into(), filled);
     metrics.insert("utilisation".into(), utilisation(&stage.fs));
     Ok(Outcome { metrics, latencies: tally.curves(), locks, checks: BTreeMap::new(), rows })
@@ -123,17 +105,17 @@ fn of_traffic(seconds: f64, traffic: &Traffic) -> impl Iterator<Item = (String, 
 fn of_volume(
     elapsed: Duration,
     traffic: &Traffic,
-    before: &Counters,
-    after: &Counters,
+    before: &VolumeStats,
+    after: &VolumeStats,
 ) -> impl Iterator<Item = (String, f64)> {
     let seconds = elapsed.as_secs_f64().max(1e-9);
-    let since = |f: fn(&Counters) -> u64| (f(after) - f(before)) as f64;
+    let since = |f: fn(&VolumeStats) -> u64| (f(after) - f(before)) as f64;
     let blocks = traffic.written() as f64 / 4096.0;
     let device_written = since(|c| c.io.written_blocks());
     let device_read = since(|c| c.io.read);
-    let (victims, moved) = (since(|c| c.gc.victims), since(|c| c.gc.data_moved));
-    let time = |f: fn(&Counters) -> Duration| (f(after) - f(before)).as_secs_f64();
-    let busy = time(|c| c.times.busy);
+    let (victims, moved) = (since(|c| c.gc.done.victims), since(|c| c.gc.done.data_moved));
+    let time = |f: fn(&VolumeStats) -> Duration| (f(after) - f(before)).as_secs_f64();
+    let busy = time(|c| c.gc.times.busy);
     let per = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
     named([
         ("waf", per(device_written, blocks)),
@@ -144,26 +126,27 @@ fn of_volume(
         ("node_blocks", since(|c| c.io.node_written)),
         ("meta_blocks", since(|c| c.io.meta_written)),
         ("flushes", since(|c| c.io.flushes)),
-        ("checkpoints", since(|c| c.checkpoints)),
-        ("gc_rounds", since(|c| c.times.rounds)),
+        ("checkpoints", since(|c| c.checkpoints.committed)),
+        ("gc_rounds", since(|c| c.gc.times.rounds)),
         ("gc_s", busy),
         ("gc_share", busy / seconds),
-        ("gc_reading_s", time(|c| c.gc.reading)),
-        ("gc_checkpoints_s", time(|c| c.times.checkpointing)),
+        ("gc_reading_s", time(|c| c.gc.done.reading)),
+        ("gc_checkpoints_s", time(|c| c.gc.times.checkpointing)),
         ("gc_victims", victims),
         ("gc_moved_blocks", moved),
-        ("gc_moved_nodes", since(|c| c.gc.nodes_moved)),
-        ("gc_skipped_blocks", since(|c| c.gc.skipped.total())),
-        ("gc_held_blocks", since(|c| c.gc.skipped.held)),
-        ("gc_false_reads", since(|c| c.gc.skipped.late)),
-        ("gc_stale_victims", since(|c| c.gc.stale_victims)),
+        ("gc_moved_nodes", since(|c| c.gc.done.nodes_moved)),
+        ("gc_skipped_blocks", since(|c| c.gc.done.skipped.total())),
+        ("gc_held_blocks", since(|c| c.gc.done.skipped.held)),
+        ("gc_false_reads", since(|c| c.gc.done.skipped.late)),
+        ("gc_stale_victims", since(|c| c.gc.done.stale_victims)),
         ("gc_us_per_moved_block", per(busy * 1e6, moved)),
     ])
 }
 
 /// What collectors hold of pages of their own at most, and each of them on average then.
 fn of_memory(fs: &Fs) -> impl Iterator<Item = (String, f64)> {
-    let (peak, collectors) = (fs.gc_memory().peak as f64, fs.stats().collectors.number.max(1) as f64);
+    let stats = fs.stats();
+    let (peak, collectors) = (stats.gc.memory.peak as f64, stats.collectors.number.max(1) as f64);
     named([("gc_memory_mb", peak / 1e6), ("gc_memory_per_collector_kb", peak / 1e3 / collectors)])
 }
 

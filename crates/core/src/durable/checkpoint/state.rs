@@ -5,7 +5,9 @@ use super::snapshot::Snapshot;
 use crate::locks;
 use crate::stats::CheckpointTimes;
 use crate::volume::Volume;
-use crate::waits::{WaitStats, Waits};
+use crate::waits::{WaitStats, Waits, micros};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_format::Pack;
@@ -54,12 +56,21 @@ impl Committed {
     }
 }
 
-/// Counters about checkpoints, for people.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Counters about checkpoints since the mount.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointStats {
-    /// Checkpoints committed since the mount.
+    /// Checkpoints committed.
     pub committed: u64,
+    /// Of those, how many for each cause: the names of [`Cause`](crate::stats::Cause).
+    pub causes: BTreeMap<String, u64>,
+    /// Time that they took, from the beginning to the commit.
+    #[serde(rename = "time_us", with = "micros")]
+    pub time: Duration,
+    /// Time that the last one took.
+    #[serde(rename = "last_us", with = "micros")]
+    pub last: Duration,
     /// Longest freeze: while it lasts no change begins.
+    #[serde(rename = "longest_freeze_us", with = "micros")]
     pub longest_freeze: Duration,
     /// How long changes waited for a freeze.
     pub freeze_waits: WaitStats,
@@ -150,8 +161,12 @@ impl Checkpoints {
 
     /// Counters of checkpoints since the mount.
     pub(crate) fn stats(&self, vol: &Volume) -> CheckpointStats {
+        let (time, last, causes) = self.times.read();
         CheckpointStats {
             committed: self.done.load(SeqCst),
+            causes,
+            time,
+            last,
             longest_freeze: Duration::from_nanos(self.freeze_max_ns.load(SeqCst)),
             freeze_waits: vol.freeze_waits.stats(),
             commit_waits: self.commit_waits.stats(),

@@ -1,5 +1,7 @@
 //! How fsyncs are served: counted, and why some need a checkpoint.
 
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Why an fsync made a checkpoint.
@@ -56,14 +58,14 @@ impl Reason {
 }
 
 /// How fsyncs were served since the mount.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncStats {
     /// By marked nodes and a flush.
     pub chained: u64,
     /// By a checkpoint that was under way anyway.
     pub covered: u64,
-    /// By a checkpoint of their own, per reason in the order of [`Reason::ALL`].
-    pub checkpoints: [u64; Reason::ALL.len()],
+    /// By a checkpoint of their own: how many for each reason, by its name.
+    pub checkpoints: BTreeMap<String, u64>,
 }
 
 /// The counters behind [`SyncStats`].
@@ -95,7 +97,10 @@ impl SyncCounters {
         SyncStats {
             chained: self.chained.load(Relaxed),
             covered: self.covered.load(Relaxed),
-            checkpoints: std::array::from_fn(|i| self.checkpoints[i].load(Relaxed)),
+            checkpoints: Reason::ALL
+                .into_iter()
+                .map(|reason| (reason.name().to_owned(), self.checkpoints[reason as usize].load(Relaxed)))
+                .collect(),
         }
     }
 }

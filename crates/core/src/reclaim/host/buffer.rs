@@ -18,6 +18,7 @@ use crate::files::pages::{Landing, TakenPages};
 use crate::fs::Fs;
 use crate::options::techniques::{GcBuffer, GcOptions};
 use crate::reclaim::owner::{Live, Owner};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use steadyfs_device::PageBuf;
@@ -36,11 +37,13 @@ pub(super) struct Memory {
 }
 
 /// Memory of collectors for pages of their own, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GcMemory {
     /// Held now.
+    #[serde(rename = "memory_bytes")]
     pub held: u64,
     /// Most that was held at a time since the mount.
+    #[serde(rename = "memory_peak_bytes")]
     pub peak: u64,
 }
 

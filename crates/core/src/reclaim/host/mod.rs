@@ -276,21 +276,22 @@ impl Fs {
     pub(crate) fn collectors_now(&self) -> CollectorsNow {
         let Some(host) = self.reclaim.host() else { return CollectorsNow::default() };
         let mut now = host.pool.as_ref().map_or_else(CollectorsNow::default, Pool::now);
-        now.waiting += host.waiting.load(Relaxed);
+        now.writers_waiting += host.waiting.load(Relaxed);
         now.alone = host.alone.stats();
         now
-    }
-
-    /// Sections that writers leave to collection and checkpoints.
-    pub(crate) fn sections_reserved(&self) -> u64 {
-        self.reclaim.host().map_or(0, |host| host.reserved_sections)
     }
 
     /// Sections by what can be done with them now.
     pub fn sections(&self) -> SectionCounts {
         let Some(host) = self.reclaim.host() else { return SectionCounts::default() };
         let free = self.vol.segments().table.free_sections();
-        SectionCounts { free, prefree: self.prefree_sections(), needed: self.sections_needed() - host.grace }
+        SectionCounts {
+            total: u64::from(self.vol.layout().sections),
+            free,
+            prefree: self.prefree_sections(),
+            needed: self.sections_needed() - host.grace,
+            reserved: host.reserved_sections,
+        }
     }
 
     /// Collectors' streams that have a segment open now.

@@ -49,7 +49,7 @@ fn write_all(out: &mut String, now: &Snapshot, before: Option<&Snapshot>) -> fmt
     checkpoints(out, stats)?;
     collection(out, stats)?;
     for lock in &stats.locks {
-        let (sum, longest) = (time(lock.wait_us), time(lock.longest_us));
+        let (sum, longest) = (time(Duration::from_micros(lock.wait_us)), time(Duration::from_micros(lock.longest_us)));
         writeln!(out, "lock         {:<22} {} waits, {sum} in all, longest {longest}", lock.name, lock.waits)?;
     }
     Ok(())
@@ -75,12 +75,12 @@ pub(super) fn size(blocks: u64) -> String {
     human(blocks * BLOCK_SIZE as u64)
 }
 
-/// A time of so many microseconds, with the unit that suits it.
-pub(super) fn time(us: u64) -> String {
-    match us {
-        0..1000 => format!("{us} us"),
-        1000..1_000_000 => format!("{:.1} ms", us as f64 / 1e3),
-        _ => format!("{:.1} s", us as f64 / 1e6),
+/// A time, with the unit that suits it.
+pub(super) fn time(time: Duration) -> String {
+    match time.as_micros() {
+        us @ 0..1000 => format!("{us} us"),
+        us @ 1000..1_000_000 => format!("{:.1} ms", us as f64 / 1e3),
+        us => format!("{:.1} s", us as f64 / 1e6),
     }
 }
 
@@ -153,8 +153,8 @@ fn checkpoints(out: &mut String, stats: &VolumeStats) -> fmt::Result {
     let checkpoints = &stats.checkpoints;
     let causes = checkpoints.causes.iter().filter(|(_, n)| **n > 0).map(|(cause, n)| format!("{cause} {n}"));
     let causes = causes.collect::<Vec<_>>().join(", ");
-    let (all, last) = (time(checkpoints.time_us), time(checkpoints.last_us));
-    let longest = time(checkpoints.longest_freeze_us);
+    let (all, last) = (time(checkpoints.time), time(checkpoints.last));
+    let longest = time(checkpoints.longest_freeze);
     writeln!(
         out,
         "checkpoints  {} in {all}, the last in {last}, longest freeze {longest} ({causes})",
@@ -163,7 +163,7 @@ fn checkpoints(out: &mut String, stats: &VolumeStats) -> fmt::Result {
 }
 
 fn collection(out: &mut String, stats: &VolumeStats) -> fmt::Result {
-    let (gc, now) = (&stats.gc, &stats.collectors);
+    let (gc, now) = (&stats.gc.done, &stats.collectors);
     writeln!(
         out,
         "collection   {} victims, {} freed, {} data and {} node blocks moved; skipped {} gone, {} moved, {} late, {} held",
@@ -182,8 +182,8 @@ fn collection(out: &mut String, stats: &VolumeStats) -> fmt::Result {
         now.number,
         now.working,
         now.writers_waiting,
-        time(gc.busy_us),
-        gc.rounds
+        time(stats.gc.times.busy),
+        stats.gc.times.rounds
     )?;
     let line = |out: &mut String, name: &str, c: &CollectorStats| {
         let moved = c.data_moved + c.nodes_moved;

@@ -3,6 +3,8 @@
 //! Kept true: everything that a colour says a character says too. What does not fit is left out by its weight, never
 //! cut in the middle of the screen: the map and the traffic come first, then space, checkpoints, collectors and locks.
 
+use std::time::Duration;
+
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -223,8 +225,8 @@ fn checkpoint_lines(app: &App) -> Vec<Line<'static>> {
     let first = format!(
         "checkpts  {}, last {}, longest freeze {}",
         checkpoints.committed,
-        time(checkpoints.last_us),
-        time(checkpoints.longest_freeze_us)
+        time(checkpoints.last),
+        time(checkpoints.longest_freeze)
     );
     vec![Line::raw(first), Line::raw(format!("          {}", causes.join(", ")))]
 }
@@ -240,7 +242,7 @@ fn draw_lists(frame: &mut Frame<'_>, area: Rect, app: &App) {
 }
 
 fn collector_lines(app: &App, area: Rect) -> Vec<Line<'static>> {
-    let (gc, now) = (&app.now.stats.gc, &app.now.stats.collectors);
+    let (gc, now) = (&app.now.stats.gc.done, &app.now.stats.collectors);
     let title = format!("collectors {}, {} at work, {} writers wait", now.number, now.working, now.writers_waiting);
     let mut lines = vec![Line::styled(title, bold())];
     let row = |name: String, c: &steadyfs_core::stats::CollectorStats| {
@@ -261,13 +263,9 @@ fn collector_lines(app: &App, area: Rect) -> Vec<Line<'static>> {
 fn lock_lines(app: &App) -> Vec<Line<'static>> {
     let title = format!("{:<20}{:>9}{:>10}", "waits for locks", "waits", "in all");
     let mut lines = vec![Line::styled(title, bold())];
-    lines.extend(
-        app.now
-            .stats
-            .locks
-            .iter()
-            .map(|lock| Line::raw(format!("{:<20}{:>9}{:>10}", lock.name, lock.waits, time(lock.wait_us)))),
-    );
+    lines.extend(app.now.stats.locks.iter().map(|lock| {
+        Line::raw(format!("{:<20}{:>9}{:>10}", lock.name, lock.waits, time(Duration::from_micros(lock.wait_us))))
+    }));
     lines
 }
 

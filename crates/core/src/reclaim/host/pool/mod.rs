@@ -276,10 +276,10 @@ impl Pool {
     pub(super) fn now(&self) -> CollectorsNow {
         let shared = &self.shared;
         let gate = shared.gate.lock();
-        let (number, working, waiting) = (gate.threads as u64, gate.working as u64, gate.waiting as u64);
+        let (number, working, writers_waiting) = (gate.threads as u64, gate.working as u64, gate.waiting as u64);
         drop(gate);
         let each = shared.activities.iter().map(Activity::stats).filter(|c| number > 0 || c.victims > 0).collect();
-        CollectorsNow { number, working, waiting, each, ..CollectorsNow::default() }
+        CollectorsNow { number, working, writers_waiting, each, ..CollectorsNow::default() }
     }
 
     /// Sections have become free: whoever waits for them may look.
