@@ -4,6 +4,7 @@
 //! A rule looks at text, at Rust tokens (so that comments and strings do not count as code) or at `Cargo.toml`; none
 //! needs a build.
 
+mod assertions;
 mod code;
 mod layers;
 mod messages;
@@ -46,6 +47,8 @@ pub enum Rule {
     Seam,
     /// No two types of a crate that other modules see have one name.
     TypeName,
+    /// Code of `core` that changes shared state asserts what that promises.
+    Assertion,
     /// Each crate has the workspace's licence, and the licence texts and documents are there.
     Licence,
     /// A section or page that a comment cites is in the repository.
@@ -64,7 +67,7 @@ pub enum Rule {
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Rule; 19] = [
+    pub const ALL: [Rule; 20] = [
         Rule::FileLength,
         Rule::LineLength,
         Rule::FileHead,
@@ -77,6 +80,7 @@ impl Rule {
         Rule::RoomArrow,
         Rule::Seam,
         Rule::TypeName,
+        Rule::Assertion,
         Rule::Licence,
         Rule::Citation,
         Rule::Link,
@@ -125,6 +129,7 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
     }
     layers::check(tree, &mut found);
     names::check(tree, &mut found);
+    assertions::check(tree, &mut found);
     pages::check(tree, &mut found);
     messages::check(tree, &mut found);
     found

@@ -227,6 +227,33 @@ fn types_of_one_name() {
 }
 
 #[test]
+fn assertions_where_shared_state_changes() {
+    let found = |file: &str, line: &str, lines: usize| {
+        let text = format!("//! Head.\nfn f() {{\n{}}}\n", line.repeat(lines));
+        let tree = Tree { files: vec![SourceFile::new(file, text)], ..Tree::default() };
+        let found = check(&tree).into_iter().filter(|v| v.rule == Rule::Assertion).map(|v| v.path);
+        found.collect::<Vec<_>>()
+    };
+    let file = "crates/core/src/volume/a.rs";
+    let none = "    g();\n";
+    assert_eq!(found(file, none, 1000), ["crates/core/src/volume/"]);
+    assert_eq!(found(file, none, 900), [""; 0], "little code says nothing");
+    assert_eq!(found(file, &(none.repeat(59) + "    assert!(a);\n"), 20), [""; 0], "16 in a thousand");
+    assert_eq!(
+        found(file, &(none.repeat(79) + "    assert!(a);\n"), 20),
+        ["crates/core/src/volume/"],
+        "12 in a thousand"
+    );
+    // Of tests, of comments, and those that are switched off in what ships.
+    let other = "    // assert!(a);\n    debug_assert!(a);\n";
+    assert_eq!(found(file, other, 1000), ["crates/core/src/volume/"]);
+    let tests = format!("#[cfg(test)]\nmod tests {{ {} }}\n{none}", "fn t() { assert!(a); }\n".repeat(9));
+    assert_eq!(found(file, &tests, 1000), ["crates/core/src/volume/"]);
+    assert_eq!(found("crates/core/src/volume/tests.rs", none, 1000), [""; 0]);
+    assert_eq!(found("crates/core/src/mkfs/a.rs", none, 1000), [""; 0]);
+}
+
+#[test]
 fn licences_and_documents() {
     assert_eq!(
         planted(SourceFile::new("crates/rt/Cargo.toml", "[package]\nlicense = \"GPL-2.0\"\n"))[0].rule,

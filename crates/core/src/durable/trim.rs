@@ -48,6 +48,7 @@ impl Fs {
         let mut next = wanted.start.saturating_sub(layout.main.get()) / layout.blocks_per_sec();
         while let Some(sections) = segments.take_free_sections(next, most, || self.free_sections_suffice(0)) {
             let all = sections.start * layout.blocks_per_sec()..sections.end * layout.blocks_per_sec();
+            assert!(sections.start >= next, "section {} was looked at before", sections.start);
             let blocks =
                 (layout.main.get() + all.start).max(wanted.start)..(layout.main.get() + all.end).min(wanted.end);
             let result = self.tell(blocks, minimum, &mut told);

@@ -111,8 +111,9 @@ impl Clone for InodeRef {
 
 impl Drop for InodeRef {
     fn drop(&mut self) {
-        let last = self.inode.users.fetch_sub(1, SeqCst) == 1;
-        if last && self.inode.unlinked.load(SeqCst) {
+        let before = self.inode.users.fetch_sub(1, SeqCst);
+        assert!(before > 0, "inode {} has fewer users than none", self.inode.ino);
+        if before == 1 && self.inode.unlinked.load(SeqCst) {
             self.inode.queue.list.lock().push(self.inode.ino);
         }
     }

@@ -11,6 +11,7 @@ use crate::files::orphans::{Failed, Orphan, OrphanStats};
 use crate::fs::Fs;
 use crate::volume::Change;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use steadyfs_format::Ino;
 
 impl Fs {
@@ -64,6 +65,8 @@ impl Fs {
 
     /// Deletes an inode that was claimed, piece by piece.
     fn delete_inode(&self, inode: &Arc<Inode>) -> Result<()> {
+        let (users, unlinked) = (inode.users(), inode.unlinked.load(SeqCst));
+        assert!(users == 0 && unlinked, "inode {} is deleted and has {users} users", inode.ino);
         self.drop_contents(inode)?;
         let change = self.change_to_free()?;
         self.free_inode(&change, inode)?;

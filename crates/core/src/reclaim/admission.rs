@@ -53,7 +53,8 @@ impl Admissions {
 
 impl Drop for Awaiting<'_> {
     fn drop(&mut self) {
-        self.0.awaited.fetch_sub(1, SeqCst);
+        let before = self.0.awaited.fetch_sub(1, SeqCst);
+        assert!(before > 0, "more stop waiting at the gate than waited");
     }
 }
 
@@ -90,7 +91,8 @@ impl Admission<'_> {
     /// Counts the blocks no more; true if somebody waits at the gate.
     fn end(&self) -> bool {
         let admissions = self.reclaim.admissions();
-        admissions.blocks.fetch_sub(self.blocks, SeqCst);
+        let before = admissions.blocks.fetch_sub(self.blocks, SeqCst);
+        assert!(before >= self.blocks, "leave to take {} blocks ends, and all leave is for {before}", self.blocks);
         let awaited = self.blocks > 0 && admissions.awaited.load(SeqCst) > 0;
         if awaited {
             admissions.ended.notify_all();

@@ -204,6 +204,11 @@ impl GcReport {
         (self.sections_freed * blocks_per_section).saturating_sub(self.data_moved + self.nodes_moved)
     }
 
+    /// Blocks that were valid when they were found, moved or not.
+    fn blocks_seen(&self) -> u64 {
+        self.data_moved + self.nodes_moved + self.skipped.total()
+    }
+
     /// Adds what another round, or another volume, did.
     pub fn add(&mut self, other: GcReport) {
         self.victims += other.victims;

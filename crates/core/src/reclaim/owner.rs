@@ -163,6 +163,7 @@ pub(super) fn publish(
     to: Lba,
     blocks: impl Iterator<Item = Live>,
 ) -> Result<()> {
+    assert!(!guard.is_dead(), "blocks of segment {seg} move for a node that was freed");
     for (to, block) in (to.get()..).map(Lba::new).zip(blocks) {
         slots::set(guard.edit(), vol.sb.features(), block.summary.ofs_in_node, Slot::At(to))?;
         vol.invalidate(Slot::At(vol.segments().lba_of(seg, block.off)))?;
@@ -184,7 +185,9 @@ pub(super) fn try_blocks<'a>(work: Work, blocks: &[(&'a Owner, Live)]) -> (Vec<b
         let page = |i: &usize| blocks[*i].0.page(&blocks[*i].1);
         members.sort_unstable_by_key(page);
         let pages: Vec<PageIndex> = members.iter().map(page).collect();
+        assert!(pages.is_sorted(), "pages are held in another order than theirs");
         let (free, holds) = file.gc.try_pages(work, &pages);
+        assert_eq!(free.len(), pages.len(), "an answer for each page");
         members.iter().zip(free).for_each(|(i, free)| may[*i] = free);
         held.extend(holds);
     }

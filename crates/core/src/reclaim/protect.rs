@@ -148,6 +148,7 @@ fn try_run<'a>(
     held: &mut Vec<PageHold<'a>>,
 ) {
     let count = pages.end - pages.start;
+    assert!(count > 0, "a run without pages at {:?}", pages.start);
     match try_range(work, locks, &pages) {
         Some(taken) => {
             may.extend((0..count).map(|_| true));

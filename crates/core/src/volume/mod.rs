@@ -103,6 +103,11 @@ enum CheckpointLock<'a> {
 }
 
 impl Change<'_> {
+    /// Whether nobody else changes the volume while this lives.
+    pub(crate) fn is_frozen(&self) -> bool {
+        matches!(self._lock, CheckpointLock::Alone(_))
+    }
+
     /// Keeps the next data that is placed for [`Change::end`] to write; what is placed after it is submitted as ever.
     /// Until then the caller must wait for nothing: others may be waiting for this write. False, and nothing is kept,
     /// if the device writes in the call that submits, as well as it can be done.

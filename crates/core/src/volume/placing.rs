@@ -110,6 +110,7 @@ impl Volume {
         in_place: bool,
         mut ended: impl FnMut(&[(PageIndex, PageBuf)]) -> Ended,
     ) -> Result<usize> {
+        assert!(!guard.is_dead() && !pages.is_empty());
         if !in_place {
             return self.place(change, leaf, guard, log, pages, ended);
         }

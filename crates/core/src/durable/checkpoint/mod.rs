@@ -61,6 +61,10 @@ impl Fs {
         self.vol.check_writable()?;
         let began = steadyfs_rt::now();
         self.checkpoint_locked(&mut committed, unmount).inspect_err(|e| self.vol.checkpoint_failed(e))?;
+        assert!(
+            self.checkpoints.done.load(SeqCst) > seen,
+            "a checkpoint has committed that froze before the call for it"
+        );
         self.checkpoints.times.note(cause, began.elapsed());
         Ok(())
     }
@@ -91,16 +95,21 @@ impl Fs {
 
     /// Step 2.
     fn freeze(&self, committed: &Committed, unmount: bool) -> Result<Snapshot> {
+        assert!(committed.undecided.is_none(), "a checkpoint freezes before it is known what became of the last one");
         let frozen = self.vol.freeze()?;
         let began = steadyfs_rt::now();
-        self.checkpoints.frozen.fetch_add(1, SeqCst);
+        let before = self.checkpoints.frozen.fetch_add(1, SeqCst);
+        assert!(before >= self.checkpoints.done.load(SeqCst), "a checkpoint committed that never froze");
         let forgotten = self.write_everything_dirty(&frozen)?;
         self.drop_unwritten_garbage(&frozen);
         // What breaks of the chain up to here is in the snapshot.
         let number = self.checkpoints.frozen.load(SeqCst);
         let snapshot = Snapshot::take(&self.vol, &self.orphans, committed, unmount, number)?;
-        self.checkpoints.chain_began.store(self.vol.placement.chain_position(), SeqCst);
-        self.checkpoints.changes_at_freeze.store(self.vol.changes(), SeqCst);
+        let (chain, changes) = (self.vol.placement.chain_position(), self.vol.changes());
+        let earlier = self.checkpoints.chain_began.swap(chain, SeqCst);
+        assert!(earlier <= chain, "the chain went back from block {earlier} to {chain}");
+        let earlier = self.checkpoints.changes_at_freeze.swap(changes, SeqCst);
+        assert!(earlier == u64::MAX || earlier <= changes, "changes were counted back from {earlier} to {changes}");
         drop(frozen);
         let ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.checkpoints.freeze_max_ns.fetch_max(ns, SeqCst);
@@ -110,6 +119,7 @@ impl Fs {
 
     /// Submits dirty directory pages and nodes until none is left; with the volume frozen nobody makes new ones.
     fn write_everything_dirty(&self, frozen: &Change<'_>) -> Result<Forgotten> {
+        assert!(frozen.is_frozen(), "what is dirty is written while others change the volume");
         let failures = self.budget.failures();
         self.flush_dirty_dirs_frozen(frozen)?;
         self.vol.write_dirty_nodes(frozen, self.checkpoints.stamp())?;
@@ -139,6 +149,9 @@ impl Fs {
 
     /// The end of step 3, and step 4.
     fn commit(&self, committed: &mut Committed, snapshot: Box<Snapshot>) -> Result<()> {
+        assert!(snapshot.pack != committed.pack, "the pack of the checkpoint in force would be written over");
+        let (version, last) = (snapshot.checkpoint.header().version(), committed.checkpoint.header().version());
+        assert_eq!(version, last.wrapping_add(1), "a checkpoint does not follow the one in force");
         let written = self.vol.io.write_commit(snapshot.commit_lba, &snapshot.commit_page);
         self.checkpoints.undecided.store(written.is_err(), SeqCst);
         if written.is_err() {
@@ -147,8 +160,11 @@ impl Fs {
             return written;
         }
         self.vol.nat.commit(&snapshot.nat_blocks);
-        self.checkpoints.stamp.store(snapshot.checkpoint.header().footer_version(), SeqCst);
-        self.checkpoints.done.store(snapshot.number, SeqCst);
+        let stamp = snapshot.checkpoint.header().footer_version();
+        let earlier = self.checkpoints.stamp.swap(stamp, SeqCst);
+        assert!(earlier != stamp, "nodes of two checkpoints carry one stamp");
+        let earlier = self.checkpoints.done.swap(snapshot.number, SeqCst);
+        assert!(earlier < snapshot.number, "checkpoint {} commits after {earlier}", snapshot.number);
         *committed = Committed::new(snapshot.checkpoint.clone(), snapshot.pack);
         self.vol.nids.release(&snapshot.held_nids);
         self.vol.placement.committed(&snapshot.placement);
@@ -158,6 +174,7 @@ impl Fs {
 
     /// After a failed step 3: what the snapshot took is to be written by the next checkpoint.
     fn take_back(&self, snapshot: &Snapshot) {
+        assert!(!self.checkpoints.has_undecided(), "what may be on the device is taken back");
         self.vol.nat.not_written(&snapshot.nat_blocks);
         self.vol.placement.failed(&snapshot.placement);
         self.checkpoints.changes_at_freeze.store(u64::MAX, SeqCst);

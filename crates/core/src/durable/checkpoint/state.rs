@@ -141,6 +141,7 @@ impl Checkpoints {
         let _none_in_progress = self.committed.lock();
         self.commit_waits.note(began.elapsed());
         let (frozen, done) = self.progress();
+        assert!(done <= frozen, "checkpoint {done} committed, and only {frozen} froze");
         frozen == done
     }
 

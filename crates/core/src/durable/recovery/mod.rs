@@ -96,7 +96,8 @@ impl Recovery<'_> {
             if let Some(at) = file.born {
                 let node = plan.links[at].read_again(image)?;
                 let inode = node.page.with(|block| self.make_inode(ino, RawInode::view(block)))?;
-                self.files.insert(ino, File { inode, has_xattr_node: false });
+                let earlier = self.files.insert(ino, File { inode, has_xattr_node: false });
+                assert!(earlier.is_none(), "inode {ino} was made twice");
             }
         }
         Ok(())
@@ -106,6 +107,10 @@ impl Recovery<'_> {
     fn apply(&mut self, plan: &ChainPlan, at: usize, node: &ChainNode) -> Result<()> {
         let ino = node.footer.ino();
         let Some(wanted) = plan.files.get(&ino).filter(|wanted| at <= wanted.last) else { return Ok(()) };
+        assert!(
+            wanted.born.is_none() || self.files.contains_key(&ino),
+            "node {at} of the chain is applied before its inode {ino} was made"
+        );
         if let Entry::Vacant(place) = self.files.entry(ino) {
             let inode = self.fs.inode(ino)?;
             let has_xattr_node = inode.inode.read(|raw| !raw.xattr_nid().is_null())?;

@@ -50,6 +50,16 @@ pub(super) struct Wanted {
     pub(super) born: Option<usize>,
 }
 
+impl Wanted {
+    /// What [`ChainPlan::note`] keeps true of a chain of so many links.
+    fn check(&self, ino: Ino, links: usize) {
+        let Wanted { last, name, born } = *self;
+        assert!(last < links, "the last node of inode {ino} is number {last} of {links}");
+        assert!(name.is_none_or(|name| name <= last), "the name of inode {ino} comes after its last node");
+        assert!(born.is_none_or(|born| Some(born) <= name), "inode {ino} is made by a node after that of its name");
+    }
+}
+
 /// The chain.
 #[derive(Debug, Default)]
 pub(super) struct ChainPlan {
@@ -82,6 +92,7 @@ impl ChainPlan {
             return Err(Error::corrupt(format!("the chain comes back to block {lba}")));
         }
         plan.end = chain.end();
+        plan.files.iter().for_each(|(ino, wanted)| wanted.check(*ino, plan.links.len()));
         Ok(plan)
     }
 

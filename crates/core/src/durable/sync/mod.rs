@@ -133,7 +133,10 @@ impl Fs {
         // Before the progress, see there.
         let breaks = self.checkpoints.breaks();
         match self.checkpoints.progress() {
-            (frozen, done) if frozen != done => return Ok(Attempt::Wait),
+            (frozen, done) if frozen != done => {
+                assert!(done < frozen, "checkpoint {done} committed, and only {frozen} froze");
+                return Ok(Attempt::Wait);
+            }
             (_, done) if done > seen => return Ok(Attempt::Covered),
             _ => {}
         }
@@ -217,6 +220,7 @@ impl Fs {
         if guard.is_dead() {
             return Err(crate::error::Error::NotFound);
         }
+        assert!(standing.born || !standing.introduced, "the name of an old inode {} is in the chain", inode.ino);
         guard.touch();
         let marks = Marks { fsync: true, dentry: standing.born };
         self.vol.place_node(change, &inode.node, &mut guard, self.checkpoints.stamp(), marks, end)

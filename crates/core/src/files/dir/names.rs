@@ -110,6 +110,7 @@ impl Names {
     pub(super) fn removed(&self, page: PageIndex, entries: Dentries<'_>) {
         self.update(page, |summary| {
             summary.free = longest_room(entries);
+            assert!(summary.removed < STALE, "a page is remembered after {STALE} removals");
             summary.removed += 1;
             summary.removed < STALE
         });

@@ -199,6 +199,7 @@ impl Fs {
             });
             match placed {
                 Ok(n) => {
+                    assert!(n <= piece.len() && (n as u64).is_multiple_of(PAGE), "{n} bytes of {}", piece.len());
                     done += n;
                     if n < piece.len() {
                         break;
@@ -254,6 +255,7 @@ impl Fs {
         if holes == Holes::Fill {
             let range = pages_of(off, off + data.len() as u64);
             usable = (self.reserve(&change, inode, range.clone())? - range.start) as usize;
+            assert!(usable > 0 && usable <= pages.len(), "{usable} of {} pages are reserved", pages.len());
         }
         let mut done = 0;
         while let Some((first, _)) = pages[..usable].get(done) {
@@ -297,6 +299,7 @@ impl Fs {
         let placed = self
             .vol
             .place_or_overwrite(change, &leaf, &mut guard, log, &pages[..mapped], in_place, |_| flights.one())?;
+        assert!(placed <= mapped, "{placed} of {mapped} pages have their places");
         self.budget.cache(inode).remove(part.start..part.start + placed as u64);
         if placed < mapped { Err(Error::NoSpace) } else { Ok(placed) }
     }

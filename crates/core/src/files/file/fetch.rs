@@ -39,6 +39,7 @@ impl Fs {
             match self.leaf(inode, at) {
                 Ok(LeafOrGap::Leaf(leaf)) => {
                     let part = leaf.part(&(at..range.end));
+                    assert!(part.start == at && part.end > at, "page {at:?} has no slot here");
                     if let Some(pages) = self.fetch_in(inode, &leaf, part.clone(), keep)? {
                         out.extend(pages);
                         at = part.end;
@@ -56,6 +57,7 @@ impl Fs {
                 Err(e) => return Err(e),
             }
         }
+        assert_eq!(out.len() as u64, range.end - range.start, "a page for each");
         Ok(out)
     }
 
@@ -90,6 +92,7 @@ impl Fs {
                 }
             }
         }
+        assert_eq!(out.len() as u64, extents.iter().map(Extent::count).sum::<u64>(), "a page for each");
         if keep == Keep::Yes && !read.is_empty() {
             self.budget.cache(inode).put_clean(&read);
         }

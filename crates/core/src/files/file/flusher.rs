@@ -40,7 +40,8 @@ impl Flusher {
             }
             budget.note_flusher(false);
         });
-        *self.thread.lock() = Some(thread);
+        let earlier = self.thread.lock().replace(thread);
+        assert!(earlier.is_none(), "a volume has two flushers");
     }
 
     /// Ends the flusher and waits for it. Pages that are dirty stay so.

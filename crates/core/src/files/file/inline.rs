@@ -76,6 +76,7 @@ impl Fs {
     /// Moves inline data to page 0, or just gives the area up if it is empty.
     pub(super) fn convert_inline(&self, change: &Change<'_>, inode: &Arc<Inode>, facts: &mut Facts) -> Result<()> {
         let features = self.vol.sb.features();
+        assert!(facts.inline, "inode {} has no contents of its own", inode.ino);
         let log = inode.data_log();
         let mut guard = inode.node.write(&self.vol.nodes);
         if guard.is_dead() {

@@ -35,7 +35,8 @@ impl Fs {
     ) -> Result<()> {
         let cache = self.budget.cache(inode);
         if !cache.has_range(&(page..page + 1)) {
-            self.reserve(change, inode, page..page + 1)?;
+            let reached = self.reserve(change, inode, page..page + 1)?;
+            assert_eq!(reached, page + 1, "a page is written without a reserved slot");
         }
         cache.put_dirty([(page, buf)]);
         Ok(())

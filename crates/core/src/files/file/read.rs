@@ -85,6 +85,7 @@ impl Fs {
             self.budget.trim();
             at = at + window;
         }
+        assert_eq!(pages.len() as u64, end - first, "a page for each");
         Ok((pages, n))
     }
 

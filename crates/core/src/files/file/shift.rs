@@ -61,7 +61,9 @@ impl Fs {
 
     /// Gives the pages from `to` on the contents of `from`, and places them at once.
     fn move_piece(&self, inode: &Arc<Inode>, facts: &Facts, from: Range<PageIndex>, to: PageIndex) -> Result<()> {
+        let count = from.end - from.start;
         let pages = self.contents(inode, facts, from, Keep::No)?;
+        assert_eq!(pages.len() as u64, count, "pages of inode {} from {to:?} on", inode.ino);
         let target = to..to + pages.len() as u64;
         let (_admission, _held, change) = self.change_contents(inode, target.clone(), pages.len() as u64)?;
         self.budget.cache(inode).remove(target.clone());
@@ -75,6 +77,7 @@ impl Fs {
             }
             at = part.end;
         }
+        assert_eq!(at, target.end, "not all pages of inode {} were moved", inode.ino);
         self.flush_part(&change, inode, target)?;
         Ok(())
     }

@@ -88,6 +88,7 @@ impl Fs {
     /// Clears what becomes visible when the end of a file moves up to `end`: the rest of its last page, and blocks
     /// beyond it.
     pub(super) fn uncover(&self, inode: &Arc<Inode>, facts: &Facts, end: u64) -> Result<()> {
+        assert!(end > facts.size, "the end of inode {} moves from {} to {end}", inode.ino, facts.size);
         if facts.inline {
             return Ok(()); // every change of inline data leaves zeros beyond the size
         }
@@ -142,6 +143,7 @@ impl Fs {
 
     /// Moves the end down and frees what lies behind it.
     fn cut(&self, inode: &Arc<Inode>, facts: &mut Facts, size: u64) -> Result<()> {
+        assert!(size <= facts.size && !facts.inline, "inode {} of {} bytes is cut to {size}", inode.ino, facts.size);
         let tail = match size.is_multiple_of(PAGE) {
             true => None,
             false => self.zeroed_page(inode, size, PageIndex::of_byte(size).byte_offset() + PAGE)?,
@@ -203,7 +205,9 @@ impl Fs {
         if from >= end {
             return Ok(None);
         }
-        Ok(Some(self.free_piece(change, inode, from..end)?).filter(|next| *next < end))
+        let next = self.free_piece(change, inode, from..end)?;
+        assert!(next > from, "nothing was freed of inode {} from page {from:?} on", inode.ino);
+        Ok(Some(next).filter(|next| *next < end))
     }
 
     /// Frees all pages of an inode without links, and the nodes that map them; not the inode, not its attributes.

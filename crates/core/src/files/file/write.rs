@@ -105,7 +105,10 @@ impl Fs {
             let wrote = self.write_piece(inode, &mut facts, at, data.part(done..done + piece));
             self.budget.trim();
             match wrote {
-                Ok(n) => done += n,
+                Ok(n) => {
+                    assert!(n > 0 && n <= piece, "{n} bytes of a piece of {piece} were written");
+                    done += n;
+                }
                 Err(_) if done > 0 => break,
                 Err(e) => return Err(e),
             }
@@ -160,6 +163,7 @@ impl Fs {
         let data = match data {
             Payload::Bytes(data) => data,
             Payload::Pages(pages) => {
+                assert!(at.is_multiple_of(PAGE), "pages are written at byte {at}");
                 cache.put_dirty((at / PAGE..).map(PageIndex).zip(pages.iter().cloned()));
                 return Ok(());
             }

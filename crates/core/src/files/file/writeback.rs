@@ -210,6 +210,7 @@ impl Fs {
                 LeafOrGap::Gap { .. } => page + 1,
             };
         }
+        assert!(pages <= max, "{pages} pages were written back, at most {max}");
         Ok(Batch { pages, next: Some(at) })
     }
 
@@ -238,6 +239,7 @@ impl Fs {
                 Box::new(move |result| landing.land(result))
             });
         drop(guard);
+        assert!(sent <= taken.pages.len() && placed.as_ref().map_or(true, |placed| *placed == sent));
         if sent < taken.pages.len() {
             cache.put_back(&taken, &taken.pages[sent..]);
         }
@@ -281,6 +283,7 @@ impl Fs {
 
     /// Submits all dirty pages of directories and symlinks under the exclusive checkpoint lock.
     pub(crate) fn flush_dirty_dirs_frozen(&self, frozen: &Change<'_>) -> Result<()> {
+        assert!(frozen.is_frozen(), "directories change while the last of their pages are written");
         self.budget.dirty_dirs().iter().try_for_each(|dir| self.flush_pages(frozen, dir, usize::MAX).map(drop))
     }
 }

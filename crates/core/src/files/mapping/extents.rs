@@ -30,6 +30,7 @@ impl Extent {
 
     /// What the slot of one of its pages held.
     pub(crate) fn slot_at(&self, page: PageIndex) -> Slot {
+        assert!(self.pages.contains(&page), "page {page:?} is not in {self:?}");
         match self.slot {
             Slot::At(lba) => Slot::At(lba + (page - self.pages.start)),
             other => other,
@@ -66,6 +67,7 @@ impl Fs {
                 Err(e) => return Err(e),
             };
             for extent in part {
+                assert!(extent.pages.start == at && extent.pages.end > at, "{extent:?} does not begin at page {at:?}");
                 at = extent.pages.end;
                 if !out.last_mut().is_some_and(|last| last.absorb(&extent)) {
                     out.push(extent);

@@ -53,6 +53,7 @@ impl Fs {
         range: &Range<PageIndex>,
     ) -> Result<PageIndex> {
         let part = leaf.part(range);
+        assert!(part.start == range.start && part.end > part.start, "page {:?} has no slot here", range.start);
         let (freed, empty) = self.free_slots(inode, leaf, &part)?;
         let mut nodes = 0;
         if empty && leaf.node.nid != inode.node.nid {
@@ -84,6 +85,7 @@ impl Fs {
             // A cluster whose saved blocks were given back does not count its mark either.
             freed += u64::from(!(released && slot == Slot::Compress));
         }
+        assert!(freed <= part.end - part.start, "{freed} blocks are freed of {part:?}");
         self.budget.cache(inode).remove(part.clone());
         let empty = (0..leaf.slots).all(|index| area.get(guard.bytes(), index) == Slot::Hole);
         drop(guard);
@@ -138,6 +140,7 @@ impl Fs {
         };
         let part = leaf.part(&range);
         let end = self.reserve(change, inode, part.clone())?;
+        assert!(end > part.start && end <= part.end, "{part:?} was reserved up to {end:?}");
         let mut guard = leaf.node.write(&self.vol.nodes);
         let area = Area::of(guard.bytes(), self.vol.sb.features())?;
         for index in (part.start.get()..end.get()).map(|p| leaf.slot_of(PageIndex(p))) {

@@ -34,7 +34,9 @@ impl Fs {
                 let path = NodePath::of_page(at, addressing).ok_or(Error::TooBig)?;
                 missing.extend((level..=path.depth()).map(|level| path.ofs(level)));
                 let first = addressing.first_page(path.leaf()).ok_or_else(|| Error::corrupt("a leaf without pages"))?;
-                at = first + u64::from(addressing.node_slots());
+                let next = first + u64::from(addressing.node_slots());
+                assert!(next > at, "the leaf of page {at:?} ends before it");
+                at = next;
             }
         }
         Ok(())

@@ -81,7 +81,14 @@ impl Fs {
         let mut stray = None;
         loop {
             match self.walk(inode, page)? {
-                Walk::Found(found) => return Ok(found),
+                Walk::Found(found) => {
+                    let leads_on = match &found {
+                        LeafOrGap::Leaf(leaf) => leaf.pages().contains(&page),
+                        LeafOrGap::Gap { until, .. } => *until > page,
+                    };
+                    assert!(leads_on, "the way to page {page:?} of inode {} ends elsewhere", inode.ino);
+                    return Ok(found);
+                }
                 Walk::Stray(nid) if stray == Some(nid) => {
                     return Err(Error::corrupt(format!("inode {}: node {nid} is not part of the file", inode.ino)));
                 }

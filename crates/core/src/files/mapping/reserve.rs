@@ -38,6 +38,7 @@ impl Fs {
                 LeafOrGap::Leaf(leaf) => self.reserve_in(inode, &leaf, at..range.end),
                 LeafOrGap::Gap { .. } => self.plant(change, inode, at).map(|()| at + 1),
             };
+            assert!(reached.as_ref().is_ok_and(|reached| *reached <= range.end) || reached.is_err());
             match reached {
                 Ok(reached) if reached > at => at = reached,
                 Ok(_) | Err(Error::NoSpace) if at > range.start => return Ok(at),
@@ -52,6 +53,7 @@ impl Fs {
     fn reserve_in(&self, inode: &Inode, leaf: &Leaf, range: Range<PageIndex>) -> Result<PageIndex> {
         let features = self.vol.sb.features();
         let part = leaf.part(&range);
+        assert!(part.start == range.start && part.end > part.start, "page {:?} has no slot here", range.start);
         {
             let guard = leaf.node.read();
             let area = Area::of(guard.bytes(), features)?;
@@ -69,6 +71,7 @@ impl Fs {
             .filter(|slot| !area.get(guard.bytes(), *slot).is_counted())
             .collect();
         let got = self.reserve_up_to(holes.len() as u64) as usize;
+        assert!(got <= holes.len(), "{got} blocks are reserved for {} holes", holes.len());
         let block = guard.edit();
         for slot in &holes[..got] {
             area.set(block, *slot, Slot::New);

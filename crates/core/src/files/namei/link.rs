@@ -88,7 +88,8 @@ impl Fs {
         })?;
         self.since.note_lost_name(dir.ino, name, !last);
         if last {
-            child.inode.unlinked.store(true, SeqCst);
+            let before = child.inode.unlinked.swap(true, SeqCst);
+            assert!(!before, "inode {} lost its last name twice", child.ino());
         }
         Ok(())
     }
@@ -135,7 +136,8 @@ impl Fs {
             self.edit_inode(&change, &child.inode, |raw| drop_directory(raw, now))
         })?;
         self.since.note_lost_name(dir.ino, name, true);
-        child.inode.unlinked.store(true, SeqCst);
+        let before = child.inode.unlinked.swap(true, SeqCst);
+        assert!(!before, "directory {} lost its name twice", child.ino());
         Ok(())
     }
 

@@ -137,7 +137,9 @@ impl Budget {
     /// The last failure, if there were more than `patience` since there were `failures`: who waits for fewer dirty
     /// pages waits in vain.
     pub(crate) fn failed_since(&self, failures: u64, patience: u64) -> Result<()> {
-        if self.failures() - failures <= patience {
+        let now = self.failures();
+        assert!(now >= failures, "failures were counted back from {failures} to {now}");
+        if now - failures <= patience {
             return Ok(());
         }
         self.shared.failure.lock().clone().map_or(Ok(()), |e| Err(Error::Io(e)))
@@ -231,9 +233,9 @@ impl Budget {
     pub(super) fn rotate_ring(&self, key: u64) -> u64 {
         let mut lists = self.shared.lists.lock();
         let next = lists.key();
-        if let Some(inode) = lists.ring.remove(&key) {
-            lists.ring.insert(next, inode);
-        }
+        let inode = lists.ring.remove(&key);
+        assert!(inode.is_some(), "an inode with pages was not on the ring");
+        lists.ring.extend(inode.map(|inode| (next, inode)));
         next
     }
 

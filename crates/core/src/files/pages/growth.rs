@@ -87,7 +87,9 @@ impl<'a> PageCache<'a> {
     /// Pages that were taken have been placed, as far as they will be: submitted and published, or put back.
     pub(crate) fn placed(self, taken: &TakenPages) {
         self.with(|s| {
+            let before = s.growth.unplaced.len();
             s.growth.unplaced.retain(|(token, ..)| *token != taken.token);
+            assert_eq!(s.growth.unplaced.len() + 1, before, "write {} has its places twice or never", taken.token);
             self.lift(s);
         });
         self.inode.pages.landed.notify_all();

@@ -117,6 +117,7 @@ impl PageMap {
         }
         chunk.dirty |= 1 << bit;
         chunk.used |= 1 << bit;
+        assert!(chunk.dirty & !chunk.present == 0, "a page is dirty and not there");
         Some(buf)
     }
 
@@ -134,6 +135,7 @@ impl PageMap {
             return false;
         }
         chunk.pages[bit] = Some(buf);
+        assert!((chunk.dirty | chunk.flying) >> bit & 1 == 0, "page {page:?} was dirty before it was there");
         chunk.present |= 1 << bit;
         self.count += 1;
         true
@@ -152,6 +154,7 @@ impl PageMap {
         chunk.present |= 1 << bit;
         chunk.dirty |= 1 << bit;
         chunk.used |= 1 << bit;
+        assert!((chunk.dirty | chunk.flying | chunk.used) & !chunk.present == 0, "marks of a page that is not there");
     }
 
     /// Drops the pages of a range, dirty or not.
@@ -176,7 +179,11 @@ impl PageMap {
 
     fn after_removal(&mut self, empty: &[u64], removed: Removed) {
         for key in empty {
-            self.chunks.remove(key);
+            let chunk = self.chunks.remove(key);
+            assert!(
+                chunk.is_some_and(|c| (c.dirty | c.flying | c.used) == 0),
+                "a chunk without pages has marks of some"
+            );
         }
         assert!(removed.pages <= self.count && removed.dirty <= self.dirty, "a page map lost count");
         self.count -= removed.pages;
@@ -223,6 +230,7 @@ impl PageMap {
         for key in cleaned {
             self.with_dirty.remove(&key);
         }
+        assert!(self.dirty >= out.len() as u64, "more pages are taken to be written than are dirty");
         self.dirty -= out.len() as u64;
         out
     }
@@ -237,6 +245,7 @@ impl PageMap {
             if chunk.flying & 1 << bit == 0 || chunk.tokens[bit] != token {
                 continue;
             }
+            assert!(chunk.present >> bit & 1 == 1, "page {page:?} landed and is not there");
             chunk.flying &= !(1 << bit);
             if failed && chunk.dirty & 1 << bit == 0 {
                 self.with_dirty.insert(key);
@@ -281,6 +290,7 @@ impl PageMap {
 
 impl Chunk {
     fn drop_pages(&mut self, gone: u32) {
+        assert!(gone & !self.present == 0, "pages go that are not there");
         for bit in bits(gone) {
             self.pages[bit] = None;
         }

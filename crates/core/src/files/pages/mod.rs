@@ -97,6 +97,7 @@ impl Pages {
         if !s.map.is_disposable() || !s.flights.is_empty() || !s.growth.is_quiet() {
             return false;
         }
+        assert!(s.dirty_key.is_none(), "an inode is listed as dirty and has no dirty page");
         budget.dropped(s.map.count());
         s.map = PageMap::default();
         if let Some(key) = s.ring_key.take() {
@@ -126,6 +127,7 @@ impl PageCache<'_> {
         let before = s.counts();
         let out = f(&mut s);
         let after = s.counts();
+        assert!(after.1 <= after.0, "{} of {} pages are dirty", after.1, after.0);
         if before != after {
             self.budget.count(self.inode, before, after);
             self.relist(&mut s);
@@ -230,6 +232,7 @@ impl PageCache<'_> {
         self.with(|s| {
             s.next_token = s.next_token.wrapping_add(1);
             let token = s.next_token;
+            assert!(s.flights.iter().all(|(flying, _)| *flying != token), "two writes have the number {token}");
             let pages = s.map.take_dirty(range, max, token);
             if !pages.is_empty() {
                 s.flights.push((token, pages.len()));

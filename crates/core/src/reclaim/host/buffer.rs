@@ -18,6 +18,7 @@ use crate::files::pages::{Landing, TakenPages};
 use crate::fs::Fs;
 use crate::options::techniques::{GcBuffer, GcOptions};
 use crate::reclaim::owner::{Live, Owner};
+use crate::volume::segments::table::BLOCKS;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -74,6 +75,7 @@ impl Buffer {
     pub(super) fn new(options: &GcOptions, collectors: usize, memory: &Arc<Memory>) -> Arc<Self> {
         let own = (options.buffer == GcBuffer::Dedicated).then(|| Arc::clone(memory));
         let limit = options.buffer_bytes(collectors) / BLOCK_SIZE as u64;
+        assert!(limit >= u64::from(BLOCKS), "a segment does not fit into a buffer of {limit} pages");
         Arc::new(Buffer { limit, used: AtomicU64::new(0), returned: EventCount::new(), memory: own })
     }
 
@@ -127,9 +129,11 @@ impl Drop for Lease {
             return;
         }
         if let Some(memory) = &self.buffer.memory {
-            memory.pages.fetch_sub(self.pages, SeqCst);
+            let before = memory.pages.fetch_sub(self.pages, SeqCst);
+            assert!(before >= self.pages, "{} pages are given back of {before} of all collectors", self.pages);
         }
-        self.buffer.used.fetch_sub(self.pages, SeqCst);
+        let before = self.buffer.used.fetch_sub(self.pages, SeqCst);
+        assert!(before >= self.pages, "{} pages are given back of {before} of a buffer", self.pages);
         self.buffer.returned.notify_all();
     }
 }
@@ -167,7 +171,9 @@ pub(super) fn set_off(fs: &Fs, owner: &Owner, source: Source) -> Moving {
     let (number, cache) = (owner.page(&block), fs.budget.cache(file));
     charge_n(Cost::RadixLookup, 2);
     let mut taken = cache.take_dirty(&(number..number + 1), 1);
-    if let Some((_, newest)) = taken.pages.first_mut() {
+    assert!(taken.pages.len() <= 1, "{} pages are dirty in one", taken.pages.len());
+    if let Some((at, newest)) = taken.pages.first_mut() {
+        assert_eq!(*at, number, "another page than the block's was taken");
         return Moving { block, page: newest.clone(), taken: Some(taken) };
     }
     cache.put_clean(&[(number, page.clone())]);

@@ -139,6 +139,7 @@ impl Collector {
             };
             hand.add(Claim { vol, select: &*self.select, victim });
         }
+        assert!(hand.victims.len() <= most, "a collector has {} victims in hand, at most {most}", hand.victims.len());
         hand.read(&mover, crew);
         let Some(InHand { claim, report, first, .. }) = hand.victims.pop_front() else { return Ok(None) };
         let cleaned = mover.clean(&claim.victim, crew, first, report);
@@ -193,8 +194,11 @@ impl Mover<'_> {
             }
             let begin = || begin_segment(self, seg, vol.segments().start_summary(seg)?, crew, &mut report);
             let segment = first.take().unwrap_or_else(begin)?;
+            assert_eq!(segment.seg, seg, "another segment was begun than the one whose turn it is");
             whole &= finish_segment(self, crew, segment, &mut report)?;
         }
+        assert!(first.is_none(), "a segment was begun that is none of section {}", victim.sec);
+        assert_eq!(report.victims, 1, "one victim is counted as several");
         report.sections_freed = u64::from(whole);
         Ok(report)
     }
@@ -209,6 +213,8 @@ struct Segment {
     offsets: Vec<u32>,
     /// Data that is on its way.
     fetched: Option<Fetch>,
+    /// Blocks that the report had when this was begun.
+    before: u64,
 }
 
 /// Finds out what is valid in a claimed segment, and has it read, unless nodes or a crew will do that.
@@ -221,25 +227,28 @@ fn begin_segment(
 ) -> Result<Segment> {
     let vol = &mover.fs.vol;
     // No log has it open, for it is claimed.
+    let state = vol.segments().table.state(seg);
+    assert!(state.is_owned() && !state.is_open(), "segment {seg} is cleaned and not claimed: {state:?}");
     let summary = Box::new(vol.segments().finish_summary(summary)?);
     let kind = summary.kind()?;
     let noted = Log::from_number(vol.segments().table.kind(seg)).map(Log::is_node);
     if noted != Some(kind == SummaryKind::Node) {
         return Err(Error::corrupt(format!("segment {seg}: its summary and the SIT disagree on what it holds")));
     }
-    let offsets = vol.segments().table.valid_offsets(seg);
+    let (offsets, before) = (vol.segments().table.valid_offsets(seg), report.blocks_seen());
     let mut fetched = None;
     if kind == SummaryKind::Data && crew.is_none() {
         mover.activity.set(Doing::Reading, vol.layout().sec_of(seg));
         fetched = Some(fetch(mover, seg, &summary, &offsets, report)?);
     }
-    Ok(Segment { seg, summary, kind, offsets, fetched })
+    Ok(Segment { seg, summary, kind, offsets, fetched, before })
 }
 
 /// Moves what is valid in a claimed segment. True if nothing will be left in it after the next checkpoint.
 fn finish_segment(mover: &Mover<'_>, crew: Option<&Crew>, segment: Segment, report: &mut GcReport) -> Result<bool> {
     let vol = &mover.fs.vol;
-    let Segment { seg, summary, kind, offsets, fetched } = segment;
+    let Segment { seg, summary, kind, offsets, fetched, before } = segment;
+    let found = offsets.len() as u64;
     let left = report.skipped;
     mover.activity.set(Doing::Moving, vol.layout().sec_of(seg));
     match (crew, fetched) {
@@ -251,6 +260,9 @@ fn finish_segment(mover: &Mover<'_>, crew: Option<&Crew>, segment: Segment, repo
             clean_nodes(vol, seg, &summary, &offsets, report)?;
         }
     }
+    let seen = report.blocks_seen() - before;
+    assert_eq!(seen, found, "of {found} blocks of segment {seg} {seen} were moved or passed");
+    assert!(vol.segments().table.state(seg).is_owned(), "segment {seg} was given back before it was clean");
     // Nodes are written elsewhere by the next checkpoint.
     Ok(vol.segments().table.state(seg).count() == 0 || kind == SummaryKind::Node && report.skipped == left)
 }

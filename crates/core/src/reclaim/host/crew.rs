@@ -57,6 +57,7 @@ struct Job {
 impl Job {
     /// The blocks of one part.
     fn part(&self, number: usize) -> Vec<u32> {
+        assert!(number < self.parts, "part {number} of {}", self.parts);
         let bound = |n: usize| (n * BLOCKS as usize / self.parts) as u32;
         let range = bound(number)..bound(number + 1);
         self.offsets.iter().copied().filter(|off| range.contains(off)).collect()
@@ -128,6 +129,7 @@ impl Crew {
             drop(board);
             return clean_part(fs, seg, &summary, &offsets, asking);
         }
+        assert!(board.job.is_none() && board.left == 0, "a crew is at work on another segment than {seg}");
         let parts = board.threads;
         board.job = Some(Arc::new(Job { seg, summary, offsets, parts, asking }));
         (board.open, board.left) = (parts, parts);
@@ -136,6 +138,7 @@ impl Crew {
         while board.left > 0 {
             self.shared.ended.wait(&mut board);
         }
+        assert_eq!(board.open, 0, "a part of segment {seg} was never begun");
         board.job = None;
         board.outcome.take().unwrap_or_else(|| Ok(GcReport::default()))
     }
@@ -157,6 +160,7 @@ impl Shared {
                 (Some(Err(first)), _) => Some(Err(first)),
                 (_, ended) => Some(ended),
             };
+            assert!(board.left > board.open, "more parts end than were begun");
             board.left -= 1;
             if board.left == 0 {
                 self.ended.notify_all();
@@ -172,6 +176,7 @@ impl Shared {
                 && let Some(job) = board.job.clone()
             {
                 board.open -= 1;
+                assert!(board.open < board.left && board.left <= job.parts, "parts of a segment were miscounted");
                 return Some((job, board.open));
             }
             if board.stop {

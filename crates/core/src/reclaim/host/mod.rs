@@ -81,6 +81,8 @@ impl HostReclaim {
         let reserved_sections = u64::from(reserved_segments.div_ceil(vol.layout().segs_per_sec));
         let reach = Reach::of(vol.layout().sections as usize);
         let grace = if options.background_gc && collectors > 0 { reserved_sections / 4 } else { 0 };
+        let bounded = pool::bounded(collectors, options.gc.generations, reserved_sections);
+        assert_eq!(bounded, collectors, "a reserve of {reserved_sections} sections cannot bear so many collectors");
         let memory = Arc::default();
         HostReclaim {
             serial: Mutex::new(&locks::GC, ()),
@@ -218,7 +220,8 @@ impl Fs {
     fn collect_alone(&self) -> Result<()> {
         self.reclaim.by_host().waiting.fetch_add(1, Relaxed);
         let _serial = self.reclaim.by_host().serial.lock();
-        self.reclaim.by_host().waiting.fetch_sub(1, Relaxed);
+        let waited = self.reclaim.by_host().waiting.fetch_sub(1, Relaxed);
+        assert!(waited > 0, "more have stopped waiting to collect than waited");
         if self.writers_have_room() && !self.vol.io.planted.is(Canary::Herd) {
             return Ok(());
         }
@@ -283,10 +286,11 @@ impl Fs {
 
     /// Sections by what can be done with them now.
     pub fn sections(&self) -> SectionCounts {
-        let Some(host) = self.reclaim.host() else { return SectionCounts::default() };
+        let total = u64::from(self.vol.layout().sections);
+        let Some(host) = self.reclaim.host() else { return SectionCounts { total, ..SectionCounts::default() } };
         let free = self.vol.segments().table.free_sections();
         SectionCounts {
-            total: u64::from(self.vol.layout().sections),
+            total,
             free,
             prefree: self.prefree_sections(),
             needed: self.sections_needed() - host.grace,

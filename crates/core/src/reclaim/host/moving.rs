@@ -117,6 +117,7 @@ fn fetch_into(
         alive.extend(live.into_iter().map(|block| (block.off, block)));
     }
     let lease = lease(alive.len() as u64);
+    assert!(lease.pages() >= alive.len() as u64, "{} blocks come into room for {}", alive.len(), lease.pages());
     let alive: Vec<(&Owner, Live)> = alive.into_values().map(|block| (&owners[&block.summary.nid], block)).collect();
     let began = steadyfs_rt::now();
     let (here, absent) = look_in_cache(fs, &alive);
@@ -205,6 +206,7 @@ fn move_what_is_free(
     for run in pages {
         sources.extend(run?.into_iter().zip(&mut coming).map(|(page, block)| Source { block, page }));
     }
+    assert!(coming.next().is_none(), "blocks of segment {seg} were read and did not come");
     for source in sources {
         by_node.entry(source.block.summary.nid).or_default().push(source);
     }
@@ -272,6 +274,8 @@ fn drop_extent(vol: &Volume, owner: Ino) -> Result<()> {
 /// arrived.
 fn write(fs: &Fs, change: &Change<'_>, owner: &Owner, run: Run, moving: &[Moving], lease: Lease) {
     let file = owner.cached_file();
+    assert_eq!(moving.len(), run.count as usize, "a run has another length than what goes there");
+    assert_eq!(lease.pages(), u64::from(run.count), "a run gives back another room than it took");
     let landings: Vec<Landing> = moving.iter().filter_map(|m| m.landing(fs, file)).collect();
     let pages = moving.iter().map(|m| m.page.clone()).collect();
     change.write(run.lba, pages, logs::hint(Log::ColdData), move |result| {
@@ -290,6 +294,7 @@ fn move_group(
     attempt: &mut Attempt<'_>,
 ) -> Result<()> {
     let (fs, vol) = (mover.fs, &mover.fs.vol);
+    assert!(sources.iter().all(|s| s.block.summary.nid == owner.node.nid), "blocks of others than {}", owner.node.nid);
     drop_extent(vol, owner.ino)?;
     // Behind the checkpoint lock, which takes longer to come by than this is worth; trying waits for nobody.
     let blocks: Vec<(&Owner, Live)> = sources.iter().map(|s| (owner, s.block)).collect();
@@ -328,6 +333,7 @@ fn place_all(
     while !rest.is_empty() {
         let owners: Vec<Summary> = rest.iter().map(|m| m.block.summary).collect();
         for run in mover.sink.take(vol, seg, &owners)? {
+            assert!(run.count > 0 && run.count as usize <= rest.len(), "{run:?} is taken for {} blocks", rest.len());
             let (now, later) = rest.split_at(run.count as usize);
             *rest = later;
             write(mover.fs, change, owner, run, now, attempt.lease.split(u64::from(run.count)));

@@ -128,6 +128,7 @@ pub(super) struct Minds {
 
 impl Minds {
     pub(super) fn new(layout: &Layout, collectors: usize, reach: Reach) -> Self {
+        assert!(collectors > 0, "nobody has victims in mind");
         Minds { taken: AtomicBitmap::new(layout.sections as usize), collectors, reach }
     }
 
@@ -155,6 +156,7 @@ struct Own {
 impl ManyVictims {
     /// The searches of the `number`th collector. Collectors start at places that lie apart.
     pub(super) fn new(minds: &Arc<Minds>, number: usize, segments: usize) -> Self {
+        assert!(number < minds.collectors, "collector {number} of {}", minds.collectors);
         let cursor = segments / minds.collectors * number;
         let own = Own { cursor, victims: Vec::new(), effort: Effort::default() };
         ManyVictims { minds: Arc::clone(minds), own: Mutex::new(&locks::VICTIMS, own) }
@@ -162,6 +164,7 @@ impl ManyVictims {
 
     /// Searches; false if there is nothing to be found. If others took all that was seen there may be more.
     fn search(&self, own: &mut Own, segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) -> bool {
+        assert!(own.victims.is_empty(), "a search begins with victims in mind");
         let taken = &self.minds.taken;
         let wanted = self.minds.victims_per_search(segs.dirty.count());
         // The most expensive of those kept is on top.
@@ -185,6 +188,7 @@ impl ManyVictims {
         let some = !own.victims.is_empty();
         own.victims.retain(|candidate| taken.set(candidate.sec.index()));
         own.cursor = next;
+        assert!(own.victims.len() <= wanted, "a search keeps {} victims of {wanted}", own.victims.len());
         own.effort.searches += 1;
         own.effort.looked += looked;
         own.effort.others += others;

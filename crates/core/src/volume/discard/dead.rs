@@ -111,6 +111,7 @@ impl Dead {
 
 /// The map of a run of blocks.
 fn run(first: u32, count: u32) -> Map {
+    assert!(count > 0 && first + count <= WORDS as u32 * 64, "{count} blocks of a segment from {first} on");
     let from = |block: u32, word: usize| match block.saturating_sub(word as u32 * 64) {
         0 => u64::MAX,
         at => u64::MAX.checked_shr(at).unwrap_or(0),

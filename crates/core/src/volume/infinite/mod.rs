@@ -176,7 +176,8 @@ impl EndlessLogs {
         match run.is_empty() {
             true => Err(Error::NoSpace),
             false => {
-                let serial = run.start.get() - self.sb.space().range(Stretch::Of(log)).start.get();
+                // From 1 on: 0 stands for no place.
+                let serial = run.end.get() - self.sb.space().range(Stretch::Of(log)).start.get();
                 Ok(NodePlace { lba: run.start, next: run.end, serial })
             }
         }

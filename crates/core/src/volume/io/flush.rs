@@ -59,12 +59,14 @@ impl SharedFlush {
                 self.ended.wait(&mut s);
                 continue;
             }
+            assert_eq!(s.begun, s.ended, "two flushes at a time");
             s.begun += 1;
             drop(s);
             let covers = self.completed.load(SeqCst);
             let result = flush();
             s = self.state.lock();
-            s.ended = s.begun;
+            s.ended += 1;
+            assert_eq!(s.begun, s.ended, "another flush began before this one had ended");
             match result {
                 Ok(()) => drop(self.covered.fetch_max(covers, SeqCst)),
                 Err(e) => drop(s.failed.get_or_insert(e)),

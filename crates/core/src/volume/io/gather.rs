@@ -37,6 +37,7 @@ impl Gathered {
             due.push(request);
             return due;
         };
+        assert!(!pages.is_empty(), "a write of nothing at block {block}");
         self.pages += pages.len();
         // Not the last alone: pages of one file may go to two logs by turns.
         match self.runs.iter_mut().rev().find(|run| run.hint == hint && run.end() == block) {
@@ -51,7 +52,8 @@ impl Gathered {
 
     /// All that is owed.
     pub(crate) fn take(&mut self) -> Vec<Request> {
-        self.pages = 0;
+        let pages: usize = self.runs.iter().map(|run| run.pages.len()).sum();
+        assert_eq!(std::mem::take(&mut self.pages), pages, "gathered pages were miscounted");
         self.runs.drain(..).map(Run::into_request).collect()
     }
 }

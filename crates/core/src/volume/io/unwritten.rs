@@ -35,7 +35,8 @@ pub(crate) struct Relocating<'a>(&'a AtomicBool);
 
 impl Drop for Relocating<'_> {
     fn drop(&mut self) {
-        self.0.store(false, SeqCst);
+        let was_moving = self.0.swap(false, SeqCst);
+        assert!(was_moving, "two checkpoints moved contents from bad places");
     }
 }
 

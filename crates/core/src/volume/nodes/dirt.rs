@@ -106,7 +106,8 @@ impl Dirt {
         if last {
             shard.dirty.remove(&ino);
         }
-        self.count.fetch_sub(1, SeqCst);
+        let before = self.count.fetch_sub(1, SeqCst);
+        assert!(before > 0, "more nodes became clean than were dirty");
     }
 
     /// The nodes that are dirty now; they stay listed.
@@ -132,7 +133,8 @@ impl Dirt {
             self.cut.fetch_add(usize::from(new), SeqCst);
         } else {
             let old = shard.cut.remove(&ino).is_some();
-            self.cut.fetch_sub(usize::from(old), SeqCst);
+            let before = self.cut.fetch_sub(usize::from(old), SeqCst);
+            assert!(before >= usize::from(old), "more sizes were told than had been cut");
         }
     }
 
@@ -162,6 +164,8 @@ impl Dirt {
     pub(crate) fn note_place(&self, ino: Ino, serial: u64, marks: Marks) {
         let mut shard = self.shard(ino).lock();
         let record = shard.records.entry(ino).or_default();
+        assert!(serial > 0, "0 stands for no block of the log");
+        assert!(record.born || !marks.dentry, "inode {ino} is introduced, and the checkpoint in force knows it");
         let last = if marks.fsync { &mut record.marked } else { &mut record.unmarked };
         *last = (*last).max(serial);
         record.introduced |= marks.dentry;

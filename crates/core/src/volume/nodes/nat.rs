@@ -134,6 +134,10 @@ impl Nat {
         if touched && !block.dirty[i] {
             block.dirty[i] = true;
             block.dirty_count += 1;
+            assert!(
+                block.dirty_count as usize <= block.entries.len(),
+                "NAT block {b} has more dirty entries than entries"
+            );
             self.dirty_entries.fetch_add(1, SeqCst);
             self.dirty_blocks.set(b);
         }
@@ -231,7 +235,8 @@ impl Nat {
             for (i, info) in block.entries.iter().enumerate() {
                 nat::set_entry(&mut raw, self.layout.width, i, info.to_entry(self.layout.width));
             }
-            self.dirty_entries.fetch_sub(u64::from(block.dirty_count), SeqCst);
+            let before = self.dirty_entries.fetch_sub(u64::from(block.dirty_count), SeqCst);
+            assert!(before >= u64::from(block.dirty_count), "NAT block {b} has more dirty entries than the table");
             block.dirty.fill(false);
             block.dirty_count = 0;
             self.dirty_blocks.clear(b);

@@ -88,10 +88,12 @@ impl FreeNids {
             let found = nat.free_in_block(io, block)?;
             s.scanned[block as usize] = true;
             s.scanned_count += 1;
+            assert!(s.scanned_count as usize <= s.scanned.len(), "a NAT block was scanned twice");
             let State { list, held, .. } = &mut *s;
             list.extend(found.into_iter().filter(|nid| !held.contains(nid)));
         }
         let nid = s.list.pop_front();
+        assert!(nid.is_none_or(|nid| !s.held.contains(&nid)), "{nid:?} is given out before a checkpoint has freed it");
         self.note(&s);
         nid.ok_or(Error::NoSpace)
     }
@@ -107,6 +109,7 @@ impl FreeNids {
     /// Returns an id that was taken but never assigned.
     pub(crate) fn put_back(&self, nid: Nid) {
         let mut s = self.state.lock();
+        assert!(!s.held.contains(&nid), "{nid:?} is put back and was freed");
         s.list.push_front(nid);
         self.note(&s);
     }

@@ -143,6 +143,7 @@ impl Volume {
         marks: Marks,
         most: u64,
     ) -> Result<Placed> {
+        assert!(!guard.is_dead() && guard.is_dirty(), "node {} is given a place and needs none", node.nid);
         let log = log_of(guard.bytes());
         let footer = NodeBlock::view(guard.bytes()).footer;
         let ino = footer.ino();

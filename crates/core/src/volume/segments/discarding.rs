@@ -67,7 +67,9 @@ impl Segments {
         let mut places = Places { segments: self, runs: Vec::new(), sections: Vec::new(), claimed: Vec::new() };
         self.take_sections(discards, &mut places);
         self.take_runs(discards, &mut places);
+        assert!(places.sections.len() <= places.runs.len(), "a hidden section is not discarded");
         let results = self.io.discard_runs(&places.runs);
+        assert_eq!(results.len(), places.runs.len(), "each discard has an answer");
         for (at, result) in results.into_iter().enumerate() {
             discards.note(result, at < places.sections.len());
         }

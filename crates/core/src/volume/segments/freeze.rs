@@ -48,6 +48,7 @@ impl Segments {
         }
         let heads = Log::ALL.map(|log| {
             let head = self.logs.head(log);
+            assert!(head.next < BLOCKS, "the log {log} stands behind the last block of segment {}", head.seg);
             let mut summary = (*head.summary).clone();
             summary.journal = if log == Log::ColdData { journal } else { Journal::default() };
             (LogPosition { segment: head.seg, next: head.next as u16, alloc: head.alloc }, summary)
@@ -63,6 +64,7 @@ impl Segments {
             sit_blocks,
             writes,
         };
+        assert!(frozen.free <= u64::from(self.table.len()), "more segments will be free than there are");
         self.discard_early(&frozen);
         Ok(frozen)
     }

@@ -100,7 +100,7 @@ impl Segments {
     /// Returns fewer blocks than owners only if the volume ran out of free segments on the way, and `NoSpace` if it had
     /// none to begin with; the reserve that collection keeps makes both a sign of a damaged or overfull volume.
     pub(crate) fn take_blocks(&self, log: Log, owners: &[Summary]) -> Result<Vec<Run>> {
-        assert!(!owners.is_empty());
+        assert!(!owners.is_empty() && !log.is_node(), "data is placed in the log {log}");
         let mut head = self.logs.head(log);
         let mut runs = Vec::with_capacity(2);
         let in_order = head.alloc == AllocType::Lfs && head.next > 0;
@@ -139,6 +139,7 @@ impl Segments {
 
     /// Takes one block of a node log.
     pub(crate) fn take_node_block(&self, log: Log, nid: Nid) -> Result<NodePlace> {
+        assert!(log.is_node(), "node {nid} is placed in the log {log}");
         let now = self.clock.elapsed();
         let mut head = self.logs.head(log);
         if head.next == SEG && !self.advance(log, &mut head) {
@@ -196,6 +197,7 @@ impl Segments {
 
     /// Leaves the log's segment for one that was opened for it.
     pub(crate) fn move_log(&self, head: &mut Head, fresh: Head) {
+        assert!(fresh.seg != head.seg && fresh.next < SEG, "a log leaves segment {} for {}", head.seg, fresh.seg);
         self.write_summary(head.seg, &head.summary, || ());
         self.table.close(head.seg);
         *head = Head { serial: head.serial, ..fresh };

@@ -430,7 +430,8 @@ impl SegTable {
     }
 
     fn end_hiding(&self) {
-        self.hidden.fetch_sub(1, SeqCst);
+        let before = self.hidden.fetch_sub(1, SeqCst);
+        assert!(before > 0, "more sections come back than were hidden");
         self.shown.notify_all();
     }
 
@@ -443,7 +444,9 @@ impl SegTable {
         let was_free = self.free.clear(seg.index());
         assert!(was_free, "segment {seg} taken twice");
         let section = seg.index() / self.segs_per_sec as usize;
-        if self.used_in_section[section].fetch_add(1, SeqCst) == 0 {
+        let used = self.used_in_section[section].fetch_add(1, SeqCst);
+        assert!(used < self.segs_per_sec, "section {section} has more segments in use than segments");
+        if used == 0 {
             self.free_sections.clear(section);
         }
     }
@@ -461,11 +464,15 @@ impl SegTable {
         if self.words[i].compare_exchange(old.0, next, SeqCst, SeqCst).is_err() {
             return false; // a collector claimed it just now
         }
-        self.prefree.clear(i);
-        self.free.set(i);
+        let was_waiting = self.prefree.clear(i);
+        assert!(was_waiting, "segment {seg} becomes free and did not wait for it");
+        let fresh = self.free.set(i);
+        assert!(fresh, "segment {seg} was free and prefree");
         let section = i / self.segs_per_sec as usize;
+        let used = self.used_in_section[section].fetch_sub(1, SeqCst);
+        assert!(used > 0, "section {section} has fewer segments in use than none");
         // The last one out: no log is in the section, for a log's segment is in use.
-        if self.used_in_section[section].fetch_sub(1, SeqCst) == 1 {
+        if used == 1 {
             self.free_sections.set(section);
         }
         true

@@ -37,7 +37,8 @@ impl Fs {
     /// Forgets unwritten blocks that nothing refers to any more. With the volume frozen, so that the snapshot taken
     /// then does not either. The chain may refer to them, so it breaks first: an fsync that is about to look whether
     /// everything was written would find nothing missing.
-    pub(super) fn drop_unwritten_garbage(&self, _frozen: &Change<'_>) {
+    pub(super) fn drop_unwritten_garbage(&self, frozen: &Change<'_>) {
+        assert!(frozen.is_frozen(), "refused blocks are given up while others may come to refer to them");
         let unwritten = &self.vol.io.unwritten;
         let wanted = |lba| self.vol.placement.is_valid(lba).unwrap_or(true);
         if unwritten.list().into_iter().any(|lba| !wanted(lba)) {

@@ -86,6 +86,8 @@ impl Snapshot {
     /// that failed before.
     pub(super) fn submit(&self, io: &Arc<BlockIo>) {
         for (lba, pages) in &self.writes {
+            let end = *lba + pages.len() as u64;
+            assert!(!(*lba..end).contains(&self.commit_lba), "the block that commits is written with the others");
             io.write_over(*lba, pages.clone(), StreamHint::MetaHot, |_| ());
         }
     }

@@ -46,10 +46,12 @@ impl Fs {
                 out.extend(cached);
             } else {
                 let pages = self.fetch_cluster(inode, first..first + width, &info, keep)?;
+                assert_eq!(pages.len() as u64, width, "a page for each of a cluster");
                 out.extend(pages[(at - first) as usize..(until - first) as usize].iter().cloned());
             }
             at = until;
         }
+        assert_eq!(out.len() as u64, range.end - range.start, "a page for each");
         Ok(out)
     }
 

@@ -165,7 +165,8 @@ impl Pool {
         }
         self.shared.gate.lock().threads = started.len();
         started.extend(self.watch_gaps(fs));
-        *self.threads.lock() = started;
+        let earlier = std::mem::replace(&mut *self.threads.lock(), started);
+        assert!(earlier.is_empty(), "collectors were started twice");
     }
 
     /// Starts who looks for gaps between requests.
@@ -301,6 +302,12 @@ impl Shared {
         }
         let more = self.needed(fs).saturating_sub(gate.wanted);
         gate.wanted += more;
+        assert!(
+            gate.wanted <= self.collectors.len(),
+            "{} of {} collectors are wanted",
+            gate.wanted,
+            self.collectors.len()
+        );
         self.wanted.store(gate.wanted, SeqCst);
         (0..more).for_each(|_| self.work.notify_one());
     }
@@ -332,6 +339,12 @@ impl Shared {
                     return;
                 }
                 gate.working += 1;
+                assert!(
+                    gate.working <= gate.wanted,
+                    "{} collectors work, and {} are wanted",
+                    gate.working,
+                    gate.wanted
+                );
                 gate.since.get_or_insert_with(steadyfs_rt::now);
             }
             let Some(fs) = fs.upgrade() else { return };
@@ -342,6 +355,7 @@ impl Shared {
 
     fn finish(&self, fs: &Fs, end: End) {
         let mut gate = self.gate.lock();
+        assert!(gate.working > 0 && gate.since.is_some(), "a collector ends that never began");
         gate.working -= 1;
         if gate.working == 0
             && let Some(since) = gate.since.take()
@@ -352,6 +366,7 @@ impl Shared {
             End::Enough => gate.wanted = 0,
             End::GaveUp => gate.wanted = gate.wanted.min(gate.working),
         }
+        assert!(gate.wanted <= self.collectors.len() && gate.working < self.collectors.len());
         self.wanted.store(gate.wanted, SeqCst);
         if end == End::GaveUp && gate.wanted == 0 {
             gate.gave_up += 1;

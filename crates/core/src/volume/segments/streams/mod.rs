@@ -53,6 +53,7 @@ impl Stream {
 
     /// Has the SSA say who owns the blocks taken so far.
     fn save(&mut self, segments: &Segments) {
+        assert!(self.saved <= self.head.next, "the summary of segment {} has owners of blocks to come", self.head.seg);
         if self.saved == self.head.next {
             return;
         }
@@ -98,6 +99,7 @@ impl Streams {
     /// of their segment will probably outlive more; beside younger ones, which are overwritten sooner, they would be
     /// moved with them each time.
     pub(crate) fn slot(&self, collector: usize, passes: u8) -> usize {
+        assert!(collector < self.collectors, "collector {collector} of {} has no stream", self.collectors);
         match usize::from(passes).min(self.generations - 1) {
             0 => collector,
             older => self.collectors + self.collectors.div_ceil(SHARERS) * (older - 1) + collector / SHARERS,
@@ -205,6 +207,7 @@ impl Segments {
     }
 
     fn begin_stream(&self, slot: usize, head: Head) -> Stream {
+        assert!(self.table.state(head.seg).is_open(), "a stream begins in segment {}, which is not open", head.seg);
         // What was in a used segment has been moved, or not, as often as it was.
         if head.alloc == AllocType::Lfs {
             self.table.note_passes(head.seg, self.streams.passes(slot));
