@@ -10,6 +10,7 @@ mod layers;
 mod messages;
 mod names;
 mod pages;
+mod promises;
 mod rooms;
 mod seams;
 mod text;
@@ -59,6 +60,8 @@ pub enum Rule {
     Readme,
     /// Messages on the page of troubles are printed by the sources.
     Message,
+    /// Tests that pages name are there, and each promise names one.
+    Promise,
     /// Commits are named on pages of measured results only.
     Commit,
     /// A file does not parse.
@@ -67,7 +70,7 @@ pub enum Rule {
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Rule; 20] = [
+    pub const ALL: [Rule; 21] = [
         Rule::FileLength,
         Rule::LineLength,
         Rule::FileHead,
@@ -86,6 +89,7 @@ impl Rule {
         Rule::Link,
         Rule::Readme,
         Rule::Message,
+        Rule::Promise,
         Rule::Commit,
         Rule::Unreadable,
     ];
@@ -132,5 +136,6 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
     assertions::check(tree, &mut found);
     pages::check(tree, &mut found);
     messages::check(tree, &mut found);
+    promises::check(tree, &mut found);
     found
 }

@@ -328,6 +328,26 @@ fn messages_that_nothing_prints() {
 }
 
 #[test]
+fn promises_and_the_tests_that_show_them() {
+    let source = SourceFile::new(
+        "crates/rt/tests/a.rs",
+        "//! Head.\n#[test]\n/// Why.\nfn it_holds() {}\nfn a_helper() {}\nmod within {\n    #[test]\n    fn inside() {}\n}\n",
+    );
+    let lines = |path: &str, text: &str| {
+        let tree = Tree { files: vec![source.clone(), SourceFile::new(path, text)], ..Tree::default() };
+        let found = check(&tree).into_iter().filter(|v| v.rule == Rule::Promise).map(|v| v.line);
+        found.collect::<Vec<_>>()
+    };
+    let table = "| promise | exception | test |\n|---|---|---|\n";
+    let page = "docs/SEMANTICS.md";
+    assert_eq!(lines(page, &format!("{table}| a | none | `crates/rt/tests/a.rs::it_holds` |\n\n| b | c | d |\n")), []);
+    assert_eq!(lines(page, &format!("{table}| a | none | `crates/rt/tests/a.rs` |\n| b | none | |\n")), [3, 4]);
+    assert_eq!(lines(page, &format!("{table}| a | none | `crates/rt/tests/a.rs::it_held` |\n")), [3]);
+    assert_eq!(lines("docs/X.md", "`crates/rt/tests/a.rs::inside` `crates/rt/tests/a.rs::a_helper`\n"), [1]);
+    assert_eq!(lines("docs/X.md", "`crates/rt/tests/a.rs::inside`\n"), []);
+}
+
+#[test]
 fn the_page_of_style_has_every_rule() {
     let tree = repository();
     let page = &tree.get("docs/STYLE.md").expect("the page is there").text;
