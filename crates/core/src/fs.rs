@@ -4,16 +4,23 @@
 //! `namei` (names), `attr`, `xattr`, `checkpoint` (sync), `reclaim` (collection), `mount` (bring-up and end). Each
 //! public operation makes room first (collection, checkpoint), then takes the locks in the order of `locks`.
 
-use crate::durable::recovery::Recovered;
-use crate::durable::sync::{Since, SyncCounters};
+use crate::durable::checkpoint::state::Checkpoints;
+use crate::durable::recovery::recovered::Recovered;
+use crate::durable::sync::counters::SyncCounters;
+use crate::durable::sync::since::Since;
 use crate::error::Result;
-use crate::files::file::Flusher;
+use crate::files::file::flusher::Flusher;
 use crate::files::inode::{Inode, InodeRef, InodeTable};
 use crate::files::orphans::Orphans;
 use crate::files::pages::{Budget, CacheStats};
+use crate::mount::background::Background;
+use crate::mount::discarder::Discarder;
 use crate::options::{InPlace, MountOptions};
-use crate::reclaim::{Admission, GcReport, PageHold};
-use crate::stats::Cause;
+use crate::reclaim::Reclaim;
+use crate::reclaim::admission::Admission;
+use crate::reclaim::protect::PageHold;
+use crate::reclaim::report::GcReport;
+use crate::stats::counters::{Cause, Traffic};
 use crate::volume::io::IoStats;
 use crate::volume::{Change, Volume};
 use std::ops::Range;
@@ -35,18 +42,18 @@ pub struct Fs {
     pub(crate) budget: Budget,
     /// Inodes without links that are still in use.
     pub(crate) orphans: Orphans,
-    pub(crate) checkpoints: crate::durable::checkpoint::Checkpoints,
-    pub(crate) reclaim: crate::reclaim::Reclaim,
+    pub(crate) checkpoints: Checkpoints,
+    pub(crate) reclaim: Reclaim,
     pub(crate) rename: steadyfs_rt::Mutex<()>,
-    pub(crate) background: crate::mount::background::Background,
+    pub(crate) background: Background,
     /// Tells the device what holds nothing any more, where the mount wants that.
-    pub(crate) discarder: Option<crate::mount::discarding::Discarder>,
+    pub(crate) discarder: Option<Discarder>,
     pub(crate) flusher: Flusher,
     /// Changes of names that fsync must know of.
     pub(crate) since: Since,
     pub(crate) syncs: SyncCounters,
     /// What users wrote and read.
-    pub(crate) traffic: crate::stats::Traffic,
+    pub(crate) traffic: Traffic,
     /// What the mount found to recover.
     pub(crate) recovered: OnceLock<Recovered>,
 }

@@ -56,9 +56,13 @@ pub use options::techniques::{
     CpCounters, DataLogs, GcBuffer, GcCollectors, GcMeta, GcOptions, GcProtect, GcSelect, GcStream, System,
 };
 pub use options::{AccessTimes, Allocation, Discard, FsyncMode, InPlace, MountOptions, OPTIONS, OnError, WriteBack};
+pub use reclaim::host::buffer::GcMemory;
+pub use reclaim::host::plan::{GcCandidate, GcPlan};
 #[doc(hidden)]
-pub use reclaim::{Effort, Reach, StandVictim, VictimStand};
-pub use reclaim::{GcCandidate, GcMemory, GcPlan, GcReport, GcTimes, SectionCounts, Urgency};
+pub use reclaim::host::stand::{StandVictim, VictimStand};
+#[doc(hidden)]
+pub use reclaim::host::victim::{Effort, Reach};
+pub use reclaim::report::{GcReport, GcTimes, SectionCounts, Urgency};
 pub use types::{Attr, DirEntry, NewInode, RenameFlags, SetAttr, SetTime, XattrFlags};
 pub use volume::discard::DiscardStats;
 pub use volume::io::IoStats;

@@ -6,12 +6,12 @@
 //! reference are gone is queued for deletion.
 
 use crate::error::{Error, Result};
-use crate::files::dir::Names;
+use crate::files::dir::names::Names;
 use crate::files::errseq::{ErrorCursor, WriteErrors};
 use crate::files::pages::{Budget, Pages};
 use crate::locks;
 use crate::options::techniques::GcProtect;
-use crate::reclaim::FileLocks;
+use crate::reclaim::protect::FileLocks;
 use crate::volume::Volume;
 use crate::volume::nodes::cache::Node;
 use crate::volume::nodes::disk_size::UNLIMITED;

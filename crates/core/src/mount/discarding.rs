@@ -9,51 +9,20 @@ use crate::volume::discard::Signal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
-use steadyfs_rt::{JoinHandle, Mutex, spawn};
+use steadyfs_rt::spawn;
 
 /// Longest rest between two batches.
 const LONGEST_REST: Duration = Duration::from_secs(1);
 /// How long the end of a mount goes on discarding (Linux F2FS: `umount_discard_timeout`).
 const LAST_DISCARDS: Duration = Duration::from_secs(5);
 
-/// The discarder of a volume.
-pub(crate) struct Discarder {
-    signal: Arc<Signal>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl Discarder {
-    /// No thread yet.
-    pub(super) fn new(signal: Arc<Signal>) -> Self {
-        Discarder { signal, thread: Mutex::new(&crate::locks::STATE, None) }
-    }
-
-    /// Ends the thread and waits for it; what still waits stays in the queue.
-    pub(super) fn stop(&self) {
-        self.signal.stop();
-        let thread = self.thread.lock().take();
-        if let Some(thread) = thread.filter(|thread| !thread.is_current())
-            && thread.join().is_err()
-        {
-            tracing::error!("the discarder panicked");
-        }
-    }
-}
-
-impl Drop for Discarder {
-    fn drop(&mut self) {
-        self.signal.stop();
-    }
-}
-
 /// Starts the discarder of a writable volume, if there is something for it to do.
 pub(super) fn start(fs: &Arc<Fs>) {
     let Some(discarder) = &fs.discarder else { return };
-    let (weak, signal) = (Arc::downgrade(fs), Arc::clone(&discarder.signal));
-    let thread = spawn("steadyfs-discarder", move || {
+    let (weak, signal) = (Arc::downgrade(fs), discarder.signal());
+    discarder.began(spawn("steadyfs-discarder", move || {
         run(&signal, || weak.upgrade().map_or(0, |fs| fs.discard_some()));
-    });
-    *discarder.thread.lock() = Some(thread);
+    }));
 }
 
 fn run(signal: &Signal, some: impl Fn() -> usize) {

@@ -4,8 +4,8 @@
 
 use crate::error::Result;
 use crate::fs::Fs;
-use crate::reclaim::Urgency;
-use crate::stats::Cause;
+use crate::reclaim::report::Urgency;
+use crate::stats::counters::Cause;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 

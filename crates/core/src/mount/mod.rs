@@ -13,7 +13,8 @@
 //! last checkpoint is shown.
 
 pub(crate) mod background;
-pub(crate) mod discarding;
+pub(crate) mod discarder;
+mod discarding;
 mod housekeeping;
 mod infinite;
 mod segmented;
@@ -30,13 +31,13 @@ use crate::files::pages::Budget;
 use crate::fs::Fs;
 use crate::locks;
 use crate::mount::background::Background;
-use crate::mount::discarding::Discarder;
+use crate::mount::discarder::Discarder;
 use crate::mount::infinite::LoadedLogs;
 use crate::mount::segmented::Tables;
 use crate::options::{InPlace, MountOptions};
 use crate::raw::{Image, PackPart};
 use crate::reclaim::Reclaim;
-use crate::stats::{Cause, Traffic};
+use crate::stats::counters::{Cause, Traffic};
 use crate::volume::Volume;
 use crate::volume::clock::Clock;
 use crate::volume::io::BlockIo;

@@ -13,7 +13,7 @@ use super::Admission;
 use super::admission::Admissions;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
-use crate::stats::Cause;
+use crate::stats::counters::Cause;
 use crate::volume::infinite::{LogRoom, WORN_OUT};
 use steadyfs_format::Lba;
 

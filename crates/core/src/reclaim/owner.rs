@@ -2,11 +2,12 @@
 //! Whoever moves a block looks again under its owner's lock ([`why_dead`]), and has it refer to the new place
 //! ([`publish`]).
 
-use super::Skipped;
+use super::live::{Asking, Live};
 use super::protect::{PageHold, Work};
+use super::report::Skipped;
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
-use crate::files::mapping::{LeafOrGap, addressing};
+use crate::files::mapping::way::{LeafOrGap, addressing};
 use crate::fs::Fs;
 use crate::options::techniques::GcBuffer;
 use crate::volume::Volume;
@@ -21,15 +22,6 @@ use steadyfs_format::node::NodeBlock;
 use steadyfs_format::summary::Summary;
 use steadyfs_format::{Block, Ino, Lba, Nid, PageIndex, SegNo, Slot};
 
-/// Whether a collector leaves alone what others work on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asking {
-    /// Blocks whose pages are held stay where they are.
-    Yes,
-    /// They move too: nothing else has gained anything.
-    No,
-}
-
 /// A node that holds addresses of blocks of a victim.
 pub(super) struct Owner {
     pub(super) node: Arc<Node>,
@@ -41,13 +33,6 @@ pub(super) struct Owner {
     cached: Option<Arc<Inode>>,
     /// The page of the node's slot 0.
     first: PageIndex,
-}
-
-/// A block of the victim that its owner refers to.
-#[derive(Clone, Copy)]
-pub(super) struct Live {
-    pub(super) off: u32,
-    pub(super) summary: Summary,
 }
 
 impl Owner {

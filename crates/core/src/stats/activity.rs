@@ -2,7 +2,7 @@
 //!
 //! Kept true: as in `counters`.
 
-use crate::reclaim::GcReport;
+use crate::reclaim::report::GcReport;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use steadyfs_format::SecNo;

@@ -5,17 +5,15 @@
 //! locks that are held for moments; its serialised form, that of a map of [`MAP_CELLS`] cells too, stays below 64 KiB,
 //! the most that the value of an extended attribute can be.
 
-mod activity;
-mod counters;
+pub(crate) mod activity;
+pub(crate) mod counters;
 mod map;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use activity::Activity;
 pub use activity::{CollectorStats, CollectorsNow, Doing};
 pub use counters::Cause;
-pub(crate) use counters::{CheckpointTimes, Traffic};
 pub use map::{Cell, SegmentMap, VALIDITY_CLASSES};
 pub use table::{Kind, Part, Read, STATISTICS, Statistic};
 
@@ -24,8 +22,9 @@ use crate::durable::sync::SyncStats;
 use crate::files::orphans::OrphanStats;
 use crate::files::pages::CacheStats;
 use crate::fs::Fs;
-pub use crate::reclaim::Skipped;
-use crate::reclaim::{GcMemory, GcReport, GcTimes, SectionCounts};
+use crate::reclaim::host::buffer::GcMemory;
+pub use crate::reclaim::report::Skipped;
+use crate::reclaim::report::{GcReport, GcTimes, SectionCounts};
 use crate::volume::discard::DiscardStats;
 use crate::volume::io::IoStats;
 use crate::waits::micros;

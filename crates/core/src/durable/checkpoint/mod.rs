@@ -20,14 +20,14 @@
 
 mod mend;
 mod snapshot;
-mod state;
+pub(crate) mod state;
 
 pub use state::CheckpointStats;
 pub(crate) use state::{Checkpoints, Committed};
 
 use crate::error::{Error, Result};
 use crate::fs::Fs;
-use crate::stats::Cause;
+use crate::stats::counters::Cause;
 use crate::volume::Change;
 use crate::volume::nodes::dirt::Forgotten;
 use snapshot::Snapshot;

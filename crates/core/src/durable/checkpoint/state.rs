@@ -3,7 +3,7 @@
 
 use super::snapshot::Snapshot;
 use crate::locks;
-use crate::stats::CheckpointTimes;
+use crate::stats::counters::CheckpointTimes;
 use crate::volume::Volume;
 use crate::waits::{WaitStats, Waits, micros};
 use serde::{Deserialize, Serialize};

@@ -26,7 +26,7 @@ mod adopt;
 mod inode;
 mod names;
 mod plan;
-mod recovered;
+pub(crate) mod recovered;
 mod slots;
 
 pub use recovered::Recovered;

@@ -10,9 +10,9 @@
 //! it, and is done if the freeze came after its data. What recovery could not repeat makes a checkpoint instead:
 //! [`route`] decides.
 
-mod counters;
+pub(crate) mod counters;
 mod route;
-mod since;
+pub(crate) mod since;
 
 pub(crate) use counters::SyncCounters;
 pub use counters::{Reason, SyncStats};
@@ -24,7 +24,7 @@ use crate::files::file::{ALL_PAGES, Trigger};
 use crate::files::inode::{Inode, InodeRef};
 use crate::fs::Fs;
 use crate::options::FsyncMode;
-use crate::stats::Cause;
+use crate::stats::counters::Cause;
 use crate::volume::Change;
 use crate::volume::io::ChainTicket;
 use crate::volume::nodes::cache::Node;

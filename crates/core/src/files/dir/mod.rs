@@ -13,14 +13,13 @@ mod change;
 mod convert;
 mod fold;
 mod list;
-mod names;
+pub(crate) mod names;
 mod proxy;
 mod query;
 mod search;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use names::Names;
 pub(crate) use proxy::encrypted_text;
 pub(crate) use search::{Room, Search};
 

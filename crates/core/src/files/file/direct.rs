@@ -15,7 +15,7 @@ use crate::files::inode::{Inode, InodeRef};
 use crate::files::mapping::LeafOrGap;
 use crate::fs::Fs;
 use crate::locks;
-use crate::reclaim::Admission;
+use crate::reclaim::admission::Admission;
 use crate::volume::Change;
 use crate::volume::nodes::slots::Area;
 use crate::volume::placing::Ended;

@@ -14,7 +14,7 @@ mod direct;
 mod falloc;
 mod fetch;
 mod flush;
-mod flusher;
+pub(crate) mod flusher;
 mod inline;
 mod page;
 mod payload;

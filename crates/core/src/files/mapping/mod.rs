@@ -13,8 +13,10 @@ mod extents;
 mod free;
 mod missing;
 mod reserve;
+pub(crate) mod way;
 
 pub(crate) use extents::Extent;
+pub(crate) use way::{LeafOrGap, addressing};
 
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
@@ -25,9 +27,9 @@ use crate::volume::nodes::slots::Area;
 use crate::volume::placing;
 use std::sync::Arc;
 use steadyfs_format::block::BlockView;
-use steadyfs_format::inode::{Inode as RawInode, flags};
+use steadyfs_format::inode::Inode as RawInode;
 use steadyfs_format::node::{Addressing, IndirectNode, NodeBlock, NodeOfs, NodePath};
-use steadyfs_format::{Block, Features, Log, Nid, PageIndex};
+use steadyfs_format::{Block, Log, Nid, PageIndex};
 
 impl Inode {
     /// The log that this inode's data goes to.
@@ -44,35 +46,11 @@ impl Leaf {
     }
 }
 
-/// What a walk to a page finds.
-pub(crate) enum LeafOrGap {
-    Leaf(Leaf),
-    /// There is no node.
-    Gap {
-        /// All pages up to this one, which is further on, are holes.
-        until: PageIndex,
-        /// Nodes below the inode that the way to the page lacks begin at this level: 1 to the way's depth.
-        level: usize,
-    },
-}
-
 /// A walk from the inode towards a page.
 enum Walk {
     Found(LeafOrGap),
     /// The link led to a node that is not, or no longer, the one for its place.
     Stray(Nid),
-}
-
-/// How the addresses of a file are spread over its nodes.
-pub(crate) fn addressing(raw: &RawInode, features: Features) -> Result<Addressing> {
-    let shape = raw.shape(features)?;
-    if raw.flags() & flags::COMPR != 0
-        && !raw.is_dir()
-        && let Some(info) = raw.compress_info(features)?
-    {
-        return Ok(shape.addressing().in_clusters(info.log_cluster));
-    }
-    Ok(shape.addressing())
 }
 
 impl Fs {

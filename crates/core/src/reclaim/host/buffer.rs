@@ -14,16 +14,15 @@
 //! is the one that readers use.
 
 use crate::files::inode::Inode;
-use crate::files::pages::{Landing, TakenPages};
-use crate::fs::Fs;
+use crate::files::pages::{Budget, Landing, TakenPages};
 use crate::options::techniques::{GcBuffer, GcOptions};
-use crate::reclaim::owner::{Live, Owner};
+use crate::reclaim::live::Live;
 use crate::volume::segments::table::BLOCKS;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use steadyfs_device::PageBuf;
-use steadyfs_format::BLOCK_SIZE;
+use steadyfs_format::{BLOCK_SIZE, PageIndex};
 use steadyfs_rt::{Cost, EventCount, charge_n};
 
 /// Times that F2FS looks whether a block is alive: before it reads ahead the owner's node, the inode's and the block,
@@ -158,17 +157,17 @@ pub(super) fn charge_looks() {
     charge_n(Cost::RadixLookup, LOOKS);
 }
 
-/// The page of a block, if it is cached.
-pub(super) fn cached(fs: &Fs, owner: &Owner, block: &Live) -> Option<PageBuf> {
-    let page = owner.page(block);
-    fs.budget.cache(owner.cached_file()?).get_range(page..page + 1).pop().flatten()
+/// A page of the file in whose cache a block is while it moves, if it is there.
+pub(super) fn cached(budget: &Budget, file: Option<&Arc<Inode>>, page: PageIndex) -> Option<PageBuf> {
+    budget.cache(file?).get_range(page..page + 1).pop().flatten()
 }
 
-/// What is to be written of a block whose owner refers to it. The owner's node is locked.
-pub(super) fn set_off(fs: &Fs, owner: &Owner, source: Source) -> Moving {
+/// What is to be written of a block whose owner refers to it: page `number` of the file, if it has one. The owner's
+/// node is locked.
+pub(super) fn set_off(budget: &Budget, file: Option<&Arc<Inode>>, number: PageIndex, source: Source) -> Moving {
     let Source { block, page } = source;
-    let Some(file) = owner.cached_file() else { return Moving { block, page, taken: None } };
-    let (number, cache) = (owner.page(&block), fs.budget.cache(file));
+    let Some(file) = file else { return Moving { block, page, taken: None } };
+    let cache = budget.cache(file);
     charge_n(Cost::RadixLookup, 2);
     let mut taken = cache.take_dirty(&(number..number + 1), 1);
     assert!(taken.pages.len() <= 1, "{} pages are dirty in one", taken.pages.len());
@@ -182,22 +181,22 @@ pub(super) fn set_off(fs: &Fs, owner: &Owner, source: Source) -> Moving {
 
 impl Moving {
     /// To be told when the write has ended, if somebody wants to know.
-    pub(super) fn landing(&self, fs: &Fs, file: Option<&Arc<Inode>>) -> Option<Landing> {
+    pub(super) fn landing(&self, budget: &Budget, file: Option<&Arc<Inode>>) -> Option<Landing> {
         let (taken, file) = (self.taken.as_ref()?, file?);
-        Some(fs.budget.cache(file).landing(taken, &taken.pages))
+        Some(budget.cache(file).landing(taken, &taken.pages))
     }
 
     /// It has its place, or was put back.
-    pub(super) fn placed(&self, fs: &Fs, file: Option<&Arc<Inode>>) {
+    pub(super) fn placed(&self, budget: &Budget, file: Option<&Arc<Inode>>) {
         if let (Some(taken), Some(file)) = (&self.taken, file) {
-            fs.budget.cache(file).placed(taken);
+            budget.cache(file).placed(taken);
         }
     }
 
     /// It could not be written.
-    pub(super) fn put_back(&self, fs: &Fs, file: Option<&Arc<Inode>>) {
+    pub(super) fn put_back(&self, budget: &Budget, file: Option<&Arc<Inode>>) {
         if let (Some(taken), Some(file)) = (&self.taken, file) {
-            fs.budget.cache(file).put_back(taken, &taken.pages);
+            budget.cache(file).put_back(taken, &taken.pages);
         }
     }
 }

@@ -17,9 +17,9 @@ use super::moving::{Fetch, Sink, fetch, move_fetched};
 use super::victim::{Select, Victim};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
-use crate::reclaim::owner::Asking;
-use crate::reclaim::{GcReport, Urgency};
-use crate::stats::{Activity, Doing};
+use crate::reclaim::live::Asking;
+use crate::reclaim::report::{GcReport, Urgency};
+use crate::stats::activity::{Activity, Doing};
 use crate::volume::Volume;
 use crate::volume::io::Reading;
 use std::collections::{BTreeMap, VecDeque};
@@ -252,7 +252,10 @@ fn finish_segment(mover: &Mover<'_>, crew: Option<&Crew>, segment: Segment, repo
     let left = report.skipped;
     mover.activity.set(Doing::Moving, vol.layout().sec_of(seg));
     match (crew, fetched) {
-        (Some(crew), _) => report.add(crew.clean(mover.fs, seg, *summary, offsets, mover.asking)?),
+        (Some(crew), _) => {
+            let alone = |summary: &_, offsets: &_| clean_part(mover.fs, seg, summary, offsets, mover.asking);
+            report.add(crew.clean(seg, *summary, offsets, mover.asking, alone)?);
+        }
         (None, Some(fetched)) => move_fetched(mover, seg, &summary, fetched, report)?,
         (None, None) => {
             // First, so that a freeze in between, which forgets this, has nothing of it left to write later.

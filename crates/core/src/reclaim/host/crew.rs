@@ -7,17 +7,23 @@
 //! Kept true: the parts of a segment are disjoint, so no two threads move a block; without threads (before they start,
 //! and after they have been stopped) whoever collects does everything.
 
-use super::cleaner::clean_part;
 use crate::error::Result;
-use crate::fs::Fs;
 use crate::locks;
-use crate::reclaim::GcReport;
-use crate::reclaim::owner::Asking;
+use crate::reclaim::live::Asking;
+use crate::reclaim::report::GcReport;
 use crate::volume::segments::table::BLOCKS;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use steadyfs_format::SegNo;
 use steadyfs_format::summary::SummaryBlock;
 use steadyfs_rt::{Condvar, JoinHandle, Mutex, try_spawn_vital};
+
+/// Moves these blocks of a segment, of which the summary says whose they are.
+pub(super) trait Clean:
+    Fn(SegNo, &SummaryBlock, &[u32], Asking) -> Result<GcReport> + Send + Sync + 'static
+{
+}
+
+impl<F: Fn(SegNo, &SummaryBlock, &[u32], Asking) -> Result<GcReport> + Send + Sync + 'static> Clean for F {}
 
 /// Threads that clean segments together.
 pub(super) struct Crew {
@@ -82,11 +88,12 @@ impl Crew {
         Arc::new(Crew { shared: Arc::new(shared), wanted: threads, threads: threads_list })
     }
 
-    /// Starts the threads; fewer if the system has no more.
-    pub(super) fn start(&self, fs: &Arc<Fs>) {
+    /// Starts the threads; fewer if the system has no more. Each cleans its parts by `clean`.
+    pub(super) fn start(&self, clean: impl Clean) {
+        let clean = Arc::new(clean);
         for number in 0..self.wanted {
-            let (shared, weak) = (Arc::clone(&self.shared), Arc::downgrade(fs));
-            match try_spawn_vital(&format!("steadyfs-pgc-{number}"), move || shared.run(&weak)) {
+            let (shared, clean) = (Arc::clone(&self.shared), Arc::clone(&clean));
+            match try_spawn_vital(&format!("steadyfs-pgc-{number}"), move || shared.run(&*clean)) {
                 Ok(handle) => {
                     self.shared.board.lock().threads += 1;
                     self.threads.lock().push(handle);
@@ -115,19 +122,19 @@ impl Crew {
         }
     }
 
-    /// Moves these valid blocks of a segment.
+    /// Moves these valid blocks of a segment; alone, by `clean`, if they are few or there are no threads.
     pub(super) fn clean(
         &self,
-        fs: &Fs,
         seg: SegNo,
         summary: SummaryBlock,
         offsets: Vec<u32>,
         asking: Asking,
+        clean: impl FnOnce(&SummaryBlock, &[u32]) -> Result<GcReport>,
     ) -> Result<GcReport> {
         let mut board = self.shared.board.lock();
         if board.threads == 0 || offsets.len() <= BLOCKS as usize / 2 {
             drop(board);
-            return clean_part(fs, seg, &summary, &offsets, asking);
+            return clean(&summary, &offsets);
         }
         assert!(board.job.is_none() && board.left == 0, "a crew is at work on another segment than {seg}");
         let parts = board.threads;
@@ -145,12 +152,9 @@ impl Crew {
 }
 
 impl Shared {
-    fn run(&self, fs: &Weak<Fs>) {
+    fn run(&self, clean: &impl Clean) {
         while let Some((job, number)) = self.next() {
-            let ended = match fs.upgrade() {
-                Some(fs) => clean_part(&fs, job.seg, &job.summary, &job.part(number), job.asking),
-                None => Ok(GcReport::default()),
-            };
+            let ended = clean(job.seg, &job.summary, &job.part(number), job.asking);
             let mut board = self.board.lock();
             board.outcome = match (board.outcome.take(), ended) {
                 (Some(Ok(mut sum)), Ok(part)) => {

@@ -7,9 +7,6 @@
 //! Kept true: while the volume is busy nothing here costs more than looking at a clock; when all is done, nobody wakes
 //! up until a request comes.
 
-use crate::fs::Fs;
-use crate::reclaim::GcReport;
-use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_rt::{EventCount, now};
@@ -26,6 +23,15 @@ pub(super) struct Gaps {
     sleeping: AtomicBool,
     stop: AtomicBool,
     wake: EventCount,
+}
+
+/// Sections of the volume at one moment.
+#[derive(Clone, Copy)]
+pub(super) struct Levels {
+    /// Free ones, and those that the next checkpoint frees.
+    pub(super) to_come: u64,
+    /// Those that collection has emptied since the mount.
+    pub(super) emptied: u64,
 }
 
 /// What the watcher remembers from gap to gap.
@@ -77,9 +83,9 @@ impl Gaps {
         self.wake.notify_all();
     }
 
-    /// Watches for gaps until it is stopped or the volume is gone; calls `collect` when there is room to be made in
-    /// one, beyond the `usual` level.
-    pub(super) fn watch(&self, fs: &Weak<Fs>, usual: u64, collect: impl Fn(&Fs)) {
+    /// Watches for gaps until it is stopped or the volume is gone, which has no levels then; calls `collect` when there
+    /// is room to be made in one, beyond the `usual` level.
+    pub(super) fn watch(&self, usual: u64, levels: impl Fn() -> Option<Levels>, collect: impl Fn()) {
         let mut seen = Seen::default();
         loop {
             let key = self.wake.listen();
@@ -92,11 +98,9 @@ impl Gaps {
                 self.wake.wait_timeout(key, left);
                 continue;
             }
-            {
-                let Some(fs) = fs.upgrade() else { return };
-                self.goal.store(seen.goal(&fs, usual), SeqCst);
-                collect(&fs);
-            }
+            let Some(now_there) = levels() else { return };
+            self.goal.store(seen.goal(now_there, usual), SeqCst);
+            collect();
             self.sleeping.store(true, SeqCst);
             // A request that came before it could see that is as good as one that wakes.
             if now().as_nanos().saturating_sub(self.last.load(SeqCst)) >= self.quiet.as_nanos() as u64 {
@@ -104,24 +108,18 @@ impl Gaps {
             }
             self.sleeping.store(false, SeqCst);
             self.goal.store(0, SeqCst);
-            let Some(fs) = fs.upgrade() else { return };
-            seen.gap_ends(&fs);
+            let Some(now_there) = levels() else { return };
+            (seen.free, seen.emptied) = (now_there.to_come, now_there.emptied);
         }
     }
 }
 
 impl Seen {
     /// As much as the largest of the last bursts took, half as much again, and the usual.
-    fn goal(&mut self, fs: &Fs, usual: u64) -> u64 {
-        let GcReport { sections_freed, .. } = fs.reclaim.totals();
-        let made = sections_freed.saturating_sub(self.emptied);
-        let used = (self.free + made).saturating_sub(fs.sections_to_come());
+    fn goal(&mut self, now: Levels, usual: u64) -> u64 {
+        let made = now.emptied.saturating_sub(self.emptied);
+        let used = (self.free + made).saturating_sub(now.to_come);
         self.demand = used.max(self.demand - self.demand / 8);
         usual + self.demand + self.demand / 2
-    }
-
-    fn gap_ends(&mut self, fs: &Fs) {
-        self.free = fs.sections_to_come();
-        self.emptied = fs.reclaim.totals().sections_freed;
     }
 }

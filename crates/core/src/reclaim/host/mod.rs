@@ -10,34 +10,30 @@
 //! checkpoint can still be written, and "no space" otherwise; nothing here spins. How much is kept free is F2FS' own
 //! arithmetic: docs/internals/collection.md.
 
-mod buffer;
+pub(crate) mod buffer;
 mod cleaner;
 mod crew;
 mod gaps;
 mod moving;
-mod plan;
+pub(crate) mod plan;
 mod pool;
-mod stand;
-mod victim;
-
-pub use buffer::GcMemory;
-pub use plan::{GcCandidate, GcPlan};
-pub use stand::{StandVictim, VictimStand};
-pub use victim::{Effort, Reach};
+pub(crate) mod stand;
+pub(crate) mod victim;
 
 use super::admission::{Admission, Admissions};
-use super::owner::Asking;
-use super::{GcReport, GcTimes, SectionCounts, Urgency};
+use super::live::Asking;
+use super::report::{GcReport, GcTimes, SectionCounts, Urgency};
 use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::locks;
 use crate::options::MountOptions;
 use crate::options::techniques::GcOptions;
-use crate::stats::{Activity, Cause, CollectorsNow};
+use crate::stats::activity::{Activity, CollectorsNow};
+use crate::stats::counters::Cause;
 use crate::volume::Volume;
 use crate::volume::segments::streams::Streams;
-use buffer::Buffer;
+use buffer::{Buffer, GcMemory};
 use cleaner::Collector;
 use crew::Crew;
 use moving::Sink;
@@ -47,6 +43,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use steadyfs_format::{Layout, Lba, Log};
 use steadyfs_rt::Mutex;
+use victim::Reach;
 
 /// Collection by this host: the state of a mounted volume.
 pub(crate) struct HostReclaim {
@@ -124,7 +121,11 @@ impl HostReclaim {
             pool.start(fs);
         }
         if let Some(crew) = &self.single.crew {
-            crew.start(fs);
+            let weak = Arc::downgrade(fs);
+            crew.start(move |seg, summary, offsets, asking| match weak.upgrade() {
+                Some(fs) => cleaner::clean_part(&fs, seg, summary, offsets, asking),
+                None => Ok(GcReport::default()),
+            });
         }
     }
 

@@ -10,10 +10,11 @@ use crate::error::{Error, Result};
 use crate::files::pages::Landing;
 use crate::fs::Fs;
 use crate::options::techniques::{GcBuffer, GcProtect};
-use crate::reclaim::GcReport;
-use crate::reclaim::owner::{Live, Owner, publish, try_blocks, why_dead};
+use crate::reclaim::live::Live;
+use crate::reclaim::owner::{Owner, publish, try_blocks, why_dead};
 use crate::reclaim::protect::Work;
-use crate::stats::Doing;
+use crate::reclaim::report::GcReport;
+use crate::stats::activity::Doing;
 use crate::volume::io::Reading;
 use crate::volume::nodes::cache::NodeWrite;
 use crate::volume::segments::logs::{self, Run};
@@ -135,7 +136,7 @@ fn look_in_cache<'a>(fs: &Fs, blocks: &[(&'a Owner, Live)]) -> (Vec<Source>, Vec
     let (mut here, mut absent) = (Vec::with_capacity(blocks.len()), Vec::with_capacity(blocks.len()));
     for (owner, block) in blocks {
         charge_looks();
-        match cached(fs, owner, block) {
+        match cached(&fs.budget, owner.cached_file(), owner.page(block)) {
             Some(page) => here.push(Source { block: *block, page }),
             None => absent.push((*owner, *block)),
         }
@@ -276,7 +277,7 @@ fn write(fs: &Fs, change: &Change<'_>, owner: &Owner, run: Run, moving: &[Moving
     let file = owner.cached_file();
     assert_eq!(moving.len(), run.count as usize, "a run has another length than what goes there");
     assert_eq!(lease.pages(), u64::from(run.count), "a run gives back another room than it took");
-    let landings: Vec<Landing> = moving.iter().filter_map(|m| m.landing(fs, file)).collect();
+    let landings: Vec<Landing> = moving.iter().filter_map(|m| m.landing(&fs.budget, file)).collect();
     let pages = moving.iter().map(|m| m.page.clone()).collect();
     change.write(run.lba, pages, logs::hint(Log::ColdData), move |result| {
         landings.into_iter().for_each(|landing| landing.land(result.clone()));
@@ -312,11 +313,14 @@ fn move_group(
             attempt.report.skipped.late += 1;
         }
     }
-    let moving: Vec<Moving> = live.into_iter().map(|source| set_off(fs, owner, source)).collect();
+    let moving: Vec<Moving> = {
+        let set_off = |source: Source| set_off(&fs.budget, owner.cached_file(), owner.page(&source.block), source);
+        live.into_iter().map(set_off).collect()
+    };
     let mut rest = moving.as_slice();
     let outcome = place_all(mover, change, (seg, owner), &mut rest, &mut guard, attempt);
-    rest.iter().for_each(|m| m.put_back(fs, owner.cached_file()));
-    moving.iter().for_each(|m| m.placed(fs, owner.cached_file()));
+    rest.iter().for_each(|m| m.put_back(&fs.budget, owner.cached_file()));
+    moving.iter().for_each(|m| m.placed(&fs.budget, owner.cached_file()));
     outcome
 }
 

@@ -10,7 +10,7 @@
 use super::victim::{self, Candidate};
 use crate::error::Result;
 use crate::fs::Fs;
-use crate::reclaim::Urgency;
+use crate::reclaim::report::Urgency;
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 use steadyfs_format::{Log, Nid};

@@ -7,7 +7,7 @@
 
 use super::victim::{Effort, ManyVictims, Minds, OneVictim, Reach, Select, Victim};
 use crate::options::techniques::{GcOptions, GcSelect};
-use crate::reclaim::Urgency;
+use crate::reclaim::report::Urgency;
 use crate::volume::segments::locks::SegLocks;
 use crate::volume::segments::table::{BLOCKS, SegTable, SitRecord};
 use std::sync::Arc;

@@ -13,7 +13,7 @@
 
 use crate::bits::AtomicBitmap;
 use crate::locks;
-use crate::reclaim::Urgency;
+use crate::reclaim::report::Urgency;
 use crate::volume::segments::table::SegTable;
 use std::collections::BinaryHeap;
 use std::sync::Arc;

@@ -14,7 +14,7 @@
 
 use super::buffer::{Buffer, Memory};
 use super::cleaner::{Collector, Hand};
-use super::gaps::Gaps;
+use super::gaps::{Gaps, Levels};
 use super::moving::Sink;
 use super::victim::{ManyVictims, Minds, OneVictim, Reach, Select};
 use super::{HOPELESS_ROUNDS, HYSTERESIS};
@@ -22,10 +22,11 @@ use crate::error::Result;
 use crate::fs::Fs;
 use crate::locks;
 use crate::options::techniques::{GcOptions, GcSelect, GcStream};
-use crate::reclaim::Urgency;
 use crate::reclaim::admission::Admission;
-use crate::reclaim::owner::Asking;
-use crate::stats::{Activity, Cause, CollectorsNow};
+use crate::reclaim::live::Asking;
+use crate::reclaim::report::Urgency;
+use crate::stats::activity::{Activity, CollectorsNow};
+use crate::stats::counters::Cause;
 use crate::volume::Volume;
 use crate::volume::segments::streams::Streams;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -83,6 +84,13 @@ struct Gate {
     stop: bool,
     /// Since when somebody has been working.
     since: Option<Instant>,
+}
+
+impl Levels {
+    /// Of a volume, now.
+    fn of(fs: &Fs) -> Self {
+        Levels { to_come: fs.sections_to_come(), emptied: fs.reclaim.totals().sections_freed }
+    }
 }
 
 /// How the work of a collector ended.
@@ -175,7 +183,12 @@ impl Pool {
         let (shared, weak) = (Arc::clone(&self.shared), Arc::downgrade(fs));
         let watch = move || {
             if let Some(gaps) = &shared.gaps {
-                gaps.watch(&weak, HYSTERESIS, |fs| shared.call(fs, &mut shared.gate.lock()));
+                let levels = || weak.upgrade().map(|fs| Levels::of(&fs));
+                gaps.watch(HYSTERESIS, levels, || {
+                    if let Some(fs) = weak.upgrade() {
+                        shared.call(&fs, &mut shared.gate.lock());
+                    }
+                });
             }
         };
         let started = try_spawn("steadyfs-gc-gaps", watch);
