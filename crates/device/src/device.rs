@@ -13,7 +13,7 @@
 //!
 //! Completions must not block on further I/O of the same device; they may submit it.
 
-use crate::{IoError, OpKind, PageBuf, errno};
+use crate::{IoError, Migrations, OpKind, PageBuf, errno};
 use steadyfs_rt::Completion;
 
 /// Expected lifetime and kind of what is written, for devices that keep streams apart.
@@ -231,23 +231,6 @@ pub enum ZoneState {
     Offline,
 }
 
-/// A device that tells the host which blocks it has moved (design 3.4, kind `d2fs`).
-pub trait Upcalls: Send + Sync {
-    /// Waits for the next upcall: moves in the order they happened. `None` once the device has shut down.
-    fn next(&self) -> Option<Upcall>;
-    /// The host has applied upcall `id` durably; the device may drop what it kept for it.
-    fn complete(&self, id: u64);
-}
-
-/// One upcall: a batch of moves that the device made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Upcall {
-    /// Number of the upcall, ascending.
-    pub id: u64,
-    /// (old block, new block), in the order of the moves.
-    pub moves: Vec<(u64, u64)>,
-}
-
 /// A block device. See the head of the module for what it promises.
 pub trait Device: Send + Sync {
     /// What the device is. Does not change while it is open.
@@ -266,8 +249,8 @@ pub trait Device: Send + Sync {
         Err(IoError::new(OpKind::ZoneReport, first, count, errno::EOPNOTSUPP, "the device has no zones"))
     }
 
-    /// The queue of moves that the device reports, if it does.
-    fn upcalls(&self) -> Option<&dyn Upcalls> {
+    /// The part of the device that moves pages by itself, if it does.
+    fn migrations(&self) -> Option<&dyn Migrations> {
         None
     }
 
@@ -318,8 +301,8 @@ impl<D: Device + ?Sized> Device for std::sync::Arc<D> {
     fn zone_report(&self, first: u64, count: u64) -> Result<Vec<Zone>, IoError> {
         (**self).zone_report(first, count)
     }
-    fn upcalls(&self) -> Option<&dyn Upcalls> {
-        (**self).upcalls()
+    fn migrations(&self) -> Option<&dyn Migrations> {
+        (**self).migrations()
     }
     fn run(&self, op: Op) -> IoResult {
         (**self).run(op)

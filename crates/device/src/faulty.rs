@@ -7,7 +7,7 @@
 //! Keeps true: every request is ended exactly once; what a fault does not touch passes unchanged.
 
 use crate::crash::{PIECES, mix};
-use crate::{Device, DeviceInfo, IoError, Op, OpKind, PageBuf, Request, Upcalls, Zone, ZoneGeometry, errno};
+use crate::{Device, DeviceInfo, IoError, Migrations, Op, OpKind, PageBuf, Request, Zone, ZoneGeometry, errno};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -249,8 +249,8 @@ impl<D: Device + 'static> Device for FaultyDevice<D> {
         self.inner.zone_report(first, count)
     }
 
-    fn upcalls(&self) -> Option<&dyn Upcalls> {
-        self.inner.upcalls()
+    fn migrations(&self) -> Option<&dyn Migrations> {
+        self.inner.migrations()
     }
 }
 

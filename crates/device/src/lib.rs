@@ -7,7 +7,9 @@
 //!   errors on demand;
 //! - [`LoopDevice`] and [`Backing`]: loop devices, and what is behind them;
 //! - [`OverlayDevice`]: changes in memory over a device that is only read;
-//! - [`WriteOnceDevice`]: panics on a second write of a block, for tests.
+//! - [`WriteOnceDevice`]: panics on a second write of a block, for tests;
+//! - [`Migrations`]: devices that move pages by themselves (see the head of `migrate`); [`AdversaryDevice`]: the most
+//!   inconvenient of them.
 //!
 //! Knows nothing of files or file systems. Errors are values; nothing here panics on what a device or an image
 //! contains.
@@ -20,6 +22,7 @@ mod file;
 mod loop_device;
 mod mem;
 mod memory;
+mod migrate;
 mod once;
 mod overlay;
 mod page;
@@ -28,15 +31,14 @@ mod record;
 mod sparse;
 
 pub use crash::{CrashImage, PIECE_SIZE, PIECES, flush_ticks, image_at};
-pub use device::{
-    Device, DeviceInfo, Done, IoResult, Op, Request, StreamHint, Upcall, Upcalls, Zone, ZoneGeometry, ZoneState,
-};
+pub use device::{Device, DeviceInfo, Done, IoResult, Op, Request, StreamHint, Zone, ZoneGeometry, ZoneState};
 pub use error::{IoError, OpKind, OpenError, errno};
 pub use faulty::{Fault, FaultyDevice};
 pub use file::{Direct, Engine, FileDevice, OpenOptions};
 pub use loop_device::{Backing, LoopDevice};
 pub use mem::MemDevice;
 pub use memory::share_arenas;
+pub use migrate::{Adversary, AdversaryDevice, MigrationGeometry, Migrations, Move, UPCALL_RECORDS, Upcall};
 pub use once::WriteOnceDevice;
 pub use overlay::OverlayDevice;
 pub use page::PageBuf;

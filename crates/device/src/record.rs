@@ -8,7 +8,7 @@
 //! Keeps true: a completion takes its tick before the submitter hears of it, so whatever the submitter does next has a
 //! later tick.
 
-use crate::{Device, DeviceInfo, IoError, Op, Request, Upcalls, Zone, ZoneGeometry};
+use crate::{Device, DeviceInfo, IoError, Migrations, Op, Request, Zone, ZoneGeometry};
 use std::sync::Arc;
 use steadyfs_rt::{LockClass, Mutex};
 
@@ -133,8 +133,8 @@ impl<D: Device> Device for RecordingDevice<D> {
         self.inner.zone_report(first, count)
     }
 
-    fn upcalls(&self) -> Option<&dyn Upcalls> {
-        self.inner.upcalls()
+    fn migrations(&self) -> Option<&dyn Migrations> {
+        self.inner.migrations()
     }
 }
 

@@ -1,0 +1,260 @@
+//! What an adversary device remembers: which addresses hold a page, and the records. No locks, no contents, no chance.
+//!
+//! All of it survives power cuts, as the papers' devices keep it by capacitors. It is a function of its steps, so that
+//! the state at any moment can be had again ([`Ledger::take`]).
+
+use super::{MigrationGeometry, Move, UPCALL_RECORDS, Upcall};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use thiserror::Error;
+
+/// A promise that the host has broken.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub(super) enum Broken {
+    #[error("a write to block {0} of the GC area, which belongs to the device")]
+    GcWrite(u64),
+    #[error("a write to block {at} of a zone whose next block is {next}")]
+    OutOfOrder { at: u64, next: u64 },
+    #[error("zone {zone} is written anew while it holds {live} pages")]
+    ZoneInUse { zone: u64, live: u64 },
+    #[error("zone {zone} is written anew while {ends} outstanding records have an end in it")]
+    ZoneNamed { zone: u64, ends: u64 },
+    #[error("the regular and the GC area hold {0} pages, which is all they can")]
+    Full(u64),
+    #[error("record {up_to} is completed; the last one delivered is {delivered}")]
+    CompletedUnheard { up_to: u64, delivered: u64 },
+    #[error("the checkpoint has served up to record {served}, but {completed} was completed")]
+    CompletedEarly { served: u64, completed: u64 },
+    #[error("the checkpoint has served up to record {served}; the last one delivered is {delivered}")]
+    ServedUnheard { served: u64, delivered: u64 },
+}
+
+/// What changes a ledger.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Step {
+    /// The host wrote a block of the regular area.
+    Write(u64),
+    /// The host discarded a block of the regular or the GC area.
+    Discard(u64),
+    /// A page was copied, and lives at its new address.
+    Moved(Move),
+    /// So many records were delivered for the first time.
+    Deliver(usize),
+    /// The session heard of so many of the delivered records.
+    Hear(usize),
+    Complete(u64),
+    Resume(u64),
+}
+
+#[derive(Debug, Clone, Default)]
+struct Zone {
+    /// Blocks written since it was bound.
+    written: u64,
+    /// Pages that it holds.
+    live: u64,
+    /// Ends of outstanding records in it.
+    ends: u64,
+}
+
+/// See the head of the module.
+#[derive(Debug, Clone)]
+pub(super) struct Ledger {
+    geometry: MigrationGeometry,
+    /// Addresses that hold a page.
+    live: BTreeSet<u64>,
+    zones: BTreeMap<u64, Zone>,
+    /// Not delivered yet, in their order.
+    waiting: VecDeque<Move>,
+    /// Delivered and not completed, in their order.
+    delivered: VecDeque<Move>,
+    /// Number of the last record that was completed.
+    completed: u64,
+    /// How many of `delivered` the present session has heard of.
+    heard: usize,
+    /// Where outstanding records lead.
+    leads: HashMap<u64, u64>,
+    /// The last record that must be completed before pages move; `None` until a session begins.
+    gate: Option<u64>,
+}
+
+impl Ledger {
+    /// A device that holds nothing.
+    pub(super) fn new(geometry: MigrationGeometry) -> Self {
+        Ledger {
+            geometry,
+            live: BTreeSet::new(),
+            zones: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            delivered: VecDeque::new(),
+            completed: 0,
+            heard: 0,
+            leads: HashMap::new(),
+            gate: None,
+        }
+    }
+
+    /// After a power cut: no session.
+    pub(super) fn cut(mut self) -> Self {
+        (self.heard, self.gate) = (0, None);
+        self
+    }
+
+    pub(super) fn take(&mut self, step: Step) -> Result<(), Broken> {
+        match step {
+            Step::Write(block) => return self.write(block),
+            Step::Discard(block) => self.discard(block),
+            Step::Moved(record) => self.moved(record),
+            Step::Deliver(count) => self.deliver(count),
+            Step::Hear(count) => self.heard += count,
+            Step::Complete(up_to) => return self.complete(up_to),
+            Step::Resume(served) => return self.resume(served),
+        }
+        Ok(())
+    }
+
+    pub(super) fn geometry(&self) -> &MigrationGeometry {
+        &self.geometry
+    }
+
+    /// Addresses that hold a page, ascending.
+    pub(super) fn live(&self) -> &BTreeSet<u64> {
+        &self.live
+    }
+
+    /// Where the page that was written to this address is now; `None` if it is gone.
+    pub(super) fn resolve(&self, mut block: u64) -> Option<u64> {
+        while let Some(&to) = self.leads.get(&block) {
+            block = to;
+        }
+        self.live.contains(&block).then_some(block)
+    }
+
+    /// Records that are not completed.
+    pub(super) fn outstanding(&self) -> usize {
+        self.waiting.len() + self.delivered.len()
+    }
+
+    /// Records that no upcall has delivered.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether a session has begun, and the device may move pages in it.
+    pub(super) fn may_move(&self) -> bool {
+        self.gate.is_some_and(|gate| self.completed >= gate)
+    }
+
+    /// Number of the last record that was delivered.
+    pub(super) fn last_delivered(&self) -> u64 {
+        self.completed + self.delivered.len() as u64
+    }
+
+    /// Delivered records that the session has not heard of, as an upcall.
+    pub(super) fn unheard(&self) -> Option<Upcall> {
+        self.gate?;
+        let moves: Vec<Move> = self.delivered.iter().skip(self.heard).take(UPCALL_RECORDS).copied().collect();
+        let first = self.completed + self.heard as u64 + 1;
+        (!moves.is_empty()).then_some(Upcall { first, moves, urgent: false })
+    }
+
+    /// Whether a zone holds nothing and no outstanding record names it.
+    pub(super) fn is_free(&self, zone: u64) -> bool {
+        self.zones.get(&zone).is_none_or(|zone| zone.live == 0 && zone.ends == 0)
+    }
+
+    fn zone(&mut self, block: u64) -> &mut Zone {
+        self.zones.entry(self.geometry.zone_of(block)).or_default()
+    }
+
+    fn write(&mut self, block: u64) -> Result<(), Broken> {
+        if self.geometry.gc.contains(&block) {
+            return Err(Broken::GcWrite(block));
+        }
+        if self.live.len() as u64 >= self.geometry.capacity {
+            return Err(Broken::Full(self.live.len() as u64));
+        }
+        let start = self.geometry.zone_of(block);
+        let zone = self.zone(block);
+        if block == start {
+            match *zone {
+                Zone { live, .. } if live > 0 => return Err(Broken::ZoneInUse { zone: start, live }),
+                Zone { ends, .. } if ends > 0 => return Err(Broken::ZoneNamed { zone: start, ends }),
+                _ => zone.written = 0,
+            }
+        }
+        if block != start + zone.written {
+            return Err(Broken::OutOfOrder { at: block, next: start + zone.written });
+        }
+        zone.written += 1;
+        zone.live += 1;
+        assert!(self.live.insert(block), "a block of an empty zone holds nothing");
+        Ok(())
+    }
+
+    fn discard(&mut self, block: u64) {
+        let Some(page) = self.resolve(block) else { return };
+        self.live.remove(&page);
+        self.zone(page).live -= 1;
+        if let Some(at) = self.waiting.iter().position(|record| record.to == page)
+            && let Some(gone) = self.waiting.remove(at)
+        {
+            self.forget(gone);
+        }
+    }
+
+    fn moved(&mut self, Move { mut from, to }: Move) {
+        assert!(self.live.remove(&from) && self.live.insert(to), "a live page moves to where nothing is");
+        self.zone(from).live -= 1;
+        self.zone(to).live += 1;
+        if let Some(at) = self.waiting.iter().position(|record| record.to == from)
+            && let Some(merged) = self.waiting.remove(at)
+        {
+            self.forget(merged);
+            from = merged.from;
+        }
+        self.waiting.push_back(Move { from, to });
+        assert!(self.leads.insert(from, to).is_none(), "an address is left once");
+        self.zone(from).ends += 1;
+        self.zone(to).ends += 1;
+    }
+
+    /// A record is outstanding no more.
+    fn forget(&mut self, record: Move) {
+        assert_eq!(self.leads.remove(&record.from), Some(record.to), "an outstanding record leads on");
+        self.zone(record.from).ends -= 1;
+        self.zone(record.to).ends -= 1;
+    }
+
+    fn deliver(&mut self, count: usize) {
+        assert!(count <= self.waiting.len());
+        self.delivered.extend(self.waiting.drain(..count));
+    }
+
+    fn complete(&mut self, up_to: u64) -> Result<(), Broken> {
+        let heard = self.completed + self.heard as u64;
+        if up_to > heard {
+            return Err(Broken::CompletedUnheard { up_to, delivered: heard });
+        }
+        while self.completed < up_to
+            && let Some(record) = self.delivered.pop_front()
+        {
+            self.forget(record);
+            self.completed += 1;
+            self.heard -= 1;
+        }
+        Ok(())
+    }
+
+    fn resume(&mut self, served: u64) -> Result<(), Broken> {
+        let delivered = self.last_delivered();
+        if served < self.completed {
+            return Err(Broken::CompletedEarly { served, completed: self.completed });
+        }
+        if served > delivered {
+            return Err(Broken::ServedUnheard { served, delivered });
+        }
+        self.deliver(self.waiting.len());
+        self.heard = 0;
+        self.gate = Some(self.last_delivered());
+        Ok(())
+    }
+}
