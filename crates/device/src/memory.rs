@@ -58,6 +58,16 @@ pub(crate) unsafe fn unmap(memory: NonNull<u8>, len: usize) {
     }
 }
 
+/// Gives memory back for the time being: it stays mapped, takes nothing until it is touched, and holds zeros then.
+/// False if the system does not do that; then it holds what it held.
+///
+/// # Safety
+/// All of it is mapped, whole pages, and nobody relies on what it holds.
+pub(crate) unsafe fn release(memory: NonNull<u8>, len: usize) -> bool {
+    // SAFETY: as the caller promises.
+    unsafe { madvise(memory.as_ptr().cast::<c_void>(), len, Advice::LinuxDontNeed) }.is_ok()
+}
+
 fn map_anywhere(len: usize, how: MapFlags) -> Option<NonNull<u8>> {
     // SAFETY: a new mapping at an address that the kernel chooses touches nothing that exists.
     let memory =

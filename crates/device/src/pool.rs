@@ -7,7 +7,9 @@
 //!
 //! Chunks belong to shards; a thread allocates from one shard and a page returns to the shard of its chunk. A chunk
 //! with no page in use is given back to the system, except [`RETAIN`] per shard and about [`RETAINED`] altogether, and
-//! half of those each time somebody says that time has passed ([`trim`]).
+//! half of those each time somebody says that time has passed ([`trim`]). Of chunks in which some pages are in use, the
+//! system then gets back the slots that were free the time before, too: a few pages that live long, such as those of
+//! nodes, would otherwise hold a chunk each.
 //!
 //! Keeps true: every slot is initialised memory from the moment its chunk exists (pages handed out hold zeros or what
 //! they held last, never uninitialised bytes); a slot is free in the bitmap, or has a reference count of at least one,
@@ -39,6 +41,10 @@ static RETAINED: AtomicUsize = AtomicUsize::new(RETAIN_ALL);
 static FREE_CHUNKS: AtomicUsize = AtomicUsize::new(0);
 /// Chunks of all shards.
 static CHUNKS: AtomicUsize = AtomicUsize::new(0);
+/// Free slots of all chunks for which there is no memory at the moment.
+static ABSENT: AtomicUsize = AtomicUsize::new(0);
+/// Chunks of a shard that are looked through at a time: others wait for the shard meanwhile.
+const AT_A_TIME: usize = 32;
 
 /// Memory that the pages of this process take, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,8 +57,10 @@ pub struct PageMemory {
 
 /// The memory of all pages now.
 pub fn page_memory() -> PageMemory {
-    let bytes = |chunks: &AtomicUsize| (chunks.load(Ordering::Relaxed) * CHUNK) as u64;
-    PageMemory { held: bytes(&CHUNKS), kept_free: bytes(&FREE_CHUNKS) }
+    let chunks = |count: &AtomicUsize| (count.load(Ordering::Relaxed) * CHUNK) as u64;
+    let absent = (ABSENT.load(Ordering::Relaxed) * BLOCK_SIZE) as u64;
+    let held = chunks(&CHUNKS).saturating_sub(absent);
+    PageMemory { held, kept_free: chunks(&FREE_CHUNKS).min(held) }
 }
 
 /// From now on about so many bytes without a page in use are kept for the next pages of this process; 256 MiB unless
@@ -62,12 +70,16 @@ pub fn retain(bytes: u64) {
     trim();
 }
 
-/// Gives half of what is kept without a page in use back to the system, and what is too much. For who calls this now
-/// and then it falls when it is not needed.
+/// Gives half of what is kept without a page in use back to the system, what is too much, and what was free beside used
+/// pages since the last call. For who calls this now and then it falls when it is not needed.
 pub fn trim() {
     let most = RETAINED.load(Ordering::Relaxed) / SHARDS;
     for pool in &POOLS {
         pool.with_quietly(|shard| shard.keep_free(most.min(shard.free_chunks / 2)));
+        let mut next = Some(0);
+        while let Some(from) = next {
+            next = pool.with_quietly(|shard| shard.release_idle(from));
+        }
     }
 }
 
@@ -92,6 +104,10 @@ unsafe impl Send for Chunk {}
 #[repr(C)]
 struct ChunkHeader {
     free: u64,
+    /// Those of the free slots that were free at the last look, too.
+    idle: u64,
+    /// Those of the idle slots for which there is no memory until they are used.
+    absent: u64,
     /// Index in the shard's `usable` list, while `free` is not 0.
     at: usize,
     shard: usize,
@@ -211,13 +227,19 @@ impl Shard {
         };
         // SAFETY: `chunk` is on this shard's list, so it is allocated, and its header is ours under the shard's lock.
         let header = unsafe { &mut *chunk.0.as_ptr() };
-        let slot = header.free.trailing_zeros() as usize;
+        let present = header.free & !header.absent;
+        let slot = if present == 0 { header.free } else { present }.trailing_zeros() as usize;
         assert!(slot > 0 && slot < SLOTS, "a chunk on the usable list has a free slot");
         if header.free == ALL_FREE {
             self.free_chunks -= 1;
             FREE_CHUNKS.fetch_sub(1, Ordering::Relaxed);
         }
         header.free &= !(1 << slot);
+        header.idle &= !(1 << slot);
+        if header.absent & (1 << slot) != 0 {
+            header.absent &= !(1 << slot);
+            ABSENT.fetch_sub(1, Ordering::Relaxed);
+        }
         if header.free == 0 {
             self.usable.pop();
         }
@@ -246,7 +268,9 @@ impl Shard {
         let Some(memory) = memory::map(CHUNK) else { handle_alloc_error(LAYOUT) };
         let header = memory.cast::<ChunkHeader>();
         // SAFETY: fresh memory of at least that size, aligned to far more.
-        unsafe { header.write(ChunkHeader { free: ALL_FREE, at: self.usable.len(), shard: home_shard() }) };
+        unsafe {
+            header.write(ChunkHeader { free: ALL_FREE, idle: 0, absent: 0, at: self.usable.len(), shard: home_shard() })
+        };
         self.usable.push(Chunk(header));
         self.free_chunks += 1;
         FREE_CHUNKS.fetch_add(1, Ordering::Relaxed);
@@ -269,6 +293,33 @@ impl Shard {
         }
     }
 
+    /// Gives the memory of free slots back that were free at the last look, in some chunks of which pages are in use:
+    /// those on the list from `from` on. Where to go on; `None` at the end.
+    fn release_idle(&mut self, from: usize) -> Option<usize> {
+        let end = self.usable.len().min(from + AT_A_TIME);
+        for &chunk in self.usable.get(from..end).unwrap_or_default() {
+            // SAFETY: a listed chunk is allocated, and its header is ours under the shard's lock.
+            let header = unsafe { &mut *chunk.0.as_ptr() };
+            // What is wholly free is another matter.
+            let mut going = if header.free == ALL_FREE { 0 } else { header.idle & !header.absent };
+            header.idle = header.free;
+            while going != 0 {
+                let first = going.trailing_zeros() as usize;
+                let count = (!(going >> first)).trailing_zeros() as usize;
+                let run = u64::MAX >> (SLOTS - count) << first;
+                going &= !run;
+                // SAFETY: these slots lie in the chunk; they are free, so nobody relies on what they hold.
+                let released =
+                    unsafe { memory::release(chunk.0.cast::<u8>().add(first * BLOCK_SIZE), count * BLOCK_SIZE) };
+                if released {
+                    header.absent |= run;
+                    ABSENT.fetch_add(count, Ordering::Relaxed);
+                }
+            }
+        }
+        (end < self.usable.len()).then_some(end)
+    }
+
     /// Handles a chunk that has just become wholly free: keeps it, or gives it back to the system.
     fn retire(&mut self, chunk: Chunk) {
         let retained = RETAINED.load(Ordering::Relaxed);
@@ -283,7 +334,7 @@ impl Shard {
     /// Gives a wholly free chunk, which is not counted among those that are kept, back to the system.
     fn unmap(&mut self, chunk: Chunk) {
         // SAFETY: the header is ours under the shard's lock, which the caller holds.
-        let at = unsafe { (*chunk.0.as_ptr()).at };
+        let (at, absent) = unsafe { ((*chunk.0.as_ptr()).at, (*chunk.0.as_ptr()).absent) };
         assert!(self.usable.get(at) == Some(&chunk), "a chunk with free slots is on the list where it says");
         self.usable.swap_remove(at);
         if let Some(moved) = self.usable.get(at) {
@@ -293,6 +344,7 @@ impl Shard {
         // SAFETY: mapped with this size; no slot is in use and the list has forgotten it, so no pointer to it remains.
         unsafe { memory::unmap(chunk.0.cast(), CHUNK) };
         CHUNKS.fetch_sub(1, Ordering::Relaxed);
+        ABSENT.fetch_sub(absent.count_ones() as usize, Ordering::Relaxed);
     }
 }
 
@@ -373,6 +425,40 @@ mod tests {
         shard.return_slot(last.0, last.1);
         shard.keep_free(0);
         assert!(shard.usable.is_empty() && shard.free_chunks == 0);
+    }
+
+    #[test]
+    fn what_is_free_beside_used_pages_is_given_back() {
+        const CHUNKS: usize = AT_A_TIME + 8;
+        // One of its own: other tests use the shards of the pool.
+        let mut shard = Shard { usable: Vec::new(), free_chunks: 0 };
+        // SAFETY: each slot lies in its chunk, which is allocated, and is used by this test alone.
+        let bytes =
+            |(chunk, slot): (Chunk, usize)| unsafe { &mut *chunk.0.cast::<[u8; BLOCK_SIZE]>().add(slot).as_ptr() };
+        let look = |shard: &mut Shard| {
+            let mut next = Some(0);
+            while let Some(from) = next {
+                next = shard.release_idle(from);
+            }
+            // SAFETY: listed chunks are allocated, and nobody else has this shard.
+            shard.usable.iter().map(|chunk| unsafe { &*chunk.0.as_ptr() }.absent.count_ones() as usize).sum::<usize>()
+        };
+        let slots: Vec<(Chunk, usize)> = (0..(SLOTS - 1) * CHUNKS).map(|_| shard.take_slot()).collect();
+        slots.iter().for_each(|slot| bytes(*slot).fill(9));
+        // One page of each chunk lives on.
+        let lives = |slot: &&(Chunk, usize)| slot.1 == 30;
+        slots.iter().filter(|slot| !lives(slot)).for_each(|(chunk, slot)| shard.return_slot(*chunk, *slot));
+        assert_eq!(look(&mut shard), 0, "used a moment ago");
+        assert_eq!(look(&mut shard), CHUNKS * (SLOTS - 2));
+        assert!(slots.iter().filter(lives).all(|slot| *bytes(*slot) == [9; BLOCK_SIZE]));
+        // What is used again is there, and others are not counted as idle for it.
+        let again = shard.take_slot();
+        assert_eq!(*bytes(again), [0; BLOCK_SIZE], "it took no memory meanwhile");
+        assert_eq!(look(&mut shard), CHUNKS * (SLOTS - 2) - 1);
+        shard.return_slot(again.0, again.1);
+        slots.iter().filter(lives).for_each(|(chunk, slot)| shard.return_slot(*chunk, *slot));
+        shard.keep_free(0);
+        assert!(shard.usable.is_empty());
     }
 
     #[test]

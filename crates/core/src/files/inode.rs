@@ -54,9 +54,10 @@ pub(crate) struct Inode {
     queue: Arc<ReapQueue>,
 }
 
-/// Inodes whose last user went while they had no link.
+/// Inodes whose last user went while they had no link; and how many have users.
 pub(crate) struct ReapQueue {
     list: Mutex<Vec<Ino>>,
+    in_use: AtomicUsize,
 }
 
 impl ReapQueue {
@@ -113,7 +114,11 @@ impl Drop for InodeRef {
     fn drop(&mut self) {
         let before = self.inode.users.fetch_sub(1, SeqCst);
         assert!(before > 0, "inode {} has fewer users than none", self.inode.ino);
-        if before == 1 && self.inode.unlinked.load(SeqCst) {
+        let last = before == 1;
+        if last {
+            self.inode.queue.in_use.fetch_sub(1, SeqCst);
+        }
+        if last && self.inode.unlinked.load(SeqCst) {
             self.inode.queue.list.lock().push(self.inode.ino);
         }
     }
@@ -154,7 +159,7 @@ impl InodeTable {
             cached: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
             limit: limit.max(SHARDS),
-            queue: Arc::new(ReapQueue { list: Mutex::new(&locks::LISTS, Vec::new()) }),
+            queue: Arc::new(ReapQueue { list: Mutex::new(&locks::LISTS, Vec::new()), in_use: AtomicUsize::new(0) }),
             generation: AtomicU32::new(steadyfs_rt::wall_clock().nsec.wrapping_mul(0x9E37_79B1)),
         }
     }
@@ -198,7 +203,9 @@ impl InodeTable {
 
     /// Counts under the shard's lock, so that eviction sees it.
     fn reference(inode: &Arc<Inode>) -> InodeRef {
-        inode.users.fetch_add(1, SeqCst);
+        if inode.users.fetch_add(1, SeqCst) == 0 {
+            inode.queue.in_use.fetch_add(1, SeqCst);
+        }
         inode.touched.store(true, SeqCst);
         InodeRef { inode: Arc::clone(inode), seen: inode.write_errors.cursor() }
     }
@@ -258,10 +265,16 @@ impl InodeTable {
         }
     }
 
-    /// Drops inodes that nobody uses until the table is within its limit; their clean pages go with them.
+    /// Inodes in memory that nobody uses: about so many, for users come and go.
+    fn unused(&self) -> usize {
+        self.cached.load(SeqCst).saturating_sub(self.queue.in_use.load(SeqCst))
+    }
+
+    /// Drops inodes that nobody uses until the table is within its limit; their clean pages go with them. Those in use
+    /// do not count: to look through them for each new one would take ever longer, for nothing.
     pub(crate) fn shrink(&self, budget: &Budget) {
         let mut rounds = 2 * SHARDS;
-        while self.cached.load(SeqCst) > self.limit && rounds > 0 {
+        while self.unused() > self.limit && rounds > 0 {
             rounds -= 1;
             let mut shard = self.shards[self.hand.fetch_add(1, SeqCst) % SHARDS].lock();
             let before = shard.len();

@@ -74,7 +74,8 @@ const READABLE: Features = WRITABLE
     .union(Features::COMPRESSION)
     .union(Features::RO);
 
-/// Inodes kept in memory without users.
+/// Most inodes kept in memory without users; where the node cache is smaller, as many as it has nodes, for each keeps
+/// one there.
 const INODE_LIMIT: usize = 16 * 1024;
 
 /// Why a volume with these features, which it may be read with, must not be changed; `None` if it may.
@@ -227,6 +228,7 @@ impl Fs {
         }
         let budget = Budget::new(options.cache_bytes);
         let nodes = Arc::new(NodeCache::new((options.node_cache_bytes / BLOCK_SIZE as u64) as usize));
+        let inodes = InodeTable::new(INODE_LIMIT.min(nodes.limit()), options.gc.protect);
         let upkeep = {
             let (nodes, budget) = (Arc::clone(&nodes), budget.clone());
             move || Upkeep { nodes: nodes.dirty_count() as u64, dents: budget.dirty_in_dirs() }
@@ -251,7 +253,7 @@ impl Fs {
         let reclaim = Reclaim::new(&vol, &options, header.reserved_segments(), collectors);
         Ok(Arc::new(Fs {
             vol,
-            inodes: InodeTable::new(INODE_LIMIT, options.gc.protect),
+            inodes,
             budget,
             orphans: Orphans::new(orphan_limit(&layout)),
             checkpoints: Checkpoints::new(Committed::new(checkpoint, image.pack())),

@@ -29,8 +29,8 @@
 //! - It completes a record when a checkpoint that contains its effect is durable and the discards of that checkpoint
 //!   have ended. So [`Migrations::resume`] never names less than what was completed.
 //! - It never discards an address from which outstanding records lead to a page that it needs. That is the `from` of
-//!   each record that it applied. After a power cut it is also the `to` of a record that it does not apply: the page may
-//!   have moved on, and the host may know it there already.
+//!   each record that it applied. After a power cut it is also the `to` of a record that it does not apply: the page
+//!   may have moved on, and the host may know it there already.
 //!
 //! [`AdversaryDevice`] keeps its side of this in the most inconvenient way, and panics when the host does not.
 
