@@ -16,6 +16,22 @@ struct State {
     open: VecDeque<u64>,
 }
 
+impl State {
+    /// Takes an entry out of its epoch; whether the earliest epoch is over with that, which is what waiters wait for.
+    fn leave(&mut self, epoch: Epoch) -> bool {
+        let first = self.current + 1 - self.open.len() as u64;
+        assert!(epoch.0 >= first && epoch.0 <= self.current, "left an epoch that is over");
+        let count = &mut self.open[(epoch.0 - first) as usize];
+        assert!(*count > 0, "left twice");
+        *count -= 1;
+        let before = self.open.len();
+        while self.open.len() > 1 && self.open[0] == 0 {
+            self.open.pop_front();
+        }
+        self.open.len() < before
+    }
+}
+
 /// The barrier.
 pub(crate) struct Barrier {
     state: Mutex<State>,
@@ -37,17 +53,11 @@ impl Barrier {
 
     /// Something that began in `epoch` has ended.
     pub(crate) fn leave(&self, epoch: Epoch) {
-        let mut s = self.state.lock();
-        let first = s.current + 1 - s.open.len() as u64;
-        assert!(epoch.0 >= first && epoch.0 <= s.current, "left an epoch that is over");
-        let count = &mut s.open[(epoch.0 - first) as usize];
-        assert!(*count > 0, "left twice");
-        *count -= 1;
-        while s.open.len() > 1 && s.open[0] == 0 {
-            s.open.pop_front();
+        // Most leave others of their epoch, or of an earlier one, behind: then nobody can go on.
+        let over = self.state.lock().leave(epoch);
+        if over {
+            self.emptied.notify_all();
         }
-        drop(s);
-        self.emptied.notify_all();
     }
 
     /// Returns when everything that entered before this call has left.
@@ -73,6 +83,15 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+    #[test]
+    fn only_the_end_of_the_earliest_epoch_wakes_anybody() {
+        let mut state = State { current: 2, open: VecDeque::from([2, 1, 0]) };
+        assert!(!state.leave(Epoch(0)), "another one of the epoch is inside");
+        assert!(!state.leave(Epoch(1)), "an earlier epoch is not over");
+        assert!(state.leave(Epoch(0)), "and now both are");
+        assert_eq!(state.open, [0]);
+    }
 
     #[test]
     fn waits_for_earlier_entries_only() {
