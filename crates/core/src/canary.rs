@@ -21,6 +21,12 @@ pub enum Canary {
     MoveUnseen,
     /// `stream-summary`: checkpoints do not save the summaries of open streams.
     StreamSummary,
+    /// `drop-record`: a batch of the journal lacks a name that went.
+    DropRecord,
+    /// `early-ack`: an fsync by the journal returns before the device is flushed.
+    EarlyAck,
+    /// `skip-absorb`: a freeze leaves the journal what it has noted.
+    SkipAbsorb,
     /// `herd`: writers do not look again whether there is room, once it is their turn to collect.
     Herd,
     /// `skip-log`: the discard log does not name what has died since the last freeze.

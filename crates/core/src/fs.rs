@@ -51,6 +51,8 @@ pub struct Fs {
     pub(crate) flusher: Flusher,
     /// Changes of names that fsync must know of.
     pub(crate) since: Since,
+    /// What the metadata journal is to make durable.
+    pub(crate) journal: crate::durable::journal::Journal,
     pub(crate) syncs: SyncCounters,
     /// What users wrote and read.
     pub(crate) traffic: Traffic,

@@ -34,6 +34,7 @@ mod waits;
 #[doc(hidden)]
 pub use canary::Canary;
 pub use durable::checkpoint::CheckpointStats;
+pub use durable::journal::JournalStats;
 pub use durable::recovery::Recovered;
 pub use durable::sync::{Reason, SyncStats};
 pub use error::{Error, Result};
@@ -55,7 +56,9 @@ pub mod option_rows {
 pub use options::techniques::{
     CpCounters, DataLogs, GcBuffer, GcCollectors, GcMeta, GcOptions, GcProtect, GcSelect, GcStream, System,
 };
-pub use options::{AccessTimes, Allocation, Discard, FsyncMode, InPlace, MountOptions, OPTIONS, OnError, WriteBack};
+pub use options::{
+    AccessTimes, Allocation, Discard, FsyncMode, InPlace, JournalMode, MountOptions, OPTIONS, OnError, WriteBack,
+};
 pub use reclaim::host::buffer::GcMemory;
 pub use reclaim::host::plan::{GcCandidate, GcPlan};
 #[doc(hidden)]

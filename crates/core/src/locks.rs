@@ -14,6 +14,7 @@
 //! | 35 | `checkpoint_mutex` | one checkpoint at a time |
 //! | 36 | `gc_gate` | who waits for collectors, and which of them work |
 //! | 40 | `cp_rwsem` | shared by whoever changes the volume, exclusive while a checkpoint freezes it |
+//! | 45 | `journal_push_mutex` | the order of batches of the metadata journal, and of nodes behind them |
 //! | 50 | `node_lock` | one node block (inode before indirect before direct: from the root of the tree to its leaves) |
 //! | 60 | `curseg_mutex` | one log: current segment, next block, summary |
 //! | 61 | `gc_stream_mutex` | a collector's write stream, or one of several logs for users' data |
@@ -47,6 +48,8 @@ pub(crate) static PAGE_GC: LockClass = LockClass::new("gc_page_range", 31);
 pub(crate) static CHECKPOINT: LockClass = LockClass::new("checkpoint_mutex", 35);
 /// The checkpoint lock: shared by changers.
 pub(crate) static CP: LockClass = LockClass::new("cp_rwsem", 40);
+/// The order of the journal's batches.
+pub(crate) static JOURNAL_PUSH: LockClass = LockClass::new("journal_push_mutex", 45);
 /// A node block; several from the root of a file's node tree towards its leaves.
 pub(crate) static NODE: LockClass = LockClass::new("node_lock", 50).multi();
 /// A log's cursor.
@@ -85,6 +88,8 @@ pub(crate) static INODE_TABLE: LockClass = LockClass::new("inode_table_lock", 78
 pub(crate) static NAMES: LockClass = LockClass::new("dir_names_lock", 79);
 /// A file's cached pages.
 pub(crate) static PAGES: LockClass = LockClass::new("pages_lock", 80);
+/// What the journal is to make durable.
+pub(crate) static JOURNAL: LockClass = LockClass::new("journal_lock", 82);
 /// Lists of inodes: dirty directories, dirty files, page owners, orphans.
 pub(crate) static LISTS: LockClass = LockClass::new("inode_list_lock", 84);
 /// Latched errors, statistics and other small state.

@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     cat, completions, crash_test, dump, find, fsck, gc, get, info, lab, links, ln, ls, man, mkdir, mkfs, mount, mv,
-    put, rm, stat, top, trace, trim, umount,
+    put, recover, rm, stat, top, trace, trim, umount,
 };
 use crate::failure::Failure;
 
@@ -38,6 +38,7 @@ pub(crate) enum Command {
     Ln(ln::Args),
     Mv(mv::Args),
     Gc(gc::Args),
+    Recover(recover::Args),
     Trim(trim::Args),
     Trace(trace::Args),
     CrashTest(crash_test::Args),
@@ -74,6 +75,7 @@ impl Command {
             Command::Ln(_) => "ln",
             Command::Mv(_) => "mv",
             Command::Gc(_) => "gc",
+            Command::Recover(_) => "recover",
             Command::Trim(_) => "trim",
             Command::Trace(_) => "trace",
             Command::CrashTest(_) => "crash-test",
@@ -104,6 +106,7 @@ impl Command {
             Command::Ln(args) => ln::run(&args),
             Command::Mv(args) => mv::run(&args),
             Command::Gc(args) => gc::run(&args),
+            Command::Recover(args) => recover::run(&args),
             Command::Trim(args) => trim::run(&args),
             Command::Trace(args) => trace::run(&args),
             Command::CrashTest(args) => crash_test::run(&args),

@@ -4,6 +4,7 @@
 //! mount does with what they left. [`trim`] tells the device which blocks no checkpoint refers to any more.
 
 pub(crate) mod checkpoint;
+pub(crate) mod journal;
 pub(crate) mod recovery;
 pub(crate) mod sync;
 pub(crate) mod trim;

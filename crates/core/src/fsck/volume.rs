@@ -4,7 +4,7 @@ use super::issue::Issue;
 use super::sink::IssueSink;
 use super::{CheckOptions, Phase, RollForward};
 use crate::error::Error;
-use crate::raw::{Image, PackPart, Packs, Superblocks};
+use crate::raw::{ChainSummary, Image, PackPart, Packs, Superblocks};
 use std::collections::HashSet;
 use std::sync::Arc;
 use steadyfs_device::Device;
@@ -158,9 +158,11 @@ fn check_flags(image: &Image, sink: &IssueSink) {
 /// Looks at the chain of fsynced nodes, which the next mount will recover.
 pub(super) fn check_chain(image: &Image, sink: &IssueSink) -> Option<RollForward> {
     let (mut nodes, mut files) = (0, HashSet::new());
+    let (mut journal, mut batches) = (ChainSummary::default(), image.batches());
     let mut chain = image.fsync_chain();
     for node in chain.by_ref() {
         match node {
+            Ok(node) if node.is_batch => journal.take_batch(&mut batches, &node),
             Ok(node) => {
                 nodes += 1;
                 if node.footer.is_fsync() {
@@ -177,6 +179,13 @@ pub(super) fn check_chain(image: &Image, sink: &IssueSink) -> Option<RollForward
     if let Some(lba) = chain.loop_at() {
         sink.add(Issue::RollForwardLoop { lba });
     }
+    if journal.journal_damaged {
+        sink.add(Issue::JournalDamaged {});
+    } else if journal.batches > 0 {
+        sink.add(Issue::JournalPending { batches: journal.batches, records: journal.records });
+    } else if image.superblocks().is_journaled() {
+        sink.add(Issue::JournalMarked {});
+    }
     if files.is_empty() {
         return None;
     }
@@ -190,5 +199,5 @@ pub(super) fn looks_clean(image: &Image) -> bool {
     let flags = image.checkpoint().header().flags();
     let known_good = CpFlags::UMOUNT;
     let suspicious = CHECK_WANTED | CpFlags::ERROR | CpFlags::RESIZEFS | CpFlags::QUOTA_NEED_FSCK;
-    flags.contains(known_good) && !flags.intersects(suspicious)
+    flags.contains(known_good) && !flags.intersects(suspicious) && !image.superblocks().is_journaled()
 }

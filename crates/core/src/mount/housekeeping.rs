@@ -71,7 +71,7 @@ fn tick(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
     let retry = refused && rounds.since_checkpoint >= RETRY_SECONDS;
     let commit = fs.options.commit_seconds.unwrap_or_else(|| fs.background.usual_commit.load(SeqCst));
     let due = retry || commit > 0 && rounds.since_checkpoint >= commit;
-    if due || fs.checkpoints.is_pressing(&fs.vol) {
+    if due || fs.checkpoints.is_pressing(&fs.vol) || fs.journal.is_pressing() {
         rounds.since_checkpoint = 0;
         if due {
             fs.reap_again();

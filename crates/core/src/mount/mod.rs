@@ -21,6 +21,7 @@ mod segmented;
 pub(crate) mod shutdown;
 
 use crate::durable::checkpoint::{Checkpoints, Committed};
+use crate::durable::journal::Journal;
 use crate::durable::recovery::Recovered;
 use crate::durable::sync::{Since, SyncCounters};
 use crate::error::{Error, Result};
@@ -34,7 +35,7 @@ use crate::mount::background::Background;
 use crate::mount::discarder::Discarder;
 use crate::mount::infinite::LoadedLogs;
 use crate::mount::segmented::Tables;
-use crate::options::{InPlace, MountOptions};
+use crate::options::{InPlace, JournalMode, MountOptions};
 use crate::raw::{Image, PackPart};
 use crate::reclaim::Reclaim;
 use crate::stats::counters::{Cause, Traffic};
@@ -106,6 +107,14 @@ fn check_features(features: Features, read_only: bool) -> Result<()> {
     }
 }
 
+/// Refuses a journal where the chain has no place for one.
+fn check_journal(features: Features, options: &MountOptions) -> Result<()> {
+    if options.journal != JournalMode::Off && features.contains(Features::INFINITE) {
+        return Err(Error::Unsupported("IPLFS volumes have no metadata journal yet; mount without journal=".into()));
+    }
+    Ok(())
+}
+
 /// What places blocks, as it was loaded.
 #[expect(clippy::large_enum_variant, reason = "there is one, while a volume is mounted")]
 enum Ground {
@@ -154,9 +163,11 @@ impl Fs {
         check_features(image.superblock().features(), read_only)?;
         check_state(&image, read_only)?;
         if !read_only {
+            check_journal(image.superblock().features(), &options)?;
             infinite::check_device(&image)?;
             let fs = Fs::assemble(&image, options, read_only)?;
             fs.note_recovered(fs.recover(&image)?);
+            fs.mark_journal(image.superblocks())?;
             // One that cannot be deleted stays an orphan; unless the volume has stopped over it.
             fs.reap_quietly();
             fs.vol.check_running()?;
@@ -263,6 +274,7 @@ impl Fs {
             discarder,
             flusher: Flusher::new(),
             since: Since::new(),
+            journal: Journal::new(options.journal, orphan_limit(&layout)),
             syncs: SyncCounters::default(),
             traffic: Traffic::default(),
             recovered: OnceLock::new(),
@@ -280,7 +292,7 @@ impl Fs {
             true => Recovered::default(),
             false => self.roll_forward(image).map_err(while_recovering)?,
         };
-        if recovered.files == 0 {
+        if recovered.is_empty() {
             self.begin_writing()?;
         }
         {
@@ -301,9 +313,16 @@ impl Fs {
 
     /// Keeps what there is to tell.
     fn note_recovered(&self, found: Recovered) {
-        if found.files > 0 {
-            let Recovered { files, nodes, blocks, .. } = found;
-            tracing::info!(files, nodes, blocks, "recovered what was fsynced after the last checkpoint");
+        if !found.is_empty() {
+            let Recovered { files, nodes, batches, records, blocks, .. } = found;
+            tracing::info!(
+                files,
+                nodes,
+                batches,
+                records,
+                blocks,
+                "recovered what was fsynced after the last checkpoint"
+            );
             let first = self.recovered.set(found).is_ok();
             assert!(first, "a volume is mounted once");
         }
@@ -332,6 +351,7 @@ impl Fs {
         let files = self.sync_files();
         files.and(self.checkpoint(Cause::Unmount))?;
         self.discard_the_rest();
+        self.unmark_journal()?;
         self.vol.close("the volume was unmounted");
         Ok(())
     }

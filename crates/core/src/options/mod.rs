@@ -40,6 +40,17 @@ pub enum FsyncMode {
     NoBarrier,
 }
 
+/// How changes of names and attributes become durable between checkpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum JournalMode {
+    /// Those that the chain of fsynced nodes cannot repeat, by a checkpoint: Linux recovers the volume after a crash.
+    #[default]
+    Off,
+    /// By a journal with one list of what is to be written, as in XFS. Until the volume is unmounted, or recovered
+    /// after a crash, no other program opens it.
+    Single,
+}
+
 /// What of a volume is discarded after checkpoints, in the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Discard {
@@ -207,6 +218,8 @@ pub struct MountOptions {
     pub commit_seconds: Option<u64>,
     /// How far fsync goes.
     pub fsync_mode: FsyncMode,
+    /// How names and attributes become durable between checkpoints.
+    pub journal: JournalMode,
     /// What to do when a checkpoint could not be written.
     pub on_error: OnError,
     /// Access times.
@@ -242,6 +255,7 @@ impl Default for MountOptions {
             spare_bytes: DEFAULT_MEMORY.2,
             commit_seconds: None,
             fsync_mode: FsyncMode::Posix,
+            journal: JournalMode::Off,
             on_error: OnError::Continue,
             access_times: AccessTimes::Relative,
             directory_access_times: true,

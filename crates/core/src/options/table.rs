@@ -12,7 +12,8 @@ use crate::options::techniques::{
     MOST_BUFFER, MOST_GENERATIONS, MOST_VICTIMS, System, idle_from, idle_text,
 };
 use crate::options::{
-    AccessTimes, Allocation, DEFAULT_MEMORY, Discard, FsyncMode, InPlace, LOW_MEMORY, MountOptions, OnError, WriteBack,
+    AccessTimes, Allocation, DEFAULT_MEMORY, Discard, FsyncMode, InPlace, JournalMode, LOW_MEMORY, MountOptions,
+    OnError, WriteBack,
 };
 
 /// The mount options that the file system itself understands.
@@ -85,6 +86,17 @@ pub static OPTIONS: &[Row<MountOptions>] = &[
         tier: Everyday,
         help: "fsync makes durable what POSIX asks for (posix), also earlier removals of names beside a new file \
                (strict), or does not flush the device's cache (nobarrier)",
+    },
+    Row {
+        name: "journal",
+        aliases: &[],
+        values: option_words!(Words, journal, {
+            "off" => JournalMode::Off,
+            "single" => JournalMode::Single,
+        }),
+        tier: Everyday,
+        help: "single: fsync of directories, renamed, linked and new files writes a journal, not a checkpoint; until \
+               the volume is unmounted no other program opens it, and after a crash 'steadyfs recover' comes first",
     },
     Row {
         name: "discard",
@@ -391,6 +403,9 @@ pub static OPTIONS: &[Row<MountOptions>] = &[
             "forget-in-flight" => Some(Canary::ForgetInFlight),
             "past-limit" => Some(Canary::PastLimit),
             "reuse" => Some(Canary::Reuse),
+            "drop-record" => Some(Canary::DropRecord),
+            "early-ack" => Some(Canary::EarlyAck),
+            "skip-absorb" => Some(Canary::SkipAbsorb),
         }),
         tier: crate::options::row::Tier::Planted,
         help: "plant a fault",

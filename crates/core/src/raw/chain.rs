@@ -3,6 +3,7 @@
 //! The chain ends at the first block that was not written under the checkpoint in force, and at an inode whose checksum
 //! is wrong: a crash may tear the block that was being written, and what it tore had not been promised to anybody. On
 //! an IPLFS volume every node has a checksum, and the chain goes from block to block up to the limit of its log.
+//! A volume with a journal has blocks of batches, too (`docs/JOURNAL-FORMAT.md`).
 
 use super::Image;
 use super::infinite::CHAIN;
@@ -13,6 +14,8 @@ use steadyfs_format::block::BlockView;
 use steadyfs_format::checkpoint::CpFlags;
 use steadyfs_format::inode::Inode;
 use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
+use steadyfs_format::records::VERSION_KEY;
+use steadyfs_format::records::batch::{self, Assembler, BatchBlock};
 use steadyfs_format::{BLOCKS_PER_SEG, Block, Features, Lba, Log};
 
 /// A node of the chain.
@@ -24,6 +27,8 @@ pub struct ChainNode {
     pub page: PageBuf,
     /// Its footer.
     pub footer: NodeFooter,
+    /// It is no node, but a block of a batch of the journal.
+    pub is_batch: bool,
 }
 
 /// Blocks read at once where the chain goes on with the next one.
@@ -52,6 +57,19 @@ pub struct ChainSummary {
     pub nodes: u64,
     /// Files that some fsync made durable by it.
     pub files: u64,
+    /// Whole batches of the journal.
+    pub batches: u64,
+    /// Records in them.
+    pub records: u64,
+    /// A batch or a record breaks a rule: the next mount will refuse the journal.
+    pub journal_damaged: bool,
+}
+
+impl ChainSummary {
+    /// Whether there is nothing for the next mount to recover.
+    pub fn is_empty(&self) -> bool {
+        self.files == 0 && self.batches == 0 && !self.journal_damaged
+    }
 }
 
 impl FsyncChain<'_> {
@@ -88,6 +106,20 @@ impl FsyncChain<'_> {
     }
 }
 
+impl ChainSummary {
+    /// Counts a block of a batch.
+    pub(crate) fn take_batch(&mut self, batches: &mut Assembler, node: &ChainNode) {
+        match node.page.with(|block| batches.take(block)) {
+            Ok(records) if !self.journal_damaged => {
+                self.records += records.map_or(0, |records| records.len() as u64);
+                self.batches = batches.whole();
+            }
+            Ok(_) => {}
+            Err(_) => self.journal_damaged = true,
+        }
+    }
+}
+
 impl Image {
     /// The nodes that fsync wrote after the checkpoint; none on a volume with the feature `ro`.
     pub fn fsync_chain(&self) -> FsyncChain<'_> {
@@ -114,11 +146,23 @@ impl Image {
     /// Read errors.
     pub fn has_fsync_chain(&self) -> Result<bool> {
         for node in self.fsync_chain() {
-            if node?.footer.is_fsync() {
+            let node = node?;
+            let ends_batch = || node.is_batch && self.ends_batch(&node);
+            if node.footer.is_fsync() || ends_batch() {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    fn ends_batch(&self, node: &ChainNode) -> bool {
+        let seed = self.superblock().inode_checksum_seed();
+        node.page.with(|block| BatchBlock::parse(block, seed).is_ok_and(|head| head.last.is_some()))
+    }
+
+    /// What puts the batches of this volume's chain together.
+    pub fn batches(&self) -> Assembler {
+        Assembler::new(self.superblock().inode_checksum_seed())
     }
 
     /// How much the next mount has to recover: nothing, if no file was made durable.
@@ -126,16 +170,20 @@ impl Image {
     /// # Errors
     /// Read errors.
     pub fn chain_summary(&self) -> Result<ChainSummary> {
-        let (mut nodes, mut files) = (0, HashSet::new());
+        let (mut found, mut files, mut batches) = (ChainSummary::default(), HashSet::new(), self.batches());
         for node in self.fsync_chain() {
-            let footer = node?.footer;
-            nodes += 1;
-            if footer.is_fsync() {
-                files.insert(footer.ino());
+            let node = node?;
+            if node.is_batch {
+                found.take_batch(&mut batches, &node);
+                continue;
+            }
+            found.nodes += 1;
+            if node.footer.is_fsync() {
+                files.insert(node.footer.ino());
             }
         }
-        let found = ChainSummary { nodes, files: files.len() as u64 };
-        Ok(if found.files > 0 { found } else { ChainSummary::default() })
+        found.files = files.len() as u64;
+        Ok(if found.is_empty() { ChainSummary::default() } else { found })
     }
 
     /// The node in this block, if it was written whole while this checkpoint was in force.
@@ -155,8 +203,9 @@ impl Image {
     }
 
     fn link(&self, lba: Lba, page: PageBuf) -> Option<ChainNode> {
-        let (footer, belongs) = page.with(|bytes| (NodeBlock::view(bytes).footer, self.is_link(bytes, lba)));
-        belongs.then_some(ChainNode { lba, page, footer })
+        let (footer, belongs, is_batch) =
+            page.with(|bytes| (NodeBlock::view(bytes).footer, self.is_link(bytes, lba), self.is_batch(bytes)));
+        belongs.then_some(ChainNode { lba, page, footer, is_batch })
     }
 
     /// Whether this block was written whole while this checkpoint was in force.
@@ -173,16 +222,28 @@ impl Image {
             let has_what_it_should = inode.has_checksum(features) || !features.contains(Features::INODE_CHECKSUM);
             has_what_it_should && inode.verify_checksum(features, self.superblock().inode_checksum_seed()).is_ok()
         };
-        self.is_of_this_checkpoint(footer) && (footer.ofs() != NodeOfs::INODE || whole())
+        let is_sound = || match footer.ofs() {
+            NodeOfs::INODE => whole(),
+            NodeOfs::BATCH if self.is_batch(block) => {
+                BatchBlock::parse(block, self.superblock().inode_checksum_seed()).is_ok()
+            }
+            _ => true,
+        };
+        self.is_of_this_checkpoint(footer) && is_sound()
+    }
+
+    fn is_batch(&self, block: &Block) -> bool {
+        self.superblock().is_journaled() && batch::is_batch(block)
     }
 
     /// Whether a node with this footer was written while this checkpoint was in force.
     fn is_of_this_checkpoint(&self, footer: &NodeFooter) -> bool {
         let header = self.checkpoint().header();
+        let word = footer.cp_ver() ^ if self.superblock().is_journaled() { VERSION_KEY } else { 0 };
         if header.flags().contains(CpFlags::NOCRC_RECOVERY) {
-            footer.cp_ver() as u32 == header.version() as u32
+            word as u32 == header.version() as u32
         } else {
-            footer.cp_ver() == header.footer_version()
+            word == header.footer_version()
         }
     }
 }

@@ -81,11 +81,46 @@ impl Superblocks {
         Ok(superblock)
     }
 
-    /// Offset in the structure of the first byte in which two good copies differ.
+    /// Makes both copies those of a volume with a journal, or of a stock one, and durable; nothing is written if they
+    /// are. Any mixture of the two that a power cut leaves is a volume that every program understands, as long as the
+    /// chain is empty meanwhile.
+    ///
+    /// # Errors
+    /// Of the device.
+    pub(crate) fn mark_journal(&self, dev: &dyn Device, on: bool) -> Result<()> {
+        let is_so = |copy: &Result<SuperBlock>| copy.as_ref().map_or(!on, |copy| copy.is_journaled() == on);
+        if self.copies.iter().all(is_so) {
+            return Ok(());
+        }
+        let mut superblock = self.chosen()?.clone();
+        superblock.set_journaled(on);
+        // Others look at the first copy first: it is theirs for as long as it can be.
+        for lba in if on { [1, 0] } else { [0, 1] } {
+            // A copy that cannot be read has nothing worth keeping in front of it.
+            let mut page = dev.read_one(lba).unwrap_or_default();
+            superblock.encode_into(page.make_mut());
+            dev.write(lba, vec![page])?;
+        }
+        Ok(dev.flush()?)
+    }
+
+    /// Whether some copy is that of a volume with a journal.
+    pub fn is_journaled(&self) -> bool {
+        self.copies.iter().flatten().any(SuperBlock::is_journaled)
+    }
+
+    /// Offset in the structure of the first byte in which two good copies differ, but for the magic number of a volume
+    /// with a journal: a power cut may leave one of each.
     pub fn first_difference(&self) -> Option<u32> {
         let [Ok(a), Ok(b)] = &self.copies else { return None };
+        let mixed = a.is_journaled() != b.is_journaled();
         let [a, b] = [a, b].map(|copy| {
             let mut block = zeroed_block();
+            if mixed {
+                let mut copy = copy.clone();
+                copy.set_journaled(false);
+                return copy.encode();
+            }
             copy.raw().write(&mut block);
             block
         });

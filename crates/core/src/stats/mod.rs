@@ -18,6 +18,7 @@ pub use map::{Cell, SegmentMap, VALIDITY_CLASSES};
 pub use table::{Kind, Part, Read, STATISTICS, Statistic};
 
 use crate::durable::checkpoint::CheckpointStats;
+use crate::durable::journal::JournalStats;
 use crate::durable::sync::SyncStats;
 use crate::files::orphans::OrphanStats;
 use crate::files::pages::CacheStats;
@@ -55,6 +56,9 @@ pub struct VolumeStats {
     pub checkpoints: CheckpointStats,
     /// How fsyncs were served.
     pub fsyncs: SyncStats,
+    /// What the metadata journal did.
+    #[serde(default)]
+    pub journal: JournalStats,
     /// What collection did.
     pub gc: GcStats,
     /// Who collects, now.
@@ -201,6 +205,7 @@ impl Fs {
             discards: self.vol.placement.discard_stats(),
             checkpoints: self.checkpoint_stats(),
             fsyncs: self.sync_stats(),
+            journal: self.journal_stats(),
             gc: GcStats { done: self.gc_totals(), times: self.gc_times(), memory: self.gc_memory() },
             collectors,
             sections: self.sections(),

@@ -149,7 +149,7 @@ fn locks(stats: &VolumeStats, of: fn(&super::LockNumbers) -> f64) -> Vec<(String
 }
 
 /// Every statistic.
-pub const STATISTICS: [Statistic; 64] = [
+pub const STATISTICS: [Statistic; 69] = [
     gauge(
         Mount,
         "build_info",
@@ -316,6 +316,7 @@ pub const STATISTICS: [Statistic; 64] = [
             let own: u64 = s.fsyncs.checkpoints.values().sum();
             named([
                 ("chain", s.fsyncs.chained as f64),
+                ("journal", s.fsyncs.journaled as f64),
                 ("covered", s.fsyncs.covered as f64),
                 ("checkpoint", own as f64),
             ])
@@ -327,6 +328,41 @@ pub const STATISTICS: [Statistic; 64] = [
         NUMBER,
         "fsyncs that needed a checkpoint, by why.",
         Read::Each("reason", |s| counts(&s.fsyncs.checkpoints)),
+    ),
+    counter(
+        Checkpoints,
+        "fsync_avoided_checkpoints",
+        NUMBER,
+        "fsyncs that would have needed a checkpoint without the metadata journal.",
+        Read::One(|s| s.fsyncs.avoided as f64),
+    ),
+    counter(
+        Checkpoints,
+        "journal_batches",
+        NUMBER,
+        "Batches of the metadata journal.",
+        Read::One(|s| s.journal.batches as f64),
+    ),
+    counter(
+        Checkpoints,
+        "journal_written_bytes",
+        BYTES,
+        "Bytes of these batches.",
+        Read::One(|s| bytes(s.journal.blocks)),
+    ),
+    counter(
+        Checkpoints,
+        "journal_records",
+        NUMBER,
+        "Records in these batches.",
+        Read::One(|s| s.journal.records as f64),
+    ),
+    counter(
+        Checkpoints,
+        "journal_absorbed_inodes",
+        NUMBER,
+        "Inodes whose records a checkpoint made needless.",
+        Read::One(|s| s.journal.absorbed as f64),
     ),
     counter(Collection, "gc_victims", SECTIONS, "Sections cleaned.", Read::One(|s| s.gc.done.victims as f64)),
     counter(

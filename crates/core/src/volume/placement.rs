@@ -79,6 +79,17 @@ impl Placement {
         }
     }
 
+    /// Takes the next block of the log of the roll-forward chain for what nothing refers to but the chain. It is never
+    /// in use, and is given to nobody else before a checkpoint has committed that was frozen after this.
+    ///
+    /// # Errors
+    /// As [`Placement::take_node`].
+    pub(crate) fn take_dead(&self) -> Result<NodePlace> {
+        let place = self.take_node(Log::WarmNode, Nid(0))?;
+        self.give_up(place.lba)?;
+        Ok(place)
+    }
+
     /// The block is no longer used.
     ///
     /// # Errors

@@ -243,3 +243,11 @@ fn a_node_that_lies_elsewhere_or_is_torn_is_not_believed() {
     };
     assert!(refused.contains("should be a node"), "{refused}");
 }
+
+#[test]
+fn a_journal_is_refused_and_nothing_is_written() {
+    let volume = Volume::of(4096);
+    let Err(error) = volume.try_mount("journal=single") else { panic!("mounted") };
+    assert!(matches!(&error, Error::Unsupported(why) if why.contains("journal")), "{error}");
+    volume.mount("").unmount().unwrap();
+}

@@ -53,6 +53,21 @@ fn a_block_discarded_too_early_is_caught() {
 }
 
 #[test]
+fn a_journal_without_a_record_is_caught() {
+    judge("drop-record", &[Rule::Legal, Rule::Consistent], hunt_with("journal=single,", "drop-record"));
+}
+
+#[test]
+fn a_journal_that_acknowledges_before_the_flush_is_caught() {
+    judge("early-ack", &[Rule::Legal], hunt_with("journal=single,", "early-ack"));
+}
+
+#[test]
+fn a_journal_that_outlives_its_checkpoint_is_caught() {
+    judge("skip-absorb", &[Rule::Mounts, Rule::Legal], hunt_with("journal=single,", "skip-absorb"));
+}
+
+#[test]
 fn a_node_without_its_mark_is_caught() {
     is_caught("no-mark", &[Rule::Legal]);
 }

@@ -22,6 +22,13 @@ fn one_operation_and_every_prefix() {
 }
 
 #[test]
+fn one_operation_with_a_journal() {
+    let outcome = explore_all(generate::exhaustive(1, "journal=single", 1), Effort::PREFIXES);
+    assert!(outcome.states > 2 * outcome.workloads, "{outcome:?}");
+    explore_all(generate::exhaustive(2, "journal=single", 9).take(40), Effort::USUAL);
+}
+
+#[test]
 fn two_operations_out_of_order() {
     let outcome = explore_all(generate::exhaustive(2, "", 7).take(60), Effort::USUAL);
     assert!(outcome.states > 10 * outcome.workloads, "{outcome:?}");

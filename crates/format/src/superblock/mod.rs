@@ -13,6 +13,7 @@ pub use raw::*;
 use crate::block::{Block, zeroed_block};
 use crate::crc::{F2FS_MAGIC, crc_magic, f2fs_crc};
 use crate::error::{FormatError, require};
+use crate::records::JOURNAL_MAGIC;
 use crate::{Features, Ino, Layout};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U16;
@@ -145,6 +146,16 @@ impl SuperBlock {
         f2fs_crc(u32::MAX, &self.raw.uuid)
     }
 
+    /// Whether the volume may have a journal that was not replayed, and so the magic that keeps other programs away.
+    pub fn is_journaled(&self) -> bool {
+        self.raw.magic.get() == JOURNAL_MAGIC
+    }
+
+    /// Changes [`SuperBlock::is_journaled`].
+    pub fn set_journaled(&mut self, on: bool) {
+        self.raw.magic = if on { JOURNAL_MAGIC } else { F2FS_MAGIC }.into();
+    }
+
     /// The label; units that are not UTF-16 become U+FFFD.
     pub fn label(&self) -> String {
         self.raw.label()
@@ -198,7 +209,7 @@ impl RawSuperBlock {
 fn require_magic(raw: &RawSuperBlock) -> Result<(), FormatError> {
     let found = raw.magic.get();
     match found {
-        F2FS_MAGIC => Ok(()),
+        F2FS_MAGIC | JOURNAL_MAGIC => Ok(()),
         crate::infinite::MAGIC => Err(FormatError::Infinite),
         _ => Err(FormatError::Magic { structure: "superblock", found }),
     }

@@ -4,6 +4,7 @@
 //! root and /dev/fuse, and the packages that `make deps` installs.
 
 mod fsync;
+mod journal;
 mod library;
 mod recovery;
 

@@ -26,8 +26,13 @@ const FULL: u64 = 1_000_000;
 /// States that `--torture` visits at least.
 const TORTURE: u64 = 10_000;
 /// The ways to mount that `--full` visits.
-const MODES: [&str; 4] =
-    ["", "fsync_mode=strict", "noinline_data,noinline_dentry,noinline_xattr", "mode=adaptive,ssr=eager"];
+const MODES: [&str; 5] = [
+    "",
+    "fsync_mode=strict",
+    "noinline_data,noinline_dentry,noinline_xattr",
+    "mode=adaptive,ssr=eager",
+    "journal=single",
+];
 
 /// Cut the power at every write of many small workloads, and judge what is left
 ///
@@ -39,7 +44,7 @@ const MODES: [&str; 4] =
 /// far, and exits with 130 or 143.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Visit a million states: all lengths, random workloads of several writers, four ways to mount
+    /// Visit a million states: all lengths, random workloads of several writers, five ways to mount
     #[arg(long, conflicts_with_all = ["length", "random", "collecting", "replay"])]
     full: bool,
     /// Every workload of N operations (2 takes an hour), each followed by each way to make it durable

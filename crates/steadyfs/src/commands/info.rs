@@ -72,7 +72,27 @@ struct CheckpointInfo {
     /// What the next mount will recover: files fsynced after the checkpoint, and the nodes in their chain.
     fsynced_files: Option<u64>,
     fsynced_nodes: Option<u64>,
+    /// The superblock keeps other programs away: there may be a metadata journal.
+    journaled: bool,
+    /// What of it the next mount will replay.
+    journal_batches: u64,
+    journal_records: u64,
+    journal_damaged: bool,
     mounted_seconds: u64,
+}
+
+impl CheckpointInfo {
+    /// What there is to replay, in one line.
+    fn journal(&self) -> String {
+        let (batches, records) = (self.journal_batches, self.journal_records);
+        if self.journal_damaged {
+            return "damaged; see `steadyfs fsck`".to_owned();
+        }
+        format!(
+            "{batches} batches with {records} records to replay; other programs refuse the volume until the next mount \
+             or `steadyfs recover`"
+        )
+    }
 }
 
 /// As df shows it.
@@ -144,6 +164,10 @@ impl Info {
                 orphans: orphans.map(|orphans| orphans.len()),
                 fsynced_files: chain.map(|chain| chain.files),
                 fsynced_nodes: chain.map(|chain| chain.nodes),
+                journaled: image.superblocks().is_journaled(),
+                journal_batches: chain.map_or(0, |chain| chain.batches),
+                journal_records: chain.map_or(0, |chain| chain.records),
+                journal_damaged: chain.is_some_and(|chain| chain.journal_damaged),
                 mounted_seconds: header.elapsed_time(),
             },
             space: Space {
@@ -197,6 +221,9 @@ impl Info {
                 line("to recover", format!("{files} files fsynced since ({nodes} nodes); the next mount does"))?;
             }
             _ => line("to recover", "not known".to_owned())?,
+        }
+        if checkpoint.journaled {
+            line("journal", checkpoint.journal())?;
         }
         let space = &self.space;
         let percent = space.used as f64 * 100.0 / space.total.max(1) as f64;

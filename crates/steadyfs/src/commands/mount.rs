@@ -249,9 +249,12 @@ fn serve(
     let options = core.clone();
     let fs = Fs::mount(device, core).map_err(|e: Error| open_failure(&args.device, &e))?;
     let served = Served::new(&fs);
-    if let Some(Recovered { files, nodes, blocks, elapsed }) = fs.recovered() {
+    if let Some(Recovered { files, nodes, blocks, batches, records, elapsed }) = fs.recovered() {
         let time = elapsed.as_millis();
-        let what = format!("recovered {files} files that were fsynced before a crash");
+        let what = match batches {
+            0 => format!("recovered {files} files that were fsynced before a crash"),
+            _ => format!("replayed {batches} batches of the journal with {records} records, recovered {files} files"),
+        };
         // Whoever started the mount need not read this.
         let _ = writeln!(io::stdout(), "{what} ({nodes} nodes, {blocks} blocks of data, {time} ms)");
     }

@@ -119,6 +119,34 @@ fn readers_see_what_was_fsynced_and_write_nothing() {
     steadyfs_testkit::fsck_f2fs(volume.path()).unwrap();
 }
 
+/// The journal is named by those who look, and replayed by `recover`, which leaves a volume for everybody.
+#[test]
+fn recover_replays_a_journal_and_leaves_a_stock_volume() {
+    let volume = Crashed { dir: tempfile::tempdir().unwrap() };
+    mkfs_f2fs(volume.path(), 64 << 20, &["-q"]).unwrap();
+    let dev = FileDevice::open(volume.path(), OpenOptions::default()).unwrap();
+    let options = MountOptions { background_gc: false, ..MountOptions::parse("journal=single").unwrap() };
+    let fs = Fs::mount(Arc::new(dev), options).unwrap();
+    let root = fs.root().unwrap();
+    fs.create(&root, b"dir", &NewInode { mode: 0o040_755, ..NewInode::default() }).unwrap();
+    fs.fsync(&root, false).unwrap();
+    drop((root, fs));
+    let info = volume.run(&["info"], &[]);
+    assert!(value(&info.stdout, "journal").starts_with("1 batches with "), "{}", info.stdout);
+    let checked = volume.run(&["fsck"], &[]);
+    let named = checked.stdout.lines().filter(|line| line.contains("1 batches of the metadata journal")).count();
+    assert_eq!((checked.code, named), (0, 1), "{}", checked.stdout);
+    let dumped = volume.run(&["dump", "sb"], &[]);
+    assert!(dumped.stdout.contains("there may be a metadata journal"), "{}{}", dumped.stdout, dumped.stderr);
+    let recovered = volume.run(&["recover"], &[]);
+    assert!(recovered.stdout.contains("and 1 batches of the journal"), "{}{}", recovered.stdout, recovered.stderr);
+    let again = volume.run(&["recover"], &[]);
+    assert!(again.stdout.contains("nothing to recover"), "{}", again.stdout);
+    assert_eq!(volume.run(&["ls"], &["/"]).stdout, "dir\n");
+    assert!(!volume.run(&["info"], &[]).stdout.contains("journal"));
+    steadyfs_testkit::fsck_f2fs(volume.path()).unwrap();
+}
+
 #[test]
 fn what_cannot_be_recovered_is_said_and_the_checkpoint_shown() {
     let volume = Crashed::new();

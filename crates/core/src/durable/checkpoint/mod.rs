@@ -114,6 +114,7 @@ impl Fs {
         let ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.checkpoints.freeze_max_ns.fetch_max(ns, SeqCst);
         drop(forgotten);
+        self.journal.drop_absorbed();
         Ok(snapshot)
     }
 
@@ -126,6 +127,7 @@ impl Fs {
         self.vol.placement.nodes_written();
         // What fsync remembers is about the chain that ends here; none can go on before the commit.
         self.since.forget();
+        self.journal.absorb(&self.vol.io.planted);
         self.vol.space.begin_epoch();
         let forgotten = self.vol.nodes.dirt.forget();
         // A page that the device refused is dirty again, to be written elsewhere; what the checkpoint refers to is kept

@@ -29,6 +29,8 @@ pub(crate) struct Checkpoints {
     breaks: AtomicU64,
     /// Version word that node footers carry: version | checksum << 32.
     pub(super) stamp: AtomicU64,
+    /// What it is XORed with: not 0 on a volume with a journal.
+    key: AtomicU64,
     pub(super) freeze_max_ns: AtomicU64,
     commit_waits: Waits,
     pub(crate) times: CheckpointTimes,
@@ -88,6 +90,7 @@ impl Checkpoints {
             done: AtomicU64::new(0),
             breaks: AtomicU64::new(0),
             stamp: AtomicU64::new(stamp),
+            key: AtomicU64::new(0),
             freeze_max_ns: AtomicU64::new(0),
             commit_waits: Waits::new(),
             times: CheckpointTimes::default(),
@@ -126,7 +129,12 @@ impl Checkpoints {
 
     /// Version word for the footers of nodes written now.
     pub(crate) fn stamp(&self) -> u64 {
-        self.stamp.load(SeqCst)
+        self.stamp.load(SeqCst) ^ self.key.load(SeqCst)
+    }
+
+    /// From here on footers carry version words with this key.
+    pub(crate) fn set_key(&self, key: u64) {
+        self.key.store(key, SeqCst);
     }
 
     /// Waits for the checkpoint in progress, if there is one; none begins while the guard lives.
@@ -150,6 +158,11 @@ impl Checkpoints {
         vol.changes() != self.changes_at_freeze.load(SeqCst)
             || vol.placement.has_uncommitted()
             || !vol.nodes.dirt.behind().is_empty()
+    }
+
+    /// Whether the log of the chain has taken a block since the last freeze.
+    pub(crate) fn has_chain(&self, vol: &Volume) -> bool {
+        vol.placement.chain_position() != self.chain_began.load(SeqCst)
     }
 
     /// Whether so much has gathered since the last checkpoint that the next should not wait for the timer.

@@ -10,6 +10,9 @@
 //! 3. the warm-node log and the data logs move to fresh segments, summaries of adopted blocks go to the SSA, and a
 //!    checkpoint commits.
 //!
+//! A volume with a journal (`docs/JOURNAL-FORMAT.md`) has batches of records between the nodes: each is applied at the
+//! place of its last block ([`records`]). What they give birth to is made before anything is applied.
+//!
 //! Kept true: until that checkpoint has committed, nothing is written to a segment in which a node of the chain or a
 //! block that it names lies, nor to the place where the chain ends. So a crash at any moment leaves the same chain, and
 //! the next mount recovers the same files. The chain is read more than once. One that changes between two readings is
@@ -26,6 +29,7 @@ mod adopt;
 mod inode;
 mod names;
 mod plan;
+mod records;
 pub(crate) mod recovered;
 mod slots;
 
@@ -39,6 +43,7 @@ use crate::volume::Change;
 use adopt::Adoption;
 use names::Name;
 use plan::ChainPlan;
+use records::JournalReplay;
 use std::collections::hash_map::{Entry, HashMap};
 use std::time::Duration;
 use steadyfs_format::block::BlockView;
@@ -69,7 +74,7 @@ impl Fs {
     /// end.
     pub(crate) fn roll_forward(&self, image: &Image) -> Result<Recovered> {
         let plan = ChainPlan::read(self, image)?;
-        if plan.files.is_empty() {
+        if plan.is_empty() {
             return Ok(Recovered::default());
         }
         plan.pin(self);
@@ -77,15 +82,22 @@ impl Fs {
             let change = self.vol.begin_change()?;
             let adoption = Adoption::new(self);
             let mut recovery = Recovery { fs: self, change: &change, adoption, files: HashMap::new() };
+            let mut replay = JournalReplay::new(image.batches());
+            replay.make_births(&recovery, &plan.births)?;
             recovery.make_new_inodes(image, &plan)?;
-            plan.read_again(image, |at, node| recovery.apply(&plan, at, node))?;
+            plan.read_again(image, |at, node| match node.is_batch {
+                true => replay.take(&recovery, node),
+                false => recovery.apply(&plan, at, node),
+            })?;
+            replay.finish()?;
             self.begin_writing()?;
             self.vol.placement.leave_chain()?;
             recovery.adoption.write_summaries();
             recovery.adoption.blocks()
         };
-        let (files, nodes) = (plan.files.len() as u64, plan.links.len() as u64);
-        Ok(Recovered { files, nodes, blocks, elapsed: Duration::ZERO })
+        let (files, nodes) = (plan.files.len() as u64, plan.nodes());
+        let ChainPlan { batches, records, .. } = plan;
+        Ok(Recovered { files, nodes, batches, records, blocks, elapsed: Duration::ZERO })
     }
 }
 

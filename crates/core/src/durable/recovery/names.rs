@@ -9,6 +9,7 @@ use crate::files::namei::{drop_directory, drop_link};
 use crate::files::orphans::Orphan;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use steadyfs_format::Ino;
 use steadyfs_format::dir::{FileType, is_valid_name};
 use steadyfs_format::inode::{Inode as RawInode, MAX_NAME};
 use steadyfs_format::quote::quote;
@@ -57,6 +58,18 @@ impl Recovery<'_> {
             raw.set_name(&name)
         })??;
         Ok(())
+    }
+
+    /// Makes a name lead to an inode, or to nothing, as a record of the journal says. Links have records of their own.
+    pub(super) fn apply_name(&self, dir: &InodeRef, name: &[u8], target: Option<(Ino, FileType)>) -> Result<()> {
+        let dir = &dir.inode;
+        match (self.fs.dir_search(dir, name)?, target) {
+            (Search::Found(found), Some((ino, _))) if found.ino == ino => Ok(()),
+            (Search::Found(found), Some((ino, kind))) => self.fs.dir_retarget(self.change, dir, found.place, ino, kind),
+            (Search::Found(found), None) => self.fs.dir_remove(self.change, dir, found.place),
+            (Search::Missing(room), Some((ino, kind))) => self.fs.dir_insert(self.change, dir, room, name, ino, kind),
+            (Search::Missing(_), None) => Ok(()),
+        }
     }
 
     fn parent_of(&self, inode: &InodeRef, raw: &RawInode) -> Result<InodeRef> {

@@ -10,6 +10,7 @@ use crate::raw::{ChainNode, Image};
 use std::collections::HashSet;
 use std::collections::btree_map::{BTreeMap, Entry};
 use steadyfs_format::node::{NodeFooter, NodeKind};
+use steadyfs_format::records::{InodeRecord, Record};
 use steadyfs_format::{Ino, Lba, Slot};
 
 /// A node of the chain, as it was when the plan was made.
@@ -17,6 +18,7 @@ use steadyfs_format::{Ino, Lba, Slot};
 pub(super) struct Link {
     pub(super) lba: Lba,
     footer: NodeFooter,
+    is_batch: bool,
 }
 
 impl Link {
@@ -30,7 +32,8 @@ impl Link {
 
     /// Refuses what is not this node. The contents may differ: whatever they say is checked where it is used.
     fn same(&self, node: Option<ChainNode>) -> Result<ChainNode> {
-        node.filter(|node| (node.lba, node.footer) == (self.lba, self.footer)).ok_or_else(|| changed(self.lba))
+        let ours = (self.lba, self.footer, self.is_batch);
+        node.filter(|node| (node.lba, node.footer, node.is_batch) == ours).ok_or_else(|| changed(self.lba))
     }
 }
 
@@ -65,6 +68,13 @@ impl Wanted {
 pub(super) struct ChainPlan {
     pub(super) links: Vec<Link>,
     pub(super) files: BTreeMap<Ino, Wanted>,
+    /// Inodes that batches of the journal give birth to, as the first record of each has them.
+    pub(super) births: BTreeMap<Ino, Box<InodeRecord>>,
+    /// Inodes that some batch says have a name.
+    named: HashSet<Ino>,
+    /// Whole batches, and records in them.
+    pub(super) batches: u64,
+    pub(super) records: u64,
     /// The block behind the last link.
     end: Option<Lba>,
 }
@@ -77,15 +87,24 @@ impl ChainPlan {
     pub(super) fn read(fs: &Fs, image: &Image) -> Result<Self> {
         let mut plan = ChainPlan::default();
         let mut seen = HashSet::new();
-        let mut chain = image.fsync_chain();
+        let (mut chain, mut batches) = (image.fsync_chain(), image.batches());
         for node in chain.by_ref() {
             let node = node?;
             if !seen.insert(node.lba) {
                 return Err(Error::corrupt(format!("the chain comes back to block {}", node.lba)));
             }
-            plan.links.push(Link { lba: node.lba, footer: node.footer });
-            if node.footer.is_fsync() {
-                plan.note(fs, &node.footer, plan.links.len() - 1)?;
+            plan.links.push(Link { lba: node.lba, footer: node.footer, is_batch: node.is_batch });
+            if node.is_batch
+                && let Some(records) = node.page.with(|block| batches.take(block))?
+            {
+                plan.note_batch(fs, records)?;
+            }
+        }
+        // Which files count depends on batches that come behind their nodes.
+        for at in 0..plan.links.len() {
+            let Link { footer, is_batch, .. } = plan.links[at];
+            if footer.is_fsync() && !is_batch {
+                plan.note(fs, &footer, at)?;
             }
         }
         if let Some(lba) = chain.loop_at() {
@@ -94,6 +113,36 @@ impl ChainPlan {
         plan.end = chain.end();
         plan.files.iter().for_each(|(ino, wanted)| wanted.check(*ino, plan.links.len()));
         Ok(plan)
+    }
+
+    /// Takes a batch into account.
+    fn note_batch(&mut self, fs: &Fs, records: Vec<Record>) -> Result<()> {
+        self.batches += 1;
+        self.records += records.len() as u64;
+        for record in records {
+            let Record::Inode(ino, inode) = record else { continue };
+            if inode.attributes.links > 0 {
+                self.named.insert(ino);
+            }
+            if inode.birth.is_none() || self.births.contains_key(&ino) {
+                continue;
+            }
+            if is_known(fs, ino)? {
+                return Err(Error::corrupt(format!("the journal makes inode {ino}, which the checkpoint has")));
+            }
+            self.births.insert(ino, inode);
+        }
+        Ok(())
+    }
+
+    /// Nodes in the chain.
+    pub(super) fn nodes(&self) -> u64 {
+        self.links.iter().filter(|link| !link.is_batch).count() as u64
+    }
+
+    /// Whether there is nothing to recover.
+    pub(super) fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.batches == 0
     }
 
     /// Takes a node with the fsync mark into account.
@@ -108,10 +157,11 @@ impl ChainPlan {
         let file = match self.files.entry(ino) {
             Entry::Occupied(file) => file.into_mut(),
             Entry::Vacant(place) => {
-                let known = is_known(fs, ino)?;
+                let known = self.births.contains_key(&ino) || is_known(fs, ino)?;
+                let nameless = fs.orphans.get(ino).is_some() && !self.named.contains(&ino);
                 // Nodes of a file that was made after the checkpoint and whose inode block is not there (yet), or of
                 // one without a name.
-                if (!known && !named) || fs.orphans.get(ino).is_some() {
+                if (!known && !named) || nameless {
                     return Ok(());
                 }
                 place.insert(Wanted { last: at, name: None, born: (!known).then_some(at) })

@@ -25,11 +25,13 @@ pub enum Reason {
     NodesFreed,
     /// Recovery repeats no deletion, so it might find no room.
     Space,
+    /// With a journal: something happened that it cannot say, or too much.
+    Journal,
 }
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Reason; 9] = [
+    pub const ALL: [Reason; 10] = [
         Reason::Kind,
         Reason::Links,
         Reason::Renamed,
@@ -39,6 +41,7 @@ impl Reason {
         Reason::Strict,
         Reason::NodesFreed,
         Reason::Space,
+        Reason::Journal,
     ];
 
     /// A short name, for statistics.
@@ -53,6 +56,7 @@ impl Reason {
             Reason::Strict => "strict",
             Reason::NodesFreed => "nodes_freed",
             Reason::Space => "space",
+            Reason::Journal => "journal",
         }
     }
 }
@@ -62,6 +66,12 @@ impl Reason {
 pub struct SyncStats {
     /// By marked nodes and a flush.
     pub chained: u64,
+    /// By the journal, and marked nodes behind it where there were contents.
+    #[serde(default)]
+    pub journaled: u64,
+    /// Of those, the ones that would have been checkpoints without it.
+    #[serde(default)]
+    pub avoided: u64,
     /// By a checkpoint that was under way anyway.
     pub covered: u64,
     /// By a checkpoint of their own: how many for each reason, by its name.
@@ -72,6 +82,8 @@ pub struct SyncStats {
 #[derive(Default)]
 pub(crate) struct SyncCounters {
     chained: AtomicU64,
+    journaled: AtomicU64,
+    avoided: AtomicU64,
     covered: AtomicU64,
     checkpoints: [AtomicU64; Reason::ALL.len()],
 }
@@ -80,6 +92,12 @@ impl SyncCounters {
     /// An fsync was served by the chain.
     pub(super) fn note_chained(&self) {
         self.chained.fetch_add(1, Relaxed);
+    }
+
+    /// An fsync was served by the journal; another one, by a checkpoint, if there was a reason.
+    pub(super) fn note_journaled(&self, reason: Option<Reason>) {
+        self.journaled.fetch_add(1, Relaxed);
+        self.avoided.fetch_add(u64::from(reason.is_some()), Relaxed);
     }
 
     /// An fsync was served by a checkpoint that was under way.
@@ -96,6 +114,8 @@ impl SyncCounters {
     pub(super) fn read(&self) -> SyncStats {
         SyncStats {
             chained: self.chained.load(Relaxed),
+            journaled: self.journaled.load(Relaxed),
+            avoided: self.avoided.load(Relaxed),
             covered: self.covered.load(Relaxed),
             checkpoints: Reason::ALL
                 .into_iter()

@@ -18,10 +18,13 @@ pub(crate) use counters::SyncCounters;
 pub use counters::{Reason, SyncStats};
 pub(crate) use since::Since;
 
+use crate::canary::Canary;
+use crate::durable::journal::Pushed;
 use crate::error::Result;
 use crate::files::errseq::ErrorCursor;
 use crate::files::file::{ALL_PAGES, Trigger};
 use crate::files::inode::{Inode, InodeRef};
+use crate::files::orphans::Orphan;
 use crate::fs::Fs;
 use crate::options::FsyncMode;
 use crate::stats::counters::Cause;
@@ -35,6 +38,7 @@ use route::Route;
 use std::sync::Arc;
 use steadyfs_format::Features;
 use steadyfs_format::block::BlockView;
+use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::Inode as RawInode;
 use steadyfs_format::node::{NodeBlock, NodeKind, NodeOfs};
 
@@ -61,6 +65,8 @@ struct Chained<'v> {
     last: Option<Placed>,
     /// How often the chain had broken before the places were taken.
     breaks: u64,
+    /// The route, which is not [`Route::Checkpoint`].
+    route: Route,
 }
 
 impl Fs {
@@ -93,6 +99,7 @@ impl Fs {
                 Attempt::Placed(chained) => {
                     // A failure leaves a gap in the chain, or something that may not be on the device: nothing can
                     // build on it.
+                    let route = chained.route;
                     let whole = self.finish_chain(*chained).inspect_err(|e| {
                         self.checkpoints.break_chain();
                         self.vol.checkpoint_failed(e);
@@ -100,7 +107,10 @@ impl Fs {
                     if !whole {
                         return self.checkpoint(Cause::Fsync);
                     }
-                    self.syncs.note_chained();
+                    match route {
+                        Route::Journal(reason) => self.syncs.note_journaled(reason),
+                        Route::Chain | Route::Checkpoint(_) => self.syncs.note_chained(),
+                    }
                     return Ok(());
                 }
                 Attempt::Covered => {
@@ -140,25 +150,43 @@ impl Fs {
             (_, done) if done > seen => return Ok(Attempt::Covered),
             _ => {}
         }
-        if inode.read(RawInode::links)? == 0 {
+        // With a journal a name may come later, and be durable without a checkpoint: then the contents have to be.
+        let may_be_named = || self.journal.is_on() && self.orphans.get(inode.ino) == Some(Orphan::Unnamed);
+        if inode.read(RawInode::links)? == 0 && !may_be_named() {
             return Ok(Attempt::Nameless);
         }
-        match self.fsync_route(inode)? {
-            Route::Chain => {
-                let chained = self.place_chain(&change, inode, datasync, breaks)?;
-                Ok(Attempt::Placed(Box::new(chained)))
-            }
-            Route::Checkpoint(reason) => Ok(Attempt::Checkpoint(reason)),
+        let route = self.fsync_route(inode)?;
+        if let Route::Checkpoint(reason) = route {
+            return Ok(Attempt::Checkpoint(reason));
         }
+        Ok(match self.place_chain(&change, inode, datasync, breaks, route)? {
+            Some(chained) => Attempt::Placed(Box::new(chained)),
+            None => Attempt::Checkpoint(Reason::Journal),
+        })
     }
 
-    /// Gives the file's dirty nodes their places, the last of them with the mark.
-    fn place_chain(&self, change: &Change<'_>, inode: &Arc<Inode>, datasync: bool, breaks: u64) -> Result<Chained<'_>> {
+    /// Gives what the journal has noted, if there is one, and then the file's dirty nodes their places, the last one
+    /// with the mark. `None` if the journal says that only a checkpoint helps.
+    fn place_chain(
+        &self,
+        change: &Change<'_>,
+        inode: &Arc<Inode>,
+        datasync: bool,
+        breaks: u64,
+        route: Route,
+    ) -> Result<Option<Chained<'_>>> {
         let ticket = self.vol.io.enter_chain();
         let mut batch = Batch::new(&self.vol, Arc::clone(&ticket));
+        if matches!(route, Route::Journal(_)) && self.push_journal(change, &mut batch)? == Pushed::Not {
+            batch.submit();
+            return Ok(None);
+        }
+        if inode.kind != FileType::Regular {
+            return Ok(Some(Chained { ticket, below: batch, last: None, breaks, route }));
+        }
         let last = self.place_nodes(change, inode, datasync, &mut batch);
         match last {
-            Ok(last) => Ok(Chained { ticket, below: batch, last, breaks }),
+            Ok(last) => Ok(Some(Chained { ticket, below: batch, last, breaks, route })),
             Err(error) => {
                 batch.submit();
                 Err(error)
@@ -203,7 +231,7 @@ impl Fs {
         let Standing { born, introduced, .. } = self.vol.nodes.dirt.standing(inode.ino);
         let guard = inode.node.write(&self.vol.nodes);
         let changed = guard.is_dirty() && (guard.is_vital() || !datasync) || inode.node.disk_size.is_behind();
-        changed || (born && !introduced)
+        changed || (born && !introduced && !self.journal.is_on())
     }
 
     fn place_dirty(&self, change: &Change<'_>, node: &Arc<Node>, marks: Marks) -> Result<Option<Placed>> {
@@ -222,7 +250,8 @@ impl Fs {
         }
         assert!(standing.born || !standing.introduced, "the name of an old inode {} is in the chain", inode.ino);
         guard.touch();
-        let marks = Marks { fsync: true, dentry: standing.born };
+        // The journal has its name.
+        let marks = Marks { fsync: true, dentry: standing.born && !self.journal.is_on() };
         self.vol.place_node(change, &inode.node, &mut guard, self.checkpoints.stamp(), marks, end)
     }
 
@@ -233,7 +262,7 @@ impl Fs {
     /// then only a checkpoint helps.
     fn finish_chain(&self, chained: Chained<'_>) -> Result<bool> {
         let io = &self.vol.io;
-        let Chained { ticket, below, last, breaks } = chained;
+        let Chained { ticket, below, last, breaks, route } = chained;
         let whole = || self.checkpoints.breaks() == breaks;
         below.submit_and_help();
         let mut before = Ok(());
@@ -258,7 +287,8 @@ impl Fs {
         if !whole() {
             return Ok(false);
         }
-        self.chain_flush().map(|()| true)
+        let early = matches!(route, Route::Journal(_)) && io.planted.is(Canary::EarlyAck);
+        if early { Ok(true) } else { self.chain_flush().map(|()| true) }
     }
 
     fn chain_flush(&self) -> Result<()> {

@@ -19,6 +19,9 @@ use steadyfs_format::dir::FileType;
 pub(super) enum Route {
     /// The file's dirty nodes go into the chain that recovery follows.
     Chain,
+    /// What the journal has noted goes into the chain, and the file's dirty nodes behind it. The reason is that for a
+    /// checkpoint where there is no journal.
+    Journal(Option<Reason>),
     /// Only a checkpoint helps.
     Checkpoint(Reason),
 }
@@ -34,13 +37,30 @@ impl Fs {
     ///
     /// [`expect_names`]: crate::volume::space::Space::expect_names
     pub(super) fn fsync_route(&self, inode: &Inode) -> Result<Route> {
+        let reason = self.checkpoint_reason(inode)?;
+        if self.journal.is_on() {
+            return Ok(match reason {
+                _ if self.journal.is_lost() => Route::Checkpoint(Reason::Journal),
+                Some(reason @ (Reason::NodesFreed | Reason::Space)) => Route::Checkpoint(reason),
+                _ if self.vol.nodes.dirt.standing(inode.ino).reduced && inode.kind == FileType::Regular => {
+                    Route::Checkpoint(Reason::NodesFreed)
+                }
+                _ if !self.vol.space.recovery_fits() => Route::Checkpoint(Reason::Space),
+                reason => Route::Journal(reason),
+            });
+        }
+        Ok(reason.map_or(Route::Chain, Route::Checkpoint))
+    }
+
+    /// Why the chain alone does not make the file durable.
+    fn checkpoint_reason(&self, inode: &Inode) -> Result<Option<Reason>> {
         if inode.kind != FileType::Regular {
-            return Ok(Route::Checkpoint(Reason::Kind));
+            return Ok(Some(Reason::Kind));
         }
         let (links, dir, name) = inode.read(|raw| (raw.links(), raw.pino(), raw.name().to_vec()))?;
         let dirt = &self.vol.nodes.dirt;
         let Standing { born, introduced, reduced, .. } = dirt.standing(inode.ino);
-        if born && !introduced {
+        if born && !introduced && !self.journal.is_on() {
             self.vol.space.expect_names(self.dir_names_to_place(&self.inode(dir)?.inode)?);
         }
         let reasons = [
@@ -53,7 +73,6 @@ impl Fs {
             (born && self.since.is_vacated(dir, &name), Reason::NameReused),
             (born && self.options.fsync_mode == FsyncMode::Strict && self.since.is_reduced(dir), Reason::Strict),
         ];
-        let reason = reasons.into_iter().find_map(|(applies, reason)| applies.then_some(reason));
-        Ok(reason.map_or(Route::Chain, Route::Checkpoint))
+        Ok(reasons.into_iter().find_map(|(applies, reason)| applies.then_some(reason)))
     }
 }

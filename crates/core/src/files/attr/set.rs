@@ -101,6 +101,7 @@ impl Fs {
             raw.set_mode(takes(raw.mode()));
             raw.set_ctime(clock());
         })?;
+        self.log_inode(&change, inode, true);
         Ok(true)
     }
 
@@ -136,7 +137,10 @@ impl Fs {
             self.drop_capability(&change, inode)?;
         }
         let now = clock();
-        self.edit_inode(&change, inode, |raw| apply(raw, inode.kind, set, features, now))
+        self.edit_inode(&change, inode, |raw| apply(raw, inode.kind, set, features, now))?;
+        let xattrs = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
+        self.log_inode(&change, inode, xattrs);
+        Ok(())
     }
 }
 

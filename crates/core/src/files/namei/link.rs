@@ -36,6 +36,7 @@ impl Fs {
         let change = self.change()?;
         self.transact(&change, |t| {
             t.insert(dir, room, name, inode)?;
+            t.changes(inode);
             let now = clock();
             self.edit_inode(&change, dir, |raw| touch_contents(raw, now))?;
             self.edit_inode(&change, &inode.inode, |raw| {
@@ -82,6 +83,7 @@ impl Fs {
                 t.orphan(&child, Orphan::Unlinked)?;
             }
             t.remove(dir, name, found.place, &child)?;
+            t.changes(&child);
             let now = clock();
             self.edit_inode(&change, dir, |raw| touch_contents(raw, now))?;
             self.edit_inode(&change, &child.inode, |raw| drop_link(raw, now))
@@ -128,6 +130,7 @@ impl Fs {
         self.transact(&change, |t| {
             t.orphan(&child, Orphan::Unlinked)?;
             t.remove(dir, name, found.place, &child)?;
+            t.changes(&child);
             let now = clock();
             self.edit_inode(&change, dir, |raw| {
                 raw.set_links(raw.links().saturating_sub(1).max(2));

@@ -166,14 +166,15 @@ impl Fs {
     }
 
     /// The first block of a directory that does not begin inline.
-    fn first_block(&self, change: &Change<'_>, inode: &Arc<Inode>, parent: Ino) -> Result<()> {
+    pub(crate) fn first_block(&self, change: &Change<'_>, inode: &Arc<Inode>, parent: Ino) -> Result<()> {
         let mut page = PageBuf::zeroed();
         DentriesMut::block(page.make_mut()).insert_dots(inode.ino, parent)?;
         self.put_page(change, inode, PageIndex(0), page)?;
         self.edit_inode(change, inode, |raw| raw.set_size(BLOCK_SIZE as u64))
     }
 
-    fn store_target(&self, change: &Change<'_>, inode: &Arc<Inode>, target: &[u8]) -> Result<()> {
+    /// Gives a symlink without contents its target.
+    pub(crate) fn store_target(&self, change: &Change<'_>, inode: &Arc<Inode>, target: &[u8]) -> Result<()> {
         let features = self.vol.sb.features();
         let stored = self.edit_inode(change, inode, |raw| -> Result<bool> {
             raw.set_size(target.len() as u64);

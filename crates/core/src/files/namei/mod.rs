@@ -16,6 +16,7 @@ mod rename;
 mod transaction;
 
 pub(crate) use link::{drop_directory, drop_link};
+pub(crate) use transaction::NameChange;
 
 use crate::error::{Error, Result};
 use crate::files::attr::protect::{self, Act};
@@ -146,6 +147,11 @@ impl Fs {
 
     fn read_target(&self, inode: &Arc<Inode>) -> Result<Vec<u8>> {
         let _inode = inode.rwsem.read();
+        self.target_of(inode)
+    }
+
+    /// The target of a symlink that is locked, or known to this thread only.
+    pub(crate) fn target_of(&self, inode: &Arc<Inode>) -> Result<Vec<u8>> {
         let features = self.vol.sb.features();
         let (size, encrypted, in_inode) = inode.read(|raw| -> Result<_> {
             let stored = raw.has_inline(inline::DATA);

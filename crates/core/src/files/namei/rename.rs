@@ -165,6 +165,7 @@ impl Fs {
                 self.check_move(from, to, &source)?;
                 // Or a checkpoint would have neither the old contents under this name, nor the new.
                 self.settle_contents(&source.inode.inode)?;
+                self.log_contents(&source.inode.inode)?;
                 self.move_over(from, to, &source, &target, whiteout)
             }
             Goal::Swap(target) => {
@@ -173,6 +174,8 @@ impl Fs {
                 self.check_move(to, from, &target)?;
                 self.settle_contents(&source.inode.inode)?;
                 self.settle_contents(&target.inode.inode)?;
+                self.log_contents(&source.inode.inode)?;
+                self.log_contents(&target.inode.inode)?;
                 self.swap(from, to, &source, &target)
             }
         }
@@ -220,6 +223,7 @@ impl Fs {
         }
         let change = self.change()?;
         self.transact(&change, |t| {
+            t.changes(&source.inode);
             let left = self.make_whiteout(t, from, whiteout)?;
             t.insert(to.dir, room, to.name, &source.inode)?;
             // Adding the new name may have moved the entries of this directory to blocks.
@@ -253,11 +257,13 @@ impl Fs {
         let last = target.is_dir() || target.inode.inode.read(RawInode::links)? <= 1;
         let change = self.change()?;
         self.transact(&change, |t| {
+            t.changes(&source.inode);
+            t.changes(&target.inode);
             let left = self.make_whiteout(t, from, whiteout)?;
             if last {
                 t.orphan(&target.inode, Orphan::Unlinked)?;
             }
-            t.retarget(to.dir, target.found, source.inode.ino(), source.inode.kind())?;
+            t.retarget(to.dir, to.name, target.found, source.inode.ino(), source.inode.kind())?;
             vacate(t, from, source.found, source, left)?;
             self.redirect_parent(t, source, to.dir, source.is_dir() && across)?;
             let now = clock();
@@ -284,8 +290,10 @@ impl Fs {
         }
         let change = self.change()?;
         self.transact(&change, |t| {
-            t.retarget(from.dir, source.found, target.inode.ino(), target.inode.kind())?;
-            t.retarget(to.dir, target.found, source.inode.ino(), source.inode.kind())?;
+            t.changes(&source.inode);
+            t.changes(&target.inode);
+            t.retarget(from.dir, from.name, source.found, target.inode.ino(), target.inode.kind())?;
+            t.retarget(to.dir, to.name, target.found, source.inode.ino(), source.inode.kind())?;
             self.redirect_parent(t, source, to.dir, source.is_dir() && across)?;
             self.redirect_parent(t, target, from.dir, target.is_dir() && across)?;
             let now = clock();
@@ -325,7 +333,7 @@ impl Fs {
         }
         let dir = &moved.inode.inode;
         let dotdot = self.dir_dotdot(dir)?;
-        t.retarget(dir, dotdot, parent.ino, FileType::Dir)
+        t.retarget(dir, b"..", dotdot, parent.ino, FileType::Dir)
     }
 
     /// Times of both directories, and their link counts by as many subdirectories as each gained or lost.
@@ -350,7 +358,7 @@ fn vacate(
     whiteout: Option<InodeRef>,
 ) -> Result<()> {
     match whiteout {
-        Some(left) => t.retarget(from.dir, found, left.ino(), left.kind()),
+        Some(left) => t.retarget(from.dir, from.name, found, left.ino(), left.kind()),
         None => t.remove(from.dir, from.name, found.place, &source.inode),
     }
 }

@@ -1,7 +1,8 @@
 //! Steps of a namespace operation that can be taken back.
 //!
 //! Kept true: after [`Fs::transact`] either every step is done or none is. If a step cannot be taken back (the device
-//! fails in the middle), the volume stops, so no checkpoint ever holds half an operation.
+//! fails in the middle), the volume stops, so no checkpoint ever holds half an operation. If every step is done, the
+//! journal is told what changed, before the change ends.
 
 use crate::error::{Error, Result};
 use crate::files::dir::{FoundEntry, Place, Room, Search};
@@ -22,11 +23,21 @@ enum Step {
     Orphaned(Ino),
 }
 
+/// What a name leads to after an operation, for the journal.
+pub(crate) struct NameChange {
+    pub(crate) dir: Arc<Inode>,
+    pub(crate) name: Vec<u8>,
+    pub(crate) target: Option<(Ino, FileType)>,
+}
+
 /// The steps done so far.
 pub(super) struct Transaction<'a> {
     fs: &'a Fs,
     pub(super) change: &'a Change<'a>,
     steps: Vec<Step>,
+    /// Inodes that changed, beside those whose names did.
+    changed: Vec<Arc<Inode>>,
+    names: Vec<NameChange>,
 }
 
 impl Fs {
@@ -36,10 +47,12 @@ impl Fs {
         change: &Change<'_>,
         f: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
     ) -> Result<R> {
-        let mut transaction = Transaction { fs: self, change, steps: Vec::new() };
+        let mut transaction =
+            Transaction { fs: self, change, steps: Vec::new(), changed: Vec::new(), names: Vec::new() };
         let result = f(&mut transaction);
-        if result.is_err() {
-            transaction.roll_back();
+        match result {
+            Ok(_) => self.log_names(change, &transaction.changed, transaction.names),
+            Err(_) => transaction.roll_back(),
         }
         result
     }
@@ -49,12 +62,27 @@ impl Transaction<'_> {
     /// An inode was made; it has no name yet.
     pub(super) fn made(&mut self, inode: &InodeRef) {
         self.steps.push(Step::Made(inode.clone()));
+        self.changes(inode);
+    }
+
+    /// An inode changes that may have no entry here.
+    pub(super) fn changes(&mut self, inode: &InodeRef) {
+        if self.fs.journal.is_on() {
+            self.changed.push(Arc::clone(&inode.inode));
+        }
+    }
+
+    fn leads(&mut self, dir: &Arc<Inode>, name: &[u8], target: Option<(Ino, FileType)>) {
+        if self.fs.journal.is_on() {
+            self.names.push(NameChange { dir: Arc::clone(dir), name: name.to_vec(), target });
+        }
     }
 
     /// Adds an entry where a search found room.
     pub(super) fn insert(&mut self, dir: &Arc<Inode>, room: Room, name: &[u8], inode: &InodeRef) -> Result<()> {
         self.fs.dir_insert(self.change, dir, room, name, inode.ino(), inode.kind())?;
         self.steps.push(Step::Inserted { dir: Arc::clone(dir), name: name.to_vec() });
+        self.leads(dir, name, Some((inode.ino(), inode.kind())));
         Ok(())
     }
 
@@ -63,14 +91,26 @@ impl Transaction<'_> {
         self.fs.dir_remove(self.change, dir, place)?;
         let (ino, kind) = (inode.ino(), inode.kind());
         self.steps.push(Step::Removed { dir: Arc::clone(dir), name: name.to_vec(), ino, kind });
+        self.leads(dir, name, None);
         Ok(())
     }
 
     /// Makes an entry refer to something else.
-    pub(super) fn retarget(&mut self, dir: &Arc<Inode>, old: FoundEntry, ino: Ino, kind: FileType) -> Result<()> {
+    pub(super) fn retarget(
+        &mut self,
+        dir: &Arc<Inode>,
+        name: &[u8],
+        old: FoundEntry,
+        ino: Ino,
+        kind: FileType,
+    ) -> Result<()> {
         self.fs.dir_retarget(self.change, dir, old.place, ino, kind)?;
         let old_kind = old.file_type.unwrap_or(kind);
         self.steps.push(Step::Retargeted { dir: Arc::clone(dir), place: old.place, ino: old.ino, kind: old_kind });
+        // The parent of a directory goes with the directory itself.
+        if name != b".." {
+            self.leads(dir, name, Some((ino, kind)));
+        }
         Ok(())
     }
 

@@ -94,6 +94,27 @@ impl Fs {
         Ok(removed)
     }
 
+    /// Replaces all attributes by those of a list; none if it is empty.
+    ///
+    /// # Errors
+    /// Damage: the list fits no inode.
+    pub(crate) fn replace_xattrs(&self, change: &Change<'_>, inode: &Arc<Inode>, list: &[u8]) -> Result<()> {
+        let (inline, _) = self.xattr_parts(inode)?;
+        let mut area = list.to_vec();
+        if area.len() > inline.len() + NODE_PAYLOAD {
+            return Err(Error::corrupt(format!("inode {} cannot have so many attributes", inode.ino)));
+        }
+        area.resize(inline.len() + NODE_PAYLOAD, 0);
+        self.write_area(change, inode, &area, inline.len())
+    }
+
+    /// All attributes as a list with nothing behind it; empty if there are none.
+    pub(crate) fn xattr_list(&self, inode: &Inode) -> Result<Vec<u8>> {
+        let mut area = self.xattr_area(inode)?;
+        area.truncate(xattr::used(&area)?);
+        Ok(area)
+    }
+
     /// Stores a changed area: what does not fit the inode's `inline` bytes goes to the node, which is made or freed as
     /// needed.
     fn write_area(&self, change: &Change<'_>, inode: &Arc<Inode>, area: &[u8], inline: usize) -> Result<()> {

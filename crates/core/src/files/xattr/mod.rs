@@ -89,7 +89,9 @@ impl Fs {
             Kind::Advice => self.set_advice(inode, value),
             Kind::Acl(which) => {
                 let change = self.change()?;
-                self.set_acl(&change, inode, which, value, how.clear_sgid)
+                self.set_acl(&change, inode, which, value, how.clear_sgid)?;
+                self.log_inode(&change, inode, true);
+                Ok(())
             }
             Kind::Plain(name) => {
                 if name.index == index::USER && !has_user_attributes(inode.kind) {
@@ -102,7 +104,9 @@ impl Fs {
                 }
                 let change = self.change()?;
                 self.store_xattr(&change, inode, name, value)?;
-                self.edit_inode(&change, inode, |raw| raw.set_ctime(clock()))
+                self.edit_inode(&change, inode, |raw| raw.set_ctime(clock()))?;
+                self.log_inode(&change, inode, true);
+                Ok(())
             }
         }
     }
@@ -137,7 +141,9 @@ impl Fs {
         if !self.drop_xattr(&change, inode, name)? {
             return Err(Error::NoAttribute);
         }
-        self.edit_inode(&change, inode, |raw| raw.set_ctime(clock()))
+        self.edit_inode(&change, inode, |raw| raw.set_ctime(clock()))?;
+        self.log_inode(&change, inode, true);
+        Ok(())
     }
 
     /// Whether this is a program with capabilities. Quick for inodes whose attributes are few.
@@ -170,7 +176,9 @@ impl Fs {
         self.edit_inode(&change, inode, |raw| {
             raw.set_advise(raw.advise() & !SETTABLE_ADVICE | wanted);
             raw.set_ctime(clock());
-        })
+        })?;
+        self.log_inode(&change, inode, false);
+        Ok(())
     }
 }
 

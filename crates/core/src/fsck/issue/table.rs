@@ -64,6 +64,15 @@ issues! {
     /// Fsynced files wait to be recovered by the next mount. What they changed is not checked.
     Note RollForwardPending { nodes: u64, files: u64 }
         "{nodes} nodes of {files} fsynced files wait to be recovered by the next mount"
+    /// Batches of the metadata journal wait to be replayed by the next mount. What they changed is not checked.
+    Note JournalPending { batches: u64, records: u64 }
+        "{batches} batches of the metadata journal with {records} records wait to be replayed by the next mount, or by `steadyfs recover`"
+    /// The superblock keeps other programs away, and the journal is empty.
+    Note JournalMarked {}
+        "the superblock says that there may be a metadata journal, so other programs refuse the volume; there is none, and the next mount, or `steadyfs recover`, says so"
+    /// The next mount refuses the journal.
+    Error JournalDamaged {}
+        "the metadata journal is damaged; mount with -o disable_roll_forward to drop what it made durable"
     /// The chain of fsynced nodes does not end where it should.
     Warning RollForwardLoop { lba: Lba }
         "the chain of fsynced nodes comes back to block {lba}"

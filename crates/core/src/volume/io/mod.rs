@@ -558,6 +558,11 @@ impl BlockIo {
         })
     }
 
+    /// The device itself, for what is written before and after everything else.
+    pub(crate) fn device(&self) -> &dyn Device {
+        &*self.dev
+    }
+
     /// Whether the device can be told that blocks hold nothing.
     pub(crate) fn takes_discards(&self) -> bool {
         self.dev.info().discard

@@ -64,6 +64,16 @@ impl<'v> Batch<'v> {
     /// Adds a node.
     pub(crate) fn push(&mut self, placed: Placed) {
         let Placed { log, lba, page, node, .. } = placed;
+        self.add(log, lba, page);
+        self.held.push(node);
+    }
+
+    /// Adds a block of the chain that is no node.
+    pub(crate) fn push_block(&mut self, lba: Lba, page: PageBuf) {
+        self.add(Log::WarmNode, lba, page);
+    }
+
+    fn add(&mut self, log: Log, lba: Lba, page: PageBuf) {
         let (start, pages) = &self.runs[log.index()];
         if !pages.is_empty() && *start + pages.len() as u64 != lba {
             self.close(log);
@@ -73,7 +83,6 @@ impl<'v> Batch<'v> {
             *start = lba;
         }
         pages.push(page);
-        self.held.push(node);
     }
 
     /// Nothing more comes next to what there is of this log.

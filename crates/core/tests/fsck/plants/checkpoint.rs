@@ -8,6 +8,7 @@ use steadyfs_format::checkpoint::{CpFlags, LogPosition};
 use steadyfs_format::journal::{JOURNAL_BYTES, Journal};
 use steadyfs_format::nat::NatEntry;
 use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
+use steadyfs_format::records::{Record, VERSION_KEY, batch};
 use steadyfs_format::sit::SitEntry;
 use steadyfs_format::summary::{SUMMARY_BYTES, SummaryKind};
 use steadyfs_format::superblock::QuotaKind;
@@ -20,6 +21,9 @@ pub(super) const PLANTS: &[Plant] = &[
     ("CheckpointInvalid", Base::Plain, invalid),
     ("NotUnmounted", Base::Plain, not_unmounted),
     ("RollForwardPending", Base::Plain, roll_forward),
+    ("JournalPending", Base::Plain, |e| journal(e, 1)),
+    ("JournalDamaged", Base::Plain, |e| journal(e, 2)),
+    ("JournalMarked", Base::Plain, journal_marked),
     ("RollForwardLoop", Base::Plain, roll_forward_loop),
     ("MarkedError", Base::Plain, |e| flag(e, CpFlags::ERROR, |flags| Issue::MarkedError { flags })),
     ("MarkedFsck", Base::Plain, |e| flag(e, CpFlags::FSCK, |flags| Issue::MarkedFsck { flags })),
@@ -135,6 +139,33 @@ fn chain_node(e: &Editor, fsync: bool, next: impl FnOnce(Lba) -> Lba) -> Lba {
 fn roll_forward(e: &Editor) -> Vec<Issue> {
     chain_node(e, true, |lba| lba + 1);
     vec![Issue::RollForwardPending { nodes: 1, files: 1 }]
+}
+
+/// Marks the superblock as that of a volume with a journal.
+fn mark(e: &Editor) {
+    let mut superblock = e.image().superblock().clone();
+    superblock.set_journaled(true);
+    for lba in [0, 1] {
+        e.edit(Lba(lba), |block| superblock.encode_into(block));
+    }
+}
+
+/// A batch with this number behind the checkpoint.
+fn journal(e: &Editor, sequence: u64) -> Vec<Issue> {
+    mark(e);
+    let image = e.image();
+    let (at, seed) = (image.log_position(Log::WarmNode), image.superblock().inode_checksum_seed());
+    let lba = image.layout().lba_of(at.segment, at.next);
+    let record = Record::Name { dir: Ino(3), name: b"gone".to_vec(), target: None };
+    let mut block = batch::encode(sequence, seed, &[record])[0];
+    batch::seal(&mut block, seed, image.checkpoint().header().footer_version() ^ VERSION_KEY, lba + 1);
+    e.edit(lba, |there| *there = block);
+    if sequence == 1 { vec![Issue::JournalPending { batches: 1, records: 1 }] } else { vec![Issue::JournalDamaged {}] }
+}
+
+fn journal_marked(e: &Editor) -> Vec<Issue> {
+    mark(e);
+    vec![Issue::JournalMarked {}]
 }
 
 fn roll_forward_loop(e: &Editor) -> Vec<Issue> {

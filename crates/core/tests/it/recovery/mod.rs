@@ -4,6 +4,8 @@ mod crash;
 mod faults;
 mod full;
 mod hostile;
+mod journal;
+mod journal_written;
 mod rereading;
 mod shapes;
 mod stale;

@@ -6,6 +6,7 @@ use steadyfs_core::Error;
 use steadyfs_core::raw::Superblocks;
 use steadyfs_device::Device;
 use steadyfs_format::quote::quote;
+use steadyfs_format::records::JOURNAL_MAGIC;
 use steadyfs_format::superblock::RawSuperBlock;
 use steadyfs_format::{Features, FormatError};
 
@@ -36,7 +37,8 @@ pub(super) fn print<W: Write>(device: &dyn Device, out: &mut Printer<W>) -> Resu
 }
 
 fn numbers<W: Write>(raw: &RawSuperBlock, out: &mut Printer<W>) -> Result<(), Failure> {
-    out.field("magic", format_args!("{:#010x}", raw.magic.get()))?;
+    let journal = if raw.magic.get() == JOURNAL_MAGIC { " (there may be a metadata journal to replay)" } else { "" };
+    out.field("magic", format_args!("{:#010x}{journal}", raw.magic.get()))?;
     out.field("mkfs version", format_args!("{}.{}", raw.major_ver.get(), raw.minor_ver.get()))?;
     out.field("block_count", raw.block_count.get())?;
     for (name, value) in [

@@ -1,0 +1,35 @@
+//! `steadyfs recover`: replays what was made durable after the last checkpoint, and leaves a stock volume behind.
+//!
+//! That is a mount and its end, without serving anybody. A volume whose metadata journal was not replayed is refused by
+//! Linux and by fsck.f2fs; after this both take it.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+use crate::image::ImageArgs;
+use crate::volume::{Access, Volume};
+
+/// Replay what was fsynced after the last checkpoint, so that Linux and f2fs-tools can open the volume
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    image: ImageArgs,
+    /// Image file or block device
+    device: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let found = Volume::with(&args.device, args.image, Access::Write, |volume| Ok(volume.fs.recovered()))?;
+    let name = args.device.display();
+    let text = match found {
+        None => format!("{name}: there was nothing to recover; the volume is clean"),
+        Some(found) => format!(
+            "{name}: recovered {} files and {} batches of the journal with {} records; the volume is clean",
+            found.files, found.batches, found.records
+        ),
+    };
+    writeln!(io::stdout(), "{text}").map_err(|e| Failure::output(&e))?;
+    Ok(ExitCode::SUCCESS)
+}
