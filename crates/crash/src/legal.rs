@@ -19,6 +19,8 @@
 //! - *In place* (`mode=adaptive`): a write may go where the page already is, so a file of one version may have pages of
 //!   later ones, and a page may be one content in some of its 512-byte pieces and another in others. Nothing older than
 //!   the last promise.
+//! - *With a journal*, names and attributes of `k` may come with contents and a size of an earlier version: not older
+//!   than the last promise about the file, or the last checkpoint that was asked for.
 //! - *Strict* mounts promise more with the fsync of a new file: names that were removed from its directory by then are
 //!   gone.
 
@@ -76,6 +78,11 @@ impl Moment {
     }
 }
 
+/// Whether names are made durable without contents.
+fn has_journal(workload: &Workload) -> bool {
+    workload.mount.split(',').any(|option| option.starts_with("journal=") && option != "journal=off")
+}
+
 /// Whether the mount makes the stricter promises.
 fn is_strict(workload: &Workload) -> bool {
     workload.mount.split(',').any(|option| option == "fsync_mode=strict")
@@ -103,6 +110,7 @@ pub(crate) struct Evidence<'a> {
     top: SeenIno,
     ops: Vec<&'a Op>,
     strict: bool,
+    journal: bool,
     in_place: bool,
     syncs: Vec<Syncing>,
 }
@@ -138,7 +146,8 @@ impl<'a> Evidence<'a> {
         }
         let ops = workload.steps.iter().map(|step| &step.op).collect();
         let (strict, in_place) = (is_strict(workload), writes_in_place(workload));
-        Evidence { line, moment, seen, top, ops, strict, in_place, syncs }
+        let journal = has_journal(workload);
+        Evidence { line, moment, seen, top, ops, strict, journal, in_place, syncs }
     }
 
     /// Whether the tree is one that the crash may leave; otherwise what is wrong with it, by version, the closest
@@ -312,7 +321,7 @@ impl<'a> Evidence<'a> {
             (sync.version, oldest)
         });
         for (version, oldest) in from_base.into_iter().chain(from_syncs) {
-            let outcome = self.check_attributes(obj, oldest, version, seen).and_then(|()| {
+            let of = |version| {
                 let whole = self.check_contents(obj, version, durable, seen);
                 whole.or_else(|why| {
                     if self.goes_in_pieces(obj, version) {
@@ -321,6 +330,12 @@ impl<'a> Evidence<'a> {
                         Err(why)
                     }
                 })
+            };
+            let earliest = if self.journal { durable.max(self.moment.names).min(version) } else { version };
+            let older = || (earliest..version).rev().filter(|&older| obj < self.state(older).objects.len());
+            let outcome = self.check_attributes(obj, oldest, version, seen);
+            let outcome = outcome.and_then(|()| {
+                of(version).or_else(|why| if older().any(|v| of(v).is_ok()) { Ok(()) } else { Err(why) })
             });
             match outcome {
                 Ok(()) => return Ok(()),

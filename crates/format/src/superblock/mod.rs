@@ -11,7 +11,7 @@ mod raw;
 pub use raw::*;
 
 use crate::block::{Block, zeroed_block};
-use crate::crc::{F2FS_MAGIC, crc_magic, f2fs_crc};
+use crate::crc::{F2FS_MAGIC, f2fs_crc};
 use crate::error::{FormatError, require};
 use crate::records::JOURNAL_MAGIC;
 use crate::{Features, Ino, Layout};
@@ -82,7 +82,7 @@ impl SuperBlock {
         if Features::from_bits(raw.feature.get()).contains(Features::SB_CHECKSUM) {
             let offset = raw.checksum_offset.get();
             require(offset == CHECKSUM_OFFSET as u32, "superblock", "checksum_offset", offset, "is 3068")?;
-            let computed = crc_magic(&raw.as_bytes()[..CHECKSUM_OFFSET]);
+            let computed = f2fs_crc(raw.magic.get(), &raw.as_bytes()[..CHECKSUM_OFFSET]);
             if computed != raw.crc.get() {
                 return Err(FormatError::Checksum { structure: "superblock", stored: raw.crc.get(), computed });
             }

@@ -78,11 +78,13 @@ impl PendingItems {
 
     /// Takes all items out.
     pub(super) fn take(&mut self) -> BTreeMap<Ino, PendingItem> {
+        assert!(!self.lost, "what was lost is in no batch");
         self.bytes = 0;
         std::mem::take(&mut self.items)
     }
 
     fn put(&mut self, snapshot: InodeSnapshot) {
+        assert!(!self.lost, "nothing is noted behind what was lost");
         let InodeSnapshot { ino, inode, xattrs, target } = snapshot;
         let size = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, |bytes| 8 + bytes.len() as u64);
         self.bytes += ITEM_BYTES + inode.name.len() as u64 + size(&xattrs) + size(&target);
@@ -94,6 +96,7 @@ impl PendingItems {
 
     /// Notes what a name leads to; true if it is the first time that recovery may have to make it.
     fn put_name(&mut self, dir: Ino, name: Vec<u8>, target: NameTarget) -> bool {
+        assert!(!self.lost && !name.is_empty(), "a name is noted that no entry can have");
         self.bytes += NAME_BYTES + name.len() as u64;
         let fresh = target.is_some() && self.expected.insert(hash(dir, &name));
         self.items.entry(dir).or_default().names.insert(name, target);

@@ -63,6 +63,7 @@ impl Fs {
         epoch.sequence += 1;
         let seed = self.vol.sb.inode_checksum_seed();
         let blocks = batch::encode(epoch.sequence, seed, &records);
+        assert!(!blocks.is_empty(), "a batch of records has blocks");
         let counters = &self.journal.counters;
         counters.batches.fetch_add(1, Relaxed);
         counters.blocks.fetch_add(blocks.len() as u64, Relaxed);
