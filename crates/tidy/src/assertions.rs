@@ -16,7 +16,7 @@ const FLOORS: [(&str, usize); 4] = [
     ("crates/core/src/volume/", 15),
     ("crates/core/src/durable/", 12),
     ("crates/core/src/reclaim/", 15),
-    ("crates/core/src/files/", 11),
+    ("crates/core/src/files/", 10),
 ];
 
 /// Of less code nothing is said.
