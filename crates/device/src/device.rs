@@ -14,6 +14,7 @@
 //! Completions must not block on further I/O of the same device; they may submit it.
 
 use crate::{IoError, Migrations, OpKind, PageBuf, errno};
+use std::ops::Range;
 use steadyfs_rt::Completion;
 
 /// Expected lifetime and kind of what is written, for devices that keep streams apart.
@@ -249,6 +250,15 @@ pub trait Device: Send + Sync {
         Err(IoError::new(OpKind::ZoneReport, first, count, errno::EOPNOTSUPP, "the device has no zones"))
     }
 
+    /// The first run of blocks from `block` on that the device keeps something for; `None` if there is none. Discarded
+    /// blocks are in no run, unless the device gives room back in larger pieces only. Neighbouring runs may touch.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP of a device that cannot tell; what the system says.
+    fn held_from(&self, block: u64) -> Result<Option<Range<u64>>, IoError> {
+        Err(IoError::new(OpKind::Held, block, 0, errno::EOPNOTSUPP, "the device does not tell what it holds"))
+    }
+
     /// The part of the device that moves pages by itself, if it does.
     fn migrations(&self) -> Option<&dyn Migrations> {
         None
@@ -300,6 +310,9 @@ impl<D: Device + ?Sized> Device for std::sync::Arc<D> {
     }
     fn zone_report(&self, first: u64, count: u64) -> Result<Vec<Zone>, IoError> {
         (**self).zone_report(first, count)
+    }
+    fn held_from(&self, block: u64) -> Result<Option<Range<u64>>, IoError> {
+        (**self).held_from(block)
     }
     fn migrations(&self) -> Option<&dyn Migrations> {
         (**self).migrations()

@@ -38,6 +38,8 @@ pub enum OpKind {
     Flush,
     /// Telling the device that blocks are no longer needed.
     Discard,
+    /// Asking which blocks hold something.
+    Held,
     /// Adding blocks at a zone's write pointer.
     ZoneAppend,
     /// Opening a zone for writing.
@@ -59,6 +61,7 @@ impl std::fmt::Display for OpKind {
             OpKind::Write => "write",
             OpKind::Flush => "flush",
             OpKind::Discard => "discard",
+            OpKind::Held => "search for contents",
             OpKind::ZoneAppend => "zone append",
             OpKind::ZoneOpen => "zone open",
             OpKind::ZoneClose => "zone close",

@@ -241,6 +241,10 @@ impl<D: Device + 'static> Device for FaultyDevice<D> {
         self.passing.done(1);
     }
 
+    fn held_from(&self, block: u64) -> Result<Option<Range<u64>>, IoError> {
+        self.inner.held_from(block)
+    }
+
     fn zones(&self) -> Option<ZoneGeometry> {
         self.inner.zones()
     }

@@ -14,8 +14,9 @@ mod threads;
 mod uring;
 
 use crate::device::{IoResult, submit_and_wait};
-use crate::{Device, DeviceInfo, Op, OpenError, Request};
+use crate::{Device, DeviceInfo, IoError, Op, OpenError, Request};
 use raw::RawFile;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -157,6 +158,10 @@ impl Device for FileDevice {
             Carrier::Threads(pool) => pool.submit(valid),
             Carrier::Inline => valid.into_iter().for_each(|Request { op, done }| done(self.raw.perform(op))),
         }
+    }
+
+    fn held_from(&self, block: u64) -> Result<Option<Range<u64>>, IoError> {
+        self.raw.held_from(block, self.info.blocks)
     }
 
     fn run(&self, op: Op) -> IoResult {

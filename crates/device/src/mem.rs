@@ -7,9 +7,10 @@
 //! Every request ends before `submit` returns. A completed write is visible at once and never lost; crashes are the
 //! business of `RecordingDevice` and `CrashImage`.
 
-use crate::{Device, DeviceInfo, IoResult, Op, PageBuf, Request, errno};
+use crate::{Device, DeviceInfo, IoError, IoResult, Op, PageBuf, Request, errno};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_rt::{LockClass, RwLock};
 
@@ -57,6 +58,24 @@ impl MemDevice {
     pub fn into_read_only(mut self) -> Self {
         self.info.read_only = true;
         self
+    }
+
+    /// The blocks from `block` on that are not known to be zero, in the first chunk that has some.
+    fn first_held(&self, block: u64) -> Option<Range<u64>> {
+        let (size, wanted) = (CHUNK as u64, block / CHUNK as u64);
+        let mut chunks: Vec<u64> = Vec::new();
+        for shard in &self.shards {
+            chunks.extend(shard.read().keys().filter(|chunk| **chunk >= wanted));
+        }
+        chunks.sort_unstable();
+        chunks.into_iter().find_map(|chunk| {
+            let shard = self.shard(chunk).read();
+            let pages = shard.get(&chunk)?;
+            let is_held = |at: &u64| chunk * size + at >= block && !pages[*at as usize].is_zero_repr();
+            let first = (0..size).find(is_held)?;
+            let end = (first..size).find(|at| !is_held(at)).unwrap_or(size);
+            Some(chunk * size + first..chunk * size + end)
+        })
     }
 
     /// Numbers of the blocks that are not known to be zero, ascending.
@@ -160,6 +179,10 @@ impl Device for MemDevice {
         self.info.clone()
     }
 
+    fn held_from(&self, block: u64) -> Result<Option<Range<u64>>, IoError> {
+        Ok(self.first_held(block))
+    }
+
     fn submit(&self, batch: Vec<Request>) {
         for Request { op, done } in batch {
             done(self.perform(op));
@@ -259,6 +282,22 @@ mod tests {
         assert_eq!([69, 70, 71, 72, 270, 271].map(|block| first(&device, block)), [0, 7, POISON, 8, POISON, 0]);
         fork.discard(70, 1).expect("in range");
         assert_eq!([first(&fork, 70), first(&fork, 72), first(&device, 70)], [POISON, POISON, 7]);
+    }
+
+    #[test]
+    fn what_is_held_is_told_in_runs() {
+        let device = MemDevice::new(1 << 40);
+        assert_eq!(device.held_from(0), Ok(None));
+        device.write(62, vec![page(1), page(2), page(3)]).expect("in range");
+        device.write(1 << 39, vec![page(4)]).expect("in range");
+        device.discard(63, 1).expect("in range");
+        let mut runs = Vec::new();
+        let mut next = 0;
+        while let Some(run) = device.held_from(next).expect("told") {
+            next = run.end;
+            runs.push(run);
+        }
+        assert_eq!(runs, [62..63, 64..65, 1 << 39..(1 << 39) + 1]);
     }
 
     #[test]

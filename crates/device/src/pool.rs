@@ -64,22 +64,31 @@ pub fn page_memory() -> PageMemory {
 }
 
 /// From now on about so many bytes without a page in use are kept for the next pages of this process; 256 MiB unless
-/// this is called.
+/// this is called. Each mount calls this, so what the limit allows stays: a mount after another one finds it.
 pub fn retain(bytes: u64) {
-    RETAINED.store(usize::try_from(bytes).unwrap_or(usize::MAX) / CHUNK, Ordering::Relaxed);
-    trim();
+    let chunks = usize::try_from(bytes).unwrap_or(usize::MAX) / CHUNK;
+    RETAINED.store(chunks, Ordering::Relaxed);
+    if FREE_CHUNKS.load(Ordering::Relaxed) > chunks {
+        keep_in_each_shard(|_| chunks / SHARDS);
+    }
 }
 
-/// Gives half of what is kept without a page in use back to the system, what is too much, and what was free beside used
-/// pages since the last call. For who calls this now and then it falls when it is not needed.
+/// Gives half of what is kept without a page in use back to the system, and what was free beside used pages since the
+/// last call. For who calls this now and then it falls when it is not needed.
 pub fn trim() {
-    let most = RETAINED.load(Ordering::Relaxed) / SHARDS;
+    keep_in_each_shard(|free| free / 2);
     for pool in &POOLS {
-        pool.with_quietly(|shard| shard.keep_free(most.min(shard.free_chunks / 2)));
         let mut next = Some(0);
         while let Some(from) = next {
             next = pool.with_quietly(|shard| shard.release_idle(from));
         }
+    }
+}
+
+/// Gives wholly free chunks back: `most` says of each shard how many of its free ones stay.
+fn keep_in_each_shard(most: impl Fn(usize) -> usize) {
+    for pool in &POOLS {
+        pool.with_quietly(|shard| shard.keep_free(most(shard.free_chunks)));
     }
 }
 
@@ -403,6 +412,26 @@ mod tests {
         })
         .join()
         .expect("no panic");
+    }
+
+    /// Alone in a process, since other tests take and free pages of the same pools.
+    #[test]
+    fn a_limit_that_allows_what_is_kept_gives_nothing_back() {
+        const ALONE: &str = "STEADYFS_TEST_ALONE";
+        const NAME: &str = "pool::tests::a_limit_that_allows_what_is_kept_gives_nothing_back";
+        if std::env::var_os(ALONE).is_none() {
+            let mut alone = std::process::Command::new(std::env::current_exe().expect("path of this program"));
+            let ended = alone.args(["--exact", NAME]).env(ALONE, "1").status().expect("starts");
+            assert!(ended.success(), "failed in a process of its own");
+            return;
+        }
+        drop((0..(SLOTS - 1) * 200).map(|_| PageRef::new_stale()).collect::<Vec<_>>());
+        let kept = page_memory().kept_free;
+        assert_eq!(kept, 200 * CHUNK as u64, "all of one shard");
+        retain((RETAIN_ALL * CHUNK) as u64);
+        assert_eq!(page_memory().kept_free, kept, "a second mount finds the memory of the first");
+        retain((32 * CHUNK) as u64);
+        assert!(page_memory().kept_free <= (32 * CHUNK) as u64);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! later tick.
 
 use crate::{Device, DeviceInfo, IoError, Migrations, Op, Request, Zone, ZoneGeometry};
+use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_rt::{LockClass, Mutex};
 
@@ -123,6 +124,10 @@ impl<D: Device> Device for RecordingDevice<D> {
             }));
         }
         self.inner.submit(passed);
+    }
+
+    fn held_from(&self, block: u64) -> Result<Option<Range<u64>>, IoError> {
+        self.inner.held_from(block)
     }
 
     fn zones(&self) -> Option<ZoneGeometry> {

@@ -83,7 +83,9 @@ order! {
 
 /// Number of set bits.
 pub fn count_ones(bytes: &[u8]) -> u32 {
-    bytes.iter().map(|byte| byte.count_ones()).sum()
+    let (words, rest) = bytes.as_chunks::<8>();
+    let of_words: u32 = words.iter().map(|word| u64::from_ne_bytes(*word).count_ones()).sum();
+    of_words + rest.iter().map(|byte| byte.count_ones()).sum::<u32>()
 }
 
 #[cfg(test)]

@@ -71,6 +71,12 @@ impl SitEntry {
         self.mtime.get()
     }
 
+    /// Whether the entry says nothing: no valid block, the first type, no time. So all are that mkfs made and nobody
+    /// has used.
+    pub fn is_blank(&self) -> bool {
+        self.as_bytes() == [0; size_of::<Self>()]
+    }
+
     /// Checks that the type exists and that the count is that of the map.
     pub fn validate(&self) -> Result<(), FormatError> {
         require(self.log().is_some(), "SIT entry", "type", self.raw_type(), "is below 6")?;
@@ -118,6 +124,11 @@ impl SitBlock {
     }
 
     /// All entries, in order.
+    pub fn entries(&self) -> &[SitEntry; ENTRIES_PER_BLOCK] {
+        &self.entries
+    }
+
+    /// As [`SitBlock::entries`], one by one.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &SitEntry> + '_ {
         self.entries.iter()
     }

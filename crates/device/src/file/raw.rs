@@ -7,10 +7,11 @@
 use super::locked::Locked;
 use crate::device::IoResult;
 use crate::{BLOCK_SIZE, IoError, Op, OpKind, PageBuf, errno};
-use rustix::fs::{FallocateFlags, fallocate, fdatasync};
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, seek};
 use rustix::io::{Errno, preadv, pwritev, retry_on_intr};
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 
 /// The most buffers one system call takes (IOV_MAX).
@@ -143,6 +144,29 @@ impl RawFile {
         // SAFETY: the call takes numbers only. What it returns says nothing that the next flush would not: with this
         // flag it neither waits nor takes notice of earlier errors away.
         let _ = unsafe { libc::sync_file_range(self.file.as_raw_fd(), from, bytes, libc::SYNC_FILE_RANGE_WRITE) };
+    }
+
+    /// The first run of blocks from `block` on, of a device of `blocks`, that the file has room for.
+    pub(super) fn held_from(&self, block: u64, blocks: u64) -> Result<Option<Range<u64>>, IoError> {
+        let fail = |errno: Errno| IoError::from_errno(OpKind::Held, block, 0, errno.raw_os_error());
+        if self.block_device {
+            return Err(fail(Errno::OPNOTSUPP));
+        }
+        if block >= blocks {
+            return Ok(None);
+        }
+        let size = BLOCK_SIZE as u64;
+        let start = match retry_on_intr(|| seek(&*self.file, SeekFrom::Data(self.position(block)))) {
+            Ok(start) => start,
+            // Only a hole is left, or the file ends before.
+            Err(Errno::NXIO) => return Ok(None),
+            Err(errno) => return Err(fail(errno)),
+        };
+        let end = retry_on_intr(|| seek(&*self.file, SeekFrom::Hole(start))).map_err(fail)?;
+        // A part of a block counts as a whole one.
+        let first = start.saturating_sub(self.offset) / size;
+        let end = end.saturating_sub(self.offset).div_ceil(size).min(blocks);
+        Ok((first < end).then_some(first..end))
     }
 
     fn discard(&self, block: u64, count: u64) -> Result<(), Errno> {

@@ -460,3 +460,20 @@ fn what_collectors_write_does_not_wait_for_a_flush() {
         }
     }
 }
+
+#[test]
+fn a_file_tells_what_it_keeps_room_for() {
+    for dir in dirs() {
+        let device = FileDevice::open(dir.path().join("sparse"), create(1 << 30)).unwrap();
+        assert_eq!(device.held_from(0).unwrap(), None);
+        device.write(1000, vec![page(1); 3]).unwrap();
+        device.write(200_000, vec![page(2)]).unwrap();
+        assert_eq!(device.held_from(0).unwrap(), Some(1000..1003));
+        assert_eq!(device.held_from(1001).unwrap(), Some(1001..1003));
+        assert_eq!(device.held_from(1003).unwrap(), Some(200_000..200_001));
+        device.discard(1000, 2).unwrap();
+        assert_eq!(device.held_from(0).unwrap(), Some(1002..1003));
+        assert_eq!(device.held_from(200_001).unwrap(), None);
+        assert_eq!(device.held_from(1 << 18).unwrap(), None);
+    }
+}

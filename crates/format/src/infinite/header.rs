@@ -226,7 +226,8 @@ impl Header {
             logs.map(|(stretch, head)| head.next.get() - sb.space().range(stretch).start.get()).sum()
         };
         let (valid, nodes, inodes) = (self.valid_blocks, self.valid_nodes, self.valid_inodes);
-        require(valid <= sb.capacity(), CP, "valid_blocks", valid, "is at most the capacity")?;
+        // The capacity may have been lowered since.
+        require(valid <= sb.space().length(), CP, "valid_blocks", valid, "is at most the blocks of a log")?;
         require(u64::from(nodes) <= valid, CP, "valid_nodes", nodes, "is at most valid_blocks")?;
         require(u64::from(nodes) <= written(Stretch::is_node), CP, "valid_nodes", nodes, "were written")?;
         let max = sb.layout().max_nid();

@@ -26,8 +26,8 @@ pub use header::{FLAGS, Head, Header};
 pub use pack::{Checkpoint, NAT_JOURNAL_PER_BLOCK, choose, last_block_of};
 pub use space::{AddressSpace, Stretch};
 pub use superblock::{
-    ALLOWED_FEATURES, EXTENSION_OFFSET, Geometry, MAX_LOG_SHIFT, MIN_LOG_SHIFT, NEEDED_FEATURES, SuperBlock,
-    payload_blocks,
+    ALLOWED_FEATURES, EXTENSION_OFFSET, Geometry, MAX_LOG_SHIFT, MIN_CAPACITY, MIN_LOG_SHIFT, NEEDED_FEATURES,
+    SuperBlock, payload_blocks,
 };
 
 use crate::Lba;

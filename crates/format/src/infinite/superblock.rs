@@ -58,6 +58,9 @@ pub struct Geometry {
     pub features: Features,
 }
 
+/// The smallest capacity, in blocks, that a volume is given: 16 MiB. A smaller one can be read.
+pub const MIN_CAPACITY: u64 = 4096;
+
 /// Blocks of a pack that the NAT version bitmap takes beyond the header.
 pub const fn payload_blocks(nat_blocks: u32) -> u32 {
     let bytes = (nat_blocks / 8) as usize;

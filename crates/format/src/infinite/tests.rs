@@ -161,7 +161,7 @@ fn every_rule_of_the_header_is_checked() {
         ("heads", |header| header.heads[3].next = Lba(5)),
         ("heads", |header| header.heads[3].limit = Lba(header.heads[3].next.get() - 1)),
         ("heads", |header| header.heads[6].limit = Lba(u64::MAX)),
-        ("valid_blocks", |header| header.valid_blocks = (1 << 18) + 1),
+        ("valid_blocks", |header| header.valid_blocks = (1 << 45) + 1),
         ("valid_nodes", |header| header.valid_nodes = 901),
         ("valid_nodes", |header| (header.valid_blocks, header.valid_nodes) = (5000, 3001)),
         ("valid_inodes", |header| header.valid_inodes = 41),
