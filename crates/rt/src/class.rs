@@ -24,6 +24,7 @@ pub struct LockClass {
     name: &'static str,
     rank: u16,
     multi: bool,
+    spinning: bool,
     registered: AtomicBool,
     waits: AtomicU64,
     wait_ns: AtomicU64,
@@ -37,6 +38,7 @@ impl LockClass {
             name,
             rank,
             multi: false,
+            spinning: false,
             registered: AtomicBool::new(false),
             waits: AtomicU64::new(0),
             wait_ns: AtomicU64::new(0),
@@ -48,6 +50,18 @@ impl LockClass {
     pub const fn multi(mut self) -> Self {
         self.multi = true;
         self
+    }
+
+    /// Says that waiters never sleep, as those of a kernel's spin lock: in virtual time each hand-over takes as long as
+    /// one to a waiter that spins. Outside a simulation the lock is as any other.
+    pub const fn spinning(mut self) -> Self {
+        self.spinning = true;
+        self
+    }
+
+    /// Whether waiters never sleep.
+    pub(crate) const fn spins(&self) -> bool {
+        self.spinning
     }
 
     /// The name given at construction.
@@ -227,9 +241,9 @@ mod checked {
             Held(Entry { class, addr }, AfterRelease(addr))
         }
 
-        /// Address and name of the lock.
-        pub(crate) fn identity(&self) -> (usize, &'static str) {
-            (self.1.0, self.0.class.name)
+        /// Address and class of the lock.
+        pub(crate) fn identity(&self) -> (usize, &'static LockClass) {
+            (self.1.0, self.0.class)
         }
 
         /// Panics if a condition wait on this mutex would take it back below a lock that stays held.
@@ -282,8 +296,8 @@ mod unchecked {
             Held(AfterRelease(addr), class)
         }
 
-        pub(crate) fn identity(&self) -> (usize, &'static str) {
-            (self.0.0, self.1.name)
+        pub(crate) fn identity(&self) -> (usize, &'static LockClass) {
+            (self.0.0, self.1)
         }
 
         #[inline(always)]

@@ -70,13 +70,13 @@ impl Condvar {
     fn wait_in_simulation<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: Option<Duration>) -> bool {
         sim::point();
         let lock = parking_lot::MutexGuard::mutex(&guard.inner);
-        let (addr, name) = guard.held.identity();
+        let (addr, class) = guard.held.identity();
         // SAFETY: the guard holds the lock, and nobody looks through it before it is locked again below.
         unsafe { lock.force_unlock() };
         sim::unlocked(addr);
         let timed_out = sim::wait_notified(self.addr(), "a notification", timeout);
         sim::point();
-        let again = lock.try_lock().unwrap_or_else(|| sim::take(addr, name, Share::Alone, || lock.try_lock()));
+        let again = lock.try_lock().unwrap_or_else(|| sim::take(addr, class, Share::Alone, || lock.try_lock()));
         // The first guard stands for the lock again.
         std::mem::forget(again);
         timed_out

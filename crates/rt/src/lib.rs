@@ -12,7 +12,8 @@
 //! - [`EventCount`], [`Completion`], [`Pending`], [`queue::Queue`]: waiting for each other, built only on the locks
 //!   above;
 //! - [`sim`]: all of this in deterministic virtual time, on as many virtual cores as asked for;
-//! - [`spawn`], [`yield_now`], [`sleep`], [`now`], [`wall_clock`], [`charge`], [`cpus`]: threads, clocks, CPU cost.
+//! - [`spawn`], [`pin`], [`yield_now`], [`sleep`], [`now`], [`wall_clock`], [`charge`], [`cpus`]: threads, clocks, CPU
+//!   cost.
 //!
 //! What it keeps true: an uncontended lock costs what parking_lot costs plus a look at a thread-local flag; in debug
 //! builds a lock taken against the order of ranks panics and names both locks; no wake-up is lost.
@@ -28,6 +29,7 @@ mod leaf;
 mod line;
 mod mutex;
 mod passing;
+mod pin;
 pub mod queue;
 mod rwlock;
 pub mod sim;
@@ -41,8 +43,10 @@ pub use leaf::Leaf;
 pub use line::SharedLine;
 pub use mutex::{ArcMutexGuard, Mutex, MutexGuard};
 pub use passing::{PassThroughLock, PassingReader, PassingWriter};
+pub use pin::{pin, unpin};
 pub use rwlock::{ArcRwLockReadGuard, ArcRwLockWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use task::{
-    Cost, JoinHandle, Panicked, charge, charge_n, cpus, panicking, spawn, try_spawn, try_spawn_vital, yield_now,
+    Cost, JoinHandle, Panicked, charge, charge_n, cpus, panicking, spawn, thread_number, try_spawn, try_spawn_vital,
+    yield_now,
 };
 pub use time::{Instant, Timespec, now, sleep, wall_clock};

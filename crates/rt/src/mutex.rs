@@ -85,7 +85,7 @@ impl<T: ?Sized> Mutex<T> {
     fn lock_contended(&self) -> parking_lot::MutexGuard<'_, T> {
         let start = now();
         let inner = match sim::is_active() {
-            true => sim::take(self.addr(), self.class.name(), Share::Alone, || self.inner.try_lock()),
+            true => sim::take(self.addr(), self.class, Share::Alone, || self.inner.try_lock()),
             false => self.inner.lock(),
         };
         self.class.record_wait(start);

@@ -107,7 +107,7 @@ impl<T: ?Sized> RwLock<T> {
     fn read_contended(&self) -> parking_lot::RwLockReadGuard<'_, T> {
         let start = now();
         let inner = match sim::is_active() {
-            true => sim::take(self.addr(), self.class.name(), Share::WithOthers, || self.inner.try_read()),
+            true => sim::take(self.addr(), self.class, Share::WithOthers, || self.inner.try_read()),
             false => self.inner.read(),
         };
         self.class.record_wait(start);
@@ -118,7 +118,7 @@ impl<T: ?Sized> RwLock<T> {
     fn write_contended(&self) -> parking_lot::RwLockWriteGuard<'_, T> {
         let start = now();
         let inner = match sim::is_active() {
-            true => sim::take(self.addr(), self.class.name(), Share::Alone, || self.inner.try_write()),
+            true => sim::take(self.addr(), self.class, Share::Alone, || self.inner.try_write()),
             false => self.inner.write(),
         };
         self.class.record_wait(start);

@@ -3,10 +3,13 @@
 //! [`charge`] is how code tells a virtual clock that it worked: the operating system measures by itself, so there it
 //! does nothing.
 
+use crate::pin;
 use crate::sim::{self, JoinSlot};
 use std::any::Any;
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// A thread that was started by [`spawn`]. Dropping the handle lets the thread run on by itself.
 #[derive(Debug)]
@@ -91,7 +94,11 @@ pub fn try_spawn<T: Send + 'static>(
     if sim::is_active() {
         return Ok(JoinHandle { inner: Inner::Task(sim::spawn(name, f)) });
     }
-    let inner = std::thread::Builder::new().name(name.to_owned()).spawn(f)?;
+    let free = pin::free();
+    let inner = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        pin::restore(free);
+        f()
+    })?;
     Ok(JoinHandle { inner: Inner::Thread(inner) })
 }
 
@@ -134,7 +141,28 @@ pub fn cpus() -> usize {
     if sim::is_active() {
         return sim::cores();
     }
+    if let Some(free) = pin::free() {
+        return usize::try_from(free.count()).unwrap_or(1).max(1);
+    }
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+thread_local! {
+    static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// A number of the calling thread (in a simulation: task): threads that live at the same time mostly differ in it by
+/// less than there are of them. For counters and lists that threads have apart.
+pub fn thread_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    if sim::is_active() {
+        return sim::task_number();
+    }
+    NUMBER.get().unwrap_or_else(|| {
+        let number = NEXT.fetch_add(1, Relaxed);
+        NUMBER.set(Some(number));
+        number
+    })
 }
 
 /// A kind of CPU work with a price in the calibrated table of a simulation. One unit is what the variant says.

@@ -11,10 +11,8 @@ mod sync;
 use crate::class::{Held, LockClass, check_blocking};
 use crate::sim::{self, BeforeRelease};
 use crate::time::now;
-use crate::{Mutex, MutexGuard, cpus};
+use crate::{Mutex, MutexGuard, cpus, thread_number};
 use lanes::Lanes;
-use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// A lock for many readers or one writer, which readers take without a line that others write. Not poisoned by panics;
 /// a waiting writer holds back new readers. Lock order and statistics as for the other locks.
@@ -27,24 +25,6 @@ pub struct PassThroughLock {
 
 /// More lanes than this cost a writer more than they spare readers.
 const MOST_LANES: usize = 256;
-
-thread_local! {
-    static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
-}
-
-/// A number of the calling thread (in a simulation: task): threads that live at the same time mostly differ in it by
-/// less than there are of them.
-fn own_number() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    if sim::is_active() {
-        return sim::task_number();
-    }
-    NUMBER.get().unwrap_or_else(|| {
-        let number = NEXT.fetch_add(1, Relaxed);
-        NUMBER.set(Some(number));
-        number
-    })
-}
 
 impl PassThroughLock {
     /// An unlocked lock of `class`, with a lane for each core.
@@ -60,7 +40,7 @@ impl PassThroughLock {
     pub fn read(&self) -> PassingReader<'_> {
         check_blocking(self.class, self.addr());
         sim::point();
-        let lane = self.lanes.lane_of(own_number());
+        let lane = self.lanes.lane_of(thread_number());
         if !self.lanes.try_enter(lane) {
             self.enter_contended(lane);
         }
@@ -71,7 +51,7 @@ impl PassThroughLock {
     #[inline]
     pub fn try_read(&self) -> Option<PassingReader<'_>> {
         sim::point();
-        let lane = self.lanes.lane_of(own_number());
+        let lane = self.lanes.lane_of(thread_number());
         self.lanes.try_enter(lane).then(|| self.reader(lane))
     }
 

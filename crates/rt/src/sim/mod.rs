@@ -21,6 +21,7 @@ mod events;
 mod scheduler;
 mod waiting;
 
+use crate::LockClass;
 pub use costs::Costs;
 pub(crate) use scheduler::{JoinSlot, active};
 use std::fmt;
@@ -188,10 +189,15 @@ impl Drop for AfterRelease {
 
 /// Takes a lock: tries until it succeeds, waiting in between. The first try has failed.
 #[cold]
-pub(crate) fn take<G>(addr: usize, what: &'static str, share: Share, mut attempt: impl FnMut() -> Option<G>) -> G {
+pub(crate) fn take<G>(
+    addr: usize,
+    class: &'static LockClass,
+    share: Share,
+    mut attempt: impl FnMut() -> Option<G>,
+) -> G {
     let mut again = false;
     loop {
-        waiting::wait(addr, what, share, again, None);
+        waiting::wait(addr, class.name(), waiting::Place { share, front: again, spins: class.spins() }, None);
         if let Some(guard) = attempt() {
             return guard;
         }
@@ -211,7 +217,7 @@ pub(crate) fn writer_waits(addr: usize) -> bool {
 
 /// Waits for a notification at an address; true if the time ran out first.
 pub(crate) fn wait_notified(addr: usize, what: &'static str, timeout: Option<Duration>) -> bool {
-    waiting::wait(addr, what, Share::Alone, false, timeout)
+    waiting::wait(addr, what, waiting::Place { share: Share::Alone, front: false, spins: false }, timeout)
 }
 
 /// Wakes whoever waits at an address, or the first of them.

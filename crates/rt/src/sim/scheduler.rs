@@ -43,6 +43,16 @@ enum Switch {
 
 type Work = Coroutine<(), Switch, ()>;
 
+/// What a task waits for.
+#[derive(Clone, Copy)]
+struct WaitsFor {
+    what: &'static str,
+    /// Since when, in virtual nanoseconds.
+    since: u64,
+    /// However long it takes, the task does not sleep.
+    spins: bool,
+}
+
 struct Task {
     name: String,
     /// Boxed, so that taking it out to run it moves a pointer.
@@ -51,7 +61,7 @@ struct Task {
     /// Raised with every wait: a wake-up for an earlier one is stale. (It may come round: no wake-up is on its way for
     /// 2^32 waits.)
     wait: u32,
-    waits_for: Option<(&'static str, u64)>,
+    waits_for: Option<WaitsFor>,
     timed_out: bool,
     held: HeldLocks,
     /// Needs a core to run, as all but those for callbacks do.
@@ -186,7 +196,8 @@ impl Sim {
     pub(super) fn wake(&self, task: TaskId) {
         let state = &mut *self.state();
         let Task { wait, waits_for: since, .. } = *state.task(task);
-        let spins = since.is_some_and(|(_, since)| self.now.get().saturating_sub(since) <= nanos(self.config.spin));
+        let at = self.now.get();
+        let spins = since.is_some_and(|it| it.spins || at.saturating_sub(it.since) <= nanos(self.config.spin));
         let latency = if spins { self.config.handover } else { self.config.wake };
         self.ask(state, self.now.get() + nanos(latency), Action::Wake(task, wait));
     }
@@ -348,7 +359,7 @@ impl Sim {
     /// A line for every task that waits.
     fn who_waits(&self) -> String {
         let state = self.state();
-        let waiting = state.tasks.iter().filter_map(|task| task.waits_for.map(|(what, since)| (task, what, since)));
+        let waiting = state.tasks.iter().filter_map(|task| task.waits_for.map(|it| (task, it.what, it.since)));
         let line = |(task, what, since): (&Task, &str, u64)| {
             let held = task.held.names();
             let held = if held.is_empty() { String::new() } else { format!(", holding {}", held.join(", ")) };
@@ -428,13 +439,13 @@ pub(super) fn point() {
 }
 
 /// Waits until [`Sim::wake`] or the end of the time; true if that was it. The caller is in a queue already.
-pub(super) fn block(what: &'static str, timeout: Option<Duration>) -> bool {
+pub(super) fn block(what: &'static str, spins: bool, timeout: Option<Duration>) -> bool {
     with(|sim| {
         let (state, now) = (&mut *sim.state(), sim.now.get());
         let id = sim.current();
         let task = state.task(id);
         task.wait = task.wait.wrapping_add(1);
-        task.waits_for = Some((what, now));
+        task.waits_for = Some(WaitsFor { what, since: now, spins });
         task.timed_out = false;
         let wait = task.wait;
         if let Some(timeout) = timeout {
@@ -447,7 +458,7 @@ pub(super) fn block(what: &'static str, timeout: Option<Duration>) -> bool {
 
 /// Suspends the current task.
 pub(crate) fn sleep(duration: Duration) {
-    block("a time to come", Some(duration));
+    block("a time to come", false, Some(duration));
 }
 
 /// Lets every task run that could.

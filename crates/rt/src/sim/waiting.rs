@@ -15,6 +15,16 @@ pub(crate) enum Share {
     WithOthers,
 }
 
+/// How somebody waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) share: Share,
+    /// At the front of the queue.
+    pub(super) front: bool,
+    /// Without sleeping.
+    pub(super) spins: bool,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
     task: TaskId,
@@ -68,14 +78,15 @@ impl Queues {
 }
 
 /// Waits until woken, at the front of the queue or at its end; true if the time ran out first.
-pub(super) fn wait(addr: usize, what: &'static str, share: Share, front: bool, timeout: Option<Duration>) -> bool {
+pub(super) fn wait(addr: usize, what: &'static str, place: Place, timeout: Option<Duration>) -> bool {
+    let Place { share, front, spins } = place;
     with(|sim| {
         let waiter = Waiter { task: sim.current(), share };
         let mut state = sim.state();
         let queue = state.queues.by_addr.entry(addr).or_default();
         if front { queue.push_front(waiter) } else { queue.push_back(waiter) }
     });
-    let timed_out = scheduler::block(what, timeout);
+    let timed_out = scheduler::block(what, spins, timeout);
     if timed_out {
         with(|sim| {
             let task = sim.current();
