@@ -5,6 +5,18 @@
 //! set can have.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
+use zerocopy::{FromZeros, KnownLayout};
+
+/// A table of `len` zeros. Of a large one the system gives the memory where it is first written.
+///
+/// # Panics
+/// If there is no memory, as elsewhere.
+pub(crate) fn zeros<T: FromZeros>(len: usize) -> Box<[T]>
+where
+    [T]: KnownLayout<PointerMetadata = usize> + FromZeros,
+{
+    <[T]>::new_box_zeroed_with_elems(len).unwrap_or_else(|_| panic!("no memory for a table of {len}"))
+}
 
 /// A fixed-size set of small integers with a count; all operations are atomic per bit.
 pub(crate) struct AtomicBitmap {
@@ -17,17 +29,14 @@ pub(crate) struct AtomicBitmap {
 impl AtomicBitmap {
     /// An empty set over `0..len`.
     pub(crate) fn new(len: usize) -> Self {
-        let words = (0..len.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        AtomicBitmap { words, len, ones: AtomicI64::new(0) }
+        AtomicBitmap { words: zeros(len.div_ceil(64)), len, ones: AtomicI64::new(0) }
     }
 
     /// The set of all of `0..len`.
     pub(crate) fn full(len: usize) -> Self {
-        let all = AtomicBitmap::new(len);
-        for i in 0..len {
-            all.set(i);
-        }
-        all
+        let of = |word: usize| u64::MAX >> (64 - (len - word * 64).min(64));
+        let words = (0..len.div_ceil(64)).map(|word| AtomicU64::new(of(word))).collect();
+        AtomicBitmap { words, len, ones: AtomicI64::new(i64::try_from(len).unwrap_or(i64::MAX)) }
     }
 
     /// Number of members.

@@ -3,6 +3,7 @@
 
 #[cfg(feature = "canary")]
 use std::sync::OnceLock;
+use steadyfs_journal::Fault;
 
 /// A fault that can be planted (`-o canary=NAME`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,17 @@ pub enum Canary {
     EarlyAck,
     /// `skip-absorb`: a freeze leaves the journal what it has noted.
     SkipAbsorb,
+    /// `absorb-early`: an fsync that finds a checkpoint under way returns, and does not wait for its commit.
+    AbsorbEarly,
+    /// `split-batch`: what a push took goes to two batches.
+    SplitBatch,
+    /// `mark-forgotten`: the superblock does not say that there is a journal.
+    MarkForgotten,
+    /// `nameless-skip`: fsync of a file without a name does nothing.
+    NamelessSkip,
+    /// One of the lists of what was committed (`stale-sequence`, `no-drain`, `zero-delta`, `lost-relog`,
+    /// `reversed-order`, `late-estimate`).
+    Lists(Fault),
     /// `herd`: writers do not look again whether there is room, once it is their turn to collect.
     Herd,
     /// `skip-log`: the discard log does not name what has died since the last freeze.
@@ -52,6 +64,15 @@ impl Planted {
     pub(crate) fn plant(&self, canary: Canary) {
         let first = self.which.set(canary);
         assert!(first.is_ok(), "a volume has one fault");
+    }
+
+    /// The fault of the journal's lists that was planted, if it is one of those.
+    pub(crate) fn of_lists(&self) -> Option<Fault> {
+        #[cfg(feature = "canary")]
+        if let Some(&Canary::Lists(fault)) = self.which.get() {
+            return Some(fault);
+        }
+        None
     }
 
     /// Whether this fault was planted.

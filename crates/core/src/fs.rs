@@ -5,6 +5,7 @@
 //! public operation makes room first (collection, checkpoint), then takes the locks in the order of `locks`.
 
 use crate::durable::checkpoint::state::Checkpoints;
+use crate::durable::journal::{Journal, JournalStats};
 use crate::durable::recovery::recovered::Recovered;
 use crate::durable::sync::counters::SyncCounters;
 use crate::durable::sync::since::Since;
@@ -21,6 +22,7 @@ use crate::reclaim::admission::Admission;
 use crate::reclaim::protect::PageHold;
 use crate::reclaim::report::GcReport;
 use crate::stats::counters::{Cause, Traffic};
+use crate::stats::serving::Serving;
 use crate::volume::io::IoStats;
 use crate::volume::{Change, Volume};
 use std::ops::Range;
@@ -44,7 +46,9 @@ pub struct Fs {
     pub(crate) orphans: Orphans,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) reclaim: Reclaim,
-    pub(crate) rename: steadyfs_rt::Mutex<()>,
+    /// The shape of the directory tree: shared by renames of files across directories, exclusive for those of
+    /// directories.
+    pub(crate) shape: steadyfs_rt::PassThroughLock,
     pub(crate) background: Background,
     /// Tells the device what holds nothing any more, where the mount wants that.
     pub(crate) discarder: Option<Discarder>,
@@ -52,12 +56,14 @@ pub struct Fs {
     /// Changes of names that fsync must know of.
     pub(crate) since: Since,
     /// What the metadata journal is to make durable.
-    pub(crate) journal: crate::durable::journal::Journal,
+    pub(crate) journal: Journal,
     pub(crate) syncs: SyncCounters,
     /// What users wrote and read.
     pub(crate) traffic: Traffic,
     /// What the mount found to recover.
     pub(crate) recovered: OnceLock<Recovered>,
+    /// Tells of what serves the volume.
+    pub(crate) serving: OnceLock<Serving>,
 }
 
 /// Space and inodes of a volume, for statfs.
@@ -176,18 +182,23 @@ impl Fs {
         self.reclaim.totals()
     }
 
+    /// What the metadata journal did since the mount.
+    pub fn journal_stats(&self) -> JournalStats {
+        self.journal.stats()
+    }
+
     /// Space and inodes.
     pub fn statfs(&self) -> StatFs {
         let space = &self.vol.space;
         let now = space.counts();
-        let free = space.user_blocks.saturating_sub(now.blocks);
-        let files = space.max_nodes.min(space.user_blocks);
+        let free = space.user_blocks().saturating_sub(now.blocks);
+        let files = space.max_nodes.min(space.user_blocks());
         let uuid = self.vol.sb.uuid();
         let (head, tail) = uuid.split_at(8);
         let fold = |half: &[u8]| half.iter().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
         StatFs {
             block_size: steadyfs_format::BLOCK_SIZE as u32,
-            blocks: space.user_blocks,
+            blocks: space.user_blocks(),
             blocks_free: free,
             files,
             files_free: space.max_nodes.saturating_sub(now.nodes).min(free),

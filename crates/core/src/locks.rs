@@ -5,7 +5,7 @@
 //!
 //! | rank | lock | protects |
 //! |---|---|---|
-//! | 20 | `rename_mutex` | the shape of the directory tree while a directory changes its parent |
+//! | 20 | `rename_lock` | the shape of the directory tree: shared by renames of files across directories, exclusive for those of directories |
 //! | 30 | `i_rwsem` | one inode's contents and size (directories before their children, else by rising inode number) |
 //! | 31 | `i_gc_rwsem` | a file against collectors, with `gc.protect=file`: first the one for writes, then the one for reads |
 //! | 31 | `gc_page_range` | pages of a file against collectors, with `gc.protect=page`, in the same order (`ranges`; a name for its waits, the rank is not checked) |
@@ -15,11 +15,14 @@
 //! | 36 | `gc_gate` | who waits for collectors, and which of them work |
 //! | 40 | `cp_rwsem` | shared by whoever changes the volume, exclusive while a checkpoint freezes it |
 //! | 45 | `journal_push_mutex` | the order of batches of the metadata journal, and of nodes behind them |
+//! | 46 | `journal_context_lock` | shared by whoever notes an operation in the journal, exclusive while a batch takes what was noted |
 //! | 50 | `node_lock` | one node block (inode before indirect before direct: from the root of the tree to its leaves) |
 //! | 60 | `curseg_mutex` | one log: current segment, next block, summary |
 //! | 61 | `gc_stream_mutex` | a collector's write stream, or one of several logs for users' data |
 //! | 62 | `nid_list_lock` | free node ids |
+//! | 63 | `nid_at_hand_lock` | free node ids of one core |
 //! | 64 | `nat_lock` | one NAT block in memory |
+//! | 65 | `nid_held_lock` | node ids that were freed since the last checkpoint |
 //! | 66 | `gc_victims_mutex` | the victims that one collector has in mind |
 //! | 67 | `sentry_lock` | which blocks are valid, where a volume has a lock for that |
 //! | 68 | `seglist_lock` | the choice of a victim, where one chooses at a time, and the lists of candidates then |
@@ -35,8 +38,8 @@ pub(crate) static GC: LockClass = LockClass::new("gc_mutex", 33);
 pub(crate) static GC_GATE: LockClass = LockClass::new("gc_gate", 36);
 /// A checkpoint that a collector makes, so that the others go on meanwhile.
 pub(crate) static GC_CHECKPOINT: LockClass = LockClass::new("gc_checkpoint_mutex", 34);
-/// Directory renames across parents.
-pub(crate) static RENAME: LockClass = LockClass::new("rename_mutex", 20);
+/// Renames across directories: exclusive for those of directories.
+pub(crate) static RENAME: LockClass = LockClass::new("rename_lock", 20);
 /// An inode's contents and size; several by the rule in the table above.
 pub(crate) static INODE: LockClass = LockClass::new("i_rwsem", 30).multi();
 /// A file against collectors; the one for writes before the one for reads. Collectors take them after `cp_rwsem`, and
@@ -50,6 +53,8 @@ pub(crate) static CHECKPOINT: LockClass = LockClass::new("checkpoint_mutex", 35)
 pub(crate) static CP: LockClass = LockClass::new("cp_rwsem", 40);
 /// The order of the journal's batches.
 pub(crate) static JOURNAL_PUSH: LockClass = LockClass::new("journal_push_mutex", 45);
+/// What operations have noted in the journal, against the batch that takes it.
+pub(crate) static JOURNAL_CONTEXT: LockClass = LockClass::new("journal_context_lock", 46);
 /// A node block; several from the root of a file's node tree towards its leaves.
 pub(crate) static NODE: LockClass = LockClass::new("node_lock", 50).multi();
 /// A log's cursor.
@@ -58,6 +63,10 @@ pub(crate) static CURSEG: LockClass = LockClass::new("curseg_mutex", 60);
 pub(crate) static STREAM: LockClass = LockClass::new("gc_stream_mutex", 61);
 /// Free node ids.
 pub(crate) static NID_LIST: LockClass = LockClass::new("nid_list_lock", 62);
+/// Node ids that were freed since the last checkpoint.
+pub(crate) static NID_HELD: LockClass = LockClass::new("nid_held_lock", 65);
+/// Free node ids of one core.
+pub(crate) static NID_AT_HAND: LockClass = LockClass::new("nid_at_hand_lock", 63);
 /// One NAT block in memory.
 pub(crate) static NAT: LockClass = LockClass::new("nat_lock", 64);
 /// The victims that a collector has in mind.
@@ -88,8 +97,10 @@ pub(crate) static INODE_TABLE: LockClass = LockClass::new("inode_table_lock", 78
 pub(crate) static NAMES: LockClass = LockClass::new("dir_names_lock", 79);
 /// A file's cached pages.
 pub(crate) static PAGES: LockClass = LockClass::new("pages_lock", 80);
-/// What the journal is to make durable.
-pub(crate) static JOURNAL: LockClass = LockClass::new("journal_lock", 82);
+/// A list of what the journal is to make durable. XFS has a spin lock there.
+pub(crate) static JOURNAL_LIST: LockClass = LockClass::new("journal_list_lock", 82).spinning();
+/// Names that recovery was promised room for.
+pub(crate) static JOURNAL_NAMES: LockClass = LockClass::new("journal_names_lock", 83);
 /// Lists of inodes: dirty directories, dirty files, page owners, orphans.
 pub(crate) static LISTS: LockClass = LockClass::new("inode_list_lock", 84);
 /// Latched errors, statistics and other small state.

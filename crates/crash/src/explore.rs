@@ -2,7 +2,8 @@
 //! [`explore`].
 
 use crate::judge::{Fault, Judge, Rule};
-use crate::lang::Workload;
+use crate::lang::{VolumeKind, Workload};
+use crate::left::Left;
 use crate::legal::Moment;
 use crate::rng::Rng;
 use crate::run::{Run, RunError, Sample, options_afterwards, run, volume};
@@ -158,13 +159,13 @@ impl Default for Plan {
 #[derive(Default)]
 pub struct Volumes(OnceLock<Mutex<HashMap<Shape, MemDevice>>>);
 
-/// Size, segments per section, features.
-type Shape = (u32, u32, String);
+/// Kind, size, segments per section, features.
+type Shape = (VolumeKind, u32, u32, String);
 
 impl Volumes {
     pub(crate) fn get(&self, workload: &Workload) -> Result<MemDevice, RunError> {
         let all = self.0.get_or_init(|| Mutex::new(&QUEUE, HashMap::new()));
-        let shape = (workload.mib, workload.segs_per_sec, workload.features.clone());
+        let shape = (workload.kind, workload.mib, workload.segs_per_sec, workload.features.clone());
         if let Some(known) = all.lock().get(&shape) {
             return Ok(known.fork());
         }
@@ -212,6 +213,10 @@ impl Exploration {
     /// # Panics
     /// If there is no state with this number.
     pub fn state(&self, number: usize) -> MemDevice {
+        self.left(number).device
+    }
+
+    fn left(&self, number: usize) -> Left {
         self.states.distinct[number].choice.build(&self.run.trace)
     }
 
@@ -270,12 +275,12 @@ pub fn explore_one(workload: &Workload, plan: &Plan, volumes: &Volumes) -> Resul
     for (number, state) in found.states.distinct.iter().enumerate().take_while(|_| !plan.stop.is_set()) {
         outcome.states += 1;
         outcome.collected.note(&found.run.samples, state.choice.tick());
-        let image = found.state(number);
+        let left = found.left(number);
         let mut judged = Ok(0);
         if plan.recovery_every > 0 && rng.below(plan.recovery_every) == 0 {
-            judged = judge.judge_recovery(&image, &state.moments, effort, RECOVERY_DEPTH, rng.next());
+            judged = judge.judge_recovery(&left, &state.moments, effort, RECOVERY_DEPTH, rng.next());
         }
-        let judged = judged.and_then(|more| judge.judge(image, &state.moments, number).map(|()| more));
+        let judged = judged.and_then(|more| judge.judge(left, &state.moments, number).map(|()| more));
         match judged {
             Ok(more) => outcome.recovery_states += more,
             Err(fault) => {
@@ -344,7 +349,7 @@ mod tests {
     /// What the workload writes, and what a mount writes after the crash of the last state.
     fn written(workload: &Workload) -> (Vec<Record>, Vec<Record>) {
         let found = Exploration::new(workload, Effort::LIGHT, 1, &Volumes::default()).expect("sense");
-        let recovery = found.judge().record_mount(&found.state(found.states() - 1)).expect("it mounts");
+        let recovery = found.judge().record_mount(&found.left(found.states() - 1)).expect("it mounts");
         (found.run.trace.records, recovery.records)
     }
 

@@ -1,16 +1,18 @@
 //! The judge of one state: is this volume what the promises allow, and can one go on with it?
 //!
-//! In order: our checker finds no error; it mounts; the tree is legal at every moment at which the state may be found;
-//! a new file can be written and synced, or fsynced; the power goes off again; the checker still finds no error; after
-//! another mount the tree is what it was, with the new file. For some states the mount itself is interrupted too: its
-//! own writes are explored like those of a workload, and each state judged by the same rules; and a read-only mount of
-//! these shows the same tree and writes nothing.
+//! In order: our checker finds no error; on a volume that gives dead blocks back, the device holds none that nobody
+//! knows of; it mounts; the tree is legal at every moment at which the state may be found; a new file can be written
+//! and synced, or fsynced; the power goes off again; the checker still finds no error; after another mount the tree is
+//! what it was, with the new file. For some states the mount itself is interrupted too: its own writes are explored
+//! like those of a workload, and each state judged by the same rules; and a read-only mount of these shows the same
+//! tree and writes nothing.
 //!
 //! All mounts are in virtual time, with the cores and the seed of the workload: a state that is wrong is wrong each
 //! time.
 
 use crate::content::fill;
 use crate::lang::{BALLAST, Op, Workload};
+use crate::left::{Left, WriteHistory};
 use crate::legal::{Evidence, Moment};
 use crate::observe::Seen;
 use crate::run::{Hand, Run, Trace, virtual_time};
@@ -30,6 +32,8 @@ use steadyfs_rt::sleep;
 pub enum Rule {
     /// The checker finds no error.
     Consistent,
+    /// What the device holds is needed, or known to be dead.
+    Leaks,
     /// It mounts.
     Mounts,
     /// The tree is legal.
@@ -74,10 +78,11 @@ pub(crate) fn guarded<R>(f: impl FnOnce() -> Result<R, Fault>) -> Result<R, Faul
 }
 
 /// What a mount writes. A read-only one writes nothing, and shows the same tree.
-fn record_mount(image: &MemDevice, options: &MountOptions) -> Result<Vec<Record>, Fault> {
-    let device = Arc::new(RecordingDevice::new(image.fork()));
+fn record_mount(left: Left, options: &MountOptions) -> Result<Vec<Record>, Fault> {
+    let device = Arc::new(RecordingDevice::new(left.device));
+    let (watched, _) = left.history.watch(Arc::clone(&device) as Arc<dyn Device>);
     let mount = |options| {
-        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options);
+        let fs = Fs::mount(Arc::clone(&watched), options);
         let read = fs.and_then(|fs| Seen::read(&fs).map(|seen| (fs, seen)));
         read.map_err(|e| Fault::new(Rule::Mounts, format!("it does not mount: {e}")))
     };
@@ -113,13 +118,13 @@ impl Judge<'_> {
     /// the other. Returns how many states it judged.
     pub(crate) fn judge_recovery(
         &self,
-        image: &MemDevice,
+        left: &Left,
         moments: &[Vec<Moment>],
         effort: Effort,
         depth: u32,
         seed: u64,
     ) -> Result<u64, Fault> {
-        let trace = self.record_mount(image)?;
+        let trace = self.record_mount(left)?;
         // What may be found does not depend on when the second crash comes.
         let found = states::explore(&trace, effort, seed, |_| ());
         let mut judged = 0;
@@ -138,17 +143,17 @@ impl Judge<'_> {
 
     /// What a mount writes. Without times of access: with them, most of what is written is what reading the tree leads
     /// to.
-    pub(crate) fn record_mount(&self, image: &MemDevice) -> Result<Trace, Fault> {
-        let (base, checksums) = (image.fork(), self.workload.has_checksums());
+    pub(crate) fn record_mount(&self, left: &Left) -> Result<Trace, Fault> {
+        let (base, checksums) = (left.fork(), self.workload.has_checksums());
         let options = MountOptions { access_times: AccessTimes::Never, ..self.options.clone() };
-        let records = self.in_virtual_time(move || record_mount(&base, &options))?;
-        Ok(Trace { base: image.fork(), records, checksums })
+        let records = self.in_virtual_time(move || record_mount(base, &options))?;
+        Ok(Trace { base: left.device.fork(), records, checksums, history: left.history.clone() })
     }
 
     /// Judges one state; `moments` as in [`crate::states::CrashState`]. The state's number decides how one goes on
     /// afterwards.
-    pub(crate) fn judge(&self, image: MemDevice, moments: &[Vec<Moment>], number: usize) -> Result<(), Fault> {
-        guarded(|| self.judge_unguarded(image, moments, number.is_multiple_of(2)))
+    pub(crate) fn judge(&self, left: Left, moments: &[Vec<Moment>], number: usize) -> Result<(), Fault> {
+        guarded(|| self.judge_unguarded(left, moments, number.is_multiple_of(2)))
     }
 
     /// Whether the tree on `other`, which somebody else made of the volume `ours`, is legal, and the same as the one
@@ -175,14 +180,17 @@ impl Judge<'_> {
         in_virtual_time(virtual_time(self.workload), f)
     }
 
-    fn judge_unguarded(&self, image: MemDevice, moments: &[Vec<Moment>], all: bool) -> Result<(), Fault> {
-        check(&image, "after the crash")?;
+    fn judge_unguarded(&self, left: Left, moments: &[Vec<Moment>], all: bool) -> Result<(), Fault> {
+        check(&left.device, "after the crash")?;
+        left.history.check_leaks(&left.device, "after the crash")?;
         let (options, full) = (self.options.clone(), self.workload.free.is_some());
-        let Used { device, seen, wrote } = self.in_virtual_time(move || Used::of(image, options, full, all))?;
+        let Used { device, history, seen, wrote } = self.in_virtual_time(move || Used::of(left, options, full, all))?;
         moments.iter().try_for_each(|moment| self.check_tree(&seen, moment))?;
         let kept = wrote.map_err(|e| Fault::new(Rule::Usable, format!("writing afterwards: {e}")))?;
         check(device.inner(), "after writing more")?;
-        let (again, options) = (device.inner().fork(), MountOptions { read_only: true, ..self.options.clone() });
+        history.check_leaks(device.inner(), "after writing more")?;
+        let again = Left { device: device.inner().fork(), history };
+        let options = MountOptions { read_only: true, ..self.options.clone() };
         let after = self.in_virtual_time(move || read_again(again, options))?;
         check_again(after, seen, &kept)
     }
@@ -229,7 +237,7 @@ pub(crate) fn in_virtual_time<R: 'static>(
 
 /// Our checker finds no error on the volume; `when` is for the message.
 pub(crate) fn check(image: &MemDevice, when: &str) -> Result<(), Fault> {
-    let options = CheckOptions { threads: 1, force: true, max_issues: 20, progress: None };
+    let options = CheckOptions { threads: 1, max_issues: 20, ..CheckOptions::default() };
     let report = fsck::check(Arc::new(image.fork()), &options)
         .map_err(|e| Fault::new(Rule::Consistent, format!("{when}, the checker: {e}")))?;
     let errors = report.issues.iter().filter(|issue| issue.severity() >= Severity::Error);
@@ -243,6 +251,8 @@ pub(crate) fn check(image: &MemDevice, when: &str) -> Result<(), Fault> {
 /// What was found on a volume after a crash, and what came of going on with it.
 struct Used {
     device: Arc<FaultyDevice<MemDevice>>,
+    /// With what was written.
+    history: WriteHistory,
     seen: Seen,
     /// The name of the file that was written.
     wrote: Result<String, steadyfs_core::Error>,
@@ -251,15 +261,16 @@ struct Used {
 impl Used {
     /// Mounts a volume, looks at it, writes more, and makes that durable: with `all`, by a checkpoint; else by a chain
     /// that begins where the one before the crash did. Then the power goes off.
-    fn of(image: MemDevice, options: MountOptions, full: bool, all: bool) -> Result<Self, Fault> {
-        let device = Arc::new(FaultyDevice::new(image));
-        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options)
-            .map_err(|e| Fault::new(Rule::Mounts, format!("it does not mount: {e}")))?;
+    fn of(left: Left, options: MountOptions, full: bool, all: bool) -> Result<Self, Fault> {
+        let device = Arc::new(FaultyDevice::new(left.device));
+        let (watched, history) = left.history.watch(Arc::clone(&device) as Arc<dyn Device>);
+        let fs =
+            Fs::mount(watched, options).map_err(|e| Fault::new(Rule::Mounts, format!("it does not mount: {e}")))?;
         let seen = Seen::read(&fs).map_err(|e| Fault::new(Rule::Legal, format!("the tree cannot be read: {e}")))?;
         let wrote = go_on(fs, full, all);
         // Collectors may be at work still. What they write while others read would be found by these in part.
         device.disappear();
-        Ok(Used { device, seen, wrote })
+        Ok(Used { device, history: history.now(), seen, wrote })
     }
 }
 
@@ -279,9 +290,9 @@ fn go_on(fs: Arc<Fs>, full: bool, all: bool) -> Result<String, steadyfs_core::Er
 }
 
 /// What a second mount shows, which writes nothing.
-fn read_again(image: MemDevice, options: MountOptions) -> Result<Seen, Fault> {
-    let fs =
-        Fs::mount(Arc::new(image), options).map_err(|e| Fault::new(Rule::Usable, format!("the second mount: {e}")))?;
+fn read_again(left: Left, options: MountOptions) -> Result<Seen, Fault> {
+    let (watched, _) = left.history.watch(Arc::new(left.device));
+    let fs = Fs::mount(watched, options).map_err(|e| Fault::new(Rule::Usable, format!("the second mount: {e}")))?;
     let unreadable = |e| Fault::new(Rule::Usable, format!("after the second mount, the tree cannot be read: {e}"));
     Seen::read(&fs).map_err(unreadable)
 }

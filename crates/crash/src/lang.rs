@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! # a comment
-//! volume 64 segs_per_sec=1        size in MiB; segments per section; `features=` as for `steadyfs mkfs -O`
+//! volume 64 segs_per_sec=1        size in MiB; segments per section; `features=` as for mkfs; `kind=f2fs` or `iplfs`
 //! late 7                          the device ends requests late, in an order that this seed decides
 //! fail 7                          it refuses one write in forty; this seed decides which
 //! schedule 4 7                    all this in virtual time, on so many cores, in the schedule that this seed decides
@@ -20,9 +20,35 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
+/// The kind of a volume, as `steadyfs mkfs --kind` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum VolumeKind {
+    /// F2FS: segments, which are written again.
+    #[default]
+    F2fs,
+    /// IPLFS: logs without end. Its size is its capacity.
+    Iplfs,
+}
+
+impl VolumeKind {
+    /// The kind of this name.
+    ///
+    /// # Errors
+    /// A message, if there is none.
+    pub fn parse(name: &str) -> Result<Self, String> {
+        match name {
+            "f2fs" => Ok(VolumeKind::F2fs),
+            "iplfs" => Ok(VolumeKind::Iplfs),
+            _ => Err(format!("'{name}' is no kind of volume: f2fs or iplfs")),
+        }
+    }
+}
+
 /// A whole workload.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Workload {
+    /// What the volume is.
+    pub kind: VolumeKind,
     /// Size of the volume in MiB.
     pub mib: u32,
     /// Segments per section.
@@ -237,6 +263,7 @@ pub const DEFAULT_MIB: u32 = 64;
 impl Default for Workload {
     fn default() -> Self {
         Workload {
+            kind: VolumeKind::F2fs,
             mib: DEFAULT_MIB,
             segs_per_sec: 1,
             features: String::new(),
@@ -266,9 +293,21 @@ impl Workload {
         writers
     }
 
-    /// Whether a torn inode block shows.
+    /// The same workload on a volume of another kind, as far as that has the same features.
+    pub fn on(self, kind: VolumeKind) -> Self {
+        match kind {
+            VolumeKind::F2fs => Workload { kind, ..self },
+            VolumeKind::Iplfs => {
+                let features = self.features.split(',').filter(|feature| *feature != "inode_checksum");
+                let features = features.collect::<Vec<_>>().join(",");
+                Workload { kind, features, segs_per_sec: 1, ..self }
+            }
+        }
+    }
+
+    /// Whether a torn node shows: an inode, or on an IPLFS volume any node.
     pub(crate) fn has_checksums(&self) -> bool {
-        self.features.split(',').any(|feature| feature == "inode_checksum")
+        self.kind == VolumeKind::Iplfs || self.features.split(',').any(|feature| feature == "inode_checksum")
     }
 
     /// Number of a step, as what it writes carries it: set-up steps count first.
@@ -293,6 +332,10 @@ impl FromStr for Workload {
                 ["volume", size, rest @ ..] => {
                     workload.mib = size.parse().map_err(|_| fail(format!("'{size}' is no size in MiB")))?;
                     for option in rest {
+                        if let Some(kind) = option.strip_prefix("kind=") {
+                            workload.kind = VolumeKind::parse(kind).map_err(fail)?;
+                            continue;
+                        }
                         match (option.strip_prefix("features="), option.strip_prefix("segs_per_sec=").map(str::parse)) {
                             (Some(features), _) => workload.features = features.to_owned(),
                             (_, Some(Ok(segments))) => workload.segs_per_sec = segments,
@@ -375,6 +418,9 @@ fn op(words: &[&str]) -> Result<Op, String> {
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "volume {}", self.mib)?;
+        if self.kind == VolumeKind::Iplfs {
+            write!(f, " kind=iplfs")?;
+        }
         if self.segs_per_sec != 1 {
             write!(f, " segs_per_sec={}", self.segs_per_sec)?;
         }
@@ -495,6 +541,15 @@ skip
     }
 
     #[test]
+    fn a_workload_on_another_kind_of_volume_is_printed_and_parsed() {
+        let workload: Workload = EVERYTHING.parse().expect("parses");
+        let other = workload.on(VolumeKind::Iplfs);
+        assert_eq!((other.segs_per_sec, other.features.as_str(), other.has_checksums()), (1, "extra_attr", true));
+        assert!(other.to_string().starts_with("volume 64 kind=iplfs features=extra_attr\n"), "{other}");
+        assert_eq!(other.to_string().parse(), Ok(other));
+    }
+
+    #[test]
     fn errors_name_the_line() {
         for (text, part) in [
             ("creat", "line 1: 'creat' is no operation"),
@@ -502,6 +557,7 @@ skip
             ("falloc a twist 0 1", "'twist' is no mode"),
             ("x: sync", "'x:' is no writer"),
             ("volume big", "'big' is no size"),
+            ("volume 64 kind=zfs", "'zfs' is no kind"),
             ("late noon", "'noon' is no seed"),
             ("free some", "'some' is no number of blocks"),
             ("schedule 0 1", "'0' is no number of cores"),

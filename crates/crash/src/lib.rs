@@ -16,6 +16,7 @@ pub mod generate;
 mod judge;
 pub mod lang;
 mod late;
+mod left;
 mod legal;
 pub mod load;
 mod minimise;
@@ -29,7 +30,7 @@ mod trace;
 
 pub use explore::{Collected, Exploration, Outcome, Plan, Stop, Violation, Volumes, explore, explore_one};
 pub use judge::Rule;
-pub use lang::{Schedule, Workload};
+pub use lang::{Schedule, VolumeKind, Workload};
 pub use minimise::{minimise, save};
 pub use model::ModelError;
 pub use run::RunError;

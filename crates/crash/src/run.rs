@@ -4,12 +4,13 @@
 //! a step that returned by a tick of that log has its end there.
 
 use crate::content::fill;
-use crate::lang::{BALLAST, Falloc, Op, Schedule, Workload};
+use crate::lang::{BALLAST, Falloc, Op, Schedule, VolumeKind, Workload};
 use crate::late::LateDevice;
+use crate::left::WriteHistory;
 use crate::model::{ModelError, State, Timeline, timelines};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use steadyfs_core::mkfs::{self, MkfsOptions, parse_features};
+use steadyfs_core::mkfs::{self, Infinite, MkfsOptions, parse_features};
 use steadyfs_core::{
     Error, FallocMode, Fs, InodeRef, MountOptions, NewInode, RenameFlags, SetAttr, Urgency, XattrFlags,
 };
@@ -34,6 +35,8 @@ pub(crate) struct Trace {
     pub(crate) records: Vec<Record>,
     /// Torn inode blocks show.
     pub(crate) checksums: bool,
+    /// What had been written before.
+    pub(crate) history: WriteHistory,
 }
 
 /// What collectors had done by some tick.
@@ -92,10 +95,21 @@ pub enum RunError {
     Schedule(#[from] SimFailure),
 }
 
+/// How far a log of an IPLFS volume runs between two checkpoints: so little that workloads come to it.
+const LEAP: u64 = 512;
+
 /// An empty volume for a workload.
 pub(crate) fn volume(workload: &Workload) -> Result<MemDevice, Error> {
-    let device = MemDevice::new(u64::from(workload.mib) << 8);
+    let blocks = u64::from(workload.mib) << 8;
     let mut options = MkfsOptions::new([0x5f; 16], 1_700_000_000);
+    let device = match workload.kind {
+        VolumeKind::F2fs => MemDevice::new(blocks),
+        VolumeKind::Iplfs => {
+            let chosen = Infinite { leap: LEAP, ..Infinite::new(blocks) };
+            options.infinite = Some(chosen);
+            MemDevice::new(chosen.device_blocks())
+        }
+    };
     options.segs_per_sec = workload.segs_per_sec;
     options.features = parse_features(&workload.features)?;
     mkfs::format(&device, &options)?;
@@ -142,7 +156,8 @@ pub(crate) fn virtual_time(workload: &Workload) -> SimConfig {
 fn run_here(workload: &Workload, empty: &MemDevice) -> Result<Run, RunError> {
     let timelines = timelines(workload)?;
     let device = Arc::new(RecordingDevice::new(LateDevice::new(empty.fork(), workload.late)));
-    let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options(workload)?)?;
+    let (watched, history) = WriteHistory::of_new(workload, empty).watch(Arc::clone(&device) as Arc<dyn Device>);
+    let fs = Fs::mount(watched, options(workload)?)?;
     let mut hand = Hand { fs: Arc::clone(&fs), open: Vec::new() };
     for (at, op) in workload.setup.iter().enumerate() {
         hand.perform(op, at as u32)?;
@@ -150,7 +165,7 @@ fn run_here(workload: &Workload, empty: &MemDevice) -> Result<Run, RunError> {
     if let Some(free) = workload.free {
         take_space(&fs, u64::from(free))?;
     }
-    let (base, start) = durable(&fs, &device)?;
+    let (base, start, history) = durable(&fs, &device, &history)?;
     if let Some(seed) = workload.fail {
         device.inner().begin_refusing(seed);
     }
@@ -176,7 +191,7 @@ fn run_here(workload: &Workload, empty: &MemDevice) -> Result<Run, RunError> {
     }
     // Looked at before the handles are closed: from here on nothing is part of the workload.
     let records = device.take_log();
-    let trace = Trace { base, records, checksums: workload.has_checksums() };
+    let trace = Trace { base, records, checksums: workload.has_checksums(), history };
     let Done { workload: done, spans, refused, mut samples } = done;
     samples.sort_by_key(|sample| sample.tick);
     let timelines = if done == *workload { timelines } else { crate::model::timelines(&done)? };
@@ -201,16 +216,22 @@ fn take_space(fs: &Fs, left: u64) -> Result<(), Error> {
     }
 }
 
-/// What the device holds after all that was done so far, durably, and the tick from which on the log says what changes.
-fn durable(fs: &Fs, device: &RecordingDevice<LateDevice>) -> Result<(MemDevice, u64), Error> {
+/// What the device holds after all that was done so far, durably, the tick from which on the log says what changes, and
+/// what was written until then.
+fn durable(
+    fs: &Fs,
+    device: &RecordingDevice<LateDevice>,
+    history: &WriteHistory,
+) -> Result<(MemDevice, u64, WriteHistory), Error> {
     loop {
         fs.sync()?;
         let start = device.tick();
         let base = device.inner().settled();
+        let history = history.now();
         let all_ended = device.take_log().iter().all(|record| record.completed.is_some());
         // Else collectors are at work still, and what they have written meanwhile may be in neither of the two.
         if all_ended && device.tick() == start {
-            return Ok((base, start));
+            return Ok((base, start, history));
         }
     }
 }

@@ -6,11 +6,12 @@
 //! would have left). Two choices that leave the same bytes are one state; each state keeps every moment at which it may
 //! be found.
 
+use crate::left::Left;
 use crate::rng::Rng;
 use crate::run::Trace;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use steadyfs_device::{CrashImage, Device, MemDevice, Op as DeviceOp, PIECE_SIZE, PIECES, PageBuf, Record, StreamHint};
+use steadyfs_device::{CrashImage, Device, Op as DeviceOp, PIECE_SIZE, PIECES, PageBuf, Record, StreamHint};
 
 /// How much of the space of states to visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,8 +89,8 @@ impl Choice {
         self.tick
     }
 
-    /// The device after the crash.
-    pub(crate) fn build(&self, trace: &Trace) -> MemDevice {
+    /// What the crash leaves.
+    pub(crate) fn build(&self, trace: &Trace) -> Left {
         let mut image = CrashImage::new(&trace.base, &trace.records).at(self.tick);
         for &kept in &self.kept {
             image = image.keep(kept);
@@ -97,7 +98,14 @@ impl Choice {
         if let Some((record, tear)) = self.torn {
             image = image.tear(record, move |piece| tear.keeps(piece));
         }
-        image.build()
+        let (device, volatile) = (image.build(), image.volatile());
+        let torn = self.torn.map(|(record, _)| record);
+        let submitted = trace.records.iter().enumerate().filter(|(_, record)| record.submitted <= self.tick);
+        let asked = submitted.filter(|(_, record)| !record.failed).map(|(index, record)| {
+            let survived = volatile.binary_search(&index).is_err() || self.kept.contains(&index) || torn == Some(index);
+            (&record.op, survived)
+        });
+        Left { device, history: trace.history.after(asked) }
     }
 
     /// Says what survived: for messages.
@@ -125,7 +133,14 @@ fn last_tick(records: &[Record]) -> u64 {
 
 /// All states that the effort reaches. `moment` says what may be expected after a tick.
 pub(crate) fn explore<M: PartialEq>(trace: &Trace, effort: Effort, seed: u64, moment: impl Fn(u64) -> M) -> States<M> {
-    let mut finder = Finder { trace, hashes: HashMap::new(), found: HashMap::new(), distinct: Vec::new(), choices: 0 };
+    let mut finder = Finder {
+        trace,
+        held: trace.base.written_blocks(),
+        hashes: HashMap::new(),
+        found: HashMap::new(),
+        distinct: Vec::new(),
+        choices: 0,
+    };
     let mut rng = Rng::new(seed);
     for choice in prefixes(trace, effort) {
         let at = moment(choice.tick);
@@ -216,6 +231,11 @@ fn subsets(trace: &Trace, tick: u64, effort: Effort, rng: &mut Rng) -> Vec<(Choi
             masks.push((0..n).map(|_| rng.below(8) < share).collect());
         }
     }
+    // What is durable by now was asked for by then, though something asked for before it may still be under way.
+    let is_change =
+        |index: &usize| trace.records[*index].op != DeviceOp::Flush && volatile.binary_search(index).is_err();
+    let submitted = (0..trace.records.len()).filter(is_change).map(|index| trace.records[index].submitted);
+    let durable = submitted.filter(|submitted| *submitted <= tick).max().unwrap_or(0);
     let torn = effort.tears.min(masks.len());
     let mut out: Vec<(Choice, std::ops::RangeInclusive<u64>)> = Vec::new();
     for (number, mask) in masks.iter().enumerate() {
@@ -226,6 +246,7 @@ fn subsets(trace: &Trace, tick: u64, effort: Effort, rng: &mut Rng) -> Vec<(Choi
             // A write that was refused stays in doubt over all flushes that come after it; what these cover is there.
             if record.failed { from.max(flushed(trace, tick)) } else { from }
         });
+        let from = from.max(durable);
         if number < torn && !kept.is_empty() {
             let which = kept[rng.below(kept.len() as u64) as usize];
             let torn = Some((which, tear(&trace.records[which], trace.checksums, rng.next())));
@@ -238,6 +259,8 @@ fn subsets(trace: &Trace, tick: u64, effort: Effort, rng: &mut Rng) -> Vec<(Choi
 
 struct Finder<'a, M> {
     trace: &'a Trace,
+    /// The base's blocks that are not zero, in rising order.
+    held: Vec<u64>,
     /// Hashes of the base's blocks and of the records' pages.
     hashes: HashMap<(usize, usize), u64>,
     found: HashMap<Digest, usize>,
@@ -288,9 +311,12 @@ impl<M: PartialEq> Finder<'_, M> {
                     }
                 }
                 DeviceOp::Discard { .. } => {
-                    for block in first..first + count {
-                        blocks.insert(block, (hash_of(&PageBuf::zeroed()), PageBuf::zeroed()));
-                    }
+                    // Not block by block: a discard may be as long as the device.
+                    let zero = || (hash_of(&PageBuf::zeroed()), PageBuf::zeroed());
+                    let from = self.held.partition_point(|block| *block < first);
+                    let known = self.held[from..].iter().take_while(|block| **block - first < count);
+                    blocks.extend(known.map(|block| (*block, zero())));
+                    blocks.range_mut(first..first.saturating_add(count)).for_each(|(_, held)| *held = zero());
                 }
                 _ => {}
             }

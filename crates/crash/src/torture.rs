@@ -18,6 +18,7 @@
 use crate::content::fill;
 use crate::judge::{Fault, Rule, check, guarded, in_virtual_time};
 use crate::late::LateDevice;
+use crate::left::WriteHistory;
 use crate::observe::Seen;
 use crate::rng::Rng;
 use crate::run::Trace;
@@ -260,7 +261,7 @@ fn torment(image: MemDevice, options: MountOptions, seed: u64) -> Result<Torment
     }
     let records = device.take_log();
     let base = image.ok_or_else(|| Fault::new(Rule::Works, "there is no volume to begin with"))?;
-    Ok(Torment { trace: Trace { base, records, checksums: false }, deeds })
+    Ok(Torment { trace: Trace { base, records, checksums: false, history: WriteHistory::default() }, deeds })
 }
 
 fn name(file: usize) -> String {
@@ -357,7 +358,7 @@ impl Thread {
 
 /// Whether the volume after a crash is one that the promises allow.
 fn judge(torment: &Torment, crash: &CrashState<u64>, config: &SimConfig, options: &MountOptions) -> Result<(), Fault> {
-    let image = crash.choice.build(&torment.trace);
+    let image = crash.choice.build(&torment.trace).device;
     check(&image, "after the crash")?;
     let options = options.clone();
     let (device, mut seen) = in_virtual_time(config.clone(), move || {

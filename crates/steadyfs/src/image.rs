@@ -1,7 +1,7 @@
 //! Opening what the user named as DEVICE: the same options and the same words for every command.
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 
 use steadyfs_device::{Device, OpenError, OpenOptions, open_image};
@@ -16,6 +16,15 @@ pub(crate) struct ImageArgs {
     /// Where the volume starts in DEVICE (bytes, or with a suffix K, M, G)
     #[arg(long, value_name = "OFFSET", default_value = "0", hide_default_value = true)]
     pub(crate) offset: Size,
+}
+
+/// The DEVICE of a command that is told nothing else.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DeviceArgs {
+    #[command(flatten)]
+    pub(crate) image: ImageArgs,
+    /// Image file or block device
+    pub(crate) device: PathBuf,
 }
 
 impl ImageArgs {

@@ -33,7 +33,7 @@ pub mod tools;
 
 pub use corpus::{CorpusOp, HostTarget, Spec, Target};
 pub use error::{Error, Result};
-pub use linux::linux_manifest;
+pub use linux::{linux_manifest, linux_manifests};
 pub use machine::{Qemu, Uml};
 pub use manifest::Manifest;
 pub use sparse::TempImage;

@@ -9,6 +9,9 @@ use crate::machine::Uml;
 use crate::manifest::{Manifest, Options};
 use crate::programs;
 
+/// Disks that user-mode Linux has letters for.
+const DISKS: usize = 16;
+
 /// The shell command that takes the manifest of `directory` into `$HOST/name`, for a [`Uml`] script.
 pub fn manifest_command(directory: &str, name: &str, options: &Options) -> Result<String> {
     let program = programs::path("steadyfs-manifest")?;
@@ -43,11 +46,27 @@ pub fn linux_manifest(
     options: &Options,
     timeout: Duration,
 ) -> Result<Manifest> {
-    let out = Uml::new()
-        .disk(image)
-        .timeout(timeout)
-        .script(mount_command("/dev/ubda", mount_options))
-        .script(manifest_command("$MNT", "manifest.json", options)?)
-        .run()?;
-    Manifest::load(out.file("manifest.json"))
+    Ok(linux_manifests(&[image], mount_options, options, timeout)?.remove(0))
+}
+
+/// As [`linux_manifest`], of several images one after the other in one machine, which has room for 16: to boot takes
+/// longer than to look at a small volume.
+pub fn linux_manifests<P: AsRef<Path>>(
+    images: &[P],
+    mount_options: &str,
+    options: &Options,
+    timeout: Duration,
+) -> Result<Vec<Manifest>> {
+    assert!(images.len() <= DISKS, "one machine has no room for {} images", images.len());
+    let file = |number: usize| format!("manifest-{number}.json");
+    let mut machine = Uml::new().timeout(timeout);
+    for ((number, image), letter) in images.iter().enumerate().zip('a'..='p') {
+        machine = machine
+            .disk(image)
+            .script(mount_command(&format!("/dev/ubd{letter}"), mount_options))
+            .script(manifest_command("$MNT", &file(number), options)?)
+            .script("umount $MNT");
+    }
+    let out = machine.run()?;
+    (0..images.len()).map(|number| Manifest::load(out.file(&file(number)))).collect()
 }

@@ -81,6 +81,7 @@ impl Fs {
         if count == 0 || before + count < minimum {
             return Ok(0);
         }
+        assert!(told.end <= blocks.start, "block {} is told to be free, after {}", blocks.start, told.end);
         self.vol.check_writable()?;
         self.vol.io.discard(Lba::new(blocks.start), count)?;
         *told = Told { end: blocks.end, blocks: before + count };

@@ -79,6 +79,7 @@ impl Fs {
         self.edit_inode(change, inode, |raw| {
             if let Some(acl) = acl.filter(|_| which == AclKind::Access) {
                 let kept = if clear_sgid { 0o5000 } else { 0o7000 };
+                assert_eq!(acl.mode() & !0o777, 0, "an ACL gives permissions only");
                 raw.set_mode(raw.mode() & (0o170_000 | kept) | acl.mode());
             }
             raw.set_ctime(clock());

@@ -51,7 +51,9 @@ impl WriteErrors {
 
     /// The last error if there were any since there were `count`. Nobody counts as told.
     pub(crate) fn since(&self, count: u64) -> Result<()> {
-        if self.count() == count {
+        let now = self.count();
+        assert!(now >= count, "write errors were counted back from {count} to {now}");
+        if now == count {
             return Ok(());
         }
         self.last.lock().clone().map_or(Ok(()), |e| Err(Error::Io(e)))
@@ -59,7 +61,9 @@ impl WriteErrors {
 
     /// The cursor of who opens the file now.
     pub(crate) fn cursor(&self) -> ErrorCursor {
-        ErrorCursor(AtomicU64::new(self.told.load(SeqCst)))
+        let (told, count) = (self.told.load(SeqCst), self.count());
+        assert!(told <= count, "somebody was told of {told} errors, and there were {count}");
+        ErrorCursor(AtomicU64::new(told))
     }
 
     /// The last error, if the holder of the cursor has not been told of it; now he has.

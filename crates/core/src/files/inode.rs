@@ -2,12 +2,13 @@
 //!
 //! An [`Inode`] holds what the inode block cannot: its lock, its cached pages, who uses it. The attributes themselves
 //! are in the node block and nowhere else (see `node`). Kept true: an inode number has at most one [`Inode`] in memory;
-//! an inode with references, dirty pages or a pending deletion stays in the table; one whose last link and last
-//! reference are gone is queued for deletion.
+//! an inode with references, dirty pages, a pending deletion or something to log stays in the table; one whose last
+//! link and last reference are gone is queued for deletion.
 
 use crate::error::{Error, Result};
 use crate::files::dir::names::Names;
 use crate::files::errseq::{ErrorCursor, WriteErrors};
+use crate::files::logged::LogItem;
 use crate::files::pages::{Budget, Pages};
 use crate::locks;
 use crate::options::techniques::GcProtect;
@@ -16,14 +17,15 @@ use crate::volume::Volume;
 use crate::volume::nodes::cache::Node;
 use crate::volume::nodes::disk_size::UNLIMITED;
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 use steadyfs_format::block::BlockView;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::Inode as RawInode;
 use steadyfs_format::{Ino, Nid};
-use steadyfs_rt::{Mutex, RwLock};
+use steadyfs_rt::{Mutex, RwLock, SharedLine};
 
+/// Parts of the table, and of the queue: as many as a word has bits.
 const SHARDS: usize = 64;
 
 type Shard = HashMap<Ino, Arc<Inode>>;
@@ -42,6 +44,8 @@ pub(crate) struct Inode {
     pub(crate) gc: FileLocks,
     /// Of a directory: what its pages do not hold.
     pub(crate) names: Names,
+    /// What the metadata journal is to say of it; made when there first is something.
+    pub(crate) log: OnceLock<Arc<LogItem>>,
     /// Failed writes of the contents.
     pub(crate) write_errors: WriteErrors,
     users: AtomicU32,
@@ -55,15 +59,43 @@ pub(crate) struct Inode {
 }
 
 /// Inodes whose last user went while they had no link; and how many have users.
+///
+/// Every operation on names looks here, so an empty queue costs a look at one word that nobody writes.
 pub(crate) struct ReapQueue {
-    list: Mutex<Vec<Ino>>,
+    shards: Box<[Mutex<Vec<Ino>>]>,
+    /// A bit for each shard that has some.
+    filled: AtomicU64,
+    line: SharedLine,
     in_use: AtomicUsize,
 }
 
 impl ReapQueue {
+    fn new() -> Self {
+        ReapQueue {
+            shards: (0..SHARDS).map(|_| Mutex::new(&locks::LISTS, Vec::new())).collect(),
+            filled: AtomicU64::new(0),
+            line: SharedLine::new(),
+            in_use: AtomicUsize::new(0),
+        }
+    }
+
+    fn push(&self, ino: Ino) {
+        let at = ino.index() % SHARDS;
+        self.shards[at].lock().push(ino);
+        // After that: who finds the bit finds the inode.
+        self.line.write();
+        self.filled.fetch_or(1 << at, SeqCst);
+    }
+
     /// Inodes to delete, leaving an empty queue.
     pub(crate) fn take(&self) -> Vec<Ino> {
-        std::mem::take(&mut *self.list.lock())
+        if self.filled.load(SeqCst) == 0 {
+            return Vec::new();
+        }
+        self.line.write();
+        let filled = self.filled.swap(0, SeqCst);
+        let of = |at: &usize| filled & 1 << at != 0;
+        (0..SHARDS).filter(of).flat_map(|at| std::mem::take(&mut *self.shards[at].lock())).collect()
     }
 }
 
@@ -105,7 +137,8 @@ impl InodeRef {
 
 impl Clone for InodeRef {
     fn clone(&self) -> Self {
-        self.inode.users.fetch_add(1, SeqCst);
+        let before = self.inode.users.fetch_add(1, SeqCst);
+        assert!(before > 0, "a reference to inode {} is copied that was not counted", self.inode.ino);
         InodeRef { inode: Arc::clone(&self.inode), seen: self.seen.clone() }
     }
 }
@@ -116,10 +149,11 @@ impl Drop for InodeRef {
         assert!(before > 0, "inode {} has fewer users than none", self.inode.ino);
         let last = before == 1;
         if last {
-            self.inode.queue.in_use.fetch_sub(1, SeqCst);
+            let in_use = self.inode.queue.in_use.fetch_sub(1, SeqCst);
+            assert!(in_use > 0, "inode {} lost its last user, and no inode had one", self.inode.ino);
         }
         if last && self.inode.unlinked.load(SeqCst) {
-            self.inode.queue.list.lock().push(self.inode.ino);
+            self.inode.queue.push(self.inode.ino);
         }
     }
 }
@@ -134,6 +168,16 @@ impl Inode {
     /// References held by users of the file system.
     pub(crate) fn users(&self) -> u32 {
         self.users.load(SeqCst)
+    }
+
+    /// Whether the metadata journal has something to say of it: then it stays in the table, so that there is one item.
+    fn is_logged(&self) -> bool {
+        self.log.get().is_some_and(|item| item.is_pending())
+    }
+
+    /// What the metadata journal is to say of it.
+    pub(crate) fn log_item(&self) -> &Arc<LogItem> {
+        self.log.get_or_init(|| LogItem::new(self.ino.get()))
     }
 }
 
@@ -159,7 +203,7 @@ impl InodeTable {
             cached: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
             limit: limit.max(SHARDS),
-            queue: Arc::new(ReapQueue { list: Mutex::new(&locks::LISTS, Vec::new()), in_use: AtomicUsize::new(0) }),
+            queue: Arc::new(ReapQueue::new()),
             generation: AtomicU32::new(steadyfs_rt::wall_clock().nsec.wrapping_mul(0x9E37_79B1)),
         }
     }
@@ -203,6 +247,7 @@ impl InodeTable {
 
     /// Counts under the shard's lock, so that eviction sees it.
     fn reference(inode: &Arc<Inode>) -> InodeRef {
+        assert!(!inode.dying.load(SeqCst), "inode {} gets a user while it is deleted", inode.ino);
         if inode.users.fetch_add(1, SeqCst) == 0 {
             inode.queue.in_use.fetch_add(1, SeqCst);
         }
@@ -247,6 +292,7 @@ impl InodeTable {
             pages: Pages::new(),
             gc: FileLocks::new(self.protect),
             names: Names::new(kind == FileType::Dir),
+            log: OnceLock::new(),
             write_errors: WriteErrors::new(),
             users: AtomicU32::new(0),
             unlinked: AtomicBool::new(false),
@@ -261,7 +307,8 @@ impl InodeTable {
         let mut shard = self.shard(inode.ino).lock();
         if shard.get(&inode.ino).is_some_and(|known| Arc::ptr_eq(known, inode)) {
             shard.remove(&inode.ino);
-            self.cached.fetch_sub(1, SeqCst);
+            let before = self.cached.fetch_sub(1, SeqCst);
+            assert!(before > 0, "inode {} leaves a table that counts none", inode.ino);
         }
     }
 
@@ -280,11 +327,14 @@ impl InodeTable {
             let before = shard.len();
             shard.retain(|_, inode| {
                 inode.users() > 0
+                    || inode.is_logged()
                     || inode.unlinked.load(SeqCst)
                     || inode.touched.swap(false, SeqCst)
                     || !inode.pages.drop_all_if_clean(budget)
             });
-            self.cached.fetch_sub(before - shard.len(), SeqCst);
+            let gone = before - shard.len();
+            let cached = self.cached.fetch_sub(gone, SeqCst);
+            assert!(cached >= gone, "{gone} inodes leave a table that counts {cached}");
         }
     }
 }

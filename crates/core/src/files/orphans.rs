@@ -9,8 +9,11 @@ use crate::files::inode::Inode;
 use crate::locks;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use steadyfs_format::Ino;
-use steadyfs_rt::Mutex;
+use steadyfs_rt::{Mutex, SharedLine};
+
+const SHARDS: usize = 64;
 
 /// Why an inode has no name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +33,12 @@ pub struct OrphanStats {
     pub kept: u64,
 }
 
-/// The set of orphans.
+/// The set of orphans, in parts by number.
 pub(crate) struct Orphans {
-    set: Mutex<HashMap<Ino, Orphan>>,
+    shards: Box<[Mutex<HashMap<Ino, Orphan>>]>,
+    /// How many there are.
+    count: AtomicUsize,
+    line: SharedLine,
     /// How many a checkpoint pack has room for.
     limit: usize,
     failed: Mutex<Vec<Failed>>,
@@ -49,7 +55,17 @@ pub(super) enum Failed {
 impl Orphans {
     /// An empty set; a checkpoint can write down `limit` inodes.
     pub(crate) fn new(limit: usize) -> Self {
-        Orphans { set: Mutex::new(&locks::LISTS, HashMap::new()), limit, failed: Mutex::new(&locks::LISTS, Vec::new()) }
+        Orphans {
+            shards: (0..SHARDS).map(|_| Mutex::new(&locks::LISTS, HashMap::new())).collect(),
+            count: AtomicUsize::new(0),
+            line: SharedLine::new(),
+            limit,
+            failed: Mutex::new(&locks::LISTS, Vec::new()),
+        }
+    }
+
+    fn shard(&self, ino: Ino) -> &Mutex<HashMap<Ino, Orphan>> {
+        &self.shards[ino.index() % SHARDS]
     }
 
     /// Adds an inode that has no name, or is about to lose the last one.
@@ -58,30 +74,35 @@ impl Orphans {
     /// [`Error::NoSpace`] if a checkpoint could not write one more down; damage, if the inode had a name beyond its
     /// last one.
     pub(crate) fn add(&self, ino: Ino, why: Orphan) -> Result<()> {
-        let mut set = self.set.lock();
-        if set.contains_key(&ino) {
+        let mut shard = self.shard(ino).lock();
+        if shard.contains_key(&ino) {
             return Err(Error::corrupt(format!("inode {ino} has more names than links")));
         }
-        if set.len() >= self.limit {
-            return Err(Error::NoSpace);
-        }
-        set.insert(ino, why);
+        self.line.write();
+        let room = self.count.fetch_update(SeqCst, SeqCst, |count| (count < self.limit).then_some(count + 1));
+        room.map_err(|_| Error::NoSpace)?;
+        shard.insert(ino, why);
         Ok(())
     }
 
     /// Takes an inode out: it has a name again, or it is gone.
     pub(crate) fn remove(&self, ino: Ino) {
-        let old = self.set.lock().remove(&ino);
+        let old = self.shard(ino).lock().remove(&ino);
         assert!(old.is_some(), "{ino:?} is no orphan");
+        self.line.write();
+        self.count.fetch_sub(1, SeqCst);
     }
 
     /// Whether the inode has no name, and why.
     pub(crate) fn get(&self, ino: Ino) -> Option<Orphan> {
-        self.set.lock().get(&ino).copied()
+        self.shard(ino).lock().get(&ino).copied()
     }
 
     /// An inode is to be tried again.
     pub(super) fn keep(&self, failed: Failed) {
+        if let Failed::Claimed(inode) = &failed {
+            assert_eq!(inode.users(), 0, "inode {} is used and deleted in part", inode.ino);
+        }
         self.failed.lock().push(failed);
     }
 
@@ -92,13 +113,14 @@ impl Orphans {
 
     /// How many there are.
     pub(super) fn stats(&self) -> OrphanStats {
-        let listed = self.set.lock().len() as u64;
+        let listed = self.count.load(SeqCst) as u64;
         OrphanStats { listed, kept: self.failed.lock().len() as u64 }
     }
 
     /// The orphans in rising order, for a checkpoint; consistent under the exclusive checkpoint lock.
     pub(crate) fn list(&self) -> Vec<Ino> {
-        let mut inos: Vec<Ino> = self.set.lock().keys().copied().collect();
+        let mut inos: Vec<Ino> =
+            self.shards.iter().flat_map(|shard| shard.lock().keys().copied().collect::<Vec<_>>()).collect();
         inos.sort_unstable();
         inos
     }

@@ -79,11 +79,14 @@ impl Fs {
         if let Some(node) = self.xattr_node(inode)? {
             self.free_xattr_node(change, inode, &node)?;
         }
+        let dirty = self.budget.cache(inode).dirty_count();
+        assert_eq!(dirty, 0, "inode {} is freed before {dirty} of its pages, which would be written", inode.ino);
         let node = inode.node.write(&self.vol.nodes);
         if node.is_dead() {
             return Err(Error::corrupt(format!("inode {} was freed twice", inode.ino)));
         }
         self.vol.free_node(node)?;
+        assert!(inode.node.read().is_dead(), "inode {} leaves the table, and its node lives", inode.ino);
         self.inodes.remove(inode);
         Ok(())
     }

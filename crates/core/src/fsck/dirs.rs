@@ -9,9 +9,11 @@ use super::context::Context;
 use super::dentries::Directory;
 use super::inodes::{InodeInfo, Inodes};
 use super::issue::Issue;
+use super::options::Phase;
+use super::pool;
 use super::sink::Tracker;
 use super::walk::{FilePage, Walked};
-use super::{Phase, pool};
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use steadyfs_device::PageBuf;

@@ -1,21 +1,21 @@
 //! One inode block.
 
+use super::blocks::SummaryCursor;
 use super::context::Context;
 use super::inodes::{Counters, InodeInfo, Inodes};
-use super::is_zero;
 use super::issue::Issue;
 use super::node::check_node;
 use super::slots::{SlotOwner, check_slots};
-use super::summaries::Cursor;
 use super::walk::{Item, JobResult, refer};
 use super::xattrs;
+use super::zeros::is_zero;
 use std::sync::atomic::Ordering::Relaxed;
 use steadyfs_device::PageBuf;
 use steadyfs_format::block::{Block, BlockView};
 use steadyfs_format::dir::{FileType, MAX_DEPTH};
 use steadyfs_format::inode::{Inode, InodeShape, MAX_NAME, flags, inline};
 use steadyfs_format::node::NodeOfs;
-use steadyfs_format::{BLOCK_SIZE, Features, FormatError, Ino, PageIndex, Slot};
+use steadyfs_format::{BLOCK_SIZE, Features, FormatError, Ino, PageIndex, Slot, Width};
 
 /// Names of the node ids in an inode, in their order, and the offsets of the nodes.
 const CHILDREN: [(&str, NodeOfs); 5] = [
@@ -32,7 +32,7 @@ pub(super) fn check(
     inodes: &Inodes,
     item: &Item,
     page: &PageBuf,
-    cursor: &mut Cursor<'_>,
+    cursor: &mut SummaryCursor<'_>,
     found: &mut JobResult,
 ) {
     let (ino, counters) = (item.nid.as_ino(), inodes.counters(item.inode));
@@ -41,6 +41,7 @@ pub(super) fn check(
         let inode = Inode::view(bytes);
         let kind = inode.file_type();
         check_node(ctx, ino, item, &inode.footer, kind.map(|kind| kind == FileType::Dir), cursor);
+        ctx.blocks.check_node(&ctx.sink, ino, item.nid, item.lba, page);
         if let Err(FormatError::Checksum { stored, computed, .. }) = inode.verify_checksum(ctx.features, ctx.seed) {
             ctx.add(Issue::InodeChecksum { ino, stored, computed });
         }
@@ -109,7 +110,7 @@ fn check_contents(
     bytes: &Block,
     shape: InodeShape,
     item: &Item,
-    cursor: &mut Cursor<'_>,
+    cursor: &mut SummaryCursor<'_>,
     found: &mut JobResult,
 ) {
     let (ino, inode) = (info.ino, Inode::view(bytes));
@@ -155,14 +156,16 @@ fn check_inline(ctx: &Context, ino: Ino, inode: &Inode, shape: InodeShape) {
     }
     let first = match inode.slot(shape, 0) {
         Slot::Hole => 0,
-        slot => slot.to_disk(),
+        Slot::At(lba) => lba.get(),
+        slot if shape.width() == Width::Eight => slot.to_wide(),
+        slot => slot.to_disk().into(),
     };
     if first != 0 {
         ctx.add(Issue::InlineSlot { ino, field: "i_addr[0]", found: first });
     }
     for ((field, _), child) in CHILDREN.into_iter().zip(inode.children()) {
         if !child.is_null() {
-            ctx.add(Issue::InlineSlot { ino, field, found: child.get() });
+            ctx.add(Issue::InlineSlot { ino, field, found: child.get().into() });
         }
     }
     if data {

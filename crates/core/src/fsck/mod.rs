@@ -19,17 +19,21 @@
 //! An issue can have others as consequences: where a node is missing, its blocks are not counted. Rules are numbered as
 //! in format section 17.
 
+mod blocks;
 mod context;
 mod dentries;
 mod dirs;
 mod inode;
 mod inodes;
 mod issue;
+mod logs;
 mod nids;
 mod node;
+mod options;
 mod pool;
 mod quota;
 mod report;
+mod segmented;
 mod segments;
 mod sink;
 mod slots;
@@ -39,80 +43,18 @@ mod totals;
 mod volume;
 mod walk;
 mod xattrs;
+mod zeros;
 
 pub use issue::{Issue, Location, Severity, Value};
+pub use options::{CheckOptions, Phase, Progress, ProgressFn};
 pub use report::{Checked, Counts, Report, RollForward, exit};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use blocks::Blocks;
 use context::Context;
 use sink::{IssueSink, Tracker};
 use std::sync::Arc;
 use steadyfs_device::Device;
-
-/// A step of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Phase {
-    /// Superblocks and checkpoint packs.
-    Volume,
-    /// The node address table, counted in its blocks.
-    Nat,
-    /// The segment information table, counted in segments.
-    Sit,
-    /// All nodes.
-    Nodes,
-    /// All directories.
-    Directories,
-    /// Links, counters, leaks.
-    Totals,
-}
-
-impl Phase {
-    /// What people read while it runs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Volume => "superblocks and checkpoint",
-            Self::Nat => "node table",
-            Self::Sit => "segment table",
-            Self::Nodes => "nodes",
-            Self::Directories => "directories",
-            Self::Totals => "totals",
-        }
-    }
-}
-
-/// How far a check is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// The phase.
-    pub phase: Phase,
-    /// Units of it that are done.
-    pub done: u64,
-    /// Units that it has.
-    pub total: u64,
-}
-
-/// Called from any of the threads, some hundred times per phase at most per million units.
-pub type ProgressFn = Arc<dyn Fn(Progress) + Send + Sync>;
-
-/// How to check.
-#[derive(Clone)]
-pub struct CheckOptions {
-    /// Threads to use, at least 1.
-    pub threads: usize,
-    /// Walk the volume even if it looks cleanly unmounted.
-    pub force: bool,
-    /// Issues to keep; more are only counted.
-    pub max_issues: usize,
-    /// Told how far the check is.
-    pub progress: Option<ProgressFn>,
-}
-
-impl Default for CheckOptions {
-    /// All CPUs, a whole walk, 10,000 issues.
-    fn default() -> Self {
-        CheckOptions { threads: steadyfs_rt::cpus(), force: true, max_issues: 10_000, progress: None }
-    }
-}
 
 /// Checks the volume on a device.
 ///
@@ -120,14 +62,11 @@ impl Default for CheckOptions {
 /// do read errors in the middle.
 ///
 /// # Errors
-/// If not even the superblocks can be read; [`Error::Unsupported`] for an IPLFS volume.
+/// If not even the superblocks can be read.
 pub fn check(dev: Arc<dyn Device>, options: &CheckOptions) -> Result<Report> {
     let begin = steadyfs_rt::now();
     if let (Err(error), Err(_)) = (dev.read_one(0), dev.read_one(1)) {
         return Err(error.into());
-    }
-    if crate::raw::Superblocks::read(&*dev).chosen_infinite().is_some() {
-        return Err(Error::Unsupported("this version cannot check IPLFS volumes".to_owned()));
     }
     let options = CheckOptions { threads: options.threads.max(1), ..options.clone() };
     let sink = Arc::new(IssueSink::new(options.max_issues));
@@ -153,17 +92,12 @@ fn run(dev: &Arc<dyn Device>, options: &CheckOptions, sink: &Arc<IssueSink>, rep
     }
     let nids = tables::load_nat(&image, sink, options);
     tables::check_nat(&image, sink, &nids);
-    let Some(segments) = tables::load_sit(&image, sink, options) else { return };
-    let ctx = Arc::new(Context::new(&image, options, sink, nids, segments));
+    let Some(blocks) = Blocks::load(&image, sink, options) else { return };
+    let ctx = Arc::new(Context::new(&image, options, sink, nids, blocks));
     let nodes = walk::walk(&ctx);
     quota::check(&ctx, &nodes);
     let inodes = dirs::check(&ctx, nodes);
     let tracker = Tracker::begin(options, Phase::Totals, 1);
     report.counts = Some(totals::check(&ctx, &inodes));
     tracker.advance(1);
-}
-
-/// Whether all bytes are zero; in pieces that the compiler turns into wide instructions.
-fn is_zero(bytes: &[u8]) -> bool {
-    bytes.chunks(64).all(|piece| piece.iter().fold(0, |all, byte| all | byte) == 0)
 }

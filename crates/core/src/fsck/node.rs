@@ -1,19 +1,19 @@
 //! One node block: the checks that all nodes share, and direct, indirect and xattr nodes. Inodes are in `inode`.
 
+use super::blocks::SummaryCursor;
 use super::context::Context;
 use super::inodes::Inodes;
 use super::issue::Issue;
 use super::quota;
 use super::slots::{SlotOwner, check_slots};
-use super::summaries::Cursor;
 use super::walk::{Item, JobResult, refer};
 use super::xattrs;
 use std::sync::atomic::Ordering::Relaxed;
 use steadyfs_device::PageBuf;
-use steadyfs_format::Ino;
 use steadyfs_format::block::{Block, BlockView};
 use steadyfs_format::node::{IndirectNode, NodeBlock, NodeFooter, NodeKind, NodeOfs, SLOTS_PER_NODE};
 use steadyfs_format::summary::{Summary, SummaryKind};
+use steadyfs_format::{Ino, Width};
 
 /// Checks a node that is not an inode. `inodes` knows its owner, or the node would not have been named.
 pub(super) fn check(
@@ -21,7 +21,7 @@ pub(super) fn check(
     inodes: &Inodes,
     item: &Item,
     page: &PageBuf,
-    cursor: &mut Cursor<'_>,
+    cursor: &mut SummaryCursor<'_>,
     found: &mut JobResult,
 ) {
     let Some(info) = inodes.info(item.inode) else { return };
@@ -30,12 +30,13 @@ pub(super) fn check(
     page.with(|bytes| {
         let footer = &NodeBlock::view(bytes).footer;
         check_node(ctx, info.ino, item, footer, Some(info.is_dir()), cursor);
+        ctx.blocks.check_node(&ctx.sink, info.ino, item.nid, item.lba, page);
         match item.ofs.kind() {
             NodeKind::Direct => {
                 let Some(base) = info.addressing.and_then(|addressing| addressing.first_page(item.ofs)) else { return };
                 let owner = SlotOwner { info, counters, inode: item.inode, nid: item.nid, base };
                 let count = info.addressing.map_or(0, |addressing| addressing.node_slots());
-                check_slots(ctx, &owner, &bytes[..4 * usize::from(count)], cursor, found);
+                check_slots(ctx, &owner, &bytes[..Width::of(ctx.features).bytes() * usize::from(count)], cursor, found);
             }
             NodeKind::Indirect | NodeKind::DoubleIndirect => check_children(ctx, info.ino, item, bytes, found),
             NodeKind::Xattr => xattrs::check_with_node(ctx, info.ino, bytes),
@@ -52,7 +53,7 @@ pub(super) fn check_node(
     item: &Item,
     footer: &NodeFooter,
     is_dir: Option<bool>,
-    cursor: &mut Cursor<'_>,
+    cursor: &mut SummaryCursor<'_>,
 ) {
     let Item { lba, nid, ofs, .. } = *item;
     ctx.block_in_use(ino, lba, Summary::of_node(nid), SummaryKind::Node, cursor);

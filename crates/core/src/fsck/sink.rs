@@ -4,7 +4,7 @@
 //! kept.
 
 use super::issue::{Issue, Severity};
-use super::{CheckOptions, Phase, Progress};
+use super::options::{CheckOptions, Phase, Progress};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use steadyfs_rt::{LockClass, Mutex};
 
@@ -58,7 +58,7 @@ impl IssueSink {
 
 /// Tells the caller how far a phase is.
 pub(super) struct Tracker {
-    report: Option<super::ProgressFn>,
+    report: Option<super::options::ProgressFn>,
     phase: Phase,
     done: AtomicU64,
     total: u64,

@@ -1,11 +1,11 @@
 //! The file addresses in an inode or a direct node.
 
+use super::blocks::{self, SummaryCursor};
 use super::context::Context;
 use super::inodes::{Counters, InodeInfo};
-use super::is_zero;
 use super::issue::Issue;
-use super::summaries::Cursor;
 use super::walk::{FilePage, JobResult};
+use super::zeros::is_zero;
 use std::sync::atomic::Ordering::Relaxed;
 use steadyfs_format::summary::{Summary, SummaryKind};
 use steadyfs_format::{Lba, Nid, PageIndex, Slot, Width};
@@ -27,7 +27,7 @@ pub(super) fn check_slots(
     ctx: &Context,
     owner: &SlotOwner<'_>,
     area: &[u8],
-    cursor: &mut Cursor<'_>,
+    cursor: &mut SummaryCursor<'_>,
     found: &mut JobResult,
 ) {
     let (info, nid) = (owner.info, owner.nid);
@@ -43,14 +43,16 @@ pub(super) fn check_slots(
                 let summary = Summary { nid, version, ofs_in_node: slot };
                 let page = owner.base + u64::from(slot);
                 in_extent += u32::from(is_in_extent(info, page, lba));
-                match ctx.block_in_use(info.ino, lba, summary, SummaryKind::Data, cursor) {
-                    None => ctx.add(Issue::SlotOutside { ino: info.ino, nid, slot, lba }),
-                    // A block that is something else too is read there; reading it again could go on for ever.
-                    Some(reached) if info.is_dir() && !reached.again => {
-                        found.pages.push(FilePage { inode: owner.inode, page, lba });
-                    }
-                    Some(_) if is_quota => found.quota.pages.push(FilePage { inode: owner.inode, page, lba }),
-                    Some(_) => {}
+                if let Some(issue) = blocks::misplaced_data(&ctx.image, info.ino, nid, slot, lba) {
+                    ctx.add(issue);
+                    continue;
+                }
+                let again = ctx.block_in_use(info.ino, lba, summary, SummaryKind::Data, cursor);
+                // A block that is something else too is read there; reading it again could go on for ever.
+                if info.is_dir() && !again {
+                    found.pages.push(FilePage { inode: owner.inode, page, lba });
+                } else if is_quota {
+                    found.quota.pages.push(FilePage { inode: owner.inode, page, lba });
                 }
             }
         }

@@ -2,9 +2,10 @@
 
 use super::issue::Issue;
 use super::nids::{NatPage, Nids};
+use super::options::{CheckOptions, Phase};
 use super::segments::CheckedSegments;
 use super::sink::{IssueSink, Tracker};
-use super::{CheckOptions, Phase, pool};
+use super::{blocks, pool};
 use crate::raw::Image;
 use std::sync::Arc;
 use steadyfs_format::bitmap;
@@ -113,8 +114,8 @@ pub(super) fn check_nat(image: &Image, sink: &IssueSink, nids: &Nids) {
         }
         if !image.layout().width.holds(lba) {
             sink.add(Issue::NatImpossible { nid, ino, address: lba.get() });
-        } else if !image.layout().in_main(lba) {
-            sink.add(Issue::NatOutside { nid, ino, lba });
+        } else if let Some(issue) = blocks::misplaced_node(image, ino, nid, lba) {
+            sink.add(issue);
         }
         if ino.is_null() {
             sink.add(Issue::NatNoOwner { nid, lba });

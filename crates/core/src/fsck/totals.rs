@@ -4,13 +4,13 @@
 use super::context::Context;
 use super::inodes::{Counters, InodeInfo, Inodes};
 use super::issue::Issue;
-use super::{Counts, dirs, pool, quota};
+use super::report::Counts;
+use super::{dirs, pool, quota};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use steadyfs_format::checkpoint::CpFlags;
 use steadyfs_format::dir::FileType;
-use steadyfs_format::{BLOCKS_PER_SEG, Ino, Lba, PageIndex, ROOT_INO, SegNo};
+use steadyfs_format::{Ino, Lba, PageIndex, ROOT_INO};
 
 /// Inodes per job.
 const JOB: u32 = 16 << 10;
@@ -30,7 +30,7 @@ pub(super) fn check(ctx: &Arc<Context>, inodes: &Arc<Inodes>) -> Counts {
     dirs::check_circles(ctx, inodes);
     counts.orphans = unnamed.values().filter(|why| **why == Unnamed::Orphan).count() as u64;
     ctx.count_blocks(&mut counts);
-    check_leaks(ctx);
+    ctx.blocks.check_rest(&ctx.sink, &ctx.options);
     check_counters(ctx, &counts);
     counts
 }
@@ -182,15 +182,6 @@ fn check_parent(ctx: &Context, info: &InodeInfo, counters: &Counters, names: u32
     }
 }
 
-/// Blocks that the SIT calls valid but nobody uses.
-fn check_leaks(ctx: &Context) {
-    for segno in ctx.layout().segments() {
-        if let Some((lba, blocks)) = ctx.segments.leaked(segno) {
-            ctx.add(Issue::BlocksLeaked { segno, lba, blocks });
-        }
-    }
-}
-
 /// The counters of the checkpoint.
 fn check_counters(ctx: &Context, counts: &Counts) {
     let header = ctx.image.checkpoint().header();
@@ -205,21 +196,5 @@ fn check_counters(ctx: &Context, counts: &Counts) {
     let (stored, found) = (u64::from(header.valid_inodes()), u64::from(ctx.nids.inodes()));
     if stored != found {
         ctx.add(Issue::ValidInodeCount { stored, found });
-    }
-    check_free_segments(ctx);
-}
-
-fn check_free_segments(ctx: &Context) {
-    let (header, layout) = (ctx.image.checkpoint().header(), ctx.layout());
-    let current: Vec<SegNo> = ctx.image.logs().iter().map(|&log| ctx.image.log_position(log).segment).collect();
-    let (stored, found) = (u64::from(header.free_segments()), ctx.segments.free(&current));
-    // mkfs.f2fs 1.15 counts what is left of the device behind the last whole zone, too; the first checkpoint of a
-    // kernel puts it right.
-    let tail = (layout.block_count - layout.main_end().get()) / u64::from(BLOCKS_PER_SEG);
-    let is_fresh = !header.flags().contains(CpFlags::CRC_RECOVERY);
-    if is_fresh && stored != found && stored == found + tail {
-        ctx.add(Issue::FreeSegmentTail { stored, found });
-    } else if stored != found {
-        ctx.add(Issue::FreeSegmentCount { stored, found });
     }
 }

@@ -1,8 +1,10 @@
 //! Superblocks, checkpoint, roll-forward chain: what says which volume there is to check.
 
 use super::issue::Issue;
+use super::options::{CheckOptions, Phase};
+use super::report::RollForward;
 use super::sink::IssueSink;
-use super::{CheckOptions, Phase, RollForward};
+
 use crate::error::Error;
 use crate::raw::{ChainSummary, Image, PackPart, Packs, Superblocks};
 use std::collections::HashSet;

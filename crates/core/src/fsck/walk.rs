@@ -7,18 +7,20 @@
 //! Memory: 24 bytes per node of the two levels at hand, a bit per node id, 4 bytes per segment, and 24 bytes per
 //! directory block.
 
+use super::blocks::{self, SummaryCursor};
 use super::context::Context;
 use super::inodes::Inodes;
 use super::issue::Issue;
 use super::nids::NidSet;
+use super::options::Phase;
 use super::sink::Tracker;
-use super::summaries::Cursor;
-use super::{Phase, inode, node, pool, quota};
+use super::{inode, node, pool, quota};
 use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
+use steadyfs_format::nat::NatEntry;
 use steadyfs_format::node::NodeOfs;
-use steadyfs_format::{Ino, Lba, Nid, PageIndex};
+use steadyfs_format::{BLOCKS_PER_SEG, Ino, Lba, Nid, PageIndex};
 
 /// Nodes per job, at least: a job has all nodes of its segments.
 const JOB: usize = 256;
@@ -79,7 +81,7 @@ pub(super) fn walk(ctx: &Arc<Context>) -> Walked {
     let mut children = Vec::new();
     let check = {
         let (ctx, inodes) = (Arc::clone(ctx), Arc::clone(&inodes));
-        move |item: &Item, page: &PageBuf, cursor: &mut Cursor<'_>, found: &mut JobResult| {
+        move |item: &Item, page: &PageBuf, cursor: &mut SummaryCursor<'_>, found: &mut JobResult| {
             inode::check(&ctx, &inodes, item, page, cursor, found);
         }
     };
@@ -92,7 +94,7 @@ pub(super) fn walk(ctx: &Arc<Context>) -> Walked {
         let items = claim(ctx, &inodes, &mut claimed, std::mem::take(&mut children));
         let check = {
             let (ctx, inodes) = (Arc::clone(ctx), Arc::clone(&inodes));
-            move |item: &Item, page: &PageBuf, cursor: &mut Cursor<'_>, found: &mut JobResult| {
+            move |item: &Item, page: &PageBuf, cursor: &mut SummaryCursor<'_>, found: &mut JobResult| {
                 node::check(&ctx, &inodes, item, page, cursor, found);
             }
         };
@@ -111,6 +113,9 @@ pub(super) fn walk(ctx: &Arc<Context>) -> Walked {
 /// Every inode, in the order of segments; within one, whoever looks at them puts them in order. (To sort them all here
 /// would keep the other threads waiting.) One outside the main area was reported with its NAT entry.
 fn inode_items(ctx: &Context) -> Vec<Item> {
+    if ctx.layout().main_segments == 0 {
+        return sorted_inode_items(ctx);
+    }
     let segment = |lba| ctx.layout().seg_of(lba).map(|(segment, _)| segment.index());
     let mut starts = vec![0u32; ctx.layout().main_segments as usize + 1];
     for (_, entry) in ctx.nids.iter_inodes() {
@@ -132,9 +137,20 @@ fn inode_items(ctx: &Context) -> Vec<Item> {
     items
 }
 
+/// The same where addresses are too far apart to be counted by segments.
+fn sorted_inode_items(ctx: &Context) -> Vec<Item> {
+    let all = (0..).zip(ctx.nids.iter_inodes());
+    let placed =
+        all.filter(|(_, (nid, entry))| blocks::misplaced_node(&ctx.image, entry.ino, *nid, entry.lba).is_none());
+    let item = |(inode, (nid, entry)): (u32, (Nid, NatEntry))| Item { lba: entry.lba, nid, ofs: NodeOfs::INODE, inode };
+    let mut items: Vec<Item> = placed.map(item).collect();
+    items.sort_unstable();
+    items
+}
+
 /// Divides items that are in the order of segments into jobs that have no segment in common.
 fn jobs(ctx: &Context, items: &[Item]) -> Vec<Range<usize>> {
-    let segment = |item: &Item| ctx.layout().seg_of(item.lba).map(|(segment, _)| segment);
+    let segment = |item: &Item| (item.lba - ctx.layout().main) / u64::from(BLOCKS_PER_SEG);
     let mut jobs = Vec::new();
     let mut first = 0;
     while first < items.len() {
@@ -156,7 +172,8 @@ fn claim(ctx: &Context, inodes: &Inodes, claimed: &mut NidSet, mut children: Vec
         if !fresh && let Some(info) = inodes.info(child.inode) {
             ctx.add(Issue::NodeShared { ino: info.ino, nid: child.nid, ofs: child.ofs });
         }
-        fresh && ctx.layout().in_main(child.lba)
+        let owner = inodes.info(child.inode).map_or(Ino(0), |info| info.ino);
+        fresh && blocks::misplaced_node(&ctx.image, owner, child.nid, child.lba).is_none()
     });
     children
 }
@@ -167,7 +184,7 @@ fn level(
     ctx: &Arc<Context>,
     tracker: &Arc<Tracker>,
     items: Vec<Item>,
-    check: impl Fn(&Item, &PageBuf, &mut Cursor<'_>, &mut JobResult) + Send + Sync + 'static,
+    check: impl Fn(&Item, &PageBuf, &mut SummaryCursor<'_>, &mut JobResult) + Send + Sync + 'static,
     mut take: impl FnMut(JobResult),
 ) {
     let (jobs, items, check) = (jobs(ctx, &items), Arc::new(items), Arc::new(check));
@@ -178,7 +195,7 @@ fn level(
         let lists = pool::run(ctx.options.threads, slab.len(), move |job, out| {
             let mut items = items[slab[job].clone()].to_vec();
             items.sort_unstable();
-            let mut cursor = ctx_.summaries.cursor();
+            let mut cursor = ctx_.blocks.cursor();
             let mut found = JobResult::default();
             for_each_page(&ctx_, &items, |item, page| check(item, page, &mut cursor, &mut found));
             tracker.advance(items.len() as u64);
@@ -203,7 +220,7 @@ fn for_each_page(ctx: &Context, items: &[Item], mut visit: impl FnMut(&Item, &Pa
                 Ok(page) => visit(item, &page),
                 Err(error) => {
                     // In use all the same, so it is not leaked.
-                    ctx.segments.reach(item.lba);
+                    ctx.blocks.reach(item.lba);
                     ctx.add(Issue::ReadFailed { lba: item.lba, reason: error.to_string() });
                 }
             }),

@@ -1,8 +1,8 @@
 //! Extended attributes: the list in the inode, or in the inode and its xattr node together.
 
 use super::context::Context;
-use super::is_zero;
 use super::issue::Issue;
+use super::zeros::is_zero;
 use std::collections::HashSet;
 use steadyfs_format::Ino;
 use steadyfs_format::block::{Block, BlockView};

@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 use steadyfs_device::Device;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::infinite::{
-    ALLOWED_FEATURES, AddressSpace, Checkpoint, DiscardLog, Geometry, Head, Header, MAX_LOG_SHIFT, MIN_LOG_SHIFT,
-    Stretch, SuperBlock, payload_blocks, seal,
+    ALLOWED_FEATURES, AddressSpace, Checkpoint, DiscardLog, Geometry, Head, Header, MAX_LOG_SHIFT, MIN_CAPACITY,
+    MIN_LOG_SHIFT, Stretch, SuperBlock, payload_blocks, seal,
 };
 use steadyfs_format::mkfs_layout::MkfsLayout;
 use steadyfs_format::nat::{self, NatEntry};
@@ -24,8 +24,6 @@ use steadyfs_format::{
 pub const DEFAULT_LOG_SHIFT: u8 = 45;
 /// How far a log may run between two checkpoints, unless somebody chooses, in blocks: 1 GiB.
 pub const DEFAULT_LEAP: u64 = 1 << 18;
-/// The smallest capacity in blocks: 16 MiB.
-const MIN_CAPACITY: u64 = 4096;
 /// Checkpoint packs must hold orphans and journal beside the NAT bitmap.
 const MAX_PAYLOAD: u32 = 256;
 
@@ -106,7 +104,12 @@ pub(super) fn format(dev: &dyn Device, options: &MkfsOptions, chosen: &Infinite)
             info.name
         )));
     }
-    let report = MkfsReport { superblock: superblock.common(), plan: numbers(&superblock), discarded: true };
+    let report = MkfsReport {
+        superblock: superblock.common(),
+        plan: numbers(&superblock),
+        discarded: true,
+        infinite: Some(*chosen),
+    };
     if options.dry_run {
         return Ok(MkfsReport { discarded: false, ..report });
     }

@@ -107,6 +107,8 @@ pub struct MkfsReport {
     pub plan: MkfsLayout,
     /// Whether the device was discarded.
     pub discarded: bool,
+    /// Of an IPLFS volume: what it is.
+    pub infinite: Option<Infinite>,
 }
 
 /// Makes a volume. Whether the device holds something worth keeping is the caller's to ask ([`detect_signature`]).
@@ -127,7 +129,8 @@ pub fn format(dev: &dyn Device, options: &MkfsOptions) -> Result<MkfsReport> {
         return infinite::format(dev, options, chosen);
     }
     let plan = plan::plan(options, blocks)?;
-    let mut report = MkfsReport { superblock: plan.superblock.clone(), plan: plan.layout.clone(), discarded: false };
+    let mut report =
+        MkfsReport { superblock: plan.superblock.clone(), plan: plan.layout.clone(), discarded: false, infinite: None };
     if options.dry_run {
         return Ok(report);
     }

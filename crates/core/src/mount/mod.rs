@@ -173,7 +173,7 @@ impl Fs {
             fs.vol.check_running()?;
             start_flusher(&fs);
             housekeeping::start(&fs);
-            Reclaim::start(&fs);
+            fs.start_reclaim();
             discarding::start(&fs);
             return Ok(fs);
         }
@@ -261,6 +261,7 @@ impl Fs {
             Some(_) => options.writes_in_place(layout.main_segments),
             None => InPlace::Never,
         };
+        let journal = Journal::new(&options, orphan_limit(&layout), &vol.io.planted);
         let reclaim = Reclaim::new(&vol, &options, header.reserved_segments(), collectors);
         Ok(Arc::new(Fs {
             vol,
@@ -269,15 +270,16 @@ impl Fs {
             orphans: Orphans::new(orphan_limit(&layout)),
             checkpoints: Checkpoints::new(Committed::new(checkpoint, image.pack())),
             reclaim,
-            rename: steadyfs_rt::Mutex::new(&locks::RENAME, ()),
+            shape: steadyfs_rt::PassThroughLock::new(&locks::RENAME),
             background: Background::new(),
             discarder,
             flusher: Flusher::new(),
             since: Since::new(),
-            journal: Journal::new(options.journal, orphan_limit(&layout)),
+            journal,
             syncs: SyncCounters::default(),
             traffic: Traffic::default(),
             recovered: OnceLock::new(),
+            serving: OnceLock::new(),
             in_place,
             options,
         }))

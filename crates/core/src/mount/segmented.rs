@@ -13,8 +13,10 @@ use crate::volume::segments::reuse::{Reuse, Upkeep};
 use crate::volume::segments::sit::Sit;
 use crate::volume::segments::streams::Streams;
 use crate::volume::segments::table::{BLOCKS, SegTable, SitRecord};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use steadyfs_format::journal::Journal;
+use steadyfs_format::sit::SitEntry;
 use steadyfs_format::{AllocType, Layout, Log, SegNo};
 
 /// What only changes need: the segment table, where the logs stand, and the statistic that goes with them.
@@ -59,11 +61,14 @@ impl Tables {
     /// Refuses a volume whose counters contradict its segments: what a change would make of it is not a volume. Linux
     /// does the same.
     pub(super) fn check_counts(&self, image: &Image) -> Result<()> {
-        let valid = |wanted: fn(u8) -> bool| -> u64 {
-            let chosen = image.layout().segments().filter(|&seg| wanted(self.segs.kind(seg)));
-            chosen.map(|seg| u64::from(self.segs.state(seg).count())).sum()
-        };
-        let (all, nodes) = (valid(|_| true), valid(|kind| kind >= Log::HotNode.number()));
+        let (mut all, mut nodes) = (0, 0);
+        for seg in image.layout().segments() {
+            let valid = u64::from(self.segs.state(seg).count());
+            if valid > 0 {
+                all += valid;
+                nodes += if self.segs.kind(seg) >= Log::HotNode.number() { valid } else { 0 };
+            }
+        }
         let header = image.checkpoint().header();
         // Slots that are reserved but were never written are counted and have no block.
         if all > header.valid_blocks() || nodes != u64::from(header.valid_nodes()) {
@@ -128,16 +133,32 @@ fn load_segments(image: &Image, options: &MountOptions) -> Result<SegTable> {
     if matches!(options.discard, Discard::Runs(_)) {
         segs = segs.with_held();
     }
-    for (i, entry) in image.load_sit()?.iter().enumerate() {
-        entry.validate()?;
-        let seg = SegNo::new(i as u32);
+    // Of two logs in one segment the first counts.
+    let mut at_logs: BTreeMap<SegNo, (Log, SitEntry)> = BTreeMap::new();
+    for &log in image.logs() {
+        at_logs.entry(image.log_position(log).segment).or_insert((log, SitEntry::default()));
+    }
+    let load = |seg, log: Option<Log>, entry: &SitEntry| {
         // A current segment holds what its log writes, whatever it was before.
-        let log = image.log_at(seg);
         let kind = log.map_or(entry.raw_type(), Log::number);
         let record = SitRecord { kind, map: *entry.valid_map(), mtime: entry.mtime() };
         segs.load(seg, &record, log.is_some());
         // Collectors put what they move among the cold data.
-        segs.note_passes(seg, u8::from(kind == Log::ColdData.number()));
+        if kind == Log::ColdData.number() {
+            segs.note_passes(seg, 1);
+        }
+    };
+    image.each_used_sit(|seg, entry| {
+        entry.validate()?;
+        match at_logs.get_mut(&seg) {
+            Some((_, known)) => *known = *entry,
+            None => load(seg, None, entry),
+        }
+        Ok(())
+    })?;
+    // Also where the table says nothing of them.
+    for (seg, (log, entry)) in &at_logs {
+        load(*seg, Some(*log), entry);
     }
     for (seg, _) in image.sit_journal() {
         if seg.get() >= image.layout().main_segments {

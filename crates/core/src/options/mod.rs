@@ -49,6 +49,10 @@ pub enum JournalMode {
     /// By a journal with one list of what is to be written, as in XFS. Until the volume is unmounted, or recovered
     /// after a crash, no other program opens it.
     Single,
+    /// The same with two lists in turn (ScaleXFS' double committed item list): operations do not wait for a batch.
+    Double,
+    /// The same with two lists in turn, each a list a core (ScaleXFS' per-core in-memory logging).
+    PerCore,
 }
 
 /// What of a volume is discarded after checkpoints, in the background.
@@ -173,6 +177,12 @@ pub enum InPlace {
 /// Most requests of write-back that can be asked for: more than queues of devices hold.
 const MOST_REQUESTS: u32 = 65_536;
 
+/// Sizes of the journal.
+pub(crate) const LEAST_JOURNAL: u64 = 8 << 20;
+const MOST_JOURNAL: u64 = 1 << 30;
+/// Largest stride of the journal.
+const MOST_STRIDE: u64 = 1 << 20;
+
 /// Seconds between checkpoints of a volume that is told of `sync`.
 pub(crate) const COMMIT_SECONDS: u64 = 60;
 
@@ -220,6 +230,10 @@ pub struct MountOptions {
     pub fsync_mode: FsyncMode,
     /// How names and attributes become durable between checkpoints.
     pub journal: JournalMode,
+    /// With [`JournalMode::PerCore`], bytes that a core notes before all cores learn of them: a power of two.
+    pub journal_stride: u64,
+    /// Most bytes of the journal, in memory and behind the last checkpoint; a checkpoint empties it.
+    pub journal_bytes: u64,
     /// What to do when a checkpoint could not be written.
     pub on_error: OnError,
     /// Access times.
@@ -256,6 +270,8 @@ impl Default for MountOptions {
             commit_seconds: None,
             fsync_mode: FsyncMode::Posix,
             journal: JournalMode::Off,
+            journal_stride: 8 << 10,
+            journal_bytes: 64 << 20,
             on_error: OnError::Continue,
             access_times: AccessTimes::Relative,
             directory_access_times: true,

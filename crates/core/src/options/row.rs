@@ -243,7 +243,7 @@ impl<T> Row<T> {
 }
 
 /// A size in bytes as [`parse_size`] reads it: with the largest suffix that leaves a whole number.
-struct Size(u64);
+pub(super) struct Size(pub(super) u64);
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -257,7 +257,7 @@ impl fmt::Display for Size {
 const SUFFIXES: [(&str, u32); 4] = [("K", 10), ("M", 20), ("G", 30), ("T", 40)];
 
 /// A size in bytes with an optional suffix K, M, G or T (powers of 1024), of either case.
-fn parse_size(text: &str) -> Option<u64> {
+pub(super) fn parse_size(text: &str) -> Option<u64> {
     let suffixed = |(suffix, shift): (&str, u32)| {
         let digits = text.strip_suffix(suffix).or_else(|| text.strip_suffix(&suffix.to_ascii_lowercase()))?;
         Some((digits, shift))

@@ -6,15 +6,18 @@
 #[cfg(feature = "canary")]
 use crate::canary::Canary;
 use crate::options::row::Tier::{Everyday, F2fs, Research};
-use crate::options::row::{Row, Values};
+use crate::options::row::{Row, Size, Values, parse_size};
 use crate::options::techniques::{
     CpCounters, DataLogs, GcBuffer, GcCollectors, GcMeta, GcOptions, GcProtect, GcSelect, GcStream, LEAST_BUFFER,
     MOST_BUFFER, MOST_GENERATIONS, MOST_VICTIMS, System, idle_from, idle_text,
 };
 use crate::options::{
-    AccessTimes, Allocation, DEFAULT_MEMORY, Discard, FsyncMode, InPlace, JournalMode, LOW_MEMORY, MountOptions,
-    OnError, WriteBack,
+    AccessTimes, Allocation, DEFAULT_MEMORY, Discard, FsyncMode, InPlace, JournalMode, LEAST_JOURNAL, LOW_MEMORY,
+    MOST_JOURNAL, MOST_STRIDE, MountOptions, OnError, WriteBack,
 };
+
+#[cfg(feature = "canary")]
+use steadyfs_journal::Fault;
 
 /// The mount options that the file system itself understands.
 pub static OPTIONS: &[Row<MountOptions>] = &[
@@ -93,10 +96,25 @@ pub static OPTIONS: &[Row<MountOptions>] = &[
         values: option_words!(Words, journal, {
             "off" => JournalMode::Off,
             "single" => JournalMode::Single,
+            "double" => JournalMode::Double,
+            "percore" => JournalMode::PerCore,
         }),
         tier: Everyday,
-        help: "single: fsync of directories, renamed, linked and new files writes a journal, not a checkpoint; until \
-               the volume is unmounted no other program opens it, and after a crash 'steadyfs recover' comes first",
+        help: "fsync of directories, renamed, linked and new files writes a journal, not a checkpoint; until the volume \
+               is unmounted no other program opens it, and after a crash 'steadyfs recover' comes first. Operations \
+               note what they do in one list as XFS (single), in two in turn (double), or in one on each core (percore)",
+    },
+    Row {
+        name: "journal.size",
+        aliases: &[],
+        values: Values::Size {
+            least: LEAST_JOURNAL,
+            most: MOST_JOURNAL,
+            set: |options, bytes| options.journal_bytes = bytes,
+            get: |options| Some(options.journal_bytes),
+        },
+        tier: Everyday,
+        help: "with a journal, how large it grows before a checkpoint has to empty it",
     },
     Row {
         name: "discard",
@@ -357,6 +375,22 @@ pub static OPTIONS: &[Row<MountOptions>] = &[
                bears fewer",
     },
     Row {
+        name: "journal.stride",
+        aliases: &[],
+        values: Values::Text {
+            form: "SIZE",
+            allowed: "a power of two from 1 to 1M",
+            set: |options, text| {
+                options.journal_stride = parse_size(text).filter(|n| n.is_power_of_two() && *n <= MOST_STRIDE)?;
+                Some(())
+            },
+            get: |options| Some(Size(options.journal_stride).to_string()),
+        },
+        tier: Research,
+        help: "with journal=percore, how much a core notes before it tells the others, who count the journal's bytes \
+               (ScaleXFS' strided space counting; with 1 they learn of every operation)",
+    },
+    Row {
         name: "cp_lock",
         aliases: &[],
         values: option_words!(Words, gc.cp_lock, {
@@ -406,6 +440,16 @@ pub static OPTIONS: &[Row<MountOptions>] = &[
             "drop-record" => Some(Canary::DropRecord),
             "early-ack" => Some(Canary::EarlyAck),
             "skip-absorb" => Some(Canary::SkipAbsorb),
+            "absorb-early" => Some(Canary::AbsorbEarly),
+            "split-batch" => Some(Canary::SplitBatch),
+            "mark-forgotten" => Some(Canary::MarkForgotten),
+            "nameless-skip" => Some(Canary::NamelessSkip),
+            "stale-sequence" => Some(Canary::Lists(Fault::StaleSequence)),
+            "no-drain" => Some(Canary::Lists(Fault::NoDrain)),
+            "zero-delta" => Some(Canary::Lists(Fault::ZeroDelta)),
+            "lost-relog" => Some(Canary::Lists(Fault::LostRelog)),
+            "reversed-order" => Some(Canary::Lists(Fault::ReversedOrder)),
+            "late-estimate" => Some(Canary::Lists(Fault::LateEstimate)),
         }),
         tier: crate::options::row::Tier::Planted,
         help: "plant a fault",
@@ -436,6 +480,7 @@ mod tests {
         ("gc.idle", &["off", "1", "60000"]),
         ("data_logs", &["cores", "1", "1024"]),
         ("writeback", &["together", "linux", "linux:1", "linux:65536"]),
+        ("journal.stride", &["1", "8K", "1M"]),
         ("discard", &["off", "segments", "runs:2", "runs:16", "runs:512", "blocks"]),
     ];
 
@@ -443,7 +488,8 @@ mod tests {
     fn each_row_parses_and_prints_each_of_its_values_and_refuses_others() {
         assert_eq!(proof::faults(OPTIONS, MountOptions::default, SAMPLES), [""; 0]);
         let out_of_range = "gc.collectors=0,gc.collectors=1025,gc.collectors=split:0,gc.collectors=split:x,gc.idle=0,\
-                            gc.idle=60001,data_logs=0,data_logs=1025,gc.generations=9,gc.victims=65,gc.buffer_size=2G,writeback=linux:0";
+                            gc.idle=60001,data_logs=0,data_logs=1025,gc.generations=9,gc.victims=65,gc.buffer_size=2G,writeback=linux:0,\
+                            journal.stride=0,journal.stride=3K,journal.stride=2M,journal.size=7M";
         for option in out_of_range.split(',') {
             let mut options = MountOptions::default();
             let refusal = apply(OPTIONS, &mut options, option).unwrap_err();

@@ -32,6 +32,7 @@ mod superblock;
 mod tables;
 
 pub use chain::{ChainNode, ChainSummary, FsyncChain};
+pub(crate) use in_use::{BlockSet, CHUNK};
 pub use infinite::{LogSpace, user_blocks};
 pub use pack::{PackDamage, PackPart};
 pub use packs::Packs;
@@ -135,6 +136,22 @@ impl Image {
             return &[];
         }
         if self.layout().has_ssa() { &Log::ALL } else { &[Log::HotData, Log::HotNode] }
+    }
+
+    /// Whether a node of the checkpoint may lie here.
+    pub fn is_node_address(&self, lba: Lba) -> bool {
+        match self.log_space() {
+            Some(space) => space.is_node_address(lba),
+            None => self.layout().in_main(lba),
+        }
+    }
+
+    /// Whether file data of the checkpoint may lie here.
+    pub fn is_data_address(&self, lba: Lba) -> bool {
+        match self.log_space() {
+            Some(space) => space.is_data_address(lba),
+            None => self.layout().in_main(lba),
+        }
     }
 
     /// The log whose current segment this is.

@@ -3,12 +3,13 @@
 
 use super::{Image, PackPart};
 use crate::error::{Error, Result};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use steadyfs_device::PageBuf;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::nat::{self, NatEntry};
 use steadyfs_format::node::NodeBlock;
-use steadyfs_format::sit::{SitBlock, SitEntry};
+use steadyfs_format::sit::{ENTRIES_PER_BLOCK, SitBlock, SitEntry};
 use steadyfs_format::summary::{Summary, SummaryBlock, SummaryKind};
 use steadyfs_format::{BLOCKS_PER_SEG, Lba, Log, Nid, SegNo};
 
@@ -75,23 +76,54 @@ impl Image {
     /// # Errors
     /// Read errors.
     pub fn load_known_sit(&self) -> Result<Vec<SitEntry>> {
-        let layout = self.layout();
-        let mut entries = Vec::with_capacity(layout.main_segments as usize);
-        let end = layout.used_sit_blocks();
-        for first in (0..end).step_by(BATCH as usize) {
-            let pages = self.read_scattered((first..end.min(first + BATCH as u32)).map(|block| self.sit_lba(block)))?;
-            for page in pages {
-                let left = layout.main_segments as usize - entries.len();
-                page.with(|bytes| entries.extend(SitBlock::view(bytes).iter().take(left)));
-            }
-        }
-        assert_eq!(entries.len(), layout.main_segments as usize, "the SIT covers the main area");
+        let mut entries = Vec::with_capacity(self.layout().main_segments as usize);
+        self.each_sit_block(|_, block| {
+            entries.extend_from_slice(block);
+            Ok(())
+        })?;
         for (segment, entry) in self.sit_journal() {
             if let Some(slot) = entries.get_mut(segment.index()) {
                 *slot = *entry;
             }
         }
         Ok(entries)
+    }
+
+    /// Shows `see` each entry of the SIT that is not blank, and its segment, with the journal: one that the journal has
+    /// comes last, also if it is blank. Takes no memory for all of them.
+    ///
+    /// # Errors
+    /// A damaged journal; read errors; those of `see`.
+    pub(crate) fn each_used_sit(&self, mut see: impl FnMut(SegNo, &SitEntry) -> Result<()>) -> Result<()> {
+        self.whole(PackPart::SitJournal)?;
+        let journal: BTreeMap<SegNo, &SitEntry> = self.sit_journal().iter().map(|(seg, entry)| (*seg, entry)).collect();
+        self.each_sit_block(|first, block| {
+            for (segment, entry) in (first..).map(SegNo::new).zip(block).filter(|(_, entry)| !entry.is_blank()) {
+                if !journal.contains_key(&segment) {
+                    see(segment, entry)?;
+                }
+            }
+            Ok(())
+        })?;
+        let segments = self.layout().main_segments;
+        journal.into_iter().filter(|(segment, _)| segment.get() < segments).try_for_each(|(seg, entry)| see(seg, entry))
+    }
+
+    /// Shows `see` the entries of each block of the table, and the first one's segment: each segment of the main area
+    /// once, in order.
+    fn each_sit_block(&self, mut see: impl FnMut(u32, &[SitEntry]) -> Result<()>) -> Result<()> {
+        let layout = self.layout();
+        let (mut seen, end) = (0, layout.used_sit_blocks());
+        for first in (0..end).step_by(BATCH as usize) {
+            let pages = self.read_scattered((first..end.min(first + BATCH as u32)).map(|block| self.sit_lba(block)))?;
+            for page in pages {
+                let here = (layout.main_segments - seen).min(ENTRIES_PER_BLOCK as u32);
+                page.with(|bytes| see(seen, &SitBlock::view(bytes).entries()[..here as usize]))?;
+                seen += here;
+            }
+        }
+        assert_eq!(seen, layout.main_segments, "the SIT covers the main area");
+        Ok(())
     }
 
     /// The summaries of a segment: of a log's current segment from the checkpoint (or the nodes themselves), else from

@@ -9,15 +9,12 @@
 //! wait for that.
 
 use super::Reclaim;
-use crate::error::Result;
-use crate::fs::Fs;
-use crate::volume::Change;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use steadyfs_rt::EventCount;
 
 /// All admissions of a volume.
 #[derive(Default)]
-pub(super) struct Admissions {
+pub(crate) struct Admissions {
     blocks: AtomicU64,
     /// How many wait at the gate, and may be waiting for these.
     awaited: AtomicU64,
@@ -106,30 +103,5 @@ impl Drop for Admission<'_> {
         if self.blocks > 0 && self.end() {
             self.reclaim.announce_room();
         }
-    }
-}
-
-impl Fs {
-    /// As [`Fs::change`], for one that takes up to so many blocks for data; no more than a section's. In this order,
-    /// for the change has to end first.
-    pub(crate) fn change_to_place(&self, blocks: u64) -> Result<(Admission<'_>, Change<'_>)> {
-        self.prepare_change()?;
-        let admission = self.admit(blocks)?;
-        Ok((admission, self.vol.begin_change()?))
-    }
-
-    /// Passes the gate if that needs no waiting, and without the help of collectors soon.
-    pub(crate) fn try_admit(&self, blocks: u64) -> Option<Admission<'_>> {
-        Admission::if_room(&self.reclaim, blocks, || self.reclaim.has_room(self))
-    }
-
-    /// Waits until there is room for so many blocks, collecting if need be. Hold no node lock when calling.
-    pub(crate) fn admit(&self, blocks: u64) -> Result<Admission<'_>> {
-        self.reclaim.admit(self, blocks)
-    }
-
-    /// Waits until there is room for a change, collecting if need be.
-    pub(crate) fn make_room(&self) -> Result<()> {
-        self.admit(0).map(drop)
     }
 }

@@ -1,14 +1,15 @@
 //! Reclaiming space: the seam of who makes room on a volume, and the gate that changes pass.
 //!
-//! A change passes the gate ([`Fs::admit`]) before it takes the checkpoint lock. Who makes room when there is too
-//! little is an arm of [`Reclaim`], and no other file tells the arms apart. Another arm (a device that collects, nobody
-//! at all) has its own methods of these names. What arms share stands beside them: [`Admission`]s, the owners of
-//! blocks (`owner`), the locks of pages against collectors (`protect`).
+//! A change passes the gate (`gate`) before it takes the checkpoint lock. Who makes room when there is too little is an
+//! arm of [`Reclaim`], and nobody but the gate and this file tells the arms apart. An arm has its state here, and its
+//! work in functions of the mounted volume behind the gate. What arms share stands beside them: `admission`s, the
+//! owners of blocks (`owner`), the locks of pages against collectors (`protect`).
 //!
 //! Kept true by each arm: a change is let through, or told that there is no room; the gate never waits for what only
 //! the waiting change could do.
 
 pub(crate) mod admission;
+mod gate;
 pub(crate) mod host;
 mod live;
 mod nobody;
@@ -16,17 +17,13 @@ mod owner;
 pub(crate) mod protect;
 pub(crate) mod report;
 
-use crate::error::Result;
-use crate::fs::Fs;
 use crate::options::MountOptions;
 use crate::options::techniques::GcOptions;
 use crate::volume::Volume;
-use admission::{Admission, Admissions};
+use admission::Admissions;
 use host::HostReclaim;
-use nobody::NobodyReclaim;
 use report::GcReport;
-use std::sync::Arc;
-use steadyfs_format::{Layout, Lba};
+use steadyfs_format::Layout;
 
 /// Who makes room on a mounted volume.
 #[expect(clippy::large_enum_variant, reason = "a volume has one")]
@@ -34,7 +31,7 @@ pub(crate) enum Reclaim {
     /// Writers or threads of this host move what is valid out of sections (F2FS, ScaleLFS, P-GC).
     Host(HostReclaim),
     /// Nothing has to be made: what is dead is discarded, and its place never used again (IPLFS).
-    Nobody(NobodyReclaim),
+    Nobody(Admissions),
 }
 
 use Reclaim::{Host as ByHost, Nobody as ByNobody};
@@ -44,7 +41,7 @@ impl Reclaim {
     pub(crate) fn new(vol: &Volume, options: &MountOptions, reserved_segments: u32, collectors: usize) -> Self {
         match vol.placement.segments() {
             Some(_) => ByHost(HostReclaim::new(vol, options, reserved_segments, collectors)),
-            None => ByNobody(NobodyReclaim::default()),
+            None => ByNobody(Admissions::default()),
         }
     }
 
@@ -59,14 +56,7 @@ impl Reclaim {
         HostReclaim::data_logs(options, layout, reserved_segments, collectors)
     }
 
-    /// Starts what works by itself on a writable volume.
-    pub(crate) fn start(fs: &Arc<Fs>) {
-        if let ByHost(host) = &fs.reclaim {
-            host.start(fs);
-        }
-    }
-
-    /// Ends that and waits for it; from then on writers make room.
+    /// Ends what works by itself and waits for it; from then on writers make room.
     pub(crate) fn stop(&self) {
         if let ByHost(host) = self {
             host.stop();
@@ -92,38 +82,11 @@ impl Reclaim {
         self.host().map_or_else(GcReport::default, HostReclaim::totals)
     }
 
-    /// Moves what these blocks of the main area hold, wherever they are and whoever owns them.
-    ///
-    /// # Errors
-    /// A summary, an owner or a block cannot be read; or there is no room.
-    pub(crate) fn move_blocks(&self, fs: &Fs, lbas: &[Lba]) -> Result<()> {
-        match self {
-            ByHost(host) => host.move_blocks(fs, lbas),
-            ByNobody(_) => nobody::move_blocks(fs, lbas),
-        }
-    }
-
-    /// Waits until there is room for so many blocks, making some if need be.
-    fn admit<'a>(&self, fs: &'a Fs, blocks: u64) -> Result<Admission<'a>> {
-        match self {
-            ByHost(host) => host.admit(fs, blocks),
-            ByNobody(nobody) => nobody.admit(fs, blocks),
-        }
-    }
-
-    /// Whether nobody needs to make room for a change now.
-    fn has_room(&self, fs: &Fs) -> bool {
-        match self {
-            ByHost(host) => host.has_room(fs),
-            ByNobody(nobody) => nobody.has_room(fs, 0),
-        }
-    }
-
     /// Changes that have passed the gate.
     fn admissions(&self) -> &Admissions {
         match self {
             ByHost(host) => &host.admissions,
-            ByNobody(nobody) => &nobody.admissions,
+            ByNobody(admissions) => admissions,
         }
     }
 

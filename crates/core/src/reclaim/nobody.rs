@@ -9,8 +9,7 @@
 //! log that has used up its stretch is told here and nowhere else: everything is made durable, and then the volume
 //! takes no more changes.
 
-use super::Admission;
-use super::admission::Admissions;
+use super::admission::Admission;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::stats::counters::Cause;
@@ -22,13 +21,6 @@ const SPARE: u64 = 64;
 /// Rounds without gain before the gate stops trying.
 const HOPELESS_ROUNDS: u32 = 8;
 
-/// The gate.
-#[derive(Default)]
-pub(crate) struct NobodyReclaim {
-    /// Who has passed and may take blocks.
-    pub(super) admissions: Admissions,
-}
-
 /// What is in the way of a change.
 enum Short {
     /// A log has no more room before the limit.
@@ -39,66 +31,64 @@ enum Short {
     Capacity,
 }
 
-impl NobodyReclaim {
-    /// Whether a change finds room for so many blocks.
-    pub(super) fn has_room(&self, fs: &Fs, blocks: u64) -> bool {
-        self.short(fs, blocks).is_none()
-    }
+/// Whether a change finds room for so many blocks.
+pub(super) fn has_room(fs: &Fs, blocks: u64) -> bool {
+    short(fs, blocks).is_none()
+}
 
-    fn short(&self, fs: &Fs, blocks: u64) -> Option<Short> {
-        let LogRoom { before_limit, before_end, dead, capacity } = fs.vol.placement.room()?;
-        // A page of a directory takes its block, and may change the nodes above it.
-        let dirty = fs.vol.nodes.dirty_count() as u64 + 2 * fs.dirty_dir_pages();
-        let take = blocks + self.admissions.blocks() + dirty;
-        let log = take + SPARE + dead / 128;
-        let held = fs.vol.space.counts().blocks + dead + take;
-        match () {
-            () if before_end < log => Some(Short::Log),
-            () if before_limit < log => Some(Short::Limit),
-            () if held > capacity => Some(Short::Capacity),
-            () => None,
+fn short(fs: &Fs, blocks: u64) -> Option<Short> {
+    let LogRoom { before_limit, before_end, dead, capacity } = fs.vol.placement.room()?;
+    // A page of a directory takes its block, and may change the nodes above it.
+    let dirty = fs.vol.nodes.dirty_count() as u64 + 2 * fs.dirty_dir_pages();
+    let take = blocks + fs.reclaim.admissions().blocks() + dirty;
+    let log = take + SPARE + dead / 128;
+    let held = fs.vol.space.counts().blocks + dead + take;
+    match () {
+        () if before_end < log => Some(Short::Log),
+        () if before_limit < log => Some(Short::Limit),
+        () if held > capacity => Some(Short::Capacity),
+        () => None,
+    }
+}
+
+/// Waits until there is room for so many blocks.
+///
+/// # Errors
+/// `NoSpace`; that a log is used up; why a checkpoint failed.
+pub(super) fn admit(fs: &Fs, blocks: u64) -> Result<Admission<'_>> {
+    let mut rounds = 0;
+    loop {
+        if let Some(admission) = Admission::if_room(&fs.reclaim, blocks, || has_room(fs, 0)) {
+            return Ok(admission);
         }
-    }
-
-    /// Waits until there is room for so many blocks.
-    ///
-    /// # Errors
-    /// `NoSpace`; that a log is used up; why a checkpoint failed.
-    pub(super) fn admit<'a>(&self, fs: &'a Fs, blocks: u64) -> Result<Admission<'a>> {
-        let mut rounds = 0;
-        loop {
-            if let Some(admission) = Admission::if_room(&fs.reclaim, blocks, || self.has_room(fs, 0)) {
-                return Ok(admission);
+        fs.vol.check_writable()?;
+        match short(fs, blocks) {
+            None => continue,
+            Some(Short::Log) if rounds > 0 => {
+                fs.vol.close(WORN_OUT);
+                return Err(Error::ReadOnly(WORN_OUT.to_owned()));
             }
-            fs.vol.check_writable()?;
-            match self.short(fs, blocks) {
-                None => continue,
-                Some(Short::Log) if rounds > 0 => {
-                    fs.vol.close(WORN_OUT);
-                    return Err(Error::ReadOnly(WORN_OUT.to_owned()));
-                }
-                Some(_) if rounds >= HOPELESS_ROUNDS => return Err(Error::NoSpace),
-                Some(_) => {}
-            }
-            rounds += 1;
-            fs.checkpoint(Cause::Needed)?;
-            while fs.vol.placement.has_queued_discards()
-                && fs.vol.placement.discard_some(|| fs.vol.check_writable().is_ok()) > 0
-            {}
-            // The discarder may be at work on the rest.
-            if let Some(under_way) = fs.vol.placement.discards_under_way() {
-                under_way.wait_zero();
-            }
-            if !self.has_room(fs, blocks) {
-                // Others may take less than they may, or be at work on discards.
-                self.admissions.wait_for_some();
-            }
+            Some(_) if rounds >= HOPELESS_ROUNDS => return Err(Error::NoSpace),
+            Some(_) => {}
+        }
+        rounds += 1;
+        fs.checkpoint(Cause::Needed)?;
+        while fs.vol.placement.has_queued_discards()
+            && fs.vol.placement.discard_some(|| fs.vol.check_writable().is_ok()) > 0
+        {}
+        // The discarder may be at work on the rest.
+        if let Some(under_way) = fs.vol.placement.discards_under_way() {
+            under_way.wait_zero();
+        }
+        if !has_room(fs, blocks) {
+            // Others may take less than they may, or be at work on discards.
+            fs.reclaim.admissions().wait_for_some();
         }
     }
 }
 
 /// Blocks that the device goes on refusing: there is nobody to move what they hold.
-pub(super) fn move_blocks(_fs: &Fs, lbas: &[Lba]) -> Result<()> {
+pub(super) fn move_blocks(lbas: &[Lba]) -> Result<()> {
     let first = lbas.first().copied().unwrap_or_default();
     let count = lbas.len();
     Err(Error::Unsupported(format!(

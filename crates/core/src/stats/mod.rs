@@ -8,6 +8,7 @@
 pub(crate) mod activity;
 pub(crate) mod counters;
 mod map;
+pub(crate) mod serving;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ mod tests;
 pub use activity::{CollectorStats, CollectorsNow, Doing};
 pub use counters::Cause;
 pub use map::{Cell, SegmentMap, VALIDITY_CLASSES};
+pub use serving::{Serving, ServingStats};
 pub use table::{Kind, Part, Read, STATISTICS, Statistic};
 
 use crate::durable::checkpoint::CheckpointStats;
@@ -45,6 +47,9 @@ pub struct VolumeStats {
     pub mounted_us: u64,
     /// Whether it takes no changes.
     pub read_only: bool,
+    /// What serves it.
+    #[serde(default)]
+    pub serving: ServingStats,
     /// What users wrote and read.
     pub app: AppStats,
     /// What went to the device and came from it.
@@ -67,6 +72,9 @@ pub struct VolumeStats {
     pub sections: SectionCounts,
     /// Segments by what can be done with them, now.
     pub segments: SegmentNumbers,
+    /// The logs of an IPLFS volume, now; all zero on others.
+    #[serde(default)]
+    pub logs: LogNumbers,
     /// Blocks and inodes, now.
     pub space: SpaceNumbers,
     /// Inodes without a name, now.
@@ -135,6 +143,19 @@ pub struct SegmentNumbers {
     pub used: u64,
 }
 
+/// The endless logs of an IPLFS volume, in blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogNumbers {
+    /// What may be held at one time.
+    pub capacity: u64,
+    /// Dead, and perhaps still held.
+    pub dead: u64,
+    /// What a log can take before the next checkpoint, of the one that has least.
+    pub before_checkpoint: u64,
+    /// What a log can take at all, of the one that has least.
+    pub before_end: u64,
+}
+
 /// Blocks and inodes. Blocks are of 4096 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpaceNumbers {
@@ -200,6 +221,7 @@ impl Fs {
         VolumeStats {
             mounted_us: micros::of(self.vol.clock.mounted().elapsed()),
             read_only: self.is_read_only(),
+            serving: self.serving.get().map(|serving| serving()).unwrap_or_default(),
             app: AppStats { written_bytes, read_bytes },
             io: self.io_stats(),
             discards: self.vol.placement.discard_stats(),
@@ -210,6 +232,7 @@ impl Fs {
             collectors,
             sections: self.sections(),
             segments: self.segment_numbers(),
+            logs: self.log_numbers(),
             space: SpaceNumbers {
                 blocks: space.blocks,
                 blocks_free: space.blocks_free,
@@ -223,6 +246,20 @@ impl Fs {
             memory: MemoryNumbers::now(),
             locks: lock_numbers(),
         }
+    }
+
+    /// From now on snapshots hold what `serving` tells. Once only: a second one is dropped.
+    pub fn set_serving(&self, serving: Serving) {
+        let _ = self.serving.set(serving);
+    }
+
+    fn log_numbers(&self) -> LogNumbers {
+        self.vol.placement.room().map_or_else(LogNumbers::default, |room| LogNumbers {
+            capacity: room.capacity,
+            dead: room.dead,
+            before_checkpoint: room.before_limit,
+            before_end: room.before_end,
+        })
     }
 
     fn segment_numbers(&self) -> SegmentNumbers {

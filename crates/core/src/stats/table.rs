@@ -149,7 +149,7 @@ fn locks(stats: &VolumeStats, of: fn(&super::LockNumbers) -> f64) -> Vec<(String
 }
 
 /// Every statistic.
-pub const STATISTICS: [Statistic; 69] = [
+pub const STATISTICS: [Statistic; 75] = [
     gauge(
         Mount,
         "build_info",
@@ -164,6 +164,23 @@ pub const STATISTICS: [Statistic; 69] = [
         "1",
         "1 if the volume takes no changes.",
         Read::One(|s| f64::from(u8::from(s.read_only))),
+    ),
+    gauge(
+        Mount,
+        "transport_info",
+        "1",
+        "Way that requests of the kernel take.",
+        Read::Each("transport", |s| match s.serving.transport.as_str() {
+            "" => Vec::new(),
+            transport => named([(transport, 1.0)]),
+        }),
+    ),
+    counter(
+        Mount,
+        "requests",
+        NUMBER,
+        "Requests of the kernel, by operation.",
+        Read::Each("operation", |s| counts(&s.serving.requests)),
     ),
     counter(
         Traffic,
@@ -533,6 +550,34 @@ pub const STATISTICS: [Statistic; 69] = [
             ])
         }),
     ),
+    gauge(
+        Space,
+        "log_capacity_bytes",
+        BYTES,
+        "What an IPLFS volume may hold at one time.",
+        Read::One(|s| bytes(s.logs.capacity)),
+    ),
+    gauge(
+        Space,
+        "log_dead_bytes",
+        BYTES,
+        "What is dead on an IPLFS volume and perhaps still held.",
+        Read::One(|s| bytes(s.logs.dead)),
+    ),
+    gauge(
+        Space,
+        "log_before_checkpoint_bytes",
+        BYTES,
+        "What a log of an IPLFS volume can take before the next checkpoint, of the one that has least.",
+        Read::One(|s| bytes(s.logs.before_checkpoint)),
+    ),
+    gauge(
+        Space,
+        "log_before_end_bytes",
+        BYTES,
+        "What a log of an IPLFS volume can take at all, of the one that has least.",
+        Read::One(|s| bytes(s.logs.before_end)),
+    ),
     gauge(Space, "size_bytes", BYTES, "What files and nodes may use.", Read::One(|s| bytes(s.space.blocks))),
     gauge(Space, "free_bytes", BYTES, "What is free of `size_bytes`.", Read::One(|s| bytes(s.space.blocks_free))),
     gauge(Space, "valid_bytes", BYTES, "What is in use of `size_bytes`.", Read::One(|s| bytes(s.space.blocks_valid))),
@@ -654,6 +699,7 @@ mod tests {
     fn snapshot() -> VolumeStats {
         let mut stats = VolumeStats::default();
         stats.app.written_bytes = 1 << 20;
+        stats.serving.requests.insert("lookup".into(), 1);
         stats.checkpoints.causes.insert("sync".into(), 1);
         stats.fsyncs.checkpoints.insert("space".into(), 1);
         stats.collectors.each.push(CollectorStats::default());

@@ -10,6 +10,7 @@ pub(crate) mod infinite;
 pub(crate) mod io;
 pub(crate) mod nodes;
 pub(crate) mod placement;
+pub(crate) mod places;
 pub(crate) mod placing;
 pub(crate) mod segments;
 pub(crate) mod space;

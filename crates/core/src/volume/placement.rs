@@ -10,11 +10,11 @@
 //! end others may take and give up.
 
 pub(crate) use crate::volume::segments::adopt::Adopted;
-pub(crate) use crate::volume::segments::logs::{NodePlace, Run};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::volume::discard::{DiscardStats, Discards, Signal};
 use crate::volume::infinite::{self, EndlessLogs, LogRoom};
+use crate::volume::places::{Home, NodePlace, OverwritePlace, Run};
 use crate::volume::segments::{self, Segments};
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
@@ -23,7 +23,7 @@ use steadyfs_format::infinite::NAT_JOURNAL_PER_BLOCK;
 use steadyfs_format::journal::{Journal, MAX_NAT_JOURNAL};
 use steadyfs_format::nat::NatEntry;
 use steadyfs_format::summary::Summary;
-use steadyfs_format::{Block, Ino, Lba, Log, Nid, Pack, SegNo, Slot};
+use steadyfs_format::{Block, Ino, Lba, Log, Nid, Pack, Slot};
 use steadyfs_rt::Pending;
 
 /// Who places a volume's blocks.
@@ -42,19 +42,6 @@ pub(crate) enum FrozenPlaces {
     /// Of endless logs.
     Infinite(infinite::FrozenLogs),
 }
-
-/// What an address belongs to. While it is the same, and a slot has the same address, a block that was read there is
-/// the slot's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Home {
-    /// A segment, and how often its blocks could have come to hold something else when it was looked at.
-    Segment { seg: SegNo, generation: u32 },
-    /// The block itself, for ever: its address is not used again.
-    Fixed,
-}
-
-/// Where a block may be overwritten: neighbouring blocks of one such place may be overwritten together.
-pub(crate) type OverwritePlace = SegNo;
 
 use Placement::{Infinite as InLogs, Segments as InSegments};
 
@@ -240,6 +227,25 @@ impl Placement {
         match self {
             InSegments(_) => None,
             InLogs(logs) => Some(logs.room()),
+        }
+    }
+
+    /// The superblock of this volume with another capacity, where that is only a number.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where it is not; a number that no volume can have.
+    pub(crate) fn with_capacity(&self, blocks: u64) -> Result<Block> {
+        match self {
+            InSegments(_) => Err(Error::Unsupported("an F2FS volume keeps the size that it was made with".to_owned())),
+            InLogs(logs) => logs.with_capacity(blocks),
+        }
+    }
+
+    /// That superblock is the volume's.
+    pub(crate) fn set_capacity(&self, blocks: u64) {
+        match self {
+            InSegments(_) => unreachable!("no superblock with another capacity was made"),
+            InLogs(logs) => logs.set_capacity(blocks),
         }
     }
 

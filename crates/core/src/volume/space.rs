@@ -17,8 +17,8 @@ const NAME_NODES: u64 = 3;
 
 /// Counters that every checkpoint stores.
 pub(crate) struct Space {
-    /// Blocks a user may fill: the main area less over-provisioning.
-    pub(crate) user_blocks: u64,
+    /// Blocks a user may fill: the main area less over-provisioning, or most of the capacity.
+    user_blocks: AtomicU64,
     /// Largest number of nodes: node ids that exist, less the reserved ones.
     pub(crate) max_nodes: u64,
     valid_blocks: AtomicU64,
@@ -44,7 +44,7 @@ impl Space {
     /// Counters as a checkpoint left them.
     pub(crate) fn new(user_blocks: u64, max_nodes: u64, now: SpaceCounts) -> Self {
         Space {
-            user_blocks,
+            user_blocks: AtomicU64::new(user_blocks),
             max_nodes,
             valid_blocks: AtomicU64::new(now.blocks),
             valid_nodes: AtomicU64::new(now.nodes),
@@ -53,6 +53,25 @@ impl Space {
             needed_since: [const { AtomicU64::new(0) }; 2],
             overdrawn: AtomicBool::new(false),
         }
+    }
+
+    /// Blocks a user may fill.
+    pub(crate) fn user_blocks(&self) -> u64 {
+        self.user_blocks.load(SeqCst)
+    }
+
+    /// Changes how many blocks a user may fill.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], and nothing changes, if more are in use.
+    pub(crate) fn limit(&self, blocks: u64) -> Result<()> {
+        let before = self.user_blocks.swap(blocks, SeqCst);
+        // Whoever reserves looks at the limit again after having counted, so one of the two sees the other.
+        if self.valid_blocks.load(SeqCst) <= blocks || blocks >= before {
+            return Ok(());
+        }
+        self.user_blocks.store(before, SeqCst);
+        Err(Error::NoSpace)
     }
 
     /// The counters now; consistent with each other only under the exclusive checkpoint lock.
@@ -66,8 +85,13 @@ impl Space {
 
     /// Reserves `n` data blocks, all or none.
     pub(crate) fn reserve_blocks(&self, n: u64) -> Result<()> {
-        let room = |held: u64| held.checked_add(n).filter(|&sum| sum <= self.user_blocks);
-        self.valid_blocks.fetch_update(SeqCst, SeqCst, room).map_err(|_| Error::NoSpace)?;
+        let room = |held: u64| held.checked_add(n).filter(|&sum| sum <= self.user_blocks());
+        let before = self.valid_blocks.fetch_update(SeqCst, SeqCst, room).map_err(|_| Error::NoSpace)?;
+        // The limit may have been lowered meanwhile, by somebody who did not see these blocks.
+        if before.saturating_add(n) > self.user_blocks() {
+            self.release_blocks(n);
+            return Err(Error::NoSpace);
+        }
         self.needed_since[0].fetch_add(n, SeqCst);
         Ok(())
     }
@@ -75,7 +99,7 @@ impl Space {
     /// Whether `blocks` blocks are free, for `nodes` nodes among them.
     pub(crate) fn has_room(&self, blocks: u64, nodes: u64) -> bool {
         let SpaceCounts { blocks: held_blocks, nodes: held_nodes, .. } = self.counts();
-        blocks <= self.user_blocks.saturating_sub(held_blocks) && nodes <= self.max_nodes.saturating_sub(held_nodes)
+        blocks <= self.user_blocks().saturating_sub(held_blocks) && nodes <= self.max_nodes.saturating_sub(held_nodes)
     }
 
     /// The volume is frozen for a checkpoint with the counts of now.
@@ -98,7 +122,7 @@ impl Space {
     /// what was freed meanwhile.
     pub(crate) fn recovery_fits(&self) -> bool {
         let sum = |i: usize| self.checkpointed[i].load(SeqCst).saturating_add(self.needed_since[i].load(SeqCst));
-        sum(0) <= self.user_blocks && sum(1) <= self.max_nodes
+        sum(0) <= self.user_blocks() && sum(1) <= self.max_nodes
     }
 
     /// Gives data blocks back.

@@ -7,11 +7,12 @@ use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode, RenameFlags};
 use steadyfs_device::{Device, MemDevice, PageBuf};
 use steadyfs_format::block::BlockView;
 use steadyfs_format::checkpoint::{CheckpointHeader, LogPosition};
+use steadyfs_format::dir::{Dentries, DentriesMut, FileType, name_hash};
 use steadyfs_format::inode::Inode;
 use steadyfs_format::node::{DirectNode, NodeBlock, NodeOfs};
 use steadyfs_format::sit::{SitBlock, SitEntry};
 use steadyfs_format::summary::SummaryBlock;
-use steadyfs_format::{Features, Ino, Log, Nid, SegNo, Slot};
+use steadyfs_format::{Features, Ino, Log, Nid, ROOT_INO, SegNo, Slot};
 
 /// A volume of 64 MiB with a file, sparse enough to have a direct node, unmounted.
 fn sound() -> (Arc<MemDevice>, Ino) {
@@ -323,4 +324,101 @@ fn an_inode_with_more_names_than_links_loses_them_one_by_one() {
         drop((root, fs));
         image(&device);
     }
+}
+
+/// Makes a directory; its entries are in a block if the mount keeps none inline.
+fn make_dir(fs: &Fs, parent: &InodeRef, name: &[u8]) -> InodeRef {
+    fs.create(parent, name, &NewInode { mode: 0o040_755, ..NewInode::default() }).unwrap()
+}
+
+/// Changes the first block of entries of a directory that has them in blocks; `f` gets the slot of `name`, too.
+fn change_entry(device: &Arc<MemDevice>, dir: Ino, name: &[u8], f: impl FnOnce(&mut DentriesMut<'_>, u16)) {
+    let mut at = Slot::Hole;
+    device.read_one(node_lba(device, dir.nid())).unwrap().with(|block| {
+        let inode = Inode::view(block);
+        at = inode.slot(inode.shape(Features::NONE).unwrap(), 0);
+    });
+    let Slot::At(lba) = at else { panic!("directory {dir} has its entries elsewhere: {at:?}") };
+    change(device, lba.get(), |block| {
+        let slot = Dentries::block(block).find(name_hash(name), name).unwrap().slot;
+        f(&mut DentriesMut::block(block), slot);
+    });
+}
+
+#[test]
+fn a_directory_with_two_names_is_removed_once() {
+    let (device, _) = sound();
+    let fs = mount(&device, "").unwrap();
+    let one = make_dir(&fs, &fs.root().unwrap(), b"one").ino();
+    make_dir(&fs, &fs.root().unwrap(), b"two");
+    fs.unmount().unwrap();
+    drop(fs);
+    change_entry(&device, ROOT_INO, b"two", |entries, slot| assert!(entries.set_target(slot, one, FileType::Dir)));
+    for hold in [true, false] {
+        let device = Arc::new(device.fork());
+        let fs = mount(&device, "").unwrap();
+        let root = fs.root().unwrap();
+        let held = hold.then(|| fs.inode(one).unwrap());
+        fs.rmdir(&root, b"one").unwrap();
+        let why = if hold { "no links left" } else { "does not exist" };
+        assert_damaged(fs.rmdir(&root, b"two"), why);
+        assert_damaged(fs.rename(&root, b"two", &root, b"three", RenameFlags::Replace), why);
+        make_dir(&fs, &root, b"four");
+        assert_damaged(fs.rename(&root, b"four", &root, b"two", RenameFlags::Replace), why);
+        drop(held);
+        fs.sync().unwrap();
+        fs.unmount().unwrap();
+        drop((root, fs));
+        let fs = mount(&device, "").unwrap();
+        fs.lookup(&fs.root().unwrap(), b"four").unwrap();
+    }
+}
+
+#[test]
+fn a_file_with_more_names_than_links_is_replaced_once() {
+    let (device, ino) = sound();
+    let fs = mount(&device, "").unwrap();
+    let (root, dir) = (fs.root().unwrap(), make_dir(&fs, &fs.root().unwrap(), b"dir"));
+    fs.link(&fs.inode(ino).unwrap(), &dir, b"other").unwrap();
+    let taker = [create(&fs, b"first"), create(&fs, b"second")].map(|file| file.ino());
+    fs.unmount().unwrap();
+    drop((root, dir, fs));
+    change(&device, node_lba(&device, ino.nid()), |block| Inode::view_mut(block).set_links(1));
+    let fs = mount(&device, "").unwrap();
+    let root = fs.root().unwrap();
+    let dir = fs.lookup(&root, b"dir").unwrap();
+    let held = fs.inode(ino).unwrap();
+    fs.rename(&root, b"first", &root, b"file", RenameFlags::Replace).unwrap();
+    assert_damaged(fs.rename(&root, b"second", &dir, b"other", RenameFlags::Replace), "no links left");
+    assert_damaged(fs.unlink(&dir, b"other"), "no links left");
+    // The one that was to take the name has kept its own.
+    assert_eq!(fs.lookup(&root, b"file").unwrap().ino(), taker[0]);
+    assert_eq!(fs.lookup(&root, b"second").unwrap().ino(), taker[1]);
+    drop(held);
+    fs.reap().unwrap();
+    fs.unmount().unwrap();
+}
+
+#[test]
+fn a_directory_that_names_no_parent_is_not_moved() {
+    let (device, _) = sound();
+    let fs = mount(&device, "noinline_dentry").unwrap();
+    let root = fs.root().unwrap();
+    let [left, right] = [&b"left"[..], b"right"].map(|name| make_dir(&fs, &root, name));
+    let (x, y) = (make_dir(&fs, &left, b"x").ino(), make_dir(&fs, &right, b"y").ino());
+    fs.unmount().unwrap();
+    drop((root, left, right, fs));
+    // The parent of one is to be set first, and back when that of the other cannot be: it names none.
+    change_entry(&device, x, b"..", |entries, slot| assert!(entries.set_target(slot, Ino(0), FileType::Dir)));
+    change_entry(&device, y, b"..", |entries, slot| assert!(entries.remove(slot)));
+    let fs = mount(&device, "").unwrap();
+    let root = fs.root().unwrap();
+    let [left, right] = [&b"left"[..], b"right"].map(|name| fs.lookup(&root, name).unwrap());
+    for (how, to) in [(RenameFlags::Exchange, &b"y"[..]), (RenameFlags::Replace, b"z"), (RenameFlags::Replace, b"y")] {
+        assert_damaged(fs.rename(&left, b"x", &right, to, how), "no '..' entry");
+        assert_eq!(fs.lookup(&left, b"x").unwrap().ino(), x);
+        assert_eq!(fs.lookup(&right, b"y").unwrap().ino(), y);
+    }
+    fs.sync().unwrap();
+    fs.unmount().unwrap();
 }

@@ -22,6 +22,7 @@ mod raw;
 mod reading_ahead;
 mod recovery;
 mod reuse;
+mod shape;
 mod simulated;
 mod trim;
 mod words;

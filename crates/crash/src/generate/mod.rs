@@ -1,27 +1,30 @@
 //! Workloads made by rule: every short one ([`exhaustive`], after ACE of CrashMonkey), long ones at random
-//! ([`random`]), ones that keep collectors at work ([`collecting`]), and ones on volumes without room
-//! ([`nearly_full`]).
+//! ([`random`]), ones that keep collectors at work ([`collecting`]), ones on volumes without room ([`nearly_full`]),
+//! and ones that come to the limits of endless logs ([`leaping`]).
 //!
 //! Keeps true: the model allows every step of every workload made here.
 
 mod ace;
 mod collecting;
 mod full;
+mod leaping;
 mod random;
 
 pub use ace::{exhaustive, sampled};
 pub use collecting::collecting;
 pub use full::{filled, nearly_full};
+pub use leaping::leaping;
 pub use random::{random, scheduled};
 
-use crate::lang::{Schedule, Workload};
+use crate::lang::{Schedule, VolumeKind, Workload};
 
 /// Every workload of one operation, and then without end: workloads of two operations, each once; of three, sampled;
 /// and random ones of one and of several writers, one in four of those on a volume so small that it collects all the
 /// time, one in four on one with larger sections. Half of the devices end requests late; a quarter of the volumes has
 /// checksums of inodes; one workload in ten is of those on nearly full volumes. All in virtual time where order
-/// matters. Mounted with each of these options in turn.
-pub fn everything(mounts: &[&str], seed: u64) -> impl Iterator<Item = Workload> + Send + use<> {
+/// matters. Mounted with each of these options in turn. On IPLFS volumes, which collect nothing, one in four of the
+/// random ones is [`leaping`].
+pub fn everything(mounts: &[&str], kind: VolumeKind, seed: u64) -> impl Iterator<Item = Workload> + Send + use<> {
     let mounts: Vec<String> = mounts.iter().map(|mount| (*mount).to_owned()).collect();
     let mut short: Vec<_> = mounts.iter().map(|mount| exhaustive(1, mount, seed)).collect();
     let mut pairs: Vec<_> = mounts.iter().map(|mount| exhaustive(2, mount, seed)).collect();
@@ -29,7 +32,7 @@ pub fn everything(mounts: &[&str], seed: u64) -> impl Iterator<Item = Workload> 
     let mut number = 0u64;
     std::iter::from_fn(move || {
         if let Some(workload) = short.iter_mut().find_map(Iterator::next) {
-            return Some(workload);
+            return Some(workload.on(kind));
         }
         number += 1;
         let turn = (number / 10) as usize % mounts.len();
@@ -39,6 +42,7 @@ pub fn everything(mounts: &[&str], seed: u64) -> impl Iterator<Item = Workload> 
                 let workload =
                     random(writers, 20 * usize::from(writers) + 10, &mounts[turn], seed.wrapping_add(number));
                 Some(match number / 10 % 4 {
+                    3 if kind == VolumeKind::Iplfs => leaping(&mounts[turn], seed.wrapping_add(number)),
                     3 => Workload { mib: SMALLEST_MIB, ..workload },
                     1 => Workload { mib: 96, segs_per_sec: 2, ..workload },
                     _ => workload,
@@ -55,7 +59,7 @@ pub fn everything(mounts: &[&str], seed: u64) -> impl Iterator<Item = Workload> 
         let schedule = Some(Schedule { cores: 1 + (number / 10 % 4) as usize, seed: seed.wrapping_add(number) });
         chosen.map(|workload| {
             let schedule = schedule.filter(|_| late.is_some() || workload.writers().len() > 1);
-            Workload { late, schedule, features: features.to_owned(), ..workload }
+            Workload { late, schedule, features: features.to_owned(), ..workload }.on(kind)
         })
     })
 }

@@ -1,7 +1,11 @@
 //! Faults planted in the core: each must be found, and soon.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use steadyfs_core::mkfs::{self, MkfsOptions};
+use steadyfs_core::{Fs, MountOptions, NewInode};
 use steadyfs_crash::{Effort, Outcome, Plan, Rule, Volumes, explore, generate, minimise};
+use steadyfs_device::{Device, MemDevice};
 
 /// Explores workloads of one operation, then of two, until a promise is broken.
 fn hunt(canary: &str) -> (Outcome, Duration) {
@@ -65,6 +69,43 @@ fn a_journal_that_acknowledges_before_the_flush_is_caught() {
 #[test]
 fn a_journal_that_outlives_its_checkpoint_is_caught() {
     judge("skip-absorb", &[Rule::Mounts, Rule::Legal], hunt_with("journal=single,", "skip-absorb"));
+}
+
+#[test]
+fn a_push_in_two_batches_is_caught() {
+    judge("split-batch", &[Rule::Legal, Rule::Consistent], hunt_with("journal=percore,", "split-batch"));
+}
+
+#[test]
+fn a_journal_that_no_superblock_tells_of_is_caught() {
+    judge("mark-forgotten", &[Rule::Legal], hunt_with("journal=single,", "mark-forgotten"));
+}
+
+/// The contents that a file has when it gets its first name, after an fsync, a crash, and a mount without the fault.
+fn contents_of_a_late_name(options: &str) -> Vec<u8> {
+    let dev = Arc::new(MemDevice::new(64 << 8));
+    mkfs::format(&*dev, &MkfsOptions::new([0x5f; 16], 1_700_000_000)).expect("a volume");
+    let options = MountOptions { background_gc: false, ..MountOptions::parse(options).expect("options") };
+    let fs = Fs::mount(Arc::clone(&dev) as Arc<dyn Device>, options).expect("mounts");
+    let root = fs.root().expect("a root");
+    let file = fs.tmpfile(&root, &NewInode { mode: 0o100_644, ..NewInode::default() }).expect("a file");
+    fs.write(&file, 0, b"promised").expect("written");
+    fs.fsync(&file, false).expect("synced");
+    fs.link(&file, &root, b"name").expect("named");
+    fs.fsync(&root, false).expect("synced");
+    assert_eq!(fs.sync_stats().checkpoints.values().sum::<u64>(), 0, "by the journal");
+    let after = Fs::mount(Arc::new(dev.fork()), MountOptions::default()).expect("mounts");
+    let found = after.lookup(&after.root().expect("a root"), b"name").expect("the name was promised");
+    let mut contents = vec![0; 100];
+    let read = after.read(&found, 0, &mut contents).expect("readable");
+    contents.truncate(read);
+    contents
+}
+
+#[test]
+fn an_fsync_before_the_first_name_that_does_nothing_is_caught() {
+    assert_eq!(contents_of_a_late_name("journal=percore"), b"promised");
+    assert_ne!(contents_of_a_late_name("journal=percore,canary=nameless-skip"), b"promised");
 }
 
 #[test]

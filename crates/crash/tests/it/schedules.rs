@@ -17,6 +17,19 @@ fn schedules_lose_nothing_that_was_promised() {
     assert!(outcome.recovery_states > 200 * outcome.workloads, "{outcome:?}");
 }
 
+/// Operations of some writers beside pushes of others, in every form of the journal.
+#[test]
+fn schedules_of_journals_lose_nothing_that_was_promised() {
+    let forms = ["journal=single", "journal=double", "journal=percore", "journal=percore,journal.stride=1"];
+    let workloads = (0..8).map(move |seed| generate::scheduled(forms[seed as usize % forms.len()], seed));
+    let outcome = explore(workloads, &Plan { recovery_every: 40, ..plan() }, |_| true).expect("sense");
+    for violation in &outcome.violations {
+        eprintln!("{violation}");
+    }
+    assert_eq!(outcome.violations.len(), 0);
+    assert!(outcome.states > 20 * outcome.workloads, "{outcome:?}");
+}
+
 #[test]
 fn a_seed_gives_the_same_crash_points_each_time() {
     // Two whose device refuses writes, and two whose device does not.

@@ -12,8 +12,8 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use steadyfs_core::MountOptions;
 use steadyfs_crash::{
-    Collected, Effort, Outcome, Plan, RunError, Stop, Violation, Volumes, Workload, explore, generate, minimise, save,
-    trace,
+    Collected, Effort, Outcome, Plan, RunError, Stop, Violation, VolumeKind, Volumes, Workload, explore, generate,
+    minimise, save, trace,
 };
 
 use crate::failure::Failure;
@@ -26,13 +26,17 @@ const FULL: u64 = 1_000_000;
 /// States that `--torture` visits at least.
 const TORTURE: u64 = 10_000;
 /// The ways to mount that `--full` visits.
-const MODES: [&str; 5] = [
+const MODES: [&str; 6] = [
     "",
     "fsync_mode=strict",
     "noinline_data,noinline_dentry,noinline_xattr",
     "mode=adaptive,ssr=eager",
     "journal=single",
+    "journal=percore,mode=adaptive,ssr=eager,ipu=never",
 ];
+
+/// The same for IPLFS volumes, which have no journal and write nothing in place.
+const ENDLESS_MODES: [&str; 3] = ["", "fsync_mode=strict", "noinline_data,noinline_dentry,noinline_xattr"];
 
 /// Cut the power at every write of many small workloads, and judge what is left
 ///
@@ -44,7 +48,7 @@ const MODES: [&str; 5] = [
 /// far, and exits with 130 or 143.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Visit a million states: all lengths, random workloads of several writers, five ways to mount
+    /// Visit a million states: all lengths, random workloads of several writers, six ways to mount (IPLFS: three)
     #[arg(long, conflicts_with_all = ["length", "random", "collecting", "replay"])]
     full: bool,
     /// Every workload of N operations (2 takes an hour), each followed by each way to make it durable
@@ -65,6 +69,10 @@ pub(crate) struct Args {
     /// there, until --states
     #[arg(long, conflicts_with_all = ["collecting", "replay"])]
     nearly_full: bool,
+    /// The kind of the volumes: f2fs or iplfs. On IPLFS volumes the device panics on a second write of a block, tears
+    /// lie anywhere in nodes, too, and no state holds a block that nobody knows of
+    #[arg(long, value_name = "KIND", value_parser = VolumeKind::parse, default_value = "f2fs", conflicts_with_all = ["torture", "collecting", "replay"])]
+    kind: VolumeKind,
     /// The workload in FILE; may be given several times
     #[arg(long, value_name = "FILE")]
     replay: Vec<PathBuf>,
@@ -140,7 +148,11 @@ struct Broken {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let mounts: Vec<&str> = if args.full { MODES.to_vec() } else { vec![&args.options] };
+    let mounts: Vec<&str> = match (args.full, args.kind) {
+        (true, VolumeKind::F2fs) => MODES.to_vec(),
+        (true, VolumeKind::Iplfs) => ENDLESS_MODES.to_vec(),
+        (false, _) => vec![&args.options],
+    };
     for mount in &mounts {
         MountOptions::parse(mount)
             .map_err(|e| Failure::usage("cannot mount with these options", e, "see `steadyfs mount --help`"))?;
@@ -157,7 +169,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         save: &args.save,
         json: args.json,
     };
-    let workloads = workloads(args, &mounts)?;
+    let (workloads, kind) = (workloads(args, &mounts)?, args.kind);
+    // What is replayed says of itself what it is.
+    let workloads: Box<dyn Iterator<Item = Workload> + Send> = match args.replay.is_empty() {
+        true => Box::new(workloads.map(move |workload| workload.on(kind))),
+        false => workloads,
+    };
     if !args.nearly_full {
         return search.run(workloads);
     }
@@ -339,12 +356,19 @@ fn workloads(args: &Args, mounts: &[&str]) -> Result<Box<dyn Iterator<Item = Wor
         return Ok(Box::new(all?.into_iter()));
     }
     if args.full {
-        return Ok(Box::new(generate::everything(mounts, args.seed)));
+        return Ok(Box::new(generate::everything(mounts, args.kind, args.seed)));
     }
-    let (seed, mount) = (args.seed, args.options.clone());
+    let (seed, mount, kind) = (args.seed, args.options.clone(), args.kind);
     let random = args.random.map({
         let mount = mount.clone();
-        move |count| (0..count).map(move |i| generate::scheduled(&mount, seed.wrapping_add(i)))
+        move |count| {
+            let seeds = (0..count).map(move |i| seed.wrapping_add(i));
+            seeds.map(move |seed| match kind {
+                // One in four meets the limits of the logs.
+                VolumeKind::Iplfs if seed.is_multiple_of(4) => generate::leaping(&mount, seed),
+                _ => generate::scheduled(&mount, seed),
+            })
+        }
     });
     let collecting = args.collecting.map(|count| {
         (0..count).map({

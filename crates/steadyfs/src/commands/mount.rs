@@ -283,6 +283,7 @@ fn serve(
         announce(args, &mounted);
         let _ = url.map(told);
         let _ = note(&mounted).map(|line| writeln!(io::stdout(), "{line}"));
+        let _ = writeln!(io::stdout(), "{}", way(&mounted));
     }
     mounted.wait().map_err(|e| {
         if args.helper.serve {
@@ -356,6 +357,14 @@ fn note(mounted: &Mounted) -> Option<String> {
     (!mounted.is_block_device()).then(|| {
         format!("`sync` does not reach it, `sync FILE` and fsync do; umount does not wait for the last checkpoint, `steadyfs umount {dir}` does")
     })
+}
+
+/// The way of requests, for who looks on, and how root gives the next mount a faster one.
+fn way(mounted: &Mounted) -> String {
+    let way = mounted.transport();
+    let hint =
+        way.hint().map(|hint| format!("; {hint} as root makes names and small I/O faster, of mounts from then on"));
+    format!("requests come through {}{}", way.name(), hint.unwrap_or_default())
 }
 
 /// Starts the serving process and waits until it has mounted, or has said on standard error why it cannot.

@@ -4,25 +4,22 @@
 //! Linux and by fsck.f2fs; after this both take it.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::failure::Failure;
-use crate::image::ImageArgs;
+use crate::image::DeviceArgs;
 use crate::volume::{Access, Volume};
 
 /// Replay what was fsynced after the last checkpoint, so that Linux and f2fs-tools can open the volume
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    image: ImageArgs,
-    /// Image file or block device
-    device: PathBuf,
+    on: DeviceArgs,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let found = Volume::with(&args.device, args.image, Access::Write, |volume| Ok(volume.fs.recovered()))?;
-    let name = args.device.display();
+pub(crate) fn run(Args { on }: &Args) -> Result<ExitCode, Failure> {
+    let found = Volume::with(&on.device, on.image, Access::Write, |volume| Ok(volume.fs.recovered()))?;
+    let name = on.device.display();
     let text = match found {
         None => format!("{name}: there was nothing to recover; the volume is clean"),
         Some(found) => format!(

@@ -4,7 +4,7 @@
 //! Blocks that were fsynced since the checkpoint lie in such segments, so a volume that has some is refused.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use steadyfs_core::raw::Image;
@@ -13,7 +13,7 @@ use steadyfs_device::Device;
 use steadyfs_format::{BLOCKS_PER_SEG, Log, SEG_BYTES, SegNo};
 
 use crate::failure::Failure;
-use crate::image::{self, ImageArgs};
+use crate::image::{self, DeviceArgs};
 use crate::size::human;
 use crate::volume::{failure, open_failure};
 
@@ -21,19 +21,17 @@ use crate::volume::{failure, open_failure};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    image: ImageArgs,
-    /// Image file or block device
-    device: PathBuf,
+    on: DeviceArgs,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let device = image::open(&args.device, args.image.for_writing())?;
-    let image = Image::open(device.clone()).map_err(|e| open_failure(&args.device, &e))?;
-    if let Some(why) = why_not(&image, &*device).map_err(|e| cannot(&args.device, &e))? {
-        return Err(cannot(&args.device, &Error::Unsupported(why)));
+pub(crate) fn run(Args { on }: &Args) -> Result<ExitCode, Failure> {
+    let device = image::open(&on.device, on.image.for_writing())?;
+    let image = Image::open(device.clone()).map_err(|e| open_failure(&on.device, &e))?;
+    if let Some(why) = why_not(&image, &*device).map_err(|e| cannot(&on.device, &e))? {
+        return Err(cannot(&on.device, &Error::Unsupported(why)));
     }
-    let free = free_segments(&image).map_err(|e| cannot(&args.device, &e))?;
-    let discarded = discard(&image, &*device, &free).map_err(|e| cannot(&args.device, &e))?;
+    let free = free_segments(&image).map_err(|e| cannot(&on.device, &e))?;
+    let discarded = discard(&image, &*device, &free).map_err(|e| cannot(&on.device, &e))?;
     let text = human(discarded * SEG_BYTES);
     writeln!(io::stdout(), "discarded {text} in {discarded} segments").map_err(|e| Failure::output(&e))?;
     Ok(ExitCode::SUCCESS)

@@ -16,17 +16,29 @@ pub fn try_each<R: Send>(recipes: &[Recipe], test: impl Fn(&Recipe) -> R + Sync)
     let only = std::env::var("STEADYFS_RECIPE").ok();
     let recipes: Vec<&Recipe> =
         recipes.iter().filter(|recipe| only.as_deref().is_none_or(|name| name == recipe.name)).collect();
+    side_by_side(&recipes, |recipe| recipe.name.to_owned(), |recipe| test(recipe))
+}
+
+/// Runs a test on every item, two at a time; returns what it returned, in no order.
+///
+/// # Panics
+/// With the names of the items on which the test panicked, once all have been tried.
+pub fn side_by_side<T: Sync, R: Send>(
+    items: &[T],
+    name: impl Fn(&T) -> String + Sync,
+    test: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
     let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
-        while let Some(recipe) = recipes.get(next.fetch_add(1, SeqCst)) {
-            println!("{}", recipe.name);
-            let result = catch_unwind(AssertUnwindSafe(|| test(recipe))).map_err(|_| recipe.name);
+        while let Some(item) = items.get(next.fetch_add(1, SeqCst)) {
+            println!("{}", name(item));
+            let result = catch_unwind(AssertUnwindSafe(|| test(item))).map_err(|_| name(item));
             results.lock().expect("no panic beside").push(result);
         }
     };
     std::thread::scope(|scope| (0..SIDE_BY_SIDE).for_each(|_| drop(scope.spawn(work))));
     let results = results.into_inner().expect("no panic beside");
-    let failed: Vec<&str> = results.iter().filter_map(|result| result.as_ref().err().copied()).collect();
+    let failed: Vec<&String> = results.iter().filter_map(|result| result.as_ref().err()).collect();
     assert!(failed.is_empty(), "recipes without agreement: {failed:?}");
     results.into_iter().flatten().collect()
 }

@@ -24,7 +24,7 @@ use crate::machine::{Output, Uml};
 use crate::manifest::{Manifest, Options};
 use crate::sparse::{TempImage, create_sparse};
 
-pub use each::try_each;
+pub use each::{side_by_side, try_each};
 pub use matrix::{crashed, matrix, recipe};
 
 /// The manifests of images have everything but access times.

@@ -126,8 +126,8 @@ impl Fs {
         self.vol.write_dirty_nodes(frozen, self.checkpoints.stamp())?;
         self.vol.placement.nodes_written();
         // What fsync remembers is about the chain that ends here; none can go on before the commit.
-        self.since.forget();
-        self.journal.absorb(&self.vol.io.planted);
+        self.since.forget(frozen);
+        self.journal.absorb(frozen, &self.vol.io.planted);
         self.vol.space.begin_epoch();
         let forgotten = self.vol.nodes.dirt.forget();
         // A page that the device refused is dirty again, to be written elsewhere; what the checkpoint refers to is kept

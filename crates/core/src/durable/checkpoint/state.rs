@@ -118,7 +118,9 @@ impl Checkpoints {
     pub(crate) fn break_chain(&self) {
         // In this order: who reads the new number of breaks, and then the progress, finds that no node may be written.
         self.frozen.fetch_add(1, SeqCst);
-        self.breaks.fetch_add(1, SeqCst);
+        let earlier = self.breaks.fetch_add(1, SeqCst);
+        let (frozen, _) = self.progress();
+        assert!(frozen > earlier, "the chain broke {earlier} times before, and only {frozen} freezes are counted");
     }
 
     /// How often the chain broke so far. An fsync that finds the number changed since before it looked at the progress
@@ -134,7 +136,8 @@ impl Checkpoints {
 
     /// From here on footers carry version words with this key.
     pub(crate) fn set_key(&self, key: u64) {
-        self.key.store(key, SeqCst);
+        let earlier = self.key.swap(key, SeqCst);
+        assert_eq!(earlier, 0, "nodes of one mount would carry version words with two keys");
     }
 
     /// Waits for the checkpoint in progress, if there is one; none begins while the guard lives.

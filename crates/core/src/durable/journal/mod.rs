@@ -1,45 +1,64 @@
 //! The metadata journal: what operations did to names and attributes, kept until an fsync makes it durable at once.
 //!
-//! Delayed logging, as in XFS: an operation that succeeds leaves a snapshot of every inode it changed, and the names it
-//! gave or took, in one map, an item an inode. A later operation on the same inode replaces what the item says
-//! ([`items`]). An fsync of anything takes the whole map, and a batch of it goes to the warm-node log, before the
-//! file's own nodes ([`push`]). A checkpoint has everything that the map has, so its freeze drops the map.
+//! Delayed logging, as in XFS: an operation that succeeds commits a snapshot of every inode it changed, and the names
+//! it gave or took, to a list, an item an inode. A later operation on the same inode replaces what the item says
+//! ([`log`]). An fsync of anything seals the list, and a batch of it goes to the warm-node log, before the file's own
+//! nodes ([`push`]). A checkpoint has everything that the list has, so its freeze drops the list. How operations and
+//! batches keep out of each other's way is `steadyfs_journal`'s: [`Journal::new`] alone chooses.
 //!
-//! Kept true: the items of one operation come into the map together, under its change and the locks of its inodes, so a
-//! batch and a freeze see whole operations; a snapshot lies in the chain before every node of its inode that an fsync
-//! places later, since each fsync takes the map first, and one at a time; what could not be noted makes every fsync a
-//! checkpoint until one has frozen. Whoever holds the map's lock takes no other and waits for nothing.
+//! Kept true: the items of one operation come into the list together, under its change and the locks of its inodes, so
+//! a batch and a freeze see whole operations; a snapshot lies in the chain before every node of its inode that an fsync
+//! places later, since each fsync seals the list first, and one at a time; what could not be noted makes every fsync a
+//! checkpoint until one has frozen; nothing is noted behind what was lost. A journal that has grown to its limit is
+//! lost in this sense, so nobody ever waits for room in it.
 //!
 //! Before the mount promises anything by the journal, both copies of the superblock get the magic that keeps other
 //! programs away; they lose it when the last checkpoint of the mount has committed.
 
-mod items;
-mod push;
-
-pub(crate) use push::Pushed;
+mod expected;
+mod log;
+mod mark;
+pub(crate) mod push;
 
 use crate::canary::{Canary, Planted};
-use crate::error::Result;
-use crate::fs::Fs;
+use crate::files::logged::{InodeSnapshot, Logged};
 use crate::locks;
-use crate::options::JournalMode;
-use crate::raw::Superblocks;
-use items::PendingItems;
-use push::JournalEpoch;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use steadyfs_format::records::VERSION_KEY;
+use crate::options::{JournalMode, MountOptions};
+use crate::volume::Change;
+use expected::ExpectedNames;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use steadyfs_format::Ino;
+use steadyfs_journal::{Classes, CommitLists, Form, Part, Sealed};
 use steadyfs_rt::Mutex;
 
 /// The journal of a mounted volume.
 pub(crate) struct Journal {
-    mode: JournalMode,
-    map: Mutex<PendingItems>,
+    /// What operations did that no batch has, if there is a journal.
+    lists: Option<CommitLists<Logged>>,
+    /// Something happened that the lists do not have.
+    lost: AtomicBool,
+    expected: ExpectedNames,
     epoch: Mutex<JournalEpoch>,
-    /// A map that a freeze has dropped, until nobody waits any more.
-    absorbed: Mutex<Option<PendingItems>>,
+    /// Bytes of batches since the last freeze.
+    placed: AtomicU64,
+    /// What a freeze has dropped, until nobody waits any more.
+    absorbed: Mutex<Vec<Sealed<Logged>>>,
+    /// Most bytes in the lists and in batches together.
+    most_bytes: u64,
     /// Most inodes without names that one epoch may leave to recovery.
     most_deaths: u64,
     counters: JournalCounters,
+}
+
+/// What the chain has of the journal since the last freeze.
+#[derive(Default)]
+struct JournalEpoch {
+    sequence: u64,
+    /// Inodes that batches gave birth to.
+    births: HashSet<Ino>,
+    /// Inodes of which a batch says that they have no name.
+    deaths: u64,
 }
 
 #[derive(Default)]
@@ -65,12 +84,22 @@ pub struct JournalStats {
 
 impl Journal {
     /// The journal of a volume whose packs have room for so many orphans.
-    pub(crate) fn new(mode: JournalMode, orphan_limit: usize) -> Self {
+    pub(crate) fn new(options: &MountOptions, orphan_limit: usize, planted: &Planted) -> Self {
+        let form = match options.journal {
+            JournalMode::Off => None,
+            JournalMode::Single => Some(Form::Single),
+            JournalMode::Double => Some(Form::Double),
+            JournalMode::PerCore => Some(Form::PerCore { stride: options.journal_stride }),
+        };
+        let classes = Classes { context: &locks::JOURNAL_CONTEXT, list: &locks::JOURNAL_LIST };
         Journal {
-            mode,
-            map: Mutex::new(&locks::JOURNAL, PendingItems::default()),
+            lists: form.map(|form| CommitLists::new(form, classes).with_fault(planted.of_lists())),
+            lost: AtomicBool::new(false),
+            expected: ExpectedNames::new(),
             epoch: Mutex::new(&locks::JOURNAL_PUSH, JournalEpoch::default()),
-            absorbed: Mutex::new(&locks::STATE, None),
+            placed: AtomicU64::new(0),
+            absorbed: Mutex::new(&locks::STATE, Vec::new()),
+            most_bytes: options.journal_bytes,
             most_deaths: orphan_limit as u64 / 2,
             counters: JournalCounters::default(),
         }
@@ -78,74 +107,68 @@ impl Journal {
 
     /// Whether the volume has one.
     pub(crate) fn is_on(&self) -> bool {
-        self.mode != JournalMode::Off
+        self.lists.is_some()
     }
 
     /// Whether only a checkpoint makes durable what happened.
     pub(crate) fn is_lost(&self) -> bool {
-        self.map.lock().is_lost()
+        self.lost.load(SeqCst)
     }
 
     /// Something happened that cannot be noted: only a checkpoint makes it durable.
     pub(crate) fn lose(&self) {
-        self.map.lock().lose();
+        self.lost.store(true, SeqCst);
+    }
+
+    /// Commits what one operation did.
+    fn commit(&self, parts: Vec<Part<Logged, InodeSnapshot>>) {
+        let Some(lists) = self.lists.as_ref().filter(|_| !self.is_lost()) else { return };
+        lists.commit(parts, Logged::add);
+        if self.used() > self.most_bytes {
+            self.lose();
+        }
+    }
+
+    /// Bytes that wait for a batch: at least as many as there are.
+    fn waiting(&self) -> u64 {
+        self.lists.as_ref().map_or(0, CommitLists::bytes)
+    }
+
+    /// Bytes of the journal: what waits, and what lies behind the last checkpoint.
+    fn used(&self) -> u64 {
+        self.waiting() + self.placed.load(Relaxed)
     }
 
     /// Whether so much has gathered that a checkpoint should not wait for its timer.
     pub(crate) fn is_pressing(&self) -> bool {
-        self.map.lock().is_pressing()
+        self.is_on()
+            && (self.is_lost() || self.waiting() >= self.most_bytes / 4 || self.used() >= self.most_bytes / 4 * 3)
     }
 
     /// The volume is frozen: everything noted is in the checkpoint to come, and the chain ends.
-    pub(crate) fn absorb(&self, planted: &Planted) {
-        if !self.is_on() || planted.is(Canary::SkipAbsorb) {
-            return;
-        }
+    pub(crate) fn absorb(&self, frozen: &Change<'_>, planted: &Planted) {
+        assert!(frozen.is_frozen(), "the journal forgets what operations note while they note more");
+        let Some(lists) = self.lists.as_ref().filter(|_| !planted.is(Canary::SkipAbsorb)) else { return };
         *self.epoch.lock() = JournalEpoch::default();
-        let old = std::mem::take(&mut *self.map.lock());
-        self.counters.absorbed.fetch_add(old.len() as u64, Relaxed);
-        *self.absorbed.lock() = Some(old);
+        let sealed: Vec<Sealed<Logged>> = std::iter::from_fn(|| lists.seal()).collect();
+        assert_eq!(lists.bytes(), 0, "something is noted while the volume is frozen");
+        let items = sealed.iter().map(|sealed| sealed.items.len() as u64).sum();
+        self.counters.absorbed.fetch_add(items, Relaxed);
+        self.expected.forget();
+        self.placed.store(0, Relaxed);
+        self.lost.store(false, SeqCst);
+        *self.absorbed.lock() = sealed;
     }
 
     /// Gives the memory of what was absorbed back: a freeze is over.
     pub(crate) fn drop_absorbed(&self) {
-        let old = self.absorbed.lock().take();
+        let old = std::mem::take(&mut *self.absorbed.lock());
         drop(old);
     }
-}
 
-impl Fs {
-    /// Makes the superblock that of a volume with a journal, or of a stock one, as the mount's options say. Nothing has
-    /// been promised yet, and a checkpoint of this mount is in force.
-    pub(crate) fn mark_journal(&self, superblocks: &Superblocks) -> Result<()> {
-        superblocks.mark_journal(self.vol.io.device(), self.journal.is_on())?;
-        if self.journal.is_on() {
-            self.checkpoints.set_key(VERSION_KEY);
-        }
-        Ok(())
-    }
-
-    /// Ends the mount after its last checkpoint, and makes the superblock a stock one again, unless somebody has synced
-    /// something since: then the next mount replays it.
-    pub(crate) fn unmark_journal(&self) -> Result<()> {
-        if !self.journal.is_on() {
-            return Ok(());
-        }
-        // Whoever has a place in the chain by then is seen, and nobody gets one later.
-        let frozen = self.vol.freeze()?;
-        self.vol.close("the volume was unmounted");
-        drop(frozen);
-        self.vol.io.settle();
-        if self.checkpoints.has_chain(&self.vol) {
-            return Ok(());
-        }
-        let device = self.vol.io.device();
-        Superblocks::read(device).mark_journal(device, false)
-    }
-
-    /// What the metadata journal did since the mount.
-    pub fn journal_stats(&self) -> JournalStats {
-        let JournalCounters { batches, blocks, records, absorbed } = &self.journal.counters;
+    /// What the journal did since the mount.
+    pub(crate) fn stats(&self) -> JournalStats {
+        let JournalCounters { batches, blocks, records, absorbed } = &self.counters;
         JournalStats {
             batches: batches.load(Relaxed),
             blocks: blocks.load(Relaxed),

@@ -1,32 +1,24 @@
-//! A push: the map becomes a batch, and takes its places in the warm-node log.
+//! A push: what was committed becomes a batch, and takes its places in the warm-node log.
 //!
-//! One at a time, so that batches lie in the log in the order in which they were taken from the map. The blocks are
+//! One at a time, so that batches lie in the log in the order in which they were sealed. The blocks are
 //! dead from birth: nothing but the chain refers to them, and the next checkpoint ends it.
 
-use super::items::PendingItem;
+use super::JournalEpoch;
 use crate::canary::Canary;
 use crate::error::Result;
+use crate::files::logged::Logged;
 use crate::fs::Fs;
 use crate::volume::Change;
 use crate::volume::nodes::write::Batch;
-use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 use steadyfs_device::PageBuf;
-use steadyfs_format::Ino;
 use steadyfs_format::records::{Record, batch};
+use steadyfs_format::{BLOCK_SIZE, Ino};
+use steadyfs_journal::{CommitLists, Sealed};
+use steadyfs_rt::{Cost, charge_n};
 
 /// Most blocks of a batch; a checkpoint writes more than that faster.
 const MOST_BLOCKS: u64 = 1024;
-
-/// What the chain has of the journal since the last freeze.
-#[derive(Default)]
-pub(super) struct JournalEpoch {
-    sequence: u64,
-    /// Inodes that batches gave birth to.
-    births: HashSet<Ino>,
-    /// Inodes of which a batch says that they have no name.
-    deaths: u64,
-}
 
 /// What came of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,14 +37,13 @@ impl Fs {
     /// None that is the journal's: where it finds no place, a checkpoint helps, or says why not.
     pub(crate) fn push_journal(&self, _change: &Change<'_>, out: &mut Batch<'_>) -> Result<Pushed> {
         let mut epoch = self.journal.epoch.lock();
-        let items = {
-            let mut map = self.journal.map.lock();
-            if map.is_lost() || map.bytes() / batch::PAYLOAD as u64 >= MOST_BLOCKS {
-                return Ok(Pushed::Not);
-            }
-            map.take()
+        if self.journal.is_lost() || self.journal.waiting() / batch::PAYLOAD as u64 >= MOST_BLOCKS {
+            return Ok(Pushed::Not);
+        }
+        let Some(sealed) = self.journal.lists.as_ref().and_then(CommitLists::seal) else {
+            return Ok(Pushed::Placed);
         };
-        let records = self.records_of(items, &mut epoch);
+        let records = self.records_of(sealed, &mut epoch);
         if records.is_empty() {
             return Ok(Pushed::Placed);
         }
@@ -60,10 +51,18 @@ impl Fs {
             self.journal.lose();
             return Ok(Pushed::Not);
         }
-        epoch.sequence += 1;
         let seed = self.vol.sb.inode_checksum_seed();
-        let blocks = batch::encode(epoch.sequence, seed, &records);
+        let split = if self.vol.io.planted.is(Canary::SplitBatch) { records.len().div_ceil(2) } else { records.len() };
+        let mut blocks = Vec::new();
+        for part in records.chunks(split) {
+            epoch.sequence += 1;
+            blocks.extend(batch::encode(epoch.sequence, seed, part));
+        }
         assert!(!blocks.is_empty(), "a batch of records has blocks");
+        assert!(epoch.deaths <= self.journal.most_deaths, "recovery could not list the inodes without names");
+        charge_n(Cost::PageCopy, blocks.len() as u64);
+        charge_n(Cost::Checksum, blocks.len() as u64);
+        self.journal.placed.fetch_add((blocks.len() * BLOCK_SIZE) as u64, Relaxed);
         let counters = &self.journal.counters;
         counters.batches.fetch_add(1, Relaxed);
         counters.blocks.fetch_add(blocks.len() as u64, Relaxed);
@@ -72,7 +71,7 @@ impl Fs {
             let place = match self.vol.placement.take_dead() {
                 Ok(place) => place,
                 Err(error) => {
-                    // The batch will never be whole, and what was noted is gone from the map.
+                    // The batch will never be whole, and what was noted is gone from the lists.
                     tracing::debug!(%error, "no place for a batch of the journal");
                     self.checkpoints.break_chain();
                     self.journal.lose();
@@ -86,11 +85,12 @@ impl Fs {
     }
 
     /// The records of a batch: inodes, then names that go, names that come, attributes, targets.
-    fn records_of(&self, items: BTreeMap<Ino, PendingItem>, epoch: &mut JournalEpoch) -> Vec<Record> {
+    fn records_of(&self, sealed: Sealed<Logged>, epoch: &mut JournalEpoch) -> Vec<Record> {
         let drops = self.vol.io.planted.is(Canary::DropRecord);
         let (mut inodes, mut gone, mut come, mut rest) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (ino, item) in items {
-            let PendingItem { inode, xattrs, target, names } = item;
+        for (item, logged) in sealed.items {
+            let (ino, Logged { inode, xattrs, target, names }) = (Ino(item.key()), logged);
+            assert!(inode.is_some(), "a batch has something of inode {ino}, but not the inode");
             if let Some(inode) = inode {
                 let (born, dead) = (inode.birth.is_some(), inode.attributes.links == 0);
                 if born && dead && !epoch.births.contains(&ino) {

@@ -35,6 +35,7 @@ impl<'a> Adoption<'a> {
             self.take_from(owner, lba)?;
         }
         placement.adopt(&mut self.adopted, lba, owner)?;
+        assert_eq!(placement.is_valid(lba), Some(true), "block {lba} was adopted, and others may get its place");
         self.blocks += 1;
         Ok(())
     }

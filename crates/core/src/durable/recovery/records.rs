@@ -43,7 +43,8 @@ impl JournalReplay {
         for (&ino, record) in births {
             let Some(birth) = record.birth else { continue };
             let made = recovery.make_birth(ino, record, &birth)?;
-            self.inodes.insert(ino, made);
+            let earlier = self.inodes.insert(ino, made);
+            assert!(earlier.is_none(), "the journal's inode {ino} was made twice");
         }
         Ok(())
     }
@@ -207,6 +208,8 @@ impl Recovery<'_> {
             }
             _ => {}
         }
+        let is_orphan = self.fs.orphans.get(ino).is_some();
+        assert_eq!(is_orphan, links == 0, "inode {ino} has {links} links behind a record, and is an orphan or is none");
         Ok(())
     }
 }

@@ -5,6 +5,7 @@
 //! checkpoint.
 
 use crate::locks;
+use crate::volume::Change;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use steadyfs_format::Ino;
@@ -75,7 +76,8 @@ impl Since {
     }
 
     /// The volume is frozen: all of this is in the checkpoint to come.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn forget(&self, frozen: &Change<'_>) {
+        assert!(frozen.is_frozen(), "changes of names are forgotten while others make some");
         *self.state.lock() = State::default();
     }
 }

@@ -98,7 +98,9 @@ impl Fs {
         let change = self.change()?;
         self.drop_capability(&change, inode)?;
         self.edit_inode(&change, inode, |raw| {
-            raw.set_mode(takes(raw.mode()));
+            let mode = takes(raw.mode());
+            assert_eq!((mode ^ raw.mode()) & !(SET_UID | SET_GID), 0, "more is revoked than set-id bits: {mode:o}");
+            raw.set_mode(mode);
             raw.set_ctime(clock());
         })?;
         self.log_inode(&change, inode, true);
@@ -169,6 +171,7 @@ fn apply(raw: &mut RawInode, kind: FileType, set: &SetAttr, features: Features, 
     if let Some(wanted) = set.mode {
         mode = raw.mode() & !PERMISSIONS | wanted as u16 & PERMISSIONS;
     }
+    assert_eq!((mode ^ raw.mode()) & !PERMISSIONS, 0, "an inode of mode {:o} becomes another kind of file", raw.mode());
     raw.set_mode(mode);
     raw.set_uid(set.uid.unwrap_or(raw.uid()));
     raw.set_gid(set.gid.unwrap_or(raw.gid()));

@@ -7,7 +7,7 @@ use crate::fs::Fs;
 use crate::volume::Change;
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
-use steadyfs_format::dir::{DentriesMut, FileType, name_hash};
+use steadyfs_format::dir::{DentriesMut, FileType, MAX_DEPTH, name_hash};
 use steadyfs_format::inode::Inode as RawInode;
 use steadyfs_format::{FormatError, Ino, PageIndex};
 
@@ -37,6 +37,7 @@ impl Fs {
                 }
             }
             Room::Page { page, depth } => {
+                assert!(depth <= MAX_DEPTH, "directory {} gets {depth} levels", dir.ino);
                 let mut block = self.page(dir, page)?.unwrap_or_default();
                 let mut entries = DentriesMut::block(block.make_mut());
                 entries.insert(hash, name, ino, kind)?;
@@ -91,9 +92,12 @@ impl Fs {
     }
 
     /// The dot entry that leads to the parent.
+    ///
+    /// # Errors
+    /// Damage: there is none, or it names no inode. What is changed under a transaction could not be given back to it.
     pub(crate) fn dir_dotdot(&self, dir: &Arc<Inode>) -> Result<FoundEntry> {
-        let found = self.dir_find(dir, b"..")?;
-        found.ok_or_else(|| Error::corrupt(format!("directory {} has no '..' entry", dir.ino)))
+        let found = self.dir_find(dir, b"..")?.filter(|found| !found.ino.is_null());
+        found.ok_or_else(|| Error::corrupt(format!("directory {} has no '..' entry that names an inode", dir.ino)))
     }
 
     fn dir_page(&self, dir: &Arc<Inode>, index: PageIndex) -> Result<PageBuf> {

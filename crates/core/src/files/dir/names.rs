@@ -101,6 +101,7 @@ impl Names {
     pub(super) fn added(&self, page: PageIndex, hash: u32, entries: Dentries<'_>) {
         self.update(page, |summary| {
             summary.add(hash);
+            assert!(summary.may_hold(hash), "page {page:?} holds a name, and is said to lack it");
             summary.free = longest_room(entries);
             true
         });

@@ -266,6 +266,7 @@ impl Fs {
             }
         }
         let written = done as u64 * PAGE;
+        assert!(written <= data.len() as u64, "{written} bytes are at the device, of {} given", data.len());
         if own {
             // The size stays, so no checkpoint in between sees anything but older times.
             change.end();

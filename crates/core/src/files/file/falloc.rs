@@ -82,6 +82,7 @@ impl Fs {
     fn after_allocation(&self, inode: &Arc<Inode>, facts: &mut Facts, end: u64, keep_size: bool) -> Result<()> {
         let change = self.change()?;
         let size = if keep_size { facts.size } else { facts.size.max(end) };
+        assert!(size >= facts.size, "an allocation cuts inode {} from {} to {size} bytes", inode.ino, facts.size);
         if facts.inline {
             self.edit_inline(&change, inode, facts, size, |_| ())?;
         } else {
@@ -104,12 +105,7 @@ impl Fs {
             return self.zero_inline(&change, inode, facts, bytes.start.min(end)..end);
         }
         let whole = self.zero_edges(inode, bytes)?;
-        self.budget.cache(inode).remove(whole.clone());
-        let mut at = whole.start;
-        while at < whole.end {
-            let (_admission, _held, change) = self.change_contents(inode, at..whole.end, 0)?;
-            at = self.free_piece(&change, inode, at..whole.end)?;
-        }
+        self.free_range(inode, whole)?;
         self.note_change(inode)
     }
 

@@ -30,7 +30,10 @@ impl Fs {
             let to = down(piece.start);
             self.move_piece(inode, facts, piece, to)?;
         }
-        self.set_size_locked(inode, facts, facts.size - (bytes.end - bytes.start))
+        let size = facts.size - (bytes.end - bytes.start);
+        self.set_size_locked(inode, facts, size)?;
+        assert_eq!(facts.size, size, "inode {} without bytes {bytes:?}", inode.ino);
+        Ok(())
     }
 
     /// Makes a hole in the file.
@@ -49,14 +52,7 @@ impl Fs {
             let to = piece.start + pages;
             self.move_piece(inode, facts, piece, to)?;
         }
-        let hole = first..(first + pages).min(end);
-        self.budget.cache(inode).remove(hole.clone());
-        let mut at = hole.start;
-        while at < hole.end {
-            let (_admission, _held, change) = self.change_contents(inode, at..hole.end, 0)?;
-            at = self.free_piece(&change, inode, at..hole.end)?;
-        }
-        Ok(())
+        self.free_range(inode, first..(first + pages).min(end))
     }
 
     /// Gives the pages from `to` on the contents of `from`, and places them at once.

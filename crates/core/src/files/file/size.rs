@@ -117,6 +117,17 @@ impl Fs {
         Ok(())
     }
 
+    /// Makes every page of a range a hole.
+    pub(super) fn free_range(&self, inode: &Arc<Inode>, range: Range<PageIndex>) -> Result<()> {
+        self.budget.cache(inode).remove(range.clone());
+        let mut at = range.start;
+        while at < range.end {
+            let (_admission, _held, change) = self.change_contents(inode, at..range.end, 0)?;
+            at = self.free_piece(&change, inode, at..range.end)?;
+        }
+        Ok(())
+    }
+
     /// Zeroes bytes of one page, if it has any that are not zero.
     pub(super) fn zero_in_page(&self, inode: &Arc<Inode>, from: u64, to: u64) -> Result<()> {
         match self.zeroed_page(inode, from, to)? {

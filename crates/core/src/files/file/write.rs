@@ -209,6 +209,7 @@ impl Fs {
                 Times::Callers => Ok(()),
             };
         }
+        assert!(end <= self.max_file_size(), "inode {} grows to {end} bytes, more than a file has", inode.ino);
         facts.size = end;
         let size = facts.size;
         self.edit_inode(change, inode, |raw| {

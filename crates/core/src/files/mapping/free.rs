@@ -141,7 +141,6 @@ impl Fs {
         let part = leaf.part(&range);
         let end = self.reserve(change, inode, part.clone())?;
         assert!(part.start < end && end <= part.end, "pages {part:?} are reserved up to {end:?}");
-        assert!(end > part.start && end <= part.end, "{part:?} was reserved up to {end:?}");
         let mut guard = leaf.node.write(&self.vol.nodes);
         let area = Area::of(guard.bytes(), self.vol.sb.features())?;
         for index in (part.start.get()..end.get()).map(|p| leaf.slot_of(PageIndex(p))) {

@@ -159,11 +159,19 @@ impl Fs {
         if guard.is_dead() {
             return Err(Error::corrupt(format!("node {} was freed while its file was locked", parent.nid)));
         }
-        if Arc::ptr_eq(parent, &inode.node) {
-            RawInode::view_mut(guard.edit()).set_child(slot, child);
+        let old = if Arc::ptr_eq(parent, &inode.node) {
+            let raw = RawInode::view_mut(guard.edit());
+            let old = raw.child(slot);
+            raw.set_child(slot, child);
+            old
         } else {
-            IndirectNode::view_mut(guard.edit()).set_child(slot, child);
-        }
+            let raw = IndirectNode::view_mut(guard.edit());
+            let old = raw.child(slot);
+            raw.set_child(slot, child);
+            old
+        };
+        // A node is never lost by another one that is linked over it, nor unlinked twice.
+        assert!(old.is_null() != child.is_null(), "slot {slot} of node {} led to {old}, now to {child}", parent.nid);
         Ok(())
     }
 

@@ -1,9 +1,9 @@
 //! Renaming.
 //!
 //! Locks, in order: the rename lock if two directories take part, so that the shape of the tree stands still; both
-//! directories, an ancestor before what is below it; then the inodes that are moved or replaced, directories before
+//! directories, by their depth and then by number; then the inodes that are moved or replaced, directories before
 //! others. With the tree standing still, no directory can come to lie below itself and no two renames wait for each
-//! other.
+//! other. Whoever moves no directory leaves the shape as it is, and shares the lock.
 //!
 //! A rename may leave a *whiteout*: a character device 0:0, by which overlayfs says that a name of a lower layer is
 //! gone. The old entry comes to name it where it stands, so the directory needs no room.
@@ -54,6 +54,22 @@ impl Entry {
 struct Above {
     source: HashSet<Ino>,
     target: HashSet<Ino>,
+}
+
+/// How a rename across directories holds the shape of the tree.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// With others who move no directory.
+    Shared,
+    Alone,
+}
+
+/// What came of a rename.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tried {
+    Done,
+    /// It moves or replaces a directory, and does not have the shape of the tree alone: nothing was done.
+    MovesDirectory,
 }
 
 /// What stands at the new name.
@@ -131,11 +147,33 @@ impl Fs {
 
     fn rename_locked(&self, from: Spot<'_>, to: Spot<'_>, how: RenameFlags, whiteout: Option<&NewInode>) -> Result<()> {
         let across = from.dir.ino != to.dir.ino;
-        let _shape = across.then(|| self.rename.lock());
+        if across {
+            let _shape = self.shape.read();
+            if self.rename_in_shape(from, to, how, whiteout, Shape::Shared)? == Tried::Done {
+                return Ok(());
+            }
+        }
+        let _shape = across.then(|| self.shape.write());
+        self.rename_in_shape(from, to, how, whiteout, Shape::Alone).map(drop)
+    }
+
+    /// Renames while the shape of the tree stands still, if two directories take part.
+    fn rename_in_shape(
+        &self,
+        from: Spot<'_>,
+        to: Spot<'_>,
+        how: RenameFlags,
+        whiteout: Option<&NewInode>,
+        shape: Shape,
+    ) -> Result<Tried> {
+        let across = from.dir.ino != to.dir.ino;
         let above = across.then(|| self.above(from.dir, to.dir)).transpose()?;
         let _dirs = lock_directories(from.dir, to.dir, above.as_ref());
         let found = self.dir_find(from.dir, from.name)?.ok_or(Error::NotFound)?;
         let source = Entry { inode: self.changeable_inode(from.dir, found)?, found };
+        if source.is_dir() && shape == Shape::Shared {
+            return Ok(Tried::MovesDirectory);
+        }
         if above.as_ref().is_some_and(|above| source.is_dir() && above.target.contains(&source.inode.ino())) {
             return Err(Error::Invalid);
         }
@@ -145,11 +183,14 @@ impl Fs {
             Search::Found(_) if how == RenameFlags::NoReplace => return Err(Error::Exists),
             Search::Found(found) => {
                 let target = Entry { inode: self.changeable_inode(to.dir, found)?, found };
+                if target.is_dir() && shape == Shape::Shared {
+                    return Ok(Tried::MovesDirectory);
+                }
                 if above.as_ref().is_some_and(|above| target.is_dir() && above.source.contains(&target.inode.ino())) {
                     return Err(if how == RenameFlags::Exchange { Error::Invalid } else { Error::NotEmpty });
                 }
                 if target.inode.ino() == source.inode.ino() {
-                    return Ok(()); // two names of one inode: nothing changes, by POSIX
+                    return Ok(Tried::Done); // two names of one inode: nothing changes, by POSIX
                 }
                 if how == RenameFlags::Exchange { Goal::Swap(target) } else { Goal::Replace(target) }
             }
@@ -179,6 +220,7 @@ impl Fs {
                 self.swap(from, to, &source, &target)
             }
         }
+        .map(|()| Tried::Done)
     }
 
     /// The directories above both, up to the root. The tree must stand still.
@@ -338,6 +380,7 @@ impl Fs {
 
     /// Times of both directories, and their link counts by as many subdirectories as each gained or lost.
     fn after_move(&self, t: &Transaction<'_>, from: Spot<'_>, to: Spot<'_>, gained: [i64; 2], now: Time) -> Result<()> {
+        assert!(gained.iter().all(|by| by.abs() <= 1), "one move adds {gained:?} subdirectories to two directories");
         for (spot, gained) in [from, to].into_iter().zip(gained) {
             self.edit_inode(t.change, spot.dir, |raw| {
                 let links = i64::from(raw.links()) + gained;
@@ -363,14 +406,16 @@ fn vacate(
     }
 }
 
-/// Locks one or two directories: an ancestor first, else the smaller number.
+/// Locks one or two directories: the one with fewer above it first, so an ancestor, else the smaller number.
 fn lock_directories<'a>(
     a: &'a Arc<Inode>,
     b: &'a Arc<Inode>,
     above: Option<&Above>,
 ) -> (RwLockWriteGuard<'a, ()>, Option<RwLockWriteGuard<'a, ()>>) {
     let Some(above) = above else { return (a.rwsem.write(), None) };
-    let a_first = above.target.contains(&a.ino) || (!above.source.contains(&b.ino) && a.ino < b.ino);
+    assert!(a.ino != b.ino, "directory {} would be locked twice", a.ino);
+    // One order for all who share the shape of the tree.
+    let a_first = (above.source.len(), a.ino) < (above.target.len(), b.ino);
     let (first, second) = if a_first { (a, b) } else { (b, a) };
     let first = first.rwsem.write();
     (first, Some(second.rwsem.write()))
@@ -380,5 +425,9 @@ fn lock_directories<'a>(
 fn lock_children<'a>(entries: &[&'a Entry]) -> Vec<RwLockWriteGuard<'a, ()>> {
     let mut inodes: Vec<&Arc<Inode>> = entries.iter().map(|entry| &entry.inode.inode).collect();
     inodes.sort_by_key(|inode| (inode.kind != FileType::Dir, inode.ino));
+    assert!(
+        inodes.windows(2).all(|pair| pair[0].ino != pair[1].ino),
+        "what is moved onto itself would be locked twice"
+    );
     inodes.into_iter().map(|inode| inode.rwsem.write()).collect()
 }

@@ -47,6 +47,7 @@ impl Fs {
         change: &Change<'_>,
         f: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
     ) -> Result<R> {
+        assert!(!change.is_frozen(), "names change while a checkpoint takes its snapshot");
         let mut transaction =
             Transaction { fs: self, change, steps: Vec::new(), changed: Vec::new(), names: Vec::new() };
         let result = f(&mut transaction);

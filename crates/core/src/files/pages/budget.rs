@@ -219,7 +219,8 @@ impl Budget {
     pub(super) fn join_ring(&self, inode: &Arc<Inode>) -> u64 {
         let mut lists = self.shared.lists.lock();
         let key = lists.key();
-        lists.ring.insert(key, Arc::clone(inode));
+        let earlier = lists.ring.insert(key, Arc::clone(inode));
+        assert!(earlier.is_none(), "two inodes have place {key} on the ring");
         key
     }
 
@@ -244,11 +245,12 @@ impl Budget {
         let since = steadyfs_rt::now();
         let mut lists = self.shared.lists.lock();
         let key = lists.key();
-        if is_structure(inode) {
-            lists.dirs.insert(inode.ino, Arc::clone(inode));
+        let was_listed = if is_structure(inode) {
+            lists.dirs.insert(inode.ino, Arc::clone(inode)).is_some()
         } else {
-            lists.files.insert(key, (since, Arc::clone(inode)));
-        }
+            lists.files.insert(key, (since, Arc::clone(inode))).is_some()
+        };
+        assert!(!was_listed, "inode {} got its first dirty page, and was listed with some", inode.ino);
         key
     }
 

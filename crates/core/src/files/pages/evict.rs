@@ -31,8 +31,10 @@ impl PageCache<'_> {
             if s.ring_key != Some(key) {
                 return;
             }
+            let dirty = s.map.dirty();
             let (_, next) = s.map.evict(s.hand, VISIT);
             s.hand = next;
+            assert_eq!(s.map.dirty(), dirty, "pages of inode {} went that nobody has written", self.inode.ino);
             if s.map.count() > 0 {
                 s.ring_key = Some(self.budget.rotate_ring(key));
             }

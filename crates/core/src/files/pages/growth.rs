@@ -119,6 +119,7 @@ impl Growth {
     /// Notes pages that were taken for writing.
     pub(super) fn note_taken(&mut self, taken: &TakenPages) {
         if let (Some((first, _)), Some((last, _))) = (taken.pages.first(), taken.pages.last()) {
+            assert!(first <= last, "write {} goes from page {first:?} back to {last:?}", taken.token);
             self.unplaced.push((taken.token, *first, *last));
         }
     }

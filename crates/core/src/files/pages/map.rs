@@ -254,6 +254,7 @@ impl PageMap {
             }
         }
         self.dirty += dirtied;
+        assert!(self.dirty <= self.count, "{} of {} pages are dirty behind write {token}", self.dirty, self.count);
         dirtied
     }
 

@@ -132,6 +132,14 @@ impl PageCache<'_> {
             self.budget.count(self.inode, before, after);
             self.relist(&mut s);
         }
+        let ino = self.inode.ino;
+        assert_eq!(s.ring_key.is_some(), after.0 > 0, "inode {ino} has {} pages: its place on the ring", after.0);
+        assert_eq!(
+            s.dirty_key.is_some(),
+            after.1 > 0,
+            "inode {ino} has {} dirty pages: its place on the list",
+            after.1
+        );
         if after.1 < before.1 {
             self.lift(&s);
         }
@@ -234,6 +242,10 @@ impl PageCache<'_> {
             let token = s.next_token;
             assert!(s.flights.iter().all(|(flying, _)| *flying != token), "two writes have the number {token}");
             let pages = s.map.take_dirty(range, max, token);
+            assert!(
+                pages.is_sorted_by_key(|(page, _)| *page),
+                "write {token} has its pages in another order than theirs"
+            );
             if !pages.is_empty() {
                 s.flights.push((token, pages.len()));
                 self.budget.took_off(pages.len() as u64);
@@ -246,6 +258,7 @@ impl PageCache<'_> {
 
     /// The landing of some of the pages that were taken.
     pub(crate) fn landing(self, taken: &TakenPages, pages: &[(PageIndex, PageBuf)]) -> Landing {
+        assert!(pages.len() <= taken.pages.len(), "more pages land than write {} has taken", taken.token);
         let pages = pages.iter().map(|(page, _)| *page).collect();
         Landing { inode: Arc::clone(self.inode), budget: self.budget.clone(), token: taken.token, pages }
     }

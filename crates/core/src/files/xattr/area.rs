@@ -123,7 +123,8 @@ impl Fs {
         if inode.kind == FileType::Dir {
             self.since.note_label(inode.ino);
         }
-        if xattr::used(area)? > inline {
+        let needs_node = xattr::used(area)? > inline;
+        if needs_node {
             assert_eq!(tail.len(), NODE_PAYLOAD, "the node's part of the area is a node's payload");
             let node = match self.xattr_node(inode)? {
                 Some(node) => node,
@@ -134,6 +135,7 @@ impl Fs {
             self.free_xattr_node(change, inode, &node)?;
         }
         self.edit_inode(change, inode, |raw| -> Result<()> {
+            assert_eq!(!raw.xattr_nid().is_null(), needs_node, "inode {}: a node for its attributes", inode.ino);
             let shape = raw.shape(features)?;
             raw.xattr_area_mut(shape).copy_from_slice(head);
             Ok(())

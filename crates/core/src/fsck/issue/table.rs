@@ -195,6 +195,34 @@ issues! {
     Error DataSummary { ino: Ino, nid: Nid, lba: Lba, slot: u16, version: u8, found_nid: u32, found_slot: u16, found_version: u8 }
         "the summary of block {lba} says node {found_nid} slot {found_slot} version {found_version}, but it belongs to node {nid} slot {slot} version {version} (inode {ino})"
 
+    // Log space of IPLFS volumes (sections 1, 2, 4, 8 of docs/INFINITE-FORMAT.md).
+
+    /// An address that no log has reached, or outside of log space.
+    Error AddressBeyondHead { ino: Ino, nid: Nid, lba: Lba }
+        "block {lba} of inode {ino} (node {nid}) lies in no log, or behind the head of its log"
+    /// A node in a log of data, data in a log of nodes, or either in the meta log.
+    Error AddressInWrongLog { ino: Ino, nid: Nid, lba: Lba, log: String, holds: &'static str }
+        "block {lba} of inode {ino} (node {nid}) lies in the {log} log but holds {holds}"
+    /// The discard log names a block in use: the next mount would discard it.
+    Error DiscardReachable { ino: Ino, nid: Nid, lba: Lba }
+        "block {lba} of inode {ino} (node {nid}) is in use, and the discard log calls it dead: do not mount the volume for writing"
+    /// The discard log cannot be used: a mount for writing refuses the volume.
+    Error DiscardLogDamaged { lba: Lba, reason: String }
+        "the discard log at block {lba} cannot be used ({reason}); the volume can only be mounted with -o ro"
+    /// A node is torn, was written for another place, or is of another volume.
+    Error NodeChecksum { ino: Ino, nid: Nid, lba: Lba }
+        "block {lba} is no whole node {nid} of inode {ino}: its checksum is wrong"
+
+    /// The device holds blocks that nobody needs and nobody will discard.
+    Warning HeldInVain { lba: Lba, blocks: u64 }
+        "the device holds {blocks} blocks from {lba} on that nobody needs; `steadyfs trim` gives them back"
+    /// The device holds blocks where nothing can have been written yet: a mount would write them a second time.
+    Error HeldBeyondLimit { lba: Lba, blocks: u64 }
+        "the device holds {blocks} blocks from {lba} on, behind the limit of their log or outside of all logs"
+    /// The device does not say what it holds.
+    Fatal LeaksUnknown { reason: String }
+        "what the device holds cannot be compared with what the volume needs: {reason}"
+
     // Orphans and quota (format sections 13, 14; rule 10).
 
     /// An orphan that is not an inode in use.
@@ -309,7 +337,7 @@ issues! {
     Error InlineFlags { ino: Ino, flags: u8, mode: u16 }
         "inode {ino} of mode {mode:o} cannot have the inline flags {flags:#04x}"
     /// The first address slot or a node id of an inode with inline contents is not zero.
-    Error InlineSlot { ino: Ino, field: &'static str, found: u32 }
+    Error InlineSlot { ino: Ino, field: &'static str, found: u64 }
         "inode {ino} has inline contents, but {field} is {found} and not 0"
     /// Inline contents larger than their area.
     Error InlineSize { ino: Ino, size: u64, max: u64 }

@@ -12,8 +12,9 @@
 //! waits for room in memory that its own hand has.
 
 use super::buffer::Buffer;
+use super::collector::{Collector, Sink};
 use super::crew::Crew;
-use super::moving::{Fetch, Sink, fetch, move_fetched};
+use super::moving::{Fetch, Mover, fetch, move_fetched};
 use super::victim::{Select, Victim};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
@@ -23,17 +24,8 @@ use crate::stats::activity::{Activity, Doing};
 use crate::volume::Volume;
 use crate::volume::io::Reading;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use steadyfs_format::summary::{SummaryBlock, SummaryKind};
 use steadyfs_format::{Lba, Log, SegNo, Slot};
-
-/// One that collects: a way to choose victims, and a place for what is moved.
-pub(super) struct Collector {
-    pub(super) select: Box<dyn Select>,
-    pub(super) sink: Sink,
-    /// Threads that clean a segment together with whoever collects; they put what they move into the cold data log.
-    pub(super) crew: Option<Arc<Crew>>,
-}
 
 /// A victim that a collector has claimed; given back when this goes.
 struct Claim<'a> {
@@ -166,16 +158,6 @@ fn set_aside(vol: &Volume, victim: &Victim, error: Error) -> Result<GcReport> {
     Ok(GcReport { victims: 1, ..GcReport::default() })
 }
 
-/// How victims are cleaned.
-pub(super) struct Mover<'a> {
-    pub(super) fs: &'a Fs,
-    /// Where what is moved goes.
-    pub(super) sink: &'a Sink,
-    pub(super) asking: Asking,
-    /// Where is told how far that is.
-    pub(super) activity: &'a Activity,
-}
-
 impl Mover<'_> {
     /// Moves what is valid in a victim, of which the first segment has been begun.
     fn clean(
@@ -293,7 +275,7 @@ pub(super) fn clean_part(
 }
 
 /// Moves what these blocks of the main area hold, wherever they are and whoever owns them.
-pub(super) fn move_blocks(fs: &Fs, lbas: &[Lba]) -> Result<()> {
+pub(in crate::reclaim) fn move_blocks(fs: &Fs, lbas: &[Lba]) -> Result<()> {
     let vol = &fs.vol;
     let mut by_segment: BTreeMap<SegNo, Vec<u32>> = BTreeMap::new();
     for (seg, off) in lbas.iter().filter_map(|lba| vol.segments().table.locate(*lba)) {

@@ -3,58 +3,38 @@
 //! The two steps are apart ([`fetch`], [`move_fetched`]), so that a collector can have other segments read while it
 //! moves one.
 
-use super::buffer::{Buffer, Lease, Moving, Source, cached, charge_looks, set_off};
-use super::cleaner::Mover;
+use super::buffer::{Lease, Moving, Source, cached, charge_looks, set_off};
+use super::collector::Sink;
 use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::files::pages::Landing;
 use crate::fs::Fs;
 use crate::options::techniques::{GcBuffer, GcProtect};
-use crate::reclaim::live::Live;
+use crate::reclaim::live::{Asking, Live};
 use crate::reclaim::owner::{Owner, publish, try_blocks, why_dead};
 use crate::reclaim::protect::Work;
 use crate::reclaim::report::GcReport;
-use crate::stats::activity::Doing;
+use crate::stats::activity::{Activity, Doing};
 use crate::volume::io::Reading;
 use crate::volume::nodes::cache::NodeWrite;
-use crate::volume::segments::logs::{self, Run};
+use crate::volume::places::Run;
+use crate::volume::segments::logs;
 use crate::volume::{Change, Volume};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use steadyfs_device::PageBuf;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::inode::{Extent, Inode as RawInode};
 use steadyfs_format::summary::{Summary, SummaryBlock};
 use steadyfs_format::{Ino, Log, Nid, SegNo};
 
-/// Where a collector puts the data that it moves.
-pub(super) struct Sink {
-    /// The streams of this collector; otherwise the cold data log, which others write to as well.
-    collector: Option<usize>,
-    /// What is read for it, and not yet written.
-    pub(super) buffer: Arc<Buffer>,
-}
-
-impl Sink {
-    /// The streams of a collector.
-    pub(super) fn streams(collector: usize, buffer: Arc<Buffer>) -> Self {
-        Sink { collector: Some(collector), buffer }
-    }
-
-    /// The cold data log.
-    pub(super) fn cold_log(buffer: Arc<Buffer>) -> Self {
-        Sink { collector: None, buffer }
-    }
-
-    /// Takes blocks for what lies in a segment now.
-    fn take(&self, vol: &Volume, from: SegNo, owners: &[Summary]) -> Result<Vec<Run>> {
-        match self.collector {
-            None => vol.segments().take_blocks(Log::ColdData, owners),
-            Some(number) => vol
-                .segments()
-                .take_stream_blocks(vol.segments().streams.slot(number, vol.segments().table.passes(from)), owners),
-        }
-    }
+/// How victims are cleaned.
+pub(super) struct Mover<'a> {
+    pub(super) fs: &'a Fs,
+    /// Where what is moved goes.
+    pub(super) sink: &'a Sink,
+    pub(super) asking: Asking,
+    /// Where is told how far that is.
+    pub(super) activity: &'a Activity,
 }
 
 /// Blocks of a segment whose contents are here or on their way.

@@ -35,7 +35,7 @@ pub struct GcCandidate {
 }
 
 /// What a collection would do.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct GcPlan {
     /// Sections that could be cleaned.
     pub candidates: usize,

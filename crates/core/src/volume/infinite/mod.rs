@@ -20,14 +20,14 @@ use crate::error::{Error, Result};
 use crate::locks;
 use crate::volume::discard::{DiscardStats, MOST_REQUESTS, Signal};
 use crate::volume::io::BlockIo;
-use crate::volume::segments::logs::{NodePlace, Run};
+use crate::volume::places::{NodePlace, Run};
 use dead::DeadBlocks;
 use ranges::Ranges;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use steadyfs_device::{PageBuf, errno};
-use steadyfs_format::infinite::{self, Claim, Header, Stretch, SuperBlock};
+use steadyfs_format::infinite::{self, Claim, Header, MIN_CAPACITY, Stretch, SuperBlock};
 use steadyfs_format::summary::Summary;
 use steadyfs_format::{Block, Lba, Log};
 use steadyfs_rt::{Cost, Mutex, Pending, charge_n};
@@ -37,7 +37,10 @@ const MOST_BLOCKS: u64 = 1 << 26;
 
 /// The log space of a mounted volume.
 pub(crate) struct EndlessLogs {
+    /// As it was at the mount.
     pub(crate) sb: SuperBlock,
+    /// Blocks of log space that may be held at one time.
+    capacity: AtomicU64,
     /// The block that each log takes next, by stretch.
     next: [AtomicU64; Stretch::COUNT],
     /// The limits of the checkpoint in force.
@@ -98,6 +101,7 @@ impl EndlessLogs {
         let numbers = |of: [Lba; Stretch::COUNT]| of.map(|lba| AtomicU64::new(lba.get()));
         EndlessLogs {
             sb: sb.clone(),
+            capacity: AtomicU64::new(sb.capacity()),
             began: begin[Log::WarmNode.index()].get(),
             next: numbers(begin),
             limits: numbers(begin),
@@ -122,6 +126,12 @@ impl EndlessLogs {
         Lba::new(next.saturating_add(self.sb.leap())).min(self.end_of(stretch))
     }
 
+    /// Where a log has to stop until the next checkpoint.
+    fn limit_of(&self, stretch: Stretch) -> u64 {
+        let past = if self.io.planted.is(Canary::PastLimit) { 4 * self.sb.leap() } else { 0 };
+        self.limits[stretch.index()].load(SeqCst).saturating_add(past).min(self.end_of(stretch).get())
+    }
+
     /// Before the first write of a mount: claims the next piece of every log, and makes that durable.
     ///
     /// # Errors
@@ -142,9 +152,7 @@ impl EndlessLogs {
 
     /// Takes up to `wanted` neighbouring blocks of a log; none where its limit is reached.
     fn take(&self, stretch: Stretch, wanted: u64) -> Range<Lba> {
-        let index = stretch.index();
-        let past = if self.io.planted.is(Canary::PastLimit) { 4 * self.sb.leap() } else { 0 };
-        let limit = self.limits[index].load(SeqCst).saturating_add(past).min(self.end_of(stretch).get());
+        let (index, limit) = (stretch.index(), self.limit_of(stretch));
         let mut taken = 0;
         let step = |next: u64| {
             taken = wanted.min(limit.saturating_sub(next));
@@ -261,7 +269,8 @@ impl EndlessLogs {
     /// Whether the next checkpoint should not wait for its timer: three quarters of the room before some limit are
     /// used, or a thirty-second of the capacity is dead and cannot be discarded before.
     pub(crate) fn checkpoint_is_pressing(&self) -> bool {
-        self.room().before_limit < self.sb.leap() / 4 || self.dead.lock().uncommitted() > self.sb.capacity() / 32
+        self.room().before_limit < self.sb.leap() / 4
+            || self.dead.lock().uncommitted() > self.capacity.load(SeqCst) / 32
     }
 
     /// Blocks that the log of the chain has taken since the mount.
@@ -274,10 +283,28 @@ impl EndlessLogs {
         let (mut before_limit, mut before_end) = (u64::MAX, u64::MAX);
         for stretch in Stretch::ALL {
             let next = self.next[stretch.index()].load(SeqCst);
-            before_limit = before_limit.min(self.limits[stretch.index()].load(SeqCst).saturating_sub(next));
+            before_limit = before_limit.min(self.limit_of(stretch).saturating_sub(next));
             before_end = before_end.min(self.end_of(stretch).get().saturating_sub(next));
         }
-        LogRoom { before_limit, before_end, dead: self.dead.lock().held(), capacity: self.sb.capacity() }
+        let capacity = self.capacity.load(SeqCst);
+        LogRoom { before_limit, before_end, dead: self.dead.lock().held(), capacity }
+    }
+
+    /// The superblock of this volume with another capacity.
+    ///
+    /// # Errors
+    /// A number that no volume can have.
+    pub(crate) fn with_capacity(&self, blocks: u64) -> Result<Block> {
+        let most = self.sb.space().length();
+        if !(MIN_CAPACITY..=most).contains(&blocks) {
+            return Err(Error::Usage(format!("the capacity is {MIN_CAPACITY} to {most} blocks of 4096 bytes")));
+        }
+        Ok(self.sb.with_capacity(blocks)?.encode())
+    }
+
+    /// The capacity has changed.
+    pub(crate) fn set_capacity(&self, blocks: u64) {
+        self.capacity.store(blocks, SeqCst);
     }
 
     /// Discards some of what may be, and returns when the device has answered; how many requests it did. Nothing unless

@@ -1,19 +1,22 @@
 //! Free node ids.
 //!
-//! Each NAT block is scanned once, when the list runs dry, from the checkpoint's hint on; from then on the list knows
-//! its free ids. An id freed since the last checkpoint is not given out before a checkpoint has written its NAT entry
-//! (format section 4): until then it is *held*. Where free ids run out while some are held, it says so
-//! ([`FreeNids::needs_release`]), and changes begin with a checkpoint. Kept true: an id is in at most one of {list,
-//! held, in use}; an id of a block not scanned yet is never in the list, so the scan cannot find it twice.
+//! Each NAT block is scanned once, when no free id is known, from the checkpoint's hint on; from then on its free ids
+//! are known. Each core has ids at hand: those of a block that it scanned, or some that were freed. So cores take ids,
+//! and write NAT blocks, without meeting each other.
+//!
+//! An id freed since the last checkpoint is not given out before a checkpoint has written its NAT entry (format
+//! section 4): until then it is *held*. Where free ids run out while some are held, it says so
+//! ([`FreeNids::needs_release`]), and changes begin with a checkpoint. Kept true: an id is in at most one of {list, at
+//! hand of a core, held, in use}; an id of a block not scanned yet is in no list, so the scan cannot find it twice.
 
 use crate::error::{Error, Result};
 use crate::locks;
 use crate::volume::io::BlockIo;
 use crate::volume::nodes::nat::Nat;
 use std::collections::{HashSet, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use steadyfs_format::Nid;
-use steadyfs_rt::Mutex;
+use steadyfs_rt::{Mutex, SharedLine, cpus, thread_number};
 
 /// Ids for the changes under way: one takes an inode, a node of attributes, and up to four nodes for contents, its own
 /// and its directory's.
@@ -21,8 +24,6 @@ const AT_HAND: usize = 32;
 
 struct State {
     list: VecDeque<Nid>,
-    /// Freed since the snapshot of the last committed checkpoint.
-    held: HashSet<Nid>,
     scanned: Vec<bool>,
     scanned_count: u32,
     /// NAT block that the next scan reads.
@@ -30,16 +31,33 @@ struct State {
 }
 
 impl State {
-    /// Whether few ids are left to take, and a checkpoint would give more.
-    fn needs_release(&self) -> bool {
-        self.list.len() < AT_HAND && self.scanned_count as usize == self.scanned.len() && !self.held.is_empty()
+    fn has_scanned_all(&self) -> bool {
+        self.scanned_count as usize == self.scanned.len()
     }
 }
+
+/// The free ids that a core has at hand, on cache lines of their own.
+#[repr(align(128))]
+struct AtHand(Mutex<VecDeque<Nid>>);
+
+/// Parts of the set of held ids.
+const SHARDS: usize = 64;
+/// More lists than this are no gain.
+const MOST_CORES: usize = 256;
+/// Most ids that a core takes from the list at once.
+const PORTION: usize = 64;
 
 /// The allocator.
 pub(crate) struct FreeNids {
     state: Mutex<State>,
-    /// [`State::needs_release`], for those who look without the lock.
+    cores: Box<[AtHand]>,
+    /// Freed since the snapshot of the last committed checkpoint; and how many they are.
+    held: Box<[Mutex<HashSet<Nid>>]>,
+    held_count: AtomicUsize,
+    held_line: SharedLine,
+    /// Few ids are left to take.
+    is_scarce: AtomicBool,
+    /// They are few, and a checkpoint would give more.
     needs_release: AtomicBool,
     /// Ids of a NAT block.
     per_block: u32,
@@ -50,10 +68,15 @@ impl FreeNids {
     pub(crate) fn new(hint: Nid, nat: &Nat) -> Self {
         let blocks = nat.block_count();
         let next = hint.get() / nat.per_block() % blocks;
-        let scanned = vec![false; blocks as usize];
-        let state = State { list: VecDeque::new(), held: HashSet::new(), scanned, scanned_count: 0, next };
+        let state = State { list: VecDeque::new(), scanned: vec![false; blocks as usize], scanned_count: 0, next };
+        let at_hand = || AtHand(Mutex::new(&locks::NID_AT_HAND, VecDeque::new()));
         FreeNids {
             state: Mutex::new(&locks::NID_LIST, state),
+            cores: std::iter::repeat_with(at_hand).take(cpus().clamp(1, MOST_CORES)).collect(),
+            held: (0..SHARDS).map(|_| Mutex::new(&locks::NID_HELD, HashSet::new())).collect(),
+            held_count: AtomicUsize::new(0),
+            held_line: SharedLine::new(),
+            is_scarce: AtomicBool::new(false),
             needs_release: AtomicBool::new(false),
             per_block: nat.per_block(),
         }
@@ -65,8 +88,26 @@ impl FreeNids {
         self.needs_release.load(SeqCst)
     }
 
+    /// The ids at hand of the calling core.
+    fn own(&self) -> &Mutex<VecDeque<Nid>> {
+        &self.cores[thread_number() % self.cores.len()].0
+    }
+
+    fn shard(&self, nid: Nid) -> &Mutex<HashSet<Nid>> {
+        &self.held[nid.get() as usize % SHARDS]
+    }
+
+    fn is_held(&self, nid: Nid) -> bool {
+        self.shard(nid).lock().contains(&nid)
+    }
+
     fn note(&self, s: &State) {
-        let needs_release = s.needs_release();
+        self.is_scarce.store(s.list.len() < AT_HAND && s.has_scanned_all(), SeqCst);
+        self.note_release();
+    }
+
+    fn note_release(&self) {
+        let needs_release = self.is_scarce.load(SeqCst) && self.held_count.load(SeqCst) > 0;
         if self.needs_release.load(SeqCst) != needs_release {
             self.needs_release.store(needs_release, SeqCst);
         }
@@ -74,59 +115,90 @@ impl FreeNids {
 
     /// Takes a free id.
     pub(crate) fn take(&self, nat: &Nat, io: &BlockIo) -> Result<Nid> {
+        let at_hand = self.own().lock().pop_front();
+        let nid = at_hand.map_or_else(|| self.refill(nat, io), Ok)?;
+        assert!(!self.is_held(nid), "{nid:?} is given out before a checkpoint has freed it");
+        Ok(nid)
+    }
+
+    /// Gives the calling core free ids, and takes the first of them: those of a NAT block that nobody has scanned, or a
+    /// part of those that are known.
+    fn refill(&self, nat: &Nat, io: &BlockIo) -> Result<Nid> {
         let mut s = self.state.lock();
-        while s.list.is_empty() {
-            if s.scanned_count == nat.block_count() {
-                self.note(&s);
-                return Err(Error::NoSpace);
-            }
-            let block = s.next;
-            s.next = (block + 1) % nat.block_count();
-            if s.scanned[block as usize] {
-                continue;
-            }
-            let found = nat.free_in_block(io, block)?;
-            s.scanned[block as usize] = true;
-            s.scanned_count += 1;
-            assert!(s.scanned_count as usize <= s.scanned.len(), "a NAT block was scanned twice");
-            let State { list, held, .. } = &mut *s;
-            list.extend(found.into_iter().filter(|nid| !held.contains(nid)));
+        let mut portion = VecDeque::new();
+        while portion.is_empty() && s.list.is_empty() && !s.has_scanned_all() {
+            portion = self.scan(&mut s, nat, io)?;
         }
-        let nid = s.list.pop_front();
-        assert!(nid.is_none_or(|nid| !s.held.contains(&nid)), "{nid:?} is given out before a checkpoint has freed it");
+        if s.has_scanned_all() && s.list.len() < AT_HAND {
+            // From here on the list is what there is, but for a little.
+            s.list.append(&mut portion);
+            self.gather(&mut s);
+        }
+        if portion.is_empty() {
+            // Few at a time where there are few: nobody hoards what others look for.
+            let count = (s.list.len() / (4 * self.cores.len())).clamp(1, PORTION);
+            portion = (0..count).map_while(|_| s.list.pop_front()).collect();
+        }
         self.note(&s);
-        nid.ok_or(Error::NoSpace)
+        let first = portion.pop_front().ok_or(Error::NoSpace)?;
+        // Under the lock of the list, or somebody might find no id anywhere.
+        self.own().lock().append(&mut portion);
+        Ok(first)
+    }
+
+    /// The free ids of the next NAT block that was not scanned.
+    fn scan(&self, s: &mut State, nat: &Nat, io: &BlockIo) -> Result<VecDeque<Nid>> {
+        let block = s.next;
+        if s.scanned[block as usize] {
+            s.next = (block + 1) % nat.block_count();
+            return Ok(VecDeque::new());
+        }
+        let found = nat.free_in_block(io, block)?;
+        s.next = (block + 1) % nat.block_count();
+        s.scanned[block as usize] = true;
+        s.scanned_count += 1;
+        assert!(s.scanned_count as usize <= s.scanned.len(), "a NAT block was scanned twice");
+        Ok(found.into_iter().filter(|nid| !self.is_held(*nid)).collect())
+    }
+
+    /// Puts what cores have at hand into the list.
+    fn gather(&self, s: &mut State) {
+        self.cores.iter().for_each(|core| s.list.append(&mut core.0.lock()));
     }
 
     /// Takes this id, which the NAT says is free; false if it is held. Assign it before anything else takes ids.
     pub(crate) fn take_this(&self, nid: Nid) -> bool {
         let mut s = self.state.lock();
+        self.cores.iter().for_each(|core| core.0.lock().retain(|free| *free != nid));
         s.list.retain(|free| *free != nid);
         self.note(&s);
-        !s.held.contains(&nid)
+        !self.is_held(nid)
     }
 
     /// Returns an id that was taken but never assigned.
     pub(crate) fn put_back(&self, nid: Nid) {
-        let mut s = self.state.lock();
-        assert!(!s.held.contains(&nid), "{nid:?} is put back and was freed");
-        s.list.push_front(nid);
-        self.note(&s);
+        assert!(!self.is_held(nid), "{nid:?} is put back and was freed");
+        self.own().lock().push_front(nid);
     }
 
     /// An id is about to be freed; it is held until `release`. Comes before the NAT change, so that no scan finds it
     /// free.
     pub(crate) fn hold(&self, nid: Nid) {
-        let mut s = self.state.lock();
-        let fresh = s.held.insert(nid);
-        self.note(&s);
+        let fresh = self.shard(nid).lock().insert(nid);
         assert!(fresh, "{nid:?} freed twice");
+        // In this order: whoever notes that ids are scarce sees this one, or is seen here.
+        self.held_line.write();
+        self.held_count.fetch_add(1, SeqCst);
+        if self.is_scarce.load(SeqCst) {
+            self.note_release();
+        }
     }
 
     /// The ids held now; call under the exclusive checkpoint lock, and give them to `release` when the checkpoint
     /// committed.
     pub(crate) fn held(&self) -> Vec<Nid> {
-        let mut held: Vec<Nid> = self.state.lock().held.iter().copied().collect();
+        let mut held: Vec<Nid> =
+            self.held.iter().flat_map(|shard| shard.lock().iter().copied().collect::<Vec<_>>()).collect();
         held.sort_unstable();
         held
     }
@@ -135,19 +207,22 @@ impl FreeNids {
     pub(crate) fn release(&self, nids: &[Nid]) {
         let mut s = self.state.lock();
         for nid in nids {
-            let was_held = s.held.remove(nid);
+            let was_held = self.shard(*nid).lock().remove(nid);
             assert!(was_held, "{nid:?} was not held");
             if s.scanned[(nid.get() / self.per_block) as usize] {
                 s.list.push_back(*nid);
             }
         }
+        self.held_count.fetch_sub(nids.len(), SeqCst);
         self.note(&s);
     }
 
     /// Where a later mount may start to look for free ids.
     pub(crate) fn hint(&self) -> Nid {
+        let at_hand = self.cores.iter().find_map(|core| core.0.lock().front().copied());
         let s = self.state.lock();
-        s.list.front().copied().unwrap_or(Nid((s.next * self.per_block).max(4)))
+        let listed = at_hand.or(s.list.front().copied());
+        listed.unwrap_or(Nid((s.next * self.per_block).max(4)))
     }
 }
 
@@ -155,11 +230,43 @@ impl FreeNids {
 mod tests {
     use crate::mkfs::{self, MkfsOptions};
     use crate::{Error, Fs, InodeRef, MountOptions, NewInode, Result};
+    use std::collections::HashSet;
     use std::sync::Arc;
     use steadyfs_device::MemDevice;
+    use steadyfs_format::Nid;
+    use steadyfs_rt::sim::{SimConfig, run};
+    use steadyfs_rt::spawn;
 
     fn make(fs: &Fs, name: &str) -> Result<InodeRef> {
         fs.create(&fs.root()?, name.as_bytes(), &NewInode { mode: 0o100_644, ..NewInode::default() })
+    }
+
+    /// Tasks on many cores that take all there are: each id once, and none is left over at some core.
+    #[test]
+    fn cores_share_the_ids_and_leave_none() {
+        for seed in 0..10 {
+            let config = SimConfig { cores: 8, seed, ..SimConfig::default() };
+            let work = || {
+                let device = MemDevice::new((64 << 20) / 4096);
+                mkfs::format(&device, &MkfsOptions::new([7; 16], 0)).unwrap();
+                let quiet = MountOptions { background_gc: false, commit_seconds: Some(0), ..MountOptions::default() };
+                let fs = Fs::mount(Arc::new(device), quiet).unwrap();
+                let taker = |_| {
+                    let fs = Arc::clone(&fs);
+                    spawn("taker", move || {
+                        std::iter::from_fn(|| fs.vol.nids.take(&fs.vol.nat, &fs.vol.io).ok()).collect()
+                    })
+                };
+                let takers: Vec<_> = (0..8).map(taker).collect();
+                let taken: Vec<Vec<Nid>> = takers.into_iter().map(|taker| taker.join().unwrap()).collect();
+                let all: HashSet<Nid> = taken.iter().flatten().copied().collect();
+                assert_eq!(all.len(), taken.iter().map(Vec::len).sum::<usize>(), "an id was given out twice");
+                let free = fs.vol.nat.max_nid() as usize - 3 - 1;
+                assert_eq!(all.len(), free, "ids are left");
+                assert!(taken.iter().filter(|own| own.len() > 100).count() > 1, "one took nearly all");
+            };
+            run(config, work).unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! Kept true: what is valid is held; a free segment holds nothing. Only held blocks are let go, and no log takes a held
 //! one, so whoever lets go never meets whoever takes.
 
-use crate::bits::AtomicBitmap;
+use crate::bits::{AtomicBitmap, zeros};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use steadyfs_format::SegNo;
 
@@ -31,8 +31,7 @@ pub(crate) type Loose = Vec<(SegNo, Map)>;
 impl PinnedBlocks {
     /// Nothing is held in so many segments.
     pub(crate) fn new(segments: usize) -> Self {
-        let maps = (0..segments * WORDS).map(|_| AtomicU64::new(0)).collect();
-        PinnedBlocks { maps, loose: AtomicBitmap::new(segments) }
+        PinnedBlocks { maps: zeros(segments * WORDS), loose: AtomicBitmap::new(segments) }
     }
 
     /// Holds blocks: bits of a word of the validity maps, which has the same place here.

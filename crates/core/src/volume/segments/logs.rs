@@ -9,6 +9,7 @@ use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::locks;
 use crate::volume::io::Reading;
+use crate::volume::places::{NodePlace, Run};
 use crate::volume::segments::Segments;
 use steadyfs_device::{PageBuf, StreamHint};
 use steadyfs_format::block::BlockView;
@@ -45,23 +46,6 @@ impl Head {
         let summary = Box::new(SummaryBlock::new(SummaryKind::Data));
         Head { seg: SegNo::new(u32::MAX), next: SEG, alloc: AllocType::Lfs, summary, serial: 0 }
     }
-}
-
-/// A block of a node log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NodePlace {
-    pub(crate) lba: Lba,
-    /// The block that the log takes next (the footer's chain pointer).
-    pub(crate) next: Lba,
-    /// Rises from block to block of one log.
-    pub(crate) serial: u64,
-}
-
-/// Consecutive addresses taken from a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
-    pub(crate) lba: Lba,
-    pub(crate) count: u32,
 }
 
 /// The logs of a volume.

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::volume::clock::Clock;
 use crate::volume::discard::Discards;
 use crate::volume::io::BlockIo;
-use crate::volume::placement::Home;
+use crate::volume::places::Home;
 use logs::Logs;
 use reuse::Reuse;
 use sit::Sit;

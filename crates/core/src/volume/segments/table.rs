@@ -14,7 +14,7 @@
 //! Kept true: outside a change in progress popcount(map) = count; a segment is in exactly one of free, open, prefree,
 //! dirty or full; a free or prefree segment has count 0. Format section 5 (SIT).
 
-use crate::bits::AtomicBitmap;
+use crate::bits::{AtomicBitmap, zeros};
 use crate::volume::segments::held::{self, Loose, Map, PinnedBlocks};
 use crate::volume::segments::locks::SegLocks;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -116,11 +116,11 @@ impl SegTable {
         let n = layout.main_segments as usize;
         let sections = layout.sections as usize;
         SegTable {
-            words: (0..n).map(|_| AtomicU64::new(0)).collect(),
-            maps: (0..n * 8).map(|_| AtomicU64::new(0)).collect(),
-            kinds: (0..n).map(|_| AtomicU8::new(0)).collect(),
-            mtimes: (0..n).map(|_| AtomicU64::new(0)).collect(),
-            passes: (0..n).map(|_| AtomicU8::new(0)).collect(),
+            words: zeros(n),
+            maps: zeros(n * 8),
+            kinds: zeros(n),
+            mtimes: zeros(n),
+            passes: zeros(n),
             segs_per_sec: layout.segs_per_sec,
             layout: *layout,
             sit_dirty: AtomicBitmap::new(n),
@@ -130,7 +130,7 @@ impl SegTable {
             unreadable: AtomicBitmap::new(n),
             free: AtomicBitmap::full(n),
             free_sections: AtomicBitmap::full(sections),
-            used_in_section: (0..sections).map(|_| AtomicU32::new(0)).collect(),
+            used_in_section: zeros(sections),
             hidden: AtomicU32::new(0),
             shown: EventCount::new(),
             cursor: AtomicU32::new(0),
@@ -158,9 +158,19 @@ impl SegTable {
         self.words.len() as u32
     }
 
-    /// Installs a record read from the SIT while mounting; `open` says that a log's cursor is in this segment.
+    /// Installs a record read from the SIT while mounting; `open` says that a log's cursor is in this segment. What is
+    /// zero already is not touched: a volume may have millions of segments that were never used.
     pub(crate) fn load(&self, seg: SegNo, record: &SitRecord, open: bool) {
         let i = seg.index();
+        if record.kind != 0 {
+            self.kinds[i].store(record.kind, SeqCst);
+        }
+        if record.mtime != 0 {
+            self.mtimes[i].store(record.mtime, SeqCst);
+        }
+        if !open && record.map == [0; 64] {
+            return;
+        }
         let mut count = 0;
         for (w, bytes) in record.map.as_chunks::<8>().0.iter().enumerate() {
             let word = u64::from_be_bytes(*bytes);
@@ -172,8 +182,6 @@ impl SegTable {
         }
         assert!(count <= BLOCKS);
         assert!(self.free.test(i), "segment {seg} loaded twice");
-        self.kinds[i].store(record.kind, SeqCst);
-        self.mtimes[i].store(record.mtime, SeqCst);
         let word = u64::from(count) | if open { OPEN } else { 0 };
         self.words[i].store(word, SeqCst);
         if count > 0 || open {

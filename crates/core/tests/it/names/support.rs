@@ -1,6 +1,7 @@
 //! Volumes for these tests, and what to say about them in few words.
 
 use std::sync::Arc;
+use steadyfs_core::fsck::{CheckOptions, Severity};
 use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode};
 use steadyfs_device::{Device, MemDevice};
 use steadyfs_testkit::fsck_f2fs;
@@ -62,8 +63,16 @@ fn mount<D: Device + 'static>(dev: &Arc<D>, options: &str) -> Arc<Fs> {
     Fs::mount(dev, MountOptions::parse(options).unwrap()).unwrap()
 }
 
-/// Panics with what fsck.f2fs says, unless it finds nothing.
+/// Panics with what fsck.f2fs says, unless it finds nothing. Of an IPLFS volume, with what our checker says, also of
+/// leaks.
 pub(crate) fn fsck(dev: &MemDevice) {
+    if dev.info().blocks > 1 << 40 {
+        let options = CheckOptions { threads: 1, leaks: true, ..CheckOptions::default() };
+        let report = steadyfs_core::fsck::check(Arc::new(dev.fork()), &options).unwrap();
+        let bad: Vec<_> = report.issues.iter().filter(|issue| issue.severity() > Severity::Note).collect();
+        assert!(bad.is_empty(), "{bad:#?}");
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("volume.img");
     let file = std::fs::File::create(&path).unwrap();

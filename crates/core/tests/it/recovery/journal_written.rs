@@ -183,10 +183,24 @@ fn in_the_holes_of_used_segments() {
     every_operation(FEATURES, ",mode=adaptive,ssr=eager");
 }
 
+#[test]
+fn with_two_lists_in_turn() {
+    every_operation(&[], ",journal=double");
+}
+
+#[test]
+fn with_a_list_on_each_core() {
+    every_operation(FEATURES, ",journal=percore,journal.stride=1");
+}
+
 /// Contents and names in turn: each fsync finds what the other ones left in the chain.
 #[test]
 fn contents_and_names_in_turn() {
-    let v = on(FEATURES, "");
+    ["", ",journal=percore"].into_iter().for_each(take_turns);
+}
+
+fn take_turns(options: &str) {
+    let v = on(FEATURES, options);
     old(&v);
     let root = v.fs.root().unwrap();
     for round in 0..20u8 {
@@ -291,6 +305,36 @@ fn a_thousand_saves_make_no_checkpoint() {
     }
 }
 
+/// Threads that make files, label them and sync their directories, far more than a small journal holds: it is emptied
+/// by checkpoints, nobody hangs, and what was synced is there.
+#[test]
+fn a_small_journal_is_emptied_and_never_hangs() {
+    const THREADS: usize = 4;
+    const FILES: usize = 1500;
+    for form in ["single", "double", "percore"] {
+        let dev = Arc::new(crate::common::mkfs(256, &[]));
+        let fs = mount(Arc::clone(&dev) as Arc<dyn Device>, &format!("journal={form},journal.size=8M")).unwrap();
+        let v = Volume { dev, fs };
+        let dirs: Vec<InodeRef> = (0..THREADS).map(|n| v.make(&format!("d{n}"), DIR)).collect();
+        let work = |dir: &InodeRef| {
+            for n in 0..FILES {
+                let file = v.fs.create(dir, format!("file {n}").as_bytes(), &new(FILE)).unwrap();
+                v.fs.setxattr(&file, b"user.long", &[7; 3000], XattrFlags::default()).unwrap();
+                if n % 250 == 249 {
+                    v.fsync(dir);
+                }
+            }
+        };
+        std::thread::scope(|threads| dirs.iter().for_each(|dir| drop(threads.spawn(|| work(dir)))));
+        let stats = v.fs.sync_stats();
+        let full = stats.checkpoints["journal"] + v.fs.checkpoint_stats().causes["backlog"];
+        assert!(full > 0, "{form}: it was never full: {stats:?}");
+        assert!(stats.journaled > 0, "{form}: it never served: {stats:?}");
+        let shown = tree(&v.fs);
+        assert_same(&laid_out_anew(shown), &laid_out_anew(seen(v.crash())), form);
+    }
+}
+
 /// Nothing touches the superblock of a volume without a journal.
 #[test]
 fn a_volume_without_a_journal_keeps_its_superblock() {
@@ -308,7 +352,7 @@ fn a_volume_without_a_journal_keeps_its_superblock() {
 #[test]
 fn mounts_with_and_without_a_journal_take_turns() {
     let mut dev: MemDevice = fresh(FEATURES);
-    for (n, options) in ["journal=single", "", "journal=single", "journal=single", ""].into_iter().enumerate() {
+    for (n, options) in ["journal=single", "", "journal=double", "journal=percore", ""].into_iter().enumerate() {
         let shared = Arc::new(dev);
         let fs = mount(Arc::clone(&shared) as Arc<dyn Device>, options).unwrap();
         let v = Volume { dev: shared, fs };

@@ -58,8 +58,12 @@ fn write_all(out: &mut String, now: &Snapshot, before: Option<&Snapshot>) -> fmt
 /// Mounted for how long, or not.
 pub(super) fn state(now: &Snapshot) -> String {
     let access = if now.stats.read_only { ", read-only" } else { "" };
+    let way = match now.stats.serving.transport.as_str() {
+        "" => String::new(),
+        transport => format!(", through {transport}"),
+    };
     match now.mounted {
-        true => format!("mounted for {}{access}", clock(now.stats.mounted_us)),
+        true => format!("mounted for {}{access}{way}", clock(now.stats.mounted_us)),
         false => "not mounted".to_owned(),
     }
 }

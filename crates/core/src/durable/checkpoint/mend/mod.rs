@@ -31,7 +31,7 @@ impl Fs {
         tracing::warn!(blocks = bad.len(), "moving what these blocks should hold elsewhere");
         // No segment is claimed for it, so somebody else has to say that nobody writes in place what is being moved.
         let _moving = unwritten.begin_moving();
-        self.reclaim.move_blocks(self, &bad)
+        self.move_blocks(&bad)
     }
 
     /// Forgets unwritten blocks that nothing refers to any more. With the volume frozen, so that the snapshot taken

@@ -48,23 +48,16 @@ impl Snapshot {
         number: u64,
     ) -> Result<Self> {
         let mut placement = vol.placement.freeze()?;
-        let nat = take_nat(vol)?;
+        let mut nat = take_nat(vol);
+        let journal = std::mem::take(&mut nat.journal);
         let pack = committed.pack.other();
+        let encoded = encode(vol, orphans, committed, unmount, (&placement, &nat.blocks, journal));
+        let (checkpoint, mut pages) = encoded.inspect_err(|_| {
+            vol.placement.failed(&placement);
+            vol.nat.not_written(&nat.blocks);
+        })?;
         let start = vol.layout().pack(pack);
-        let mut checkpoint = committed.checkpoint.clone();
-        for &block in &nat.blocks {
-            checkpoint.set_nat_copy(block, !vol.nat.selected(block));
-        }
-        placement.describe(&mut checkpoint)?;
-        let header = checkpoint.header_mut();
-        // Versions wrap; the younger of two packs is told by their distance.
-        header.set_version(header.version().wrapping_add(1));
-        header.set_flags(next_flags(vol, header.flags(), unmount));
-        fill_counters(vol, header)?;
-        let kbytes = vol.io.kbytes_written();
-        let blocks = placement.encode_pack(&mut checkpoint, pack, &orphans.list(), nat.journal, kbytes, unmount)?;
-        let mut pages: Vec<PageBuf> = blocks.iter().map(|b| PageBuf::from_slice(b)).collect();
-        let commit_page = pages.pop().ok_or_else(|| Error::corrupt("an empty checkpoint pack"))?;
+        let commit_page = pages.pop().unwrap_or_default();
         let commit_lba = start + pages.len() as u64;
         let mut writes = nat.writes;
         writes.append(&mut placement.take_writes());
@@ -93,8 +86,35 @@ impl Snapshot {
     }
 }
 
+/// The checkpoint that follows the committed one, and the blocks of its pack, at least one. Of the placement's part the
+/// places, the NAT blocks whose copy changes, and the NAT journal.
+fn encode(
+    vol: &Volume,
+    orphans: &Orphans,
+    committed: &Committed,
+    unmount: bool,
+    (placement, nat_blocks, journal): (&FrozenPlaces, &[u32], Vec<(Nid, NatEntry)>),
+) -> Result<(Checkpoint, Vec<PageBuf>)> {
+    let mut checkpoint = committed.checkpoint.clone();
+    for &block in nat_blocks {
+        checkpoint.set_nat_copy(block, !vol.nat.selected(block));
+    }
+    placement.describe(&mut checkpoint)?;
+    let header = checkpoint.header_mut();
+    // Versions wrap; the younger of two packs is told by their distance.
+    header.set_version(header.version().wrapping_add(1));
+    header.set_flags(next_flags(vol, header.flags(), unmount));
+    fill_counters(vol, header)?;
+    let (pack, kbytes) = (committed.pack.other(), vol.io.kbytes_written());
+    let blocks = placement.encode_pack(&mut checkpoint, pack, &orphans.list(), journal, kbytes, unmount)?;
+    if blocks.is_empty() {
+        return Err(Error::corrupt("an empty checkpoint pack"));
+    }
+    Ok((checkpoint, blocks.iter().map(|block| PageBuf::from_slice(block)).collect()))
+}
+
 /// All dirty entries go into the journal if they fit, else all of them into shadow blocks.
-fn take_nat(vol: &Volume) -> Result<NatPart> {
+fn take_nat(vol: &Volume) -> NatPart {
     let mut part = NatPart::default();
     if vol.nat.dirty_entries() <= vol.placement.nat_journal_room() as u64 {
         part.journal = vol.nat.dirty_for_journal();
@@ -104,7 +124,7 @@ fn take_nat(vol: &Volume) -> Result<NatPart> {
             part.writes.push((flush.lba, vec![flush.page]));
         }
     }
-    Ok(part)
+    part
 }
 
 /// The flags of the next checkpoint. Those that describe what only another implementation maintains are dropped.

@@ -1,9 +1,13 @@
 //! A writer who collects by itself beside collectors that have all victims in hand.
 
 use super::*;
+use crate::error::Result;
+use crate::fs::Fs;
 use crate::mkfs::{self, MkfsOptions};
+use crate::reclaim::admission::Admission;
 use crate::{Error, InodeRef, MountOptions, NewInode};
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 use steadyfs_device::{Device, MemDevice};
 use steadyfs_format::{Log, SegNo};

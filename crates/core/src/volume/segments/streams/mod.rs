@@ -11,12 +11,14 @@
 //! (format section 6); two writes of one summary are never in flight together, for the device may reorder them; a
 //! section is taken when the first block of its first segment is, so a stream that has filled its own holds none.
 
+mod closing;
+
 use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::locks;
-use crate::volume::Change;
+use crate::volume::places::Run;
 use crate::volume::segments::Segments;
-use crate::volume::segments::logs::{Head, Run};
+use crate::volume::segments::logs::Head;
 use crate::volume::segments::table::{BLOCKS, SegTable};
 use std::sync::Arc;
 use steadyfs_format::summary::{Summary, SummaryBlock};
@@ -220,24 +222,6 @@ impl Segments {
             stream.save(self);
             self.table.close(stream.head.seg);
         }
-    }
-
-    /// Closes every collector's stream, so that what is free in their segments can be collected.
-    pub(crate) fn close_streams(&self, _change: &Change<'_>) {
-        let own = &self.streams.slots[..self.streams.own_slots()];
-        own.iter().for_each(|slot| self.close_stream(&mut slot.lock()));
-    }
-
-    /// The same for the logs for users' data, which go on where they were otherwise; how many it closed.
-    pub(crate) fn close_data_logs(&self, _change: &Change<'_>) -> usize {
-        let logs = self.streams.slots[self.streams.own_slots()..].iter();
-        logs.filter(|slot| {
-            let mut slot = slot.lock();
-            let open = slot.is_some();
-            self.close_stream(&mut slot);
-            open
-        })
-        .count()
     }
 
     /// Submits what the SSA lacks of the streams' summaries; a checkpoint waits for it before it commits.

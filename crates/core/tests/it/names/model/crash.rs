@@ -86,7 +86,7 @@ proptest! {
 
     #[test]
     fn a_crash_leads_back_to_a_moment_between_operations(
-        which in 0..5usize,
+        which in 0..VOLUMES.len(),
         ops in prop::collection::vec(prop_oneof![9 => ops::any_op(), 1 => Just(Op::Sync)], 1..120),
         crashes in prop::collection::vec((any::<prop::sample::Index>(), any::<u64>()), 3),
     ) {

@@ -20,7 +20,7 @@ proptest! {
 
     #[test]
     fn read_errors_take_operations_back(
-        which in 0..5usize,
+        which in 0..VOLUMES.len(),
         before in prop::collection::vec(ops::any_op(), 50..200),
         rounds in prop::collection::vec((0u64..6, prop::collection::vec(ops::any_op().prop_filter("mounted", stays_mounted), 1..20)), 1..6),
     ) {

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use steadyfs_device::MemDevice;
 
 /// Fresh volumes and mount options to run on.
-static VOLUMES: LazyLock<[(MemDevice, &str); 5]> = LazyLock::new(|| {
+static VOLUMES: LazyLock<[(MemDevice, &str); 6]> = LazyLock::new(|| {
     let full = crate::common::mkfs(64, &["-O", FULL]);
     let plain = crate::common::mkfs(64, &[]);
     let poisoned = full.fork().poisoning_discards();
@@ -23,6 +23,7 @@ static VOLUMES: LazyLock<[(MemDevice, &str); 5]> = LazyLock::new(|| {
         (full, "noinline_dentry,noinline_data,noinline_xattr"),
         (poisoned.fork(), "discard=blocks,noinline_data"),
         (poisoned, "discard=blocks,mode=adaptive,ssr=eager,noinline_dentry"),
+        (crate::infinite::Volume::of(1 << 14).below.fork(), ""),
     ]
 });
 
@@ -36,7 +37,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn operations_agree_with_the_reference(which in 0..5usize, ops in prop::collection::vec(ops::any_op(), 1..150)) {
+    fn operations_agree_with_the_reference(which in 0..VOLUMES.len(), ops in prop::collection::vec(ops::any_op(), 1..150)) {
         let (device, options) = &VOLUMES[which];
         run::run(device.fork(), options, &ops)?;
     }

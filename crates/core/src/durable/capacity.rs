@@ -1,0 +1,43 @@
+//! Changing how much a volume may hold, where that is only a number: on an IPLFS volume.
+//!
+//! Kept true: a superblock says a smaller capacity only when a checkpoint is in force that fits it, with an empty
+//! chain; nobody reserves beyond the smaller of the two capacities while they change. After a power cut the volume has
+//! one of the two.
+
+use crate::error::Result;
+use crate::fs::Fs;
+use steadyfs_device::PageBuf;
+use steadyfs_format::Lba;
+
+impl Fs {
+    /// Lets the volume hold so many blocks of log space at one time, and makes that durable; a little of it is kept
+    /// back for what dies before its discard is done ([`crate::raw::user_blocks`]).
+    ///
+    /// # Errors
+    /// [`crate::Error::Unsupported`] on an F2FS volume; [`crate::Error::Usage`] for a number that no volume can have;
+    /// [`crate::Error::NoSpace`] if it holds more already; [`crate::Error::ReadOnly`]; what the device says. Then the
+    /// capacity is as it was.
+    pub fn set_capacity(&self, blocks: u64) -> Result<()> {
+        let changed = self.vol.placement.with_capacity(blocks)?;
+        self.vol.check_writable()?;
+        let before = self.vol.space.user_blocks();
+        let after = crate::raw::user_blocks(blocks);
+        self.vol.space.limit(before.min(after))?;
+        // From here on nobody takes what the smaller one lacks; what was fsynced before fits the checkpoint.
+        let written = self.sync_checkpoint().and_then(|()| {
+            let page = PageBuf::from_slice(&changed);
+            [Lba(0), Lba(1)].into_iter().try_for_each(|lba| self.vol.io.write_commit(lba, &page))
+        });
+        if let Err(error) = written {
+            self.vol.space.limit(before)?;
+            return Err(error);
+        }
+        self.vol.placement.set_capacity(blocks);
+        self.vol.space.limit(after)
+    }
+
+    /// Blocks of log space that the volume may hold at one time; `None` where that is not a number of its own.
+    pub fn capacity(&self) -> Option<u64> {
+        self.vol.placement.room().map(|room| room.capacity)
+    }
+}

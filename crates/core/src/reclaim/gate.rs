@@ -1,0 +1,66 @@
+//! The gate that changes pass before they take blocks, and the work of whoever makes room behind it.
+//!
+//! Kept true: whoever waits here holds no node lock and no change, so a checkpoint and a collection can go on.
+
+use super::admission::Admission;
+use super::host::cleaner;
+use super::{Reclaim, nobody};
+use crate::error::Result;
+use crate::fs::Fs;
+use crate::volume::Change;
+use std::sync::Arc;
+use steadyfs_format::Lba;
+
+impl Fs {
+    /// As [`Fs::change`], for one that takes up to so many blocks for data; no more than a section's. In this order,
+    /// for the change has to end first.
+    pub(crate) fn change_to_place(&self, blocks: u64) -> Result<(Admission<'_>, Change<'_>)> {
+        self.prepare_change()?;
+        let admission = self.admit(blocks)?;
+        Ok((admission, self.vol.begin_change()?))
+    }
+
+    /// Passes the gate if that needs no waiting, and without the help of collectors soon.
+    pub(crate) fn try_admit(&self, blocks: u64) -> Option<Admission<'_>> {
+        Admission::if_room(&self.reclaim, blocks, || self.has_room())
+    }
+
+    /// Waits until there is room for so many blocks, collecting if need be. Hold no node lock when calling.
+    pub(crate) fn admit(&self, blocks: u64) -> Result<Admission<'_>> {
+        match &self.reclaim {
+            Reclaim::Host(host) => host.admit(self, blocks),
+            Reclaim::Nobody(_) => nobody::admit(self, blocks),
+        }
+    }
+
+    /// Whether nobody needs to make room for a change now.
+    fn has_room(&self) -> bool {
+        match &self.reclaim {
+            Reclaim::Host(_) => self.free_sections_suffice(0),
+            Reclaim::Nobody(_) => nobody::has_room(self, 0),
+        }
+    }
+
+    /// Waits until there is room for a change, collecting if need be.
+    pub(crate) fn make_room(&self) -> Result<()> {
+        self.admit(0).map(drop)
+    }
+
+    /// Starts what makes room by itself on a writable volume.
+    pub(crate) fn start_reclaim(self: &Arc<Self>) {
+        if let Reclaim::Host(host) = &self.reclaim {
+            host.start(self);
+        }
+    }
+
+    /// Moves what these blocks of the main area hold, wherever they are and whoever owns them.
+    ///
+    /// # Errors
+    /// A summary, an owner or a block cannot be read; or there is no room.
+    pub(crate) fn move_blocks(&self, lbas: &[Lba]) -> Result<()> {
+        match &self.reclaim {
+            Reclaim::Host(_) => cleaner::move_blocks(self, lbas),
+            Reclaim::Nobody(_) => nobody::move_blocks(lbas),
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! What the collectors of a pool do, and what writers ask of them.
+//!
+//! Kept true: no more collectors work than are wanted, and none of them goes on once the pool is to stop.
+
+use super::{Gate, Pool, Shared};
+use crate::error::Result;
+use crate::fs::Fs;
+use crate::reclaim::admission::Admission;
+use crate::reclaim::host::cleaner::Hand;
+use crate::reclaim::host::gaps::{Gaps, Levels};
+use crate::reclaim::host::room::{HOPELESS_ROUNDS, HYSTERESIS};
+use crate::reclaim::live::Asking;
+use crate::reclaim::report::Urgency;
+use crate::stats::counters::Cause;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Weak};
+use steadyfs_rt::{JoinHandle, try_spawn, try_spawn_vital};
+
+impl Levels {
+    /// Of a volume, now.
+    fn of(fs: &Fs) -> Self {
+        Levels { to_come: fs.sections_to_come(), emptied: fs.reclaim.totals().sections_freed }
+    }
+}
+
+/// How the work of a collector ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Enough,
+    GaveUp,
+}
+
+impl Pool {
+    /// Starts the threads of a writable volume. Until then, and if the system gives none, writers collect for
+    /// themselves.
+    pub(in crate::reclaim::host) fn start(&self, fs: &Arc<Fs>) {
+        let mut started = Vec::with_capacity(self.len());
+        for number in 0..self.len() {
+            let (shared, weak) = (Arc::clone(&self.shared), Arc::downgrade(fs));
+            // Writers wait for what these threads do: one that panics must not leave them waiting.
+            match try_spawn_vital(&format!("steadyfs-gc-{number}"), move || shared.run(number, &weak)) {
+                Ok(handle) => started.push(handle),
+                Err(error) => {
+                    tracing::warn!(%error, started = number, "the system gives no more threads to collectors");
+                    break;
+                }
+            }
+        }
+        self.shared.gate.lock().threads = started.len();
+        started.extend(self.watch_gaps(fs));
+        let earlier = std::mem::replace(&mut *self.threads.lock(), started);
+        assert!(earlier.is_empty(), "collectors were started twice");
+    }
+
+    /// Starts who looks for gaps between requests.
+    fn watch_gaps(&self, fs: &Arc<Fs>) -> Option<JoinHandle<()>> {
+        self.shared.gaps.as_ref()?;
+        let (shared, weak) = (Arc::clone(&self.shared), Arc::downgrade(fs));
+        let watch = move || {
+            if let Some(gaps) = &shared.gaps {
+                let levels = || weak.upgrade().map(|fs| Levels::of(&fs));
+                gaps.watch(HYSTERESIS, levels, || {
+                    if let Some(fs) = weak.upgrade() {
+                        shared.call(&fs, &mut shared.gate.lock());
+                    }
+                });
+            }
+        };
+        let started = try_spawn("steadyfs-gc-gaps", watch);
+        started.inspect_err(|error| tracing::warn!(%error, "no thread to look for gaps between requests")).ok()
+    }
+
+    /// For a writer that has room: has collectors begin if little is left.
+    pub(in crate::reclaim::host) fn work_ahead(&self, fs: &Fs) {
+        let shared = &self.shared;
+        if fs.collectors_may_rest(0) {
+            if shared.resting.load(SeqCst) {
+                shared.resting.store(false, SeqCst);
+            }
+            return;
+        }
+        if !shared.resting.load(SeqCst) && shared.wanted.load(SeqCst) < shared.needed(fs) {
+            shared.call(fs, &mut shared.gate.lock());
+        }
+    }
+
+    /// For a writer without room for so many blocks: waits for the collectors. `None` if they could not make any.
+    pub(in crate::reclaim::host) fn wait_for_room<'a>(&self, fs: &'a Fs, blocks: u64) -> Result<Option<Admission<'a>>> {
+        let shared = &self.shared;
+        let _awaiting = fs.reclaim.admissions().awaiting();
+        let mut gate = shared.gate.lock();
+        let (gave_up, mut called) = (gate.gave_up, false);
+        loop {
+            let admission = Admission::if_room(&fs.reclaim, blocks, || fs.writers_have_room());
+            if admission.is_some() {
+                return Ok(admission);
+            }
+            fs.vol.check_writable()?;
+            if gate.threads == 0 || gate.gave_up != gave_up {
+                return Ok(None);
+            }
+            // Once: collectors that give up, one after the other, would never all have done so if each were called
+            // again at once.
+            if gate.wanted == 0 || !called {
+                shared.call(fs, &mut gate);
+                called = true;
+            }
+            gate.waiting += 1;
+            shared.room.wait(&mut gate);
+            gate.waiting -= 1;
+        }
+    }
+}
+
+impl Shared {
+    /// Has as many collectors work as are needed now.
+    fn call(&self, fs: &Fs, gate: &mut Gate) {
+        if gate.wanted == 0 {
+            self.best.store(fs.sections_to_come(), SeqCst);
+            self.dry.store(0, SeqCst);
+            self.gained.store(0, SeqCst);
+        }
+        let more = self.needed(fs).saturating_sub(gate.wanted);
+        gate.wanted += more;
+        assert!(
+            gate.wanted <= self.collectors.len(),
+            "{} of {} collectors are wanted",
+            gate.wanted,
+            self.collectors.len()
+        );
+        self.wanted.store(gate.wanted, SeqCst);
+        (0..more).for_each(|_| self.work.notify_one());
+    }
+
+    /// How many collectors should work now: one for each section that is missing.
+    fn needed(&self, fs: &Fs) -> usize {
+        let missing = fs.sections_missing(self.wanted(fs));
+        usize::try_from(missing).unwrap_or(usize::MAX).clamp(1, self.collectors.len())
+    }
+
+    /// Free sections above what writers need that are to be made in this gap between requests, if it is one.
+    fn goal(&self) -> Option<u64> {
+        self.gaps.as_ref().map(Gaps::goal).filter(|goal| *goal > HYSTERESIS)
+    }
+
+    /// More than so many sections are to be free, or free with the next checkpoint.
+    fn wanted(&self, fs: &Fs) -> u64 {
+        self.goal().map_or_else(|| fs.sections_aimed_at() + HYSTERESIS, |goal| fs.sections_needed() + goal)
+    }
+
+    fn run(&self, number: usize, fs: &Weak<Fs>) {
+        loop {
+            {
+                let mut gate = self.gate.lock();
+                while !gate.stop && gate.working >= gate.wanted {
+                    self.work.wait(&mut gate);
+                }
+                if gate.stop {
+                    return;
+                }
+                gate.working += 1;
+                assert!(
+                    gate.working <= gate.wanted,
+                    "{} collectors work, and {} are wanted",
+                    gate.working,
+                    gate.wanted
+                );
+                gate.since.get_or_insert_with(steadyfs_rt::now);
+            }
+            let Some(fs) = fs.upgrade() else { return };
+            let end = self.work(&fs, number);
+            self.finish(&fs, end);
+        }
+    }
+
+    fn finish(&self, fs: &Fs, end: End) {
+        let mut gate = self.gate.lock();
+        assert!(gate.working > 0 && gate.since.is_some(), "a collector ends that never began");
+        gate.working -= 1;
+        if gate.working == 0
+            && let Some(since) = gate.since.take()
+        {
+            fs.reclaim.by_host().note_round(since.elapsed());
+        }
+        match end {
+            End::Enough => gate.wanted = 0,
+            End::GaveUp => gate.wanted = gate.wanted.min(gate.working),
+        }
+        assert!(gate.wanted <= self.collectors.len() && gate.working < self.collectors.len());
+        self.wanted.store(gate.wanted, SeqCst);
+        if end == End::GaveUp && gate.wanted == 0 {
+            gate.gave_up += 1;
+            self.resting.store(true, SeqCst);
+        }
+        if gate.waiting > 0 {
+            self.room.notify_all();
+        }
+    }
+
+    /// What one collector does until there is room enough, or nothing more to be gained.
+    fn work(&self, fs: &Fs, number: usize) -> End {
+        let mut hand = Hand::default();
+        while !self.gate.lock().stop {
+            // In a gap a checkpoint disturbs nobody, and what it frees is there when the next request comes.
+            let enough = match self.goal() {
+                Some(goal) => fs.free_sections_suffice(goal - 1),
+                None => fs.collectors_may_rest(HYSTERESIS),
+            };
+            if enough {
+                return End::Enough;
+            }
+            let worked = match fs.sections_missing(self.wanted(fs)) == 0 {
+                true => self.checkpoint(fs, number, Cause::Needed),
+                false => self.step(fs, number, &mut hand),
+            };
+            match worked {
+                Ok(true) => {}
+                Ok(false) => return End::GaveUp,
+                Err(error) => {
+                    tracing::warn!(%error, "a collector stops; writers will collect for themselves");
+                    return End::GaveUp;
+                }
+            }
+        }
+        End::Enough
+    }
+
+    /// One victim, and a checkpoint before it if that must not wait. False if nothing is gained any more.
+    fn step<'a>(&'a self, fs: &'a Fs, number: usize, hand: &mut Hand<'a>) -> Result<bool> {
+        if fs.room_is_critical() {
+            self.checkpoint(fs, number, Cause::Critical)?;
+        }
+        // When as many victims as there are collectors gave nothing, who holds their pages may be waiting for room.
+        let asking = if self.dry.load(SeqCst) < self.collectors.len() as u64 { Asking::Yes } else { Asking::No };
+        let activity = &self.activities[number];
+        // No more than are needed beside those that other collectors have in hand.
+        let missing = |hand: usize| fs.sections_missing(self.wanted(fs)) > (hand * self.wanted.load(SeqCst)) as u64;
+        let collector = &self.collectors[number];
+        let cleaned = collector.collect_next(fs, Urgency::Foreground, asking, activity, hand, missing)?;
+        let found = cleaned.is_some();
+        if let Some(report) = cleaned {
+            fs.reclaim.by_host().totals.lock().add(report);
+        }
+        // More is free than ever since collectors were called, or a section's worth was gained, which writers may have
+        // taken at once.
+        let (level, section) = (fs.sections_to_come(), fs.vol.layout().blocks_per_sec());
+        let gain = cleaned.map_or(0, |report| report.blocks_gained(section));
+        let more = self.best.fetch_max(level, SeqCst) < level;
+        if found && (self.gained.fetch_add(gain, SeqCst) + gain >= section || more) {
+            self.gained.store(0, SeqCst);
+            self.dry.store(0, SeqCst);
+            return Ok(true);
+        }
+        let dry = self.dry.fetch_add(1, SeqCst) + 1;
+        if found && dry < HOPELESS_ROUNDS as u64 * self.collectors.len() as u64 {
+            return Ok(true);
+        }
+        // What was emptied so far may do.
+        self.checkpoint(fs, number, Cause::Needed)?;
+        let goes_on = fs.writers_have_room() && found;
+        if goes_on {
+            self.dry.store(0, SeqCst);
+        }
+        // Who found nothing must not have others, who did, begin to count anew: they would ask for pages for ever whose
+        // holders wait for room.
+        Ok(goes_on)
+    }
+
+    /// Makes a checkpoint, or waits for the one that another collector makes. False if nothing was there to be freed.
+    fn checkpoint(&self, fs: &Fs, number: usize, cause: Cause) -> Result<bool> {
+        let _idle_after = self.activities[number].begin_checkpoint();
+        let Some(_turn) = self.checkpoint.try_lock() else {
+            drop(self.checkpoint.lock());
+            return Ok(true);
+        };
+        let some = fs.sections_awaiting() > 0;
+        fs.gc_checkpoint(cause)?;
+        Ok(some || !fs.checkpoint_is_due())
+    }
+}

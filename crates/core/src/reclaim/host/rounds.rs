@@ -1,0 +1,180 @@
+//! Rounds of collection in the thread of a caller: of a writer who finds no room, or of somebody who asks for it.
+//!
+//! Kept true: one caller collects at a time, and each looks for room again first; a round that gains nothing ends.
+
+use super::HostReclaim;
+use super::cleaner::clean_part;
+use super::pool::Pool;
+use super::room::{HOPELESS_ROUNDS, HYSTERESIS};
+use crate::canary::Canary;
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::reclaim::admission::Admission;
+use crate::reclaim::live::Asking;
+use crate::reclaim::report::{GcReport, Urgency};
+use crate::stats::counters::Cause;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use steadyfs_format::Log;
+
+impl HostReclaim {
+    /// Starts the collectors of a writable volume.
+    pub(in crate::reclaim) fn start(&self, fs: &Arc<Fs>) {
+        if let Some(pool) = &self.pool {
+            pool.start(fs);
+        }
+        if let Some(crew) = &self.single.crew {
+            let weak = Arc::downgrade(fs);
+            crew.start(move |seg, summary, offsets, asking| match weak.upgrade() {
+                Some(fs) => clean_part(&fs, seg, summary, offsets, asking),
+                None => Ok(GcReport::default()),
+            });
+        }
+    }
+
+    /// Waits until there is room for so many blocks, collecting if need be. No node lock is held.
+    ///
+    /// # Errors
+    /// `NoSpace`, or why collection failed.
+    pub(in crate::reclaim) fn admit<'a>(&self, fs: &'a Fs, blocks: u64) -> Result<Admission<'a>> {
+        self.note_request();
+        if let Some(admission) = Admission::if_room(&fs.reclaim, blocks, || fs.writers_have_room()) {
+            if let Some(pool) = &self.pool {
+                pool.work_ahead(fs);
+            }
+            return Ok(admission);
+        }
+        if let Some(pool) = &self.pool
+            && let Some(admission) = pool.wait_for_room(fs, blocks)?
+        {
+            return Ok(admission);
+        }
+        fs.collect_alone()?;
+        Ok(Admission::new(&fs.reclaim, blocks))
+    }
+}
+
+impl Fs {
+    /// Collects in the caller's thread until there is room; one caller at a time.
+    fn collect_alone(&self) -> Result<()> {
+        self.reclaim.by_host().waiting.fetch_add(1, Relaxed);
+        let _serial = self.reclaim.by_host().serial.lock();
+        let waited = self.reclaim.by_host().waiting.fetch_sub(1, Relaxed);
+        assert!(waited > 0, "more have stopped waiting to collect than waited");
+        if self.writers_have_room() && !self.vol.io.planted.is(Canary::Herd) {
+            return Ok(());
+        }
+        let began = steadyfs_rt::now();
+        // Collectors could not do it: what is free in the segments that they have open is all the more needed.
+        self.vol.segments().close_streams(&self.vol.begin_change()?);
+        let outcome = self.collect_patiently();
+        self.reclaim.by_host().note_round(began.elapsed());
+        outcome
+    }
+
+    /// Collects, and says that there is no room only if nobody else makes some: collectors whom others have called have
+    /// victims of theirs in hand, which are not to be found then, and may empty sections beside the last checkpoint of
+    /// this round; and writers who have passed may take less than they may.
+    pub(super) fn collect_patiently(&self) -> Result<()> {
+        for _ in 0..HOPELESS_ROUNDS {
+            let outcome = self.collect_until_enough();
+            if !matches!(outcome, Err(Error::NoSpace)) {
+                return outcome;
+            }
+            let others_placed = self.reclaim.by_host().admissions.wait_for_some();
+            let others_worked = self.reclaim.by_host().pool.as_ref().is_some_and(Pool::wait_for_pause);
+            if !others_placed && !others_worked && self.sections_awaiting() == 0 {
+                return outcome;
+            }
+        }
+        self.collect_until_enough()
+    }
+
+    /// The foreground round: collects until the free sections suffice, or nothing more can be gained.
+    fn collect_until_enough(&self) -> Result<()> {
+        let (mut hopeless, mut logs_open) = (0, true);
+        while !self.free_sections_suffice(HYSTERESIS) {
+            let before = self.sections_to_come();
+            let enough_to_come = self.checkpoint_frees_enough(HYSTERESIS);
+            if enough_to_come || self.room_is_critical() {
+                self.gc_checkpoint(if enough_to_come { Cause::Needed } else { Cause::Critical })?;
+                if self.free_sections_suffice(HYSTERESIS) {
+                    return Ok(());
+                }
+            }
+            // The caller may hold what would have to move.
+            let asking = if hopeless == 0 { Asking::Yes } else { Asking::No };
+            let single = &self.reclaim.by_host().single;
+            let round = single.collect_one(self, Urgency::Foreground, asking, &self.reclaim.by_host().alone)?;
+            let found = round.is_some();
+            if let Some(report) = round {
+                self.reclaim.by_host().totals.lock().add(report);
+            }
+            let after = self.sections_to_come();
+            if after > before {
+                hopeless = 0;
+                continue;
+            }
+            hopeless += 1;
+            // What is free in segments that logs have open can be collected once they are closed.
+            if !found
+                && std::mem::take(&mut logs_open)
+                && self.vol.segments().close_data_logs(&self.vol.begin_change()?) > 0
+            {
+                continue;
+            }
+            if !found || hopeless >= HOPELESS_ROUNDS {
+                self.gc_checkpoint(Cause::Needed)?;
+                return self.settle_for_less();
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing more can be gained: go on if the logs and a checkpoint still fit, else say that the volume is full.
+    fn settle_for_less(&self) -> Result<()> {
+        let bare = self.sections_needed() - self.reclaim.by_host().reserved_sections + Log::COUNT as u64;
+        if self.vol.segments().table.free_sections() > bare { Ok(()) } else { Err(Error::NoSpace) }
+    }
+
+    /// Cleans up to `sections` victims now, whatever the free space is, and commits a checkpoint.
+    pub fn gc(&self, sections: u64, urgency: Urgency) -> Result<GcReport> {
+        self.gc_each(sections, urgency, &mut |_| ())
+    }
+
+    /// As [`Fs::gc`]; tells `cleaned` after each victim what was done with it.
+    pub fn gc_each(&self, sections: u64, urgency: Urgency, cleaned: &mut dyn FnMut(&GcReport)) -> Result<GcReport> {
+        self.vol.check_writable()?;
+        let mut sum = GcReport::default();
+        if let Some(host) = self.reclaim.host() {
+            let _serial = host.serial.lock();
+            {
+                let change = self.vol.begin_change()?;
+                self.vol.segments().close_streams(&change);
+                self.vol.segments().close_data_logs(&change);
+            }
+            for _ in 0..sections {
+                if self.vol.segments().table.free_sections() <= self.sections_needed() {
+                    self.gc_checkpoint(Cause::Critical)?;
+                }
+                let single = &self.reclaim.by_host().single;
+                let Some(report) = single.collect_one(self, urgency, Asking::Yes, &self.reclaim.by_host().alone)?
+                else {
+                    break;
+                };
+                cleaned(&report);
+                sum.add(report);
+            }
+            self.reclaim.by_host().totals.lock().add(sum);
+        }
+        self.checkpoint(Cause::Collected)?;
+        Ok(sum)
+    }
+
+    pub(super) fn gc_checkpoint(&self, cause: Cause) -> Result<()> {
+        let began = steadyfs_rt::now();
+        let outcome = self.checkpoint(cause);
+        self.reclaim.by_host().times.lock().checkpointing += began.elapsed();
+        outcome
+    }
+}

@@ -1,0 +1,19 @@
+//! What serves a volume to programs tells of itself: a mount counts requests, and knows the way they take.
+//!
+//! The core knows no mount: whoever serves a volume leaves a function here, which a snapshot calls. The library leaves
+//! none, and its snapshots hold nothing of it.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What serves a volume, and how much it was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServingStats {
+    /// The way of requests, such as `/dev/fuse`; empty if nobody serves the volume.
+    pub transport: String,
+    /// Requests since the mount, by operation. An operation that nobody asked for is not listed.
+    pub requests: BTreeMap<String, u64>,
+}
+
+/// Tells of what serves a volume.
+pub type Serving = Box<dyn Fn() -> ServingStats + Send + Sync>;

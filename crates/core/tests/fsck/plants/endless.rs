@@ -1,0 +1,222 @@
+//! Faults of an IPLFS volume: addresses, checksums, the discard log, and what the device holds. Each plant gets exactly
+//! its issue.
+
+use crate::images::run_with;
+use std::sync::{Arc, OnceLock};
+use steadyfs_core::fsck::{CheckOptions, Issue};
+use steadyfs_core::mkfs::{self, Infinite, MkfsOptions};
+use steadyfs_core::raw::{Image, LogSpace};
+use steadyfs_core::{Fs, MountOptions, NewInode};
+use steadyfs_device::{Device, DeviceInfo, MemDevice, PageBuf, Request};
+use steadyfs_format::block::BlockView;
+use steadyfs_format::infinite::{self, CHECKSUM_OFFSET, Checkpoint, Stretch};
+use steadyfs_format::node::WideNode;
+use steadyfs_format::{Block, Lba, Log, Nid, ROOT_INO, Slot};
+
+/// Codes that the tests of this module plant.
+pub(crate) const CODES: [&str; 8] = [
+    "AddressBeyondHead",
+    "AddressInWrongLog",
+    "DiscardReachable",
+    "DiscardLogDamaged",
+    "NodeChecksum",
+    "HeldInVain",
+    "HeldBeyondLimit",
+    "LeaksUnknown",
+];
+
+const PAGE: usize = 4096;
+
+/// A volume under change, with a file `file` that has a direct node.
+struct Plant {
+    dev: Arc<MemDevice>,
+    image: Image,
+}
+
+fn volume() -> MemDevice {
+    static MADE: OnceLock<MemDevice> = OnceLock::new();
+    let made = || {
+        let chosen = Infinite { leap: 4096, ..Infinite::new(1 << 14) };
+        let dev = Arc::new(MemDevice::new(chosen.device_blocks()));
+        let options = MkfsOptions { infinite: Some(chosen), ..MkfsOptions::new([0x5f; 16], 1_700_000_000) };
+        mkfs::format(&*dev, &options).unwrap();
+        for round in 0..3 {
+            let fs = Fs::mount(Arc::clone(&dev) as Arc<dyn Device>, MountOptions::default()).unwrap();
+            let root = fs.root().unwrap();
+            let new = NewInode { mode: 0o100_644, ..NewInode::default() };
+            let file = fs.lookup(&root, b"file").or_else(|_| fs.create(&root, b"file", &new)).unwrap();
+            fs.write(&file, 0, &vec![round; 600 * PAGE]).unwrap();
+            // All that has died is discarded and forgotten, but for what the unmount leaves.
+            fs.trim(0..u64::MAX, 0).unwrap();
+            drop(file);
+            fs.unmount().unwrap();
+        }
+        dev.fork()
+    };
+    MADE.get_or_init(made).fork()
+}
+
+impl Plant {
+    fn new() -> Self {
+        let dev = Arc::new(volume());
+        let image = Image::open(Arc::clone(&dev) as Arc<dyn Device>).unwrap();
+        Plant { dev, image }
+    }
+
+    fn space(&self) -> &LogSpace {
+        self.image.log_space().unwrap()
+    }
+
+    fn block(&self, lba: Lba) -> Block {
+        *self.dev.read_one(lba.get()).unwrap().to_array()
+    }
+
+    fn write(&self, lba: Lba, block: &Block) {
+        self.dev.write(lba.get(), vec![PageBuf::from_slice(block)]).unwrap();
+    }
+
+    /// The direct node of the file, and the file.
+    fn node(&self) -> (Nid, Nid, Lba) {
+        let file = (4..20).map(Nid).find(|nid| self.image.nat(*nid).is_ok_and(|entry| !entry.is_free())).unwrap();
+        let is_node = |nid: &Nid| self.image.nat(*nid).is_ok_and(|e| e.ino.get() == file.get() && *nid != file);
+        let node = (4..20).map(Nid).find(is_node).unwrap();
+        (file, node, self.image.nat(node).unwrap().lba)
+    }
+
+    /// Makes the first slot of that node say another address; gives what the checker calls the place.
+    fn point(&self, to: Lba) -> (Nid, Nid) {
+        let (file, nid, lba) = self.node();
+        let mut block = self.block(lba);
+        WideNode::view_mut(&mut block).set_slot(0, Slot::At(to));
+        infinite::seal(&mut block, self.space().superblock().seed(), lba);
+        self.write(lba, &block);
+        (file, nid)
+    }
+
+    /// Gives the volume a discard log that names these blocks; where it is.
+    fn discard_log(&self, dead: std::ops::Range<Lba>) -> Lba {
+        let (sb, pack) = (self.space().superblock(), self.image.pack());
+        let start = sb.layout().pack(pack);
+        let count = infinite::last_block_of(sb, pack, &self.block(start)).unwrap() + 1;
+        let blocks: Vec<Block> = (0..u64::from(count)).map(|at| self.block(start + at)).collect();
+        let mut checkpoint = Checkpoint::parse(sb, pack, &blocks).unwrap();
+        let head = &mut checkpoint.header.heads[Stretch::Meta.index()];
+        let (log, named) = infinite::encode_discard_log(sb, head.next, &[dead]).unwrap();
+        let lba = head.next;
+        self.write(lba, &log[0]);
+        head.next = lba + 1;
+        checkpoint.header.discard_log = named;
+        for (at, block) in (0..).zip(checkpoint.encode(sb, pack).unwrap()) {
+            self.write(start + at, &block);
+        }
+        lba
+    }
+
+    #[track_caller]
+    fn expect(self, expected: &[Issue]) {
+        for threads in [1, 3] {
+            let options = CheckOptions { threads, leaks: true, ..CheckOptions::default() };
+            assert_eq!(run_with(self.dev.fork(), &options).issues, expected);
+        }
+    }
+}
+
+#[test]
+fn a_whole_volume_has_no_issue_and_no_leak() {
+    Plant::new().expect(&[]);
+}
+
+#[test]
+fn an_address_behind_the_head_of_its_log_is_found() {
+    let plant = Plant::new();
+    let lba = plant.space().head(Stretch::Of(Log::WarmData)).next;
+    let (file, nid) = plant.point(lba);
+    // The block that the slot named before is held, and nobody needs it; it is not looked for in a broken volume.
+    plant.expect(&[Issue::AddressBeyondHead { ino: file.as_ino(), nid, lba }]);
+    let plant = Plant::new();
+    let (file, nid) = plant.point(Lba(77));
+    plant.expect(&[Issue::AddressBeyondHead { ino: file.as_ino(), nid, lba: Lba(77) }]);
+}
+
+#[test]
+fn data_in_a_log_of_nodes_is_found() {
+    let plant = Plant::new();
+    let lba = plant.image.nat(ROOT_INO.nid()).unwrap().lba;
+    let (file, nid) = plant.point(lba);
+    let log = Stretch::Of(Log::HotNode).to_string();
+    plant.expect(&[Issue::AddressInWrongLog { ino: file.as_ino(), nid, lba, log, holds: "data" }]);
+}
+
+#[test]
+fn a_node_that_is_not_whole_is_found() {
+    let plant = Plant::new();
+    let (file, nid, lba) = plant.node();
+    let mut block = plant.block(lba);
+    block[CHECKSUM_OFFSET] ^= 1;
+    plant.write(lba, &block);
+    plant.expect(&[Issue::NodeChecksum { ino: file.as_ino(), nid, lba }]);
+}
+
+#[test]
+fn a_discard_log_that_names_a_block_in_use_is_found() {
+    let plant = Plant::new();
+    let (file, nid, lba) = plant.node();
+    plant.discard_log(lba..lba + 1);
+    plant.expect(&[Issue::DiscardReachable { ino: file.as_ino(), nid, lba }]);
+}
+
+#[test]
+fn a_damaged_discard_log_is_found() {
+    let plant = Plant::new();
+    let (_, _, node) = plant.node();
+    let lba = plant.discard_log(node..node + 1);
+    let mut block = plant.block(lba);
+    block[100] ^= 1;
+    plant.write(lba, &block);
+    let report = run_with(plant.dev.fork(), &CheckOptions { threads: 1, ..CheckOptions::default() });
+    let [Issue::DiscardLogDamaged { lba: found, reason }] = &report.issues[..] else { panic!("{:?}", report.issues) };
+    assert!(*found == lba && reason.contains("checksum"), "{reason}");
+}
+
+#[test]
+fn what_the_device_holds_in_vain_is_found_when_it_is_looked_for() {
+    let plant = Plant::new();
+    // The first mount passed over these blocks.
+    let lba = plant.space().superblock().space().range(Stretch::Of(Log::ColdData)).start + 5;
+    plant.write(lba, &[7; PAGE]);
+    plant.write(lba + 1, &[7; PAGE]);
+    let report = run_with(plant.dev.fork(), &CheckOptions::default());
+    assert_eq!(report.issues, [], "nobody has asked");
+    assert_eq!(plant.image.leaked_runs().unwrap(), [lba..lba + 2]);
+    plant.expect(&[Issue::HeldInVain { lba, blocks: 2 }]);
+}
+
+#[test]
+fn what_lies_behind_a_limit_is_found() {
+    let plant = Plant::new();
+    let lba = plant.space().limits()[Stretch::Of(Log::ColdData).index()] + 3;
+    plant.write(lba, &[7; PAGE]);
+    plant.expect(&[Issue::HeldBeyondLimit { lba, blocks: 1 }]);
+}
+
+/// A device that does not tell what it holds.
+struct Mute(Arc<MemDevice>);
+
+impl Device for Mute {
+    fn info(&self) -> DeviceInfo {
+        self.0.info()
+    }
+
+    fn submit(&self, batch: Vec<Request>) {
+        self.0.submit(batch);
+    }
+}
+
+#[test]
+fn a_device_that_does_not_tell_is_named() {
+    let plant = Plant::new();
+    let options = CheckOptions { leaks: true, ..CheckOptions::default() };
+    let report = run_with(Mute(Arc::clone(&plant.dev)), &options);
+    assert!(matches!(&report.issues[..], [Issue::LeaksUnknown { .. }]), "{:?}", report.issues);
+    assert_eq!(report.exit_code(), 8);
+}
