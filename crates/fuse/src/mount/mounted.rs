@@ -4,8 +4,9 @@ use super::{Attached, busy, helper, point, scribe, system, table, tune};
 use crate::error::{Error, Result};
 use crate::options::{Allow, FuseOptions};
 use crate::server::{Policy, Reopen, Server};
-use crate::session::{Channel, Crew};
+use crate::session::{Channel, Crew, Rings, Transport, WhyDevice};
 use crate::signals::Signals;
+use crate::wire::flags::init;
 use rustix::io::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,7 @@ pub struct Mounted {
     /// Number of the mounted file system in the mount table; `None` where there is no table.
     device: Option<String>,
     is_block_device: bool,
+    transport: Transport,
     server: Arc<Server>,
     events: Arc<Queue<Event>>,
     /// Still in the mount table, as far as is known here.
@@ -85,10 +87,22 @@ fn bring_up(server: &Arc<Server>, dir: &Path, options: &FuseOptions, volume: &We
     let events = Arc::new(Queue::unbounded());
     let server = Arc::clone(server);
     let device = table::at(&dir).map(|entry| entry.device);
-    let mut mounted =
-        Mounted { dir, device, is_block_device, server, events, attached: true, serving: false, signals: None };
+    let transport = Transport::Device(WhyDevice::Asked);
+    let (attached, serving, signals) = (true, false, None);
+    let mut mounted = Mounted { dir, device, is_block_device, transport, server, events, attached, serving, signals };
     // From here on dropping `mounted` takes the mount away.
+    let rings = Rings::prepare(channel.fuse(), options.uring, options.threads);
+    if rings.is_ok() {
+        mounted.server.want_too(init::OVER_IO_URING);
+    }
     channel.greet(&mounted.server)?;
+    let (rings, transport) = match rings {
+        Ok(rings) if mounted.server.uses(init::OVER_IO_URING) => (Some(rings), Transport::Ring),
+        Ok(_) => (None, Transport::Device(WhyDevice::Unknown)),
+        Err(why) => (None, Transport::Device(why)),
+    };
+    mounted.transport = transport;
+    mounted.server.counts().set_transport(transport.name());
     let (announce, ending) = (Arc::clone(&mounted.events), Arc::clone(&mounted.server));
     let ended = Box::new(move |error| {
         if let Err(error) = ending.finish() {
@@ -97,7 +111,7 @@ fn bring_up(server: &Arc<Server>, dir: &Path, options: &FuseOptions, volume: &We
         // Nobody may be waiting.
         let _ = announce.push(Event::Gone(error));
     });
-    Crew::start(channel, Arc::clone(&mounted.server), options.threads, ended)
+    Crew::start(channel, rings, Arc::clone(&mounted.server), options.threads, ended)
         .map_err(|source| Error::Session { what: "starting threads", source })?;
     mounted.serving = true;
     if let Some(knobs) = tune::tune(&mounted.dir, &options) {
@@ -131,6 +145,11 @@ impl Mounted {
     /// once, and [`unmount`](super::unmount) waits.
     pub fn is_block_device(&self) -> bool {
         self.is_block_device
+    }
+
+    /// How requests of the kernel get here.
+    pub fn transport(&self) -> Transport {
+        self.transport
     }
 
     /// Lets a mount of a volume that is open for reading only become writable by `mount -o remount,rw`: `reopen` opens

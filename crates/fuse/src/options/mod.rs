@@ -48,6 +48,16 @@ pub enum Durable {
     All,
 }
 
+/// Whether requests come through io_uring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Uring {
+    /// Where the kernel lets them.
+    #[default]
+    Auto,
+    /// Never: through `/dev/fuse`.
+    Off,
+}
+
 /// How to mount a file system.
 #[derive(Clone, Debug)]
 pub struct FuseOptions {
@@ -94,6 +104,8 @@ pub struct FuseOptions {
     pub ttl: Duration,
     /// Most threads that serve requests.
     pub threads: usize,
+    /// Whether requests come through io_uring.
+    pub uring: Uring,
     /// How far the kernel reads ahead, in bytes; more than its own limit only if root mounts.
     pub readahead: u32,
     /// Write a trace of all requests into this file, which is made anew.
@@ -132,6 +144,7 @@ impl FuseOptions {
             durable: Durable::Asked,
             ttl: Duration::from_secs(3600),
             threads: THREADS,
+            uring: Uring::default(),
             readahead: 1 << 20,
             trace: None,
             tune: true,

@@ -2,7 +2,7 @@
 //!
 //! A row without help has the name of an option of the file system, which acts on it as well.
 
-use crate::options::{Allow, Cache, Durable, FuseOptions, LOW_THREADS, MOST_THREADS, THREADS};
+use crate::options::{Allow, Cache, Durable, FuseOptions, LOW_THREADS, MOST_THREADS, THREADS, Uring};
 use std::time::Duration;
 use steadyfs_core::option_rows::Tier::{Everyday, F2fs};
 use steadyfs_core::option_rows::{Row, Values};
@@ -206,6 +206,14 @@ pub static OPTIONS: &[Row<FuseOptions>] = &[
         },
         tier: F2fs,
         help: "most threads that serve requests",
+    },
+    Row {
+        name: "uring",
+        aliases: &[],
+        values: option_words!(Words, uring, { "auto" => Uring::Auto, "off" => Uring::Off }),
+        tier: Everyday,
+        help: "take requests through io_uring where the kernel lets it (Linux 6.14, and root has switched it on), or \
+               through /dev/fuse",
     },
     Row {
         name: "readahead",

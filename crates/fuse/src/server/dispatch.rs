@@ -28,6 +28,7 @@ impl Server {
         };
         let Request { header, opcode, args } = request;
         reply.start(header.unique);
+        self.counts.count(opcode);
         tracing::trace!(?opcode, node = header.nodeid, uid = header.uid, "request");
         let traced = self.trace_begin(bytes);
         let handled = catch_unwind(AssertUnwindSafe(|| self.route(header, opcode, args, reply, kernel)));

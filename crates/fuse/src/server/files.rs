@@ -106,11 +106,13 @@ impl Call<'_> {
             Cache::Through => flags & O_DIRECT != 0,
             Cache::Direct => true,
         };
-        let open_flags = match direct {
+        let how = self.opened(flags);
+        let cached = match direct {
             true => fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES,
             false => fopen::KEEP_CACHE,
         };
-        let how = self.opened(flags);
+        // Who only reads is told of no write error by a close. With write-back the kernel asks all the same.
+        let open_flags = cached | if how.writes { 0 } else { fopen::NOFLUSH };
         if how.writes {
             self.server.room.expect_growth(self.fs);
         }

@@ -73,7 +73,7 @@ impl Server {
         }
         let flags2 = if u64::from(asked.flags) & init::INIT_EXT != 0 { asked.flags2 } else { 0 };
         let offered = u64::from(asked.flags) | u64::from(flags2) << 32;
-        let used = offered & (WANTED | self.wanted_by_options());
+        let used = offered & (WANTED | self.wanted_by_options() | self.wanted_too.load(SeqCst));
         self.used.store(used, SeqCst);
         tracing::debug!(
             minor = asked.minor,
@@ -108,8 +108,13 @@ impl Server {
         }
     }
 
+    /// Asks for these abilities as well, if it is called before the first request.
+    pub(crate) fn want_too(&self, abilities: u64) {
+        self.wanted_too.fetch_or(abilities, SeqCst);
+    }
+
     /// Whether an ability is used.
-    pub(super) fn uses(&self, ability: u64) -> bool {
+    pub(crate) fn uses(&self, ability: u64) -> bool {
         self.used.load(SeqCst) & ability != 0
     }
 }

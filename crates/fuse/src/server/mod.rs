@@ -12,6 +12,7 @@
 
 mod attrs;
 mod caller;
+mod counts;
 mod dirs;
 mod dispatch;
 mod fetch;
@@ -44,6 +45,7 @@ pub use traced::TRACE_ATTRIBUTE;
 use crate::error::errno;
 use crate::wire::abi::InHeader;
 use crate::wire::{ROOT_NODE, Reply};
+use counts::Counts;
 use fetch::Fetches;
 use handles::Handles;
 use nodes::Nodes;
@@ -78,9 +80,13 @@ pub(crate) trait Kernel: Sync {
     /// Makes the kernel ask for a node's attributes before it next goes by them. Waits for no other request.
     fn forget_attributes(&self, node: u64);
 
+    /// The calling thread is about to wait for what may take other requests.
+    fn waits(&self) {}
+
     /// Four bytes of the memory of the process that asks; `None` where this process may not see them. Waits until they
     /// are in memory, which may take other requests.
     fn memory_of(&self, caller: &InHeader, address: u64) -> Option<[u8; 4]> {
+        self.waits();
         caller::memory(caller, address)
     }
 }
@@ -123,6 +129,7 @@ pub(crate) type AtEnd = Box<dyn FnOnce() + Send>;
 /// The file system, as the kernel sees it.
 pub(crate) struct Server {
     state: RwLock<State>,
+    counts: Arc<Counts>,
     /// Opens a volume that is served read-only for changes.
     reopen: OnceLock<Reopen>,
     /// It has done so.
@@ -136,6 +143,8 @@ pub(crate) struct Server {
     room: Room,
     /// Abilities of the kernel that are used, as INIT named them.
     used: AtomicU64,
+    /// Those that are asked for because of how it is mounted.
+    wanted_too: AtomicU64,
     reaping: Mutex<()>,
     /// Deletions of unused inodes so far.
     reaps: AtomicU64,
@@ -157,7 +166,10 @@ struct Call<'a> {
 
 impl Server {
     pub(crate) fn new(fs: Arc<Fs>, policy: Policy) -> Self {
+        let counts = Arc::new(Counts::new());
+        tell_counts(&fs, &counts);
         Server {
+            counts,
             state: RwLock::new(&GATE, State::Live(fs)),
             reopen: OnceLock::new(),
             reopened: AtomicBool::new(false),
@@ -168,6 +180,7 @@ impl Server {
             policy,
             room: Room::new(),
             used: AtomicU64::new(0),
+            wanted_too: AtomicU64::new(0),
             reaping: Mutex::new(&REAP, ()),
             reaps: AtomicU64::new(0),
             recorder: Recorder::default(),
@@ -218,6 +231,11 @@ impl Server {
         if let State::Live(fs) = &*self.state.read() {
             self.room.limit_by(limit, fs);
         }
+    }
+
+    /// What is counted of requests.
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
     }
 
     /// Begins to record for a file of this process, until the end of the file system.
@@ -305,6 +323,12 @@ impl Call<'_> {
     fn this(&self) -> Answer<InodeRef> {
         self.inode(self.header.nodeid)
     }
+}
+
+/// Has snapshots of a volume hold the counts.
+fn tell_counts(fs: &Fs, counts: &Arc<Counts>) {
+    let counts = Arc::clone(counts);
+    fs.set_serving(Box::new(move || counts.stats()));
 }
 
 /// The node id that the kernel uses for an inode.

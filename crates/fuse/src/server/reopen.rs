@@ -8,7 +8,7 @@
 //! writing. If the volume cannot be opened for changes, it is served as it was.
 
 use super::caller::is_administrator;
-use super::{Answer, Server, State};
+use super::{Answer, Server, State, tell_counts};
 use crate::wire::abi::{GetxattrIn, InHeader};
 use crate::wire::{Args, Opcode, ROOT_NODE};
 use rustix::io::Errno;
@@ -74,13 +74,17 @@ impl Server {
             Ok(fs) => {
                 tracing::debug!("the volume is writable now");
                 self.reopened.store(true, SeqCst);
+                tell_counts(&fs, &self.counts);
                 *state = State::Live(fs);
                 return Ok(None);
             }
             Err(why) => why,
         };
         *state = match reopen(Access::Read) {
-            Ok(fs) => State::Live(fs),
+            Ok(fs) => {
+                tell_counts(&fs, &self.counts);
+                State::Live(fs)
+            }
             Err(why) => {
                 tracing::error!("the volume cannot be opened any more: {why}");
                 State::Ended(Err(steadyfs_core::Error::Unsupported(why)))

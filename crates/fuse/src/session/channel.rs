@@ -1,4 +1,4 @@
-//! `/dev/fuse`: one message per read, one per write.
+//! `/dev/fuse`: one message per read, one per write; and what the kernel is told unasked.
 //!
 //! The end of a mount, by `umount` or by `abort` in the kernel's control directory, is not one moment: the kernel first
 //! stops each queue of requests that are being handed out, then the one of those that wait. So a read ends with
@@ -11,14 +11,15 @@ use crate::server::{Greeting, MAX_WRITE, Server};
 use crate::wire::abi::{InHeader, NotifyInvalEntryOut, NotifyInvalInodeOut, WriteIn};
 use crate::wire::flags::{NOTIFY_INVAL_ENTRY, NOTIFY_INVAL_INODE};
 use crate::wire::reply::AlignedBuf;
-use crate::wire::{OLDEST_MINOR, Reply};
+use crate::wire::{Notice, OLDEST_MINOR, Reply};
 use rustix::io::{Errno, read, writev};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// What the kernel is to drop of an inode.
 #[derive(Clone, Debug)]
-pub(crate) enum Dropped {
+enum Dropped {
     /// Its attributes.
     Attributes,
     /// These bytes of its contents, too, which it writes back before. Needs another thread to serve what it writes.
@@ -40,12 +41,26 @@ impl Dropped {
 
 /// The connection to the kernel of one mount.
 pub(crate) struct Channel {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
 }
 
 impl Channel {
     pub(crate) fn new(fd: OwnedFd) -> Self {
-        Channel { fd }
+        Channel { fd: Arc::new(fd) }
+    }
+
+    /// The open `/dev/fuse`.
+    pub(crate) fn fuse(&self) -> &Arc<OwnedFd> {
+        &self.fd
+    }
+
+    /// Tells the kernel what a reply left to be told.
+    pub(crate) fn tell(&self, notice: Notice) {
+        match notice {
+            Notice::ForgetAttributes { node } => self.invalidate(node, Dropped::Attributes),
+            Notice::DropContents { node, range } => self.invalidate(node, Dropped::Contents(range)),
+            Notice::ForgetName { parent, name } => self.forget_name(parent, &name),
+        }
     }
 
     /// A buffer that takes every request, in which the data of a WRITE start on a page boundary.
@@ -83,7 +98,7 @@ impl Channel {
     }
 
     /// Makes the kernel drop what it caches of a node.
-    pub(crate) fn invalidate(&self, node: u64, what: Dropped) {
+    fn invalidate(&self, node: u64, what: Dropped) {
         let mut message = Reply::new(size_of::<NotifyInvalInodeOut>());
         message.notify(NOTIFY_INVAL_INODE);
         let (off, len) = what.range();
@@ -97,7 +112,7 @@ impl Channel {
 
     /// Makes the kernel drop a name that it caches. Waits for whoever changes the directory, so another thread has to
     /// serve that.
-    pub(crate) fn forget_name(&self, parent: u64, name: &[u8]) {
+    fn forget_name(&self, parent: u64, name: &[u8]) {
         let mut message = Reply::new(size_of::<NotifyInvalEntryOut>() + name.len() + 1);
         message.notify(NOTIFY_INVAL_ENTRY);
         let head = NotifyInvalEntryOut { parent, namelen: name.len() as u32, flags: 0 };

@@ -1,29 +1,39 @@
 //! The threads that serve requests: few while requests are short, more while they wait.
 //!
-//! Each thread reads a request, handles it and sends the reply. One does so as long as it keeps up; [`pace`] says why,
-//! and when another joins. The others rest, or are started when they are first needed. A request can wait long (for
-//! space, for the device), and some can only end when another is served: so a supervisor sends one more whenever nobody
-//! is waiting for requests and nothing gets done.
+//! Each thread takes a request from its lane, handles it and sends the reply. Of those that read `/dev/fuse` one does
+//! so as long as it keeps up; [`pace`] says why, and when another joins. The others rest, or are started when they are
+//! first needed. Where requests come through io_uring, [`lanes`] has the threads of the queues beside them. A request
+//! can wait long (for space, for the device), and some can only end when another is served: so a supervisor sends one
+//! more whenever nobody is waiting for requests and nothing gets done, of `/dev/fuse` and of each queue.
 //!
 //! Kept true: a thread rests only while another one waits for requests or handles one; not more than [`Limits::keep`]
-//! threads stay; whoever makes the kernel send requests from inside a request is not counted against the limit; when
-//! the last thread has left, and not before, the end is announced.
+//! threads stay; whoever makes the kernel send requests from inside a request is not counted against the limit; a lane
+//! of a queue tells the kernel nothing itself, a herald does; when the last thread has left, and not before, the end is
+//! announced.
 
+mod lanes;
 mod pace;
 
-use super::channel::{Channel, Dropped};
-use crate::server::{Handled, Kernel, MAX_WRITE, Server, Waiter};
-use crate::wire::{Notice, Reply};
+use super::channel::Channel;
+use super::device::DeviceLane;
+use super::herald::Herald;
+use super::lane::Lane;
+use super::ring::Rings;
+use crate::server::{Kernel, Server, Waiter};
+use crate::wire::Notice;
 use pace::Pace;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
-use steadyfs_rt::{Condvar, LockClass, Mutex, cpus, now, sleep, try_spawn};
+use steadyfs_rt::{Completion, Condvar, LockClass, Mutex, cpus, now, sleep, try_spawn};
 
 static CREW: LockClass = LockClass::new("fuse_crew_mutex", 95);
 
 /// How long nothing may get done before a thread is added.
 const PATIENCE: Duration = Duration::from_millis(2);
+
+/// Where requests come through io_uring: how long what the kernel asks to forget may gather, for one message.
+const GATHER: Duration = Duration::from_millis(1);
 
 /// Called once, when the mount is gone and the last thread has left; with the reason if it was an error.
 pub(super) type Ended = Box<dyn Fn(Option<rustix::io::Errno>) + Send + Sync>;
@@ -43,14 +53,26 @@ struct Count {
     resting: usize,
     /// Of these, how many have been called.
     called: usize,
+    /// Threads of queues.
+    lanes: usize,
     /// The mount is gone: nobody rests any more.
     over: bool,
     error: Option<rustix::io::Errno>,
 }
 
+impl Count {
+    /// Nobody serves any more.
+    fn is_nobody(&self) -> bool {
+        self.threads + self.lanes == 0
+    }
+}
+
 /// The threads of one mount.
 pub(crate) struct Crew {
-    channel: Channel,
+    channel: Arc<Channel>,
+    /// The kernel's queues, where requests come through io_uring.
+    rings: Option<Rings>,
+    herald: Arc<Herald>,
     server: Arc<Server>,
     limits: Limits,
     /// Threads that wait for a request.
@@ -69,12 +91,13 @@ pub(crate) struct Crew {
 }
 
 impl Crew {
-    /// Starts serving, with at most `most` threads.
+    /// Starts serving, with at most `most` threads, and through these queues if the kernel has been told of them.
     ///
     /// # Errors
     /// If the system gives no thread.
     pub(crate) fn start(
         channel: Channel,
+        rings: Option<Rings>,
         server: Arc<Server>,
         most: usize,
         ended: Ended,
@@ -82,7 +105,9 @@ impl Crew {
         let most = most.max(1);
         let limits = Limits { keep: cpus().clamp(2, 8).min(most), most };
         let crew = Arc::new(Crew {
-            channel,
+            channel: Arc::new(channel),
+            rings,
+            herald: Herald::new(),
             server,
             limits,
             idle: AtomicUsize::new(0),
@@ -99,7 +124,8 @@ impl Crew {
         crew.count.lock().threads = 1;
         let started: std::io::Result<()> = (|| {
             try_spawn("fuse-crew", move || supervised.supervise())?;
-            crew.add()
+            crew.add()?;
+            crew.start_lanes()
         })();
         crew.leave(None);
         started.map(|()| crew)
@@ -125,33 +151,31 @@ impl Crew {
     /// What each thread does.
     fn serve(self: &Arc<Self>) {
         crate::mount::become_io_flusher();
-        let (mut buf, mut reply) = (Channel::buffer(), Reply::new(MAX_WRITE as usize + 4096));
+        let mut lane = DeviceLane::new(Arc::clone(&self.channel));
         let mut pace = Pace::default();
         let error = loop {
             self.idle.fetch_add(1, SeqCst);
             let asked = now();
-            let received = self.channel.receive(&mut buf);
+            let taken = lane.next();
             let waited = asked.elapsed();
             if self.idle.fetch_sub(1, SeqCst) == 1 {
                 self.look();
             }
-            match received {
-                Ok(Some(len)) => {
-                    let request = buf.bytes(len);
+            match taken {
+                Ok(Some((request, reply))) => {
                     if pace.arrived(waited, Waiter::of(request)) && self.idle.load(SeqCst) == 0 {
                         self.call(self.limits.keep);
                     }
-                    if self.server.handle(request, &mut reply, self) == Handled::Reply {
-                        self.channel.send(&mut reply);
-                    }
-                    for notice in reply.take_notices() {
-                        self.tell(notice);
-                    }
+                    let handled = self.server.handle(request, reply, self);
+                    lane.answer(handled).into_iter().for_each(|notice| self.tell(notice));
                 }
                 Ok(None) => break None,
                 Err(errno) => break Some(errno),
             }
             self.handled.fetch_add(1, SeqCst);
+            if self.is_on_rings() {
+                sleep(GATHER);
+            }
             if pace.done(self.idle.load(SeqCst) > 0) && !self.rest() {
                 return;
             }
@@ -204,10 +228,16 @@ impl Crew {
             assert!(count.threads > 0, "a thread left that was not there");
             count.threads -= 1;
             count.error = count.error.or(error);
-            (count.threads == 0).then_some(count.error)
+            count.is_nobody().then_some(count.error)
         };
+        self.end_if_last(last);
+    }
+
+    /// Ends the crew, if the thread that has just left was the last.
+    fn end_if_last(&self, last: Option<Option<rustix::io::Errno>>) {
         if let Some(error) = last {
             self.look();
+            self.herald.end();
             (self.ended)(error);
         }
     }
@@ -226,54 +256,67 @@ impl Crew {
         loop {
             {
                 let mut count = self.count.lock();
-                while !self.watched.load(SeqCst) && count.threads > 0 {
+                while !self.watched.load(SeqCst) && !count.is_nobody() {
                     self.watch.wait(&mut count);
                 }
-                if count.threads == 0 {
+                if count.is_nobody() {
                     return;
                 }
             }
             // While requests come it looks again and again: to be woken anew for each would cost more.
             loop {
-                let handled = self.handled.load(SeqCst);
+                let (handled, queues) = (self.handled.load(SeqCst), self.queues_handled());
                 sleep(PATIENCE);
-                if self.count.lock().threads == 0 {
+                if self.count.lock().is_nobody() {
                     return;
                 }
                 let nothing_done = self.handled.load(SeqCst) == handled;
-                match self.idle.load(SeqCst) {
-                    0 if nothing_done => self.call(self.allowed()),
-                    0 => {}
-                    _ if nothing_done => break,
-                    _ => {}
+                let nobody_waits = self.idle.load(SeqCst) == 0;
+                if nothing_done && nobody_waits {
+                    self.call(self.allowed());
+                }
+                let queues_are_calm = self.relieve(&queues);
+                if nothing_done && !nobody_waits && queues_are_calm {
+                    break;
                 }
             }
             self.watched.store(false, SeqCst);
             // Whoever became busy before the store did not wake anybody.
-            if self.idle.load(SeqCst) == 0 {
+            if self.idle.load(SeqCst) == 0 || self.has_busy_queue() {
                 self.watched.store(true, SeqCst);
             }
         }
     }
 
+    /// Tells the kernel something, from a thread that may.
     fn tell(self: &Arc<Self>, notice: Notice) {
         match notice {
-            Notice::ForgetAttributes { node } => self.channel.invalidate(node, Dropped::Attributes),
-            Notice::DropContents { node, range } => {
-                self.nested(|| self.channel.invalidate(node, Dropped::Contents(range)));
+            Notice::ForgetAttributes { .. } => self.channel.tell(notice),
+            // The kernel waits for requests of others, or may have to.
+            Notice::DropContents { .. } | Notice::ForgetName { .. } => {
+                self.nested.fetch_add(1, SeqCst);
+                self.waits();
+                self.server.wait_for_kernel(|| self.channel.tell(notice));
+                self.nested.fetch_sub(1, SeqCst);
             }
-            Notice::ForgetName { parent, name } => self.nested(|| self.channel.forget_name(parent, &name)),
         }
     }
 
-    /// Waits for the kernel, which may wait for another request: there is a thread for that.
-    fn nested(self: &Arc<Self>, wait: impl FnOnce()) {
-        self.nested.fetch_add(1, SeqCst);
-        if self.idle.load(SeqCst) == 0 {
-            self.call(self.allowed());
+    /// As [`Crew::tell`], from a thread that may have to leave it to a herald; returns when it is done.
+    fn have_told(self: &Arc<Self>, notice: Notice) {
+        if !self.is_on_rings() {
+            return self.tell(notice);
         }
-        self.server.wait_for_kernel(wait);
-        self.nested.fetch_sub(1, SeqCst);
+        self.waits();
+        let (crew, done) = (Arc::clone(self), Completion::new());
+        let told = done.clone();
+        let is_sent = self.herald.send(Box::new(move || {
+            crew.tell(notice);
+            told.complete(());
+        }));
+        if is_sent {
+            done.wait();
+        }
     }
 
     /// How many threads there may be now.
@@ -284,11 +327,20 @@ impl Crew {
 
 impl Kernel for Arc<Crew> {
     fn invalidate(&self, node: u64) {
-        self.nested(|| self.channel.invalidate(node, Dropped::Contents(0..u64::MAX)));
+        self.have_told(Notice::DropContents { node, range: 0..u64::MAX });
     }
 
     fn forget_attributes(&self, node: u64) {
-        self.channel.invalidate(node, Dropped::Attributes);
+        self.have_told(Notice::ForgetAttributes { node });
+    }
+
+    /// Sees to it that somebody waits for requests meanwhile.
+    fn waits(&self) {
+        if self.is_on_rings() {
+            self.fill_queues();
+        } else if self.idle.load(SeqCst) == 0 {
+            self.call(self.allowed());
+        }
     }
 }
 

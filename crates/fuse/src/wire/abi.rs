@@ -181,6 +181,38 @@ outgoing! {
     NotifyInvalEntryOut { parent: u64, namelen: u32, flags: u32, }
 }
 
+/// `fuse_uring_req_header`: what an entry of a queue holds beside the payload, in both directions.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct RingHeader {
+    /// [`InHeader`] or [`OutHeader`].
+    pub(crate) in_out: [u8; 128],
+    /// The structure of the operation, in a request.
+    pub(crate) operation: [u8; RingHeader::OPERATION],
+    pub(crate) flags: u64,
+    /// What [`RingCommand`] names the request by.
+    pub(crate) commit_id: u64,
+    /// Bytes of the payload that are used.
+    pub(crate) payload_size: u32,
+    pub(crate) padding: u32,
+    pub(crate) reserved: u64,
+}
+
+impl RingHeader {
+    /// Most bytes of an operation's structure.
+    pub(crate) const OPERATION: usize = 128;
+}
+
+/// `fuse_uring_cmd_req`: a command about an entry.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct RingCommand {
+    pub(crate) flags: u64,
+    pub(crate) commit_id: u64,
+    pub(crate) queue: u16,
+    pub(crate) padding: [u8; 6],
+}
+
 /// `struct fsxattr` of FS_IOC_FSGETXATTR, as `linux/fs.h` has it.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
@@ -211,4 +243,5 @@ const _: () = {
     assert!(size_of::<Statx>() == 256 && size_of::<StatxOut>() == 288 && size_of::<StatfsOut>() == 80);
     assert!(size_of::<CopyFileRangeIn>() == 56 && size_of::<Dirent>() == 24 && size_of::<FsXattr>() == 28);
     assert!(size_of::<FstrimRange>() == 24);
+    assert!(size_of::<RingHeader>() == 288 && size_of::<RingCommand>() == 24);
 };

@@ -23,6 +23,7 @@ pub(crate) mod init {
     pub(crate) const SETXATTR_EXT: u64 = 1 << 29;
     pub(crate) const INIT_EXT: u64 = 1 << 30;
     pub(crate) const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
+    pub(crate) const OVER_IO_URING: u64 = 1 << 41;
     pub(crate) const HAS_SYNCFS: u64 = 1 << 44;
 }
 
@@ -45,6 +46,7 @@ pub(crate) mod fattr {
 pub(crate) mod fopen {
     pub(crate) const DIRECT_IO: u32 = 1 << 0;
     pub(crate) const KEEP_CACHE: u32 = 1 << 1;
+    pub(crate) const NOFLUSH: u32 = 1 << 5;
     pub(crate) const PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
 }
 
@@ -65,6 +67,11 @@ pub(crate) const SETXATTR_ACL_KILL_SGID: u32 = 1 << 0;
 pub(crate) const NOTIFY_INVAL_INODE: i32 = 2;
 /// Code of the notification that drops a cached name, and the inode with it if nobody uses it.
 pub(crate) const NOTIFY_INVAL_ENTRY: i32 = 3;
+
+/// Command of a ring: registers an entry, and waits for a request.
+pub(crate) const RING_REGISTER: u32 = 1;
+/// Command of a ring: gives an entry back with a reply, and waits for the next request.
+pub(crate) const RING_COMMIT_AND_FETCH: u32 = 2;
 
 /// GETATTR: the request names an open file.
 pub(crate) const GETATTR_FH: u32 = 1 << 0;

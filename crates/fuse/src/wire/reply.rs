@@ -14,10 +14,11 @@ use zerocopy::{Immutable, IntoBytes};
 
 const PAGE: usize = 4096;
 
-/// A buffer whose bytes from `start` on are page-aligned.
+/// A buffer of which one byte is at the start of a page.
 pub(crate) struct AlignedBuf {
     bytes: Vec<u8>,
     start: usize,
+    len: usize,
 }
 
 impl AlignedBuf {
@@ -25,7 +26,13 @@ impl AlignedBuf {
     pub(crate) fn new(len: usize, offset: usize) -> Self {
         let bytes = vec![0; len + PAGE];
         let misaligned = (bytes.as_ptr().addr() + offset) % PAGE;
-        AlignedBuf { bytes, start: (PAGE - misaligned) % PAGE }
+        AlignedBuf { start: (PAGE - misaligned) % PAGE, len, bytes }
+    }
+
+    /// `len` zero bytes at the start of a page, with room for `front` bytes before them.
+    pub(crate) fn behind(front: usize, len: usize) -> Self {
+        let whole = Self::new(front + len, front);
+        AlignedBuf { start: whole.start + front, len, bytes: whole.bytes }
     }
 
     /// The bytes.
@@ -35,8 +42,12 @@ impl AlignedBuf {
 
     /// The bytes, to change; all that were asked for.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        let end = self.bytes.len() - PAGE + self.start;
-        &mut self.bytes[self.start..end]
+        &mut self.bytes[self.start..self.start + self.len]
+    }
+
+    /// The bytes, to change, behind `front` of those that there is room for before them.
+    pub(crate) fn bytes_behind_mut(&mut self, front: usize) -> &mut [u8] {
+        &mut self.bytes[self.start - front..self.start + self.len]
     }
 }
 
@@ -167,6 +178,34 @@ impl Reply {
         (self.pages, self.pages_len) = (pages, len);
     }
 
+    /// Moves what is sent from pages into the body: for a lane that sends one piece. What does not fit makes it a reply
+    /// that reports an error.
+    pub(crate) fn gather(&mut self) {
+        let (mut left, pages) = (std::mem::take(&mut self.pages_len), std::mem::take(&mut self.pages));
+        for bytes in pages.iter().filter_map(PageBuf::bytes).take(left.div_ceil(PAGE)) {
+            let part = left.min(PAGE);
+            if self.put_bytes(&bytes[..part]).is_err() {
+                return self.fail(Errno::IO);
+            }
+            left -= part;
+        }
+    }
+
+    /// Puts the body's memory into `other`, and makes the body in that of `other` from now on.
+    ///
+    /// # Panics
+    /// If they are not of one size.
+    pub(crate) fn exchange(&mut self, other: &mut AlignedBuf) {
+        assert_eq!(self.body.len, other.len, "a body has the memory that it was made with");
+        std::mem::swap(&mut self.body, other);
+    }
+
+    /// The header that stands before the body.
+    pub(crate) fn head(&self) -> OutHeader {
+        let len = size_of::<OutHeader>() + self.total();
+        OutHeader { len: u32::try_from(len).unwrap_or(u32::MAX), ..self.header }
+    }
+
     fn clear(&mut self) {
         self.len = 0;
         self.pages.clear();
@@ -192,8 +231,7 @@ impl Reply {
 
     /// Hands header, body and pages to `send`, as one message in pieces. The pages are let go of.
     pub(crate) fn send<T>(&mut self, send: impl FnOnce(&[IoSlice<'_>]) -> T) -> T {
-        let len = size_of::<OutHeader>() + self.len + self.pages_len;
-        self.header.len = u32::try_from(len).unwrap_or(u32::MAX);
+        self.header = self.head();
         let pieces = [IoSlice::new(self.header.as_bytes()), IoSlice::new(self.body.bytes(self.len))];
         let pieces = if self.len == 0 { &pieces[..1] } else { &pieces };
         if self.pages_len == 0 {
@@ -260,6 +298,39 @@ mod tests {
         reply.put_pages(pages, PAGE);
         reply.fail(Errno::IO);
         assert_eq!(sent(&mut reply).len(), 16, "an error has no body");
+    }
+
+    #[test]
+    fn a_reply_in_one_piece_has_the_bytes_of_one_in_pieces() {
+        let pages = vec![PageBuf::from_slice(&[7; 4096]), PageBuf::zeroed(), PageBuf::synthetic([3; 16])];
+        let mut reply = Reply::new(3 * PAGE);
+        reply.start(9);
+        reply.put_pages(pages.clone(), 2 * PAGE + 16);
+        let in_pieces = sent(&mut reply);
+        reply.start(9);
+        reply.put_pages(pages.clone(), 2 * PAGE + 16);
+        reply.gather();
+        assert_eq!([reply.head().as_bytes(), reply.body()].concat(), in_pieces);
+        reply.start(9);
+        reply.put_bytes(&[1; PAGE]).unwrap();
+        reply.put_pages(pages, 2 * PAGE + 16);
+        reply.gather();
+        assert_eq!((reply.error(), reply.len()), (Some(Errno::IO), 0), "more than fits");
+    }
+
+    #[test]
+    fn a_reply_can_be_made_in_memory_that_was_lent() {
+        let (mut reply, mut lent) = (Reply::new(PAGE), AlignedBuf::behind(168, PAGE));
+        lent.bytes_mut().fill(5);
+        reply.start(1);
+        reply.exchange(&mut lent);
+        reply.put_bytes(&[1, 2]).unwrap();
+        reply.exchange(&mut lent);
+        assert_eq!(lent.bytes(3), [1, 2, 5]);
+        assert_eq!(lent.bytes_behind_mut(168).len(), 168 + PAGE);
+        assert_eq!(lent.bytes(PAGE).as_ptr().addr() % PAGE, 0);
+        let exchange = std::panic::AssertUnwindSafe(|| reply.exchange(&mut AlignedBuf::new(PAGE - 1, 0)));
+        assert!(std::panic::catch_unwind(exchange).is_err(), "memory of another size");
     }
 
     #[test]

@@ -16,7 +16,7 @@ macro_rules! opcodes {
 
         impl Opcode {
             /// The message with this number; `None` if it came into the protocol later.
-            fn from_number(number: u32) -> Option<Self> {
+            pub(crate) fn from_number(number: u32) -> Option<Self> {
                 match number {
                     $($number => Some(Self::$name),)*
                     _ => None,
@@ -24,6 +24,16 @@ macro_rules! opcodes {
             }
         }
     };
+}
+
+impl Opcode {
+    /// Above the number of each message.
+    pub(crate) const END: usize = Opcode::CopyFileRange64 as usize + 1;
+
+    /// The name of `fuse.h`, in lower case and without underscores.
+    pub(crate) fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
 }
 
 opcodes! {

@@ -11,7 +11,7 @@ mod recovery;
 use library::LibraryTarget;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use steadyfs_core::{Fs, MountOptions, why_read_only};
@@ -22,10 +22,12 @@ use steadyfs_testkit::golden;
 use steadyfs_testkit::images::{self, MANIFEST_OPTIONS, Recipe};
 use steadyfs_testkit::linux::{manifest_command, mount_command};
 use steadyfs_testkit::manifest::{Fields, Options};
-use steadyfs_testkit::{Manifest, Uml, fsck_f2fs, linux_manifest, mkfs_f2fs};
+use steadyfs_testkit::{Manifest, TempImage, Uml, fsck_f2fs, linux_manifests, mkfs_f2fs};
 
 const FEATURES: &str = "extra_attr,inode_checksum,sb_checksum,inode_crtime,flexible_inline_xattr,lost_found";
 const LIMIT: Duration = Duration::from_secs(300);
+/// Volumes that one machine looks at.
+const DISKS: usize = 8;
 /// Inode flags through FUSE are not the kernel's own; they are compared through the library by other tests.
 const OPTIONS: Options = Options { flags: false, ..MANIFEST_OPTIONS };
 
@@ -69,11 +71,39 @@ fn our_manifest(image: &Path, options: &str) -> Manifest {
 
 /// The kernel, fsck.f2fs and our own read-only mount see the same on the volume.
 fn all_agree(image: &Path) -> Manifest {
-    fsck_f2fs(image).unwrap();
-    let linux = linux_manifest(image, "", &OPTIONS, LIMIT).unwrap();
-    fsck_f2fs(image).unwrap();
-    linux.assert_same(&our_manifest(image, "ro"), &fields());
+    all_agree_on(&[image.to_owned()]).remove(0)
+}
+
+/// The same of several volumes, in one machine.
+fn all_agree_on(images: &[PathBuf]) -> Vec<Manifest> {
+    let check = || images.iter().for_each(|image| drop(fsck_f2fs(image).unwrap()));
+    check();
+    let linux = linux_manifests(images, "", &OPTIONS, LIMIT).unwrap();
+    check();
+    for (image, linux) in images.iter().zip(&linux) {
+        linux.assert_same(&our_manifest(image, "ro"), &fields());
+    }
     linux
+}
+
+/// A volume of a recipe that we went on with, and what is on it if that is known.
+struct Continued {
+    recipe: &'static str,
+    image: TempImage,
+    tree: Option<Manifest>,
+}
+
+/// All agree on volumes that we went on with.
+fn all_agree_at_last(volumes: &[Continued]) {
+    let names = |few: &&[Continued]| few.iter().map(|volume| volume.recipe).collect::<Vec<_>>().join(", ");
+    images::side_by_side(&volumes.chunks(DISKS).collect::<Vec<_>>(), names, |few| {
+        let images: Vec<PathBuf> = few.iter().map(|volume| volume.image.path()).collect();
+        for (volume, linux) in few.iter().zip(all_agree_on(&images)) {
+            if let Some(tree) = &volume.tree {
+                linux.assert_same(tree, &fields());
+            }
+        }
+    });
 }
 
 fn fresh(dir: &tempfile::TempDir, features: &str, mib: u64) -> std::path::PathBuf {
@@ -121,8 +151,8 @@ fn linux_reads_what_the_mount_wrote() {
     }
 }
 
-/// What Linux wrote reads the same here; and where the volume may be changed, we write to it, and all agree again.
-fn exchange(recipe: &Recipe) {
+/// What Linux wrote reads the same here; where the volume may be changed, we write to it.
+fn exchange(recipe: &Recipe) -> Option<Continued> {
     let image = recipe.image().unwrap_or_else(|e| panic!("{}: {e}", recipe.name));
     let copy = image.copy().unwrap();
     let path = copy.path();
@@ -132,7 +162,7 @@ fn exchange(recipe: &Recipe) {
     let dev = FileDevice::open(&path, OpenOptions { read_only: true, ..OpenOptions::default() }).unwrap();
     let raw = steadyfs_core::raw::Image::open(Arc::new(dev)).unwrap();
     if why_read_only(raw.superblock().features()).is_some() || recipe.name == "checkpoint-disabled" {
-        return;
+        return None;
     }
     drop(raw);
     mounted(&path, "", |mnt| {
@@ -149,12 +179,13 @@ fn exchange(recipe: &Recipe) {
         let mut files = std::fs::read_dir(mnt).unwrap().filter_map(|e| e.ok()).filter(|e| e.path().is_file());
         files.any(|file| std::fs::remove_file(file.path()).is_ok());
     });
-    all_agree_at_last(&path);
+    mend_quota(&path);
+    Some(Continued { recipe: recipe.name, image: copy, tree: None })
 }
 
-/// As [`all_agree`], once what we did not maintain is made anew: the quota files are out of date, as the checkpoint
-/// says, and Linux mounts without them (format section 14).
-fn all_agree_at_last(path: &Path) -> Manifest {
+/// Makes anew what we did not maintain: quota files are out of date, as the checkpoint says, and Linux mounts without
+/// them (format section 14).
+fn mend_quota(path: &Path) {
     if raw_quota(path) {
         let linux = Uml::new()
             .disk(path)
@@ -169,7 +200,6 @@ fn all_agree_at_last(path: &Path) -> Manifest {
         let repaired = std::process::Command::new("fsck.f2fs").arg("-a").arg(path).output().unwrap();
         assert!(repaired.status.success(), "{}", String::from_utf8_lossy(&repaired.stdout));
     }
-    all_agree(path)
 }
 
 /// Changes the first block of files of several blocks: what Linux noted about where they lie is wrong then.
@@ -198,7 +228,8 @@ fn raw_quota(path: &Path) -> bool {
 
 #[test]
 fn we_read_and_continue_what_linux_wrote() {
-    images::try_each(&images::matrix(), exchange);
+    let continued: Vec<_> = images::try_each(&images::matrix(), exchange).into_iter().flatten().collect();
+    all_agree_at_last(&continued);
 }
 
 #[test]

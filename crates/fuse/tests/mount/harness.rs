@@ -17,10 +17,15 @@ use std::time::{Duration, Instant};
 use steadyfs_core::mkfs::{MkfsOptions, format, parse_features};
 use steadyfs_core::{Fs, MountOptions};
 use steadyfs_device::{FileDevice, OpenOptions};
-use steadyfs_fuse::FuseOptions;
+use steadyfs_fuse::{FuseOptions, Transport};
 
 /// Set for the process that serves: image, mount point and options, one per line.
 pub(crate) const SERVE: &str = "STEADYFS_TEST_SERVE";
+
+/// Set to have requests come through io_uring, where root has switched that on. Unset they never do: tests kill serving
+/// processes, and one that is killed on a ring can leave a mount that only `abort` ends. So set it in a virtual machine
+/// only that can be thrown away: `tools/ring.sh` does.
+const RING: &str = "STEADYFS_TEST_RING";
 
 /// The ways in which the kernel may cache contents.
 pub(crate) const CACHES: [&str; 3] = ["writeback_cache", "writethrough", "direct_io"];
@@ -163,7 +168,8 @@ impl Place {
     pub(crate) fn try_mount(&self, options: &str) -> Result<Served, String> {
         let log = self.dir.path().join("log");
         let output = File::create(&log).expect("a log");
-        let serve = format!("{}\n{}\n{options}", self.source.display(), self.dir().display());
+        let way = if std::env::var_os(RING).is_some() { "uring=auto" } else { "uring=off" };
+        let serve = format!("{}\n{}\n{way},{options}", self.source.display(), self.dir().display());
         // With no signal ignored, as they are where tests run in the background: a mount leaves those ignored.
         let child = Command::new("env")
             .arg("--default-signal")
@@ -303,6 +309,7 @@ fn serve() {
     let fs = Fs::mount(Arc::new(device), core).unwrap_or_else(|error| fail(&error));
     let mut mounted = steadyfs_fuse::mount(fs, dir.as_ref(), &fuse).unwrap_or_else(|error| fail(&error));
     mounted.heed_signals();
+    assert_eq!(mounted.transport() == Transport::Ring, std::env::var_os(RING).is_some(), "{:?}", mounted.transport());
     eprintln!("MOUNTED");
     mounted.wait().unwrap_or_else(|error| fail(&error));
     std::process::exit(0);

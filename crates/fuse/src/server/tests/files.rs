@@ -288,11 +288,12 @@ fn protected_files_open_only_as_they_may() {
 #[test]
 fn the_cache_option_decides_how_files_open() {
     let direct = fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES;
-    let flags = [OFlags::RDWR, OFlags::RDWR | OFlags::DIRECT];
+    let flags = [OFlags::RDWR, OFlags::RDWR | OFlags::DIRECT, OFlags::RDONLY];
+    let quiet = fopen::NOFLUSH;
     for (cache, expected) in [
-        (Cache::Writeback, [fopen::KEEP_CACHE, fopen::KEEP_CACHE]),
-        (Cache::Through, [fopen::KEEP_CACHE, direct]),
-        (Cache::Direct, [direct, direct]),
+        (Cache::Writeback, [fopen::KEEP_CACHE, fopen::KEEP_CACHE, fopen::KEEP_CACHE | quiet]),
+        (Cache::Through, [fopen::KEEP_CACHE, direct, fopen::KEEP_CACHE | quiet]),
+        (Cache::Direct, [direct, direct, direct | quiet]),
     ] {
         let client = Client::with(|options| options.cache = cache);
         let node = client.file();

@@ -33,7 +33,7 @@ fn start(most: usize) -> Kernel {
     line.greet(&server).expect("a greeting");
     let (announce, ends) = channel();
     let ended = Box::new(move |error| announce.send(error).expect("the test waits"));
-    let crew = Crew::start(line, Arc::clone(&server), most, ended).expect("threads");
+    let crew = Crew::start(line, None, Arc::clone(&server), most, ended).expect("threads");
     let kernel = Kernel { socket, server, crew, ends };
     assert_eq!(kernel.receive().unique, 1);
     kernel

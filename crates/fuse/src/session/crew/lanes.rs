@@ -1,0 +1,119 @@
+//! The threads of the kernel's queues, where requests come through io_uring.
+//!
+//! Each has a lane of one queue and stays on the queue's processor. There are a few of each queue, and more where all
+//! of them are busy and nothing gets done. They stay until the mount ends: a lane that is not needed sleeps in the
+//! kernel, and is the last that it wakes.
+
+use super::Crew;
+use crate::session::lane::Lane;
+use crate::session::ring::{Rings, Transport, WhyDevice};
+use std::sync::Arc;
+use steadyfs_rt::{pin, try_spawn};
+
+impl Crew {
+    /// Whether requests come through io_uring.
+    pub(super) fn is_on_rings(&self) -> bool {
+        self.rings.as_ref().is_some_and(|rings| !rings.has_failed())
+    }
+
+    /// Starts the lanes that each queue begins with.
+    pub(super) fn start_lanes(self: &Arc<Self>) -> std::io::Result<()> {
+        let Some(rings) = &self.rings else {
+            return Ok(());
+        };
+        rings.take_spare().into_iter().try_for_each(|(queue, lane)| self.start_lane(queue, lane))
+    }
+
+    fn start_lane(self: &Arc<Self>, queue: usize, lane: impl Lane + Send + 'static) -> std::io::Result<()> {
+        self.count.lock().lanes += 1;
+        let crew = Arc::clone(self);
+        let started = try_spawn(&format!("fuse-cpu{queue}"), move || crew.serve_queue(queue, lane));
+        started.map(drop).inspect_err(|_| self.lane_left())
+    }
+
+    /// What the thread of a lane does.
+    fn serve_queue(self: &Arc<Self>, queue: usize, mut lane: impl Lane) {
+        let Some(rings) = &self.rings else {
+            return self.lane_left();
+        };
+        crate::mount::become_io_flusher();
+        // A processor that this process may not use makes no requests that wait for another's.
+        let _ = pin(queue);
+        let error = loop {
+            rings.begin_wait(queue);
+            let taken = lane.next();
+            if rings.end_wait(queue) {
+                self.look();
+            }
+            match taken {
+                Ok(Some((request, reply))) => {
+                    let handled = self.server.handle(request, reply, self);
+                    for notice in lane.answer(handled) {
+                        let crew = Arc::clone(self);
+                        self.herald.send(Box::new(move || crew.tell(notice)));
+                    }
+                }
+                Ok(None) => break None,
+                Err(errno) => break Some(errno),
+            }
+            rings.done(queue);
+        };
+        if let Some(errno) = error {
+            tracing::warn!("requests of processor {queue} cannot be taken through io_uring: {errno}");
+            if rings.fail_unless_started() {
+                self.server.counts().set_transport(Transport::Device(WhyDevice::Refused).name());
+            }
+        }
+        self.lane_left();
+    }
+
+    fn lane_left(&self) {
+        let last = {
+            let mut count = self.count.lock();
+            assert!(count.lanes > 0, "a lane left that was not there");
+            count.lanes -= 1;
+            count.is_nobody().then_some(count.error)
+        };
+        self.end_if_last(last);
+    }
+
+    /// Adds a lane to each queue that has no idle one.
+    pub(super) fn fill_queues(self: &Arc<Self>) {
+        if let Some(rings) = &self.rings {
+            rings.busy().into_iter().for_each(|queue| self.add_lane(rings, queue));
+        }
+    }
+
+    fn add_lane(self: &Arc<Self>, rings: &Rings, queue: usize) {
+        if self.count.lock().lanes >= self.allowed() {
+            return;
+        }
+        let added = rings.new_lane(queue).and_then(|lane| self.start_lane(queue, lane));
+        if let Err(error) = added {
+            tracing::warn!("cannot add a thread for processor {queue}: {error}");
+        }
+    }
+
+    /// Requests handled, by queue.
+    pub(super) fn queues_handled(&self) -> Vec<u64> {
+        self.rings.as_ref().map(Rings::handled).unwrap_or_default()
+    }
+
+    /// Adds a lane to each queue without an idle one in which nothing was done since `before`. True: all have one, and
+    /// nothing was done in any.
+    pub(super) fn relieve(self: &Arc<Self>, before: &[u64]) -> bool {
+        let Some(rings) = self.rings.as_ref().filter(|_| self.is_on_rings()) else {
+            return true;
+        };
+        let (busy, now) = (rings.busy(), rings.handled());
+        for queue in busy.iter().filter(|queue| before.get(**queue) == now.get(**queue)) {
+            self.add_lane(rings, *queue);
+        }
+        busy.is_empty() && before == now
+    }
+
+    /// Whether a queue has no idle lane.
+    pub(super) fn has_busy_queue(&self) -> bool {
+        self.is_on_rings() && self.rings.as_ref().is_some_and(|rings| !rings.busy().is_empty())
+    }
+}

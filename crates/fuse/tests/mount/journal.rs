@@ -1,0 +1,118 @@
+//! A mount with a metadata journal whose process is killed while clients save files as editors do: what an fsync of a
+//! directory had confirmed is there afterwards, with its contents; meanwhile no other program opens the volume.
+
+use crate::harness::Place;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+use steadyfs_core::{Fs, MountOptions};
+use steadyfs_device::{FileDevice, OpenOptions as DeviceOptions};
+
+const CLIENTS: usize = 3;
+/// Bytes of a saved file: no divisor of a page.
+const LENGTH: usize = 5000;
+/// Rounds for each form of the journal, unless `STEADYFS_TEST_KILLS` says how many.
+const ROUNDS: u64 = 2;
+
+/// What save number `number` of a client holds.
+fn contents(client: usize, number: u64) -> Vec<u8> {
+    format!("save {number} of client {client}. ").into_bytes().into_iter().cycle().take(LENGTH).collect()
+}
+
+/// Saves the same file again and again: a temporary file, fsync, rename over the last one, fsync of the directory.
+/// Every second client uses one temporary name for all, as a lock file; `confirmed` counts what was acknowledged.
+fn save(dir: &Path, client: usize, confirmed: &AtomicU64) {
+    loop {
+        let number = confirmed.load(SeqCst) + 1;
+        let temporary = if client.is_multiple_of(2) { format!("tmp.{number}") } else { "saved.lock".to_owned() };
+        let save = || {
+            let mut file = File::create(dir.join(&temporary))?;
+            file.write_all(&contents(client, number))?;
+            file.sync_all()?;
+            std::fs::rename(dir.join(&temporary), dir.join("saved"))?;
+            File::open(dir)?.sync_all()
+        };
+        if save().is_err() {
+            return;
+        }
+        confirmed.store(number, SeqCst);
+    }
+}
+
+/// The save that is there is the last one confirmed, or the one that was under way.
+fn check_saved(dir: &Path, client: usize, confirmed: u64) {
+    if confirmed == 0 {
+        return;
+    }
+    let found = std::fs::read(dir.join("saved")).unwrap_or_else(|e| panic!("client {client}, save {confirmed}: {e}"));
+    let known = [confirmed, confirmed + 1].map(|number| contents(client, number));
+    let head = String::from_utf8_lossy(&found[..found.len().min(40)]).into_owned();
+    assert!(known.contains(&found), "client {client}: {} bytes, '{head}', after save {confirmed}", found.len());
+}
+
+/// fsck.f2fs with none of these options opens the volume, or writes to it.
+fn others_refuse(image: &Path) {
+    let superblocks = |file: &File| {
+        let mut bytes = vec![0; 8192];
+        file.read_exact_at(&mut bytes, 0).expect("the first two blocks");
+        bytes
+    };
+    let file = OpenOptions::new().read(true).open(image).expect("the image");
+    let before = superblocks(&file);
+    for options in [&["-a"][..], &["-p"], &["-f"], &["-f", "-y"]] {
+        let output = Command::new("fsck.f2fs").args(options).arg(image).stdin(Stdio::null()).output();
+        let output = output.expect("f2fs-tools are installed");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(!output.status.success() && text.contains("find a valid F2FS superblock"), "{options:?}: {text}");
+        assert_eq!(superblocks(&file), before, "fsck.f2fs {options:?} wrote");
+    }
+}
+
+/// What `steadyfs recover` does.
+fn recover(image: &Path) {
+    let device = FileDevice::open(image, DeviceOptions::default()).expect("the image opens");
+    let fs = Fs::mount(Arc::new(device), MountOptions::default()).expect("recovers");
+    assert!(fs.recovered().is_some_and(|recovered| recovered.batches > 0), "the journal had something");
+    fs.unmount().expect("unmounts");
+}
+
+#[test]
+fn what_an_fsync_of_a_directory_confirmed_survives_kills() {
+    let rounds = std::env::var("STEADYFS_TEST_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(ROUNDS);
+    let place = Place::sized(256 << 20);
+    let confirmed: [AtomicU64; CLIENTS] = [const { AtomicU64::new(0) }; CLIENTS];
+    let dir = |client: usize| place.at(&format!("client{client}"));
+    let check = || (0..CLIENTS).for_each(|n| check_saved(&dir(n), n, confirmed[n].load(SeqCst)));
+    for round in 0..rounds * 3 {
+        let form = ["single", "double", "percore"][round as usize % 3];
+        let mut served = place.mount(&format!("journal={form},commit=1000"));
+        check();
+        (0..CLIENTS).for_each(|client| {
+            std::fs::create_dir_all(dir(client)).expect("a directory");
+        });
+        std::thread::scope(|threads| {
+            for (client, confirmed) in confirmed.iter().enumerate() {
+                let dir = dir(client);
+                threads.spawn(move || save(&dir, client, confirmed));
+            }
+            // Every round at another moment of what goes on.
+            std::thread::sleep(Duration::from_millis(200 + round * 67 % 300));
+            served.kill();
+        });
+        drop(served);
+        others_refuse(&place.source);
+        if round % 2 == 0 {
+            recover(&place.source);
+            place.check();
+        }
+    }
+    place.mounted("ro", |_| check());
+    let saves: u64 = confirmed.iter().map(|confirmed| confirmed.load(SeqCst)).sum();
+    println!("{} kills, {saves} saves confirmed", rounds * 3);
+    assert!(saves > rounds * 3, "too little was saved to show anything");
+}

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Runs tests of the mount with requests through io_uring, in a virtual machine that is thrown away: some of them kill serving processes, which
+# on a ring may leave a mount that nothing ends but `abort` in /sys/fs/fuse/connections, or a reboot.
+#
+# usage: tools/ring.sh [FILTER...]     tests of `cargo test -p steadyfs-fuse --test mount`; without one, plain, concurrent, ends, kill, race
+#
+# Needs Debian (apt-get), qemu-system-x86_64 and cpio. The kernel is the newest 6.18 of trixie-backports, below target/ring. Without hardware
+# support the machine is emulated, which takes about ten times as long. RING_TESTS names a program of tests that is there already.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+filters=("$@")
+[ ${#filters[@]} -gt 0 ] || filters=(plain concurrent ends kill race)
+memory=${RING_MEMORY:-3072} processors=${RING_PROCESSORS:-2} seconds=${RING_SECONDS:-1500}
+work=$PWD/target/ring
+mkdir -p "$work"
+
+for program in qemu-system-x86_64 cpio dpkg-deb apt-get; do
+    command -v "$program" >/dev/null || { echo "$program is missing: apt-get install qemu-system-x86 cpio" >&2; exit 1; }
+done
+
+# The kernel: an index of its own, so that this system's packages stay as they are.
+fetch_kernel() {
+    mkdir -p "$work/apt/lists/partial" "$work/apt/archives/partial"
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian trixie-backports main" >"$work/apt/sources.list"
+    local apt=(-q -o "Dir::Etc::sourcelist=$work/apt/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$work/apt/lists"
+        -o "Dir::Cache=$work/apt" -o APT::Sandbox::User=root)
+    apt-get update "${apt[@]}" >/dev/null
+    local package
+    package=$(apt-cache search "${apt[@]:1}" '^linux-image-6\.18\.[0-9]+\+deb13-cloud-amd64$' | cut -d' ' -f1 | sort -V | tail -1)
+    [ -n "$package" ] || { echo "no kernel 6.18 in trixie-backports" >&2; exit 1; }
+    (cd "$work" && rm -f linux-image-*.deb && apt-get download "${apt[@]}" "$package" >/dev/null && dpkg-deb -x linux-image-*.deb kernel)
+}
+[ -n "$(ls "$work"/kernel/boot/vmlinuz-* 2>/dev/null)" ] || fetch_kernel
+
+tests=${RING_TESTS:-}
+[ -n "$tests" ] || tests=$(cargo test -p steadyfs-fuse --test mount --no-run --message-format=json | grep -o '"executable":"[^"]*mount-[^"]*"' | cut -d'"' -f4 | tail -1)
+root=$work/root
+rm -rf "$root"
+mkdir -p "$root"/{bin,proc,sys,dev,tmp,lib/modules,etc}
+# A program with what it is linked to.
+put() {
+    cp -L "$1" "$root/bin/$2"
+    for library in $(ldd "$1" 2>/dev/null | grep -o '/[^ ]*'); do
+        mkdir -p "$root$(dirname "$library")"
+        cp -Lu "$library" "$root$library"
+    done
+}
+put "$tests" mount-tests
+for program in bash env mount umount sync cp cat ls grep mkdir insmod fsck.f2fs losetup uname dmesg sleep chattr dd; do
+    put "$(command -v "$program")" "$program"
+done
+ln -s bash "$root/bin/sh"
+modules=$(echo "$work"/kernel/usr/lib/modules/*/kernel/drivers/block)
+xz -dc "$modules/loop.ko.xz" >"$root/lib/modules/loop.ko"
+printf 'root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n' >"$root/etc/passwd"
+printf 'root:x:0:\nnogroup:x:65534:\n' >"$root/etc/group"
+cat >"$root/init" <<INIT
+#!/bin/bash
+export PATH=/bin HOME=/tmp STEADYFS_TEST_RING=1 RUST_BACKTRACE=1
+mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; mkdir -p /dev/shm; mount -t tmpfs -o size=75% shm /dev/shm
+mount -t tmpfs tmp /tmp; mount -t fusectl none /sys/fs/fuse/connections
+insmod /lib/modules/loop.ko max_loop=16
+echo Y >/sys/module/fuse/parameters/enable_uring
+uname -r
+mount-tests ${filters[*]} --test-threads=1
+echo "RING-TESTS \$?"
+echo o >/proc/sysrq-trigger; sleep 60
+INIT
+chmod +x "$root/init"
+(cd "$root" && find . | cpio --quiet -o -H newc) | gzip -1 >"$work/initrd.gz"
+
+log=$work/log
+timeout "$seconds" qemu-system-x86_64 -accel "${RING_ACCELERATOR:-tcg,thread=multi}" -cpu max -smp "$processors" -m "$memory" -nographic -no-reboot \
+    -kernel "$(ls "$work"/kernel/boot/vmlinuz-* | tail -1)" -initrd "$work/initrd.gz" -append "console=ttyS0 quiet panic=1 mitigations=off" \
+    </dev/null 2>&1 | tr -d '\r' | tee "$log" | grep --line-buffered -E '^(test |running|RING|[0-9]+\.[0-9]+\.|    |----|thread|failures)' || true
+grep -q '^RING-TESTS 0$' "$log" || { echo "failed: $log" >&2; exit 1; }
