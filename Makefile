@@ -17,14 +17,19 @@ lint:
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 
-# Everything is built once, with the tests' features: a build of the command alone has others, and would make half of the crates a second time. Others' suites
-# mostly wait for the kernel, so they run beside our tests, and print when they have ended. The closing lines of the tests are the closing lines of the run,
-# unless a suite failed.
-test: deps lint
-	$(CARGO) test --workspace --no-run
+# Everything is built once, with the tests' features: a build of the command alone has others, and would make half of the crates a second time. The packages come
+# while the compiler works, which needs none. Others' suites mostly wait for the kernel, so they run beside our tests, and print when they have ended. The closing
+# lines of the tests are the closing lines of the run, unless a suite failed.
+test:
+	$(MAKE) --jobs=2 deps built
 	@log=$$(mktemp) && ( $(SUITES_SHORT) >$$log 2>&1; code=$$?; cat $$log; rm $$log; exit $$code ) & suites=$$!; \
 	CARGO=$(CARGO) tools/tests.sh; tests=$$?; \
 	wait $$suites || { echo "the suites (pjdfstest, fsx) failed: see above" >&2; exit 1; }; exit $$tests
+
+# All test programs, once the lints are content: whoever waits hears of a lint first.
+.PHONY: built
+built: lint
+	$(CARGO) test --workspace --no-run
 
 SUITES_SHORT = STEADYFS=target/debug/steadyfs SEEDS=1 tools/suites.sh pjdfstest fsx
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Runs all test programs of the workspace and the tests of its documentation, two at a time, and ends with their sum.
+# Runs all test programs of the workspace and the tests of its documentation, one more at a time than there are cores,
+# and ends with their sum.
 #
-# `cargo test` runs one program after the other, so a program with one long test leaves a core idle. Here the programs
-# that take longest begin first: the order is that of the table of times in docs/TESTING.md. What a program says is
-# printed when it has ended, whole. A program that takes longer than its limit is killed, with its process group.
+# `cargo test` runs one program after the other, so a program with one long test, or one that waits for a kernel, leaves
+# a core idle. Here the programs that take longest begin first: the order is that of the table of times in
+# docs/TESTING.md. What a program says is printed when it has ended, whole. A program that takes longer than its limit is
+# killed, with its process group.
 #
 # TEST_JOBS is how many run at a time, TEST_MINUTES the limit of each. TEST_TIMES names a file that the rows of the
 # table go to. TEST_ONLY is an extended regular expression of names, such as '^(core|rt)/'.
@@ -13,7 +15,7 @@ export CARGO=${CARGO:-cargo}
 # Volumes in memory, and their tables, are made and dropped by the thousand. As the allocator is, it maps large buffers
 # anew each time, and the kernel clears each of their pages.
 export MALLOC_MMAP_THRESHOLD_=$((32 << 20)) MALLOC_TRIM_THRESHOLD_=$((1 << 30))
-jobs=${TEST_JOBS:-2} minutes=${TEST_MINUTES:-20} only=${TEST_ONLY:-.} table=${TEST_TABLE:-docs/TESTING.md}
+jobs=${TEST_JOBS:-$(($(nproc) + 1))} minutes=${TEST_MINUTES:-20} only=${TEST_ONLY:-.} table=${TEST_TABLE:-docs/TESTING.md}
 limit=$(awk -v minutes="$minutes" 'BEGIN { print minutes * 60 }')
 began=$SECONDS
 
@@ -106,6 +108,9 @@ end_one() {
 
 all=$(programs)
 wanted=$(longest_first <<<"$all" | awk -F'\t' -v only="$only" '$1 ~ only')
+# Tests that start programs of the test kit need not have them built again.
+kit=$(jq -r 'select(.target.name == "steadyfs-manifest") | .executable // empty' "$scratch/built")
+[ -z "$kit" ] || export STEADYFS_PROGRAMS=${kit%/*}
 [ "$(grep -vc '^doctests' <<<"$all")" -gt 0 ] && [ -n "$wanted" ] || { echo "no test program was found" >&2; exit 1; }
 number=0
 while IFS= read -r line; do

@@ -5,7 +5,9 @@
 //! needs a build.
 
 mod assertions;
+mod circles;
 mod code;
+mod ladder;
 mod layers;
 mod messages;
 mod names;
@@ -44,6 +46,8 @@ pub enum Rule {
     LayerArrow,
     /// Imports between the rooms of `core` follow its plan.
     RoomArrow,
+    /// No more than `circles::MAX_FILES` files of `core` import each other in a circle.
+    Circle,
     /// Kinds of volumes, and of translation layers, are told apart in their seams only.
     Seam,
     /// No two types of a crate that other modules see have one name.
@@ -64,13 +68,15 @@ pub enum Rule {
     Promise,
     /// Commits are named on pages of measured results only.
     Commit,
+    /// Each lock of the core stands on the page of locks.
+    Ladder,
     /// A file does not parse.
     Unreadable,
 }
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Rule; 21] = [
+    pub const ALL: [Rule; 23] = [
         Rule::FileLength,
         Rule::LineLength,
         Rule::FileHead,
@@ -81,6 +87,7 @@ impl Rule {
         Rule::Unsafe,
         Rule::LayerArrow,
         Rule::RoomArrow,
+        Rule::Circle,
         Rule::Seam,
         Rule::TypeName,
         Rule::Assertion,
@@ -91,6 +98,7 @@ impl Rule {
         Rule::Message,
         Rule::Promise,
         Rule::Commit,
+        Rule::Ladder,
         Rule::Unreadable,
     ];
 }
@@ -134,8 +142,10 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
     layers::check(tree, &mut found);
     names::check(tree, &mut found);
     assertions::check(tree, &mut found);
+    circles::check(tree, &mut found);
     pages::check(tree, &mut found);
     messages::check(tree, &mut found);
     promises::check(tree, &mut found);
+    ladder::check(tree, &mut found);
     found
 }

@@ -30,12 +30,13 @@ const fn concrete(root: &'static str, name: &'static str, places: &'static [&'st
     Named { name, root, places, concrete: true }
 }
 
-const NAMED: [Named; 8] = [
+const NAMED: [Named; 9] = [
     arms(CORE, "Placement", &["volume/placement.rs", "mount/"]),
     arms(CORE, "Home", &["volume/placement.rs", "volume/segments/"]),
     concrete(CORE, "SegTable", &["volume/segments/", "mount/segmented.rs", "reclaim/host/"]),
     arms(CORE, "Route", &["durable/sync/"]),
-    arms(CORE, "Reclaim", &["reclaim/mod.rs"]),
+    arms(CORE, "Blocks", &["fsck/blocks.rs"]),
+    arms(CORE, "Reclaim", &["reclaim/mod.rs", "reclaim/gate.rs"]),
     concrete(CORE, "HostReclaim", &["reclaim/mod.rs", "reclaim/host/"]),
     concrete(FLASH, "Zns", &["ftl/"]),
     concrete(FLASH, "PageMap", &["ftl/", "parameters.rs", "ssd.rs"]),

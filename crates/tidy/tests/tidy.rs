@@ -69,6 +69,77 @@ fn arrows_between_the_rooms_of_core() {
     silent("crates/core/src/files/planted.rs", &head("use crate::fs::Fs;"));
 }
 
+/// The violations of these files of core alone, which import one another as they say.
+fn circles(files: &[(&str, String)]) -> Vec<Violation> {
+    let mut tree = repository();
+    tree.files.retain(|file| !file.path.starts_with("crates/"));
+    for (path, code) in files {
+        tree = tree.with(SourceFile::new(path, format!("//! Head.\n{code}\n")));
+    }
+    check(&tree).into_iter().filter(|v| v.rule == Rule::Circle).collect()
+}
+
+/// So many files of a folder, each of which imports the next one, in this way.
+fn ring(count: usize, import: impl Fn(usize) -> String) -> Vec<(&'static str, String)> {
+    const NAMES: [&str; 10] = [
+        "crates/core/src/volume/ring/mod.rs",
+        "crates/core/src/volume/ring/n1.rs",
+        "crates/core/src/volume/ring/n2.rs",
+        "crates/core/src/volume/ring/n3.rs",
+        "crates/core/src/volume/ring/n4.rs",
+        "crates/core/src/volume/ring/n5.rs",
+        "crates/core/src/volume/ring/n6.rs",
+        "crates/core/src/volume/ring/n7/mod.rs",
+        "crates/core/src/volume/ring/n8.rs",
+        "crates/core/src/volume/ring/n9.rs",
+    ];
+    (0..count).map(|i| (NAMES[i], import((i + 1) % count))).collect()
+}
+
+#[test]
+fn circles_of_imports() {
+    let absolute = |next: usize| match next {
+        0 => "use crate::volume::ring::Top;".to_owned(),
+        n => format!("use crate::volume::ring::{{n{n}::{{self, Other}}}};"),
+    };
+    assert_eq!(circles(&ring(8, absolute)), []);
+    let found = circles(&ring(9, absolute));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].path, "crates/core/src/volume/ring/mod.rs");
+    assert!(found[0].what.starts_with("9 files") && found[0].what.contains("ring/n7/mod.rs"), "{found:?}");
+    // Paths in code, from above, and of a module of its own.
+    let relative = |next: usize| match next {
+        0 => "fn f() { super::top() }".to_owned(),
+        1 => "mod n1;\nuse n1::Other;".to_owned(),
+        n => format!("fn f(_: &super::n{n}::Other) {{}}"),
+    };
+    // `n7` is a folder of its own, and so its `super` is the ring.
+    assert_eq!(circles(&ring(9, relative)).len(), 1);
+    // No import: a declaration, a comment, a text, how far something is seen, and a test.
+    let reach = "pub(in crate::volume::ring::n1) struct Top;";
+    for cut in ["mod n1;", "// crate::volume::ring::n1", "const T: &str = \"self::n1::Other\";", reach] {
+        let broken = |next: usize| if next == 1 { cut.to_owned() } else { absolute(next) };
+        assert_eq!(circles(&ring(10, broken)), [], "{cut}");
+    }
+    let in_tests = |next: usize| match next {
+        1 => "#[cfg(test)]\nmod tests {\n    use super::n1::Other;\n}".to_owned(),
+        next => absolute(next),
+    };
+    assert_eq!(circles(&ring(10, in_tests)), []);
+}
+
+#[test]
+fn locks_that_the_ladder_lacks() {
+    let class = |name: &str, rank: u32| {
+        format!("//! Head.\npub(crate) static A: LockClass = LockClass::new(\"{name}\", {rank});\n")
+    };
+    let file = "crates/core/src/locks.rs";
+    silent(file, &class("i_rwsem", 30));
+    silent(file, &class("planted_lock", 99));
+    fires(Rule::Ladder, 2, file, &class("planted_lock", 41));
+    fires(Rule::Ladder, 2, file, &class("i_rwsem", 29));
+}
+
 #[test]
 fn long_files() {
     let text = |lines: usize| format!("//! Head.\n{}", "// line\n".repeat(lines - 1));
