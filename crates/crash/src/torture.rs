@@ -440,7 +440,8 @@ mod tests {
         let outcome = torture(0..u64::MAX, 2000, "", 2, |_| true).expect("a volume");
         println!("{outcome:?}");
         assert!(outcome.wrong.is_empty());
-        assert!(outcome.refused * 20 > outcome.synced && outcome.synced > 10 * outcome.runs, "{outcome:?}");
+        // 5.7 % of many fsyncs fail; how many of these few do changes with every schedule.
+        assert!(outcome.refused * 30 > outcome.synced && outcome.synced > 10 * outcome.runs, "{outcome:?}");
     }
 
     #[test]
