@@ -156,7 +156,7 @@ impl Fs {
     /// An error if no change can begin now, whatever is free.
     pub(crate) fn check_room_for_changes(&self) -> Result<()> {
         self.vol.check_writable()?;
-        self.vol.io.unwritten.check_room()
+        self.vol.io.failed.check_room()
     }
 
     /// What went to the device and came from it since the mount.

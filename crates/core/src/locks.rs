@@ -86,7 +86,7 @@ pub(crate) static FLUSH: LockClass = LockClass::new("flush_lock", 73);
 /// Writes in flight.
 pub(crate) static INFLIGHT: LockClass = LockClass::new("inflight_lock", 74);
 /// Blocks that could not be written.
-pub(crate) static UNWRITTEN: LockClass = LockClass::new("unwritten_lock", 75);
+pub(crate) static FAILED_WRITES: LockClass = LockClass::new("failed_writes_lock", 75);
 /// The table of cached nodes.
 pub(crate) static NODE_TABLE: LockClass = LockClass::new("node_table_lock", 76);
 /// Dirty nodes, per inode.

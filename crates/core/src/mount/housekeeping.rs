@@ -67,7 +67,7 @@ fn tick(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
     rounds.seen_changes = changes;
     rounds.idle_ticks = if idle { rounds.idle_ticks + 1 } else { 0 };
     rounds.since_checkpoint += 1;
-    let refused = fs.vol.io.unwritten.count() > 0 || fs.checkpoints.has_undecided();
+    let refused = fs.vol.io.failed.count() > 0 || fs.checkpoints.has_undecided();
     let retry = refused && rounds.since_checkpoint >= RETRY_SECONDS;
     let commit = fs.options.commit_seconds.unwrap_or_else(|| fs.background.usual_commit.load(SeqCst));
     let due = retry || commit > 0 && rounds.since_checkpoint >= commit;

@@ -132,7 +132,8 @@ pub struct GcOptions {
     pub buffer: GcBuffer,
     /// How victims are chosen.
     pub select: GcSelect,
-    /// Victims that a collector with a thread of its own has in hand: one is moved while the others are read. From 1.
+    /// Victims in the prefetch queue of a collector with a thread of its own: one is moved while the others are read.
+    /// From 1.
     pub victims: u8,
     /// What a collector may have in memory, in bytes: what it has read, until it has been written. `None`: a share of
     /// `ALL_BUFFERS`.
@@ -325,7 +326,7 @@ pub(crate) const MOST_BUFFER: u64 = 1 << 30;
 /// What collectors may have in memory together if nothing else is said and they are few enough: ScaleLFS' 32 buffers of
 /// 2 MiB.
 const ALL_BUFFERS: u64 = 64 << 20;
-/// What a single collector makes use of, with [`GcOptions::victims`] in hand.
+/// What a single collector makes use of, with [`GcOptions::victims`] in its prefetch queue.
 const ENOUGH_BUFFER: u64 = 8 << 20;
 
 /// Each keeps a segment open.

@@ -162,5 +162,5 @@ fn victims_are_read_while_another_is_moved() {
         assert_eq!(done.claimed, 0, "a victim was not given back");
         assert!(done.moved > 10_000 && done.memory <= 4 << 20, "{} blocks, {} bytes", done.moved, done.memory);
     }
-    assert!(one.took > four.took * 5 / 4, "{:?} with one victim in hand, {:?} with four", one.took, four.took);
+    assert!(one.took > four.took * 5 / 4, "{:?} with one victim queued, {:?} with four", one.took, four.took);
 }

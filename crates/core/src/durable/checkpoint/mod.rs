@@ -73,7 +73,7 @@ impl Fs {
         if let Some(snapshot) = committed.undecided.take() {
             self.commit(committed, snapshot)?;
         }
-        self.mend_unwritten()?;
+        self.mend_failed_writes()?;
         self.settle()?;
         let snapshot = Box::new(self.freeze(committed, unmount)?);
         self.write_pack(&snapshot).inspect_err(|_| self.take_back(&snapshot))?;
@@ -101,7 +101,7 @@ impl Fs {
         let before = self.checkpoints.frozen.fetch_add(1, SeqCst);
         assert!(before >= self.checkpoints.done.load(SeqCst), "a checkpoint committed that never froze");
         let forgotten = self.write_everything_dirty(&frozen)?;
-        self.drop_unwritten_garbage(&frozen);
+        self.drop_failed_garbage(&frozen);
         // What breaks of the chain up to here is in the snapshot.
         let number = self.checkpoints.frozen.load(SeqCst);
         let snapshot = Snapshot::take(&self.vol, &self.orphans, committed, unmount, number)?;
@@ -134,7 +134,7 @@ impl Fs {
         // and tried once more. In this order: a write that ends now is noted as refused before its pages are dirty, and
         // one that ended just before we began may make them so after.
         let clean = self.dirty_dir_pages() == 0;
-        let refused = self.budget.failures() != failures || self.vol.io.unwritten.count() > 0;
+        let refused = self.budget.failures() != failures || self.vol.io.failed.count() > 0;
         match forgotten {
             Some(forgotten) if clean || refused => Ok(forgotten),
             _ => Err(Error::corrupt("something stayed dirty under the exclusive checkpoint lock")),

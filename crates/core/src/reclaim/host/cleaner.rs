@@ -4,12 +4,12 @@
 //! the source address, as it did before the block was read; a writer, a truncation or another collector that came first
 //! wins. A node block is moved by making the node dirty; the next checkpoint writes it to its log. All reads of a
 //! segment are in flight together, one for each run of neighbouring blocks, and before them those of the nodes that own
-//! them and are not in memory; a collector has several victims read at the same time (`Hand`). Moves are grouped by
-//! owner and made under one node lock each (`moving`). New addresses are published after their blocks are readable (see
-//! `io`). Pages that somebody works on stay where they are (`protect`).
+//! them and are not in memory; a collector has several victims read at the same time (`PrefetchQueue`). Moves are
+//! grouped by owner and made under one node lock each (`moving`). New addresses are published after their blocks are
+//! readable (see `io`). Pages that somebody works on stay where they are (`protect`).
 //!
-//! Kept true: what is in hand is claimed, so nothing of it becomes another's while it is read; and a collector never
-//! waits for room in memory that its own hand has.
+//! Kept true: what is queued is claimed, so nothing of it becomes another's while it is read; and a collector never
+//! waits for room in memory that its own queue has.
 
 use super::buffer::Buffer;
 use super::collector::{Collector, Sink};
@@ -44,11 +44,11 @@ impl Drop for Claim<'_> {
 /// Victims of a collector, the one that is to be moved next first. Those that are still here when this goes stay where
 /// they are, and are given back.
 #[derive(Default)]
-pub(super) struct Hand<'a> {
-    victims: VecDeque<InHand<'a>>,
+pub(super) struct PrefetchQueue<'a> {
+    victims: VecDeque<Queued<'a>>,
 }
 
-struct InHand<'a> {
+struct Queued<'a> {
     claim: Claim<'a>,
     report: GcReport,
     /// The summary of its first segment, while that is being read.
@@ -57,7 +57,7 @@ struct InHand<'a> {
     first: Option<Result<Segment>>,
 }
 
-impl InHand<'_> {
+impl Queued<'_> {
     /// Whether its first segment could be begun without waiting, beside so many pages of others.
     fn is_ready(&self, pages: u64, mover: &Mover<'_>) -> bool {
         let arrived = self.summary.iter().flatten().all(Reading::is_done);
@@ -73,12 +73,12 @@ impl InHand<'_> {
     }
 }
 
-impl<'a> Hand<'a> {
+impl<'a> PrefetchQueue<'a> {
     fn add(&mut self, claim: Claim<'a>) {
         let victim = &claim.victim;
         let report = GcReport { victims: 1, stale_victims: u64::from(victim.stale), ..GcReport::default() };
         let summary = victim.segs.first().map(|&seg| claim.vol.segments().start_summary(seg));
-        self.victims.push_back(InHand { claim, report, summary, first: None });
+        self.victims.push_back(Queued { claim, report, summary, first: None });
     }
 
     /// Has victims read: the first one, and in their order others whose summaries are there, as long as they fit into
@@ -107,10 +107,10 @@ impl Collector {
         asking: Asking,
         activity: &Activity,
     ) -> Result<Option<GcReport>> {
-        self.collect_next(fs, urgency, asking, activity, &mut Hand::default(), |_| false)
+        self.collect_next(fs, urgency, asking, activity, &mut PrefetchQueue::default(), |_| false)
     }
 
-    /// Cleans the first victim in hand. Before that it takes others into hand and has them read, as long as it may have
+    /// Cleans the first victim of the queue. Before that it queues others and has them read, as long as it may have
     /// so many, they fit into memory, and `more`, told how many there are, wants another.
     pub(super) fn collect_next<'a>(
         &'a self,
@@ -118,22 +118,22 @@ impl Collector {
         urgency: Urgency,
         asking: Asking,
         activity: &Activity,
-        hand: &mut Hand<'a>,
+        queue: &mut PrefetchQueue<'a>,
         more: impl Fn(usize) -> bool,
     ) -> Result<Option<GcReport>> {
         let _idle_after = activity.begin();
         let (vol, crew) = (&fs.vol, self.crew.as_deref());
         let mover = Mover { fs, sink: &self.sink, asking, activity };
         let most = self.most_in_hand(fs);
-        while hand.victims.is_empty() || hand.victims.len() < most && more(hand.victims.len()) {
+        while queue.victims.is_empty() || queue.victims.len() < most && more(queue.victims.len()) {
             let Some(victim) = self.select.next(&vol.segments().table, vol.layout(), urgency, vol.elapsed()) else {
                 break;
             };
-            hand.add(Claim { vol, select: &*self.select, victim });
+            queue.add(Claim { vol, select: &*self.select, victim });
         }
-        assert!(hand.victims.len() <= most, "a collector has {} victims in hand, at most {most}", hand.victims.len());
-        hand.read(&mover, crew);
-        let Some(InHand { claim, report, first, .. }) = hand.victims.pop_front() else { return Ok(None) };
+        assert!(queue.victims.len() <= most, "a collector has {} victims queued, at most {most}", queue.victims.len());
+        queue.read(&mover, crew);
+        let Some(Queued { claim, report, first, .. }) = queue.victims.pop_front() else { return Ok(None) };
         let cleaned = mover.clean(&claim.victim, crew, first, report);
         let cleaned = cleaned.or_else(|error| set_aside(vol, &claim.victim, error));
         cleaned.inspect(|report| activity.note(report)).map(Some)

@@ -73,7 +73,7 @@ impl Fs {
     }
 
     /// Collects, and says that there is no room only if nobody else makes some: collectors whom others have called have
-    /// victims of theirs in hand, which are not to be found then, and may empty sections beside the last checkpoint of
+    /// victims of theirs queued, which are not to be found then, and may empty sections beside the last checkpoint of
     /// this round; and writers who have passed may take less than they may.
     pub(super) fn collect_patiently(&self) -> Result<()> {
         for _ in 0..HOPELESS_ROUNDS {

@@ -5,7 +5,7 @@
 //! beside them. Runs end with their segment.
 
 use crate::bits::AtomicBitmap;
-use crate::volume::segments::held::{self, Map};
+use crate::volume::segments::pinned::{self, Map};
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use steadyfs_format::SegNo;
 
@@ -69,9 +69,9 @@ impl Dead {
         self.remove(seg, &reused);
         // The complement: runs of dead blocks are its holes.
         let rest: Map = std::array::from_fn(|w| !(dead[w] & !held[w]));
-        let mut taken = Taken { reused: held::count(&reused), ..Taken::default() };
+        let mut taken = Taken { reused: pinned::count(&reused), ..Taken::default() };
         let mut from = 0;
-        while let Some((first, count)) = held::hole(&rest, from) {
+        while let Some((first, count)) = pinned::hole(&rest, from) {
             from = first + count;
             if count < self.smallest {
                 continue;
@@ -136,8 +136,8 @@ mod tests {
     fn maps_of_runs_have_their_blocks() {
         for (first, count) in [(0, 1), (0, 64), (0, 512), (63, 2), (64, 64), (100, 300), (511, 1)] {
             let map = run(first, count);
-            assert_eq!(held::count(&map), count, "{first}+{count}");
-            assert_eq!(held::hole(&map.map(|word| !word), 0), Some((first, count)));
+            assert_eq!(pinned::count(&map), count, "{first}+{count}");
+            assert_eq!(pinned::hole(&map.map(|word| !word), 0), Some((first, count)));
         }
     }
 

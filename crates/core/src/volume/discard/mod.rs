@@ -4,7 +4,7 @@
 //! (`mount/discarding.rs`) sends it in the background, a few requests at a time. What is queued are sections that have
 //! become free and, where runs are discarded too, dead blocks of segments in use. The queue is made of bitmaps, so its
 //! memory does not depend on how much waits: one bit for a section, and 64 bytes for a segment where runs are discarded
-//! ([`Dead`]; as much again says which blocks are held, `segments/held.rs`).
+//! ([`Dead`]; as much again says which blocks are pinned, `segments/pinned.rs`).
 //!
 //! Kept true: a block is queued only after a checkpoint without it has committed. Whoever sends takes the place for as
 //! long as the device works on it: a free section out of the map of free ones, a segment in use as a collector would

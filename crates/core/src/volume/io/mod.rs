@@ -2,8 +2,8 @@
 //!
 //! Kept true: a block that has been submitted for writing, or prepared to be ([`BlockIo::prepare`]), reads back as what
 //! was written, also before the device has completed it (the in-flight map) and also if the device has refused it
-//! (`unwritten`), so addresses may be published before their blocks are on the device; `drain` returns only after every
-//! write submitted before it has completed, and with an error while there are unwritten blocks, so no checkpoint
+//! (`failed`), so addresses may be published before their blocks are on the device; `drain` returns only after every
+//! write submitted before it has completed, and with an error while there are failed writes, so no checkpoint
 //! commits over a lost block; two writes of one block are never under way together, for the device does them in any
 //! order: whoever writes a block that may have been written before uses `write_over`, and what was refused is written
 //! again only while that is the newest. A failed flush is another matter: what the device lost with it nobody knows, so
@@ -16,16 +16,16 @@
 
 pub(crate) mod barrier;
 pub(crate) mod depth;
+pub(crate) mod failed;
 pub(crate) mod flush;
 pub(crate) mod gather;
-pub(crate) mod unwritten;
 
 use crate::canary::{Canary, Planted};
 use crate::error::{Error, Result};
 use crate::locks;
 use crate::volume::io::barrier::{Barrier, Epoch};
+use crate::volume::io::failed::FailedWrites;
 use crate::volume::io::flush::SharedFlush;
-use crate::volume::io::unwritten::Unwritten;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -119,7 +119,7 @@ pub(crate) struct BlockIo {
     chain: Barrier,
     flushes: SharedFlush,
     /// Blocks that could not be written.
-    pub(crate) unwritten: Unwritten,
+    pub(crate) failed: FailedWrites,
     /// Held while one of them is submitted again.
     rewriting: Mutex<()>,
     /// The first flush that failed.
@@ -181,7 +181,7 @@ impl BlockIo {
             landed: EventCount::new(),
             chain: Barrier::new(),
             flushes: SharedFlush::new(),
-            unwritten: Unwritten::new(),
+            failed: FailedWrites::new(),
             rewriting: Mutex::new(&locks::REWRITE, ()),
             lost: Mutex::new(&locks::STATE, None),
             counters: IoCounters::default(),
@@ -201,7 +201,7 @@ impl BlockIo {
             true => None,
             false => self.shard(lba).lock().get(&lba).map(|(page, _)| page.clone()),
         };
-        flying.or_else(|| self.unwritten.get(lba))
+        flying.or_else(|| self.failed.get(lba))
     }
 
     /// Reads one block, from what is not yet written or from the device.
@@ -353,7 +353,7 @@ impl BlockIo {
             let result = match result {
                 Ok(_) => {
                     // What an earlier write of these blocks left there.
-                    io.unwritten.remove(lba, count);
+                    io.failed.remove(lba, count);
                     Ok(())
                 }
                 Err(error) => Err(io.refused(lba, count, sequence, kept, hint, error)),
@@ -377,8 +377,8 @@ impl BlockIo {
         let count = pages.len() as u64;
         loop {
             self.wait_for(lba, count);
-            // What is not among the unwritten when nothing flies stays so: only what is there is tried again.
-            let _alone = self.unwritten.has_any(lba, count).then(|| self.rewriting.lock());
+            // What is not among the failed writes when nothing flies stays so: only what is there is tried again.
+            let _alone = self.failed.has_any(lba, count).then(|| self.rewriting.lock());
             if !self.flies(lba, count) {
                 return self.write(lba, pages, hint, done);
             }
@@ -405,7 +405,7 @@ impl BlockIo {
     fn try_again(self: &Arc<Self>, lba: Lba) {
         let _alone = self.rewriting.lock();
         if !self.flies(lba, 1)
-            && let Some((page, hint)) = self.unwritten.get_as_sent(lba)
+            && let Some((page, hint)) = self.failed.get_as_sent(lba)
         {
             self.write(lba, vec![page], hint, |_| ());
         }
@@ -426,7 +426,7 @@ impl BlockIo {
             true => (0..count).map(|i| lba + i).zip(kept).collect(),
             false => (0..count).map(|i| lba + i).filter_map(|at| Some((at, flying(at)?))).collect(),
         };
-        self.unwritten.add(pages, hint, &error);
+        self.failed.add(pages, hint, &error);
         tracing::error!(%error, "a write failed; its blocks are kept in memory");
         self.note_failure();
         error
@@ -474,13 +474,13 @@ impl BlockIo {
     pub(crate) fn drain(self: &Arc<Self>) -> Result<()> {
         self.barrier.wait();
         self.lost()?;
-        let Some(failed) = self.unwritten.first_error() else { return Ok(()) };
-        tracing::warn!(blocks = self.unwritten.count(), error = %failed, "trying to write again what failed");
-        for lba in self.unwritten.list() {
+        let Some(error) = self.failed.first_error() else { return Ok(()) };
+        tracing::warn!(blocks = self.failed.count(), %error, "trying to write again what failed");
+        for lba in self.failed.list() {
             self.try_again(lba);
         }
         self.barrier.wait();
-        self.unwritten.first_error().map_or(Ok(()), |e| Err(Error::Io(e)))
+        self.failed.first_error().map_or(Ok(()), |e| Err(Error::Io(e)))
     }
 
     /// Registers with the chain barrier. Take it before the places of the nodes to write.
@@ -495,7 +495,7 @@ impl BlockIo {
     pub(crate) fn wait_chain(self: &Arc<Self>) -> Result<()> {
         self.chain.wait();
         self.lost()?;
-        if self.unwritten.count() == 0 { Ok(()) } else { self.drain() }
+        if self.failed.count() == 0 { Ok(()) } else { self.drain() }
     }
 
     /// Returns when all writes that others have begun, or are to submit, have ended, in whatever way.

@@ -62,7 +62,7 @@ fn refused(synchronous: bool, fates: impl IntoIterator<Item = Fate>) -> (Arc<Blo
     let device = Fateful { inner: Arc::clone(&inner), synchronous, fates, flying };
     let io = BlockIo::new(Arc::new(device), 0);
     io.write(AT, vec![page(1)], StreamHint::MetaHot, |_| ());
-    assert_eq!((io.unwritten.count(), byte(&io.read_block(AT).unwrap())), (1, 1));
+    assert_eq!((io.failed.count(), byte(&io.read_block(AT).unwrap())), (1, 1));
     (io, inner)
 }
 
@@ -81,7 +81,7 @@ fn write_over(io: &Arc<BlockIo>) {
 fn is_new(io: &Arc<BlockIo>, device: &MemDevice) {
     io.drain().unwrap();
     assert_eq!(byte(&device.read_one(AT.get()).unwrap()), 2, "the newest contents are lost");
-    assert_eq!((io.unwritten.count(), byte(&io.read_block(AT).unwrap())), (0, 2));
+    assert_eq!((io.failed.count(), byte(&io.read_block(AT).unwrap())), (0, 2));
 }
 
 /// The refused block is written again, with what becomes of that and of the newer contents, which come when that has

@@ -4,7 +4,7 @@ use crate::canary::Canary;
 use crate::volume::discard::{Discards, MOST_REQUESTS};
 use crate::volume::segments::Segments;
 use crate::volume::segments::freeze::Frozen;
-use crate::volume::segments::held::{self, Loose};
+use crate::volume::segments::pinned::{self, Loose};
 use crate::volume::segments::table::BLOCKS;
 use std::sync::atomic::Ordering::Relaxed;
 use steadyfs_format::{Lba, SecNo, SegNo};
@@ -113,7 +113,7 @@ impl Segments {
             }
             places.claimed.push(seg);
             dead.segments.clear(index);
-            let taken = dead.take(seg, &self.table.held(seg), room);
+            let taken = dead.take(seg, &self.table.pinned(seg), room);
             if taken.more {
                 dead.segments.set(index);
             }
@@ -132,7 +132,7 @@ impl Segments {
             let rest = map.map(|word| !word);
             let mut from = 0;
             std::iter::from_fn(move || {
-                let (first, count) = held::hole(&rest, from)?;
+                let (first, count) = pinned::hole(&rest, from)?;
                 from = first + count;
                 Some((self.lba_of(*seg, first), u64::from(count)))
             })

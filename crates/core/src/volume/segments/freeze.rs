@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::volume::segments::Segments;
-use crate::volume::segments::held::Loose;
+use crate::volume::segments::pinned::Loose;
 use crate::volume::segments::table::BLOCKS;
 use steadyfs_device::PageBuf;
 use steadyfs_format::checkpoint::{Checkpoint, LogPosition};
@@ -85,7 +85,7 @@ impl Segments {
     /// The checkpoint has committed: what was given up before its freeze may be used again, and discarded.
     pub(crate) fn committed(&self, frozen: &Frozen) {
         self.sit.commit(frozen.sit_blocks.iter().map(|(block, _)| *block));
-        self.table.let_go(&frozen.loose);
+        self.table.unpin(&frozen.loose);
         self.queue_dead(&frozen.loose);
         self.release(&frozen.prefree);
         self.wake_discarder();

@@ -7,9 +7,9 @@
 pub(crate) mod adopt;
 mod discarding;
 pub(crate) mod freeze;
-pub(crate) mod held;
 pub(crate) mod locks;
 pub(crate) mod logs;
+pub(crate) mod pinned;
 pub(crate) mod reuse;
 pub(crate) mod sit;
 pub(crate) mod streams;
@@ -71,7 +71,7 @@ impl Segments {
     fn let_go_early(&self, seg: SegNo, off: u32) {
         let mut map = [0; 8];
         map[off as usize / 64] = 1 << (63 - off % 64);
-        self.table.let_go(&vec![(seg, map)]);
+        self.table.unpin(&vec![(seg, map)]);
     }
 
     /// Whether a block is valid; `None` for one outside the main area.
@@ -102,7 +102,7 @@ impl Segments {
     /// move it.
     pub(crate) fn in_place(&self, lba: Lba) -> Option<SegNo> {
         let (seg, off) = self.table.locate(lba)?;
-        (self.table.is_valid(seg, off) && self.may_overwrite(seg) && !self.io.unwritten.is_moving()).then_some(seg)
+        (self.table.is_valid(seg, off) && self.may_overwrite(seg) && !self.io.failed.is_moving()).then_some(seg)
     }
 
     /// Every dirty node has been written elsewhere: segments of nodes that collectors cleaned are empty.

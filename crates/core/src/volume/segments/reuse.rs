@@ -5,7 +5,7 @@
 //! fewest blocks that it must not write. It reads that segment's summary from the SSA and goes from hole to hole. The
 //! bound lies above that of collection, so it comes first.
 //!
-//! Kept true: a log writes only to blocks that are not held (`held`); nodes and data never meet in one segment; a
+//! Kept true: a log writes only to blocks that are not pinned (`pinned`); nodes and data never meet in one segment; a
 //! segment is a log's or a collector's, not both, which the segment's word decides; nothing is filled before what a
 //! crash left has been recovered and a checkpoint has committed, so the chain and what it names stay as they are until
 //! then.
@@ -160,9 +160,9 @@ impl Segments {
         let order = segs.dirty.iter_from(start).chain(segs.dirty.iter_from(0).take_while(|&i| i < start));
         for seg in order.map(|i| SegNo::new(i as u32)).filter(|&seg| segs.kind(seg) == kind.number()) {
             (seen, last) = (seen + 1, seg.index());
-            let held = segs.held_count(seg);
-            if held < BLOCKS && best.is_none_or(|(least, _)| held < least) && self.is_nobodys(seg) {
-                best = Some((held, seg));
+            let pinned = segs.pinned_count(seg);
+            if pinned < BLOCKS && best.is_none_or(|(least, _)| pinned < least) && self.is_nobodys(seg) {
+                best = Some((pinned, seg));
             }
             if seen >= MAX_SEARCH {
                 break;
@@ -185,7 +185,7 @@ impl Segments {
     /// Whether a block may be written where it is: no collector is moving it, and nothing that failed is kept for the
     /// device.
     pub(crate) fn may_overwrite(&self, seg: SegNo) -> bool {
-        !self.table.state(seg).is_owned() && self.io.unwritten.count() == 0
+        !self.table.state(seg).is_owned() && self.io.failed.count() == 0
     }
 }
 

@@ -9,14 +9,14 @@
 //! - a checkpoint that commits turns the PREFREE segments it saw into free ones and raises their generation
 //!   (`release`);
 //! - with `mode=adaptive` a log may also open a used segment and fill its holes (`reopen`); which blocks are holes,
-//!   `held` says.
+//!   `pinned` says.
 //!
 //! Kept true: outside a change in progress popcount(map) = count; a segment is in exactly one of free, open, prefree,
 //! dirty or full; a free or prefree segment has count 0. Format section 5 (SIT).
 
 use crate::bits::{AtomicBitmap, zeros};
-use crate::volume::segments::held::{self, Loose, Map, PinnedBlocks};
 use crate::volume::segments::locks::SegLocks;
+use crate::volume::segments::pinned::{self, Loose, Map, PinnedBlocks};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::SeqCst};
 use steadyfs_format::{Layout, Lba, Log, SecNo, SegNo};
 use steadyfs_rt::{Cost, EventCount, charge};
@@ -105,7 +105,7 @@ pub(crate) struct SegTable {
     pub(crate) locks: SegLocks,
     /// What must be neither written nor discarded, where logs fill the holes of used segments or dead runs are
     /// discarded; `None` where neither is.
-    held: Option<PinnedBlocks>,
+    pinned: Option<PinnedBlocks>,
     /// Free sections are looked for from the first one on (F2FS' `alloc_mode=reuse`).
     from_first: bool,
 }
@@ -135,7 +135,7 @@ impl SegTable {
             shown: EventCount::new(),
             cursor: AtomicU32::new(0),
             locks,
-            held: None,
+            pinned: None,
             from_first: false,
         }
     }
@@ -149,7 +149,7 @@ impl SegTable {
     /// The same table, which says of every block whether a checkpoint refers to it.
     pub(crate) fn with_held(mut self) -> Self {
         let segments = self.words.len();
-        self.held.get_or_insert_with(|| PinnedBlocks::new(segments));
+        self.pinned.get_or_insert_with(|| PinnedBlocks::new(segments));
         self
     }
 
@@ -176,8 +176,8 @@ impl SegTable {
             let word = u64::from_be_bytes(*bytes);
             count += word.count_ones();
             self.maps[i * 8 + w].store(word, SeqCst);
-            if let Some(held) = &self.held {
-                held.hold(i * 8 + w, word);
+            if let Some(pinned) = &self.pinned {
+                pinned.pin(i * 8 + w, word);
             }
         }
         assert!(count <= BLOCKS);
@@ -252,8 +252,8 @@ impl SegTable {
         charge(Cost::SegmentUpdate);
         let old = self.maps[w].fetch_or(mask, SeqCst);
         assert!(old & mask == 0, "block {off} of segment {seg} allocated twice");
-        if let Some(held) = &self.held {
-            held.hold(w, mask);
+        if let Some(pinned) = &self.pinned {
+            pinned.pin(w, mask);
         }
         let old = SegState(self.words[i].fetch_add(1, SeqCst));
         assert!(old.is_open() && old.count() < BLOCKS, "allocation in segment {seg} that no log has open");
@@ -281,8 +281,8 @@ impl SegTable {
         }
         let old = SegState(self.words[i].fetch_sub(1, SeqCst));
         assert!(old.count() > 0 && !old.is_prefree(), "segment {seg} counts fewer blocks than its map");
-        if let Some(held) = &self.held {
-            held.note_loss(i);
+        if let Some(pinned) = &self.pinned {
+            pinned.note_loss(i);
         }
         self.touch(i, old.count() - 1, now);
         if !old.is_open() {
@@ -516,8 +516,8 @@ impl SegTable {
         let (w, mask) = Self::bit(seg, off);
         let old = self.maps[w].fetch_or(mask, SeqCst);
         assert!(old & mask == 0, "block {off} of segment {seg} is valid already");
-        if let Some(held) = &self.held {
-            held.hold(w, mask);
+        if let Some(pinned) = &self.pinned {
+            pinned.pin(w, mask);
         }
         let old = SegState(self.words[i].fetch_and(!PREFREE, SeqCst));
         if old.is_prefree() {
@@ -552,7 +552,7 @@ impl SegTable {
             return false;
         }
         // From here on no other log changes its kind, or takes a block of it.
-        if self.kind(seg) != was || self.held_count(seg) == BLOCKS {
+        if self.kind(seg) != was || self.pinned_count(seg) == BLOCKS {
             self.close(seg);
             return false;
         }
@@ -565,9 +565,9 @@ impl SegTable {
     }
 
     /// What of a segment must not be written.
-    pub(crate) fn held(&self, seg: SegNo) -> Map {
-        match &self.held {
-            Some(held) => held.map(seg),
+    pub(crate) fn pinned(&self, seg: SegNo) -> Map {
+        match &self.pinned {
+            Some(pinned) => pinned.map(seg),
             None => self.valid_map(seg),
         }
     }
@@ -577,35 +577,35 @@ impl SegTable {
     }
 
     /// How many blocks of a segment must not be written.
-    pub(crate) fn held_count(&self, seg: SegNo) -> u32 {
-        held::count(&self.held(seg))
+    pub(crate) fn pinned_count(&self, seg: SegNo) -> u32 {
+        pinned::count(&self.pinned(seg))
     }
 
     /// The first block of a segment, from `from` on, that may be written, and how many of them lie side by side.
     pub(crate) fn hole(&self, seg: SegNo, from: u32) -> Option<(u32, u32)> {
-        held::hole(&self.held(seg), from)
+        pinned::hole(&self.pinned(seg), from)
     }
 
     /// Blocks that are not valid now, and may be written when the checkpoint that sees that has committed. Under the
     /// exclusive checkpoint lock.
     pub(crate) fn take_loose(&self) -> Loose {
-        self.held.as_ref().map_or_else(Vec::new, |held| held.take_loose(|seg| self.valid_map(seg)))
+        self.pinned.as_ref().map_or_else(Vec::new, |pinned| pinned.take_loose(|seg| self.valid_map(seg)))
     }
 
     /// That checkpoint has failed.
     pub(crate) fn put_loose_back(&self, loose: &Loose) {
-        if let Some(held) = &self.held {
-            held.put_back(loose);
+        if let Some(pinned) = &self.pinned {
+            pinned.put_back(loose);
         }
     }
 
     /// That checkpoint has committed. Before [`SegTable::release`], so that a free segment holds nothing.
-    pub(crate) fn let_go(&self, loose: &Loose) {
-        let Some(held) = &self.held else { return };
+    pub(crate) fn unpin(&self, loose: &Loose) {
+        let Some(pinned) = &self.pinned else { return };
         for (seg, map) in loose {
             // First: whoever has seen the old contents of such a block sees that there may be others.
             self.renew(*seg);
-            held.let_go(*seg, map);
+            pinned.unpin(*seg, map);
         }
     }
 
@@ -742,7 +742,7 @@ pub(crate) mod tests {
         assert!(t.invalidate(seg, 7, 9));
         assert!(!t.reopen(seg, 1, 1) && !t.state(seg).is_open() && t.dirty.test(seg.index()));
         let loose = t.take_loose();
-        t.let_go(&loose);
+        t.unpin(&loose);
         assert!(t.reopen(seg, 1, 1));
     }
 

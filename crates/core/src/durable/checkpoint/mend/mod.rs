@@ -16,34 +16,34 @@ impl Fs {
     ///
     /// # Errors
     /// Why it still cannot.
-    pub(super) fn mend_unwritten(&self) -> Result<()> {
-        let (vol, unwritten) = (&self.vol, &self.vol.io.unwritten);
-        if unwritten.count() == 0 {
+    pub(super) fn mend_failed_writes(&self) -> Result<()> {
+        let (vol, failed) = (&self.vol, &self.vol.io.failed);
+        if failed.count() == 0 {
             return Ok(());
         }
-        self.drop_unwritten_garbage(&vol.freeze()?);
+        self.drop_failed_garbage(&vol.freeze()?);
         let Err(error) = vol.io.drain() else { return Ok(()) };
         let full = matches!(&error, Error::Io(e) if e.errno() == steadyfs_device::errno::ENOSPC);
-        if full || unwritten.count() > BAD_PLACES {
+        if full || failed.count() > BAD_PLACES {
             return Err(error);
         }
-        let bad = unwritten.list();
+        let bad = failed.list();
         tracing::warn!(blocks = bad.len(), "moving what these blocks should hold elsewhere");
         // No segment is claimed for it, so somebody else has to say that nobody writes in place what is being moved.
-        let _moving = unwritten.begin_moving();
+        let _moving = failed.begin_moving();
         self.move_blocks(&bad)
     }
 
-    /// Forgets unwritten blocks that nothing refers to any more. With the volume frozen, so that the snapshot taken
-    /// then does not either. The chain may refer to them, so it breaks first: an fsync that is about to look whether
-    /// everything was written would find nothing missing.
-    pub(super) fn drop_unwritten_garbage(&self, frozen: &Change<'_>) {
+    /// Forgets failed writes of blocks that nothing refers to any more. With the volume frozen, so that the snapshot
+    /// taken then does not either. The chain may refer to them, so it breaks first: an fsync that is about to look
+    /// whether everything was written would find nothing missing.
+    pub(super) fn drop_failed_garbage(&self, frozen: &Change<'_>) {
         assert!(frozen.is_frozen(), "refused blocks are given up while others may come to refer to them");
-        let unwritten = &self.vol.io.unwritten;
+        let failed = &self.vol.io.failed;
         let wanted = |lba| self.vol.placement.is_valid(lba).unwrap_or(true);
-        if unwritten.list().into_iter().any(|lba| !wanted(lba)) {
+        if failed.list().into_iter().any(|lba| !wanted(lba)) {
             self.checkpoints.break_chain();
-            unwritten.drop_unless(wanted);
+            failed.drop_unless(wanted);
         }
     }
 }

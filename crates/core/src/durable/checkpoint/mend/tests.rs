@@ -39,7 +39,7 @@ impl Device for Bad {
                 Op::Write { hint: StreamHint::DataCold, .. } => {
                     let fs = self.fs.get().and_then(Weak::upgrade).unwrap();
                     self.moved.fetch_add(1, SeqCst);
-                    self.kept.fetch_add(u64::from(fs.vol.io.unwritten.is_moving()), SeqCst);
+                    self.kept.fetch_add(u64::from(fs.vol.io.failed.is_moving()), SeqCst);
                 }
                 _ => {}
             }
@@ -70,7 +70,7 @@ fn what_moves_from_a_bad_place_is_not_changed_in_place_meanwhile() {
     fs.write_direct(&file, 0, &[9; 4 * PAGE]).unwrap();
     let at = write(1).unwrap();
     assert_eq!(write(2).unwrap(), at, "it stays in place");
-    let moving = fs.vol.io.unwritten.begin_moving();
+    let moving = fs.vol.io.failed.begin_moving();
     let elsewhere = write(3).unwrap();
     assert_ne!(elsewhere, at);
     drop(moving);
@@ -79,7 +79,7 @@ fn what_moves_from_a_bad_place_is_not_changed_in_place_meanwhile() {
     drop(write(5));
     fs.sync().unwrap();
     assert_eq!((device.moved.load(SeqCst), device.kept.load(SeqCst)), (1, 1));
-    assert!(!fs.vol.io.unwritten.is_moving());
+    assert!(!fs.vol.io.failed.is_moving());
     let mut found = [0; PAGE];
     assert_eq!(fs.read_direct(&file, 0, &mut found).unwrap(), PAGE);
     assert_eq!(found, [5; PAGE]);
@@ -160,12 +160,12 @@ fn no_fsync_succeeds_on_a_chain_whose_refused_block_was_given_up() {
         on.fsync(&synced, false).unwrap();
         disk.inner.fork()
     });
-    until("a node is refused", || fs.vol.io.unwritten.count() == 1);
+    until("a node is refused", || fs.vol.io.failed.count() == 1);
     // The node goes, and a checkpoint gives its block up. It gets no further before the fsync has had its time.
     fs.set_size(&file.inode, 0).unwrap();
     let on = Arc::clone(&fs);
     let checkpoint = steadyfs_rt::spawn("checkpoint", move || on.sync_checkpoint().unwrap());
-    until("the block is given up", || fs.vol.io.unwritten.count() == 0);
+    until("the block is given up", || fs.vol.io.failed.count() == 0);
     let change = fs.vol.begin_change().unwrap();
     let requests = std::mem::take(&mut *device.held.lock());
     requests.into_iter().for_each(|request| device.inner.submit(vec![request]));

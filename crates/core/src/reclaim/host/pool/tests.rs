@@ -1,4 +1,4 @@
-//! A writer who collects by itself beside collectors that have all victims in hand.
+//! A writer who collects by itself beside collectors that have queued all victims.
 
 use super::*;
 use crate::error::Result;

@@ -6,7 +6,7 @@ use super::{Gate, Pool, Shared};
 use crate::error::Result;
 use crate::fs::Fs;
 use crate::reclaim::admission::Admission;
-use crate::reclaim::host::cleaner::Hand;
+use crate::reclaim::host::cleaner::PrefetchQueue;
 use crate::reclaim::host::gaps::{Gaps, Levels};
 use crate::reclaim::host::room::{HOPELESS_ROUNDS, HYSTERESIS};
 use crate::reclaim::live::Asking;
@@ -199,7 +199,7 @@ impl Shared {
 
     /// What one collector does until there is room enough, or nothing more to be gained.
     fn work(&self, fs: &Fs, number: usize) -> End {
-        let mut hand = Hand::default();
+        let mut queue = PrefetchQueue::default();
         while !self.gate.lock().stop {
             // In a gap a checkpoint disturbs nobody, and what it frees is there when the next request comes.
             let enough = match self.goal() {
@@ -211,7 +211,7 @@ impl Shared {
             }
             let worked = match fs.sections_missing(self.wanted(fs)) == 0 {
                 true => self.checkpoint(fs, number, Cause::Needed),
-                false => self.step(fs, number, &mut hand),
+                false => self.step(fs, number, &mut queue),
             };
             match worked {
                 Ok(true) => {}
@@ -226,17 +226,17 @@ impl Shared {
     }
 
     /// One victim, and a checkpoint before it if that must not wait. False if nothing is gained any more.
-    fn step<'a>(&'a self, fs: &'a Fs, number: usize, hand: &mut Hand<'a>) -> Result<bool> {
+    fn step<'a>(&'a self, fs: &'a Fs, number: usize, queue: &mut PrefetchQueue<'a>) -> Result<bool> {
         if fs.room_is_critical() {
             self.checkpoint(fs, number, Cause::Critical)?;
         }
         // When as many victims as there are collectors gave nothing, who holds their pages may be waiting for room.
         let asking = if self.dry.load(SeqCst) < self.collectors.len() as u64 { Asking::Yes } else { Asking::No };
         let activity = &self.activities[number];
-        // No more than are needed beside those that other collectors have in hand.
-        let missing = |hand: usize| fs.sections_missing(self.wanted(fs)) > (hand * self.wanted.load(SeqCst)) as u64;
+        // No more than are needed beside those that other collectors have queued.
+        let missing = |queued: usize| fs.sections_missing(self.wanted(fs)) > (queued * self.wanted.load(SeqCst)) as u64;
         let collector = &self.collectors[number];
-        let cleaned = collector.collect_next(fs, Urgency::Foreground, asking, activity, hand, missing)?;
+        let cleaned = collector.collect_next(fs, Urgency::Foreground, asking, activity, queue, missing)?;
         let found = cleaned.is_some();
         if let Some(report) = cleaned {
             fs.reclaim.by_host().totals.lock().add(report);

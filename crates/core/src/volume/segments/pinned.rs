@@ -1,12 +1,12 @@
 //! Blocks that must not be written, valid or not: what logs that fill holes (SSR, `mode=adaptive`) have to know beside
 //! the validity maps.
 //!
-//! A block is held from the moment it is taken until a checkpoint has committed whose snapshot did not have it: the
+//! A block is pinned from the moment it is taken until a checkpoint has committed whose snapshot did not have it: the
 //! checkpoint in force may refer to it, the one being made may, or the chain that recovery follows may (format section
 //! 11.2).
 //!
-//! Kept true: what is valid is held; a free segment holds nothing. Only held blocks are let go, and no log takes a held
-//! one, so whoever lets go never meets whoever takes.
+//! Kept true: what is valid is pinned; nothing of a free segment is. Only pinned blocks are unpinned, and no log
+//! takes a pinned one, so whoever unpins never meets whoever takes.
 
 use crate::bits::{AtomicBitmap, zeros};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -18,24 +18,24 @@ const WORDS: usize = 8;
 /// A segment's map: block 0 is the top bit of the first word.
 pub(crate) type Map = [u64; WORDS];
 
-/// The held blocks of all segments.
+/// The pinned blocks of all segments.
 pub(crate) struct PinnedBlocks {
     maps: Box<[AtomicU64]>,
-    /// Segments that may hold what is not valid.
+    /// Segments that may have pinned blocks that are not valid.
     loose: AtomicBitmap,
 }
 
-/// What is let go when the checkpoint commits whose snapshot saw it invalid.
+/// What is unpinned when the checkpoint commits whose snapshot saw it invalid.
 pub(crate) type Loose = Vec<(SegNo, Map)>;
 
 impl PinnedBlocks {
-    /// Nothing is held in so many segments.
+    /// Nothing is pinned in so many segments.
     pub(crate) fn new(segments: usize) -> Self {
         PinnedBlocks { maps: zeros(segments * WORDS), loose: AtomicBitmap::new(segments) }
     }
 
-    /// Holds blocks: bits of a word of the validity maps, which has the same place here.
-    pub(crate) fn hold(&self, word: usize, bits: u64) {
+    /// Pins blocks: bits of a word of the validity maps, which has the same place here.
+    pub(crate) fn pin(&self, word: usize, bits: u64) {
         self.maps[word].fetch_or(bits, SeqCst);
     }
 
@@ -44,19 +44,19 @@ impl PinnedBlocks {
         self.loose.set(seg);
     }
 
-    /// What is held of a segment.
+    /// The pinned blocks of a segment.
     pub(crate) fn map(&self, seg: SegNo) -> Map {
         std::array::from_fn(|w| self.maps[seg.index() * WORDS + w].load(SeqCst))
     }
 
-    /// What the next commit lets go: everything held that is not valid. Call under the exclusive checkpoint lock.
+    /// What the next commit unpins: every pinned block that is not valid. Call under the exclusive checkpoint lock.
     pub(crate) fn take_loose(&self, valid: impl Fn(SegNo) -> Map) -> Loose {
         let mut out = Vec::new();
         for i in self.loose.iter().collect::<Vec<_>>() {
             self.loose.clear(i);
             let seg = SegNo::new(i as u32);
-            let (held, valid) = (self.map(seg), valid(seg));
-            let loose: Map = std::array::from_fn(|w| held[w] & !valid[w]);
+            let (pinned, valid) = (self.map(seg), valid(seg));
+            let loose: Map = std::array::from_fn(|w| pinned[w] & !valid[w]);
             if loose != [0; WORDS] {
                 out.push((seg, loose));
             }
@@ -72,10 +72,10 @@ impl PinnedBlocks {
     }
 
     /// The checkpoint has committed.
-    pub(crate) fn let_go(&self, seg: SegNo, map: &Map) {
+    pub(crate) fn unpin(&self, seg: SegNo, map: &Map) {
         for (w, bits) in map.iter().enumerate() {
             let old = self.maps[seg.index() * WORDS + w].fetch_and(!bits, SeqCst);
-            assert!(old & bits == *bits, "segment {seg} let go what it did not hold");
+            assert!(old & bits == *bits, "segment {seg} unpinned a block that was not pinned");
         }
     }
 }
@@ -101,7 +101,7 @@ fn next_set(map: &Map, from: u32) -> Option<u32> {
     words.find(|(word, _)| *word != 0).map(|(word, at)| at * 64 + word.leading_zeros())
 }
 
-/// How many blocks of a segment are held.
+/// How many blocks of a segment are pinned.
 pub(crate) fn count(map: &Map) -> u32 {
     map.iter().map(|word| word.count_ones()).sum()
 }
@@ -125,20 +125,20 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_held_until_a_checkpoint_without_it_commits() {
-        let held = PinnedBlocks::new(2);
+    fn a_block_is_pinned_until_a_checkpoint_without_it_commits() {
+        let pinned = PinnedBlocks::new(2);
         let seg = SegNo::new(1);
-        held.hold(8, 0b11);
-        assert!(held.take_loose(|_| [0; WORDS]).is_empty(), "nothing was lost");
-        held.note_loss(1);
+        pinned.pin(8, 0b11);
+        assert!(pinned.take_loose(|_| [0; WORDS]).is_empty(), "nothing was lost");
+        pinned.note_loss(1);
         let valid: Map = [0b01, 0, 0, 0, 0, 0, 0, 0];
-        let taken = held.take_loose(|_| valid);
+        let taken = pinned.take_loose(|_| valid);
         assert_eq!(taken, [(seg, [0b10, 0, 0, 0, 0, 0, 0, 0])]);
-        assert_eq!(held.map(seg)[0], 0b11, "until the commit");
-        held.put_back(&taken);
-        let taken = held.take_loose(|_| valid);
-        taken.iter().for_each(|(seg, map)| held.let_go(*seg, map));
-        assert_eq!(held.map(seg)[0], 0b01);
-        assert!(held.take_loose(|_| valid).is_empty());
+        assert_eq!(pinned.map(seg)[0], 0b11, "until the commit");
+        pinned.put_back(&taken);
+        let taken = pinned.take_loose(|_| valid);
+        taken.iter().for_each(|(seg, map)| pinned.unpin(*seg, map));
+        assert_eq!(pinned.map(seg)[0], 0b01);
+        assert!(pinned.take_loose(|_| valid).is_empty());
     }
 }

@@ -1,4 +1,5 @@
-//! Blocks that the device refused to take: kept in memory, where they are found as if they had been written.
+//! Failed writes: blocks that the device refused to take are kept in memory, and found there as if they had been
+//! written.
 //!
 //! Kept true: a block is here from the failure of its write until it is written again, with success, or until it is
 //! dropped because nothing refers to it any more. Who asks pays one load while there is none. Memory is bounded by
@@ -22,8 +23,8 @@ struct Kept {
     why: Option<IoError>,
 }
 
-/// The blocks.
-pub(crate) struct Unwritten {
+/// The blocks of failed writes.
+pub(crate) struct FailedWrites {
     kept: Mutex<Kept>,
     count: AtomicUsize,
     /// A checkpoint moves what some of them should hold elsewhere.
@@ -40,11 +41,11 @@ impl Drop for Relocating<'_> {
     }
 }
 
-impl Unwritten {
+impl FailedWrites {
     /// None.
     pub(crate) fn new() -> Self {
-        Unwritten {
-            kept: Mutex::new(&locks::UNWRITTEN, Kept::default()),
+        FailedWrites {
+            kept: Mutex::new(&locks::FAILED_WRITES, Kept::default()),
             count: AtomicUsize::new(0),
             moving: AtomicBool::new(false),
         }
