@@ -31,7 +31,7 @@ test:
 built: lint
 	$(CARGO) test --workspace --no-run
 
-SUITES_SHORT = STEADYFS=target/debug/steadyfs SEEDS=1 tools/suites.sh pjdfstest fsx
+SUITES_SHORT = STEADYFS=target/debug/steadyfs SEEDS="1 2 3 4 5 6 7 8 9 10" tools/suites.sh pjdfstest fsx
 
 # pjdfstest and fsx alone. Needs root.
 .PHONY: suites-short
