@@ -38,7 +38,7 @@ pub use file::{Direct, Engine, FileDevice, OpenOptions};
 pub use loop_device::{Backing, LoopDevice};
 pub use mem::MemDevice;
 pub use memory::share_arenas;
-pub use migrate::{Adversary, AdversaryDevice, MigrationGeometry, Migrations, Move, UPCALL_RECORDS, Upcall};
+pub use migrate::{Adversary, AdversaryDevice, MigrationGeometry, Migrations, Move, Sort, UPCALL_RECORDS, Upcall};
 pub use once::WriteOnceDevice;
 pub use overlay::OverlayDevice;
 pub use page::PageBuf;

@@ -30,6 +30,7 @@ pub mod inode;
 pub mod journal;
 pub mod layout;
 pub mod log;
+pub mod migrating;
 pub mod mkfs_layout;
 pub mod nat;
 pub mod node;

@@ -44,6 +44,7 @@ pub(super) fn open(dev: &Arc<dyn Device>, sink: &IssueSink, options: &CheckOptio
         }
     };
     check_parts(&image, sink);
+    check_regions(&image, sink);
     check_other_pack(&image, sink);
     check_flags(&image, sink);
     tracker.advance(1);
@@ -112,6 +113,20 @@ fn check_parts(image: &Image, sink: &IssueSink) {
                 Issue::LogSummaryDamaged { log, segno, reason }
             }
         });
+    }
+}
+
+/// Says what of a D2FS volume contradicts its areas.
+fn check_regions(image: &Image, sink: &IssueSink) {
+    let Some(regions) = image.superblock().regions() else { return };
+    if image.checkpoint().served().is_none() {
+        sink.add(Issue::ServedUnknown { pack: image.pack().number() });
+    }
+    for log in image.logs().iter().copied() {
+        let segno = image.log_position(log).segment;
+        if regions.is_gc(image.layout().sec_of(segno)) {
+            sink.add(Issue::LogInGcArea { log, segno });
+        }
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::MkfsOptions;
 use crate::error::{Error, Result};
+use steadyfs_format::mkfs_layout::MkfsChoices;
 use steadyfs_format::superblock::RawSuperBlock;
-use steadyfs_format::{Features, FormatError};
+use steadyfs_format::{BLOCK_SIZE, Features, FormatError};
 
 /// Features that a new volume can have. Of some only the bit is set, for Linux to use; a mount of ours is then
 /// read-only.
@@ -98,4 +99,19 @@ pub(super) fn set_extensions(raw: &mut RawSuperBlock, cold: &[String], hot: &[St
 /// A choice that the format cannot express is a wrong choice, not a damaged volume.
 pub(super) fn usage(error: FormatError) -> Error {
     Error::Usage(error.to_string())
+}
+
+/// What the layout of a device of so many blocks depends on.
+pub(super) fn geometry(options: &MkfsOptions, blocks: u64) -> MkfsChoices {
+    MkfsChoices {
+        device_bytes: blocks * BLOCK_SIZE as u64,
+        start_sector: options.start_sector,
+        log_sector_size: options.log_sector_size,
+        segs_per_sec: options.segs_per_sec,
+        secs_per_zone: options.secs_per_zone,
+        overprovision: options.overprovision,
+        features: effective(options.features),
+        large_nat: options.large_nat,
+        heap: options.heap,
+    }
 }

@@ -10,12 +10,14 @@
 mod choices;
 mod contents;
 mod infinite;
+mod migrating;
 mod plan;
 mod signature;
 mod write;
 
 pub use choices::{DEFAULT_COLD_EXTENSIONS, DEFAULT_HOT_EXTENSIONS, MAKEABLE, parse_features};
 pub use infinite::{DEFAULT_LEAP, DEFAULT_LOG_SHIFT, Infinite};
+pub use migrating::{DEFAULT_REGULAR_RATIO, Migrating};
 pub use signature::detect_signature;
 
 use crate::error::{Error, Result};
@@ -68,6 +70,8 @@ pub struct MkfsOptions {
     pub dry_run: bool,
     /// An IPLFS volume. Geometry, over-provisioning and the choices about the NAT then mean nothing.
     pub infinite: Option<Infinite>,
+    /// A D2FS volume, on a device that moves pages by itself. Over-provisioning and the size then mean nothing.
+    pub migrating: Option<Migrating>,
 }
 
 impl MkfsOptions {
@@ -94,6 +98,7 @@ impl MkfsOptions {
             discard: true,
             dry_run: false,
             infinite: None,
+            migrating: None,
         }
     }
 }
@@ -128,6 +133,7 @@ pub fn format(dev: &dyn Device, options: &MkfsOptions) -> Result<MkfsReport> {
     if let Some(chosen) = &options.infinite {
         return infinite::format(dev, options, chosen);
     }
+    migrating::check_device(dev, options)?;
     let plan = plan::plan(options, blocks)?;
     let mut report =
         MkfsReport { superblock: plan.superblock.clone(), plan: plan.layout.clone(), discarded: false, infinite: None };

@@ -8,14 +8,12 @@ use steadyfs_format::checkpoint::{Checkpoint, CpFlags, LogPosition, NatBits};
 use steadyfs_format::crc::crc_magic;
 use steadyfs_format::inode::Inode;
 use steadyfs_format::journal::Journal;
-use steadyfs_format::mkfs_layout::{MkfsChoices, MkfsLayout};
+use steadyfs_format::mkfs_layout::MkfsLayout;
 use steadyfs_format::nat::{NatBlock, NatEntry};
 use steadyfs_format::sit::{SitEntry, VALID_MAP_BYTES};
 use steadyfs_format::summary::{Summary, SummaryBlock, SummaryKind};
 use steadyfs_format::superblock::{RawSuperBlock, encode_label};
-use steadyfs_format::{
-    AllocType, BLOCK_SIZE, Block, Features, Lba, Log, META_INO, NODE_INO, SegNo, SuperBlock, bitmap,
-};
+use steadyfs_format::{AllocType, Block, Features, Lba, Log, META_INO, NODE_INO, SegNo, SuperBlock, bitmap};
 
 /// The layout version of mkfs.f2fs that ours is.
 const MKFS_VERSION: (u16, u16) = (1, 15);
@@ -49,19 +47,13 @@ pub(super) struct FirstCheckpoint {
 pub(super) fn plan(options: &MkfsOptions, blocks: u64) -> Result<Plan> {
     choices::check_features(options.features)?;
     choices::check_encoding(options)?;
-    let chosen = MkfsChoices {
-        device_bytes: blocks * BLOCK_SIZE as u64,
-        start_sector: options.start_sector,
-        log_sector_size: options.log_sector_size,
-        segs_per_sec: options.segs_per_sec,
-        secs_per_zone: options.secs_per_zone,
-        overprovision: options.overprovision,
-        features: choices::effective(options.features),
-        large_nat: options.large_nat,
-        heap: options.heap,
+    let chosen = choices::geometry(options, blocks);
+    let (chosen, layout, regions) = match &options.migrating {
+        None => (chosen.clone(), MkfsLayout::plan(&chosen)?, None),
+        Some(migrating) => migrating.plan(&chosen).map(|(chosen, layout, regions)| (chosen, layout, Some(regions)))?,
     };
-    let layout = MkfsLayout::plan(&chosen)?;
     let mut raw = layout.superblock(&chosen);
+    regions.iter().for_each(|regions| regions.store(&mut raw));
     name(&mut raw, options)?;
     if options.features.contains(Features::ENCRYPT) {
         raw.encrypt_pw_salt = salt(options);
@@ -129,6 +121,9 @@ impl FirstCheckpoint {
         let layout = &made.layout;
         let large = if options.large_nat { CpFlags::LARGE_NAT_BITMAP } else { CpFlags::NONE };
         let mut checkpoint = Checkpoint::new(layout, CpFlags::UMOUNT | large)?;
+        if options.migrating.is_some() {
+            checkpoint.set_served(0)?;
+        }
         let used = contents.nat.len() as u32;
         let header = checkpoint.header_mut();
         header.set_user_blocks(made.user_blocks);

@@ -127,3 +127,36 @@ fn an_interrupted_run_leaves_no_volume() {
     }
     assert_eq!(whole, 2, "with one superblock, and with both");
 }
+
+#[test]
+fn a_d2fs_volume_fits_its_device_and_no_other() {
+    use steadyfs_device::{Adversary, AdversaryDevice};
+    for (capacity, ratio, segs_per_sec) in
+        [(16 * 512, 1.4, 1), (100_000, 1.1, 1), (1 << 20, 2.0, 16), (1 << 26, 1.4, 16)]
+    {
+        let chosen = Migrating { capacity, regular_ratio: ratio };
+        let options = MkfsOptions { migrating: Some(chosen), segs_per_sec, ..options() };
+        let geometry = chosen.geometry(&options).unwrap();
+        let (regular, gc) = (geometry.regular.end - geometry.regular.start, geometry.gc.end - geometry.gc.start);
+        assert!(regular as f64 >= capacity as f64 * ratio && gc >= capacity, "{geometry:?}");
+        if capacity > 1 << 20 {
+            continue;
+        }
+        let below = Arc::new(MemDevice::new(geometry.gc.end));
+        let over = || Arc::clone(&below) as Arc<dyn Device>;
+        let device = AdversaryDevice::new(over(), geometry.clone(), Adversary::new(1));
+        let report = format(&device, &options).unwrap();
+        assert!(report.plan.user_blocks < capacity && report.plan.user_blocks > capacity * 7 / 10, "{report:?}");
+        let image = Image::open(over()).unwrap();
+        assert_eq!((image.checkpoint().served(), image.superblock().regions().unwrap().capacity), (Some(0), capacity));
+        let refused = |device: &dyn Device, options: &MkfsOptions| format(device, options).unwrap_err().to_string();
+        assert!(refused(&*below, &options).contains("does not move pages"));
+        assert!(refused(&device, &MkfsOptions { migrating: None, ..options.clone() }).contains("make a D2FS volume"));
+        let other = Migrating { capacity: capacity + 512 * u64::from(segs_per_sec), ..chosen };
+        assert!(
+            refused(&device, &MkfsOptions { migrating: Some(other), ..options.clone() }).contains("the volume needs")
+        );
+    }
+    let tiny = Migrating::new(4 * 512);
+    assert!(tiny.geometry(&options()).unwrap_err().to_string().contains("too little"));
+}

@@ -22,18 +22,28 @@ pub(super) fn write(dev: &dyn Device, plan: &Plan, options: &MkfsOptions, blocks
     // First of all, what is there now ceases to be a volume.
     zero(dev, Lba(0), FIRST)?;
     dev.flush()?;
-    let discarded = options.discard && discard(dev, blocks);
+    let discarded = (options.discard || options.migrating.is_some()) && discard(dev, blocks);
     zero(dev, Lba(FIRST), layout.segment0.get().min(WIPED) - FIRST)?;
     zero(dev, layout.sit, u64::from(layout.sit_blocks()))?;
     for block in (0..layout.nat_blocks()).step_by(BLOCKS_PER_SEG as usize) {
         zero(dev, layout.nat_block_lba(block, false), u64::from(BLOCKS_PER_SEG))?;
     }
     // A node that an older volume left where the roll-forward chain begins must not be followed.
-    zero(dev, layout.lba_of(plan.layout.logs[Log::WarmNode.index()], 0), 1)?;
+    // A D2FS device writes a block of a log once, and has just forgotten what was there.
+    if options.migrating.is_none() {
+        zero(dev, layout.lba_of(plan.layout.logs[Log::WarmNode.index()], 0), 1)?;
+    }
 
     write_blocks(dev, layout.nat_block_lba(0, false), &[plan.nat.to_block()])?;
     for (lba, block) in &plan.blocks {
-        write_blocks(dev, *lba, &[*block])?;
+        let hint = match layout.seg_of(*lba) {
+            Some((seg, _)) if options.migrating.is_some() && seg == plan.layout.logs[Log::HotNode.index()] => {
+                StreamHint::NodeHot
+            }
+            Some(_) if options.migrating.is_some() => StreamHint::DataHot,
+            _ => StreamHint::MetaCold,
+        };
+        write_pages(dev, *lba, vec![PageBuf::from_slice(block)], hint)?;
     }
     let [first, second, nat_bits] = plan.tables.packs(discarded)?;
     write_blocks(dev, layout.pack(Pack::Two), &second)?;
@@ -57,17 +67,17 @@ fn discard(dev: &dyn Device, blocks: u64) -> bool {
 pub(super) fn zero(dev: &dyn Device, from: Lba, count: u64) -> Result<()> {
     for start in (0..count).step_by(BATCH as usize) {
         let pages = vec![PageBuf::zeroed(); BATCH.min(count - start) as usize];
-        write_pages(dev, from + start, pages)?;
+        write_pages(dev, from + start, pages, StreamHint::MetaCold)?;
     }
     Ok(())
 }
 
 pub(super) fn write_blocks(dev: &dyn Device, from: Lba, blocks: &[Block]) -> Result<()> {
-    write_pages(dev, from, blocks.iter().map(|block| PageBuf::from_slice(block)).collect())
+    write_pages(dev, from, blocks.iter().map(|block| PageBuf::from_slice(block)).collect(), StreamHint::MetaCold)
 }
 
-fn write_pages(dev: &dyn Device, from: Lba, pages: Vec<PageBuf>) -> Result<()> {
-    dev.run(Op::Write { block: from.get(), pages, hint: StreamHint::MetaCold, fua: false })?;
+fn write_pages(dev: &dyn Device, from: Lba, pages: Vec<PageBuf>, hint: StreamHint) -> Result<()> {
+    dev.run(Op::Write { block: from.get(), pages, hint, fua: false })?;
     Ok(())
 }
 

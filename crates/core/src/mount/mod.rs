@@ -164,6 +164,10 @@ impl Fs {
         check_state(&image, read_only)?;
         if !read_only {
             check_journal(image.superblock().features(), &options)?;
+            if image.superblock().regions().is_some() {
+                let why = "D2FS volumes can be read but not changed by this version; mount with -o ro";
+                return Err(Error::Unsupported(why.into()));
+            }
             infinite::check_device(&image)?;
             let fs = Fs::assemble(&image, options, read_only)?;
             fs.note_recovered(fs.recover(&image)?);

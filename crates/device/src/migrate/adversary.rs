@@ -13,7 +13,7 @@
 //! it is under way. No lock is held while the device inside works.
 
 use super::ledger::{Broken, Ledger, Step};
-use super::{MigrationGeometry, Migrations, Move, UPCALL_RECORDS, Upcall};
+use super::{MigrationGeometry, Migrations, Move, Sort, UPCALL_RECORDS, Upcall};
 use crate::{
     BLOCK_SIZE, Device, DeviceInfo, IoError, IoResult, Op, PageBuf, RecordingDevice, Request, StreamHint, errno,
 };
@@ -30,6 +30,9 @@ static GATHER: LockClass = LockClass::new("device.gather", u16::MAX - 5);
 
 /// After so long an idle device delivers what waits.
 const DEADLINE: Duration = Duration::from_millis(50);
+
+/// Free zones of the GC area below which those are emptied that hold least.
+const SCARCE: u64 = 2;
 
 /// A byte that neither a structure nor a test's contents are full of: what an address reads as that leads nowhere.
 const NOWHERE: u8 = 0xDA;
@@ -92,8 +95,10 @@ struct State {
     reads: BTreeMap<u64, u64>,
     /// The page written last, and the address that the last move led to.
     newest: [Option<u64>; 2],
-    /// Next block of the GC zone that is open.
-    next: Option<u64>,
+    /// Next block of the GC zone that is open for data, and of that for nodes.
+    next: [Option<u64>; 2],
+    /// Zones to be emptied.
+    pressed: Vec<u64>,
 }
 
 impl State {
@@ -140,7 +145,8 @@ impl<D: Device + 'static> AdversaryDevice<D> {
             landing: BTreeSet::new(),
             reads: BTreeMap::new(),
             newest: [None; 2],
-            next: None,
+            next: [None; 2],
+            pressed: Vec::new(),
         };
         let shared = Shared {
             inner: RecordingDevice::new(inner),
@@ -292,8 +298,12 @@ impl<D: Device + 'static> Shared<D> {
         }
         assert_eq!(mapped, op.range().1, "a write to two areas of the device: block {block}");
         let mut state = self.state.lock();
+        let sort = match &op {
+            Op::Write { hint, .. } => Sort::of(*hint),
+            _ => Sort::Data,
+        };
         for block in blocks.clone() {
-            self.take(&mut state, Step::Write(block));
+            self.take(&mut state, Step::Write(block, sort));
             state.writing.insert(block);
             state.newest[0] = Some(block);
         }
@@ -336,7 +346,8 @@ impl<D: Device + 'static> Shared<D> {
                 break;
             }
             let Some(from) = self.choose(&mut state) else { break };
-            let Some(to) = self.destination(&mut state) else { break };
+            let sort = state.ledger.sort_of(from);
+            let Some(to) = self.destination(&mut state, sort) else { break };
             state.copying.insert(from, true);
             copies.push(Move { from, to });
         }
@@ -349,8 +360,12 @@ impl<D: Device + 'static> Shared<D> {
         copies.into_iter().for_each(|copy| self.copy(copy));
     }
 
-    /// A page that may move: one in four times the newest, one in four times the one moved last.
+    /// A page that may move: of a zone that is to be emptied, or of one of the GC area where few are free; else one in
+    /// four times the newest, one in four times the one moved last.
     fn choose(&self, state: &mut State) -> Option<u64> {
+        if let Some(page) = self.of_pressed(state) {
+            return Some(page);
+        }
         let at = self.geometry.regular.start + state.below(self.geometry.gc.end - self.geometry.regular.start);
         let wanted = match state.below(4) {
             0 => state.newest[0],
@@ -364,10 +379,34 @@ impl<D: Device + 'static> Shared<D> {
             .or_else(|| live.range(at..).find(|page| may(page)).or_else(|| live.iter().find(|page| may(page))).copied())
     }
 
-    /// The next block of the GC area.
-    fn destination(&self, state: &mut State) -> Option<u64> {
+    /// A page of the zones that are to be emptied, of which there is always one when the GC area gets scattered.
+    fn of_pressed(&self, state: &mut State) -> Option<u64> {
         let zone = self.geometry.zone;
-        let to = match state.next {
+        let may = |state: &State, page: &u64| !state.writing.contains(page) && !state.copying.contains_key(page);
+        if state.pressed.is_empty() {
+            let gc = || self.geometry.gc.clone().step_by(zone as usize);
+            let free = gc().filter(|start| state.ledger.is_free(*start)).count() as u64;
+            let open = |start: &u64| state.next.iter().flatten().any(|next| self.geometry.zone_of(*next) == *start);
+            let sparse = |start: &u64| (1..zone).contains(&state.ledger.live_in(*start)) && !open(start);
+            if free <= SCARCE {
+                let victim = gc().filter(sparse).min_by_key(|start| state.ledger.live_in(*start));
+                state.pressed.extend(victim);
+            }
+        }
+        while let Some(start) = state.pressed.last().copied() {
+            let page = state.ledger.live().range(start..start + zone).find(|page| may(state, page)).copied();
+            if page.is_some() {
+                return page;
+            }
+            state.pressed.pop();
+        }
+        None
+    }
+
+    /// The next block of the GC area for pages of this sort.
+    fn destination(&self, state: &mut State, sort: Sort) -> Option<u64> {
+        let zone = self.geometry.zone;
+        let to = match state.next[sort as usize] {
             Some(next) => next,
             None => {
                 let busy = |start: u64| state.landing.range(start..start + zone).next().is_some();
@@ -376,7 +415,7 @@ impl<D: Device + 'static> Shared<D> {
                 self.geometry.gc.clone().step_by(zone as usize).find(free)?
             }
         };
-        state.next = Some(to + 1).filter(|next| !next.is_multiple_of(zone));
+        state.next[sort as usize] = Some(to + 1).filter(|next| !next.is_multiple_of(zone));
         // So that the zone is not taken for a free one.
         state.landing.insert(to);
         Some(to)
@@ -498,18 +537,49 @@ impl<D: Device + 'static> Migrations for AdversaryDevice<D> {
     fn resume(&self, served: u64) -> u64 {
         let mut state = self.shared.state.lock();
         self.shared.take(&mut state, Step::Resume(served));
+        state.closed = false;
         self.shared.changed.notify_all();
         state.ledger.last_delivered()
     }
 
-    fn deliver(&self) {
+    fn completed(&self) -> u64 {
+        self.shared.state.lock().ledger.completed()
+    }
+
+    fn deliver(&self) -> u64 {
         let mut state = self.shared.state.lock();
-        state.due = state.ledger.waiting();
-        self.shared.changed.notify_all();
+        if state.ledger.may_move() && state.ledger.waiting() > 0 {
+            let waiting = state.ledger.waiting();
+            self.shared.take(&mut state, Step::Deliver(waiting));
+            self.shared.changed.notify_all();
+        }
+        state.ledger.last_delivered()
+    }
+
+    fn delivered(&self) -> u64 {
+        self.shared.state.lock().ledger.last_delivered()
     }
 
     fn press(&self) {
-        self.shared.state.lock().debt += self.shared.geometry.zone * 1000;
+        let mut state = self.shared.state.lock();
+        // The zones of the regular area that cost least, as many as fit one.
+        let (zone, regular) = (self.shared.geometry.zone, self.shared.geometry.regular.clone());
+        let mut victims: Vec<(u64, u64)> = regular
+            .step_by(zone as usize)
+            .map(|start| (state.ledger.live_in(start), start))
+            .filter(|(live, start)| *live > 0 && state.ledger.is_full(*start))
+            .collect();
+        victims.sort_unstable();
+        let mut room = zone;
+        let fits = |(live, _): &&(u64, u64)| {
+            let fits = *live <= room;
+            room = room.saturating_sub(*live);
+            fits
+        };
+        let chosen: Vec<u64> = victims.iter().take_while(fits).map(|(_, start)| *start).collect();
+        state.pressed.extend(chosen);
+        state.debt += zone * 1000;
+        drop(state);
         self.shared.act();
         self.deliver();
     }

@@ -3,7 +3,7 @@
 //! All of it survives power cuts, as the papers' devices keep it by capacitors. It is a function of its steps, so that
 //! the state at any moment can be had again ([`Ledger::take`]).
 
-use super::{MigrationGeometry, Move, UPCALL_RECORDS, Upcall};
+use super::{MigrationGeometry, Move, Sort, UPCALL_RECORDS, Upcall};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use thiserror::Error;
 
@@ -18,6 +18,8 @@ pub(super) enum Broken {
     ZoneInUse { zone: u64, live: u64 },
     #[error("zone {zone} is written anew while {ends} outstanding records have an end in it")]
     ZoneNamed { zone: u64, ends: u64 },
+    #[error("block {0} is not of the sort that its zone holds")]
+    Mixed(u64),
     #[error("the regular and the GC area hold {0} pages, which is all they can")]
     Full(u64),
     #[error("record {up_to} is completed; the last one delivered is {delivered}")]
@@ -32,7 +34,7 @@ pub(super) enum Broken {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Step {
     /// The host wrote a block of the regular area.
-    Write(u64),
+    Write(u64, Sort),
     /// The host discarded a block of the regular or the GC area.
     Discard(u64),
     /// A page was copied, and lives at its new address.
@@ -53,6 +55,8 @@ struct Zone {
     live: u64,
     /// Ends of outstanding records in it.
     ends: u64,
+    /// What it holds; of one that holds nothing, what it held.
+    sort: Option<Sort>,
 }
 
 /// See the head of the module.
@@ -100,7 +104,7 @@ impl Ledger {
 
     pub(super) fn take(&mut self, step: Step) -> Result<(), Broken> {
         match step {
-            Step::Write(block) => return self.write(block),
+            Step::Write(block, sort) => return self.write(block, sort),
             Step::Discard(block) => self.discard(block),
             Step::Moved(record) => self.moved(record),
             Step::Deliver(count) => self.deliver(count),
@@ -143,6 +147,11 @@ impl Ledger {
         self.gate.is_some_and(|gate| self.completed >= gate)
     }
 
+    /// Number of the last record that was completed.
+    pub(super) fn completed(&self) -> u64 {
+        self.completed
+    }
+
     /// Number of the last record that was delivered.
     pub(super) fn last_delivered(&self) -> u64 {
         self.completed + self.delivered.len() as u64
@@ -161,11 +170,26 @@ impl Ledger {
         self.zones.get(&zone).is_none_or(|zone| zone.live == 0 && zone.ends == 0)
     }
 
+    /// What the zone of a page holds.
+    pub(super) fn sort_of(&self, page: u64) -> Sort {
+        self.zones.get(&self.geometry.zone_of(page)).and_then(|zone| zone.sort).unwrap_or(Sort::Data)
+    }
+
+    /// How many pages a zone holds.
+    pub(super) fn live_in(&self, zone: u64) -> u64 {
+        self.zones.get(&zone).map_or(0, |zone| zone.live)
+    }
+
+    /// Whether the host has written all of a zone.
+    pub(super) fn is_full(&self, zone: u64) -> bool {
+        self.zones.get(&zone).is_some_and(|found| found.written == self.geometry.zone)
+    }
+
     fn zone(&mut self, block: u64) -> &mut Zone {
         self.zones.entry(self.geometry.zone_of(block)).or_default()
     }
 
-    fn write(&mut self, block: u64) -> Result<(), Broken> {
+    fn write(&mut self, block: u64, sort: Sort) -> Result<(), Broken> {
         if self.geometry.gc.contains(&block) {
             return Err(Broken::GcWrite(block));
         }
@@ -178,11 +202,14 @@ impl Ledger {
             match *zone {
                 Zone { live, .. } if live > 0 => return Err(Broken::ZoneInUse { zone: start, live }),
                 Zone { ends, .. } if ends > 0 => return Err(Broken::ZoneNamed { zone: start, ends }),
-                _ => zone.written = 0,
+                _ => (zone.written, zone.sort) = (0, Some(sort)),
             }
         }
         if block != start + zone.written {
             return Err(Broken::OutOfOrder { at: block, next: start + zone.written });
+        }
+        if zone.sort != Some(sort) {
+            return Err(Broken::Mixed(block));
         }
         zone.written += 1;
         zone.live += 1;
@@ -203,8 +230,12 @@ impl Ledger {
 
     fn moved(&mut self, Move { mut from, to }: Move) {
         assert!(self.live.remove(&from) && self.live.insert(to), "a live page moves to where nothing is");
+        let sort = self.sort_of(from);
         self.zone(from).live -= 1;
-        self.zone(to).live += 1;
+        let zone = self.zone(to);
+        assert!(zone.live == 0 || zone.sort == Some(sort), "a page moves to a zone of another sort");
+        zone.sort = Some(sort);
+        zone.live += 1;
         if let Some(at) = self.waiting.iter().position(|record| record.to == from)
             && let Some(merged) = self.waiting.remove(at)
         {

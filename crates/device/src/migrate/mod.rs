@@ -22,10 +22,13 @@
 //! - **DI7**: the number of outstanding records is bounded. Upcalls are urgent from half of the bound on.
 //! - **DI8**: after a power cut nothing moves until the host has completed all that [`Migrations::resume`] found.
 //!
+//! - **DI9**: pages of a GC zone are of one sort ([`Sort`]): nodes, or the rest. The hint of a write says which.
+//!
 //! What the host promises:
 //!
-//! - It writes a regular zone in order, once, and begins anew only when the zone holds nothing and no outstanding
-//!   record has an end in it. It never writes to the GC area.
+//! - It writes a regular zone in order, once, with pages of one sort, and begins anew only when the zone holds nothing
+//!   and no outstanding record has an end in it: once it has heard all that is [`Migrations::delivered`], it knows. It
+//!   never writes to the GC area.
 //! - It completes a record when a checkpoint that contains its effect is durable and the discards of that checkpoint
 //!   have ended. So [`Migrations::resume`] never names less than what was completed.
 //! - It never discards an address from which outstanding records lead to a page that it needs. That is the `from` of
@@ -41,6 +44,7 @@ mod tests;
 
 pub use adversary::{Adversary, AdversaryDevice};
 
+use crate::StreamHint;
 use std::ops::Range;
 
 /// Most records of one upcall: 4 KiB of pairs of 8-byte addresses.
@@ -89,6 +93,25 @@ impl MigrationGeometry {
     }
 }
 
+/// What file systems keep apart, also where the device writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sort {
+    /// File data, and whatever else is no node.
+    Data,
+    /// Nodes.
+    Node,
+}
+
+impl Sort {
+    /// Of a write with this hint.
+    pub fn of(hint: StreamHint) -> Self {
+        match hint {
+            StreamHint::NodeHot | StreamHint::NodeWarm | StreamHint::NodeCold => Sort::Node,
+            _ => Sort::Data,
+        }
+    }
+}
+
 /// A page has a new address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Move {
@@ -133,8 +156,16 @@ pub trait Migrations: Send + Sync {
     /// once it is completed, the device goes on to move pages.
     fn resume(&self, served: u64) -> u64;
 
-    /// Delivers what waits, without delay: the host is about to end, or needs room in the regular area.
-    fn deliver(&self);
+    /// Number of the last record that was completed.
+    fn completed(&self) -> u64;
+
+    /// Delivers what waits, without delay: the host is about to end, or needs room in the regular area. Returns the
+    /// number of the last record that counts as delivered now, whether the host has heard of it or not.
+    fn deliver(&self) -> u64;
+
+    /// Number of the last record that counts as delivered, whether the host has heard of it or not. A zone that the
+    /// host has emptied and discarded is named by no later one.
+    fn delivered(&self) -> u64;
 
     /// Collects although there is flash left, and delivers what waits: the host needs room in the regular area.
     fn press(&self);

@@ -12,6 +12,7 @@ mod flags;
 mod header;
 mod nat_bits;
 mod pack;
+mod served;
 mod summaries;
 
 pub use choose::{choose_pack, last_block_of, pack_version};

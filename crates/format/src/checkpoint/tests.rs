@@ -209,3 +209,23 @@ proptest! {
         let _ = Checkpoint::parse(&layout, &block, &vec![[0; BLOCK_SIZE]; payload as usize]);
     }
 }
+
+#[test]
+fn the_number_of_the_last_record_is_kept_where_there_is_room() {
+    let mut small = checkpoint(&layout(2, 2, 0), CpFlags::NONE);
+    assert_eq!(small.served(), None);
+    small.set_served(0x0102_0304_0506_0708).unwrap();
+    assert_eq!(small.served(), Some(0x0102_0304_0506_0708));
+    let bytes = &small.blocks.as_flattened()[4076..4092];
+    assert_eq!(bytes[..12], *b"SFD2\x08\x07\x06\x05\x04\x03\x02\x01");
+    let layout = layout(2, 2, 0);
+    let pack = small.clone().encode_pack(&[], &summaries(SummaryKind::Data), None).unwrap();
+    let again = Checkpoint::parse(&layout, &pack[0], &[]);
+    assert_eq!(again.map(|again| again.served()), Ok(Some(0x0102_0304_0506_0708)));
+    small.blocks[0][4080] ^= 1;
+    assert_eq!(small.served(), None, "damaged");
+    small.clear_served();
+    assert_eq!(small, checkpoint(&layout, CpFlags::NONE));
+    let mut full = checkpoint(&self::layout(2, 122, 1), CpFlags::LARGE_NAT_BITMAP);
+    assert!(full.set_served(1).is_err() && full.served().is_none());
+}

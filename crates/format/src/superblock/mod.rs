@@ -13,6 +13,7 @@ pub use raw::*;
 use crate::block::{Block, zeroed_block};
 use crate::crc::{F2FS_MAGIC, f2fs_crc};
 use crate::error::{FormatError, require};
+use crate::migrating::{self, Regions};
 use crate::records::JOURNAL_MAGIC;
 use crate::{Features, Ino, Layout};
 use zerocopy::IntoBytes;
@@ -57,6 +58,7 @@ pub struct DeviceEntry {
 pub struct SuperBlock {
     raw: Box<RawSuperBlock>,
     layout: Layout,
+    regions: Option<Regions>,
 }
 
 impl std::fmt::Debug for SuperBlock {
@@ -94,12 +96,13 @@ impl SuperBlock {
     pub fn new(raw: RawSuperBlock) -> Result<Self, FormatError> {
         require_magic(&raw)?;
         let layout = checks::check(&raw)?;
-        Ok(Self { raw: Box::new(raw), layout })
+        let regions = Regions::read(&raw, &layout)?;
+        Ok(Self { raw: Box::new(raw), layout, regions })
     }
 
     /// A superblock of another kind, whose fields were checked by the rules of that kind.
     pub(crate) fn of_other_kind(raw: RawSuperBlock, layout: Layout) -> Self {
-        Self { raw: Box::new(raw), layout }
+        Self { raw: Box::new(raw), layout, regions: None }
     }
 
     /// Writes the superblock into block 0 or 1, with its checksum if the volume has one. The first 1024 bytes of the
@@ -152,8 +155,24 @@ impl SuperBlock {
     }
 
     /// Changes [`SuperBlock::is_journaled`].
+    ///
+    /// # Panics
+    /// On a D2FS volume, which has no journal.
     pub fn set_journaled(&mut self, on: bool) {
+        assert!(self.regions.is_none(), "a D2FS volume has no journal");
         self.raw.magic = if on { JOURNAL_MAGIC } else { F2FS_MAGIC }.into();
+    }
+
+    /// How the main area is divided, on a D2FS volume.
+    pub fn regions(&self) -> Option<&Regions> {
+        self.regions.as_ref()
+    }
+
+    /// Makes it the superblock of an F2FS volume, for every program. Right where nothing is outstanding at the device.
+    pub fn set_stock(&mut self) {
+        if self.regions.take().is_some() {
+            Regions::erase(&mut self.raw);
+        }
     }
 
     /// The label; units that are not UTF-16 become U+FFFD.
@@ -209,7 +228,7 @@ impl RawSuperBlock {
 fn require_magic(raw: &RawSuperBlock) -> Result<(), FormatError> {
     let found = raw.magic.get();
     match found {
-        F2FS_MAGIC | JOURNAL_MAGIC => Ok(()),
+        F2FS_MAGIC | JOURNAL_MAGIC | migrating::MAGIC => Ok(()),
         crate::infinite::MAGIC => Err(FormatError::Infinite),
         _ => Err(FormatError::Magic { structure: "superblock", found }),
     }

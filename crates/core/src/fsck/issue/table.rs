@@ -195,6 +195,15 @@ issues! {
     Error DataSummary { ino: Ino, nid: Nid, lba: Lba, slot: u16, version: u8, found_nid: u32, found_slot: u16, found_version: u8 }
         "the summary of block {lba} says node {found_nid} slot {found_slot} version {found_version}, but it belongs to node {nid} slot {slot} version {version} (inode {ino})"
 
+    // Areas of D2FS volumes (sections 1 and 3 of docs/D2FS-FORMAT.md).
+
+    /// A log stands where only the device writes.
+    Error LogInGcArea { log: Log, segno: SegNo }
+        "the log {log} stands in segment {segno}, which is in the GC area of the device"
+    /// Nobody knows which moves of blocks the checkpoint knows of.
+    Error ServedUnknown { pack: u32 }
+        "checkpoint pack {pack} does not say which records of the device it contains"
+
     // Log space of IPLFS volumes (sections 1, 2, 4, 8 of docs/INFINITE-FORMAT.md).
 
     /// An address that no log has reached, or outside of log space.

@@ -9,6 +9,7 @@ mod endless;
 mod inodes;
 mod nodes;
 mod quota;
+mod regions;
 mod tables;
 mod volume;
 mod xattrs;
@@ -80,7 +81,8 @@ fn no_issue_is_without_a_plant() {
         dirs::PLANTS,
         xattrs::PLANTS,
     ];
-    let planted = tables.into_iter().flatten().map(|(code, ..)| *code).chain(volume::CODES).chain(endless::CODES);
+    let planted = tables.into_iter().flatten().map(|(code, ..)| *code);
+    let planted = planted.chain(volume::CODES).chain(endless::CODES).chain(regions::CODES);
     let planted: std::collections::BTreeSet<_> = planted.collect();
     let all: std::collections::BTreeSet<_> = Issue::CODES.iter().copied().collect();
     assert_eq!(planted, all);

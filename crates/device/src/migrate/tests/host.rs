@@ -308,7 +308,10 @@ impl Host {
         }
         self.discard(device);
         device.complete(self.now.served);
-        self.release();
+        // What was delivered and not heard of may name any zone.
+        if device.delivered() == self.now.served {
+            self.release();
+        }
     }
 
     fn discard(&mut self, device: &AdversaryDevice<crate::MemDevice>) {

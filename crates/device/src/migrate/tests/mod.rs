@@ -117,6 +117,10 @@ fn each_broken_promise_is_found() {
     }
 }
 
+fn write(block: u64) -> Step {
+    Step::Write(block, Sort::Data)
+}
+
 fn ledger() -> Ledger {
     let mut ledger = Ledger::new(geometry());
     ledger.take(Step::Resume(0)).expect("a new device");
@@ -131,7 +135,7 @@ fn take(ledger: &mut Ledger, steps: &[Step]) {
 fn chains_lead_to_the_end_until_they_are_completed() {
     let (mut ledger, gc) = (ledger(), geometry().gc.start);
     let moved = |from, to| Step::Moved(Move { from, to });
-    take(&mut ledger, &[Step::Write(ZONE), moved(ZONE, gc), Step::Deliver(1), Step::Hear(1), moved(gc, gc + 1)]);
+    take(&mut ledger, &[write(ZONE), moved(ZONE, gc), Step::Deliver(1), Step::Hear(1), moved(gc, gc + 1)]);
     assert_eq!([ZONE, gc, gc + 1].map(|block| ledger.resolve(block)), [Some(gc + 1); 3]);
     take(&mut ledger, &[Step::Complete(1)]);
     assert_eq!([ZONE, gc, gc + 1].map(|block| ledger.resolve(block)), [None, Some(gc + 1), Some(gc + 1)]);
@@ -146,7 +150,7 @@ fn chains_lead_to_the_end_until_they_are_completed() {
 fn delivered_records_of_dead_pages_stay_and_come_again_after_a_cut() {
     let (mut ledger, gc) = (ledger(), geometry().gc.start);
     let record = Move { from: ZONE, to: gc };
-    take(&mut ledger, &[Step::Write(ZONE), Step::Moved(record), Step::Deliver(1), Step::Hear(1), Step::Discard(ZONE)]);
+    take(&mut ledger, &[write(ZONE), Step::Moved(record), Step::Deliver(1), Step::Hear(1), Step::Discard(ZONE)]);
     assert_eq!((ledger.outstanding(), ledger.resolve(ZONE), ledger.may_move()), (1, None, true));
     let mut ledger = ledger.cut();
     assert_eq!(ledger.unheard(), None, "nothing is delivered before a session begins");
@@ -166,17 +170,18 @@ fn a_broken_promise_has_its_name() {
         take(&mut ledger, steps);
         ledger.take(last).expect_err("it is broken")
     };
-    assert_eq!(broken(&[], Step::Write(gc)), Broken::GcWrite(gc));
-    assert_eq!(broken(&[], Step::Write(ZONE + 1)), Broken::OutOfOrder { at: ZONE + 1, next: ZONE });
-    assert_eq!(broken(&[Step::Write(ZONE)], Step::Write(ZONE)), Broken::ZoneInUse { zone: ZONE, live: 1 });
-    let named = [Step::Write(ZONE), moved, Step::Deliver(1), Step::Hear(1)];
-    assert_eq!(broken(&named, Step::Write(ZONE)), Broken::ZoneNamed { zone: ZONE, ends: 1 });
+    assert_eq!(broken(&[], write(gc)), Broken::GcWrite(gc));
+    assert_eq!(broken(&[], write(ZONE + 1)), Broken::OutOfOrder { at: ZONE + 1, next: ZONE });
+    assert_eq!(broken(&[write(ZONE)], Step::Write(ZONE + 1, Sort::Node)), Broken::Mixed(ZONE + 1));
+    assert_eq!(broken(&[write(ZONE)], write(ZONE)), Broken::ZoneInUse { zone: ZONE, live: 1 });
+    let named = [write(ZONE), moved, Step::Deliver(1), Step::Hear(1)];
+    assert_eq!(broken(&named, write(ZONE)), Broken::ZoneNamed { zone: ZONE, ends: 1 });
     assert_eq!(broken(&named, Step::Complete(2)), Broken::CompletedUnheard { up_to: 2, delivered: 1 });
     assert_eq!(broken(&named, Step::Resume(2)), Broken::ServedUnheard { served: 2, delivered: 1 });
     let completed = [&named[..], &[Step::Complete(1)]].concat();
     assert_eq!(broken(&completed, Step::Resume(0)), Broken::CompletedEarly { served: 0, completed: 1 });
-    let full: Vec<Step> = (ZONE..9 * ZONE).map(Step::Write).collect();
-    assert_eq!(broken(&full, Step::Write(9 * ZONE)), Broken::Full(8 * ZONE));
+    let full: Vec<Step> = (ZONE..9 * ZONE).map(write).collect();
+    assert_eq!(broken(&full, write(9 * ZONE)), Broken::Full(8 * ZONE));
 }
 
 #[test]

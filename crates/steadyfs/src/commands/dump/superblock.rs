@@ -5,6 +5,7 @@ use std::io::Write;
 use steadyfs_core::Error;
 use steadyfs_core::raw::Superblocks;
 use steadyfs_device::Device;
+use steadyfs_format::migrating;
 use steadyfs_format::quote::quote;
 use steadyfs_format::records::JOURNAL_MAGIC;
 use steadyfs_format::superblock::RawSuperBlock;
@@ -37,8 +38,12 @@ pub(super) fn print<W: Write>(device: &dyn Device, out: &mut Printer<W>) -> Resu
 }
 
 fn numbers<W: Write>(raw: &RawSuperBlock, out: &mut Printer<W>) -> Result<(), Failure> {
-    let journal = if raw.magic.get() == JOURNAL_MAGIC { " (there may be a metadata journal to replay)" } else { "" };
-    out.field("magic", format_args!("{:#010x}{journal}", raw.magic.get()))?;
+    let kind = match raw.magic.get() {
+        JOURNAL_MAGIC => " (there may be a metadata journal to replay)",
+        migrating::MAGIC => " (D2FS: the device moves blocks)",
+        _ => "",
+    };
+    out.field("magic", format_args!("{:#010x}{kind}", raw.magic.get()))?;
     out.field("mkfs version", format_args!("{}.{}", raw.major_ver.get(), raw.minor_ver.get()))?;
     out.field("block_count", raw.block_count.get())?;
     for (name, value) in [
