@@ -52,8 +52,9 @@ impl LockClass {
         self
     }
 
-    /// Says that waiters never sleep, as those of a kernel's spin lock: in virtual time each hand-over takes as long as
-    /// one to a waiter that spins. Outside a simulation the lock is as any other.
+    /// Says that waiters never sleep, as those of a kernel's spin lock. In virtual time a waiter keeps its core busy
+    /// until the lock is its own, however long that takes; whoever holds the lock keeps its core, and may not sleep.
+    /// Outside a simulation the lock is as any other.
     pub const fn spinning(mut self) -> Self {
         self.spinning = true;
         self
@@ -238,12 +239,12 @@ mod checked {
     impl Held {
         pub(crate) fn new(class: &'static LockClass, addr: usize) -> Self {
             with_list(|list| list.push(Entry { class, addr }));
-            Held(Entry { class, addr }, AfterRelease(addr))
+            Held(Entry { class, addr }, AfterRelease::new(addr, class))
         }
 
         /// Address and class of the lock.
         pub(crate) fn identity(&self) -> (usize, &'static LockClass) {
-            (self.1.0, self.0.class)
+            (self.1.addr(), self.0.class)
         }
 
         /// Panics if a condition wait on this mutex would take it back below a lock that stays held.
@@ -293,11 +294,11 @@ mod unchecked {
     impl Held {
         #[inline(always)]
         pub(crate) fn new(class: &'static LockClass, addr: usize) -> Self {
-            Held(AfterRelease(addr), class)
+            Held(AfterRelease::new(addr, class), class)
         }
 
         pub(crate) fn identity(&self) -> (usize, &'static LockClass) {
-            (self.0.0, self.1)
+            (self.0.addr(), self.1)
         }
 
         #[inline(always)]

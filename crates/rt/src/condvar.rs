@@ -73,10 +73,11 @@ impl Condvar {
         let (addr, class) = guard.held.identity();
         // SAFETY: the guard holds the lock, and nobody looks through it before it is locked again below.
         unsafe { lock.force_unlock() };
-        sim::unlocked(addr);
+        sim::unlocked(addr, class);
         let timed_out = sim::wait_notified(self.addr(), "a notification", timeout);
         sim::point();
         let again = lock.try_lock().unwrap_or_else(|| sim::take(addr, class, Share::Alone, || lock.try_lock()));
+        sim::locked_again(class);
         // The first guard stands for the lock again.
         std::mem::forget(again);
         timed_out

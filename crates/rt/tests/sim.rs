@@ -8,13 +8,14 @@ use std::time::Duration;
 use steadyfs_rt::queue::Queue;
 use steadyfs_rt::sim::{Costs, SimConfig, SimFailure, SimReport, call_after, compute, cpu_time, run};
 use steadyfs_rt::{
-    Completion, Condvar, Cost, EventCount, LockClass, Mutex, Pending, RwLock, charge, charge_n, cpus, now, sleep,
-    spawn, wall_clock, yield_now,
+    Completion, Condvar, Cost, EventCount, Instant, LockClass, Mutex, Pending, RwLock, charge, charge_n, cpus, now,
+    sleep, spawn, wall_clock, yield_now,
 };
 
 static A: LockClass = LockClass::new("sim.a", 0);
 static B: LockClass = LockClass::new("sim.b", 0);
 
+const NS: Duration = Duration::from_nanos(1);
 const US: Duration = Duration::from_micros(1);
 const MS: Duration = Duration::from_millis(1);
 
@@ -419,4 +420,85 @@ fn a_task_takes_the_stack_of_one_that_has_ended() {
     short_tasks(1000);
     (0..1000).for_each(|_| drop(short_tasks(1)));
     assert!(faults() - before < 1000, "{} page faults", faults() - before);
+}
+
+static SPINS: LockClass = LockClass::new("sim.spins", 0).spinning();
+
+/// On two cores, one task holds a lock of this class for a millisecond, another waits for it, and a third has work for
+/// a millisecond. When the second one has the lock, when the third one is done, and the time that tasks had on cores.
+fn beside_a_waiter(class: &'static LockClass) -> [Duration; 3] {
+    let config = SimConfig { handover: Duration::from_nanos(150), wake: Duration::from_nanos(2500), ..config(2, 0) };
+    let report = ok(config, move || {
+        let lock = Arc::new(Mutex::new(class, ()));
+        let (first, second) = (Arc::clone(&lock), Arc::clone(&lock));
+        let holder = spawn("holder", move || {
+            let _guard = first.lock();
+            charge_n(Cost::PageCopy, 1000);
+        });
+        let waiter = spawn("waiter", move || {
+            charge_n(Cost::PageCopy, 1);
+            let _guard = second.lock();
+            now()
+        });
+        let third = spawn("third", || {
+            charge_n(Cost::PageCopy, 1000);
+            now()
+        });
+        let since_the_start = |at: Instant| Duration::from_nanos(at.as_nanos());
+        holder.join().unwrap();
+        [since_the_start(waiter.join().unwrap()), since_the_start(third.join().unwrap()), cpu_time()]
+    });
+    report.value
+}
+
+#[test]
+fn waiters_of_a_spinning_class_never_sleep() {
+    // The waiter sleeps: its core goes to the third task, and waking it takes long.
+    assert_eq!(beside_a_waiter(&A), [MS + 2500 * NS, MS + US, 2 * MS + US]);
+    // It spins: the third task comes when the lock has been released, and the wait is time on a core.
+    assert_eq!(beside_a_waiter(&SPINS), [MS + 150 * NS, 2 * MS, 3 * MS + 150 * NS]);
+}
+
+/// Else all cores could wait for a task that waits for a core.
+#[test]
+fn who_holds_a_spinning_lock_keeps_its_core() {
+    for cores in [1, 2] {
+        let report = ok(config(cores, 0), move || {
+            let lock = Arc::new(Mutex::new(&SPINS, 0));
+            let tasks: Vec<_> = (0..4)
+                .map(|_| {
+                    let lock = Arc::clone(&lock);
+                    spawn("worker", move || {
+                        let mut guard = lock.lock();
+                        // Longer than a slice, and interrupted.
+                        (0..10).for_each(|_| compute(MS));
+                        yield_now();
+                        *guard += 1;
+                    })
+                })
+                .collect();
+            tasks.into_iter().for_each(|task| task.join().unwrap());
+            *lock.lock()
+        });
+        assert_eq!((report.value, report.elapsed), (4, 40 * MS), "{cores} cores");
+    }
+}
+
+#[test]
+fn nobody_sleeps_under_a_spinning_lock() {
+    let slept = run(config(1, 0), || {
+        let lock = Mutex::new(&SPINS, ());
+        let _guard = lock.lock();
+        sleep(US);
+    });
+    let Err(SimFailure::Panicked(message)) = slept else { panic!("{slept:?}") };
+    assert!(message.contains("waiting for a time to come"), "{message}");
+    // A condition gives the lock up for as long as it takes.
+    let report = ok(config(2, 0), || {
+        let (lock, changed) = (Mutex::new(&SPINS, ()), Condvar::new());
+        let timed_out = changed.wait_timeout(&mut lock.lock(), US);
+        sleep(US);
+        timed_out
+    });
+    assert_eq!((report.value, report.elapsed), (true, 2 * US));
 }

@@ -176,13 +176,35 @@ impl Drop for BeforeRelease {
 
 /// Part of a guard, behind the lock's own: when the lock has been released, who waited for it gets the chance.
 #[derive(Debug)]
-pub(crate) struct AfterRelease(pub(crate) usize);
+pub(crate) struct AfterRelease {
+    addr: usize,
+    spins: bool,
+}
+
+impl AfterRelease {
+    /// The lock at this address has just been taken.
+    #[inline(always)]
+    pub(crate) fn new(addr: usize, class: &LockClass) -> Self {
+        let spins = class.spins() && active();
+        if spins {
+            scheduler::hold_core();
+        }
+        AfterRelease { addr, spins }
+    }
+
+    pub(crate) fn addr(&self) -> usize {
+        self.addr
+    }
+}
 
 impl Drop for AfterRelease {
     #[inline(always)]
     fn drop(&mut self) {
         if active() {
-            waiting::released(self.0);
+            if self.spins {
+                scheduler::release_core();
+            }
+            waiting::released(self.addr);
         }
     }
 }
@@ -206,8 +228,18 @@ pub(crate) fn take<G>(
 }
 
 /// A lock was released without a guard's drop.
-pub(crate) fn unlocked(addr: usize) {
+pub(crate) fn unlocked(addr: usize, class: &LockClass) {
+    if class.spins() {
+        scheduler::release_core();
+    }
     waiting::released(addr);
+}
+
+/// A lock was taken again for a guard that stayed.
+pub(crate) fn locked_again(class: &LockClass) {
+    if class.spins() {
+        scheduler::hold_core();
+    }
 }
 
 /// Whether somebody waits to take the lock exclusively.

@@ -37,6 +37,8 @@ enum Switch {
     /// Its slice is over; it goes to the end of the queue for cores.
     Slice,
     Blocked,
+    /// It waits without leaving its core.
+    Spinning,
     /// A task for callbacks has done its own.
     Idle,
 }
@@ -66,6 +68,8 @@ struct Task {
     held: HeldLocks,
     /// Needs a core to run, as all but those for callbacks do.
     on_core: bool,
+    /// Locks it holds whose waiters spin: until it has released them it keeps its core.
+    holds_core: u32,
     /// When it got its core: its slice began then, however often events of others have interrupted it since.
     since: u64,
     ended: bool,
@@ -104,6 +108,8 @@ pub(super) struct Sim {
     /// undisturbed.
     next_event: Cell<u64>,
     slice_end: Cell<u64>,
+    /// Of the current task, see [`Task::holds_core`].
+    holds_core: Cell<u32>,
     happened: Cell<u64>,
     trace: Cell<u64>,
     /// The first task has ended.
@@ -274,13 +280,15 @@ impl Sim {
     fn end_wait(&self, task: TaskId, wait: u32, timed_out: bool) {
         let state = &mut *self.state();
         let waiter = state.task(task);
-        if waiter.wait != wait || waiter.waits_for.is_none() {
-            return;
-        }
+        let Some(waited) = waiter.waits_for.filter(|_| waiter.wait == wait) else { return };
         waiter.waits_for = None;
         waiter.timed_out = timed_out;
         self.note(if timed_out { 3 } else { 2 }, task);
-        self.make_ready(state, task);
+        match waited.spins {
+            // It has its core still.
+            true => self.ask(state, self.now.get(), Action::Resume(task)),
+            false => self.make_ready(state, task),
+        }
     }
 
     fn resume(&self, id: TaskId) {
@@ -291,6 +299,7 @@ impl Sim {
             self.current.set(id);
             self.yielder.set(task.yielder);
             task.held.exchange();
+            self.holds_core.set(task.holds_core);
             self.slice_end.set(if contested { self.end_of_slice(task) } else { u64::MAX });
             task.work.take().unwrap_or_else(|| panic!("task {} runs already", task.name))
         };
@@ -298,6 +307,7 @@ impl Sim {
         let state = &mut *self.state();
         let task = state.task(id);
         task.held.exchange();
+        task.holds_core = self.holds_core.get();
         match result {
             CoroutineResult::Return(()) => {
                 task.ended = true;
@@ -315,6 +325,7 @@ impl Sim {
                     }
                     Switch::Due | Switch::Slice => self.ask(state, self.now.get(), Action::Resume(id)),
                     Switch::Blocked => self.free_core(state),
+                    Switch::Spinning => {}
                     Switch::Idle => state.idle.push(id),
                 }
             }
@@ -346,6 +357,7 @@ impl Sim {
             waits_for: None,
             timed_out: false,
             held: HeldLocks::default(),
+            holds_core: 0,
             on_core,
             since: 0,
             ended: false,
@@ -428,7 +440,7 @@ pub(super) fn point() {
         perturb(sim);
         let now = sim.now.get();
         match () {
-            () if now >= sim.slice_end.get() => Some(Switch::Slice),
+            () if now >= sim.slice_end.get() && sim.holds_core.get() == 0 => Some(Switch::Slice),
             () if now > sim.next_event.get() => Some(Switch::Due),
             () => None,
         }
@@ -438,11 +450,29 @@ pub(super) fn point() {
     }
 }
 
-/// Waits until [`Sim::wake`] or the end of the time; true if that was it. The caller is in a queue already.
+/// The current task has taken a lock whose waiters spin: as in a kernel, nothing takes its core away, since all cores
+/// might wait for it.
+pub(super) fn hold_core() {
+    with(|sim| sim.holds_core.set(sim.holds_core.get() + 1));
+}
+
+/// It has released one.
+pub(super) fn release_core() {
+    with(|sim| {
+        let held = sim.holds_core.get();
+        assert!(held > 0, "a task releases a lock that it does not hold");
+        sim.holds_core.set(held - 1);
+    });
+}
+
+/// Waits until [`Sim::wake`] or the end of the time; true if that was it. The caller is in a queue already. With
+/// `spins` it keeps its core meanwhile.
 pub(super) fn block(what: &'static str, spins: bool, timeout: Option<Duration>) -> bool {
     with(|sim| {
         let (state, now) = (&mut *sim.state(), sim.now.get());
         let id = sim.current();
+        let may_sleep = spins || sim.holds_core.get() == 0 || std::thread::panicking();
+        assert!(may_sleep, "a task sleeps, waiting for {what}, while it holds a lock whose waiters spin");
         let task = state.task(id);
         task.wait = task.wait.wrapping_add(1);
         task.waits_for = Some(WaitsFor { what, since: now, spins });
@@ -452,7 +482,7 @@ pub(super) fn block(what: &'static str, spins: bool, timeout: Option<Duration>) 
             sim.ask(state, now.saturating_add(nanos(timeout)), Action::Timeout(id, wait));
         }
     });
-    switch(Switch::Blocked);
+    switch(if spins { Switch::Spinning } else { Switch::Blocked });
     with(|sim| sim.state().task(sim.current()).timed_out)
 }
 
@@ -466,7 +496,7 @@ pub(crate) fn yield_now() {
     let others = with(|sim| !sim.state().ready.is_empty());
     // Without anybody in the queue the rest of this instant comes first, and time moves on, so that who polls does not
     // poll for ever.
-    if others {
+    if others && with(|sim| sim.holds_core.get() == 0) {
         switch(Switch::Slice);
     } else {
         with(|sim| sim.now.set(sim.now.get() + nanos(sim.config.switch)));
@@ -593,6 +623,7 @@ pub(super) fn run<T: 'static>(config: SimConfig, f: impl FnOnce() -> T + 'static
         last: Cell::new(0),
         next_event: Cell::new(u64::MAX),
         slice_end: Cell::new(u64::MAX),
+        holds_core: Cell::new(0),
         happened: Cell::new(0),
         trace: Cell::new(seed),
         over: Cell::new(false),
