@@ -94,7 +94,7 @@ impl Volume {
         Ok(placed)
     }
 
-    /// As [`Volume::place`]; with `in_place`, pages that have a block which may be overwritten keep it.
+    /// As [`Volume::place`]; pages that may stay, and have a block which may be overwritten, keep it.
     ///
     /// A page is the page of its block for as long as the block is valid, so what a checkpoint or the chain finds there
     /// is always a content of that very page. The block's segment says by its generation that a content changed, to
@@ -107,16 +107,13 @@ impl Volume {
         guard: &mut NodeWrite<'_>,
         log: Log,
         pages: &[(PageIndex, PageBuf)],
-        in_place: bool,
+        may_stay: &dyn Fn(PageIndex) -> bool,
         mut ended: impl FnMut(&[(PageIndex, PageBuf)]) -> Ended,
     ) -> Result<usize> {
         assert!(!guard.is_dead() && !pages.is_empty());
-        if !in_place {
-            return self.place(change, leaf, guard, log, pages, ended);
-        }
         let area = Area::of(guard.bytes(), self.sb.features())?;
         let target = |(page, _): &(PageIndex, PageBuf)| {
-            let lba = area.get(guard.bytes(), leaf.slot_of(*page)).lba()?;
+            let lba = area.get(guard.bytes(), leaf.slot_of(*page)).lba().filter(|_| may_stay(*page))?;
             self.placement.in_place(lba).map(|spot| (lba, spot))
         };
         let targets: Vec<Option<(Lba, OverwritePlace)>> = pages.iter().map(target).collect();

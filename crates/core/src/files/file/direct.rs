@@ -297,9 +297,10 @@ impl Fs {
         if mapped == 0 {
             return Ok(0);
         }
-        let placed = self
-            .vol
-            .place_or_overwrite(change, &leaf, &mut guard, log, &pages[..mapped], in_place, |_| flights.one())?;
+        let placed =
+            self.vol.place_or_overwrite(change, &leaf, &mut guard, log, &pages[..mapped], &|_| in_place, |_| {
+                flights.one()
+            })?;
         assert!(placed <= mapped, "{placed} of {mapped} pages have their places");
         self.budget.cache(inode).remove(part.start..part.start + placed as u64);
         if placed < mapped { Err(Error::NoSpace) } else { Ok(placed) }

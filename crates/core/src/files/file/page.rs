@@ -33,12 +33,18 @@ impl Fs {
         page: PageIndex,
         buf: PageBuf,
     ) -> Result<()> {
-        let cache = self.budget.cache(inode);
-        if !cache.has_range(&(page..page + 1)) {
+        self.reserve_page(change, inode, page)?;
+        self.budget.cache(inode).put_dirty([(page, buf)]);
+        Ok(())
+    }
+
+    /// Reserves the slot of a page, if it has none.
+    pub(super) fn reserve_page(&self, change: &Change<'_>, inode: &Arc<Inode>, page: PageIndex) -> Result<()> {
+        // A cached page has one.
+        if !self.budget.cache(inode).has_range(&(page..page + 1)) {
             let reached = self.reserve(change, inode, page..page + 1)?;
             assert_eq!(reached, page + 1, "a page is written without a reserved slot");
         }
-        cache.put_dirty([(page, buf)]);
         Ok(())
     }
 

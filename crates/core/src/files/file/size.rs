@@ -164,9 +164,10 @@ impl Fs {
             let (_admission, _held, change) =
                 self.change_contents(inode, PageIndex::of_byte(size)..PageIndex(u64::MAX), 0)?;
             // Under the change that moves the end: a checkpoint in between would have zeros where the old end still
-            // shows them.
+            // shows them. Nor may they come where the last checkpoint has the page.
             if let Some((page, buf)) = tail {
-                self.put_page(&change, inode, page, buf)?;
+                self.reserve_page(&change, inode, page)?;
+                self.budget.cache(inode).put_moving(page, buf);
             }
             self.budget.cache(inode).remove(keep..self.tree_pages(inode)?.max(keep));
             self.edit_inode(&change, inode, |raw| {

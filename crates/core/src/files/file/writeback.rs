@@ -232,8 +232,9 @@ impl Fs {
         let taken = cache.take_dirty(&leaf.part(&range), max);
         let Some((last, _)) = taken.pages.last() else { return Ok(None) };
         let mut sent = 0;
+        let may_stay = |page| in_place && taken.may_stay(page);
         let placed =
-            self.vol.place_or_overwrite(change, leaf, &mut guard, log, &taken.pages, in_place, |part| -> Ended {
+            self.vol.place_or_overwrite(change, leaf, &mut guard, log, &taken.pages, &may_stay, |part| -> Ended {
                 sent += part.len();
                 let landing = cache.landing(&taken, part);
                 Box::new(move |result| landing.land(result))

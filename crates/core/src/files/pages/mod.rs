@@ -25,6 +25,7 @@ use crate::locks;
 pub(crate) use growth::Claim;
 use growth::Growth;
 use map::{PageMap, Token};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_device::{IoError, PageBuf};
@@ -40,6 +41,8 @@ pub(crate) struct Pages {
 #[derive(Default)]
 struct State {
     map: PageMap,
+    /// Dirty pages that are not to be written where their blocks are.
+    moving: BTreeSet<PageIndex>,
     next_token: Token,
     /// Writes in flight, each with the number of its pages that have not landed.
     flights: Vec<(Token, usize)>,
@@ -68,6 +71,15 @@ pub(crate) struct TakenPages {
     token: Token,
     /// The pages in rising order, with the contents to write.
     pub(crate) pages: Vec<(PageIndex, PageBuf)>,
+    /// Those that are not to be written where their blocks are.
+    moving: Vec<PageIndex>,
+}
+
+impl TakenPages {
+    /// Whether a page may be written where its block is.
+    pub(crate) fn may_stay(&self, page: PageIndex) -> bool {
+        !self.moving.contains(&page)
+    }
 }
 
 /// Landing of some pages of a [`TakenPages`]: to be called once when their write has ended.
@@ -98,6 +110,7 @@ impl Pages {
             return false;
         }
         assert!(s.dirty_key.is_none(), "an inode is listed as dirty and has no dirty page");
+        assert!(s.moving.is_empty(), "a clean page is to be written to another block");
         budget.dropped(s.map.count());
         s.map = PageMap::default();
         if let Some(key) = s.ring_key.take() {
@@ -202,6 +215,16 @@ impl PageCache<'_> {
         });
     }
 
+    /// Puts or replaces a page, as [`PageCache::put_dirty`]; the next write of it goes to another block. For contents
+    /// that the block may not have while a checkpoint refers to it.
+    pub(crate) fn put_moving(self, page: PageIndex, buf: PageBuf) {
+        charge(Cost::RadixLookup);
+        self.with(|s| {
+            s.map.put_dirty(page, buf);
+            s.moving.insert(page);
+        });
+    }
+
     /// Changes a cached page in place; false if it is not cached.
     pub(crate) fn modify(self, page: PageIndex, f: impl FnOnce(&mut Block)) -> bool {
         self.with(|s| match s.map.get_dirty(page) {
@@ -215,7 +238,10 @@ impl PageCache<'_> {
 
     /// Forgets the pages of a range, dirty or not.
     pub(crate) fn remove(self, range: Range<PageIndex>) {
-        self.with(|s| s.map.remove(&range));
+        self.with(|s| {
+            s.map.remove(&range);
+            s.moving.retain(|page| !range.contains(page));
+        });
     }
 
     /// Whether a page is cached and dirty.
@@ -250,7 +276,9 @@ impl PageCache<'_> {
                 s.flights.push((token, pages.len()));
                 self.budget.took_off(pages.len() as u64);
             }
-            let taken = TakenPages { token, pages };
+            // From the write on they have blocks of their own.
+            let moving = pages.iter().map(|(page, _)| *page).filter(|page| s.moving.remove(page)).collect();
+            let taken = TakenPages { token, pages, moving };
             s.growth.note_taken(&taken);
             taken
         })
@@ -265,7 +293,11 @@ impl PageCache<'_> {
 
     /// Makes pages dirty again that were taken and not submitted.
     pub(crate) fn put_back(self, taken: &TakenPages, pages: &[(PageIndex, PageBuf)]) {
-        self.inode.pages.state.lock().growth.note_put_back();
+        {
+            let mut s = self.inode.pages.state.lock();
+            s.growth.note_put_back();
+            s.moving.extend(pages.iter().map(|(page, _)| *page).filter(|page| !taken.may_stay(*page)));
+        }
         self.ended(taken.token, pages.iter().map(|(page, _)| *page), pages.len(), true);
     }
 
