@@ -66,6 +66,16 @@ fn a_journal_that_acknowledges_before_the_flush_is_caught() {
     judge("early-ack", &[Rule::Legal], hunt_with("journal=single,", "early-ack"));
 }
 
+/// It takes a checkpoint of one writer that an fsync of another comes upon.
+#[test]
+fn an_fsync_that_does_not_wait_for_the_commit_is_caught() {
+    let began = Instant::now();
+    let workloads = (0..300).map(|seed| generate::scheduled("journal=single,canary=absorb-early", seed));
+    let plan = Plan { jobs: 2, effort: Effort::LIGHT, recovery_every: 0, ..Plan::default() };
+    let outcome = explore(workloads, &plan, |sum| sum.violations.is_empty()).expect("the workloads make sense");
+    judge("absorb-early", &[Rule::Legal], (outcome, began.elapsed()));
+}
+
 #[test]
 fn a_journal_that_outlives_its_checkpoint_is_caught() {
     judge("skip-absorb", &[Rule::Mounts, Rule::Legal], hunt_with("journal=single,", "skip-absorb"));

@@ -20,8 +20,16 @@ fn schedules_lose_nothing_that_was_promised() {
 /// Operations of some writers beside pushes of others, in every form of the journal.
 #[test]
 fn schedules_of_journals_lose_nothing_that_was_promised() {
-    let forms = ["journal=single", "journal=double", "journal=percore", "journal=percore,journal.stride=1"];
-    let workloads = (0..8).map(move |seed| generate::scheduled(forms[seed as usize % forms.len()], seed));
+    let forms = [
+        "journal=single",
+        "journal=double",
+        "journal=percore",
+        "journal=percore,journal.stride=1",
+        // Batches lie in the holes of used segments, and contents change in place.
+        "journal=single,mode=adaptive,ssr=eager",
+        "journal=percore,mode=adaptive,ssr=eager,ipu=never",
+    ];
+    let workloads = (0..12).map(move |seed| generate::scheduled(forms[seed as usize % forms.len()], seed));
     let outcome = explore(workloads, &Plan { recovery_every: 40, ..plan() }, |_| true).expect("sense");
     for violation in &outcome.violations {
         eprintln!("{violation}");

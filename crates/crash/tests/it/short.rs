@@ -26,6 +26,9 @@ fn one_operation_with_a_journal() {
     let outcome = explore_all(generate::exhaustive(1, "journal=single", 1), Effort::PREFIXES);
     assert!(outcome.states > 2 * outcome.workloads, "{outcome:?}");
     explore_all(generate::exhaustive(2, "journal=single", 9).take(40), Effort::USUAL);
+    // Batches in the holes of used segments.
+    let holes = generate::exhaustive(1, "journal=single,mode=adaptive,ssr=eager", 2).step_by(3);
+    explore_all(holes, Effort::PREFIXES);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Devices that fail in the midst of a recovery, and volumes that have hardly any room for one.
 
 use crate::recovery::support::{
-    DIR, FEATURES, Volume, assert_same, at, chain, complaints, mount, recovered, seen, tree,
+    DIR, FEATURES, FILE, Volume, assert_same, at, chain, complaints, fresh, mount, recovered, seen, tree,
 };
 use std::sync::Arc;
-use steadyfs_core::Error;
+use steadyfs_core::{Error, NewInode, XattrFlags};
 use steadyfs_device::{Device, Fault, FaultyDevice, MemDevice, OpKind, errno};
 
 fn crashed() -> Volume {
@@ -18,6 +18,28 @@ fn crashed() -> Volume {
     for n in 0..10 {
         v.fsync(&v.file(&format!("d/new-{n}"), n));
     }
+    v
+}
+
+/// A volume whose chain has batches of the journal, several blocks each, with nodes between them.
+fn crashed_with_a_journal() -> Volume {
+    let dev = Arc::new(fresh(FEATURES));
+    let fs = mount(Arc::clone(&dev) as Arc<dyn Device>, "journal=single").unwrap();
+    let v = Volume { dev, fs };
+    let old = v.file("old", 3);
+    v.fs.sync().unwrap();
+    for n in 0..4 {
+        let dir = v.make(&format!("d{n}"), DIR);
+        for file in 0..20 {
+            let file = v.make(&format!("d{n}/{file}"), FILE);
+            v.fs.setxattr(&file, b"user.long", &[n; 1000], XattrFlags::default()).unwrap();
+        }
+        v.fill(&old, u64::from(n), 2, n);
+        v.fsync(&old);
+        v.fsync(&dir);
+    }
+    assert_eq!(v.fs.sync_stats().checkpoints.values().sum::<u64>(), 0, "all of it is in the chain");
+    assert!(v.fs.journal_stats().blocks >= 16, "{:?}", v.fs.journal_stats());
     v
 }
 
@@ -35,7 +57,11 @@ fn fails_at(dev: &MemDevice, fault: Fault, options: &str) -> Option<MemDevice> {
 
 #[test]
 fn an_error_in_recovery_fails_the_mount_and_loses_nothing() {
-    let v = crashed();
+    errors_in_recovery(&crashed());
+    errors_in_recovery(&crashed_with_a_journal());
+}
+
+fn errors_in_recovery(v: &Volume) {
     let (dev, expected) = (v.crash(), tree(&v.fs));
     for (kind, least) in [(OpKind::Write, 8), (OpKind::Flush, 1)] {
         let mut n = 0;
@@ -53,10 +79,15 @@ fn an_error_in_recovery_fails_the_mount_and_loses_nothing() {
 
 #[test]
 fn blocks_that_cannot_be_read_fail_the_mount_and_change_nothing() {
-    let v = crashed();
+    unreadable_blocks(&crashed(), 2);
+    unreadable_blocks(&crashed_with_a_journal(), 1);
+}
+
+/// One read in `step` fails, each in turn.
+fn unreadable_blocks(v: &Volume, step: usize) {
     let (dev, expected) = (v.crash(), tree(&v.fs));
     let mut failed = 0;
-    for n in (0..240).step_by(2) {
+    for n in (0..120 * step as u64).step_by(step) {
         // Some are not needed: the second superblock, blocks of which there is another copy.
         for options in ["", "ro"] {
             if let Some(after) = fails_at(&dev, Fault::fail(errno::EIO).on(OpKind::Read).nth(n), options) {
@@ -70,9 +101,13 @@ fn blocks_that_cannot_be_read_fail_the_mount_and_change_nothing() {
 
 #[test]
 fn readers_go_without_a_chain_that_cannot_be_read() {
-    let dev = crashed().crash();
+    unreadable_chain(&crashed().crash());
+    unreadable_chain(&crashed_with_a_journal().crash());
+}
+
+fn unreadable_chain(dev: &MemDevice) {
     let checkpoint = tree(&mount(Arc::new(dev.fork().into_read_only()), "ro,norecovery").unwrap());
-    let nodes = chain(&dev);
+    let nodes = chain(dev);
     for lba in [&nodes[0], &nodes[nodes.len() - 1]].map(|(lba, _)| lba.get()) {
         let faulty = Arc::new(FaultyDevice::new(dev.fork()));
         faulty.add(Fault::fail(errno::EIO).on(OpKind::Read).in_blocks(lba..lba + 1));
@@ -80,6 +115,44 @@ fn readers_go_without_a_chain_that_cannot_be_read() {
         assert!(matches!(mount(faulty(), ""), Err(Error::Io(_))), "mounted for changes");
         assert_same(&checkpoint, &tree(&mount(faulty(), "ro").unwrap()), "no part of the chain is shown");
     }
+}
+
+/// The device refuses a write while the journal is at work: whatever an fsync acknowledged is there after a crash.
+#[test]
+fn a_refused_write_loses_nothing_that_the_journal_acknowledged() {
+    let base = fresh(FEATURES);
+    let (mut n, mut failed, mut refused) = (0, 0, true);
+    while refused {
+        // Once, and for as long as a few attempts take.
+        for times in [1, 3] {
+            let faulty = Arc::new(FaultyDevice::new(base.fork()));
+            let fs = mount(Arc::clone(&faulty) as Arc<dyn Device>, "journal=single,errors=continue").unwrap();
+            let root = fs.root().unwrap();
+            let before = fs.io_stats().failed;
+            faulty.add(Fault::fail(errno::EIO).on(OpKind::Write).after(n).times(times));
+            let (mut made, mut promised) = (Vec::new(), 0);
+            for round in 0..6 {
+                let name = format!("a long name, so that a batch has more than one block: {round}");
+                let file = fs.create(&root, name.as_bytes(), &NewInode { mode: FILE, ..NewInode::default() });
+                let Ok(file) = file else { continue };
+                fs.setxattr(&file, b"user.long", &[7; 3000], XattrFlags::default()).unwrap();
+                made.push(name);
+                match fs.fsync(&root, false) {
+                    Ok(()) => promised = made.len(),
+                    Err(Error::Io(_)) => failed += 1,
+                    Err(e) => panic!("write {n}: {e}"),
+                }
+            }
+            refused = fs.io_stats().failed > before;
+            let (after, whole) = recovered(faulty.inner().fork());
+            let lost: Vec<_> =
+                made[..promised].iter().filter(|name| !after.contains_key(&format!("/{name}"))).collect();
+            assert!(lost.is_empty(), "write {n} failed, {times} times: {lost:?}");
+            assert_eq!(complaints(&whole), [""; 0], "write {n} failed, {times} times");
+        }
+        n += 1;
+    }
+    assert!(n > 12 && failed > 0, "{n} writes, {failed} fsyncs failed");
 }
 
 #[test]

@@ -96,6 +96,40 @@ fn a_full_inline_directory_of_a_higher_level_is_recovered() {
     survives(&v, &["/d/fresh"], "level 7");
 }
 
+/// Batches need room that no file has: where there is little, checkpoints give it back, and nothing is lost.
+#[test]
+fn a_journal_on_a_nearly_full_volume_loses_nothing() {
+    let mut batches = 0;
+    for options in ["journal=single", "journal=percore,mode=adaptive,ssr=eager"] {
+        let v = Volume::on(crate::common::mkfs(256, &[]));
+        v.make("d", DIR);
+        for n in 0..10 {
+            v.make(&format!("d/{n:04}"), FILE);
+        }
+        fill(&v, 600);
+        v.fs.unmount().unwrap();
+        let fs = mount(Arc::clone(&v.dev) as Arc<dyn Device>, options).unwrap();
+        let v = Volume { dev: Arc::clone(&v.dev), fs };
+        let dir = at(&v.fs, "d");
+        for round in 0..300u32 {
+            let set = SetAttr { mode: Some(0o600 + round % 64), ..SetAttr::default() };
+            for n in 0..10 {
+                v.fs.setattr(&at(&v.fs, &format!("d/{n:04}")), &set).unwrap();
+            }
+            v.fsync(&dir);
+            if round % 60 == 0 {
+                let (after, whole) = recovered(v.crash());
+                assert_same(&tree(&v.fs), &after, &format!("{options}, round {round}"));
+                assert_eq!(complaints(&whole), [""; 0], "{options}, round {round}");
+            }
+        }
+        println!("{options}: {:?} {:?}", v.fs.sync_stats(), v.fs.journal_stats());
+        batches += v.fs.journal_stats().batches;
+        survives(&v, &["/d/0007"], options);
+    }
+    assert!(batches > 100, "{batches}");
+}
+
 /// A mail directory: the oldest goes, a new one comes, again and again between two checkpoints.
 #[test]
 fn files_that_replace_others_are_recovered_at_every_point() {

@@ -217,6 +217,18 @@ fn gaps_and_contradictions_are_damage_and_nothing_is_written() {
     for sequences in [&[2][..], &[1, 3], &[1, 1], &[0]] {
         assert!(gap(sequences).contains("sequence"), "{sequences:?}");
     }
+    // A block of the middle, the first one, or the last one of a batch before another is not there.
+    let many: Vec<Record> = (0..400).map(|n| name(d, &format!("no such name {n}"), None)).collect();
+    for missing in [1, 0, 2] {
+        let dev = volume();
+        let mut blocks = batch::encode(1, seed(&dev), &many);
+        assert_eq!(blocks.len(), 3);
+        blocks.remove(missing);
+        blocks.extend(batch::encode(2, seed(&dev), &[name(d, "old", None)]));
+        lay(&dev, blocks);
+        let text = refused(dev);
+        assert!(text.contains(if missing == 2 { "sequence" } else { "number" }), "{missing}: {text}");
+    }
     let file = Some((ino("other"), FileType::Regular));
     for (why, records) in [
         ("does not exist", vec![name(Ino(200), "x", None)]),
