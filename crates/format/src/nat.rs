@@ -129,13 +129,15 @@ pub fn set_entry(block: &mut Block, width: Width, index: usize, entry: NatEntry)
 
 /// An entry from its 9 or 13 bytes.
 pub(crate) fn decode(bytes: &[u8]) -> NatEntry {
+    // Each width by itself: a copy of so many bytes as an argument says takes the mount of a large volume longer.
     let (version, ino, lba) = match *bytes {
-        [version, a, b, c, d, ref lba @ ..] => (version, [a, b, c, d], lba),
+        [version, a, b, c, d, s, t, u, v] => (version, [a, b, c, d], u64::from(u32::from_le_bytes([s, t, u, v]))),
+        [version, a, b, c, d, s, t, u, v, w, x, y, z] => {
+            (version, [a, b, c, d], u64::from_le_bytes([s, t, u, v, w, x, y, z]))
+        }
         _ => unreachable!("an entry has 9 or 13 bytes"),
     };
-    let mut wide = [0; 8];
-    wide[..lba.len()].copy_from_slice(lba);
-    NatEntry { version, ino: Ino(u32::from_le_bytes(ino)), lba: Lba(u64::from_le_bytes(wide)) }
+    NatEntry { version, ino: Ino(u32::from_le_bytes(ino)), lba: Lba(lba) }
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use crate::sim::{self, JoinSlot};
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 /// A thread that was started by [`spawn`]. Dropping the handle lets the thread run on by itself.
 #[derive(Debug)]
@@ -136,7 +136,7 @@ pub fn yield_now() {
     std::thread::yield_now();
 }
 
-/// Number of CPUs that threads of this run can use, at least 1.
+/// Number of CPUs that threads of this run can use, at least 1; as it was when the process first asked.
 pub fn cpus() -> usize {
     if sim::is_active() {
         return sim::cores();
@@ -144,7 +144,9 @@ pub fn cpus() -> usize {
     if let Some(free) = pin::free() {
         return usize::try_from(free.count()).unwrap_or(1).max(1);
     }
-    std::thread::available_parallelism().map_or(1, usize::from)
+    // The control group's limits are in files: twenty system calls for each of thousands of mounts in one process.
+    static CPUS: OnceLock<usize> = OnceLock::new();
+    *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 thread_local! {

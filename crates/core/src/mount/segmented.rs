@@ -31,7 +31,7 @@ impl Tables {
     pub(super) fn load(image: &Image, options: &MountOptions) -> Result<Self> {
         let segs = load_segments(image, options)?;
         let heads = load_heads(image, &segs)?;
-        Ok(Tables { segs, heads, kbytes: kbytes_written(image)? })
+        Ok(Tables { segs, heads, kbytes: kbytes_written(image) })
     }
 
     /// As [`Tables::load`] for who changes the volume, which must not contradict itself then. Who only reads it goes on
@@ -120,9 +120,9 @@ impl Tables {
     }
 }
 
-/// The statistic that the hot-node summary carries.
-fn kbytes_written(image: &Image) -> Result<u64> {
-    Ok(image.log_summary(Log::HotNode)?.journal.kbytes_written())
+/// The statistic that the hot-node summary carries. After a crash the pack has none, and the statistic begins anew.
+fn kbytes_written(image: &Image) -> u64 {
+    image.pack_summary(Log::HotNode).map_or(0, |summary| summary.journal.kbytes_written())
 }
 
 fn load_segments(image: &Image, options: &MountOptions) -> Result<SegTable> {
