@@ -25,5 +25,7 @@ mod wire;
 pub use error::{Error, Result};
 pub use mount::{Mounted, become_io_flusher, clear_dead, mount, mounted_at, remount, unmount, unmount_lazily};
 pub use options::{Allow, Cache, Durable, Foreign, FuseOptions, OPTIONS, Uring};
-pub use server::{Access, Reopen, SEGMENTS_ATTRIBUTE, STATS_ATTRIBUTE, TRACE_ATTRIBUTE, WRITABLE_ATTRIBUTE};
+pub use server::{
+    Access, CAPACITY_ATTRIBUTE, Reopen, SEGMENTS_ATTRIBUTE, STATS_ATTRIBUTE, TRACE_ATTRIBUTE, WRITABLE_ATTRIBUTE,
+};
 pub use session::{Transport, WhyDevice};

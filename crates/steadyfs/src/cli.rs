@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     cat, completions, crash_test, dump, find, fsck, gc, get, info, lab, links, ln, ls, man, mkdir, mkfs, mount, mv,
-    put, recover, rm, stat, top, trace, trim, umount,
+    put, recover, resize, rm, stat, top, trace, trim, umount,
 };
 use crate::failure::Failure;
 
@@ -39,6 +39,7 @@ pub(crate) enum Command {
     Mv(mv::Args),
     Gc(gc::Args),
     Recover(recover::Args),
+    Resize(resize::Args),
     Trim(trim::Args),
     Trace(trace::Args),
     CrashTest(crash_test::Args),
@@ -76,6 +77,7 @@ impl Command {
             Command::Mv(_) => "mv",
             Command::Gc(_) => "gc",
             Command::Recover(_) => "recover",
+            Command::Resize(_) => "resize",
             Command::Trim(_) => "trim",
             Command::Trace(_) => "trace",
             Command::CrashTest(_) => "crash-test",
@@ -107,6 +109,7 @@ impl Command {
             Command::Mv(args) => mv::run(&args),
             Command::Gc(args) => gc::run(&args),
             Command::Recover(args) => recover::run(&args),
+            Command::Resize(args) => resize::run(&args),
             Command::Trim(args) => trim::run(&args),
             Command::Trace(args) => trace::run(&args),
             Command::CrashTest(args) => crash_test::run(&args),

@@ -186,11 +186,13 @@ fn write(dev: &dyn Device, superblock: &SuperBlock, mut checkpoint: Checkpoint, 
     zero(dev, Lba(0), FIRST)?;
     dev.flush()?;
     dev.discard(0, superblock.space().end().get())?;
-    zero(dev, Lba(FIRST), layout.segment0.get().min(WIPED) - FIRST)?;
+    clear(dev, Lba(FIRST), layout.segment0.get().min(WIPED) - FIRST)?;
     for pack in Pack::BOTH {
-        zero(dev, layout.pack(pack), u64::from(BLOCKS_PER_SEG))?;
+        clear(dev, layout.pack(pack), u64::from(BLOCKS_PER_SEG))?;
     }
-    clear_nat(dev, superblock)?;
+    for block in (0..layout.nat_blocks()).step_by(BLOCKS_PER_SEG as usize) {
+        clear(dev, layout.nat_block_lba(block, false), u64::from(BLOCKS_PER_SEG))?;
+    }
     let mut first_ids = zeroed_block();
     for nid in [NODE_INO.nid(), META_INO.nid()] {
         nat::set_entry(&mut first_ids, Width::Eight, nid.index(), NatEntry::reserved(nid));
@@ -212,15 +214,13 @@ fn write(dev: &dyn Device, superblock: &SuperBlock, mut checkpoint: Checkpoint, 
     Ok(())
 }
 
-/// Sees to it that the first copy of the NAT is zero. Most devices have done so with the discard; a hole that is
-/// written would take room.
-fn clear_nat(dev: &dyn Device, superblock: &SuperBlock) -> Result<()> {
-    let layout = superblock.layout();
-    for block in (0..layout.nat_blocks()).step_by(BATCH as usize) {
-        let lba = layout.nat_block_lba(block, false);
-        let is_clear = dev.read(lba.get(), BATCH)?.iter().all(|page| page.with(|bytes| bytes.iter().all(|b| *b == 0)));
+/// Sees to it that blocks are zero. Most devices have done so with the discard; a hole that is written would take room.
+fn clear(dev: &dyn Device, start: Lba, count: u64) -> Result<()> {
+    for done in (0..count).step_by(BATCH as usize) {
+        let (lba, some) = (start + done, BATCH.min(count - done));
+        let is_clear = dev.read(lba.get(), some)?.iter().all(|page| page.with(|bytes| bytes.iter().all(|b| *b == 0)));
         if !is_clear {
-            zero(dev, lba, BATCH)?;
+            zero(dev, lba, some)?;
         }
     }
     Ok(())

@@ -11,6 +11,10 @@ type Mark = (&'static str, usize, &'static [u8]);
 const MARKS: &[Mark] = &[
     ("f2fs", 1024, &[0x10, 0x20, 0xF5, 0xF2]),
     ("f2fs", 4096 + 1024, &[0x10, 0x20, 0xF5, 0xF2]),
+    ("f2fs with a metadata journal", 1024, b"SFJV"),
+    ("f2fs with a metadata journal", 4096 + 1024, b"SFJV"),
+    ("iplfs", 1024, b"IPLF"),
+    ("iplfs", 4096 + 1024, b"IPLF"),
     ("ext2/3/4", 1024 + 56, &[0x53, 0xEF]),
     ("xfs", 0, b"XFSB"),
     ("btrfs", 65_536 + 64, b"_BHRfS_M"),

@@ -39,7 +39,7 @@ pub(crate) use init::{Greeting, MAX_WRITE};
 pub(crate) use policy::Policy;
 pub use reopen::{Access, Reopen, WRITABLE_ATTRIBUTE};
 pub(crate) use room::Limit;
-pub use stats::{SEGMENTS_ATTRIBUTE, STATS_ATTRIBUTE};
+pub use stats::{CAPACITY_ATTRIBUTE, SEGMENTS_ATTRIBUTE, STATS_ATTRIBUTE};
 pub use traced::TRACE_ATTRIBUTE;
 
 use crate::error::errno;

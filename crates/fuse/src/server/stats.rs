@@ -3,17 +3,31 @@
 //!
 //! Their values are JSON, of the shapes that `steadyfs_core::stats` documents.
 
-use super::Answer;
+use super::{Answer, Server};
 use rustix::io::Errno;
 use serde::Serialize;
 use steadyfs_core::Fs;
 use steadyfs_core::stats::MAP_CELLS;
+use steadyfs_format::BLOCK_SIZE;
 
 /// The name of the attribute that holds a [`steadyfs_core::stats::VolumeStats`].
 pub const STATS_ATTRIBUTE: &str = "steadyfs.stats";
 
 /// The name of the attribute that holds a [`steadyfs_core::stats::SegmentMap`].
 pub const SEGMENTS_ATTRIBUTE: &str = "steadyfs.segments";
+
+/// The name of the attribute that sets how much an IPLFS volume may hold, in bytes as decimal text. Only root and the
+/// user who mounted may set it.
+pub const CAPACITY_ATTRIBUTE: &str = "steadyfs.capacity";
+
+impl Server {
+    /// Changes how much the volume may hold.
+    pub(super) fn set_capacity(&self, fs: &Fs, uid: u32, value: &[u8]) -> Answer {
+        self.may_control(uid)?;
+        let bytes: Option<u64> = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+        Ok(fs.set_capacity(bytes.ok_or(Errno::INVAL)? / BLOCK_SIZE as u64)?)
+    }
+}
 
 /// The counters now.
 pub(super) fn stats(fs: &Fs) -> Answer<Vec<u8>> {

@@ -150,7 +150,7 @@ impl Server {
 
     /// Turns recording on or off for a user.
     pub(super) fn control_trace(&self, uid: u32, value: &[u8]) -> Answer {
-        self.may_trace(uid)?;
+        self.may_control(uid)?;
         match value {
             b"start" => self.recorder.start().map_err(|_| Errno::BUSY)?,
             // What writes into a file of the process ends with the mount.
@@ -163,7 +163,7 @@ impl Server {
 
     /// The next part of the trace.
     pub(super) fn next_of_trace(&self, uid: u32, room: u32) -> Answer<Vec<u8>> {
-        self.may_trace(uid)?;
+        self.may_control(uid)?;
         if self.to_file.load(SeqCst) {
             return Err(Errno::BUSY.into());
         }
@@ -171,7 +171,8 @@ impl Server {
         Ok(if room == 0 { Vec::new() } else { self.recorder.drain(room as usize) })
     }
 
-    fn may_trace(&self, uid: u32) -> Answer {
+    /// Refuses users who may not tell the serving process what to do.
+    pub(super) fn may_control(&self, uid: u32) -> Answer {
         let ours = rustix::process::geteuid().as_raw();
         if uid == 0 || uid == ours { Ok(()) } else { Err(Errno::PERM.into()) }
     }

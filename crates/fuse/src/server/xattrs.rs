@@ -1,6 +1,6 @@
 //! Requests about extended attributes.
 
-use super::stats::{SEGMENTS_ATTRIBUTE, STATS_ATTRIBUTE, segments, stats};
+use super::stats::{CAPACITY_ATTRIBUTE, SEGMENTS_ATTRIBUTE, STATS_ATTRIBUTE, segments, stats};
 use super::traced::TRACE_ATTRIBUTE;
 use super::{Answer, Call};
 use crate::wire::Args;
@@ -33,6 +33,9 @@ impl Call<'_> {
         let inode = self.this()?;
         if inode.ino() == ROOT_INO && name == TRACE_ATTRIBUTE.as_bytes() {
             return self.server.control_trace(self.header.uid, value);
+        }
+        if inode.ino() == ROOT_INO && name == CAPACITY_ATTRIBUTE.as_bytes() {
+            return self.server.set_capacity(self.fs, self.header.uid, value);
         }
         // Linux leaves attributes of the system to the file system.
         if name == ADVISE {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use steadyfs_core::mkfs::{MkfsOptions, format, parse_features};
+use steadyfs_core::mkfs::{Infinite, MkfsOptions, format, parse_features};
 use steadyfs_core::{Fs, MountOptions};
 use steadyfs_device::{FileDevice, OpenOptions};
 use steadyfs_fuse::{FuseOptions, Transport};
@@ -75,6 +75,16 @@ pub(crate) fn make_volume(path: &Path, bytes: u64) {
     let device = FileDevice::open(path, options).expect("the image opens");
     let features = parse_features("extra_attr,inode_checksum,inode_crtime").expect("known features");
     format(&device, &MkfsOptions { features, ..MkfsOptions::new([7; 16], 1_700_000_000) }).expect("a volume");
+}
+
+/// Makes an IPLFS volume that may hold so many bytes, in an image of 1 EiB of holes.
+pub(crate) fn make_endless(path: &Path, bytes: u64) {
+    let chosen = Infinite::new(bytes / 4096);
+    let options = OpenOptions { create: Some(chosen.device_blocks() * 4096), ..OpenOptions::default() };
+    let device = FileDevice::open(path, options).expect("the image opens");
+    let features = parse_features("extra_attr,inode_crtime").expect("known features");
+    let options = MkfsOptions { features, infinite: Some(chosen), ..MkfsOptions::new([7; 16], 1_700_000_000) };
+    format(&device, &options).expect("a volume");
 }
 
 /// Runs `work` in a thread that has the rights of a user who owns nothing, and gives back what it found.

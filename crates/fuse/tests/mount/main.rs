@@ -8,6 +8,7 @@ mod block;
 mod busy;
 mod concurrent;
 mod dsync;
+mod endless;
 mod ends;
 mod exercise;
 mod harness;

@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use steadyfs_core::fsck::{CheckOptions, Issue, Phase, Progress, ProgressFn, Report, Severity, Value, check};
+use steadyfs_core::raw::Superblocks;
+use steadyfs_format::Features;
 
 use crate::failure::Failure;
 use crate::image::{self, ImageArgs, Looked};
@@ -38,6 +40,9 @@ pub(crate) struct Args {
     /// Write progress to the file descriptor FD, as lines of phase, done and total; 0 is a bar on the terminal
     #[arg(short = 'C', value_name = "FD")]
     progress: Option<u32>,
+    /// Compare what the device holds with what an IPLFS volume needs, and name the rest; `steadyfs trim` gives it back
+    #[arg(long)]
+    leaks: bool,
     /// Threads to use [default: one per CPU]
     #[arg(short = 'j', long, value_name = "N")]
     threads: Option<usize>,
@@ -55,8 +60,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         true => image::look(&args.device, args.image)?,
         false => Looked { device: image::open(&args.device, args.image.for_reading())?, in_use: false },
     };
+    if args.leaks
+        && Superblocks::read(&*device).chosen().is_ok_and(|found| !found.features().contains(Features::INFINITE))
+    {
+        let what = format!("cannot look for leaks in {}", args.device.display());
+        return Err(Failure::usage(what, "it is no IPLFS volume, and no other kind has them", "leave out --leaks"));
+    }
     let (progress, bar) = progress(args)?;
-    let mut options = CheckOptions { force: args.force || !args.preen, progress, ..CheckOptions::default() };
+    // Leaks are not looked for in what is skipped.
+    let force = args.force || !args.preen || args.leaks;
+    let mut options = CheckOptions { force, leaks: args.leaks, progress, ..CheckOptions::default() };
     if let Some(threads) = args.threads {
         options.threads = threads;
     }

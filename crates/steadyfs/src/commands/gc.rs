@@ -81,6 +81,9 @@ struct Planned<'a> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     // A plan may be made of a volume in use, a collection not.
     let image = if args.plan { open_raw(&args.device, args.image) } else { open_unused(&args.device, args.image) }?;
+    if image.log_space().is_some() {
+        return nothing(args);
+    }
     let layout = *image.layout();
     drop(image);
     let all = u64::from(layout.sections);
@@ -105,6 +108,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         print_done(&report, args.json)?;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Says that an IPLFS volume has nothing to collect.
+fn nothing(args: &Args) -> Result<ExitCode, Failure> {
+    let none = GcPlan::default();
+    match (args.json, args.plan) {
+        (true, true) => print_json(&Planned { plan: &none, blocks_written: 0 })?,
+        (true, false) => print_done(&GcReport::default(), true)?,
+        (false, _) => {
+            let line = "nothing to collect: an IPLFS volume is never written to where it was; `steadyfs trim` gives back \
+                        what is dead";
+            writeln!(io::stdout(), "{line}").map_err(|e| Failure::output(&e))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A bar if anyone looks; how much there is to do is asked for only then.

@@ -1,5 +1,6 @@
 //! `steadyfs info`: what a volume is and how full it is, and what a mounted one has done, for people and for scripts.
 
+mod logs;
 mod mounted;
 
 use std::io::{self, Write};
@@ -18,6 +19,7 @@ use crate::image::ImageArgs;
 use crate::size::human;
 use crate::text::{print_json, uuid};
 use crate::volume::open_raw;
+use logs::Logs;
 
 /// Show what a volume is: label, features, sizes, space, state; of a mounted one, what it has done since
 #[derive(Debug, clap::Args)]
@@ -34,6 +36,7 @@ pub(crate) struct Args {
 /// The JSON form. Sizes are in bytes unless the name says otherwise.
 #[derive(Serialize)]
 struct Info {
+    kind: &'static str,
     label: String,
     uuid: String,
     features: Vec<&'static str>,
@@ -41,23 +44,35 @@ struct Info {
     version: String,
     init_version: String,
     size: u64,
-    segment_size: u64,
-    segments: u32,
-    main_segments: u32,
-    segments_per_section: u32,
-    sections_per_zone: u32,
-    sections: u32,
+    #[serde(flatten)]
+    segments: Option<Segments>,
+    /// Of an IPLFS volume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    iplfs: Option<Logs>,
     /// Why the volume can only be read, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     read_only: Option<String>,
     superblock_copy: u32,
     checkpoint: CheckpointInfo,
     space: Space,
+    /// Those that stand in segments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     logs: Vec<LogInfo>,
     cold_extensions: Vec<String>,
     hot_extensions: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     devices: Vec<String>,
+}
+
+/// The geometry of a volume that has segments.
+#[derive(Serialize)]
+struct Segments {
+    segment_size: u64,
+    segments: u32,
+    main_segments: u32,
+    segments_per_section: u32,
+    sections_per_zone: u32,
+    sections: u32,
 }
 
 #[derive(Serialize)]
@@ -101,12 +116,19 @@ struct Space {
     total: u64,
     used: u64,
     free: u64,
-    free_segments: u32,
-    reserved_segments: u32,
-    overprovisioned_segments: u32,
+    #[serde(flatten)]
+    segments: Option<SpareSegments>,
     inodes: u32,
     nodes: u32,
     max_nodes: u32,
+}
+
+/// Segments that are free, and that are kept back.
+#[derive(Serialize)]
+struct SpareSegments {
+    free_segments: u32,
+    reserved_segments: u32,
+    overprovisioned_segments: u32,
 }
 
 #[derive(Serialize)]
@@ -139,7 +161,10 @@ impl Info {
         let features = superblock.features();
         let chain = known("what was fsynced after the last checkpoint", image.chain_summary());
         let orphans = known("the list of orphans", image.orphans());
+        let iplfs = image.log_space().map(Logs::of);
+        let segmented = iplfs.is_none();
         Info {
+            kind: if segmented { "f2fs" } else { "iplfs" },
             label: superblock.label(),
             uuid: uuid(&superblock.uuid()),
             features: features.names().collect(),
@@ -147,12 +172,15 @@ impl Info {
             version: superblock.version(),
             init_version: superblock.init_version(),
             size: bytes(layout.block_count),
-            segment_size: steadyfs_format::SEG_BYTES,
-            segments: layout.segment_count,
-            main_segments: layout.main_segments,
-            segments_per_section: layout.segs_per_sec,
-            sections_per_zone: layout.secs_per_zone,
-            sections: layout.sections,
+            segments: segmented.then_some(Segments {
+                segment_size: steadyfs_format::SEG_BYTES,
+                segments: layout.segment_count,
+                main_segments: layout.main_segments,
+                segments_per_section: layout.segs_per_sec,
+                sections_per_zone: layout.secs_per_zone,
+                sections: layout.sections,
+            }),
+            iplfs,
             read_only: why_read_only(features),
             superblock_copy: if image.superblocks().copy(0).is_ok() { 0 } else { 1 },
             checkpoint: CheckpointInfo {
@@ -174,14 +202,16 @@ impl Info {
                 total: bytes(user),
                 used: bytes(valid),
                 free: bytes(user.saturating_sub(valid)),
-                free_segments: header.free_segments(),
-                reserved_segments: header.reserved_segments(),
-                overprovisioned_segments: header.overprov_segments(),
+                segments: segmented.then_some(SpareSegments {
+                    free_segments: header.free_segments(),
+                    reserved_segments: header.reserved_segments(),
+                    overprovisioned_segments: header.overprov_segments(),
+                }),
                 inodes: header.valid_inodes(),
                 nodes: header.valid_nodes(),
                 max_nodes: layout.max_nid().get(),
             },
-            logs: Log::ALL.map(|log| log_info(image, log)).into(),
+            logs: if segmented { Log::ALL.map(|log| log_info(image, log)).into() } else { Vec::new() },
             cold_extensions: superblock.cold_extensions(),
             hot_extensions: superblock.hot_extensions(),
             devices: superblock.devices().into_iter().map(|device| device.path).collect(),
@@ -197,17 +227,18 @@ impl Info {
             }
             text
         };
+        line("kind", self.kind.to_owned())?;
         line("label", if self.label.is_empty() { "(none)".to_owned() } else { self.label.clone() })?;
         line("uuid", self.uuid.clone())?;
         line("features", names(&self.features, self.unknown_features))?;
         line("made by", self.init_version.clone())?;
         line("written by", self.version.clone())?;
-        line(
-            "size",
-            format!("{} ({} segments, {} in the main area)", human(self.size), self.segments, self.main_segments),
-        )?;
-        let sections = (self.sections, self.segments_per_section, self.sections_per_zone);
-        line("sections", format!("{} of {} segments, {} to a zone", sections.0, sections.1, sections.2))?;
+        if let Some(s) = &self.segments {
+            let size = human(self.size);
+            line("size", format!("{size} ({} segments, {} in the main area)", s.segments, s.main_segments))?;
+            let sections = (s.sections, s.segments_per_section, s.sections_per_zone);
+            line("sections", format!("{} of {} segments, {} to a zone", sections.0, sections.1, sections.2))?;
+        }
         if !self.devices.is_empty() {
             line("devices", self.devices.join(" "))?;
         }
@@ -228,12 +259,17 @@ impl Info {
         let space = &self.space;
         let percent = space.used as f64 * 100.0 / space.total.max(1) as f64;
         line("space", format!("{} of {} used ({percent:.1} %)", human(space.used), human(space.total)))?;
-        let kept = (space.reserved_segments, space.overprovisioned_segments);
-        line("segments", format!("{} free, {} reserved, {} overprovisioned", space.free_segments, kept.0, kept.1))?;
+        if let Some(s) = &space.segments {
+            let kept = (s.reserved_segments, s.overprovisioned_segments);
+            line("segments", format!("{} free, {} reserved, {} overprovisioned", s.free_segments, kept.0, kept.1))?;
+        }
         let orphans = checkpoint.orphans.map_or_else(|| "not known how many".to_owned(), |known| known.to_string());
         line("inodes", format!("{} ({} nodes of {}), {orphans} orphans", space.inodes, space.nodes, space.max_nodes))?;
         if let Some(why) = &self.read_only {
             line("read-only", why.clone())?;
+        }
+        if let Some(logs) = &self.iplfs {
+            logs.print(&mut line)?;
         }
         for log in &self.logs {
             line(log.log, format!("segment {}, block {}", log.segment, log.next_block))?;

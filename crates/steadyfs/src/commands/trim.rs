@@ -2,6 +2,9 @@
 //!
 //! Works on the checkpoint, without mounting: a segment is free if none of its blocks is valid and no log writes there.
 //! Blocks that were fsynced since the checkpoint lie in such segments, so a volume that has some is refused.
+//!
+//! An IPLFS volume has no free space to tell: it discards by itself what is dead, so it is mounted for that. What the
+//! device holds although nobody needs it or knows that it is dead goes too.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,12 +13,12 @@ use std::process::ExitCode;
 use steadyfs_core::raw::Image;
 use steadyfs_core::{Error, why_read_only};
 use steadyfs_device::Device;
-use steadyfs_format::{BLOCKS_PER_SEG, Log, SEG_BYTES, SegNo};
+use steadyfs_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Log, SEG_BYTES, SegNo};
 
 use crate::failure::Failure;
 use crate::image::{self, DeviceArgs};
 use crate::size::human;
-use crate::volume::{failure, open_failure};
+use crate::volume::{Access, Volume, failure, open_failure};
 
 /// Discard the free space of a volume; an image file gives it back
 #[derive(Debug, clap::Args)]
@@ -27,6 +30,10 @@ pub(crate) struct Args {
 pub(crate) fn run(Args { on }: &Args) -> Result<ExitCode, Failure> {
     let device = image::open(&on.device, on.image.for_writing())?;
     let image = Image::open(device.clone()).map_err(|e| open_failure(&on.device, &e))?;
+    if image.log_space().is_some() {
+        drop((image, device));
+        return logs(on);
+    }
     if let Some(why) = why_not(&image, &*device).map_err(|e| cannot(&on.device, &e))? {
         return Err(cannot(&on.device, &Error::Unsupported(why)));
     }
@@ -34,6 +41,30 @@ pub(crate) fn run(Args { on }: &Args) -> Result<ExitCode, Failure> {
     let discarded = discard(&image, &*device, &free).map_err(|e| cannot(&on.device, &e))?;
     let text = human(discarded * SEG_BYTES);
     writeln!(io::stdout(), "discarded {text} in {discarded} segments").map_err(|e| Failure::output(&e))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Discards what an IPLFS volume does not need.
+fn logs(on: &DeviceArgs) -> Result<ExitCode, Failure> {
+    let failed = |e: Error| cannot(&on.device, &e);
+    let dead =
+        Volume::with(&on.device, on.image, Access::Write, |volume| volume.fs.trim(0..u64::MAX, 0).map_err(failed))?;
+    let device = image::open(&on.device, on.image.for_writing())?;
+    let image = Image::open(device.clone()).map_err(failed)?;
+    let leaked = match device.held_from(0) {
+        Ok(_) => image.leaked_runs().map_err(failed)?,
+        // A device that does not tell what it holds.
+        Err(_) => Vec::new(),
+    };
+    let mut lost = 0;
+    for run in &leaked {
+        let blocks = run.end.get() - run.start.get();
+        device.discard(run.start.get(), blocks).map_err(|e| failed(e.into()))?;
+        lost += blocks * BLOCK_SIZE as u64;
+    }
+    device.flush().map_err(|e| failed(e.into()))?;
+    let line = format!("discarded {}, {} of it that nobody knew to be dead", human(dead + lost), human(lost));
+    writeln!(io::stdout(), "{line}").map_err(|e| Failure::output(&e))?;
     Ok(ExitCode::SUCCESS)
 }
 

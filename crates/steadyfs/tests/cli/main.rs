@@ -8,6 +8,7 @@ mod gc;
 mod hostile;
 mod in_use;
 mod inspect;
+mod iplfs;
 mod json;
 mod lab;
 mod links;

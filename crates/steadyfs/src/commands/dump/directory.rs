@@ -7,7 +7,7 @@ use steadyfs_core::raw::Image;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::dir::{Dentries, bucket_of_page};
 use steadyfs_format::inode::{Inode, inline};
-use steadyfs_format::node::{DirectNode, IndirectNode, NodeBlock, NodeKind, NodeOfs};
+use steadyfs_format::node::{DirectNode, IndirectNode, NodeBlock, NodeKind, NodeOfs, WideNode};
 use steadyfs_format::{FormatError, Ino, Lba, Nid, PageIndex, Slot};
 
 use super::{Printer, quoted};
@@ -70,7 +70,10 @@ impl<W: Write> Walk<'_, W> {
         }
         if ofs.kind() == NodeKind::Direct {
             let first = first_page(ofs).unwrap_or_default();
-            return self.pages(first, DirectNode::view(&block).slots());
+            return match self.image.log_space() {
+                Some(_) => self.pages(first, WideNode::view(&block).slots()),
+                None => self.pages(first, DirectNode::view(&block).slots()),
+            };
         }
         let stride = if ofs.kind() == NodeKind::DoubleIndirect { 1019 } else { 1 };
         for (n, child) in (0..).zip(IndirectNode::view(&block).children()) {
@@ -94,8 +97,9 @@ impl<W: Write> Walk<'_, W> {
                     self.out.row("pages", line, &at(page, lba))?;
                 }
             }
-            if !self.image.layout().in_main(lba) {
-                problem(self.out, "the block lies outside the main area")?;
+            let (layout, space) = (self.image.layout(), self.image.log_space());
+            if !space.map_or_else(|| layout.in_main(lba), |space| space.is_data_address(lba)) {
+                problem(self.out, "no block of a directory can be there")?;
                 continue;
             }
             let block = super::read(self.image, lba)?;

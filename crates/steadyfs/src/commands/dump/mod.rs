@@ -7,6 +7,7 @@
 mod checkpoint;
 mod directory;
 mod inode;
+mod logs;
 mod superblock;
 mod tables;
 
@@ -153,16 +154,33 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let open = |source: &Source| open_raw(&source.device, source.image);
     match &args.what {
         What::Sb { source } => superblock::print(&*crate::image::look(&source.device, source.image)?.device, &mut out)?,
-        What::Cp { source } => checkpoint::print(&open(source)?, &mut out)?,
+        What::Cp { source } => {
+            let image = open(source)?;
+            match image.log_space() {
+                Some(space) => logs::checkpoint(&image, space, &mut out)?,
+                None => checkpoint::print(&image, &mut out)?,
+            }
+        }
         What::Nat { nid, source } => tables::nat(&open(source)?, Nid(*nid), &mut out)?,
-        What::Sit { segment, source } => tables::sit(&open(source)?, SegNo(*segment), &mut out)?,
-        What::Ssa { segment, source } => tables::ssa(&open(source)?, SegNo(*segment), &mut out)?,
+        What::Sit { segment, source } => tables::sit(&segmented(open(source)?, "SIT")?, SegNo(*segment), &mut out)?,
+        What::Ssa { segment, source } => tables::ssa(&segmented(open(source)?, "SSA")?, SegNo(*segment), &mut out)?,
         What::Inode { inode, source } => inode::print(&open(source)?, inode.ino(source)?, &mut out)?,
         What::Dir { inode, source } => directory::print(&open(source)?, inode.ino(source)?, &mut out)?,
         What::Block { lba, source } => tables::block(&open(source)?, Lba(*lba), &mut out)?,
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses volumes without segments.
+fn segmented(image: Image, table: &str) -> Result<Image, Failure> {
+    match image.log_space() {
+        None => Ok(image),
+        Some(_) => {
+            let what = format!("there is no {table}");
+            Err(Failure::new(what, "an IPLFS volume has logs and no segments", "see `steadyfs dump cp`"))
+        }
+    }
 }
 
 /// Prints lines of a name and a value, or gathers them for one JSON object.
@@ -271,8 +289,9 @@ fn read_node(image: &Image, nid: Nid) -> Result<(Lba, Box<Block>), Failure> {
             "check the number",
         ));
     }
-    if !image.layout().in_main(lba) {
-        let e = Error::Corrupt(format!("the NAT says block {lba}, which lies outside the main area"));
+    let is_place = image.log_space().map_or_else(|| image.layout().in_main(lba), |space| space.is_node_address(lba));
+    if !is_place {
+        let e = Error::Corrupt(format!("the NAT says block {lba}, where no node can be"));
         return Err(failure(format!("cannot read node {nid}"), &e));
     }
     Ok((lba, read(image, lba)?))

@@ -33,6 +33,9 @@ pub(super) fn print<W: Write>(device: &dyn Device, out: &mut Printer<W>) -> Resu
         out.field("problem", e)?;
     }
     numbers(&raw, out)?;
+    if let Some(superblock) = copies.chosen_infinite() {
+        super::logs::extension(superblock, out)?;
+    }
     texts(&raw, out)?;
     rest(&raw, out)
 }

@@ -79,6 +79,10 @@ pub(super) fn ssa<W: Write>(image: &Image, segment: SegNo, out: &mut Printer<W>)
 pub(super) fn block<W: Write>(image: &Image, lba: Lba, out: &mut Printer<W>) -> Result<(), Failure> {
     let block = super::read(image, lba)?;
     out.field("block", lba)?;
+    if let Some(space) = image.log_space() {
+        super::logs::place(image, space, lba, out)?;
+        return out.hex(&*block);
+    }
     out.field("area", area(image.layout(), lba))?;
     if let Some((segment, offset)) = image.layout().seg_of(lba) {
         let entry = sit_entry(image, segment)?;
@@ -107,7 +111,7 @@ fn found(in_journal: bool, table: Lba) -> String {
 }
 
 /// The area that a block belongs to.
-fn area(layout: &Layout, lba: Lba) -> &'static str {
+pub(super) fn area(layout: &Layout, lba: Lba) -> &'static str {
     match lba {
         Lba(0 | 1) => "superblock",
         _ if lba < layout.segment0 => "unused",

@@ -93,6 +93,15 @@ impl Flags {
         self.defaults.is_some()
     }
 
+    /// Those given that only volumes with segments can follow.
+    pub(super) fn segmented_only(&self) -> Option<&'static str> {
+        match (self.heap, self.defaults.is_some()) {
+            (1, _) => Some("areas to choose an order of (-a)"),
+            (_, true) => Some("defaults for Android (-g)"),
+            _ => None,
+        }
+    }
+
     /// Whether they mean `-f`.
     pub(super) fn force(&self) -> bool {
         self.android()

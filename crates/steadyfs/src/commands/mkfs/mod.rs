@@ -4,6 +4,7 @@
 //! uuid and time two runs give the same bytes.
 
 mod f2fs;
+mod iplfs;
 mod target;
 
 use std::io::{self, Write};
@@ -13,6 +14,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use steadyfs_core::Error;
 use steadyfs_core::mkfs::{MkfsOptions, MkfsReport, parse_features};
+use steadyfs_format::infinite::Stretch;
 use steadyfs_format::mkfs_layout::MAX_OVERPROVISION;
 use steadyfs_format::{BLOCK_SIZE, Log};
 
@@ -26,7 +28,7 @@ use target::Target;
 /// Make a volume on a device or in an image file
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  steadyfs mkfs image.img 4G\n  SOURCE_DATE_EPOCH=0 steadyfs mkfs --uuid 01234567-89ab-cdef-0123-456789abcdef image.img 1G"
+    after_help = "Examples:\n  steadyfs mkfs image.img 4G\n  SOURCE_DATE_EPOCH=0 steadyfs mkfs --uuid 01234567-89ab-cdef-0123-456789abcdef image.img 1G\n  steadyfs mkfs --kind iplfs --capacity 64G image.img"
 )]
 pub(crate) struct Args {
     /// Name of the volume
@@ -57,7 +59,8 @@ pub(crate) struct Args {
     #[arg(short = 'n', long)]
     dry_run: bool,
     /// Print a JSON object: label, uuid, features, size and user_size (bytes), sections, segments_per_section,
-    /// sections_per_zone, overprovision (percent), overprovision_segments, files (at most), written
+    /// sections_per_zone, overprovision (percent), overprovision_segments, files (at most), written; of an IPLFS volume
+    /// also capacity and log_size (bytes)
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
     /// Say nothing
@@ -84,18 +87,35 @@ pub(crate) struct Args {
     #[command(flatten)]
     f2fs: f2fs::Flags,
     #[command(flatten)]
+    iplfs: iplfs::InfiniteFlags,
+    #[command(flatten)]
     image: ImageArgs,
     /// Image file or block device
     device: PathBuf,
-    /// Size of the volume in bytes (or with a suffix: 64M, 1.5G); makes the image file if there is none [default: all
-    /// of the device]
+    /// Size of the volume in bytes (or with a suffix: 64M, 1.5G), of an IPLFS volume the length of its address space;
+    /// makes the image file if there is none [default: all of the device; of an IPLFS image 1E]
     size: Option<Size>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     args.f2fs.check()?;
+    args.iplfs.check(&segmented_only(args))?;
     let mut options = options(args)?;
-    let target = Target::open(&args.device, args.image, args.size, args.dry_run, args.force || args.f2fs.force())?;
+    let size = match args.iplfs.is_iplfs() {
+        true => args.iplfs.space(&args.device, args.image.offset.0, args.size),
+        false => args.size,
+    };
+    let target = Target::open(&args.device, args.image, size, args.dry_run, args.force || args.f2fs.force())?;
+    if args.iplfs.is_iplfs() {
+        let made = args.iplfs.chosen(&args.device, target.device().info().blocks, args.force).and_then(|chosen| {
+            options.infinite = Some(chosen);
+            target.lengthen()
+        });
+        if let Err(failure) = made {
+            target.abandon();
+            return Err(failure);
+        }
+    }
     options.start_sector = target.start_sector();
     let sector_size = args.sector_size.or(args.f2fs.sector_size());
     options.log_sector_size = sector_size.unwrap_or_else(|| target.sector_size()).ilog2();
@@ -106,6 +126,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         summary(args, &report, &mut io::stdout().lock()).map_err(|e| Failure::output(&e))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The flags given that mean something on F2FS volumes only.
+fn segmented_only(args: &Args) -> Vec<&'static str> {
+    let given = [
+        (args.segments_per_section != 1, "sections (-s)"),
+        (args.sections_per_zone != 1, "zones (-z)"),
+        (args.overprovision.is_some(), "over-provisioning (-o)"),
+        (args.large_nat, "choice of its NAT (-i)"),
+        (args.discard == 0, "way without discards (-t)"),
+    ];
+    let given = given.into_iter().filter_map(|(is_given, name)| is_given.then_some(name));
+    given.chain(args.f2fs.segmented_only()).collect()
 }
 
 /// The JSON form of what was made.
@@ -122,6 +155,11 @@ struct Made {
     overprovision: f64,
     overprovision_segments: u32,
     files: u32,
+    /// Of an IPLFS volume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capacity: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log_size: Option<u64>,
     written: bool,
 }
 
@@ -141,6 +179,8 @@ impl Made {
             overprovision: plan.overprovision,
             overprovision_segments: plan.overprov_segments,
             files: most_files(report),
+            capacity: report.infinite.map(|made| made.capacity * BLOCK_SIZE as u64),
+            log_size: report.infinite.map(|made| (BLOCK_SIZE as u64) << made.log_shift),
             written: !args.dry_run,
         }
     }
@@ -274,26 +314,48 @@ fn summary(args: &Args, report: &MkfsReport, out: &mut impl Write) -> io::Result
     }
     line("uuid", uuid(&superblock.uuid()))?;
     line("features", superblock.features().to_string())?;
-    line("size", format!("{}, {} of it for files", bytes(layout.block_count), bytes(plan.user_blocks)))?;
-    let sections = (layout.sections, layout.segs_per_sec, layout.secs_per_zone);
-    line("sections", format!("{} of {} segments, {} to a zone", sections.0, sections.1, sections.2))?;
-    line("kept back", format!("{:.2} % ({} segments)", plan.overprovision, plan.overprov_segments))?;
+    match &report.infinite {
+        Some(made) => {
+            line("capacity", format!("{}, {} of it for files", bytes(made.capacity), bytes(plan.user_blocks)))?;
+            line("logs", format!("6, and one for discards; each takes {} in its life", bytes(1 << made.log_shift)))?;
+        }
+        None => {
+            line("size", format!("{}, {} of it for files", bytes(layout.block_count), bytes(plan.user_blocks)))?;
+            let sections = (layout.sections, layout.segs_per_sec, layout.secs_per_zone);
+            line("sections", format!("{} of {} segments, {} to a zone", sections.0, sections.1, sections.2))?;
+            line("kept back", format!("{:.2} % ({} segments)", plan.overprovision, plan.overprov_segments))?;
+        }
+    }
     line("files", format!("at most {}", most_files(report)))?;
     if args.f2fs.shows_areas() {
-        let areas = [
-            ("checkpoint", layout.cp),
-            ("SIT", layout.sit),
-            ("NAT", layout.nat),
-            ("SSA", layout.ssa),
-            ("main area", layout.main),
-        ];
-        for (name, start) in areas {
-            line(name, format!("from block {start}"))?;
-        }
-        for log in Log::ALL {
-            line(&log.to_string(), format!("from segment {}", plan.logs[log.index()].0))?;
-        }
+        areas(report, &mut line)?;
     }
     let done = if args.dry_run { "nothing was written; this would be made on" } else { "made a volume on" };
     writeln!(out, "{done} {}", args.device.display())
+}
+
+/// Where each area is, and where each log begins.
+fn areas(report: &MkfsReport, line: &mut impl FnMut(&str, String) -> io::Result<()>) -> io::Result<()> {
+    let layout = report.superblock.layout();
+    if let Some(made) = &report.infinite {
+        for (name, start) in [("checkpoint", layout.cp), ("NAT", layout.nat)] {
+            line(name, format!("from block {start}"))?;
+        }
+        return Stretch::ALL.iter().try_for_each(|stretch| {
+            let start = (stretch.index() as u64 + 1) << made.log_shift;
+            line(&stretch.to_string(), format!("from block {start}"))
+        });
+    }
+    let areas = [
+        ("checkpoint", layout.cp),
+        ("SIT", layout.sit),
+        ("NAT", layout.nat),
+        ("SSA", layout.ssa),
+        ("main area", layout.main),
+    ];
+    for (name, start) in areas {
+        line(name, format!("from block {start}"))?;
+    }
+    let logs = report.plan.logs;
+    Log::ALL.iter().try_for_each(|log| line(&log.to_string(), format!("from segment {}", logs[log.index()].0)))
 }

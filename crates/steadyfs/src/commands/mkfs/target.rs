@@ -1,16 +1,17 @@
 //! What a volume is made on: an existing device or image, or a file that is made for it.
 
 use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use steadyfs_core::mkfs::detect_signature;
-use steadyfs_device::{Device, FileDevice, MemDevice};
+use steadyfs_device::{Device, FileDevice, MemDevice, OpenError};
 use steadyfs_format::BLOCK_SIZE;
 
 use crate::failure::Failure;
 use crate::image::{ImageArgs, open_failure};
-use crate::size::Size;
+use crate::size::{Size, human};
 use crate::volume::failure;
 
 /// An opened target.
@@ -69,7 +70,12 @@ impl Target {
         let mut options = if dry_run { args.for_reading() } else { args.for_writing() };
         options.size = size.map(|size| size.0);
         options.create = length;
-        let device = FileDevice::open(path, options).map_err(|e| open_failure(path, &e))?;
+        let device = FileDevice::open(path, options).map_err(|e| match e {
+            OpenError::System { source, .. } if source.kind() == ErrorKind::FileTooLarge => {
+                too_long(path, length.unwrap_or(0))
+            }
+            e => open_failure(path, &e),
+        })?;
         if !force && exists {
             let signature =
                 detect_signature(&device).map_err(|e| failure(format!("cannot read {}", path.display()), &e))?;
@@ -83,6 +89,17 @@ impl Target {
             }
         }
         Ok(target(Box::new(device)))
+    }
+
+    /// Gives the file its length now, where that may be more than its file system takes.
+    pub(super) fn lengthen(&self) -> Result<(), Failure> {
+        match self.length {
+            Some(length) => grow(&self.path, length).map_err(|e| match e.kind() {
+                ErrorKind::FileTooLarge => too_long(&self.path, length),
+                _ => Failure::new(format!("cannot give {} its size", self.path.display()), e, "make room"),
+            }),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn device(&self) -> &dyn Device {
@@ -112,13 +129,7 @@ impl Target {
 
     /// The volume is made: gives the file the length that the volume says it has.
     pub(super) fn keep(self) -> Result<(), Failure> {
-        drop(self.device);
-        let Some(length) = self.length else { return Ok(()) };
-        let grow = || {
-            let file = File::options().write(true).open(&self.path)?;
-            if file.metadata()?.len() < length { file.set_len(length) } else { Ok(()) }
-        };
-        grow().map_err(|e| Failure::new(format!("cannot give {} its size", self.path.display()), e, "make room"))
+        self.lengthen()
     }
 
     /// No volume was made: a file that was made for it goes again. Gives its name back.
@@ -129,6 +140,21 @@ impl Target {
         }
         self.path
     }
+}
+
+/// Makes a file so long, if it is shorter.
+fn grow(path: &Path, length: u64) -> io::Result<()> {
+    let file = File::options().write(true).open(path)?;
+    if file.metadata()?.len() < length { file.set_len(length) } else { Ok(()) }
+}
+
+/// What to do where the host's file system does not have files this long.
+fn too_long(path: &Path, bytes: u64) -> Failure {
+    Failure::new(
+        format!("cannot make a volume on {}", path.display()),
+        format!("the file system there has no files of {}", human(bytes)),
+        "put it on tmpfs, XFS or btrfs, or give a smaller SIZE: ext4 takes 15T",
+    )
 }
 
 /// Where the file or device is mounted, if it is: itself, or through a loop device.

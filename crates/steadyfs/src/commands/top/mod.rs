@@ -6,6 +6,7 @@
 
 mod app;
 mod cells;
+mod logs;
 mod plain;
 mod source;
 mod terminal;

@@ -7,6 +7,7 @@ use steadyfs_core::stats::{CollectorStats, Doing, VolumeStats};
 use steadyfs_format::BLOCK_SIZE;
 
 use super::cells::{LEGEND, looks};
+use super::logs;
 use super::source::Snapshot;
 use crate::size::human;
 
@@ -30,29 +31,38 @@ fn write_all(out: &mut String, now: &Snapshot, before: Option<&Snapshot>) -> fmt
     let space = &stats.space;
     let (used, all) = (space.blocks - space.blocks_free, space.blocks);
     writeln!(out, "space        {} of {} used ({} %)", size(used), size(all), used * 100 / all.max(1))?;
-    let s = &stats.sections;
-    let parts = |total, free, emptied| format!("{total}: {free} free, {emptied} emptied");
-    let sections = parts(s.total, s.free, s.prefree);
-    writeln!(out, "sections     {sections}; writers wait at {} ({} of them for collection)", s.needed, s.reserved)?;
-    let s = &stats.segments;
-    writeln!(out, "segments     {}, {} dirty, {} used", parts(s.total, s.free, s.prefree), s.dirty, s.used)?;
-    let looks = looks(&now.segments, WIDTH * LINES);
-    let per_cell = now.segments.in_cells(WIDTH * LINES).segments_per_cell;
-    writeln!(out, "map          {per_cell} segments in a cell; {LEGEND}")?;
-    for line in looks.chunks(WIDTH) {
-        writeln!(out, "  {}", line.iter().map(|look| look.letter()).collect::<String>())?;
+    match logs::are_in(stats) {
+        true => logs::lines(stats).iter().try_for_each(|(name, words)| writeln!(out, "{name:<12} {words}"))?,
+        false => segments(out, now)?,
     }
     if !now.mounted {
         return Ok(());
     }
     traffic(out, stats, before.map(|b| &b.stats))?;
     checkpoints(out, stats)?;
-    collection(out, stats)?;
+    if !logs::are_in(stats) {
+        collection(out, stats)?;
+    }
     for lock in &stats.locks {
         let (sum, longest) = (time(Duration::from_micros(lock.wait_us)), time(Duration::from_micros(lock.longest_us)));
         writeln!(out, "lock         {:<22} {} waits, {sum} in all, longest {longest}", lock.name, lock.waits)?;
     }
     Ok(())
+}
+
+/// Sections and segments in numbers, and as a map.
+fn segments(out: &mut String, now: &Snapshot) -> fmt::Result {
+    let s = &now.stats.sections;
+    let parts = |total, free, emptied| format!("{total}: {free} free, {emptied} emptied");
+    let sections = parts(s.total, s.free, s.prefree);
+    writeln!(out, "sections     {sections}; writers wait at {} ({} of them for collection)", s.needed, s.reserved)?;
+    let s = &now.stats.segments;
+    writeln!(out, "segments     {}, {} dirty, {} used", parts(s.total, s.free, s.prefree), s.dirty, s.used)?;
+    let looks = looks(&now.segments, WIDTH * LINES);
+    let per_cell = now.segments.in_cells(WIDTH * LINES).segments_per_cell;
+    writeln!(out, "map          {per_cell} segments in a cell; {LEGEND}")?;
+    let lines = looks.chunks(WIDTH).map(|line| line.iter().map(|look| look.letter()).collect::<String>());
+    lines.into_iter().try_for_each(|line| writeln!(out, "  {line}"))
 }
 
 /// Mounted for how long, or not.

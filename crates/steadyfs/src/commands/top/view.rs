@@ -13,6 +13,7 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 
 use super::app::App;
 use super::cells::{LEGEND, Look, looks};
+use super::logs;
 use super::plain::{doing, ratio, size, state, time};
 use crate::size::human;
 
@@ -89,7 +90,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App) {
     show(frame, below(1), vec![header(app)]);
     let map = below(heights.map);
     show(frame, map, map_lines(app, map));
-    show(frame, below(heights.legend), vec![Line::styled(LEGEND, dim(app))]);
+    let legend = if logs::are_in(stats) { "a cell: # valid  ~ dead, to be discarded  . free" } else { LEGEND };
+    show(frame, below(heights.legend), vec![Line::styled(legend, dim(app))]);
     let space = below(heights.space);
     show(frame, space, space_lines(app, space.width));
     let traffic = below(heights.traffic);
@@ -130,11 +132,31 @@ fn keys(app: &App) -> Line<'_> {
 
 /// As many lines as the area has, each as wide as it is.
 fn map_lines(app: &App, area: Rect) -> Vec<Line<'static>> {
+    if logs::are_in(&app.now.stats) {
+        return held_lines(app, area);
+    }
     let cells = looks(&app.now.segments, usize::from(area.width) * usize::from(area.height));
     let span =
         |look: &Look| Span::styled(look.letter().to_string(), if app.colour { heat(*look) } else { Style::new() });
     let line = |looks: &[Look]| Line::from(looks.iter().map(span).collect::<Vec<_>>());
     cells.chunks(usize::from(area.width.max(1))).map(line).collect()
+}
+
+/// Of an IPLFS volume, in the place of the map: what it may hold as cells, those that hold something first.
+fn held_lines(app: &App, area: Rect) -> Vec<Line<'static>> {
+    let (stats, width) = (&app.now.stats, usize::from(area.width));
+    let cells = (width * usize::from(area.height)) as u64;
+    let up_to = |blocks: u64| {
+        (u128::from(blocks) * u128::from(cells)).div_ceil(u128::from(stats.logs.capacity.max(1))) as usize
+    };
+    let (valid, held) = (up_to(stats.space.blocks_valid), up_to(stats.space.blocks_valid + stats.logs.dead));
+    let letter = |cell: usize| match cell {
+        _ if cell < valid => '#',
+        _ if cell < held => '~',
+        _ => '.',
+    };
+    let line = |row: u16| (0..width).map(|column| letter(usize::from(row) * width + column)).collect::<String>();
+    (0..area.height).map(|row| Line::raw(line(row))).collect()
 }
 
 /// From blue over green to red the more is valid; what happens stands out.
@@ -160,6 +182,12 @@ fn space_lines(app: &App, width: u16) -> Vec<Line<'static>> {
     let used = space.blocks - space.blocks_free;
     let of = |n: u64| n * 100 / segments.total.max(1);
     let room = usize::from(width);
+    if logs::are_in(&app.now.stats) {
+        return logs::lines(&app.now.stats)
+            .iter()
+            .map(|(name, words)| Line::raw(format!("{name:<9} {words}")))
+            .collect();
+    }
     let counts = format!(
         "segments  free {} ({} %)  emptied {}  dirty {} ({} %)  used {}",
         segments.free,
