@@ -79,8 +79,6 @@ impl From<Request> for Command {
 pub(crate) struct Engine {
     parameters: Parameters,
     times: InterfaceTimes,
-    /// Capacity.
-    pages: u64,
     media: Media,
     ftl: Box<dyn Ftl>,
     /// The link towards the device, and towards the host.
@@ -109,7 +107,7 @@ pub(crate) struct Outcome {
 }
 
 impl Engine {
-    pub(crate) fn new(parameters: Parameters, media: Media, ftl: Box<dyn Ftl>, pages: u64) -> Self {
+    pub(crate) fn new(parameters: Parameters, media: Media, ftl: Box<dyn Ftl>) -> Self {
         let interface = &parameters.interface;
         let times = InterfaceTimes {
             page: interface.link.nanos(PAGE),
@@ -124,7 +122,6 @@ impl Engine {
         Engine {
             parameters,
             times,
-            pages,
             media,
             ftl,
             link: (Server::default(), Server::default()),
@@ -145,13 +142,7 @@ impl Engine {
     /// Takes requests in, and says which ends are known now.
     pub(crate) fn submit(&mut self, now: Time, batch: impl Iterator<Item = Command>) -> Outcome {
         self.begin(now);
-        for command in batch {
-            if self.inside < self.parameters.interface.queue_depth {
-                self.start(self.clock, command);
-            } else {
-                self.outside.push_back((self.clock, command));
-            }
-        }
+        self.outside.extend(batch.map(|command| (self.clock, command)));
         self.go_on()
     }
 
@@ -161,9 +152,6 @@ impl Engine {
         assert!(self.inside > 0, "an answer to no request");
         self.inside -= 1;
         self.asked = self.clock;
-        if let Some((arrived, command)) = self.outside.pop_front() {
-            self.start(arrived, command);
-        }
         self.go_on()
     }
 
@@ -243,13 +231,10 @@ impl Engine {
     }
 
     fn discard(&mut self, block: u64, count: u64, done: Done) {
-        for page in block..block + count {
-            if self.ftl.discard(page) {
-                self.media.forget(page, false);
-            }
-        }
+        let media = &mut self.media;
+        let looked_at = self.ftl.discard(block, count, &mut |page| media.forget(page, false));
         self.stats.discarded += count;
-        let at = self.clock + self.times.discard + count * self.times.discard_page;
+        let at = self.clock + self.times.discard + looked_at * self.times.discard_page;
         self.ended.push(Ended { at, done, result: Ok(Vec::new()) });
     }
 
@@ -313,8 +298,28 @@ impl Engine {
         self.ended.push(Ended { at, done, result: Ok(Vec::new()) });
     }
 
-    /// Does what can be done by now.
+    /// Does what can be done by now: nothing, while the firmware is busy with itself.
     fn go_on(&mut self) -> Outcome {
+        let busy = Some(self.ftl.firmware_until()).filter(|&until| until > self.clock);
+        let wait = busy.or_else(|| self.work());
+        assert!(wait.is_none_or(|at| at > self.clock), "waiting for what has been");
+        let wake = wait.filter(|&at| self.alarm.is_none_or(|alarm| at < alarm));
+        self.alarm = wake.or(self.alarm);
+        let copied = self.media.nand.counters().gc_programmed;
+        let news = copied - std::mem::replace(&mut self.copies_seen, copied);
+        if news > 0 {
+            self.second(self.clock).gc_copied += news;
+        }
+        Outcome { ended: std::mem::take(&mut self.ended), wake }
+    }
+
+    /// Takes requests in as far as the queue is deep, and writes as far as there is room. When to go on.
+    fn work(&mut self) -> Option<Time> {
+        while self.inside < self.parameters.interface.queue_depth
+            && let Some((arrived, command)) = self.outside.pop_front()
+        {
+            self.start(arrived, command);
+        }
         let mut wait = None;
         while let Some(queued) = self.queue.pop_front() {
             match queued {
@@ -330,16 +335,7 @@ impl Engine {
                 }
             }
         }
-        let wait = wait.or_else(|| self.idle());
-        assert!(wait.is_none_or(|at| at > self.clock), "waiting for what has been");
-        let wake = wait.filter(|&at| self.alarm.is_none_or(|alarm| at < alarm));
-        self.alarm = wake.or(self.alarm);
-        let copied = self.media.nand.counters().gc_programmed;
-        let news = copied - std::mem::replace(&mut self.copies_seen, copied);
-        if news > 0 {
-            self.second(self.clock).gc_copied += news;
-        }
-        Outcome { ended: std::mem::take(&mut self.ended), wake }
+        wait.or_else(|| self.idle())
     }
 
     /// An idle device collects; when to go on with that.
@@ -456,7 +452,8 @@ impl Engine {
     pub(crate) fn survivors(&mut self, now: Time, chance: impl FnMut() -> bool) -> Option<Vec<(u64, PageBuf)>> {
         self.begin(now);
         if self.parameters.power_loss_protection {
-            let written = (0..self.pages).filter(|&page| self.ftl.locate(page).is_some());
+            let mapped = |from| self.ftl.next_mapped(from);
+            let written = std::iter::successors(mapped(0), |&page| mapped(page + 1));
             return Some(written.map(|page| (page, self.media.contents.get(page))).collect());
         }
         Some(self.media.cells.as_ref()?.survivors(self.clock, chance))
@@ -530,7 +527,7 @@ impl Engine {
             erases: (erases.clone().min().unwrap_or(0), erases.max().unwrap_or(0)),
             space: self.ftl.space(&self.media.nand),
             buffered: self.media.buffer.held(),
-            map_bytes: self.ftl.map_bytes(),
+            map: self.ftl.map(),
             span_ns: (self.started.unwrap_or(self.clock), self.clock),
             channels_busy_ns,
             chips_busy_ns,

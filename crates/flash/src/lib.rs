@@ -34,14 +34,15 @@
 //! |---|---|
 //! | erases and discards take no time | `closed_form`: `erases_take_their_time`, `discards_take_their_time_and_free_pages` |
 //! | bookings beyond a calendar's horizon are free | `servers`: `bookings_are_the_earliest_possible` |
-//! | copies are programmed whether or not they have been read | `page_map`: `copies_are_read_before_they_are_programmed` |
-//! | a victim is free before its copies are programmed | `page_map`: `a_victim_is_free_when_it_is_erased...`; `power` |
+//! | copies are programmed whether or not they have been read | `collected`: `copies_are_read_before_they_are_programmed` |
+//! | a victim is free before its copies are programmed | `collected`: `a_victim_is_free_when_it_is_erased...`; `power` |
 //! | flush and FUA leave partly filled units alone | `closed_form`: `a_flush_pads_what_waits...`, `fua_waits_for_its_own_program` |
 //! | partly filled units can take the whole buffer | `model`: `the_smallest_buffer_suffices`, `impossible_devices_are_refused` |
 //! | commands beyond the table are dropped | `model`: `the_queue_has_a_depth` |
 //! | time of the translation layer's code is time of the device | `model`: `a_seed_is_a_run` |
 //! | zones take writes in any order, know no reset | `zones` |
-//! | memory of the map is read off the process | [`Stats::map_bytes`] |
+//! | memory of the map is read off the process | [`Stats::map`] |
+//! | the interval map only counts, beside a flat one that translates | `interval`: `contents_are_those_of_a_plain_map` |
 //!
 //! # Power loss
 //!
@@ -52,7 +53,9 @@
 //!
 //! # Translation layers
 //!
-//! [`Parameters::layer`] names the one that a device has. [`Layer::PageMap`] maps pages (`ftl/page_map`).
+//! [`Parameters::layer`] names the one that a device has. [`Layer::PageMap`] maps pages by a flat table (`ftl/flat`).
+//! [`Layer::Interval`] maps them by trees whose memory follows what is mapped (`ftl/interval`), in up to 2^60
+//! addresses; its compaction takes the firmware's time. Both collect in the same way (`ftl/collected`).
 //! [`Layer::Zoned`] has zones (`ftl/zns`), with write pointers, append, open, close, finish and reset, some of them
 //! conventional if asked for. Each keeps its rules in a `check` of its own.
 //!
@@ -81,6 +84,8 @@
 //!
 //! For each page of 4 KiB: 24 bytes of contents (synthetic pages; others also have their bytes), 4 of the map, and 4 of
 //! the reverse map for each page of the flash: 32.3 bytes with 7 % over-provisioning, 254 MB for a device of 30 GiB.
+//! Contents take memory where something is held, in pieces of 512 pages. An interval map takes what it counts and half
+//! as much again, and its reverse map 8 bytes a page.
 
 mod backed;
 mod buffer;
@@ -101,7 +106,9 @@ mod units;
 pub use backed::{BackedError, BackedSsd};
 pub use checks::Report;
 pub use ftl::Space;
-pub use parameters::{Geometry, Interface, Layer, ParameterError, Parameters, Policy, Preset, Timing, ZoneLimits};
+pub use parameters::{
+    Compaction, Geometry, Interface, Intervals, Layer, ParameterError, Parameters, Policy, Preset, Timing, ZoneLimits,
+};
 pub use ssd::EmulatedSsd;
-pub use stats::{Latency, Second, Stats};
+pub use stats::{Latency, MapStats, Second, Stats};
 pub use units::Bandwidth;

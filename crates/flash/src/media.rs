@@ -21,12 +21,12 @@ pub(crate) struct Media {
 }
 
 impl Media {
-    /// Erased lines and an empty buffer for a device of so many logical pages.
-    pub(crate) fn new(parameters: &Parameters, lines: u32, pages: u64) -> Self {
+    /// Erased lines and an empty buffer.
+    pub(crate) fn new(parameters: &Parameters, lines: u32) -> Self {
         Media {
             nand: Nand::new(parameters.geometry, parameters.timing, lines),
             buffer: Buffer::new(parameters.buffer_bytes / PAGE),
-            contents: Contents::new(pages),
+            contents: Contents::new(),
             cells: parameters.remember_cells.then(Cells::default),
         }
     }

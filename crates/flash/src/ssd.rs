@@ -12,6 +12,7 @@ use crate::media::Media;
 use crate::parameters::{Layer, ParameterError, Parameters};
 use crate::stats::Stats;
 use crate::units::{PAGE, Time};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use steadyfs_device::{
@@ -22,6 +23,7 @@ use steadyfs_rt::{Completion, Leaf, now};
 /// An SSD in memory that takes the time of a real one. See the head of the crate.
 pub struct EmulatedSsd {
     parameters: Parameters,
+    capacity: u64,
     shared: Arc<Shared>,
 }
 
@@ -32,7 +34,8 @@ struct Shared {
 }
 
 impl EmulatedSsd {
-    /// An empty SSD of `capacity` bytes with the translation layer that the parameters name.
+    /// An empty SSD of `capacity` bytes with the translation layer that the parameters name. With an interval map the
+    /// address space may be far larger than the capacity: writes beyond that are refused with ENOSPC.
     ///
     /// Page-mapped flash has the over-provisioning that the policy asks for, and at least the lines without which
     /// collection cannot work: on a device of few lines that is more. See [`Parameters::with_smaller_blocks`].
@@ -61,18 +64,17 @@ impl EmulatedSsd {
     fn build(parameters: Parameters, capacity: u64) -> Result<Arc<Self>, ParameterError> {
         parameters.validate()?;
         let (ftl, lines) = layer(&parameters, capacity)?;
-        let pages = capacity / PAGE;
-        let media = Media::new(&parameters, lines, pages);
+        let media = Media::new(&parameters, lines);
         let info = DeviceInfo {
-            blocks: pages,
+            blocks: parameters.addresses(capacity / PAGE),
             read_only: false,
             discard: ftl.takes_discards(),
             synchronous: false,
             name: format!("emulated {}", parameters.name),
         };
-        let engine = Leaf::new(Engine::new(parameters.clone(), media, ftl, pages));
+        let engine = Leaf::new(Engine::new(parameters.clone(), media, ftl));
         let shared = Arc::new(Shared { info, engine, events: Events::new() });
-        Ok(Arc::new(EmulatedSsd { parameters, shared }))
+        Ok(Arc::new(EmulatedSsd { parameters, capacity, shared }))
     }
 
     /// The device as it would be found if the power failed now: another one, with what was promised and any part of the
@@ -93,8 +95,7 @@ impl EmulatedSsd {
             (survivors, engine.ftl(time).full_zones())
         });
         let survivors = survivors?;
-        let capacity = self.shared.info.blocks * PAGE;
-        let found = Self::build(self.parameters.clone(), capacity).unwrap_or_else(|e| unreachable!("{e}"));
+        let found = Self::build(self.parameters.clone(), self.capacity).unwrap_or_else(|e| unreachable!("{e}"));
         found.load(survivors, &full);
         Some(found)
     }
@@ -151,6 +152,11 @@ impl EmulatedSsd {
     fn in_range(&self, kind: OpKind, block: u64, count: u64) -> Result<(), IoError> {
         let error = |error: IoError| IoError { op: kind, ..error };
         self.shared.info.check(&Op::Read { block, count }).map_err(error)
+    }
+
+    /// What it was made from.
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
     }
 
     /// What the device has done so far.
@@ -212,6 +218,19 @@ impl Device for EmulatedSsd {
         for (done, error) in refused {
             done(Err(error));
         }
+    }
+
+    fn held_from(&self, block: u64) -> Result<Option<Range<u64>>, IoError> {
+        let held = |engine: &mut Engine| {
+            let ftl = engine.ftl(now().as_nanos());
+            let first = ftl.next_mapped(block)?;
+            let mut end = first + 1;
+            while ftl.next_mapped(end) == Some(end) {
+                end += 1;
+            }
+            Some(first..end)
+        };
+        Ok(self.shared.engine.with(held))
     }
 
     fn zones(&self) -> Option<ZoneGeometry> {

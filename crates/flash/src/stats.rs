@@ -39,6 +39,37 @@ pub struct Second {
     pub gc_copied: u64,
 }
 
+/// The memory that a map takes in a device, counted and not measured, and what its upkeep took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MapStats {
+    /// Bytes now.
+    pub bytes: u64,
+    /// The most so far.
+    pub peak_bytes: u64,
+    /// Bytes that the same map would have if nothing had been compacted.
+    pub uncompacted_bytes: u64,
+    /// The most of those so far.
+    pub uncompacted_peak_bytes: u64,
+    /// Passes of compaction that had something to look at.
+    pub passes: u64,
+    /// Map nodes that they looked at.
+    pub nodes_scanned: u64,
+    /// Map nodes that were replaced by smaller ones.
+    pub nodes_compacted: u64,
+    /// Nanoseconds in which the firmware served nobody.
+    pub stall_ns: u64,
+    /// The longest time without a break.
+    pub longest_stall_ns: u64,
+}
+
+impl MapStats {
+    /// A map that never changes its size.
+    pub(crate) fn constant(bytes: u64) -> Self {
+        let (peak_bytes, uncompacted_bytes, uncompacted_peak_bytes) = (bytes, bytes, bytes);
+        MapStats { bytes, peak_bytes, uncompacted_bytes, uncompacted_peak_bytes, ..MapStats::default() }
+    }
+}
+
 /// What a device has done since it was made. Pages are of 4 KiB, times in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stats {
@@ -70,8 +101,8 @@ pub struct Stats {
     pub space: Space,
     /// Pages of the host that wait in the buffer or are being programmed.
     pub buffered: u64,
-    /// Bytes of a device's memory that the map takes (4 for each entry).
-    pub map_bytes: u64,
+    /// What the map takes of a device's memory (4 bytes for an entry), and what its upkeep took.
+    pub map: MapStats,
     /// Reads.
     pub read_latency: Latency,
     /// Writes, with how long they waited for room in the buffer.

@@ -4,16 +4,19 @@
 //! the emulated SSD (`steadyfs_flash`). The size is that of the partition; a partition of a much larger drive is a
 //! device with much over-provisioning.
 
-use crate::spec::DeviceSpec;
+use crate::spec::{DeviceSpec, MapKind};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use steadyfs_device::{Device, MemDevice};
-use steadyfs_flash::{EmulatedSsd, Parameters, Preset, Stats};
+use steadyfs_flash::{EmulatedSsd, Intervals, Layer, Parameters, Preset, Stats};
 
 /// The device without time.
 const MEMORY: &str = "memory";
 /// Bytes per second of the series' unit.
 const PAGE: f64 = 4096.0;
+/// Map nodes do not become smaller with the scale than the paper's are.
+const NODE_PAGES: u32 = 1 << 12;
 
 /// A device, and how to ask it.
 pub(crate) enum Target {
@@ -31,7 +34,33 @@ fn parameters(spec: &DeviceSpec) -> Result<Parameters, String> {
     if let Some(share) = spec.over_provisioning {
         parameters.policy.over_provisioning = share;
     }
+    if let Some(mut shape) = intervals(spec) {
+        shape.node_pages = spec.map_node_pages.unwrap_or(shape.node_pages);
+        if let Some(seconds) = spec.map_period {
+            shape.compaction.period = Duration::try_from_secs_f64(seconds)
+                .map_err(|_| format!("device.map_period: {seconds} is no number of seconds"))?;
+        }
+        parameters.layer = Layer::Interval(shape);
+    }
     Ok(parameters)
+}
+
+/// The numbers of the interval map that a device has.
+fn intervals(spec: &DeviceSpec) -> Option<Intervals> {
+    match spec.map {
+        MapKind::Flat => None,
+        MapKind::Interval => Some(Intervals::paper()),
+        MapKind::IntervalArtifact => Some(Intervals::artifact()),
+    }
+}
+
+/// A run that is shorter by a factor, on a device that is smaller by it, has as many passes over as many nodes.
+pub(crate) fn shrink_map(spec: &mut DeviceSpec, factor: f64) {
+    let Some(shape) = intervals(spec) else { return };
+    let pages = spec.map_node_pages.unwrap_or(shape.node_pages);
+    spec.map_node_pages = Some(((f64::from(pages) * factor) as u32).max(NODE_PAGES.min(pages)));
+    let period = spec.map_period.unwrap_or(shape.compaction.period.as_secs_f64());
+    spec.map_period = Some(period * factor);
 }
 
 /// Refuses what cannot be made.
@@ -39,8 +68,12 @@ pub(crate) fn check(spec: &DeviceSpec) -> Result<(), String> {
     if spec.size.bytes() < 32 << 20 || spec.size.bytes() > 16 << 40 {
         return Err(format!("device.size: {} bytes are no size for a volume", spec.size.bytes()));
     }
+    let wants = spec.map_node_pages.is_some() || spec.map_period.is_some();
+    if wants && intervals(spec).is_none() {
+        return Err("device.map_node_pages and map_period are about a device with map = \"interval\"".into());
+    }
     if spec.preset == MEMORY {
-        return Ok(());
+        return if intervals(spec).is_some() { Err("device.map: memory has no map".into()) } else { Ok(()) };
     }
     if spec.over_provisioning.is_some_and(|share| !(0.0..=100.0).contains(&share)) {
         return Err("device.over_provisioning is a share of the capacity, from 0 to 100".into());
@@ -93,7 +126,7 @@ impl Target {
             let sum = |busy: &[u64]| busy.iter().sum::<u64>() as f64;
             (sum(after) - sum(before)) / after.len().max(1) as f64 / 1e9 / seconds.max(1e-9)
         };
-        [
+        let mut metrics: BTreeMap<String, f64> = [
             ("flash_waf", after.waf_since(before)),
             ("flash_gc_mb_s", mb_s(after.gc_programmed - before.gc_programmed)),
             ("flash_lines_erased", (after.lines_erased - before.lines_erased) as f64),
@@ -101,7 +134,25 @@ impl Target {
             ("flash_channels_busy", busy(&after.channels_busy_ns, &before.channels_busy_ns)),
         ]
         .map(|(name, value)| (name.to_owned(), value))
-        .into()
+        .into();
+        if matches!(ssd.parameters().layer, Layer::Interval(_)) {
+            let (map, map_before) = (after.map, before.map);
+            let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+            metrics.extend(
+                [
+                    ("flash_map_mib", mib(map.bytes)),
+                    ("flash_map_peak_mib", mib(map.peak_bytes)),
+                    ("flash_map_uncompacted_mib", mib(map.uncompacted_bytes)),
+                    ("flash_map_uncompacted_peak_mib", mib(map.uncompacted_peak_bytes)),
+                    ("flash_map_saved", 1.0 - map.bytes as f64 / map.uncompacted_bytes.max(1) as f64),
+                    ("flash_map_nodes_compacted", (map.nodes_compacted - map_before.nodes_compacted) as f64),
+                    ("flash_map_stall_s", (map.stall_ns - map_before.stall_ns) as f64 / 1e9),
+                    ("flash_map_longest_stall_ms", map.longest_stall_ns as f64 / 1e6),
+                ]
+                .map(|(name, value)| (name.to_owned(), value)),
+            );
+        }
+        metrics
     }
 
     /// Whether the device's own books agree; what was checked, or what is wrong.

@@ -2,7 +2,7 @@
 //! over-provisionings.
 
 use crate::error::{Error, Result};
-use crate::spec::{DeviceSpec, Experiment, Machine, Plot, PlotOver, Size, VolumeSpec};
+use crate::spec::{DeviceSpec, Experiment, Machine, MapKind, Plot, PlotOver, Size, VolumeSpec};
 use crate::workload::{Replay, Workload};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -76,6 +76,9 @@ impl Replays {
                         over_provisioning: *share,
                         // Blocks of a large drive on a small one: as few as its collection can work with.
                         smaller_blocks: smaller_blocks(size),
+                        map: MapKind::Flat,
+                        map_node_pages: None,
+                        map_period: None,
                     },
                     volume: VolumeSpec { mount: mount.clone(), ..VolumeSpec::default() },
                     workload: Workload::Replay(replay.clone()),

@@ -4,7 +4,10 @@
 //! until then ([`Ftl::advance`]), and never run ahead of it: an operation reaches a chip when it can begin, so the
 //! future stays open. What a layer computes costs no device time.
 
-mod page_map;
+mod collected;
+mod flat;
+mod interval;
+mod map;
 mod partial_log;
 mod victims;
 mod zns;
@@ -14,13 +17,16 @@ pub(crate) use zns::{Action, ZoneError};
 use crate::media::Media;
 use crate::nand::{Line, Nand};
 use crate::parameters::{Layer, ParameterError, Parameters};
+use crate::stats::MapStats;
 use crate::units::{PAGE, Time};
-use page_map::PageMap;
+use collected::Collected;
+use flat::FlatMap;
+use interval::IntervalMap;
 use steadyfs_device::{Zone, ZoneGeometry, ZoneState};
 use zns::Zns;
 
-/// No page in a map.
-pub(crate) const UNMAPPED: u32 = u32::MAX;
+/// A flat map over collected flash.
+type PageMap = Collected<FlatMap>;
 
 /// How the flash is used, in 4 KiB pages. The sum is all pages of the flash.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -49,7 +55,7 @@ pub(crate) enum ZoneCommand {
 pub(crate) fn layer(parameters: &Parameters, capacity: u64) -> Result<(Box<dyn Ftl>, u32), ParameterError> {
     let pages = capacity / PAGE;
     let lines = match parameters.layer {
-        Layer::PageMap => PageMap::lines_for(&parameters.geometry, &parameters.policy, pages),
+        Layer::PageMap | Layer::Interval(_) => PageMap::lines_for(&parameters.geometry, &parameters.policy, pages),
         Layer::Zoned(limits) => Zns::lines_for(parameters, limits, pages)?,
     };
     let flash = lines.saturating_mul(u64::from(parameters.geometry.line_pages()));
@@ -58,7 +64,8 @@ pub(crate) fn layer(parameters: &Parameters, capacity: u64) -> Result<(Box<dyn F
     }
     let lines = lines as u32; // fits: all its pages do
     let ftl: Box<dyn Ftl> = match parameters.layer {
-        Layer::PageMap => Box::new(PageMap::new(parameters, pages, 0, lines)),
+        Layer::PageMap => Box::new(PageMap::new(parameters, FlatMap::new(pages), pages, 0, lines)),
+        Layer::Interval(shape) => Box::new(Collected::new(parameters, IntervalMap::new(shape), pages, 0, lines)),
         Layer::Zoned(limits) => Box::new(Zns::new(parameters, limits, pages, lines)),
     };
     Ok((ftl, lines))
@@ -85,8 +92,17 @@ pub(crate) trait Ftl: Send {
     /// Where a page lies.
     fn locate(&self, page: u64) -> Option<(Line, u32)>;
 
-    /// Forgets a page; false if it is one that stays until its zone is reset.
-    fn discard(&mut self, page: u64) -> bool;
+    /// Forgets pages, but for those that stay until their zone is reset, and calls `gone` for each that was mapped.
+    /// Entries of the map that were looked at.
+    fn discard(&mut self, first: u64, count: u64, gone: &mut dyn FnMut(u64)) -> u64;
+
+    /// The first page from this one on that lies anywhere.
+    fn next_mapped(&self, from: u64) -> Option<u64>;
+
+    /// Until when the firmware is busy with itself, and takes nothing in.
+    fn firmware_until(&self) -> Time {
+        0
+    }
 
     /// Sees to it that what waits in units that are not full is programmed too; of one stream or of all. When all of
     /// the host's pages will have been programmed.
@@ -156,6 +172,6 @@ pub(crate) trait Ftl: Send {
         Vec::new()
     }
 
-    /// Bytes of the map that a device would hold: 4 for each entry.
-    fn map_bytes(&self) -> u64;
+    /// What the map takes of a device's memory, and what its upkeep took.
+    fn map(&self) -> MapStats;
 }

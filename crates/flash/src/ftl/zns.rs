@@ -14,11 +14,13 @@
 mod check;
 mod states;
 
+use super::flat::FlatMap;
 use super::partial_log::PartialLog;
 use super::{Ftl, PageMap, Space, ZoneCommand};
 use crate::media::Media;
 use crate::nand::{Line, Nand, Source};
 use crate::parameters::{Geometry, ParameterError, Parameters, ZoneLimits};
+use crate::stats::MapStats;
 use crate::units::Time;
 pub(crate) use states::{Action, ZoneError};
 use std::collections::{BTreeSet, VecDeque};
@@ -110,7 +112,8 @@ impl Zns {
         let zones = (pages / u64::from(geometry.line_pages())) as u32 - limits.conventional;
         let first_page = u64::from(limits.conventional) * u64::from(geometry.line_pages());
         let collected = lines - zones - 2;
-        let conventional = (limits.conventional > 0).then(|| PageMap::new(parameters, first_page, 0, collected));
+        let map = || PageMap::new(parameters, FlatMap::new(first_page), first_page, 0, collected);
+        let conventional = (limits.conventional > 0).then(map);
         Zns {
             geometry,
             limits,
@@ -223,9 +226,26 @@ impl Ftl for Zns {
         Some((zone.line.filter(|_| at < zone.written)?, at / self.geometry.unit_pages()))
     }
 
-    fn discard(&mut self, page: u64) -> bool {
-        let map = self.conventional.as_mut().filter(|_| page < self.first_page);
-        map.is_some_and(|map| map.discard(page))
+    fn discard(&mut self, first: u64, count: u64, gone: &mut dyn FnMut(u64)) -> u64 {
+        let conventional = (first + count).min(self.first_page).saturating_sub(first);
+        if let Some(map) = self.conventional.as_mut().filter(|_| conventional > 0) {
+            map.discard(first, conventional, gone);
+        }
+        count
+    }
+
+    fn next_mapped(&self, from: u64) -> Option<u64> {
+        if let Some(page) = self.conventional.as_ref().and_then(|map| map.next_mapped(from)) {
+            return Some(page);
+        }
+        let first = from.max(self.first_page);
+        let (zone, at) = self.place(first);
+        let rest = self.zones.iter().enumerate().skip(zone);
+        let written = rest.map(|(number, zone)| (number, zone.line.map_or(0, |_| zone.written)));
+        written.into_iter().find_map(|(number, written)| {
+            let from = if number == zone { at } else { 0 };
+            (from < written).then(|| self.start(number) + u64::from(from))
+        })
     }
 
     fn flush(&mut self, media: &mut Media, now: Time, stream: Option<usize>) -> Time {
@@ -328,7 +348,8 @@ impl Ftl for Zns {
         self.conventional.is_some()
     }
 
-    fn map_bytes(&self) -> u64 {
-        self.conventional.as_ref().map_or(0, PageMap::map_bytes) + self.zones.len() as u64 * 4
+    fn map(&self) -> MapStats {
+        let bytes = self.conventional.as_ref().map_or(0, |map| map.map().bytes) + self.zones.len() as u64 * 4;
+        MapStats::constant(bytes)
     }
 }

@@ -4,6 +4,7 @@ mod backed;
 mod closed_form;
 mod common;
 mod filesystem;
+mod intervals;
 mod model;
 mod power;
 mod waf;

@@ -1,6 +1,6 @@
 //! Random operations against a plain map; the same run twice; idle collection; real time.
 
-use crate::common::{MIB, Random, all, assert_clean, page, simulate, small, timed, write};
+use crate::common::{MIB, Random, all, assert_clean, page, simulate, small, small_intervals, timed, write};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const HINTS: [StreamHint; 4] = [StreamHint::DataHot, StreamHint::DataWarm, Strea
 /// written.
 fn random_operations(parameters: Parameters, seed: u64, steps: u64) -> Arc<EmulatedSsd> {
     let ssd = EmulatedSsd::new(parameters, 24 * MIB).unwrap();
-    let blocks = ssd.info().blocks;
+    let blocks = ssd.info().blocks.min(24 * MIB / 4096);
     let mut model: HashMap<u64, PageBuf> = HashMap::new();
     let mut random = Random(seed);
     for version in 1..=steps {
@@ -59,6 +59,13 @@ fn contents_are_those_of_a_plain_map() {
         assert!(stats.lines_erased > 100 && stats.gc_programmed > 1000, "collection took part: {stats}");
         assert!(stats.erases.0 > 0, "every line was used");
     }
+}
+
+#[test]
+fn contents_are_those_of_a_plain_map_also_through_intervals() {
+    let stats = timed(|| random_operations(small_intervals(), 4, 8000).stats());
+    assert!(stats.lines_erased > 100 && stats.gc_programmed > 1000, "collection took part: {stats}");
+    assert!(stats.map.nodes_compacted > 10 && stats.map.stall_ns > 0, "compaction took part: {:?}", stats.map);
 }
 
 #[test]

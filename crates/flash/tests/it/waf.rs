@@ -5,9 +5,9 @@
 //! SYSTOR 2012) and for greedy collection (Xiang and Kurkoski, 2012: the limit of Bux and Iliadis' model), which
 //! coincide there. T are the pages that hold data: free lines take no part.
 
-use crate::common::{MIB, Random, all, assert_clean, timed, write};
+use crate::common::{MIB, Random, all, assert_clean, small, timed, write};
 use steadyfs_device::Device;
-use steadyfs_flash::{EmulatedSsd, Preset};
+use steadyfs_flash::{EmulatedSsd, Intervals, Layer, Parameters, Preset, Stats};
 
 /// The curve.
 fn analytic(alpha: f64) -> f64 {
@@ -58,4 +58,27 @@ fn greedy_collection_follows_the_curve() {
         let off = measured / expected - 1.0;
         assert!(off.abs() < 0.03, "over-provisioning {over_provisioning}: WAF {measured:.3} instead of {expected:.3}");
     }
+}
+
+/// Which map it is makes no difference to collection: not by a page.
+#[test]
+fn both_maps_collect_the_same() {
+    let of = |layer| collected(layer).waf();
+    let (flat, intervals) = (of(Layer::PageMap), of(Layer::Interval(Intervals::paper())));
+    assert!(flat > 2.0, "collection took part: {flat}");
+    assert_eq!(flat, intervals);
+}
+
+/// A device that was overwritten three times.
+fn collected(layer: Layer) -> Stats {
+    timed(move || {
+        let parameters = Parameters { layer, ..small() };
+        let ssd = EmulatedSsd::new(parameters, 32 * MIB).unwrap();
+        let blocks = ssd.info().blocks;
+        let mut random = Random(1);
+        all(&ssd, (0..blocks / 64).map(|part| write(part * 64, 64, false)));
+        all(&ssd, (0..3 * blocks).map(|_| write(random.below(blocks), 1, false)));
+        assert_clean(&ssd);
+        ssd.stats()
+    })
 }

@@ -125,6 +125,29 @@ pub(crate) struct DeviceSpec {
     /// preset's own.
     #[serde(default)]
     pub(crate) smaller_blocks: u32,
+    /// How the device finds its pages.
+    #[serde(default)]
+    pub(crate) map: MapKind,
+    /// Pages of a node of an interval map; the map's own if not given. Becomes smaller with the scale, down to 4096.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) map_node_pages: Option<u32>,
+    /// Seconds between two passes of compaction of an interval map, 0 for none; the map's own if not given. Becomes
+    /// shorter with the scale.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) map_period: Option<f64>,
+}
+
+/// Maps of an emulated SSD that collects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum MapKind {
+    /// An entry for each page.
+    #[default]
+    Flat,
+    /// Intervals, with the numbers of IPLFS' paper.
+    Interval,
+    /// Intervals, with those of D2FS' artifact.
+    IntervalArtifact,
 }
 
 /// The volume.
@@ -397,6 +420,7 @@ impl Experiment {
         let part = |size: Size, unit: u64| size.times(scale.factor(), unit);
         self.device.size = part(self.device.size, 2 << 20);
         self.interval *= scale.factor();
+        crate::device::shrink_map(&mut self.device, scale.factor());
         self.volume.cache = self.volume.cache.map(|size| part(size, 1 << 20));
         self.volume.node_cache = self.volume.node_cache.map(|size| part(size, 1 << 20));
         let after = self.room()?;

@@ -46,6 +46,9 @@ fn settings_change_exactly_their_key() {
         ("volume.mount=frobnicate", ["frobnicate", "volume.mount"]),
         ("machine.costs.page_coppy=1", ["page_coppy", "page_copy"]),
         ("device.preset=floppy", ["floppy", "memory"]),
+        ("device.map=round", ["round", "interval-artifact"]),
+        ("device.map=interval", ["device.map", "memory"]),
+        ("device.map_period=3", ["map_period", "interval"]),
         ("workload.bs=1000", ["workload.bs", "4096"]),
         ("machine.cores", ["KEY=VALUE", "machine.cores"]),
     ] {
@@ -85,6 +88,18 @@ fn a_workload_on_the_device_shrinks_with_the_device() {
         let e = full.clone().set(setting).unwrap_err();
         assert!(e.is_usage() && e.to_string().contains(part), "{setting}: {e}");
     }
+}
+
+#[test]
+fn a_map_has_as_many_nodes_and_passes_at_every_scale() {
+    let mut full = builtin("d2fs-fig1-devgc").unwrap();
+    full.set("device.map=interval-artifact").unwrap();
+    let small = full.clone().scaled("1/64".parse().unwrap()).unwrap();
+    assert_eq!((small.device.map_node_pages, small.device.map_period), (Some(1 << 14), Some(1.0 / 64.0)));
+    full.set("device.map=interval").unwrap();
+    full.set("device.map_period=12").unwrap();
+    let small = full.scaled("1/64".parse().unwrap()).unwrap();
+    assert_eq!((small.device.map_node_pages, small.device.map_period), (Some(1 << 12), Some(12.0 / 64.0)));
 }
 
 #[test]

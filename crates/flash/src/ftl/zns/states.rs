@@ -33,6 +33,9 @@ pub(crate) enum ZoneError {
     /// From this state a zone does not get there.
     #[error("Invalid Zone State Transition")]
     Transition,
+    /// More pages would be mapped than the device holds.
+    #[error("Capacity Exceeded")]
+    NoSpace,
     /// A command that names no zone's first block, or a conventional zone.
     #[error("Invalid Field in Command")]
     Field,
@@ -49,6 +52,7 @@ impl ZoneError {
             ZoneError::TooManyOpen => errno::ETOOMANYREFS,
             ZoneError::TooManyActive => errno::EOVERFLOW,
             ZoneError::Field => errno::EINVAL,
+            ZoneError::NoSpace => errno::ENOSPC,
             ZoneError::NotZoned => errno::EOPNOTSUPP,
             _ => errno::EIO,
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_device::{Device, Op, PageBuf, Request, StreamHint};
-use steadyfs_flash::{EmulatedSsd, Parameters, Preset};
+use steadyfs_flash::{Compaction, EmulatedSsd, Intervals, Layer, Parameters, Preset};
 use steadyfs_rt::sim::{Costs, SimConfig, SimReport, run};
 use steadyfs_rt::{Pending, now};
 
@@ -88,6 +88,13 @@ impl Random {
 /// A 970 Pro with lines of 512 KiB instead of 32 MiB.
 pub(crate) fn small() -> Parameters {
     Preset::Samsung970Pro.parameters().with_smaller_blocks(64)
+}
+
+/// The same with an interval map of small nodes over 2^60 pages, in which passes stop the device for long.
+pub(crate) fn small_intervals() -> Parameters {
+    let compaction = Compaction { period: Duration::from_millis(50), slice_nodes: 0, ..Intervals::paper().compaction };
+    let shape = Intervals { addresses: 1 << 60, node_pages: 256, zone_nodes: 8, compaction, ..Intervals::paper() };
+    Parameters { layer: Layer::Interval(shape), ..small() }
 }
 
 pub(crate) fn assert_clean(ssd: &EmulatedSsd) {

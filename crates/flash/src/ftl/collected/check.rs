@@ -1,11 +1,12 @@
-//! The rules of a page map, each looked at in full.
+//! The rules of collected flash, each looked at in full.
 
-use super::{Kind, PageMap, UNMAPPED};
+use super::{Collected, Kind};
 use crate::ftl::Ftl;
+use crate::ftl::map::Map;
 use crate::nand::Nand;
 
 /// Adds a line for every rule that does not hold; of the rules about pages the first few breaches.
-pub(super) fn check(ftl: &PageMap, nand: &Nand, found: &mut Vec<String>) {
+pub(super) fn check<M: Map>(ftl: &Collected<M>, nand: &Nand, found: &mut Vec<String>) {
     inverse(ftl, found);
     lines(ftl, nand, found);
     let all = ftl.reverse.len() as u64;
@@ -13,31 +14,42 @@ pub(super) fn check(ftl: &PageMap, nand: &Nand, found: &mut Vec<String>) {
     if space.mapped + space.invalid + space.free != all {
         found.push(format!("{space:?} is not the {all} pages of the flash"));
     }
-    let mapped = ftl.map.iter().filter(|&&at| at != UNMAPPED).count() as u64;
-    if mapped != space.mapped {
-        found.push(format!("{mapped} pages are mapped, {} were counted", space.mapped));
+    if space.mapped > ftl.pages {
+        found.push(format!("{} pages are mapped on a device of {}", space.mapped, ftl.pages));
     }
+    ftl.map.check(found);
 }
 
 /// Map and reverse map say the same.
-fn inverse(ftl: &PageMap, found: &mut Vec<String>) {
-    let forth = ftl.map.iter().enumerate().filter(|&(_, &at)| at != UNMAPPED);
-    let wrong = forth.filter(|&(page, &at)| ftl.reverse.get(at as usize).copied() != Some(page as u32));
-    found.extend(wrong.take(5).map(|(page, at)| format!("page {page} is mapped to {at}, which does not hold it")));
-    let back = ftl.reverse.iter().enumerate().filter(|&(_, &page)| page != UNMAPPED);
-    let wrong = back.filter(|&(at, &page)| ftl.map.get(page as usize).copied() != Some(at as u32));
-    found.extend(
-        wrong.take(5).map(|(at, page)| format!("flash page {at} holds page {page}, which is not mapped to it")),
-    );
+fn inverse<M: Map>(ftl: &Collected<M>, found: &mut Vec<String>) {
+    let (mut mapped, mut wrong, mut from) = (0, 0, 0);
+    while let Some(page) = ftl.map.next(from..u64::MAX) {
+        let at = ftl.map.get(page);
+        let held = ftl.reverse.get(at as usize).copied().filter(|&held| held != M::NONE);
+        if held.map(M::number) != Some(page) && wrong < 5 {
+            wrong += 1;
+            found.push(format!("page {page} is mapped to {at}, which does not hold it"));
+        }
+        (mapped, from) = (mapped + 1, page + 1);
+    }
+    if mapped != ftl.mapped {
+        found.push(format!("{mapped} pages are mapped, {} were counted", ftl.mapped));
+    }
+    let back = ftl.reverse.iter().enumerate().filter(|&(_, &page)| page != M::NONE);
+    let wrong = back.filter(|&(at, &page)| ftl.map.get(M::number(page)) != at as u32);
+    found.extend(wrong.take(5).map(|(at, &page)| {
+        let page = M::number(page);
+        format!("flash page {at} holds page {page}, which is not mapped to it")
+    }));
 }
 
 /// Valid pages of each line, its state, and where it is listed.
-fn lines(ftl: &PageMap, nand: &Nand, found: &mut Vec<String>) {
+fn lines<M: Map>(ftl: &Collected<M>, nand: &Nand, found: &mut Vec<String>) {
     let pages = ftl.geometry.line_pages() as usize;
     for (line, &kind) in ftl.kind.iter().enumerate() {
         let number = line as u32;
         let held = &ftl.reverse[line * pages..(line + 1) * pages];
-        let valid = held.iter().filter(|&&page| page != UNMAPPED).count() as u32;
+        let valid = held.iter().filter(|&&page| page != M::NONE).count() as u32;
         if valid != ftl.valid[line] {
             found.push(format!("line {line} holds {valid} valid pages, {} were counted", ftl.valid[line]));
         }

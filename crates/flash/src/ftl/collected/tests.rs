@@ -1,17 +1,18 @@
 //! What cannot be seen from outside: when copies go to their chips, and which line is collected.
 
 use super::*;
+use crate::ftl::flat::FlatMap;
 use crate::parameters::Preset;
 use crate::units::nanos;
 
 /// Lines of 512 KiB, each page written in order, every `step`th of the first line's pages once more.
-fn filled(step: usize) -> (PageMap, Media, Time, u64) {
+fn filled(step: usize) -> (Collected<FlatMap>, Media, Time, u64) {
     let mut parameters = Preset::Samsung970Pro.parameters().with_smaller_blocks(64);
     parameters.policy.idle_gc_lines = u32::MAX;
     let pages = 40 * u64::from(parameters.geometry.line_pages());
-    let lines = PageMap::lines_for(&parameters.geometry, &parameters.policy, pages) as u32;
-    let mut media = Media::new(&parameters, lines, pages);
-    let mut ftl = PageMap::new(&parameters, pages, 0, lines);
+    let lines = Collected::<FlatMap>::lines_for(&parameters.geometry, &parameters.policy, pages) as u32;
+    let mut media = Media::new(&parameters, lines);
+    let mut ftl = Collected::new(&parameters, FlatMap::new(pages), pages, 0, lines);
     let line = u64::from(parameters.geometry.line_pages());
     let mut now = 0;
     for page in (0..pages).chain((0..line).step_by(step)) {

@@ -1,4 +1,5 @@
-//! [`PageMap`]: any logical page anywhere; greedy collection.
+//! [`Collected`]: any logical page anywhere in the flash; greedy collection. Which page lies where is a [`Map`]'s
+//! business: a flat one, or one of intervals.
 //!
 //! Host writes go to an open line per stream, copies to an open line of the collector. The victim is the line with the
 //! fewest valid pages. It is collected unit by unit, in step with the host: while a victim of P pages with V valid is
@@ -11,16 +12,19 @@
 //! valid nor free for use ("awaiting"). A buffer with capacitors need not be waited for.
 //!
 //! Kept true (`check` looks at all of it): map and reverse map are inverse; the valid pages of each line are counted
-//! right; a line is in exactly one state; mapped + invalid + free = all pages.
+//! right; a line is in exactly one state; mapped + invalid + free = all pages; no more pages are mapped than the
+//! device holds.
 //!
-//! Memory: 4 bytes for each logical page (map) and 4 for each page of the flash (reverse map).
+//! Memory: the map's, and 4 or 8 bytes for each page of the flash (reverse map).
 
 mod check;
+mod layer;
 
+use super::Ftl;
+use super::map::{Map, UNMAPPED};
 use super::victims::Victims;
-use super::{Ftl, Space, UNMAPPED};
 use crate::media::Media;
-use crate::nand::{Line, Nand, Source};
+use crate::nand::{Line, Source};
 use crate::parameters::{Geometry, Parameters, Policy};
 use crate::units::Time;
 use std::collections::VecDeque;
@@ -82,13 +86,15 @@ struct CopiedUnit {
 
 /// See the head of the module.
 #[derive(Debug)]
-pub(crate) struct PageMap {
+pub(crate) struct Collected<M: Map> {
     geometry: Geometry,
     policy: Policy,
     first_line: Line,
+    /// Pages that may be mapped at a time.
+    pages: u64,
     /// Logical page -> page of the flash, and back; both counted from this layer's first.
-    map: Vec<u32>,
-    reverse: Vec<u32>,
+    map: M,
+    reverse: Vec<M::Page>,
     valid: Vec<u32>,
     kind: Vec<Kind>,
     victims: Victims,
@@ -109,11 +115,11 @@ pub(crate) struct PageMap {
     safe_buffer: bool,
     awaiting: VecDeque<Awaiting>,
     erasing: VecDeque<(Time, Line)>,
-    live: Vec<(u32, u32)>,
+    live: Vec<(u32, M::Page)>,
     mapped: u64,
 }
 
-impl PageMap {
+impl<M: Map> Collected<M> {
     /// Lines needed for so many logical pages: over-provisioning, and never fewer than collection needs to work at all.
     pub(crate) fn lines_for(geometry: &Geometry, policy: &Policy, pages: u64) -> u64 {
         let line = u64::from(geometry.line_pages());
@@ -123,17 +129,18 @@ impl PageMap {
         wanted.max(pages.div_ceil(line) + u64::from(policy.streams) + u64::from(policy.gc_lines) + 3)
     }
 
-    /// A map of `pages` logical pages on the erased lines from `first_line` on.
-    pub(crate) fn new(parameters: &Parameters, pages: u64, first_line: Line, lines: u32) -> Self {
+    /// Room for `pages` logical pages, which `map` finds, on the erased lines from `first_line` on.
+    pub(crate) fn new(parameters: &Parameters, map: M, pages: u64, first_line: Line, lines: u32) -> Self {
         let &Parameters { geometry, policy, power_loss_protection: safe_buffer, .. } = parameters;
         let flash_pages = u64::from(lines) * u64::from(geometry.line_pages());
         assert!(flash_pages < u64::from(UNMAPPED) && pages < flash_pages, "page numbers have 32 bits");
-        PageMap {
+        Collected {
             geometry,
             policy,
             first_line,
-            map: vec![UNMAPPED; pages as usize],
-            reverse: vec![UNMAPPED; flash_pages as usize],
+            pages,
+            map,
+            reverse: vec![M::NONE; flash_pages as usize],
             valid: vec![0; lines as usize],
             kind: vec![Kind::Free; lines as usize],
             victims: Victims::new(lines, geometry.line_pages()),
@@ -165,21 +172,21 @@ impl PageMap {
         flash_page / self.geometry.line_pages()
     }
 
-    fn unmap(&mut self, page: u64) {
-        let old = std::mem::replace(&mut self.map[page as usize], UNMAPPED);
+    /// A page of the flash, which the map had for `page` or not, holds nothing any more.
+    fn invalidate(&mut self, page: u64, old: u32) {
         if old == UNMAPPED {
             return;
         }
         let line = self.line_of(old);
-        assert_eq!(u64::from(self.reverse[old as usize]), page, "the reverse map points elsewhere");
-        self.reverse[old as usize] = UNMAPPED;
+        let held = std::mem::replace(&mut self.reverse[old as usize], M::NONE);
+        assert_eq!(M::number(held), page, "the reverse map points elsewhere");
         self.valid[line as usize] -= 1;
         self.victims.update(line, self.valid[line as usize]);
         self.mapped -= 1;
     }
 
     /// Adds a logical page at a write point, which has room. True if that fills a unit.
-    fn place(&mut self, media: &mut Media, stream: Option<usize>, page: u32, ready: Time) -> bool {
+    fn place(&mut self, media: &mut Media, stream: Option<usize>, page: u64, ready: Time) -> bool {
         let point = match stream {
             Some(stream) => &mut self.host[stream],
             None => &mut self.collector,
@@ -202,15 +209,19 @@ impl PageMap {
             }
         }
         let unit = point.page / self.geometry.unit_pages();
-        media.placed((line + self.first_line, unit), u64::from(page));
+        media.placed((line + self.first_line, unit), page);
         point.page += 1;
         point.ready = point.ready.max(ready);
         let full = point.page.is_multiple_of(self.geometry.unit_pages());
-        assert_eq!(self.reverse[at as usize], UNMAPPED, "page {at} is written twice");
-        self.map[page as usize] = at;
-        self.reverse[at as usize] = page;
+        assert_eq!(self.reverse[at as usize], M::NONE, "page {at} is written twice");
+        let old = self.map.set(page, at);
+        self.reverse[at as usize] = M::page(page);
         self.valid[line as usize] += 1;
         self.mapped += 1;
+        match stream {
+            Some(_) => self.invalidate(page, old),
+            None => assert_eq!(M::NONE, self.reverse[old as usize], "the map points elsewhere"),
+        }
         full
     }
 
@@ -294,18 +305,18 @@ impl PageMap {
         let mut live = std::mem::take(&mut self.live);
         live.clear();
         let pages = (first..first + unit_pages).map(|at| (at, self.reverse[at as usize]));
-        live.extend(pages.filter(|&(_, page)| page != UNMAPPED));
+        live.extend(pages.filter(|&(_, page)| page != M::NONE));
         let left = self.collector.line.map_or(0, |_| self.geometry.line_pages() - self.collector.page);
         let room = live.len() as u32 <= left || !self.free.is_empty();
         if room && !live.is_empty() {
             let count = live.len() as u32;
             let ready = media.nand.read(now, line + self.first_line, unit, count, Source::Collector, |_, _| ());
             for &(at, page) in &live {
-                assert_eq!(self.map[page as usize], at, "the map points elsewhere");
-                self.reverse[at as usize] = UNMAPPED;
+                assert_eq!(self.map.get(M::number(page)), at, "the map points elsewhere");
+                self.reverse[at as usize] = M::NONE;
                 self.mapped -= 1;
                 last_copy = self.copies_filled + 1;
-                if self.place(media, None, page, ready) {
+                if self.place(media, None, M::number(page), ready) {
                     self.copies_full(unit_pages);
                 }
             }
@@ -366,138 +377,6 @@ impl PageMap {
         let program = self.copied.front().map(|unit| (unit.ready, false));
         let erase = self.erasing.front().map(|&(at, _)| (at, true));
         program.into_iter().chain(erase).min()
-    }
-}
-
-impl Ftl for PageMap {
-    fn advance(&mut self, media: &mut Media, now: Time) {
-        while let Some((at, erase)) = self.due().filter(|&(at, _)| at <= now) {
-            if erase {
-                let (_, line) = self.erasing.pop_front().unwrap_or_else(|| unreachable!("it is due"));
-                media.erase(at, line + self.first_line);
-                assert_eq!(self.kind[line as usize], Kind::Awaiting, "line {line} was not collected");
-                self.kind[line as usize] = Kind::Free;
-                self.free.push_back(line);
-                continue;
-            }
-            let copied = self.copied.pop_front().unwrap_or_else(|| unreachable!("it is due"));
-            let to = (copied.line + self.first_line, copied.unit);
-            let end = media.program(at, at, to, Source::Collector, copied.pages);
-            self.copies_programmed += 1;
-            self.copies_end = self.copies_end.max(end);
-            self.ripen(at);
-        }
-    }
-
-    fn next_due(&self) -> Option<Time> {
-        self.due().map(|(at, _)| at)
-    }
-
-    fn make_room(&mut self, media: &mut Media, now: Time, _page: u64, stream: usize) -> Result<(), Time> {
-        // One free line is the collector's.
-        while self.host[stream].line.is_none() && self.free.len() <= 1 {
-            self.advance(media, now);
-            match self.next_due() {
-                _ if self.free.len() > 1 => break,
-                Some(at) => return Err(at),
-                None if self.awaiting.front().is_some_and(|awaiting| self.host_waits(awaiting.written)) => {
-                    self.flush(media, now, None);
-                }
-                None if (self.victim.is_some() || self.choose()) && self.collect_unit(media, now) => {}
-                None => self.pad(media, now),
-            }
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, media: &mut Media, now: Time, ready: Time, page: u64, stream: usize) -> Option<Time> {
-        self.unmap(page);
-        let full = self.place(media, Some(stream), page as u32, ready);
-        let end = full.then(|| self.program(media, now, stream, self.geometry.unit_pages()));
-        self.pace(media, now);
-        end
-    }
-
-    fn locate(&self, page: u64) -> Option<(Line, u32)> {
-        let at = Some(self.map[page as usize]).filter(|&at| at != UNMAPPED)?;
-        let line = self.line_of(at);
-        Some((line + self.first_line, at % self.geometry.line_pages() / self.geometry.unit_pages()))
-    }
-
-    fn discard(&mut self, page: u64) -> bool {
-        self.unmap(page);
-        true
-    }
-
-    fn flush(&mut self, media: &mut Media, now: Time, stream: Option<usize>) -> Time {
-        let unit_pages = self.geometry.unit_pages();
-        for number in 0..self.host.len() {
-            let point = &mut self.host[number];
-            let pages = point.page % unit_pages;
-            if stream.is_some_and(|only| only != number) || point.line.is_none() || pages == 0 {
-                continue;
-            }
-            point.page += unit_pages - pages;
-            self.program(media, now, number, pages);
-        }
-        media.buffer.last_end()
-    }
-
-    fn wants_idle(&mut self) -> bool {
-        // A copy of nine tenths of a line now may be one of less later.
-        let most = self.geometry.line_pages() / 10 * 9;
-        let few = self.coming() <= self.policy.idle_gc_lines;
-        self.victim.is_some() || few && self.victims.fewest().is_some_and(|(_, valid)| valid <= most)
-    }
-
-    fn idle(&mut self, media: &mut Media, now: Time) -> Option<Time> {
-        if !self.wants_idle() || (self.victim.is_none() && !self.choose()) {
-            return None;
-        }
-        // A row at a time, and no further than the chips have got.
-        for _ in 0..self.geometry.chips() {
-            if self.victim.is_some() && !self.collect_unit(media, now) {
-                if self.next_due().is_none() {
-                    self.pad(media, now);
-                }
-                return self.next_due().map(|at| at.max(now + 1));
-            }
-        }
-        Some(media.nand.idle_at().max(now + 1))
-    }
-
-    fn restart(&mut self) {
-        (self.copies_end, self.written_end) = (0, 0);
-        self.host.iter_mut().chain([&mut self.collector]).for_each(|point| point.ready = 0);
-    }
-
-    fn space(&self, nand: &Nand) -> Space {
-        let unit_pages = u64::from(self.geometry.unit_pages());
-        let lines = &nand.lines()[self.first_line as usize..][..self.valid.len()];
-        let mut written: u64 = 0;
-        for (line, state) in lines.iter().enumerate() {
-            // What is on its way to the chips has been written, too.
-            let pages = match self.kind[line] {
-                Kind::Full | Kind::Awaiting => u64::from(self.geometry.line_pages()),
-                _ => u64::from(state.programmed) * unit_pages,
-            };
-            written += pages;
-        }
-        let open = self.host.iter().chain([&self.collector]);
-        for point in open.filter(|point| point.line.is_some()) {
-            let line = point.line.unwrap_or(0);
-            written += u64::from(point.page) - u64::from(lines[line as usize].programmed) * unit_pages;
-        }
-        let all = self.reverse.len() as u64;
-        Space { mapped: self.mapped, invalid: written - self.mapped, free: all - written }
-    }
-
-    fn check(&self, nand: &Nand, found: &mut Vec<String>) {
-        check::check(self, nand, found);
-    }
-
-    fn map_bytes(&self) -> u64 {
-        self.map.len() as u64 * 4
     }
 }
 
