@@ -49,6 +49,13 @@ bench-basic:
 bench-checkpoint:
 	$(CARGO) run --release -p steadyfs-bench --bin checkpoint-waits
 
+# Programs that make names last, with the metadata journal, without it, on ext4 and on XFS, in one run: docs/BENCHMARKS.md. As root; BENCH=--short
+# does a third of it.
+.PHONY: bench-journal
+bench-journal:
+	$(CARGO) build --release -p steadyfs-bench
+	target/release/steadyfs-bench journal --goals $(BENCH)
+
 # Our checker and fsck.f2fs on one volume with a million files, in one run. Needs 12 GiB of room in /dev/shm at most, 5 in fact.
 .PHONY: bench-fsck
 bench-fsck:

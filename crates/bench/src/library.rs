@@ -31,6 +31,11 @@ impl LibraryTree {
         Ok(LibraryTree { fs, dirs: RefCell::new(HashMap::from([(String::new(), root)])) })
     }
 
+    /// The volume.
+    pub(crate) fn fs(&self) -> &Arc<Fs> {
+        &self.fs
+    }
+
     /// Unmounts.
     pub(crate) fn unmount(&self) -> Result<()> {
         self.dirs.borrow_mut().clear();

@@ -7,6 +7,7 @@ pub mod image;
 pub mod mount;
 mod operations;
 pub mod overlay;
+pub mod replay;
 mod tree;
 
 use crate::input::Input;

@@ -18,7 +18,7 @@ pub const WRITE: Target = Target { name: "mount_write", run: run_write, seeds, v
 const MOST_INODES: usize = 300;
 
 /// Mounts a volume; a sound one can be mounted.
-fn mount(volume: &Volume, read_only: bool) -> Option<Arc<Fs>> {
+pub(crate) fn mount(volume: &Volume, read_only: bool) -> Option<Arc<Fs>> {
     let device: Arc<dyn Device> = volume.device.clone();
     let options = MountOptions {
         read_only,
