@@ -55,6 +55,8 @@ pub const TARGETS: &[Target] = &[
     volumes::mount::READ,
     volumes::mount::WRITE,
     volumes::replay::TARGET,
+    volumes::endless::CHECK,
+    volumes::endless::MOUNT,
 ];
 
 /// The target of this name.

@@ -5,4 +5,4 @@ mod support;
 #[path = "support/targets.rs"]
 mod targets;
 
-targets! { true: image fsck mount_read mount_write replay }
+targets! { true: image fsck mount_read mount_write replay iplfs_check iplfs_mount }

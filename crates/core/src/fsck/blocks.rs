@@ -53,6 +53,11 @@ impl Blocks {
         }
     }
 
+    /// Whether each orphan block says which of them it is.
+    pub(super) fn has_numbered_orphan_blocks(&self) -> bool {
+        matches!(self, Self::Segments(_))
+    }
+
     /// For one thread.
     pub(super) fn cursor(&self) -> SummaryCursor<'_> {
         match self {

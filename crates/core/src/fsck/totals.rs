@@ -97,6 +97,9 @@ fn unnamed_inodes(ctx: &Context, inodes: &Inodes) -> HashMap<Ino, Unnamed> {
 /// The numbers that orphan blocks give themselves.
 fn check_orphan_blocks(ctx: &Context) {
     const NUMBER_AT: usize = 4084;
+    if !ctx.blocks.has_numbered_orphan_blocks() {
+        return;
+    }
     let blocks: Vec<Lba> = ctx.image.orphan_blocks().collect();
     for (number, &lba) in (1..).zip(&blocks) {
         let Ok(page) = ctx.image.read_block(lba) else { continue }; // reported with the list

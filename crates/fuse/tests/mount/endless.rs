@@ -151,7 +151,8 @@ fn append(path: &Path, confirmed: &AtomicU64) {
 fn what_was_synced_before_a_kill_is_there_and_nothing_leaks() {
     let place = endless(64 * MIB);
     let confirmed = AtomicU64::new(0);
-    let rounds = std::env::var(KILLS).map_or(3, |kills| kills.parse().expect("a number"));
+    // By hand a round takes longer, too.
+    let (rounds, lines) = std::env::var(KILLS).map_or((3, 40), |kills| (kills.parse().expect("a number"), 2000));
     let mut longest = Duration::ZERO;
     for round in 1..=rounds {
         let mut served = place.mount("");
@@ -163,7 +164,7 @@ fn what_was_synced_before_a_kill_is_there_and_nothing_leaks() {
                 let all = contents(round, 8 * MIB);
                 while file.write_all_at(&all, 0).and_then(|()| file.sync_data()).is_ok() {}
             });
-            until("enough was synced", || confirmed.load(SeqCst) >= 40 * round as u64);
+            until("enough was synced", || confirmed.load(SeqCst) >= lines * round as u64);
             served.kill();
             drop(served);
         });

@@ -29,7 +29,7 @@ const CHOICES: [usize; 32] =
 /// was not unmounted, with orphans. Then volumes that Linux wrote: with every feature, with an fsync chain, and with
 /// what we only read.
 fn make(number: usize) -> MemDevice {
-    let plain = Plan { features: Features::NONE, segs_per_sec: 1, mount: "", crashed: false };
+    let plain = Plan { features: Features::NONE, segs_per_sec: 1, mount: "", crashed: false, infinite: None };
     let plan = match number {
         0 => plain,
         1 => Plan { features: RICH.difference(Features::COMPRESSION), ..plain },

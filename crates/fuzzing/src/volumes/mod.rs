@@ -2,6 +2,7 @@
 
 pub mod base;
 pub mod check;
+pub mod endless;
 pub mod fields;
 pub mod image;
 pub mod mount;

@@ -27,7 +27,12 @@ struct Session<'a> {
 pub(crate) fn perform(fs: &Fs, volume: &Volume, input: &mut Input<'_>) {
     let base = volume.base.inodes.iter().map(|index| volume.base.nodes[*index].ino);
     let changed = volume.owners().cycle().take(volume.base.inodes.len());
-    let mut session = Session { fs, inos: base.chain(changed).collect(), held: Vec::new() };
+    perform_on(fs, base.chain(changed).collect(), input);
+}
+
+/// The same on these inodes.
+pub(crate) fn perform_on(fs: &Fs, inos: Vec<Ino>, input: &mut Input<'_>) {
+    let mut session = Session { fs, inos, held: Vec::new() };
     for _ in 0..MOST {
         if input.is_empty() {
             break;

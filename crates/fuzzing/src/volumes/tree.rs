@@ -1,7 +1,7 @@
 //! A small tree with one of everything: what the sound volumes of our own hold.
 
 use std::sync::Arc;
-use steadyfs_core::mkfs::{MkfsOptions, format};
+use steadyfs_core::mkfs::{Infinite, MkfsOptions, format};
 use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode, Result, XattrFlags};
 use steadyfs_device::{Device, MemDevice};
 use steadyfs_format::Features;
@@ -19,21 +19,27 @@ pub(crate) struct Plan {
     pub(crate) mount: &'static str,
     /// Left as after a power failure, with deleted files open, not unmounted.
     pub(crate) crashed: bool,
+    /// An IPLFS volume that may hold so many blocks.
+    pub(crate) infinite: Option<Infinite>,
 }
 
 /// Makes the volume.
 pub(crate) fn make(plan: Plan) -> Result<MemDevice> {
-    let device = Arc::new(MemDevice::new(u64::from(plan.segs_per_sec) * (64 << 20) / 4096));
+    let blocks = plan.infinite.map_or(u64::from(plan.segs_per_sec) * (64 << 20) / 4096, |plan| plan.device_blocks());
+    let device = Arc::new(MemDevice::new(blocks));
     let uuid = *b"steadyfs fuzzing";
     let options = MkfsOptions {
         features: plan.features,
         segs_per_sec: plan.segs_per_sec,
+        infinite: plan.infinite,
         ..MkfsOptions::new(uuid, 1_700_000_000)
     };
     format(&*device, &options)?;
     let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, MountOptions::parse(plan.mount)?)?;
     let root = fs.root()?;
-    files(&fs, &root)?;
+    // Wide addresses reach half as far.
+    let end = if plan.infinite.is_some() { u64::MAX >> 35 } else { u64::MAX };
+    files(&fs, &root, end)?;
     directories(&fs, &root)?;
     attributes(&fs, &root)?;
     fs.sync()?;
@@ -55,13 +61,13 @@ fn new(mode: u32) -> NewInode {
     NewInode { mode, uid: 1000, gid: 1000, rdev: DeviceNumber { major: 8, minor: 300 }, umask: 0 }
 }
 
-fn files(fs: &Fs, root: &InodeRef) -> Result<()> {
+fn files(fs: &Fs, root: &InodeRef, end: u64) -> Result<()> {
     for (number, length) in [0, 1, 100, 3400, 3700, 4096, 5000, 20_000].into_iter().enumerate() {
         let file = fs.create(root, format!("file {number}").as_bytes(), &new(0o100_644))?;
         fs.write(&file, 0, &vec![number as u8 + 1; length])?;
     }
     let sparse = fs.create(root, b"sparse", &new(0o100_600))?;
-    for page in PAGES {
+    for page in PAGES.into_iter().filter(|page| *page < end) {
         fs.write(&sparse, page * 4096, &[page as u8 | 1; 4096])?;
     }
     let link = fs.create(root, b"linked", &new(0o100_644))?;

@@ -363,11 +363,7 @@ fn workloads(args: &Args, mounts: &[&str]) -> Result<Box<dyn Iterator<Item = Wor
         let mount = mount.clone();
         move |count| {
             let seeds = (0..count).map(move |i| seed.wrapping_add(i));
-            seeds.map(move |seed| match kind {
-                // One in four meets the limits of the logs.
-                VolumeKind::Iplfs if seed.is_multiple_of(4) => generate::leaping(&mount, seed),
-                _ => generate::scheduled(&mount, seed),
-            })
+            seeds.map(move |seed| generate::scheduled_on(kind, &mount, seed))
         }
     });
     let collecting = args.collecting.map(|count| {

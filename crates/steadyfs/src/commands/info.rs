@@ -162,6 +162,7 @@ impl Info {
         let chain = known("what was fsynced after the last checkpoint", image.chain_summary());
         let orphans = known("the list of orphans", image.orphans());
         let iplfs = image.log_space().map(Logs::of);
+        let flags = image.log_space().map_or_else(|| header.flags(), |space| space.header().flags);
         let segmented = iplfs.is_none();
         Info {
             kind: if segmented { "f2fs" } else { "iplfs" },
@@ -186,9 +187,9 @@ impl Info {
             checkpoint: CheckpointInfo {
                 pack: image.pack().number(),
                 version: header.version(),
-                flags: header.flags().names().collect(),
-                unknown_flags: header.flags().unknown().bits(),
-                clean: header.flags().contains(CpFlags::UMOUNT),
+                flags: flags.names().collect(),
+                unknown_flags: flags.unknown().bits(),
+                clean: flags.contains(CpFlags::UMOUNT),
                 orphans: orphans.map(|orphans| orphans.len()),
                 fsynced_files: chain.map(|chain| chain.files),
                 fsynced_nodes: chain.map(|chain| chain.nodes),

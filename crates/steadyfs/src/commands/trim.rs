@@ -47,25 +47,39 @@ pub(crate) fn run(Args { on }: &Args) -> Result<ExitCode, Failure> {
 /// Discards what an IPLFS volume does not need.
 fn logs(on: &DeviceArgs) -> Result<ExitCode, Failure> {
     let failed = |e: Error| cannot(&on.device, &e);
-    let dead =
-        Volume::with(&on.device, on.image, Access::Write, |volume| volume.fs.trim(0..u64::MAX, 0).map_err(failed))?;
+    let before = held(&*image::open(&on.device, on.image.for_reading())?);
+    Volume::with(&on.device, on.image, Access::Write, |volume| volume.fs.trim(0..u64::MAX, 0).map_err(failed))?;
     let device = image::open(&on.device, on.image.for_writing())?;
     let image = Image::open(device.clone()).map_err(failed)?;
-    let leaked = match device.held_from(0) {
-        Ok(_) => image.leaked_runs().map_err(failed)?,
-        // A device that does not tell what it holds.
-        Err(_) => Vec::new(),
-    };
+    // Only some devices tell what they hold.
+    let leaked = if before.is_some() { image.leaked_runs().map_err(failed)? } else { Vec::new() };
     let mut lost = 0;
     for run in &leaked {
         let blocks = run.end.get() - run.start.get();
         device.discard(run.start.get(), blocks).map_err(|e| failed(e.into()))?;
-        lost += blocks * BLOCK_SIZE as u64;
+        lost += blocks;
     }
     device.flush().map_err(|e| failed(e.into()))?;
-    let line = format!("discarded {}, {} of it that nobody knew to be dead", human(dead + lost), human(lost));
+    let size = |blocks: u64| human(blocks * BLOCK_SIZE as u64);
+    let line = match (before, held(&*device)) {
+        (Some(before), Some(after)) => {
+            let freed = size(before.saturating_sub(after));
+            format!("discarded {freed}, {} of it that nobody knew to be dead", size(lost))
+        }
+        _ => "discarded all that is known to be dead; the device does not tell how much it held".to_owned(),
+    };
     writeln!(io::stdout(), "{line}").map_err(|e| Failure::output(&e))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Blocks that the device keeps something for, if it tells.
+fn held(device: &dyn Device) -> Option<u64> {
+    let (mut next, mut sum) = (0, 0);
+    while let Some(run) = device.held_from(next).ok()? {
+        sum += run.end - run.start;
+        next = run.end.max(next + 1);
+    }
+    Some(sum)
 }
 
 fn cannot(device: &Path, e: &Error) -> Failure {

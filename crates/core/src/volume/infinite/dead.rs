@@ -133,9 +133,9 @@ impl DeadBlocks {
         self.done.absorb(std::mem::take(&mut self.flushed));
     }
 
-    /// Takes some runs to be sent.
-    pub(crate) fn send(&mut self, most: usize) -> Ranges {
-        let taken = self.queued.take_first(most);
+    /// Takes some runs to be sent, none of them longer than `longest`.
+    pub(crate) fn send(&mut self, most: usize, longest: u64) -> Ranges {
+        let taken = self.queued.take_first(most, longest);
         self.sent.absorb(taken.clone());
         taken
     }
@@ -160,13 +160,13 @@ mod tests {
     fn a_block_is_named_from_its_death_until_a_flush_after_its_discard() {
         let mut dead = DeadBlocks::loaded(Some(run(100, 101)), Ranges::default());
         dead.add(run(5, 7)).unwrap();
-        assert!(dead.send(8).is_empty(), "nothing is sent before a commit");
+        assert!(dead.send(8, 100).is_empty(), "nothing is sent before a commit");
         assert_eq!(dead.freeze(Slips::default()), [run(5, 7), run(100, 101)]);
         dead.note_log(Some(run(101, 102)));
         dead.add(run(9, 10)).unwrap();
-        assert!(dead.send(8).is_empty());
+        assert!(dead.send(8, 100).is_empty());
         dead.committed();
-        assert_eq!(dead.send(1).iter().collect::<Vec<_>>(), [run(5, 7)]);
+        assert_eq!(dead.send(1, 100).iter().collect::<Vec<_>>(), [run(5, 7)]);
         assert_eq!(dead.freeze(Slips::default()), [run(5, 7), run(9, 10), run(100, 102)], "sent is not done");
         // An answer that comes behind the freeze may not be flushed by the commit.
         dead.answered(run(5, 7), true);
@@ -187,7 +187,7 @@ mod tests {
                 all
             }),
         );
-        dead.send(8);
+        dead.send(8, 100);
         dead.answered(run(1, 2), true);
         dead.add(run(5, 7)).unwrap();
         assert_eq!(dead.freeze(Slips::default()), [run(5, 7), run(100, 101)]);
@@ -205,7 +205,7 @@ mod tests {
         dead.freeze(Slips::default());
         assert!(dead.add(run(5, 6)).is_err());
         dead.committed();
-        dead.send(1);
+        dead.send(1, 100);
         assert!(dead.add(run(5, 6)).is_err());
     }
 }

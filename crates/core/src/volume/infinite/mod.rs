@@ -317,13 +317,9 @@ impl EndlessLogs {
     }
 
     fn discard_batch(&self) -> usize {
-        let taken = self.dead.lock().send(MOST_REQUESTS);
-        let pieces = taken.iter().flat_map(|run| {
-            let ends = run.end.get();
-            let starts = (run.start.get()..ends).step_by(MOST_BLOCKS as usize);
-            starts.map(move |start| (Lba::new(start), MOST_BLOCKS.min(ends - start)))
-        });
-        let pieces: Vec<(Lba, u64)> = pieces.collect();
+        let taken = self.dead.lock().send(MOST_REQUESTS, MOST_BLOCKS);
+        let pieces: Vec<(Lba, u64)> = taken.iter().map(|run| (run.start, run.end - run.start)).collect();
+        assert!(pieces.len() <= MOST_REQUESTS, "more discards at a time than may be");
         let results = self.io.discard_runs(&pieces);
         let mut dead = self.dead.lock();
         let mut done = 0;

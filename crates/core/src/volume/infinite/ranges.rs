@@ -84,12 +84,17 @@ impl Ranges {
         }
     }
 
-    /// Takes the first runs out, at most so many.
-    pub(crate) fn take_first(&mut self, most: usize) -> Ranges {
+    /// Takes the first runs out, at most so many, and none longer than `longest`: of a longer one its parts count, and
+    /// stay apart.
+    pub(crate) fn take_first(&mut self, most: usize, longest: u64) -> Ranges {
         let mut taken = Ranges::default();
         while taken.runs.len() < most
-            && let Some((start, end)) = self.runs.pop_first()
+            && let Some((start, whole)) = self.runs.pop_first()
         {
+            let end = whole.min(start.saturating_add(longest));
+            if end < whole {
+                self.runs.insert(end, whole);
+            }
             self.blocks -= end - start;
             taken.blocks += end - start;
             taken.runs.insert(start, end);
@@ -115,6 +120,16 @@ mod tests {
         assert_eq!(set.iter().collect::<Vec<_>>(), [run(10, 15)]);
         assert!(!set.insert(run(14, 20)) && !set.insert(run(5, 11)));
         assert_eq!(set.blocks(), 5);
+    }
+
+    #[test]
+    fn what_is_taken_is_short_and_the_rest_stays() {
+        let mut set = Ranges::default();
+        assert!(set.insert(run(0, 5)) && set.insert(run(10, 1 << 60)));
+        let taken = set.take_first(3, 4);
+        assert_eq!(taken.iter().collect::<Vec<_>>(), [run(0, 4), run(4, 5), run(10, 14)]);
+        assert_eq!((taken.blocks(), set.blocks()), (9, (1 << 60) - 14));
+        assert_eq!(set.iter().collect::<Vec<_>>(), [run(14, 1 << 60)]);
     }
 
     proptest! {

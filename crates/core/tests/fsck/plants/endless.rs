@@ -3,7 +3,7 @@
 
 use crate::images::run_with;
 use std::sync::{Arc, OnceLock};
-use steadyfs_core::fsck::{CheckOptions, Issue};
+use steadyfs_core::fsck::{CheckOptions, Issue, Severity};
 use steadyfs_core::mkfs::{self, Infinite, MkfsOptions};
 use steadyfs_core::raw::{Image, LogSpace};
 use steadyfs_core::{Fs, MountOptions, NewInode};
@@ -124,6 +124,20 @@ impl Plant {
 #[test]
 fn a_whole_volume_has_no_issue_and_no_leak() {
     Plant::new().expect(&[]);
+}
+
+#[test]
+fn open_files_without_a_name_are_no_issue() {
+    let dev = Arc::new(volume());
+    let fs = Fs::mount(Arc::clone(&dev) as Arc<dyn Device>, MountOptions::default()).unwrap();
+    let (root, new) = (fs.root().unwrap(), NewInode { mode: 0o100_644, ..NewInode::default() });
+    let open = fs.create(&root, b"open", &new).unwrap();
+    fs.unlink(&root, b"open").unwrap();
+    fs.sync().unwrap();
+    let report = run_with(dev.fork(), &CheckOptions { leaks: true, ..CheckOptions::default() });
+    assert!(report.worst() < Some(Severity::Warning), "{:?}", report.issues);
+    assert_eq!(report.counts.unwrap().orphans, 1);
+    drop(open);
 }
 
 #[test]

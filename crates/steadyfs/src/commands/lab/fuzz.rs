@@ -11,7 +11,7 @@ use std::time::Instant;
 use serde::Serialize;
 use steadyfs_core::MountOptions;
 use steadyfs_crash::load::schedules;
-use steadyfs_crash::{Effort, Stop, generate};
+use steadyfs_crash::{Effort, Stop, VolumeKind, generate};
 
 use crate::commands::crash_test::{Search, exit, heed_signals, note_interruption, plan, progress};
 use crate::failure::Failure;
@@ -37,6 +37,9 @@ pub(super) struct Args {
     /// Load on nearly full volumes, without faults and power cuts
     #[arg(long, conflicts_with = "save")]
     load: bool,
+    /// The kind of the volumes: f2fs or iplfs, as with `steadyfs crash-test`
+    #[arg(long, value_name = "KIND", value_parser = VolumeKind::parse, default_value = "f2fs", conflicts_with = "load")]
+    kind: VolumeKind,
     /// Threads [default: one per CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
@@ -66,8 +69,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.load {
         return load(args);
     }
-    let options = args.options.clone();
-    let workloads = args.seeds.clone().map(move |seed| generate::scheduled(&options, seed));
+    let (options, kind) = (args.options.clone(), args.kind);
+    let workloads = args.seeds.clone().map(move |seed| generate::scheduled_on(kind, &options, seed));
     let plan = plan(Effort::LIGHT, args.seeds.start, args.jobs);
     Search { plan, limit: None, save: &args.save, json: args.json }.run(Box::new(workloads))
 }

@@ -4,6 +4,7 @@
 use steadyfs_core::stats::VolumeStats;
 
 use super::plain::size;
+use super::source::Snapshot;
 
 /// Whether this is an IPLFS volume.
 pub(super) fn are_in(stats: &VolumeStats) -> bool {
@@ -11,7 +12,8 @@ pub(super) fn are_in(stats: &VolumeStats) -> bool {
 }
 
 /// The lines, each of a name and words, without colours.
-pub(super) fn lines(stats: &VolumeStats) -> [(&'static str, String); 2] {
+pub(super) fn lines(now: &Snapshot) -> [(&'static str, String); 2] {
+    let stats = &now.stats;
     let (logs, valid) = (&stats.logs, stats.space.blocks_valid);
     let part = |blocks: u64| (blocks.saturating_mul(100)).checked_div(logs.capacity).unwrap_or(0);
     let held = format!(
@@ -21,6 +23,10 @@ pub(super) fn lines(stats: &VolumeStats) -> [(&'static str, String); 2] {
         size(logs.dead),
         size(logs.capacity)
     );
-    let room = format!("{} before the next checkpoint, {} at all", size(logs.before_checkpoint), size(logs.before_end));
+    let all = size(logs.before_end);
+    let room = match now.mounted {
+        true => format!("{} before the next checkpoint, {all} before one is used up", size(logs.before_checkpoint)),
+        false => format!("{all} before one is used up"),
+    };
     [("held", held), ("logs", room)]
 }

@@ -32,7 +32,7 @@ fn write_all(out: &mut String, now: &Snapshot, before: Option<&Snapshot>) -> fmt
     let (used, all) = (space.blocks - space.blocks_free, space.blocks);
     writeln!(out, "space        {} of {} used ({} %)", size(used), size(all), used * 100 / all.max(1))?;
     match logs::are_in(stats) {
-        true => logs::lines(stats).iter().try_for_each(|(name, words)| writeln!(out, "{name:<12} {words}"))?,
+        true => logs::lines(now).iter().try_for_each(|(name, words)| writeln!(out, "{name:<12} {words}"))?,
         false => segments(out, now)?,
     }
     if !now.mounted {

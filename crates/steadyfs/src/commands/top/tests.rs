@@ -8,7 +8,7 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
-use steadyfs_core::mkfs::{self, MkfsOptions};
+use steadyfs_core::mkfs::{self, Infinite, MkfsOptions};
 use steadyfs_core::stats::MAP_CELLS;
 use steadyfs_core::{Fs, MountOptions, NewInode, Urgency};
 use steadyfs_device::MemDevice;
@@ -178,4 +178,24 @@ fn keys_do_what_the_help_says() {
     has(&text(&screen(&app, 80, 24)), &["pause, go on", "tenths of its blocks valid"]);
     app.paused = true;
     has(&text(&screen(&app, 80, 24)), &["every 0.1 s  PAUSED"]);
+}
+
+#[test]
+fn an_iplfs_volume_shows_what_it_holds_instead_of_segments() {
+    let chosen = Infinite::new(8192);
+    let device = MemDevice::new(chosen.device_blocks());
+    mkfs::format(&device, &MkfsOptions { infinite: Some(chosen), ..MkfsOptions::new([7; 16], 0) }).unwrap();
+    let fs = Fs::mount(Arc::new(device), MountOptions::parse("commit=0").unwrap()).unwrap();
+    write(&fs, 0..4096);
+    let app = App::new(snapshot(&fs, true), Duration::from_secs(1), false);
+    for (width, height) in [(80, 24), (120, 40), (40, 12)] {
+        let lines = text(&screen(&app, width, height));
+        let cells = |letter: char| lines.iter().flat_map(|line| line.chars()).filter(|c| *c == letter).count();
+        let wide = usize::from(width);
+        assert!(cells('#') >= wide / 2 && cells('.') >= wide / 2, "{lines:#?}");
+    }
+    let lines = text(&screen(&app, 120, 40));
+    has(&lines, &["held      16.", " of 32.0 MiB that it may hold", "before one is used up", "~ dead"]);
+    assert!(!lines.iter().any(|line| line.contains("segments")), "{lines:#?}");
+    fs.unmount().unwrap();
 }

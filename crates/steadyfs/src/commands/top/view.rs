@@ -183,10 +183,7 @@ fn space_lines(app: &App, width: u16) -> Vec<Line<'static>> {
     let of = |n: u64| n * 100 / segments.total.max(1);
     let room = usize::from(width);
     if logs::are_in(&app.now.stats) {
-        return logs::lines(&app.now.stats)
-            .iter()
-            .map(|(name, words)| Line::raw(format!("{name:<9} {words}")))
-            .collect();
+        return logs::lines(&app.now).iter().map(|(name, words)| Line::raw(format!("{name:<9} {words}"))).collect();
     }
     let counts = format!(
         "segments  free {} ({} %)  emptied {}  dirty {} ({} %)  used {}",
