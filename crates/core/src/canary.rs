@@ -49,6 +49,18 @@ pub enum Canary {
     PastLimit,
     /// `reuse`: a log takes a block again that was discarded.
     Reuse,
+    /// `complete-early`: records are completed before the checkpoint that contains them has committed.
+    CompleteEarly,
+    /// `stale-discards-new`: what a record leads to is discarded also where the volume has it.
+    StaleDiscardsNew,
+    /// `reuse-early`: sections are taken again before the records that name them are completed.
+    ReuseEarly,
+    /// `skip-record`: some records are passed over.
+    SkipRecord,
+    /// `trust-ssa`: checkpoints do not save the summaries of what the device has moved.
+    TrustSsa,
+    /// `half-record`: a checkpoint may contain half of a record.
+    HalfRecord,
 }
 
 /// The fault of a volume, if it has one.

@@ -69,4 +69,5 @@ pub use reclaim::report::{GcReport, GcTimes, SectionCounts, Urgency};
 pub use types::{Attr, DirEntry, NewInode, RenameFlags, SetAttr, SetTime, XattrFlags};
 pub use volume::discard::DiscardStats;
 pub use volume::io::IoStats;
+pub use volume::segments::migrating::MigrationStats;
 pub use waits::WaitStats;

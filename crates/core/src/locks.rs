@@ -24,6 +24,7 @@
 //! | 64 | `nat_lock` | one NAT block in memory |
 //! | 65 | `nid_held_lock` | node ids that were freed since the last checkpoint |
 //! | 66 | `gc_victims_mutex` | the victims that one collector has in mind |
+//! | 66 | `gc_area_lock` | segments that a device writes by itself, against blocks that come, go, and their release |
 //! | 67 | `sentry_lock` | which blocks are valid, where a volume has a lock for that |
 //! | 68 | `seglist_lock` | the choice of a victim, where one chooses at a time, and the lists of candidates then |
 //! | 69 | `dead_blocks_lock`, `adopted_lock` | of a volume with endless logs: which blocks are dead, which recovery has adopted |
@@ -83,6 +84,10 @@ pub(crate) static ADOPTED: LockClass = LockClass::new("adopted_lock", 69);
 pub(crate) static REWRITE: LockClass = LockClass::new("rewrite_lock", 70);
 /// Shared flushes.
 pub(crate) static FLUSH: LockClass = LockClass::new("flush_lock", 73);
+/// Segments that a device writes by itself.
+pub(crate) static GC_AREA: LockClass = LockClass::new("gc_area_lock", 66);
+/// Records of a device that moves blocks.
+pub(crate) static RECORDS: LockClass = LockClass::new("records_lock", 85);
 /// Writes in flight.
 pub(crate) static INFLIGHT: LockClass = LockClass::new("inflight_lock", 74);
 /// Blocks that could not be written.

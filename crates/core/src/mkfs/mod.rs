@@ -9,6 +9,7 @@
 
 mod choices;
 mod contents;
+mod export;
 mod infinite;
 mod migrating;
 mod plan;
@@ -16,6 +17,7 @@ mod signature;
 mod write;
 
 pub use choices::{DEFAULT_COLD_EXTENSIONS, DEFAULT_HOT_EXTENSIONS, MAKEABLE, parse_features};
+pub use export::export;
 pub use infinite::{DEFAULT_LEAP, DEFAULT_LOG_SHIFT, Infinite};
 pub use migrating::{DEFAULT_REGULAR_RATIO, Migrating};
 pub use signature::detect_signature;

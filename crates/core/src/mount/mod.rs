@@ -17,6 +17,7 @@ pub(crate) mod discarder;
 mod discarding;
 mod housekeeping;
 mod infinite;
+mod migrating;
 mod segmented;
 pub(crate) mod shutdown;
 
@@ -51,7 +52,7 @@ use crate::volume::segments::streams::Streams;
 use crate::volume::space::{Space, SpaceCounts};
 use std::sync::{Arc, OnceLock};
 use steadyfs_device::{Device, OverlayDevice};
-use steadyfs_format::checkpoint::CpFlags;
+use steadyfs_format::checkpoint::{CheckpointHeader, CpFlags};
 use steadyfs_format::orphan::ORPHANS_PER_BLOCK;
 use steadyfs_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Features, Ino, Layout, Log};
 
@@ -108,9 +109,13 @@ fn check_features(features: Features, read_only: bool) -> Result<()> {
 }
 
 /// Refuses a journal where the chain has no place for one.
-fn check_journal(features: Features, options: &MountOptions) -> Result<()> {
+fn check_journal(image: &Image, options: &MountOptions) -> Result<()> {
+    let features = image.superblock().features();
     if options.journal != JournalMode::Off && features.contains(Features::INFINITE) {
         return Err(Error::Unsupported("IPLFS volumes have no metadata journal yet; mount without journal=".into()));
+    }
+    if options.journal != JournalMode::Off && image.superblock().regions().is_some() {
+        return Err(Error::Unsupported("D2FS volumes have no metadata journal; mount without journal=".into()));
     }
     Ok(())
 }
@@ -163,11 +168,8 @@ impl Fs {
         check_features(image.superblock().features(), read_only)?;
         check_state(&image, read_only)?;
         if !read_only {
-            check_journal(image.superblock().features(), &options)?;
-            if image.superblock().regions().is_some() {
-                let why = "D2FS volumes can be read but not changed by this version; mount with -o ro";
-                return Err(Error::Unsupported(why.into()));
-            }
+            check_journal(&image, &options)?;
+            migrating::check_device(&image)?;
             infinite::check_device(&image)?;
             let fs = Fs::assemble(&image, options, read_only)?;
             fs.note_recovered(fs.recover(&image)?);
@@ -220,8 +222,10 @@ impl Fs {
 
     /// Puts a mounted volume together, as it was at its checkpoint.
     fn assemble(image: &Image, options: MountOptions, read_only: bool) -> Result<Arc<Fs>> {
+        let options = migrating::options(image, options);
         let ground = Ground::load(image, &options, read_only)?;
-        let io = BlockIo::new(Arc::clone(image.device()), ground.kbytes_written());
+        let (device, order) = migrating::device(image);
+        let io = BlockIo::new(device, ground.kbytes_written());
         #[cfg(feature = "canary")]
         options.canary.into_iter().for_each(|canary| io.planted.plant(canary));
         let layout = *image.layout();
@@ -229,13 +233,8 @@ impl Fs {
         load_nat_journal(&nat, &io, image, read_only)?;
         let checkpoint = image.checkpoint().clone();
         let header = checkpoint.header();
-        let counts = SpaceCounts {
-            blocks: header.valid_blocks(),
-            nodes: u64::from(header.valid_nodes()),
-            inodes: u64::from(header.valid_inodes()),
-        };
         // Node ids 0, 1 and 2 are not for use.
-        let space = Space::new(header.user_blocks(), u64::from(nat.max_nid()) - 3, counts);
+        let space = Space::new(header.user_blocks(), u64::from(nat.max_nid()) - 3, counted(header));
         let nids = FreeNids::new(header.next_free_nid(), &nat);
         let (collectors, data_logs) = ground.collectors(&options, &layout, header.reserved_segments());
         if !steadyfs_rt::sim::is_active() {
@@ -252,8 +251,9 @@ impl Fs {
         let streams = Streams::new(collectors, options.gc.generations, data_logs);
         let placement = match ground {
             Ground::Segments(tables) => {
+                let area = migrating::area(image, read_only, order);
                 let discards = if read_only { None } else { Tables::discards(&layout, &options, &io) };
-                Placement::Segments(tables.into_segments(image, &options, streams, discards, &io, clock, upkeep))
+                Placement::Segments(tables.into_segments(image, &options, streams, discards, &io, clock, upkeep, area))
             }
             Ground::Infinite(logs) => Placement::Infinite(Box::new(logs.into_placement(&io, read_only))),
         };
@@ -355,7 +355,8 @@ impl Fs {
         }
         self.reap_again();
         let files = self.sync_files();
-        files.and(self.checkpoint(Cause::Unmount))?;
+        files.and(self.drain_reclaim()).and(self.checkpoint(Cause::Unmount))?;
+        self.end_reclaim()?;
         self.discard_the_rest();
         self.unmark_journal()?;
         self.vol.close("the volume was unmounted");
@@ -371,6 +372,15 @@ impl Fs {
         self.reap_again();
         let files = self.sync_files();
         files.and(self.sync_checkpoint())
+    }
+}
+
+/// What a checkpoint counts.
+fn counted(header: &CheckpointHeader) -> SpaceCounts {
+    SpaceCounts {
+        blocks: header.valid_blocks(),
+        nodes: u64::from(header.valid_nodes()),
+        inodes: u64::from(header.valid_inodes()),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::volume::io::BlockIo;
 use crate::volume::segments::Segments;
 use crate::volume::segments::locks::SegLocks;
 use crate::volume::segments::logs::{Head, Logs};
+use crate::volume::segments::migrating::MigratingArea;
 use crate::volume::segments::reuse::{Reuse, Upkeep};
 use crate::volume::segments::sit::Sit;
 use crate::volume::segments::streams::Streams;
@@ -102,6 +103,7 @@ impl Tables {
         io: &Arc<BlockIo>,
         clock: Clock,
         upkeep: impl Fn() -> Upkeep + Send + Sync + 'static,
+        area: Option<MigratingArea>,
     ) -> Segments {
         let layout = *image.layout();
         let adaptive = options.allocation() == Allocation::Adaptive;
@@ -112,6 +114,7 @@ impl Tables {
             streams,
             reuse: adaptive.then(|| Reuse::new(reserved, options.eager_reuse, upkeep)),
             discards,
+            migrating: area.map(Arc::new),
             sit: Sit::new(&layout, |block| image.sit_version(block)),
             io: Arc::clone(io),
             layout,
@@ -132,6 +135,9 @@ fn load_segments(image: &Image, options: &MountOptions) -> Result<SegTable> {
     }
     if matches!(options.discard, Discard::Runs(_)) {
         segs = segs.with_held();
+    }
+    if let Some(regions) = image.superblock().regions() {
+        segs = segs.with_held().with_own_sections(regions.regular_sections);
     }
     // Of two logs in one segment the first counts.
     let mut at_logs: BTreeMap<SegNo, (Log, SitEntry)> = BTreeMap::new();

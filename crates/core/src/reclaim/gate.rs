@@ -4,9 +4,10 @@
 
 use super::admission::Admission;
 use super::host::cleaner;
-use super::{Reclaim, nobody};
+use super::{Reclaim, device, nobody};
 use crate::error::Result;
 use crate::fs::Fs;
+use crate::stats::counters::Cause;
 use crate::volume::Change;
 use std::sync::Arc;
 use steadyfs_format::Lba;
@@ -30,6 +31,7 @@ impl Fs {
         match &self.reclaim {
             Reclaim::Host(host) => host.admit(self, blocks),
             Reclaim::Nobody(_) => nobody::admit(self, blocks),
+            Reclaim::Device(_) => device::admit(self, blocks),
         }
     }
 
@@ -38,6 +40,7 @@ impl Fs {
         match &self.reclaim {
             Reclaim::Host(_) => self.free_sections_suffice(0),
             Reclaim::Nobody(_) => nobody::has_room(self, 0),
+            Reclaim::Device(_) => device::has_room(self, 0),
         }
     }
 
@@ -48,9 +51,33 @@ impl Fs {
 
     /// Starts what makes room by itself on a writable volume.
     pub(crate) fn start_reclaim(self: &Arc<Self>) {
-        if let Reclaim::Host(host) = &self.reclaim {
-            host.start(self);
+        match &self.reclaim {
+            Reclaim::Host(host) => host.start(self),
+            Reclaim::Device(device) => device.start(self),
+            Reclaim::Nobody(_) => {}
         }
+    }
+
+    /// Comes before the last checkpoint of a mount: has what makes room outside of this host come to an end.
+    ///
+    /// # Errors
+    /// Why a checkpoint failed.
+    pub(crate) fn drain_reclaim(&self) -> Result<()> {
+        match &self.reclaim {
+            Reclaim::Device(device) => device.drain(self, Cause::Sync),
+            Reclaim::Host(_) | Reclaim::Nobody(_) => Ok(()),
+        }
+    }
+
+    /// Comes after the last checkpoint of a mount, during which the device may have gone on.
+    ///
+    /// # Errors
+    /// Why a checkpoint failed.
+    pub(crate) fn end_reclaim(&self) -> Result<()> {
+        let Reclaim::Device(device) = &self.reclaim else { return Ok(()) };
+        let drained = device.drain(self, Cause::Unmount);
+        device.end(self);
+        drained
     }
 
     /// Moves what these blocks of the main area hold, wherever they are and whoever owns them.
@@ -60,7 +87,7 @@ impl Fs {
     pub(crate) fn move_blocks(&self, lbas: &[Lba]) -> Result<()> {
         match &self.reclaim {
             Reclaim::Host(_) => cleaner::move_blocks(self, lbas),
-            Reclaim::Nobody(_) => nobody::move_blocks(lbas),
+            Reclaim::Nobody(_) | Reclaim::Device(_) => nobody::move_blocks(lbas),
         }
     }
 }

@@ -9,6 +9,7 @@
 //! the waiting change could do.
 
 pub(crate) mod admission;
+pub(crate) mod device;
 mod gate;
 pub(crate) mod host;
 mod live;
@@ -21,6 +22,7 @@ use crate::options::MountOptions;
 use crate::options::techniques::GcOptions;
 use crate::volume::Volume;
 use admission::Admissions;
+use device::DeviceReclaim;
 use host::HostReclaim;
 use report::GcReport;
 use steadyfs_format::Layout;
@@ -32,14 +34,17 @@ pub(crate) enum Reclaim {
     Host(HostReclaim),
     /// Nothing has to be made: what is dead is discarded, and its place never used again (IPLFS).
     Nobody(Admissions),
+    /// The device moves what is valid out of zones, and this host follows (D2FS).
+    Device(DeviceReclaim),
 }
 
-use Reclaim::{Host as ByHost, Nobody as ByNobody};
+use Reclaim::{Device as ByDevice, Host as ByHost, Nobody as ByNobody};
 
 impl Reclaim {
     /// Collection of a volume whose checkpoint reserves so many segments, by `collectors` threads of its own.
     pub(crate) fn new(vol: &Volume, options: &MountOptions, reserved_segments: u32, collectors: usize) -> Self {
         match vol.placement.segments() {
+            Some(segments) if segments.migrating.is_some() => ByDevice(DeviceReclaim::default()),
             Some(_) => ByHost(HostReclaim::new(vol, options, reserved_segments, collectors)),
             None => ByNobody(Admissions::default()),
         }
@@ -87,6 +92,7 @@ impl Reclaim {
         match self {
             ByHost(host) => &host.admissions,
             ByNobody(admissions) => admissions,
+            ByDevice(device) => &device.admissions,
         }
     }
 
@@ -94,7 +100,7 @@ impl Reclaim {
     fn host(&self) -> Option<&HostReclaim> {
         match self {
             ByHost(host) => Some(host),
-            ByNobody(_) => None,
+            ByNobody(_) | ByDevice(_) => None,
         }
     }
 
@@ -102,7 +108,7 @@ impl Reclaim {
     fn by_host(&self) -> &HostReclaim {
         match self {
             ByHost(host) => host,
-            ByNobody(_) => unreachable!("nobody collects this volume"),
+            ByNobody(_) | ByDevice(_) => unreachable!("this host does not collect this volume"),
         }
     }
 }

@@ -217,7 +217,7 @@ impl Placement {
     /// What the device says; a log that is used up.
     pub(crate) fn begin_writing(&self) -> Result<()> {
         match self {
-            InSegments(_) => Ok(()),
+            InSegments(segments) => segments.begin_records(),
             InLogs(logs) => logs.claim(),
         }
     }

@@ -15,6 +15,7 @@ mod fsync;
 mod gaps;
 mod hostile;
 mod infinite;
+mod migrating;
 mod mkfs_layout;
 mod mount;
 mod names;

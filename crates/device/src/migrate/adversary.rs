@@ -409,7 +409,8 @@ impl<D: Device + 'static> Shared<D> {
         let to = match state.next[sort as usize] {
             Some(next) => next,
             None => {
-                let busy = |start: u64| state.landing.range(start..start + zone).next().is_some();
+                let open = |start: u64| state.next.iter().flatten().any(|next| self.geometry.zone_of(*next) == start);
+                let busy = |start: u64| open(start) || state.landing.range(start..start + zone).next().is_some();
                 let free =
                     |start: &u64| state.ledger.is_free(*start) && !state.reads.contains_key(start) && !busy(*start);
                 self.geometry.gc.clone().step_by(zone as usize).find(free)?

@@ -78,6 +78,8 @@ pub(super) struct Ledger {
     leads: HashMap<u64, u64>,
     /// The last record that must be completed before pages move; `None` until a session begins.
     gate: Option<u64>,
+    /// The host has completed something in this session, be it nothing new.
+    begun: bool,
 }
 
 impl Ledger {
@@ -93,12 +95,13 @@ impl Ledger {
             heard: 0,
             leads: HashMap::new(),
             gate: None,
+            begun: false,
         }
     }
 
     /// After a power cut: no session.
     pub(super) fn cut(mut self) -> Self {
-        (self.heard, self.gate) = (0, None);
+        (self.heard, self.gate, self.begun) = (0, None, false);
         self
     }
 
@@ -144,7 +147,7 @@ impl Ledger {
 
     /// Whether a session has begun, and the device may move pages in it.
     pub(super) fn may_move(&self) -> bool {
-        self.gate.is_some_and(|gate| self.completed >= gate)
+        self.begun && self.gate.is_some_and(|gate| self.completed >= gate)
     }
 
     /// Number of the last record that was completed.
@@ -272,6 +275,7 @@ impl Ledger {
             self.completed += 1;
             self.heard -= 1;
         }
+        self.begun = true;
         Ok(())
     }
 
@@ -284,7 +288,7 @@ impl Ledger {
             return Err(Broken::ServedUnheard { served, delivered });
         }
         self.deliver(self.waiting.len());
-        self.heard = 0;
+        (self.heard, self.begun) = (0, false);
         self.gate = Some(self.last_delivered());
         Ok(())
     }

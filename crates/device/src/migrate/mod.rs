@@ -20,7 +20,8 @@
 //! - **DI6**: a discard of what holds nothing does nothing. A waiting record whose page is discarded vanishes, a
 //!   delivered one stays.
 //! - **DI7**: the number of outstanding records is bounded. Upcalls are urgent from half of the bound on.
-//! - **DI8**: after a power cut nothing moves until the host has completed all that [`Migrations::resume`] found.
+//! - **DI8**: from [`Migrations::resume`] on nothing moves until the host has completed all that this found. A call of
+//!   [`Migrations::complete`] says so also where it found nothing.
 //!
 //! - **DI9**: pages of a GC zone are of one sort ([`Sort`]): nodes, or the rest. The hint of a write says which.
 //!

@@ -19,6 +19,7 @@ pub(crate) mod depth;
 pub(crate) mod failed;
 pub(crate) mod flush;
 pub(crate) mod gather;
+pub(crate) mod order;
 
 use crate::canary::{Canary, Planted};
 use crate::error::{Error, Result};

@@ -77,17 +77,25 @@ impl Segments {
     pub(crate) fn write_adopted(&self, adopted: &Adopted) {
         for (&seg, summary) in &adopted.summaries {
             assert!(!self.table.is_free(seg), "segment {seg} was given up");
-            self.write_summary(seg, summary, || ());
+            if !self.keep_moved_summary(seg, summary) {
+                self.write_summary(seg, summary, || ());
+            }
         }
     }
 
     /// Moves every log that a chain, or data that it names, can lie behind to a segment of its own.
     pub(crate) fn leave_chain(&self) -> Result<()> {
+        if self.migrating.is_some() {
+            return Ok(()); // all of them are left, before the first write
+        }
         [Log::WarmNode, Log::HotData, Log::WarmData, Log::ColdData].into_iter().try_for_each(|log| self.leave(log))
     }
 
     /// Moves logs that were left filling holes to segments of their own; before logs of this mount fill any.
     pub(crate) fn leave_holes(&self) -> Result<()> {
+        if self.migrating.is_some() {
+            return self.leave_sections();
+        }
         let fills = |log: &Log| self.logs.head(*log).alloc == AllocType::Ssr;
         Log::ALL.into_iter().filter(fills).try_for_each(|log| self.leave(log))
     }

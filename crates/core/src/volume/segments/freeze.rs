@@ -3,6 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::volume::segments::Segments;
+use crate::volume::segments::migrating::FrozenRecords;
 use crate::volume::segments::pinned::Loose;
 use crate::volume::segments::table::BLOCKS;
 use steadyfs_device::PageBuf;
@@ -22,6 +23,8 @@ pub(crate) struct Frozen {
     pub(super) prefree: Vec<SegNo>,
     /// Blocks that may be written again, or discarded, then.
     pub(super) loose: Loose,
+    /// Of a device that moves blocks.
+    records: Option<FrozenRecords>,
     /// SIT blocks whose selected copy changes with the commit, and which it will be.
     sit_blocks: Vec<(u32, bool)>,
     /// SIT blocks for the copies not selected now.
@@ -55,17 +58,20 @@ impl Segments {
         });
         let positions = heads.each_ref().map(|(position, _)| *position);
         let prefree: Vec<SegNo> = self.table.prefree.iter().map(|i| SegNo::new(i as u32)).collect();
+        let loose = self.table.take_loose();
         let frozen = Frozen {
             positions,
             summaries: Box::new(heads.map(|(_, summary)| summary)),
             free: self.table.free_segments() + prefree.len() as u64 + self.streams.empty_segments(&self.table),
             prefree,
-            loose: self.table.take_loose(),
+            records: self.freeze_records(&loose),
+            loose,
             sit_blocks,
             writes,
         };
         assert!(frozen.free <= u64::from(self.table.len()), "more segments will be free than there are");
         self.discard_early(&frozen);
+        frozen.records.iter().for_each(|records| self.complete_early(records));
         Ok(frozen)
     }
 
@@ -86,15 +92,21 @@ impl Segments {
     pub(crate) fn committed(&self, frozen: &Frozen) {
         self.sit.commit(frozen.sit_blocks.iter().map(|(block, _)| *block));
         self.table.unpin(&frozen.loose);
-        self.queue_dead(&frozen.loose);
-        self.release(&frozen.prefree);
-        self.wake_discarder();
+        match &frozen.records {
+            Some(records) => self.committed_records(records, &frozen.prefree),
+            None => {
+                self.queue_dead(&frozen.loose);
+                self.release(&frozen.prefree);
+                self.wake_discarder();
+            }
+        }
     }
 
     /// The checkpoint has failed: what it took is to be written by the next one.
     pub(crate) fn failed(&self, frozen: &Frozen) {
         self.sit.not_written(&self.table, frozen.sit_blocks.iter().map(|(block, _)| *block));
         self.table.put_loose_back(&frozen.loose);
+        frozen.records.iter().for_each(|records| self.failed_records(records));
     }
 }
 
@@ -103,6 +115,9 @@ impl Frozen {
     pub(crate) fn describe(&self, checkpoint: &mut Checkpoint) -> Result<()> {
         for &(block, copy) in &self.sit_blocks {
             checkpoint.set_sit_copy(block, copy);
+        }
+        if let Some(records) = &self.records {
+            checkpoint.set_served(records.served)?;
         }
         let header = checkpoint.header_mut();
         for (log, position) in Log::ALL.into_iter().zip(self.positions) {

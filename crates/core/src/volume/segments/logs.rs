@@ -202,6 +202,9 @@ impl Segments {
         {
             return Ok(summary);
         }
+        if let Some(summary) = self.moved_summary(seg) {
+            return Ok(summary);
+        }
         self.stored_summary(seg)
     }
 

@@ -9,6 +9,7 @@ mod discarding;
 pub(crate) mod freeze;
 pub(crate) mod locks;
 pub(crate) mod logs;
+pub(crate) mod migrating;
 pub(crate) mod pinned;
 pub(crate) mod reuse;
 pub(crate) mod sit;
@@ -22,6 +23,7 @@ use crate::volume::discard::Discards;
 use crate::volume::io::BlockIo;
 use crate::volume::places::Home;
 use logs::Logs;
+use migrating::MigratingArea;
 use reuse::Reuse;
 use sit::Sit;
 use std::ops::Range;
@@ -38,6 +40,8 @@ pub(crate) struct Segments {
     /// How logs fill the holes of used segments; `None` where they do not.
     pub(crate) reuse: Option<Reuse>,
     pub(crate) sit: Sit,
+    /// What the device moves by itself; `None` where it moves nothing.
+    pub(crate) migrating: Option<Arc<MigratingArea>>,
     /// What waits to be discarded; `None` where nothing is.
     pub(crate) discards: Option<Discards>,
     pub(crate) io: Arc<BlockIo>,
@@ -61,7 +65,9 @@ impl Segments {
         if self.io.planted.is(Canary::EarlyReuse) && self.reuse.is_some() {
             self.let_go_early(seg, off);
         }
+        let _guard = self.guard_gc_area(seg);
         if self.table.invalidate(seg, off, self.clock.elapsed()) {
+            self.note_dead();
             return Ok(());
         }
         Err(Error::corrupt(format!("block {lba} was in use but the SIT says that it is free")))

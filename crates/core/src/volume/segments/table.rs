@@ -108,6 +108,8 @@ pub(crate) struct SegTable {
     pinned: Option<PinnedBlocks>,
     /// Free sections are looked for from the first one on (F2FS' `alloc_mode=reuse`).
     from_first: bool,
+    /// Sections that logs may take: those before this one.
+    own_sections: usize,
 }
 
 impl SegTable {
@@ -137,6 +139,7 @@ impl SegTable {
             locks,
             pinned: None,
             from_first: false,
+            own_sections: sections,
         }
     }
 
@@ -144,6 +147,15 @@ impl SegTable {
     /// is rather than the next.
     pub(crate) fn with_reuse(self, from_first: bool) -> Self {
         SegTable { from_first, ..self.with_held() }
+    }
+
+    /// The same table, of which logs take the first so many sections only.
+    pub(crate) fn with_own_sections(mut self, sections: u32) -> Self {
+        self.own_sections = sections as usize;
+        for section in self.own_sections..self.used_in_section.len() {
+            self.free_sections.clear(section);
+        }
+        self
     }
 
     /// The same table, which says of every block whether a checkpoint refers to it.
@@ -480,7 +492,7 @@ impl SegTable {
         let used = self.used_in_section[section].fetch_sub(1, SeqCst);
         assert!(used > 0, "section {section} has fewer segments in use than none");
         // The last one out: no log is in the section, for a log's segment is in use.
-        if used == 1 {
+        if used == 1 && section < self.own_sections {
             self.free_sections.set(section);
         }
         true
@@ -508,14 +520,50 @@ impl SegTable {
     /// use: nothing has changed then.
     #[must_use]
     pub(crate) fn adopt(&self, seg: SegNo, off: u32, now: u64) -> bool {
-        let i = seg.index();
         self.pin(seg, Log::WarmData);
         if self.kind(seg) >= Log::HotNode.number() {
             return false;
         }
+        let came = self.come(seg, off, now);
+        assert!(came, "block {off} of segment {seg} is valid already");
+        true
+    }
+
+    /// Marks valid a block that a device has moved to a segment of its own, which no log has. False if the segment
+    /// holds blocks of the other sort, or something lies there: nothing has changed then. One that waits for its
+    /// release may hold either.
+    #[must_use]
+    pub(crate) fn land(&self, seg: SegNo, off: u32, kind: Log, now: u64) -> bool {
+        let i = seg.index();
+        if self.is_free(seg) {
+            self.take_segment(seg);
+            self.kinds[i].store(kind.number(), SeqCst);
+            self.mtimes[i].store(0, SeqCst);
+            self.passes[i].store(0, SeqCst);
+            self.unreadable.clear(i);
+        }
+        if self.holds_nodes(seg) != kind.is_node() {
+            if self.state(seg).count() > 0 {
+                return false;
+            }
+            self.kinds[i].store(kind.number(), SeqCst);
+        }
+        self.come(seg, off, now)
+    }
+
+    /// Whether what a segment holds, or held last, are nodes.
+    pub(crate) fn holds_nodes(&self, seg: SegNo) -> bool {
+        self.kind(seg) >= Log::HotNode.number()
+    }
+
+    /// A block comes to a segment, other than from its log; false if there is one.
+    fn come(&self, seg: SegNo, off: u32, now: u64) -> bool {
+        let i = seg.index();
         let (w, mask) = Self::bit(seg, off);
         let old = self.maps[w].fetch_or(mask, SeqCst);
-        assert!(old & mask == 0, "block {off} of segment {seg} is valid already");
+        if old & mask != 0 {
+            return false;
+        }
         if let Some(pinned) = &self.pinned {
             pinned.pin(w, mask);
         }

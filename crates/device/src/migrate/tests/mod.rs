@@ -123,7 +123,9 @@ fn write(block: u64) -> Step {
 
 fn ledger() -> Ledger {
     let mut ledger = Ledger::new(geometry());
-    ledger.take(Step::Resume(0)).expect("a new device");
+    take(&mut ledger, &[Step::Resume(0)]);
+    assert!(!ledger.may_move(), "the host has not said what it needs");
+    take(&mut ledger, &[Step::Complete(0)]);
     ledger
 }
 
@@ -187,7 +189,9 @@ fn a_broken_promise_has_its_name() {
 #[test]
 fn a_read_gathers_what_lies_apart_and_finds_nothing_where_nothing_is() {
     let device = AdversaryDevice::new(MemDevice::new(geometry().gc.end), geometry(), Adversary::new(3));
-    assert_eq!(device.migrations().expect("it moves pages").resume(0), 0);
+    let migrations = device.migrations().expect("it moves pages");
+    assert_eq!(migrations.resume(0), 0);
+    migrations.complete(0);
     let page = |byte: u8| PageBuf::from_slice(&[byte; BLOCK_SIZE]);
     device.write(ZONE, (1..=8).map(page).collect()).expect("in range");
     device.write(0, vec![page(99)]).expect("in range");
@@ -206,6 +210,7 @@ fn an_idle_device_delivers_what_waits_and_a_closed_one_ends_the_wait() {
     let device = AdversaryDevice::new(MemDevice::new(geometry().gc.end), geometry(), rules);
     let migrations = device.migrations().expect("it moves pages");
     migrations.resume(0);
+    migrations.complete(0);
     device.write(ZONE, vec![PageBuf::zeroed(); 12]).expect("in range");
     assert_eq!(device.try_next(), None);
     let upcall = migrations.next().expect("the device is open");

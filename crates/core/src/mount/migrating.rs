@@ -1,0 +1,86 @@
+//! Mounting a D2FS volume: what of a mount differs on a device that moves blocks by itself.
+
+use crate::error::{Error, Result};
+use crate::options::techniques::{DataLogs, GcCollectors, GcOptions, GcStream};
+use crate::options::{Allocation, Discard, InPlace, MountOptions};
+use crate::raw::Image;
+use crate::volume::io::order::InOrder;
+use crate::volume::segments::migrating::MigratingArea;
+use std::sync::Arc;
+use steadyfs_device::{Device, MigrationGeometry};
+
+/// The areas that the volume has, if it is one of D2FS.
+fn geometry(image: &Image) -> Option<MigrationGeometry> {
+    let (regions, layout) = (image.superblock().regions()?, image.layout());
+    let (main, end) = (layout.main.get(), layout.main_end().get());
+    let gc = layout.lba_of(regions.gc_start(layout), 0).get();
+    let zone = layout.blocks_per_sec();
+    Some(MigrationGeometry { zone, meta: 0..main, regular: main..gc, gc: gc..end, capacity: regions.capacity })
+}
+
+/// Refuses a device for changes that is not what the volume was made for.
+pub(super) fn check_device(image: &Image) -> Result<()> {
+    let (wanted, device) = (geometry(image), image.device().migrations().map(|device| device.geometry()));
+    let name = image.device().info().name;
+    match (wanted, device) {
+        (None, None) => Ok(()),
+        (Some(wanted), Some(device)) if wanted == device => served(image).map(drop),
+        (Some(_), None) => Err(Error::Unsupported(format!(
+            "{name} does not move blocks by itself, and a D2FS volume has nobody else to collect; mount it with -o ro"
+        ))),
+        (None, Some(_)) => Err(Error::Unsupported(format!(
+            "{name} moves blocks by itself, and an F2FS volume would not follow them; make a D2FS volume there"
+        ))),
+        (Some(wanted), Some(device)) => {
+            Err(Error::Unsupported(format!("{name} has the areas {device:?}, and the D2FS volume needs {wanted:?}")))
+        }
+    }
+}
+
+fn served(image: &Image) -> Result<u64> {
+    let missing = || Error::corrupt("the checkpoint does not say which records of the device it contains");
+    image.checkpoint().served().ok_or_else(missing)
+}
+
+/// The options of a mount, of which some mean nothing here: this host does not collect, fills no holes and writes
+/// nothing in place, and discards follow each checkpoint in any case.
+pub(super) fn options(image: &Image, options: MountOptions) -> MountOptions {
+    if image.superblock().regions().is_none() {
+        return options;
+    }
+    let gc = GcOptions {
+        collectors: GcCollectors::Writers,
+        stream: GcStream::Shared,
+        data_logs: DataLogs::Count(1),
+        idle: None,
+        ..options.gc
+    };
+    MountOptions {
+        gc,
+        mode: Some(Allocation::Lfs),
+        in_place: InPlace::Never,
+        discard: Discard::Off,
+        background_gc: false,
+        eager_reuse: false,
+        ..options
+    }
+}
+
+/// The device as block I/O sees it, and what keeps writes in order, where something has to.
+pub(super) fn device(image: &Image) -> (Arc<dyn Device>, Option<Arc<InOrder>>) {
+    let device = Arc::clone(image.device());
+    match geometry(image) {
+        Some(areas) if device.migrations().is_some() => {
+            let order = Arc::new(InOrder::new(device, areas.zone, areas.regular));
+            (Arc::clone(&order) as Arc<dyn Device>, Some(order))
+        }
+        _ => (device, None),
+    }
+}
+
+/// What is known of the device's records before it was asked.
+pub(super) fn area(image: &Image, read_only: bool, order: Option<Arc<InOrder>>) -> Option<MigratingArea> {
+    let regions = *image.superblock().regions()?;
+    let device = Some(Arc::clone(image.device())).filter(|device| !read_only && device.migrations().is_some());
+    Some(MigratingArea::new(regions, image.checkpoint().served().unwrap_or(0), device, order))
+}

@@ -1,0 +1,329 @@
+//! The device collects: threads that follow what it moves, and the gate of such volumes.
+//!
+//! One thread hears upcalls, another applies their records, one after the other. A record names a block, and the rule
+//! for it has three cases: the block is still used where it was, so its owner comes to refer to the new place; or the
+//! new place is in use already, so the record was applied before a power cut; or the block is dead, and its page is to
+//! be discarded. A record that cannot be applied for now is tried again, and none is passed over.
+//!
+//! A change passes the gate if there are free sections for it and for the next checkpoint, and the device has room for
+//! what it takes beside what is valid, and dead but not yet discarded. Where room is short a checkpoint is made; it has
+//! dead blocks discarded, records completed and empty sections given back. Where that does not help, the device is
+//! asked to collect.
+//!
+//! Kept true: whoever waits here holds no lock and no change, so records can be applied meanwhile; what waits for the
+//! device waits for so long at most.
+
+use super::admission::{Admission, Admissions};
+use crate::canary::Canary;
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::locks;
+use crate::stats::counters::Cause;
+use crate::volume::Volume;
+use crate::volume::nodes::slots;
+use crate::volume::segments::Segments;
+use crate::volume::segments::migrating::{Applied, MigratingArea, MigrationStats};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+use steadyfs_device::{Move, Sort};
+use steadyfs_format::summary::{Summary, SummaryKind};
+use steadyfs_format::{Lba, Log, SegNo, Slot};
+use steadyfs_rt::{JoinHandle, Mutex, spawn};
+
+/// Rounds without gain before the gate stops trying.
+const HOPELESS_ROUNDS: u32 = 8;
+/// Rounds before the end of a mount leaves the rest to the next one.
+const DRAIN_ROUNDS: u32 = 64;
+/// How long the gate waits for what it has asked the device for.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// How long the end of a mount waits for records to be applied.
+const LAST_RECORDS: Duration = Duration::from_secs(60);
+/// How long a record waits that could not be applied.
+const RETRY: Duration = Duration::from_secs(1);
+/// Sections that are left in any case: the logs' next ones.
+const SPARE_SECTIONS: u64 = Log::COUNT as u64 + 1;
+
+/// Collection by the device: the threads of a mounted volume.
+pub(crate) struct DeviceReclaim {
+    pub(super) admissions: Admissions,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Ends them.
+    area: Mutex<Option<Arc<MigratingArea>>>,
+}
+
+impl Default for DeviceReclaim {
+    fn default() -> Self {
+        DeviceReclaim {
+            admissions: Admissions::default(),
+            threads: Mutex::new(&locks::STATE, Vec::new()),
+            area: Mutex::new(&locks::STATE, None),
+        }
+    }
+}
+
+impl DeviceReclaim {
+    /// Starts the threads of a writable volume.
+    pub(super) fn start(&self, fs: &Arc<Fs>) {
+        let Some(area) = fs.vol.segments().migrating.clone() else { return };
+        if area.migrations().is_none() {
+            return;
+        }
+        assert!(self.threads.lock().is_empty(), "two threads follow the device");
+        let (volume, listens) = (Arc::downgrade(fs), Arc::clone(&area));
+        let listener = spawn("steadyfs-records", move || {
+            while let Some(upcall) = listens.migrations().and_then(|device| device.next()) {
+                if let Err(damage) = listens.hear(&upcall) {
+                    volume.upgrade().iter().for_each(|fs| fs.vol.stop(&damage));
+                    return;
+                }
+            }
+        });
+        let (weak, follows) = (Arc::downgrade(fs), Arc::clone(&area));
+        let follower = spawn("steadyfs-migrator", move || {
+            loop {
+                let key = follows.event.listen();
+                if follows.stop.load(SeqCst) {
+                    return;
+                }
+                let Some(fs) = weak.upgrade() else { return };
+                let retry = match fs.apply_records(&follows) {
+                    Ok(()) => None,
+                    Err(error) if fs.vol.check_writable().is_err() => {
+                        tracing::debug!(%error, "records of the device are left to the next mount");
+                        return;
+                    }
+                    Err(damage @ Error::Corrupt(_)) => {
+                        fs.vol.stop(&damage);
+                        return;
+                    }
+                    Err(error) => {
+                        tracing::error!(%error, "a record of the device cannot be applied yet");
+                        Some(RETRY)
+                    }
+                };
+                drop(fs);
+                match retry {
+                    None => follows.event.wait(key),
+                    Some(time) => drop(follows.event.wait_timeout(key, time)),
+                }
+            }
+        });
+        self.threads.lock().extend([listener, follower]);
+        *self.area.lock() = Some(area);
+    }
+
+    /// Follows all that the device has moved, and completes it by checkpoints for this cause.
+    pub(super) fn drain(&self, fs: &Fs, cause: Cause) -> Result<()> {
+        let Some(area) = &fs.vol.segments().migrating else { return Ok(()) };
+        let Some(device) = area.migrations() else { return Ok(()) };
+        for _ in 0..DRAIN_ROUNDS {
+            let completed = area.completed();
+            let last = device.deliver();
+            assert!(last >= completed, "record {completed} is completed, and {last} is the last there is");
+            if last == completed {
+                return Ok(());
+            }
+            if !area.wait_applied(last, LAST_RECORDS) {
+                break;
+            }
+            // One that has nothing to write would not be made.
+            drop(fs.vol.begin_change()?);
+            fs.checkpoint(cause)?;
+        }
+        tracing::warn!("some of what the device has moved is left to the next mount");
+        Ok(())
+    }
+
+    /// Ends the threads, and the session of the device.
+    pub(super) fn end(&self, fs: &Fs) {
+        self.stop();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            if !thread.is_current() && thread.join().is_err() {
+                fs.vol.stop(&Error::Defect("a thread that follows the device panicked".into()));
+            }
+        }
+    }
+
+    fn stop(&self) {
+        let area = self.area.lock().take();
+        if let Some(area) = area {
+            area.stop.store(true, SeqCst);
+            area.event.notify_all();
+            if let Some(device) = area.migrations() {
+                device.close();
+            }
+        }
+    }
+}
+
+impl Drop for DeviceReclaim {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Fs {
+    /// What became of the device's records, on a D2FS volume.
+    pub fn migration_stats(&self) -> Option<MigrationStats> {
+        let segments = self.vol.placement.segments()?;
+        segments.migrating.as_ref().map(|area| area.stats())
+    }
+
+    /// Applies what was heard.
+    fn apply_records(&self, area: &MigratingArea) -> Result<()> {
+        while let Some((number, record)) = area.next()
+            && !area.stop.load(SeqCst)
+        {
+            self.apply_record(area, number, record)?;
+            if area.take_urgency() {
+                self.checkpoint(Cause::Backlog)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_record(&self, area: &MigratingArea, number: u64, record: Move) -> Result<()> {
+        let (vol, segments) = (&self.vol, self.vol.segments());
+        let (from, to) = (Lba(record.from), Lba(record.to));
+        assert!(number > area.completed(), "record {number} is applied again");
+        let (seg, off) = segments.table.locate(from).ok_or_else(|| misled(record))?;
+        if vol.io.planted.is(Canary::SkipRecord) && number.is_multiple_of(3) {
+            let _change = vol.begin_change()?;
+            area.applied(number, None);
+            return Ok(());
+        }
+        // It does not change while the record is outstanding, for the segment is not taken again.
+        let owner = if segments.table.is_valid(seg, off) { Some(owner_of(segments, seg, off)?) } else { None };
+        let change = vol.begin_change()?;
+        let followed = match owner {
+            Some((summary, Sort::Data)) => follow_data(vol, from, to, summary)?,
+            Some((summary, Sort::Node)) => follow_node(vol, from, to, summary)?,
+            None => false,
+        };
+        if followed && vol.io.planted.is(Canary::HalfRecord) {
+            // The rest is another change.
+            drop(change);
+            steadyfs_rt::sleep(Duration::from_millis(3));
+            let _change = vol.begin_change()?;
+            vol.invalidate(Slot::At(from))?;
+            area.applied(number, None);
+            return Ok(());
+        }
+        let what = match () {
+            () if followed => Applied::Moved,
+            () if vol.placement.is_valid(to) == Some(true) => Applied::Again,
+            () => Applied::Stale,
+        };
+        if followed {
+            assert_eq!(vol.placement.is_valid(to), Some(true), "a block was followed to {to}, where nothing is");
+            vol.invalidate(Slot::At(from))?;
+        }
+        assert_ne!(vol.placement.is_valid(from), None, "record {number} names no block of the main area");
+        let again = matches!(what, Applied::Again) && vol.io.planted.is(Canary::StaleDiscardsNew);
+        area.count(&what);
+        area.applied(number, (again || matches!(what, Applied::Stale)).then_some(to));
+        Ok(())
+    }
+}
+
+fn misled(record: Move) -> Error {
+    Error::corrupt(format!("the device says that it moved block {} to {}", record.from, record.to))
+}
+
+/// Whose a valid block is, and what.
+fn owner_of(segments: &Segments, seg: SegNo, off: u32) -> Result<(Summary, Sort)> {
+    let summary = segments.summary_of(seg)?;
+    let sort = if summary.kind()? == SummaryKind::Node { Sort::Node } else { Sort::Data };
+    Ok((summary.get(off as u16), sort))
+}
+
+/// Has the owner of a block of data refer to its new place; false if it does not refer to the old one.
+fn follow_data(vol: &Volume, from: Lba, to: Lba, owner: Summary) -> Result<bool> {
+    let node = match vol.node(owner.nid) {
+        Ok(node) => node,
+        Err(Error::NotFound) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let mut guard = node.write(&vol.nodes);
+    let features = vol.sb.features();
+    let refers = !guard.is_dead()
+        && vol.nat.get(&vol.io, owner.nid)?.version == owner.version
+        && slots::get(guard.bytes(), features, owner.ofs_in_node)? == Some(Slot::At(from));
+    if refers {
+        // First: whoever finds the new address may read there.
+        assert!(from != to, "a block moves to where it is");
+        vol.segments().land(to, owner, Sort::Data)?;
+        slots::set(guard.edit(), features, owner.ofs_in_node, Slot::At(to))?;
+    }
+    Ok(refers)
+}
+
+/// Has the NAT say that a node is at its new place; false if it is not at the old one. What is in memory of it stays.
+fn follow_node(vol: &Volume, from: Lba, to: Lba, owner: Summary) -> Result<bool> {
+    let node = match vol.node(owner.nid) {
+        Ok(node) => node,
+        Err(Error::NotFound) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let guard = node.write(&vol.nodes);
+    if guard.is_dead() || vol.nat.get(&vol.io, owner.nid)?.addr != Slot::At(from) {
+        return Ok(false);
+    }
+    assert!(from != to, "a node moves to where it is");
+    vol.segments().land(to, owner, Sort::Node)?;
+    vol.nat.relocate(&vol.io, owner.nid, to)?;
+    Ok(true)
+}
+
+/// Whether a change finds room for so many blocks.
+pub(super) fn has_room(fs: &Fs, blocks: u64) -> bool {
+    let segments = fs.vol.segments();
+    let Some(area) = &segments.migrating else { return true };
+    // A page of a directory takes its block, and may change the nodes above it.
+    let dirty = fs.vol.nodes.dirty_count() as u64 + 2 * fs.dirty_dir_pages();
+    let take = blocks + fs.reclaim.admissions().blocks() + dirty;
+    let sections = take.div_ceil(segments.layout.blocks_per_sec()) + SPARE_SECTIONS;
+    segments.table.free_sections() >= sections && fs.vol.space.counts().blocks + area.dead() + take <= area.capacity()
+}
+
+/// Waits until there is room for so many blocks.
+///
+/// # Errors
+/// `NoSpace`; why a checkpoint failed.
+pub(super) fn admit(fs: &Fs, blocks: u64) -> Result<Admission<'_>> {
+    let mut rounds = 0;
+    loop {
+        if let Some(admission) = Admission::if_room(&fs.reclaim, blocks, || has_room(fs, 0)) {
+            return Ok(admission);
+        }
+        fs.vol.check_writable()?;
+        if rounds >= HOPELESS_ROUNDS {
+            return Err(Error::NoSpace);
+        }
+        let segments = fs.vol.segments();
+        let (free, applied) = (segments.table.free_sections(), progress(segments));
+        fs.checkpoint(Cause::Needed)?;
+        if has_room(fs, blocks) {
+            continue;
+        }
+        press(segments);
+        // Others may take less than they may.
+        fs.reclaim.admissions().wait_for_some();
+        let gains = segments.table.free_sections() > free || progress(segments) > applied;
+        rounds = if gains { 0 } else { rounds + 1 };
+    }
+}
+
+fn progress(segments: &Segments) -> u64 {
+    segments.migrating.as_ref().map_or(0, |area| area.progress().0)
+}
+
+/// Asks the device to collect, and waits until what it tells then has been applied.
+fn press(segments: &Segments) {
+    let Some(area) = &segments.migrating else { return };
+    let Some(device) = area.migrations() else { return };
+    device.press();
+    area.wait_applied(device.deliver(), PATIENCE);
+}

@@ -1,0 +1,316 @@
+//! D2FS volumes on a device that moves any page at any moment, delivers late, and panics when the host breaks a
+//! promise.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use steadyfs_core::fsck::{CheckOptions, check};
+use steadyfs_core::mkfs::{self, Migrating, MkfsOptions};
+use steadyfs_core::raw::Image;
+use steadyfs_core::{Error, Fs, InodeRef, MigrationStats, MountOptions, NewInode};
+use steadyfs_device::{Adversary, AdversaryDevice, CrashImage, Device, MemDevice, Migrations};
+use steadyfs_rt::sim::{SimConfig, run};
+
+const PAGE: usize = 4096;
+const SEGMENT: u64 = 512;
+
+type Moving = AdversaryDevice<Arc<MemDevice>>;
+
+/// A volume, and the device under it.
+struct Disk {
+    /// What was there before the device.
+    base: MemDevice,
+    below: Arc<MemDevice>,
+    device: Arc<Moving>,
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+impl Disk {
+    /// Of so many segments that the device can hold, and so many for each of them that the host writes.
+    fn new(segments: u64, ratio: f64, rules: Adversary) -> Self {
+        let chosen = Migrating { regular_ratio: ratio, ..Migrating::new(segments * SEGMENT) };
+        let options = MkfsOptions { migrating: Some(chosen), ..MkfsOptions::new([0xd2; 16], 1_700_000_000) };
+        let geometry = chosen.geometry(&options).unwrap();
+        let below = Arc::new(MemDevice::new(geometry.gc.end));
+        let base = below.fork();
+        let device = Arc::new(AdversaryDevice::new(Arc::clone(&below), geometry, rules));
+        mkfs::format(&*device, &options).unwrap();
+        Disk { base, below, device }
+    }
+
+    fn mount(&self) -> Arc<Fs> {
+        self.mount_with("cache=1M")
+    }
+
+    fn mount_with(&self, options: &str) -> Arc<Fs> {
+        Fs::mount(Arc::clone(&self.device) as Arc<dyn Device>, MountOptions::parse(options).unwrap()).unwrap()
+    }
+
+    /// A device that has nothing outstanding holds a sound volume, and nothing else.
+    fn assert_settled(&self) {
+        assert_eq!(self.device.outstanding(), 0, "records are outstanding after an unmount");
+        let report = check(Arc::new(self.below.fork()), &CheckOptions { threads: 1, ..CheckOptions::default() });
+        let issues = report.unwrap().issues;
+        assert!(issues.is_empty(), "{} issues: {:?}", issues.len(), &issues[..issues.len().min(3)]);
+        let image = Image::open(Arc::new(self.below.fork())).unwrap();
+        let valid = image.checkpoint().header().valid_blocks();
+        assert_eq!(self.device.held().len() as u64, valid, "the device holds what nobody needs");
+    }
+}
+
+fn file(fs: &Fs, name: &str) -> InodeRef {
+    let root = fs.root().unwrap();
+    fs.lookup(&root, name.as_bytes()).unwrap_or_else(|_| {
+        fs.create(&root, name.as_bytes(), &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap()
+    })
+}
+
+/// Overwrites pages of a file at random, and remembers what.
+fn overwrite(fs: &Fs, file: &InodeRef, pages: u64, count: u64, random: &mut Random, known: &mut BTreeMap<u64, u8>) {
+    for _ in 0..count {
+        let (page, byte) = (random.below(pages), random.below(255) as u8 + 1);
+        fs.write(file, page * PAGE as u64, &[byte; PAGE]).unwrap();
+        known.insert(page, byte);
+    }
+}
+
+fn assert_contents(fs: &Fs, file: &InodeRef, known: &BTreeMap<u64, u8>) {
+    let mut buffer = vec![0; PAGE];
+    for (page, byte) in known {
+        assert_eq!(fs.read(file, page * PAGE as u64, &mut buffer).unwrap(), PAGE, "page {page}");
+        assert!(buffer.iter().all(|found| found == byte), "page {page} holds {} and not {byte}", buffer[0]);
+    }
+}
+
+/// Blocks that this host has moved.
+fn moved_by(fs: &Fs) -> u64 {
+    let totals = fs.gc_totals();
+    totals.data_moved + totals.nodes_moved
+}
+
+fn stats(fs: &Fs) -> MigrationStats {
+    fs.migration_stats().expect("a D2FS volume")
+}
+
+/// Several mounts, with files that come and go; what was moved, in all.
+fn live(seed: u64) -> u64 {
+    let disk = Disk::new(24, 1.4, Adversary::new(seed));
+    let (mut random, mut known, mut moved) = (Random(seed), BTreeMap::new(), 0);
+    for round in 0..3 {
+        let fs = disk.mount();
+        let data = file(&fs, "data");
+        assert_contents(&fs, &data, &known);
+        for part in 0..6 {
+            overwrite(&fs, &data, 700, 150, &mut random, &mut known);
+            let name = format!("small{}", random.below(20));
+            fs.write(&file(&fs, &name), 0, &vec![part; 3 * PAGE]).unwrap();
+            match random.below(4) {
+                0 => fs.sync().unwrap(),
+                1 => fs.fsync(&data, false).unwrap(),
+                2 => drop(fs.unlink(&fs.root().unwrap(), name.as_bytes())),
+                _ => {}
+            }
+        }
+        assert_contents(&fs, &data, &known);
+        let found = stats(&fs);
+        moved += found.moved;
+        assert_eq!((moved_by(&fs), found.again), (0, 0), "round {round}");
+        drop(data);
+        fs.unmount().unwrap();
+        disk.assert_settled();
+    }
+    moved
+}
+
+#[test]
+fn files_survive_whatever_the_device_moves() {
+    assert!((0..3).map(live).sum::<u64>() > 1000, "the device was idle");
+}
+
+#[test]
+fn files_survive_in_every_schedule() {
+    for seed in 0..3 {
+        run(SimConfig { cores: 4, seed, ..SimConfig::default() }, move || assert!(live(seed) > 100)).unwrap();
+    }
+}
+
+#[test]
+fn ten_times_the_capacity_is_written_and_this_host_moves_nothing() {
+    let disk = Disk::new(12, 1.4, Adversary { records: 256, ..Adversary::new(5) });
+    let fs = disk.mount();
+    let data = file(&fs, "data");
+    let (mut random, mut known) = (Random(1), BTreeMap::new());
+    let pages = fs.statfs().blocks * 3 / 4;
+    let count = 10 * 12 * SEGMENT;
+    for _ in 0..count / 64 {
+        overwrite(&fs, &data, pages, 64, &mut random, &mut known);
+    }
+    fs.sync().unwrap();
+    assert_contents(&fs, &data, &known);
+    let (found, by_host) = (stats(&fs), moved_by(&fs));
+    println!("{count} blocks written: {found:?}, moved by the host {by_host}");
+    assert!(found.moved > count / 20 && by_host == 0, "{found:?}");
+    assert!(found.most_outstanding <= 4096, "{found:?}");
+    drop(data);
+    fs.unmount().unwrap();
+    disk.assert_settled();
+}
+
+/// Sessions that end with a power cut at any moment; what was fsynced is there after it.
+fn cut(seed: u64, options: &str) -> Result<[u64; 3], String> {
+    let mut random = Random(seed ^ 0xC0FFEE);
+    let rules = |random: &mut Random| Adversary {
+        moves: 300 + random.below(650),
+        late: 1 + random.below(12),
+        records: 1 + random.below(12) as usize,
+        ..Adversary::new(random.below(u64::MAX))
+    };
+    let mut disk = Disk::new(24, 1.4, rules(&mut random));
+    let mut promised: BTreeMap<u64, u8> = BTreeMap::new();
+    let mut sums = [0; 3];
+    for session in 0..3 {
+        let fs = disk.mount_with(options);
+        let data = file(&fs, "data");
+        let mut known = promised.clone();
+        assert_contents(&fs, &data, &known);
+        let mut promises = vec![(disk.device.recorder().tick(), known.clone())];
+        for _ in 0..4 + random.below(8) {
+            // Of pages that change after the promise nothing is known.
+            let count = 20 + random.below(60);
+            let mut fresh = BTreeMap::new();
+            overwrite(&fs, &data, 300, count, &mut random, &mut fresh);
+            promises.last_mut().unwrap().1.retain(|page, _| !fresh.contains_key(page));
+            known.extend(fresh);
+            match random.below(3) {
+                0 => fs.sync().unwrap(),
+                _ => fs.fsync(&data, random.below(2) == 0).unwrap(),
+            }
+            promises.push((disk.device.recorder().tick(), known.clone()));
+        }
+        let found = stats(&fs);
+        sums[0] += found.moved;
+        drop((data, fs));
+        let recorder = disk.device.recorder();
+        let at = promises[0].0 + random.below(recorder.tick() - promises[0].0 + 1);
+        let log = recorder.log();
+        let mut image = CrashImage::new(&disk.base, &log).at(at);
+        for index in image.volatile() {
+            image = if random.below(2) == 0 { image } else { image.keep(index) };
+        }
+        promised = promises.into_iter().rev().find(|(tick, _)| *tick <= at).unwrap().1;
+        let below = Arc::new(image.build());
+        let device = Arc::new(disk.device.after_cut(at, Arc::clone(&below), rules(&mut random)));
+        sums[1] += u64::from(device.outstanding() > 0);
+        disk = Disk { base: below.fork(), below, device };
+        let fs = disk.mount_with(options);
+        assert_contents(&fs, &file(&fs, "data"), &promised);
+        if session % 2 == 1 || random.below(2) == 0 {
+            fs.sync().unwrap();
+        }
+        sums[2] += stats(&fs).again;
+        fs.unmount().unwrap();
+        disk.assert_settled();
+    }
+    Ok(sums)
+}
+
+#[test]
+fn what_was_fsynced_survives_power_cuts_at_any_moment() {
+    let mut sums = [0; 3];
+    for seed in 0..12 {
+        let found = cut(seed, "cache=1M").unwrap();
+        sums.iter_mut().zip(found).for_each(|(sum, found)| *sum += found);
+    }
+    println!("{} moved, {} of 36 cuts with outstanding records, {} applied before the cut", sums[0], sums[1], sums[2]);
+    assert!(sums[0] > 1000 && sums[1] > 18, "{sums:?}");
+}
+
+#[test]
+fn no_space_is_said_of_a_full_volume_only() {
+    for ratio in [1.1, 1.4, 2.0] {
+        let disk = Disk::new(40, ratio, Adversary { records: 64, ..Adversary::new(7) });
+        let fs = disk.mount();
+        let data = file(&fs, "data");
+        let mut page = 0;
+        let error = loop {
+            match fs.write(&data, page * PAGE as u64, &[page as u8; PAGE]) {
+                Ok(_) => page += 1,
+                Err(error) => break error,
+            }
+        };
+        let full = fs.statfs();
+        assert!(matches!(error, Error::NoSpace), "{error}");
+        assert!(full.blocks_free < 64, "ratio {ratio}: {full:?}");
+        // Room that there is can be used over and over.
+        let mut random = Random(3);
+        let mut known = BTreeMap::new();
+        for _ in 0..100 {
+            overwrite(&fs, &data, page, 40, &mut random, &mut known);
+        }
+        assert_contents(&fs, &data, &known);
+        drop(data);
+        fs.unmount().unwrap();
+        disk.assert_settled();
+    }
+}
+
+#[test]
+fn an_export_is_a_volume_for_every_program() {
+    let disk = Disk::new(24, 1.4, Adversary { moves: 900, ..Adversary::new(9) });
+    let fs = disk.mount();
+    let (data, mut random, mut known) = (file(&fs, "data"), Random(2), BTreeMap::new());
+    for round in 0..30 {
+        overwrite(&fs, &data, 1500, 60, &mut random, &mut known);
+        fs.fsync(&file(&fs, &format!("file{round}")), false).unwrap();
+    }
+    fs.sync().unwrap();
+    let from = Arc::clone(&disk.device) as Arc<dyn Device>;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("export.img");
+    let target = MemDevice::new(disk.device.info().blocks);
+    let refused = mkfs::export(&from, &target).unwrap_err().to_string();
+    assert!(refused.contains("unmount"), "{refused}");
+    drop(data);
+    fs.unmount().unwrap();
+    let held = disk.device.held();
+    assert!(held.iter().any(|block| *block >= disk.device.geometry().gc.start), "nothing was moved");
+    mkfs::export(&from, &target).unwrap();
+    save(&target, &path);
+    steadyfs_testkit::fsck_f2fs(&path).unwrap();
+    let image = Image::open(Arc::new(target.fork())).unwrap();
+    assert!(image.superblock().regions().is_none());
+    let fs = Fs::mount(Arc::new(target), MountOptions::parse("").unwrap()).unwrap();
+    assert_contents(&fs, &file(&fs, "data"), &known);
+    fs.unmount().unwrap();
+}
+
+/// What a device holds, as a file.
+fn save(device: &MemDevice, path: &std::path::Path) {
+    use std::os::unix::fs::FileExt;
+    let image = std::fs::File::create(path).unwrap();
+    image.set_len(device.info().blocks * PAGE as u64).unwrap();
+    for block in device.written_blocks() {
+        let page = device.read_one(block).unwrap();
+        image.write_all_at(&page.to_array()[..], block * PAGE as u64).unwrap();
+    }
+}
+
+#[test]
+fn a_volume_is_refused_where_nobody_collects_and_read_there() {
+    let disk = Disk::new(24, 1.4, Adversary::new(1));
+    let fs = disk.mount();
+    fs.write(&file(&fs, "data"), 0, &[7; PAGE]).unwrap();
+    fs.unmount().unwrap();
+    let mount = |options: &str| Fs::mount(Arc::new(disk.below.fork()), MountOptions::parse(options).unwrap());
+    assert!(mount("").err().unwrap().to_string().contains("does not move blocks by itself"));
+    let fs = mount("ro").unwrap();
+    assert_contents(&fs, &file(&fs, "data"), &BTreeMap::from([(0, 7)]));
+    assert_eq!(disk.device.geometry().capacity, 24 * SEGMENT);
+}
