@@ -202,7 +202,7 @@ impl MountPoint {
         MountPoint { dir: dir.to_owned(), mounted: true }
     }
 
-    fn mount_kernel(device: &Path, dir: &Path, kind: &str) -> Result<Self> {
+    pub(crate) fn mount_kernel(device: &Path, dir: &Path, kind: &str) -> Result<Self> {
         rustix::mount::mount(device, dir, kind, MountFlags::empty(), None)
             .with_context(|| format!("cannot mount {kind} from {}", device.display()))?;
         Ok(MountPoint { dir: dir.to_owned(), mounted: true })
@@ -235,16 +235,21 @@ impl Drop for MountPoint {
 }
 
 /// A loop device on the image, with direct I/O.
-struct Loop {
+pub(crate) struct Loop {
     device: PathBuf,
 }
 
 impl Loop {
-    fn attach(image: &Path) -> Result<Self> {
+    pub(crate) fn attach(image: &Path) -> Result<Self> {
         let mut losetup = Command::new("losetup");
         losetup.args(["--find", "--show", "--direct-io=on"]).arg(image);
         let device = output(&mut losetup)?;
         Ok(Loop { device: PathBuf::from(device.trim()) })
+    }
+
+    /// Its path.
+    pub(crate) fn device(&self) -> &Path {
+        &self.device
     }
 }
 

@@ -1,5 +1,6 @@
 //! `steadyfs-bench`: SteadyFS beside ext4, XFS and the bare device, as ratios in one run; with `gc`, beside the real
-//! F2FS while garbage is collected; with `fsck`, its checker beside F2FS'; with `journal`, names that are made to last.
+//! F2FS while garbage is collected; with `fsck`, its checker beside F2FS'; with `journal`, names that are made to last;
+//! with `discard`, what holes in files cost.
 //!
 //! All targets run the same code (`workload`) on the same memory (`bed`), one directly after the other within each
 //! repetition, and what is reported are medians of the repetitions' ratios (`report`). docs/BENCHMARKS.md says how to
@@ -12,6 +13,7 @@ mod data;
 mod fsck;
 mod gc;
 mod goals;
+mod holes;
 mod journal;
 mod library;
 mod machine;
@@ -128,6 +130,7 @@ fn main() -> ExitCode {
         [_, command, image] if command == fsck::CHECK => fsck::check_once(Path::new(image)),
         [_, command, dir, session] if command == gc::GUEST => gc::guest(Path::new(dir), session),
         [_, command, ..] if command == gc::COMMAND => gc::compare(&words[1..]),
+        [_, command, ..] if command == holes::COMMAND => holes::compare(&words[1..]),
         [_, command, ..] if command == fsck::COMMAND => fsck::compare(&words[1..]),
         [_, command, ..] if command == journal::COMMAND => journal::compare(&words[1..]),
         _ => compare(Args::parse()),

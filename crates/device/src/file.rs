@@ -9,8 +9,8 @@
 
 pub(crate) mod locked;
 pub(crate) mod open;
-mod raw;
-mod threads;
+pub(crate) mod raw;
+pub(crate) mod threads;
 mod uring;
 
 use crate::device::{IoResult, submit_and_wait};
@@ -96,7 +96,7 @@ pub struct FileDevice {
 /// The engine at work.
 enum Carrier {
     Uring(Uring),
-    Threads(ThreadPool),
+    Threads(ThreadPool<RawFile>),
     Inline,
 }
 
@@ -174,4 +174,4 @@ impl Device for FileDevice {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -2,7 +2,7 @@
 //!
 //! - [`Device`], [`Request`], [`Op`]: the promise (see the head of `device`); [`PageBuf`]: a page on its way;
 //! - [`FileDevice`]: a regular file or block device; [`MemDevice`]: memory; [`SparseImage`]: an Android sparse image,
-//!   for reading;
+//!   for reading; [`ChunkDevice`]: a directory of files, as long as one likes;
 //! - [`RecordingDevice`] and [`CrashImage`]: what was written, and what a crash may leave of it; [`FaultyDevice`]:
 //!   errors on demand;
 //! - [`LoopDevice`] and [`Backing`]: loop devices, and what is behind them;
@@ -14,6 +14,7 @@
 //! Knows nothing of files or file systems. Errors are values; nothing here panics on what a device or an image
 //! contains.
 
+mod chunks;
 mod crash;
 mod device;
 mod error;
@@ -30,6 +31,7 @@ mod pool;
 mod record;
 mod sparse;
 
+pub use chunks::ChunkDevice;
 pub use crash::{CrashImage, PIECE_SIZE, PIECES, flush_ticks, image_at};
 pub use device::{Device, DeviceInfo, Done, IoResult, Op, Request, StreamHint, Zone, ZoneGeometry, ZoneState};
 pub use error::{IoError, OpKind, OpenError, errno};

@@ -13,7 +13,8 @@
 use crate::file::locked::Locked;
 use crate::file::open::open_locked;
 use crate::{
-    BLOCK_SIZE, Device, DeviceInfo, FileDevice, IoError, Op, OpKind, OpenError, OpenOptions, PageBuf, Request,
+    BLOCK_SIZE, ChunkDevice, Device, DeviceInfo, FileDevice, IoError, Op, OpKind, OpenError, OpenOptions, PageBuf,
+    Request,
 };
 use std::fs::File;
 use std::io;
@@ -25,10 +26,13 @@ const MAGIC: u32 = 0xed26_ff3a;
 const HEADER: u64 = 28;
 const CHUNK_HEADER: u64 = 12;
 
-/// Opens `path` as what it is: an Android sparse image if it starts like one, a [`FileDevice`] otherwise. Sparse images
-/// can only be read; opened for writing they are refused.
+/// Opens `path` as what it is: a [`ChunkDevice`] if it is a directory, an Android sparse image if it starts like one, a
+/// [`FileDevice`] otherwise. Sparse images can only be read; opened for writing they are refused.
 pub fn open_image(path: impl AsRef<Path>, options: OpenOptions) -> Result<Arc<dyn Device>, OpenError> {
     let path = path.as_ref();
+    if path.is_dir() {
+        return Ok(Arc::new(ChunkDevice::open(path, options)?));
+    }
     if !is_sparse(path) {
         return Ok(Arc::new(FileDevice::open(path, options)?));
     }

@@ -95,7 +95,9 @@ pub(crate) fn open_failure(path: &Path, e: &OpenError) -> Failure {
         }
         OpenError::WriteProtected { why, .. } => ((*why).to_owned(), "make it writable, or work on a copy"),
         OpenError::InUse { .. } => (in_use(path), "unmount it, or wait until the process ends"),
-        OpenError::NotADevice { what: kind, .. } => (format!("it is {kind}"), "give an image file or a block device"),
+        OpenError::NotADevice { what: kind, .. } => {
+            (format!("it is {kind}"), "give an image file, a chunk directory or a block device")
+        }
         OpenError::TooSmall { have, want, .. } => (
             format!("it has {have} bytes after the offset, {want} are needed"),
             "check --offset and the size of the file",

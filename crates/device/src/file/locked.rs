@@ -65,7 +65,7 @@ impl Locked {
     }
 
     /// Locks nothing: for looking at what somebody else has locked.
-    pub(super) fn unlocked(file: File) -> Self {
+    pub(crate) fn unlocked(file: File) -> Self {
         Locked { file, behind: None }
     }
 }

@@ -22,7 +22,7 @@ const MAX_BUFFERS: usize = 1024;
 const START_PAGES: usize = 48;
 
 /// An open file and where the device lies in it.
-pub(super) struct RawFile {
+pub(crate) struct RawFile {
     file: Locked,
     offset: u64,
     block_device: bool,
@@ -31,39 +31,36 @@ pub(super) struct RawFile {
 }
 
 impl RawFile {
-    pub(super) fn new(file: Locked, offset: u64, block_device: bool, ends_early: bool) -> Self {
+    pub(crate) fn new(file: Locked, offset: u64, block_device: bool, ends_early: bool) -> Self {
         RawFile { file, offset, block_device, ends_early }
     }
 
-    pub(super) fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
-    pub(super) fn is_block_device(&self) -> bool {
+    pub(crate) fn is_block_device(&self) -> bool {
         self.block_device
     }
 
     /// True for files in memory (tmpfs, ramfs), where a system call only copies and never waits.
-    pub(super) fn is_in_memory(&self) -> bool {
-        const TMPFS_MAGIC: u64 = 0x0102_1994;
-        const RAMFS_MAGIC: u64 = 0x8584_58f6;
-        let kind = rustix::fs::fstatfs(&*self.file).map(|stat| stat.f_type as u64);
-        !self.block_device && kind.is_ok_and(|kind| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&kind))
+    pub(crate) fn is_in_memory(&self) -> bool {
+        !self.block_device && is_in_memory(&self.file)
     }
 
     /// Byte position of `block` in the file. Ranges were checked against a device size that fits.
-    pub(super) fn position(&self, block: u64) -> u64 {
+    pub(crate) fn position(&self, block: u64) -> u64 {
         self.offset + block * BLOCK_SIZE as u64
     }
 
     /// Reads the first block and forgets it: does reading work as the file is opened?
-    pub(super) fn try_read(&self) -> Result<(), Errno> {
+    pub(crate) fn try_read(&self) -> Result<(), Errno> {
         let mut page = PageBuf::stale();
         retry_on_intr(|| preadv(&*self.file, &mut [IoSliceMut::new(page.make_mut())], self.offset)).map(drop)
     }
 
     /// Does one operation whose range was checked.
-    pub(super) fn perform(&self, op: Op) -> IoResult {
+    pub(crate) fn perform(&self, op: Op) -> IoResult {
         let (kind, (block, count)) = (op.kind(), op.range());
         let fail = |errno: Errno| IoError::from_errno(kind, block, count, errno.raw_os_error());
         match op {
@@ -84,7 +81,7 @@ impl RawFile {
     }
 
     /// Fills `pages`, read from `block` on, of which `done` bytes are filled already.
-    pub(super) fn read_rest(&self, block: u64, pages: &mut [PageBuf], mut done: usize) -> Result<(), IoError> {
+    pub(crate) fn read_rest(&self, block: u64, pages: &mut [PageBuf], mut done: usize) -> Result<(), IoError> {
         let count = pages.len() as u64;
         while done < pages.len() * BLOCK_SIZE {
             let (first, skip) = (done / BLOCK_SIZE, done % BLOCK_SIZE);
@@ -111,7 +108,7 @@ impl RawFile {
     }
 
     /// Writes `pages` (none of them synthetic) from `block` on, of which `done` bytes are written already.
-    pub(super) fn write_rest(&self, block: u64, pages: &[PageBuf], mut done: usize, fua: bool) -> Result<(), IoError> {
+    pub(crate) fn write_rest(&self, block: u64, pages: &[PageBuf], mut done: usize, fua: bool) -> Result<(), IoError> {
         let count = pages.len() as u64;
         let fail = |errno: Errno| IoError::from_errno(OpKind::Write, block, count, errno.raw_os_error());
         while done < pages.len() * BLOCK_SIZE {
@@ -147,7 +144,7 @@ impl RawFile {
     }
 
     /// The first run of blocks from `block` on, of a device of `blocks`, that the file has room for.
-    pub(super) fn held_from(&self, block: u64, blocks: u64) -> Result<Option<Range<u64>>, IoError> {
+    pub(crate) fn held_from(&self, block: u64, blocks: u64) -> Result<Option<Range<u64>>, IoError> {
         let fail = |errno: Errno| IoError::from_errno(OpKind::Held, block, 0, errno.raw_os_error());
         if self.block_device {
             return Err(fail(Errno::OPNOTSUPP));
@@ -180,6 +177,14 @@ impl RawFile {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         retry_on_intr(|| fallocate(&*self.file, hole, position, bytes))
     }
+}
+
+/// Whether the file system of a file is one in memory.
+pub(crate) fn is_in_memory(file: &File) -> bool {
+    const TMPFS_MAGIC: u64 = 0x0102_1994;
+    const RAMFS_MAGIC: u64 = 0x8584_58f6;
+    let kind = rustix::fs::fstatfs(file).map(|stat| stat.f_type as u64);
+    kind.is_ok_and(|kind| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&kind))
 }
 
 /// The BLKDISCARD ioctl: range = [first byte, number of bytes].

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 const ENGINES: [Engine; 3] = [Engine::Uring, Engine::Threads, Engine::Inline];
 
 /// A directory on a disk's file system and, where there is one, a directory in memory.
-fn dirs() -> Vec<TempDir> {
+pub(crate) fn dirs() -> Vec<TempDir> {
     let disk = tempfile::tempdir().expect("a directory in the system's place for temporary files");
     let memory = tempfile::tempdir_in("/dev/shm");
     std::iter::once(disk).chain(memory).collect()
@@ -41,7 +41,7 @@ fn for_each_device(blocks: u64, test: impl Fn(FileDevice, &Path)) {
     assert!(engines_seen >= ENGINES.len());
 }
 
-fn page(byte: u8) -> PageBuf {
+pub(crate) fn page(byte: u8) -> PageBuf {
     PageBuf::from_slice(&[byte; BLOCK_SIZE])
 }
 
@@ -51,7 +51,7 @@ fn create(bytes: u64) -> OpenOptions {
 
 /// One step of a random run.
 #[derive(Debug, Clone)]
-enum Step {
+pub(crate) enum Step {
     Write { block: u64, pages: Vec<PageBuf>, fua: bool },
     Read { block: u64, count: u64 },
     Discard { block: u64, count: u64 },
@@ -70,7 +70,7 @@ fn pages() -> impl Strategy<Value = Vec<PageBuf>> {
     proptest::collection::vec(one, 0..8)
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0..BLOCKS - 8, pages(), any::<bool>()).prop_map(|(block, pages, fua)| Step::Write { block, pages, fua }),
         3 => (0..BLOCKS - 8, 0u64..8).prop_map(|(block, count)| Step::Read { block, count }),
@@ -79,22 +79,26 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Runs the steps on a device and on a vector of pages; a discarded block may read as it was or as zero.
-fn agree_with_model(device: &dyn Device, steps: &[Step]) {
+/// Runs the steps on a device, from block `first` on, and on a vector of pages; a discarded block may read as it was or
+/// as zero.
+pub(crate) fn agree_with_model(device: &dyn Device, first: u64, steps: &[Step]) {
     let mut model = vec![PageBuf::zeroed(); BLOCKS as usize];
     for step in steps.iter().cloned().chain([Step::Read { block: 0, count: BLOCKS }]) {
         match step {
             Step::Write { block, pages, fua } => {
                 model[block as usize..][..pages.len()].clone_from_slice(&pages);
                 let hint = StreamHint::NodeHot;
-                device.run(Op::Write { block, pages, hint, fua }).expect("in range");
+                device.run(Op::Write { block: first + block, pages, hint, fua }).expect("in range");
             }
             Step::Read { block, count } => {
-                assert_eq!(device.read(block, count).expect("in range"), model[block as usize..][..count as usize]);
+                assert_eq!(
+                    device.read(first + block, count).expect("in range"),
+                    model[block as usize..][..count as usize]
+                );
             }
             Step::Discard { block, count } => {
-                if device.discard(block, count).is_ok() {
-                    let left = device.read(block, count).expect("in range");
+                if device.discard(first + block, count).is_ok() {
+                    let left = device.read(first + block, count).expect("in range");
                     let range = &mut model[block as usize..][..count as usize];
                     assert!(left.iter().zip(&*range).all(|(new, old)| new == old || *new == PageBuf::zeroed()));
                     range.clone_from_slice(&left);
@@ -111,13 +115,13 @@ proptest! {
     #[test]
     fn every_engine_agrees_with_the_model(steps in proptest::collection::vec(step(), 1..40)) {
         for_each_device(BLOCKS, |device, path| {
-            agree_with_model(&device, &steps);
+            agree_with_model(&device, 0, &steps);
             let before = device.read(0, BLOCKS).expect("in range");
             drop(device);
             let again = FileDevice::open(path, OpenOptions { read_only: true, ..OpenOptions::default() }).expect("opens");
             assert_eq!(again.read(0, BLOCKS).expect("in range"), before, "what was written is in the file");
         });
-        agree_with_model(&crate::MemDevice::new(BLOCKS), &steps);
+        agree_with_model(&crate::MemDevice::new(BLOCKS), 0, &steps);
     }
 }
 

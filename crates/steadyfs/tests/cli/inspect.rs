@@ -192,7 +192,7 @@ fn devices_that_are_none() {
         let on = |path: &Path| run(&args.iter().copied().chain([path.to_str().unwrap()]).collect::<Vec<_>>());
         fails(&on(&dir.path().join("missing")), 1, &["no such file", "check the name"]);
         // `info` also takes the directory of a mount.
-        let hint = if args == ["info"] { "name an image, a device" } else { "image file or a block device" };
+        let hint = if args == ["info"] { "name an image, a device" } else { "a chunk directory or a block device" };
         fails(&on(dir.path()), 1, &["a directory", hint]);
         fails(&on(Path::new("/dev/null")), 1, &["a character device"]);
     }

@@ -1,0 +1,218 @@
+//! [`ChunkDevice`]: a device in a directory of files, for volumes that give back what they do not need.
+//!
+//! The address space is cut into chunks of 64 MiB. A chunk in which something is held is a file, named by its number in
+//! hexadecimal; all others read as zeros and take nothing. Discarded blocks are punched out of their chunk, and a chunk
+//! that holds nothing any more is removed: that costs the host one step, whatever its size. So the device may be far
+//! longer than any file of the host, which has to know holes, and what it takes is what is held.
+//!
+//! The file `steadyfs-chunks` says how long the device is, and is what processes lock. Hosts whose blocks are longer
+//! than 4 KiB give back whole blocks of theirs only.
+//!
+//! Kept true:
+//! - a chunk is removed only while its count of held blocks is zero, and a write counts its blocks before it writes;
+//! - a flush makes durable what was written, punched, made and removed before: files first, then their directory;
+//! - a file that is to be synced stays open, so that the host's errors reach the next flush; if one had to be closed,
+//!   its error is kept for that.
+
+mod chunk;
+mod open;
+mod table;
+
+use crate::device::{IoResult, submit_and_wait};
+use crate::file::locked::Locked;
+use crate::file::threads::{Perform, ThreadPool};
+use crate::{Device, DeviceInfo, IoError, Op, OpKind, OpenError, OpenOptions, PageBuf, Request, errno};
+use rustix::io::Errno;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use table::Table;
+
+/// Blocks of a chunk: 64 MiB.
+const CHUNK_BLOCKS: u64 = 1 << 14;
+
+/// See the head of the module.
+pub struct ChunkDevice {
+    info: DeviceInfo,
+    chunks: Arc<Chunks>,
+    pool: Option<ThreadPool<Chunks>>,
+}
+
+/// What threads work on.
+struct Chunks {
+    table: Table,
+    /// The file that says what the device is; locked as long as the device is open.
+    _marker: Locked,
+}
+
+impl ChunkDevice {
+    /// Makes an empty device of so many blocks, at most 2^61, in the directory `path`, which is made if it is not
+    /// there. A crash leaves a directory that is no device yet and can be made one, or the device.
+    ///
+    /// # Errors
+    /// The directory holds something; what the system says.
+    pub fn create(path: impl AsRef<Path>, blocks: u64) -> Result<(), OpenError> {
+        open::create(path.as_ref(), blocks)
+    }
+
+    /// Whether the path is a directory with a device, or one that was begun.
+    pub fn is_at(path: impl AsRef<Path>) -> bool {
+        open::is_at(path.as_ref())
+    }
+
+    /// Opens and locks the directory. Of the options, offset and size have no meaning here.
+    ///
+    /// # Errors
+    /// It is no device, somebody else has it open, or the host does not know holes.
+    pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self, OpenError> {
+        let path = path.as_ref();
+        let open::OpenedChunks { marker, table, blocks } = open::open(path, &options)?;
+        let in_memory = table.is_in_memory();
+        let chunks = Arc::new(Chunks { table, _marker: marker });
+        // Without threads it is slower, and still right.
+        let pool = if in_memory { None } else { ThreadPool::start(&chunks).ok() };
+        let info = DeviceInfo {
+            blocks,
+            read_only: options.read_only,
+            discard: !options.read_only,
+            synchronous: pool.is_none(),
+            name: path.display().to_string(),
+        };
+        Ok(ChunkDevice { info, chunks, pool })
+    }
+
+    /// Chunks that are there: files beside the one that says what the device is.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn chunks(&self) -> Result<u64, IoError> {
+        let numbers = self.chunks.table.numbers().map_err(|errno| failed(OpKind::Held, 0, 0, errno))?;
+        Ok(numbers.len() as u64)
+    }
+}
+
+fn failed(kind: OpKind, block: u64, count: u64, errno: Errno) -> IoError {
+    IoError::from_errno(kind, block, count, errno.raw_os_error())
+}
+
+/// The parts of a range of blocks that lie in one chunk each: chunk, first block in it, number of blocks.
+fn parts(block: u64, count: u64) -> impl Iterator<Item = (u64, u64, u64)> {
+    let end = block + count;
+    let starts = std::iter::successors((count > 0).then_some(block), move |at| {
+        let next = (at / CHUNK_BLOCKS + 1) * CHUNK_BLOCKS;
+        (next < end).then_some(next)
+    });
+    starts.map(move |at| {
+        let chunk_end = (at / CHUNK_BLOCKS + 1) * CHUNK_BLOCKS;
+        (at / CHUNK_BLOCKS, at % CHUNK_BLOCKS, end.min(chunk_end) - at)
+    })
+}
+
+impl Chunks {
+    fn read(&self, block: u64, count: u64) -> IoResult {
+        let mut pages: Vec<PageBuf> = Vec::with_capacity(count as usize);
+        let fail = |errno| failed(OpKind::Read, block, count, errno);
+        for (number, at, count) in parts(block, count) {
+            let first = pages.len();
+            match self.table.find(number).map_err(fail)? {
+                None => pages.extend((0..count).map(|_| PageBuf::zeroed())),
+                Some(chunk) => {
+                    pages.extend((0..count).map(|_| PageBuf::stale()));
+                    chunk.read(at, &mut pages[first..]).map_err(fail)?;
+                }
+            }
+        }
+        Ok(pages)
+    }
+
+    fn write(&self, block: u64, pages: Vec<PageBuf>, fua: bool) -> Result<(), IoError> {
+        let pages: Vec<PageBuf> = pages.into_iter().map(PageBuf::expanded).collect();
+        let (mut rest, mut touched) = (pages.as_slice(), Vec::new());
+        for (number, at, count) in parts(block, pages.len() as u64) {
+            let (part, after) = rest.split_at(count as usize);
+            rest = after;
+            let written = self.table.write(number, at, part);
+            touched.push(written.map_err(|errno| failed(OpKind::Write, block, pages.len() as u64, errno))?);
+        }
+        if fua {
+            // A sync that fails says as much of earlier writes as a flush that fails.
+            return self.table.sync(&touched).map_err(|errno| failed(OpKind::Flush, 0, 0, errno));
+        }
+        Ok(())
+    }
+
+    fn discard(&self, block: u64, count: u64) -> Result<(), Errno> {
+        // A discard of all that there may be must not look for each chunk.
+        let (first, last) = (block / CHUNK_BLOCKS, (block + count - 1) / CHUNK_BLOCKS);
+        for number in self.table.known(first..=last) {
+            let start = (number * CHUNK_BLOCKS).max(block);
+            let end = ((number + 1) * CHUNK_BLOCKS).min(block + count);
+            let from = number * CHUNK_BLOCKS;
+            self.table.discard(number, start - from..end - from)?;
+        }
+        Ok(())
+    }
+
+    fn held_from(&self, block: u64, blocks: u64) -> Result<Option<Range<u64>>, Errno> {
+        let first = block / CHUNK_BLOCKS;
+        for number in self.table.numbers()?.into_iter().filter(|number| *number >= first) {
+            let Some(chunk) = self.table.find(number)? else { continue };
+            let at = if number == first { block % CHUNK_BLOCKS } else { 0 };
+            if let Some(held) = chunk.held_from(at)? {
+                let start = number * CHUNK_BLOCKS;
+                return Ok(Some(start + held.start..(start + held.end).min(blocks)).filter(|held| !held.is_empty()));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Perform for Chunks {
+    fn perform(&self, op: Op) -> IoResult {
+        let (kind, (block, count)) = (op.kind(), op.range());
+        let fail = |errno: Errno| failed(kind, block, count, errno);
+        match op {
+            Op::Read { .. } => self.read(block, count),
+            Op::Write { pages, fua, .. } => self.write(block, pages, fua).map(|()| Vec::new()),
+            Op::Flush => self.table.sync_all().map(|()| Vec::new()).map_err(fail),
+            Op::Discard { .. } if count == 0 => Ok(Vec::new()),
+            Op::Discard { .. } => self.discard(block, count).map(|()| Vec::new()).map_err(fail),
+            Op::ZoneReset { .. } | Op::ZoneFinish { .. } => Err(op.error(errno::EOPNOTSUPP)),
+        }
+    }
+}
+
+impl Device for ChunkDevice {
+    fn info(&self) -> DeviceInfo {
+        self.info.clone()
+    }
+
+    fn submit(&self, batch: Vec<Request>) {
+        let mut valid = Vec::with_capacity(batch.len());
+        for request in batch {
+            match self.info.check(&request.op) {
+                Ok(()) => valid.push(request),
+                Err(error) => (request.done)(Err(error)),
+            }
+        }
+        match &self.pool {
+            Some(pool) => pool.submit(valid),
+            None => valid.into_iter().for_each(|Request { op, done }| done(self.chunks.perform(op))),
+        }
+    }
+
+    fn held_from(&self, block: u64) -> Result<Option<Range<u64>>, IoError> {
+        let fail = |errno| failed(OpKind::Held, block, 0, errno);
+        self.chunks.held_from(block, self.info.blocks).map_err(fail)
+    }
+
+    fn run(&self, op: Op) -> IoResult {
+        if self.info.check(&op).is_err() {
+            return submit_and_wait(self, op);
+        }
+        self.chunks.perform(op)
+    }
+}
+
+#[cfg(test)]
+mod tests;

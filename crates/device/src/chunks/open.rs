@@ -1,0 +1,113 @@
+//! Making and opening chunk directories.
+
+use super::CHUNK_BLOCKS;
+use super::table::{Table, errno_of};
+use crate::file::locked::Locked;
+use crate::file::open::open_locked;
+use crate::{OpenError, OpenOptions};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+use std::fs::{DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+/// The file that makes a directory a device, and what it is called before it is complete.
+const MARKER: &str = "steadyfs-chunks";
+const BEGUN: &str = "steadyfs-chunks.new";
+/// Its first line. The second names the blocks of the device, the third those of a chunk.
+const MAGIC: &str = "steadyfs chunks 1";
+/// Files are not read beyond this.
+const MARKER_BYTES: u64 = 4096;
+/// The longest device: its blocks are numbered as IPLFS volumes number theirs.
+const MOST_BLOCKS: u64 = 1 << 61;
+
+pub(super) struct OpenedChunks {
+    pub(super) marker: Locked,
+    pub(super) table: Table,
+    pub(super) blocks: u64,
+}
+
+pub(super) fn is_at(path: &Path) -> bool {
+    path.is_dir() && (path.join(MARKER).exists() || path.join(BEGUN).exists())
+}
+
+fn system(path: &Path) -> impl Fn(io::Error) -> OpenError {
+    move |source| OpenError::System { path: path.to_owned(), source }
+}
+
+fn unsupported(path: &Path, reason: &str) -> OpenError {
+    OpenError::Unsupported { path: path.to_owned(), reason: reason.to_owned() }
+}
+
+/// Makes the directory a device of so many blocks. The last step, a name, makes it one.
+pub(super) fn create(path: &Path, blocks: u64) -> Result<(), OpenError> {
+    if blocks == 0 || blocks > MOST_BLOCKS {
+        return Err(unsupported(path, "a chunk directory has 1 to 2^61 blocks of 4096 bytes"));
+    }
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(system(path)(error)),
+        Ok(()) | Err(_) => {}
+    }
+    for entry in std::fs::read_dir(path).map_err(system(path))? {
+        // What a crash amid this left is replaced.
+        if entry.map_err(system(path))?.file_name() != BEGUN {
+            return Err(unsupported(path, "the directory is not empty"));
+        }
+    }
+    let begun = path.join(BEGUN);
+    let write = || {
+        let mut file = File::create(&begun)?;
+        write!(file, "{MAGIC}\nblocks {blocks}\nchunk_blocks {CHUNK_BLOCKS}\n")?;
+        file.sync_all()?;
+        std::fs::rename(&begun, path.join(MARKER))?;
+        File::open(path)?.sync_all()?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+    };
+    write().map_err(system(path))
+}
+
+/// Opens and locks the directory.
+pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<OpenedChunks, OpenError> {
+    if options.offset_bytes != 0 || options.size.is_some() {
+        return Err(unsupported(path, "a chunk directory has neither offset nor size"));
+    }
+    let place = path.join(MARKER);
+    if !place.exists() {
+        let begun = path.join(BEGUN).exists();
+        let what = if begun { "a chunk directory that was never completed; make it anew" } else { "a directory" };
+        return Err(OpenError::NotADevice { path: path.to_owned(), what });
+    }
+    let only = OpenOptions { create: None, ..*options };
+    let (marker, _) = open_locked(&place, &only).map_err(|error| match error {
+        OpenError::InUse { .. } => OpenError::InUse { path: path.to_owned() },
+        error => error,
+    })?;
+    let mut text = String::new();
+    Read::take(&*marker, MARKER_BYTES).read_to_string(&mut text).map_err(system(&place))?;
+    let blocks = parse(&text).ok_or_else(|| unsupported(path, "steadyfs-chunks does not say what the device is"))?;
+    if !options.read_only {
+        knows_holes(&marker).map_err(|_| unsupported(path, "its file system has no holes in files"))?;
+    }
+    let failed = |errno: Errno| system(path)(errno.into());
+    let dir = File::open(path).map_err(system(path))?;
+    let table = Table::new(path, dir, options.read_only).map_err(failed)?;
+    Ok(OpenedChunks { marker, table, blocks })
+}
+
+/// The blocks of the device.
+fn parse(text: &str) -> Option<u64> {
+    let mut lines = text.lines();
+    (lines.next()? == MAGIC).then_some(())?;
+    let blocks: u64 = lines.next()?.strip_prefix("blocks ")?.parse().ok()?;
+    let chunk: u64 = lines.next()?.strip_prefix("chunk_blocks ")?.parse().ok()?;
+    (lines.next().is_none() && chunk == CHUNK_BLOCKS && (1..=MOST_BLOCKS).contains(&blocks)).then_some(blocks)
+}
+
+/// A hole beyond the end of the file changes nothing.
+fn knows_holes(file: &File) -> Result<(), Errno> {
+    let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    let end = file.metadata().map_err(|e| errno_of(&e))?.len().next_multiple_of(MARKER_BYTES);
+    fallocate(file, mode, end, MARKER_BYTES)
+}

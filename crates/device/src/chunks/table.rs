@@ -1,0 +1,240 @@
+//! [`Table`]: the chunks of a directory: which there are, which are open, and what of the directory is not durable yet.
+
+use super::chunk::Chunk;
+use crate::PageBuf;
+use crate::file::raw::is_in_memory;
+use rustix::fs::{AtFlags, Mode, OFlags, fsync, openat, unlinkat};
+use rustix::io::{Errno, retry_on_intr};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::ops::{Range, RangeInclusive};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use steadyfs_rt::{LockClass, Mutex};
+
+/// Files that are open at a time, unless more are at work; few in tests, so that files are closed there.
+const OPEN: usize = if cfg!(test) { 3 } else { 256 };
+
+/// Taken before all others, by whoever syncs: nobody may see a file as clean while somebody else still syncs it.
+static SYNC: LockClass = LockClass::new("device.chunks.sync", u16::MAX - 12);
+
+static TABLE: LockClass = LockClass::new("device.chunks.table", u16::MAX - 10);
+
+struct Open {
+    chunk: Arc<Chunk>,
+    used: u64,
+}
+
+#[derive(Default)]
+struct State {
+    /// Chunks that have files; of a device that is only read, those that had at some time.
+    there: BTreeSet<u64>,
+    open: BTreeMap<u64, Open>,
+    /// Counts uses.
+    clock: u64,
+    /// Files were made or removed since the directory was synced.
+    changed: bool,
+    /// What became of a file that had to be closed.
+    lost: Option<Errno>,
+}
+
+/// See the head of the module.
+pub(super) struct Table {
+    path: PathBuf,
+    dir: File,
+    read_only: bool,
+    in_memory: bool,
+    state: Mutex<State>,
+    syncing: Mutex<()>,
+}
+
+/// The name of a chunk's file.
+pub(super) fn name(number: u64) -> String {
+    format!("{number:012x}")
+}
+
+/// The number of the chunk with this name.
+fn number(name: &str) -> Option<u64> {
+    let number = u64::from_str_radix(name, 16).ok()?;
+    (self::name(number) == name).then_some(number)
+}
+
+impl Table {
+    /// The chunks of an open directory. Files that hold nothing, which a crash may leave, go.
+    pub(super) fn new(path: &Path, dir: File, read_only: bool) -> Result<Self, Errno> {
+        let in_memory = is_in_memory(&dir);
+        let (state, syncing) = (Mutex::new(&TABLE, State::default()), Mutex::new(&SYNC, ()));
+        let table = Table { path: path.to_owned(), dir, read_only, in_memory, state, syncing };
+        let numbers = table.numbers()?;
+        table.state.lock().there = numbers.iter().copied().collect();
+        if !read_only {
+            for number in numbers {
+                let meta = std::fs::metadata(path.join(name(number))).map_err(|e| errno_of(&e))?;
+                if std::os::unix::fs::MetadataExt::blocks(&meta) == 0 {
+                    table.discard(number, 0..0)?;
+                }
+            }
+        }
+        Ok(table)
+    }
+
+    /// Whether the host keeps the directory in memory.
+    pub(super) fn is_in_memory(&self) -> bool {
+        self.in_memory
+    }
+
+    /// The chunks that have files now, in order.
+    pub(super) fn numbers(&self) -> Result<Vec<u64>, Errno> {
+        let entries = std::fs::read_dir(&self.path).map_err(|e| errno_of(&e))?;
+        let mut numbers = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|e| errno_of(&e))?;
+            numbers.extend(entry.file_name().to_str().and_then(number));
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// Of these chunks, those that have files.
+    pub(super) fn known(&self, range: RangeInclusive<u64>) -> Vec<u64> {
+        self.state.lock().there.range(range).copied().collect()
+    }
+
+    /// A chunk that is open, or can be opened; none if it has no file.
+    pub(super) fn find(&self, number: u64) -> Result<Option<Arc<Chunk>>, Errno> {
+        {
+            let mut state = self.state.lock();
+            if let Some(chunk) = state.take(number) {
+                return Ok(Some(chunk));
+            }
+            // Somebody else may write to a device that is only looked at.
+            if !self.read_only && !state.there.contains(&number) {
+                return Ok(None);
+            }
+        }
+        self.open(number, false)
+    }
+
+    /// Opens a file, and makes it if that is asked for. Somebody may have been faster.
+    fn open(&self, number: u64, make: bool) -> Result<Option<Arc<Chunk>>, Errno> {
+        let access = if self.read_only { OFlags::RDONLY } else { OFlags::RDWR };
+        let mut state = self.state.lock();
+        if let Some(chunk) = state.take(number) {
+            return Ok(Some(chunk));
+        }
+        let flags = access | OFlags::CLOEXEC | if make { OFlags::CREATE } else { OFlags::empty() };
+        let file = match retry_on_intr(|| openat(&self.dir, name(number), flags, Mode::from_raw_mode(0o600))) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(errno),
+        };
+        let chunk = Arc::new(Chunk::new(file)?);
+        state.changed |= state.there.insert(number) && make;
+        state.clock += 1;
+        let used = state.clock;
+        state.open.insert(number, Open { chunk: Arc::clone(&chunk), used });
+        let closing = state.closing();
+        drop(state);
+        if let Some((number, chunk, used)) = closing {
+            self.close(number, &chunk, used);
+        }
+        Ok(Some(chunk))
+    }
+
+    /// Syncs a file that was not in use, and closes it if it has not been used since.
+    fn close(&self, number: u64, chunk: &Arc<Chunk>, used: u64) {
+        let _one = self.syncing.lock();
+        let synced = chunk.sync();
+        let mut state = self.state.lock();
+        if let Err(errno) = synced {
+            state.lost = Some(errno);
+        }
+        if state.open.get(&number).is_some_and(|open| open.used == used) {
+            state.open.remove(&number);
+        }
+    }
+
+    /// Writes to a chunk, which is made if it is not there.
+    pub(super) fn write(&self, number: u64, at: u64, pages: &[PageBuf]) -> Result<Arc<Chunk>, Errno> {
+        loop {
+            let chunk = self.open(number, true)?.ok_or(Errno::NOENT)?;
+            if chunk.claim(at, pages.len() as u64) {
+                return chunk.write(at, pages).map(|()| chunk);
+            }
+        }
+    }
+
+    /// Discards blocks of a chunk, and the chunk if nothing is left. What fails may be tried again.
+    pub(super) fn discard(&self, number: u64, range: Range<u64>) -> Result<(), Errno> {
+        let Some(chunk) = self.find(number)? else { return Ok(()) };
+        let mut state = chunk.state.lock();
+        if state.gone {
+            return Ok(());
+        }
+        let released = state.release(range);
+        let done = match &released {
+            _ if state.is_empty() => self.remove(number),
+            Some(range) => chunk.punch(&mut state, range.clone()),
+            None => Ok(()),
+        };
+        match (&done, released) {
+            (Ok(()), _) => state.gone = state.is_empty(),
+            (Err(_), Some(range)) => state.hold(range),
+            (Err(_), None) => {}
+        }
+        done
+    }
+
+    /// Removes the file of a chunk that holds nothing.
+    fn remove(&self, number: u64) -> Result<(), Errno> {
+        let mut state = self.state.lock();
+        retry_on_intr(|| unlinkat(&self.dir, name(number), AtFlags::empty()))?;
+        state.open.remove(&number);
+        state.there.remove(&number);
+        state.changed = true;
+        Ok(())
+    }
+
+    /// Makes everything durable that has ended.
+    pub(super) fn sync_all(&self) -> Result<(), Errno> {
+        let open: Vec<Arc<Chunk>> = self.state.lock().open.values().map(|open| Arc::clone(&open.chunk)).collect();
+        self.sync(&open)
+    }
+
+    /// Makes durable what has been done to these chunks, and which chunks there are.
+    pub(super) fn sync(&self, chunks: &[Arc<Chunk>]) -> Result<(), Errno> {
+        let _one = self.syncing.lock();
+        if let Some(errno) = self.state.lock().lost.take() {
+            return Err(errno);
+        }
+        chunks.iter().try_for_each(|chunk| chunk.sync())?;
+        if !std::mem::take(&mut self.state.lock().changed) {
+            return Ok(());
+        }
+        retry_on_intr(|| fsync(&self.dir)).inspect_err(|_| self.state.lock().changed = true)
+    }
+}
+
+impl State {
+    /// An open chunk, used now.
+    fn take(&mut self, number: u64) -> Option<Arc<Chunk>> {
+        self.clock += 1;
+        let open = self.open.get_mut(&number)?;
+        open.used = self.clock;
+        Some(Arc::clone(&open.chunk))
+    }
+
+    /// A chunk to close: of those that nobody uses, the one that was used least recently.
+    fn closing(&self) -> Option<(u64, Arc<Chunk>, u64)> {
+        if self.open.len() <= OPEN {
+            return None;
+        }
+        let idle = self.open.iter().filter(|(_, open)| Arc::strong_count(&open.chunk) == 1);
+        idle.min_by_key(|(_, open)| open.used).map(|(number, open)| (*number, Arc::clone(&open.chunk), open.used))
+    }
+}
+
+/// The number of a system's error.
+pub(super) fn errno_of(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
