@@ -8,6 +8,7 @@ mod iplfs;
 mod late;
 mod linux;
 mod load;
+mod moving;
 mod regressions;
 mod schedules;
 mod short;

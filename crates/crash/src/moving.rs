@@ -1,0 +1,253 @@
+//! Power cuts under a device that moves blocks by itself (D2FS): sessions of a small host of files, states in which a
+//! cut may leave the device and its records, and a judgement of each.
+//!
+//! A session mounts what the last cut left, overwrites pages of a file and makes them durable now and then. Of its log
+//! some moments are chosen, each with a part of what was not durable. Each such state is checked, mounted, compared
+//! with what was promised by then, and unmounted: then nothing may be outstanding, and the device holds no more than
+//! the volume needs. One of the states is where the next session begins.
+//!
+//! Everything is in virtual time, so a seed repeats it.
+
+use crate::rng::Rng;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+use steadyfs_core::fsck::{CheckOptions, Severity, check};
+use steadyfs_core::mkfs::{self, Migrating, MkfsOptions};
+use steadyfs_core::raw::Image;
+use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode};
+use steadyfs_device::{Adversary, AdversaryDevice, CrashImage, Device, MemDevice};
+use steadyfs_rt::sim::{self, SimConfig};
+
+const PAGE: u64 = 4096;
+/// Segments that the device can hold.
+const SEGMENTS: u64 = 16;
+const PAGES: u64 = 300;
+/// Threads of a volume that nobody has any more end when they look next; in virtual time that costs nothing.
+const ENOUGH_TO_END: Duration = Duration::from_secs(15);
+
+/// What pages hold.
+type Pages = BTreeMap<u64, u8>;
+
+/// What was looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MovingStates {
+    /// States that were judged.
+    pub states: u64,
+    /// Of those, with records outstanding at the device.
+    pub outstanding: u64,
+    /// Blocks that the device moved and the host followed.
+    pub moved: u64,
+    /// Records that were applied before the cut.
+    pub again: u64,
+}
+
+impl MovingStates {
+    fn add(&mut self, other: Self) {
+        self.states += other.states;
+        self.outstanding += other.outstanding;
+        self.moved += other.moved;
+        self.again += other.again;
+    }
+}
+
+/// A device, and what it held before it was one.
+struct Disk {
+    base: MemDevice,
+    below: Arc<MemDevice>,
+    device: Arc<AdversaryDevice<Arc<MemDevice>>>,
+}
+
+impl Disk {
+    fn new(random: &mut Rng) -> Result<Self, Error> {
+        let ratio = [1.1, 1.4, 2.0][random.below(3) as usize];
+        let chosen = Migrating { regular_ratio: ratio, ..Migrating::new(SEGMENTS * 512) };
+        let options = MkfsOptions { migrating: Some(chosen), ..MkfsOptions::new([0xd2; 16], 1_700_000_000) };
+        let geometry = chosen.geometry(&options)?;
+        let below = Arc::new(MemDevice::new(geometry.gc.end));
+        let base = below.fork();
+        let device = Arc::new(AdversaryDevice::new(Arc::clone(&below), geometry, rules(random)));
+        mkfs::format(&*device, &options)?;
+        Ok(Disk { base, below, device })
+    }
+
+    fn mount(device: &Arc<AdversaryDevice<Arc<MemDevice>>>, options: &str) -> Result<Arc<Fs>, Error> {
+        let mut options = MountOptions::parse(&format!("cache=1M,{options}"))?;
+        (options.background_gc, options.commit_seconds) = (false, Some(0));
+        Fs::mount(Arc::clone(device) as Arc<dyn Device>, options)
+    }
+
+    /// The device after a cut at some moment from `first` on, and that moment.
+    fn cut(&self, first: u64, random: &mut Rng) -> (Disk, u64) {
+        let recorder = self.device.recorder();
+        let at = first + random.below(recorder.tick() - first + 1);
+        let log = recorder.log();
+        let mut image = CrashImage::new(&self.base, &log).at(at);
+        for index in image.volatile() {
+            image = if random.below(2) == 0 { image } else { image.keep(index) };
+        }
+        let below = Arc::new(image.build());
+        let device = Arc::new(self.device.after_cut(at, Arc::clone(&below), rules(random)));
+        (Disk { base: below.fork(), below, device }, at)
+    }
+
+    /// Once more what nobody has used yet.
+    fn same(&self, random: &mut Rng) -> Disk {
+        let below = Arc::new(self.base.fork());
+        let device = Arc::new(self.device.after_cut(0, Arc::clone(&below), rules(random)));
+        Disk { base: below.fork(), below, device }
+    }
+}
+
+fn rules(random: &mut Rng) -> Adversary {
+    Adversary {
+        moves: 300 + random.below(650),
+        late: 1 + random.below(12),
+        records: 1 + random.below(16) as usize,
+        ..Adversary::new(random.next())
+    }
+}
+
+/// Sessions of one seed, with so many cuts of each, mounted with these options.
+///
+/// # Errors
+/// The first promise that was broken.
+pub fn cut_while_moving(seed: u64, sessions: u64, cuts: u64, mount: &str) -> Result<MovingStates, String> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| explore(seed, sessions, cuts, mount)));
+    outcome.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        Err(text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic").to_owned())
+    })
+}
+
+fn explore(seed: u64, sessions: u64, cuts: u64, mount: &str) -> Result<MovingStates, String> {
+    let mut random = Rng::new(seed);
+    let mut disk = Disk::new(&mut random).map_err(|e| format!("making the volume: {e}"))?;
+    let (mut promised, mut sum) = (Pages::new(), MovingStates::default());
+    for session in 0..sessions {
+        let within = |what: String| format!("session {session}: {what}");
+        let (device, before, options) = (Arc::clone(&disk.device), promised.clone(), mount.to_owned());
+        let session_seed = random.next();
+        let config = SimConfig { cores: 2, seed: session_seed, ..SimConfig::default() };
+        let ran = sim::run(config, move || live(&device, &before, session_seed, &options));
+        let (promises, moved) = ran.map_err(|e| within(e.to_string()))?.value.map_err(within)?;
+        sum.moved += moved;
+        for number in 0..cuts {
+            let (left, at) = disk.cut(promises[0].0, &mut random);
+            let pages = promises.iter().rev().find(|(tick, _)| *tick <= at).map(|(_, pages)| pages.clone());
+            let pages = pages.unwrap_or_default();
+            let next = (number + 1 == cuts).then(|| (left.same(&mut random), pages.clone()));
+            let found = judge(left, pages, random.next()).map_err(|what| within(format!("cut at {at}: {what}")))?;
+            sum.add(found);
+            if let Some((left, pages)) = next {
+                (disk, promised) = (left, pages);
+            }
+        }
+    }
+    Ok(sum)
+}
+
+fn file(fs: &Fs) -> Result<InodeRef, Error> {
+    let root = fs.root()?;
+    match fs.lookup(&root, b"data") {
+        Err(Error::NotFound) => fs.create(&root, b"data", &NewInode { mode: 0o100_644, ..NewInode::default() }),
+        found => found,
+    }
+}
+
+fn compare(fs: &Fs, pages: &Pages) -> Result<(), String> {
+    let file = file(fs).map_err(|e| format!("the file: {e}"))?;
+    let mut buffer = vec![0; PAGE as usize];
+    for (page, byte) in pages {
+        let read = fs.read(&file, page * PAGE, &mut buffer).map_err(|e| format!("page {page}: {e}"))?;
+        if read != buffer.len() || buffer.iter().any(|found| found != byte) {
+            return Err(format!("page {page} should hold {byte} and holds {}", buffer[0]));
+        }
+    }
+    Ok(())
+}
+
+/// What was promised from which tick on, and how many blocks were moved meanwhile.
+fn live(
+    device: &Arc<AdversaryDevice<Arc<MemDevice>>>,
+    before: &Pages,
+    seed: u64,
+    options: &str,
+) -> Result<(Vec<(u64, Pages)>, u64), String> {
+    let told = |e: Error| e.to_string();
+    let mut random = Rng::new(seed);
+    let mut known = before.clone();
+    let mut promises = vec![(device.recorder().tick(), known.clone())];
+    let fs = Disk::mount(device, options).map_err(|e| format!("it does not mount: {e}"))?;
+    compare(&fs, before)?;
+    let data = file(&fs).map_err(told)?;
+    for round in 0..6 + random.below(8) {
+        for _ in 0..10 + random.below(50) {
+            let (page, byte) = (random.below(PAGES), 1 + random.below(255) as u8);
+            // Of a page that changes after the promise nothing is known.
+            if let Some((_, last)) = promises.last_mut() {
+                last.remove(&page);
+            }
+            fs.write(&data, page * PAGE, &[byte; PAGE as usize]).map_err(told)?;
+            known.insert(page, byte);
+        }
+        if random.below(4) == 0 {
+            let root = fs.root().map_err(told)?;
+            let new = NewInode { mode: 0o100_644, ..NewInode::default() };
+            let name = format!("extra{}", (seed ^ round) % 7);
+            match fs.create(&root, name.as_bytes(), &new) {
+                Ok(extra) => drop(fs.write(&extra, 0, &vec![1; 5 * PAGE as usize]).map_err(told)?),
+                Err(_) => fs.unlink(&root, name.as_bytes()).map_err(told)?,
+            }
+        }
+        match random.below(3) {
+            0 => fs.sync().map_err(told)?,
+            _ => fs.fsync(&data, random.below(2) == 0).map_err(told)?,
+        }
+        promises.push((device.recorder().tick(), known.clone()));
+    }
+    let moved = fs.migration_stats().map_or(0, |stats| stats.moved);
+    drop((data, fs));
+    steadyfs_rt::sleep(ENOUGH_TO_END);
+    Ok((promises, moved))
+}
+
+/// Judges a state.
+fn judge(left: Disk, pages: Pages, seed: u64) -> Result<MovingStates, String> {
+    let outstanding = u64::from(left.device.outstanding() > 0);
+    inspect(&(Arc::clone(&left.device) as Arc<dyn Device>), "after the cut")?;
+    let device = Arc::clone(&left.device);
+    let mounted = sim::run(SimConfig { cores: 2, seed, ..SimConfig::default() }, move || {
+        let fs = Disk::mount(&device, "").map_err(|e| format!("it does not mount: {e}"))?;
+        compare(&fs, &pages)?;
+        let data = file(&fs).map_err(|e| e.to_string())?;
+        fs.write(&data, PAGES * PAGE, &[9; PAGE as usize]).map_err(|e| format!("it takes no write: {e}"))?;
+        fs.sync().map_err(|e| format!("it does not sync: {e}"))?;
+        let again = fs.migration_stats().map_or(0, |stats| stats.again);
+        drop(data);
+        fs.unmount().map_err(|e| format!("it does not unmount: {e}"))?;
+        Ok::<u64, String>(again)
+    });
+    let again = mounted.map_err(|e| format!("while it is mounted, {e}"))?.value?;
+    if left.device.outstanding() > 0 {
+        return Err(format!("{} records are outstanding after an unmount", left.device.outstanding()));
+    }
+    let below = Arc::new(left.below.fork()) as Arc<dyn Device>;
+    inspect(&below, "after the unmount")?;
+    let image = Image::open(below).map_err(|e| e.to_string())?;
+    let (held, valid) = (left.device.held().len() as u64, image.checkpoint().header().valid_blocks());
+    if held != valid {
+        return Err(format!("the device holds {held} blocks and the volume needs {valid}"));
+    }
+    Ok(MovingStates { states: 1, outstanding, moved: 0, again })
+}
+
+fn inspect(device: &Arc<dyn Device>, when: &str) -> Result<(), String> {
+    let options = CheckOptions { threads: 1, ..CheckOptions::default() };
+    let report = check(Arc::clone(device), &options).map_err(|e| format!("{when}: {e}"))?;
+    match report.issues.iter().find(|issue| issue.severity() >= Severity::Error) {
+        Some(issue) => Err(format!("{when}, {issue}")),
+        None => Ok(()),
+    }
+}
