@@ -12,12 +12,11 @@ build:
 deps:
 	tools/apt-deps.sh
 
-# All that tests use has features of theirs in common; what ships, the command and the library alone, has its own.
+# What tests use has features of theirs; the second run is of what ships, which has none of them.
 lint:
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy -p steadyfs -- -D warnings
-	$(CARGO) clippy -p steadyfs --lib --no-default-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 
 # Everything is built once, with the tests' features: a build of the command alone has others, and would make half of the crates a second time. The packages come

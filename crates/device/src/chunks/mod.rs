@@ -24,7 +24,7 @@ use crate::file::threads::{Perform, ThreadPool};
 use crate::{Device, DeviceInfo, IoError, Op, OpKind, OpenError, OpenOptions, PageBuf, Request, errno};
 use rustix::io::Errno;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use table::Table;
 
@@ -58,6 +58,16 @@ impl ChunkDevice {
     /// Whether the path is a directory with a device, or one that was begun.
     pub fn is_at(path: impl AsRef<Path>) -> bool {
         open::is_at(path.as_ref())
+    }
+
+    /// Whether the path is a directory with a device that is complete.
+    pub fn is_complete(path: impl AsRef<Path>) -> bool {
+        open::is_complete(path.as_ref())
+    }
+
+    /// The file that is locked as long as the device at `path` is open: `path` itself, unless it is a chunk directory.
+    pub fn locked_file(path: impl AsRef<Path>) -> PathBuf {
+        open::locked_file(path.as_ref())
     }
 
     /// Opens and locks the directory. Of the options, offset and size have no meaning here.

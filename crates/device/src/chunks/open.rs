@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The file that makes a directory a device, and what it is called before it is complete.
 const MARKER: &str = "steadyfs-chunks";
@@ -30,6 +30,14 @@ pub(super) struct OpenedChunks {
 
 pub(super) fn is_at(path: &Path) -> bool {
     path.is_dir() && (path.join(MARKER).exists() || path.join(BEGUN).exists())
+}
+
+pub(super) fn is_complete(path: &Path) -> bool {
+    path.join(MARKER).exists()
+}
+
+pub(super) fn locked_file(path: &Path) -> PathBuf {
+    if is_complete(path) { path.join(MARKER) } else { path.to_owned() }
 }
 
 fn system(path: &Path) -> impl Fn(io::Error) -> OpenError {

@@ -289,3 +289,51 @@ fn the_capacity_changes_mounted_and_not() {
     fails(&resize("1G", &f2fs.mnt()), 1, &["keeps the size that it was made with"]);
     ends_well(child, Some(Signal::INT));
 }
+
+/// What the files of a directory take.
+fn taken_by(dir: &Path) -> u64 {
+    fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().metadata().unwrap().blocks() * 512).sum()
+}
+
+#[test]
+fn a_directory_of_chunks_holds_a_volume_where_files_are_short() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| finish(steadyfs().args(args).current_dir(dir.path()));
+    let ok = |args: &[&str]| {
+        let out = run(args);
+        assert_eq!((out.code, out.stderr.as_str()), (0, ""), "{args:?}\n{}", out.stdout);
+        out.stdout
+    };
+    let make = ["mkfs", "-q", "--kind", "iplfs", "--capacity", "64M", "a.d/"];
+    ok(&make);
+    fs::write(dir.path().join("large"), contents(8 << 20)).unwrap();
+    ok(&["put", "large", "a.d", "/"]);
+    let read = run(&["get", "a.d", "/large", "again"]);
+    assert_eq!((read.code, fs::read(dir.path().join("again")).unwrap() == contents(8 << 20)), (0, true));
+    ok(&["fsck", "--leaks", "a.d"]);
+    let full = taken_by(&dir.path().join("a.d"));
+    assert!((8 * MIB..9 * MIB).contains(&full), "{full} bytes are taken by 8 MiB");
+    fails(&run(&make), 8, &["a.d", "holds something already", "add -f"]);
+
+    ok(&["rm", "a.d", "/large"]);
+    ok(&["fsck", "--leaks", "a.d"]);
+    let empty = taken_by(&dir.path().join("a.d"));
+    assert!(empty < MIB, "{empty} bytes are taken by nothing");
+
+    // The end of a mount is waited for, by whichever name it is called.
+    for name in ["m", "a.d"] {
+        fs::create_dir_all(dir.path().join("m")).unwrap();
+        run(&["mount", "--background", "a.d", "m"]);
+        fs::write(dir.path().join("m/new"), contents(4 << 20)).unwrap();
+        ok(&["umount", name]);
+        ok(&["fsck", "--leaks", "a.d"]);
+        ok(&["rm", "a.d", "/new"]);
+    }
+
+    fs::create_dir(dir.path().join("other")).unwrap();
+    fs::write(dir.path().join("other/file"), "mine").unwrap();
+    fails(&run(&["mkfs", "--kind", "iplfs", "--capacity", "64M", "other"]), 8, &["not empty"]);
+    fails(&run(&["mkfs", "--kind", "iplfs", "--capacity", "64M", "b.d/", "1G"]), 8, &["used up for good"]);
+    assert!(!dir.path().join("b.d").exists(), "what was made in vain is gone");
+    assert_eq!(fs::read_to_string(dir.path().join("other/file")).unwrap(), "mine");
+}

@@ -9,6 +9,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use steadyfs_core::mkfs::{DEFAULT_LEAP, DEFAULT_LOG_SHIFT, Infinite};
+use steadyfs_device::ChunkDevice;
 use steadyfs_format::BLOCK_SIZE;
 use steadyfs_format::infinite::MAX_LOG_SHIFT;
 
@@ -70,11 +71,13 @@ impl InfiniteFlags {
     /// The length of the address space: as asked, or what is there, or the usual one.
     pub(super) fn space(&self, path: &Path, offset: u64, asked: Option<Size>) -> Option<Size> {
         let there = fs::metadata(path).ok();
+        let usual = Size(blocks_for(DEFAULT_LOG_SHIFT) * BLOCK_SIZE as u64);
         match there {
             _ if asked.is_some() => asked,
             Some(there) if there.file_type().is_block_device() => None,
+            Some(there) if there.is_dir() => (!ChunkDevice::is_complete(path)).then_some(usual),
             Some(there) if there.len() > offset => None,
-            _ => Some(Size(blocks_for(DEFAULT_LOG_SHIFT) * BLOCK_SIZE as u64)),
+            _ => Some(usual),
         }
     }
 

@@ -28,7 +28,7 @@ use target::Target;
 /// Make a volume on a device or in an image file
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  steadyfs mkfs image.img 4G\n  SOURCE_DATE_EPOCH=0 steadyfs mkfs --uuid 01234567-89ab-cdef-0123-456789abcdef image.img 1G\n  steadyfs mkfs --kind iplfs --capacity 64G image.img"
+    after_help = "Examples:\n  steadyfs mkfs image.img 4G\n  SOURCE_DATE_EPOCH=0 steadyfs mkfs --uuid 01234567-89ab-cdef-0123-456789abcdef image.img 1G\n  steadyfs mkfs --kind iplfs --capacity 64G image.img\n  steadyfs mkfs --kind iplfs --capacity 64G image.d/"
 )]
 pub(crate) struct Args {
     /// Name of the volume
@@ -90,10 +90,10 @@ pub(crate) struct Args {
     iplfs: iplfs::InfiniteFlags,
     #[command(flatten)]
     image: ImageArgs,
-    /// Image file or block device
+    /// Image file, block device, or chunk directory: one that is there, or a name that ends with a slash
     device: PathBuf,
     /// Size of the volume in bytes (or with a suffix: 64M, 1.5G), of an IPLFS volume the length of its address space;
-    /// makes the image file if there is none [default: all of the device; of an IPLFS image 1E]
+    /// makes image file or directory if there is none [default: all of the device; of an IPLFS image 1E]
     size: Option<Size>,
 }
 

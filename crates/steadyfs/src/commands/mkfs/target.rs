@@ -1,4 +1,4 @@
-//! What a volume is made on: an existing device or image, or a file that is made for it.
+//! What a volume is made on: an existing device or image, or a file or chunk directory that is made for it.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use steadyfs_core::mkfs::detect_signature;
-use steadyfs_device::{Device, FileDevice, MemDevice, OpenError};
+use steadyfs_device::{ChunkDevice, Device, FileDevice, MemDevice, OpenError, OpenOptions};
 use steadyfs_format::BLOCK_SIZE;
 
 use crate::failure::Failure;
@@ -18,7 +18,7 @@ use crate::volume::failure;
 pub(super) struct Target {
     device: Box<dyn Device>,
     path: PathBuf,
-    /// The file was made for the volume.
+    /// The file or directory was made for the volume.
     created: bool,
     /// The file must have this length at the end.
     length: Option<u64>,
@@ -27,7 +27,8 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Opens `path`, or makes a file of `size` there. Refuses what is in use, and without `force` what holds something.
+    /// Opens `path`, or makes a file of `size` there, or a chunk directory, if the path ends with a slash or is a
+    /// directory. Refuses what is in use, and without `force` what holds something.
     pub(super) fn open(
         path: &Path,
         args: ImageArgs,
@@ -38,8 +39,9 @@ impl Target {
         let meta = fs::metadata(path).ok();
         let exists = meta.is_some();
         let block_device = meta.as_ref().filter(|m| m.file_type().is_block_device()).map(MetadataExt::rdev);
-        let length =
-            size.filter(|_| block_device.is_none() && !dry_run).and_then(|size| args.offset.0.checked_add(size.0));
+        let in_chunks = is_for_chunks(path);
+        let is_file = block_device.is_none() && !in_chunks;
+        let length = size.filter(|_| is_file && !dry_run).and_then(|size| args.offset.0.checked_add(size.0));
         let target = |device: Box<dyn Device>| Target {
             device,
             path: path.to_owned(),
@@ -53,7 +55,7 @@ impl Target {
                 return Err(Failure::new(
                     format!("cannot make a volume on {}", path.display()),
                     why,
-                    "give a SIZE to make an image file",
+                    "give a SIZE to make an image file, or a directory of chunks if the name ends with a slash",
                 ));
             }
             (false, Some(size)) if dry_run => return Ok(target(Box::new(MemDevice::new(size.0 / BLOCK_SIZE as u64)))),
@@ -68,17 +70,21 @@ impl Target {
             ));
         }
         let mut options = if dry_run { args.for_reading() } else { args.for_writing() };
-        options.size = size.map(|size| size.0);
-        options.create = length;
-        let device = FileDevice::open(path, options).map_err(|e| match e {
-            OpenError::System { source, .. } if source.kind() == ErrorKind::FileTooLarge => {
-                too_long(path, length.unwrap_or(0))
-            }
-            e => open_failure(path, &e),
-        })?;
+        let device: Box<dyn Device> = if in_chunks {
+            Box::new(open_chunks(path, options, size)?)
+        } else {
+            options.size = size.map(|size| size.0);
+            options.create = length;
+            Box::new(FileDevice::open(path, options).map_err(|e| match e {
+                OpenError::System { source, .. } if source.kind() == ErrorKind::FileTooLarge => {
+                    too_long(path, length.unwrap_or(0))
+                }
+                e => open_failure(path, &e),
+            })?)
+        };
         if !force && exists {
             let signature =
-                detect_signature(&device).map_err(|e| failure(format!("cannot read {}", path.display()), &e))?;
+                detect_signature(&*device).map_err(|e| failure(format!("cannot read {}", path.display()), &e))?;
             if let Some(name) = signature {
                 let what = format!("will not make a volume on {}", path.display());
                 return Err(Failure::new(
@@ -88,7 +94,7 @@ impl Target {
                 ));
             }
         }
-        Ok(target(Box::new(device)))
+        Ok(target(device))
     }
 
     /// Gives the file its length now, where that may be more than its file system takes.
@@ -136,9 +142,35 @@ impl Target {
     pub(super) fn abandon(self) -> PathBuf {
         if self.created {
             // The failure to report is the one that led here.
-            let _ = fs::remove_file(&self.path);
+            let _ = if self.path.is_dir() { fs::remove_dir_all(&self.path) } else { fs::remove_file(&self.path) };
         }
         self.path
+    }
+}
+
+/// Whether the path names a directory, which is to hold the device in chunks.
+fn is_for_chunks(path: &Path) -> bool {
+    path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
+}
+
+/// Opens a chunk directory; one that is empty, or not there, is made so long first.
+fn open_chunks(path: &Path, options: OpenOptions, size: Option<Size>) -> Result<ChunkDevice, Failure> {
+    let opened = |made: Result<ChunkDevice, OpenError>| made.map_err(|e| open_failure(path, &e));
+    if let Some(size) = size
+        && !options.read_only
+        && !ChunkDevice::is_complete(path)
+    {
+        ChunkDevice::create(path, size.0 / BLOCK_SIZE as u64).map_err(|e| open_failure(path, &e))?;
+    }
+    let device = opened(ChunkDevice::open(path, options))?;
+    let length = device.info().blocks.saturating_mul(BLOCK_SIZE as u64);
+    match size {
+        Some(size) if size.0 / BLOCK_SIZE as u64 != device.info().blocks => Err(Failure::new(
+            format!("cannot make a volume on {}", path.display()),
+            format!("the chunk directory is {} long", human(length)),
+            "leave SIZE out, or remove the directory",
+        )),
+        _ => Ok(device),
     }
 }
 
@@ -153,7 +185,7 @@ fn too_long(path: &Path, bytes: u64) -> Failure {
     Failure::new(
         format!("cannot make a volume on {}", path.display()),
         format!("the file system there has no files of {}", human(bytes)),
-        "put it on tmpfs, XFS or btrfs, or give a smaller SIZE: ext4 takes 15T",
+        "name a directory, such as image.d/, put it on tmpfs, XFS or btrfs, or give a smaller SIZE: ext4 takes 15T",
     )
 }
 
