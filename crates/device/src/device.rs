@@ -183,6 +183,20 @@ impl DeviceInfo {
         }
         Ok(())
     }
+
+    /// The requests of a batch that pass [`DeviceInfo::check`]; the others end here, with their errors.
+    pub fn accept(&self, batch: Vec<Request>) -> Vec<Request> {
+        let checked = batch.into_iter().map(|request| (self.check(&request.op), request));
+        checked
+            .filter_map(|(checked, request)| match checked {
+                Ok(()) => Some(request),
+                Err(error) => {
+                    (request.done)(Err(error));
+                    None
+                }
+            })
+            .collect()
+    }
 }
 
 /// How a zoned device is divided. Zones are of one size and lie side by side from block 0.

@@ -146,13 +146,7 @@ impl Device for FileDevice {
     }
 
     fn submit(&self, batch: Vec<Request>) {
-        let mut valid = Vec::with_capacity(batch.len());
-        for request in batch {
-            match self.info.check(&request.op) {
-                Ok(()) => valid.push(request),
-                Err(error) => (request.done)(Err(error)),
-            }
-        }
+        let valid = self.info.accept(batch);
         match &self.carrier {
             Carrier::Uring(uring) => uring.submit(valid),
             Carrier::Threads(pool) => pool.submit(valid),

@@ -75,6 +75,8 @@ impl DeviceReclaim {
             while let Some(upcall) = listens.migrations().and_then(|device| device.next()) {
                 if let Err(damage) = listens.hear(&upcall) {
                     volume.upgrade().iter().for_each(|fs| fs.vol.stop(&damage));
+                    // A checkpoint may wait for what is heard no more.
+                    listens.end();
                     return;
                 }
             }
@@ -149,8 +151,7 @@ impl DeviceReclaim {
     fn stop(&self) {
         let area = self.area.lock().take();
         if let Some(area) = area {
-            area.stop.store(true, SeqCst);
-            area.event.notify_all();
+            area.end();
             if let Some(device) = area.migrations() {
                 device.close();
             }

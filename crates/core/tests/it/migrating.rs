@@ -3,11 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use steadyfs_core::fsck::{CheckOptions, check};
 use steadyfs_core::mkfs::{self, Migrating, MkfsOptions};
 use steadyfs_core::raw::Image;
 use steadyfs_core::{Error, Fs, InodeRef, MigrationStats, MountOptions, NewInode};
-use steadyfs_device::{Adversary, AdversaryDevice, CrashImage, Device, MemDevice, Migrations};
+use steadyfs_device::{
+    Adversary, AdversaryDevice, CrashImage, Device, DeviceInfo, MemDevice, MigrationGeometry, Migrations, Request,
+    Upcall,
+};
 use steadyfs_rt::sim::{SimConfig, run};
 
 const PAGE: usize = 4096;
@@ -313,4 +317,75 @@ fn a_volume_is_refused_where_nobody_collects_and_read_there() {
     let fs = mount("ro").unwrap();
     assert_contents(&fs, &file(&fs, "data"), &BTreeMap::from([(0, 7)]));
     assert_eq!(disk.device.geometry().capacity, 24 * SEGMENT);
+}
+
+/// A device that skips a number once it has told of some records.
+struct Skipping {
+    inner: Arc<Moving>,
+    told: AtomicU64,
+}
+
+impl Device for Skipping {
+    fn info(&self) -> DeviceInfo {
+        self.inner.info()
+    }
+    fn submit(&self, batch: Vec<Request>) {
+        self.inner.submit(batch);
+    }
+    fn migrations(&self) -> Option<&dyn Migrations> {
+        Some(self)
+    }
+}
+
+impl Migrations for Skipping {
+    fn geometry(&self) -> MigrationGeometry {
+        self.inner.geometry()
+    }
+    fn next(&self) -> Option<Upcall> {
+        let mut upcall = self.inner.next()?;
+        upcall.first += u64::from(self.told.fetch_add(upcall.moves.len() as u64, SeqCst) > 50);
+        Some(upcall)
+    }
+    fn complete(&self, up_to: u64) {
+        self.inner.complete(up_to);
+    }
+    fn resume(&self, served: u64) -> u64 {
+        self.inner.resume(served)
+    }
+    fn completed(&self) -> u64 {
+        self.inner.completed()
+    }
+    fn deliver(&self) -> u64 {
+        self.inner.deliver()
+    }
+    fn delivered(&self) -> u64 {
+        self.inner.delivered()
+    }
+    fn press(&self) {
+        self.inner.press();
+    }
+    fn close(&self) {
+        self.inner.close();
+    }
+}
+
+#[test]
+fn a_device_that_skips_a_record_stops_the_volume_and_nobody_waits_for_ever() {
+    for seed in 0..6 {
+        // A wait without end is a deadlock there.
+        let work = move || {
+            let disk = Disk::new(12, 1.4, Adversary::new(seed));
+            let device = Arc::new(Skipping { inner: Arc::clone(&disk.device), told: AtomicU64::new(0) });
+            let fs = Fs::mount(device, MountOptions::parse("cache=1M").unwrap()).unwrap();
+            let (data, mut random) = (file(&fs, "data"), Random(seed));
+            let refused = (0..40).find_map(|_| {
+                (0..100).for_each(|_| drop(fs.write(&data, random.below(700) * PAGE as u64, &[1; PAGE])));
+                fs.sync().err()
+            });
+            assert!(matches!(refused, Some(Error::ReadOnly(_))), "{refused:?}");
+            drop(data);
+            assert!(fs.unmount().is_err(), "a volume that was stopped has a last checkpoint");
+        };
+        run(SimConfig { cores: 2, seed, ..SimConfig::default() }, work).unwrap();
+    }
 }

@@ -198,13 +198,7 @@ impl Device for ChunkDevice {
     }
 
     fn submit(&self, batch: Vec<Request>) {
-        let mut valid = Vec::with_capacity(batch.len());
-        for request in batch {
-            match self.info.check(&request.op) {
-                Ok(()) => valid.push(request),
-                Err(error) => (request.done)(Err(error)),
-            }
-        }
+        let valid = self.info.accept(batch);
         match &self.pool {
             Some(pool) => pool.submit(valid),
             None => valid.into_iter().for_each(|Request { op, done }| done(self.chunks.perform(op))),

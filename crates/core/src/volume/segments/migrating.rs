@@ -230,6 +230,12 @@ impl MigratingArea {
         }
     }
 
+    /// Nothing is heard or applied any more: whoever waits for that goes on.
+    pub(crate) fn end(&self) {
+        self.stop.store(true, SeqCst);
+        self.event.notify_all();
+    }
+
     /// Waits until the host has heard of what the device has delivered.
     fn wait_heard(&self) {
         let Some(device) = self.migrations() else { return };

@@ -155,14 +155,19 @@ fn is_for_chunks(path: &Path) -> bool {
 
 /// Opens a chunk directory; one that is empty, or not there, is made so long first.
 fn open_chunks(path: &Path, options: OpenOptions, size: Option<Size>) -> Result<ChunkDevice, Failure> {
-    let opened = |made: Result<ChunkDevice, OpenError>| made.map_err(|e| open_failure(path, &e));
+    let (failed, exists) = (|e: OpenError| open_failure(path, &e), path.exists());
     if let Some(size) = size
         && !options.read_only
         && !ChunkDevice::is_complete(path)
     {
-        ChunkDevice::create(path, size.0 / BLOCK_SIZE as u64).map_err(|e| open_failure(path, &e))?;
+        ChunkDevice::create(path, size.0 / BLOCK_SIZE as u64).map_err(failed)?;
     }
-    let device = opened(ChunkDevice::open(path, options))?;
+    let device = ChunkDevice::open(path, options).map_err(failed).inspect_err(|_| {
+        if !exists {
+            // The failure to report is the one that led here.
+            let _ = fs::remove_file(ChunkDevice::locked_file(path)).and_then(|()| fs::remove_dir(path));
+        }
+    })?;
     let length = device.info().blocks.saturating_mul(BLOCK_SIZE as u64);
     match size {
         Some(size) if size.0 / BLOCK_SIZE as u64 != device.info().blocks => Err(Failure::new(
