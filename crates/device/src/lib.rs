@@ -40,7 +40,9 @@ pub use file::{Direct, Engine, FileDevice, OpenOptions};
 pub use loop_device::{Backing, LoopDevice};
 pub use mem::MemDevice;
 pub use memory::share_arenas;
-pub use migrate::{Adversary, AdversaryDevice, MigrationGeometry, Migrations, Move, Sort, UPCALL_RECORDS, Upcall};
+pub use migrate::{
+    Adversary, AdversaryDevice, Broken, Ledger, MigrationGeometry, Migrations, Move, Sort, Step, UPCALL_RECORDS, Upcall,
+};
 pub use once::WriteOnceDevice;
 pub use overlay::OverlayDevice;
 pub use page::PageBuf;

@@ -11,7 +11,7 @@
 
 use crate::nand::Line;
 use crate::units::Time;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use steadyfs_device::PageBuf;
 
 /// A page as it was programmed.
@@ -66,6 +66,12 @@ impl Cells {
         }
     }
 
+    /// A page has another address: the version stays.
+    pub(crate) fn renamed(&mut self, from: u64, to: u64) {
+        let version = self.newest.remove(&from).unwrap_or_else(|| panic!("page {from} was never written"));
+        self.newest.insert(to, version);
+    }
+
     /// The newest version of a page has a place in a unit.
     pub(crate) fn placed(&mut self, at: (Line, u32), page: u64, contents: PageBuf) {
         let version = self.newest.get(&page).copied().unwrap_or_else(|| panic!("page {page} was never written"));
@@ -101,6 +107,35 @@ impl Cells {
     pub(crate) fn fua(&mut self, end: Time, pages: std::ops::Range<u64>) {
         let newest = &self.newest;
         self.fua.extend(pages.filter_map(|page| Some((end, page, *newest.get(&page)?))));
+    }
+
+    /// Of pages from this one on, which keep their version when they get another address and are never overwritten:
+    /// what a cut at `now` leaves, by present address. What was promised and is not there is left out.
+    pub(crate) fn survivors_in_place(
+        &self,
+        now: Time,
+        first: u64,
+        mut chance: impl FnMut() -> bool,
+    ) -> BTreeMap<u64, PageBuf> {
+        let promised = self.flushes.iter().filter(|(end, _)| *end <= now).map(|(_, version)| *version).max();
+        let promised = promised.unwrap_or(0);
+        let single: HashSet<u64> =
+            self.fua.iter().filter(|(end, ..)| *end <= now).map(|&(_, _, version)| version).collect();
+        let programmed = self.lines.values().flatten().filter(|programmed| programmed.end <= now);
+        let found: HashMap<u64, &PageBuf> =
+            programmed.flat_map(|programmed| &programmed.cells).map(|cell| (cell.version, &cell.contents)).collect();
+        let newest: BTreeMap<u64, u64> =
+            self.newest.iter().filter(|(page, _)| **page >= first).map(|(page, version)| (*page, *version)).collect();
+        let mut survivors = BTreeMap::new();
+        for (page, version) in newest {
+            let is_promised = version <= promised || single.contains(&version);
+            if let Some(contents) = found.get(&version)
+                && (is_promised || chance())
+            {
+                survivors.insert(page, (*contents).clone());
+            }
+        }
+        survivors
     }
 
     /// Another run begins: what was under way has long been done.

@@ -9,16 +9,16 @@
 use crate::cells::Cells;
 use crate::checks::Checks;
 use crate::contents::Contents;
-use crate::ftl::{Action, Ftl, ZoneCommand, ZoneError};
+use crate::ftl::{Action, Coupled, Ftl, ZoneCommand, ZoneError};
 use crate::media::Media;
-use crate::parameters::Parameters;
+use crate::parameters::{Layer, Parameters};
 use crate::servers::Server;
 use crate::stats::{Second, Stats};
 use crate::units::{PAGE, Time, nanos};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use steadyfs_device::{Done, IoResult, Op, OpKind, PageBuf, Request, StreamHint, ZoneState};
+use steadyfs_device::{Done, IoResult, Ledger, Op, OpKind, PageBuf, Request, Sort, StreamHint, Upcall, ZoneState};
 
 /// A request whose end is known.
 pub(crate) struct Ended {
@@ -97,13 +97,17 @@ pub(crate) struct Engine {
     alarm: Option<Time>,
     /// Copies that are in the series.
     copies_seen: u64,
+    /// Whether an upcall is there, and whether a record waits for one.
+    upcalls: (bool, bool),
     checks: Checks,
 }
 
-/// What comes of a call: requests whose end is known, and when to call [`Engine::wake`], if that is news.
+/// What comes of a call: requests whose end is known, when to call [`Engine::wake`], if that is news, and whether
+/// somebody who waits for records should look.
 pub(crate) struct Outcome {
     pub(crate) ended: Vec<Ended>,
     pub(crate) wake: Option<Time>,
+    pub(crate) records: bool,
 }
 
 impl Engine {
@@ -135,6 +139,7 @@ impl Engine {
             ended: Vec::new(),
             alarm: None,
             copies_seen: 0,
+            upcalls: (false, false),
             checks: Checks::default(),
         }
     }
@@ -152,6 +157,9 @@ impl Engine {
         assert!(self.inside > 0, "an answer to no request");
         self.inside -= 1;
         self.asked = self.clock;
+        if let Some(coupled) = self.ftl.coupled() {
+            coupled.piggyback();
+        }
         self.go_on()
     }
 
@@ -240,6 +248,9 @@ impl Engine {
 
     /// The open line for what is written with this hint.
     fn stream(&self, hint: StreamHint) -> usize {
+        if matches!(self.parameters.layer, Layer::Coupled(_)) {
+            return Sort::of(hint) as usize;
+        }
         use StreamHint::{DataCold, DataHot, DataWarm, MetaHot, MetaWarm, NodeHot, NodeWarm};
         match (self.parameters.policy.streams, hint) {
             (2, DataHot | DataWarm | DataCold) | (3, DataHot | NodeHot | MetaHot) => 0,
@@ -276,7 +287,7 @@ impl Engine {
             }
             page += run;
         }
-        let pages = (block..block + count).map(|page| self.media.contents.get(page)).collect();
+        let pages = (block..block + count).map(|page| self.media.contents.get(self.ftl.resolve(page))).collect();
         let at = last + self.times.read[usize::from(count * PAGE > 16 << 10)];
         self.stats.host_read += count;
         self.stats.read_latency.add(at - arrived);
@@ -303,14 +314,16 @@ impl Engine {
         let busy = Some(self.ftl.firmware_until()).filter(|&until| until > self.clock);
         let wait = busy.or_else(|| self.work());
         assert!(wait.is_none_or(|at| at > self.clock), "waiting for what has been");
-        let wake = wait.filter(|&at| self.alarm.is_none_or(|alarm| at < alarm));
+        // What waits for the host goes on with the host's next call.
+        let wake = wait.filter(|&at| at < Time::MAX && self.alarm.is_none_or(|alarm| at < alarm));
         self.alarm = wake.or(self.alarm);
+        let records = self.news();
         let copied = self.media.nand.counters().gc_programmed;
         let news = copied - std::mem::replace(&mut self.copies_seen, copied);
         if news > 0 {
             self.second(self.clock).gc_copied += news;
         }
-        Outcome { ended: std::mem::take(&mut self.ended), wake }
+        Outcome { ended: std::mem::take(&mut self.ended), wake, records }
     }
 
     /// Takes requests in as far as the queue is deep, and writes as far as there is room. When to go on.
@@ -353,7 +366,7 @@ impl Engine {
             return Some(write);
         }
         let kind = if write.append.is_some() { OpKind::ZoneAppend } else { OpKind::Write };
-        match self.ftl.begin(write.next, write.count, write.append.is_some()) {
+        match self.ftl.begin(write.next, write.count, write.append.is_some(), write.stream) {
             Ok(first) => {
                 write.begun = true;
                 write.next = first;
@@ -377,6 +390,59 @@ impl Engine {
         let at = self.clock + self.times.discard;
         self.stats.zone_latency.add(at - arrived);
         self.ended.push(Ended { at, done, result });
+    }
+
+    /// Whether there is an upcall, or a record that waits for one, and was none before.
+    fn news(&mut self) -> bool {
+        let before = self.upcalls;
+        let Some(coupled) = self.ftl.coupled() else { return false };
+        self.upcalls = (coupled.has_upcall(), coupled.has_waiting());
+        (self.upcalls.0 && !before.0) || (self.upcalls.1 && !before.1)
+    }
+
+    /// Asks a layer that moves pages for something; what waited for the host goes on. `None` if it is another layer.
+    pub(crate) fn records<R>(
+        &mut self,
+        now: Time,
+        ask: impl FnOnce(&mut Coupled, &mut Media, Time) -> R,
+    ) -> Option<(R, Outcome)> {
+        self.begin(now);
+        let answer = ask(self.ftl.coupled()?, &mut self.media, self.clock);
+        Some((answer, self.go_on()))
+    }
+
+    /// The next upcall, and when it has crossed the link: it fills a page.
+    pub(crate) fn upcall(&mut self, now: Time) -> Option<(Upcall, Time)> {
+        self.begin(now);
+        let upcall = self.ftl.coupled()?.upcall()?;
+        self.news();
+        let (_, at) = self.link.1.book(self.clock, self.clock, self.times.page);
+        Some((upcall, at))
+    }
+
+    /// What a power cut now leaves of a layer that moves pages: its memory, and what is left at which address.
+    pub(crate) fn remembered(
+        &mut self,
+        now: Time,
+        chance: impl FnMut() -> bool,
+    ) -> Option<(Ledger, BTreeMap<u64, PageBuf>)> {
+        self.begin(now);
+        let ledger = self.ftl.coupled()?.remembered();
+        let first = ledger.geometry().meta.end;
+        let left = if self.parameters.power_loss_protection {
+            ledger.live().iter().map(|page| (*page, self.media.contents.get(*page))).collect()
+        } else {
+            self.media.cells.as_ref()?.survivors_in_place(self.clock, first, chance)
+        };
+        Some((ledger, left))
+    }
+
+    /// Fills an empty device with what another one held; after [`Engine::load`].
+    pub(crate) fn restore(&mut self, ledger: Ledger, contents: &BTreeMap<u64, PageBuf>) {
+        let Some(coupled) = self.ftl.coupled() else { return };
+        self.clock = coupled.restore(&mut self.media, self.clock, ledger, contents);
+        self.media.cells.iter_mut().for_each(|cells| cells.flushed(self.clock));
+        self.restart(0);
     }
 
     /// The translation layer as it is at this time.
@@ -478,7 +544,7 @@ impl Engine {
                 self.settle(last, full);
                 last = zone;
             }
-            if self.ftl.begin(page, 1, false).is_err() {
+            if self.ftl.begin(page, 1, false, 0).is_err() {
                 continue;
             }
             loop {

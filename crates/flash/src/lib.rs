@@ -57,7 +57,8 @@
 //! [`Layer::Interval`] maps them by trees whose memory follows what is mapped (`ftl/interval`), in up to 2^60
 //! addresses; its compaction takes the firmware's time. Both collect in the same way (`ftl/collected`).
 //! [`Layer::Zoned`] has zones (`ftl/zns`), with write pointers, append, open, close, finish and reset, some of them
-//! conventional if asked for. Each keeps its rules in a `check` of its own.
+//! conventional if asked for. [`Layer::Coupled`] moves pages to zones of its own and tells the host (`ftl/coupled`);
+//! it is the device of D2FS. Each keeps its rules in a `check` of its own.
 //!
 //! # How close it comes
 //!
@@ -96,6 +97,7 @@ mod engine;
 mod events;
 mod ftl;
 mod media;
+mod migrations;
 mod nand;
 mod parameters;
 mod servers;
@@ -107,7 +109,8 @@ pub use backed::{BackedError, BackedSsd};
 pub use checks::Report;
 pub use ftl::Space;
 pub use parameters::{
-    Compaction, Geometry, Interface, Intervals, Layer, ParameterError, Parameters, Policy, Preset, Timing, ZoneLimits,
+    Compaction, Coupling, Geometry, Interface, Intervals, Layer, ParameterError, Parameters, Policy, Preset, Timing,
+    ZoneLimits,
 };
 pub use ssd::EmulatedSsd;
 pub use stats::{Latency, MapStats, Second, Stats};

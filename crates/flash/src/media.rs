@@ -38,6 +38,24 @@ impl Media {
         }
     }
 
+    /// A page has another address.
+    pub(crate) fn renamed(&mut self, from: u64, to: u64) {
+        let contents = self.contents.get(from);
+        self.contents.set(from, PageBuf::zeroed());
+        self.contents.set(to, contents);
+        if let Some(cells) = &mut self.cells {
+            cells.renamed(from, to);
+        }
+    }
+
+    /// A page is there before anything is written.
+    pub(crate) fn restored(&mut self, page: u64, contents: PageBuf) {
+        self.contents.set(page, contents);
+        if let Some(cells) = &mut self.cells {
+            cells.written(page);
+        }
+    }
+
     /// A unit that pages have their place in will not be programmed.
     pub(crate) fn dropped(&mut self, at: (Line, u32)) {
         if let Some(cells) = &mut self.cells {

@@ -6,8 +6,10 @@
 //! What an experiment changes, it changes in the fields.
 
 use crate::units::{Bandwidth, PAGE};
+use std::ops::Range;
 use std::str::FromStr;
 use std::time::Duration;
+use steadyfs_device::MigrationGeometry;
 
 /// How the flash is divided. Bytes and counts.
 ///
@@ -124,6 +126,35 @@ pub enum Layer {
     /// Zones are written in order, and emptied by the host. A zone is a line ([`Geometry::line_pages`]), and the
     /// capacity is a number of zones.
     Zoned(ZoneLimits),
+    /// Zones that the host writes once, and that the device empties into zones of its own, of which it tells the host
+    /// (D2FS). A zone is a line, and the capacity is what the regular and the GC area may hold at a time.
+    Coupled(Coupling),
+}
+
+/// The areas of a device that moves pages by itself, in pages of 4 KiB, and what it has for that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Coupling {
+    /// The metadata area: lines.
+    pub meta: u64,
+    /// The regular area: lines.
+    pub regular: u64,
+    /// The GC area: lines, and at least the capacity.
+    pub gc: u64,
+    /// Most records that are not completed; of two lines at least.
+    pub records: u32,
+    /// Lines that are kept for what a host writes while the device may not collect, because the host has records to
+    /// complete.
+    pub reserve_lines: u32,
+}
+
+impl Coupling {
+    /// The areas of a volume, with 16 bytes of record for each page of them at most, and four lines for a checkpoint
+    /// (estimate).
+    pub fn new(areas: &MigrationGeometry) -> Self {
+        let length = |area: &Range<u64>| area.end - area.start;
+        let (meta, regular, gc) = (length(&areas.meta), length(&areas.regular), length(&areas.gc));
+        Coupling { meta, regular, gc, records: u32::try_from(regular + gc).unwrap_or(u32::MAX), reserve_lines: 4 }
+    }
 }
 
 /// How many zones a zoned device has at work, and how many take writes anywhere.
@@ -342,6 +373,7 @@ impl Parameters {
     pub(crate) fn addresses(&self, pages: u64) -> u64 {
         match self.layer {
             Layer::Interval(shape) if shape.addresses > 0 => shape.addresses,
+            Layer::Coupled(shape) => shape.meta + shape.regular + shape.gc,
             _ => pages,
         }
     }

@@ -7,7 +7,7 @@
 use crate::checks::Report;
 use crate::engine::{Command, Ended, Engine, Outcome};
 use crate::events::Events;
-use crate::ftl::{Action, layer};
+use crate::ftl::{Action, Coupled, layer};
 use crate::media::Media;
 use crate::parameters::{Layer, ParameterError, Parameters};
 use crate::stats::Stats;
@@ -16,9 +16,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use steadyfs_device::{
-    Device, DeviceInfo, IoError, Op, OpKind, PageBuf, Request, StreamHint, Zone, ZoneGeometry, ZoneState, errno,
+    Device, DeviceInfo, IoError, Migrations, Op, OpKind, PageBuf, Request, StreamHint, Upcall, Zone, ZoneGeometry,
+    ZoneState, errno,
 };
-use steadyfs_rt::{Completion, Leaf, now};
+use steadyfs_rt::{Completion, EventCount, Leaf, now};
 
 /// An SSD in memory that takes the time of a real one. See the head of the crate.
 pub struct EmulatedSsd {
@@ -30,6 +31,8 @@ pub struct EmulatedSsd {
 struct Shared {
     info: DeviceInfo,
     engine: Leaf<Engine>,
+    /// Records are there that nobody has heard of.
+    records: EventCount,
     events: Events,
 }
 
@@ -73,30 +76,37 @@ impl EmulatedSsd {
             name: format!("emulated {}", parameters.name),
         };
         let engine = Leaf::new(Engine::new(parameters.clone(), media, ftl));
-        let shared = Arc::new(Shared { info, engine, events: Events::new() });
+        let shared = Arc::new(Shared { info, engine, records: EventCount::new(), events: Events::new() });
         Ok(Arc::new(EmulatedSsd { parameters, capacity, shared }))
     }
 
     /// The device as it would be found if the power failed now: another one, with what was promised and any part of the
     /// rest, chosen by `seed`. This one goes on undisturbed. The map is built anew, and counts what it holds as
-    /// written. Zones keep what lies before the first page that is lost; those that were open are closed.
+    /// written. Zones keep what lies before the first page that is lost; those that were open are closed. A device that
+    /// moves pages remembers where they are, and its records.
     ///
     /// `None` if the flash's contents are not known: see [`Parameters::remember_cells`]. With capacitors everything
     /// accepted survives.
     pub fn after_power_cut(&self, seed: u64) -> Option<Arc<Self>> {
         let mut random = seed;
-        let chance = || {
+        let mut chance = || {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             random >> 63 == 0
         };
         let time = now().as_nanos();
-        let (survivors, full) = self.shared.engine.with(|engine| {
-            let survivors = engine.survivors(time, chance);
-            (survivors, engine.ftl(time).full_zones())
+        let (survivors, full, remembered) = self.shared.engine.with(|engine| {
+            let survivors = engine.survivors(time, &mut chance);
+            (survivors, engine.ftl(time).full_zones(), engine.remembered(time, &mut chance))
         });
-        let survivors = survivors?;
+        let mut survivors = survivors?;
+        if let Some((ledger, _)) = &remembered {
+            survivors.retain(|(page, _)| *page < ledger.geometry().meta.end);
+        }
         let found = Self::build(self.parameters.clone(), self.capacity).unwrap_or_else(|e| unreachable!("{e}"));
         found.load(survivors, &full);
+        if let Some((ledger, contents)) = remembered {
+            found.shared.engine.with(|engine| engine.restore(ledger, &contents));
+        }
         Some(found)
     }
 
@@ -154,6 +164,23 @@ impl EmulatedSsd {
         self.shared.info.check(&Op::Read { block, count }).map_err(error)
     }
 
+    /// Asks a device that moves pages for something; `None` if it is another one.
+    pub(crate) fn records<R>(&self, ask: impl FnOnce(&mut Coupled, &mut Media, Time) -> R) -> Option<R> {
+        let (answer, outcome) = self.shared.engine.with(|engine| engine.records(now().as_nanos(), ask))?;
+        self.shared.carry_out(outcome);
+        Some(answer)
+    }
+
+    /// The next upcall of such a device, and when it arrives.
+    pub(crate) fn upcall(&self) -> Option<(Upcall, Time)> {
+        self.shared.engine.with(|engine| engine.upcall(now().as_nanos()))
+    }
+
+    /// Is notified when there are records that nobody has heard of, and when the session ends.
+    pub(crate) fn news_of_records(&self) -> &EventCount {
+        &self.shared.records
+    }
+
     /// What it was made from.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
@@ -176,7 +203,10 @@ impl Shared {
         self.carry_out(outcome);
     }
 
-    fn carry_out(self: &Arc<Self>, Outcome { ended, wake }: Outcome) {
+    fn carry_out(self: &Arc<Self>, Outcome { ended, wake, records }: Outcome) {
+        if records {
+            self.records.notify_all();
+        }
         if let Some(at) = wake {
             let shared = Arc::clone(self);
             self.events.at(at, Box::new(move || shared.wake(at)));
@@ -231,6 +261,10 @@ impl Device for EmulatedSsd {
             Some(first..end)
         };
         Ok(self.shared.engine.with(held))
+    }
+
+    fn migrations(&self) -> Option<&dyn Migrations> {
+        matches!(self.parameters.layer, Layer::Coupled(_)).then_some(self as &dyn Migrations)
     }
 
     fn zones(&self) -> Option<ZoneGeometry> {

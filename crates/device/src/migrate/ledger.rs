@@ -1,4 +1,5 @@
-//! What an adversary device remembers: which addresses hold a page, and the records. No locks, no contents, no chance.
+//! What a device that moves pages remembers: which addresses hold a page, and the records. No locks, no contents, no
+//! chance, no time.
 //!
 //! All of it survives power cuts, as the papers' devices keep it by capacitors. It is a function of its steps, so that
 //! the state at any moment can be had again ([`Ledger::take`]).
@@ -9,30 +10,69 @@ use thiserror::Error;
 
 /// A promise that the host has broken.
 #[derive(Debug, Error, PartialEq, Eq)]
-pub(super) enum Broken {
+pub enum Broken {
+    /// A write to the device's own area.
     #[error("a write to block {0} of the GC area, which belongs to the device")]
     GcWrite(u64),
+    /// A write that is not where its zone goes on.
     #[error("a write to block {at} of a zone whose next block is {next}")]
-    OutOfOrder { at: u64, next: u64 },
+    OutOfOrder {
+        /// Where.
+        at: u64,
+        /// Where it goes on.
+        next: u64,
+    },
+    /// A zone that is not empty.
     #[error("zone {zone} is written anew while it holds {live} pages")]
-    ZoneInUse { zone: u64, live: u64 },
+    ZoneInUse {
+        /// Its first block.
+        zone: u64,
+        /// Pages that it holds.
+        live: u64,
+    },
+    /// A zone that records name.
     #[error("zone {zone} is written anew while {ends} outstanding records have an end in it")]
-    ZoneNamed { zone: u64, ends: u64 },
+    ZoneNamed {
+        /// Its first block.
+        zone: u64,
+        /// Ends of outstanding records in it.
+        ends: u64,
+    },
+    /// Nodes among data, or data among nodes.
     #[error("block {0} is not of the sort that its zone holds")]
     Mixed(u64),
+    /// More than the capacity.
     #[error("the regular and the GC area hold {0} pages, which is all they can")]
     Full(u64),
+    /// Completes what was not delivered.
     #[error("record {up_to} is completed; the last one delivered is {delivered}")]
-    CompletedUnheard { up_to: u64, delivered: u64 },
+    CompletedUnheard {
+        /// Number of the record.
+        up_to: u64,
+        /// Number of the last one delivered.
+        delivered: u64,
+    },
+    /// A checkpoint lacks what was completed.
     #[error("the checkpoint has served up to record {served}, but {completed} was completed")]
-    CompletedEarly { served: u64, completed: u64 },
+    CompletedEarly {
+        /// What the checkpoint contains.
+        served: u64,
+        /// What was completed.
+        completed: u64,
+    },
+    /// A checkpoint contains what was not delivered.
     #[error("the checkpoint has served up to record {served}; the last one delivered is {delivered}")]
-    ServedUnheard { served: u64, delivered: u64 },
+    ServedUnheard {
+        /// What the checkpoint contains.
+        served: u64,
+        /// Number of the last one delivered.
+        delivered: u64,
+    },
 }
 
 /// What changes a ledger.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Step {
+pub enum Step {
     /// The host wrote a block of the regular area.
     Write(u64, Sort),
     /// The host discarded a block of the regular or the GC area.
@@ -43,7 +83,9 @@ pub(super) enum Step {
     Deliver(usize),
     /// The session heard of so many of the delivered records.
     Hear(usize),
+    /// The host completed all records up to this one.
     Complete(u64),
+    /// The host began a session, with all records up to this one in its checkpoint.
     Resume(u64),
 }
 
@@ -61,7 +103,7 @@ struct Zone {
 
 /// See the head of the module.
 #[derive(Debug, Clone)]
-pub(super) struct Ledger {
+pub struct Ledger {
     geometry: MigrationGeometry,
     /// Addresses that hold a page.
     live: BTreeSet<u64>,
@@ -84,7 +126,7 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// A device that holds nothing.
-    pub(super) fn new(geometry: MigrationGeometry) -> Self {
+    pub fn new(geometry: MigrationGeometry) -> Self {
         Ledger {
             geometry,
             live: BTreeSet::new(),
@@ -100,12 +142,17 @@ impl Ledger {
     }
 
     /// After a power cut: no session.
-    pub(super) fn cut(mut self) -> Self {
+    #[must_use]
+    pub fn cut(mut self) -> Self {
         (self.heard, self.gate, self.begun) = (0, None, false);
         self
     }
 
-    pub(super) fn take(&mut self, step: Step) -> Result<(), Broken> {
+    /// Changes by a step.
+    ///
+    /// # Errors
+    /// A promise that the host breaks by it.
+    pub fn take(&mut self, step: Step) -> Result<(), Broken> {
         match step {
             Step::Write(block, sort) => return self.write(block, sort),
             Step::Discard(block) => self.discard(block),
@@ -118,17 +165,18 @@ impl Ledger {
         Ok(())
     }
 
-    pub(super) fn geometry(&self) -> &MigrationGeometry {
+    /// The areas.
+    pub fn geometry(&self) -> &MigrationGeometry {
         &self.geometry
     }
 
     /// Addresses that hold a page, ascending.
-    pub(super) fn live(&self) -> &BTreeSet<u64> {
+    pub fn live(&self) -> &BTreeSet<u64> {
         &self.live
     }
 
     /// Where the page that was written to this address is now; `None` if it is gone.
-    pub(super) fn resolve(&self, mut block: u64) -> Option<u64> {
+    pub fn resolve(&self, mut block: u64) -> Option<u64> {
         while let Some(&to) = self.leads.get(&block) {
             block = to;
         }
@@ -136,32 +184,32 @@ impl Ledger {
     }
 
     /// Records that are not completed.
-    pub(super) fn outstanding(&self) -> usize {
+    pub fn outstanding(&self) -> usize {
         self.waiting.len() + self.delivered.len()
     }
 
     /// Records that no upcall has delivered.
-    pub(super) fn waiting(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
     /// Whether a session has begun, and the device may move pages in it.
-    pub(super) fn may_move(&self) -> bool {
+    pub fn may_move(&self) -> bool {
         self.begun && self.gate.is_some_and(|gate| self.completed >= gate)
     }
 
     /// Number of the last record that was completed.
-    pub(super) fn completed(&self) -> u64 {
+    pub fn completed(&self) -> u64 {
         self.completed
     }
 
     /// Number of the last record that was delivered.
-    pub(super) fn last_delivered(&self) -> u64 {
+    pub fn last_delivered(&self) -> u64 {
         self.completed + self.delivered.len() as u64
     }
 
     /// Delivered records that the session has not heard of, as an upcall.
-    pub(super) fn unheard(&self) -> Option<Upcall> {
+    pub fn unheard(&self) -> Option<Upcall> {
         self.gate?;
         let moves: Vec<Move> = self.delivered.iter().skip(self.heard).take(UPCALL_RECORDS).copied().collect();
         let first = self.completed + self.heard as u64 + 1;
@@ -169,22 +217,27 @@ impl Ledger {
     }
 
     /// Whether a zone holds nothing and no outstanding record names it.
-    pub(super) fn is_free(&self, zone: u64) -> bool {
+    pub fn is_free(&self, zone: u64) -> bool {
         self.zones.get(&zone).is_none_or(|zone| zone.live == 0 && zone.ends == 0)
     }
 
     /// What the zone of a page holds.
-    pub(super) fn sort_of(&self, page: u64) -> Sort {
+    pub fn sort_of(&self, page: u64) -> Sort {
         self.zones.get(&self.geometry.zone_of(page)).and_then(|zone| zone.sort).unwrap_or(Sort::Data)
     }
 
+    /// Whether an address holds a page.
+    pub fn is_live(&self, block: u64) -> bool {
+        self.live.contains(&block)
+    }
+
     /// How many pages a zone holds.
-    pub(super) fn live_in(&self, zone: u64) -> u64 {
+    pub fn live_in(&self, zone: u64) -> u64 {
         self.zones.get(&zone).map_or(0, |zone| zone.live)
     }
 
     /// Whether the host has written all of a zone.
-    pub(super) fn is_full(&self, zone: u64) -> bool {
+    pub fn is_full(&self, zone: u64) -> bool {
         self.zones.get(&zone).is_some_and(|found| found.written == self.geometry.zone)
     }
 
@@ -288,6 +341,8 @@ impl Ledger {
             return Err(Broken::ServedUnheard { served, delivered });
         }
         self.deliver(self.waiting.len());
+        // What the last session was writing goes no further.
+        self.zones.values_mut().filter(|zone| zone.written > 0).for_each(|zone| zone.written = self.geometry.zone);
         (self.heard, self.begun) = (0, false);
         self.gate = Some(self.last_delivered());
         Ok(())

@@ -29,7 +29,7 @@
 //!
 //! - It writes a regular zone in order, once, with pages of one sort, and begins anew only when the zone holds nothing
 //!   and no outstanding record has an end in it: once it has heard all that is [`Migrations::delivered`], it knows. It
-//!   never writes to the GC area.
+//!   never writes to the GC area, and goes on with no zone that it wrote before the last [`Migrations::resume`].
 //! - It completes a record when a checkpoint that contains its effect is durable and the discards of that checkpoint
 //!   have ended. So [`Migrations::resume`] never names less than what was completed.
 //! - It never discards an address from which outstanding records lead to a page that it needs. That is the `from` of
@@ -44,6 +44,7 @@ mod ledger;
 mod tests;
 
 pub use adversary::{Adversary, AdversaryDevice};
+pub use ledger::{Broken, Ledger, Step};
 
 use crate::StreamHint;
 use std::ops::Range;
@@ -78,7 +79,7 @@ impl MigrationGeometry {
     }
 
     /// The first thing that is wrong with it.
-    fn fault(&self) -> Option<&'static str> {
+    pub fn fault(&self) -> Option<&'static str> {
         let areas = [&self.meta, &self.regular, &self.gc];
         let whole = |area: &Range<u64>| area.start.is_multiple_of(self.zone) && area.end.is_multiple_of(self.zone);
         if self.zone == 0 || areas.iter().any(|area| area.is_empty()) {

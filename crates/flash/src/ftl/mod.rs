@@ -5,6 +5,7 @@
 //! future stays open. What a layer computes costs no device time.
 
 mod collected;
+mod coupled;
 mod flat;
 mod interval;
 mod map;
@@ -12,6 +13,7 @@ mod partial_log;
 mod victims;
 mod zns;
 
+pub(crate) use coupled::Coupled;
 pub(crate) use zns::{Action, ZoneError};
 
 use crate::media::Media;
@@ -57,6 +59,7 @@ pub(crate) fn layer(parameters: &Parameters, capacity: u64) -> Result<(Box<dyn F
     let lines = match parameters.layer {
         Layer::PageMap | Layer::Interval(_) => PageMap::lines_for(&parameters.geometry, &parameters.policy, pages),
         Layer::Zoned(limits) => Zns::lines_for(parameters, limits, pages)?,
+        Layer::Coupled(shape) => Coupled::lines_for(parameters, shape, pages)?,
     };
     let flash = lines.saturating_mul(u64::from(parameters.geometry.line_pages()));
     if !capacity.is_multiple_of(PAGE) || pages == 0 || flash >= u64::from(u32::MAX) {
@@ -67,6 +70,7 @@ pub(crate) fn layer(parameters: &Parameters, capacity: u64) -> Result<(Box<dyn F
         Layer::PageMap => Box::new(PageMap::new(parameters, FlatMap::new(pages), pages, 0, lines)),
         Layer::Interval(shape) => Box::new(Collected::new(parameters, IntervalMap::new(shape), pages, 0, lines)),
         Layer::Zoned(limits) => Box::new(Zns::new(parameters, limits, pages, lines)),
+        Layer::Coupled(shape) => Box::new(Coupled::new(parameters, shape, pages, lines)),
     };
     Ok((ftl, lines))
 }
@@ -82,12 +86,17 @@ pub(crate) trait Ftl: Send {
     /// Makes sure that this page, of this stream, can be written now.
     ///
     /// # Errors
-    /// When to ask again, if it cannot.
+    /// When to ask again, if it cannot; [`Time::MAX`] when the host has done something.
     fn make_room(&mut self, media: &mut Media, now: Time, page: u64, stream: usize) -> Result<(), Time>;
 
     /// Writes a page that will have crossed the link at `ready`. There is room for it, also in the buffer, which has
     /// taken it. If it completes a program unit, when that has been programmed.
     fn write(&mut self, media: &mut Media, now: Time, ready: Time, page: u64, stream: usize) -> Option<Time>;
+
+    /// Where the page is now that was written to an address.
+    fn resolve(&self, page: u64) -> u64 {
+        page
+    }
 
     /// Where a page lies.
     fn locate(&self, page: u64) -> Option<(Line, u32)>;
@@ -132,7 +141,7 @@ pub(crate) trait Ftl: Send {
     ///
     /// # Errors
     /// What a zone has against it; without zones there are no appends.
-    fn begin(&mut self, first: u64, _count: u64, append: bool) -> Result<u64, ZoneError> {
+    fn begin(&mut self, first: u64, _count: u64, append: bool, _stream: usize) -> Result<u64, ZoneError> {
         if append { Err(ZoneError::NotZoned) } else { Ok(first) }
     }
 
@@ -170,6 +179,11 @@ pub(crate) trait Ftl: Send {
     /// First pages of the zones that are full.
     fn full_zones(&self) -> Vec<u64> {
         Vec::new()
+    }
+
+    /// Itself, if it tells the host what it moves.
+    fn coupled(&mut self) -> Option<&mut Coupled> {
+        None
     }
 
     /// What the map takes of a device's memory, and what its upkeep took.

@@ -329,7 +329,7 @@ impl Ftl for Zns {
         full.map(|(number, _)| self.start(number)).collect()
     }
 
-    fn begin(&mut self, first: u64, count: u64, append: bool) -> Result<u64, ZoneError> {
+    fn begin(&mut self, first: u64, count: u64, append: bool, _stream: usize) -> Result<u64, ZoneError> {
         self.begin_write(first, count, append)
     }
 

@@ -3,6 +3,7 @@
 mod backed;
 mod closed_form;
 mod common;
+mod coupled;
 mod filesystem;
 mod intervals;
 mod model;

@@ -1,11 +1,21 @@
 //! A host of 40 keys: a log of pages in the regular area, a map from keys to addresses, and checkpoints of it in two
-//! blocks of the metadata area by turns. What is no checkpoint is lost in a power cut.
+//! blocks of the metadata area by turns. What is no checkpoint is lost in a power cut. The emulated SSD's tests use it,
+//! too.
 
-use crate::migrate::{AdversaryDevice, MigrationGeometry, Migrations, Move};
-use crate::{BLOCK_SIZE, Device, Op, PageBuf, StreamHint};
+use super::device::{BLOCK_SIZE, Device, MigrationGeometry, Migrations, Move, Op, PageBuf, StreamHint, Upcall};
 use std::collections::{BTreeMap, BTreeSet};
 
 const KEYS: u64 = 40;
+
+/// A device that is tried.
+pub(super) trait Tried: Device + Migrations {
+    /// The next upcall, if one is there now.
+    fn try_next(&self) -> Option<Upcall>;
+    /// Records that are not completed.
+    fn outstanding(&self) -> usize;
+    /// The present moment: what a cut at it leaves is durable.
+    fn tick(&self) -> u64;
+}
 
 /// A promise that a host breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +126,7 @@ pub(super) struct Host {
 }
 
 impl Host {
-    pub(super) fn format(device: &AdversaryDevice<crate::MemDevice>, fault: Option<Fault>) -> Host {
+    pub(super) fn format(device: &dyn Tried, fault: Option<Fault>) -> Host {
         let mut host = Host::of(device, fault, Pack::default());
         assert_eq!(device.resume(0), 0);
         host.free = host.zones().collect();
@@ -124,7 +134,7 @@ impl Host {
         host
     }
 
-    fn of(device: &AdversaryDevice<crate::MemDevice>, fault: Option<Fault>, now: Pack) -> Host {
+    fn of(device: &dyn Tried, fault: Option<Fault>, now: Pack) -> Host {
         let geometry = device.geometry();
         Host {
             geometry,
@@ -143,11 +153,7 @@ impl Host {
 
     /// After a power cut. Serves what is outstanding, commits, discards all that nothing leads to, and completes; then
     /// looks whether all that was promised is there.
-    pub(super) fn recover(
-        device: &AdversaryDevice<crate::MemDevice>,
-        fault: Option<Fault>,
-        promised: &Promise,
-    ) -> Host {
+    pub(super) fn recover(device: &dyn Tried, fault: Option<Fault>, promised: &Promise) -> Host {
         let packs = [0, 1].map(|block| Pack::decode(&device.read_one(block).expect("in range")));
         let newest = packs.into_iter().flatten().max_by_key(|pack| pack.version).expect("a checkpoint is there");
         let mut host = Host::of(device, fault, newest);
@@ -186,7 +192,7 @@ impl Host {
     }
 
     /// One operation.
-    pub(super) fn act(&mut self, device: &AdversaryDevice<crate::MemDevice>, rng: &mut Rng) {
+    pub(super) fn act(&mut self, device: &dyn Tried, rng: &mut Rng) {
         match rng.below(16) {
             0 => {
                 self.checkpoint(device, &[]);
@@ -208,7 +214,7 @@ impl Host {
     }
 
     /// Writes a key anew.
-    fn put(&mut self, device: &AdversaryDevice<crate::MemDevice>, key: u64) {
+    fn put(&mut self, device: &dyn Tried, key: u64) {
         let Some(at) = self.place(device) else { return };
         let (old, version) = self.now.keys.get(&key).map_or((None, 0), |(at, version)| (Some(*at), *version));
         device.write(at, vec![contents(key, version + 1)]).expect("in range");
@@ -217,7 +223,7 @@ impl Host {
     }
 
     /// The next block of its log; none if the device is full.
-    fn place(&mut self, device: &AdversaryDevice<crate::MemDevice>) -> Option<u64> {
+    fn place(&mut self, device: &dyn Tried) -> Option<u64> {
         let taken = (self.needs() + self.dead.len()) as u64;
         if self.next.is_none() && self.free.is_empty() || taken + 1 >= self.geometry.capacity {
             self.settle(device);
@@ -267,7 +273,7 @@ impl Host {
     /// Writes a checkpoint; then discards, completes and frees zones. After a power cut (`heard` are the records that
     /// were delivered again) nobody knows what had died: all that nothing leads to is discarded, but for what records
     /// come from that were followed.
-    fn checkpoint(&mut self, device: &AdversaryDevice<crate::MemDevice>, heard: &[Move]) {
+    fn checkpoint(&mut self, device: &dyn Tried, heard: &[Move]) {
         self.now.version += 1;
         if self.fault == Some(Fault::DiscardEarly) {
             self.discard(device);
@@ -285,7 +291,7 @@ impl Host {
         }
         device.run(write(true)).expect("in memory");
         let versions = self.now.keys.iter().map(|(key, (_, version))| (*key, *version)).collect();
-        self.promises.push((device.recorder().tick(), versions));
+        self.promises.push((device.tick(), versions));
         if self.promises.len() == 1 && self.free.is_empty() {
             // What leads to a page that it needs, over however many records, reaches that page.
             let mut reaching: BTreeSet<u64> = self.now.keys.values().map(|(at, _)| *at).collect();
@@ -314,7 +320,7 @@ impl Host {
         }
     }
 
-    fn discard(&mut self, device: &AdversaryDevice<crate::MemDevice>) {
+    fn discard(&mut self, device: &dyn Tried) {
         for block in std::mem::take(&mut self.dead) {
             device.discard(block, 1).expect("in range");
         }
@@ -329,7 +335,7 @@ impl Host {
     }
 
     /// Serves and commits until nothing is outstanding.
-    pub(super) fn settle(&mut self, device: &AdversaryDevice<crate::MemDevice>) {
+    pub(super) fn settle(&mut self, device: &dyn Tried) {
         for _ in 0..8 {
             while let Some(upcall) = device.try_next() {
                 self.serve(upcall.first, &upcall.moves);
@@ -342,14 +348,14 @@ impl Host {
         }
     }
 
-    fn look(&self, device: &AdversaryDevice<crate::MemDevice>, key: u64) {
+    fn look(&self, device: &dyn Tried, key: u64) {
         if let Some((at, version)) = self.now.keys.get(&key) {
             let page = device.read_one(*at).expect("in range");
             assert!(page == contents(key, *version), "key {key} at block {at}: version {version} is not there");
         }
     }
 
-    pub(super) fn compare(&self, device: &AdversaryDevice<crate::MemDevice>) {
+    pub(super) fn compare(&self, device: &dyn Tried) {
         (0..KEYS).for_each(|key| self.look(device, key));
     }
 }

@@ -1,15 +1,32 @@
 //! The contract, tried: a small log-structured host works on the adversary, through power cuts, under many seeds, and
 //! hosts that break one promise each are found out.
 
+/// What the host is written against.
+mod device {
+    pub(super) use crate::migrate::{MigrationGeometry, Migrations, Move, Upcall};
+    pub(super) use crate::{BLOCK_SIZE, Device, Op, PageBuf, StreamHint};
+}
 mod host;
 
 use super::ledger::{Broken, Ledger, Step};
 use super::*;
 use crate::{BLOCK_SIZE, CrashImage, Device, MemDevice, PageBuf};
-use host::{Fault, Host, Rng};
+use host::{Fault, Host, Rng, Tried};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const ZONE: u64 = 16;
+
+impl Tried for AdversaryDevice<MemDevice> {
+    fn try_next(&self) -> Option<Upcall> {
+        AdversaryDevice::try_next(self)
+    }
+    fn outstanding(&self) -> usize {
+        AdversaryDevice::outstanding(self)
+    }
+    fn tick(&self) -> u64 {
+        self.recorder().tick()
+    }
+}
 
 fn geometry() -> MigrationGeometry {
     let (meta, zones) = (ZONE, 14);

@@ -81,7 +81,7 @@ impl<M: Map> Ftl for Collected<M> {
         self.map.next(from..u64::MAX)
     }
 
-    fn begin(&mut self, first: u64, count: u64, append: bool) -> Result<u64, ZoneError> {
+    fn begin(&mut self, first: u64, count: u64, append: bool, _stream: usize) -> Result<u64, ZoneError> {
         if append {
             return Err(ZoneError::NotZoned);
         }
