@@ -17,9 +17,10 @@ use serde::Serialize;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_core::mkfs::{MkfsOptions, format};
-use steadyfs_device::{FileDevice, OpenOptions};
+use steadyfs_device::{ChunkDevice, Device, FileDevice, OpenOptions};
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
@@ -125,6 +126,14 @@ impl Bed {
             Target::Memfuse | Target::MemfuseWb => bail!("the peer was not started"),
         }
     }
+}
+
+/// An image, a block device, or a directory of chunks.
+pub(crate) fn open(path: &Path, options: OpenOptions) -> Result<Arc<dyn Device>> {
+    Ok(match ChunkDevice::is_at(path) {
+        true => Arc::new(ChunkDevice::open(path, options)?),
+        false => Arc::new(FileDevice::open(path, options)?),
+    })
 }
 
 fn make_steadyfs(device: &Path) -> Result<()> {

@@ -9,10 +9,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_core::{Fs, MountOptions};
-use steadyfs_device::{FileDevice, OpenOptions};
+use steadyfs_device::OpenOptions;
 use steadyfs_fuse::FuseOptions;
 
 /// The name of the hidden command.
@@ -28,7 +27,7 @@ pub(crate) fn serve(device: &Path, dir: &Path, options: &str) -> Result<()> {
     }
     steadyfs_fuse::become_io_flusher();
     let open = OpenOptions { leave_mountable: true, ..OpenOptions::default() };
-    let fs = Fs::mount(Arc::new(FileDevice::open(device, open)?), core)?;
+    let fs = Fs::mount(crate::bed::open(device, open)?, core)?;
     let mounted = steadyfs_fuse::mount(fs, dir, &fuse)?;
     writeln!(std::io::stdout(), "ready").context("nobody waits for the mount")?;
     Ok(mounted.wait()?)

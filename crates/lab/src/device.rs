@@ -25,7 +25,7 @@ pub(crate) enum Target {
     Ssd(Arc<EmulatedSsd>, Box<Stats>),
 }
 
-fn parameters(spec: &DeviceSpec) -> Result<Parameters, String> {
+fn parameters(spec: &DeviceSpec, addresses: u64) -> Result<Parameters, String> {
     let preset: Preset = spec.preset.parse().map_err(|_| {
         let known: Vec<&str> = Preset::ALL.iter().map(|preset| preset.name()).collect();
         format!("device.preset: there is no '{}'; there are {MEMORY}, {}", spec.preset, known.join(", "))
@@ -35,6 +35,7 @@ fn parameters(spec: &DeviceSpec) -> Result<Parameters, String> {
         parameters.policy.over_provisioning = share;
     }
     if let Some(mut shape) = intervals(spec) {
+        shape.addresses = addresses;
         shape.node_pages = spec.map_node_pages.unwrap_or(shape.node_pages);
         if let Some(seconds) = spec.map_period {
             shape.compaction.period = Duration::try_from_secs_f64(seconds)
@@ -63,8 +64,8 @@ pub(crate) fn shrink_map(spec: &mut DeviceSpec, factor: f64) {
     spec.map_period = Some(period * factor);
 }
 
-/// Refuses what cannot be made.
-pub(crate) fn check(spec: &DeviceSpec) -> Result<(), String> {
+/// Refuses what cannot be made; `endless` if the volume's addresses go far beyond the size.
+pub(crate) fn check(spec: &DeviceSpec, endless: bool) -> Result<(), String> {
     if spec.size.bytes() < 32 << 20 || spec.size.bytes() > 16 << 40 {
         return Err(format!("device.size: {} bytes are no size for a volume", spec.size.bytes()));
     }
@@ -78,18 +79,23 @@ pub(crate) fn check(spec: &DeviceSpec) -> Result<(), String> {
     if spec.over_provisioning.is_some_and(|share| !(0.0..=100.0).contains(&share)) {
         return Err("device.over_provisioning is a share of the capacity, from 0 to 100".into());
     }
-    parameters(spec).map(drop)
+    if endless && intervals(spec).is_none() {
+        return Err("device.map: flat has no addresses beyond the size, and an IPLFS volume needs them: say \
+                    map = \"interval\" (with map_period = 0 nothing is compacted)"
+            .into());
+    }
+    parameters(spec, 0).map(drop)
 }
 
 impl Target {
-    /// Makes the device.
-    pub(crate) fn new(spec: &DeviceSpec) -> Result<Self, String> {
-        check(spec)?;
+    /// Makes the device, with so many blocks of addresses.
+    pub(crate) fn new(spec: &DeviceSpec, addresses: u64) -> Result<Self, String> {
         let bytes = spec.size.bytes() / 4096 * 4096;
+        check(spec, addresses > bytes / 4096)?;
         if spec.preset == MEMORY {
-            return Ok(Target::Memory(Arc::new(MemDevice::new(bytes / 4096))));
+            return Ok(Target::Memory(Arc::new(MemDevice::new(addresses))));
         }
-        let ssd = EmulatedSsd::new(parameters(spec)?, bytes).map_err(|e| format!("device: {e}"))?;
+        let ssd = EmulatedSsd::new(parameters(spec, addresses)?, bytes).map_err(|e| format!("device: {e}"))?;
         let stats = ssd.stats();
         Ok(Target::Ssd(ssd, Box::new(stats)))
     }
@@ -132,18 +138,24 @@ impl Target {
             ("flash_lines_erased", (after.lines_erased - before.lines_erased) as f64),
             ("flash_chips_busy", busy(&after.chips_busy_ns, &before.chips_busy_ns)),
             ("flash_channels_busy", busy(&after.channels_busy_ns, &before.channels_busy_ns)),
+            ("flash_longest_write_ms", after.write_latency.max_ns as f64 / 1e6),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
         if matches!(ssd.parameters().layer, Layer::Interval(_)) {
             let (map, map_before) = (after.map, before.map);
             let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+            // A flat map has four bytes for each page of the flash.
+            let flat_bytes = 4 * (after.space.mapped + after.space.invalid + after.space.free);
+            let share = |bytes: u64, of: u64| bytes as f64 / of.max(1) as f64;
             metrics.extend(
                 [
                     ("flash_map_mib", mib(map.bytes)),
                     ("flash_map_peak_mib", mib(map.peak_bytes)),
                     ("flash_map_uncompacted_mib", mib(map.uncompacted_bytes)),
                     ("flash_map_uncompacted_peak_mib", mib(map.uncompacted_peak_bytes)),
+                    ("flash_map_share", share(map.peak_bytes, map.uncompacted_peak_bytes)),
+                    ("flash_map_over_flat", share(map.peak_bytes, flat_bytes)),
                     ("flash_map_saved", 1.0 - map.bytes as f64 / map.uncompacted_bytes.max(1) as f64),
                     ("flash_map_nodes_compacted", (map.nodes_compacted - map_before.nodes_compacted) as f64),
                     ("flash_map_stall_s", (map.stall_ns - map_before.stall_ns) as f64 / 1e9),

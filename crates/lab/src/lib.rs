@@ -28,7 +28,9 @@ pub use error::{Error, Result};
 pub use replays::Replays;
 pub use report::{Batch, Comparison, SweepTable, compare, load, number, page, save, sweep_tables};
 pub use run::{Cost, Phase, Progress, Record, Row, Run, run, run_seeds, run_system};
-pub use spec::{Claim, Experiment, Others, Plot, PlotOver, Scale, Sweep, System, builtin, builtins, open};
+pub use spec::{
+    Claim, Experiment, Others, Plot, PlotOver, Scale, Span, Sweep, System, Window, builtin, builtins, open,
+};
 
 /// The commit that this was built from, where the build said so.
 pub const COMMIT: Option<&str> = match option_env!("STEADYFS_COMMIT") {

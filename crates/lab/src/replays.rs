@@ -84,6 +84,7 @@ impl Replays {
                     workload: Workload::Replay(replay.clone()),
                     neighbour: None,
                     systems: Vec::new(),
+                    windows: Vec::new(),
                     claims: Vec::new(),
                     plots: plots(),
                 };

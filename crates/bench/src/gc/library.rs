@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use std::path::Path;
 use std::sync::Arc;
 use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode};
-use steadyfs_device::{FileDevice, OpenOptions};
+use steadyfs_device::OpenOptions;
 
 /// A volume mounted in this process.
 pub(crate) struct Library {
@@ -16,8 +16,8 @@ pub(crate) struct Library {
 impl Library {
     /// Mounts the volume in an image.
     pub(crate) fn mount(image: &Path, options: &str) -> Result<Self> {
-        let device = FileDevice::open(image, OpenOptions::default())?;
-        Ok(Library { fs: Fs::mount(Arc::new(device), MountOptions::parse(options)?)? })
+        let device = crate::bed::open(image, OpenOptions::default())?;
+        Ok(Library { fs: Fs::mount(device, MountOptions::parse(options)?)? })
     }
 
     /// Unmounts it.

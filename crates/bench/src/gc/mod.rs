@@ -1,6 +1,7 @@
 //! `steadyfs-bench gc`: how fast and how steady overwriting is while garbage is collected, in real time.
 //!
-//! Each peer has an image of its own, made by mkfs.f2fs with the same options, and in it one file of 93 % of what
+//! Each peer has an image of its own, made by mkfs.f2fs with the same options, or an IPLFS volume that may hold as much
+//! as that image, and in it one file of 93 % of what
 //! statfs says is free. The file is overwritten in random order with several times the volume's size, so that
 //! collection is in its steady state; then each way of writing is measured for some time, every repetition in a new
 //! mount of the same volume. docs/BENCHMARKS.md says how to read the figures.
@@ -199,7 +200,7 @@ fn measure(args: &Args, on: On, stop: &Stop) -> Result<Medium> {
     };
     for &who in &args.peers {
         eprintln!("{}: ageing {}", medium.name, who.name());
-        make_image(&image_of(scratch.path(), who), args.size, stop)?;
+        make_image(&image_of(scratch.path(), who), who, args.size, stop)?;
         let mut done = work(who, &Session { fill: Some(FILL), phases: vec![args.ageing()] })?;
         medium.file_bytes.insert(who, done.file_bytes.context("the file was not made")?);
         let outcome = done.outcomes.pop().context("ageing has no outcome")?;

@@ -6,7 +6,7 @@
 use super::library::Library;
 use super::posix::{CountedBy, MountedPeer};
 use super::write::{self, Outcome, Phase};
-use crate::bed::MountPoint;
+use crate::bed::{self, MountPoint};
 use crate::measure::Stop;
 use crate::serve::Server;
 use anyhow::{Context, Result, bail, ensure};
@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
+use steadyfs_core::mkfs::{self, Infinite, MkfsOptions};
+use steadyfs_device::{ChunkDevice, OpenOptions};
 use steadyfs_testkit::Uml;
 
 /// The name of the hidden command that the guest runs.
@@ -33,6 +35,8 @@ pub(crate) enum Who {
     FuseScalelfs,
     /// Our mount, `gc=f2fs-lfs`
     FuseF2fsLfs,
+    /// Our mount of an IPLFS volume, which collects nothing and gives dead blocks back to the host
+    FuseIplfs,
     /// Our mount, `gc=scalelfs`, with the writer and the server on one CPU, which is what the guest has
     #[value(name = "fuse-scalelfs-1cpu")]
     #[serde(rename = "fuse-scalelfs-1cpu")]
@@ -41,6 +45,8 @@ pub(crate) enum Who {
     LibraryScalelfs,
     /// The library, `gc=f2fs-lfs`
     LibraryF2fsLfs,
+    /// The library, an IPLFS volume
+    LibraryIplfs,
     /// The library, `gc=scalelfs`, all on one CPU
     #[value(name = "library-scalelfs-1cpu")]
     #[serde(rename = "library-scalelfs-1cpu")]
@@ -71,6 +77,8 @@ impl Who {
             Who::FuseScalelfs => (By::Fuse, "gc=scalelfs", false),
             Who::FuseF2fsLfs => (By::Fuse, "gc=f2fs-lfs", false),
             Who::FuseScalelfsOneCpu => (By::Fuse, "gc=scalelfs", true),
+            Who::FuseIplfs => (By::Fuse, "", false),
+            Who::LibraryIplfs => (By::Library, "", false),
             Who::LibraryScalelfs => (By::Library, "gc=scalelfs", false),
             Who::LibraryF2fsLfs => (By::Library, "gc=f2fs-lfs", false),
             Who::LibraryScalelfsOneCpu => (By::Library, "gc=scalelfs", true),
@@ -78,6 +86,11 @@ impl Who {
             Who::LinuxLfs => (By::Linux, "noatime,nodiscard,mode=lfs", false),
             Who::LinuxDefault => (By::Linux, "noatime,nodiscard", false),
         }
+    }
+
+    /// Whether its volume is an IPLFS one.
+    fn is_iplfs(self) -> bool {
+        matches!(self, Who::FuseIplfs | Who::LibraryIplfs)
     }
 
     /// Whether it needs user-mode Linux.
@@ -215,10 +228,28 @@ impl Drop for Pinned {
     }
 }
 
-/// An image for each peer, made alike by mkfs.f2fs.
-pub(crate) fn make_image(path: &Path, mib: u64, stop: &Stop) -> Result<()> {
+/// An image for each peer, made alike by mkfs.f2fs; that of an IPLFS volume may hold as much.
+pub(crate) fn make_image(path: &Path, who: Who, mib: u64, stop: &Stop) -> Result<()> {
+    if who.is_iplfs() {
+        return make_endless(path, mib << 8);
+    }
     crate::write_image(path, mib << 20, stop)?;
     crate::bed::tool(std::process::Command::new("mkfs.f2fs").args(["-q", "-f", "-t", "0"]).arg(path))
+}
+
+/// An IPLFS volume that may hold so many blocks: in a file where the host's files are long enough, or else in a
+/// directory of chunks.
+fn make_endless(path: &Path, capacity: u64) -> Result<()> {
+    let chosen = Infinite::new(capacity);
+    let blocks = chosen.device_blocks();
+    if std::fs::File::create(path)?.set_len(blocks << 12).is_err() {
+        std::fs::remove_file(path)?;
+        ChunkDevice::create(path, blocks)?;
+    }
+    let mut options = MkfsOptions::new(*b"steadyfs-bench-v", 1_704_067_200);
+    options.infinite = Some(chosen);
+    mkfs::format(&*bed::open(path, OpenOptions::default())?, &options)?;
+    Ok(())
 }
 
 /// The image of a peer in a directory.

@@ -55,12 +55,14 @@ const fn goal(ours: Who, theirs: Who, least: f64, ways: Option<&'static [&'stati
 const DIRECT: Option<&[&str]> = Some(&["direct", "direct, 16 writers"]);
 
 /// What is aimed at, in rates.
-const GOALS: [Goal; 5] = [
+const GOALS: [Goal; 7] = [
     goal(Who::FuseScalelfs, Who::FuseF2fsLfs, 1.0, None),
     goal(Who::FuseScalelfs, Who::LinuxLfs, 1.0, None),
     goal(Who::FuseScalelfs, Who::LinuxDefault, 1.0, DIRECT),
     goal(Who::LibraryScalelfs, Who::LinuxLfs, 3.0, None),
     goal(Who::LibraryScalelfs, Who::LinuxDefault, 3.0, None),
+    goal(Who::FuseIplfs, Who::FuseScalelfs, 1.0, None),
+    goal(Who::LibraryIplfs, Who::LibraryScalelfs, 1.3, None),
 ];
 
 /// Further ratios that are shown.
@@ -74,6 +76,10 @@ const SHOWN: [(Who, Who); 3] = [
 const AMPLIFICATION: [(Who, Who); 2] =
     [(Who::FuseScalelfs, Who::FuseF2fsLfs), (Who::LibraryScalelfs, Who::LibraryF2fsLfs)];
 const MOST_AMPLIFICATION: f64 = 1.05;
+
+/// Without collection at most so many blocks are written for each page.
+const UNCOLLECTED: [Who; 2] = [Who::FuseIplfs, Who::LibraryIplfs];
+const MOST_BLOCKS: f64 = 1.25;
 
 /// Whether any goal can be judged when these are measured.
 pub(crate) fn can_be_judged(who: &[Who]) -> bool {
@@ -233,6 +239,13 @@ impl GcReport {
                     line(&medium.name, way, what, ratio, ratio >= *least, format!("at least {least}"));
                 }
             }
+            for who in UNCOLLECTED {
+                for way in &self.ways {
+                    let Some(blocks) = medium.middle(way, who, Outcome::amplification) else { continue };
+                    let (what, bound) = (format!("WAF of {}", who.name()), format!("at most {MOST_BLOCKS}"));
+                    line(&medium.name, way, what, blocks, blocks <= MOST_BLOCKS, bound);
+                }
+            }
             for (ours, theirs) in AMPLIFICATION {
                 for way in &self.ways {
                     let Some(ratio) = medium.ratio(way, ours, theirs, Outcome::amplification) else { continue };
@@ -287,6 +300,21 @@ mod tests {
             let (text, count) = report(ours, theirs).judge();
             assert_eq!(count, missed, "{text}");
             assert!(text.contains(&format!("{} met, {missed} not met", 2 - missed)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_volume_without_collection_is_judged_by_what_it_writes_and_by_scalelfs() {
+        let judged = |rate: u64, written: u64| {
+            let mut report = report(outcome(1000, 5000), outcome(1000, 5000));
+            let outcomes = report.media[0].repetitions[0].get_mut("direct").unwrap();
+            outcomes.insert(Who::FuseIplfs, outcome(rate, written));
+            report.judge()
+        };
+        for (rate, written, missed) in [(1000, 1250, 0), (1000, 1251, 1), (999, 1200, 1), (990, 1300, 2)] {
+            let (text, count) = judged(rate, written);
+            assert_eq!(count, missed, "{text}");
+            assert!(text.contains("fuse-iplfs / fuse-scalelfs") && text.contains("WAF of fuse-iplfs "), "{text}");
         }
     }
 

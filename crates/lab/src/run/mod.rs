@@ -8,6 +8,7 @@
 //! Kept true: what is in [`Run::record`] and [`Run::rows`] depends on the experiment and the seed alone. What depends
 //! on the machine ([`Cost`]) stands apart.
 
+mod course;
 mod many;
 mod neighbour;
 mod phases;
@@ -46,7 +47,7 @@ pub fn run_system(
     progress: &Arc<Progress>,
 ) -> Result<Run> {
     let scaled = experiment.clone().scaled(scale)?;
-    let own = scaled.with_system(system)?;
+    let own = experiment.of_system(system, scale)?.filled()?;
     let config = own.sim(seed)?;
     let began = thread_cpu_seconds();
     let report = {

@@ -3,7 +3,7 @@
 use super::neighbour::{self, AtWork};
 use super::progress::{Phase, Progress};
 use super::record::{LockWaits, Row};
-use super::sample::Sampler;
+use super::sample::{OnVolume, Sampler};
 use crate::device::Target;
 use crate::error::{Error, Result};
 use crate::spec::Experiment;
@@ -28,7 +28,8 @@ pub(super) struct Outcome {
 
 /// Everything, in order.
 pub(super) fn all(experiment: &Experiment, seed: u64, progress: &Arc<Progress>) -> Result<Outcome> {
-    let mut target = Target::new(&experiment.device).map_err(|why| Error::spec(&experiment.name, why))?;
+    let mut target =
+        Target::new(&experiment.device, experiment.addresses()).map_err(|why| Error::spec(&experiment.name, why))?;
     let fs = make_volume(experiment, &target)?;
     let stage = Stage::new(&fs, seed, progress);
     let mut act = experiment.workload.act(&stage);
@@ -56,13 +57,14 @@ fn measure(experiment: &Experiment, stage: &Arc<Stage>, act: &mut dyn Act, targe
     target.begin();
     let before = stage.fs.stats();
     let filled = utilisation(&stage.fs);
-    let sampler = Sampler::start(stage, experiment.interval);
+    let source = OnVolume { stage: Arc::clone(stage), ssd: target.ssd().cloned() };
+    let sampler = Sampler::start(&Arc::new(source), experiment.interval);
     let beside = experiment.neighbour.as_ref().map(AtWork::start);
     let began = now();
     let worked = act.work();
     let elapsed = began.elapsed();
     let beside = beside.map(AtWork::finish);
-    let rows = sampler.finish();
+    let (rows, course) = sampler.finish();
     let tally = worked?;
     let locks = lock_stats().into_iter().map(LockWaits::from).collect();
     let after = stage.fs.stats();
@@ -75,6 +77,12 @@ fn measure(experiment: &Experiment, stage: &Arc<Stage>, act: &mut dyn Act, targe
     metrics.extend(of_memory(&stage.fs));
     metrics.extend(alone.zip(beside).into_iter().flat_map(|(alone, beside)| neighbour::figures(alone, beside)));
     metrics.extend(of_series(&rows, before.gc.done.victims as f64));
+    metrics.extend(course.tenths());
+    metrics.extend(course.windows(&experiment.windows));
+    if let Some(flash) = metrics.get("flash_waf") {
+        let both = metrics["waf"] * flash;
+        metrics.insert("total_waf".into(), both);
+    }
     metrics.insert("utilisation_before".into(), filled);
     metrics.insert("utilisation".into(), utilisation(&stage.fs));
     Ok(Outcome { metrics, latencies: tally.curves(), locks, checks: BTreeMap::new(), rows })
@@ -126,6 +134,9 @@ fn of_volume(
         ("node_blocks", since(|c| c.io.node_written)),
         ("meta_blocks", since(|c| c.io.meta_written)),
         ("flushes", since(|c| c.io.flushes)),
+        ("discarded_blocks", since(|c| c.io.discarded)),
+        ("discards", since(|c| c.discards.requests)),
+        ("user_mib", after.space.blocks as f64 / 256.0),
         ("checkpoints", since(|c| c.checkpoints.committed)),
         ("gc_rounds", since(|c| c.gc.times.rounds)),
         ("gc_s", busy),
@@ -219,7 +230,8 @@ fn finish(
     stage.fs.unmount().map_err(Error::core("unmounting"))?;
     drop(stage);
     if experiment.verify {
-        let found = check(target.device(), &CheckOptions::default()).map_err(Error::core("checking the volume"))?;
+        let found = check(target.device(), &CheckOptions { leaks: true, ..CheckOptions::default() })
+            .map_err(Error::core("checking the volume"))?;
         if !found.is_clean() {
             return Err(Error::Check(format!(
                 "the volume has {} faults: {:?}",

@@ -10,7 +10,7 @@
 use super::phases::{Outcome, levels, named, of_series};
 use super::progress::{Phase, Progress};
 use super::record::{LockWaits, Row};
-use super::sample::{Sampler, Snapshot, Source};
+use super::sample::{FlashNow, Sampler, Snapshot, Source};
 use crate::device::Target;
 use crate::error::{Error, Result};
 use crate::spec::Experiment;
@@ -63,7 +63,8 @@ impl Next {
 
 /// Everything, in order.
 pub(super) fn all(experiment: &Experiment, raw: &Raw, seed: u64, progress: &Arc<Progress>) -> Result<Outcome> {
-    let mut target = Target::new(&experiment.device).map_err(|why| Error::spec(&experiment.name, why))?;
+    let mut target =
+        Target::new(&experiment.device, experiment.addresses()).map_err(|why| Error::spec(&experiment.name, why))?;
     let content = Content::new(0, seed, raw.pages());
     let next = Next { offsets: raw.offsets(seed), content, left: raw.writes(), due: now() };
     let field = Arc::new(Field {
@@ -157,13 +158,14 @@ fn measure(experiment: &Experiment, field: &Arc<Field>, target: &mut Target) -> 
         }
     }
     let seconds = began.elapsed().as_secs_f64().max(1e-9);
-    let rows = sampler.finish();
+    let (rows, course) = sampler.finish();
     first?;
     let locks = lock_stats().into_iter().map(LockWaits::from).collect();
     let mut metrics = target.metrics(seconds);
     metrics.extend(tally.metrics(seconds));
     let rate = field.written.load(Relaxed) as f64 / seconds / 1e6;
     metrics.extend(named([("seconds", seconds), ("mb_s", rate), ("write_mb_s", rate)]));
+    metrics.extend(course.tenths());
     metrics.extend(of_series(&rows, erased as f64));
     metrics.extend(levels(&rows, erased as f64));
     Ok(Outcome { metrics, latencies: tally.curves(), locks, checks: BTreeMap::new(), rows })
@@ -227,9 +229,10 @@ impl Source for Field {
             at: now(),
             written: self.written.load(Relaxed),
             read: 0,
-            device_written: flash.host_programmed + flash.gc_programmed + flash.meta_programmed + flash.padding,
+            device_written: FlashNow::from(&flash).programmed,
             device_read: flash.flash_read + flash.gc_read,
             cpu: cpu_time(),
+            flash: FlashNow::from(&flash),
         }
     }
 

@@ -123,11 +123,15 @@ pub struct Row {
     pub dirty_pages: f64,
     /// The share of the cores' time in which they were busy.
     pub cpu: f64,
+    /// Pages that the flash programmed for each that the host had programmed; 0 if it had none.
+    pub flash_waf: f64,
+    /// Memory of the flash's map, in MiB.
+    pub map_mib: f64,
 }
 
 impl Row {
     /// Names of the columns, in the order of [`Row::values`].
-    pub const COLUMNS: [&'static str; 11] = [
+    pub const COLUMNS: [&'static str; 13] = [
         "seconds",
         "app_write_mb_s",
         "app_read_mb_s",
@@ -139,10 +143,12 @@ impl Row {
         "victims",
         "dirty_pages",
         "cpu",
+        "flash_waf",
+        "map_mib",
     ];
 
     /// What the columns are called for people, in the same order.
-    pub const NAMES: [&'static str; 11] = [
+    pub const NAMES: [&'static str; 13] = [
         "seconds",
         "application writes",
         "application reads",
@@ -154,10 +160,12 @@ impl Row {
         "sections cleaned so far",
         "dirty pages",
         "busy cores",
+        "write amplification of the flash",
+        "memory of the map",
     ];
 
     /// The values.
-    pub fn values(&self) -> [f64; 11] {
+    pub fn values(&self) -> [f64; 13] {
         [
             self.seconds,
             self.app_write_mb_s,
@@ -170,6 +178,8 @@ impl Row {
             self.victims,
             self.dirty_pages,
             self.cpu,
+            self.flash_waf,
+            self.map_mib,
         ]
     }
 
@@ -179,9 +189,9 @@ impl Row {
     }
 
     /// A row from its values.
-    pub fn from_values(v: [f64; 11]) -> Self {
+    pub fn from_values(v: [f64; 13]) -> Self {
         let [seconds, app_write_mb_s, app_read_mb_s, device_write_mb_s, device_read_mb_s, waf, ..] = v;
-        let [.., free_sections, prefree_sections, victims, dirty_pages, cpu] = v;
+        let [.., free_sections, prefree_sections, victims, dirty_pages, cpu, flash_waf, map_mib] = v;
         Row {
             seconds,
             app_write_mb_s,
@@ -194,6 +204,8 @@ impl Row {
             victims,
             dirty_pages,
             cpu,
+            flash_waf,
+            map_mib,
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The series of the measured phase: a task that looks at all counters at fixed intervals of virtual time.
 
 use super::Row;
+use super::course::Course;
 use crate::workload::Stage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
+use steadyfs_flash::{EmulatedSsd, Stats};
 use steadyfs_rt::sim::cpu_time;
 use steadyfs_rt::{EventCount, Instant, JoinHandle, now, spawn};
 
@@ -20,6 +22,27 @@ pub(super) struct Snapshot {
     pub(super) device_read: u64,
     /// Busy time of all cores.
     pub(super) cpu: Duration,
+    /// All 0 where there is no flash.
+    pub(super) flash: FlashNow,
+}
+
+/// Counters of the flash at one moment, in pages, and the memory of its map.
+#[derive(Clone, Copy, Default)]
+pub(super) struct FlashNow {
+    pub(super) host_programmed: u64,
+    /// By the host, the collector and the device itself.
+    pub(super) programmed: u64,
+    pub(super) map_bytes: u64,
+}
+
+impl From<&Stats> for FlashNow {
+    fn from(stats: &Stats) -> Self {
+        FlashNow {
+            host_programmed: stats.host_programmed,
+            programmed: stats.host_programmed + stats.gc_programmed + stats.meta_programmed + stats.padding,
+            map_bytes: stats.map.bytes,
+        }
+    }
 }
 
 /// What is sampled.
@@ -34,7 +57,7 @@ pub(super) trait Source: Send + Sync + 'static {
 /// The task, while it runs.
 pub(super) struct Sampler {
     stop: Arc<(AtomicBool, EventCount)>,
-    task: JoinHandle<Vec<Row>>,
+    task: JoinHandle<(Vec<Row>, Vec<Snapshot>)>,
 }
 
 impl Sampler {
@@ -48,6 +71,7 @@ impl Sampler {
         let task = spawn("sampler", move || {
             let mut rows = Vec::new();
             let mut before = source.snapshot();
+            let mut course = vec![before];
             loop {
                 let key = signal.1.listen();
                 if !signal.0.load(SeqCst) {
@@ -55,6 +79,7 @@ impl Sampler {
                 }
                 let ended = signal.0.load(SeqCst);
                 let after = source.snapshot();
+                course.push(after);
                 // A last interval that is very short says nothing.
                 if !ended
                     || rows.is_empty()
@@ -66,7 +91,7 @@ impl Sampler {
                 }
                 before = after;
                 if ended {
-                    return rows;
+                    return (rows, course);
                 }
             }
         });
@@ -74,33 +99,43 @@ impl Sampler {
     }
 
     /// Ends the series.
-    pub(super) fn finish(self) -> Vec<Row> {
+    pub(super) fn finish(self) -> (Vec<Row>, Course) {
         self.stop.0.store(true, SeqCst);
         self.stop.1.notify_all();
-        self.task.join().unwrap_or_default()
+        let (rows, course) = self.task.join().unwrap_or_default();
+        (rows, Course(course))
     }
 }
 
-impl Source for Stage {
+/// A volume under a workload, and the flash below it if there is any.
+pub(super) struct OnVolume {
+    pub(super) stage: Arc<Stage>,
+    pub(super) ssd: Option<Arc<EmulatedSsd>>,
+}
+
+impl Source for OnVolume {
     fn snapshot(&self) -> Snapshot {
-        let io = self.fs.io_stats();
+        let Stage { fs, traffic, .. } = &*self.stage;
+        let io = fs.io_stats();
         Snapshot {
             at: now(),
-            written: self.traffic.written(),
-            read: self.traffic.read(),
+            written: traffic.written(),
+            read: traffic.read(),
             device_written: io.written_blocks(),
             device_read: io.read,
             cpu: cpu_time(),
+            flash: self.ssd.as_ref().map(|ssd| FlashNow::from(&ssd.stats())).unwrap_or_default(),
         }
     }
 
     fn state(&self, row: &mut Row) {
-        let sections = self.fs.sections();
+        let fs = &self.stage.fs;
+        let sections = fs.sections();
         row.free_sections = sections.free as f64;
         row.prefree_sections = sections.prefree as f64;
-        row.victims = self.fs.gc_totals().victims as f64;
-        row.dirty_pages = self.fs.cache_stats().dirty as f64;
-        self.progress.note(row);
+        row.victims = fs.gc_totals().victims as f64;
+        row.dirty_pages = fs.cache_stats().dirty as f64;
+        self.stage.progress.note(row);
     }
 }
 
@@ -126,6 +161,11 @@ fn row(began: Instant, before: &Snapshot, after: &Snapshot) -> Row {
         device_read_mb_s: mb_s((after.device_read - before.device_read) as f64 * BLOCK),
         cpu: (after.cpu - before.cpu).as_secs_f64() / seconds / steadyfs_rt::cpus() as f64,
         waf: if written > 0.0 { device / written } else { 0.0 },
+        flash_waf: match after.flash.host_programmed - before.flash.host_programmed {
+            0 => 0.0,
+            host => (after.flash.programmed - before.flash.programmed) as f64 / host as f64,
+        },
+        map_mib: after.flash.map_bytes as f64 / f64::from(1 << 20),
         ..Row::default()
     }
 }
@@ -142,7 +182,8 @@ mod tests {
         fn snapshot(&self) -> Snapshot {
             let written = now().as_nanos();
             let (read, device_written, device_read) = (0, 0, 0);
-            Snapshot { at: now(), written, read, device_written, device_read, cpu: cpu_time() }
+            let flash = FlashNow::default();
+            Snapshot { at: now(), written, read, device_written, device_read, cpu: cpu_time(), flash }
         }
 
         fn state(&self, _: &mut Row) {}
@@ -171,7 +212,7 @@ mod tests {
                 steadyfs_rt::sleep(Duration::from_micros(1300));
                 compute(Duration::from_micros(6950));
             }
-            sampler.finish()
+            sampler.finish().0
         });
         let rows = report.unwrap().value;
         let lengths: Vec<f64> = std::iter::once(0.0)

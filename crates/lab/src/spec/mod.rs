@@ -7,6 +7,8 @@
 mod near;
 mod size;
 mod sweep;
+mod volume;
+mod window;
 
 use crate::error::{Error, Result};
 use crate::workload::{Plan, Workload};
@@ -16,14 +18,14 @@ pub(crate) use size::Size;
 use std::collections::BTreeMap;
 use std::path::Path;
 use steadyfs_core::MountOptions;
-use steadyfs_core::mkfs::{self, MkfsOptions, parse_features};
-use steadyfs_device::MemDevice;
 use steadyfs_rt::Cost;
 use steadyfs_rt::sim::{Costs, SimConfig};
 pub use sweep::Sweep;
+pub(crate) use volume::{VolumeKind, VolumeSpec};
+pub use window::{Span, Window};
 
 /// The experiments that are part of the program: name and text.
-const BUILTIN: [(&str, &str); 28] = [
+const BUILTIN: [(&str, &str); 33] = [
     ("d2fs-fig1-devgc", include_str!("../../experiments/d2fs-fig1-devgc.toml")),
     ("scalelfs-fig2a", include_str!("../../experiments/scalelfs-fig2a.toml")),
     ("scalelfs-fig9", include_str!("../../experiments/scalelfs-fig9.toml")),
@@ -52,6 +54,11 @@ const BUILTIN: [(&str, &str); 28] = [
     ("scalelfs-neighbour", include_str!("../../experiments/scalelfs-neighbour.toml")),
     ("scalelfs-side-effects", include_str!("../../experiments/scalelfs-side-effects.toml")),
     ("scalelfs-side-effects-fileserver", include_str!("../../experiments/scalelfs-side-effects-fileserver.toml")),
+    ("iplfs-fio-30", include_str!("../../experiments/iplfs-fio-30.toml")),
+    ("iplfs-fio-230", include_str!("../../experiments/iplfs-fio-230.toml")),
+    ("iplfs-amplification", include_str!("../../experiments/iplfs-amplification.toml")),
+    ("iplfs-compaction", include_str!("../../experiments/iplfs-compaction.toml")),
+    ("iplfs-against-scalelfs", include_str!("../../experiments/iplfs-against-scalelfs.toml")),
 ];
 
 /// An experiment.
@@ -91,6 +98,9 @@ pub struct Experiment {
     /// A setting that is changed from run to run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Sweep>,
+    /// Parts of the measured phase that have figures of their own.
+    #[serde(default, rename = "window", skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<Window>,
     /// What the source says.
     #[serde(default, rename = "claim")]
     pub claims: Vec<Claim>,
@@ -148,27 +158,6 @@ pub(crate) enum MapKind {
     Interval,
     /// Intervals, with those of D2FS' artifact.
     IntervalArtifact,
-}
-
-/// The volume.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct VolumeSpec {
-    /// Features, as for `steadyfs mkfs -O`.
-    #[serde(default)]
-    pub(crate) features: String,
-    /// Segments in a section; 0 for mkfs' own choice, one.
-    #[serde(default)]
-    pub(crate) segs_per_sec: u32,
-    /// Mount options, as for `steadyfs mount -o`, without the sizes of caches.
-    #[serde(default)]
-    pub(crate) mount: String,
-    /// Most memory for cached pages of files. Becomes smaller with the scale.
-    #[serde(default)]
-    pub(crate) cache: Option<Size>,
-    /// Most memory for cached nodes. Becomes smaller with the scale.
-    #[serde(default)]
-    pub(crate) node_cache: Option<Size>,
 }
 
 /// Tasks that compute on the same cores during the measured phase.
@@ -417,12 +406,11 @@ impl Experiment {
             return Ok(self);
         }
         let before = self.room()?;
-        let part = |size: Size, unit: u64| size.times(scale.factor(), unit);
-        self.device.size = part(self.device.size, 2 << 20);
+        self.device.size = self.device.size.times(scale.factor(), 2 << 20);
         self.interval *= scale.factor();
         crate::device::shrink_map(&mut self.device, scale.factor());
-        self.volume.cache = self.volume.cache.map(|size| part(size, 1 << 20));
-        self.volume.node_cache = self.volume.node_cache.map(|size| part(size, 1 << 20));
+        self.volume = self.volume.scaled(scale.factor());
+        self.windows = self.windows.into_iter().map(|window| window.scaled(scale.factor())).collect();
         let after = self.room()?;
         self.workload = self.workload.scaled(after as f64 / before as f64);
         self.check().map_err(|why| Error::spec(format!("{} at scale {scale}", self.name), why))?;
@@ -432,23 +420,6 @@ impl Experiment {
     /// Blocks that the workload may use.
     fn room(&self) -> Result<u64> {
         if self.workload.has_volume() { self.user_blocks() } else { Ok(self.device.size.bytes() / 4096) }
-    }
-
-    /// Blocks that files and nodes may use.
-    pub(crate) fn user_blocks(&self) -> Result<u64> {
-        let blocks = self.device.size.bytes() / 4096;
-        let options = MkfsOptions { dry_run: true, ..self.mkfs_options()? };
-        let made = mkfs::format(&MemDevice::new(blocks), &options);
-        Ok(made.map_err(|e| Error::spec("device.size", e))?.plan.user_blocks)
-    }
-
-    /// The options of mkfs: the same experiment makes the same volume.
-    pub(crate) fn mkfs_options(&self) -> Result<MkfsOptions> {
-        let features = parse_features(&self.volume.features).map_err(|e| Error::spec("volume.features", e))?;
-        let mut options = MkfsOptions::new(*b"steadyfs-lab-vol", 1_704_067_200);
-        options.features = features;
-        options.segs_per_sec = self.volume.segs_per_sec.max(1);
-        Ok(options)
     }
 
     /// What no parser sees.
@@ -464,7 +435,10 @@ impl Experiment {
         }
         self.costs()?;
         self.mount_options().map_err(|e| format!("volume.mount: {e}"))?;
-        crate::device::check(&self.device)?;
+        self.volume.check()?;
+        window::check(&self.windows)?;
+        let endless = self.workload.has_volume() && self.volume.kind == VolumeKind::Iplfs;
+        crate::device::check(&self.device, endless)?;
         self.workload.check()?;
         match &self.neighbour {
             Some(_) if !self.workload.has_volume() => return Err("neighbour: this workload has no volume".into()),

@@ -1,6 +1,6 @@
 //! One setting that is changed from run to run: each system is run with each of its values.
 
-use super::{Experiment, System};
+use super::{Experiment, Scale, System};
 use serde::{Deserialize, Serialize};
 
 /// What is changed, and to what.
@@ -41,6 +41,18 @@ impl Experiment {
             set: system.set.iter().cloned().chain(sweep.keys.iter().map(|key| format!("{key}={value}"))).collect(),
         };
         systems.iter().flat_map(|system| sweep.values.iter().map(move |value| with(system, *value))).collect()
+    }
+
+    /// The experiment with one system, at a scale: sizes that the system names become smaller with it, values of the
+    /// sweep do not.
+    pub(crate) fn of_system(&self, name: &str, scale: Scale) -> crate::error::Result<Self> {
+        let Some((sweep, (system, value))) = self.sweep.as_ref().zip(Sweep::split(name)) else {
+            return self.with_system(name)?.scaled(scale);
+        };
+        let without = Experiment { sweep: None, ..self.clone() };
+        let mut one = without.with_system(system)?.scaled(scale)?;
+        sweep.keys.iter().try_for_each(|key| one.set(&format!("{key}={value}")))?;
+        Ok(one)
     }
 
     /// What cannot be right in a sweep.

@@ -173,3 +173,29 @@ fn a_sweep_runs_each_system_with_each_value() {
         assert!(e.contains(part), "{e}");
     }
 }
+
+#[test]
+fn what_a_system_says_of_an_endless_volume_becomes_smaller_with_the_scale() {
+    let full = builtin("iplfs-fio-30").unwrap();
+    let at = |scale: &str| full.of_system("iplfs", scale.parse().unwrap()).unwrap();
+    let (whole, small) = (at("1"), at("1/64"));
+    assert_eq!((whole.volume.kind, whole.volume.leap), (VolumeKind::Iplfs, None));
+    assert_eq!(small.volume.capacity, Some(Size::of(30700 * (1 << 20) / 64 / (1 << 20) * (1 << 20))));
+    assert_eq!((small.volume.leap, small.device.map_period), (Some(Size::of(16 << 20)), Some(30.0 / 64.0)));
+    // Addresses are as many whatever the size: eight lengths of a log of 2^45 blocks.
+    assert_eq!((whole.addresses(), small.addresses()), (1 << 48, 1 << 48));
+    let f2fs = full.of_system("f2fs-lfs", "1/64".parse().unwrap()).unwrap();
+    assert_eq!((f2fs.addresses(), f2fs.volume.leap), (f2fs.device.size.bytes() / 4096, None));
+    // The files fit with their nodes, 509 addresses to a block.
+    let users = whole.user_blocks().unwrap() * 4096;
+    assert!(users > whole.workload.file_bytes() + (56 << 20), "{users}");
+    // Without a capacity there is room for a NAT that has an entry for each block.
+    let mut own = whole.clone();
+    own.volume.capacity = None;
+    let areas = own.device.size.bytes() / 4096 - own.mkfs_options().unwrap().infinite.unwrap().capacity;
+    assert!(areas > 2 * (30 << 18) / 315, "{areas}");
+    // Windows are amounts, too.
+    let small = builtin("iplfs-amplification").unwrap().scaled("1/64".parse().unwrap()).unwrap();
+    let window = small.windows.iter().find(|window| window.name == "w320").unwrap();
+    assert_eq!((window.from, window.to), (Size::of(5 << 30), Size::of(455 << 24)));
+}

@@ -29,6 +29,7 @@ mod victims;
 mod ycsb;
 
 use crate::error::Result;
+use crate::spec::Size;
 pub(crate) use content::Content;
 use filebench::Filebench;
 use fio::Fio;
@@ -125,6 +126,21 @@ impl Workload {
         match self {
             Workload::Victims(victims) => Some(victims),
             _ => None,
+        }
+    }
+
+    /// The share of the users' space that its files are to take, in hundredths, if it asks for one.
+    pub(crate) fn fill(&self) -> Option<u32> {
+        match self {
+            Workload::Fio(fio) => fio.fill,
+            _ => None,
+        }
+    }
+
+    /// Makes its files take so many bytes together, where it asked for a share.
+    pub(crate) fn fill_with(&mut self, bytes: u64) {
+        if let Workload::Fio(fio) = self {
+            fio.size = Size::of(bytes / u64::from(fio.numjobs) / fio.bs.bytes() * fio.bs.bytes());
         }
     }
 

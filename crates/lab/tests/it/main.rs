@@ -4,6 +4,7 @@ mod browser;
 mod compared;
 mod devgc;
 mod filebench;
+mod iplfs;
 mod metadata;
 mod results;
 mod runs;

@@ -38,6 +38,9 @@ pub(crate) struct Fio {
     pub(crate) bs: Size,
     /// Bytes of each job's file.
     pub(crate) size: Size,
+    /// Instead of `size`: hundredths of the users' space that the files of all jobs take together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fill: Option<u32>,
     /// Bytes that each job reads and writes; the size of its file if not given.
     #[serde(default)]
     pub(crate) io_size: Option<Size>,
@@ -224,6 +227,9 @@ impl Plan for Fio {
         }
         if self.numjobs == 0 || self.numjobs > 4096 || self.iodepth == 0 || self.iodepth > 4096 {
             return Err("workload.numjobs and workload.iodepth are between 1 and 4096".into());
+        }
+        if self.fill.is_some_and(|percent| percent == 0 || percent > 100) {
+            return Err("workload.fill is a share in hundredths, from 1 to 100".into());
         }
         if self.rwmixread > 100 {
             return Err(format!("workload.rwmixread: {} of a hundred", self.rwmixread));
