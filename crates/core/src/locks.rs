@@ -106,7 +106,15 @@ pub(crate) static PAGES: LockClass = LockClass::new("pages_lock", 80);
 pub(crate) static JOURNAL_LIST: LockClass = LockClass::new("journal_list_lock", 82).spinning();
 /// Names that recovery was promised room for.
 pub(crate) static JOURNAL_NAMES: LockClass = LockClass::new("journal_names_lock", 83);
-/// Lists of inodes: dirty directories, dirty files, page owners, orphans.
+/// Names that inodes and directories got and lost since the last freeze.
+pub(crate) static SINCE: LockClass = LockClass::new("names_since_lock", 84);
+/// Inodes without a name.
+pub(crate) static ORPHANS: LockClass = LockClass::new("orphan_list_lock", 84);
+/// Room of one core for inodes without a name.
+pub(crate) static ORPHAN_ROOM: LockClass = LockClass::new("orphan_room_lock", 84);
+/// Inodes that are to be deleted.
+pub(crate) static REAP: LockClass = LockClass::new("reap_list_lock", 84);
+/// Lists of inodes: dirty directories, dirty files, page owners.
 pub(crate) static LISTS: LockClass = LockClass::new("inode_list_lock", 84);
 /// Latched errors, statistics and other small state.
 pub(crate) static STATE: LockClass = LockClass::new("state_lock", 90);

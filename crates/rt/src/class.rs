@@ -53,8 +53,8 @@ impl LockClass {
     }
 
     /// Says that waiters never sleep, as those of a kernel's spin lock. In virtual time a waiter keeps its core busy
-    /// until the lock is its own, however long that takes; whoever holds the lock keeps its core, and may not sleep.
-    /// Outside a simulation the lock is as any other.
+    /// until the lock is its own, however long that takes, and a mutex goes to waiters in their order; whoever holds
+    /// the lock keeps its core, and may not sleep. Outside a simulation the lock is as any other.
     pub const fn spinning(mut self) -> Self {
         self.spinning = true;
         self

@@ -38,9 +38,14 @@ impl<T: ?Sized> Mutex<T> {
     pub fn lock(&self) -> MutexGuard<'_, T> {
         check_blocking(self.class, self.addr());
         sim::point();
+        // As a kernel's spin lock has it: who comes behind somebody who spins waits for their turn.
+        let behind = self.class.spins() && sim::is_active() && sim::somebody_waits(self.addr());
         let inner = match self.inner.try_lock() {
-            Some(inner) => inner,
-            None => self.lock_contended(),
+            Some(inner) if !behind => inner,
+            tried => {
+                drop(tried);
+                self.lock_contended()
+            }
         };
         self.guard(inner)
     }

@@ -459,6 +459,37 @@ fn waiters_of_a_spinning_class_never_sleep() {
     assert_eq!(beside_a_waiter(&SPINS), [MS + 150 * NS, 2 * MS, 3 * MS + 150 * NS]);
 }
 
+/// Of tasks that all want a lock all the time each gets it in its turn.
+#[test]
+fn waiters_of_a_spinning_class_come_in_their_order() {
+    const TASKS: u32 = 12;
+    let config = SimConfig { handover: Duration::from_nanos(150), ..config(TASKS as usize + 1, 0) };
+    let report = ok(config, move || {
+        let lock = Arc::new(Mutex::new(&SPINS, ()));
+        let task = |number: u32| {
+            let lock = Arc::clone(&lock);
+            spawn("worker", move || {
+                let mut longest = Duration::ZERO;
+                for round in 0..200 {
+                    let began = now();
+                    let guard = lock.lock();
+                    longest = longest.max(began.elapsed());
+                    charge_n(Cost::PageCopy, 1);
+                    drop(guard);
+                    // Some come back at once, while the one whose turn it is has not seen the lock yet.
+                    compute(50 * NS * ((number + round) % 3));
+                }
+                longest
+            })
+        };
+        let tasks: Vec<_> = (0..TASKS).map(task).collect();
+        tasks.into_iter().map(|task| task.join().unwrap()).max().unwrap()
+    });
+    // Two turns of everybody else, if each is overtaken once.
+    let turn = US + 2 * 150 * NS + 100 * NS;
+    assert!(report.value <= 2 * TASKS * turn, "{:?} of {:?}", report.value, TASKS * turn);
+}
+
 /// Else all cores could wait for a task that waits for a core.
 #[test]
 fn who_holds_a_spinning_lock_keeps_its_core() {

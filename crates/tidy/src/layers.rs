@@ -16,7 +16,7 @@ const MAY_IMPORT: [(&str, &[&str]); 11] = [
     ("trace", &["rt"]),
     ("fuse", &["rt", "device", "format", "core", "trace"]),
     ("crash", &["rt", "device", "format", "core"]),
-    ("lab", &["rt", "device", "format", "core", "flash", "trace"]),
+    ("lab", &["rt", "device", "format", "journal", "core", "flash", "trace"]),
     ("steadyfs", &["rt", "device", "format", "core", "flash", "trace", "fuse", "crash", "lab"]),
 ];
 

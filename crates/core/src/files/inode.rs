@@ -72,7 +72,7 @@ pub(crate) struct ReapQueue {
 impl ReapQueue {
     fn new() -> Self {
         ReapQueue {
-            shards: (0..SHARDS).map(|_| Mutex::new(&locks::LISTS, Vec::new())).collect(),
+            shards: (0..SHARDS).map(|_| Mutex::new(&locks::REAP, Vec::new())).collect(),
             filled: AtomicU64::new(0),
             line: SharedLine::new(),
             in_use: AtomicUsize::new(0),

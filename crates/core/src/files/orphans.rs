@@ -1,8 +1,9 @@
 //! Inodes without a name that are still in use.
 //!
 //! Kept true: an inode whose link count is zero is in [`Orphans`] until its node is freed, and the checkpoint writes
-//! that set down, so a crash at any moment leaves either the whole inode listed as an orphan or no inode at all.
-//! Format section 13.
+//! that set down, so a crash at any moment leaves either the whole inode listed as an orphan or no inode at all. Format
+//! section 13. Each core has a part of the room in the checkpoint pack at hand, so that removals on several cores meet
+//! nowhere.
 
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
@@ -11,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use steadyfs_format::Ino;
-use steadyfs_rt::{Mutex, SharedLine};
+use steadyfs_rt::{Mutex, SharedLine, cpus, thread_number};
 
 const SHARDS: usize = 64;
 
@@ -36,11 +37,7 @@ pub struct OrphanStats {
 /// The set of orphans, in parts by number.
 pub(crate) struct Orphans {
     shards: Box<[Mutex<HashMap<Ino, Orphan>>]>,
-    /// How many there are.
-    count: AtomicUsize,
-    line: SharedLine,
-    /// How many a checkpoint pack has room for.
-    limit: usize,
+    room: PackRoom,
     failed: Mutex<Vec<Failed>>,
 }
 
@@ -56,11 +53,9 @@ impl Orphans {
     /// An empty set; a checkpoint can write down `limit` inodes.
     pub(crate) fn new(limit: usize) -> Self {
         Orphans {
-            shards: (0..SHARDS).map(|_| Mutex::new(&locks::LISTS, HashMap::new())).collect(),
-            count: AtomicUsize::new(0),
-            line: SharedLine::new(),
-            limit,
-            failed: Mutex::new(&locks::LISTS, Vec::new()),
+            shards: (0..SHARDS).map(|_| Mutex::new(&locks::ORPHANS, HashMap::new())).collect(),
+            room: PackRoom::new(limit),
+            failed: Mutex::new(&locks::ORPHANS, Vec::new()),
         }
     }
 
@@ -74,13 +69,15 @@ impl Orphans {
     /// [`Error::NoSpace`] if a checkpoint could not write one more down; damage, if the inode had a name beyond its
     /// last one.
     pub(crate) fn add(&self, ino: Ino, why: Orphan) -> Result<()> {
+        if !self.room.take() {
+            return Err(Error::NoSpace);
+        }
         let mut shard = self.shard(ino).lock();
         if shard.contains_key(&ino) {
+            drop(shard);
+            self.room.give();
             return Err(Error::corrupt(format!("inode {ino} has more names than links")));
         }
-        self.line.write();
-        let room = self.count.fetch_update(SeqCst, SeqCst, |count| (count < self.limit).then_some(count + 1));
-        room.map_err(|_| Error::NoSpace)?;
         shard.insert(ino, why);
         Ok(())
     }
@@ -89,8 +86,7 @@ impl Orphans {
     pub(crate) fn remove(&self, ino: Ino) {
         let old = self.shard(ino).lock().remove(&ino);
         assert!(old.is_some(), "{ino:?} is no orphan");
-        self.line.write();
-        self.count.fetch_sub(1, SeqCst);
+        self.room.give();
     }
 
     /// Whether the inode has no name, and why.
@@ -113,7 +109,7 @@ impl Orphans {
 
     /// How many there are.
     pub(super) fn stats(&self) -> OrphanStats {
-        let listed = self.count.load(SeqCst) as u64;
+        let listed = self.shards.iter().map(|shard| shard.lock().len() as u64).sum();
         OrphanStats { listed, kept: self.failed.lock().len() as u64 }
     }
 
@@ -126,9 +122,99 @@ impl Orphans {
     }
 }
 
+/// More parts than this are no gain.
+const MOST_CORES: usize = 256;
+/// Most that a core takes, or gives back, at once.
+const PORTION: usize = 64;
+
+/// How many more inodes a checkpoint pack has room for: some at hand of each core, and the rest.
+///
+/// Kept true: what is at hand, the rest and what is taken are the pack's room together; who finds none has looked
+/// everywhere.
+struct PackRoom {
+    rest: AtomicUsize,
+    line: SharedLine,
+    cores: Box<[RoomAtHand]>,
+}
+
+/// A core's part, on cache lines of its own.
+#[repr(align(128))]
+struct RoomAtHand(Mutex<usize>);
+
+impl PackRoom {
+    fn new(limit: usize) -> Self {
+        let none = || RoomAtHand(Mutex::new(&locks::ORPHAN_ROOM, 0));
+        let cores = std::iter::repeat_with(none).take(cpus().clamp(1, MOST_CORES)).collect();
+        PackRoom { rest: AtomicUsize::new(limit), line: SharedLine::new(), cores }
+    }
+
+    fn own(&self) -> &Mutex<usize> {
+        &self.cores[thread_number() % self.cores.len()].0
+    }
+
+    /// Takes room for one; false if there is none.
+    fn take(&self) -> bool {
+        let mut own = self.own().lock();
+        if *own == 0 {
+            self.line.write();
+            // Few at a time where there is little: nobody hoards what others look for.
+            let portion = |rest: usize| (rest / (4 * self.cores.len())).clamp(1, PORTION).min(rest);
+            let before = self.rest.fetch_update(SeqCst, SeqCst, |rest| Some(rest - portion(rest))).unwrap_or(0);
+            *own = portion(before);
+        }
+        if *own > 0 {
+            *own -= 1;
+            return true;
+        }
+        drop(own);
+        self.cores.iter().any(|core| {
+            let mut other = core.0.lock();
+            let some = *other > 0;
+            *other -= usize::from(some);
+            some
+        })
+    }
+
+    /// Gives room for one back.
+    fn give(&self) {
+        let mut own = self.own().lock();
+        *own += 1;
+        if *own > 2 * PORTION {
+            *own -= PORTION;
+            self.line.write();
+            self.rest.fetch_add(PORTION, SeqCst);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use steadyfs_rt::sim::{SimConfig, run};
+    use steadyfs_rt::spawn;
+
+    /// Tasks on many cores that take all there is: exactly so many, and what one gives back another finds.
+    #[test]
+    fn cores_share_the_room_of_the_pack_and_leave_none() {
+        for (seed, limit) in [(1, 10), (2, 1000), (3, 20_000)] {
+            let config = SimConfig { cores: 8, seed, ..SimConfig::default() };
+            let work = move || {
+                let room = Arc::new(PackRoom::new(limit));
+                let taker = |_| {
+                    let room = Arc::clone(&room);
+                    spawn("taker", move || std::iter::from_fn(|| room.take().then_some(())).count())
+                };
+                let takers: Vec<_> = (0..8).map(taker).collect();
+                let taken: usize = takers.into_iter().map(|taker| taker.join().unwrap()).sum();
+                assert_eq!(taken, limit, "seed {seed}");
+                (0..limit).for_each(|_| room.give());
+                let other = Arc::clone(&room);
+                let again = spawn("taker", move || std::iter::from_fn(|| other.take().then_some(())).count());
+                assert_eq!(again.join().unwrap(), limit, "seed {seed}");
+            };
+            run(config, work).unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+        }
+    }
 
     #[test]
     fn the_set_is_bounded_and_sorted() {

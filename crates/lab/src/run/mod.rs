@@ -3,11 +3,12 @@
 //! The steps, in `phases`: make the volume and mount it; lay out the files; the measured phase, in which the workload
 //! works (`workload`) and a series is sampled (`sample`); then everything is read back, the volume is unmounted and
 //! checked, and the device's own books are looked at. A run whose checks fail is an error, not a result. Workloads
-//! without a volume have steps of their own (`raw`, `victims`).
+//! without a volume have steps of their own (`raw`, `victims`, `committing`).
 //!
 //! Kept true: what is in [`Run::record`] and [`Run::rows`] depends on the experiment and the seed alone. What depends
 //! on the machine ([`Cost`]) stands apart.
 
+mod committing;
 mod course;
 mod many;
 mod neighbour;
@@ -52,10 +53,17 @@ pub fn run_system(
     let began = thread_cpu_seconds();
     let report = {
         let (experiment, progress) = (own, Arc::clone(progress));
-        sim::run(config, move || match (experiment.workload.raw(), experiment.workload.victims()) {
-            (Some(raw), _) => raw::all(&experiment, raw, seed, &progress),
-            (_, Some(victims)) => victims::all(&experiment, victims, seed, &progress),
-            _ => phases::all(&experiment, seed, &progress),
+        sim::run(config, move || {
+            let workload = &experiment.workload;
+            if let Some(raw) = workload.raw() {
+                raw::all(&experiment, raw, seed, &progress)
+            } else if let Some(victims) = workload.victims() {
+                victims::all(&experiment, victims, seed, &progress)
+            } else if let Some(committing) = workload.committing() {
+                committing::all(&experiment, committing, &progress)
+            } else {
+                phases::all(&experiment, seed, &progress)
+            }
         })?
     };
     let outcome = report.value?;

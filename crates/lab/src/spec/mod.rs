@@ -25,7 +25,7 @@ pub(crate) use volume::{VolumeKind, VolumeSpec};
 pub use window::{Span, Window};
 
 /// The experiments that are part of the program: name and text.
-const BUILTIN: [(&str, &str); 33] = [
+const BUILTIN: [(&str, &str); 39] = [
     ("d2fs-fig1-devgc", include_str!("../../experiments/d2fs-fig1-devgc.toml")),
     ("scalelfs-fig2a", include_str!("../../experiments/scalelfs-fig2a.toml")),
     ("scalelfs-fig9", include_str!("../../experiments/scalelfs-fig9.toml")),
@@ -59,6 +59,12 @@ const BUILTIN: [(&str, &str); 33] = [
     ("iplfs-amplification", include_str!("../../experiments/iplfs-amplification.toml")),
     ("iplfs-compaction", include_str!("../../experiments/iplfs-compaction.toml")),
     ("iplfs-against-scalelfs", include_str!("../../experiments/iplfs-against-scalelfs.toml")),
+    ("scalexfs-mdtest", include_str!("../../experiments/scalexfs-mdtest.toml")),
+    ("scalexfs-varmail", include_str!("../../experiments/scalexfs-varmail.toml")),
+    ("scalexfs-dbench", include_str!("../../experiments/scalexfs-dbench.toml")),
+    ("scalexfs-commit", include_str!("../../experiments/scalexfs-commit.toml")),
+    ("journal-patterns", include_str!("../../experiments/journal-patterns.toml")),
+    ("journal-idle", include_str!("../../experiments/journal-idle.toml")),
 ];
 
 /// An experiment.

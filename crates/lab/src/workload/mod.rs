@@ -7,7 +7,8 @@
 //! - `fio`: jobs with the names and the meaning of fio's own options;
 //! - `filebench`: its personalities fileserver, varmail, webserver and oltp;
 //! - `device`: writes to the device itself, without a volume (`run::raw`);
-//! - `metadata`: mdtest, and a mix as dbench has it;
+//! - `metadata`: mdtest, a mix as dbench has it, and patterns of programs that sync what they name;
+//! - `committing`: commits to the lists of the metadata journal alone (`run::committing`);
 //! - `victims`: the choice of victims alone, without a volume (`run::victims`);
 //! - `ycsb`: YCSB's core workloads over a database engine (`engine`);
 //! - `replay`: a trace of a mount.
@@ -15,6 +16,7 @@
 //! To add a kind: a module with its options (`#[serde(deny_unknown_fields)]`), a variant of [`Workload`], a line in
 //! `plan` and in `scaled`.
 
+mod committing;
 mod content;
 mod filebench;
 mod fio;
@@ -30,6 +32,7 @@ mod ycsb;
 
 use crate::error::Result;
 use crate::spec::Size;
+pub(crate) use committing::Committing;
 pub(crate) use content::Content;
 use filebench::Filebench;
 use fio::Fio;
@@ -64,6 +67,8 @@ pub(crate) enum Workload {
     Replay(Replay),
     /// The choice of victims alone.
     Victims(Victims),
+    /// Commits to the metadata journal alone.
+    Committing(Committing),
 }
 
 /// The options of one kind of workload.
@@ -110,6 +115,7 @@ impl Workload {
             Workload::Ycsb(ycsb) => ycsb,
             Workload::Replay(replay) => replay,
             Workload::Victims(victims) => victims,
+            Workload::Committing(committing) => committing,
         }
     }
 
@@ -125,6 +131,14 @@ impl Workload {
     pub(crate) fn victims(&self) -> Option<&Victims> {
         match self {
             Workload::Victims(victims) => Some(victims),
+            _ => None,
+        }
+    }
+
+    /// If it is commits to the journal alone: its options.
+    pub(crate) fn committing(&self) -> Option<&Committing> {
+        match self {
+            Workload::Committing(committing) => Some(committing),
             _ => None,
         }
     }
@@ -146,7 +160,7 @@ impl Workload {
 
     /// Whether there is a volume below it.
     pub(crate) fn has_volume(&self) -> bool {
-        self.raw().is_none() && self.victims().is_none()
+        self.raw().is_none() && self.victims().is_none() && self.committing().is_none()
     }
 
     /// The same with smaller files and amounts.
@@ -158,6 +172,7 @@ impl Workload {
             Workload::Metadata(metadata) => Workload::Metadata(metadata.scaled(factor)),
             Workload::Ycsb(ycsb) => Workload::Ycsb(ycsb.scaled(factor)),
             Workload::Victims(victims) => Workload::Victims(victims.scaled(factor)),
+            Workload::Committing(committing) => Workload::Committing(committing.scaled(factor)),
             // A trace is what it is: only the volume around it becomes smaller.
             Workload::Replay(replay) => Workload::Replay(replay),
         }

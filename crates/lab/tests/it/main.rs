@@ -5,6 +5,7 @@ mod compared;
 mod devgc;
 mod filebench;
 mod iplfs;
+mod journal;
 mod metadata;
 mod results;
 mod runs;

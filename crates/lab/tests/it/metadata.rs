@@ -23,6 +23,10 @@ fn every_item_is_created_found_read_and_removed() {
         }
         let seconds = run.record.metrics["seconds"];
         assert!((sum / seconds - 1.0).abs() < 0.01, "the phases take {sum} s of {seconds}");
+        let names = ["dir_create", "dir_remove", "file_create", "file_remove"];
+        let changing: f64 = names.map(|phase| 4000.0 / run.record.metrics[&format!("{phase}_rate")]).iter().sum();
+        let together = 4.0 * 4000.0 / changing;
+        assert!((run.record.metrics["names_rate"] / together - 1.0).abs() < 1e-6, "{together} names a second");
         assert!(run.record.checks["contents"].contains(if unique { "168 directories" } else { "21 directories" }));
     }
 }

@@ -242,6 +242,11 @@ pub(crate) fn locked_again(class: &LockClass) {
     }
 }
 
+/// Whether somebody waits for the lock.
+pub(crate) fn somebody_waits(addr: usize) -> bool {
+    waiting::somebody_waits(addr)
+}
+
 /// Whether somebody waits to take the lock exclusively.
 pub(crate) fn writer_waits(addr: usize) -> bool {
     waiting::writer_waits(addr)

@@ -1,7 +1,8 @@
 //! Who waits for what: queues of tasks by the address of the lock or condition variable.
 //!
 //! Locks are not handed over: whoever is woken tries again, and goes back to the front of the queue if somebody was
-//! faster. Addresses differ from run to run, so nothing here depends on their order.
+//! faster. For a mutex whose waiters spin, whoever comes later queues behind them. Addresses differ from run to run, so
+//! nothing here depends on their order.
 
 use super::scheduler::{self, TaskId, with};
 use std::collections::{HashMap, VecDeque};
@@ -119,6 +120,11 @@ pub(super) fn notify(addr: usize, all: bool) {
             }
         }
     });
+}
+
+/// Whether somebody waits at this address. Whoever was woken does not.
+pub(super) fn somebody_waits(addr: usize) -> bool {
+    with(|sim| sim.state().queues.by_addr.contains_key(&addr))
 }
 
 /// Whether somebody waits to take the lock alone.

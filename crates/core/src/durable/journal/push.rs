@@ -116,3 +116,48 @@ impl Fs {
         [inodes, gone, come, rest].concat()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mkfs::{self, MkfsOptions};
+    use crate::{MountOptions, NewInode};
+    use std::sync::Arc;
+    use steadyfs_device::{Device, MemDevice};
+    use steadyfs_format::SecNo;
+
+    /// The log finds no segment in the middle of a batch. Nothing counts on that batch, and a checkpoint, once there is
+    /// room again, has what was noted.
+    #[test]
+    fn a_batch_that_finds_no_place_leaves_its_names_to_a_checkpoint() {
+        const FILES: u32 = 4000;
+        let device = MemDevice::new(256 << 8);
+        mkfs::format(&device, &MkfsOptions::new([7; 16], 1_700_000_000)).unwrap();
+        let device = Arc::new(device);
+        let options = MountOptions::parse("journal=single,gc=f2fs-lfs,background_gc=off,commit=0").unwrap();
+        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
+        let root = fs.root().unwrap();
+        let name = |number: u32| format!("{number:0>250}").into_bytes();
+        for number in 0..FILES {
+            fs.create(&root, &name(number), &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap();
+        }
+        let table = &fs.vol.segments().table;
+        let (change, before) = (fs.vol.begin_change().unwrap(), fs.checkpoints.breaks());
+        let taken: Vec<SecNo> = std::iter::from_fn(|| table.take_free_section(SecNo::new(0))).collect();
+        let mut out = Batch::new(&fs.vol, fs.vol.io.enter_chain());
+        let pushed = fs.push_journal(&change, &mut out).unwrap();
+        out.submit();
+        drop(change);
+        let blocks = fs.journal_stats().blocks;
+        assert_eq!(pushed, Pushed::Not, "a batch of {blocks} blocks found places");
+        assert!(fs.checkpoints.breaks() > before && fs.journal.is_lost(), "the next batch would count");
+        taken.into_iter().for_each(|section| table.put_free_section_back(section));
+        let checkpoints = fs.checkpoint_stats().committed;
+        fs.fsync(&root, false).unwrap();
+        assert!(fs.checkpoint_stats().committed > checkpoints, "the batch was never whole");
+        assert!(!fs.journal.is_lost(), "the checkpoint has it");
+        let crashed = Fs::mount(Arc::new(device.fork()), MountOptions::default()).unwrap();
+        let again = crashed.root().unwrap();
+        (0..FILES).for_each(|number| drop(crashed.lookup(&again, &name(number)).unwrap()));
+    }
+}

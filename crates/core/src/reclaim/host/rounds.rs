@@ -1,6 +1,7 @@
 //! Rounds of collection in the thread of a caller: of a writer who finds no room, or of somebody who asks for it.
 //!
-//! Kept true: one caller collects at a time, and each looks for room again first; a round that gains nothing ends.
+//! Kept true: one caller collects at a time, and each looks for room again first; a round that gains nothing ends; a
+//! device that refuses a round fails nobody for whom there is room without it.
 
 use super::HostReclaim;
 use super::cleaner::clean_part;
@@ -67,9 +68,21 @@ impl Fs {
         let began = steadyfs_rt::now();
         // Collectors could not do it: what is free in the segments that they have open is all the more needed.
         self.vol.segments().close_streams(&self.vol.begin_change()?);
-        let outcome = self.collect_patiently();
+        let outcome = self.collect_patiently().or_else(|error| self.go_on_without(error));
         self.reclaim.by_host().note_round(began.elapsed());
         outcome
+    }
+
+    /// The device refused what was to make room. Where the volume goes on, the next caller tries again, and this one
+    /// gets through if that leaves room for the logs and a checkpoint: it asked for room, and not to make anything
+    /// durable.
+    fn go_on_without(&self, error: Error) -> Result<()> {
+        self.vol.check_writable()?;
+        if !matches!(error, Error::Io(_)) || self.settle_for_less().is_err() {
+            return Err(error);
+        }
+        tracing::warn!(%error, "room could not be made; a change takes of what is kept for checkpoints");
+        Ok(())
     }
 
     /// Collects, and says that there is no room only if nobody else makes some: collectors whom others have called have

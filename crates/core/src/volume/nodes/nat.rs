@@ -192,13 +192,21 @@ impl Nat {
 
     /// Node ids of one block that are free, in rising order.
     pub(crate) fn free_in_block(&self, io: &BlockIo, block: u32) -> Result<Vec<Nid>> {
+        self.load_block(io, block)?;
         let first = self.layout.nids_of(block).start;
-        let probe = Nid(first.max(1));
-        self.get(io, probe)?;
         let guard = self.blocks[block as usize].read();
         let loaded = guard.as_ref().ok_or_else(|| Error::corrupt("NAT block vanished"))?;
         let free = loaded.entries.iter().enumerate().filter(|(_, e)| e.addr == Slot::Hole);
         Ok(free.map(|(i, _)| Nid(first + i as u32)).filter(|n| n.get() > ROOT_INO.get()).collect())
+    }
+
+    /// Has this block in memory.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn load_block(&self, io: &BlockIo, block: u32) -> Result<()> {
+        let first = self.layout.nids_of(block).start;
+        self.get(io, Nid(first.max(1))).map(drop)
     }
 
     /// Number of NAT blocks.

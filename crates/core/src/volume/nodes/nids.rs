@@ -2,7 +2,8 @@
 //!
 //! Each NAT block is scanned once, when no free id is known, from the checkpoint's hint on; from then on its free ids
 //! are known. Each core has ids at hand: those of a block that it scanned, or some that were freed. So cores take ids,
-//! and write NAT blocks, without meeting each other.
+//! and write NAT blocks, without meeting each other. The block that a core is to scan is read before the lock of the
+//! list is taken, so that cores which all begin wait for their reads side by side.
 //!
 //! An id freed since the last checkpoint is not given out before a checkpoint has written its NAT entry (format
 //! section 4): until then it is *held*. Where free ids run out while some are held, it says so
@@ -14,9 +15,9 @@ use crate::locks;
 use crate::volume::io::BlockIo;
 use crate::volume::nodes::nat::Nat;
 use std::collections::{HashSet, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use steadyfs_format::Nid;
-use steadyfs_rt::{Mutex, SharedLine, cpus, thread_number};
+use steadyfs_rt::{Mutex, cpus, thread_number};
 
 /// Ids for the changes under way: one takes an inode, a node of attributes, and up to four nodes for contents, its own
 /// and its directory's.
@@ -31,6 +32,17 @@ struct State {
 }
 
 impl State {
+    /// The next NAT block that nobody has scanned; others get other ones, while there are some. There is one.
+    fn claim(&mut self) -> u32 {
+        let blocks = self.scanned.len() as u32;
+        while self.scanned[self.next as usize] {
+            self.next = (self.next + 1) % blocks;
+        }
+        let block = self.next;
+        self.next = (block + 1) % blocks;
+        block
+    }
+
     fn has_scanned_all(&self) -> bool {
         self.scanned_count as usize == self.scanned.len()
     }
@@ -51,10 +63,8 @@ const PORTION: usize = 64;
 pub(crate) struct FreeNids {
     state: Mutex<State>,
     cores: Box<[AtHand]>,
-    /// Freed since the snapshot of the last committed checkpoint; and how many they are.
+    /// Freed since the snapshot of the last committed checkpoint.
     held: Box<[Mutex<HashSet<Nid>>]>,
-    held_count: AtomicUsize,
-    held_line: SharedLine,
     /// Few ids are left to take.
     is_scarce: AtomicBool,
     /// They are few, and a checkpoint would give more.
@@ -74,8 +84,6 @@ impl FreeNids {
             state: Mutex::new(&locks::NID_LIST, state),
             cores: std::iter::repeat_with(at_hand).take(cpus().clamp(1, MOST_CORES)).collect(),
             held: (0..SHARDS).map(|_| Mutex::new(&locks::NID_HELD, HashSet::new())).collect(),
-            held_count: AtomicUsize::new(0),
-            held_line: SharedLine::new(),
             is_scarce: AtomicBool::new(false),
             needs_release: AtomicBool::new(false),
             per_block: nat.per_block(),
@@ -102,12 +110,13 @@ impl FreeNids {
     }
 
     fn note(&self, s: &State) {
-        self.is_scarce.store(s.list.len() < AT_HAND && s.has_scanned_all(), SeqCst);
-        self.note_release();
+        let is_scarce = s.list.len() < AT_HAND && s.has_scanned_all();
+        self.is_scarce.store(is_scarce, SeqCst);
+        // After that, see `hold`.
+        self.note_release(is_scarce && self.held.iter().any(|shard| !shard.lock().is_empty()));
     }
 
-    fn note_release(&self) {
-        let needs_release = self.is_scarce.load(SeqCst) && self.held_count.load(SeqCst) > 0;
+    fn note_release(&self, needs_release: bool) {
         if self.needs_release.load(SeqCst) != needs_release {
             self.needs_release.store(needs_release, SeqCst);
         }
@@ -127,7 +136,11 @@ impl FreeNids {
         let mut s = self.state.lock();
         let mut portion = VecDeque::new();
         while portion.is_empty() && s.list.is_empty() && !s.has_scanned_all() {
-            portion = self.scan(&mut s, nat, io)?;
+            let block = s.claim();
+            drop(s);
+            nat.load_block(io, block)?;
+            s = self.state.lock();
+            portion = self.scan(&mut s, nat, io, block)?;
         }
         if s.has_scanned_all() && s.list.len() < AT_HAND {
             // From here on the list is what there is, but for a little.
@@ -146,15 +159,12 @@ impl FreeNids {
         Ok(first)
     }
 
-    /// The free ids of the next NAT block that was not scanned.
-    fn scan(&self, s: &mut State, nat: &Nat, io: &BlockIo) -> Result<VecDeque<Nid>> {
-        let block = s.next;
+    /// The free ids of a NAT block that was claimed; none if somebody has scanned it meanwhile.
+    fn scan(&self, s: &mut State, nat: &Nat, io: &BlockIo, block: u32) -> Result<VecDeque<Nid>> {
         if s.scanned[block as usize] {
-            s.next = (block + 1) % nat.block_count();
             return Ok(VecDeque::new());
         }
         let found = nat.free_in_block(io, block)?;
-        s.next = (block + 1) % nat.block_count();
         s.scanned[block as usize] = true;
         s.scanned_count += 1;
         assert!(s.scanned_count as usize <= s.scanned.len(), "a NAT block was scanned twice");
@@ -187,10 +197,8 @@ impl FreeNids {
         let fresh = self.shard(nid).lock().insert(nid);
         assert!(fresh, "{nid:?} freed twice");
         // In this order: whoever notes that ids are scarce sees this one, or is seen here.
-        self.held_line.write();
-        self.held_count.fetch_add(1, SeqCst);
         if self.is_scarce.load(SeqCst) {
-            self.note_release();
+            self.note_release(true);
         }
     }
 
@@ -213,7 +221,6 @@ impl FreeNids {
                 s.list.push_back(*nid);
             }
         }
-        self.held_count.fetch_sub(nids.len(), SeqCst);
         self.note(&s);
     }
 

@@ -139,3 +139,50 @@ fn latency_spikes_only_delay() {
     drop(Arc::clone(&run.fs));
     watch.check("latency");
 }
+
+/// Where sections are short and the device refuses every checkpoint, changes go on with what is kept for checkpoints,
+/// and hear of the device only when that is used up. What was done meanwhile is there when the device recovers.
+#[test]
+fn a_refused_checkpoint_fails_nobody_for_whom_there_is_room() {
+    let watch = Watch::start();
+    watch.next("checkpoints for room are refused");
+    let bed = Bed::new(fresh(), Ends::AtOnce);
+    let fs = bed.mount("mode=lfs,errors=continue").expect("mounts");
+    let file = create(&fs, "file");
+    let pages = fs.statfs().blocks_free * 3 / 4;
+    (0..pages).for_each(|page| assert_eq!(fs.write_direct(&file, page * 4096, &[1; 4096]).expect("room"), 4096));
+    for page in (0..pages).map(|n| n * 7919 % pages) {
+        if fs.gc_totals().victims > 0 {
+            break;
+        }
+        fs.write_direct(&file, page * 4096, &[2; 4096]).expect("room");
+    }
+    assert!(fs.gc_totals().victims > 0, "room never was short");
+    bed.faulty.add(Fault::fail(errno::EIO).on(OpKind::Write));
+    let root = fs.root().expect("a root");
+    let mut refused_after = None;
+    let mut made = 0;
+    let failure = loop {
+        let name = format!("made{made}");
+        match fs.create(&root, name.as_bytes(), &NewInode { mode: 0o100_644, ..NewInode::default() }) {
+            Ok(_) => made += 1,
+            Err(e) => break e,
+        }
+        if refused_after.is_none() && fs.io_stats().failed > 0 {
+            refused_after = Some(made);
+        }
+        assert!(made < 100_000, "it goes on for ever");
+    };
+    let refused_after = refused_after.expect("the first refused checkpoint failed nobody");
+    assert!(failure.errno() == errno::EIO && made > refused_after + 100, "{failure}: {refused_after} of {made}");
+    bed.faulty.heal();
+    fs.sync().expect("a good device");
+    fs.create(&root, b"last", &NewInode { mode: 0o100_644, ..NewInode::default() }).expect("room is made again");
+    fs.unmount().expect("a good device");
+    drop((file, root, fs));
+    let device = bed.after_crash();
+    fsck(&device, "after checkpoints were refused");
+    let again = Bed::new(device, Ends::AtOnce).mount("").expect("mounts");
+    (0..made).for_each(|n| drop(find(&again, &format!("made{n}")).expect("made meanwhile")));
+    watch.check("checkpoints for room are refused");
+}

@@ -238,6 +238,7 @@ pub(super) mod tests {
             meanappendsize: 16 << 10,
             prealloc: 80,
             runtime: 1.0,
+            private: false,
             flowops: flowops::FILESERVER,
         }
     }

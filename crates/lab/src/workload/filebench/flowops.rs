@@ -109,7 +109,8 @@ struct Fd {
 struct Shared {
     stage: Arc<Stage>,
     settings: Settings,
-    set: FileSet,
+    /// One for all threads, or one for each.
+    sets: Vec<Arc<FileSet>>,
     /// Webserver's log: a set of one file.
     log: Option<FileSet>,
 }
@@ -146,18 +147,24 @@ impl FileServer {
 impl Act for FileServer {
     fn lay_out(&mut self) -> Result<()> {
         let (stage, settings) = (Arc::clone(&self.stage), self.settings.clone());
-        let set = FileSet::new(&stage.fs, "bigfileset", &settings, stage.seed)?;
+        let set = |number: u64| {
+            let name = if settings.private { format!("bigfileset.{number}") } else { "bigfileset".to_owned() };
+            FileSet::new(&stage.fs, &name, &settings, stage.seed ^ number << 32).map(Arc::new)
+        };
+        let sets = (0..settings.sets()).map(set).collect::<Result<Vec<_>>>()?;
         let log = match settings.flowops.contains(&AppendLog) {
             true => {
                 Some(FileSet::new(&stage.fs, "logfiles", &Settings { nfiles: 1, ..settings.clone() }, stage.seed ^ 1)?)
             }
             false => None,
         };
-        let shared = Shared { stage, settings, set, log };
-        let mut order: Vec<usize> = (0..shared.set.files.len()).collect();
-        Rng::new(shared.stage.seed, 0xA110).shuffle(&mut order);
-        order.truncate(shared.settings.preallocated() as usize);
-        order.into_iter().try_for_each(|number| shared.preallocate(&shared.set, number))?;
+        let shared = Shared { stage, settings, sets, log };
+        for set in &shared.sets {
+            let mut order: Vec<usize> = (0..set.files.len()).collect();
+            Rng::new(shared.stage.seed, 0xA110).shuffle(&mut order);
+            order.truncate(shared.settings.preallocated() as usize);
+            order.into_iter().try_for_each(|number| shared.preallocate(set, number))?;
+        }
         if let Some(log) = &shared.log {
             shared.preallocate(log, 0)?;
         }
@@ -188,7 +195,7 @@ impl Act for FileServer {
     fn verify(&mut self) -> Result<String> {
         let shared = self.shared()?;
         let (mut files, mut bytes) = (0u64, 0u64);
-        for set in [Some(&shared.set), shared.log.as_ref()].into_iter().flatten() {
+        for set in shared.sets.iter().map(|set| &**set).chain(shared.log.as_ref()) {
             for number in set.existing() {
                 bytes += shared.verify(set, number)?;
                 files += 1;
@@ -307,6 +314,7 @@ impl Shared {
 /// One thread.
 struct Thread {
     shared: Arc<Shared>,
+    set: Arc<FileSet>,
     rng: Rng,
     fd: Option<Fd>,
     log: Option<Fd>,
@@ -318,6 +326,7 @@ impl Thread {
     fn new(shared: &Arc<Shared>, number: u32) -> Result<Self> {
         Ok(Thread {
             shared: Arc::clone(shared),
+            set: Arc::clone(&shared.sets[number as usize % shared.sets.len()]),
             rng: Rng::new(shared.stage.seed, u64::from(number) << 8 | 3),
             fd: None,
             log: shared.log.as_ref().map(|log| shared.open(log, 0)).transpose()?,
@@ -354,7 +363,7 @@ impl Thread {
 
     fn close(&mut self) {
         if let Some(fd) = self.fd.take() {
-            self.shared.set.close(fd.number);
+            self.set.close(fd.number);
         }
     }
 
@@ -362,12 +371,12 @@ impl Thread {
         let shared = Arc::clone(&self.shared);
         match op {
             CreateFile => self.create(),
-            DeleteFile => delete(&shared),
-            StatFile => stat(&shared),
+            DeleteFile => delete(&shared, &self.set),
+            StatFile => stat(&shared, &self.set),
             OpenFile => {
-                let Some(number) = shared.set.pick(Pick::Existing) else { return Ok(Outcome::NoFile) };
-                self.fd = Some(shared.open(&shared.set, number)?);
-                shared.set.release(number, true, true);
+                let Some(number) = self.set.pick(Pick::Existing) else { return Ok(Outcome::NoFile) };
+                self.fd = Some(shared.open(&self.set, number)?);
+                self.set.release(number, true, true);
                 Ok(Outcome::Done)
             }
             CloseFile => {
@@ -380,7 +389,7 @@ impl Thread {
             WriteWholeFile | ReadWholeFile | Fsync => {
                 let Some(fd) = &self.fd else { return Ok(Outcome::NoFile) };
                 match op {
-                    WriteWholeFile => return write_whole(&shared, fd),
+                    WriteWholeFile => return write_whole(&shared, &self.set, fd),
                     ReadWholeFile => shared.read_whole(fd, &mut self.buffer)?,
                     _ => {
                         charge(Cost::SyscallEntry);
@@ -394,7 +403,7 @@ impl Thread {
     }
 
     fn create(&mut self) -> Result<Outcome> {
-        let set = &self.shared.set;
+        let set = &self.set;
         let Some(number) = set.pick(Pick::Missing) else { return Ok(Outcome::NoFile) };
         let created = self.shared.create(set, number)?;
         set.release(number, created.is_some(), created.is_some());
@@ -410,8 +419,8 @@ impl Thread {
     }
 }
 
-fn write_whole(shared: &Shared, fd: &Fd) -> Result<Outcome> {
-    let size = shared.set.files[fd.number].size;
+fn write_whole(shared: &Shared, set: &FileSet, fd: &Fd) -> Result<Outcome> {
+    let size = set.files[fd.number].size;
     let mut left = size;
     while left > 0 {
         if !shared.grow(fd, shared.settings.iosize, size)? {
@@ -422,8 +431,7 @@ fn write_whole(shared: &Shared, fd: &Fd) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn delete(shared: &Shared) -> Result<Outcome> {
-    let set = &shared.set;
+fn delete(shared: &Shared, set: &FileSet) -> Result<Outcome> {
     let Some(number) = set.pick(Pick::Existing) else { return Ok(Outcome::NoFile) };
     if set.is_open(number) {
         set.release(number, true, false);
@@ -436,8 +444,7 @@ fn delete(shared: &Shared) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn stat(shared: &Shared) -> Result<Outcome> {
-    let set = &shared.set;
+fn stat(shared: &Shared, set: &FileSet) -> Result<Outcome> {
     let Some(number) = set.pick(Pick::Existing) else { return Ok(Outcome::NoFile) };
     let fd = shared.open(set, number)?;
     let found = shared.stage.fs.attr(&fd.file);

@@ -4,9 +4,9 @@
 //! over and over ([`flowops`]); `oltp` is log writer, database writers and readers that hold each other back
 //! ([`oltp`]). Facts are of filebench 1.5's personalities of version 3.0 (webserver 3.1) and its flowop library.
 //!
-//! What differs from the tool: with no file left to create, or no space, a thread goes on with deleting, and it is
-//! counted, where the tool ends the run; a file's last write is as long as what is left of the file; the part of files
-//! that the layout makes (`prealloc`) is exact.
+//! What differs from the tool: threads may have a set of files each (`private`); with no file left to create, or no
+//! space, a thread goes on with deleting, and it is counted, where the tool ends the run; a file's last write is as
+//! long as what is left of the file; the part of files that the layout makes (`prealloc`) is exact.
 
 mod fileset;
 mod flowops;
@@ -68,6 +68,9 @@ pub(crate) struct Files {
     /// Seconds.
     #[serde(default)]
     runtime: Option<f64>,
+    /// A set of its own for each thread, where filebench has one for all.
+    #[serde(default)]
+    private: bool,
 }
 
 /// All parameters of one such personality.
@@ -82,6 +85,7 @@ struct Settings {
     meanappendsize: u64,
     prealloc: u32,
     runtime: f64,
+    private: bool,
     /// What each thread does, over and over.
     flowops: &'static [Flowop],
 }
@@ -132,6 +136,7 @@ impl Filebench {
             meanappendsize: size(files.meanappendsize, 16 * K),
             prealloc: files.prealloc.unwrap_or(prealloc),
             runtime: files.runtime.unwrap_or(60.0),
+            private: files.private,
             flowops,
         })
     }
@@ -188,10 +193,15 @@ impl Settings {
 
     /// As the layout makes them, at mean.
     fn file_bytes(&self) -> u64 {
-        self.preallocated().saturating_mul(self.filesize)
+        self.preallocated().saturating_mul(self.filesize).saturating_mul(self.sets())
     }
 
-    /// Files that the layout makes.
+    /// How many sets there are.
+    fn sets(&self) -> u64 {
+        if self.private { u64::from(self.nthreads) } else { 1 }
+    }
+
+    /// Files of a set that the layout makes.
     fn preallocated(&self) -> u64 {
         u64::from(self.nfiles) * u64::from(self.prealloc) / 100
     }

@@ -13,6 +13,7 @@ use crate::workload::stage::{self, Stage};
 use crate::workload::{Act, Plan, Tally};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::time::Duration;
 use steadyfs_core::{InodeRef, NewInode};
 use steadyfs_rt::{Cost, charge, now};
 
@@ -87,6 +88,11 @@ enum Phase {
 impl Phase {
     const DIRS: [Phase; 3] = [Phase::DirCreate, Phase::DirStat, Phase::DirRemove];
     const FILES: [Phase; 4] = [Phase::FileCreate, Phase::FileStat, Phase::FileRead, Phase::FileRemove];
+
+    /// Whether names come or go in it.
+    fn changes(self) -> bool {
+        matches!(self, Phase::DirCreate | Phase::DirRemove | Phase::FileCreate | Phase::FileRemove)
+    }
 
     /// The word for an operation in figures, and for the rate over the phase.
     fn names(self) -> (&'static str, &'static str) {
@@ -208,6 +214,7 @@ impl Act for Test {
     fn work(&mut self) -> Result<Tally> {
         let Some(forest) = &self.forest else { return Err(Error::Check("there is no tree".into())) };
         let mut tally = Tally::default();
+        let mut changing = Duration::ZERO;
         for phase in self.options.phases() {
             let began = now();
             let ranks = (0..self.options.ranks).map(|rank| {
@@ -216,8 +223,13 @@ impl Act for Test {
             });
             tally.merge(&stage::join(ranks.collect())?);
             let items = (u64::from(self.options.ranks) * self.options.items) as f64;
-            tally.set(phase.names().1, items / began.elapsed().as_secs_f64().max(1e-9));
+            let took = began.elapsed();
+            tally.set(phase.names().1, items / took.as_secs_f64().max(1e-9));
+            changing += if phase.changes() { took } else { Duration::ZERO };
         }
+        let phases = self.options.phases().into_iter().filter(|phase| phase.changes()).count() as f64;
+        let items = (u64::from(self.options.ranks) * self.options.items) as f64;
+        tally.set("names_rate", phases * items / changing.as_secs_f64().max(1e-9));
         Ok(tally)
     }
 

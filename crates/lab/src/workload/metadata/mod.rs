@@ -1,11 +1,14 @@
-//! Mixes of operations on names and attributes: `mdtest`, phase by phase, and `dbench`, all at once.
+//! Mixes of operations on names and attributes: `mdtest`, phase by phase, `dbench`, all at once, and `patterns` of
+//! programs that want their names to last.
 
 mod dbench;
 mod mdtest;
+mod patterns;
 
 use super::{Act, Plan, Stage};
 use dbench::Dbench;
 use mdtest::Mdtest;
+use patterns::Patterns;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -17,6 +20,8 @@ pub(crate) enum Metadata {
     Mdtest(Mdtest),
     /// Clients of a file server.
     Dbench(Dbench),
+    /// Programs that make their names durable.
+    Patterns(Patterns),
 }
 
 impl Metadata {
@@ -25,6 +30,7 @@ impl Metadata {
         match self {
             Metadata::Mdtest(mdtest) => Metadata::Mdtest(mdtest.scaled(factor)),
             Metadata::Dbench(dbench) => Metadata::Dbench(dbench.scaled(factor)),
+            Metadata::Patterns(patterns) => Metadata::Patterns(patterns.scaled(factor)),
         }
     }
 
@@ -32,6 +38,7 @@ impl Metadata {
         match self {
             Metadata::Mdtest(mdtest) => mdtest,
             Metadata::Dbench(dbench) => dbench,
+            Metadata::Patterns(patterns) => patterns,
         }
     }
 }
