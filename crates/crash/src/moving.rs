@@ -10,8 +10,10 @@
 
 use crate::rng::Rng;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_core::fsck::{CheckOptions, Severity, check};
 use steadyfs_core::mkfs::{self, Migrating, MkfsOptions};
@@ -24,6 +26,9 @@ const PAGE: u64 = 4096;
 /// Segments that the device can hold.
 const SEGMENTS: u64 = 16;
 const PAGES: u64 = 300;
+/// Sessions of a seed, and cuts of each, where many seeds are tried.
+const SESSIONS: u64 = 3;
+const CUTS: u64 = 8;
 /// Threads of a volume that nobody has any more end when they look next; in virtual time that costs nothing.
 const ENOUGH_TO_END: Duration = Duration::from_secs(15);
 
@@ -37,6 +42,8 @@ pub struct MovingStates {
     pub states: u64,
     /// Of those, with records outstanding at the device.
     pub outstanding: u64,
+    /// Of those, with a record that the host had applied, and that the checkpoint lacks.
+    pub between: u64,
     /// Blocks that the device moved and the host followed.
     pub moved: u64,
     /// Records that were applied before the cut.
@@ -47,9 +54,81 @@ impl MovingStates {
     fn add(&mut self, other: Self) {
         self.states += other.states;
         self.outstanding += other.outstanding;
+        self.between += other.between;
         self.moved += other.moved;
         self.again += other.again;
     }
+}
+
+/// A promise that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MovingFault {
+    /// Repeats it.
+    pub seed: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// What many seeds came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MovingOutcome {
+    /// Seeds.
+    pub runs: u64,
+    /// What was looked at in those that broke no promise.
+    pub sum: MovingStates,
+    /// At most one for each seed.
+    pub wrong: Vec<MovingFault>,
+}
+
+/// One seed after the other, on several threads, until so many states were judged, or a promise was broken. `tell`
+/// hears how many there were so far; once it returns false no seed begins any more.
+///
+/// # Errors
+/// The options make no sense, or a thread panicked.
+pub fn cut_many_while_moving(
+    seeds: Range<u64>,
+    states: u64,
+    mount: &str,
+    jobs: usize,
+    tell: impl Fn(u64) -> bool + Send + Sync + 'static,
+) -> Result<MovingOutcome, String> {
+    MountOptions::parse(mount).map_err(|e| e.to_string())?;
+    let (next, done) = (Arc::new(AtomicU64::new(seeds.start)), Arc::new(AtomicU64::new(0)));
+    let (tell, stop, mount) = (Arc::new(tell), Arc::new(AtomicBool::new(false)), mount.to_owned());
+    let work = move || {
+        let mut all = MovingOutcome::default();
+        while !stop.load(SeqCst) {
+            let seed = next.fetch_add(1, SeqCst);
+            if seed >= seeds.end {
+                break;
+            }
+            all.runs += 1;
+            let mut judged = 0;
+            match cut_while_moving(seed, SESSIONS, CUTS, &mount) {
+                Ok(found) => {
+                    all.sum.add(found);
+                    judged = found.states;
+                }
+                Err(what) => {
+                    all.wrong.push(MovingFault { seed, what });
+                    stop.store(true, SeqCst);
+                }
+            }
+            let so_far = done.fetch_add(judged, SeqCst) + judged;
+            stop.fetch_or(!tell(so_far) || so_far >= states, SeqCst);
+        }
+        all
+    };
+    let helpers: Vec<_> = (1..jobs).map(|_| steadyfs_rt::spawn("crash-mover", work.clone())).collect();
+    let mut all = work();
+    for helper in helpers {
+        let other = helper.join().map_err(|panic| panic.to_string())?;
+        all.runs += other.runs;
+        all.sum.add(other.sum);
+        all.wrong.extend(other.wrong);
+    }
+    all.wrong.sort_by_key(|wrong| wrong.seed);
+    Ok(all)
 }
 
 /// A device, and what it held before it was one.
@@ -131,15 +210,19 @@ fn explore(seed: u64, sessions: u64, cuts: u64, mount: &str) -> Result<MovingSta
         let session_seed = random.next();
         let config = SimConfig { cores: 2, seed: session_seed, ..SimConfig::default() };
         let ran = sim::run(config, move || live(&device, &before, session_seed, &options));
-        let (promises, moved) = ran.map_err(|e| within(e.to_string()))?.value.map_err(within)?;
+        let Lived { promises, applied, moved } = ran.map_err(|e| within(e.to_string()))?.value.map_err(within)?;
         sum.moved += moved;
         for number in 0..cuts {
             let (left, at) = disk.cut(promises[0].0, &mut random);
             let pages = promises.iter().rev().find(|(tick, _)| *tick <= at).map(|(_, pages)| pages.clone());
             let pages = pages.unwrap_or_default();
             let next = (number + 1 == cuts).then(|| (left.same(&mut random), pages.clone()));
-            let found = judge(left, pages, random.next()).map_err(|what| within(format!("cut at {at}: {what}")))?;
+            let before = applied.iter().rev().find(|(tick, _)| *tick <= at).map_or(0, |(_, number)| *number);
+            let at_cut = |what| within(format!("cut at {at}: {what}"));
+            let contained = served(&left).map_err(at_cut)?;
+            let found = judge(left, pages, random.next()).map_err(at_cut)?;
             sum.add(found);
+            sum.between += u64::from(before > contained);
             if let Some((left, pages)) = next {
                 (disk, promised) = (left, pages);
             }
@@ -168,17 +251,34 @@ fn compare(fs: &Fs, pages: &Pages) -> Result<(), String> {
     Ok(())
 }
 
-/// What was promised from which tick on, and how many blocks were moved meanwhile.
+/// A session.
+struct Lived {
+    /// What was promised, and from which tick on.
+    promises: Vec<(u64, Pages)>,
+    /// At which tick at the latest which record was the last that had been applied.
+    applied: Vec<(u64, u64)>,
+    /// Blocks that were moved.
+    moved: u64,
+}
+
+/// Number of the last record that the checkpoint contains.
+fn served(left: &Disk) -> Result<u64, String> {
+    let device = Arc::clone(&left.device) as Arc<dyn Device>;
+    let image = Image::open(device).map_err(|e| e.to_string())?;
+    image.checkpoint().served().ok_or_else(|| "the checkpoint does not say which records it contains".to_owned())
+}
+
+/// Mounts, works, and leaves the volume as if somebody had pulled the plug.
 fn live(
     device: &Arc<AdversaryDevice<Arc<MemDevice>>>,
     before: &Pages,
     seed: u64,
     options: &str,
-) -> Result<(Vec<(u64, Pages)>, u64), String> {
+) -> Result<Lived, String> {
     let told = |e: Error| e.to_string();
     let mut random = Rng::new(seed);
     let mut known = before.clone();
-    let mut promises = vec![(device.recorder().tick(), known.clone())];
+    let (mut promises, mut applied) = (vec![(device.recorder().tick(), known.clone())], Vec::new());
     let fs = Disk::mount(device, options).map_err(|e| format!("it does not mount: {e}"))?;
     compare(&fs, before)?;
     let data = file(&fs).map_err(told)?;
@@ -191,6 +291,7 @@ fn live(
             }
             fs.write(&data, page * PAGE, &[byte; PAGE as usize]).map_err(told)?;
             known.insert(page, byte);
+            applied.extend(fs.migration_stats().map(|stats| (device.recorder().tick(), stats.applied)));
         }
         if random.below(4) == 0 {
             let root = fs.root().map_err(told)?;
@@ -210,7 +311,7 @@ fn live(
     let moved = fs.migration_stats().map_or(0, |stats| stats.moved);
     drop((data, fs));
     steadyfs_rt::sleep(ENOUGH_TO_END);
-    Ok((promises, moved))
+    Ok(Lived { promises, applied, moved })
 }
 
 /// Judges a state.
@@ -240,7 +341,7 @@ fn judge(left: Disk, pages: Pages, seed: u64) -> Result<MovingStates, String> {
     if held != valid {
         return Err(format!("the device holds {held} blocks and the volume needs {valid}"));
     }
-    Ok(MovingStates { states: 1, outstanding, moved: 0, again })
+    Ok(MovingStates { states: 1, outstanding, again, ..MovingStates::default() })
 }
 
 fn inspect(device: &Arc<dyn Device>, when: &str) -> Result<(), String> {

@@ -11,9 +11,11 @@ fn no_cut_breaks_a_promise() {
         sum.outstanding += found.outstanding;
         sum.moved += found.moved;
         sum.again += found.again;
+        sum.between += found.between;
     }
     println!("{sum:?}");
     assert!(sum.moved > 1000 && sum.outstanding * 10 > sum.states * 3, "{sum:?}");
+    assert!(sum.between * 20 > sum.states, "{sum:?}");
 }
 
 /// The first seed under which a planted fault is found.

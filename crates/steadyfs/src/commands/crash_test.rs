@@ -12,8 +12,8 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use steadyfs_core::MountOptions;
 use steadyfs_crash::{
-    Collected, Effort, Outcome, Plan, RunError, Stop, Violation, VolumeKind, Volumes, Workload, explore, generate,
-    minimise, save, trace,
+    Collected, Effort, MovingFault, Outcome, Plan, RunError, Stop, Violation, VolumeKind, Volumes, Workload, explore,
+    generate, minimise, save, trace,
 };
 
 use crate::failure::Failure;
@@ -69,10 +69,12 @@ pub(crate) struct Args {
     /// there, until --states
     #[arg(long, conflicts_with_all = ["collecting", "replay"])]
     nearly_full: bool,
-    /// The kind of the volumes: f2fs or iplfs. On IPLFS volumes the device panics on a second write of a block, tears
-    /// lie anywhere in nodes, too, and no state holds a block that nobody knows of
-    #[arg(long, value_name = "KIND", value_parser = VolumeKind::parse, default_value = "f2fs", conflicts_with_all = ["torture", "collecting", "replay"])]
-    kind: VolumeKind,
+    /// The kind of the volumes: f2fs, iplfs or d2fs. On IPLFS volumes the device panics on a second write of a block,
+    /// tears lie anywhere in nodes, too, and no state holds a block that nobody knows of. On D2FS volumes a device
+    /// moves blocks as inconveniently as it may, and panics when a promise to it is broken; sessions of overwrites of
+    /// one file are cut at any moment, one seed after the other, until --states [default: 10000]
+    #[arg(long, value_name = "KIND", value_parser = Kind::parse, default_value = "f2fs", conflicts_with_all = ["torture", "collecting", "replay"])]
+    kind: Kind,
     /// The workload in FILE; may be given several times
     #[arg(long, value_name = "FILE")]
     replay: Vec<PathBuf>,
@@ -97,6 +99,24 @@ pub(crate) struct Args {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// What volumes are explored, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// By workloads, on volumes of this kind.
+    Of(VolumeKind),
+    /// By sessions on a device that moves blocks.
+    D2fs,
+}
+
+impl Kind {
+    fn parse(name: &str) -> Result<Self, String> {
+        match name {
+            "d2fs" => Ok(Kind::D2fs),
+            _ => VolumeKind::parse(name).map(Kind::Of).map_err(|e| format!("{e}, or d2fs")),
+        }
+    }
 }
 
 /// The result, for programs.
@@ -148,7 +168,8 @@ struct Broken {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let mounts: Vec<&str> = match (args.full, args.kind) {
+    let Kind::Of(kind) = args.kind else { return moving(args) };
+    let mounts: Vec<&str> = match (args.full, kind) {
         (true, VolumeKind::F2fs) => MODES.to_vec(),
         (true, VolumeKind::Iplfs) => ENDLESS_MODES.to_vec(),
         (false, _) => vec![&args.options],
@@ -169,7 +190,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         save: &args.save,
         json: args.json,
     };
-    let (workloads, kind) = (workloads(args, &mounts)?, args.kind);
+    let workloads = workloads(args, kind, &mounts)?;
     // What is replayed says of itself what it is.
     let workloads: Box<dyn Iterator<Item = Workload> + Send> = match args.replay.is_empty() {
         true => Box::new(workloads.map(move |workload| workload.on(kind))),
@@ -256,6 +277,96 @@ fn print_tortured(json: bool, report: &Tortured) -> io::Result<()> {
         "fsyncs            {} succeeded, {} failed",
         report.fsyncs_that_succeeded, report.fsyncs_that_failed
     )?;
+    writeln!(out, "violations        {}", report.violations.len())?;
+    writeln!(out, "seed              {}", report.seed)?;
+    writeln!(out, "seconds           {:.1}", report.seconds)?;
+    note_interruption(&mut out, report.interrupted)
+}
+
+/// The result of `--kind d2fs`, for programs.
+#[derive(Serialize)]
+struct Moved {
+    runs: u64,
+    states: u64,
+    states_with_outstanding_records: u64,
+    states_between_apply_and_checkpoint: u64,
+    blocks_moved: u64,
+    records_applied_before_the_cut: u64,
+    violations: Vec<Misplaced>,
+    seed: u64,
+    seconds: f64,
+    interrupted: bool,
+}
+
+/// A broken promise of `--kind d2fs`, for programs.
+#[derive(Serialize)]
+struct Misplaced {
+    seed: u64,
+    what: String,
+}
+
+/// Does `--kind d2fs`: a violation is repeated by its seed.
+fn moving(args: &Args) -> Result<ExitCode, Failure> {
+    if args.length.is_some() || args.random.is_some() || args.nearly_full {
+        let what = "D2FS volumes are explored by sessions on a device that moves blocks";
+        return Err(Failure::usage(
+            "there are no such workloads",
+            what,
+            "leave out --length, --random and --nearly-full",
+        ));
+    }
+    let limit = args.states.unwrap_or(if args.full { FULL } else { TORTURE });
+    let bar = Arc::new(progress(Some(limit), "states"));
+    let (began, jobs) = (Instant::now(), args.jobs.map_or_else(steadyfs_rt::cpus, usize::from));
+    let stop = Stop::default();
+    let signal = heed_signals(&stop)?;
+    let tell = {
+        let bar = Arc::clone(&bar);
+        move |states| {
+            bar.set_position(states);
+            !stop.is_set()
+        }
+    };
+    let outcome = steadyfs_crash::cut_many_while_moving(args.seed..u64::MAX, limit, &args.options, jobs, tell)
+        .map_err(|e| Failure::usage("cannot mount with these options", e, "see `steadyfs mount --help`"))?;
+    bar.finish_and_clear();
+    let report = Moved {
+        runs: outcome.runs,
+        states: outcome.sum.states,
+        states_with_outstanding_records: outcome.sum.outstanding,
+        states_between_apply_and_checkpoint: outcome.sum.between,
+        blocks_moved: outcome.sum.moved,
+        records_applied_before_the_cut: outcome.sum.again,
+        violations: outcome.wrong.into_iter().map(|MovingFault { seed, what }| Misplaced { seed, what }).collect(),
+        seed: args.seed,
+        seconds: began.elapsed().as_secs_f64(),
+        interrupted: signal.code().is_some(),
+    };
+    print_moved(args.json, &report).map_err(|e| Failure::output(&e))?;
+    Ok(exit(&signal, report.violations.is_empty()))
+}
+
+fn print_moved(json: bool, report: &Moved) -> io::Result<()> {
+    let mut out = io::stdout();
+    if json {
+        serde_json::to_writer_pretty(&mut out, report)?;
+        return writeln!(out);
+    }
+    for Misplaced { seed, what } in &report.violations {
+        writeln!(out, "{what}\n  again: steadyfs crash-test --kind d2fs --states 1 --jobs 1 --seed {seed}")?;
+    }
+    let percent = |part: u64| part as f64 * 100.0 / report.states.max(1) as f64;
+    let (outstanding, between) = (report.states_with_outstanding_records, report.states_between_apply_and_checkpoint);
+    writeln!(out, "runs              {}", report.runs)?;
+    writeln!(out, "states            {}", report.states)?;
+    writeln!(
+        out,
+        "  outstanding     {outstanding} with records that are not completed ({:.0} %)",
+        percent(outstanding)
+    )?;
+    writeln!(out, "  applied         {between} with records that no checkpoint has yet ({:.0} %)", percent(between))?;
+    writeln!(out, "blocks moved      {}", report.blocks_moved)?;
+    writeln!(out, "records again     {} had been applied before the cut", report.records_applied_before_the_cut)?;
     writeln!(out, "violations        {}", report.violations.len())?;
     writeln!(out, "seed              {}", report.seed)?;
     writeln!(out, "seconds           {:.1}", report.seconds)?;
@@ -350,15 +461,19 @@ fn no_sense(e: &RunError) -> Failure {
 }
 
 /// What the arguments ask for.
-fn workloads(args: &Args, mounts: &[&str]) -> Result<Box<dyn Iterator<Item = Workload> + Send>, Failure> {
+fn workloads(
+    args: &Args,
+    kind: VolumeKind,
+    mounts: &[&str],
+) -> Result<Box<dyn Iterator<Item = Workload> + Send>, Failure> {
     if !args.replay.is_empty() {
         let all: Result<Vec<Workload>, Failure> = args.replay.iter().map(|path| load(path)).collect();
         return Ok(Box::new(all?.into_iter()));
     }
     if args.full {
-        return Ok(Box::new(generate::everything(mounts, args.kind, args.seed)));
+        return Ok(Box::new(generate::everything(mounts, kind, args.seed)));
     }
-    let (seed, mount, kind) = (args.seed, args.options.clone(), args.kind);
+    let (seed, mount) = (args.seed, args.options.clone());
     let random = args.random.map({
         let mount = mount.clone();
         move |count| {

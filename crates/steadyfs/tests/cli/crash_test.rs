@@ -36,6 +36,18 @@ fn threads_that_share_files_come_with_a_flag() {
 }
 
 #[test]
+fn devices_that_move_blocks_come_with_a_kind() {
+    let out = run(&["crash-test", "--kind", "d2fs", "--states", "40", "--jobs", "1", "--seed", "7", "--json"]);
+    assert_eq!((out.code, out.stderr.as_str()), (0, ""), "{out:?}");
+    let json: serde_json::Value = serde_json::from_str(&out.stdout).unwrap();
+    let number = |name: &str| json[name].as_u64().unwrap_or_else(|| panic!("no {name} in {json}"));
+    assert_eq!((number("states"), number("seed"), &json["violations"]), (48, 7, &serde_json::json!([])), "{json}");
+    assert!(number("states_with_outstanding_records") > 24 && number("states_between_apply_and_checkpoint") > 6);
+    let refused = run(&["crash-test", "--kind", "d2fs", "--length", "1"]);
+    assert!(refused.code == 2 && refused.stderr.contains("--length"), "{refused:?}");
+}
+
+#[test]
 fn a_workload_is_replayed_from_its_file() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("one.txt");
