@@ -164,11 +164,18 @@ impl FreeNids {
         if s.scanned[block as usize] {
             return Ok(VecDeque::new());
         }
-        let found = nat.free_in_block(io, block)?;
+        let mut free = nat.free_in_block(io, block)?;
         s.scanned[block as usize] = true;
         s.scanned_count += 1;
         assert!(s.scanned_count as usize <= s.scanned.len(), "a NAT block was scanned twice");
-        Ok(found.into_iter().filter(|nid| !self.is_held(*nid)).collect())
+        // A lock for each shard, not for each id.
+        for (at, shard) in self.held.iter().enumerate() {
+            let held = shard.lock();
+            if !held.is_empty() {
+                free.retain(|nid| nid.get() as usize % SHARDS != at || !held.contains(nid));
+            }
+        }
+        Ok(free.into())
     }
 
     /// Puts what cores have at hand into the list.
