@@ -104,7 +104,8 @@ fn compaction_at_a_stop_takes_longer_than_node_by_node() {
     let stalls = [&artifact, &paper, &none].map(|figures| figures["flash_map_longest_stall_ms"]);
     // A node of the paper's has 4096 pages, and 2^20 take 7.1 ms.
     assert!(stalls[0] > 0.3 && (0.02..0.03).contains(&stalls[1]) && stalls[2] == 0.0, "{stalls:?}");
-    assert!(artifact["flash_map_stall_s"] > 0.001 && artifact["seconds"] > none["seconds"], "{artifact:?}");
+    assert!(artifact["seconds"] > none["seconds"], "{artifact:?}");
+    assert!(artifact["flash_longest_write_ms"] >= stalls[0], "whoever writes meanwhile waits for that long");
     let shares = [&artifact, &none].map(|figures| figures["flash_map_share"]);
     assert!(shares[0] < 0.95 && shares[1] == 1.0, "what is not compacted takes what it takes: {shares:?}");
 }
