@@ -11,6 +11,7 @@
 //! time.
 
 mod content;
+mod digest;
 mod explore;
 pub mod generate;
 mod judge;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use steadyfs_core::{Error, Fs, InodeRef, Whence};
+use steadyfs_device::is_zero;
 use steadyfs_format::dir::FileType;
 
 use crate::model::PAGE;
@@ -118,6 +119,9 @@ fn node(fs: &Fs, inode: &InodeRef) -> Result<SeenNode, Error> {
     Ok(seen)
 }
 
+/// Bytes read at once.
+const CHUNK: u64 = 64 * PAGE;
+
 /// The pages of a file that are not holes and not all zeros.
 fn pages(fs: &Fs, file: &InodeRef, size: u64, out: &mut BTreeMap<u64, Vec<u8>>) -> Result<(), Error> {
     let mut at = 0;
@@ -127,18 +131,20 @@ fn pages(fs: &Fs, file: &InodeRef, size: u64, out: &mut BTreeMap<u64, Vec<u8>>) 
             Err(Error::NoSuchOffset) => return Ok(()),
             Err(e) => return Err(e),
         }
-        let mut bytes = vec![0; PAGE.min(size - at) as usize];
-        let mut got = 0;
-        while got < bytes.len() {
-            match fs.read(file, at + got as u64, &mut bytes[got..])? {
-                0 => return Err(Error::Corrupt(format!("a read at {at} ends before the size"))),
-                n => got += n,
+        let end = fs.seek(file, at, Whence::Hole)?.next_multiple_of(PAGE).min(size);
+        while at < end {
+            let mut bytes = vec![0; CHUNK.min(end - at) as usize];
+            let mut got = 0;
+            while got < bytes.len() {
+                match fs.read(file, at + got as u64, &mut bytes[got..])? {
+                    0 => return Err(Error::Corrupt(format!("a read at {at} ends before the size"))),
+                    n => got += n,
+                }
             }
+            let pages = bytes.chunks(PAGE as usize).zip(at / PAGE..);
+            out.extend(pages.filter(|(page, _)| !is_zero(page)).map(|(page, number)| (number, page.to_vec())));
+            at += bytes.len() as u64;
         }
-        if bytes.iter().any(|&byte| byte != 0) {
-            out.insert(at / PAGE, bytes);
-        }
-        at += PAGE;
     }
     Ok(())
 }

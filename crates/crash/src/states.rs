@@ -6,12 +6,12 @@
 //! would have left). Two choices that leave the same bytes are one state; each state keeps every moment at which it may
 //! be found.
 
+use crate::digest::{Digest, Disk};
 use crate::left::Left;
 use crate::rng::Rng;
 use crate::run::Trace;
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use steadyfs_device::{CrashImage, Device, Op as DeviceOp, PIECE_SIZE, PIECES, PageBuf, Record, StreamHint};
+use std::collections::HashMap;
+use steadyfs_device::{CrashImage, Op as DeviceOp, PIECES, Record, StreamHint};
 
 /// How much of the space of states to visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Effort {
 
 /// Which pieces of a torn write survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tear {
+pub(crate) enum Tear {
     /// So many from its beginning.
     First(usize),
     /// All but the first.
@@ -45,7 +45,7 @@ enum Tear {
 }
 
 impl Tear {
-    fn keeps(self, piece: usize) -> bool {
+    pub(crate) fn keeps(self, piece: usize) -> bool {
         match self {
             Tear::First(pieces) => piece < pieces,
             Tear::NotFirst => piece > 0,
@@ -80,13 +80,20 @@ pub(crate) struct States<M> {
     pub(crate) choices: u64,
 }
 
-/// Bytes of the device, known by their hash.
-type Digest = (u64, u64);
-
 impl Choice {
     /// The crash comes after this tick.
     pub(crate) fn tick(&self) -> u64 {
         self.tick
+    }
+
+    /// Unflushed records that survive whole, in rising order.
+    pub(crate) fn kept(&self) -> &[usize] {
+        &self.kept
+    }
+
+    /// The record that survives in part.
+    pub(crate) fn torn(&self) -> Option<(usize, Tear)> {
+        self.torn
     }
 
     /// What the crash leaves.
@@ -102,7 +109,9 @@ impl Choice {
         let torn = self.torn.map(|(record, _)| record);
         let submitted = trace.records.iter().enumerate().filter(|(_, record)| record.submitted <= self.tick);
         let asked = submitted.filter(|(_, record)| !record.failed).map(|(index, record)| {
-            let survived = volatile.binary_search(&index).is_err() || self.kept.contains(&index) || torn == Some(index);
+            let survived = volatile.binary_search(&index).is_err()
+                || self.kept.binary_search(&index).is_ok()
+                || torn == Some(index);
             (&record.op, survived)
         });
         Left { device, history: trace.history.after(asked) }
@@ -134,9 +143,7 @@ fn last_tick(records: &[Record]) -> u64 {
 /// All states that the effort reaches. `moment` says what may be expected after a tick.
 pub(crate) fn explore<M: PartialEq>(trace: &Trace, effort: Effort, seed: u64, moment: impl Fn(u64) -> M) -> States<M> {
     let mut finder = Finder {
-        trace,
-        held: trace.base.written_blocks(),
-        hashes: HashMap::new(),
+        disk: Disk::new(&trace.base, &trace.records),
         found: HashMap::new(),
         distinct: Vec::new(),
         choices: 0,
@@ -258,11 +265,7 @@ fn subsets(trace: &Trace, tick: u64, effort: Effort, rng: &mut Rng) -> Vec<(Choi
 }
 
 struct Finder<'a, M> {
-    trace: &'a Trace,
-    /// The base's blocks that are not zero, in rising order.
-    held: Vec<u64>,
-    /// Hashes of the base's blocks and of the records' pages.
-    hashes: HashMap<(usize, usize), u64>,
+    disk: Disk<'a>,
     found: HashMap<Digest, usize>,
     distinct: Vec<CrashState<M>>,
     choices: u64,
@@ -271,7 +274,7 @@ struct Finder<'a, M> {
 impl<M: PartialEq> Finder<'_, M> {
     fn add(&mut self, choice: Choice, moments: impl IntoIterator<Item = M>) {
         self.choices += 1;
-        let digest = self.digest(&choice);
+        let digest = self.disk.after(&choice);
         let at = *self.found.entry(digest).or_insert_with(|| {
             self.distinct.push(CrashState { choice, moments: Vec::new() });
             self.distinct.len() - 1
@@ -282,90 +285,4 @@ impl<M: PartialEq> Finder<'_, M> {
             }
         }
     }
-
-    /// A hash of the bytes that the choice leaves.
-    fn digest(&mut self, choice: &Choice) -> Digest {
-        let trace = self.trace;
-        let image = CrashImage::new(&trace.base, &trace.records).at(choice.tick);
-        let volatile = image.volatile();
-        let mut blocks: BTreeMap<u64, (u64, PageBuf)> = BTreeMap::new();
-        let submitted = trace.records.iter().enumerate().filter(|(_, record)| record.submitted <= choice.tick);
-        for (index, record) in submitted {
-            if volatile.binary_search(&index).is_ok()
-                && !choice.kept.contains(&index)
-                && choice.torn.is_none_or(|(torn, _)| torn != index)
-            {
-                continue;
-            }
-            let (first, count) = record.extent;
-            match &record.op {
-                DeviceOp::Write { pages, .. } => {
-                    for (at, page) in pages.iter().enumerate() {
-                        let block = first + at as u64;
-                        let tear = choice.torn.filter(|(torn, _)| *torn == index && volatile.contains(torn));
-                        let entry = match tear {
-                            Some((_, tear)) => self.torn(&blocks, block, page, at, tear),
-                            None => (self.hash(index, at, page), page.clone()),
-                        };
-                        blocks.insert(block, entry);
-                    }
-                }
-                DeviceOp::Discard { .. } => {
-                    // Not block by block: a discard may be as long as the device.
-                    let zero = || (hash_of(&PageBuf::zeroed()), PageBuf::zeroed());
-                    let from = self.held.partition_point(|block| *block < first);
-                    let known = self.held[from..].iter().take_while(|block| **block - first < count);
-                    blocks.extend(known.map(|block| (*block, zero())));
-                    blocks.range_mut(first..first.saturating_add(count)).for_each(|(_, held)| *held = zero());
-                }
-                _ => {}
-            }
-        }
-        let mut hashers = (DefaultHasher::new(), DefaultHasher::new());
-        1u8.hash(&mut hashers.1);
-        for (block, (hash, _)) in blocks {
-            if hash != self.base_hash(block) {
-                (block, hash).hash(&mut hashers.0);
-                (block, hash).hash(&mut hashers.1);
-            }
-        }
-        (hashers.0.finish(), hashers.1.finish())
-    }
-
-    fn torn(
-        &self,
-        blocks: &BTreeMap<u64, (u64, PageBuf)>,
-        block: u64,
-        page: &PageBuf,
-        at: usize,
-        tear: Tear,
-    ) -> (u64, PageBuf) {
-        let old = match blocks.get(&block) {
-            Some((_, page)) => page.clone(),
-            None => self.trace.base.read_one(block).unwrap_or_default(),
-        };
-        let (mut mixed, new) = (old.to_array(), page.to_array());
-        for piece in (0..PIECES).filter(|piece| tear.keeps(at * PIECES + piece)) {
-            let range = piece * PIECE_SIZE..(piece + 1) * PIECE_SIZE;
-            mixed[range.clone()].copy_from_slice(&new[range]);
-        }
-        let page = PageBuf::from_slice(&mixed[..]);
-        (hash_of(&page), page)
-    }
-
-    fn hash(&mut self, record: usize, at: usize, page: &PageBuf) -> u64 {
-        *self.hashes.entry((record, at)).or_insert_with(|| hash_of(page))
-    }
-
-    fn base_hash(&mut self, block: u64) -> u64 {
-        let base = &self.trace.base;
-        let key = (usize::MAX, block as usize);
-        *self.hashes.entry(key).or_insert_with(|| hash_of(&base.read_one(block).unwrap_or_default()))
-    }
-}
-
-fn hash_of(page: &PageBuf) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    page.with(|bytes| bytes[..].hash(&mut hasher));
-    hasher.finish()
 }

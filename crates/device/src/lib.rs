@@ -45,7 +45,7 @@ pub use migrate::{
 };
 pub use once::WriteOnceDevice;
 pub use overlay::OverlayDevice;
-pub use page::PageBuf;
+pub use page::{PageBuf, is_zero};
 pub use pool::{PageMemory, page_memory, retain as retain_page_memory, trim as trim_page_memory};
 pub use record::{Record, RecordingDevice};
 pub use sparse::{SparseImage, open_image};

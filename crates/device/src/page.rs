@@ -26,6 +26,11 @@ enum Repr {
 struct Aligned([u8; BLOCK_SIZE]);
 static ZERO: Aligned = Aligned([0; BLOCK_SIZE]);
 
+/// Whether all bytes are zero; in pieces that the compiler turns into wide instructions.
+pub fn is_zero(bytes: &[u8]) -> bool {
+    bytes.chunks(64).all(|piece| piece.iter().fold(0, |all, byte| all | byte) == 0)
+}
+
 impl PageBuf {
     /// A page of zeros; takes no memory.
     pub const fn zeroed() -> Self {
@@ -154,6 +159,11 @@ impl PageBuf {
     /// false.
     pub fn is_zero_repr(&self) -> bool {
         matches!(self.0, Repr::Zero)
+    }
+
+    /// Whether all bytes are zero.
+    pub fn is_zero(&self) -> bool {
+        self.is_zero_repr() || self.with(|bytes| is_zero(bytes))
     }
 
     /// The seed, if the page is synthetic and not expanded.

@@ -8,9 +8,9 @@ use super::node::check_node;
 use super::slots::{SlotOwner, check_slots};
 use super::walk::{Item, JobResult, refer};
 use super::xattrs;
-use super::zeros::is_zero;
+
 use std::sync::atomic::Ordering::Relaxed;
-use steadyfs_device::PageBuf;
+use steadyfs_device::{PageBuf, is_zero};
 use steadyfs_format::block::{Block, BlockView};
 use steadyfs_format::dir::{FileType, MAX_DEPTH};
 use steadyfs_format::inode::{Inode, InodeShape, MAX_NAME, flags, inline};

@@ -43,7 +43,6 @@ mod totals;
 mod volume;
 mod walk;
 mod xattrs;
-mod zeros;
 
 pub use issue::{Issue, Location, Severity, Value};
 pub use options::{CheckOptions, Phase, Progress, ProgressFn};

@@ -24,10 +24,6 @@ pub(super) struct NatPage {
 impl NatPage {
     /// Takes a block over; `None` if no id of it is in use.
     pub(super) fn new(number: u32, block: Box<Block>, width: Width) -> Option<Self> {
-        // Most blocks of most volumes.
-        if super::zeros::is_zero(&block[..]) {
-            return None;
-        }
         let first = number * width.nat_entries() as u32;
         let mut inodes = [0; WORDS];
         let mut used = 0;

@@ -8,6 +8,7 @@ use super::sink::{IssueSink, Tracker};
 use super::{blocks, pool};
 use crate::raw::Image;
 use std::sync::Arc;
+use steadyfs_device::PageBuf;
 use steadyfs_format::bitmap;
 use steadyfs_format::block::Block;
 use steadyfs_format::nat::{self, NatEntry};
@@ -40,24 +41,28 @@ pub(super) fn load_nat(image: &Arc<Image>, sink: &Arc<IssueSink>, options: &Chec
 }
 
 fn load_nat_part(image: &Image, sink: &IssueSink, first: u32, end: u32) -> Vec<Option<Box<NatPage>>> {
-    let blocks: Vec<Option<Box<Block>>> = match image.nat_blocks(first..end) {
-        Ok(pages) => pages.iter().map(|page| Some(page.to_array())).collect(),
+    let blocks: Vec<Option<PageBuf>> = match image.nat_blocks(first..end) {
+        Ok(pages) => pages.into_iter().map(Some).collect(),
         Err(_) => (first..end).map(|block| read_nat_block(image, sink, block)).collect(),
     };
-    let mut parts = Vec::with_capacity(blocks.len());
-    for (number, block) in (first..).zip(blocks) {
-        let page = block.and_then(|mut block| {
-            apply_journal(image, number, &mut block);
-            NatPage::new(number, block, image.layout().width).map(Box::new)
-        });
-        parts.push(page);
-    }
-    parts
+    (first..).zip(blocks).map(|(number, block)| nat_page(image, number, &block?)).collect()
 }
 
-fn read_nat_block(image: &Image, sink: &IssueSink, block: u32) -> Option<Box<Block>> {
+/// One block with the journal; `None` if no id of it is in use.
+fn nat_page(image: &Image, number: u32, block: &PageBuf) -> Option<Box<NatPage>> {
+    // Most blocks of most volumes: these are neither copied nor decoded.
+    let nids = image.layout().nids_of(number);
+    if block.is_zero() && !image.nat_journal().iter().any(|(nid, _)| nids.contains(&nid.get())) {
+        return None;
+    }
+    let mut block = block.to_array();
+    apply_journal(image, number, &mut block);
+    NatPage::new(number, block, image.layout().width).map(Box::new)
+}
+
+fn read_nat_block(image: &Image, sink: &IssueSink, block: u32) -> Option<PageBuf> {
     match image.read_block(image.nat_lba(block)) {
-        Ok(page) => Some(page.to_array()),
+        Ok(page) => Some(page),
         Err(error) => {
             sink.add(Issue::ReadFailed { lba: image.nat_lba(block), reason: error.to_string() });
             None

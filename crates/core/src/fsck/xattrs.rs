@@ -2,7 +2,8 @@
 
 use super::context::Context;
 use super::issue::Issue;
-use super::zeros::is_zero;
+use steadyfs_device::is_zero;
+
 use std::collections::HashSet;
 use steadyfs_format::Ino;
 use steadyfs_format::block::{Block, BlockView};

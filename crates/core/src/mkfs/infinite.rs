@@ -7,7 +7,7 @@ use super::contents::{Contents, FOOTER_VERSION, Starts};
 use super::write::{BATCH, FIRST, WIPED, write_blocks, zero};
 use super::{MkfsOptions, MkfsReport, choices, plan};
 use crate::error::{Error, Result};
-use steadyfs_device::Device;
+use steadyfs_device::{Device, PageBuf};
 use steadyfs_format::block::BlockView;
 use steadyfs_format::infinite::{
     ALLOWED_FEATURES, AddressSpace, Checkpoint, DiscardLog, Geometry, Head, Header, MAX_LOG_SHIFT, MIN_CAPACITY,
@@ -218,7 +218,7 @@ fn write(dev: &dyn Device, superblock: &SuperBlock, mut checkpoint: Checkpoint, 
 fn clear(dev: &dyn Device, start: Lba, count: u64) -> Result<()> {
     for done in (0..count).step_by(BATCH as usize) {
         let (lba, some) = (start + done, BATCH.min(count - done));
-        let is_clear = dev.read(lba.get(), some)?.iter().all(|page| page.with(|bytes| bytes.iter().all(|b| *b == 0)));
+        let is_clear = dev.read(lba.get(), some)?.iter().all(PageBuf::is_zero);
         if !is_clear {
             zero(dev, lba, some)?;
         }

@@ -42,10 +42,10 @@ impl Image {
         for first in (0..layout.nat_blocks()).step_by(NAT_BATCH) {
             let blocks = first..layout.nat_blocks().min(first + NAT_BATCH as u32);
             for (block, page) in blocks.clone().zip(self.nat_blocks(blocks)?) {
-                let entries: Vec<NatEntry> = page.with(|bytes| match bytes.iter().all(|byte| *byte == 0) {
+                let entries: Vec<NatEntry> = match page.is_zero() {
                     true => Vec::new(),
-                    false => nat::entries(bytes, layout.width).collect(),
-                });
+                    false => page.with(|bytes| nat::entries(bytes, layout.width).collect()),
+                };
                 for (nid, entry) in layout.nids_of(block).map(Nid).zip(entries) {
                     if !journal.contains_key(&nid) && wanted(nid, &entry) {
                         found(entry.lba)?;

@@ -173,7 +173,13 @@ impl Image {
     /// Summaries of a node segment, from the footers of all its blocks. Slots that are not valid are meaningless.
     fn rebuild_node_summary(&self, segment: SegNo) -> Result<Box<SummaryBlock>> {
         let mut summary = Box::new(SummaryBlock::new(SummaryKind::Node));
-        let pages = self.read_run(self.layout().lba_of(segment, 0), u64::from(BLOCKS_PER_SEG))?;
+        // Behind the head nothing is valid, in a log that fills no holes: half a segment in the mean is not read.
+        let valid = |entry: SitEntry| (0..BLOCKS_PER_SEG).rev().find(|offset| entry.is_valid(*offset as u16));
+        let end = self.sit(segment).map_or(BLOCKS_PER_SEG, |entry| valid(entry).map_or(0, |last| last + 1));
+        let pages = match end {
+            0 => Vec::new(),
+            end => self.read_run(self.layout().lba_of(segment, 0), u64::from(end))?,
+        };
         for (offset, page) in (0..).zip(pages) {
             let nid = page.with(|bytes| NodeBlock::view(bytes).footer.nid());
             summary.set(offset, Summary::of_node(nid));

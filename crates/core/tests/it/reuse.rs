@@ -21,7 +21,11 @@ fn device(path: &Path) -> Arc<dyn Device> {
 }
 
 fn open(path: &Path, options: &str) -> Arc<Fs> {
-    Fs::mount(device(path), MountOptions::parse(&format!("cache=8M,gc=f2fs-lfs,{options}")).unwrap()).unwrap()
+    open_on(device(path), options)
+}
+
+fn open_on(device: Arc<dyn Device>, options: &str) -> Arc<Fs> {
+    Fs::mount(device, MountOptions::parse(&format!("cache=8M,gc=f2fs-lfs,{options}")).unwrap()).unwrap()
 }
 
 /// Lends a copy: whoever has the volume mounted has its file for himself.
@@ -32,8 +36,8 @@ fn copied<R>(path: &Path, f: impl FnOnce(&Path) -> R) -> R {
 }
 
 /// The logs that fill holes, as the checkpoint on the device says.
-fn filling(path: &Path) -> Vec<Log> {
-    let image = copied(path, |copy| Image::open(device(copy)).unwrap());
+fn filling(device: &Arc<dyn Device>) -> Vec<Log> {
+    let image = Image::open(Arc::clone(device)).unwrap();
     Log::ALL.into_iter().filter(|log| image.log_position(*log).alloc == AllocType::Ssr).collect()
 }
 
@@ -120,7 +124,8 @@ fn a_nearly_full_volume_is_filled_hole_by_hole_and_stays_sound() {
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
         let (path, cut) = (dir.path().join("volume.img"), dir.path().join("cut.img"));
         mkfs_f2fs(&path, 192 << 20, layout).unwrap();
-        let fs = open(&path, options);
+        let disk = device(&path);
+        let fs = open_on(Arc::clone(&disk), options);
         let mut tracked = Tracked::new(&fs, 88);
         tracked.overwrite(40_000);
         // Not at each moment: a checkpoint frees sections and leaves no node dirty, and the log that needs a segment
@@ -128,7 +133,7 @@ fn a_nearly_full_volume_is_filled_hole_by_hole_and_stays_sound() {
         let filled = (0..ROUNDS).filter(|_| {
             tracked.overwrite(500);
             tracked.fs.sync().unwrap();
-            let fills = filling(&path).iter().any(|log| !log.is_node());
+            let fills = filling(&disk).iter().any(|log| !log.is_node());
             if fills {
                 std::fs::copy(&path, &cut).unwrap();
             }
@@ -179,7 +184,7 @@ fn what_linux_has_filled_hole_by_hole_goes_on_here() {
         sync; for f in $MNT/*; do cat $f; done > $HOST/all; ls $MNT > $HOST/names; umount $MNT";
     let machine = Uml::new().disk(&path).timeout(Duration::from_secs(240));
     let out = machine.script(mount_command("/dev/ubda", "")).script(script).run().unwrap();
-    let logs = filling(&path);
+    let logs = filling(&device(&path));
     assert!(!logs.is_empty(), "Linux leaves logs that fill holes");
     let all = std::fs::read(out.file("all")).unwrap();
     let names = std::fs::read_to_string(out.file("names")).unwrap();
@@ -251,10 +256,11 @@ fn a_plan_of_a_collection_is_what_it_does_where_logs_fill_holes() {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = dir.path().join("volume.img");
     mkfs_f2fs(&path, 96 << 20, &[""; 0]).unwrap();
-    let mut tracked = Tracked::new(&open(&path, "mode=adaptive,ssr=eager,ipu=never"), 60);
+    let disk = device(&path);
+    let mut tracked = Tracked::new(&open_on(Arc::clone(&disk), "mode=adaptive,ssr=eager,ipu=never"), 60);
     tracked.overwrite(5000);
     tracked.fs.sync().unwrap();
-    assert!(!filling(&path).is_empty(), "a log fills holes");
+    assert!(!filling(&disk).is_empty(), "a log fills holes");
     tracked.fs.unmount().unwrap();
     for options in ["mode=lfs", "mode=adaptive", "mode=adaptive,ssr=eager"] {
         let copy = path.with_extension("again");

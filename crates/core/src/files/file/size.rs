@@ -13,7 +13,7 @@ use crate::fs::Fs;
 use crate::volume::Change;
 use std::ops::Range;
 use std::sync::Arc;
-use steadyfs_device::PageBuf;
+use steadyfs_device::{PageBuf, is_zero};
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::{Inode as RawInode, advise, inline};
 use steadyfs_format::{PageIndex, Slot, Width};
@@ -145,7 +145,7 @@ impl Fs {
         assert!(from < to && to <= page.byte_offset() + PAGE);
         let part = (from - page.byte_offset()) as usize..(to - page.byte_offset()) as usize;
         let Some(mut buf) = self.page(inode, page)? else { return Ok(None) };
-        if buf.with(|block| block[part.clone()].iter().all(|byte| *byte == 0)) {
+        if buf.with(|block| is_zero(&block[part.clone()])) {
             return Ok(None);
         }
         buf.make_mut()[part].fill(0);

@@ -1,29 +1,32 @@
 //! Images for the tests of this crate: files as devices in memory.
 
-use std::io::Read;
+use rustix::fs::{SeekFrom, seek};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
-use steadyfs_device::{Device, MemDevice, PageBuf};
+use steadyfs_device::{Device, MemDevice, PageBuf, is_zero};
 
-/// The contents of a file as a device in memory. Blocks of zeros take no memory.
+/// The contents of a file as a device in memory. Blocks of zeros take no memory, and holes are not read.
 pub(crate) fn load(path: impl AsRef<Path>) -> MemDevice {
-    let mut file = std::fs::File::open(path).expect("the image exists");
+    let file = std::fs::File::open(path).expect("the image exists");
     let bytes = file.metadata().expect("the image has a size").len();
     let device = MemDevice::new(bytes / 4096);
     let mut buffer = vec![0; 1 << 20];
-    let mut lba = 0;
-    loop {
-        let read = file.read(&mut buffer).expect("the image can be read");
-        assert!(read.is_multiple_of(4096), "reads of a regular file end between blocks");
-        if read == 0 {
-            return device;
-        }
-        for block in buffer[..read].chunks_exact(4096) {
-            if block != [0; 4096] {
-                device.write(lba, vec![PageBuf::from_slice(block)]).expect("in range");
+    let mut at = 0;
+    while let Ok(data) = seek(&file, SeekFrom::Data(at)) {
+        at = data / 4096 * 4096;
+        let end = seek(&file, SeekFrom::Hole(at)).expect("data ends").next_multiple_of(4096).min(bytes);
+        while at < end {
+            let length = buffer.len().min((end - at) as usize);
+            file.read_exact_at(&mut buffer[..length], at).expect("the image can be read");
+            for (lba, block) in (at / 4096..).zip(buffer[..length].chunks_exact(4096)) {
+                if !is_zero(block) {
+                    device.write(lba, vec![PageBuf::from_slice(block)]).expect("in range");
+                }
             }
-            lba += 1;
+            at += length as u64;
         }
     }
+    device
 }
 
 /// A volume made by mkfs.f2fs, in memory.
