@@ -178,6 +178,9 @@ fn keys_do_what_the_help_says() {
     has(&text(&screen(&app, 80, 24)), &["pause, go on", "tenths of its blocks valid"]);
     app.paused = true;
     has(&text(&screen(&app, 80, 24)), &["every 0.1 s  PAUSED"]);
+    // A name that is too long leaves room for the state.
+    app.now.volume = format!("/a/{}/end", "long/".repeat(20));
+    has(&text(&screen(&app, 80, 24)), &["…", "long/end  ", "every 0.1 s  PAUSED"]);
 }
 
 #[test]

@@ -87,7 +87,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App) {
         rest.height -= area.height;
         area
     };
-    show(frame, below(1), vec![header(app)]);
+    let top = below(1);
+    show(frame, top, vec![header(app, top.width)]);
     let map = below(heights.map);
     show(frame, map, map_lines(app, map));
     let legend = if logs::are_in(stats) { "a cell: # valid  ~ dead, to be discarded  . free" } else { LEGEND };
@@ -116,13 +117,20 @@ fn bold() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
-fn header(app: &App) -> Line<'_> {
+/// The state of the volume comes first: of a name that is too long, the end.
+fn header(app: &App, width: u16) -> Line<'_> {
     let paused = if app.paused { "  PAUSED" } else { "" };
     let every = match app.now.mounted {
         true => format!("  every {} s", app.interval.as_secs_f64()),
         false => String::new(),
     };
-    let text = format!("{}  {}{every}{paused}", app.now.volume, state(&app.now));
+    let state = format!("  {}{every}{paused}", state(&app.now));
+    let (name, room) = (&app.now.volume, usize::from(width).saturating_sub(state.chars().count()));
+    let cut = (name.chars().count() + 1).saturating_sub(room);
+    let text = match cut {
+        0 | 1 => format!("{name}{state}"),
+        cut => format!("…{}{state}", name.chars().skip(cut).collect::<String>()),
+    };
     Line::styled(text, bold())
 }
 
