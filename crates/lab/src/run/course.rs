@@ -153,11 +153,11 @@ mod tests {
             let (name, from, to) = ("w".to_owned(), crate::spec::Size::of(from), crate::spec::Size::of(to));
             course.windows(&[Window { name, of, from, to }])
         };
-        // Four pages from the eighth on: two at the old rate, two at the new one.
-        let across = window(Span::Jobs, 8 * 4096, 12 * 4096);
+        // Two pages from the ninth on, which is between two samples: half a second at the old rate, one at the new one.
+        let across = window(Span::Jobs, 9 * 4096, 11 * 4096);
         assert_eq!(get(&across, "w_kiops"), Some(0.001333));
         assert_eq!((get(&across, "w_flash_waf"), get(&across, "w_waf")), (Some(2.0), Some(2.0)));
-        assert_eq!(window(Span::Device, 16 * 4096, 24 * 4096), across, "twice as much reaches the device");
+        assert_eq!(window(Span::Device, 18 * 4096, 22 * 4096), across, "twice as much reaches the device");
         assert!(window(Span::Jobs, 8 * 4096, 16 * 4096).is_empty(), "it did not come so far");
     }
 }
