@@ -148,12 +148,13 @@ pub struct Coupling {
 }
 
 impl Coupling {
-    /// The areas of a volume, with 16 bytes of record for each page of them at most, and four lines for a checkpoint
-    /// (estimate).
+    /// The areas of a volume, with a record for each eighth page of the capacity, and eight lines for what is written
+    /// until a checkpoint (estimates).
     pub fn new(areas: &MigrationGeometry) -> Self {
         let length = |area: &Range<u64>| area.end - area.start;
         let (meta, regular, gc) = (length(&areas.meta), length(&areas.regular), length(&areas.gc));
-        Coupling { meta, regular, gc, records: u32::try_from(regular + gc).unwrap_or(u32::MAX), reserve_lines: 4 }
+        let records = (areas.capacity / 8).max(2 * areas.zone);
+        Coupling { meta, regular, gc, records: u32::try_from(records).unwrap_or(u32::MAX), reserve_lines: 8 }
     }
 }
 

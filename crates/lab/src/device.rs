@@ -8,13 +8,15 @@ use crate::spec::{DeviceSpec, MapKind};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use steadyfs_device::{Device, MemDevice};
-use steadyfs_flash::{EmulatedSsd, Intervals, Layer, Parameters, Preset, Stats};
+use steadyfs_device::{Device, MemDevice, MigrationGeometry};
+use steadyfs_flash::{Coupling, EmulatedSsd, Intervals, Layer, Parameters, Preset, Stats};
 
 /// The device without time.
 const MEMORY: &str = "memory";
 /// Bytes per second of the series' unit.
 const PAGE: f64 = 4096.0;
+/// Bytes that a record of a device takes that moves blocks: two addresses.
+const RECORD: u64 = 16;
 /// Map nodes do not become smaller with the scale than the paper's are.
 const NODE_PAGES: u32 = 1 << 12;
 
@@ -64,8 +66,15 @@ pub(crate) fn shrink_map(spec: &mut DeviceSpec, factor: f64) {
     spec.map_period = Some(period * factor);
 }
 
-/// Refuses what cannot be made; `endless` if the volume's addresses go far beyond the size.
-pub(crate) fn check(spec: &DeviceSpec, endless: bool) -> Result<(), String> {
+/// Refuses what cannot be made; `endless` if the volume's addresses go far beyond the size, `moves` if the device is to
+/// move blocks.
+pub(crate) fn check(spec: &DeviceSpec, endless: bool, moves: bool) -> Result<(), String> {
+    if moves && (spec.preset == MEMORY || intervals(spec).is_some()) {
+        return Err("device: a D2FS volume needs an emulated SSD with map = \"flat\", which then moves blocks".into());
+    }
+    if !moves && spec.records.is_some() {
+        return Err("device.records is about a device below a volume with kind = \"d2fs\"".into());
+    }
     if spec.size.bytes() < 32 << 20 || spec.size.bytes() > 16 << 40 {
         return Err(format!("device.size: {} bytes are no size for a volume", spec.size.bytes()));
     }
@@ -88,14 +97,21 @@ pub(crate) fn check(spec: &DeviceSpec, endless: bool) -> Result<(), String> {
 }
 
 impl Target {
-    /// Makes the device, with so many blocks of addresses.
-    pub(crate) fn new(spec: &DeviceSpec, addresses: u64) -> Result<Self, String> {
+    /// Makes the device, with so many blocks of addresses; one that moves blocks where there are areas for that.
+    pub(crate) fn new(spec: &DeviceSpec, addresses: u64, areas: Option<&MigrationGeometry>) -> Result<Self, String> {
         let bytes = spec.size.bytes() / 4096 * 4096;
-        check(spec, addresses > bytes / 4096)?;
+        check(spec, addresses > bytes / 4096, areas.is_some())?;
         if spec.preset == MEMORY {
             return Ok(Target::Memory(Arc::new(MemDevice::new(addresses))));
         }
-        let ssd = EmulatedSsd::new(parameters(spec, addresses)?, bytes).map_err(|e| format!("device: {e}"))?;
+        let (mut parameters, mut bytes) = (parameters(spec, addresses)?, bytes);
+        if let Some(areas) = areas {
+            let mut shape = Coupling::new(areas);
+            shape.records = spec.records.map_or(shape.records, |size| (size.bytes() / RECORD) as u32);
+            parameters.layer = Layer::Coupled(shape);
+            bytes = areas.capacity * 4096;
+        }
+        let ssd = EmulatedSsd::new(parameters, bytes).map_err(|e| format!("device: {e}"))?;
         let stats = ssd.stats();
         Ok(Target::Ssd(ssd, Box::new(stats)))
     }
@@ -142,6 +158,9 @@ impl Target {
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
+        if matches!(ssd.parameters().layer, Layer::Coupled(_)) {
+            metrics.insert("flash_map_peak_mib".into(), after.map.peak_bytes as f64 / f64::from(1 << 20));
+        }
         if matches!(ssd.parameters().layer, Layer::Interval(_)) {
             let (map, map_before) = (after.map, before.map);
             let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);

@@ -79,6 +79,7 @@ impl Replays {
                         map: MapKind::Flat,
                         map_node_pages: None,
                         map_period: None,
+                        records: None,
                     },
                     volume: VolumeSpec { mount: mount.clone(), ..VolumeSpec::default() },
                     workload: Workload::Replay(replay.clone()),

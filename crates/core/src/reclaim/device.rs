@@ -41,6 +41,8 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const LAST_RECORDS: Duration = Duration::from_secs(60);
 /// How long a record waits that could not be applied.
 const RETRY: Duration = Duration::from_secs(1);
+/// Records for which a checkpoint is made that the device asks for, although more have been heard.
+const BATCH: u64 = 4096;
 /// Sections that are left in any case: the logs' next ones.
 const SPARE_SECTIONS: u64 = Log::COUNT as u64 + 1;
 
@@ -174,13 +176,19 @@ impl Fs {
 
     /// Applies what was heard.
     fn apply_records(&self, area: &MigratingArea) -> Result<()> {
+        let mut applied = 0;
         while let Some((number, record)) = area.next()
             && !area.stop.load(SeqCst)
         {
             self.apply_record(area, number, record)?;
-            if area.take_urgency() {
+            applied += 1;
+            if applied % BATCH == 0 && area.take_urgency() {
                 self.checkpoint(Cause::Backlog)?;
             }
+        }
+        // One checkpoint for all that was heard while the last one was made.
+        if applied > 0 && area.take_urgency() {
+            self.checkpoint(Cause::Backlog)?;
         }
         Ok(())
     }
@@ -294,6 +302,7 @@ pub(super) fn has_room(fs: &Fs, blocks: u64) -> bool {
 /// # Errors
 /// `NoSpace`; why a checkpoint failed.
 pub(super) fn admit(fs: &Fs, blocks: u64) -> Result<Admission<'_>> {
+    keep_up(fs)?;
     let mut rounds = 0;
     loop {
         if let Some(admission) = Admission::if_room(&fs.reclaim, blocks, || has_room(fs, 0)) {
@@ -315,6 +324,19 @@ pub(super) fn admit(fs: &Fs, blocks: u64) -> Result<Admission<'_>> {
         let gains = segments.table.free_sections() > free || progress(segments) > applied;
         rounds = if gains { 0 } else { rounds + 1 };
     }
+}
+
+/// Where the device runs out of records, changes wait until what was heard has been applied, and completed: else they
+/// come faster than records can be followed, and the device has to hold up writes that a checkpoint needs.
+fn keep_up(fs: &Fs) -> Result<()> {
+    let Some(area) = fs.vol.segments().migrating.as_ref().filter(|area| area.is_hurried()) else { return Ok(()) };
+    let (_, heard) = area.progress();
+    area.wait_applied(heard, PATIENCE);
+    if area.is_hurried() {
+        area.follow_hurry();
+        fs.checkpoint(Cause::Backlog)?;
+    }
+    Ok(())
 }
 
 fn progress(segments: &Segments) -> u64 {

@@ -192,3 +192,40 @@ fn a_volume_is_overwritten_and_only_the_device_collects() {
         assert!(bounded.1.moved > 1000 && bounded.1.most_outstanding <= 1024, "{bounded:?}");
     }
 }
+
+/// The page cache takes pages as fast as the processor, and records are followed one by one.
+#[test]
+fn a_host_that_writes_faster_than_it_follows_comes_to_an_end() {
+    let chosen = Migrating::new(60 * 512);
+    let options = MkfsOptions { migrating: Some(chosen), ..MkfsOptions::new([0xd2; 16], 1_700_000_000) };
+    let mut parameters = small();
+    parameters.geometry.block_pages = 4;
+    parameters.layer = Layer::Coupled(Coupling::new(&chosen.geometry(&options).unwrap()));
+    let ssd = EmulatedSsd::new(parameters, chosen.capacity * 4096).unwrap();
+    let work = move || {
+        mkfs::format(&*ssd, &options).unwrap();
+        let mount = MountOptions::parse("cache=16M,node_cache=4M").unwrap();
+        let fs = Fs::mount(Arc::clone(&ssd) as Arc<dyn Device>, mount).unwrap();
+        let file = fs.create(&fs.root().unwrap(), b"data", &NewInode { mode: 0o100_644, ..NewInode::default() });
+        let (file, mut rng) = (file.unwrap(), Rng(7));
+        for _ in 0..90_000 {
+            fs.write(&file, rng.below(22_000) * 4096, &[1; 4096]).unwrap();
+        }
+        fs.sync().unwrap();
+        fs.migration_stats().unwrap()
+    };
+    // Timers go on when all others wait for ever.
+    let watched = move || {
+        let task = spawn("work", work);
+        for _ in 0..600 {
+            if task.is_finished() {
+                return task.join().unwrap();
+            }
+            steadyfs_rt::sleep(std::time::Duration::from_secs(1));
+        }
+        panic!("the host waits for the device, and that for the host");
+    };
+    let found = run(SimConfig { cores: 16, ..SimConfig::default() }, watched).unwrap().value;
+    println!("{found:?}");
+    assert!(found.moved > 2000, "{found:?}");
+}

@@ -17,6 +17,9 @@ use steadyfs_core::mkfs;
 use steadyfs_core::stats::VolumeStats;
 use steadyfs_rt::{lock_stats, now, reset_lock_stats};
 
+/// A device that programs so many pages for each of the host collects.
+const COLLECTS: f64 = 1.05;
+
 /// What the simulation returns.
 pub(super) struct Outcome {
     pub(super) metrics: BTreeMap<String, f64>,
@@ -28,8 +31,8 @@ pub(super) struct Outcome {
 
 /// Everything, in order.
 pub(super) fn all(experiment: &Experiment, seed: u64, progress: &Arc<Progress>) -> Result<Outcome> {
-    let mut target =
-        Target::new(&experiment.device, experiment.addresses()).map_err(|why| Error::spec(&experiment.name, why))?;
+    let mut target = Target::new(&experiment.device, experiment.addresses(), experiment.areas()?.as_ref())
+        .map_err(|why| Error::spec(&experiment.name, why))?;
     let fs = make_volume(experiment, &target)?;
     let stage = Stage::new(&fs, seed, progress);
     let mut act = experiment.workload.act(&stage);
@@ -75,6 +78,7 @@ fn measure(experiment: &Experiment, stage: &Arc<Stage>, act: &mut dyn Act, targe
     metrics.extend(of_volume(elapsed, &stage.traffic, &before, &after));
     metrics.insert("gc_false_reads_per_million".into(), 1e6 * metrics["gc_false_reads"] / metrics["ios"].max(1.0));
     metrics.extend(of_memory(&stage.fs));
+    metrics.extend(of_records(&stage.fs, &rows));
     metrics.extend(alone.zip(beside).into_iter().flat_map(|(alone, beside)| neighbour::figures(alone, beside)));
     metrics.extend(of_series(&rows, before.gc.done.victims as f64));
     metrics.extend(course.tenths());
@@ -163,6 +167,24 @@ fn of_memory(fs: &Fs) -> impl Iterator<Item = (String, f64)> {
     let stats = fs.stats();
     let (peak, collectors) = (stats.gc.memory.peak as f64, stats.collectors.number.max(1) as f64);
     named([("gc_memory_mb", peak / 1e6), ("gc_memory_per_collector_kb", peak / 1e3 / collectors)])
+}
+
+/// What became of the records of a device that moves blocks, and how much of the regular area was in use when it began
+/// to collect: in the first interval in which the flash programs more than the host writes.
+fn of_records(fs: &Fs, rows: &[Row]) -> Vec<(String, f64)> {
+    let Some(stats) = fs.migration_stats() else { return Vec::new() };
+    let mut out: Vec<(String, f64)> = named([
+        ("records_moved", stats.moved as f64),
+        ("records_stale", stats.stale as f64),
+        ("records_most", stats.most_outstanding as f64),
+        ("upcalls", stats.upcalls as f64),
+    ])
+    .collect();
+    let begun = rows.iter().find(|row| row.flash_waf > COLLECTS);
+    out.extend(begun.map(|row| {
+        ("regular_used_at_collection".to_owned(), 1.0 - row.free_sections / stats.regular_sections.max(1) as f64)
+    }));
+    out
 }
 
 /// When collection began, and what that did to the jobs.

@@ -25,8 +25,9 @@ pub(crate) use volume::{VolumeKind, VolumeSpec};
 pub use window::{Span, Window};
 
 /// The experiments that are part of the program: name and text.
-const BUILTIN: [(&str, &str); 39] = [
+const BUILTIN: [(&str, &str); 40] = [
     ("d2fs-fig1-devgc", include_str!("../../experiments/d2fs-fig1-devgc.toml")),
+    ("d2fs-fio", include_str!("../../experiments/d2fs-fio.toml")),
     ("scalelfs-fig2a", include_str!("../../experiments/scalelfs-fig2a.toml")),
     ("scalelfs-fig9", include_str!("../../experiments/scalelfs-fig9.toml")),
     ("smoke", include_str!("../../experiments/smoke.toml")),
@@ -151,6 +152,9 @@ pub(crate) struct DeviceSpec {
     /// shorter with the scale.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) map_period: Option<f64>,
+    /// Memory for records of a device that moves blocks, 16 bytes each; as much as it could ever need if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) records: Option<Size>,
 }
 
 /// Maps of an emulated SSD that collects.
@@ -443,8 +447,8 @@ impl Experiment {
         self.mount_options().map_err(|e| format!("volume.mount: {e}"))?;
         self.volume.check()?;
         window::check(&self.windows)?;
-        let endless = self.workload.has_volume() && self.volume.kind == VolumeKind::Iplfs;
-        crate::device::check(&self.device, endless)?;
+        let is = |kind| self.workload.has_volume() && self.volume.kind == kind;
+        crate::device::check(&self.device, is(VolumeKind::Iplfs), is(VolumeKind::D2fs))?;
         self.workload.check()?;
         match &self.neighbour {
             Some(_) if !self.workload.has_volume() => return Err("neighbour: this workload has no volume".into()),

@@ -2,13 +2,14 @@
 //!
 //! The size of the device is what its flash holds for the host. An F2FS volume is as large; an IPLFS volume has an
 //! address space far beyond it, of which the device maps what is held, and a capacity that leaves room for the areas
-//! before log space.
+//! before log space. A D2FS volume has more addresses than that, too: below it the device moves blocks by itself, and
+//! its lines are the volume's sections.
 
 use super::{Experiment, Size};
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
-use steadyfs_core::mkfs::{self, Infinite, MkfsOptions, parse_features};
-use steadyfs_device::MemDevice;
+use steadyfs_core::mkfs::{self, Infinite, Migrating, MkfsOptions, parse_features};
+use steadyfs_device::{Adversary, AdversaryDevice, MemDevice, MigrationGeometry};
 
 /// Blocks of a segment.
 const SEGMENT: u64 = 512;
@@ -24,6 +25,8 @@ pub(crate) enum VolumeKind {
     F2fs,
     /// Endless logs.
     Iplfs,
+    /// Segments, on a device that moves blocks.
+    D2fs,
 }
 
 /// The volume.
@@ -45,6 +48,10 @@ pub(crate) struct VolumeSpec {
     /// smaller with the scale.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) leap: Option<Size>,
+    /// Blocks that the host of a D2FS volume may write for each that the device can hold; mkfs' own choice if not
+    /// given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) regular_ratio: Option<f64>,
     /// Mount options, as for `steadyfs mount -o`, without the sizes of caches.
     #[serde(default)]
     pub(crate) mount: String,
@@ -75,8 +82,11 @@ impl VolumeSpec {
 
     /// Refuses what makes no volume.
     pub(super) fn check(&self) -> std::result::Result<(), String> {
-        if self.kind == VolumeKind::F2fs && (self.capacity.is_some() || self.leap.is_some()) {
+        if self.kind != VolumeKind::Iplfs && (self.capacity.is_some() || self.leap.is_some()) {
             return Err("volume.capacity and volume.leap are about a volume with kind = \"iplfs\"".into());
+        }
+        if self.kind != VolumeKind::D2fs && self.regular_ratio.is_some() {
+            return Err("volume.regular_ratio is about a volume with kind = \"d2fs\"".into());
         }
         if self.kind == VolumeKind::Iplfs && self.segs_per_sec > 1 {
             return Err("volume.segs_per_sec: an IPLFS volume has no sections".into());
@@ -97,6 +107,30 @@ impl Experiment {
         (self.volume.kind == VolumeKind::Iplfs).then_some(Infinite { leap, ..own })
     }
 
+    /// The choices for a D2FS volume, if it is one, and the areas of its device: metadata and capacity together are
+    /// what the flash holds for the host.
+    fn migrating(&self) -> Result<Option<(Migrating, MigrationGeometry)>> {
+        if self.volume.kind != VolumeKind::D2fs || !self.workload.has_volume() {
+            return Ok(None);
+        }
+        let spec = |e: steadyfs_core::Error| Error::spec("volume.kind", e);
+        let blocks = self.device.size.bytes() / 4096;
+        let section = SEGMENT * u64::from(self.volume.segs_per_sec.max(1));
+        let options = self.plain_options()?;
+        let of = |capacity: u64| {
+            let own = Migrating::new(capacity / section * section);
+            let chosen = Migrating { regular_ratio: self.volume.regular_ratio.unwrap_or(own.regular_ratio), ..own };
+            chosen.geometry(&options).map(|areas| (chosen, areas)).map_err(spec)
+        };
+        let (_, larger) = of(blocks)?;
+        of(blocks.saturating_sub(larger.meta.end)).map(Some)
+    }
+
+    /// The areas of a device that moves blocks, if it is one.
+    pub(crate) fn areas(&self) -> Result<Option<MigrationGeometry>> {
+        Ok(self.migrating()?.map(|(_, areas)| areas))
+    }
+
     /// Blocks that the device has to have addresses for.
     pub(crate) fn addresses(&self) -> u64 {
         let size = self.device.size.bytes() / 4096;
@@ -105,18 +139,29 @@ impl Experiment {
 
     /// The options of mkfs: the same experiment makes the same volume.
     pub(crate) fn mkfs_options(&self) -> Result<MkfsOptions> {
+        let migrating = self.migrating()?.map(|(chosen, _)| chosen);
+        Ok(MkfsOptions { infinite: self.infinite(), migrating, ..self.plain_options()? })
+    }
+
+    /// Those that volumes of all kinds have.
+    fn plain_options(&self) -> Result<MkfsOptions> {
         let features = parse_features(&self.volume.features).map_err(|e| Error::spec("volume.features", e))?;
         let mut options = MkfsOptions::new(*b"steadyfs-lab-vol", 1_704_067_200);
         options.features = features;
         options.segs_per_sec = self.volume.segs_per_sec.max(1);
-        options.infinite = self.infinite();
         Ok(options)
     }
 
     /// Blocks that files and nodes may use.
     pub(crate) fn user_blocks(&self) -> Result<u64> {
         let options = MkfsOptions { dry_run: true, ..self.mkfs_options()? };
-        let made = mkfs::format(&MemDevice::new(self.addresses()), &options);
+        let made = match self.areas()? {
+            Some(areas) => {
+                let below = MemDevice::new(areas.gc.end);
+                mkfs::format(&AdversaryDevice::new(below, areas, Adversary::new(0)), &options)
+            }
+            None => mkfs::format(&MemDevice::new(self.addresses()), &options),
+        };
         Ok(made.map_err(|e| Error::spec("device.size", e))?.plan.user_blocks)
     }
 

@@ -2,6 +2,7 @@
 
 mod browser;
 mod compared;
+mod d2fs;
 mod devgc;
 mod filebench;
 mod iplfs;

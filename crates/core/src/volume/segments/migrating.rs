@@ -48,6 +48,8 @@ pub(crate) struct MigratingArea {
     /// Something was heard, applied or committed, or the mount ends.
     pub(crate) event: EventCount,
     pub(crate) stop: AtomicBool,
+    /// The device has asked for a commit, and none was made since.
+    hurried: AtomicBool,
     /// Blocks that were given up, and may still be held by the device.
     dead: AtomicI64,
     counts: Counts,
@@ -80,6 +82,8 @@ pub struct MigrationStats {
     pub most_outstanding: u64,
     /// Number of the last record that was applied.
     pub applied: u64,
+    /// Sections of the regular area.
+    pub regular_sections: u64,
 }
 
 struct Records {
@@ -140,6 +144,7 @@ impl MigratingArea {
             area: Mutex::new(&locks::GC_AREA, ()),
             event: EventCount::new(),
             stop: AtomicBool::new(false),
+            hurried: AtomicBool::new(false),
             dead: AtomicI64::new(0),
             counts: Counts::default(),
         }
@@ -177,6 +182,7 @@ impl MigratingArea {
         records.urgent |= upcall.urgent;
         let outstanding = records.outstanding.len() as u64;
         drop(records);
+        self.hurried.fetch_or(upcall.urgent, SeqCst);
         self.counts.upcalls.fetch_add(1, SeqCst);
         self.counts.most.fetch_max(outstanding, SeqCst);
         self.event.notify_all();
@@ -194,6 +200,16 @@ impl MigratingArea {
     /// Whether the device asked for a commit; asks once.
     pub(crate) fn take_urgency(&self) -> bool {
         std::mem::take(&mut self.records.lock().urgent)
+    }
+
+    /// Whether the device runs out of records: whoever changes something waits for the host first.
+    pub(crate) fn is_hurried(&self) -> bool {
+        self.hurried.load(SeqCst)
+    }
+
+    /// A commit is made that completes what has been applied by now.
+    pub(crate) fn follow_hurry(&self) {
+        self.hurried.store(false, SeqCst);
     }
 
     /// A record was applied, within a change: where it leads if its block was dead.
@@ -275,6 +291,7 @@ impl MigratingArea {
             stale: self.counts.stale.load(SeqCst),
             upcalls: self.counts.upcalls.load(SeqCst),
             outstanding,
+            regular_sections: u64::from(self.regions.regular_sections),
             most_outstanding: self.counts.most.load(SeqCst),
             applied,
         }

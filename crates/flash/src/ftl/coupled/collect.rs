@@ -10,6 +10,8 @@ use steadyfs_device::{Move, Sort, Step};
 const ONE: u64 = 1 << 10;
 /// Free zones of the GC area below which zones of that area are collected.
 const SCARCE: usize = 3;
+/// Free zones of the GC area, as a part of it, below which the host is to hurry.
+const HURRY: u64 = 4;
 
 impl Coupled {
     /// Lines that are free or will be shortly.
@@ -24,7 +26,9 @@ impl Coupled {
 
     /// Whether so many pages may get other addresses now.
     fn may_move(&self, pages: usize) -> bool {
-        pages == 0 || self.ledger.may_move() && self.ledger.outstanding() + pages <= self.shape.records as usize
+        pages == 0
+            || self.ledger.may_move()
+                && (self.forced || self.ledger.outstanding() + pages <= self.shape.records as usize)
     }
 
     fn is_gc(&self, line: Line) -> bool {
@@ -41,7 +45,9 @@ impl Coupled {
 
     /// Looks whether zones of the GC area have become few, or are so no more.
     pub(super) fn look_at_targets(&mut self) {
-        self.scarce = self.free_targets().take(SCARCE).count() < SCARCE;
+        let few = ((self.areas.gc.end - self.areas.gc.start) / self.areas.zone / HURRY).max(SCARCE as u64) as usize;
+        let free = self.free_targets().take(few).count();
+        (self.scarce, self.hurries) = (free < SCARCE, free < few);
     }
 
     /// Whether there is something to collect for.
@@ -209,6 +215,15 @@ impl Coupled {
         } else if self.victims.remove(line) {
             self.give_up(self.clock, line, (Sort::Data, 0));
         }
+    }
+
+    /// Collects beyond the bound of records. False if that cannot be either.
+    pub(super) fn force(&mut self, media: &mut Media, now: Time) -> bool {
+        self.forced = true;
+        let done = (self.victim.is_some() || self.choose()) && self.collect_unit(media, now);
+        self.forced = false;
+        self.overdrawn += u64::from(done);
+        done
     }
 
     /// Takes lines in which nothing is live, also while nothing may move.

@@ -9,13 +9,15 @@
 //!
 //! A victim is erased when its copies have been programmed. Collection keeps in step with the host, as that of
 //! `collected` does. It stops while the host has to say what it needs, when the bound of records is reached, and when
-//! no zone of the GC area is free; the host then goes on to write in the lines that are kept for that.
+//! no zone of the GC area is free; the host then goes on to write in the lines that are kept for that. Where they are
+//! used up, too, the device makes more records than its bound: a host that has to write before it can complete must not
+//! wait for a device that waits for it.
 //!
 //! Map, records and their numbers survive power cuts: the paper's device has capacitors for them. The buffer does not;
 //! what a flush finds in units that are not full goes to a log, as in zones (`partial_log`).
 //!
 //! Kept true (`check` looks at all of it): a zone that holds a page is bound; a line is bound to one zone, or free, or
-//! waits for its erase; victims are listed by what is live in them; records never exceed the bound.
+//! waits for its erase; victims are listed by what is live in them; records exceed the bound only then.
 //!
 //! Memory: 4 bytes for each zone, 16 for each outstanding record, and the map of the metadata. The emulator itself
 //! takes about 100 bytes for each live page more.
@@ -121,6 +123,8 @@ pub(crate) struct Coupled {
     next_target: u32,
     /// Few zones of the GC area were free at the last look.
     scarce: bool,
+    /// So few that the host is to complete records.
+    hurries: bool,
     victims: Victims,
     victim: Option<Victim>,
     credit: u64,
@@ -139,6 +143,9 @@ pub(crate) struct Coupled {
     /// The session has ended.
     closed: bool,
     most_records: usize,
+    /// The bound of records does not count for now, and how many units were copied while it did not.
+    forced: bool,
+    overdrawn: u64,
 }
 
 impl Coupled {
@@ -189,6 +196,7 @@ impl Coupled {
             targets: [None; 2],
             next_target: 0,
             scarce: false,
+            hurries: false,
             victims: Victims::new(own, geometry.line_pages()),
             victim: None,
             credit: 0,
@@ -203,6 +211,8 @@ impl Coupled {
             clock: 0,
             closed: false,
             most_records: 0,
+            forced: false,
+            overdrawn: 0,
         }
     }
 

@@ -12,7 +12,7 @@ impl Coupled {
 
     /// Whether the device runs out of records.
     fn is_urgent(&self) -> bool {
-        self.ledger.outstanding() * 2 >= self.shape.records as usize
+        self.hurries || self.ledger.outstanding() * 2 >= self.shape.records as usize
     }
 
     /// A request is answered, and an upcall may ride on that.
