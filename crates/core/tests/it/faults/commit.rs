@@ -43,7 +43,9 @@ fn main_area(device: &MemDevice) -> u64 {
 #[test]
 fn the_same_block_is_written_again_until_the_device_takes_it() {
     let watch = Watch::start();
-    for (ends, times) in [(Ends::AtOnce, 1), (Ends::AtOnce, 2), (Ends::Later, 7)] {
+    // Each checkpoint tries twice. One of the three that fail at last is to make room: nobody hears of it, for there is
+    // room without it.
+    for (ends, times, told) in [(Ends::AtOnce, 1, 0), (Ends::AtOnce, 2, 1), (Ends::Later, 7, 2)] {
         for (way, fault) in ways() {
             let what = format!("{way}, {times} times, ending {ends:?}");
             watch.next(&what);
@@ -56,11 +58,10 @@ fn the_same_block_is_written_again_until_the_device_takes_it() {
                 run.sync();
                 change(&mut run, round);
             }
-            // Each checkpoint tries twice.
-            assert_eq!(run.errors.len() as u64, times / 2, "{what}: {:?}", run.errors);
+            assert_eq!(run.errors.len(), told, "{what}: {:?}", run.errors);
             work(&mut run);
             run.sync();
-            assert_eq!(run.errors.len() as u64, times / 2, "{what}: {:?}", run.errors);
+            assert_eq!(run.errors.len(), told, "{what}: {:?}", run.errors);
             run.fs.unmount().expect("a good device");
             drop(run.fs);
             let device = bed.after_crash();
