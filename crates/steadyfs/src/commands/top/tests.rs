@@ -179,7 +179,7 @@ fn keys_do_what_the_help_says() {
     app.paused = true;
     has(&text(&screen(&app, 80, 24)), &["every 0.1 s  PAUSED"]);
     // A name that is too long leaves room for the state.
-    app.now.volume = format!("/a/{}/end", "long/".repeat(20));
+    app.now.volume = format!("/a/{}end", "long/".repeat(20));
     has(&text(&screen(&app, 80, 24)), &["…", "long/end  ", "every 0.1 s  PAUSED"]);
 }
 
