@@ -7,7 +7,7 @@ use steadyfs_lab::{Progress, Record, Verdict, builtin, judge, run, run_seeds};
 #[test]
 fn bandwidth_falls_when_collection_begins() {
     let experiment = builtin("scalelfs-fig2a").unwrap();
-    let scale = "1/32".parse().unwrap();
+    let scale = "1/16".parse().unwrap();
     let result = run(&experiment, scale, 0, &Arc::new(Progress::default())).unwrap();
     let metric = |name: &str| result.record.metrics[name];
     let drop = judge(&experiment, scale, &[&result.record]).into_iter().find(|j| j.claim.metric == "drop").unwrap();
@@ -32,7 +32,7 @@ fn collectors_take_half_the_time_that_writers_take() {
     let mut experiment = builtin("scalelfs-fig9").unwrap();
     // The others are not slower by as much as the paper says; see docs/lab/RESULTS.md.
     experiment.keep_systems(&["f2fs-lfs".to_owned(), "scalelfs".to_owned()]).unwrap();
-    let scale = "1/64".parse().unwrap();
+    let scale = "1/32".parse().unwrap();
     let runs = run_seeds(&experiment, scale, &[0], 2, |_| ()).unwrap();
     let records: Vec<&Record> = runs.iter().map(|run| &run.record).collect();
     for record in &records {
