@@ -8,7 +8,6 @@ use super::node::check_node;
 use super::slots::{SlotOwner, check_slots};
 use super::walk::{Item, JobResult, refer};
 use super::xattrs;
-
 use std::sync::atomic::Ordering::Relaxed;
 use steadyfs_device::{PageBuf, is_zero};
 use steadyfs_format::block::{Block, BlockView};

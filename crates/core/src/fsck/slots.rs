@@ -5,9 +5,8 @@ use super::context::Context;
 use super::inodes::{Counters, InodeInfo};
 use super::issue::Issue;
 use super::walk::{FilePage, JobResult};
-use steadyfs_device::is_zero;
-
 use std::sync::atomic::Ordering::Relaxed;
+use steadyfs_device::is_zero;
 use steadyfs_format::summary::{Summary, SummaryKind};
 use steadyfs_format::{Lba, Nid, PageIndex, Slot, Width};
 

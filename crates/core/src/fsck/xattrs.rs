@@ -2,9 +2,8 @@
 
 use super::context::Context;
 use super::issue::Issue;
-use steadyfs_device::is_zero;
-
 use std::collections::HashSet;
+use steadyfs_device::is_zero;
 use steadyfs_format::Ino;
 use steadyfs_format::block::{Block, BlockView};
 use steadyfs_format::inode::Inode;

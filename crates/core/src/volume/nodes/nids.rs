@@ -112,8 +112,14 @@ impl FreeNids {
     fn note(&self, s: &State) {
         let is_scarce = s.list.len() < AT_HAND && s.has_scanned_all();
         self.is_scarce.store(is_scarce, SeqCst);
-        // After that, see `hold`.
-        self.note_release(is_scarce && self.held.iter().any(|shard| !shard.lock().is_empty()));
+        let needs_release = || is_scarce && self.held.iter().any(|shard| !shard.lock().is_empty());
+        if !needs_release() {
+            self.note_release(false);
+        }
+        // Whoever holds one after this look says so, see `hold`.
+        if needs_release() {
+            self.note_release(true);
+        }
     }
 
     fn note_release(&self, needs_release: bool) {
