@@ -166,3 +166,72 @@ fn hash_of(page: &PageBuf) -> u64 {
     page.with(|bytes| bytes[..].hash(&mut hasher));
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+    use steadyfs_device::{FaultyDevice, RecordingDevice, Request};
+
+    const BLOCKS: u64 = 12;
+
+    /// Writes of few contents to few blocks, discards and flushes, on a device that holds something.
+    fn log(rng: &mut Rng) -> (MemDevice, Vec<Record>) {
+        let page = |byte: u64| PageBuf::from_slice(&[byte as u8; 4096]);
+        let base = MemDevice::new(BLOCKS);
+        (0..BLOCKS / 2).for_each(|block| base.write(block, vec![page(block % 3)]).expect("in range"));
+        let device = RecordingDevice::new(FaultyDevice::new(base.fork()));
+        for _ in 0..40 {
+            let (block, count) = (rng.below(BLOCKS - 2), 1 + rng.below(3));
+            let op = match rng.below(8) {
+                0 => Op::Flush,
+                1 | 2 => Op::Discard { block, count },
+                _ => Op::Write {
+                    block,
+                    pages: (0..count).map(|_| page(rng.below(4))).collect(),
+                    hint: steadyfs_device::StreamHint::DataWarm,
+                    fua: rng.below(8) == 0,
+                },
+            };
+            device.submit(vec![Request::new(op, |_| ())]);
+        }
+        (base, device.take_log())
+    }
+
+    /// Whatever comes after whatever: two choices have one digest if they leave the same bytes, and only then.
+    #[test]
+    fn digests_are_those_of_the_bytes_that_choices_leave() {
+        for seed in 0..20 {
+            let rng = &mut Rng::new(seed);
+            let (base, records) = log(rng);
+            let last = records.iter().filter_map(|record| record.completed).max().expect("all have ended");
+            let mut disk = Disk::new(&base, &records);
+            let (mut by_digest, mut by_bytes, mut same) = (HashMap::new(), HashMap::new(), 0);
+            for _ in 0..400 {
+                let tick = rng.below(last + 1);
+                let volatile = CrashImage::new(&base, &records).at(tick).volatile();
+                let share = rng.below(9);
+                let mut kept: Vec<usize> = volatile.into_iter().filter(|_| rng.below(8) < share).collect();
+                let written = |index: &usize| matches!(records[*index].op, Op::Write { .. });
+                let torn = kept.iter().copied().find(|index| written(index) && rng.below(4) == 0);
+                let torn = torn.map(|index| (index, Tear::Some(rng.next())));
+                if rng.below(2) == 0 {
+                    kept.retain(|index| torn.is_none_or(|(torn, _)| torn != *index));
+                }
+                let mut image = CrashImage::new(&base, &records).at(tick);
+                image = kept.iter().fold(image, |image, index| image.keep(*index));
+                if let Some((index, tear)) = torn {
+                    image = image.tear(index, move |piece| tear.keeps(piece));
+                }
+                let left = image.build();
+                let bytes: Vec<u8> =
+                    (0..BLOCKS).flat_map(|block| left.read_one(block).expect("in range").to_array().to_vec()).collect();
+                let digest = disk.after(&Choice::new(tick, kept, torn));
+                same += usize::from(by_bytes.contains_key(&bytes));
+                assert_eq!(*by_digest.entry(digest).or_insert_with(|| bytes.clone()), bytes, "seed {seed}: one digest");
+                assert_eq!(*by_bytes.entry(bytes).or_insert(digest), digest, "seed {seed}: the same bytes");
+            }
+            assert!(same > 20 && by_bytes.len() > 50, "seed {seed}: {same} again of {}", by_bytes.len());
+        }
+    }
+}

@@ -81,6 +81,12 @@ pub(crate) struct States<M> {
 }
 
 impl Choice {
+    /// What a test wants; `kept` in rising order.
+    #[cfg(test)]
+    pub(crate) fn new(tick: u64, kept: Vec<usize>, torn: Option<(usize, Tear)>) -> Self {
+        Choice { tick, kept, torn }
+    }
+
     /// The crash comes after this tick.
     pub(crate) fn tick(&self) -> u64 {
         self.tick
