@@ -41,6 +41,16 @@ pub struct Space {
     pub free: u64,
 }
 
+/// What a line that is collected is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LineState {
+    Free,
+    Open,
+    Full,
+    /// Collected; waits for its copies to be programmed, or for its erase to begin.
+    Awaiting,
+}
+
 /// What a host, or wear, asks of zones beside reading and writing; each names the first block of a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ZoneCommand {

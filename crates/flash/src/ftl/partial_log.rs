@@ -18,6 +18,8 @@ pub(crate) struct PartialLog {
     current: usize,
     /// Next unit of the current line.
     unit: u32,
+    /// A line that is full, until what still waits has been written to the other.
+    full: Option<Line>,
     /// Line to erase, and when what it held is safe elsewhere.
     erasing: Option<(Time, Line)>,
     /// End of the last program.
@@ -26,7 +28,7 @@ pub(crate) struct PartialLog {
 
 impl PartialLog {
     pub(crate) fn new(lines: [Line; 2], units: u32, unit_pages: u32) -> Self {
-        PartialLog { lines, units, unit_pages, current: 0, unit: 0, erasing: None, end: 0 }
+        PartialLog { lines, units, unit_pages, current: 0, unit: 0, full: None, erasing: None, end: 0 }
     }
 
     /// Whether so many pages fit into the current line.
@@ -34,17 +36,15 @@ impl PartialLog {
         pages as u32 <= (self.units - self.unit) * self.unit_pages
     }
 
-    /// Goes on with the other line; returns the one that was full, to be given to [`PartialLog::retire`] when what
-    /// waits has been written.
-    pub(crate) fn turn(&mut self, media: &mut Media, now: Time) -> Line {
+    /// Goes on with the other line, for all that waits: when that has been written, the full one is erased.
+    pub(crate) fn turn(&mut self, media: &mut Media, now: Time) {
         self.erase(media, now);
-        let full = self.lines[self.current];
+        self.full = Some(self.lines[self.current]);
         self.current = 1 - self.current;
         self.unit = 0;
-        full
     }
 
-    /// Programs these pages.
+    /// Programs these pages; after [`PartialLog::turn`] all that wait.
     pub(crate) fn write(&mut self, media: &mut Media, now: Time, pages: &[u64]) {
         assert!(self.fits(pages.len()), "{} pages do not fit the log", pages.len());
         let line = self.lines[self.current];
@@ -55,12 +55,10 @@ impl PartialLog {
             self.end = self.end.max(end);
             self.unit += 1;
         }
-    }
-
-    /// A full line, whose pages have been written again, is erased when that is done.
-    pub(crate) fn retire(&mut self, line: Line) {
-        assert!(self.erasing.is_none(), "the other line is still to be erased");
-        self.erasing = Some((self.end, line));
+        if let Some(full) = self.full.take() {
+            assert!(self.erasing.is_none(), "the other line is still to be erased");
+            self.erasing = Some((self.end, full));
+        }
     }
 
     fn erase(&mut self, media: &mut Media, now: Time) {

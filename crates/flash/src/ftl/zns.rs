@@ -162,17 +162,15 @@ impl Zns {
 
     /// Makes safe what waits.
     fn log_waiting(&mut self, media: &mut Media, now: Time) {
-        let pages = self.waiting(false);
+        let mut pages = self.waiting(false);
         if pages.is_empty() {
             return;
         }
-        if self.log.fits(pages.len()) {
-            self.log.write(media, now, &pages);
-        } else {
-            let full = self.log.turn(media, now);
-            self.log.write(media, now, &self.waiting(true));
-            self.log.retire(full);
+        if !self.log.fits(pages.len()) {
+            self.log.turn(media, now);
+            pages = self.waiting(true);
         }
+        self.log.write(media, now, &pages);
         self.zones.iter_mut().filter(|zone| zone.fills()).for_each(|zone| zone.logged = zone.written);
     }
 }

@@ -1,7 +1,8 @@
 //! The rules of collected flash, each looked at in full.
 
-use super::{Collected, Kind};
+use super::Collected;
 use crate::ftl::Ftl;
+use crate::ftl::LineState;
 use crate::ftl::map::Map;
 use crate::nand::Nand;
 
@@ -55,7 +56,7 @@ fn lines<M: Map>(ftl: &Collected<M>, nand: &Nand, found: &mut Vec<String>) {
         }
         let is_victim = ftl.victim.as_ref().is_some_and(|victim| victim.line == number);
         let listed = ftl.victims.listed(number);
-        let expected = (kind == Kind::Full && !is_victim).then_some(valid);
+        let expected = (kind == LineState::Full && !is_victim).then_some(valid);
         if listed != expected {
             found.push(format!(
                 "line {line} ({kind:?}) is a candidate with {listed:?} valid pages instead of {expected:?}"
@@ -64,21 +65,21 @@ fn lines<M: Map>(ftl: &Collected<M>, nand: &Nand, found: &mut Vec<String>) {
         let programmed = nand.lines()[number as usize + ftl.first_line as usize].programmed;
         let open = ftl.host.iter().chain([&ftl.collector]).any(|point| point.line == Some(number));
         let right = match kind {
-            Kind::Free => programmed == 0 && valid == 0 && ftl.free.contains(&number) && !open,
-            Kind::Open => open,
-            Kind::Full => !open,
-            Kind::Awaiting => valid == 0 && !open,
+            LineState::Free => programmed == 0 && valid == 0 && ftl.free.contains(&number) && !open,
+            LineState::Open => open,
+            LineState::Full => !open,
+            LineState::Awaiting => valid == 0 && !open,
         };
         if !right {
             found.push(format!("line {line} is {kind:?} with {programmed} units programmed and {valid} valid pages"));
         }
     }
-    let full = ftl.kind.iter().filter(|&&kind| kind == Kind::Full).count() - usize::from(ftl.victim.is_some());
+    let full = ftl.kind.iter().filter(|&&kind| kind == LineState::Full).count() - usize::from(ftl.victim.is_some());
     if full != ftl.victims.count() as usize {
         found.push(format!("{full} lines are full, {} are candidates", ftl.victims.count()));
     }
-    let free = ftl.kind.iter().filter(|&&kind| kind == Kind::Free).count();
-    let awaiting = ftl.kind.iter().filter(|&&kind| kind == Kind::Awaiting).count();
+    let free = ftl.kind.iter().filter(|&&kind| kind == LineState::Free).count();
+    let awaiting = ftl.kind.iter().filter(|&&kind| kind == LineState::Awaiting).count();
     if free != ftl.free.len() || awaiting != ftl.awaiting.len() + ftl.erasing.len() {
         found.push(format!("{free} free and {awaiting} collected lines are not those in the queues"));
     }

@@ -1,6 +1,7 @@
 //! [`Collected`] as a translation layer.
 
-use super::{Collected, Kind, check};
+use super::{Collected, check};
+use crate::ftl::LineState;
 use crate::ftl::map::{Map, UNMAPPED};
 use crate::ftl::{Ftl, Space, ZoneError};
 use crate::media::Media;
@@ -15,8 +16,8 @@ impl<M: Map> Ftl for Collected<M> {
             if erase {
                 let (_, line) = self.erasing.pop_front().unwrap_or_else(|| unreachable!("it is due"));
                 media.erase(at, line + self.first_line);
-                assert_eq!(self.kind[line as usize], Kind::Awaiting, "line {line} was not collected");
-                self.kind[line as usize] = Kind::Free;
+                assert_eq!(self.kind[line as usize], LineState::Awaiting, "line {line} was not collected");
+                self.kind[line as usize] = LineState::Free;
                 self.free.push_back(line);
                 continue;
             }
@@ -149,7 +150,7 @@ impl<M: Map> Ftl for Collected<M> {
         for (line, state) in lines.iter().enumerate() {
             // What is on its way to the chips has been written, too.
             let pages = match self.kind[line] {
-                Kind::Full | Kind::Awaiting => u64::from(self.geometry.line_pages()),
+                LineState::Full | LineState::Awaiting => u64::from(self.geometry.line_pages()),
                 _ => u64::from(state.programmed) * unit_pages,
             };
             written += pages;

@@ -21,6 +21,7 @@ mod check;
 mod layer;
 
 use super::Ftl;
+use super::LineState;
 use super::map::{Map, UNMAPPED};
 use super::victims::Victims;
 use crate::media::Media;
@@ -31,16 +32,6 @@ use std::collections::VecDeque;
 
 /// Fixed point of the collector's pace.
 const ONE: u64 = 1 << 10;
-
-/// What a line is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Free,
-    Open,
-    Full,
-    /// Collected; waits for its copies to be programmed, or for its erase to begin.
-    Awaiting,
-}
 
 /// Where pages are added.
 #[derive(Debug, Default)]
@@ -96,7 +87,7 @@ pub(crate) struct Collected<M: Map> {
     map: M,
     reverse: Vec<M::Page>,
     valid: Vec<u32>,
-    kind: Vec<Kind>,
+    kind: Vec<LineState>,
     victims: Victims,
     free: VecDeque<Line>,
     host: Vec<WritePoint>,
@@ -142,7 +133,7 @@ impl<M: Map> Collected<M> {
             map,
             reverse: vec![M::NONE; flash_pages as usize],
             valid: vec![0; lines as usize],
-            kind: vec![Kind::Free; lines as usize],
+            kind: vec![LineState::Free; lines as usize],
             victims: Victims::new(lines, geometry.line_pages()),
             free: (0..lines).collect(),
             host: (0..policy.streams).map(|_| WritePoint::default()).collect(),
@@ -195,8 +186,8 @@ impl<M: Map> Collected<M> {
             Some(line) => line,
             None => {
                 let line = self.free.pop_front().unwrap_or_else(|| panic!("a line was promised"));
-                assert_eq!(self.kind[line as usize], Kind::Free, "line {line} is not free");
-                self.kind[line as usize] = Kind::Open;
+                assert_eq!(self.kind[line as usize], LineState::Free, "line {line} is not free");
+                self.kind[line as usize] = LineState::Open;
                 *point = WritePoint { line: Some(line), page: 0, ..*point };
                 line
             }
@@ -237,7 +228,7 @@ impl<M: Map> Collected<M> {
         let unit = point.page / unit_pages - 1;
         if point.page == self.geometry.line_pages() {
             point.line = None;
-            self.kind[line as usize] = Kind::Full;
+            self.kind[line as usize] = LineState::Full;
             self.victims.insert(line, self.valid[line as usize]);
         }
         (line, unit, point.ready)
@@ -291,7 +282,10 @@ impl<M: Map> Collected<M> {
         assert!(self.victim.is_none(), "one victim at a time");
         let pages = self.geometry.line_pages();
         let Some((line, valid)) = self.victims.fewest().filter(|&(_, valid)| valid < pages) else { return false };
-        assert!(self.victims.remove(line) && self.kind[line as usize] == Kind::Full, "line {line} is no candidate");
+        assert!(
+            self.victims.remove(line) && self.kind[line as usize] == LineState::Full,
+            "line {line} is no candidate"
+        );
         let rate = (u64::from(pages) * ONE).div_ceil(u64::from(pages - valid));
         self.victim = Some(Victim { line, unit: 0, rate, last_copy: 0 });
         true
@@ -337,7 +331,7 @@ impl<M: Map> Collected<M> {
     fn collected(&mut self, now: Time) {
         let Some(victim) = self.victim.take() else { return };
         assert_eq!(self.valid[victim.line as usize], 0, "a collected line holds valid pages");
-        self.kind[victim.line as usize] = Kind::Awaiting;
+        self.kind[victim.line as usize] = LineState::Awaiting;
         let (line, written) = (victim.line, self.written);
         self.awaiting.push_back(Awaiting { line, copies: victim.last_copy, written });
         self.ripen(now);

@@ -49,7 +49,7 @@ fn a_victim_is_free_when_it_is_erased_and_that_is_when_its_copies_are_safe() {
     let (mut ftl, mut media, now, line) = filled(2);
     let (victim, valid) = ftl.victims.fewest().expect("lines are full");
     assert_eq!((u64::from(victim), u64::from(valid)), (0, line / 2), "the line with the fewest valid pages");
-    while ftl.kind[0] != Kind::Awaiting {
+    while ftl.kind[0] != LineState::Awaiting {
         assert!(ftl.idle(&mut media, now).is_some());
     }
     assert!(!ftl.free.contains(&0) && !ftl.awaiting.is_empty());

@@ -1,7 +1,8 @@
 //! The rules of [`Coupled`], each looked at in full.
 
-use super::{Coupled, Kind, UNBOUND};
+use super::{Coupled, UNBOUND};
 use crate::ftl::Ftl;
+use crate::ftl::LineState;
 use crate::nand::Nand;
 
 /// Adds a line for every rule that does not hold.
@@ -25,10 +26,10 @@ pub(super) fn check(ftl: &Coupled, nand: &Nand, found: &mut Vec<String>) {
         let target = ftl.targets.iter().flatten().any(|target| target.line == line);
         let pending = ftl.copied.iter().filter(|copied| copied.line == line).count() as u32;
         let right = match bound.kind {
-            Kind::Free => programmed == 0 && bound.placed == 0 && ftl.free.contains(&line),
-            Kind::Open => target || ftl.open.contains_key(&bound.zone),
-            Kind::Full => is_victim || ftl.victims.listed(line) == Some(ftl.live_in(line)),
-            Kind::Awaiting => {
+            LineState::Free => programmed == 0 && bound.placed == 0 && ftl.free.contains(&line),
+            LineState::Open => target || ftl.open.contains_key(&bound.zone),
+            LineState::Full => is_victim || ftl.victims.listed(line) == Some(ftl.live_in(line)),
+            LineState::Awaiting => {
                 let erasing = ftl.erasing.iter().any(|(_, erasing)| *erasing == line);
                 erasing || ftl.awaiting.iter().any(|(awaiting, _)| *awaiting == line)
             }

@@ -1,6 +1,7 @@
 //! The collector of [`Coupled`]: victims, copies, erases.
 
-use super::{Bound, CopiedUnit, Coupled, Kind, OpenZone, Target, UNBOUND, Victim};
+use super::{Bound, CopiedUnit, Coupled, OpenZone, Target, UNBOUND, Victim};
+use crate::ftl::LineState;
 use crate::media::Media;
 use crate::nand::{Line, Source};
 use crate::units::Time;
@@ -84,7 +85,7 @@ impl Coupled {
     fn begin_victim(&mut self, line: Line, live: u32) {
         let pages = self.geometry.line_pages();
         assert!(
-            self.victims.remove(line) && self.lines[line as usize].kind == Kind::Full,
+            self.victims.remove(line) && self.lines[line as usize].kind == LineState::Full,
             "line {line} is no candidate"
         );
         let rate = (u64::from(pages) * ONE).div_ceil(u64::from(pages - live).max(1));
@@ -199,7 +200,7 @@ impl Coupled {
         let zone = std::mem::replace(zone, u32::MAX);
         self.zones[zone as usize] = UNBOUND;
         assert_eq!(self.ledger.live_in(self.start(zone)), 0, "a collected line holds live pages");
-        self.lines[line as usize].kind = Kind::Awaiting;
+        self.lines[line as usize].kind = LineState::Awaiting;
         self.awaiting.push((line, copies));
         self.ripen(now);
     }
@@ -311,8 +312,8 @@ impl Coupled {
             let Some((_, line)) = self.erasing.pop_front() else { return };
             media.erase(at, line + self.first_line);
             let bound = &mut self.lines[line as usize];
-            assert_eq!(bound.kind, Kind::Awaiting, "line {line} was not collected");
-            (bound.kind, bound.placed) = (Kind::Free, 0);
+            assert_eq!(bound.kind, LineState::Awaiting, "line {line} was not collected");
+            (bound.kind, bound.placed) = (LineState::Free, 0);
             self.free.push_back(line);
             return;
         }

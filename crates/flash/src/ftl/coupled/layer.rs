@@ -1,6 +1,7 @@
 //! [`Coupled`] as a translation layer.
 
-use super::{COLLECTORS, Coupled, Kind, OPEN_ZONES, UNBOUND, check};
+use super::{COLLECTORS, Coupled, OPEN_ZONES, UNBOUND, check};
+use crate::ftl::LineState;
 use crate::ftl::{Ftl, Space, ZoneError};
 use crate::media::Media;
 use crate::nand::{Line, Nand};
@@ -96,7 +97,7 @@ impl Ftl for Coupled {
             self.take(Step::Discard(block));
             gone(page);
             let line = self.zones[self.place(page).0 as usize];
-            if self.lines[line as usize].kind == Kind::Full {
+            if self.lines[line as usize].kind == LineState::Full {
                 self.victims.update(line, self.live_in(line));
             }
         }

@@ -27,6 +27,7 @@ mod collect;
 mod layer;
 mod records;
 
+use super::LineState;
 use super::PageMap;
 use super::flat::FlatMap;
 use super::partial_log::PartialLog;
@@ -45,20 +46,10 @@ const COLLECTORS: usize = 2;
 /// No line.
 const UNBOUND: Line = Line::MAX;
 
-/// What a line is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Free,
-    Open,
-    Full,
-    /// Collected; waits for its copies to be programmed, or for its erase to begin.
-    Awaiting,
-}
-
 /// A line, and the zone that is bound to it.
 #[derive(Debug, Clone, Copy)]
 struct Bound {
-    kind: Kind,
+    kind: LineState,
     zone: u32,
     /// Pages that have their place.
     placed: u32,
@@ -180,7 +171,7 @@ impl Coupled {
         let (geometry, areas) = (parameters.geometry, areas(parameters, shape, pages));
         let meta_lines = PageMap::lines_for(&geometry, &parameters.policy, shape.meta) as Line;
         let own = lines - meta_lines - 2;
-        let free = Bound { kind: Kind::Free, zone: u32::MAX, placed: 0 };
+        let free = Bound { kind: LineState::Free, zone: u32::MAX, placed: 0 };
         Coupled {
             geometry,
             policy: parameters.policy,
@@ -245,16 +236,16 @@ impl Coupled {
     /// Binds a zone to a free line.
     fn bind(&mut self, zone: u32) -> Line {
         let line = self.free.pop_front().unwrap_or_else(|| panic!("a line was promised"));
-        assert_eq!(self.lines[line as usize].kind, Kind::Free, "line {line} is not free");
+        assert_eq!(self.lines[line as usize].kind, LineState::Free, "line {line} is not free");
         assert_eq!(self.zones[zone as usize], UNBOUND, "zone {zone} is bound already");
-        self.lines[line as usize] = Bound { kind: Kind::Open, zone, placed: 0 };
+        self.lines[line as usize] = Bound { kind: LineState::Open, zone, placed: 0 };
         self.zones[zone as usize] = line;
         line
     }
 
     /// A line gets no more pages.
     fn fill(&mut self, line: Line) {
-        self.lines[line as usize].kind = Kind::Full;
+        self.lines[line as usize].kind = LineState::Full;
         self.victims.insert(line, self.live_in(line));
     }
 
@@ -286,16 +277,12 @@ impl Coupled {
 
     /// Makes safe what waits.
     fn log_waiting(&mut self, media: &mut Media, now: Time) {
-        let pages = self.waiting(false);
-        if !pages.is_empty() {
-            if self.log.fits(pages.len()) {
-                self.log.write(media, now, &pages);
-            } else {
-                let full = self.log.turn(media, now);
-                self.log.write(media, now, &self.waiting(true));
-                self.log.retire(full);
-            }
+        let mut pages = self.waiting(false);
+        if !self.log.fits(pages.len()) {
+            self.log.turn(media, now);
+            pages = self.waiting(true);
         }
+        self.log.write(media, now, &pages);
         for (zone, open) in &mut self.open {
             open.logged = self.lines[self.zones[*zone as usize] as usize].placed;
         }
