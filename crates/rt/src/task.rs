@@ -91,6 +91,11 @@ pub fn try_spawn<T: Send + 'static>(
     name: &str,
     f: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<JoinHandle<T>> {
+    start(name, Box::new(f))
+}
+
+/// Behind a pointer, so that one copy of all that starts a thread serves every function with the same kind of value.
+fn start<T: Send + 'static>(name: &str, f: Box<dyn FnOnce() -> T + Send>) -> std::io::Result<JoinHandle<T>> {
     if sim::is_active() {
         return Ok(JoinHandle { inner: Inner::Task(sim::spawn(name, f)) });
     }

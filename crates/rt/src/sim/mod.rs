@@ -114,10 +114,7 @@ impl std::error::Error for SimFailure {}
 /// # Panics
 /// Inside another simulation, or without a core.
 pub fn run<T: 'static>(config: SimConfig, f: impl FnOnce() -> T + 'static) -> Result<SimReport<T>, SimFailure> {
-    scheduler::run(config, || {
-        crate::reset_lock_stats();
-        f()
-    })
+    scheduler::run(config, Box::new(f))
 }
 
 /// Whether the caller is in a simulation.

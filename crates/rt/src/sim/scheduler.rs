@@ -335,13 +335,13 @@ impl Sim {
     /// Runs a callback until it ends or waits.
     fn call(&self, f: Box<dyn FnOnce()>) {
         let idle = self.state().idle.pop();
-        let task = idle.unwrap_or_else(|| self.add_task("callback", false, run_callbacks));
+        let task = idle.unwrap_or_else(|| self.add_task("callback", false, Box::new(run_callbacks)));
         let before = self.state().call.replace(f);
         assert!(before.is_none(), "one callback is handed over at a time");
         self.resume(task);
     }
 
-    fn add_task(&self, name: &str, on_core: bool, body: impl FnOnce() + 'static) -> TaskId {
+    fn add_task(&self, name: &str, on_core: bool, body: Box<dyn FnOnce()>) -> TaskId {
         let stack = take_stack(self.config.stack).unwrap_or_else(|e| panic!("no stack for task {name}: {e}"));
         let work = Coroutine::with_stack(stack, move |yielder: &Yielder<(), Switch>, ()| {
             with(|sim| sim.yielder.set(ptr::from_ref(yielder)));
@@ -583,20 +583,19 @@ impl<T> JoinSlot<T> {
 }
 
 /// Starts a task.
-pub(crate) fn spawn<T: 'static>(name: &str, f: impl FnOnce() -> T + 'static) -> Arc<JoinSlot<T>> {
+pub(crate) fn spawn<T: 'static>(name: &str, f: Box<dyn FnOnce() -> T + Send>) -> Arc<JoinSlot<T>> {
     point();
     let number = with(|sim| sim.state().tasks.len());
     let name = format!("{name}#{number}");
     let slot = Arc::new(JoinSlot { result: parking_lot::Mutex::new(None), task: name.clone() });
     let (mine, thread) = (Arc::clone(&slot), name.clone());
-    with(|sim| {
-        sim.add_task(&name, true, move || {
-            let result = catch_unwind(AssertUnwindSafe(f)).map_err(|payload| Panicked::new(thread, &*payload));
-            point(); // nobody may find the result before the time at which the task ends, nor see the task go on afterwards
-            *mine.result.lock() = Some(result);
-            super::waiting::notify(mine.addr(), true);
-        });
-    });
+    let body = move || {
+        let result = catch_unwind(AssertUnwindSafe(f)).map_err(|payload| Panicked::new(thread, &*payload));
+        point(); // nobody may find the result before the time at which the task ends, nor see the task go on afterwards
+        *mine.result.lock() = Some(result);
+        super::waiting::notify(mine.addr(), true);
+    };
+    with(|sim| sim.add_task(&name, true, Box::new(body)));
     slot
 }
 
@@ -610,7 +609,7 @@ impl Drop for Entered {
 }
 
 /// See [`super::run`].
-pub(super) fn run<T: 'static>(config: SimConfig, f: impl FnOnce() -> T + 'static) -> Result<SimReport<T>, SimFailure> {
+pub(super) fn run<T: 'static>(config: SimConfig, f: Box<dyn FnOnce() -> T>) -> Result<SimReport<T>, SimFailure> {
     assert!(!active(), "simulations do not nest");
     assert!(config.cores > 0, "a simulation needs a core");
     let seed = config.seed;
@@ -632,10 +631,12 @@ pub(super) fn run<T: 'static>(config: SimConfig, f: impl FnOnce() -> T + 'static
     let _entered = Entered;
     let result = Rc::new(RefCell::new(None));
     let mine = Rc::clone(&result);
-    let first = sim.add_task("first", true, move || {
+    let body = move || {
+        crate::reset_lock_stats();
         let value = catch_unwind(AssertUnwindSafe(f)).map_err(|p| Panicked::new("first".to_owned(), &*p));
         *mine.borrow_mut() = Some(value);
-    });
+    };
+    let first = sim.add_task("first", true, Box::new(body));
     assert!(first == FIRST, "nothing runs before the first task");
     while !sim.over.get() {
         if !sim.step() {
