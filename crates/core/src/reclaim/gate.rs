@@ -5,7 +5,7 @@
 use super::admission::Admission;
 use super::host::cleaner;
 use super::{Reclaim, device, nobody};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::stats::counters::Cause;
 use crate::volume::Change;
@@ -87,7 +87,12 @@ impl Fs {
     pub(crate) fn move_blocks(&self, lbas: &[Lba]) -> Result<()> {
         match &self.reclaim {
             Reclaim::Host(_) => cleaner::move_blocks(self, lbas),
-            Reclaim::Nobody(_) | Reclaim::Device(_) => nobody::move_blocks(lbas),
+            Reclaim::Nobody(_) => nobody::move_blocks(self, lbas),
+            // As a collector would, and none of this host's knows how to on such a volume.
+            Reclaim::Device(_) => Err(Error::Unsupported(format!(
+                "the device refuses {} blocks, and what they should hold cannot be placed elsewhere yet",
+                lbas.len()
+            ))),
         }
     }
 }

@@ -40,7 +40,9 @@ fn short(fs: &Fs, blocks: u64) -> Option<Short> {
     let LogRoom { before_limit, before_end, dead, capacity } = fs.vol.placement.room()?;
     // A page of a directory takes its block, and may change the nodes above it.
     let dirty = fs.vol.nodes.dirty_count() as u64 + 2 * fs.dirty_dir_pages();
-    let take = blocks + fs.reclaim.admissions().blocks() + dirty;
+    // What the device has refused may have to move.
+    let refused = fs.vol.io.failed.count() as u64;
+    let take = blocks + fs.reclaim.admissions().blocks() + dirty + refused;
     let log = take + SPARE + dead / 128;
     let held = fs.vol.space.counts().blocks + dead + take;
     match () {
@@ -87,11 +89,8 @@ pub(super) fn admit(fs: &Fs, blocks: u64) -> Result<Admission<'_>> {
     }
 }
 
-/// Blocks that the device goes on refusing: there is nobody to move what they hold.
-pub(super) fn move_blocks(lbas: &[Lba]) -> Result<()> {
-    let first = lbas.first().copied().unwrap_or_default();
-    let count = lbas.len();
-    Err(Error::Unsupported(format!(
-        "the device refuses block {first} ({count} in all), and what it should hold cannot be placed elsewhere yet"
-    )))
+/// Has what these blocks should hold, which the device goes on refusing, written at the ends of their logs. Those who
+/// wrote them noted whose they are.
+pub(super) fn move_blocks(fs: &Fs, lbas: &[Lba]) -> Result<()> {
+    lbas.iter().try_for_each(|lba| fs.vol.place_elsewhere(*lba))
 }

@@ -104,6 +104,14 @@ impl Placement {
         }
     }
 
+    /// Whether the volume says of each block whose it is.
+    pub(crate) fn knows_owners(&self) -> bool {
+        match self {
+            InSegments(_) => true,
+            InLogs(_) => false,
+        }
+    }
+
     /// The home of an address; `None` for one that no slot may name.
     pub(crate) fn home(&self, lba: Lba) -> Option<Home> {
         match self {

@@ -5,15 +5,18 @@ use crate::error::{Error, Result};
 use crate::volume::nodes::cache::NodeWrite;
 use crate::volume::nodes::leaf::Leaf;
 use crate::volume::nodes::nat::NatInfo;
-use crate::volume::nodes::slots::Area;
+use crate::volume::nodes::slots::{self, Area};
 use crate::volume::places::OverwritePlace;
 use crate::volume::segments::logs;
 use crate::volume::{Change, Volume};
+use std::sync::Arc;
 use steadyfs_device::{IoError, PageBuf};
+use steadyfs_format::block::BlockView;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::{Inode as RawInode, advise, flags};
+use steadyfs_format::node::NodeBlock;
 use steadyfs_format::summary::Summary;
-use steadyfs_format::{Block, Lba, Log, PageIndex, Slot};
+use steadyfs_format::{Block, Lba, Log, Nid, PageIndex, Slot};
 
 /// Called when the write of a run of pages has ended.
 pub(crate) type Ended = Box<dyn FnOnce(std::result::Result<(), IoError>) + Send>;
@@ -82,7 +85,8 @@ impl Volume {
         for run in self.placement.take_data(log, ino, &owners)? {
             let part = &pages[placed..placed + run.count as usize];
             let bufs = part.iter().map(|(_, buf)| buf.clone()).collect();
-            change.write(run.lba, bufs, logs::hint(log), ended(part));
+            let ended = self.remembering(run.lba, &owners[placed..placed + run.count as usize], ended(part));
+            change.write(run.lba, bufs, logs::hint(log), ended);
             for (i, (page, _)) in part.iter().enumerate() {
                 let index = leaf.slot_of(*page);
                 let old = area.get(guard.bytes(), index);
@@ -92,6 +96,81 @@ impl Volume {
             placed += part.len();
         }
         Ok(placed)
+    }
+
+    /// Has the owners of these blocks noted if the device refuses them, where nothing on the volume says whose they
+    /// are.
+    fn remembering(&self, lba: Lba, owners: &[Summary], ended: Ended) -> Ended {
+        if self.placement.knows_owners() {
+            return ended;
+        }
+        let (io, owners) = (Arc::clone(&self.io), owners.to_vec());
+        Box::new(move |result| {
+            if result.is_err() {
+                io.failed.note_owners(lba, &owners);
+            }
+            drop(io);
+            ended(result);
+        })
+    }
+
+    /// Writes what a refused block should hold to the end of its log, and has its owner refer to it there; nothing if
+    /// its owner does not refer to it any more.
+    ///
+    /// # Errors
+    /// Nobody knows its owner, or the owner cannot be read; `NoSpace` where the log has no room.
+    pub(crate) fn place_elsewhere(&self, lba: Lba) -> Result<()> {
+        let Some((page, hint)) = self.io.failed.get_as_sent(lba) else { return Ok(()) };
+        let change = self.begin_change()?;
+        let log = Log::ALL.into_iter().find(|log| logs::hint(*log) == hint);
+        let Some(log) = log.filter(|_| self.placement.is_valid(lba) == Some(true)) else { return Ok(()) };
+        let source = Slot::At(lba);
+        if log.is_node() {
+            return self.write_node_elsewhere(page.with(|block| NodeBlock::view(block).footer.nid()), source);
+        }
+        let Some(owner) = self.io.failed.owner(lba) else {
+            return Err(Error::corrupt(format!("the device refuses block {lba}, and nothing says whose it is")));
+        };
+        let node = match self.node(owner.nid) {
+            Ok(node) => node,
+            Err(Error::NotFound) => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        let mut guard = node.write(&self.nodes);
+        let NatInfo { ino, version, .. } = self.nat.get(&self.io, owner.nid)?;
+        let features = self.sb.features();
+        let is_owner = !guard.is_dead()
+            && version == owner.version
+            && slots::get(guard.bytes(), features, owner.ofs_in_node)? == Some(source);
+        if !is_owner {
+            return Ok(());
+        }
+        for run in self.placement.take_data(log, ino, &[owner])? {
+            assert_eq!(run.count, 1, "a block of data moves to {run:?}");
+            let ended = self.remembering(run.lba, &[owner], Self::ignore_end());
+            change.write(run.lba, vec![page.clone()], hint, ended);
+            slots::set(guard.edit(), features, owner.ofs_in_node, Slot::At(run.lba))?;
+            self.invalidate(source)?;
+        }
+        Ok(())
+    }
+
+    /// Has the node written anew, if it is the one that this block should hold.
+    fn write_node_elsewhere(&self, nid: Nid, source: Slot) -> Result<()> {
+        let is_there = || self.nat.get(&self.io, nid).map(|info| info.addr == source);
+        if !is_there()? {
+            return Ok(());
+        }
+        let node = match self.node(nid) {
+            Ok(node) => node,
+            Err(Error::NotFound) => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        let mut guard = node.write(&self.nodes);
+        if !guard.is_dead() && is_there()? {
+            guard.touch();
+        }
+        Ok(())
     }
 
     /// As [`Volume::place`]; pages that may stay, and have a block which may be overwritten, keep it.

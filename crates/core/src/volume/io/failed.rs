@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use steadyfs_device::{IoError, PageBuf, StreamHint};
 use steadyfs_format::Lba;
+use steadyfs_format::summary::Summary;
 use steadyfs_rt::Mutex;
 
 /// Blocks kept before changes are refused: 32 MiB.
@@ -19,6 +20,8 @@ const LIMIT: usize = 8192;
 #[derive(Default)]
 struct Kept {
     blocks: BTreeMap<Lba, (PageBuf, StreamHint)>,
+    /// Whose data some of them hold: on volumes that do not say so elsewhere.
+    owners: BTreeMap<Lba, Summary>,
     /// Why the device refused the last of them.
     why: Option<IoError>,
 }
@@ -71,6 +74,20 @@ impl FailedWrites {
         });
     }
 
+    /// Blocks whose write has just failed are those of these owners, in their order.
+    pub(crate) fn note_owners(&self, lba: Lba, owners: &[Summary]) {
+        self.with(|kept| {
+            let all = (lba.get()..).map(Lba::new).zip(owners);
+            kept.owners.extend(all.filter(|(lba, _)| kept.blocks.contains_key(lba)).map(|(lba, owner)| (lba, *owner)));
+            assert!(kept.owners.len() <= kept.blocks.len(), "an owner is known of a block that was not refused");
+        });
+    }
+
+    /// Whose data a block is, if it is here and its owner was noted.
+    pub(crate) fn owner(&self, lba: Lba) -> Option<Summary> {
+        self.kept.lock().owners.get(&lba).copied()
+    }
+
     /// A block, if it is here.
     pub(crate) fn get(&self, lba: Lba) -> Option<PageBuf> {
         self.get_as_sent(lba).map(|(page, _)| page)
@@ -92,15 +109,23 @@ impl FailedWrites {
     /// Forgets blocks that have been written after all.
     pub(crate) fn remove(&self, lba: Lba, count: u64) {
         if self.count() > 0 {
-            self.with(|kept| (0..count).for_each(|i| drop(kept.blocks.remove(&(lba + i)))));
+            self.with(|kept| {
+                for at in (0..count).map(|i| lba + i) {
+                    kept.blocks.remove(&at);
+                    kept.owners.remove(&at);
+                }
+            });
         }
     }
 
     /// Forgets blocks that nothing refers to.
-    pub(crate) fn drop_unless(&self, wanted: impl Fn(Lba) -> bool) {
-        if self.count() > 0 {
-            self.with(|kept| kept.blocks.retain(|lba, _| wanted(*lba)));
-        }
+    pub(crate) fn drop_unwanted(&self, unwanted: &[Lba]) {
+        self.with(|kept| {
+            for lba in unwanted {
+                kept.blocks.remove(lba);
+                kept.owners.remove(lba);
+            }
+        });
     }
 
     /// Where they belong, rising.

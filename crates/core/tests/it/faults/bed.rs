@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use steadyfs_core::fsck::{CheckOptions, Severity, check};
-use steadyfs_core::mkfs::{MkfsOptions, format, parse_features};
+use steadyfs_core::mkfs::{Infinite, MkfsOptions, format, parse_features};
 use steadyfs_core::{Fs, MountOptions};
 use steadyfs_device::{Device, DeviceInfo, FaultyDevice, MemDevice, OpKind, Request};
 
@@ -20,6 +20,10 @@ pub(crate) enum Ends {
     AtOnce,
     /// Later, in the order in which they were started, on another thread.
     Later,
+}
+
+impl Ends {
+    pub(crate) const BOTH: [Ends; 2] = [Ends::AtOnce, Ends::Later];
 }
 
 /// Where requests wait, and the thread that serves them.
@@ -92,16 +96,35 @@ impl Device for Bed {
     }
 }
 
+/// What is on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    F2fs,
+    Iplfs,
+}
+
+/// Blocks of an empty volume, or those that an IPLFS volume may hold.
+const BLOCKS: u64 = (64 << 20) / 4096;
+
 /// An empty volume of 64 MiB.
 pub(crate) fn fresh() -> MemDevice {
-    static MADE: OnceLock<MemDevice> = OnceLock::new();
+    fresh_of(Kind::F2fs)
+}
+
+/// An empty volume of this kind, of 64 MiB.
+pub(crate) fn fresh_of(kind: Kind) -> MemDevice {
+    static MADE: [OnceLock<MemDevice>; 2] = [OnceLock::new(), OnceLock::new()];
+    let infinite = (kind == Kind::Iplfs).then(|| Infinite::new(BLOCKS));
     let make = || {
-        let device = MemDevice::new((64 << 20) / 4096);
-        let features = parse_features("extra_attr,inode_checksum,inode_crtime").expect("known features");
-        format(&device, &MkfsOptions { features, ..MkfsOptions::new([9; 16], 1_700_000_000) }).expect("a volume");
+        let device = MemDevice::new(infinite.as_ref().map_or(BLOCKS, Infinite::device_blocks));
+        let features =
+            if infinite.is_some() { "extra_attr,inode_crtime" } else { "extra_attr,inode_checksum,inode_crtime" };
+        let features = parse_features(features).expect("known features");
+        let options = MkfsOptions { features, infinite, ..MkfsOptions::new([9; 16], 1_700_000_000) };
+        format(&device, &options).expect("a volume");
         device
     };
-    MADE.get_or_init(make).fork()
+    MADE[kind as usize].get_or_init(make).fork()
 }
 
 /// Panics with what the checker says, unless the volume is whole.

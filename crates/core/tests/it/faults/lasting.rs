@@ -1,29 +1,43 @@
 //! Faults that stay: bad places, a device that is gone, writers that go on meanwhile, a slow device.
 
-use crate::faults::bed::{Bed, Ends, Watch, fresh, fsck};
+use crate::faults::bed::{Bed, Ends, Kind, Watch, fresh, fresh_of, fsck};
 use crate::faults::model::find;
-use crate::faults::workload::{Run, base, work};
+use crate::faults::workload::{Run, base, base_of, work};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use steadyfs_core::raw::Image;
 use steadyfs_core::{Fs, InodeRef, NewInode};
-use steadyfs_device::{Device, Fault, OpKind, errno};
+use steadyfs_device::{Device, Fault, MemDevice, OpKind, errno};
+use steadyfs_format::Log;
 
 fn create(fs: &Fs, name: &str) -> InodeRef {
     let root = fs.root().expect("a root");
     fs.create(&root, name.as_bytes(), &NewInode { mode: 0o100_644, ..NewInode::default() }).expect("room")
 }
 
-/// Places all over the main area can be read and never written: files get their data and their nodes written around
-/// them.
+/// Places all over the main area, or in the parts of all logs that a mount is going to write.
+fn bad_places(kind: Kind, volume: &MemDevice) -> Vec<u64> {
+    let blocks = volume.info().blocks;
+    match kind {
+        Kind::F2fs => (blocks / 4..blocks).step_by(37).collect(),
+        Kind::Iplfs => {
+            let image = Image::open(Arc::new(volume.fork()) as Arc<dyn Device>).expect("a volume");
+            let header = image.log_space().expect("an IPLFS volume").header().clone();
+            header.heads.iter().flat_map(|head| (head.limit.get() + 5..).step_by(37).take(60)).collect()
+        }
+    }
+}
+
+/// Places here and there can be read and never written: files get their data and their nodes written around them.
 #[test]
 fn bad_places_are_written_around() {
     let watch = Watch::start();
-    watch.next("bad places");
-    for ends in [Ends::AtOnce, Ends::Later] {
-        let (volume, model) = base();
+    for (kind, ends) in [Kind::F2fs, Kind::Iplfs].into_iter().flat_map(|kind| Ends::BOTH.map(|ends| (kind, ends))) {
+        watch.next(&format!("bad places, {kind:?}, ending {ends:?}"));
+        let (volume, model) = base_of(kind);
+        let places = bad_places(kind, &volume);
         let bed = Bed::new(volume, ends);
-        let main = fresh().info().blocks / 4;
-        for place in (main..bed.info().blocks).step_by(37) {
+        for place in places {
             bed.faulty.add(Fault::fail(errno::EIO).on(OpKind::Write).in_blocks(place..place + 1));
         }
         let mut run = Run::new(bed.mount("errors=continue").expect("mounts"), model);
@@ -46,6 +60,36 @@ fn bad_places_are_written_around() {
         run.model.judge(&again, true).unwrap_or_else(|e| panic!("{e}"));
     }
     watch.check("bad places");
+}
+
+/// Where nothing on the volume says whose a block is, what was written past the cache moves from bad places all the
+/// same, and so do nodes.
+#[test]
+fn an_iplfs_volume_moves_data_and_nodes_from_bad_places() {
+    for ends in Ends::BOTH {
+        let volume = fresh_of(Kind::Iplfs);
+        let image = Image::open(Arc::new(volume.fork()) as Arc<dyn Device>).expect("a volume");
+        let heads = image.log_space().expect("an IPLFS volume").header().heads;
+        let bed = Bed::new(volume, ends);
+        let fs = bed.mount("errors=continue").expect("mounts");
+        // A mount begins at the limits; the first blocks that it takes of the logs of files are bad.
+        for log in [Log::WarmData, Log::WarmNode] {
+            let place = heads[log.index()].limit.get();
+            bed.faulty.add(Fault::fail(errno::EIO).on(OpKind::Write).in_blocks(place..place + 2));
+        }
+        let file = create(&fs, "file");
+        assert_eq!(fs.write_direct(&file, 0, &[7; 3 * 4096]).expect_err("told").errno(), errno::EIO);
+        // A checkpoint moves what was refused before it, so one fails at each bad place that it finds itself.
+        let synced = (0..4).position(|_| fs.sync().is_ok());
+        assert_eq!(synced, Some(2), "how many syncs failed");
+        let failed = fs.io_stats().failed;
+        assert!(failed >= 4, "only {failed} writes met a bad place");
+        let again = Bed::new(bed.after_crash(), Ends::AtOnce).mount("").expect("mounts");
+        let mut found = [0; 3 * 4096];
+        let size = again.read(&find(&again, "file").expect("there"), 0, &mut found).expect("readable");
+        assert!(size == found.len() && found == [7; 3 * 4096], "{size} bytes, {}", found[0]);
+        fsck(&bed.after_crash(), "after moving from bad places");
+    }
 }
 
 /// Writers on a device that takes nothing any more: an error after a while, and bounded memory, instead of a hang.

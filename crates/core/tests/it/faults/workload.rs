@@ -1,6 +1,6 @@
 //! A short workload that touches every kind of structure, with the model of what it did.
 
-use crate::faults::bed::{Bed, Ends, fresh};
+use crate::faults::bed::{Bed, Ends, Kind, fresh_of};
 use crate::faults::model::{Entry, Model, find, read};
 use std::sync::{Arc, OnceLock};
 use steadyfs_core::{Error, Fs, NewInode, RenameFlags, Result, SetAttr, Urgency, XattrFlags};
@@ -185,16 +185,21 @@ fn put(data: &mut Vec<u8>, off: usize, bytes: &[u8]) {
 
 /// A volume with a past: files with nodes of their own, a directory of several blocks, holes in segments.
 pub(crate) fn base() -> (MemDevice, Model) {
-    static MADE: OnceLock<(MemDevice, Model)> = OnceLock::new();
+    base_of(Kind::F2fs)
+}
+
+/// As [`base`], of this kind.
+pub(crate) fn base_of(kind: Kind) -> (MemDevice, Model) {
+    static MADE: [OnceLock<(MemDevice, Model)>; 2] = [OnceLock::new(), OnceLock::new()];
     let make = || {
-        let bed = Bed::new(fresh(), Ends::AtOnce);
+        let bed = Bed::new(fresh_of(kind), Ends::AtOnce);
         let mut run = Run::new(bed.mount("").expect("a whole volume"), Model::default());
         before(&mut run);
         assert!(run.errors.is_empty(), "{:?}", run.errors);
         run.fs.unmount().expect("a device without faults");
         (bed.after_crash(), run.model)
     };
-    let (device, model) = MADE.get_or_init(make);
+    let (device, model) = MADE[kind as usize].get_or_init(make);
     (device.fork(), model.clone())
 }
 

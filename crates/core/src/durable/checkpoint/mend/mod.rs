@@ -40,10 +40,11 @@ impl Fs {
     pub(super) fn drop_failed_garbage(&self, frozen: &Change<'_>) {
         assert!(frozen.is_frozen(), "refused blocks are given up while others may come to refer to them");
         let failed = &self.vol.io.failed;
-        let wanted = |lba| self.vol.placement.is_valid(lba).unwrap_or(true);
-        if failed.list().into_iter().any(|lba| !wanted(lba)) {
+        let mut unwanted = failed.list();
+        unwanted.retain(|lba| self.vol.placement.is_valid(*lba) == Some(false));
+        if !unwanted.is_empty() {
             self.checkpoints.break_chain();
-            failed.drop_unless(wanted);
+            failed.drop_unwanted(&unwanted);
         }
     }
 }
