@@ -1,6 +1,7 @@
 //! The device collects: threads that follow what it moves, and the gate of such volumes.
 //!
-//! One thread hears upcalls, another applies their records, one after the other. A record names a block, and the rule
+//! One thread hears upcalls, another applies their records, one after the other; what it has to read for them it reads
+//! ahead, for a few upcalls at a time. A record names a block, and the rule
 //! for it has three cases: the block is still used where it was, so its owner comes to refer to the new place; or the
 //! new place is in use already, so the record was applied before a power cut; or the block is dead, and its page is to
 //! be discarded. A record that cannot be applied for now is tried again, and none is passed over.
@@ -23,12 +24,13 @@ use crate::volume::Volume;
 use crate::volume::nodes::slots;
 use crate::volume::segments::Segments;
 use crate::volume::segments::migrating::{Applied, MigratingArea, MigrationStats};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
-use steadyfs_device::{Move, Sort};
-use steadyfs_format::summary::{Summary, SummaryKind};
-use steadyfs_format::{Lba, Log, SegNo, Slot};
+use steadyfs_device::{Move, Sort, UPCALL_RECORDS};
+use steadyfs_format::summary::{Summary, SummaryBlock, SummaryKind};
+use steadyfs_format::{Lba, Log, Nid, SegNo, Slot};
 use steadyfs_rt::{JoinHandle, Mutex, spawn};
 
 /// Rounds without gain before the gate stops trying.
@@ -43,6 +45,8 @@ const LAST_RECORDS: Duration = Duration::from_secs(60);
 const RETRY: Duration = Duration::from_secs(1);
 /// Records for which a checkpoint is made that the device asks for, although more have been heard.
 const BATCH: u64 = 4096;
+/// Records whose owners are read at the same time.
+const AHEAD: usize = 2 * UPCALL_RECORDS;
 /// Sections that are left in any case: the logs' next ones.
 const SPARE_SECTIONS: u64 = Log::COUNT as u64 + 1;
 
@@ -176,24 +180,57 @@ impl Fs {
 
     /// Applies what was heard.
     fn apply_records(&self, area: &MigratingArea) -> Result<()> {
-        let mut applied = 0;
-        while let Some((number, record)) = area.next()
-            && !area.stop.load(SeqCst)
-        {
-            self.apply_record(area, number, record)?;
-            applied += 1;
-            if applied % BATCH == 0 && area.take_urgency() {
+        let mut unsaid = 0;
+        loop {
+            let (first, records) = area.next(AHEAD);
+            if records.is_empty() || area.stop.load(SeqCst) {
+                break;
+            }
+            let owners = self.owners_ahead(&records);
+            for ((number, record), owner) in (first..).zip(&records).zip(owners) {
+                if area.stop.load(SeqCst) {
+                    return Ok(());
+                }
+                self.apply_record(area, number, *record, owner)?;
+            }
+            unsaid += records.len() as u64;
+            if area.is_littered() || unsaid >= BATCH && area.take_urgency() {
                 self.checkpoint(Cause::Backlog)?;
+                unsaid = 0;
             }
         }
         // One checkpoint for all that was heard while the last one was made.
-        if applied > 0 && area.take_urgency() {
+        if area.is_littered() || unsaid > 0 && area.take_urgency() {
             self.checkpoint(Cause::Backlog)?;
         }
         Ok(())
     }
 
-    fn apply_record(&self, area: &MigratingArea, number: u64, record: Move) -> Result<()> {
+    /// Whose these blocks are, as far as they are valid now and that can be read; their nodes come into the cache. All
+    /// of it is read at the same time.
+    fn owners_ahead(&self, records: &[Move]) -> Vec<Option<(Summary, Sort)>> {
+        let segments = self.vol.segments();
+        let place = |record: &Move| segments.table.locate(Lba(record.from));
+        let places: Vec<Option<(SegNo, u32)>> = records
+            .iter()
+            .map(|record| place(record).filter(|&(seg, off)| segments.table.is_valid(seg, off)))
+            .collect();
+        let needed: BTreeSet<SegNo> = places.iter().flatten().map(|(seg, _)| *seg).collect();
+        let summaries = segments.summaries_of(needed.into_iter());
+        let owner = |(seg, off): (SegNo, u32)| owner_in(summaries.get(&seg)?, off).ok();
+        let owners: Vec<Option<(Summary, Sort)>> = places.into_iter().map(|place| place.and_then(owner)).collect();
+        let nodes: BTreeSet<Nid> = owners.iter().flatten().map(|(summary, _)| summary.nid).collect();
+        self.vol.read_nodes_ahead(nodes.into_iter());
+        owners
+    }
+
+    fn apply_record(
+        &self,
+        area: &MigratingArea,
+        number: u64,
+        record: Move,
+        ahead: Option<(Summary, Sort)>,
+    ) -> Result<()> {
         let (vol, segments) = (&self.vol, self.vol.segments());
         let (from, to) = (Lba(record.from), Lba(record.to));
         assert!(number > area.completed(), "record {number} is applied again");
@@ -203,8 +240,13 @@ impl Fs {
             area.applied(number, None);
             return Ok(());
         }
-        // It does not change while the record is outstanding, for the segment is not taken again.
-        let owner = if segments.table.is_valid(seg, off) { Some(owner_of(segments, seg, off)?) } else { None };
+        // It does not change while the record is outstanding, for the segment is not taken again. Nobody could look
+        // ahead where the block has come by another record just now.
+        let owner = match ahead {
+            _ if !segments.table.is_valid(seg, off) => None,
+            Some(owner) => Some(owner),
+            None => Some(owner_in(&segments.summary_of(seg)?, off)?),
+        };
         let change = vol.begin_change()?;
         let followed = match owner {
             Some((summary, Sort::Data)) => follow_data(vol, from, to, summary)?,
@@ -242,8 +284,7 @@ fn misled(record: Move) -> Error {
 }
 
 /// Whose a valid block is, and what.
-fn owner_of(segments: &Segments, seg: SegNo, off: u32) -> Result<(Summary, Sort)> {
-    let summary = segments.summary_of(seg)?;
+fn owner_in(summary: &SummaryBlock, off: u32) -> Result<(Summary, Sort)> {
     let sort = if summary.kind()? == SummaryKind::Node { Sort::Node } else { Sort::Data };
     Ok((summary.get(off as u16), sort))
 }

@@ -34,8 +34,11 @@ impl Fs {
     /// Sections by what can be done with them now.
     pub fn sections(&self) -> SectionCounts {
         let total = u64::from(self.vol.layout().sections);
-        let Some(host) = self.reclaim.host() else { return SectionCounts { total, ..SectionCounts::default() } };
-        let free = self.vol.segments().table.free_sections();
+        let free = self.vol.placement.segments().map_or(0, |segments| segments.table.free_sections());
+        let Some(host) = self.reclaim.host() else {
+            // What makes sections free elsewhere has no needs of its own here.
+            return SectionCounts { total, free, ..SectionCounts::default() };
+        };
         SectionCounts {
             total,
             free,

@@ -11,6 +11,7 @@ use crate::locks;
 use crate::volume::io::Reading;
 use crate::volume::places::{NodePlace, Run};
 use crate::volume::segments::Segments;
+use std::collections::BTreeMap;
 use steadyfs_device::{PageBuf, StreamHint};
 use steadyfs_format::block::BlockView;
 use steadyfs_format::summary::{Summary, SummaryBlock, SummaryKind};
@@ -197,15 +198,28 @@ impl Segments {
 
     /// The owners of a segment's blocks: of an open segment from its log or stream, else from the SSA.
     pub(crate) fn summary_of(&self, seg: SegNo) -> Result<SummaryBlock> {
-        if self.table.state(seg).is_open()
-            && let Some(summary) = self.open_summary(seg)
-        {
-            return Ok(summary);
+        self.known_summary(seg).map_or_else(|| self.stored_summary(seg), Ok)
+    }
+
+    /// The same, where it is in memory.
+    fn known_summary(&self, seg: SegNo) -> Option<SummaryBlock> {
+        let open = if self.table.state(seg).is_open() { self.open_summary(seg) } else { None };
+        open.or_else(|| self.moved_summary(seg))
+    }
+
+    /// The same of several segments, all read at the same time. Those that cannot be read are missing.
+    pub(crate) fn summaries_of(&self, segments: impl Iterator<Item = SegNo>) -> BTreeMap<SegNo, SummaryBlock> {
+        let (mut found, mut coming) = (BTreeMap::new(), Vec::new());
+        for seg in segments {
+            match self.known_summary(seg) {
+                Some(summary) => drop(found.insert(seg, summary)),
+                None => coming.extend(self.start_summary(seg).ok().map(|reading| (seg, reading))),
+            }
         }
-        if let Some(summary) = self.moved_summary(seg) {
-            return Ok(summary);
+        for (seg, reading) in coming {
+            found.extend(self.finish_summary(reading).ok().map(|summary| (seg, summary)));
         }
-        self.stored_summary(seg)
+        found
     }
 
     /// What the SSA says of a segment, which is the truth of one that is not open.
