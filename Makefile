@@ -16,15 +16,18 @@ deps:
 # clippy runs apart, and `cargo test` finds what `make test` has built.
 LINTING ?=
 
+# Lints with such a compiler, or by clippy. The pages are made of what the same compiler has checked.
+linted = $(if $(LINTING),$(LINTING) $(CARGO) check $(1),$(CARGO) clippy $(1) -- -D warnings)
+
 # All that tests use has features of theirs in common; what ships, the command and the library alone, has its own.
 lint:
 	$(CARGO) fmt --all -- --check
 ifeq ($(LINTING),)
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 endif
-	$(CARGO) clippy -p steadyfs -- -D warnings
-	$(CARGO) clippy -p steadyfs --lib --no-default-features -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+	$(call linted,-p steadyfs)
+	$(call linted,-p steadyfs --lib --no-default-features)
+	RUSTDOCFLAGS="-D warnings" $(LINTING) $(CARGO) doc --workspace --no-deps
 
 # Everything is built once, with the tests' features: a build of the command alone has others, and would make half of the crates a second time. The packages come
 # while the compiler works, which needs none. Others' suites mostly wait for the kernel, so they run beside our tests, and print when they have ended. The closing
