@@ -1,6 +1,7 @@
 //! What a volume may hold after a fault: per path the states it was in, and since when one of them is durable.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use steadyfs_core::{Error, Fs, InodeRef, Result};
 use steadyfs_format::dir::FileType;
 
@@ -12,7 +13,8 @@ pub(crate) enum Entry {
     Absent,
     Dir,
     Link(Vec<u8>),
-    File(Vec<u8>),
+    /// Shared by all models and states that have them: each run begins with a copy of megabytes.
+    File(Arc<Vec<u8>>),
 }
 
 #[derive(Clone, Debug)]
@@ -121,7 +123,7 @@ fn allows(allowed: &[Entry], found: &Entry, exactly: bool) -> bool {
 /// reserved, never written.
 fn is_mix(found: &Entry, allowed: &[Entry]) -> bool {
     let Entry::File(found) = found else { return false };
-    let files: Vec<&Vec<u8>> =
+    let files: Vec<&Arc<Vec<u8>>> =
         allowed.iter().filter_map(|e| if let Entry::File(data) = e { Some(data) } else { None }).collect();
     let whole = files.len() == allowed.len();
     files.iter().any(|data| data.len() == found.len())
@@ -171,7 +173,7 @@ pub(crate) fn read(fs: &Fs, path: &str) -> Result<Entry> {
             let mut data = vec![0; fs.attr(&inode)?.size as usize];
             let n = fs.read(&inode, 0, &mut data)?;
             assert_eq!(n, data.len());
-            Ok(Entry::File(data))
+            Ok(Entry::File(Arc::new(data)))
         }
     }
 }

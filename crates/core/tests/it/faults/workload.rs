@@ -21,7 +21,11 @@ fn new(mode: u32) -> NewInode {
 }
 
 fn bytes(seed: u8, len: usize) -> Vec<u8> {
-    (0..len).map(|i| seed.wrapping_add((i / 4096) as u8)).collect()
+    let mut all = Vec::with_capacity(len);
+    for page in 0..len.div_ceil(4096) {
+        all.resize(len.min((page + 1) * 4096), seed.wrapping_add(page as u8));
+    }
+    all
 }
 
 fn split(path: &str) -> (&str, &str) {
@@ -66,10 +70,11 @@ impl Run {
     /// An operation that changes the contents of a file, maybe in part.
     fn contents(&mut self, path: &str, work: impl FnOnce(&Fs, &mut Vec<u8>) -> Result<()>) {
         let Entry::File(mut data) = self.model.get(path) else { return };
-        let result = work(&self.fs, &mut data);
-        let done = self.ok(result);
+        let result = work(&self.fs, Arc::make_mut(&mut data));
+        if self.ok(result) {
+            return self.model.set(path, Entry::File(data));
+        }
         match read(&self.fs, path) {
-            _ if done => self.model.set(path, Entry::File(data)),
             Ok(found) => self.model.set(path, found),
             Err(_) => self.model.set_maybe(path, Entry::File(data)),
         }
@@ -82,7 +87,7 @@ impl Run {
     }
 
     pub(crate) fn create(&mut self, path: &str) {
-        self.names(&[(path, Entry::File(Vec::new()))], |run| {
+        self.names(&[(path, Entry::File(Arc::default()))], |run| {
             run.fs.create(&run.dir_of(path)?, split(path).1.as_bytes(), &new(FILE)).map(drop)
         });
     }
@@ -113,16 +118,18 @@ impl Run {
 
     pub(crate) fn write(&mut self, path: &str, off: usize, len: usize, seed: u8) {
         self.contents(path, |fs, data| {
-            let n = fs.write(&find(fs, path)?, off as u64, &bytes(seed, len))?;
-            put(data, off, &bytes(seed, n));
+            let all = bytes(seed, len);
+            let n = fs.write(&find(fs, path)?, off as u64, &all)?;
+            put(data, off, &all[..n]);
             if n == len { Ok(()) } else { Err(Error::NoSpace) }
         });
     }
 
     fn write_direct(&mut self, path: &str, off: usize, len: usize, seed: u8) {
         self.contents(path, |fs, data| {
-            put(data, off, &bytes(seed, len));
-            fs.write_direct(&find(fs, path)?, off as u64, &bytes(seed, len)).map(drop)
+            let all = bytes(seed, len);
+            put(data, off, &all);
+            fs.write_direct(&find(fs, path)?, off as u64, &all).map(drop)
         });
     }
 
