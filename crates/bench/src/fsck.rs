@@ -1,7 +1,8 @@
-//! `steadyfs-bench fsck`: our checker beside fsck.f2fs, on one volume with a million files, in one run.
+//! `steadyfs-bench fsck`: our checker beside fsck.f2fs, on one volume with a million files, in one run; and our checker
+//! on an IPLFS volume with the same files.
 //!
-//! Each check is a process of its own, timed from its start to its end, with its peak of memory (`VmHWM`); the two take
-//! turns. The volume lies in memory and has been read once before, so that neither pays for a device. Both walk
+//! Each check is a process of its own, timed from its start to its end, with its peak of memory (`VmHWM`); they take
+//! turns. The volumes lie in memory and have been read once before, so that no check pays for a device. All walk
 //! everything and change nothing.
 
 use crate::machine::Machine;
@@ -12,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use steadyfs_core::fsck::{CheckOptions, check};
-use steadyfs_core::mkfs::{MkfsOptions, format};
+use steadyfs_core::mkfs::{Infinite, MkfsOptions, format};
 use steadyfs_core::{Fs, MountOptions, NewInode};
 use steadyfs_device::{FileDevice, OpenOptions};
 
@@ -35,7 +36,7 @@ struct Args {
     /// How often each checks it
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     reps: u64,
-    /// Where the image is made; should be in memory, with 8 KiB per file
+    /// Where the images are made; should be in memory, with 14 KiB per file
     #[arg(long, default_value = "/dev/shm")]
     scratch: PathBuf,
 }
@@ -52,25 +53,29 @@ pub(crate) fn compare(words: &[String]) -> Result<()> {
     let args = Args::parse_from(words);
     let scratch = tempfile::Builder::new().prefix("steadyfs-bench.").tempdir_in(&args.scratch);
     let scratch = scratch.with_context(|| format!("cannot use {} for the image", args.scratch.display()))?;
-    let image = scratch.path().join("image");
+    let [image, endless] = ["image", "endless"].map(|name| scratch.path().join(name));
     let mut machine = Machine::look();
-    fill(&image, args.files).context("making the volume")?;
+    fill(&image, Kind::F2fs, args.files).context("making the volume")?;
+    fill(&endless, Kind::Iplfs, args.files).context("making the IPLFS volume")?;
     let this = std::env::current_exe()?;
     let mut ours = Vec::new();
+    let mut iplfs = Vec::new();
     let mut theirs = Vec::new();
     for _ in 0..args.reps {
         ours.push(measure(Command::new(&this).arg(CHECK).arg(&image))?);
+        iplfs.push(measure(Command::new(&this).arg(CHECK).arg(&endless))?);
         theirs.push(measure(Command::new("fsck.f2fs").args(["--dry-run", "-f"]).arg(&image))?);
     }
     machine.finish();
-    let (ours, theirs) = (median(ours), median(theirs));
-    let ratio = theirs.time.as_secs_f64() / ours.time.as_secs_f64();
+    let (ours, iplfs, theirs) = (median(ours), median(iplfs), median(theirs));
+    let over = |sample: Sample| sample.time.as_secs_f64() / ours.time.as_secs_f64();
     println!("{}", machine.line());
     println!("fsck of a volume with {} files, median of {}:", args.files, args.reps);
-    for (name, sample) in [("steadyfs fsck", ours), ("fsck.f2fs", theirs)] {
+    for (name, sample) in [("steadyfs fsck", ours), ("of IPLFS", iplfs), ("fsck.f2fs", theirs)] {
         println!("  {name:14} {:7.2} s  {:6} MiB peak", sample.time.as_secs_f64(), sample.peak_kib / 1024);
     }
-    println!("  ratio          {ratio:7.2} (time of fsck.f2fs / ours)");
+    println!("  ratio          {:7.2} (time of fsck.f2fs / ours)", over(theirs));
+    println!("  ratio          {:7.2} (time of ours, IPLFS / F2FS; goal at most 1.2)", over(iplfs));
     Ok(())
 }
 
@@ -82,12 +87,20 @@ pub(crate) fn check_once(image: &Path) -> Result<()> {
     Ok(())
 }
 
+/// What is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    F2fs,
+    Iplfs,
+}
+
 /// Makes a volume with so many files, through the library.
-fn fill(image: &Path, files: u64) -> Result<()> {
+fn fill(image: &Path, kind: Kind, files: u64) -> Result<()> {
     let bytes = (files * 12 * 1024).max(256 << 20).next_multiple_of(2 << 20);
-    let create = OpenOptions { create: Some(bytes), ..OpenOptions::default() };
-    let device = FileDevice::open(image, create)?;
-    format(&device, &MkfsOptions::new(*b"steadyfs-bench\0\0", 1_700_000_000))?;
+    let infinite = (kind == Kind::Iplfs).then(|| Infinite::new(bytes >> 12));
+    let create = infinite.map_or(bytes, |infinite| infinite.device_blocks() << 12);
+    let device = FileDevice::open(image, OpenOptions { create: Some(create), ..OpenOptions::default() })?;
+    format(&device, &MkfsOptions { infinite, ..MkfsOptions::new(*b"steadyfs-bench\0\0", 1_700_000_000) })?;
     let fs = Fs::mount(Arc::new(device), MountOptions::parse("background_gc=off")?)?;
     let new = |mode| NewInode { mode, ..NewInode::default() };
     let data = vec![7; LARGE];
