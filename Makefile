@@ -30,10 +30,10 @@ endif
 	RUSTDOCFLAGS="-D warnings" $(LINTING) $(CARGO) doc --workspace --no-deps
 
 # Everything is built once, with the tests' features: a build of the command alone has others, and would make half of the crates a second time. The packages come
-# while the compiler works, which needs none. Others' suites mostly wait for the kernel, so they run beside our tests, and print when they have ended. The closing
-# lines of the tests are the closing lines of the run, unless a suite failed.
+# while the compiler works, which needs none, and others' suites are compiled where the lints leave a core idle. They mostly wait for the kernel, so they run beside
+# our tests, and print when they have ended. The closing lines of the tests are the closing lines of the run, unless a suite failed.
 test:
-	$(MAKE) --jobs=2 deps built
+	$(MAKE) --jobs=3 deps suites-installed built
 	@log=$$(mktemp) && ( $(SUITES_SHORT) >$$log 2>&1; code=$$?; cat $$log; rm $$log; exit $$code ) & suites=$$!; \
 	$(LINTING) CARGO=$(CARGO) tools/tests.sh; tests=$$?; \
 	wait $$suites || { echo "the suites (pjdfstest, fsx) failed: see above" >&2; exit 1; }; exit $$tests
@@ -44,6 +44,10 @@ built: lint
 	$(LINTING) $(CARGO) test --workspace --no-run
 
 SUITES_SHORT = STEADYFS=target/debug/steadyfs SEEDS="1 2 3 4 5 6 7 8 9 10" tools/suites.sh pjdfstest fsx
+
+.PHONY: suites-installed
+suites-installed:
+	tools/suites.sh --install
 
 # pjdfstest and fsx alone. Needs root.
 .PHONY: suites-short

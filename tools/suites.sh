@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Runs others' suites on a mount: suites.sh [SUITE...], of pjdfstest, fsx (10,000 operations with each seed, in every way
 # to cache) and stress-ng (its file system class); all of them if none is named. Needs root, and stress-ng the Debian
-# package of its name; installs pjdfstest and fsx from crates.io below target/. STEADYFS is the command to mount with,
-# SUITES where the suites are installed, SEEDS what fsx runs with: 20 seeds, or a list.
+# package of its name; installs pjdfstest and fsx from crates.io below target/. `suites.sh --install` does only that.
+# STEADYFS is the command to mount with, SUITES where the suites are installed, SEEDS what fsx runs with: 20 seeds, or a
+# list.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 steadyfs=${STEADYFS:-target/release/steadyfs}
 tools=${SUITES:-target/suites}
 
+declare -A versions=([pjdfstest]=0.2.2 [fsx]=0.3.2)
 suites=("$@")
 [ ${#suites[@]} -gt 0 ] || suites=(pjdfstest fsx stress-ng)
 
@@ -15,10 +17,18 @@ suites=("$@")
 # them takes longer than it saves, but for fsx' own code, which makes and compares contents byte by byte; what both
 # depend on is built once.
 installed() {
+  local version=${versions[$1]}
   [ -x "$tools/bin/$1" ] || CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
     cargo install --quiet --locked --root "$tools" --target-dir "$tools/build" \
-    --config 'profile.release.package.fsx.opt-level=2' "$1@$2"
+    --config 'profile.release.package.fsx.opt-level=2' "$1@$version"
 }
+
+if [ "${suites[*]}" = --install ]; then
+  for suite in "${!versions[@]}"; do
+    installed "$suite"
+  done
+  exit
+fi
 
 scratch=$(mktemp -d /dev/shm/steadyfs-suites-XXXXXX)
 chmod 755 "$scratch" # the tests act as other users
@@ -50,7 +60,7 @@ unmount_volume() {
 }
 
 run_pjdfstest() {
-  installed pjdfstest 0.2.2
+  installed pjdfstest
   mount_volume
   "$tools/bin/pjdfstest" -c tools/pjdfstest.toml -p "$mnt" >"$scratch/pjdfstest.log" || true
   tail -n 1 "$scratch/pjdfstest.log"
@@ -79,7 +89,7 @@ fsx_with() {
 # fsx itself has no direct I/O: on the mount without a kernel cache all of it is (but for mapped files). All ways at
 # once: each mostly waits for the kernel.
 run_fsx() {
-  installed fsx 0.3.2
+  installed fsx
   local cache failed="" runs=()
   for cache in writeback_cache writethrough direct_io; do
     fsx_with "$cache" >"$scratch/$cache.log" 2>&1 &
