@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    cat, completions, crash_test, dump, find, fsck, gc, get, info, lab, links, ln, ls, man, mkdir, mkfs, mount, mv,
-    put, recover, resize, rm, stat, top, trace, trim, umount,
+    cat, completions, crash_test, dump, export, find, fsck, gc, get, info, lab, links, ln, ls, man, mkdir, mkfs, mount,
+    mv, put, recover, resize, rm, stat, top, trace, trim, umount,
 };
 use crate::failure::Failure;
 
@@ -39,6 +39,7 @@ pub(crate) enum Command {
     Mv(mv::Args),
     Gc(gc::Args),
     Recover(recover::Args),
+    Export(export::Args),
     Resize(resize::Args),
     Trim(trim::Args),
     Trace(trace::Args),
@@ -77,6 +78,7 @@ impl Command {
             Command::Mv(_) => "mv",
             Command::Gc(_) => "gc",
             Command::Recover(_) => "recover",
+            Command::Export(_) => "export",
             Command::Resize(_) => "resize",
             Command::Trim(_) => "trim",
             Command::Trace(_) => "trace",
@@ -109,6 +111,7 @@ impl Command {
             Command::Mv(args) => mv::run(&args),
             Command::Gc(args) => gc::run(&args),
             Command::Recover(args) => recover::run(&args),
+            Command::Export(args) => export::run(&args),
             Command::Resize(args) => resize::run(&args),
             Command::Trim(args) => trim::run(&args),
             Command::Trace(args) => trace::run(&args),

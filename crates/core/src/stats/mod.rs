@@ -30,6 +30,7 @@ pub use crate::reclaim::report::Skipped;
 use crate::reclaim::report::{GcReport, GcTimes, SectionCounts};
 use crate::volume::discard::DiscardStats;
 use crate::volume::io::IoStats;
+use crate::volume::segments::migrating::MigrationStats;
 use crate::waits::micros;
 use serde::{Deserialize, Serialize};
 use steadyfs_format::BLOCK_SIZE;
@@ -75,6 +76,9 @@ pub struct VolumeStats {
     /// The logs of an IPLFS volume, now; all zero on others.
     #[serde(default)]
     pub logs: LogNumbers,
+    /// What became of the records of the device below a D2FS volume; all zero on others.
+    #[serde(default)]
+    pub records: MigrationStats,
     /// Blocks and inodes, now.
     pub space: SpaceNumbers,
     /// Inodes without a name, now.
@@ -233,6 +237,7 @@ impl Fs {
             sections: self.sections(),
             segments: self.segment_numbers(),
             logs: self.log_numbers(),
+            records: self.migration_stats().unwrap_or_default(),
             space: SpaceNumbers {
                 blocks: space.blocks,
                 blocks_free: space.blocks_free,

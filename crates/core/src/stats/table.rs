@@ -149,7 +149,7 @@ fn locks(stats: &VolumeStats, of: fn(&super::LockNumbers) -> f64) -> Vec<(String
 }
 
 /// Every statistic.
-pub const STATISTICS: [Statistic; 75] = [
+pub const STATISTICS: [Statistic; 81] = [
     gauge(
         Mount,
         "build_info",
@@ -380,6 +380,51 @@ pub const STATISTICS: [Statistic; 75] = [
         NUMBER,
         "Inodes whose records a checkpoint made needless.",
         Read::One(|s| s.journal.absorbed as f64),
+    ),
+    counter(
+        Collection,
+        "device_records",
+        NUMBER,
+        "Records of a device that moves blocks by itself (D2FS), by what they came to.",
+        Read::Each("as", |s| {
+            let records = &s.records;
+            named([("moved", records.moved as f64), ("again", records.again as f64), ("stale", records.stale as f64)])
+        }),
+    ),
+    counter(
+        Collection,
+        "device_upcalls",
+        NUMBER,
+        "Upcalls that brought them.",
+        Read::One(|s| s.records.upcalls as f64),
+    ),
+    counter(
+        Collection,
+        "device_records_applied",
+        NUMBER,
+        "Number of the last of these records that was applied, since the volume was made.",
+        Read::One(|s| s.records.applied as f64),
+    ),
+    gauge(
+        Collection,
+        "device_records_outstanding",
+        NUMBER,
+        "Records heard and not completed.",
+        Read::One(|s| s.records.outstanding as f64),
+    ),
+    gauge(
+        Collection,
+        "device_records_most",
+        NUMBER,
+        "The most of them at one time.",
+        Read::One(|s| s.records.most_outstanding as f64),
+    ),
+    gauge(
+        Collection,
+        "device_regular_sections",
+        SECTIONS,
+        "Sections that the host writes, where the device has an area of its own.",
+        Read::One(|s| s.records.regular_sections as f64),
     ),
     counter(Collection, "gc_victims", SECTIONS, "Sections cleaned.", Read::One(|s| s.gc.done.victims as f64)),
     counter(

@@ -1,5 +1,6 @@
 //! `steadyfs info`: what a volume is and how full it is, and what a mounted one has done, for people and for scripts.
 
+mod areas;
 mod logs;
 mod mounted;
 
@@ -20,6 +21,7 @@ use crate::image::ImageArgs;
 use crate::size::human;
 use crate::text::{print_json, uuid};
 use crate::volume::open_raw;
+use areas::Areas;
 use logs::Logs;
 
 /// Show what a volume is: label, features, sizes, space, state; of a mounted one, what it has done since
@@ -50,6 +52,9 @@ struct Info {
     /// Of an IPLFS volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     iplfs: Option<Logs>,
+    /// Of a D2FS volume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    d2fs: Option<Areas>,
     /// Why the volume can only be read, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     read_only: Option<String>,
@@ -153,6 +158,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn kind(segmented: bool, moves: bool) -> &'static str {
+    match (segmented, moves) {
+        (false, _) => "iplfs",
+        (true, true) => "d2fs",
+        (true, false) => "f2fs",
+    }
+}
+
 impl Info {
     fn new(image: &Image) -> Self {
         let (superblock, layout) = (image.superblock(), image.layout());
@@ -164,9 +177,9 @@ impl Info {
         let orphans = known("the list of orphans", image.orphans());
         let iplfs = image.log_space().map(Logs::of);
         let flags = image.log_space().map_or_else(|| header.flags(), |space| space.header().flags);
-        let segmented = iplfs.is_none();
+        let (segmented, d2fs) = (iplfs.is_none(), Areas::of(image));
         Info {
-            kind: if segmented { "f2fs" } else { "iplfs" },
+            kind: kind(segmented, d2fs.is_some()),
             label: superblock.label(),
             uuid: uuid(&superblock.uuid()),
             features: features.names().collect(),
@@ -183,6 +196,7 @@ impl Info {
                 sections: layout.sections,
             }),
             iplfs,
+            d2fs,
             read_only: why_read_only(features),
             superblock_copy: if image.superblocks().copy(0).is_ok() { 0 } else { 1 },
             checkpoint: CheckpointInfo {
@@ -272,6 +286,9 @@ impl Info {
         }
         if let Some(logs) = &self.iplfs {
             logs.print(&mut line)?;
+        }
+        if let Some(areas) = &self.d2fs {
+            areas.print(&mut line)?;
         }
         for log in &self.logs {
             line(log.log, format!("segment {}, block {}", log.segment, log.next_block))?;

@@ -4,6 +4,7 @@ pub(crate) mod cat;
 pub(crate) mod completions;
 pub(crate) mod crash_test;
 pub(crate) mod dump;
+pub(crate) mod export;
 pub(crate) mod find;
 pub(crate) mod fsck;
 pub(crate) mod gc;

@@ -2,6 +2,7 @@
 
 mod compatibility;
 mod crash_test;
+mod d2fs;
 mod frame;
 mod fsck;
 mod gc;

@@ -20,6 +20,7 @@ use crate::volume::io::order::InOrder;
 use crate::volume::segments::Segments;
 use crate::volume::segments::logs::{Head, kind_of};
 use crate::volume::segments::table::BLOCKS;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
@@ -71,7 +72,7 @@ struct Counts {
 }
 
 /// What became of the records of a device that moves blocks, since the mount.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MigrationStats {
     /// Records whose block was followed.
     pub moved: u64,
