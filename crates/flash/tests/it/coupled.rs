@@ -186,10 +186,12 @@ fn overwritten(records: Option<u32>, ratio: f64) -> (f64, MigrationStats, f64) {
 fn a_volume_is_overwritten_and_only_the_device_collects() {
     let unbounded = overwritten(None, 1.4);
     println!("{unbounded:?}");
+    assert!(unbounded.1.moved > 1000 && (1.3..1.9).contains(&unbounded.2), "{unbounded:?}");
     for ratio in [1.1, 1.4, 2.0] {
         let bounded = overwritten(Some(1024), ratio);
         println!("ratio {ratio}, 1024 records: {bounded:?}");
         assert!(bounded.1.moved > 1000 && bounded.1.most_outstanding <= 1024, "{bounded:?}");
+        assert!(ratio < 1.4 || bounded.0 <= unbounded.0 / 0.8, "{bounded:?} beside {unbounded:?}");
     }
 }
 
