@@ -1,15 +1,16 @@
 //! The device collects: threads that follow what it moves, and the gate of such volumes.
 //!
 //! One thread hears upcalls, another applies their records, one after the other; what it has to read for them it reads
-//! ahead, for a few upcalls at a time. A record names a block, and the rule
-//! for it has three cases: the block is still used where it was, so its owner comes to refer to the new place; or the
-//! new place is in use already, so the record was applied before a power cut; or the block is dead, and its page is to
-//! be discarded. A record that cannot be applied for now is tried again, and none is passed over.
+//! ahead, for a few upcalls at a time. A record names a block, and the rule for it has three cases: the block is still
+//! used where it was, so its owner comes to refer to the new place; or the new place is in use already, so the record
+//! was applied before a power cut; or the block is dead, and its page is to be discarded. A record that cannot be
+//! applied for now is tried again, and none is passed over.
 //!
 //! A change passes the gate if there are free sections for it and for the next checkpoint, and the device has room for
-//! what it takes beside what is valid, and dead but not yet discarded. Where room is short a checkpoint is made; it has
-//! dead blocks discarded, records completed and empty sections given back. Where that does not help, the device is
-//! asked to collect.
+//! what it takes beside what is valid, and dead but not yet discarded, and for the nodes that records change meanwhile.
+//! Whoever follows records asks the same before each few. Where room is short a checkpoint is made; it has dead blocks
+//! discarded, records completed and empty sections given back. Where that does not help, the device is asked to
+//! collect.
 //!
 //! Kept true: whoever waits here holds no lock and no change, so records can be applied meanwhile; what waits for the
 //! device waits for so long at most.
@@ -45,8 +46,9 @@ const LAST_RECORDS: Duration = Duration::from_secs(60);
 const RETRY: Duration = Duration::from_secs(1);
 /// Records for which a checkpoint is made that the device asks for, although more have been heard.
 const BATCH: u64 = 4096;
-/// Records whose owners are read at the same time.
-const AHEAD: usize = 2 * UPCALL_RECORDS;
+/// Records whose owners are read at the same time, and a part of the capacity that they are not more than.
+const AHEAD: u64 = 2 * UPCALL_RECORDS as u64;
+const AHEAD_SHARE: u64 = 64;
 /// Sections that are left in any case: the logs' next ones.
 const SPARE_SECTIONS: u64 = Log::COUNT as u64 + 1;
 
@@ -182,9 +184,12 @@ impl Fs {
     fn apply_records(&self, area: &MigratingArea) -> Result<()> {
         let mut unsaid = 0;
         loop {
-            let (first, records) = area.next(AHEAD);
+            let (first, records) = area.next(ahead(area) as usize);
             if records.is_empty() || area.stop.load(SeqCst) {
                 break;
+            }
+            if !may_follow(self, area, records.len() as u64) {
+                self.checkpoint(Cause::Backlog)?;
             }
             let owners = self.owners_ahead(&records);
             for ((number, record), owner) in (first..).zip(&records).zip(owners) {
@@ -331,11 +336,31 @@ fn follow_node(vol: &Volume, from: Lba, to: Lba, owner: Summary) -> Result<bool>
 pub(super) fn has_room(fs: &Fs, blocks: u64) -> bool {
     let segments = fs.vol.segments();
     let Some(area) = &segments.migrating else { return true };
-    // A page of a directory takes its block, and may change the nodes above it.
-    let dirty = fs.vol.nodes.dirty_count() as u64 + 2 * fs.dirty_dir_pages();
-    let take = blocks + fs.reclaim.admissions().blocks() + dirty;
+    let take = blocks + fs.reclaim.admissions().blocks() + dirty(fs);
     let sections = take.div_ceil(segments.layout.blocks_per_sec()) + SPARE_SECTIONS;
-    segments.table.free_sections() >= sections && fs.vol.space.counts().blocks + area.dead() + take <= area.capacity()
+    // Records that are followed meanwhile change nodes, too.
+    segments.table.free_sections() >= sections && can_hold(fs, area, take + ahead(area))
+}
+
+/// Whether the device can hold so many blocks beside what is valid, and dead and not yet discarded.
+fn can_hold(fs: &Fs, area: &MigratingArea, more: u64) -> bool {
+    fs.vol.space.counts().blocks + area.dead() + more <= area.capacity()
+}
+
+/// Blocks that a checkpoint would take now. A page of a directory takes its block, and may change the nodes above it.
+fn dirty(fs: &Fs) -> u64 {
+    fs.vol.nodes.dirty_count() as u64 + 2 * fs.dirty_dir_pages()
+}
+
+/// Records that are followed at a time, each of which may change a node.
+fn ahead(area: &MigratingArea) -> u64 {
+    AHEAD.min(area.capacity() / AHEAD_SHARE).max(1)
+}
+
+/// Whether the device can hold what a checkpoint would take after so many records. No change may come that asks, and
+/// an eighth of the capacity may be outstanding.
+fn may_follow(fs: &Fs, area: &MigratingArea, records: u64) -> bool {
+    can_hold(fs, area, dirty(fs) + records + fs.reclaim.admissions().blocks())
 }
 
 /// Waits until there is room for so many blocks.

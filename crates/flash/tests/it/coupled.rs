@@ -195,9 +195,9 @@ fn a_volume_is_overwritten_and_only_the_device_collects() {
     }
 }
 
-/// The page cache takes pages as fast as the processor, and records are followed one by one.
-#[test]
-fn a_host_that_writes_faster_than_it_follows_comes_to_an_end() {
+/// Random pages of a file are written as fast as the page cache takes them; then the inodes of so many small files are
+/// changed by turns with a few of these pages.
+fn hurried(changes: u32, files: u64) -> MigrationStats {
     let chosen = Migrating::new(60 * 512);
     let options = MkfsOptions { migrating: Some(chosen), ..MkfsOptions::new([0xd2; 16], 1_700_000_000) };
     let mut parameters = small();
@@ -208,10 +208,22 @@ fn a_host_that_writes_faster_than_it_follows_comes_to_an_end() {
         mkfs::format(&*ssd, &options).unwrap();
         let mount = MountOptions::parse("cache=16M,node_cache=4M").unwrap();
         let fs = Fs::mount(Arc::clone(&ssd) as Arc<dyn Device>, mount).unwrap();
-        let file = fs.create(&fs.root().unwrap(), b"data", &NewInode { mode: 0o100_644, ..NewInode::default() });
-        let (file, mut rng) = (file.unwrap(), Rng(7));
-        for _ in 0..90_000 {
-            fs.write(&file, rng.below(22_000) * 4096, &[1; 4096]).unwrap();
+        let (root, new) = (fs.root().unwrap(), NewInode { mode: 0o100_644, ..NewInode::default() });
+        let create = |name: &str| fs.create(&root, name.as_bytes(), &new).unwrap();
+        let (file, small) = (create("data"), (0..files).map(|i| create(&i.to_string())).collect::<Vec<_>>());
+        fs.sync().unwrap();
+        let (pages, mut rng) = (if files > 0 { 28_000 - files } else { 22_000 }, Rng(7));
+        let mut overwrite = || fs.write(&file, rng.below(pages) * 4096, &[1; 4096]).unwrap();
+        for _ in 0..changes {
+            overwrite();
+        }
+        for _ in 0..if files > 0 { 10 } else { 0 } {
+            for small in &small {
+                fs.write(small, 0, &[2; 16]).unwrap();
+            }
+            for _ in 0..300 {
+                overwrite();
+            }
         }
         fs.sync().unwrap();
         fs.migration_stats().unwrap()
@@ -229,5 +241,20 @@ fn a_host_that_writes_faster_than_it_follows_comes_to_an_end() {
     };
     let found = run(SimConfig { cores: 16, ..SimConfig::default() }, watched).unwrap().value;
     println!("{found:?}");
+    found
+}
+
+/// Records are followed one by one, so a host that is not held is late with them.
+#[test]
+fn a_host_that_writes_faster_than_it_follows_comes_to_an_end() {
+    let found = hurried(90_000, 0);
+    assert!(found.moved > 2000, "{found:?}");
+}
+
+/// Nearly as much is there as the device can hold, so what a checkpoint takes has to have its room: inodes that were
+/// written to, and nodes that records change after a write has passed the gate.
+#[test]
+fn a_host_that_changes_many_inodes_comes_to_an_end() {
+    let found = hurried(60_000, 9_000);
     assert!(found.moved > 2000, "{found:?}");
 }
