@@ -48,7 +48,8 @@ const ENDLESS_MODES: [&str; 3] = ["", "fsync_mode=strict", "noinline_data,noinli
 /// far, and exits with 130 or 143.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Visit a million states: all lengths, random workloads of several writers, six ways to mount (IPLFS: three)
+    /// Visit a million states: all lengths, random workloads of several writers, six ways to mount (IPLFS: three),
+    /// or that of --options alone
     #[arg(long, conflicts_with_all = ["length", "random", "collecting", "replay"])]
     full: bool,
     /// Every workload of N operations (2 takes an hour), each followed by each way to make it durable
@@ -170,9 +171,9 @@ struct Broken {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let Kind::Of(kind) = args.kind else { return moving(args) };
     let mounts: Vec<&str> = match (args.full, kind) {
-        (true, VolumeKind::F2fs) => MODES.to_vec(),
-        (true, VolumeKind::Iplfs) => ENDLESS_MODES.to_vec(),
-        (false, _) => vec![&args.options],
+        (true, VolumeKind::F2fs) if args.options.is_empty() => MODES.to_vec(),
+        (true, VolumeKind::Iplfs) if args.options.is_empty() => ENDLESS_MODES.to_vec(),
+        _ => vec![&args.options],
     };
     for mount in &mounts {
         MountOptions::parse(mount)
