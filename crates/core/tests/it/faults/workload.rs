@@ -71,11 +71,15 @@ impl Run {
     fn contents(&mut self, path: &str, work: impl FnOnce(&Fs, &mut Vec<u8>) -> Result<()>) {
         let Entry::File(mut data) = self.model.get(path) else { return };
         let result = work(&self.fs, Arc::make_mut(&mut data));
-        if self.ok(result) {
-            return self.model.set(path, Entry::File(data));
-        }
+        let done = self.ok(result);
+        // After a success, too: these reads meet faults of their own.
         match read(&self.fs, path) {
-            Ok(found) => self.model.set(path, found),
+            Err(_) if done => self.model.set(path, Entry::File(data)),
+            Ok(found) => {
+                let data = Entry::File(data);
+                assert!(!done || found == data, "{path} does not read as it was written");
+                self.model.set(path, found);
+            }
             Err(_) => self.model.set_maybe(path, Entry::File(data)),
         }
     }
