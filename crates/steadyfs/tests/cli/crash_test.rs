@@ -123,6 +123,7 @@ fn what_makes_no_sense_is_a_usage_error() {
         (&["crash-test", "--replay", &latin], "it is no text of a workload"),
         (&["crash-test", "--replay", &impossible], "does not exist"),
         (&["crash-test", "-o", "frobnicate"], "frobnicate"),
+        (&["crash-test", "--full", "-o", "frobnicate"], "frobnicate"),
         (&["crash-test", "--length", "9"], "9"),
     ] {
         let out = run(args);
