@@ -8,6 +8,7 @@
 //! - [`LoopDevice`] and [`Backing`]: loop devices, and what is behind them;
 //! - [`OverlayDevice`]: changes in memory over a device that is only read;
 //! - [`WriteOnceDevice`]: panics on a second write of a block, for tests;
+//! - [`ZonedDevice`]: zones in memory, strict about how they are written, for tests;
 //! - [`Migrations`]: devices that move pages by themselves (see the head of `migrate`); [`AdversaryDevice`]: the most
 //!   inconvenient of them.
 //!
@@ -30,6 +31,7 @@ mod page;
 mod pool;
 mod record;
 mod sparse;
+mod zoned;
 
 pub use chunks::ChunkDevice;
 pub use crash::{CrashImage, PIECE_SIZE, PIECES, flush_ticks, image_at};
@@ -49,6 +51,7 @@ pub use page::{PageBuf, is_zero};
 pub use pool::{PageMemory, page_memory, retain as retain_page_memory, trim as trim_page_memory};
 pub use record::{Record, RecordingDevice};
 pub use sparse::{SparseImage, open_image};
+pub use zoned::{ZoneCounts, ZonedDevice};
 
 /// Size of a block and of a page, in bytes.
 pub const BLOCK_SIZE: usize = 4096;
