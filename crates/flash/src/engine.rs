@@ -590,6 +590,7 @@ impl Engine {
             flash_read: counters.host_read,
             gc_read: counters.gc_read,
             lines_erased: counters.lines_erased,
+            gc_busy_ns: counters.gc_busy_ns,
             erases: (erases.clone().min().unwrap_or(0), erases.max().unwrap_or(0)),
             space: self.ftl.space(&self.media.nand),
             buffered: self.media.buffer.held(),

@@ -46,6 +46,8 @@ pub(crate) struct NandCounters {
     pub(crate) gc_read: u64,
     /// Lines erased; each of its blocks counts in the wear.
     pub(crate) lines_erased: u64,
+    /// Nanoseconds for which chips read, and programmed, for the collector, of all chips together.
+    pub(crate) gc_busy_ns: (u64, u64),
 }
 
 #[derive(Debug, Default)]
@@ -141,6 +143,9 @@ impl Nand {
         let end = transferred + self.timing.program;
         chip.busy += end - start;
         chip.free = end;
+        if source == Source::Collector {
+            self.counters.gc_busy_ns.1 += end - start;
+        }
         while chip.programming.front().is_some_and(|&(_, _, end)| end <= now) {
             chip.programming.pop_front();
         }
@@ -193,6 +198,9 @@ impl Nand {
         }
         chip.busy += at - start;
         chip.free = at;
+        if source != Source::Host {
+            self.counters.gc_busy_ns.0 += at - start;
+        }
         at
     }
 

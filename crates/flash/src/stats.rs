@@ -95,6 +95,8 @@ pub struct Stats {
     pub gc_read: u64,
     /// Lines erased, a block of every chip each.
     pub lines_erased: u64,
+    /// For how long chips read, and programmed, for the collector: nanoseconds of all chips together.
+    pub gc_busy_ns: (u64, u64),
     /// How often the line was erased that was erased least, and the one that was erased most.
     pub erases: (u32, u32),
     /// How the flash is used.

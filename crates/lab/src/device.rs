@@ -16,15 +16,23 @@ const MEMORY: &str = "memory";
 /// Bytes per second of the series' unit.
 const PAGE: f64 = 4096.0;
 /// Bytes that a record of a device takes that moves blocks: two addresses.
-const RECORD: u64 = 16;
+pub(crate) const RECORD: u64 = 16;
 /// Map nodes do not become smaller with the scale than the paper's are.
 const NODE_PAGES: u32 = 1 << 12;
+
+/// What a device's counters were.
+pub(crate) struct Before {
+    /// When the measured phase began.
+    begun: Stats,
+    /// Memory of the map of the new device, in bytes.
+    empty_map: u64,
+}
 
 /// A device, and how to ask it.
 pub(crate) enum Target {
     Memory(Arc<MemDevice>),
-    /// With its counters when the measured phase began.
-    Ssd(Arc<EmulatedSsd>, Box<Stats>),
+    /// With its counters from before.
+    Ssd(Arc<EmulatedSsd>, Box<Before>),
 }
 
 fn parameters(spec: &DeviceSpec, addresses: u64) -> Result<Parameters, String> {
@@ -97,14 +105,21 @@ pub(crate) fn check(spec: &DeviceSpec, endless: bool, moves: bool) -> Result<(),
 }
 
 impl Target {
-    /// Makes the device, with so many blocks of addresses; one that moves blocks where there are areas for that.
-    pub(crate) fn new(spec: &DeviceSpec, addresses: u64, areas: Option<&MigrationGeometry>) -> Result<Self, String> {
+    /// Makes the device, with so many blocks of addresses; one that moves blocks where there are areas for that. Where
+    /// the power is to fail, it takes notes of what is in its flash.
+    pub(crate) fn new(
+        spec: &DeviceSpec,
+        addresses: u64,
+        areas: Option<&MigrationGeometry>,
+        power_fails: bool,
+    ) -> Result<Self, String> {
         let bytes = spec.size.bytes() / 4096 * 4096;
         check(spec, addresses > bytes / 4096, areas.is_some())?;
         if spec.preset == MEMORY {
             return Ok(Target::Memory(Arc::new(MemDevice::new(addresses))));
         }
         let (mut parameters, mut bytes) = (parameters(spec, addresses)?, bytes);
+        parameters.remember_cells = power_fails;
         if let Some(areas) = areas {
             let mut shape = Coupling::new(areas);
             shape.records = spec.records.map_or(shape.records, |size| (size.bytes() / RECORD) as u32);
@@ -112,8 +127,9 @@ impl Target {
             bytes = areas.capacity * 4096;
         }
         let ssd = EmulatedSsd::new(parameters, bytes).map_err(|e| format!("device: {e}"))?;
-        let stats = ssd.stats();
-        Ok(Target::Ssd(ssd, Box::new(stats)))
+        let begun = ssd.stats();
+        let empty_map = begun.map.bytes;
+        Ok(Target::Ssd(ssd, Box::new(Before { begun, empty_map })))
     }
 
     /// The device.
@@ -135,14 +151,19 @@ impl Target {
     /// The measured phase begins.
     pub(crate) fn begin(&mut self) {
         if let Target::Ssd(ssd, before) = self {
-            **before = ssd.stats();
+            before.begun = ssd.stats();
         }
+    }
+
+    /// Pages of the flash, if it is an emulated SSD.
+    pub(crate) fn flash_pages(&self) -> Option<u64> {
+        self.ssd().map(|ssd| ssd.stats().space).map(|space| space.mapped + space.invalid + space.free)
     }
 
     /// Figures of the measured phase that only the device knows.
     pub(crate) fn metrics(&self, seconds: f64) -> BTreeMap<String, f64> {
         let Target::Ssd(ssd, before) = self else { return BTreeMap::new() };
-        let after = ssd.stats();
+        let (Before { begun: before, empty_map }, after) = (&**before, ssd.stats());
         let mb_s = |pages: u64| pages as f64 * PAGE / seconds.max(1e-9) / 1e6;
         let busy = |after: &[u64], before: &[u64]| {
             let sum = |busy: &[u64]| busy.iter().sum::<u64>() as f64;
@@ -155,34 +176,16 @@ impl Target {
             ("flash_chips_busy", busy(&after.chips_busy_ns, &before.chips_busy_ns)),
             ("flash_channels_busy", busy(&after.channels_busy_ns, &before.channels_busy_ns)),
             ("flash_longest_write_ms", after.write_latency.max_ns as f64 / 1e6),
+            ("flash_held_mib", after.space.mapped as f64 / 256.0),
+            ("flash_host_mib", (after.host_programmed - before.host_programmed) as f64 / 256.0),
+            ("flash_copied_mib", (after.gc_programmed - before.gc_programmed) as f64 / 256.0),
+            ("flash_own_mib", (after.meta_programmed - before.meta_programmed) as f64 / 256.0),
+            ("flash_padding_mib", (after.padding - before.padding) as f64 / 256.0),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
-        if matches!(ssd.parameters().layer, Layer::Coupled(_)) {
-            metrics.insert("flash_map_peak_mib".into(), after.map.peak_bytes as f64 / f64::from(1 << 20));
-        }
-        if matches!(ssd.parameters().layer, Layer::Interval(_)) {
-            let (map, map_before) = (after.map, before.map);
-            let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-            // A flat map has four bytes for each page of the flash.
-            let flat_bytes = 4 * (after.space.mapped + after.space.invalid + after.space.free);
-            let share = |bytes: u64, of: u64| bytes as f64 / of.max(1) as f64;
-            metrics.extend(
-                [
-                    ("flash_map_mib", mib(map.bytes)),
-                    ("flash_map_peak_mib", mib(map.peak_bytes)),
-                    ("flash_map_uncompacted_mib", mib(map.uncompacted_bytes)),
-                    ("flash_map_uncompacted_peak_mib", mib(map.uncompacted_peak_bytes)),
-                    ("flash_map_share", share(map.peak_bytes, map.uncompacted_peak_bytes)),
-                    ("flash_map_over_flat", share(map.peak_bytes, flat_bytes)),
-                    ("flash_map_saved", 1.0 - map.bytes as f64 / map.uncompacted_bytes.max(1) as f64),
-                    ("flash_map_nodes_compacted", (map.nodes_compacted - map_before.nodes_compacted) as f64),
-                    ("flash_map_stall_s", (map.stall_ns - map_before.stall_ns) as f64 / 1e9),
-                    ("flash_map_longest_stall_ms", map.longest_stall_ns as f64 / 1e6),
-                ]
-                .map(|(name, value)| (name.to_owned(), value)),
-            );
-        }
+        metrics.extend(of_map(ssd, *empty_map, before, &after));
+        metrics.extend(of_lines(ssd, before, &after));
         metrics
     }
 
@@ -196,4 +199,62 @@ impl Target {
             }
         }
     }
+}
+
+/// The memory of the map, and what its upkeep took.
+fn of_map(ssd: &EmulatedSsd, empty: u64, before: &Stats, after: &Stats) -> Vec<(String, f64)> {
+    let (map, map_before) = (after.map, before.map);
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    // A flat map has four bytes for each page of the flash.
+    let flat_bytes = 4 * (after.space.mapped + after.space.invalid + after.space.free);
+    let share = |bytes: u64, of: u64| bytes as f64 / of.max(1) as f64;
+    let mut metrics =
+        vec![("flash_map_peak_mib", mib(map.peak_bytes)), ("flash_map_over_flat", share(map.peak_bytes, flat_bytes))];
+    if let Layer::Coupled(shape) = ssd.parameters().layer {
+        // What is not records never changes; an entry for each page of metadata, and one for each zone.
+        let metadata = 4 * shape.meta;
+        metrics.extend([
+            ("flash_map_metadata_mib", mib(metadata)),
+            ("flash_map_zones_mib", mib(empty - metadata)),
+            ("flash_map_records_peak_mib", mib(map.peak_bytes - empty)),
+            ("flash_map_fixed_over_flat", share(empty, flat_bytes)),
+        ]);
+    }
+    if matches!(ssd.parameters().layer, Layer::Interval(_)) {
+        metrics.extend([
+            ("flash_map_mib", mib(map.bytes)),
+            ("flash_map_uncompacted_mib", mib(map.uncompacted_bytes)),
+            ("flash_map_uncompacted_peak_mib", mib(map.uncompacted_peak_bytes)),
+            ("flash_map_share", share(map.peak_bytes, map.uncompacted_peak_bytes)),
+            ("flash_map_saved", 1.0 - map.bytes as f64 / map.uncompacted_bytes.max(1) as f64),
+            ("flash_map_nodes_compacted", (map.nodes_compacted - map_before.nodes_compacted) as f64),
+            ("flash_map_stall_s", (map.stall_ns - map_before.stall_ns) as f64 / 1e9),
+            ("flash_map_longest_stall_ms", map.longest_stall_ns as f64 / 1e6),
+        ]);
+    }
+    metrics.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// What collecting took of the chips for each line that was erased, as if all chips shared it evenly, and the share of
+/// a line's pages that were copied.
+fn of_lines(ssd: &EmulatedSsd, before: &Stats, after: &Stats) -> Vec<(String, f64)> {
+    let lines = after.lines_erased - before.lines_erased;
+    if lines == 0 {
+        return Vec::new();
+    }
+    let Parameters { geometry, timing, .. } = ssd.parameters();
+    let chips = (lines * u64::from(geometry.chips())) as f64;
+    let us = |after: u64, before: u64| (after - before) as f64 / 1e3 / chips;
+    let read = us(after.gc_busy_ns.0, before.gc_busy_ns.0);
+    let write = us(after.gc_busy_ns.1, before.gc_busy_ns.1);
+    let erase = timing.erase.as_secs_f64() * 1e6;
+    let pages = (lines * u64::from(geometry.line_pages())) as f64;
+    [
+        ("flash_line_read_us", read),
+        ("flash_line_write_us", write),
+        ("flash_line_us", read + write + erase),
+        ("flash_line_copied", (after.gc_programmed - before.gc_programmed) as f64 / pages),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
 }

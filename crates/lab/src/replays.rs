@@ -84,6 +84,7 @@ impl Replays {
                     volume: VolumeSpec { mount: mount.clone(), ..VolumeSpec::default() },
                     workload: Workload::Replay(replay.clone()),
                     neighbour: None,
+                    cut: None,
                     systems: Vec::new(),
                     windows: Vec::new(),
                     claims: Vec::new(),
@@ -116,6 +117,7 @@ fn plots() -> Vec<Plot> {
     let plot = |title: &str, series: &[&str], unit: &str| Plot {
         title: title.into(),
         over: PlotOver::Seconds,
+        against: String::new(),
         series: series.iter().map(|name| (*name).to_owned()).collect(),
         unit: unit.into(),
     };

@@ -22,7 +22,8 @@ pub(super) fn figure(out: &mut String, plot: &Plot, batch: &Batch) {
         PlotOver::Seconds => (over_time(plot, batch), Over::Linear("seconds of virtual time")),
         PlotOver::Latency => (over_latency(plot, batch), Over::Logarithmic("microseconds")),
         PlotOver::Sweep => {
-            let name = batch.experiment.sweep.as_ref().map_or("value", |sweep: &Sweep| sweep.name.as_str());
+            let sweep = batch.experiment.sweep.as_ref().map_or("value", |sweep: &Sweep| sweep.name.as_str());
+            let name = if plot.against.is_empty() { sweep } else { plot.against.as_str() };
             (
                 sweep::lines(plot, batch).map(|(name, points)| Named { name, seeds: vec![points] }).collect(),
                 Over::Linear(name),

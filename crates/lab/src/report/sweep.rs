@@ -48,16 +48,24 @@ pub(super) fn lines(plot: &Plot, batch: &Batch) -> impl Iterator<Item = (String,
         None => Vec::new(),
     };
     let several = tables.len() > 1;
+    let at = batch.experiment.sweep.as_ref().filter(|_| !plot.against.is_empty());
+    let at: Vec<_> = at.map(|sweep| table(batch, sweep, &plot.against).systems).unwrap_or_default();
+    let against = !plot.against.is_empty();
     tables.into_iter().flat_map(move |table| {
         let SweepTable { figure, values, systems } = table;
+        let at = at.clone();
         systems.into_iter().map(move |(system, means)| {
+            let at = at.iter().find(|(name, _)| *name == system).map(|(_, at)| at.clone()).unwrap_or_default();
             let name = match (system.is_empty(), several) {
                 (true, _) => figure.clone(),
                 (false, true) => format!("{system}: {figure}"),
                 (false, false) => system,
             };
-            let points = values.iter().zip(means).filter_map(|(value, mean)| Some((*value as f64, mean?)));
-            (name, points.collect())
+            let own = values.iter().map(|value| Some(*value as f64));
+            let at: Vec<Option<f64>> = if against { at } else { own.collect() };
+            let mut points: Vec<(f64, f64)> = at.into_iter().zip(means).filter_map(|(x, y)| x.zip(y)).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            (name, points)
         })
     })
 }

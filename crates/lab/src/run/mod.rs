@@ -16,6 +16,7 @@ mod phases;
 mod progress;
 mod raw;
 mod record;
+mod recovery;
 mod sample;
 mod victims;
 

@@ -3,6 +3,7 @@
 use super::neighbour::{self, AtWork};
 use super::progress::{Phase, Progress};
 use super::record::{LockWaits, Row};
+use super::recovery;
 use super::sample::{OnVolume, Sampler};
 use crate::device::Target;
 use crate::error::{Error, Result};
@@ -31,15 +32,19 @@ pub(super) struct Outcome {
 
 /// Everything, in order.
 pub(super) fn all(experiment: &Experiment, seed: u64, progress: &Arc<Progress>) -> Result<Outcome> {
-    let mut target = Target::new(&experiment.device, experiment.addresses(), experiment.areas()?.as_ref())
-        .map_err(|why| Error::spec(&experiment.name, why))?;
+    let mut target =
+        Target::new(&experiment.device, experiment.addresses(), experiment.areas()?.as_ref(), experiment.cut.is_some())
+            .map_err(|why| Error::spec(&experiment.name, why))?;
     let fs = make_volume(experiment, &target)?;
     let stage = Stage::new(&fs, seed, progress);
     let mut act = experiment.workload.act(&stage);
     progress.enter(Phase::Layout);
     progress.expect(experiment.workload.file_bytes());
     act.lay_out()?;
-    let outcome = measure(experiment, &stage, &mut *act, &mut target)?;
+    let mut outcome = measure(experiment, &stage, &mut *act, &mut target)?;
+    if let Some((cut, ssd)) = experiment.cut.zip(target.ssd()) {
+        outcome.metrics.extend(recovery::figures(experiment, cut, &stage.fs, ssd, seed)?);
+    }
     drop(fs);
     finish(experiment, stage, act, &target, outcome)
 }
@@ -79,6 +84,11 @@ fn measure(experiment: &Experiment, stage: &Arc<Stage>, act: &mut dyn Act, targe
     metrics.insert("gc_false_reads_per_million".into(), 1e6 * metrics["gc_false_reads"] / metrics["ios"].max(1.0));
     metrics.extend(of_memory(&stage.fs));
     metrics.extend(of_records(&stage.fs, &rows));
+    // Whoever collects sections: the device where the host moves nothing.
+    let section = if stage.fs.migration_stats().is_some() { "flash_line_us" } else { "gc_section_us" };
+    if let Some(us) = metrics.get(section).copied() {
+        metrics.insert("section_us".into(), us);
+    }
     metrics.extend(alone.zip(beside).into_iter().flat_map(|(alone, beside)| neighbour::figures(alone, beside)));
     metrics.extend(of_series(&rows, before.gc.done.victims as f64));
     metrics.extend(course.tenths());
@@ -86,6 +96,11 @@ fn measure(experiment: &Experiment, stage: &Arc<Stage>, act: &mut dyn Act, targe
     if let Some(flash) = metrics.get("flash_waf") {
         let both = metrics["waf"] * flash;
         metrics.insert("total_waf".into(), both);
+    }
+    // Flash beside what the files need, for each byte of theirs.
+    if let Some(pages) = target.flash_pages() {
+        let files = experiment.workload.file_bytes() as f64;
+        metrics.insert("flash_spare".into(), pages as f64 * 4096.0 / files - 1.0);
     }
     metrics.insert("utilisation_before".into(), filled);
     metrics.insert("utilisation".into(), utilisation(&stage.fs));
@@ -159,6 +174,7 @@ fn of_volume(
         ("gc_false_reads", since(|c| c.gc.done.skipped.late)),
         ("gc_stale_victims", since(|c| c.gc.done.stale_victims)),
         ("gc_us_per_moved_block", per(busy * 1e6, moved)),
+        ("gc_section_us", per(busy * 1e6, victims)),
     ])
 }
 

@@ -63,7 +63,7 @@ impl Next {
 
 /// Everything, in order.
 pub(super) fn all(experiment: &Experiment, raw: &Raw, seed: u64, progress: &Arc<Progress>) -> Result<Outcome> {
-    let mut target = Target::new(&experiment.device, experiment.addresses(), experiment.areas()?.as_ref())
+    let mut target = Target::new(&experiment.device, experiment.addresses(), experiment.areas()?.as_ref(), false)
         .map_err(|why| Error::spec(&experiment.name, why))?;
     let content = Content::new(0, seed, raw.pages());
     let next = Next { offsets: raw.offsets(seed), content, left: raw.writes(), due: now() };

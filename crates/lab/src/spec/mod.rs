@@ -25,9 +25,15 @@ pub(crate) use volume::{VolumeKind, VolumeSpec};
 pub use window::{Span, Window};
 
 /// The experiments that are part of the program: name and text.
-const BUILTIN: [(&str, &str); 40] = [
+const BUILTIN: [(&str, &str); 45] = [
     ("d2fs-fig1-devgc", include_str!("../../experiments/d2fs-fig1-devgc.toml")),
     ("d2fs-fio", include_str!("../../experiments/d2fs-fio.toml")),
+    ("d2fs-table1", include_str!("../../experiments/d2fs-table1.toml")),
+    ("d2fs-fig10", include_str!("../../experiments/d2fs-fig10.toml")),
+    ("d2fs-fig16", include_str!("../../experiments/d2fs-fig16.toml")),
+    ("d2fs-against", include_str!("../../experiments/d2fs-against.toml")),
+    ("d2fs-recovery", include_str!("../../experiments/d2fs-recovery.toml")),
+    ("d2fs-fileserver", include_str!("../../experiments/d2fs-fileserver.toml")),
     ("scalelfs-fig2a", include_str!("../../experiments/scalelfs-fig2a.toml")),
     ("scalelfs-fig9", include_str!("../../experiments/scalelfs-fig9.toml")),
     ("smoke", include_str!("../../experiments/smoke.toml")),
@@ -59,7 +65,6 @@ const BUILTIN: [(&str, &str); 40] = [
     ("iplfs-fio-230", include_str!("../../experiments/iplfs-fio-230.toml")),
     ("iplfs-amplification", include_str!("../../experiments/iplfs-amplification.toml")),
     ("iplfs-compaction", include_str!("../../experiments/iplfs-compaction.toml")),
-    ("iplfs-against-scalelfs", include_str!("../../experiments/iplfs-against-scalelfs.toml")),
     ("scalexfs-mdtest", include_str!("../../experiments/scalexfs-mdtest.toml")),
     ("scalexfs-varmail", include_str!("../../experiments/scalexfs-varmail.toml")),
     ("scalexfs-dbench", include_str!("../../experiments/scalexfs-dbench.toml")),
@@ -99,6 +104,9 @@ pub struct Experiment {
     /// Somebody else's program on the same cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) neighbour: Option<Neighbour>,
+    /// A power cut after the measured phase, and the next mount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cut: Option<Cut>,
     /// Systems that are compared: each is run, with settings of its own. None: one run, with the settings as they are.
     #[serde(default, rename = "system", skip_serializing_if = "Vec::is_empty")]
     pub systems: Vec<System>,
@@ -252,6 +260,14 @@ pub struct Claim {
     pub full_scale: bool,
 }
 
+/// A power cut below a D2FS volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Cut {
+    /// The device moves pages until so many of its records are outstanding. Does not become smaller with the scale.
+    pub(crate) records: u64,
+}
+
 /// One of the systems that a system is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -284,6 +300,9 @@ pub struct Plot {
     /// What its horizontal axis is.
     #[serde(default)]
     pub over: PlotOver,
+    /// Over a sweep: a figure that each point stands at, instead of the value of the sweep.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub against: String,
     /// Columns of the series, kinds of operations, or figures: one line each, for each system.
     pub series: Vec<String>,
     /// What the vertical axis counts.
@@ -450,6 +469,12 @@ impl Experiment {
         let is = |kind| self.workload.has_volume() && self.volume.kind == kind;
         crate::device::check(&self.device, is(VolumeKind::Iplfs), is(VolumeKind::D2fs))?;
         self.workload.check()?;
+        if let Some(cut) = self.cut {
+            let bound = self.device.records.map_or(u64::MAX, |size| size.bytes() / crate::device::RECORD);
+            if self.volume.kind != VolumeKind::D2fs || !self.workload.has_volume() || cut.records * 2 >= bound {
+                return Err("cut: that is for a D2FS volume, whose device.records hold more than twice as many".into());
+            }
+        }
         match &self.neighbour {
             Some(_) if !self.workload.has_volume() => return Err("neighbour: this workload has no volume".into()),
             Some(neighbour) => neighbour.check()?,

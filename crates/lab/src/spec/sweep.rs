@@ -13,11 +13,33 @@ pub struct Sweep {
     pub keys: Vec<String>,
     /// The values.
     pub values: Vec<u64>,
+    /// The keys get the value divided by this: 100 for hundredths.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub divide_by: u64,
     /// Figures to list for every value.
     pub show: Vec<String>,
 }
 
+fn one() -> u64 {
+    1
+}
+
+fn is_one(number: &u64) -> bool {
+    *number == 1
+}
+
 impl Sweep {
+    /// The settings that a value means.
+    fn settings(&self, value: u64) -> impl Iterator<Item = String> + '_ {
+        let value = if self.divide_by == 1 {
+            value.to_string()
+        } else {
+            // With a decimal point in any case: keys that get parts are no whole numbers.
+            format!("{:?}", value as f64 / self.divide_by as f64)
+        };
+        self.keys.iter().map(move |key| format!("{key}={value}"))
+    }
+
     /// The name of a system with a value: `scalelfs@48`.
     fn name_of(system: &str, value: u64) -> String {
         format!("{system}@{value}")
@@ -38,7 +60,7 @@ impl Experiment {
         let systems = if self.systems.is_empty() { &nameless[..] } else { &self.systems };
         let with = |system: &System, value: u64| System {
             name: Sweep::name_of(&system.name, value),
-            set: system.set.iter().cloned().chain(sweep.keys.iter().map(|key| format!("{key}={value}"))).collect(),
+            set: system.set.iter().cloned().chain(sweep.settings(value)).collect(),
         };
         systems.iter().flat_map(|system| sweep.values.iter().map(move |value| with(system, *value))).collect()
     }
@@ -51,7 +73,7 @@ impl Experiment {
         };
         let without = Experiment { sweep: None, ..self.clone() };
         let mut one = without.with_system(system)?.scaled(scale)?;
-        sweep.keys.iter().try_for_each(|key| one.set(&format!("{key}={value}")))?;
+        sweep.settings(value).try_for_each(|setting| one.set(&setting))?;
         Ok(one)
     }
 
@@ -63,6 +85,9 @@ impl Experiment {
         }
         if !sweep.values.is_sorted_by(|a, b| a < b) {
             return Err("sweep.values: they do not rise".into());
+        }
+        if sweep.divide_by == 0 {
+            return Err("sweep.divide_by: nothing is divided by 0".into());
         }
         match self.systems.iter().find(|system| system.name.contains('@')) {
             Some(system) => Err(format!("system '{}': '@' stands before the value of a sweep", system.name)),

@@ -160,11 +160,20 @@ fn a_sweep_runs_each_system_with_each_value() {
     assert_eq!(experiment.system_names(), ["a@1", "a@4", "b@1", "b@4"]);
     let one = experiment.with_system("b@4").unwrap();
     assert_eq!((one.machine.cores, one.interval, one.sweep), (4, 0.5, None));
+    let parts = text.replacen("\"machine.cores\", \"workload.numjobs\"", "\"interval\"", 1).replacen(
+        "[1, 4]",
+        "[1, 50, 400]",
+        1,
+    );
+    let parts = Experiment::parse("file.toml", &parts.replacen("show", "divide_by = 100\nshow", 1)).unwrap();
+    let interval = |name: &str| parts.of_system(name, Scale::FULL).unwrap().interval;
+    assert_eq!(["a@1", "a@50", "a@400"].map(interval), [0.01, 0.5, 4.0]);
     experiment.keep_systems(&["b".into()]).unwrap();
     assert_eq!(experiment.system_names(), ["b@1", "b@4"]);
     for (from, to, part) in [
         ("values = [1, 4]", "values = [4, 1]", "sweep.values"),
         ("values = [1, 4]", "values = []", "which values"),
+        ("values = [1, 4]", "divide_by = 0\nvalues = [1, 4]", "divide_by"),
         ("\"machine.cores\", ", "\"machine.coers\", ", "`coers`"),
         ("name = \"a\"", "name = \"a@1\"", "'@'"),
         ("values = [1, 4]", "values = [0, 4]", "machine.cores"),

@@ -1,5 +1,6 @@
 //! D2FS on the emulated SSD that moves blocks, small enough for every test run.
 
+use crate::model::{Flash, greedy};
 use std::sync::Arc;
 use steadyfs_lab::{Progress, builtin, run_system};
 
@@ -17,6 +18,17 @@ fn a_device_that_tells_what_it_moves_leaves_the_host_nothing_to_move() {
     assert!((0.74..0.80).contains(&of("regular_used_at_collection")), "{}", of("regular_used_at_collection"));
     // 155 where each record's owner was read by itself.
     assert!(of("mb_s") > 600.0, "the host follows too slowly: {} MB/s", of("mb_s"));
+    // Of the device's memory all is accounted for, and of its map little depends on the size.
+    let mib = |what: &str| of(&format!("flash_map_{what}mib"));
+    assert_eq!(mib("peak_"), mib("metadata_") + mib("zones_") + mib("records_peak_"));
+    assert!(mib("records_peak_") * 65_536.0 >= of("records_most") && mib("zones_") > 0.0);
+    assert!((0.03..0.06).contains(&of("flash_map_fixed_over_flat")), "{}", of("flash_map_fixed_over_flat"));
+    // Lines of 16 units on each of 16 chips: 30 us for a sense, 185 for a program, and transfers.
+    let (copied, read, write) = (of("flash_line_copied"), of("flash_line_read_us"), of("flash_line_write_us"));
+    assert!((0.3..0.6).contains(&copied), "{copied}");
+    let programs = write / copied / 4.0;
+    assert!((223.0..300.0).contains(&programs), "{programs} us for each unit of copies");
+    assert!((0.2..0.8).contains(&(read / write)), "{read} and {write}");
     assert_eq!(run.record.checks["volume"], "clean");
     assert!(run.record.checks["contents"].contains("pages hold what was written last"), "{:?}", run.record.checks);
     let wrong = |change: &str, part: &str| {
@@ -26,4 +38,68 @@ fn a_device_that_tells_what_it_moves_leaves_the_host_nothing_to_move() {
     };
     wrong("device.preset=memory", "emulated SSD");
     wrong("volume.kind=f2fs", "regular_ratio");
+}
+
+/// Points that are in no paper: size of the device and of the file, regular area, and the part of the run, in GiB.
+const POINTS: [(f64, f64, f64, (f64, f64)); 3] =
+    [(96.0, 60.0, 1.2, (200.0, 300.0)), (128.0, 90.0, 1.5, (260.0, 400.0)), (160.0, 128.0, 1.8, (320.0, 480.0))];
+
+#[test]
+fn a_model_foretells_what_the_device_copies() {
+    for (size, file, ratio, (from, to)) in POINTS {
+        let mut experiment = builtin("d2fs-fio").unwrap();
+        (experiment.claims, experiment.plots, experiment.verify) = (Vec::new(), Vec::new(), false);
+        for setting in [
+            format!("workload.size={file}G"),
+            format!("workload.io_size={}G", to * 1.05),
+            format!("device.size={size}G"),
+            format!("window=[{{name='late',from='{from}G',to='{to}G'}}]"),
+        ] {
+            experiment.set(&setting).unwrap();
+        }
+        experiment.set(&format!("volume.regular_ratio={ratio}")).unwrap();
+        let run = run_system(&experiment, "d2fs", "1/256".parse().unwrap(), 0, &Arc::new(Progress::default()));
+        let metrics = run.unwrap().record.metrics;
+        let pages = |gib: f64| gib / 256.0 * f64::from(1 << 18);
+        // What is set aside for metadata holds no data: as many pages as its map has entries.
+        let capacity = pages(size) - metrics["flash_map_metadata_mib"] * f64::from(1 << 18);
+        let lines = (capacity * 1.07 / 512.0).ceil() as usize;
+        // Four lines of the collector's, and eight for what a host writes until it has completed records.
+        let flash = Flash { lines, line: 512, kept: 12 };
+        let expected = greedy(&flash, pages(file) as usize, &[(pages(from) as u64, pages(to) as u64)])[0];
+        let ours = metrics["late_flash_waf"];
+        println!("{file} of {size} GiB, {ratio} times: {ours}, and the model has {expected}");
+        assert!((ours / expected - 1.0).abs() < 0.05, "{file} of {size} GiB: {ours}, not {expected}");
+    }
+}
+
+#[test]
+fn a_mount_after_a_power_cut_hears_what_was_outstanding() {
+    let experiment = builtin("d2fs-recovery").unwrap();
+    let go = |system: &str| {
+        let run = run_system(&experiment, system, "1/32".parse().unwrap(), 0, &Arc::new(Progress::default()));
+        run.unwrap().record.metrics
+    };
+    let (none, many) = (go("@0"), go("@10000"));
+    assert!(none["recovery_records"] < 1000.0 && many["recovery_records"] >= 10_000.0, "{none:?} {many:?}");
+    // All of them are heard anew, and each was applied by the old mount, but in no checkpoint.
+    assert_eq!(many["recovery_again"], 0.0);
+    assert!(many["recovery_applied_ms"] > none["recovery_applied_ms"], "{none:?} {many:?}");
+    assert!(many["recovery_completed_ms"] >= many["recovery_applied_ms"], "{many:?}");
+    let mut wrong = experiment.clone();
+    wrong.sweep = None;
+    let refused = wrong.set("cut.records=3000000").unwrap_err().to_string();
+    assert!(refused.contains("twice as many"), "{refused}");
+}
+
+#[test]
+fn files_come_and_go_and_the_host_moves_nothing() {
+    let experiment = builtin("d2fs-fileserver").unwrap();
+    for system in ["d2fs", "iplfs"] {
+        let run =
+            run_system(&experiment, system, "1/1024".parse().unwrap(), 0, &Arc::new(Progress::default())).unwrap();
+        let of = |name: &str| run.record.metrics[name];
+        assert!(of("gc_moved_blocks") == 0.0 && of("iops") > 100.0, "{system}: {:?}", run.record.metrics);
+        assert_eq!(run.record.checks["volume"], "clean");
+    }
 }

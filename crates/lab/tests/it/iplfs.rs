@@ -1,6 +1,7 @@
 //! IPLFS on the emulated SSD, small enough for every test run: what the host leaves to the device, and what the device
 //! makes of it.
 
+use crate::model::{Flash, greedy};
 use std::sync::Arc;
 use steadyfs_lab::{Experiment, Progress, Run, Scale, builtin, run, run_system};
 
@@ -30,53 +31,6 @@ fn logs_without_an_end_leave_the_host_nothing_to_move() {
     assert!(of(&iplfs, "discarded_blocks") > of(&iplfs, "data_blocks") / 2.0, "what is dead is given back");
 }
 
-/// Pages that the flash programs for each that the host writes, of greedy collection: uniform overwrites of `live`
-/// pages, of which none is written at first, on `lines` lines of `line` pages. Between amounts of pages written.
-fn greedy(lines: usize, line: usize, live: usize, windows: &[(u64, u64)]) -> Vec<f64> {
-    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut place = vec![usize::MAX; live];
-    let mut pages: Vec<Vec<usize>> = vec![Vec::new(); lines];
-    let mut valid = vec![0; lines];
-    let mut free: Vec<usize> = (1..lines).collect();
-    let (mut open, mut copied) = (0, 0_u64);
-    let mut counts = Vec::new();
-    for written in 0..windows.last().map_or(0, |&(_, end)| end) {
-        counts.push(copied);
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let mut todo = vec![(random >> 33) as usize % live];
-        while let Some(page) = todo.pop() {
-            if pages[open].len() == line {
-                // Lines 0 to 4 of the free ones are the collector's, as in the device.
-                if free.len() <= 4 {
-                    let full = (0..lines).filter(|&number| pages[number].len() == line);
-                    let victim = full.min_by_key(|&number| valid[number]).unwrap();
-                    let moved = std::mem::take(&mut pages[victim]);
-                    let moved = moved.into_iter().filter(|&page| place[page] == victim);
-                    let before = todo.len();
-                    todo.extend(moved);
-                    copied += (todo.len() - before) as u64;
-                    for &page in &todo[before..] {
-                        place[page] = usize::MAX;
-                    }
-                    valid[victim] = 0;
-                    free.insert(0, victim);
-                }
-                open = free.pop().unwrap_or_else(|| panic!("no line is free after {written} pages"));
-            }
-            if place[page] != usize::MAX {
-                valid[place[page]] -= 1;
-            }
-            place[page] = open;
-            valid[open] += 1;
-            pages[open].push(page);
-        }
-    }
-    counts.push(copied);
-    let share =
-        |&(from, to): &(u64, u64)| 1.0 + (counts[to as usize] - counts[from as usize]) as f64 / (to - from) as f64;
-    windows.iter().map(share).collect()
-}
-
 #[test]
 fn the_device_below_endless_logs_copies_what_greedy_collection_must() {
     let scale = 1.0 / 1024.0;
@@ -85,7 +39,8 @@ fn the_device_below_endless_logs_copies_what_greedy_collection_must() {
     let windows = [(263.0, 320.0), (320.0, 455.0), (455.0, 635.0)].map(|(from, to)| (pages(from), pages(to)));
     // Lines of one page of 32 KiB of each of 16 chips.
     let (line, file) = (128, pages(180.0) as usize);
-    let expected = greedy(pages(256.0) as usize / line, line, file, &windows);
+    let flash = Flash { lines: pages(256.0) as usize / line, line, kept: 4 };
+    let expected = greedy(&flash, file, &windows);
     for (name, expected) in ["w263", "w320", "w455"].into_iter().zip(expected) {
         let ours = record.metrics[&format!("{name}_flash_waf")];
         assert!((ours / expected - 1.0).abs() < 0.06, "{name}: {ours}, and a model has {expected}");
@@ -114,7 +69,7 @@ fn compaction_at_a_stop_takes_longer_than_node_by_node() {
 fn files_fill_the_share_of_the_users_space_that_was_asked_for() {
     for (system, percent) in [("iplfs", 60.0), ("scalelfs", 85.0)] {
         let changes = ["workload.io_size=1M"];
-        let run = go("iplfs-against-scalelfs", &format!("{system}@{percent}"), "1/256", &changes);
+        let run = go("d2fs-against", &format!("{system}@{percent}"), "1/256", &changes);
         let filled = run.record.metrics["utilisation_before"] * 100.0;
         assert!((filled - percent).abs() < 1.5, "{system}: {filled} of {percent}");
     }

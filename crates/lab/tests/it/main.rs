@@ -8,6 +8,7 @@ mod filebench;
 mod iplfs;
 mod journal;
 mod metadata;
+mod model;
 mod results;
 mod runs;
 mod scalelfs;

@@ -165,13 +165,17 @@ metric = "ios"
 system = "direct@3"
 over = "direct@1"
 value = 3
-
 [[plot]]
 title = "Writes"
 over = "sweep"
 series = ["ios"]
 unit = "writes"
-
+[[plot]]
+title = "Writes by time"
+over = "sweep"
+against = "seconds"
+series = ["ios"]
+unit = "writes"
 [[plot]]
 title = "Latency"
 over = "latency"
@@ -194,9 +198,14 @@ unit = "share"
     let judged = &batches[0].judgements()[0];
     assert_eq!((judged.ours, judged.verdict), (Some((3.0, 3.0, 3.0)), Verdict::Holds));
     let html = page(&batches);
-    for part in
-        ["ios by jobs", ">jobs</text>", ">microseconds</text>", "there is no series nothing", "<th class=\"n\">3"]
-    {
+    for part in [
+        "ios by jobs",
+        ">jobs</text>",
+        ">seconds</text>",
+        ">microseconds</text>",
+        "there is no series nothing",
+        "<th class=\"n\">3",
+    ] {
         assert!(html.contains(part), "{part}");
     }
     let curve = &batches[0].runs[0].record.latencies["all"];

@@ -34,6 +34,9 @@ pub(crate) struct Ycsb {
     /// An update changes all fields, not one.
     #[serde(default)]
     writeallfields: bool,
+    /// The share of reads of loads A and F, instead of a half.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    readproportion: Option<f64>,
     /// The load's own if not given.
     #[serde(default)]
     requestdistribution: Option<Distribution>,
@@ -170,7 +173,11 @@ impl Ycsb {
     }
 
     fn mix(&self) -> Mix {
-        let mix = self.load.mix();
+        let mut mix = self.load.mix();
+        if let Some(read) = self.readproportion {
+            mix.read = read;
+            mix.update = if self.load == Load::A { 1.0 - read } else { 0.0 };
+        }
         Mix { distribution: self.requestdistribution.unwrap_or(mix.distribution), ..mix }
     }
 
@@ -231,6 +238,10 @@ impl Plan for Ycsb {
         if !(0.1..=1.0).contains(&self.fill) {
             return Err(format!("workload.fill: {} is not between 0.1 and 1", self.fill));
         }
+        let halves = matches!(self.load, Load::A | Load::F);
+        if self.readproportion.is_some_and(|share| !halves || !(0.0..=1.0).contains(&share)) {
+            return Err("workload.readproportion is a share of loads a and f, from 0 to 1".into());
+        }
         if self.query_us == 0 {
             return Err("workload.query_us: an operation takes at least a microsecond".into());
         }
@@ -261,6 +272,8 @@ mod tests {
             let rest = if load == Load::F { 0.5 } else { 0.0 };
             assert_eq!(read + update + insert + scan + rest, 1.0, "{load:?}");
         }
+        let few = |load: &str| ycsb(&format!("load = '{load}'\nreadproportion = 0.25")).mix();
+        assert_eq!([few("a"), few("f")].map(|mix| (mix.read, mix.update)), [(0.25, 0.75), (0.25, 0.0)]);
         let a = ycsb("load = 'a'");
         assert_eq!((a.engine().records_per_page(), a.engine().changed), (15, 100));
         // 6.5 million records, 10 of them in a page of 16 KiB.
@@ -285,9 +298,9 @@ mod tests {
             assert!(why.contains(part), "{why}");
         }
         let unknown: Result<Ycsb, _> =
-            toml::from_str("load = 'a'\nrecordcount = 1\noperationcount = 1\nreadproportion = 1");
+            toml::from_str("load = 'a'\nrecordcount = 1\noperationcount = 1\nupdateproportion = 1");
         let e = unknown.unwrap_err().to_string();
-        assert!(e.contains("readproportion") && e.contains("requestdistribution"), "{e}");
+        assert!(e.contains("updateproportion") && e.contains("readproportion"), "{e}");
         let e = toml::from_str::<Ycsb>("load = 'g'\nrecordcount = 1\noperationcount = 1").unwrap_err().to_string();
         assert!(e.contains("`g`") && e.contains("update-only"), "{e}");
     }
