@@ -54,7 +54,7 @@ pub mod option_rows {
     pub use crate::options::row::{Entry, Get, Refusal, Row, Tier, Values, apply, differences, entries, split};
 }
 pub use options::techniques::{
-    CpCounters, DataLogs, GcBuffer, GcCollectors, GcMeta, GcOptions, GcProtect, GcSelect, GcStream, System,
+    CpCounters, DataLogs, GcBuffer, GcCollectors, GcMeta, GcOptions, GcProtect, GcSearch, GcSelect, GcStream, System,
 };
 pub use options::{
     AccessTimes, Allocation, Discard, FsyncMode, InPlace, JournalMode, MountOptions, OPTIONS, OnError, WriteBack,

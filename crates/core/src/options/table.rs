@@ -8,8 +8,8 @@ use crate::canary::Canary;
 use crate::options::row::Tier::{Everyday, F2fs, Research};
 use crate::options::row::{Row, Size, Values, parse_size};
 use crate::options::techniques::{
-    CpCounters, DataLogs, GcBuffer, GcCollectors, GcMeta, GcOptions, GcProtect, GcSelect, GcStream, LEAST_BUFFER,
-    MOST_BUFFER, MOST_GENERATIONS, MOST_VICTIMS, System, idle_from, idle_text,
+    CpCounters, DataLogs, GcBuffer, GcCollectors, GcMeta, GcOptions, GcProtect, GcSearch, GcSelect, GcStream,
+    LEAST_BUFFER, MOST_BUFFER, MOST_GENERATIONS, MOST_VICTIMS, System, idle_from, idle_text,
 };
 use crate::options::{
     AccessTimes, Allocation, DEFAULT_MEMORY, Discard, FsyncMode, InPlace, JournalMode, LEAST_JOURNAL, LOW_MEMORY,
@@ -331,6 +331,13 @@ pub static OPTIONS: &[Row<MountOptions>] = &[
         }),
         tier: Research,
         help: "collectors choose victims at the same time, or one after the other",
+    },
+    Row {
+        name: "gc.search",
+        aliases: &[],
+        values: option_words!(Words, gc.search, { "bounded" => GcSearch::Bounded, "whole" => GcSearch::Whole }),
+        tier: Research,
+        help: "while writers wait, a search for a victim stops after 4096 candidates, or goes through the whole volume",
     },
     Row {
         name: "gc.victims",

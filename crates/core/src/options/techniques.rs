@@ -82,6 +82,15 @@ pub enum GcSelect {
     Concurrent,
 }
 
+/// How far a search for a victim goes while writers wait for room. At other times it stops after 4096 candidates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GcSearch {
+    /// No further than at other times.
+    Bounded,
+    /// Through all of the volume: F2FS.
+    Whole,
+}
+
 /// A system whose techniques `as=` chooses, all together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
@@ -132,6 +141,8 @@ pub struct GcOptions {
     pub buffer: GcBuffer,
     /// How victims are chosen.
     pub select: GcSelect,
+    /// How far a search for one goes while writers wait.
+    pub search: GcSearch,
     /// Victims in the prefetch queue of a collector with a thread of its own: one is moved while the others are read.
     /// From 1.
     pub victims: u8,
@@ -156,6 +167,7 @@ const F2FS_LFS: GcOptions = GcOptions {
     protect: GcProtect::File,
     buffer: GcBuffer::Dedicated,
     select: GcSelect::Locked,
+    search: GcSearch::Whole,
     victims: 1,
     buffer_size: None,
     data_logs: DataLogs::Count(1),
@@ -184,6 +196,7 @@ const SCALELFS: GcOptions = GcOptions {
     protect: GcProtect::Page,
     buffer: GcBuffer::Dedicated,
     select: GcSelect::Concurrent,
+    search: GcSearch::Bounded,
     victims: 4,
     buffer_size: None,
     data_logs: DataLogs::Count(1),

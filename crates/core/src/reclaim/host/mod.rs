@@ -70,7 +70,7 @@ impl HostReclaim {
     /// Collection of a volume whose checkpoint reserves so many segments, by `collectors` threads of its own.
     pub(super) fn new(vol: &Volume, options: &MountOptions, reserved_segments: u32, collectors: usize) -> Self {
         let reserved_sections = u64::from(reserved_segments.div_ceil(vol.layout().segs_per_sec));
-        let reach = Reach::of(vol.layout().sections as usize);
+        let reach = Reach::of(vol.layout().sections as usize).urgently(options.gc.search);
         let grace = if options.background_gc && collectors > 0 { reserved_sections / 4 } else { 0 };
         let bounded = pool::bounded(collectors, options.gc.generations, reserved_sections);
         assert_eq!(bounded, collectors, "a reserve of {reserved_sections} sections cannot bear so many collectors");

@@ -13,6 +13,7 @@
 
 use crate::bits::AtomicBitmap;
 use crate::locks;
+use crate::options::techniques::GcSearch;
 use crate::reclaim::report::Urgency;
 use crate::volume::segments::table::SegTable;
 use std::collections::BinaryHeap;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use steadyfs_format::{Layout, SecNo, SegNo};
 use steadyfs_rt::{Cost, Mutex, charge_n};
 
-/// Most candidates weighed per search, so that it does not take longer the larger the volume is.
+/// Most candidates weighed per search where it is bounded, so that it takes no longer the larger the volume is.
 const MAX_SEARCH: usize = 4096;
 /// One victim of a search for each so many sections of the volume (ScaleLFS: 0.1 %).
 const SECTIONS_PER_VICTIM: usize = 1000;
@@ -35,6 +36,8 @@ const CANDIDATES_PER_KEPT: usize = 16;
 pub struct Reach {
     /// Most candidates that one looks at.
     pub seen: usize,
+    /// The same while writers wait.
+    pub urgent: usize,
     /// Most victims that one keeps, where it may keep several.
     pub kept: usize,
     /// Candidates for each of those kept, over all collectors, at least.
@@ -45,13 +48,30 @@ impl Reach {
     /// On a volume of so many sections.
     pub fn of(sections: usize) -> Self {
         let kept = (sections / SECTIONS_PER_VICTIM).next_power_of_two().min(MAX_SEARCH / SEEN_PER_KEPT);
-        Reach { seen: MAX_SEARCH, kept, sparse: CANDIDATES_PER_KEPT }
+        Reach { seen: MAX_SEARCH, urgent: MAX_SEARCH, kept, sparse: CANDIDATES_PER_KEPT }
+    }
+
+    /// The same, going so far while writers wait.
+    pub(super) fn urgently(self, search: GcSearch) -> Self {
+        match search {
+            GcSearch::Bounded => self,
+            GcSearch::Whole => Reach { urgent: usize::MAX, ..self },
+        }
     }
 
     /// Through all of the volume, as F2FS in mode=lfs and ScaleLFS search, of which the latter keeps 0.1 % of the
     /// sections, rounded up to a power of two.
     pub fn whole(sections: usize) -> Self {
-        Reach { seen: usize::MAX, kept: (sections / SECTIONS_PER_VICTIM).next_power_of_two(), sparse: 1 }
+        let kept = (sections / SECTIONS_PER_VICTIM).next_power_of_two();
+        Reach { seen: usize::MAX, urgent: usize::MAX, kept, sparse: 1 }
+    }
+
+    /// Most candidates that a search looks at now.
+    fn most(&self, urgency: Urgency) -> usize {
+        match urgency {
+            Urgency::Foreground => self.urgent,
+            Urgency::Background => self.seen,
+        }
     }
 }
 
@@ -104,7 +124,7 @@ impl Select for OneVictim {
     fn next(&self, segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) -> Option<Victim> {
         let mut cursor = segs.locks.search();
         let mut best: Option<Candidate> = None;
-        let (end, looked) = weigh(segs, layout, urgency, now, *cursor, self.reach.seen, |candidate| {
+        let (end, looked) = weigh(segs, layout, urgency, now, *cursor, self.reach.most(urgency), |candidate| {
             if best.as_ref().is_none_or(|b| candidate.cost < b.cost) {
                 best = Some(candidate);
             }
@@ -170,19 +190,20 @@ impl ManyVictims {
         // The most expensive of those kept is on top.
         let mut best: BinaryHeap<Candidate> = BinaryHeap::with_capacity(wanted + 1);
         let mut others = 0;
-        let (next, looked) = weigh(segs, layout, urgency, now, own.cursor, self.minds.reach.seen, |candidate| {
-            if taken.test(candidate.sec.index()) {
-                others += 1;
-                return;
-            }
-            if best.len() == wanted && best.peek() <= Some(&candidate) {
-                return;
-            }
-            best.push(candidate);
-            if best.len() > wanted {
-                best.pop();
-            }
-        });
+        let (next, looked) =
+            weigh(segs, layout, urgency, now, own.cursor, self.minds.reach.most(urgency), |candidate| {
+                if taken.test(candidate.sec.index()) {
+                    others += 1;
+                    return;
+                }
+                if best.len() == wanted && best.peek() <= Some(&candidate) {
+                    return;
+                }
+                best.push(candidate);
+                if best.len() > wanted {
+                    best.pop();
+                }
+            });
         // Whoever sets the bit has the section.
         own.victims = best.into_sorted_vec();
         let some = !own.victims.is_empty();
@@ -427,6 +448,21 @@ mod tests {
         assert_eq!(next(&one, &table), Some((2, false)));
         lose(&table, 0, 25);
         assert_eq!(next(&one, &table), Some((0, false)));
+    }
+
+    #[test]
+    fn a_search_stops_early_unless_writers_wait_and_it_is_to_go_through_the_whole_volume() {
+        let near = Reach { seen: 3, urgent: 3, ..Reach::of(SECTIONS as usize) };
+        for (search, urgency, best) in [
+            (GcSearch::Bounded, Urgency::Foreground, 2),
+            (GcSearch::Whole, Urgency::Foreground, 4),
+            (GcSearch::Whole, Urgency::Background, 2),
+        ] {
+            let table = table([40, 30, 20, 30, 10]);
+            let one = OneVictim::new(near.urgently(search));
+            let victim = one.next(&table, &small(), urgency, 0).unwrap();
+            assert_eq!(victim.sec.get(), best, "{search:?}, {urgency:?}");
+        }
     }
 
     /// As [`OneVictim`] does it: one search after the other, each from where the last one ended.

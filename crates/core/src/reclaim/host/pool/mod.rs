@@ -101,7 +101,7 @@ impl Pool {
     /// `count` collectors, at least one; none of them runs yet.
     pub(super) fn new(vol: &Volume, options: &GcOptions, count: usize, memory: &Arc<Memory>) -> Self {
         let layout = vol.layout();
-        let reach = Reach::of(layout.sections as usize);
+        let reach = Reach::of(layout.sections as usize).urgently(options.search);
         let minds = Arc::new(Minds::new(layout, count, reach));
         let buffer = || Buffer::new(options, count, memory);
         let collectors = (0..count)
