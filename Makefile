@@ -72,6 +72,13 @@ bench-journal:
 	$(CARGO) build --release -p steadyfs-bench
 	target/release/steadyfs-bench journal --goals $(BENCH)
 
+# Programs that people run, on our mount, ext4 and XFS, in one run: docs/BENCHMARKS.md. As root; those that are not installed are left out and named.
+# BENCH=--short does a quarter of it.
+.PHONY: bench-real
+bench-real:
+	$(CARGO) build --release -p steadyfs-bench
+	target/release/steadyfs-bench real --goals $(BENCH)
+
 # Our checker and fsck.f2fs on one volume with a million files, in one run. Needs 12 GiB of room in /dev/shm at most, 5 in fact.
 .PHONY: bench-fsck
 bench-fsck:

@@ -61,6 +61,16 @@ impl Target {
         matches!(self, Target::Raw | Target::RawLoop)
     }
 
+    /// Whether programs find it in the tree of files.
+    pub(crate) fn is_mounted(self) -> bool {
+        !self.is_raw() && !matches!(self, Target::Library | Target::LibraryLoop)
+    }
+
+    /// Whether it is the peer, one way or the other.
+    pub(crate) fn is_peer(self) -> bool {
+        matches!(self, Target::Memfuse | Target::MemfuseWb)
+    }
+
     fn on_loop(self) -> bool {
         matches!(self, Target::Ext4 | Target::Xfs | Target::FuseLoop | Target::LibraryLoop | Target::RawLoop)
     }

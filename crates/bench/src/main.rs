@@ -1,6 +1,6 @@
 //! `steadyfs-bench`: SteadyFS beside ext4, XFS and the bare device, as ratios in one run; with `gc`, beside the real
 //! F2FS while garbage is collected; with `fsck`, its checker beside F2FS'; with `journal`, names that are made to last;
-//! with `discard`, what holes in files cost.
+//! with `discard`, what holes in files cost; with `real`, programs that people run.
 //!
 //! All targets run the same code (`workload`) on the same memory (`bed`), one directly after the other within each
 //! repetition, and what is reported are medians of the repetitions' ratios (`report`). docs/BENCHMARKS.md says how to
@@ -21,6 +21,7 @@ mod measure;
 mod memfuse;
 mod outcome;
 mod posix;
+mod real;
 mod report;
 mod serve;
 mod tree;
@@ -133,6 +134,7 @@ fn main() -> ExitCode {
         [_, command, ..] if command == holes::COMMAND => holes::compare(&words[1..]),
         [_, command, ..] if command == fsck::COMMAND => fsck::compare(&words[1..]),
         [_, command, ..] if command == journal::COMMAND => journal::compare(&words[1..]),
+        [_, command, ..] if command == real::COMMAND => real::compare(&words[1..]),
         _ => compare(Args::parse()),
     };
     match outcome {

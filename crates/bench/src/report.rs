@@ -128,29 +128,33 @@ impl Report {
     }
 }
 
-/// A Markdown table with a row per measurement that has any figure.
-fn table(columns: &[String], row: impl Fn(&str, Unit) -> Vec<Option<f64>>) -> String {
-    let mut out = format!("| {:<21} |", "");
-    for column in columns {
-        let _ = write!(out, " {column:>12} |");
+/// A Markdown table with a line for each row that has any figure.
+pub(crate) fn markdown(columns: &[String], rows: impl Iterator<Item = (String, Vec<Option<f64>>)>) -> String {
+    let rows: Vec<_> = rows.filter(|(_, figures)| figures.iter().any(Option::is_some)).collect();
+    let first = rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+    let widths: Vec<usize> = columns.iter().map(|column| column.len().max(7)).collect();
+    let mut out = format!("| {:<first$} |", "");
+    for (column, width) in columns.iter().zip(&widths) {
+        let _ = write!(out, " {column:>width$} |");
     }
-    out += "\n|:----------------------|";
-    for column in columns {
-        let _ = write!(out, "{:->1$}:|", "", column.len().max(12) + 1);
+    let _ = write!(out, "\n|:{:-<1$}|", "", first + 1);
+    for width in &widths {
+        let _ = write!(out, "{:->1$}:|", "", width + 1);
     }
     out += "\n";
-    for (what, unit, _) in MEASUREMENTS {
-        let figures = row(what, unit);
-        if figures.iter().all(Option::is_none) {
-            continue;
-        }
-        let _ = write!(out, "| {what:<21} |");
-        for (figure, column) in figures.iter().zip(columns) {
-            let _ = write!(out, " {:>1$} |", figure.map_or_else(String::new, short), column.len().max(12));
+    for (name, figures) in rows {
+        let _ = write!(out, "| {name:<first$} |");
+        for (figure, width) in figures.into_iter().zip(&widths) {
+            let _ = write!(out, " {:>width$} |", figure.map_or_else(String::new, short));
         }
         out += "\n";
     }
     out
+}
+
+/// A row for each measurement.
+fn table(columns: &[String], row: impl Fn(&str, Unit) -> Vec<Option<f64>>) -> String {
+    markdown(columns, MEASUREMENTS.iter().map(|(what, unit, _)| ((*what).to_owned(), row(what, *unit))))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::System;
 use super::System::{Ext4, LibraryOff, LibraryPercore, LibrarySingle, MountOff, MountSingle, Xfs};
 use crate::machine::Machine;
-use crate::report::{median, short};
+use crate::report::{markdown, median, short};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -116,24 +116,8 @@ impl PatternReport {
         out
     }
 
-    /// A Markdown table with a line per row that has any figure.
     fn table(&self, columns: &[String], figures: impl Fn(&Row) -> Vec<Option<f64>>) -> String {
-        let mut out = format!("| {:<38} |", "");
-        for column in columns {
-            let _ = write!(out, " {column} |");
-        }
-        out += &format!("\n|:---|{}\n", "---:|".repeat(columns.len()));
-        for row in self.rows() {
-            let figures = figures(row);
-            if figures.iter().any(Option::is_some) {
-                let _ = write!(out, "| {:<38} |", row.name());
-                for figure in figures {
-                    let _ = write!(out, " {} |", figure.map_or_else(String::new, short));
-                }
-                out += "\n";
-            }
-        }
-        out
+        markdown(columns, self.rows().into_iter().map(|row| (row.name(), figures(row))))
     }
 
     /// A line for each bound and each row that it is about, and how many do not hold.

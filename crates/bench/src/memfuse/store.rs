@@ -176,6 +176,53 @@ impl Store {
         Ok(())
     }
 
+    /// Removes an empty directory.
+    pub(super) fn rmdir(&self, dir: INodeNo, name: &OsStr) -> Result<(), Errno> {
+        let parent = self.node(dir)?;
+        let mut names = parent.names()?;
+        let ino = *names.get(name).ok_or(Errno::ENOENT)?;
+        let victim = self.node(ino)?;
+        if !victim.names()?.is_empty() {
+            return Err(Errno::ENOTEMPTY);
+        }
+        names.remove(name);
+        parent.change(|attr| attr.mtime = SystemTime::now());
+        victim.change(|attr| attr.nlink = 0);
+        self.drop_unused(ino, &victim);
+        Ok(())
+    }
+
+    /// Gives a file or directory another name, in place of a file that has it.
+    pub(super) fn rename(&self, from: (INodeNo, &OsStr), to: (INodeNo, &OsStr)) -> Result<(), Errno> {
+        let ino = *self.node(from.0)?.names()?.get(from.1).ok_or(Errno::ENOENT)?;
+        // One lock at a time: the name is in both places for a moment, never in none.
+        let replaced = self.node(to.0)?.names()?.insert(to.1.to_owned(), ino);
+        if from != to {
+            self.node(from.0)?.names()?.remove(from.1);
+        }
+        if let Some(replaced) = replaced.filter(|replaced| *replaced != ino) {
+            let victim = self.node(replaced)?;
+            victim.change(|attr| attr.nlink -= 1);
+            self.drop_unused(replaced, &victim);
+        }
+        for dir in [from.0, to.0] {
+            self.node(dir)?.change(|attr| attr.mtime = SystemTime::now());
+        }
+        Ok(())
+    }
+
+    /// The names of a directory whose inodes have higher numbers than `after`, by number.
+    pub(super) fn names(&self, dir: INodeNo, after: u64) -> Result<Vec<(OsString, FileAttr)>, Errno> {
+        let names: Vec<(OsString, INodeNo)> =
+            self.node(dir)?.names()?.iter().map(|(name, ino)| (name.clone(), *ino)).collect();
+        let mut found = Vec::new();
+        for (name, ino) in names.into_iter().filter(|(_, ino)| ino.0 > after) {
+            found.push((name, self.node(ino)?.attr()));
+        }
+        found.sort_unstable_by_key(|(_, attr)| attr.ino.0);
+        Ok(found)
+    }
+
     /// The kernel forgets `count` lookups.
     pub(super) fn forget(&self, ino: INodeNo, count: u64) {
         if let Ok(known) = self.node(ino) {
@@ -271,5 +318,22 @@ mod tests {
         store.unlink(root, name).unwrap();
         store.forget_all();
         assert!(store.node(made.ino).is_err() && store.node(root).is_ok());
+    }
+
+    #[test]
+    fn names_move_and_directories_go_when_they_are_empty() {
+        let (store, root) = (Store::new(), INodeNo::ROOT);
+        let (dir, a, b) = (OsStr::new("dir"), OsStr::new("a"), OsStr::new("b"));
+        let inner = store.make(root, dir, FileType::Directory, 0o755, (0, 0)).unwrap().ino;
+        let [one, two] = [a, b].map(|name| store.make(inner, name, FileType::RegularFile, 0o644, (0, 0)).unwrap().ino);
+        let listed = |after| store.names(inner, after).unwrap().iter().map(|(_, attr)| attr.ino).collect::<Vec<_>>();
+        assert_eq!((listed(0), listed(one.0)), (vec![one, two], vec![two]));
+        store.rename((inner, a), (inner, b)).unwrap();
+        store.forget(two, 1);
+        assert!(store.node(two).is_err() && store.lookup(inner, b).unwrap().ino == one);
+        assert!(store.rmdir(root, dir).is_err());
+        store.rename((inner, b), (root, a)).unwrap();
+        store.rmdir(root, dir).unwrap();
+        assert!(store.lookup(root, dir).is_err() && store.lookup(root, a).unwrap().ino == one);
     }
 }

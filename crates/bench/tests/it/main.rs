@@ -1,4 +1,5 @@
 //! Benchmarks and the soak, in short.
 
 mod gc;
+mod real;
 mod soak;
