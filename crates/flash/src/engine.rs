@@ -411,6 +411,11 @@ impl Engine {
         Some((answer, self.go_on()))
     }
 
+    /// Looks at a layer that moves pages, as it was left. `None` if it is another layer.
+    pub(crate) fn of_records<R>(&mut self, look: impl FnOnce(&Coupled) -> R) -> Option<R> {
+        self.ftl.coupled().map(|coupled| look(coupled))
+    }
+
     /// The next upcall, and when it has crossed the link: it fills a page.
     pub(crate) fn upcall(&mut self, now: Time) -> Option<(Upcall, Time)> {
         self.begin(now);

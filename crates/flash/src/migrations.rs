@@ -22,6 +22,15 @@ impl EmulatedSsd {
         self.records(ask).unwrap_or_else(|| unreachable!("only a device that moves pages is asked for records"))
     }
 
+    fn peek<R>(&self, ask: impl FnOnce(&Coupled) -> R) -> R {
+        self.of_records(ask).unwrap_or_else(|| unreachable!("only a device that moves pages is asked for records"))
+    }
+
+    /// The most records that were not completed at one time.
+    pub fn most_records(&self) -> usize {
+        self.of_records(Coupled::most_records).unwrap_or(0)
+    }
+
     /// The next upcall, if one is there now; `None` also for a device that does not move pages.
     pub fn try_next(&self) -> Option<Upcall> {
         self.upcall().map(|(upcall, _)| upcall)
@@ -63,7 +72,7 @@ impl Migrations for EmulatedSsd {
     }
 
     fn complete(&self, up_to: u64) {
-        self.ask(|coupled, _, _| coupled.complete(up_to)).unwrap_or_else(|broken| breach(&broken));
+        self.ask(|coupled, media, now| coupled.complete(media, now, up_to)).unwrap_or_else(|broken| breach(&broken));
     }
 
     fn resume(&self, served: u64) -> u64 {
@@ -84,6 +93,10 @@ impl Migrations for EmulatedSsd {
 
     fn delivered(&self) -> u64 {
         self.ask(|coupled, _, _| coupled.delivered())
+    }
+
+    fn room(&self) -> u64 {
+        self.peek(Coupled::room)
     }
 
     fn press(&self) {

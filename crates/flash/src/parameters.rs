@@ -143,18 +143,20 @@ pub struct Coupling {
     /// Most records that are not completed; of two lines at least.
     pub records: u32,
     /// Lines that are kept for what a host writes while the device may not collect, because the host has records to
-    /// complete.
+    /// complete. The first ten go to the collector, and to zones that are begun and not filled.
     pub reserve_lines: u32,
 }
 
 impl Coupling {
-    /// The areas of a volume, with a record for each eighth page of the capacity, and eight lines for what is written
-    /// until a checkpoint (estimates).
+    /// The areas of a volume, with a record for each eighth page of the capacity. Of lines for what is written until a
+    /// checkpoint there are eighteen, and one for each 512 of the capacity: a node refers to twice as many blocks
+    /// (estimates).
     pub fn new(areas: &MigrationGeometry) -> Self {
         let length = |area: &Range<u64>| area.end - area.start;
         let (meta, regular, gc) = (length(&areas.meta), length(&areas.regular), length(&areas.gc));
         let records = (areas.capacity / 8).max(2 * areas.zone);
-        Coupling { meta, regular, gc, records: u32::try_from(records).unwrap_or(u32::MAX), reserve_lines: 8 }
+        let reserve_lines = 18 + (areas.capacity / areas.zone.max(1) / 512) as u32;
+        Coupling { meta, regular, gc, records: u32::try_from(records).unwrap_or(u32::MAX), reserve_lines }
     }
 }
 

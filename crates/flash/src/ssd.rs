@@ -171,6 +171,11 @@ impl EmulatedSsd {
         Some(answer)
     }
 
+    /// Looks at such a device.
+    pub(crate) fn of_records<R>(&self, look: impl FnOnce(&Coupled) -> R) -> Option<R> {
+        self.shared.engine.with(|engine| engine.of_records(look))
+    }
+
     /// The next upcall of such a device, and when it arrives.
     pub(crate) fn upcall(&self) -> Option<(Upcall, Time)> {
         self.shared.engine.with(|engine| engine.upcall(now().as_nanos()))

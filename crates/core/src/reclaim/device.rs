@@ -12,6 +12,10 @@
 //! discarded, records completed and empty sections given back. Where that does not help, the device is asked to
 //! collect.
 //!
+//! A device that has as many records as it may collects no more until some are completed, and takes no more than its
+//! room (`Migrations::room`). So what has passed the gate, what is on its way to the device and what a checkpoint would
+//! write stay below half of that room, and with the nodes that followed records change, below all of it.
+//!
 //! Kept true: whoever waits here holds no lock and no change, so records can be applied meanwhile; what waits for the
 //! device waits for so long at most.
 
@@ -339,7 +343,8 @@ pub(super) fn has_room(fs: &Fs, blocks: u64) -> bool {
     let take = blocks + fs.reclaim.admissions().blocks() + dirty(fs);
     let sections = take.div_ceil(segments.layout.blocks_per_sec()) + SPARE_SECTIONS;
     // Records that are followed meanwhile change nodes, too.
-    segments.table.free_sections() >= sections && can_hold(fs, area, take + ahead(area))
+    let holds = segments.table.free_sections() >= sections && can_hold(fs, area, take + ahead(area));
+    holds && Owed::of(fs, blocks).fits(area)
 }
 
 /// Whether the device can hold so many blocks beside what is valid, and dead and not yet discarded.
@@ -357,10 +362,54 @@ fn ahead(area: &MigratingArea) -> u64 {
     AHEAD.min(area.capacity() / AHEAD_SHARE).max(1)
 }
 
-/// Whether the device can hold what a checkpoint would take after so many records. No change may come that asks, and
-/// an eighth of the capacity may be outstanding.
+/// Blocks that the device has to take before the next commit. It takes no more than its room while it has too many
+/// records to collect, so whoever cannot go back counts here: what has passed the gate, and what is on its way.
+#[derive(Clone, Copy)]
+struct Owed {
+    /// By those who want to pass now: each block, and a node that refers to it.
+    wanted: u64,
+    /// By those who have passed, as much.
+    passed: u64,
+    flying: u64,
+    /// By the checkpoint.
+    dirty: u64,
+}
+
+impl Owed {
+    fn of(fs: &Fs, blocks: u64) -> Self {
+        Owed {
+            wanted: 2 * blocks,
+            passed: 2 * fs.reclaim.admissions().blocks(),
+            flying: fs.vol.io.in_flight(),
+            dirty: dirty(fs),
+        }
+    }
+
+    fn all(self) -> u64 {
+        self.wanted + self.passed + self.flying + self.dirty
+    }
+
+    /// Whether the device takes that. Changes leave half of its room to the nodes of records, which have to be followed
+    /// before it gets more.
+    fn fits(self, area: &MigratingArea) -> bool {
+        2 * (self.all() + ahead(area)) <= area.room()
+    }
+
+    /// What is left when all that is on its way has arrived.
+    fn landed(self) -> Self {
+        Owed { passed: 0, flying: 0, ..self }
+    }
+
+    /// What is left after a checkpoint.
+    fn committed(self) -> Self {
+        Owed { dirty: 0, ..self.landed() }
+    }
+}
+
+/// Whether the device takes, and can hold, what a checkpoint would write after so many records.
 fn may_follow(fs: &Fs, area: &MigratingArea, records: u64) -> bool {
     can_hold(fs, area, dirty(fs) + records + fs.reclaim.admissions().blocks())
+        && Owed::of(fs, 0).all() + records <= area.room()
 }
 
 /// Waits until there is room for so many blocks.
@@ -368,7 +417,6 @@ fn may_follow(fs: &Fs, area: &MigratingArea, records: u64) -> bool {
 /// # Errors
 /// `NoSpace`; why a checkpoint failed.
 pub(super) fn admit(fs: &Fs, blocks: u64) -> Result<Admission<'_>> {
-    keep_up(fs)?;
     let mut rounds = 0;
     loop {
         if let Some(admission) = Admission::if_room(&fs.reclaim, blocks, || has_room(fs, 0)) {
@@ -378,41 +426,67 @@ pub(super) fn admit(fs: &Fs, blocks: u64) -> Result<Admission<'_>> {
         if rounds >= HOPELESS_ROUNDS {
             return Err(Error::NoSpace);
         }
+        if waits_for_writes(fs, blocks) {
+            continue;
+        }
         let segments = fs.vol.segments();
-        let (free, applied) = (segments.table.free_sections(), progress(segments));
+        let before = progress(segments);
+        let lacks = lacks_room(fs, blocks);
+        if lacks {
+            follow(segments);
+            // One that has nothing to write would not be made.
+            drop(fs.vol.begin_change()?);
+        }
         fs.checkpoint(Cause::Needed)?;
         if has_room(fs, blocks) {
             continue;
         }
-        press(segments);
+        if !lacks {
+            press(segments);
+        }
         // Others may take less than they may.
         fs.reclaim.admissions().wait_for_some();
-        let gains = segments.table.free_sections() > free || progress(segments) > applied;
+        let now = progress(segments);
+        let gains = now.0 > before.0 || now.1 > before.1 || now.2 > before.2;
         rounds = if gains { 0 } else { rounds + 1 };
     }
 }
 
-/// Where the device runs out of records, changes wait until what was heard has been applied, and completed: else they
-/// come faster than records can be followed, and the device has to hold up writes that a checkpoint needs.
-fn keep_up(fs: &Fs) -> Result<()> {
-    let Some(area) = fs.vol.segments().migrating.as_ref().filter(|area| area.is_hurried()) else { return Ok(()) };
-    let (_, heard) = area.progress();
-    area.wait_applied(heard, PATIENCE);
-    if area.is_hurried() {
-        area.follow_hurry();
-        fs.checkpoint(Cause::Backlog)?;
+/// Whether the device will take so many blocks when it has what is on its way; waits for some of it.
+fn waits_for_writes(fs: &Fs, blocks: u64) -> bool {
+    let Some(area) = &fs.vol.segments().migrating else { return false };
+    let owed = || Owed::of(fs, blocks);
+    let is_too_much = || !owed().fits(area) && owed().landed().fits(area);
+    let waits = is_too_much();
+    if waits && !fs.reclaim.admissions().wait_for_some() {
+        fs.vol.io.wait_landing(is_too_much);
     }
-    Ok(())
+    waits
 }
 
-fn progress(segments: &Segments) -> u64 {
-    segments.migrating.as_ref().map_or(0, |area| area.progress().0)
+/// Whether the device would not take so many blocks after a checkpoint either, but for records that this completes.
+fn lacks_room(fs: &Fs, blocks: u64) -> bool {
+    let area = fs.vol.segments().migrating.as_ref();
+    area.is_some_and(|area| !Owed::of(fs, blocks).committed().fits(area))
+}
+
+/// Waits for a while until all that the device tells has been applied.
+fn follow(segments: &Segments) {
+    let Some(area) = &segments.migrating else { return };
+    let Some(device) = area.migrations() else { return };
+    area.wait_applied(device.deliver(), PATIENCE);
+}
+
+/// What grows where there is still hope: free sections, records applied, the device's room.
+fn progress(segments: &Segments) -> (u64, u64, u64) {
+    let area = segments.migrating.as_ref();
+    let room = area.map_or(0, |area| area.room());
+    (segments.table.free_sections(), area.map_or(0, |area| area.progress().0), room)
 }
 
 /// Asks the device to collect, and waits until what it tells then has been applied.
 fn press(segments: &Segments) {
-    let Some(area) = &segments.migrating else { return };
-    let Some(device) = area.migrations() else { return };
-    device.press();
-    area.wait_applied(device.deliver(), PATIENCE);
+    let area = segments.migrating.as_ref();
+    area.and_then(|area| area.migrations()).into_iter().for_each(|device| device.press());
+    follow(segments);
 }

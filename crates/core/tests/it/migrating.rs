@@ -370,6 +370,9 @@ impl Migrations for Skipping {
     fn deliver(&self) -> u64 {
         self.inner.deliver()
     }
+    fn room(&self) -> u64 {
+        self.inner.room()
+    }
     fn delivered(&self) -> u64 {
         self.inner.delivered()
     }

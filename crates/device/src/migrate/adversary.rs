@@ -561,6 +561,11 @@ impl<D: Device + 'static> Migrations for AdversaryDevice<D> {
         self.shared.state.lock().ledger.last_delivered()
     }
 
+    /// It copies beside the writes, and none of them waits for that.
+    fn room(&self) -> u64 {
+        u64::MAX
+    }
+
     fn press(&self) {
         let mut state = self.shared.state.lock();
         // The zones of the regular area that cost least, as many as fit one.

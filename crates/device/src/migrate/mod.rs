@@ -19,7 +19,8 @@
 //!   `A -> B` waits; it then is the last one.
 //! - **DI6**: a discard of what holds nothing does nothing. A waiting record whose page is discarded vanishes, a
 //!   delivered one stays.
-//! - **DI7**: the number of outstanding records is bounded. Upcalls are urgent from half of the bound on.
+//! - **DI7**: the number of outstanding records never exceeds its bound. Upcalls are urgent from half of the bound on.
+//!   A device that may move nothing more still takes as many blocks as it said before ([`Migrations::room`]).
 //! - **DI8**: from [`Migrations::resume`] on nothing moves until the host has completed all that this found. A call of
 //!   [`Migrations::complete`] says so also where it found nothing.
 //!
@@ -32,6 +33,8 @@
 //!   never writes to the GC area, and goes on with no zone that it wrote before the last [`Migrations::resume`].
 //! - It completes a record when a checkpoint that contains its effect is durable and the discards of that checkpoint
 //!   have ended. So [`Migrations::resume`] never names less than what was completed.
+//! - What it has to write before it can complete is never more than the device's room: else the host waits for a device
+//!   that waits for the host.
 //! - It never discards an address from which outstanding records lead to a page that it needs. That is the `from` of
 //!   each record that it applied. After a power cut it is also the `to` of a record that it does not apply: the page
 //!   may have moved on, and the host may know it there already.
@@ -168,6 +171,9 @@ pub trait Migrations: Send + Sync {
     /// Number of the last record that counts as delivered, whether the host has heard of it or not. A zone that the
     /// host has emptied and discarded is named by no later one.
     fn delivered(&self) -> u64;
+
+    /// Blocks that the device takes in any case before the host completes anything.
+    fn room(&self) -> u64;
 
     /// Collects although there is flash left, and delivers what waits: the host needs room in the regular area.
     fn press(&self);

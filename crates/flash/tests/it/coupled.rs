@@ -10,7 +10,7 @@ use host::{Fault, Host, Rng, Tried};
 use std::sync::Arc;
 use steadyfs_core::fsck::{CheckOptions, check};
 use steadyfs_core::mkfs::{self, Migrating, MkfsOptions};
-use steadyfs_core::{Fs, MigrationStats, MountOptions, NewInode};
+use steadyfs_core::{Error, Fs, InodeRef, MigrationStats, MountOptions, NewInode, SetAttr};
 use steadyfs_device::{self as device, Device, MigrationGeometry, Upcall};
 use steadyfs_flash::{Coupling, EmulatedSsd, Geometry, Layer, Parameters};
 use steadyfs_rt::sim::{SimConfig, run};
@@ -135,14 +135,14 @@ fn each_broken_promise_is_found() {
     assert!(found.iter().all(|(_, seed)| seed.is_some()), "{found:?}");
 }
 
-/// Overwrites a file of three quarters of a volume of 48 MiB at random, on a device with so many records. The seconds
-/// that it takes, what became of the records, and the device's amplification.
+/// Overwrites a file of three quarters of a volume of 48 MiB at random, on a device with so many records, or one for
+/// each page that it can hold. The seconds that it takes, what became of the records, and the device's amplification.
 fn overwritten(records: Option<u32>, ratio: f64) -> (f64, MigrationStats, f64) {
     let chosen = Migrating { regular_ratio: ratio, ..Migrating::new(24 * 512) };
     let options = MkfsOptions { migrating: Some(chosen), ..MkfsOptions::new([0xd2; 16], 1_700_000_000) };
     let areas = chosen.geometry(&options).unwrap();
     let mut shape = Coupling::new(&areas);
-    shape.records = records.unwrap_or(shape.records);
+    shape.records = records.unwrap_or(areas.capacity as u32);
     // A line is a section of one segment.
     let mut parameters = small().with_smaller_blocks(1);
     parameters.geometry.block_pages = 4;
@@ -173,6 +173,7 @@ fn overwritten(records: Option<u32>, ratio: f64) -> (f64, MigrationStats, f64) {
         drop(file);
         fs.unmount().unwrap();
         assert_clean(&ssd);
+        assert!(ssd.most_records() <= shape.records as usize, "{} records at one time", ssd.most_records());
         assert_eq!(ssd.outstanding(), 0, "records are outstanding after an unmount");
         let report =
             check(Arc::clone(&ssd) as Arc<dyn Device>, &CheckOptions { threads: 1, ..CheckOptions::default() });
@@ -196,13 +197,16 @@ fn a_volume_is_overwritten_and_only_the_device_collects() {
 }
 
 /// Random pages of a file of so many are written as fast as the page cache takes them; then the inodes of so many small
-/// files are changed by turns with a few of these pages.
+/// files are changed by turns with a few of these pages. The device has records for four lines, and keeps no line that
+/// it need not.
 fn hurried(pages: u64, files: u64) -> MigrationStats {
     let chosen = Migrating::new(60 * 512);
     let options = MkfsOptions { migrating: Some(chosen), ..MkfsOptions::new([0xd2; 16], 1_700_000_000) };
     let mut parameters = small();
     parameters.geometry.block_pages = 4;
-    parameters.layer = Layer::Coupled(Coupling::new(&chosen.geometry(&options).unwrap()));
+    let mut shape = Coupling::new(&chosen.geometry(&options).unwrap());
+    (shape.records, shape.reserve_lines) = (4 * 512, 10);
+    parameters.layer = Layer::Coupled(shape);
     let ssd = EmulatedSsd::new(parameters, chosen.capacity * 4096).unwrap();
     let work = move || {
         mkfs::format(&*ssd, &options).unwrap();
@@ -226,8 +230,16 @@ fn hurried(pages: u64, files: u64) -> MigrationStats {
             overwrite(300);
         }
         fs.sync().unwrap();
+        assert!(ssd.most_records() <= shape.records as usize, "{} records at one time", ssd.most_records());
         fs.migration_stats().unwrap()
     };
+    let found = watched(work);
+    println!("{found:?}");
+    found
+}
+
+/// Does this in virtual time, of which it takes no more than ten minutes.
+fn watched<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     // Timers go on when all others wait for ever.
     let watched = move || {
         let task = spawn("work", work);
@@ -239,9 +251,60 @@ fn hurried(pages: u64, files: u64) -> MigrationStats {
         }
         panic!("the host waits for the device, and that for the host");
     };
-    let found = run(SimConfig { cores: 16, ..SimConfig::default() }, watched).unwrap().value;
-    println!("{found:?}");
-    found
+    run(SimConfig { cores: 16, ..SimConfig::default() }, watched).unwrap().value
+}
+
+/// Writes pages of a file in their order until there is no room; how many.
+fn fill(fs: &Fs, file: &InodeRef, mut page: u64) -> u64 {
+    loop {
+        match fs.write(file, page * 4096, &[1; 4 * 4096]) {
+            Ok(written) => page += written as u64 / 4096,
+            Err(error) => {
+                let left = fs.statfs().blocks_free;
+                assert!(matches!(error, Error::NoSpace) && left < 64, "{error}, and {left} blocks are free");
+                return page;
+            }
+        }
+    }
+}
+
+#[test]
+fn no_space_is_said_of_a_full_volume_only() {
+    for (number, ratio) in [1.1, 1.2, 1.4, 1.7, 2.0].into_iter().enumerate() {
+        let chosen = Migrating { regular_ratio: ratio, ..Migrating::new(24 * 512) };
+        let options = MkfsOptions { migrating: Some(chosen), ..MkfsOptions::new([0xd2; 16], 1_700_000_000) };
+        let mut shape = Coupling::new(&chosen.geometry(&options).unwrap());
+        shape.records = 1024 << (number % 3);
+        let mut parameters = small().with_smaller_blocks(1);
+        parameters.geometry.block_pages = 4;
+        parameters.layer = Layer::Coupled(shape);
+        let ssd = EmulatedSsd::new(parameters, chosen.capacity * 4096).unwrap();
+        let moved = watched(move || {
+            mkfs::format(&*ssd, &options).unwrap();
+            let fs = Fs::mount(Arc::clone(&ssd) as Arc<dyn Device>, MountOptions::parse("cache=1M").unwrap()).unwrap();
+            let file = fs.create(&fs.root().unwrap(), b"data", &NewInode { mode: 0o100_644, ..NewInode::default() });
+            let (file, mut rng) = (file.unwrap(), Rng(7));
+            let pages = fill(&fs, &file, 0);
+            for _ in 0..pages / 2 {
+                fs.write(&file, rng.below(pages) * 4096, &[2; 4096]).unwrap();
+            }
+            let half = SetAttr { size: Some(pages / 2 * 4096), ..SetAttr::default() };
+            fs.setattr(&file, &half).unwrap();
+            let again = fill(&fs, &file, pages / 2);
+            assert!(again + 64 > pages, "ratio {ratio}: {pages} pages, and then {again}");
+            for _ in 0..pages / 4 {
+                fs.write(&file, rng.below(pages / 2) * 4096, &[3; 4096]).unwrap();
+            }
+            let moved = fs.migration_stats().unwrap().moved;
+            drop(file);
+            fs.unmount().unwrap();
+            assert_clean(&ssd);
+            assert!(ssd.most_records() <= shape.records as usize, "{} records at one time", ssd.most_records());
+            moved
+        });
+        println!("ratio {ratio}: {moved} moved");
+        assert!(moved > 200, "ratio {ratio}: {moved}");
+    }
 }
 
 /// Records are followed one by one, so a host that is not held is late with them.

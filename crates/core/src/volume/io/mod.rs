@@ -30,7 +30,7 @@ use crate::volume::io::flush::SharedFlush;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use steadyfs_device::{Device, IoError, IoResult, Op, OpKind, PageBuf, Request, StreamHint};
 use steadyfs_format::Lba;
 use steadyfs_rt::{Completion, Cost, EventCount, Mutex, charge, charge_n};
@@ -117,6 +117,8 @@ pub(crate) struct BlockIo {
     barrier: Arc<Barrier>,
     /// Blocks are in flight no more.
     landed: EventCount,
+    /// Blocks of data and nodes that are prepared, or at the device.
+    in_flight: AtomicU64,
     chain: Barrier,
     flushes: SharedFlush,
     /// Blocks that could not be written.
@@ -180,6 +182,7 @@ impl BlockIo {
             sequence: AtomicU64::new(0),
             barrier: Arc::new(Barrier::new()),
             landed: EventCount::new(),
+            in_flight: AtomicU64::new(0),
             chain: Barrier::new(),
             flushes: SharedFlush::new(),
             failed: FailedWrites::new(),
@@ -336,6 +339,8 @@ impl BlockIo {
         let count = pages.len() as u64;
         assert!(count > 0);
         self.count_write(hint, count);
+        let main = if Self::is_meta(hint) { 0 } else { count };
+        self.in_flight.fetch_add(main, SeqCst);
         let sequence = self.sequence.fetch_add(1, Relaxed);
         // First: what flies is waited for.
         let epoch = self.barrier.enter();
@@ -359,6 +364,8 @@ impl BlockIo {
                 }
                 Err(error) => Err(io.refused(lba, count, sequence, kept, hint, error)),
             };
+            let before = io.in_flight.fetch_sub(main, SeqCst);
+            assert!(before >= main, "{main} blocks have landed, and {before} were in flight");
             if !io.synchronous {
                 io.forget(lba, count, sequence);
             }
@@ -394,6 +401,19 @@ impl BlockIo {
             if !self.flies(lba, count) {
                 return;
             }
+            self.landed.wait(key);
+        }
+    }
+
+    /// Blocks of data and nodes that were prepared and have not ended.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.in_flight.load(SeqCst)
+    }
+
+    /// Waits until something has landed, if something flies and `too_much` of it does. Owe no write.
+    pub(crate) fn wait_landing(&self, too_much: impl FnOnce() -> bool) {
+        let key = self.landed.listen();
+        if self.in_flight() > 0 && too_much() {
             self.landed.wait(key);
         }
     }
@@ -441,6 +461,10 @@ impl BlockIo {
             }
         }
         self.landed.notify_all();
+    }
+
+    fn is_meta(hint: StreamHint) -> bool {
+        matches!(hint, StreamHint::MetaHot | StreamHint::MetaWarm | StreamHint::MetaCold)
     }
 
     fn count_write(&self, hint: StreamHint, blocks: u64) {

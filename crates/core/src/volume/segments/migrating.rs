@@ -54,8 +54,6 @@ pub(crate) struct MigratingArea {
     /// Something was heard, applied or committed, or the mount ends.
     pub(crate) event: EventCount,
     pub(crate) stop: AtomicBool,
-    /// The device has asked for a commit, and none was made since.
-    hurried: AtomicBool,
     /// Blocks that were given up, and may still be held by the device.
     dead: AtomicI64,
     counts: Counts,
@@ -150,7 +148,6 @@ impl MigratingArea {
             area: Mutex::new(&locks::GC_AREA, ()),
             event: EventCount::new(),
             stop: AtomicBool::new(false),
-            hurried: AtomicBool::new(false),
             dead: AtomicI64::new(0),
             counts: Counts::default(),
         }
@@ -197,7 +194,6 @@ impl MigratingArea {
         records.urgent |= upcall.urgent;
         let outstanding = records.outstanding.len() as u64;
         drop(records);
-        self.hurried.fetch_or(upcall.urgent, SeqCst);
         self.counts.upcalls.fetch_add(1, SeqCst);
         self.counts.most.fetch_max(outstanding, SeqCst);
         self.event.notify_all();
@@ -217,14 +213,9 @@ impl MigratingArea {
         std::mem::take(&mut self.records.lock().urgent)
     }
 
-    /// Whether the device runs out of records: whoever changes something waits for the host first.
-    pub(crate) fn is_hurried(&self) -> bool {
-        self.hurried.load(SeqCst)
-    }
-
-    /// A commit is made that completes what has been applied by now.
-    pub(crate) fn follow_hurry(&self) {
-        self.hurried.store(false, SeqCst);
+    /// Blocks that the device takes before the next commit.
+    pub(crate) fn room(&self) -> u64 {
+        self.migrations().map_or(u64::MAX, Migrations::room)
     }
 
     /// A record was applied, within a change: where it leads if its block was dead.

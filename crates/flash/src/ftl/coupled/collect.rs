@@ -27,9 +27,7 @@ impl Coupled {
 
     /// Whether so many pages may get other addresses now.
     fn may_move(&self, pages: usize) -> bool {
-        pages == 0
-            || self.ledger.may_move()
-                && (self.forced || self.ledger.outstanding() + pages <= self.shape.records as usize)
+        pages == 0 || self.ledger.may_move() && self.ledger.outstanding() + pages <= self.shape.records as usize
     }
 
     fn is_gc(&self, line: Line) -> bool {
@@ -218,13 +216,10 @@ impl Coupled {
         }
     }
 
-    /// Collects beyond the bound of records. False if that cannot be either.
-    pub(super) fn force(&mut self, media: &mut Media, now: Time) -> bool {
-        self.forced = true;
-        let done = (self.victim.is_some() || self.choose()) && self.collect_unit(media, now);
-        self.forced = false;
-        self.overdrawn += u64::from(done);
-        done
+    /// Makes good what the host was given in advance, as far as pages may move: it may be waiting, and not write.
+    pub(super) fn restore_room(&mut self, media: &mut Media, now: Time) {
+        self.take_empty(now);
+        while self.is_short() && (self.victim.is_some() || self.choose()) && self.collect_unit(media, now) {}
     }
 
     /// Takes lines in which nothing is live, also while nothing may move.

@@ -44,7 +44,6 @@ impl Ftl for Coupled {
                 Some(_) => {}
                 None if (self.victim.is_some() || self.choose()) && self.collect_unit(media, now) => {}
                 None if !self.awaiting.is_empty() && self.pad() => {}
-                None if self.force(media, now) => {}
                 None => return Err(FOR_THE_HOST),
             }
         }

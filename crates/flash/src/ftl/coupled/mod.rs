@@ -9,15 +9,14 @@
 //!
 //! A victim is erased when its copies have been programmed. Collection keeps in step with the host, as that of
 //! `collected` does. It stops while the host has to say what it needs, when the bound of records is reached, and when
-//! no zone of the GC area is free; the host then goes on to write in the lines that are kept for that. Where they are
-//! used up, too, the device makes more records than its bound: a host that has to write before it can complete must not
-//! wait for a device that waits for it.
+//! no zone of the GC area is free; the host then goes on to write in the lines that are kept for that
+//! (`Migrations::room`). They come back first, when the host completes records.
 //!
 //! Map, records and their numbers survive power cuts: the paper's device has capacitors for them. The buffer does not;
 //! what a flush finds in units that are not full goes to a log, as in zones (`partial_log`).
 //!
 //! Kept true (`check` looks at all of it): a zone that holds a page is bound; a line is bound to one zone, or free, or
-//! waits for its erase; victims are listed by what is live in them; records exceed the bound only then.
+//! waits for its erase; victims are listed by what is live in them; records never exceed their bound.
 //!
 //! Memory: 4 bytes for each zone, 16 for each outstanding record, and the map of the metadata. The emulator itself
 //! takes about 100 bytes for each live page more.
@@ -134,9 +133,6 @@ pub(crate) struct Coupled {
     /// The session has ended.
     closed: bool,
     most_records: usize,
-    /// The bound of records does not count for now, and how many units were copied while it did not.
-    forced: bool,
-    overdrawn: u64,
 }
 
 impl Coupled {
@@ -202,8 +198,6 @@ impl Coupled {
             clock: 0,
             closed: false,
             most_records: 0,
-            forced: false,
-            overdrawn: 0,
         }
     }
 

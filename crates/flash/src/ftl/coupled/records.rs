@@ -1,6 +1,6 @@
 //! The records of [`Coupled`]: what the host hears, completes and asks for.
 
-use super::Coupled;
+use super::{COLLECTORS, Coupled, OPEN_ZONES};
 use crate::media::Media;
 use crate::units::Time;
 use steadyfs_device::{Broken, MigrationGeometry, Step, UPCALL_RECORDS, Upcall};
@@ -62,10 +62,18 @@ impl Coupled {
         Some(upcall)
     }
 
-    pub(crate) fn complete(&mut self, up_to: u64) -> Result<(), Broken> {
+    pub(crate) fn complete(&mut self, media: &mut Media, now: Time, up_to: u64) -> Result<(), Broken> {
         self.ledger.take(Step::Complete(up_to))?;
         self.look_at_targets();
+        self.restore_room(media, now);
         Ok(())
+    }
+
+    /// Pages that fit the lines that are free, or will be without the host: less what the collector needs to go on, and
+    /// a line for each zone that these pages may begin and not fill.
+    pub(crate) fn room(&self) -> u64 {
+        let kept = COLLECTORS as u64 + OPEN_ZONES;
+        u64::from(self.coming()).saturating_sub(kept) * u64::from(self.geometry.line_pages())
     }
 
     pub(crate) fn resume(&mut self, media: &mut Media, now: Time, served: u64) -> Result<u64, Broken> {
@@ -101,6 +109,11 @@ impl Coupled {
     /// Records that are not completed.
     pub(crate) fn outstanding(&self) -> usize {
         self.ledger.outstanding()
+    }
+
+    /// The most of them at one time.
+    pub(crate) fn most_records(&self) -> usize {
+        self.most_records
     }
 
     /// Live pages of the regular and the GC area, ascending.
