@@ -70,4 +70,5 @@ pub use types::{Attr, DirEntry, NewInode, RenameFlags, SetAttr, SetTime, XattrFl
 pub use volume::discard::DiscardStats;
 pub use volume::io::IoStats;
 pub use volume::segments::migrating::MigrationStats;
+pub use volume::segments::zoned::ZoneStats;
 pub use waits::WaitStats;

@@ -9,9 +9,11 @@ use super::segments::CheckedSegments;
 use super::sink::IssueSink;
 use super::summaries::{self, Summaries};
 use super::tables;
+use crate::error::Result;
 use crate::raw::Image;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use steadyfs_device::{Device, Zone, ZoneState};
 use steadyfs_format::checkpoint::CpFlags;
 use steadyfs_format::summary::{Summary, SummaryKind};
 use steadyfs_format::{BLOCKS_PER_SEG, Lba, Log, SegNo};
@@ -97,6 +99,31 @@ impl SegmentBlocks {
             }
         }
         self.check_free(sink);
+        if let Err(error) = self.check_zones(sink) {
+            sink.add(Issue::ZonesUnknown { reason: error.to_string() });
+        }
+    }
+
+    /// Blocks that the SIT calls valid where a zoned device has nothing.
+    fn check_zones(&self, sink: &IssueSink) -> Result<()> {
+        let (device, layout) = (self.image.device(), self.image.layout());
+        let Some(geometry) = device.zones().filter(|zones| zones.size > 0) else { return Ok(()) };
+        let mut zone: Option<Zone> = None;
+        self.image.each_used_sit(|segno, entry| {
+            let first = layout.lba_of(segno, 0);
+            let number = first.get() / geometry.size;
+            if zone.is_none_or(|zone| zone.start != number * geometry.size) {
+                zone = device.zone_report(number, 1)?.first().copied();
+            }
+            let Some(zone) = zone.filter(|zone| zone.state != ZoneState::Conventional) else { return Ok(()) };
+            let is_beyond = |offset: &u16| first.get() + u64::from(*offset) >= zone.write_pointer;
+            let mut beyond = (0..BLOCKS_PER_SEG as u16).filter(|offset| entry.is_valid(*offset)).filter(is_beyond);
+            if let Some(offset) = beyond.next() {
+                let (lba, blocks) = (first + u64::from(offset), 1 + beyond.count() as u32);
+                sink.add(Issue::BeyondWritePointer { segno, lba, blocks });
+            }
+            Ok(())
+        })
     }
 
     fn check_free(&self, sink: &IssueSink) {

@@ -110,7 +110,7 @@ pub(super) fn geometry(options: &MkfsOptions, blocks: u64) -> MkfsChoices {
         segs_per_sec: options.segs_per_sec,
         secs_per_zone: options.secs_per_zone,
         overprovision: options.overprovision,
-        features: effective(options.features),
+        features: effective(options.features) | if options.zoned { Features::BLKZONED } else { Features::NONE },
         large_nat: options.large_nat,
         heap: options.heap,
     }

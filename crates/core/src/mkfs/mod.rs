@@ -15,6 +15,7 @@ mod migrating;
 mod plan;
 mod signature;
 mod write;
+mod zoned;
 
 pub use choices::{DEFAULT_COLD_EXTENSIONS, DEFAULT_HOT_EXTENSIONS, MAKEABLE, parse_features};
 pub use export::export;
@@ -68,6 +69,8 @@ pub struct MkfsOptions {
     pub fixed_version: bool,
     /// Discard the whole device first, where it knows how.
     pub discard: bool,
+    /// For a zoned device: sections are its zones, which are emptied first.
+    pub zoned: bool,
     /// Only compute and check; write nothing.
     pub dry_run: bool,
     /// An IPLFS volume. Geometry, over-provisioning and the choices about the NAT then mean nothing.
@@ -98,6 +101,7 @@ impl MkfsOptions {
             strict_encoding: false,
             fixed_version: false,
             discard: true,
+            zoned: false,
             dry_run: false,
             infinite: None,
             migrating: None,
@@ -129,14 +133,20 @@ pub fn format(dev: &dyn Device, options: &MkfsOptions) -> Result<MkfsReport> {
     if blocks > info.blocks {
         return Err(Error::Usage(format!("{} has {} blocks of 4096 bytes, not {blocks}", info.name, info.blocks)));
     }
-    if dev.zones().is_some() {
-        return Err(Error::Unsupported(format!("{} is a zoned device; zoned volumes cannot be made yet", info.name)));
-    }
+    let wanted = zoned::ZonedChoices {
+        zoned: options.zoned,
+        is_f2fs: options.infinite.is_none() && options.migrating.is_none(),
+        segs_per_sec: options.segs_per_sec,
+        secs_per_zone: options.secs_per_zone,
+        start_sector: options.start_sector,
+    };
+    let options = &MkfsOptions { segs_per_sec: zoned::segs_per_sec(dev, &wanted)?, ..options.clone() };
     if let Some(chosen) = &options.infinite {
         return infinite::format(dev, options, chosen);
     }
     migrating::check_device(dev, options)?;
     let plan = plan::plan(options, blocks)?;
+    zoned::check_layout(dev, &plan.layout)?;
     let mut report =
         MkfsReport { superblock: plan.superblock.clone(), plan: plan.layout.clone(), discarded: false, infinite: None };
     if options.dry_run {

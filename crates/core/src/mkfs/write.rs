@@ -2,6 +2,7 @@
 
 use super::MkfsOptions;
 use super::plan::Plan;
+use super::zoned;
 use crate::error::Result;
 use steadyfs_device::{Device, Op, PageBuf, StreamHint};
 use steadyfs_format::block::BlockView;
@@ -22,16 +23,19 @@ pub(super) fn write(dev: &dyn Device, plan: &Plan, options: &MkfsOptions, blocks
     // First of all, what is there now ceases to be a volume.
     zero(dev, Lba(0), FIRST)?;
     dev.flush()?;
-    let discarded = (options.discard || options.migrating.is_some()) && discard(dev, blocks);
+    let anywhere = zoned::anywhere(dev, blocks);
+    let discarded = (options.discard || options.migrating.is_some()) && discard(dev, anywhere);
+    zoned::reset(dev)?;
     zero(dev, Lba(FIRST), layout.segment0.get().min(WIPED) - FIRST)?;
     zero(dev, layout.sit, u64::from(layout.sit_blocks()))?;
     for block in (0..layout.nat_blocks()).step_by(BLOCKS_PER_SEG as usize) {
         zero(dev, layout.nat_block_lba(block, false), u64::from(BLOCKS_PER_SEG))?;
     }
     // A node that an older volume left where the roll-forward chain begins must not be followed.
-    // A D2FS device writes a block of a log once, and has just forgotten what was there.
-    if options.migrating.is_none() {
-        zero(dev, layout.lba_of(plan.layout.logs[Log::WarmNode.index()], 0), 1)?;
+    // A D2FS device writes a block of a log once, and has just forgotten what was there; so has an empty zone.
+    let chain = layout.lba_of(plan.layout.logs[Log::WarmNode.index()], 0);
+    if options.migrating.is_none() && chain.get() < anywhere {
+        zero(dev, chain, 1)?;
     }
 
     write_blocks(dev, layout.nat_block_lba(0, false), &[plan.nat.to_block()])?;

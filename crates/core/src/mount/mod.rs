@@ -20,6 +20,7 @@ mod infinite;
 mod migrating;
 mod segmented;
 pub(crate) mod shutdown;
+mod zoned;
 
 use crate::durable::checkpoint::{Checkpoints, Committed};
 use crate::durable::journal::Journal;
@@ -35,7 +36,7 @@ use crate::locks;
 use crate::mount::background::Background;
 use crate::mount::discarder::Discarder;
 use crate::mount::infinite::LoadedLogs;
-use crate::mount::segmented::Tables;
+use crate::mount::segmented::{Aside, Tables};
 use crate::options::{InPlace, JournalMode, MountOptions};
 use crate::raw::{Image, PackPart};
 use crate::reclaim::Reclaim;
@@ -66,6 +67,7 @@ const WRITABLE: Features = Features::ATOMIC_WRITE
     .union(Features::INODE_CRTIME)
     .union(Features::LOST_FOUND)
     .union(Features::SB_CHECKSUM)
+    .union(Features::BLKZONED)
     .union(Features::INFINITE);
 
 /// Features under which a volume may be read.
@@ -113,6 +115,11 @@ fn check_journal(image: &Image, options: &MountOptions) -> Result<()> {
     let features = image.superblock().features();
     if options.journal != JournalMode::Off && features.contains(Features::INFINITE) {
         return Err(Error::Unsupported("IPLFS volumes have no metadata journal yet; mount without journal=".into()));
+    }
+    if options.journal != JournalMode::Off && features.contains(Features::BLKZONED) {
+        return Err(Error::Unsupported(
+            "volumes on zoned devices have no metadata journal yet; mount without journal=".into(),
+        ));
     }
     if options.journal != JournalMode::Off && image.superblock().regions().is_some() {
         return Err(Error::Unsupported("D2FS volumes have no metadata journal; mount without journal=".into()));
@@ -171,6 +178,7 @@ impl Fs {
             check_journal(&image, &options)?;
             migrating::check_device(&image)?;
             infinite::check_device(&image)?;
+            zoned::check(&image, &options)?;
             let fs = Fs::assemble(&image, options, read_only)?;
             fs.note_recovered(fs.recover(&image)?);
             fs.mark_journal(image.superblocks())?;
@@ -222,9 +230,10 @@ impl Fs {
 
     /// Puts a mounted volume together, as it was at its checkpoint.
     fn assemble(image: &Image, options: MountOptions, read_only: bool) -> Result<Arc<Fs>> {
-        let options = migrating::options(image, options);
+        let options = zoned::options(image, migrating::options(image, options));
         let ground = Ground::load(image, &options, read_only)?;
         let (device, order) = migrating::device(image);
+        let (device, zones) = zoned::device(image, read_only, device);
         let io = BlockIo::new(device, ground.kbytes_written());
         #[cfg(feature = "canary")]
         options.canary.into_iter().for_each(|canary| io.planted.plant(canary));
@@ -236,7 +245,8 @@ impl Fs {
         // Node ids 0, 1 and 2 are not for use.
         let space = Space::new(header.user_blocks(), u64::from(nat.max_nid()) - 3, counted(header));
         let nids = FreeNids::new(header.next_free_nid(), &nat);
-        let (collectors, data_logs) = ground.collectors(&options, &layout, header.reserved_segments());
+        let wanted = ground.collectors(&options, &layout, header.reserved_segments());
+        let (collectors, data_logs) = zoned::bounded(image, options.gc.generations, wanted);
         if !steadyfs_rt::sim::is_active() {
             steadyfs_device::retain_page_memory(options.spare_bytes);
         }
@@ -251,9 +261,9 @@ impl Fs {
         let streams = Streams::new(collectors, options.gc.generations, data_logs);
         let placement = match ground {
             Ground::Segments(tables) => {
-                let area = migrating::area(image, read_only, order);
                 let discards = if read_only { None } else { Tables::discards(&layout, &options, &io) };
-                Placement::Segments(tables.into_segments(image, &options, streams, discards, &io, clock, upkeep, area))
+                let aside = Aside { area: migrating::area(image, read_only, order), zones, discards };
+                Placement::Segments(tables.into_segments(image, &options, streams, aside, &io, clock, upkeep))
             }
             Ground::Infinite(logs) => Placement::Infinite(Box::new(logs.into_placement(&io, read_only))),
         };

@@ -14,11 +14,19 @@ use crate::volume::segments::reuse::{Reuse, Upkeep};
 use crate::volume::segments::sit::Sit;
 use crate::volume::segments::streams::Streams;
 use crate::volume::segments::table::{BLOCKS, SegTable, SitRecord};
+use crate::volume::segments::zoned::Zones;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use steadyfs_format::journal::Journal;
 use steadyfs_format::sit::SitEntry;
 use steadyfs_format::{AllocType, Layout, Log, SegNo};
+
+/// What some devices and some mounts have beside the tables.
+pub(super) struct Aside {
+    pub(super) area: Option<MigratingArea>,
+    pub(super) zones: Option<Zones>,
+    pub(super) discards: Option<Discards>,
+}
 
 /// What only changes need: the segment table, where the logs stand, and the statistic that goes with them.
 pub(super) struct Tables {
@@ -99,22 +107,25 @@ impl Tables {
         image: &Image,
         options: &MountOptions,
         streams: Streams,
-        discards: Option<Discards>,
+        Aside { area, zones, discards }: Aside,
         io: &Arc<BlockIo>,
         clock: Clock,
         upkeep: impl Fn() -> Upkeep + Send + Sync + 'static,
-        area: Option<MigratingArea>,
     ) -> Segments {
         let layout = *image.layout();
         let adaptive = options.allocation() == Allocation::Adaptive;
         let reserved = u64::from(image.checkpoint().header().reserved_segments().div_ceil(layout.segs_per_sec));
         Segments {
-            table: self.segs,
+            table: match &zones {
+                Some(zones) => self.segs.with_emptied(zones.first()),
+                None => self.segs,
+            },
             logs: Logs::new(self.heads),
             streams,
             reuse: adaptive.then(|| Reuse::new(reserved, options.eager_reuse, upkeep)),
             discards,
             migrating: area.map(Arc::new),
+            zones,
             sit: Sit::new(&layout, |block| image.sit_version(block)),
             io: Arc::clone(io),
             layout,

@@ -31,6 +31,7 @@ use crate::reclaim::report::{GcReport, GcTimes, SectionCounts};
 use crate::volume::discard::DiscardStats;
 use crate::volume::io::IoStats;
 use crate::volume::segments::migrating::MigrationStats;
+use crate::volume::segments::zoned::{ZoneStats, Zones};
 use crate::waits::micros;
 use serde::{Deserialize, Serialize};
 use steadyfs_format::BLOCK_SIZE;
@@ -251,6 +252,12 @@ impl Fs {
             memory: MemoryNumbers::now(),
             locks: lock_numbers(),
         }
+    }
+
+    /// What became of zones since the mount, if the volume is written to a zoned device.
+    pub fn zone_stats(&self) -> Option<ZoneStats> {
+        let segments = self.vol.placement.segments()?;
+        segments.zones.as_ref().map(Zones::stats)
     }
 
     /// From now on snapshots hold what `serving` tells. Once only: a second one is dropped.

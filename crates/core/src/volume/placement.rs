@@ -225,7 +225,7 @@ impl Placement {
     /// What the device says; a log that is used up.
     pub(crate) fn begin_writing(&self) -> Result<()> {
         match self {
-            InSegments(segments) => segments.begin_records(),
+            InSegments(segments) => segments.begin_writing(),
             InLogs(logs) => logs.claim(),
         }
     }
@@ -388,6 +388,23 @@ impl Placement {
         match self {
             InSegments(segments) => segments.discards.as_ref().map_or_else(DiscardStats::default, Discards::stats),
             InLogs(logs) => logs.discard_stats(),
+        }
+    }
+
+    /// How many places blocks are in that the device has refused: what it will refuse together is one.
+    pub(crate) fn bad_places(&self, blocks: &[Lba]) -> usize {
+        match self {
+            InSegments(segments) => segments.bad_places(blocks),
+            InLogs(_) => blocks.len(),
+        }
+    }
+
+    /// Has logs go on elsewhere that stand where the device takes no more. False if that is too much to be true. The
+    /// caller holds the checkpoint lock shared.
+    pub(crate) fn leave_bad_places(&self) -> bool {
+        match self {
+            InSegments(segments) => segments.leave_broken_zones(),
+            InLogs(_) => true,
         }
     }
 

@@ -28,3 +28,4 @@ mod simulated;
 mod trim;
 mod words;
 mod writeback;
+mod zoned;

@@ -188,7 +188,7 @@ fn flags_of_mkfs_f2fs() {
     assert_eq!(crate::run::run(&["fsck".as_ref(), dir.path("fold.img").as_os_str()]).code, 0);
     for (args, words) in [
         (&["-c", "/dev/sdb"][..], "several devices (-c)"),
-        (&["-m"], "zoned devices (-m)"),
+        (&["-m"], "has no zones"),
         (&["-S"], "sparse image (-S)"),
         (&["-C", "latin1"], "the only encoding is utf8"),
         (&["-C", "utf8:loose"], "strict"),

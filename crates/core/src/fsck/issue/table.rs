@@ -179,6 +179,12 @@ issues! {
     /// Blocks are marked as used but nobody uses them.
     Error BlocksLeaked { segno: SegNo, lba: Lba, blocks: u32 }
         "{blocks} blocks of segment {segno} (the first is {lba}) are marked as used but belong to no file"
+    /// Blocks of a zoned device are marked as used but were never written, or are gone with a reset.
+    Error BeyondWritePointer { segno: SegNo, lba: Lba, blocks: u32 }
+        "{blocks} blocks of segment {segno} (the first is {lba}) are marked as used but lie behind the write pointer of their zone"
+    /// A zoned device does not say how far its zones are written.
+    Fatal ZonesUnknown { reason: String }
+        "how far zones are written was not checked: {reason}"
     /// One block is used twice.
     Error BlockShared { ino: Ino, nid: Nid, lba: Lba }
         "block {lba} of inode {ino} (node {nid}) is in use by something else too"

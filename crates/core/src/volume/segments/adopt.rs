@@ -88,7 +88,10 @@ impl Segments {
         if self.migrating.is_some() {
             return Ok(()); // all of them are left, before the first write
         }
-        [Log::WarmNode, Log::HotData, Log::WarmData, Log::ColdData].into_iter().try_for_each(|log| self.leave(log))
+        [Log::WarmNode, Log::HotData, Log::WarmData, Log::ColdData].into_iter().try_for_each(|log| match &self.zones {
+            None => self.leave(log),
+            Some(_) => self.leave_zone(log, &mut self.logs.head(log)),
+        })
     }
 
     /// Moves logs that were left filling holes to segments of their own; before logs of this mount fill any.
@@ -96,6 +99,7 @@ impl Segments {
         if self.migrating.is_some() {
             return self.leave_sections();
         }
+        self.leave_strange_zones()?;
         let fills = |log: &Log| self.logs.head(*log).alloc == AllocType::Ssr;
         Log::ALL.into_iter().filter(fills).try_for_each(|log| self.leave(log))
     }

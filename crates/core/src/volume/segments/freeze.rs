@@ -80,6 +80,9 @@ impl Segments {
     fn leave_full_segments(&self) -> Result<()> {
         for log in Log::ALL {
             let mut head = self.logs.head(log);
+            if self.is_broken(head.seg) {
+                self.leave_zone(log, &mut head)?;
+            }
             if head.next == BLOCKS && !self.advance(log, &mut head) {
                 return Err(Error::NoSpace);
             }
@@ -97,6 +100,7 @@ impl Segments {
             None => {
                 self.queue_dead(&frozen.loose);
                 self.release(&frozen.prefree);
+                self.reset_emptied();
                 self.wake_discarder();
             }
         }

@@ -93,6 +93,7 @@ impl Segments {
             head.next -= 1;
         }
         let mut rest = owners;
+        self.leave_if_broken(log, &mut head);
         while !rest.is_empty() {
             if head.next == SEG && !self.advance(log, &mut head) {
                 break;
@@ -127,6 +128,7 @@ impl Segments {
         assert!(log.is_node(), "node {nid} is placed in the log {log}");
         let now = self.clock.elapsed();
         let mut head = self.logs.head(log);
+        self.leave_if_broken(log, &mut head);
         if head.next == SEG && !self.advance(log, &mut head) {
             return Err(Error::NoSpace);
         }
@@ -185,6 +187,7 @@ impl Segments {
         assert!(fresh.seg != head.seg && fresh.next < SEG, "a log leaves segment {} for {}", head.seg, fresh.seg);
         self.write_summary(head.seg, &head.summary, || ());
         self.table.close(head.seg);
+        self.left(head.seg, head.next);
         *head = Head { serial: head.serial, ..fresh };
     }
 

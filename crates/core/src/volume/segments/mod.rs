@@ -15,6 +15,7 @@ pub(crate) mod reuse;
 pub(crate) mod sit;
 pub(crate) mod streams;
 pub(crate) mod table;
+pub(crate) mod zoned;
 
 use crate::canary::Canary;
 use crate::error::{Error, Result};
@@ -31,6 +32,7 @@ use std::sync::Arc;
 use steadyfs_format::{Layout, Lba, Log, SecNo, SegNo, Slot};
 use streams::Streams;
 use table::SegTable;
+use zoned::Zones;
 
 /// The main area of a volume, and the logs that fill it.
 pub(crate) struct Segments {
@@ -42,6 +44,8 @@ pub(crate) struct Segments {
     pub(crate) sit: Sit,
     /// What the device moves by itself; `None` where it moves nothing.
     pub(crate) migrating: Option<Arc<MigratingArea>>,
+    /// The zones of a zoned device that is written; `None` where there is none.
+    pub(crate) zones: Option<Zones>,
     /// What waits to be discarded; `None` where nothing is.
     pub(crate) discards: Option<Discards>,
     pub(crate) io: Arc<BlockIo>,
@@ -117,6 +121,15 @@ impl Segments {
         for seg in awaiting.iter() {
             awaiting.clear(seg);
         }
+    }
+
+    /// Comes before the first write of a mount.
+    ///
+    /// # Errors
+    /// What the device says; a device that contradicts the volume.
+    pub(crate) fn begin_writing(&self) -> Result<()> {
+        self.begin_records()?;
+        self.begin_zones()
     }
 
     /// Takes the first free sections from number `from` on that lie side by side, at most so many, while `can_spare`

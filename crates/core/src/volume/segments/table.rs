@@ -110,6 +110,8 @@ pub(crate) struct SegTable {
     from_first: bool,
     /// Sections that logs may take: those before this one.
     own_sections: usize,
+    /// Sections from this one on do not become free by themselves when they are empty; those that are.
+    emptied: Option<(usize, AtomicBitmap)>,
 }
 
 impl SegTable {
@@ -140,6 +142,7 @@ impl SegTable {
             pinned: None,
             from_first: false,
             own_sections: sections,
+            emptied: None,
         }
     }
 
@@ -156,6 +159,27 @@ impl SegTable {
             self.free_sections.clear(section);
         }
         self
+    }
+
+    /// The same table, in which sections from `first` on that have become empty wait until somebody has taken them
+    /// ([`SegTable::take_emptied`]) and given them back.
+    pub(crate) fn with_emptied(self, first: SecNo) -> Self {
+        let emptied = AtomicBitmap::new(self.used_in_section.len());
+        SegTable { emptied: Some((first.index(), emptied)), ..self }
+    }
+
+    /// Takes the sections that have become empty. Each is to go back ([`SegTable::put_free_section_back`], or
+    /// [`SegTable::put_emptied_back`]).
+    pub(crate) fn take_emptied(&self) -> Vec<SecNo> {
+        let Some((_, emptied)) = &self.emptied else { return Vec::new() };
+        emptied.iter().filter(|section| emptied.clear(*section)).map(|section| SecNo::new(section as u32)).collect()
+    }
+
+    /// Has an empty section wait on.
+    pub(crate) fn put_emptied_back(&self, section: SecNo) {
+        if let Some((_, emptied)) = &self.emptied {
+            emptied.set(section.index());
+        }
     }
 
     /// The same table, which says of every block whether a checkpoint refers to it.
@@ -493,7 +517,10 @@ impl SegTable {
         assert!(used > 0, "section {section} has fewer segments in use than none");
         // The last one out: no log is in the section, for a log's segment is in use.
         if used == 1 && section < self.own_sections {
-            self.free_sections.set(section);
+            match &self.emptied {
+                Some((first, emptied)) if section >= *first => emptied.set(section),
+                _ => self.free_sections.set(section),
+            };
         }
         true
     }

@@ -13,6 +13,7 @@ mod regions;
 mod tables;
 mod volume;
 mod xattrs;
+mod zones;
 
 use crate::editor::Editor;
 use crate::images::{featured, fresh, plain, run, run_with};
@@ -82,7 +83,7 @@ fn no_issue_is_without_a_plant() {
         xattrs::PLANTS,
     ];
     let planted = tables.into_iter().flatten().map(|(code, ..)| *code);
-    let planted = planted.chain(volume::CODES).chain(endless::CODES).chain(regions::CODES);
+    let planted = planted.chain(volume::CODES).chain(endless::CODES).chain(regions::CODES).chain(zones::CODES);
     let planted: std::collections::BTreeSet<_> = planted.collect();
     let all: std::collections::BTreeSet<_> = Issue::CODES.iter().copied().collect();
     assert_eq!(planted, all);

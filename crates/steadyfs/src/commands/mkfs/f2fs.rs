@@ -36,7 +36,8 @@ pub(super) struct Flags {
     fixed_version: bool,
     #[arg(short = 'c', hide = true, value_name = "DEVICES")]
     devices: Option<String>,
-    #[arg(short = 'm', hide = true)]
+    /// For a zoned device: a section is a zone, and metadata lies in conventional zones
+    #[arg(short = 'm', long)]
     zoned: bool,
     #[arg(short = 'S', hide = true)]
     sparse: bool,
@@ -65,7 +66,6 @@ impl Flags {
     pub(super) fn check(&self) -> Result<(), Failure> {
         let refused = [
             (self.devices.is_some(), "-c", "a volume on several devices", "make one device of them with LVM or md"),
-            (self.zoned, "-m", "a volume for zoned devices", "use mkfs.f2fs -m"),
             (self.sparse, "-S", "an Android sparse image", "make a plain image, and convert it with img2simg"),
         ];
         match refused.iter().find(|(given, ..)| *given) {
@@ -79,6 +79,7 @@ impl Flags {
     /// Makes the choices, except those that the general flags have made.
     pub(super) fn apply(&self, options: &mut MkfsOptions) {
         options.heap = self.heap == 1;
+        options.zoned = self.zoned;
         options.fixed_version = self.fixed_version;
         if let Some(encoding) = self.encoding {
             options.features = options.features | Features::CASEFOLD;
@@ -95,9 +96,10 @@ impl Flags {
 
     /// Those given that only volumes with segments can follow.
     pub(super) fn segmented_only(&self) -> Option<&'static str> {
-        match (self.heap, self.defaults.is_some()) {
-            (1, _) => Some("areas to choose an order of (-a)"),
-            (_, true) => Some("defaults for Android (-g)"),
+        match (self.heap, self.defaults.is_some(), self.zoned) {
+            (1, ..) => Some("areas to choose an order of (-a)"),
+            (_, true, _) => Some("defaults for Android (-g)"),
+            (.., true) => Some("sections that are zones (-m)"),
             _ => None,
         }
     }

@@ -24,7 +24,7 @@ impl Fs {
         self.drop_failed_garbage(&vol.freeze()?);
         let Err(error) = vol.io.drain() else { return Ok(()) };
         let full = matches!(&error, Error::Io(e) if e.errno() == steadyfs_device::errno::ENOSPC);
-        if full || failed.count() > BAD_PLACES {
+        if full || vol.placement.bad_places(&failed.list()) > BAD_PLACES || !self.leave_bad_places()? {
             return Err(error);
         }
         let bad = failed.list();
@@ -32,6 +32,12 @@ impl Fs {
         // No segment is claimed for it, so somebody else has to say that nobody writes in place what is being moved.
         let _moving = failed.begin_moving();
         self.move_blocks(&bad)
+    }
+
+    /// Has logs go on elsewhere that stand where the device takes no more; false if that is too much to be true.
+    fn leave_bad_places(&self) -> Result<bool> {
+        let _change = self.vol.begin_change()?;
+        Ok(self.vol.placement.leave_bad_places())
     }
 
     /// Forgets failed writes of blocks that nothing refers to any more. With the volume frozen, so that the snapshot

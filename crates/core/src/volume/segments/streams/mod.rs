@@ -178,6 +178,9 @@ impl Segments {
         let mut runs = Vec::with_capacity(2);
         let mut rest = owners;
         while !rest.is_empty() {
+            if stream.as_ref().is_some_and(|open| self.may_leave_broken(open.head.seg)) {
+                self.close_stream(&mut stream);
+            }
             if stream.is_none() {
                 *stream = self.open_for_stream(slot).map(|head| self.begin_stream(slot, head));
             }
@@ -221,6 +224,7 @@ impl Segments {
         if let Some(mut stream) = slot.take() {
             stream.save(self);
             self.table.close(stream.head.seg);
+            self.left(stream.head.seg, stream.head.next);
         }
     }
 
