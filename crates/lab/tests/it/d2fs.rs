@@ -109,3 +109,16 @@ fn files_come_and_go_and_the_host_moves_nothing() {
         assert_eq!(run.record.checks["volume"], "clean");
     }
 }
+
+/// Several fsyncs at a time, each with nodes of its own: who has placed the marked node, and waits with it for what it
+/// relies on, does not wait for those whose nodes come behind it in the log.
+#[test]
+fn a_database_syncs_its_files_side_by_side() {
+    let mut experiment = builtin("ycsb").unwrap();
+    for setting in ["volume.mount=", "volume.kind=d2fs", "device.size=512M", "workload.operationcount=4000"] {
+        experiment.set(setting).unwrap();
+    }
+    let run = run_system(&experiment, "", "1".parse().unwrap(), 0, &Arc::new(Progress::default())).unwrap();
+    assert!(run.record.metrics["log_syncs"] > 100.0, "{:?}", run.record.metrics);
+    assert_eq!(run.record.checks["volume"], "clean");
+}

@@ -29,7 +29,7 @@ use crate::fs::Fs;
 use crate::options::FsyncMode;
 use crate::stats::counters::Cause;
 use crate::volume::Change;
-use crate::volume::io::ChainTicket;
+use crate::volume::io::{ChainTicket, Cut};
 use crate::volume::nodes::cache::Node;
 use crate::volume::nodes::dirt::{Marks, Standing};
 use crate::volume::nodes::disk_size::UNLIMITED;
@@ -62,11 +62,19 @@ struct Chained<'v> {
     /// Nodes that are owed to the device.
     below: Batch<'v>,
     /// The marked node, if there was anything to write.
-    last: Option<Placed>,
+    last: Option<Marked>,
     /// How often the chain had broken before the places were taken.
     breaks: u64,
     /// The route, which is not [`Route::Checkpoint`].
     route: Route,
+}
+
+/// The node with the mark.
+struct Marked {
+    placed: Placed,
+    /// From before it got its place. What it relies on was submitted earlier; what is submitted later may have to wait
+    /// for it, where a log is written in order.
+    before: Cut,
 }
 
 impl Fs {
@@ -205,7 +213,7 @@ impl Fs {
         inode: &Arc<Inode>,
         datasync: bool,
         batch: &mut Batch<'_>,
-    ) -> Result<Option<Placed>> {
+    ) -> Result<Option<Marked>> {
         let checksums = self.vol.sb.features().contains(Features::INODE_CHECKSUM);
         // Contents that are placed from here on may be in nodes that are written here or not, so the inode must not
         // cover them.
@@ -217,14 +225,14 @@ impl Fs {
         // Without the inode the last of the others carries the mark.
         let marked = if whole { None } else { below.pop() };
         for node in below {
-            if let Some(placed) = self.place_dirty(change, node, Marks::default())? {
+            if let Some(Marked { placed, .. }) = self.place_dirty(change, node, Marks::default())? {
                 batch.push(placed);
             }
         }
         if let Some(node) = marked
-            && let Some(placed) = self.place_dirty(change, node, Marks { fsync: true, dentry: false })?
+            && let Some(marked) = self.place_dirty(change, node, Marks { fsync: true, dentry: false })?
         {
-            return Ok(Some(placed));
+            return Ok(Some(marked));
         }
         // A checkpoint may have written some of the nodes meanwhile; they lie in the chain without a mark behind them.
         let standing = self.vol.nodes.dirt.standing(inode.ino);
@@ -239,16 +247,18 @@ impl Fs {
         changed || (born && !introduced && !self.journal.is_on())
     }
 
-    fn place_dirty(&self, change: &Change<'_>, node: &Arc<Node>, marks: Marks) -> Result<Option<Placed>> {
+    fn place_dirty(&self, change: &Change<'_>, node: &Arc<Node>, marks: Marks) -> Result<Option<Marked>> {
         let mut guard = node.write(&self.vol.nodes);
         if guard.is_dead() || !guard.is_dirty() {
             return Ok(None);
         }
-        self.vol.place_node(change, node, &mut guard, self.checkpoints.stamp(), marks, UNLIMITED).map(Some)
+        let before = self.vol.io.cut();
+        let placed = self.vol.place_node(change, node, &mut guard, self.checkpoints.stamp(), marks, UNLIMITED)?;
+        Ok(Some(Marked { placed, before }))
     }
 
     /// Gives the inode block its marked place, dirty or not, with a size of at most `end`.
-    fn place_inode(&self, change: &Change<'_>, inode: &Inode, standing: Standing, end: u64) -> Result<Placed> {
+    fn place_inode(&self, change: &Change<'_>, inode: &Inode, standing: Standing, end: u64) -> Result<Marked> {
         let mut guard = inode.node.write(&self.vol.nodes);
         if guard.is_dead() {
             return Err(crate::error::Error::NotFound);
@@ -257,7 +267,9 @@ impl Fs {
         guard.touch();
         // The journal has its name.
         let marks = Marks { fsync: true, dentry: standing.born && !self.journal.is_on() };
-        self.vol.place_node(change, &inode.node, &mut guard, self.checkpoints.stamp(), marks, end)
+        let before = self.vol.io.cut();
+        let placed = self.vol.place_node(change, &inode.node, &mut guard, self.checkpoints.stamp(), marks, end)?;
+        Ok(Marked { placed, before })
     }
 
     /// Writes the nodes and makes durable what the marked one relies on, then that node, then the chain up to it. This
@@ -269,11 +281,11 @@ impl Fs {
         let io = &self.vol.io;
         let Chained { ticket, below, last, breaks, route } = chained;
         let whole = || self.checkpoints.breaks() == breaks;
-        below.submit_and_help();
+        below.write();
         let mut before = Ok(());
-        if let Some(last) = last {
+        if let Some(Marked { placed: last, before: earlier }) = last {
             // Everything that the nodes point at was submitted before they got their places, whoever wrote it.
-            before = io.drain().and_then(|()| self.chain_flush());
+            before = io.drain_to(earlier).and_then(|()| self.chain_flush());
             // After a failure too, for the node has its place; but then recovery must not go by it.
             let last = if before.is_ok() && whole() {
                 last

@@ -9,6 +9,10 @@ use steadyfs_rt::{Condvar, Mutex};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Epoch(u64);
 
+/// A moment: what had entered by then can be waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cut(Option<u64>);
+
 struct State {
     /// Epoch that new entries join.
     current: u64,
@@ -60,11 +64,11 @@ impl Barrier {
         }
     }
 
-    /// Returns when everything that entered before this call has left.
-    pub(crate) fn wait(&self) {
+    /// Tells apart what has entered so far from what enters later.
+    pub(crate) fn cut(&self) -> Cut {
         let mut s = self.state.lock();
         if s.open.len() == 1 && s.open[0] == 0 {
-            return;
+            return Cut(None);
         }
         let mine = s.current;
         s.current += 1;
@@ -72,9 +76,21 @@ impl Barrier {
         while s.open.len() > 1 && s.open[0] == 0 {
             s.open.pop_front();
         }
-        while s.current + 1 - s.open.len() as u64 <= mine {
+        Cut(Some(mine))
+    }
+
+    /// Returns when everything that entered before the cut has left.
+    pub(crate) fn wait_for(&self, cut: Cut) {
+        let Cut(Some(last)) = cut else { return };
+        let mut s = self.state.lock();
+        while s.current + 1 - s.open.len() as u64 <= last {
             self.emptied.wait(&mut s);
         }
+    }
+
+    /// Returns when everything that entered before this call has left.
+    pub(crate) fn wait(&self) {
+        self.wait_for(self.cut());
     }
 }
 
@@ -91,6 +107,22 @@ mod tests {
         assert!(!state.leave(Epoch(1)), "an earlier epoch is not over");
         assert!(state.leave(Epoch(0)), "and now both are");
         assert_eq!(state.open, [0]);
+    }
+
+    #[test]
+    fn what_enters_after_a_cut_is_not_waited_for() {
+        let barrier = Barrier::new();
+        let idle = barrier.cut();
+        let first = barrier.enter();
+        let cut = barrier.cut();
+        let later = barrier.enter();
+        barrier.wait_for(idle);
+        barrier.leave(first);
+        // The later one is inside for as long as this thread waits.
+        barrier.wait_for(cut);
+        barrier.leave(later);
+        barrier.wait();
+        assert_eq!(barrier.state.lock().open, [0]);
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub(crate) mod order;
 use crate::canary::{Canary, Planted};
 use crate::error::{Error, Result};
 use crate::locks;
+pub(crate) use crate::volume::io::barrier::Cut;
 use crate::volume::io::barrier::{Barrier, Epoch};
 use crate::volume::io::failed::FailedWrites;
 use crate::volume::io::flush::SharedFlush;
@@ -498,13 +499,32 @@ impl BlockIo {
     /// What the device says of blocks that it does not take; a flush that has ever failed.
     pub(crate) fn drain(self: &Arc<Self>) -> Result<()> {
         self.barrier.wait();
+        self.write_failed(|_| self.barrier.wait())
+    }
+
+    /// Tells apart the writes submitted so far from those to come.
+    pub(crate) fn cut(&self) -> Cut {
+        self.barrier.cut()
+    }
+
+    /// As [`BlockIo::drain`], of the writes before the cut, for who owes a write that was placed later: others may be
+    /// waiting for that one.
+    ///
+    /// # Errors
+    /// As [`BlockIo::drain`].
+    pub(crate) fn drain_to(self: &Arc<Self>, cut: Cut) -> Result<()> {
+        self.barrier.wait_for(cut);
+        self.write_failed(|failed| failed.iter().for_each(|lba| self.wait_for(*lba, 1)))
+    }
+
+    /// Tries once more what failed, if anything did; `wait` waits for that.
+    fn write_failed(self: &Arc<Self>, wait: impl FnOnce(&[Lba])) -> Result<()> {
         self.lost()?;
         let Some(error) = self.failed.first_error() else { return Ok(()) };
         tracing::warn!(blocks = self.failed.count(), %error, "trying to write again what failed");
-        for lba in self.failed.list() {
-            self.try_again(lba);
-        }
-        self.barrier.wait();
+        let failed = self.failed.list();
+        failed.iter().for_each(|lba| self.try_again(*lba));
+        wait(&failed);
         self.failed.first_error().map_or(Ok(()), |e| Err(Error::Io(e)))
     }
 

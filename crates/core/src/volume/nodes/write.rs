@@ -8,13 +8,14 @@
 use crate::canary::Canary;
 use crate::error::Result;
 use crate::volume::io::ChainTicket;
+use crate::volume::io::depth::Depth;
 use crate::volume::nodes::cache::{Node, NodeWrite};
 use crate::volume::nodes::dirt::Marks;
 use crate::volume::nodes::disk_size::{UNLIMITED, cut};
 use crate::volume::segments::logs;
 use crate::volume::{Change, Volume};
 use std::sync::Arc;
-use steadyfs_device::{PageBuf, Request};
+use steadyfs_device::{IoResult, PageBuf, Request};
 use steadyfs_format::block::BlockView;
 use steadyfs_format::inode::{Extent, Inode as RawInode};
 use steadyfs_format::node::{NodeBlock, NodeKind, NodeOfs};
@@ -108,6 +109,22 @@ impl<'v> Batch<'v> {
     pub(crate) fn submit_and_help(mut self) {
         let due = self.take();
         self.vol.io.submit_and_help(due);
+    }
+
+    /// As [`Batch::submit_and_help`], and waits until all of it has ended.
+    pub(crate) fn write(mut self) {
+        let flying = Arc::new(Depth::default());
+        let watched = |Request { op, done }| {
+            let at_device = flying.begin();
+            // What failed is noted by then.
+            Request::new(op, move |result: IoResult| {
+                done(result);
+                drop(at_device);
+            })
+        };
+        let due = self.take().into_iter().map(watched).collect();
+        self.vol.io.submit_and_help(due);
+        flying.wait(1);
     }
 
     fn take(&mut self) -> Vec<Request> {
