@@ -8,8 +8,8 @@ use crate::spec::{DeviceSpec, MapKind};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use steadyfs_device::{Device, MemDevice, MigrationGeometry};
-use steadyfs_flash::{Coupling, EmulatedSsd, Intervals, Layer, Parameters, Preset, Stats};
+use steadyfs_device::{Device, MemDevice, MigrationGeometry, ZoneGeometry};
+use steadyfs_flash::{Coupling, EmulatedSsd, Intervals, Layer, Parameters, Preset, Stats, ZoneLimits};
 
 /// The device without time.
 const MEMORY: &str = "memory";
@@ -59,10 +59,20 @@ fn parameters(spec: &DeviceSpec, addresses: u64) -> Result<Parameters, String> {
 /// The numbers of the interval map that a device has.
 fn intervals(spec: &DeviceSpec) -> Option<Intervals> {
     match spec.map {
-        MapKind::Flat => None,
+        MapKind::Flat | MapKind::Zones => None,
         MapKind::Interval => Some(Intervals::paper()),
         MapKind::IntervalArtifact => Some(Intervals::artifact()),
     }
+}
+
+/// The zones of a zoned device, all of them conventional for now.
+pub(crate) fn zones(spec: &DeviceSpec) -> Result<Option<ZoneGeometry>, String> {
+    if spec.map != MapKind::Zones {
+        return Ok(None);
+    }
+    let size = u64::from(parameters(spec, 0)?.geometry.line_pages());
+    let (zones, ZoneLimits { max_open, max_active, .. }) = (spec.size.bytes() / 4096 / size, ZoneLimits::default());
+    Ok(Some(ZoneGeometry { size, capacity: size, zones, conventional: zones, max_open, max_active }))
 }
 
 /// A run that is shorter by a factor, on a device that is smaller by it, has as many passes over as many nodes.
@@ -77,7 +87,7 @@ pub(crate) fn shrink_map(spec: &mut DeviceSpec, factor: f64) {
 /// Refuses what cannot be made; `endless` if the volume's addresses go far beyond the size, `moves` if the device is to
 /// move blocks.
 pub(crate) fn check(spec: &DeviceSpec, endless: bool, moves: bool) -> Result<(), String> {
-    if moves && (spec.preset == MEMORY || intervals(spec).is_some()) {
+    if moves && (spec.preset == MEMORY || spec.map != MapKind::Flat) {
         return Err("device: a D2FS volume needs an emulated SSD with map = \"flat\", which then moves blocks".into());
     }
     if !moves && spec.records.is_some() {
@@ -91,7 +101,7 @@ pub(crate) fn check(spec: &DeviceSpec, endless: bool, moves: bool) -> Result<(),
         return Err("device.map_node_pages and map_period are about a device with map = \"interval\"".into());
     }
     if spec.preset == MEMORY {
-        return if intervals(spec).is_some() { Err("device.map: memory has no map".into()) } else { Ok(()) };
+        return if spec.map == MapKind::Flat { Ok(()) } else { Err("device.map: memory has no map".into()) };
     }
     if spec.over_provisioning.is_some_and(|share| !(0.0..=100.0).contains(&share)) {
         return Err("device.over_provisioning is a share of the capacity, from 0 to 100".into());
@@ -105,12 +115,13 @@ pub(crate) fn check(spec: &DeviceSpec, endless: bool, moves: bool) -> Result<(),
 }
 
 impl Target {
-    /// Makes the device, with so many blocks of addresses; one that moves blocks where there are areas for that. Where
-    /// the power is to fail, it takes notes of what is in its flash.
+    /// Makes the device, with so many blocks of addresses; one that moves blocks where there are areas for that, and a
+    /// zoned one where there are zones. Where the power is to fail, it takes notes of what is in its flash.
     pub(crate) fn new(
         spec: &DeviceSpec,
         addresses: u64,
         areas: Option<&MigrationGeometry>,
+        zones: Option<&ZoneGeometry>,
         power_fails: bool,
     ) -> Result<Self, String> {
         let bytes = spec.size.bytes() / 4096 * 4096;
@@ -125,6 +136,12 @@ impl Target {
             shape.records = spec.records.map_or(shape.records, |size| (size.bytes() / RECORD) as u32);
             parameters.layer = Layer::Coupled(shape);
             bytes = areas.capacity * 4096;
+        }
+        if let Some(zones) = zones {
+            let conventional = u32::try_from(zones.conventional).map_err(|_| "device.size: too many zones")?;
+            let ZoneGeometry { max_open, max_active, .. } = *zones;
+            parameters.layer = Layer::Zoned(ZoneLimits { max_open, max_active, conventional });
+            bytes = zones.size * zones.zones * 4096;
         }
         let ssd = EmulatedSsd::new(parameters, bytes).map_err(|e| format!("device: {e}"))?;
         let begun = ssd.stats();

@@ -32,9 +32,7 @@ pub(super) struct Outcome {
 
 /// Everything, in order.
 pub(super) fn all(experiment: &Experiment, seed: u64, progress: &Arc<Progress>) -> Result<Outcome> {
-    let mut target =
-        Target::new(&experiment.device, experiment.addresses(), experiment.areas()?.as_ref(), experiment.cut.is_some())
-            .map_err(|why| Error::spec(&experiment.name, why))?;
+    let mut target = make_target(experiment)?;
     let fs = make_volume(experiment, &target)?;
     let stage = Stage::new(&fs, seed, progress);
     let mut act = experiment.workload.act(&stage);
@@ -47,6 +45,13 @@ pub(super) fn all(experiment: &Experiment, seed: u64, progress: &Arc<Progress>) 
     }
     drop(fs);
     finish(experiment, stage, act, &target, outcome)
+}
+
+/// The device that the experiment names.
+pub(super) fn make_target(experiment: &Experiment) -> Result<Target> {
+    let (areas, zones, cut) = (experiment.areas()?, experiment.zones()?, experiment.cut.is_some());
+    Target::new(&experiment.device, experiment.addresses(), areas.as_ref(), zones.as_ref(), cut)
+        .map_err(|why| Error::spec(&experiment.name, why))
 }
 
 fn make_volume(experiment: &Experiment, target: &Target) -> Result<Arc<Fs>> {
@@ -84,6 +89,7 @@ fn measure(experiment: &Experiment, stage: &Arc<Stage>, act: &mut dyn Act, targe
     metrics.insert("gc_false_reads_per_million".into(), 1e6 * metrics["gc_false_reads"] / metrics["ios"].max(1.0));
     metrics.extend(of_memory(&stage.fs));
     metrics.extend(of_records(&stage.fs, &rows));
+    metrics.extend(of_zones(&stage.fs));
     // Whoever collects sections: the device where the host moves nothing.
     let section = if stage.fs.migration_stats().is_some() { "flash_line_us" } else { "gc_section_us" };
     if let Some(us) = metrics.get(section).copied() {
@@ -201,6 +207,17 @@ fn of_records(fs: &Fs, rows: &[Row]) -> Vec<(String, f64)> {
         ("regular_used_at_collection".to_owned(), 1.0 - row.free_sections / stats.regular_sections.max(1) as f64)
     }));
     out
+}
+
+/// What became of the zones of a zoned device since the mount.
+fn of_zones(fs: &Fs) -> Vec<(String, f64)> {
+    let Some(stats) = fs.zone_stats() else { return Vec::new() };
+    named([
+        ("zones_reset", stats.resets as f64),
+        ("zones_finished", stats.finished as f64),
+        ("zones_most_active", f64::from(stats.most_active)),
+    ])
+    .collect()
 }
 
 /// When collection began, and what that did to the jobs.

@@ -7,7 +7,7 @@
 //! Kept true: the next write is chosen, and its contents fixed, under one lock; what is read back in the end is
 //! compared page by page.
 
-use super::phases::{Outcome, levels, named, of_series};
+use super::phases::{Outcome, levels, make_target, named, of_series};
 use super::progress::{Phase, Progress};
 use super::record::{LockWaits, Row};
 use super::sample::{FlashNow, Sampler, Snapshot, Source};
@@ -63,8 +63,7 @@ impl Next {
 
 /// Everything, in order.
 pub(super) fn all(experiment: &Experiment, raw: &Raw, seed: u64, progress: &Arc<Progress>) -> Result<Outcome> {
-    let mut target = Target::new(&experiment.device, experiment.addresses(), experiment.areas()?.as_ref(), false)
-        .map_err(|why| Error::spec(&experiment.name, why))?;
+    let mut target = make_target(experiment)?;
     let content = Content::new(0, seed, raw.pages());
     let next = Next { offsets: raw.offsets(seed), content, left: raw.writes(), due: now() };
     let field = Arc::new(Field {

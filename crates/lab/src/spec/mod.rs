@@ -177,6 +177,8 @@ pub(crate) enum MapKind {
     Interval,
     /// Intervals, with those of D2FS' artifact.
     IntervalArtifact,
+    /// None: a zoned device. A zone is a line; as many of the first as metadata takes are conventional.
+    Zones,
 }
 
 /// Tasks that compute on the same cores during the measured phase.
@@ -469,6 +471,9 @@ impl Experiment {
         window::check(&self.windows)?;
         let is = |kind| self.workload.has_volume() && self.volume.kind == kind;
         crate::device::check(&self.device, is(VolumeKind::Iplfs), is(VolumeKind::D2fs))?;
+        if self.device.map == MapKind::Zones && !is(VolumeKind::F2fs) {
+            return Err("device.map: zones are for a volume with kind = \"f2fs\"".into());
+        }
         self.workload.check()?;
         if let Some(cut) = self.cut {
             let bound = self.device.records.map_or(u64::MAX, |size| size.bytes() / crate::device::RECORD);

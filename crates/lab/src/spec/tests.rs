@@ -48,6 +48,7 @@ fn settings_change_exactly_their_key() {
         ("device.preset=floppy", ["floppy", "memory"]),
         ("device.map=round", ["round", "interval-artifact"]),
         ("device.map=interval", ["device.map", "memory"]),
+        ("device.map=zones", ["device.map", "memory"]),
         ("device.map_period=3", ["map_period", "interval"]),
         ("workload.bs=1000", ["workload.bs", "4096"]),
         ("machine.cores", ["KEY=VALUE", "machine.cores"]),

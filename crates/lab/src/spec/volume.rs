@@ -9,7 +9,7 @@ use super::{Experiment, Size};
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use steadyfs_core::mkfs::{self, Infinite, Migrating, MkfsOptions, parse_features};
-use steadyfs_device::{Adversary, AdversaryDevice, MemDevice, MigrationGeometry};
+use steadyfs_device::{Adversary, AdversaryDevice, MemDevice, MigrationGeometry, ZoneGeometry, ZonedDevice};
 
 /// Blocks of a segment.
 const SEGMENT: u64 = 512;
@@ -131,6 +131,16 @@ impl Experiment {
         Ok(self.migrating()?.map(|(_, areas)| areas))
     }
 
+    /// The zones of a zoned device, if it is one: as many conventional ones as metadata takes.
+    pub(crate) fn zones(&self) -> Result<Option<ZoneGeometry>> {
+        let zones = crate::device::zones(&self.device).map_err(|why| Error::spec("device.map", why))?;
+        let Some(all) = zones.filter(|_| self.workload.has_volume()) else { return Ok(None) };
+        let options = MkfsOptions { zoned: true, dry_run: true, ..self.plain_options()? };
+        let made = mkfs::format(&ZonedDevice::new(all), &options).map_err(|e| Error::spec("device.size", e))?;
+        let conventional = made.plan.layout.main.get() / all.size;
+        Ok(Some(ZoneGeometry { conventional, ..all }))
+    }
+
     /// Blocks that the device has to have addresses for.
     pub(crate) fn addresses(&self) -> u64 {
         let size = self.device.size.bytes() / 4096;
@@ -140,7 +150,8 @@ impl Experiment {
     /// The options of mkfs: the same experiment makes the same volume.
     pub(crate) fn mkfs_options(&self) -> Result<MkfsOptions> {
         let migrating = self.migrating()?.map(|(chosen, _)| chosen);
-        Ok(MkfsOptions { infinite: self.infinite(), migrating, ..self.plain_options()? })
+        let zoned = self.zones()?.is_some();
+        Ok(MkfsOptions { infinite: self.infinite(), migrating, zoned, ..self.plain_options()? })
     }
 
     /// Those that volumes of all kinds have.
@@ -155,12 +166,13 @@ impl Experiment {
     /// Blocks that files and nodes may use.
     pub(crate) fn user_blocks(&self) -> Result<u64> {
         let options = MkfsOptions { dry_run: true, ..self.mkfs_options()? };
-        let made = match self.areas()? {
-            Some(areas) => {
+        let made = match (self.areas()?, self.zones()?) {
+            (Some(areas), _) => {
                 let below = MemDevice::new(areas.gc.end);
                 mkfs::format(&AdversaryDevice::new(below, areas, Adversary::new(0)), &options)
             }
-            None => mkfs::format(&MemDevice::new(self.addresses()), &options),
+            (None, Some(zones)) => mkfs::format(&ZonedDevice::new(zones), &options),
+            (None, None) => mkfs::format(&MemDevice::new(self.addresses()), &options),
         };
         Ok(made.map_err(|e| Error::spec("device.size", e))?.plan.user_blocks)
     }
