@@ -377,6 +377,7 @@ fn goes_on(harm: impl Fn(&FaultyDevice<Arc<ZonedDevice>>)) -> (Arc<ZonedDevice>,
         assert_contents(&fs, &data, &known);
     }
     let found = zones(&fs);
+    faulty.heal();
     drop(data);
     fs.unmount().unwrap();
     drop(fs);
@@ -405,10 +406,37 @@ fn what_a_zone_refuses_goes_to_another_one() {
 fn many_zones_may_refuse_something_one_after_the_other() {
     let (device, found) = goes_on(|faulty| {
         let main = 8 * SEGMENT..40 * SEGMENT;
-        (0..12).for_each(|n| faulty.add(Fault::fail(errno::EIO).on(OpKind::Write).in_blocks(main.clone()).nth(5 * n)));
+        (0..12).for_each(|n| faulty.add(Fault::fail(errno::EIO).on(OpKind::Write).in_blocks(main.clone()).nth(3 * n)));
     });
     assert!(found.refused > 8, "{found:?}");
     assert_stock(&device);
+}
+
+#[test]
+fn a_device_that_fails_as_a_whole_has_a_few_zones_and_not_all() {
+    let device = made(geometry(1, 60));
+    let faulty = Arc::new(FaultyDevice::new(Arc::clone(&device)));
+    let options = MountOptions::parse("cache=1M,commit=0").unwrap();
+    let fs = Fs::mount(Arc::clone(&faulty) as Arc<dyn Device>, options).unwrap();
+    let data = file(&fs, "data");
+    let (mut random, mut known) = (Random(3), BTreeMap::new());
+    overwrite(&fs, &data, 300, 300, &mut random, &mut known);
+    fs.sync().unwrap();
+    let free = || fs.stats().segments.free;
+    let before = free();
+    faulty.add(Fault::fail(errno::EIO).on(OpKind::Write).in_blocks(8 * SEGMENT..60 * SEGMENT));
+    for _ in 0..30 {
+        let _ = fs.write(&data, 0, &[7; 20 * PAGE]);
+        assert!(fs.sync().is_err());
+    }
+    // A log that stays fills its zone, with what is kept in memory, and goes on.
+    assert!((1..=10).contains(&(before - free())), "{} zones are gone", before - free());
+    assert!(fs.unmount().is_err());
+    drop((data, fs));
+    let fs = mount(&device);
+    assert_contents(&fs, &file(&fs, "data"), &known);
+    fs.unmount().unwrap();
+    assert_sound(&device);
 }
 
 /// A device that takes writes to some zones, and says later that it has not done them.

@@ -76,12 +76,13 @@ impl Segments {
     }
 
     /// A log that found no free segment when it filled its own stands behind the last block, which no checkpoint can
-    /// say.
+    /// say. Of a log that stands in a zone which takes no more, a checkpoint would say that its chain goes on there.
     fn leave_full_segments(&self) -> Result<()> {
         for log in Log::ALL {
             let mut head = self.logs.head(log);
-            if self.is_broken(head.seg) {
-                self.leave_zone(log, &mut head)?;
+            self.leave_if_broken(log, &mut head);
+            if let Some(fault) = self.zone_fault(head.seg) {
+                return Err(Error::Io(fault));
             }
             if head.next == BLOCKS && !self.advance(log, &mut head) {
                 return Err(Error::NoSpace);

@@ -110,7 +110,12 @@ impl Segments {
 
     /// Whether the segment's zone has refused a write.
     pub(super) fn is_broken(&self, seg: SegNo) -> bool {
-        self.zone_of(seg).is_some_and(|(zones, start)| zones.order.is_broken(start))
+        self.zone_fault(seg).is_some()
+    }
+
+    /// What the segment's zone has refused a write with.
+    pub(super) fn zone_fault(&self, seg: SegNo) -> Option<IoError> {
+        self.zone_of(seg).and_then(|(zones, start)| zones.order.fault(start))
     }
 
     /// Whether it has, and what comes may go to another one.

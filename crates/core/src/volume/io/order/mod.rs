@@ -83,10 +83,11 @@ impl InOrder {
         self.0.go_on(start);
     }
 
-    /// Whether the zone of a block has refused a write.
-    pub(crate) fn is_broken(&self, block: u64) -> bool {
+    /// What the zone of a block has refused a write with.
+    pub(crate) fn fault(&self, block: u64) -> Option<IoError> {
         let shared = &self.0;
-        shared.broken.load(SeqCst) > 0 && shared.state.with(|state| state.is_broken(block - block % shared.zone))
+        let some = shared.broken.load(SeqCst) > 0;
+        some.then(|| shared.state.with(|state| state.fault(block - block % shared.zone))).flatten()
     }
 
     /// Empties zones that nobody writes, and waits; what became of each.

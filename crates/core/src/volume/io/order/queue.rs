@@ -83,8 +83,9 @@ impl State {
         }
     }
 
-    pub(super) fn is_broken(&self, start: u64) -> bool {
-        self.queues.get(&start).is_some_and(|queue| queue.fault.is_some())
+    /// Why a zone takes no more writes.
+    pub(super) fn fault(&self, start: u64) -> Option<IoError> {
+        self.queues.get(&start).and_then(|queue| queue.fault.clone())
     }
 
     pub(super) fn is_idle(&self, start: u64) -> bool {

@@ -106,7 +106,7 @@ fn a_zone_that_refused_a_write_takes_none_until_it_is_reset() {
     let (first, behind) = (start(&device, 24, 1), start(&device, 26, 1));
     slow.end();
     assert!(first.wait().is_err() && behind.wait().is_err(), "also what had to wait for what comes between");
-    assert!(device.is_broken(25) && !device.is_broken(16));
+    assert!(device.fault(25).is_some() && device.fault(16).is_none());
     assert!(start(&device, 25, 1).wait().is_err() && start(&device, 24, 1).wait().is_err());
     assert_eq!(slow.end(), [], "none of it comes to the device");
     device.finish(24, 3);
