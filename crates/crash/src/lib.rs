@@ -35,7 +35,7 @@ pub use judge::Rule;
 pub use lang::{Schedule, VolumeKind, Workload};
 pub use minimise::{minimise, save};
 pub use model::ModelError;
-pub use moving::{MovingFault, MovingOutcome, MovingStates, cut_many_while_moving, cut_while_moving};
+pub use moving::{MovingFault, MovingHost, MovingOutcome, MovingStates, cut_many_while_moving, cut_while_moving};
 pub use run::RunError;
 pub use states::Effort;
 pub use trace::trace;

@@ -6,10 +6,13 @@
 //! with what was promised by then, and unmounted: then nothing may be outstanding, and the device holds no more than
 //! the volume needs. One of the states is where the next session begins.
 //!
+//! A crowd ([`MovingHost::Crowd`]) has several writers, each with a file, on some cores, and often a device that holds
+//! requests up.
+//!
 //! Everything is in virtual time, so a seed repeats it.
 
 use crate::rng::Rng;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,8 +22,9 @@ use steadyfs_core::fsck::{CheckOptions, Severity, check};
 use steadyfs_core::mkfs::{self, Migrating, MkfsOptions};
 use steadyfs_core::raw::Image;
 use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode};
-use steadyfs_device::{Adversary, AdversaryDevice, CrashImage, Device, MemDevice};
+use steadyfs_device::{Adversary, AdversaryDevice, CrashImage, Device, DeviceInfo, MemDevice, Request};
 use steadyfs_rt::sim::{self, SimConfig};
+use steadyfs_rt::{LockClass, Mutex, sleep, spawn};
 
 const PAGE: u64 = 4096;
 /// Segments that the device can hold.
@@ -32,8 +36,64 @@ const CUTS: u64 = 8;
 /// Threads of a volume that nobody has any more end when they look next; in virtual time that costs nothing.
 const ENOUGH_TO_END: Duration = Duration::from_secs(15);
 
-/// What pages hold.
+/// What pages of a file hold.
 type Pages = BTreeMap<u64, u8>;
+/// What was promised of a file, and from which tick on.
+type Promises = Vec<(u64, Pages)>;
+/// How long a device holds a request up at most.
+const DELAY_NS: u64 = 60_000;
+
+/// Whom a session has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MovingHost {
+    /// One writer on two cores, and a device that ends requests at once.
+    Alone,
+    /// Two to four writers on one to eight cores; two of three devices hold requests up.
+    Crowd,
+}
+
+impl MovingHost {
+    fn writers(self, random: &mut Rng) -> u64 {
+        if self == MovingHost::Alone { 1 } else { 2 + random.below(3) }
+    }
+
+    fn cores(self, random: &mut Rng) -> usize {
+        if self == MovingHost::Alone { 2 } else { 1 + random.below(8) as usize }
+    }
+
+    fn is_late(self, random: &mut Rng) -> bool {
+        self == MovingHost::Crowd && random.below(3) > 0
+    }
+}
+
+/// Held to draw a number.
+static LATE: LockClass = LockClass::new("crash.held_up", u16::MAX - 3);
+
+/// Contents of a device, which holds requests up if it is told to.
+struct Below {
+    inner: Arc<MemDevice>,
+    late: Mutex<Option<Rng>>,
+}
+
+impl Below {
+    fn new(inner: &Arc<MemDevice>) -> Self {
+        Below { inner: Arc::clone(inner), late: Mutex::new(&LATE, None) }
+    }
+}
+
+impl Device for Below {
+    fn info(&self) -> DeviceInfo {
+        self.inner.info()
+    }
+
+    fn submit(&self, batch: Vec<Request>) {
+        for request in batch {
+            let wait = self.late.lock().as_mut().map(|random| random.below(DELAY_NS));
+            wait.into_iter().for_each(|wait| sleep(Duration::from_nanos(wait)));
+            self.inner.submit(vec![request]);
+        }
+    }
+}
 
 /// What was looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,6 +146,7 @@ pub struct MovingOutcome {
 /// # Errors
 /// The options make no sense, or a thread panicked.
 pub fn cut_many_while_moving(
+    host: MovingHost,
     seeds: Range<u64>,
     states: u64,
     mount: &str,
@@ -104,7 +165,7 @@ pub fn cut_many_while_moving(
             }
             all.runs += 1;
             let mut judged = 0;
-            match cut_while_moving(seed, SESSIONS, CUTS, &mount) {
+            match cut_while_moving(host, seed, SESSIONS, CUTS, &mount) {
                 Ok(found) => {
                     all.sum.add(found);
                     judged = found.states;
@@ -135,8 +196,11 @@ pub fn cut_many_while_moving(
 struct Disk {
     base: MemDevice,
     below: Arc<MemDevice>,
-    device: Arc<AdversaryDevice<Arc<MemDevice>>>,
+    device: Arc<Moving>,
+    contents: Arc<Below>,
 }
+
+type Moving = AdversaryDevice<Arc<Below>>;
 
 impl Disk {
     fn new(random: &mut Rng) -> Result<Self, Error> {
@@ -146,12 +210,13 @@ impl Disk {
         let geometry = chosen.geometry(&options)?;
         let below = Arc::new(MemDevice::new(geometry.gc.end));
         let base = below.fork();
-        let device = Arc::new(AdversaryDevice::new(Arc::clone(&below), geometry, rules(random)));
+        let contents = Arc::new(Below::new(&below));
+        let device = Arc::new(AdversaryDevice::new(Arc::clone(&contents), geometry, rules(random)));
         mkfs::format(&*device, &options)?;
-        Ok(Disk { base, below, device })
+        Ok(Disk { base, below, device, contents })
     }
 
-    fn mount(device: &Arc<AdversaryDevice<Arc<MemDevice>>>, options: &str) -> Result<Arc<Fs>, Error> {
+    fn mount(device: &Arc<Moving>, options: &str) -> Result<Arc<Fs>, Error> {
         let mut options = MountOptions::parse(&format!("cache=1M,{options}"))?;
         (options.background_gc, options.commit_seconds) = (false, Some(0));
         Fs::mount(Arc::clone(device) as Arc<dyn Device>, options)
@@ -166,16 +231,19 @@ impl Disk {
         for index in image.volatile() {
             image = if random.below(2) == 0 { image } else { image.keep(index) };
         }
-        let below = Arc::new(image.build());
-        let device = Arc::new(self.device.after_cut(at, Arc::clone(&below), rules(random)));
-        (Disk { base: below.fork(), below, device }, at)
+        (self.after(at, image.build(), random), at)
     }
 
     /// Once more what nobody has used yet.
     fn same(&self, random: &mut Rng) -> Disk {
-        let below = Arc::new(self.base.fork());
-        let device = Arc::new(self.device.after_cut(0, Arc::clone(&below), rules(random)));
-        Disk { base: below.fork(), below, device }
+        self.after(0, self.base.fork(), random)
+    }
+
+    fn after(&self, at: u64, left: MemDevice, random: &mut Rng) -> Disk {
+        let below = Arc::new(left);
+        let contents = Arc::new(Below::new(&below));
+        let device = Arc::new(self.device.after_cut(at, Arc::clone(&contents), rules(random)));
+        Disk { base: below.fork(), below, device, contents }
     }
 }
 
@@ -192,32 +260,41 @@ fn rules(random: &mut Rng) -> Adversary {
 ///
 /// # Errors
 /// The first promise that was broken.
-pub fn cut_while_moving(seed: u64, sessions: u64, cuts: u64, mount: &str) -> Result<MovingStates, String> {
-    let outcome = catch_unwind(AssertUnwindSafe(|| explore(seed, sessions, cuts, mount)));
+pub fn cut_while_moving(
+    host: MovingHost,
+    seed: u64,
+    sessions: u64,
+    cuts: u64,
+    mount: &str,
+) -> Result<MovingStates, String> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| explore(host, seed, sessions, cuts, mount)));
     outcome.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         Err(text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic").to_owned())
     })
 }
 
-fn explore(seed: u64, sessions: u64, cuts: u64, mount: &str) -> Result<MovingStates, String> {
+fn explore(host: MovingHost, seed: u64, sessions: u64, cuts: u64, mount: &str) -> Result<MovingStates, String> {
     let mut random = Rng::new(seed);
     let mut disk = Disk::new(&mut random).map_err(|e| format!("making the volume: {e}"))?;
-    let (mut promised, mut sum) = (Pages::new(), MovingStates::default());
+    let (mut promised, mut sum) = (vec![Pages::new(); host.writers(&mut random) as usize], MovingStates::default());
     for session in 0..sessions {
         let within = |what: String| format!("session {session}: {what}");
         let (device, before, options) = (Arc::clone(&disk.device), promised.clone(), mount.to_owned());
         let session_seed = random.next();
-        let config = SimConfig { cores: 2, seed: session_seed, ..SimConfig::default() };
+        let config = SimConfig { cores: host.cores(&mut random), seed: session_seed, ..SimConfig::default() };
+        *disk.contents.late.lock() = host.is_late(&mut random).then(|| Rng::new(session_seed));
         let ran = sim::run(config, move || live(&device, &before, session_seed, &options));
-        let Lived { promises, applied, moved } = ran.map_err(|e| within(e.to_string()))?.value.map_err(within)?;
+        let Lived { began, promises, applied, moved } =
+            ran.map_err(|e| within(e.to_string()))?.value.map_err(within)?;
         sum.moved += moved;
         for number in 0..cuts {
-            let (left, at) = disk.cut(promises[0].0, &mut random);
-            let pages = promises.iter().rev().find(|(tick, _)| *tick <= at).map(|(_, pages)| pages.clone());
-            let pages = pages.unwrap_or_default();
+            let (left, at) = disk.cut(began, &mut random);
+            let last =
+                |file: &Promises| file.iter().rev().find(|(tick, _)| *tick <= at).map(|(_, pages)| pages.clone());
+            let pages: Vec<Pages> = promises.iter().map(|file| last(file).unwrap_or_default()).collect();
             let next = (number + 1 == cuts).then(|| (left.same(&mut random), pages.clone()));
-            let before = applied.iter().rev().find(|(tick, _)| *tick <= at).map_or(0, |(_, number)| *number);
+            let before = applied.iter().filter(|(tick, _)| *tick <= at).map(|(_, number)| *number).max().unwrap_or(0);
             let at_cut = |what| within(format!("cut at {at}: {what}"));
             let contained = served(&left).map_err(at_cut)?;
             let found = judge(left, pages, random.next()).map_err(at_cut)?;
@@ -231,21 +308,25 @@ fn explore(seed: u64, sessions: u64, cuts: u64, mount: &str) -> Result<MovingSta
     Ok(sum)
 }
 
-fn file(fs: &Fs) -> Result<InodeRef, Error> {
-    let root = fs.root()?;
-    match fs.lookup(&root, b"data") {
-        Err(Error::NotFound) => fs.create(&root, b"data", &NewInode { mode: 0o100_644, ..NewInode::default() }),
+fn file(fs: &Fs, writer: usize) -> Result<InodeRef, Error> {
+    let (root, name) = (fs.root()?, format!("data{writer}"));
+    match fs.lookup(&root, name.as_bytes()) {
+        Err(Error::NotFound) => fs.create(&root, name.as_bytes(), &NewInode { mode: 0o100_644, ..NewInode::default() }),
         found => found,
     }
 }
 
-fn compare(fs: &Fs, pages: &Pages) -> Result<(), String> {
-    let file = file(fs).map_err(|e| format!("the file: {e}"))?;
+fn compare_all(fs: &Fs, files: &[Pages]) -> Result<(), String> {
+    files.iter().enumerate().try_for_each(|(writer, pages)| compare(fs, writer, pages))
+}
+
+fn compare(fs: &Fs, writer: usize, pages: &Pages) -> Result<(), String> {
+    let file = file(fs, writer).map_err(|e| format!("the file: {e}"))?;
     let mut buffer = vec![0; PAGE as usize];
     for (page, byte) in pages {
         let read = fs.read(&file, page * PAGE, &mut buffer).map_err(|e| format!("page {page}: {e}"))?;
         if read != buffer.len() || buffer.iter().any(|found| found != byte) {
-            return Err(format!("page {page} should hold {byte} and holds {}", buffer[0]));
+            return Err(format!("page {page} of file {writer} should hold {byte} and holds {}", buffer[0]));
         }
     }
     Ok(())
@@ -253,8 +334,9 @@ fn compare(fs: &Fs, pages: &Pages) -> Result<(), String> {
 
 /// A session.
 struct Lived {
-    /// What was promised, and from which tick on.
-    promises: Vec<(u64, Pages)>,
+    began: u64,
+    /// By file.
+    promises: Vec<Promises>,
     /// At which tick at the latest which record was the last that had been applied.
     applied: Vec<(u64, u64)>,
     /// Blocks that were moved.
@@ -269,60 +351,98 @@ fn served(left: &Disk) -> Result<u64, String> {
 }
 
 /// Mounts, works, and leaves the volume as if somebody had pulled the plug.
-fn live(
-    device: &Arc<AdversaryDevice<Arc<MemDevice>>>,
-    before: &Pages,
-    seed: u64,
-    options: &str,
-) -> Result<Lived, String> {
-    let told = |e: Error| e.to_string();
-    let mut random = Rng::new(seed);
-    let mut known = before.clone();
-    let (mut promises, mut applied) = (vec![(device.recorder().tick(), known.clone())], Vec::new());
+fn live(device: &Arc<Moving>, before: &[Pages], seed: u64, options: &str) -> Result<Lived, String> {
+    let began = device.recorder().tick();
     let fs = Disk::mount(device, options).map_err(|e| format!("it does not mount: {e}"))?;
-    compare(&fs, before)?;
-    let data = file(&fs).map_err(told)?;
-    for round in 0..6 + random.below(8) {
-        for _ in 0..10 + random.below(50) {
-            let (page, byte) = (random.below(PAGES), 1 + random.below(255) as u8);
-            // Of a page that changes after the promise nothing is known.
-            if let Some((_, last)) = promises.last_mut() {
-                last.remove(&page);
-            }
-            fs.write(&data, page * PAGE, &[byte; PAGE as usize]).map_err(told)?;
-            known.insert(page, byte);
-            applied.extend(fs.migration_stats().map(|stats| (device.recorder().tick(), stats.applied)));
-        }
-        if random.below(4) == 0 {
-            let root = fs.root().map_err(told)?;
-            let new = NewInode { mode: 0o100_644, ..NewInode::default() };
-            let name = format!("extra{}", (seed ^ round) % 7);
-            match fs.create(&root, name.as_bytes(), &new) {
-                Ok(extra) => drop(fs.write(&extra, 0, &vec![1; 5 * PAGE as usize]).map_err(told)?),
-                Err(_) => fs.unlink(&root, name.as_bytes()).map_err(told)?,
-            }
-        }
-        match random.below(3) {
-            0 => fs.sync().map_err(told)?,
-            _ => fs.fsync(&data, random.below(2) == 0).map_err(told)?,
-        }
-        promises.push((device.recorder().tick(), known.clone()));
+    compare_all(&fs, before)?;
+    let writers: Vec<_> = (before.iter().cloned().enumerate())
+        .map(|(writer, known)| FileWriter {
+            fs: Arc::clone(&fs),
+            device: Arc::clone(device),
+            writer,
+            promises: vec![(began, known.clone())],
+            known,
+            applied: Vec::new(),
+        })
+        .collect();
+    let tasks: Vec<_> = writers
+        .into_iter()
+        .map(|writer| {
+            let random = Rng::new(seed.wrapping_add(writer.writer as u64));
+            spawn("writer", move || writer.work(random))
+        })
+        .collect();
+    let (mut promises, mut applied) = (Vec::new(), Vec::new());
+    for task in tasks {
+        let writer = task.join().map_err(|panic| panic.to_string())??;
+        promises.push(writer.promises);
+        applied.extend(writer.applied);
     }
     let moved = fs.migration_stats().map_or(0, |stats| stats.moved);
-    drop((data, fs));
-    steadyfs_rt::sleep(ENOUGH_TO_END);
-    Ok(Lived { promises, applied, moved })
+    drop(fs);
+    sleep(ENOUGH_TO_END);
+    Ok(Lived { began, promises, applied, moved })
+}
+
+/// A writer of a file.
+struct FileWriter {
+    fs: Arc<Fs>,
+    device: Arc<Moving>,
+    writer: usize,
+    known: Pages,
+    promises: Promises,
+    applied: Vec<(u64, u64)>,
+}
+
+impl FileWriter {
+    fn work(mut self, mut random: Rng) -> Result<Self, String> {
+        let told = |e: Error| e.to_string();
+        let data = file(&self.fs, self.writer).map_err(told)?;
+        for round in 0..6 + random.below(8) {
+            for _ in 0..10 + random.below(50) {
+                let (page, byte) = (random.below(PAGES), 1 + random.below(255) as u8);
+                // Of a page that changes after the promise nothing is known.
+                if let Some((_, last)) = self.promises.last_mut() {
+                    last.remove(&page);
+                }
+                self.fs.write(&data, page * PAGE, &[byte; PAGE as usize]).map_err(told)?;
+                self.known.insert(page, byte);
+                let tick = self.device.recorder().tick();
+                self.applied.extend(self.fs.migration_stats().map(|stats| (tick, stats.applied)));
+            }
+            if random.below(4) == 0 {
+                self.come_and_go((random.below(7) + round) % 7).map_err(told)?;
+            }
+            match random.below(3) {
+                0 => self.fs.sync().map_err(told)?,
+                _ => self.fs.fsync(&data, random.below(2) == 0).map_err(told)?,
+            }
+            self.promises.push((self.device.recorder().tick(), self.known.clone()));
+        }
+        Ok(self)
+    }
+
+    /// Makes a small file, or removes it.
+    fn come_and_go(&self, number: u64) -> Result<(), Error> {
+        let root = self.fs.root()?;
+        let new = NewInode { mode: 0o100_644, ..NewInode::default() };
+        let name = format!("extra{}-{number}", self.writer);
+        match self.fs.create(&root, name.as_bytes(), &new) {
+            Ok(extra) => self.fs.write(&extra, 0, &vec![1; 5 * PAGE as usize]).map(drop),
+            Err(_) => self.fs.unlink(&root, name.as_bytes()),
+        }
+    }
 }
 
 /// Judges a state.
-fn judge(left: Disk, pages: Pages, seed: u64) -> Result<MovingStates, String> {
+fn judge(left: Disk, files: Vec<Pages>, seed: u64) -> Result<MovingStates, String> {
     let outstanding = u64::from(left.device.outstanding() > 0);
     inspect(&(Arc::clone(&left.device) as Arc<dyn Device>), "after the cut")?;
     let device = Arc::clone(&left.device);
     let mounted = sim::run(SimConfig { cores: 2, seed, ..SimConfig::default() }, move || {
         let fs = Disk::mount(&device, "").map_err(|e| format!("it does not mount: {e}"))?;
-        compare(&fs, &pages)?;
-        let data = file(&fs).map_err(|e| e.to_string())?;
+        compare_all(&fs, &files)?;
+        let data = file(&fs, 0).map_err(|e| e.to_string())?;
         fs.write(&data, PAGES * PAGE, &[9; PAGE as usize]).map_err(|e| format!("it takes no write: {e}"))?;
         fs.sync().map_err(|e| format!("it does not sync: {e}"))?;
         let again = fs.migration_stats().map_or(0, |stats| stats.again);
@@ -337,9 +457,10 @@ fn judge(left: Disk, pages: Pages, seed: u64) -> Result<MovingStates, String> {
     let below = Arc::new(left.below.fork()) as Arc<dyn Device>;
     inspect(&below, "after the unmount")?;
     let image = Image::open(below).map_err(|e| e.to_string())?;
-    let (held, valid) = (left.device.held().len() as u64, image.checkpoint().header().valid_blocks());
-    if held != valid {
-        return Err(format!("the device holds {held} blocks and the volume needs {valid}"));
+    let (held, mut needed) = (left.device.held(), BTreeSet::new());
+    image.blocks_in_use(&mut |lba| _ = needed.insert(lba.get())).map_err(|e| e.to_string())?;
+    if !held.iter().eq(&needed) {
+        return Err(format!("the device holds {} blocks and the volume needs {}", held.len(), needed.len()));
     }
     Ok(MovingStates { states: 1, outstanding, again, ..MovingStates::default() })
 }

@@ -10,10 +10,11 @@ use steadyfs_core::mkfs::{self, Migrating, MkfsOptions};
 use steadyfs_core::raw::Image;
 use steadyfs_core::{Error, Fs, InodeRef, MigrationStats, MountOptions, NewInode};
 use steadyfs_device::{
-    Adversary, AdversaryDevice, CrashImage, Device, DeviceInfo, MemDevice, MigrationGeometry, Migrations, Request,
-    Upcall,
+    Adversary, AdversaryDevice, CrashImage, Device, DeviceInfo, Fault, FaultyDevice, MemDevice, MigrationGeometry,
+    Migrations, OpKind, Request, Upcall, errno,
 };
 use steadyfs_rt::sim::{SimConfig, run};
+use steadyfs_rt::sleep;
 
 const PAGE: usize = 4096;
 const SEGMENT: u64 = 512;
@@ -264,6 +265,57 @@ fn no_space_is_said_of_a_full_volume_only() {
         fs.unmount().unwrap();
         disk.assert_settled();
     }
+}
+
+type Failing = Arc<FaultyDevice<Arc<MemDevice>>>;
+
+/// A volume on a device that moves pages, and whose contents lie on one that fails as it is told.
+fn failing(rules: Adversary) -> (Failing, Arc<AdversaryDevice<Failing>>) {
+    let chosen = Migrating::new(24 * SEGMENT);
+    let options = MkfsOptions { migrating: Some(chosen), ..MkfsOptions::new([0xd2; 16], 1_700_000_000) };
+    let geometry = chosen.geometry(&options).unwrap();
+    let below = Arc::new(FaultyDevice::new(Arc::new(MemDevice::new(geometry.gc.end))));
+    let device = Arc::new(AdversaryDevice::new(Arc::clone(&below), geometry, rules));
+    mkfs::format(&*device, &options).unwrap();
+    (below, device)
+}
+
+/// The SSA cannot be read for a while: records wait, none is passed over, and they are tried again.
+#[test]
+fn a_record_that_cannot_be_applied_is_tried_again() {
+    let work = || {
+        let (below, device) = failing(Adversary { records: 4, late: 1, ..Adversary::new(9) });
+        let (mut random, mut known) = (Random(9), BTreeMap::new());
+        let options = || MountOptions::parse("cache=1M,errors=continue").unwrap();
+        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options()).unwrap();
+        overwrite(&fs, &file(&fs, "data"), 700, 1500, &mut random, &mut known);
+        fs.unmount().unwrap();
+        // What was written before the mount has its summaries in the SSA alone.
+        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options()).unwrap();
+        let data = file(&fs, "data");
+        let layout = *Image::open(Arc::clone(&device) as Arc<dyn Device>).unwrap().layout();
+        below.add(Fault::fail(errno::EIO).on(OpKind::Read).in_blocks(layout.ssa.get()..layout.main.get()));
+        overwrite(&fs, &data, 700, 300, &mut random, &mut known);
+        for page in 0..700 {
+            fs.write(&data, page * PAGE as u64, &[7; PAGE]).unwrap();
+            known.insert(page, 7);
+        }
+        fs.fsync(&data, false).unwrap();
+        device.deliver();
+        sleep(Duration::from_secs(5));
+        let stuck = stats(&fs);
+        assert!(stuck.outstanding > 0, "{stuck:?}");
+        sleep(Duration::from_secs(5));
+        assert_eq!(stats(&fs).applied, stuck.applied, "a record was passed over");
+        below.heal();
+        sleep(Duration::from_secs(5));
+        assert!(stats(&fs).applied > stuck.applied, "{:?} after {stuck:?}", stats(&fs));
+        assert_contents(&fs, &data, &known);
+        drop(data);
+        fs.unmount().unwrap();
+        assert_eq!(device.outstanding(), 0, "records are outstanding after an unmount");
+    };
+    run(SimConfig { cores: 2, ..SimConfig::default() }, work).unwrap();
 }
 
 #[test]

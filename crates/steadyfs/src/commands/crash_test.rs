@@ -1,5 +1,7 @@
 //! `steadyfs crash-test`: cuts the power at every write of many small workloads, in memory, and judges what is left.
 
+mod moving;
+
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
@@ -12,10 +14,11 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use steadyfs_core::MountOptions;
 use steadyfs_crash::{
-    Collected, Effort, MovingFault, Outcome, Plan, RunError, Stop, Violation, VolumeKind, Volumes, Workload, explore,
+    Collected, Effort, MovingHost, Outcome, Plan, RunError, Stop, Violation, VolumeKind, Volumes, Workload, explore,
     generate, minimise, save, trace,
 };
 
+pub(crate) use self::moving::{Explored, Sessions};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 
@@ -74,8 +77,8 @@ pub(crate) struct Args {
     /// tears lie anywhere in nodes, too, and no state holds a block that nobody knows of. On D2FS volumes a device
     /// moves blocks as inconveniently as it may, and panics when a promise to it is broken; sessions of overwrites of
     /// one file are cut at any moment, one seed after the other, until --states [default: 10000]
-    #[arg(long, value_name = "KIND", value_parser = Kind::parse, default_value = "f2fs", conflicts_with_all = ["torture", "collecting", "replay"])]
-    kind: Kind,
+    #[arg(long, value_name = "KIND", value_parser = Explored::parse, default_value = "f2fs", conflicts_with_all = ["torture", "collecting", "replay"])]
+    kind: Explored,
     /// The workload in FILE; may be given several times
     #[arg(long, value_name = "FILE")]
     replay: Vec<PathBuf>,
@@ -100,24 +103,6 @@ pub(crate) struct Args {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-}
-
-/// What volumes are explored, and how.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// By workloads, on volumes of this kind.
-    Of(VolumeKind),
-    /// By sessions on a device that moves blocks.
-    D2fs,
-}
-
-impl Kind {
-    fn parse(name: &str) -> Result<Self, String> {
-        match name {
-            "d2fs" => Ok(Kind::D2fs),
-            _ => VolumeKind::parse(name).map(Kind::Of).map_err(|e| format!("{e}, or d2fs")),
-        }
-    }
 }
 
 /// The result, for programs.
@@ -168,8 +153,30 @@ struct Broken {
     saved: PathBuf,
 }
 
+/// Does `--kind d2fs`.
+fn cut_sessions(args: &Args) -> Result<ExitCode, Failure> {
+    if args.length.is_some() || args.random.is_some() || args.nearly_full {
+        let what = "D2FS volumes are explored by sessions on a device that moves blocks";
+        return Err(Failure::usage(
+            "there are no such workloads",
+            what,
+            "leave out --length, --random and --nearly-full",
+        ));
+    }
+    let sessions = Sessions {
+        host: MovingHost::Alone,
+        seeds: args.seed..u64::MAX,
+        states: Some(args.states.unwrap_or(if args.full { FULL } else { TORTURE })),
+        options: &args.options,
+        jobs: args.jobs,
+        json: args.json,
+        again: "crash-test --kind d2fs --states 1 --jobs 1 --seed",
+    };
+    sessions.run()
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let Kind::Of(kind) = args.kind else { return moving(args) };
+    let Explored::Of(kind) = args.kind else { return cut_sessions(args) };
     let mounts: Vec<&str> = match (args.full, kind) {
         (true, VolumeKind::F2fs) if args.options.is_empty() => MODES.to_vec(),
         (true, VolumeKind::Iplfs) if args.options.is_empty() => ENDLESS_MODES.to_vec(),
@@ -278,96 +285,6 @@ fn print_tortured(json: bool, report: &Tortured) -> io::Result<()> {
         "fsyncs            {} succeeded, {} failed",
         report.fsyncs_that_succeeded, report.fsyncs_that_failed
     )?;
-    writeln!(out, "violations        {}", report.violations.len())?;
-    writeln!(out, "seed              {}", report.seed)?;
-    writeln!(out, "seconds           {:.1}", report.seconds)?;
-    note_interruption(&mut out, report.interrupted)
-}
-
-/// The result of `--kind d2fs`, for programs.
-#[derive(Serialize)]
-struct Moved {
-    runs: u64,
-    states: u64,
-    states_with_outstanding_records: u64,
-    states_between_apply_and_checkpoint: u64,
-    blocks_moved: u64,
-    records_applied_before_the_cut: u64,
-    violations: Vec<Misplaced>,
-    seed: u64,
-    seconds: f64,
-    interrupted: bool,
-}
-
-/// A broken promise of `--kind d2fs`, for programs.
-#[derive(Serialize)]
-struct Misplaced {
-    seed: u64,
-    what: String,
-}
-
-/// Does `--kind d2fs`: a violation is repeated by its seed.
-fn moving(args: &Args) -> Result<ExitCode, Failure> {
-    if args.length.is_some() || args.random.is_some() || args.nearly_full {
-        let what = "D2FS volumes are explored by sessions on a device that moves blocks";
-        return Err(Failure::usage(
-            "there are no such workloads",
-            what,
-            "leave out --length, --random and --nearly-full",
-        ));
-    }
-    let limit = args.states.unwrap_or(if args.full { FULL } else { TORTURE });
-    let bar = Arc::new(progress(Some(limit), "states"));
-    let (began, jobs) = (Instant::now(), args.jobs.map_or_else(steadyfs_rt::cpus, usize::from));
-    let stop = Stop::default();
-    let signal = heed_signals(&stop)?;
-    let tell = {
-        let bar = Arc::clone(&bar);
-        move |states| {
-            bar.set_position(states);
-            !stop.is_set()
-        }
-    };
-    let outcome = steadyfs_crash::cut_many_while_moving(args.seed..u64::MAX, limit, &args.options, jobs, tell)
-        .map_err(|e| Failure::usage("cannot mount with these options", e, "see `steadyfs mount --help`"))?;
-    bar.finish_and_clear();
-    let report = Moved {
-        runs: outcome.runs,
-        states: outcome.sum.states,
-        states_with_outstanding_records: outcome.sum.outstanding,
-        states_between_apply_and_checkpoint: outcome.sum.between,
-        blocks_moved: outcome.sum.moved,
-        records_applied_before_the_cut: outcome.sum.again,
-        violations: outcome.wrong.into_iter().map(|MovingFault { seed, what }| Misplaced { seed, what }).collect(),
-        seed: args.seed,
-        seconds: began.elapsed().as_secs_f64(),
-        interrupted: signal.code().is_some(),
-    };
-    print_moved(args.json, &report).map_err(|e| Failure::output(&e))?;
-    Ok(exit(&signal, report.violations.is_empty()))
-}
-
-fn print_moved(json: bool, report: &Moved) -> io::Result<()> {
-    let mut out = io::stdout();
-    if json {
-        serde_json::to_writer_pretty(&mut out, report)?;
-        return writeln!(out);
-    }
-    for Misplaced { seed, what } in &report.violations {
-        writeln!(out, "{what}\n  again: steadyfs crash-test --kind d2fs --states 1 --jobs 1 --seed {seed}")?;
-    }
-    let percent = |part: u64| part as f64 * 100.0 / report.states.max(1) as f64;
-    let (outstanding, between) = (report.states_with_outstanding_records, report.states_between_apply_and_checkpoint);
-    writeln!(out, "runs              {}", report.runs)?;
-    writeln!(out, "states            {}", report.states)?;
-    writeln!(
-        out,
-        "  outstanding     {outstanding} with records that are not completed ({:.0} %)",
-        percent(outstanding)
-    )?;
-    writeln!(out, "  applied         {between} with records that no checkpoint has yet ({:.0} %)", percent(between))?;
-    writeln!(out, "blocks moved      {}", report.blocks_moved)?;
-    writeln!(out, "records again     {} had been applied before the cut", report.records_applied_before_the_cut)?;
     writeln!(out, "violations        {}", report.violations.len())?;
     writeln!(out, "seed              {}", report.seed)?;
     writeln!(out, "seconds           {:.1}", report.seconds)?;

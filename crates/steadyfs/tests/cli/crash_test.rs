@@ -43,6 +43,11 @@ fn devices_that_move_blocks_come_with_a_kind() {
     let number = |name: &str| json[name].as_u64().unwrap_or_else(|| panic!("no {name} in {json}"));
     assert_eq!((number("states"), number("seed"), &json["violations"]), (48, 7, &serde_json::json!([])), "{json}");
     assert!(number("states_with_outstanding_records") > 24 && number("states_between_apply_and_checkpoint") > 6);
+    let out = run(&["lab", "fuzz", "--kind", "d2fs", "--seeds", "3..4", "--jobs", "1", "--json"]);
+    assert_eq!((out.code, out.stderr.as_str()), (0, ""), "{out:?}");
+    let json: serde_json::Value = serde_json::from_str(&out.stdout).unwrap();
+    let told = (json["runs"].as_u64(), json["states"].as_u64(), &json["violations"]);
+    assert_eq!(told, (Some(1), Some(24), &serde_json::json!([])), "{json}");
     let refused = run(&["crash-test", "--kind", "d2fs", "--length", "1"]);
     assert!(refused.code == 2 && refused.stderr.contains("--length"), "{refused:?}");
 }

@@ -11,9 +11,9 @@ use std::time::Instant;
 use serde::Serialize;
 use steadyfs_core::MountOptions;
 use steadyfs_crash::load::schedules;
-use steadyfs_crash::{Effort, Stop, VolumeKind, generate};
+use steadyfs_crash::{Effort, MovingHost, Stop, generate};
 
-use crate::commands::crash_test::{Search, exit, heed_signals, note_interruption, plan, progress};
+use crate::commands::crash_test::{Explored, Search, Sessions, exit, heed_signals, note_interruption, plan, progress};
 use crate::failure::Failure;
 
 /// Run random workloads under many schedules, with faults and power cuts, and compare with a model
@@ -37,9 +37,11 @@ pub(super) struct Args {
     /// Load on nearly full volumes, without faults and power cuts
     #[arg(long, conflicts_with = "save")]
     load: bool,
-    /// The kind of the volumes: f2fs or iplfs, as with `steadyfs crash-test`
-    #[arg(long, value_name = "KIND", value_parser = VolumeKind::parse, default_value = "f2fs", conflicts_with = "load")]
-    kind: VolumeKind,
+    /// The kind of the volumes: f2fs, iplfs or d2fs, as with `steadyfs crash-test`. On D2FS volumes each writer
+    /// overwrites a file of its own, on a device that moves blocks as inconveniently as it may, and the power is cut at
+    /// some moments
+    #[arg(long, value_name = "KIND", value_parser = Explored::parse, default_value = "f2fs", conflicts_with = "load")]
+    kind: Explored,
     /// Threads [default: one per CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
@@ -69,7 +71,19 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.load {
         return load(args);
     }
-    let (options, kind) = (args.options.clone(), args.kind);
+    let Explored::Of(kind) = args.kind else {
+        let sessions = Sessions {
+            host: MovingHost::Crowd,
+            seeds: args.seeds.clone(),
+            states: None,
+            options: &args.options,
+            jobs: args.jobs,
+            json: args.json,
+            again: "lab fuzz --kind d2fs --jobs 1 --seeds",
+        };
+        return sessions.run();
+    };
+    let options = args.options.clone();
     let workloads = args.seeds.clone().map(move |seed| generate::scheduled_on(kind, &options, seed));
     let plan = plan(Effort::LIGHT, args.seeds.start, args.jobs);
     Search { plan, limit: None, save: &args.save, json: args.json }.run(Box::new(workloads))
