@@ -103,10 +103,10 @@ fn measure(experiment: &Experiment, stage: &Arc<Stage>, act: &mut dyn Act, targe
         let both = metrics["waf"] * flash;
         metrics.insert("total_waf".into(), both);
     }
-    // Flash beside what the files need, for each byte of theirs.
-    if let Some(pages) = target.flash_pages() {
-        let files = experiment.workload.file_bytes() as f64;
-        metrics.insert("flash_spare".into(), pages as f64 * 4096.0 / files - 1.0);
+    // Flash beside what the files need, for each byte of theirs; a trace does not tell what they need.
+    let files = experiment.workload.file_bytes();
+    if let Some(pages) = target.flash_pages().filter(|_| files > 0) {
+        metrics.insert("flash_spare".into(), pages as f64 * 4096.0 / files as f64 - 1.0);
     }
     metrics.insert("utilisation_before".into(), filled);
     metrics.insert("utilisation".into(), utilisation(&stage.fs));
