@@ -8,6 +8,21 @@ CARGO ?= cargo
 build:
 	STEADYFS_COMMIT=$$(git rev-parse --short HEAD 2>/dev/null) $(CARGO) build --release
 
+# Installs what `make build` built: the command, the links by which mount(8) and its like find it, the unit of systemd, manual pages and completions.
+# Packages give DESTDIR and PREFIX=/usr. mount(8) and umount(8) look for helpers in SBINDIR only.
+PREFIX ?= /usr/local
+SBINDIR ?= /usr/sbin
+STEADYFS ?= target/release/steadyfs
+.PHONY: install
+install:
+	install -D -m 755 $(STEADYFS) $(DESTDIR)$(PREFIX)/bin/steadyfs
+	install -D -m 644 service/steadyfs@.service $(DESTDIR)$(PREFIX)/lib/systemd/system/steadyfs@.service
+	install -d $(DESTDIR)$(SBINDIR) $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	names=$$(mktemp -d) && $(STEADYFS) links $$names >/dev/null && for name in $$(ls $$names); do \
+	  ln -sf $(PREFIX)/bin/steadyfs $(DESTDIR)$(SBINDIR)/$$name || exit; done && rm -r $$names
+	$(STEADYFS) man --dir $(DESTDIR)$(PREFIX)/share/man/man1
+	$(STEADYFS) completions bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/steadyfs
+
 # Installs the Debian packages that the tests use, if they are missing.
 deps:
 	tools/apt-deps.sh

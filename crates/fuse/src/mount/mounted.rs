@@ -45,6 +45,8 @@ pub struct Mounted {
     serving: bool,
     /// Signals that say stop are events for [`Mounted::wait`].
     signals: Option<Signals>,
+    /// To be done at the first of them.
+    at_stop: Option<Box<dyn FnOnce() + Send>>,
 }
 
 /// Mounts a file system and serves it, with threads of its own, until it is unmounted.
@@ -88,8 +90,19 @@ fn bring_up(server: &Arc<Server>, dir: &Path, options: &FuseOptions, volume: &We
     let server = Arc::clone(server);
     let device = table::at(&dir).map(|entry| entry.device);
     let transport = Transport::Device(WhyDevice::Asked);
-    let (attached, serving, signals) = (true, false, None);
-    let mut mounted = Mounted { dir, device, is_block_device, transport, server, events, attached, serving, signals };
+    let (attached, serving) = (true, false);
+    let mut mounted = Mounted {
+        dir,
+        device,
+        is_block_device,
+        transport,
+        server,
+        events,
+        attached,
+        serving,
+        signals: None,
+        at_stop: None,
+    };
     // From here on dropping `mounted` takes the mount away.
     let rings = Rings::prepare(channel.fuse(), options.uring, options.threads);
     if rings.is_ok() {
@@ -172,6 +185,11 @@ impl Mounted {
         self.signals.get_or_insert_with(|| Signals::forward(Arc::clone(&self.events)));
     }
 
+    /// Has [`Mounted::wait`] do this at the first signal that says stop, before it unmounts.
+    pub fn at_stop(&mut self, work: impl FnOnce() + Send + 'static) {
+        self.at_stop = Some(Box::new(work));
+    }
+
     /// Serves until the file system is unmounted, by `umount` or because a signal (SIGINT, SIGTERM, SIGHUP) says stop;
     /// then ends it with a checkpoint. Signals that were ignored before stay ignored.
     ///
@@ -200,6 +218,9 @@ impl Mounted {
                 Some(Event::Stop(signal)) => {
                     tracing::debug!(signal, "asked to stop");
                     stops += 1;
+                    if let Some(work) = self.at_stop.take() {
+                        work();
+                    }
                 }
                 None => {}
             }

@@ -24,6 +24,7 @@ use crate::live;
 use crate::memory;
 use crate::metrics::{self, Endpoint, Served};
 use crate::options::{self, OwnOptions};
+use crate::service::Service;
 use crate::size::Size;
 use crate::text::warn;
 use crate::volume::open_failure;
@@ -284,6 +285,9 @@ fn serve(
         let _ = url.map(told);
         let _ = note(&mounted).map(|line| writeln!(io::stdout(), "{line}"));
         let _ = writeln!(io::stdout(), "{}", way(&mounted));
+        let service = Service::found();
+        service.ready(&args.device, mounted.dir());
+        mounted.at_stop(move || service.stopping());
     }
     mounted.wait().map_err(|e| {
         if args.helper.serve {

@@ -21,6 +21,7 @@ mod protected;
 mod recovery;
 mod remount;
 mod run;
+mod service;
 mod top;
 mod trace;
 mod tree;

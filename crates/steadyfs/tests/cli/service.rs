@@ -1,0 +1,119 @@
+//! As a service manager runs a mount: what it is told, what is installed for it, and lines of `/etc/fstab`.
+
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::mount::Place;
+use crate::run::{finish, steadyfs};
+
+/// The manager's end of the socket, and the next words that are sent to it.
+struct Manager {
+    socket: UnixDatagram,
+}
+
+impl Manager {
+    fn at(path: &Path) -> Self {
+        let socket = UnixDatagram::bind(path).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        Manager { socket }
+    }
+
+    fn hears(&self) -> String {
+        let mut words = [0; 4096];
+        let length = self.socket.recv(&mut words).expect("words of the service");
+        String::from_utf8_lossy(&words[..length]).into_owned()
+    }
+
+    fn hears_nothing(&self) {
+        self.socket.set_nonblocking(true).unwrap();
+        let heard = self.socket.recv(&mut [0; 64]);
+        assert!(heard.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock), "{heard:?}");
+        self.socket.set_nonblocking(false).unwrap();
+    }
+}
+
+#[test]
+fn a_service_manager_is_told_when_the_volume_can_be_used_and_when_that_ends() {
+    let place = Place::new();
+    place.mkfs();
+    let path = place.dir.path().join("notify");
+    let manager = Manager::at(&path);
+    let mut mount = Command::new("env");
+    mount.args(["--default-signal", env!("CARGO_BIN_EXE_steadyfs"), "mount"]).args([place.image(), place.mnt()]);
+    let mut child = mount.env("NOTIFY_SOCKET", &path).stdout(Stdio::null()).spawn().unwrap();
+    let said = manager.hears();
+    let (image, mnt) = (place.image(), place.mnt());
+    assert_eq!(said, format!("READY=1\nSTATUS=serving {} on {}", image.display(), mnt.display()));
+    fs::write(mnt.join("file"), "text").unwrap();
+    manager.hears_nothing();
+    // Somebody uses it: a service that is stopping, and goes on until it is free.
+    let open = fs::File::open(mnt.join("file")).unwrap();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(manager.hears(), "STOPPING=1\nSTATUS=unmounting");
+    assert!(place.is_mounted());
+    drop(open);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    manager.hears_nothing();
+    place.judge();
+}
+
+/// It is no service, but something that a service has started.
+#[test]
+fn a_mount_in_the_background_does_not_speak_for_the_service_that_starts_it() {
+    let place = Place::new();
+    place.mkfs();
+    let path = place.dir.path().join("notify");
+    let manager = Manager::at(&path);
+    for args in [&["--background"][..], &["--helper"]] {
+        let mut mount = steadyfs();
+        let out = finish(mount.arg("mount").args(args).args([place.image(), place.mnt()]).env("NOTIFY_SOCKET", &path));
+        assert_eq!(out.code, 0, "{out:?}");
+        place.umount();
+        manager.hears_nothing();
+    }
+}
+
+/// What `make install` installs, seen where it belongs by a mount namespace alone. After umount(8) the image is free at
+/// once, whatever its type in the mount table.
+#[test]
+fn the_installed_unit_is_sound_and_lines_of_fstab_mount() {
+    let place = Place::new();
+    place.mkfs();
+    fs::create_dir(place.mnt()).unwrap();
+    let (root, dir) = (Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), place.dir.path());
+    let script = r#"
+set -e
+make -s -C "$ROOT" install DESTDIR="$DIR/root" STEADYFS="$STEADYFS"
+mount --bind "$DIR/root/usr/local" /usr/local
+mount --bind "$DIR/root/usr/sbin" /usr/sbin
+systemd-analyze --man=no verify steadyfs@volume.service
+for options in memory=low noblkdev,uring=off; do
+  echo "$DIR/a.img $DIR/mnt steadyfs nofail,_netdev,x-systemd.automount,x-systemd.requires-mounts-for=/,$options 0 0" >"$DIR/fstab"
+  mount --bind "$DIR/fstab" /etc/fstab
+  for round in 1 2 3 4 5; do
+    mount "$DIR/mnt"
+    dd if=/dev/zero of="$DIR/mnt/$options$round" bs=64k count=64 status=none
+    umount "$DIR/mnt"
+    fsck.steadyfs -f "$DIR/a.img" >"$DIR/said"
+  done
+  umount /etc/fstab
+done
+test -e /usr/local/share/man/man1/steadyfs-mount.1
+test -s /usr/local/share/bash-completion/completions/steadyfs
+steadyfs ls "$DIR/a.img"
+"#;
+    let mut run = Command::new("unshare");
+    run.args(["--mount", "--propagation", "private", "bash", "-c", script]);
+    // That of another make is not for this one.
+    run.env_remove("MAKEFLAGS").env("ROOT", root).env("DIR", dir).env("STEADYFS", steadyfs().get_program());
+    let out = finish(&mut run);
+    assert_eq!((out.code, out.stderr.as_str()), (0, ""), "{}", out.stdout);
+    assert_eq!(out.stdout.lines().count(), 10, "{}", out.stdout);
+    place.judge();
+}
