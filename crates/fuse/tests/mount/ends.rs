@@ -119,6 +119,33 @@ fn a_killed_mount_leaves_what_was_synced_and_can_be_mounted_again() {
     served.stop();
 }
 
+/// A program that lives on hears errors of what it wrote before, and of fsync most of all, also when the volume is
+/// mounted again and the file is there.
+#[test]
+fn files_of_a_killed_mount_never_say_that_they_are_safe() {
+    let place = Place::new();
+    let mut served = place.mount("");
+    let mut file = fs::File::create(place.at("file")).unwrap();
+    file.write_all(b"synced").unwrap();
+    file.sync_all().unwrap();
+    let (dir, created) = (fs::File::open(place.dir()).unwrap(), fs::File::create(place.at("created")).unwrap());
+    file.write_all(b" and not synced").unwrap();
+    served.kill();
+    std::mem::forget(served); // leave the dead mount where it is
+    let again = place.mount("");
+    assert_eq!(fs::read(place.at("file")).unwrap(), b"synced");
+    for old in [&file, &dir, &created] {
+        for _ in 0..2 {
+            assert!(old.sync_all().is_err() && old.sync_data().is_err());
+        }
+    }
+    assert!(file.write_all(b"more").and_then(|()| file.sync_all()).is_err());
+    assert!(!place.at("created").exists());
+    drop((file, dir, created));
+    again.stop();
+    place.check();
+}
+
 #[test]
 fn a_lazy_umount_serves_until_the_last_user_is_gone() {
     let place = Place::new();
