@@ -34,6 +34,8 @@ pub(crate) enum Target {
     Memfuse,
     /// The peer with the kernel's write-back cache, which our mount uses
     MemfuseWb,
+    /// The same, and the kernel checks permissions, as it does for our mount
+    MemfusePerm,
     /// Our mount of the image file
     Fuse,
     /// The same with `-o writethrough`: the kernel keeps no dirty pages
@@ -68,7 +70,7 @@ impl Target {
 
     /// Whether it is the peer, one way or the other.
     pub(crate) fn is_peer(self) -> bool {
-        matches!(self, Target::Memfuse | Target::MemfuseWb)
+        matches!(self, Target::Memfuse | Target::MemfuseWb | Target::MemfusePerm)
     }
 
     fn on_loop(self) -> bool {
@@ -96,12 +98,14 @@ impl Bed {
         match target {
             Target::Ext4 => tool(Command::new("mkfs.ext4").args(["-q", "-F", "-E", "nodiscard"]).arg(&device))?,
             Target::Xfs => tool(Command::new("mkfs.xfs").args(["-q", "-f", "-K"]).arg(&device))?,
-            Target::Raw | Target::RawLoop | Target::Memfuse | Target::MemfuseWb => {}
+            Target::Raw | Target::RawLoop => {}
+            peer if peer.is_peer() => {}
             _ => make_steadyfs(&device)?,
         }
         let peer = match target {
-            Target::Memfuse => Some(PeerProcess::start(dir, "through")?),
+            Target::Memfuse => Some(PeerProcess::start(dir, memfuse::THROUGH)?),
             Target::MemfuseWb => Some(PeerProcess::start(dir, memfuse::WRITEBACK)?),
+            Target::MemfusePerm => Some(PeerProcess::start(dir, memfuse::CHECKED)?),
             _ => None,
         };
         let (dir, options, peer) = (dir.to_owned(), options.to_owned(), peer.map(RefCell::new));
@@ -113,7 +117,7 @@ impl Bed {
         if let Some(peer) = &self.peer {
             peer.borrow_mut().mount()?;
             let point = MountPoint::mounted_at(&self.dir);
-            if self.target == Target::MemfuseWb {
+            if self.target != Target::Memfuse {
                 memfuse::lift_limits(&self.dir)?;
             }
             return Ok(Mounted::Peer(PosixTree::open(&self.dir)?, point, peer));
@@ -133,7 +137,7 @@ impl Bed {
                 Ok(Mounted::Library(LibraryTree::mount(&self.device, &self.options)?))
             }
             Target::Raw | Target::RawLoop => Ok(Mounted::Raw(RawTree { device: &self.device })),
-            Target::Memfuse | Target::MemfuseWb => bail!("the peer was not started"),
+            Target::Memfuse | Target::MemfuseWb | Target::MemfusePerm => bail!("the peer was not started"),
         }
     }
 }

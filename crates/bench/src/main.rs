@@ -79,11 +79,12 @@ struct Args {
 }
 
 /// What is measured unless targets are named.
-const DEFAULT_TARGETS: [Target; 11] = [
+const DEFAULT_TARGETS: [Target; 12] = [
     Target::Ext4,
     Target::Xfs,
     Target::Memfuse,
     Target::MemfuseWb,
+    Target::MemfusePerm,
     Target::Fuse,
     Target::FuseThrough,
     Target::FuseLoop,

@@ -26,9 +26,10 @@ pub(crate) struct Report {
 pub(crate) type Repetition = BTreeMap<&'static str, BTreeMap<Target, Sample>>;
 
 /// Which ratios are shown: a target in units of another.
-const RATIOS: [(Target, Target); 11] = [
+const RATIOS: [(Target, Target); 12] = [
     (Target::Fuse, Target::Memfuse),
     (Target::Fuse, Target::MemfuseWb),
+    (Target::Fuse, Target::MemfusePerm),
     (Target::FuseThrough, Target::Memfuse),
     (Target::Memfuse, Target::Ext4),
     (Target::Fuse, Target::Ext4),

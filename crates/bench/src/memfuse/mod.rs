@@ -4,7 +4,7 @@
 //! nothing else. It is set up as such file systems are when they are to be fast: one thread; names and attributes
 //! trusted for an hour; pages kept when a file is opened again; writes of up to 1 MiB; `ENOSYS` to FLUSH, GETXATTR,
 //! OPENDIR and ACCESS, so that the kernel does not send them again; permissions not checked by the kernel, so that it
-//! need not ask for those of a directory that has changed. An fsync does nothing. It answers what the workloads need,
+//! need not ask for those of a directory that has changed, unless it is told to ([`CHECKED`]). An fsync does nothing. It answers what the workloads need,
 //! and no more.
 //!
 //! It survives unmounting, not its process: a mount after another has the same files.
@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use fuser::{
     BsdFileFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
     InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, Session, TimeOrNow, WriteFlags,
+    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, Session, SessionACL, TimeOrNow, WriteFlags,
 };
 use std::ffi::OsStr;
 use std::io::{BufRead, Write};
@@ -27,8 +27,12 @@ use store::{Body, Store};
 
 /// The name of the hidden command.
 pub(crate) const COMMAND: &str = "serve-memory";
+/// Its argument for a mount that writes through.
+pub(crate) const THROUGH: &str = "through";
 /// Its argument for a mount with the kernel's write-back cache.
 pub(crate) const WRITEBACK: &str = "writeback";
+/// The same, with the kernel checking permissions for every user.
+pub(crate) const CHECKED: &str = "writeback,checked";
 
 /// How long the kernel may trust a reply.
 const TTL: Duration = Duration::from_secs(3600);
@@ -41,7 +45,11 @@ pub(crate) fn serve(dir: &Path, cache: &str) -> Result<()> {
         line?;
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("memory".into()), MountOption::Subtype("bench".into())];
-        let peer = Peer { store: Arc::clone(&store), writeback: cache == WRITEBACK };
+        if cache == CHECKED {
+            config.mount_options.push(MountOption::DefaultPermissions);
+            config.acl = SessionACL::All;
+        }
+        let peer = Peer { store: Arc::clone(&store), writeback: cache != THROUGH };
         let session = Session::new(peer, dir, &config)?;
         say("ready")?;
         session.run().context("serving the peer")?;

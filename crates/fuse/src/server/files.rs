@@ -111,7 +111,7 @@ impl Call<'_> {
             true => fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES,
             false => fopen::KEEP_CACHE,
         };
-        // Who only reads is told of no write error by a close. With write-back the kernel asks all the same.
+        // Who only reads is told of no write error by a close. With write-back nobody is.
         let open_flags = cached | if how.writes { 0 } else { fopen::NOFLUSH };
         if how.writes {
             self.server.room.expect_growth(self.fs);
@@ -233,7 +233,14 @@ impl Call<'_> {
     }
 
     /// One of the descriptors of an open file is closed: its last chance to hear of an error.
+    ///
+    /// With write-back the kernel writes back before, and tells itself of what was refused. An error that comes later
+    /// than the reply to a write would be known at a close by chance only, and fsync tells of it: as this round trip is
+    /// one of four of a file that is made, the kernel is told to leave it out from the first one on.
     pub(super) fn flush(&mut self, mut args: Args<'_>) -> Answer {
+        if self.server.policy.cache == Cache::Writeback {
+            return Err(Errno::NOSYS.into());
+        }
         let FlushIn { fh, .. } = args.take()?;
         if let Some(cursor) = self.server.handles.cursor(fh) {
             self.this()?.take_write_error(&cursor)?;

@@ -151,6 +151,8 @@ pub(crate) struct Server {
     recorder: Recorder,
     /// What is recorded goes into a file of this process.
     to_file: AtomicBool,
+    /// Some inode has a label of SELinux.
+    labelled: AtomicBool,
     /// When the last inode lost its last link while the kernel knew it; nanoseconds of the rt clock.
     unlinked_at: AtomicU64,
 }
@@ -185,6 +187,7 @@ impl Server {
             reaps: AtomicU64::new(0),
             recorder: Recorder::default(),
             to_file: AtomicBool::new(false),
+            labelled: AtomicBool::new(false),
             unlinked_at: AtomicU64::new(0),
         }
     }

@@ -8,11 +8,15 @@ use crate::wire::abi::{GetxattrIn, GetxattrOut, SetxattrIn, SetxattrShortIn};
 use crate::wire::flags::linux::{XATTR_CREATE, XATTR_REPLACE};
 use crate::wire::flags::{SETXATTR_ACL_KILL_SGID, init};
 use rustix::io::Errno;
-use steadyfs_core::XattrFlags;
+use std::sync::atomic::Ordering::SeqCst;
+use steadyfs_core::{InodeRef, XattrFlags};
 use steadyfs_format::ROOT_INO;
 
 /// The inode's advice about its data.
 const ADVISE: &[u8] = b"system.advise";
+
+/// The label of SELinux. Where that is on, the kernel answers for it by itself.
+const LABEL: &[u8] = b"security.selinux";
 
 impl Call<'_> {
     pub(super) fn setxattr(&mut self, mut args: Args<'_>) -> Answer {
@@ -42,7 +46,36 @@ impl Call<'_> {
             self.check_owner(&self.fs.attr(&inode)?)?;
         }
         self.server.with_space(|| self.fs.setxattr(&inode, name, value, flags))?;
+        self.note_label(name);
         self.settle(&inode)
+    }
+
+    /// An attribute of this name is there.
+    fn note_label(&self, name: &[u8]) {
+        if name == LABEL {
+            self.server.labelled.store(true, SeqCst);
+        }
+    }
+
+    /// An attribute of an inode.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` for the label of SELinux, if this mount has met none: programs such as `ls -l` then ask for it once
+    /// instead of once for each file, and the kernel remembers of no file that it has none. By the root a kernel judges
+    /// whether there can be labels.
+    fn attribute(&self, inode: &InodeRef, name: &[u8]) -> Answer<Vec<u8>> {
+        match self.fs.getxattr(inode, name) {
+            Err(steadyfs_core::Error::NoAttribute)
+                if name == LABEL && inode.ino() != ROOT_INO && !self.server.labelled.load(SeqCst) =>
+            {
+                Err(Errno::OPNOTSUPP.into())
+            }
+            value => {
+                let value = value?;
+                self.note_label(name);
+                Ok(value)
+            }
+        }
     }
 
     pub(super) fn getxattr(&mut self, mut args: Args<'_>) -> Answer {
@@ -52,7 +85,7 @@ impl Call<'_> {
             true if name == STATS_ATTRIBUTE.as_bytes() => stats(self.fs)?,
             true if name == SEGMENTS_ATTRIBUTE.as_bytes() => segments(self.fs)?,
             true if name == TRACE_ATTRIBUTE.as_bytes() => self.server.next_of_trace(self.header.uid, size)?,
-            _ => self.fs.getxattr(&inode, name)?,
+            _ => self.attribute(&inode, name)?,
         };
         self.put_sized(&value, size)
     }

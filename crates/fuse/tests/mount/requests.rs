@@ -1,11 +1,13 @@
 //! How many requests the kernel sends for what programs do: each is a round trip between two processes.
 //!
-//! The numbers are those of Linux 6.18. What they consist of, and why none of them can go: with write-back the kernel
-//! asks at each close (FLUSH) whatever is answered, and for the attributes of a directory before each change of it
-//! after another; it asks once for a capability of each file that is written, for it remembers none that is not there;
-//! and it brings the times of an inode that was changed (SETATTR) before it forgets it.
+//! The numbers are those of Linux 6.18. What they consist of, and why none of them can go: the kernel asks for the
+//! attributes of a directory before each change of it after another; it asks once for a capability of each file that is
+//! written, for it remembers none that is not there; and it brings the times of an inode that was changed (SETATTR)
+//! before it forgets it. With write-back it asks at one close (FLUSH), and never again.
 
 use crate::harness::Place;
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
@@ -17,6 +19,9 @@ use steadyfs_fuse::STATS_ATTRIBUTE;
 
 /// How long what the kernel sends after an operation (RELEASE, FORGET) may take.
 const BEHIND: Duration = Duration::from_millis(60);
+
+/// The attribute that holds the label of SELinux.
+const LABEL: &str = "security.selinux";
 
 /// Requests by operation.
 type Counts = BTreeMap<String, u64>;
@@ -67,9 +72,9 @@ fn each_operation_sends_what_it_has_to_and_no_more() {
         let at = |name: &str, n: usize| dir.join(format!("{name}{n}"));
         make(&at("first", 0), b"");
         let empty = least(&dir, |n| make(&at("empty", n), b""));
-        assert_sent(&empty, "create 1, flush 1, getattr 1, lookup 1, release 1");
+        assert_sent(&empty, "create 1, getattr 1, lookup 1, release 1");
         let written = least(&dir, |n| make(&at("file", n), b"contents"));
-        assert_sent(&written, "create 1, flush 1, getattr 1, getxattr 1, lookup 1, release 1, write 1");
+        assert_sent(&written, "create 1, getattr 1, getxattr 1, lookup 1, release 1, write 1");
         // Blocks are the file system's to tell after a close; a second question is the kernel's to answer.
         let stat = |n| assert_eq!(rustix::fs::stat(at("file", n)).expect("there").st_size, 8);
         assert_sent(&least(&dir, stat), "getattr 1");
@@ -79,7 +84,7 @@ fn each_operation_sends_what_it_has_to_and_no_more() {
             let read = fs::File::open(at("file", n)).and_then(|mut file| file.read(&mut text)).expect("read");
             assert_eq!(text[..read], *b"contents");
         };
-        assert_sent(&least(&dir, read), "flush 1, open 1, release 1");
+        assert_sent(&least(&dir, read), "open 1, release 1");
         assert_sent(&least(&dir, |_| assert!(!dir.join("nobody").exists())), "");
         assert_sent(&least(&dir, |n| fs::create_dir(at("dir", n)).expect("made")), "getattr 1, lookup 1, mkdir 1");
         let linked = least(&dir, |n| symlink("file0", at("link", n)).expect("made"));
@@ -90,8 +95,58 @@ fn each_operation_sends_what_it_has_to_and_no_more() {
         assert_sent(&renamed, "getattr 1, lookup 1, rename 1, setattr 1");
         let removed = least(&dir, |n| fs::remove_file(at("moved", n)).expect("removed"));
         assert_sent(&removed, "forget 1, getattr 1, setattr 1, unlink 1");
+        assert_eq!(sent(&dir)["flush"], 1, "of all closes");
         // The first lists it, and later ones have the list.
         assert_sent(&least(&dir, |_| assert!(fs::read_dir(&dir).expect("listed").count() > 8)), "");
+    });
+}
+
+/// What `ls -l` asks of each file: the label of SELinux, until it hears that there are none, and whether there is an
+/// ACL, which the kernel remembers.
+#[test]
+fn listing_files_again_sends_nothing() {
+    const FILES: usize = 20;
+    let place = Place::new();
+    place.mounted("", |_| {
+        let dir = place.dir().join("dir");
+        fs::create_dir(&dir).expect("made");
+        (0..FILES).for_each(|n| make(&dir.join(n.to_string()), b""));
+        let ask = |path: &Path, name: &str| rustix::fs::lgetxattr(path, name, &mut [0; 255]);
+        let list = |_| {
+            let mut labels = true;
+            for entry in fs::read_dir(&dir).expect("listed") {
+                let path = entry.expect("listed").path();
+                fs::symlink_metadata(&path).expect("there");
+                labels = labels && ask(&path, LABEL) != Err(Errno::OPNOTSUPP);
+                assert_eq!(ask(&path, "system.posix_acl_access"), Err(Errno::NODATA));
+            }
+            assert!(!labels, "a program would go on asking");
+        };
+        assert_eq!(cost(&place.dir(), || list(0))["getxattr"], FILES as u64 + 1);
+        assert_sent(&least(&place.dir(), list), "getxattr 1");
+    });
+}
+
+/// What is said of labels that are not there takes none away that are.
+#[test]
+fn labels_that_are_set_are_there_and_missing_ones_are_missing_only() {
+    let place = Place::new();
+    place.mounted("", |_| {
+        let (labelled, plain) = (place.at("labelled"), place.at("plain"));
+        make(&labelled, b"");
+        make(&plain, b"");
+        let ask = |path: &Path| {
+            let mut value = [0; 255];
+            rustix::fs::lgetxattr(path, LABEL, &mut value).map(|len| value[..len].to_vec())
+        };
+        assert_eq!(ask(&place.dir()), Err(Errno::NODATA), "a kernel looks there for whether there can be labels");
+        assert_eq!(ask(&plain), Err(Errno::OPNOTSUPP));
+        rustix::fs::lsetxattr(&labelled, LABEL, b"label", XattrFlags::empty()).expect("root may");
+        assert_eq!((ask(&labelled), ask(&plain)), (Ok(b"label".to_vec()), Err(Errno::NODATA)));
+    });
+    place.mounted("", |_| {
+        let len = |name| rustix::fs::lgetxattr(place.at(name), LABEL, &mut [0; 255]);
+        assert_eq!((len("plain"), len("labelled"), len("plain")), (Err(Errno::OPNOTSUPP), Ok(5), Err(Errno::NODATA)));
     });
 }
 

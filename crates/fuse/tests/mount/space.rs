@@ -7,6 +7,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::process::Command;
 
 fn is_full(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NOSPC.raw_os_error())
@@ -241,6 +242,25 @@ fn a_file_that_found_no_room_is_as_long_as_what_did() {
         });
         let sized = fs::metadata(place.at("fill")).unwrap().len();
         assert_eq!(fs::read(place.at("fill")).unwrap().len() as u64, sized);
+    });
+    place.check();
+}
+
+/// Though the kernel asks nobody at a close (FLUSH): it writes back before, and knows itself what was refused.
+#[test]
+fn with_write_back_a_close_says_that_the_volume_is_full() {
+    let place = Place::sized(100 << 20);
+    place.mounted("writeback_cache", |_| {
+        fs::write(place.at("before"), b"closed").unwrap();
+        let large = format!("of={}", place.at("large").display());
+        let written = Command::new("dd")
+            .env("LC_ALL", "C")
+            .args(["if=/dev/zero", "bs=200M", "count=1", &large])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&written.stderr);
+        assert!(!written.status.success() && said.contains("No space left on device"), "{said}");
+        assert!(said.contains("closing output file"), "not by the write: {said}");
     });
     place.check();
 }

@@ -2,16 +2,19 @@
 
 use super::*;
 use crate::wire::abi::{FlushIn, FsyncIn, OpenIn};
+use crate::wire::flags::WRITE_CACHE;
 use steadyfs_core::MountOptions;
 use steadyfs_device::{Fault, FaultyDevice, MemDevice, OpKind};
 
 type Faulty = Arc<FaultyDevice<MemDevice>>;
 
 impl Client {
-    fn faulty() -> (Client, Faulty) {
+    fn faulty(options: &str) -> (Client, Faulty) {
         let device = Arc::new(FaultyDevice::new(volume::device()));
         let fs = Fs::mount(Arc::clone(&device) as Arc<_>, MountOptions::default()).unwrap();
-        (Client::over(fs, &FuseOptions::new("image")), device)
+        let mut fuse = FuseOptions::new("image");
+        assert!(options.is_empty() || fuse.take(options).unwrap());
+        (Client::over(fs, &fuse), device)
     }
 
     fn flush(&self, node: u64, fh: u64) -> Option<Errno> {
@@ -30,7 +33,7 @@ impl Client {
 
 #[test]
 fn each_open_file_hears_of_a_failed_write_once() {
-    let (client, device) = Client::faulty();
+    let (client, device) = Client::faulty("writethrough");
     let (entry, open) = client.create(ROOT, b"file", OFlags::RDWR).unwrap();
     let node = entry.nodeid;
     let (writer, reader) = (open.fh, client.opened(node));
@@ -51,8 +54,23 @@ fn each_open_file_hears_of_a_failed_write_once() {
 }
 
 #[test]
+fn with_write_back_the_kernel_is_to_ask_at_no_close_and_fsync_tells_each_open_file() {
+    let (client, device) = Client::faulty("writeback_cache");
+    let (entry, open) = client.create(ROOT, b"file", OFlags::RDWR).unwrap();
+    let (node, files) = (entry.nodeid, [open.fh, client.opened(entry.nodeid)]);
+    client.write(node, 0, &[1; 50_000], WRITE_CACHE).unwrap();
+    device.add(Fault::fail(5).on(OpKind::Write));
+    assert_eq!(client.ask(Opcode::Syncfs, ROOT, &[0u64], &[]), Err(Errno::IO));
+    device.heal();
+    // Nobody was told by it.
+    assert_eq!(files.map(|fh| client.flush(node, fh)), [Some(Errno::NOSYS); 2]);
+    assert_eq!(files.map(|fh| client.fsync(node, fh)), [Some(Errno::IO); 2]);
+    assert_eq!(files.map(|fh| client.fsync(node, fh)), [None; 2]);
+}
+
+#[test]
 fn a_device_that_is_gone_is_an_input_error() {
-    let (client, device) = Client::faulty();
+    let (client, device) = Client::faulty("");
     let (entry, open) = client.create(ROOT, b"file", OFlags::RDWR).unwrap();
     client.write(entry.nodeid, 0, &[1; 50_000], 0).unwrap();
     device.add(Fault::disappear());
