@@ -5,6 +5,7 @@
 //! turns. The volumes lie in memory and have been read once before, so that no check pays for a device. All walk
 //! everything and change nothing.
 
+use crate::arguments;
 use crate::machine::Machine;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
@@ -51,8 +52,7 @@ struct Sample {
 /// Makes the volume, checks it, and prints the figures. `words` are those of the command line from the command on.
 pub(crate) fn compare(words: &[String]) -> Result<()> {
     let args = Args::parse_from(words);
-    let scratch = tempfile::Builder::new().prefix("steadyfs-bench.").tempdir_in(&args.scratch);
-    let scratch = scratch.with_context(|| format!("cannot use {} for the image", args.scratch.display()))?;
+    let scratch = arguments::scratch(&args.scratch)?;
     let [image, endless] = ["image", "endless"].map(|name| scratch.path().join(name));
     let mut machine = Machine::look();
     fill(&image, Kind::F2fs, args.files).context("making the volume")?;

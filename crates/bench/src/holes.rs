@@ -5,6 +5,7 @@
 //! then the file is synced. Both times are told for each hole. Beside that: the removal of a whole file of a chunk's
 //! size. Hosts are tmpfs, and ext4, XFS and btrfs on loop devices whose images lie in DIR.
 
+use crate::arguments;
 use crate::bed::{Loop, MountPoint, tool};
 use crate::data::Random;
 use crate::machine::Machine;
@@ -64,16 +65,13 @@ struct Cost {
 /// Measures and prints. `words` are those of the command line from the command on.
 pub(crate) fn compare(words: &[String]) -> Result<()> {
     let args = Args::parse_from(words);
-    for host in &args.hosts {
-        ensure!(HOSTS.iter().any(|(name, _)| name == host), "no host '{host}'; there are tmpfs, ext4, xfs, btrfs");
-    }
+    let hosts = arguments::chosen("host", &HOSTS, |(name, _)| name, &args.hosts)?;
     ensure!(rustix::process::geteuid().is_root(), "mounts and loop devices need root");
     let stop = Stop::on_signals()?;
-    let scratch = tempfile::Builder::new().prefix("steadyfs-bench.").tempdir_in(&args.dir);
-    let scratch = scratch.with_context(|| format!("cannot use {} for images", args.dir.display()))?;
+    let scratch = arguments::scratch(&args.dir)?;
     let mut machine = Machine::look();
     let mut lines = Vec::new();
-    for (host, mkfs) in HOSTS.iter().filter(|(name, _)| args.hosts.is_empty() || args.hosts.iter().any(|h| h == name)) {
+    for (host, mkfs) in hosts {
         let mut samples: Vec<Vec<Cost>> = vec![Vec::new(); HOLES.len() + 1];
         for _ in 0..args.reps {
             stop.check()?;

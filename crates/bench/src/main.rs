@@ -8,6 +8,7 @@
 //!
 //! Needs root (mounts and loop devices), mkfs.ext4, mkfs.xfs, losetup, and room for the image in the scratch directory.
 
+mod arguments;
 mod bed;
 mod data;
 mod fsck;
@@ -113,12 +114,7 @@ impl Args {
     }
 
     fn workloads(&self) -> Result<Vec<&'static Workload>> {
-        for name in &self.workloads {
-            let known = || WORKLOADS.map(|w| w.name).join(", ");
-            ensure!(WORKLOADS.iter().any(|w| w.name == name), "no workload '{name}'; there are: {}", known());
-        }
-        let wanted = |w: &&Workload| self.workloads.is_empty() || self.workloads.iter().any(|name| name == w.name);
-        Ok(WORKLOADS.iter().filter(wanted).collect())
+        arguments::chosen("workload", &WORKLOADS, |workload| workload.name, &self.workloads)
     }
 }
 
@@ -158,8 +154,7 @@ fn compare(args: Args) -> Result<()> {
     ensure!(rustix::process::geteuid().is_root(), "mounts and loop devices need root");
     let stop = Stop::on_signals()?;
     // Deleted with everything in it at the end of this function, however it ends; beds inside it are taken down before.
-    let scratch = tempfile::Builder::new().prefix("steadyfs-bench.").tempdir_in(&args.scratch);
-    let scratch = scratch.with_context(|| format!("cannot use {} for the image", args.scratch.display()))?;
+    let scratch = arguments::scratch(&args.scratch)?;
     let (image, dir) = (scratch.path().join("image"), scratch.path().join("mount"));
     std::fs::create_dir(&dir)?;
     let image_bytes = image_bytes(&amounts);

@@ -15,6 +15,7 @@ mod posix;
 mod report;
 mod write;
 
+use crate::arguments;
 use crate::machine::Machine;
 use crate::measure::Stop;
 use crate::outcome::OutcomeOptions;
@@ -188,8 +189,7 @@ fn measure(args: &Args, on: On, stop: &Stop) -> Result<Medium> {
     let name = on.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
     let dir = args.dir(on);
     // Deleted with everything in it at the end of this function, however it ends.
-    let scratch = tempfile::Builder::new().prefix("steadyfs-bench.").tempdir_in(dir);
-    let scratch = scratch.with_context(|| format!("cannot use {} for images", dir.display()))?;
+    let scratch = arguments::scratch(dir)?;
     let mount = scratch.path().join("mount");
     std::fs::create_dir(&mount)?;
     let mut medium = Medium { name, file_bytes: BTreeMap::new(), aged: BTreeMap::new(), repetitions: Vec::new() };

@@ -9,6 +9,7 @@ mod names;
 mod patterns;
 mod report;
 
+use crate::arguments;
 use crate::bed::{Bed, Target};
 use crate::machine::Machine;
 use crate::measure::Stop;
@@ -124,12 +125,7 @@ struct Args {
 
 impl Args {
     fn patterns(&self) -> Result<Vec<&'static Pattern>> {
-        for name in &self.patterns {
-            let known = PATTERNS.map(|pattern| pattern.name);
-            ensure!(known.contains(&name.as_str()), "no pattern '{name}'; there are: {}", known.join(", "));
-        }
-        let wanted = |p: &&Pattern| self.patterns.is_empty() || self.patterns.iter().any(|name| name == p.name);
-        Ok(PATTERNS.iter().filter(wanted).collect())
+        arguments::chosen("pattern", &PATTERNS, |pattern| pattern.name, &self.patterns)
     }
 
     /// The measurements of a pattern: with one client and nothing dirty, with many and much; the first pattern in both
@@ -157,8 +153,7 @@ pub(crate) fn compare(words: &[String]) -> Result<()> {
     let patterns = args.patterns()?;
     ensure!(rustix::process::geteuid().is_root(), "mounts and loop devices need root");
     let stop = Stop::on_signals()?;
-    let scratch = tempfile::Builder::new().prefix("steadyfs-bench.").tempdir_in(&args.scratch);
-    let scratch = scratch.with_context(|| format!("cannot use {} for the image", args.scratch.display()))?;
+    let scratch = arguments::scratch(&args.scratch)?;
     let (image, dir) = (scratch.path().join("image"), scratch.path().join("mount"));
     std::fs::create_dir(&dir)?;
     let mut machine = Machine::look();

@@ -9,6 +9,7 @@ mod report;
 mod servers;
 mod source;
 
+use crate::arguments;
 use crate::bed::{Bed, Target};
 use crate::machine::Machine;
 use crate::measure::Stop;
@@ -83,12 +84,7 @@ struct Place<'a> {
 
 impl Args {
     fn programs(&self) -> Result<Vec<&'static Program>> {
-        for name in &self.programs {
-            let known = PROGRAMS.map(|program| program.name);
-            ensure!(known.contains(&name.as_str()), "no program '{name}'; there are: {}", known.join(", "));
-        }
-        let wanted = |p: &&Program| self.programs.is_empty() || self.programs.iter().any(|name| name == p.name);
-        Ok(PROGRAMS.iter().filter(wanted).collect())
+        arguments::chosen("program", &PROGRAMS, |program| program.name, &self.programs)
     }
 
     fn targets(&self) -> Result<()> {
@@ -109,8 +105,7 @@ pub(crate) fn compare(words: &[String]) -> Result<()> {
     let part = if args.short { 4 } else { 1 };
     let amounts = Amounts { transactions: (args.transactions / part).max(1), seconds: (args.seconds / part).max(1) };
     let stop = Stop::on_signals()?;
-    let scratch = tempfile::Builder::new().prefix("steadyfs-bench.").tempdir_in(&args.scratch);
-    let scratch = scratch.with_context(|| format!("cannot use {} for the image", args.scratch.display()))?;
+    let scratch = arguments::scratch(&args.scratch)?;
     let (image, dir) = (scratch.path().join("image"), scratch.path().join("mount"));
     std::fs::create_dir(&dir)?;
     let mut machine = Machine::look();

@@ -164,14 +164,18 @@ impl<'a> Dentries<'a> {
 
     /// The entry with this name; malformed records are passed over.
     pub fn find(&self, hash: u32, name: &[u8]) -> Option<DirEntry<'a>> {
+        self.with_hash(hash).find(|entry| entry.name == name)
+    }
+
+    /// The entries whose names have this hash; malformed records are passed over.
+    pub fn with_hash(&self, hash: u32) -> impl Iterator<Item = DirEntry<'a>> + use<'a> {
         // Most blocks that a lookup visits do not hold the name: passing over them is what makes large directories
         // fast.
         let records = &self.bytes[self.layout.records_at..self.layout.names_at];
         let hash_bytes = hash.to_le_bytes();
-        if !records.chunks_exact(RECORD_LEN).any(|record| record[..4] == hash_bytes) {
-            return None;
-        }
-        self.iter().flatten().find(|entry| entry.hash == hash && entry.name == name)
+        let may = records.chunks_exact(RECORD_LEN).any(|record| record[..4] == hash_bytes);
+        let entries = may.then(|| self.iter());
+        entries.into_iter().flatten().flatten().filter(move |entry| entry.hash == hash)
     }
 
     /// The first run of `count` free slots.

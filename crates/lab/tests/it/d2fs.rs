@@ -58,7 +58,7 @@ fn a_device_that_tells_what_it_moves_leaves_the_host_nothing_to_move() {
 
 /// Points that are in no paper: size of the device and of the file, regular area, and the part of the run, in GiB.
 const POINTS: [(f64, f64, f64, (f64, f64)); 3] =
-    [(96.0, 60.0, 1.2, (200.0, 300.0)), (128.0, 90.0, 1.5, (260.0, 400.0)), (160.0, 128.0, 1.8, (320.0, 480.0))];
+    [(96.0, 60.0, 1.2, (150.0, 220.0)), (128.0, 90.0, 1.5, (200.0, 290.0)), (160.0, 128.0, 1.8, (250.0, 350.0))];
 
 #[test]
 fn a_model_foretells_what_the_device_copies() {

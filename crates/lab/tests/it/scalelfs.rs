@@ -7,7 +7,7 @@ use steadyfs_lab::{Progress, Record, Verdict, builtin, judge, run, run_seeds};
 #[test]
 fn bandwidth_falls_when_collection_begins() {
     let experiment = builtin("scalelfs-fig2a").unwrap();
-    let scale = "1/16".parse().unwrap();
+    let scale = "1/32".parse().unwrap();
     let result = run(&experiment, scale, 0, &Arc::new(Progress::default())).unwrap();
     let metric = |name: &str| result.record.metrics[name];
     let drop = judge(&experiment, scale, &[&result.record]).into_iter().find(|j| j.claim.metric == "drop").unwrap();

@@ -83,7 +83,7 @@ impl Fs {
         if cfg!(debug_assertions)
             && let Ok(Some(page)) = self.page(dir, index)
         {
-            let holds = page.with(|bytes| Dentries::block(bytes).iter().flatten().any(|e| e.hash == hash));
+            let holds = page.with(|bytes| Dentries::block(bytes).with_hash(hash).next().is_some());
             assert!(!holds, "page {index} of directory {} holds a name that it was said to lack", dir.ino);
         }
     }

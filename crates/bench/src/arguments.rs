@@ -1,0 +1,30 @@
+//! Parts of arguments that several commands take.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+/// The entries of `table` whose names are among `wanted`, in the table's order; all of them if `wanted` is empty.
+///
+/// # Errors
+///
+/// A name that the table lacks; `kind` says in the message what it should have been.
+pub(crate) fn chosen<'a, T>(
+    kind: &str,
+    table: &'a [T],
+    name: impl Fn(&T) -> &'static str,
+    wanted: &[String],
+) -> Result<Vec<&'a T>> {
+    for asked in wanted {
+        let known: Vec<_> = table.iter().map(&name).collect();
+        ensure!(known.contains(&asked.as_str()), "no {kind} '{asked}'; there are: {}", known.join(", "));
+    }
+    Ok(table.iter().filter(|entry| wanted.is_empty() || wanted.iter().any(|asked| asked == name(entry))).collect())
+}
+
+/// A new directory in `parent` for images and mount points, removed when it is dropped.
+pub(crate) fn scratch(parent: &Path) -> Result<TempDir> {
+    let dir = tempfile::Builder::new().prefix("steadyfs-bench.").tempdir_in(parent);
+    dir.with_context(|| format!("cannot use {} for images", parent.display()))
+}
