@@ -4,8 +4,8 @@
 //! nothing else. It is set up as such file systems are when they are to be fast: one thread; names and attributes
 //! trusted for an hour; pages kept when a file is opened again; writes of up to 1 MiB; `ENOSYS` to FLUSH, GETXATTR,
 //! OPENDIR and ACCESS, so that the kernel does not send them again; permissions not checked by the kernel, so that it
-//! need not ask for those of a directory that has changed, unless it is told to ([`CHECKED`]). An fsync does nothing. It
-//! answers what the workloads need, and no more.
+//! need not ask for those of a directory that has changed, unless it is told to ([`CHECKED`]). An fsync does nothing.
+//! It answers what the workloads need, and no more.
 //!
 //! It survives unmounting, not its process: a mount after another has the same files.
 
