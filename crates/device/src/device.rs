@@ -264,8 +264,9 @@ pub trait Device: Send + Sync {
         Err(IoError::new(OpKind::ZoneReport, first, count, errno::EOPNOTSUPP, "the device has no zones"))
     }
 
-    /// The first run of blocks from `block` on that the device keeps something for; `None` if there is none. Discarded
-    /// blocks are in no run, unless the device gives room back in larger pieces only. Neighbouring runs may touch.
+    /// The first run of blocks from `block` on that the device keeps something for; `None` if there is none. Blocks in
+    /// no run read as zeros. Discarded blocks are in no run, unless the device gives room back in larger pieces only,
+    /// or has them read as something. Neighbouring runs may touch.
     ///
     /// # Errors
     /// EOPNOTSUPP of a device that cannot tell; what the system says.

@@ -27,9 +27,9 @@ pub(super) fn write(dev: &dyn Device, plan: &Plan, options: &MkfsOptions, blocks
     let discarded = (options.discard || options.migrating.is_some()) && discard(dev, anywhere);
     zoned::reset(dev)?;
     zero(dev, Lba(FIRST), layout.segment0.get().min(WIPED) - FIRST)?;
-    zero(dev, layout.sit, u64::from(layout.sit_blocks()))?;
+    clear(dev, layout.sit, u64::from(layout.sit_blocks()))?;
     for block in (0..layout.nat_blocks()).step_by(BLOCKS_PER_SEG as usize) {
-        zero(dev, layout.nat_block_lba(block, false), u64::from(BLOCKS_PER_SEG))?;
+        clear(dev, layout.nat_block_lba(block, false), u64::from(BLOCKS_PER_SEG))?;
     }
     // A node that an older volume left where the roll-forward chain begins must not be followed.
     // A D2FS device writes a block of a log once, and has just forgotten what was there; so has an empty zone.
@@ -66,6 +66,23 @@ pub(super) fn write(dev: &dyn Device, plan: &Plan, options: &MkfsOptions, blocks
 fn discard(dev: &dyn Device, blocks: u64) -> bool {
     let mut starts = (0..blocks).step_by(DISCARD_BATCH as usize);
     dev.info().discard && starts.all(|start| dev.discard(start, DISCARD_BATCH.min(blocks - start)).is_ok())
+}
+
+/// Has blocks read as zeros. Those that the device keeps nothing for do so already, as in the holes of a file: zeros
+/// there would only take room.
+fn clear(dev: &dyn Device, from: Lba, count: u64) -> Result<()> {
+    let (mut next, end) = (from.get(), from.get() + count);
+    while next < end {
+        let held = match dev.held_from(next) {
+            Ok(Some(run)) => run.start.min(end)..run.end.min(end),
+            Ok(None) => return Ok(()),
+            // It does not tell.
+            Err(_) => next..end,
+        };
+        zero(dev, Lba(held.start), held.end - held.start)?;
+        next = held.end;
+    }
+    Ok(())
 }
 
 pub(super) fn zero(dev: &dyn Device, from: Lba, count: u64) -> Result<()> {

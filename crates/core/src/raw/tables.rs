@@ -16,6 +16,19 @@ use steadyfs_format::{BLOCKS_PER_SEG, Lba, Log, Nid, SegNo};
 /// Blocks read at once when a table is read from end to end.
 const BATCH: u64 = 128;
 
+/// Blocks that a device keeps something for.
+struct Held {
+    /// In order.
+    runs: Vec<Range<u64>>,
+}
+
+impl Held {
+    fn contains(&self, lba: Lba) -> bool {
+        let at = self.runs.partition_point(|run| run.end <= lba.get());
+        self.runs.get(at).is_some_and(|run| run.start <= lba.get())
+    }
+}
+
 impl Image {
     /// The entry of a node id: from the journal, else from the table.
     ///
@@ -77,8 +90,11 @@ impl Image {
     /// Read errors.
     pub fn load_known_sit(&self) -> Result<Vec<SitEntry>> {
         let mut entries = Vec::with_capacity(self.layout().main_segments as usize);
-        self.each_sit_block(|_, block| {
-            entries.extend_from_slice(block);
+        self.each_sit_block(|segments, block| {
+            match block {
+                Some(block) => entries.extend_from_slice(block),
+                None => entries.resize(segments.end as usize, SitEntry::default()),
+            }
             Ok(())
         })?;
         for (segment, entry) in self.sit_journal() {
@@ -97,8 +113,9 @@ impl Image {
     pub(crate) fn each_used_sit(&self, mut see: impl FnMut(SegNo, &SitEntry) -> Result<()>) -> Result<()> {
         self.whole(PackPart::SitJournal)?;
         let journal: BTreeMap<SegNo, &SitEntry> = self.sit_journal().iter().map(|(seg, entry)| (*seg, entry)).collect();
-        self.each_sit_block(|first, block| {
-            for (segment, entry) in (first..).map(SegNo::new).zip(block).filter(|(_, entry)| !entry.is_blank()) {
+        self.each_sit_block(|segments, block| {
+            let entries = segments.map(SegNo::new).zip(block.unwrap_or_default());
+            for (segment, entry) in entries.filter(|(_, entry)| !entry.is_blank()) {
                 if !journal.contains_key(&segment) {
                     see(segment, entry)?;
                 }
@@ -109,21 +126,45 @@ impl Image {
         journal.into_iter().filter(|(segment, _)| segment.get() < segments).try_for_each(|(seg, entry)| see(seg, entry))
     }
 
-    /// Shows `see` the entries of each block of the table, and the first one's segment: each segment of the main area
-    /// once, in order.
-    fn each_sit_block(&self, mut see: impl FnMut(u32, &[SitEntry]) -> Result<()>) -> Result<()> {
+    /// Shows `see` the entries of each block of the table, and their segments: each segment of the main area once, in
+    /// order. `None` is a block of blank entries: where the device keeps nothing of the table, nothing is read.
+    fn each_sit_block(&self, mut see: impl FnMut(Range<u32>, Option<&[SitEntry]>) -> Result<()>) -> Result<()> {
         let layout = self.layout();
         let (mut seen, end) = (0, layout.used_sit_blocks());
+        let both_copies = 2 * u64::from(layout.sit_blocks());
+        let held = (u64::from(end) > BATCH).then(|| self.held(layout.sit, both_copies)).flatten();
+        let is_held = |block: &u32| held.as_ref().is_none_or(|held| held.contains(self.sit_lba(*block)));
         for first in (0..end).step_by(BATCH as usize) {
-            let pages = self.read_scattered((first..end.min(first + BATCH as u32)).map(|block| self.sit_lba(block)))?;
-            for page in pages {
-                let here = (layout.main_segments - seen).min(ENTRIES_PER_BLOCK as u32);
-                page.with(|bytes| see(seen, &SitBlock::view(bytes).entries()[..here as usize]))?;
-                seen += here;
+            let blocks = first..end.min(first + BATCH as u32);
+            let mut pages =
+                self.read_scattered(blocks.clone().filter(is_held).map(|block| self.sit_lba(block)))?.into_iter();
+            for block in blocks {
+                let here = seen..layout.main_segments.min(seen + ENTRIES_PER_BLOCK as u32);
+                seen = here.end;
+                match is_held(&block).then(|| pages.next()).flatten() {
+                    Some(page) => page.with(|bytes| {
+                        let entries = &SitBlock::view(bytes).entries()[..here.len()];
+                        see(here, Some(entries))
+                    })?,
+                    None => see(here, None)?,
+                }
             }
         }
         assert_eq!(seen, layout.main_segments, "the SIT covers the main area");
         Ok(())
+    }
+
+    /// The blocks of a table that the device keeps something for; `None` if it does not tell.
+    fn held(&self, first: Lba, count: u64) -> Option<Held> {
+        let (mut from, end) = (first.get(), first.get() + count);
+        let mut runs = Vec::new();
+        while from < end
+            && let Some(run) = self.device().held_from(from).ok()?.filter(|run| run.start < end)
+        {
+            from = run.end;
+            runs.push(run);
+        }
+        Some(Held { runs })
     }
 
     /// The summaries of a segment: of a log's current segment from the checkpoint (or the nodes themselves), else from
