@@ -28,6 +28,9 @@ use steadyfs_rt::{Mutex, RwLock, SharedLine};
 /// Parts of the table, and of the queue: as many as a word has bits.
 const SHARDS: usize = 64;
 
+/// One of so many of the limit is the least number of new inodes between two looks at those that could not be dropped.
+const SLACK: usize = 8;
+
 type Shard = HashMap<Ino, Arc<Inode>>;
 
 /// An inode in memory.
@@ -188,6 +191,8 @@ pub(crate) struct InodeTable {
     hand: AtomicUsize,
     /// Most inodes to keep without users.
     limit: usize,
+    /// How many of these are worth another look, after one that had to leave more than the limit.
+    again_at: AtomicUsize,
     protect: GcProtect,
     pub(crate) queue: Arc<ReapQueue>,
     /// Generation of the next new inode.
@@ -203,6 +208,7 @@ impl InodeTable {
             cached: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
             limit: limit.max(SHARDS),
+            again_at: AtomicUsize::new(0),
             queue: Arc::new(ReapQueue::new()),
             generation: AtomicU32::new(steadyfs_rt::wall_clock().nsec.wrapping_mul(0x9E37_79B1)),
         }
@@ -340,6 +346,22 @@ impl InodeTable {
 }
 
 impl InodeTable {
+    /// As [`InodeTable::shrink`], for who makes inodes: where most have dirty pages, a look for each new one would take
+    /// ever longer.
+    pub(crate) fn shrink_at_times(&self, budget: &Budget) {
+        if self.unused() > self.limit.max(self.again_at.load(SeqCst)) {
+            self.shrink_again(budget);
+        }
+    }
+
+    /// As [`InodeTable::shrink`], from time to time: what could not be dropped before may have become clean.
+    pub(crate) fn shrink_again(&self, budget: &Budget) {
+        self.shrink(budget);
+        self.again_at.store(self.unused() + self.limit / SLACK, SeqCst);
+    }
+}
+
+impl InodeTable {
     /// A reference to the inode with this number; see `Fs::inode`.
     pub(crate) fn get(&self, vol: &Volume, budget: &Budget, ino: Ino) -> Result<InodeRef> {
         if let Some(found) = self.find(ino)? {
@@ -390,5 +412,40 @@ impl InodeTable {
         }
         self.shrink(budget);
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mkfs::{self, MkfsOptions};
+    use crate::{Fs, MountOptions, NewInode};
+    use steadyfs_device::MemDevice;
+
+    #[test]
+    fn who_only_makes_files_keeps_to_the_limits_of_the_caches() {
+        let device = MemDevice::new((256 << 20) / 4096);
+        mkfs::format(&device, &MkfsOptions::new([7; 16], 0)).unwrap();
+        let options = MountOptions::parse("node_cache=4M,background_gc=off,commit=0").unwrap();
+        let fs = Fs::mount(Arc::new(device), options).unwrap();
+        let (root, limit) = (fs.root().unwrap(), fs.vol.nodes.limit());
+        let make = |n: usize| {
+            let new = NewInode { mode: 0o100_644, ..NewInode::default() };
+            drop(fs.create(&root, n.to_string().as_bytes(), &new).unwrap());
+            if n.is_multiple_of(200) {
+                fs.sync().unwrap();
+            }
+            (fs.vol.nodes.cached_count(), fs.inodes.unused())
+        };
+        let (nodes, inodes): (Vec<_>, Vec<_>) = (0..5 * limit).map(make).unzip();
+        let slack = limit / SLACK + 200;
+        assert!(nodes.iter().all(|nodes| *nodes <= 2 * limit + slack), "{:?} nodes of {limit}", nodes.iter().max());
+        assert!(inodes.iter().all(|inodes| *inodes <= limit + slack), "{:?} inodes of {limit}", inodes.iter().max());
+        fs.sync().unwrap();
+        fs.inodes.shrink_again(&fs.budget);
+        fs.vol.nodes.shrink_again();
+        assert!(fs.inodes.unused() <= limit && fs.vol.nodes.cached_count() <= limit + 64);
+        drop(root);
+        fs.unmount().unwrap();
     }
 }

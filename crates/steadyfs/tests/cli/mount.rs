@@ -484,13 +484,16 @@ fn a_full_host_does_not_fill_the_log() {
     rustix::mount::unmount(&dir, rustix::mount::UnmountFlags::DETACH).unwrap();
 }
 
-/// Where there is little memory a mount goes on with little, under load: writers that sync, in files that are larger
-/// than its caches.
+/// Where there is little memory a mount goes on with little, under load: many files, and writers that sync, in files
+/// that are larger than its caches.
 #[test]
 fn a_mount_with_little_memory_stays_small() {
     let place = Place::new();
     assert_eq!(finish(steadyfs().arg("mkfs").arg("-q").arg(place.image()).arg("512M")).code, 0);
     let mut served = place.serve(&["-o", "memory=low"]);
+    for n in 0..10_000 {
+        File::create(place.mnt().join(format!("file{n}"))).unwrap();
+    }
     std::thread::scope(|threads| {
         for n in 0..4u64 {
             let path = place.mnt().join(n.to_string());
@@ -509,7 +512,7 @@ fn a_mount_with_little_memory_stays_small() {
     let status = fs::read_to_string(format!("/proc/{}/status", served.id())).unwrap();
     let peak =
         status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.strip_suffix("kB")?.trim().parse::<u64>().ok());
-    assert!(peak.is_some_and(|kib| kib < 112 << 10), "{peak:?} KiB");
+    assert!(peak.is_some_and(|kib| kib * 1024 < 128_000_000), "{peak:?} KiB");
     place.umount();
     assert!(served.wait().unwrap().success());
     place.judge();

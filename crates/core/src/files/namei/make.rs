@@ -78,6 +78,7 @@ impl Fs {
             })
         };
         self.reap_quietly();
+        self.bound_caches();
         made
     }
 
@@ -111,7 +112,15 @@ impl Fs {
             })
         };
         self.reap_quietly();
+        self.bound_caches();
         made
+    }
+
+    /// Drops what the caches of inodes and nodes have above their limits, as far as it can be dropped. Whoever reads
+    /// one does so then; who only makes new ones comes here.
+    fn bound_caches(&self) {
+        self.inodes.shrink_at_times(&self.budget);
+        self.vol.nodes.shrink_at_times();
     }
 
     /// Where a new name goes in a locked directory that may take one.

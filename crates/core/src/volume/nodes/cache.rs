@@ -25,6 +25,8 @@ use steadyfs_rt::{Cost, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, charge
 const SHARDS: usize = 64;
 /// One of so many nodes that the cache holds may be read ahead at a time.
 const AHEAD_SHARE: usize = 4;
+/// One of so many of the limit is the least number of new nodes between two looks at those that could not be dropped.
+const SLACK: usize = 8;
 
 type Shard = HashMap<Nid, Arc<Node>>;
 
@@ -214,6 +216,8 @@ pub(crate) struct NodeCache {
     cached: AtomicUsize,
     /// Most nodes to keep when they are clean.
     limit: usize,
+    /// How many nodes are worth another look, after one that had to leave more than the limit.
+    again_at: AtomicUsize,
     hand: AtomicUsize,
 }
 
@@ -225,6 +229,7 @@ impl NodeCache {
             dirt: Dirt::new(),
             cached: AtomicUsize::new(0),
             limit: limit.max(SHARDS),
+            again_at: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
         }
     }
@@ -288,6 +293,19 @@ impl NodeCache {
             });
             self.cached.fetch_sub(before - shard.len(), SeqCst);
         }
+    }
+
+    /// As [`NodeCache::shrink`], for who makes nodes, which are dirty: a look for each new one would take ever longer.
+    pub(crate) fn shrink_at_times(&self) {
+        if self.cached_count() > self.limit.max(self.again_at.load(SeqCst)) {
+            self.shrink_again();
+        }
+    }
+
+    /// As [`NodeCache::shrink`], from time to time: what could not be dropped before may have become clean.
+    pub(crate) fn shrink_again(&self) {
+        self.shrink();
+        self.again_at.store(self.cached_count() + self.limit / SLACK, SeqCst);
     }
 }
 
