@@ -6,6 +6,7 @@ use crate::options::{Allocation, Discard, InPlace, MountOptions};
 use crate::raw::Image;
 use crate::volume::io::order::InOrder;
 use crate::volume::segments::migrating::MigratingArea;
+use crate::volume::segments::refusing::InTurn;
 use std::sync::Arc;
 use steadyfs_device::{Device, MigrationGeometry};
 
@@ -66,21 +67,21 @@ pub(super) fn options(image: &Image, options: MountOptions) -> MountOptions {
     }
 }
 
-/// The device as block I/O sees it, and what keeps writes in order, where something has to.
-pub(super) fn device(image: &Image) -> (Arc<dyn Device>, Option<Arc<InOrder>>) {
+/// The device as block I/O sees it, and the sections that the host writes in order.
+pub(super) fn device(image: &Image) -> (Arc<dyn Device>, Option<InTurn>) {
     let device = Arc::clone(image.device());
-    match geometry(image) {
-        Some(areas) if device.migrations().is_some() => {
+    match (geometry(image), image.superblock().regions()) {
+        (Some(areas), Some(regions)) if device.migrations().is_some() => {
             let order = Arc::new(InOrder::new(device, areas.zone, areas.regular));
-            (Arc::clone(&order) as Arc<dyn Device>, Some(order))
+            (Arc::clone(&order) as Arc<dyn Device>, Some(InTurn::new(order, 0..regions.regular_sections)))
         }
         _ => (device, None),
     }
 }
 
 /// What is known of the device's records before it was asked.
-pub(super) fn area(image: &Image, read_only: bool, order: Option<Arc<InOrder>>) -> Option<MigratingArea> {
+pub(super) fn area(image: &Image, read_only: bool) -> Option<MigratingArea> {
     let regions = *image.superblock().regions()?;
     let device = Some(Arc::clone(image.device())).filter(|device| !read_only && device.migrations().is_some());
-    Some(MigratingArea::new(regions, image.checkpoint().served().unwrap_or(0), device, order))
+    Some(MigratingArea::new(regions, image.checkpoint().served().unwrap_or(0), device))
 }

@@ -232,12 +232,12 @@ impl Fs {
     fn assemble(image: &Image, options: MountOptions, read_only: bool) -> Result<Arc<Fs>> {
         let options = zoned::options(image, migrating::options(image, options));
         let ground = Ground::load(image, &options, read_only)?;
-        let (device, order) = migrating::device(image);
+        let layout = *image.layout();
+        let (device, by_host) = migrating::device(image);
         let (device, zones) = zoned::device(image, read_only, device);
         let io = BlockIo::new(device, ground.kbytes_written());
         #[cfg(feature = "canary")]
         options.canary.into_iter().for_each(|canary| io.planted.plant(canary));
-        let layout = *image.layout();
         let nat = Nat::new(&layout, |b| image.nat_version(b));
         load_nat_journal(&nat, &io, image, read_only)?;
         let checkpoint = image.checkpoint().clone();
@@ -262,7 +262,7 @@ impl Fs {
         let placement = match ground {
             Ground::Segments(tables) => {
                 let discards = if read_only { None } else { Tables::discards(&layout, &options, &io) };
-                let aside = Aside { area: migrating::area(image, read_only, order), zones, discards };
+                let aside = Aside::new(&layout, migrating::area(image, read_only), by_host, zones, discards);
                 Placement::Segments(tables.into_segments(image, &options, streams, aside, &io, clock, upkeep))
             }
             Ground::Infinite(logs) => Placement::Infinite(Box::new(logs.into_placement(&io, read_only))),

@@ -10,6 +10,7 @@ use crate::volume::segments::Segments;
 use crate::volume::segments::locks::SegLocks;
 use crate::volume::segments::logs::{Head, Logs};
 use crate::volume::segments::migrating::MigratingArea;
+use crate::volume::segments::refusing::InTurn;
 use crate::volume::segments::reuse::{Reuse, Upkeep};
 use crate::volume::segments::sit::Sit;
 use crate::volume::segments::streams::Streams;
@@ -23,9 +24,24 @@ use steadyfs_format::{AllocType, Layout, Log, SegNo};
 
 /// What some devices and some mounts have beside the tables.
 pub(super) struct Aside {
-    pub(super) area: Option<MigratingArea>,
-    pub(super) zones: Option<Zones>,
-    pub(super) discards: Option<Discards>,
+    area: Option<MigratingArea>,
+    in_turn: Option<InTurn>,
+    zones: Option<Zones>,
+    discards: Option<Discards>,
+}
+
+impl Aside {
+    /// With the sections of a D2FS volume that the host writes in order; those of zones are, too.
+    pub(super) fn new(
+        layout: &Layout,
+        area: Option<MigratingArea>,
+        by_host: Option<InTurn>,
+        zones: Option<Zones>,
+        discards: Option<Discards>,
+    ) -> Self {
+        let in_turn = by_host.or_else(|| zones.as_ref().map(|zones| zones.in_turn(layout.sections)));
+        Aside { area, in_turn, zones, discards }
+    }
 }
 
 /// What only changes need: the segment table, where the logs stand, and the statistic that goes with them.
@@ -107,7 +123,7 @@ impl Tables {
         image: &Image,
         options: &MountOptions,
         streams: Streams,
-        Aside { area, zones, discards }: Aside,
+        Aside { area, in_turn, zones, discards }: Aside,
         io: &Arc<BlockIo>,
         clock: Clock,
         upkeep: impl Fn() -> Upkeep + Send + Sync + 'static,
@@ -125,6 +141,7 @@ impl Tables {
             reuse: adaptive.then(|| Reuse::new(reserved, options.eager_reuse, upkeep)),
             discards,
             migrating: area.map(Arc::new),
+            in_turn,
             zones,
             sit: Sit::new(&layout, |block| image.sit_version(block)),
             io: Arc::clone(io),

@@ -352,9 +352,10 @@ fn can_hold(fs: &Fs, area: &MigratingArea, more: u64) -> bool {
     fs.vol.space.counts().blocks + area.dead() + more <= area.capacity()
 }
 
-/// Blocks that a checkpoint would take now. A page of a directory takes its block, and may change the nodes above it.
+/// Blocks that a checkpoint would take now. A page of a directory takes its block, and may change the nodes above it;
+/// so does what the device has refused.
 fn dirty(fs: &Fs) -> u64 {
-    fs.vol.nodes.dirty_count() as u64 + 2 * fs.dirty_dir_pages()
+    fs.vol.nodes.dirty_count() as u64 + 2 * (fs.dirty_dir_pages() + fs.vol.io.failed.count() as u64)
 }
 
 /// Records that are followed at a time, each of which may change a node.

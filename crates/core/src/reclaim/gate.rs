@@ -5,7 +5,7 @@
 use super::admission::Admission;
 use super::host::cleaner;
 use super::{Reclaim, device, nobody};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fs::Fs;
 use crate::stats::counters::Cause;
 use crate::volume::Change;
@@ -87,12 +87,8 @@ impl Fs {
     pub(crate) fn move_blocks(&self, lbas: &[Lba]) -> Result<()> {
         match &self.reclaim {
             Reclaim::Host(_) => cleaner::move_blocks(self, lbas),
-            Reclaim::Nobody(_) => nobody::move_blocks(self, lbas),
-            // As a collector would, and none of this host's knows how to on such a volume.
-            Reclaim::Device(_) => Err(Error::Unsupported(format!(
-                "the device refuses {} blocks, and what they should hold cannot be placed elsewhere yet",
-                lbas.len()
-            ))),
+            // There is no collector of this host that would know how.
+            Reclaim::Nobody(_) | Reclaim::Device(_) => lbas.iter().try_for_each(|lba| self.vol.place_elsewhere(*lba)),
         }
     }
 }

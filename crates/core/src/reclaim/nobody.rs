@@ -14,7 +14,6 @@ use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::stats::counters::Cause;
 use crate::volume::infinite::{LogRoom, WORN_OUT};
-use steadyfs_format::Lba;
 
 /// Blocks that are left in each log for the discard log, and for nodes that become dirty in between.
 const SPARE: u64 = 64;
@@ -87,10 +86,4 @@ pub(super) fn admit(fs: &Fs, blocks: u64) -> Result<Admission<'_>> {
             fs.reclaim.admissions().wait_for_some();
         }
     }
-}
-
-/// Has what these blocks should hold, which the device goes on refusing, written at the ends of their logs. Those who
-/// wrote them noted whose they are.
-pub(super) fn move_blocks(fs: &Fs, lbas: &[Lba]) -> Result<()> {
-    lbas.iter().try_for_each(|lba| fs.vol.place_elsewhere(*lba))
 }

@@ -112,6 +112,17 @@ impl Placement {
         }
     }
 
+    /// Whose a block in use is; `None` where the volume does not say that.
+    ///
+    /// # Errors
+    /// It cannot be read; no slot may name the block.
+    pub(crate) fn owner_of(&self, lba: Lba) -> Result<Option<Summary>> {
+        match self {
+            InSegments(segments) => segments.owner_of(lba).map(Some),
+            InLogs(_) => Ok(None),
+        }
+    }
+
     /// The home of an address; `None` for one that no slot may name.
     pub(crate) fn home(&self, lba: Lba) -> Option<Home> {
         match self {
@@ -403,7 +414,7 @@ impl Placement {
     /// caller holds the checkpoint lock shared.
     pub(crate) fn leave_bad_places(&self) -> bool {
         match self {
-            InSegments(segments) => segments.leave_broken_zones(),
+            InSegments(segments) => segments.leave_broken_sections(),
             InLogs(_) => true,
         }
     }

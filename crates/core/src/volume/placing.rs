@@ -128,7 +128,7 @@ impl Volume {
         if log.is_node() {
             return self.write_node_elsewhere(page.with(|block| NodeBlock::view(block).footer.nid()), source);
         }
-        let Some(owner) = self.io.failed.owner(lba) else {
+        let Some(owner) = self.placement.owner_of(lba)?.or_else(|| self.io.failed.owner(lba)) else {
             return Err(Error::corrupt(format!("the device refuses block {lba}, and nothing says whose it is")));
         };
         let node = match self.node(owner.nid) {

@@ -318,6 +318,63 @@ fn a_record_that_cannot_be_applied_is_tried_again() {
     run(SimConfig { cores: 2, ..SimConfig::default() }, work).unwrap();
 }
 
+/// Blocks of the regular area that can be read and never written, in every third section.
+fn bad_places(below: &Failing, geometry: &MigrationGeometry) -> Vec<u64> {
+    let section = 3 * geometry.zone as usize;
+    let places: Vec<u64> = geometry.regular.clone().step_by(section).map(|start| start + 100).collect();
+    places.iter().for_each(|at| below.add(Fault::fail(errno::EIO).on(OpKind::Write).in_blocks(*at..at + 1)));
+    places
+}
+
+/// A device takes no more in a section that has refused a write: what was to come there goes elsewhere, whoever moves
+/// blocks meanwhile, and the section is used again when it is empty. The power is cut, too.
+#[test]
+fn what_the_device_refuses_goes_to_another_section() {
+    let work = || {
+        let (below, device) = failing(Adversary { records: 8, late: 2, ..Adversary::new(21) });
+        let base = MemDevice::new(device.info().blocks);
+        let places = bad_places(&below, &device.geometry());
+        let options = || MountOptions::parse("cache=1M,errors=continue,commit=0").unwrap();
+        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options()).unwrap();
+        let data = file(&fs, "data");
+        let (mut random, mut known) = (Random(4), BTreeMap::new());
+        // Those who were told try again until it works.
+        let settle = |fs: &Fs| {
+            let rounds = (0..20).position(|_| fs.sync().is_ok());
+            assert!(rounds.is_some(), "what was refused finds no place");
+        };
+        let mut refused = 0;
+        for round in 0..60 {
+            overwrite(&fs, &data, 2000, 250, &mut random, &mut known);
+            let name = format!("small{}", round % 7);
+            fs.write(&file(&fs, &name), 0, &[round; PAGE]).unwrap();
+            if round % 3 == 0 {
+                drop(fs.fsync(&data, false));
+            }
+            settle(&fs);
+            refused = fs.io_stats().failed;
+        }
+        assert!(refused > places.len() as u64, "{refused} writes met one of {} bad places", places.len());
+        assert!(stats(&fs).moved > 500 && moved_by(&fs) == 0, "{:?}", stats(&fs));
+        assert_contents(&fs, &data, &known);
+        drop((data, fs));
+        let (recorder, tick) = (device.recorder(), device.recorder().tick());
+        let log = recorder.log();
+        let mut image = CrashImage::new(&base, &log).at(tick);
+        for index in image.volatile() {
+            image = image.keep(index);
+        }
+        let below = Arc::new(image.build());
+        let device = Arc::new(device.after_cut(tick, Arc::clone(&below), Adversary::new(22)));
+        let disk = Disk { base: below.fork(), below, device };
+        let fs = disk.mount();
+        assert_contents(&fs, &file(&fs, "data"), &known);
+        fs.unmount().unwrap();
+        disk.assert_settled();
+    };
+    run(SimConfig { cores: 2, ..SimConfig::default() }, work).unwrap();
+}
+
 #[test]
 fn an_export_is_a_volume_for_every_program() {
     let disk = Disk::new(24, 1.4, Adversary { moves: 900, ..Adversary::new(9) });

@@ -302,6 +302,10 @@ impl<D: Device + 'static> Shared<D> {
             Op::Write { hint, .. } => Sort::of(*hint),
             _ => Sort::Data,
         };
+        if state.ledger.refuses(block) {
+            drop(state);
+            return Request { op, done }.fail(crate::errno::EIO);
+        }
         for block in blocks.clone() {
             self.take(&mut state, Step::Write(block, sort));
             state.writing.insert(block);
@@ -312,7 +316,12 @@ impl<D: Device + 'static> Shared<D> {
         let shared = Arc::clone(self);
         passed.push(Request::new(op, move |result| {
             let mut state = shared.state.lock();
-            blocks.for_each(|block| assert!(state.writing.remove(&block), "a write ends once"));
+            for block in blocks {
+                assert!(state.writing.remove(&block), "a write ends once");
+                if result.is_err() {
+                    shared.take(&mut state, Step::Refused(block));
+                }
+            }
             drop(state);
             done(result);
         }));

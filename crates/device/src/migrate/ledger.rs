@@ -75,6 +75,8 @@ pub enum Broken {
 pub enum Step {
     /// The host wrote a block of the regular area.
     Write(u64, Sort),
+    /// A write of a block of the regular area failed.
+    Refused(u64),
     /// The host discarded a block of the regular or the GC area.
     Discard(u64),
     /// A page was copied, and lives at its new address.
@@ -97,6 +99,8 @@ struct Zone {
     live: u64,
     /// Ends of outstanding records in it.
     ends: u64,
+    /// It takes no more before it begins anew: it has refused a write.
+    over: bool,
     /// What it holds; of one that holds nothing, what it held.
     sort: Option<Sort>,
 }
@@ -155,6 +159,7 @@ impl Ledger {
     pub fn take(&mut self, step: Step) -> Result<(), Broken> {
         match step {
             Step::Write(block, sort) => return self.write(block, sort),
+            Step::Refused(block) => self.refused(block),
             Step::Discard(block) => self.discard(block),
             Step::Moved(record) => self.moved(record),
             Step::Deliver(count) => self.deliver(count),
@@ -173,6 +178,12 @@ impl Ledger {
     /// Addresses that hold a page, ascending.
     pub fn live(&self) -> &BTreeSet<u64> {
         &self.live
+    }
+
+    /// Whether a write of this block fails because its zone has refused an earlier one.
+    pub fn refuses(&self, block: u64) -> bool {
+        let start = self.geometry.zone_of(block);
+        block != start && self.zones.get(&start).is_some_and(|zone| zone.over)
     }
 
     /// Where the page that was written to this address is now; `None` if it is gone.
@@ -245,6 +256,13 @@ impl Ledger {
         self.zones.entry(self.geometry.zone_of(block)).or_default()
     }
 
+    fn refused(&mut self, block: u64) {
+        if self.live.remove(&block) {
+            self.zone(block).live -= 1;
+        }
+        self.zone(block).over = true;
+    }
+
     fn write(&mut self, block: u64, sort: Sort) -> Result<(), Broken> {
         if self.geometry.gc.contains(&block) {
             return Err(Broken::GcWrite(block));
@@ -258,7 +276,7 @@ impl Ledger {
             match *zone {
                 Zone { live, .. } if live > 0 => return Err(Broken::ZoneInUse { zone: start, live }),
                 Zone { ends, .. } if ends > 0 => return Err(Broken::ZoneNamed { zone: start, ends }),
-                _ => (zone.written, zone.sort) = (0, Some(sort)),
+                _ => (zone.written, zone.over, zone.sort) = (0, false, Some(sort)),
             }
         }
         if block != start + zone.written {

@@ -25,6 +25,8 @@
 //!   [`Migrations::complete`] says so also where it found nothing.
 //!
 //! - **DI9**: pages of a GC zone are of one sort ([`Sort`]): nodes, or the rest. The hint of a write says which.
+//! - **DI10**: a write that fails leaves nothing at its blocks. The regular zone takes no more writes until it begins
+//!   anew; those that follow fail, too.
 //!
 //! What the host promises:
 //!

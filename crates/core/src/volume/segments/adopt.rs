@@ -90,7 +90,7 @@ impl Segments {
         }
         [Log::WarmNode, Log::HotData, Log::WarmData, Log::ColdData].into_iter().try_for_each(|log| match &self.zones {
             None => self.leave(log),
-            Some(_) => self.leave_zone(log, &mut self.logs.head(log)),
+            Some(_) => self.leave_section(log, &mut self.logs.head(log)),
         })
     }
 

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::volume::segments::Segments;
 use crate::volume::segments::migrating::FrozenRecords;
 use crate::volume::segments::pinned::Loose;
+use crate::volume::segments::refusing::InTurn;
 use crate::volume::segments::table::BLOCKS;
 use steadyfs_device::PageBuf;
 use steadyfs_format::checkpoint::{Checkpoint, LogPosition};
@@ -76,12 +77,12 @@ impl Segments {
     }
 
     /// A log that found no free segment when it filled its own stands behind the last block, which no checkpoint can
-    /// say. Of a log that stands in a zone which takes no more, a checkpoint would say that its chain goes on there.
+    /// say. Of a log that stands in a section which takes no more, a checkpoint would say that its chain goes on there.
     fn leave_full_segments(&self) -> Result<()> {
         for log in Log::ALL {
             let mut head = self.logs.head(log);
             self.leave_if_broken(log, &mut head);
-            if let Some(fault) = self.zone_fault(head.seg) {
+            if let Some(fault) = self.fault_of(head.seg) {
                 return Err(Error::Io(fault));
             }
             if head.next == BLOCKS && !self.advance(log, &mut head) {
@@ -96,6 +97,7 @@ impl Segments {
     pub(crate) fn committed(&self, frozen: &Frozen) {
         self.sit.commit(frozen.sit_blocks.iter().map(|(block, _)| *block));
         self.table.unpin(&frozen.loose);
+        self.in_turn.iter().for_each(InTurn::committed);
         match &frozen.records {
             Some(records) => self.committed_records(records, &frozen.prefree),
             None => {

@@ -16,9 +16,8 @@
 use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::locks;
-use crate::volume::io::order::InOrder;
 use crate::volume::segments::Segments;
-use crate::volume::segments::logs::{Head, kind_of};
+use crate::volume::segments::logs::kind_of;
 use crate::volume::segments::table::BLOCKS;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -45,8 +44,6 @@ pub(crate) struct MigratingArea {
     regions: Regions,
     /// `None` where a volume is only read, or recovered in memory.
     device: Option<Arc<dyn Device>>,
-    /// Keeps writes of a section in order.
-    order: Option<Arc<InOrder>>,
     records: Mutex<Records>,
     /// Held while a segment of the GC area gets or loses a block, or becomes free: the device may go on to fill one
     /// whose blocks have all died.
@@ -124,12 +121,7 @@ pub(crate) struct FrozenRecords {
 
 impl MigratingArea {
     /// Of a volume whose checkpoint contains the records up to number `served`.
-    pub(crate) fn new(
-        regions: Regions,
-        served: u64,
-        device: Option<Arc<dyn Device>>,
-        order: Option<Arc<InOrder>>,
-    ) -> Self {
+    pub(crate) fn new(regions: Regions, served: u64, device: Option<Arc<dyn Device>>) -> Self {
         let records = Records {
             outstanding: VecDeque::new(),
             completed: served,
@@ -143,7 +135,6 @@ impl MigratingArea {
         MigratingArea {
             regions,
             device,
-            order,
             records: Mutex::new(&locks::RECORDS, records),
             area: Mutex::new(&locks::GC_AREA, ()),
             event: EventCount::new(),
@@ -472,7 +463,7 @@ impl Segments {
     pub(super) fn committed_records(&self, frozen: &FrozenRecords, prefree: &[SegNo]) {
         let Some(area) = &self.migrating else { return };
         if self.io.planted.is(Canary::ReuseEarly) {
-            prefree.iter().for_each(|seg| self.begin_section_anew(area, *seg));
+            prefree.iter().for_each(|seg| self.begin_section_anew(*seg));
             self.release(prefree);
         }
         if area.device.is_some() {
@@ -524,15 +515,9 @@ impl Segments {
             let _guard = self.guard_gc_area(*seg);
             if self.table.state(*seg).is_prefree() {
                 // First: a log may take it at once.
-                self.begin_section_anew(area, *seg);
+                self.begin_section_anew(*seg);
                 self.table.release(*seg);
             }
-        }
-    }
-
-    fn begin_section_anew(&self, area: &MigratingArea, seg: SegNo) {
-        if let (Some(order), Some(first)) = (&area.order, self.layout.segs_of(self.layout.sec_of(seg)).next()) {
-            order.begin_anew(self.lba_of(first, 0).get());
         }
     }
 
@@ -590,12 +575,7 @@ impl Segments {
 
     /// Moves all logs to sections of their own: nobody knows how far the device has written those of the last mount.
     pub(super) fn leave_sections(&self) -> Result<()> {
-        Log::ALL.into_iter().try_for_each(|log| {
-            let mut head = self.logs.head(log);
-            let fresh = self.table.open(None, log.number()).ok_or(Error::NoSpace)?;
-            self.move_log(&mut head, Head::at(fresh, log));
-            Ok(())
-        })
+        Log::ALL.into_iter().try_for_each(|log| self.leave_section(log, &mut self.logs.head(log)))
     }
 }
 

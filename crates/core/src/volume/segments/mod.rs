@@ -11,6 +11,7 @@ pub(crate) mod locks;
 pub(crate) mod logs;
 pub(crate) mod migrating;
 pub(crate) mod pinned;
+pub(crate) mod refusing;
 pub(crate) mod reuse;
 pub(crate) mod sit;
 pub(crate) mod streams;
@@ -25,10 +26,12 @@ use crate::volume::io::BlockIo;
 use crate::volume::places::Home;
 use logs::Logs;
 use migrating::MigratingArea;
+use refusing::InTurn;
 use reuse::Reuse;
 use sit::Sit;
 use std::ops::Range;
 use std::sync::Arc;
+use steadyfs_format::summary::Summary;
 use steadyfs_format::{Layout, Lba, Log, SecNo, SegNo, Slot};
 use streams::Streams;
 use table::SegTable;
@@ -44,6 +47,8 @@ pub(crate) struct Segments {
     pub(crate) sit: Sit,
     /// What the device moves by itself; `None` where it moves nothing.
     pub(crate) migrating: Option<Arc<MigratingArea>>,
+    /// Sections that are written in order; `None` where logs may write anywhere.
+    pub(crate) in_turn: Option<InTurn>,
     /// The zones of a zoned device that is written; `None` where there is none.
     pub(crate) zones: Option<Zones>,
     /// What waits to be discarded; `None` where nothing is.
@@ -87,6 +92,16 @@ impl Segments {
     /// Whether a block is valid; `None` for one outside the main area.
     pub(crate) fn is_valid(&self, lba: Lba) -> Option<bool> {
         self.table.locate(lba).map(|(seg, off)| self.table.is_valid(seg, off))
+    }
+
+    /// Whose a valid block is.
+    ///
+    /// # Errors
+    /// Its summary cannot be read; it lies outside the main area.
+    pub(crate) fn owner_of(&self, lba: Lba) -> Result<Summary> {
+        let (seg, off) =
+            self.table.locate(lba).ok_or_else(|| Error::corrupt(format!("block {lba} lies outside the main area")))?;
+        Ok(self.summary_of(seg)?.get(off as u16))
     }
 
     /// The segment of a block, and its generation now.

@@ -9,24 +9,22 @@
 //! - zones that are partly written are those of logs and streams, and those that wait for their last writes or for
 //!   their finish: never more than the device allows;
 //! - a section is free when its zone is empty: it was reset after a checkpoint had committed without it;
-//! - what a zone has refused goes to another one. The first is left, and finished. Between two checkpoints a bounded
-//!   number of zones is left so, for a device that fails as a whole would have them all.
+//! - a zone that has refused a write is left (`refusing`), and finished.
 
 use crate::error::{Error, Result};
 use crate::volume::io::order::InOrder;
 use crate::volume::segments::Segments;
 use crate::volume::segments::logs::Head;
+use crate::volume::segments::refusing::InTurn;
 use crate::volume::segments::table::BLOCKS;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use steadyfs_device::{IoError, Zone, ZoneState};
-use steadyfs_format::{Lba, Log, SecNo, SegNo};
+use steadyfs_format::{Log, SecNo, SegNo};
 
 /// Most zones that are emptied at the device at a time.
 const RESETS: usize = 64;
-/// Most zones that are left between two checkpoints because they have refused something.
-const MOST_LEFT: u32 = 8;
 /// Zones that are asked for at a time.
 const REPORTED: u64 = 4096;
 
@@ -36,8 +34,6 @@ pub(crate) struct Zones {
     /// The first section that is a zone with a write pointer.
     first: SecNo,
     begun: AtomicBool,
-    /// How many more may be left.
-    may_leave: AtomicU32,
     resets: AtomicU64,
     retired: AtomicU64,
 }
@@ -61,8 +57,7 @@ impl Zones {
     /// Of a device behind `order`; sections from `first` on have write pointers.
     pub(crate) fn new(order: Arc<InOrder>, first: SecNo) -> Self {
         let count = || AtomicU64::new(0);
-        let may_leave = AtomicU32::new(MOST_LEFT);
-        Zones { order, first, begun: AtomicBool::new(false), may_leave, resets: count(), retired: count() }
+        Zones { order, first, begun: AtomicBool::new(false), resets: count(), retired: count() }
     }
 
     /// The first section that is a zone with a write pointer.
@@ -70,15 +65,16 @@ impl Zones {
         self.first
     }
 
+    /// Its sections, which are written in order, of so many that the volume has.
+    pub(crate) fn in_turn(&self, sections: u32) -> InTurn {
+        InTurn::new(Arc::clone(&self.order), self.first.get()..sections)
+    }
+
     /// What became of zones so far.
     pub(crate) fn stats(&self) -> ZoneStats {
         let (most_active, finished, refused) = self.order.counts();
         let [resets, retired] = [&self.resets, &self.retired].map(|count| count.load(SeqCst));
         ZoneStats { most_active, resets, finished, refused, retired }
-    }
-
-    fn take_leave(&self) -> bool {
-        self.may_leave.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok()
     }
 
     fn retire(&self, start: u64, state: ZoneState) {
@@ -92,11 +88,7 @@ impl Segments {
     fn zone_of(&self, seg: SegNo) -> Option<(&Zones, u64)> {
         let section = self.layout.sec_of(seg);
         let zones = self.zones.as_ref().filter(|zones| section >= zones.first)?;
-        Some((zones, self.zone_start(section)))
-    }
-
-    fn zone_start(&self, section: SecNo) -> u64 {
-        self.lba_of(SegNo::new(section.get() * self.layout.segs_per_sec), 0).get()
+        Some((zones, self.start_of(section)))
     }
 
     /// A log or a stream has left a segment of which it took the first `next` blocks, and those before it in the
@@ -108,39 +100,8 @@ impl Segments {
         }
     }
 
-    /// Whether the segment's zone has refused a write.
-    pub(super) fn is_broken(&self, seg: SegNo) -> bool {
-        self.zone_fault(seg).is_some()
-    }
-
-    /// What the segment's zone has refused a write with.
-    pub(super) fn zone_fault(&self, seg: SegNo) -> Option<IoError> {
-        self.zone_of(seg).and_then(|(zones, start)| zones.order.fault(start))
-    }
-
-    /// Whether it has, and what comes may go to another one.
-    pub(super) fn may_leave_broken(&self, seg: SegNo) -> bool {
-        self.is_broken(seg) && self.zones.as_ref().is_some_and(Zones::take_leave)
-    }
-
-    /// Has a log that stands in a zone which has refused a write go on in another one, if it may and there is one.
-    pub(super) fn leave_if_broken(&self, log: Log, head: &mut Head) {
-        if self.may_leave_broken(head.seg) && self.leave_zone(log, head).is_err() {
-            tracing::error!(%log, "no free zone for the log");
-        }
-    }
-
-    /// The same for all logs; false if one of them stays.
-    pub(crate) fn leave_broken_zones(&self) -> bool {
-        Log::ALL.into_iter().all(|log| {
-            let mut head = self.logs.head(log);
-            self.leave_if_broken(log, &mut head);
-            !self.is_broken(head.seg)
-        })
-    }
-
     /// Moves a log to a section of its own.
-    pub(super) fn leave_zone(&self, log: Log, head: &mut Head) -> Result<()> {
+    pub(super) fn leave_section(&self, log: Log, head: &mut Head) -> Result<()> {
         let fresh = self.table.open(None, log.number()).ok_or(Error::NoSpace)?;
         self.move_log(head, Head::at(fresh, log));
         Ok(())
@@ -152,7 +113,7 @@ impl Segments {
             let mut head = self.logs.head(log);
             let Some((zones, start)) = self.zone_of(head.seg) else { continue };
             if start + zones.order.written(start) != self.lba_of(head.seg, 0).get() + u64::from(head.next) {
-                self.leave_zone(log, &mut head)?;
+                self.leave_section(log, &mut head)?;
             }
         }
         Ok(())
@@ -211,9 +172,9 @@ impl Segments {
         let mut sections = zones.first.get()..self.layout.sections;
         while !sections.is_empty() {
             let count = u64::from(sections.end - sections.start).min(REPORTED);
-            let reported = device.zone_report(self.zone_start(SecNo::new(sections.start)) / size, count)?;
+            let reported = device.zone_report(self.start_of(SecNo::new(sections.start)) / size, count)?;
             for (number, zone) in sections.clone().zip(&reported) {
-                let start = self.zone_start(SecNo::new(number));
+                let start = self.start_of(SecNo::new(number));
                 if zone.start != start || !(start..=start + size).contains(&zone.write_pointer) {
                     return Err(Error::corrupt(format!("the device tells of {zone:?} where a zone begins at {start}")));
                 }
@@ -227,7 +188,6 @@ impl Segments {
     /// A checkpoint has committed: sections that are empty are reset, and free then.
     pub(super) fn reset_emptied(&self) {
         let Some(zones) = &self.zones else { return };
-        zones.may_leave.store(MOST_LEFT, SeqCst);
         for section in self.reset_zones(zones, self.table.take_emptied()) {
             self.table.put_emptied_back(section);
         }
@@ -237,7 +197,7 @@ impl Segments {
     fn reset_zones(&self, zones: &Zones, sections: Vec<SecNo>) -> Vec<SecNo> {
         let mut again = Vec::new();
         for batch in sections.chunks(RESETS) {
-            let starts: Vec<u64> = batch.iter().map(|section| self.zone_start(*section)).collect();
+            let starts: Vec<u64> = batch.iter().map(|section| self.start_of(*section)).collect();
             for (section, result) in batch.iter().zip(zones.order.reset(&starts)) {
                 match result {
                     Ok(()) => {
@@ -253,7 +213,7 @@ impl Segments {
     }
 
     fn is_worn_out(&self, zones: &Zones, section: SecNo, error: &IoError) -> bool {
-        let start = self.zone_start(section);
+        let start = self.start_of(section);
         let reported = self.io.device().zone_report(start / self.layout.blocks_per_sec(), 1);
         let state = reported.ok().and_then(|zones| zones.first().map(|zone| zone.state));
         match state {
@@ -266,18 +226,6 @@ impl Segments {
                 false
             }
         }
-    }
-
-    /// Of blocks that were refused: how many places that is. All of a zone are one.
-    pub(crate) fn bad_places(&self, blocks: &[Lba]) -> usize {
-        let place = |lba: &Lba| match self.table.locate(*lba).and_then(|(seg, _)| self.zone_of(seg)) {
-            Some((_, start)) => start,
-            None => lba.get(),
-        };
-        let mut places: Vec<u64> = blocks.iter().map(place).collect();
-        places.sort_unstable();
-        places.dedup();
-        places.len()
     }
 }
 

@@ -1,9 +1,9 @@
 //! Writes in the order of their blocks, zone by zone, for devices that take them no other way.
 //!
 //! Logs give blocks out in order, and threads submit them when they get to it: gathered, kept for the thread that will
-//! wait, or at once. Here a write waits until all before it in its zone have been submitted. With [`Limits`] the zones
-//! are those of a zoned device: no more of them are partly written at a time than it allows, one that nobody goes on
-//! to fill is finished, and one that has refused a write takes no more.
+//! wait, or at once. Here a write waits until all before it in its zone have been submitted. A zone that has refused a
+//! write takes no more until it begins anew. With [`Limits`] the zones are those of a zoned device: no more of them are
+//! partly written at a time than it allows, and one that nobody goes on to fill is finished.
 //!
 //! Kept true: writes of a zone reach the device in the order of their blocks, and none of them is of two zones. A block
 //! that was taken is written without waiting for others ([`super::gather`]), so whoever waits here does not wait in a
@@ -37,7 +37,7 @@ struct Shared {
     zones: Range<u64>,
     limits: Option<Limits>,
     state: Leaf<State>,
-    /// Zones that have refused a write, and were not reset since.
+    /// Zones that have refused a write, and did not begin anew since.
     broken: AtomicU32,
     /// Something has ended in a zone.
     ended: EventCount,
@@ -61,9 +61,11 @@ impl InOrder {
         InOrder(Arc::new(Shared { inner, zone, zones, limits, state, broken, ended }))
     }
 
-    /// The zone that begins at this block is empty, and will be written anew if it was written to its end.
+    /// The zone that begins at this block is empty, and will be written anew if it was written to its end, or has
+    /// refused a write.
     pub(crate) fn begin_anew(&self, start: u64) {
-        self.0.state.with(|state| state.begin_anew(start));
+        let was_broken = self.0.state.with(|state| state.begin_anew(start));
+        self.0.broken.fetch_sub(u32::from(was_broken), SeqCst);
     }
 
     /// Where the next write of a zone goes that was written before this mount. No more than `size` of a zone that takes
@@ -130,16 +132,8 @@ impl Shared {
         let start = block - block % self.zone;
         match self.state.with(|state| state.add(start, block - start, request)) {
             None => self.go_on(start),
-            Some(again) => self.do_again(again),
-        }
-    }
-
-    /// The device has refused this one before, or what was before it in its zone.
-    fn do_again(&self, request: Request) {
-        match self.limits {
-            None => self.inner.submit(vec![request]),
-            // What a zone has skipped can be written nowhere.
-            Some(_) => request.fail(errno::EIO),
+            // The device has refused it before, and what a zone has skipped can be written nowhere.
+            Some(again) => again.fail(errno::EIO),
         }
     }
 
@@ -178,19 +172,18 @@ impl Shared {
         }
     }
 
-    /// A write to a zone of a zoned device, whose end matters for the zone.
+    /// A write whose failure matters for its zone, and whose end where zones have limits.
     fn watch(self: &Arc<Self>, start: u64, request: Request) -> Request {
-        if self.limits.is_none() {
-            return request;
-        }
         let (shared, Request { op, done }) = (Arc::clone(self), request);
         Request::new(op, move |result: IoResult| {
-            let first = shared.state.with(|state| state.write_ended(start, result.as_ref().err()));
-            if first {
-                shared.broken.fetch_add(1, SeqCst);
+            if shared.limits.is_some() || result.is_err() {
+                let first = shared.state.with(|state| state.write_ended(start, result.as_ref().err()));
+                if first {
+                    shared.broken.fetch_add(1, SeqCst);
+                }
+                shared.ended.notify_all();
+                shared.go_on(start);
             }
-            shared.ended.notify_all();
-            shared.go_on(start);
             done(result);
         })
     }

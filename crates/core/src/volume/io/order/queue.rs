@@ -54,13 +54,13 @@ impl State {
         State { zone, limits, queues, active: 0, starved, most_active: 0, finished: 0, refused: 0 }
     }
 
-    pub(super) fn begin_anew(&mut self, start: u64) {
-        if let Some(queue) = self.queues.get_mut(&start)
-            && queue.submitted == self.zone
-        {
-            assert!(queue.waiting.is_empty(), "a write behind the end of the zone at block {start}");
-            queue.submitted = 0;
-        }
+    /// Whether the zone had refused a write.
+    pub(super) fn begin_anew(&mut self, start: u64) -> bool {
+        let is_over = |queue: &&mut Queue| queue.submitted == self.zone || queue.fault.is_some();
+        let Some(queue) = self.queues.get_mut(&start).filter(is_over) else { return false };
+        assert!(queue.waiting.is_empty(), "a write behind the end of the zone at block {start}");
+        queue.submitted = 0;
+        queue.fault.take().is_some()
     }
 
     pub(super) fn resume(&mut self, start: u64, written: u64) {
@@ -168,11 +168,13 @@ impl State {
         Due::Nothing
     }
 
-    /// A write to a zoned device has ended; whether it is the first of its zone that failed.
+    /// A write has ended; whether it is the first of its zone that failed.
     pub(super) fn write_ended(&mut self, start: u64, error: Option<&IoError>) -> bool {
         let Some(queue) = self.queues.get_mut(&start) else { return false };
-        assert!(queue.in_flight > 0, "a write of the zone at block {start} ends twice");
-        queue.in_flight -= 1;
+        if self.limits.is_some() {
+            assert!(queue.in_flight > 0, "a write of the zone at block {start} ends twice");
+            queue.in_flight -= 1;
+        }
         let first = error.is_some() && queue.fault.is_none();
         if first {
             queue.fault = error.cloned();

@@ -23,7 +23,8 @@ fn writes_of_a_zone_wait_for_those_before_them() {
     assert_eq!(write(24, 1).1, 2, "another zone");
     assert_eq!(write(20, 4).1, 2);
     assert_eq!(write(16, 2).1, 5);
-    assert_eq!(write(17, 1).1, 6, "again");
+    let before = inner.log().len();
+    assert_eq!(write(17, 1), (before, 6), "what was submitted is not submitted again");
     device.begin_anew(16);
     assert_eq!(write(20, 4).1, 6, "the zone begins anew");
     assert_eq!(write(16, 4).1, 8);
@@ -95,6 +96,22 @@ fn no_more_zones_are_partly_written_than_the_device_allows() {
     assert_eq!(slow.end(), [(Write, 40)]);
     assert_eq!((slow.inner.breaches(), slow.inner.counts().most_active), (Vec::new(), 2));
     assert_eq!(device.counts(), (2, 1, 0));
+}
+
+/// Where nobody limits zones, too; there a zone begins anew without a reset.
+#[test]
+fn a_zone_that_refused_a_write_takes_none_until_it_begins_anew() {
+    use steadyfs_device::{Fault, FaultyDevice, OpKind};
+    let inner = Arc::new(FaultyDevice::new(MemDevice::new(64)));
+    let device = InOrder::new(Arc::clone(&inner) as Arc<dyn Device>, 8, 16..64);
+    inner.add(Fault::fail(errno::EIO).on(OpKind::Write).in_blocks(17..18));
+    assert!(start(&device, 16, 1).wait().is_ok() && start(&device, 17, 2).wait().is_err());
+    inner.heal();
+    assert!(device.fault(23).is_some() && device.fault(24).is_none());
+    assert!(start(&device, 17, 2).wait().is_err() && start(&device, 22, 1).wait().is_err(), "again, or behind it");
+    device.begin_anew(16);
+    assert!(device.fault(16).is_none());
+    assert!(start(&device, 16, 8).wait().is_ok());
 }
 
 #[test]
