@@ -80,6 +80,9 @@ pub struct VolumeStats {
     /// What became of the records of the device below a D2FS volume; all zero on others.
     #[serde(default)]
     pub records: MigrationStats,
+    /// What became of the zones of a zoned device; all zero on others.
+    #[serde(default)]
+    pub zones: ZoneStats,
     /// Blocks and inodes, now.
     pub space: SpaceNumbers,
     /// Inodes without a name, now.
@@ -239,6 +242,7 @@ impl Fs {
             segments: self.segment_numbers(),
             logs: self.log_numbers(),
             records: self.migration_stats().unwrap_or_default(),
+            zones: self.zone_stats().unwrap_or_default(),
             space: SpaceNumbers {
                 blocks: space.blocks,
                 blocks_free: space.blocks_free,

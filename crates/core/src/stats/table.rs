@@ -149,7 +149,7 @@ fn locks(stats: &VolumeStats, of: fn(&super::LockNumbers) -> f64) -> Vec<(String
 }
 
 /// Every statistic.
-pub const STATISTICS: [Statistic; 81] = [
+pub const STATISTICS: [Statistic; 83] = [
     gauge(
         Mount,
         "build_info",
@@ -418,6 +418,28 @@ pub const STATISTICS: [Statistic; 81] = [
         NUMBER,
         "The most of them at one time.",
         Read::One(|s| s.records.most_outstanding as f64),
+    ),
+    counter(
+        Collection,
+        "device_zones",
+        NUMBER,
+        "Zones of a zoned device, by what became of them.",
+        Read::Each("as", |s| {
+            let zones = &s.zones;
+            named([
+                ("reset", zones.resets as f64),
+                ("finished", zones.finished as f64),
+                ("refused", zones.refused as f64),
+                ("retired", zones.retired as f64),
+            ])
+        }),
+    ),
+    gauge(
+        Collection,
+        "device_zones_most_active",
+        NUMBER,
+        "Most zones that were partly written at one time.",
+        Read::One(|s| f64::from(s.zones.most_active)),
     ),
     gauge(
         Collection,
