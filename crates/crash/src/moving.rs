@@ -12,36 +12,35 @@
 //! Everything is in virtual time, so a seed repeats it.
 
 use crate::rng::Rng;
+use crate::seeds::{Judged, LIMIT, SeedsOutcome, in_time, try_seeds, without_panic};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_core::fsck::{CheckOptions, Severity, check};
 use steadyfs_core::mkfs::{self, Migrating, MkfsOptions};
 use steadyfs_core::raw::Image;
 use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode};
 use steadyfs_device::{Adversary, AdversaryDevice, CrashImage, Device, DeviceInfo, MemDevice, Request};
-use steadyfs_rt::sim::{self, SimConfig};
+use steadyfs_rt::sim::SimConfig;
 use steadyfs_rt::{LockClass, Mutex, sleep, spawn};
 
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 /// Segments that the device can hold.
 const SEGMENTS: u64 = 16;
-const PAGES: u64 = 300;
+pub(crate) const PAGES: u64 = 300;
 /// Sessions of a seed, and cuts of each, where many seeds are tried.
-const SESSIONS: u64 = 3;
-const CUTS: u64 = 8;
+pub(crate) const SESSIONS: u64 = 3;
+pub(crate) const CUTS: u64 = 8;
 /// Threads of a volume that nobody has any more end when they look next; in virtual time that costs nothing.
-const ENOUGH_TO_END: Duration = Duration::from_secs(15);
+pub(crate) const ENOUGH_TO_END: Duration = Duration::from_secs(15);
 
 /// What pages of a file hold.
-type Pages = BTreeMap<u64, u8>;
+pub(crate) type Pages = BTreeMap<u64, u8>;
 /// What was promised of a file, and from which tick on.
 type Promises = Vec<(u64, Pages)>;
 /// How long a device holds a request up at most.
-const DELAY_NS: u64 = 60_000;
+pub(crate) const DELAY_NS: u64 = 60_000;
 
 /// Whom a session has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,15 +52,15 @@ pub enum MovingHost {
 }
 
 impl MovingHost {
-    fn writers(self, random: &mut Rng) -> u64 {
+    pub(crate) fn writers(self, random: &mut Rng) -> u64 {
         if self == MovingHost::Alone { 1 } else { 2 + random.below(3) }
     }
 
-    fn cores(self, random: &mut Rng) -> usize {
+    pub(crate) fn cores(self, random: &mut Rng) -> usize {
         if self == MovingHost::Alone { 2 } else { 1 + random.below(8) as usize }
     }
 
-    fn is_late(self, random: &mut Rng) -> bool {
+    pub(crate) fn is_late(self, random: &mut Rng) -> bool {
         self == MovingHost::Crowd && random.below(3) > 0
     }
 }
@@ -110,7 +109,11 @@ pub struct MovingStates {
     pub again: u64,
 }
 
-impl MovingStates {
+impl Judged for MovingStates {
+    fn states(&self) -> u64 {
+        self.states
+    }
+
     fn add(&mut self, other: Self) {
         self.states += other.states;
         self.outstanding += other.outstanding;
@@ -118,26 +121,6 @@ impl MovingStates {
         self.moved += other.moved;
         self.again += other.again;
     }
-}
-
-/// A promise that was broken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MovingFault {
-    /// Repeats it.
-    pub seed: u64,
-    /// What is wrong.
-    pub what: String,
-}
-
-/// What many seeds came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MovingOutcome {
-    /// Seeds.
-    pub runs: u64,
-    /// What was looked at in those that broke no promise.
-    pub sum: MovingStates,
-    /// At most one for each seed.
-    pub wrong: Vec<MovingFault>,
 }
 
 /// One seed after the other, on several threads, until so many states were judged, or a promise was broken. `tell`
@@ -152,44 +135,10 @@ pub fn cut_many_while_moving(
     mount: &str,
     jobs: usize,
     tell: impl Fn(u64) -> bool + Send + Sync + 'static,
-) -> Result<MovingOutcome, String> {
+) -> Result<SeedsOutcome<MovingStates>, String> {
     MountOptions::parse(mount).map_err(|e| e.to_string())?;
-    let (next, done) = (Arc::new(AtomicU64::new(seeds.start)), Arc::new(AtomicU64::new(0)));
-    let (tell, stop, mount) = (Arc::new(tell), Arc::new(AtomicBool::new(false)), mount.to_owned());
-    let work = move || {
-        let mut all = MovingOutcome::default();
-        while !stop.load(SeqCst) {
-            let seed = next.fetch_add(1, SeqCst);
-            if seed >= seeds.end {
-                break;
-            }
-            all.runs += 1;
-            let mut judged = 0;
-            match cut_while_moving(host, seed, SESSIONS, CUTS, &mount) {
-                Ok(found) => {
-                    all.sum.add(found);
-                    judged = found.states;
-                }
-                Err(what) => {
-                    all.wrong.push(MovingFault { seed, what });
-                    stop.store(true, SeqCst);
-                }
-            }
-            let so_far = done.fetch_add(judged, SeqCst) + judged;
-            stop.fetch_or(!tell(so_far) || so_far >= states, SeqCst);
-        }
-        all
-    };
-    let helpers: Vec<_> = (1..jobs).map(|_| steadyfs_rt::spawn("crash-mover", work.clone())).collect();
-    let mut all = work();
-    for helper in helpers {
-        let other = helper.join().map_err(|panic| panic.to_string())?;
-        all.runs += other.runs;
-        all.sum.add(other.sum);
-        all.wrong.extend(other.wrong);
-    }
-    all.wrong.sort_by_key(|wrong| wrong.seed);
-    Ok(all)
+    let mount = mount.to_owned();
+    try_seeds(seeds, states, jobs, tell, move |seed| cut_while_moving(host, seed, SESSIONS, CUTS, &mount))
 }
 
 /// A device, and what it held before it was one.
@@ -267,11 +216,7 @@ pub fn cut_while_moving(
     cuts: u64,
     mount: &str,
 ) -> Result<MovingStates, String> {
-    let outcome = catch_unwind(AssertUnwindSafe(|| explore(host, seed, sessions, cuts, mount)));
-    outcome.unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        Err(text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic").to_owned())
-    })
+    without_panic(|| explore(host, seed, sessions, cuts, mount))
 }
 
 fn explore(host: MovingHost, seed: u64, sessions: u64, cuts: u64, mount: &str) -> Result<MovingStates, String> {
@@ -284,9 +229,8 @@ fn explore(host: MovingHost, seed: u64, sessions: u64, cuts: u64, mount: &str) -
         let session_seed = random.next();
         let config = SimConfig { cores: host.cores(&mut random), seed: session_seed, ..SimConfig::default() };
         *disk.contents.late.lock() = host.is_late(&mut random).then(|| Rng::new(session_seed));
-        let ran = sim::run(config, move || live(&device, &before, session_seed, &options));
-        let Lived { began, promises, applied, moved } =
-            ran.map_err(|e| within(e.to_string()))?.value.map_err(within)?;
+        let ran = in_time(config, LIMIT, move || live(&device, &before, session_seed, &options));
+        let Lived { began, promises, applied, moved } = ran.map_err(within)?;
         sum.moved += moved;
         for number in 0..cuts {
             let (left, at) = disk.cut(began, &mut random);
@@ -308,7 +252,7 @@ fn explore(host: MovingHost, seed: u64, sessions: u64, cuts: u64, mount: &str) -
     Ok(sum)
 }
 
-fn file(fs: &Fs, writer: usize) -> Result<InodeRef, Error> {
+pub(crate) fn file(fs: &Fs, writer: usize) -> Result<InodeRef, Error> {
     let (root, name) = (fs.root()?, format!("data{writer}"));
     match fs.lookup(&root, name.as_bytes()) {
         Err(Error::NotFound) => fs.create(&root, name.as_bytes(), &NewInode { mode: 0o100_644, ..NewInode::default() }),
@@ -316,7 +260,7 @@ fn file(fs: &Fs, writer: usize) -> Result<InodeRef, Error> {
     }
 }
 
-fn compare_all(fs: &Fs, files: &[Pages]) -> Result<(), String> {
+pub(crate) fn compare_all(fs: &Fs, files: &[Pages]) -> Result<(), String> {
     files.iter().enumerate().try_for_each(|(writer, pages)| compare(fs, writer, pages))
 }
 
@@ -439,7 +383,7 @@ fn judge(left: Disk, files: Vec<Pages>, seed: u64) -> Result<MovingStates, Strin
     let outstanding = u64::from(left.device.outstanding() > 0);
     inspect(&(Arc::clone(&left.device) as Arc<dyn Device>), "after the cut")?;
     let device = Arc::clone(&left.device);
-    let mounted = sim::run(SimConfig { cores: 2, seed, ..SimConfig::default() }, move || {
+    let mounted = in_time(SimConfig { cores: 2, seed, ..SimConfig::default() }, LIMIT, move || {
         let fs = Disk::mount(&device, "").map_err(|e| format!("it does not mount: {e}"))?;
         compare_all(&fs, &files)?;
         let data = file(&fs, 0).map_err(|e| e.to_string())?;
@@ -450,7 +394,7 @@ fn judge(left: Disk, files: Vec<Pages>, seed: u64) -> Result<MovingStates, Strin
         fs.unmount().map_err(|e| format!("it does not unmount: {e}"))?;
         Ok::<u64, String>(again)
     });
-    let again = mounted.map_err(|e| format!("while it is mounted, {e}"))?.value?;
+    let again = mounted.map_err(|e| format!("while it is mounted, {e}"))?;
     if left.device.outstanding() > 0 {
         return Err(format!("{} records are outstanding after an unmount", left.device.outstanding()));
     }
@@ -465,7 +409,7 @@ fn judge(left: Disk, files: Vec<Pages>, seed: u64) -> Result<MovingStates, Strin
     Ok(MovingStates { states: 1, outstanding, again, ..MovingStates::default() })
 }
 
-fn inspect(device: &Arc<dyn Device>, when: &str) -> Result<(), String> {
+pub(crate) fn inspect(device: &Arc<dyn Device>, when: &str) -> Result<(), String> {
     let options = CheckOptions { threads: 1, ..CheckOptions::default() };
     let report = check(Arc::clone(device), &options).map_err(|e| format!("{when}: {e}"))?;
     match report.issues.iter().find(|issue| issue.severity() >= Severity::Error) {

@@ -12,3 +12,4 @@ mod moving;
 mod regressions;
 mod schedules;
 mod short;
+mod zones;

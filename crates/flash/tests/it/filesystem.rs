@@ -8,7 +8,7 @@ use steadyfs_core::fsck::{CheckOptions, check};
 use steadyfs_core::mkfs::{MkfsOptions, format};
 use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode};
 use steadyfs_device::Device;
-use steadyfs_flash::{EmulatedSsd, Preset, Stats};
+use steadyfs_flash::{EmulatedSsd, Layer, Preset, Stats, ZoneLimits};
 use steadyfs_rt::sim::{SimConfig, SimReport, run};
 use steadyfs_rt::{now, sleep, spawn};
 
@@ -22,6 +22,19 @@ fn ssd() -> Arc<EmulatedSsd> {
     let ssd = EmulatedSsd::new(parameters, 96 * MIB).unwrap();
     let options = MkfsOptions::new([7; 16], 1_700_000_000);
     format(&*ssd, &options).unwrap_or_else(|error| panic!("{error}"));
+    ssd
+}
+
+/// 128 MiB of the same chips as zones of a line of 2 MiB, of which the first are conventional.
+fn zoned() -> Arc<EmulatedSsd> {
+    let mut parameters = Preset::Samsung970Pro.parameters();
+    let parts = parameters.geometry.line_pages() / 512;
+    parameters = parameters.with_smaller_blocks(parts);
+    assert_eq!(parameters.geometry.line_pages(), 512, "a line is a segment");
+    parameters.remember_cells = true;
+    parameters.layer = Layer::Zoned(ZoneLimits { max_open: 8, max_active: 8, conventional: 12 });
+    let ssd = EmulatedSsd::new(parameters, 128 * MIB).unwrap();
+    format(&*ssd, &MkfsOptions { zoned: true, ..MkfsOptions::new([7; 16], 1_700_000_000) }).unwrap();
     ssd
 }
 
@@ -73,6 +86,10 @@ fn simulate<T: 'static>(cores: usize, seed: u64, f: impl FnOnce() -> T + 'static
 
 /// Eight writers, and a power cut while they work.
 fn workload(cores: usize, seed: u64, rounds: u64) -> SimReport<Stats> {
+    workload_on(ssd, cores, seed, rounds)
+}
+
+fn workload_on(ssd: fn() -> Arc<EmulatedSsd>, cores: usize, seed: u64, rounds: u64) -> SimReport<Stats> {
     simulate(cores, seed, move || {
         let ssd = ssd();
         let fs = mount(&ssd);
@@ -115,6 +132,17 @@ fn the_file_system_works_on_it() {
             "{} flushes\n{stats}",
             stats.flushes
         );
+    }
+}
+
+/// The power is cut twice in each, in the middle of work and behind a sync.
+#[test]
+fn zoned_volumes_survive_power_cuts_of_it() {
+    for (cores, seed) in [(1, 0), (4, 1), (8, 2), (8, 5)] {
+        let report = workload_on(zoned, cores, seed, 4000);
+        assert!(report.unfinished.is_empty(), "{:?}", report.unfinished);
+        let stats = report.value;
+        assert!(stats.lines_erased > 20 && stats.flushes > 50 && stats.gc_programmed == 0, "{stats}");
     }
 }
 

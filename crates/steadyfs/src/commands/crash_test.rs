@@ -1,6 +1,6 @@
 //! `steadyfs crash-test`: cuts the power at every write of many small workloads, in memory, and judges what is left.
 
-mod moving;
+mod sessions;
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
@@ -18,7 +18,7 @@ use steadyfs_crash::{
     generate, minimise, save, trace,
 };
 
-pub(crate) use self::moving::{Explored, Sessions};
+pub(crate) use self::sessions::{CutKind, Explored, Sessions};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 
@@ -73,10 +73,11 @@ pub(crate) struct Args {
     /// there, until --states
     #[arg(long, conflicts_with_all = ["collecting", "replay"])]
     nearly_full: bool,
-    /// The kind of the volumes: f2fs, iplfs or d2fs. On IPLFS volumes the device panics on a second write of a block,
-    /// tears lie anywhere in nodes, too, and no state holds a block that nobody knows of. On D2FS volumes a device
-    /// moves blocks as inconveniently as it may, and panics when a promise to it is broken; sessions of overwrites of
-    /// one file are cut at any moment, one seed after the other, until --states [default: 10000]
+    /// The kind of the volumes: f2fs, iplfs, d2fs or zoned. On IPLFS volumes the device panics on a second write of a
+    /// block, tears lie anywhere in nodes, too, and no state holds a block that nobody knows of. On D2FS volumes a
+    /// device moves blocks as inconveniently as it may, and panics when a promise to it is broken; sessions of
+    /// overwrites of one file are cut at any moment, one seed after the other, until --states [default: 10000]. With
+    /// zoned the same on F2FS volumes on zoned devices, which note each broken rule of zones
     #[arg(long, value_name = "KIND", value_parser = Explored::parse, default_value = "f2fs", conflicts_with_all = ["torture", "collecting", "replay"])]
     kind: Explored,
     /// The workload in FILE; may be given several times
@@ -153,10 +154,10 @@ struct Broken {
     saved: PathBuf,
 }
 
-/// Does `--kind d2fs`.
-fn cut_sessions(args: &Args) -> Result<ExitCode, Failure> {
+/// Does `--kind d2fs` and `--kind zoned`.
+fn cut_sessions(args: &Args, kind: CutKind) -> Result<ExitCode, Failure> {
     if args.length.is_some() || args.random.is_some() || args.nearly_full {
-        let what = "D2FS volumes are explored by sessions on a device that moves blocks";
+        let what = "volumes of this kind are explored by sessions on a device of theirs";
         return Err(Failure::usage(
             "there are no such workloads",
             what,
@@ -164,19 +165,24 @@ fn cut_sessions(args: &Args) -> Result<ExitCode, Failure> {
         ));
     }
     let sessions = Sessions {
+        kind,
         host: MovingHost::Alone,
         seeds: args.seed..u64::MAX,
         states: Some(args.states.unwrap_or(if args.full { FULL } else { TORTURE })),
         options: &args.options,
         jobs: args.jobs,
         json: args.json,
-        again: "crash-test --kind d2fs --states 1 --jobs 1 --seed",
+        command: "crash-test --states 1 --jobs 1",
+        seed: "--seed",
     };
     sessions.run()
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let Explored::Of(kind) = args.kind else { return cut_sessions(args) };
+    let kind = match args.kind {
+        Explored::Of(kind) => kind,
+        Explored::Cut(cut) => return cut_sessions(args, cut),
+    };
     let mounts: Vec<&str> = match (args.full, kind) {
         (true, VolumeKind::F2fs) if args.options.is_empty() => MODES.to_vec(),
         (true, VolumeKind::Iplfs) if args.options.is_empty() => ENDLESS_MODES.to_vec(),

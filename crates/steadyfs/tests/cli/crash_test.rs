@@ -53,6 +53,16 @@ fn devices_that_move_blocks_come_with_a_kind() {
 }
 
 #[test]
+fn zoned_devices_come_with_a_kind() {
+    let out = run(&["lab", "fuzz", "--kind", "zoned", "--seeds", "3..4", "--jobs", "1", "--json"]);
+    assert_eq!((out.code, out.stderr.as_str()), (0, ""), "{out:?}");
+    let json: serde_json::Value = serde_json::from_str(&out.stdout).unwrap();
+    let number = |name: &str| json[name].as_u64().unwrap_or_else(|| panic!("no {name} in {json}"));
+    assert_eq!((number("runs"), &json["violations"]), (1, &serde_json::json!([])), "{json}");
+    assert!(number("states") >= 10 && number("zones_finished") > 0 && number("zones_most_active") > 2, "{json}");
+}
+
+#[test]
 fn a_workload_is_replayed_from_its_file() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("one.txt");
@@ -91,8 +101,11 @@ fn a_signal_ends_it_with_what_was_done_so_far() {
     let random = ["crash-test", "--random", "1000000000", "--jobs", "1", "--json"];
     let torture = ["crash-test", "--torture", "--states", "1000000000", "--jobs", "2", "--json"];
     let load = ["lab", "fuzz", "--load", "--seeds", "0..1000000000", "--jobs", "1", "--json"];
+    let cut = |kind| ["lab", "fuzz", "--kind", kind, "--seeds", "0..1000000000", "--jobs", "1", "--json"];
     for (args, signal, code, counted) in [
-        (&random[..], Signal::INT, 130, "distinct_states"),
+        (&cut("zoned")[..], Signal::TERM, 143, "runs"),
+        (&cut("d2fs"), Signal::INT, 130, "runs"),
+        (&random, Signal::INT, 130, "distinct_states"),
         (&random, Signal::TERM, 143, "crash_points"),
         (&torture, Signal::INT, 130, "crashes"),
         (&load, Signal::TERM, 143, "seeds"),

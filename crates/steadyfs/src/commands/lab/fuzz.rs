@@ -37,9 +37,10 @@ pub(super) struct Args {
     /// Load on nearly full volumes, without faults and power cuts
     #[arg(long, conflicts_with = "save")]
     load: bool,
-    /// The kind of the volumes: f2fs, iplfs or d2fs, as with `steadyfs crash-test`. On D2FS volumes each writer
-    /// overwrites a file of its own, on a device that moves blocks as inconveniently as it may, and the power is cut at
-    /// some moments
+    /// The kind of the volumes: f2fs, iplfs, d2fs or zoned, as with `steadyfs crash-test`. On the last two each writer
+    /// overwrites a file of its own, and the power is cut at some moments: on a device that moves blocks as
+    /// inconveniently as it may (d2fs), or on a zoned one (zoned). A session that has not ended after ten minutes of
+    /// virtual time breaks a promise
     #[arg(long, value_name = "KIND", value_parser = Explored::parse, default_value = "f2fs", conflicts_with = "load")]
     kind: Explored,
     /// Threads [default: one per CPU]
@@ -71,17 +72,22 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.load {
         return load(args);
     }
-    let Explored::Of(kind) = args.kind else {
-        let sessions = Sessions {
-            host: MovingHost::Crowd,
-            seeds: args.seeds.clone(),
-            states: None,
-            options: &args.options,
-            jobs: args.jobs,
-            json: args.json,
-            again: "lab fuzz --kind d2fs --jobs 1 --seeds",
-        };
-        return sessions.run();
+    let kind = match args.kind {
+        Explored::Of(kind) => kind,
+        Explored::Cut(kind) => {
+            let sessions = Sessions {
+                kind,
+                host: MovingHost::Crowd,
+                seeds: args.seeds.clone(),
+                states: None,
+                options: &args.options,
+                jobs: args.jobs,
+                json: args.json,
+                command: "lab fuzz --jobs 1",
+                seed: "--seeds",
+            };
+            return sessions.run();
+        }
     };
     let options = args.options.clone();
     let workloads = args.seeds.clone().map(move |seed| generate::scheduled_on(kind, &options, seed));
