@@ -12,9 +12,10 @@ pub(crate) mod open;
 pub(crate) mod raw;
 pub(crate) mod threads;
 mod uring;
+mod zones;
 
 use crate::device::{IoResult, submit_and_wait};
-use crate::{Device, DeviceInfo, IoError, Op, OpenError, Request};
+use crate::{Device, DeviceInfo, IoError, Op, OpKind, OpenError, Request, Zone, ZoneGeometry, errno};
 use raw::RawFile;
 use std::ops::Range;
 use std::path::Path;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use threads::ThreadPool;
 use uring::Uring;
+use zones::InZones;
 
 /// Whether I/O bypasses the page cache of the operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -97,6 +99,8 @@ pub struct FileDevice {
 enum Carrier {
     Uring(Uring),
     Threads(ThreadPool<RawFile>),
+    /// A pool of threads, which keeps the order of each zone.
+    Zones(InZones<RawFile>),
     Inline,
 }
 
@@ -104,18 +108,19 @@ impl FileDevice {
     /// Opens and locks `path`.
     pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self, OpenError> {
         let path = path.as_ref();
-        let open::Opened { mut info, raw, direct } = open::open(path, &options)?;
+        let open::Opened { mut info, raw, direct, zones } = open::open(path, &options)?;
         let raw = Arc::new(raw);
-        let carrier = match options.engine {
-            Engine::Auto if raw.is_in_memory() => Carrier::Inline,
-            Engine::Auto if direct => Carrier::uring_or_threads(&raw),
-            Engine::Uring => Carrier::uring_or_threads(&raw),
-            Engine::Auto | Engine::Threads => Carrier::threads_or_inline(&raw),
-            Engine::Inline => Carrier::Inline,
+        let carrier = match (zones, options.engine) {
+            // No other engine keeps the order of writes.
+            (Some(zones), _) => {
+                let system = |source| OpenError::System { path: path.to_owned(), source };
+                Carrier::Zones(InZones::start(&raw, zones).map_err(system)?)
+            }
+            (None, engine) => Carrier::new(engine, &raw, direct),
         };
         info.synchronous = matches!(carrier, Carrier::Inline);
         // Whoever names an engine gets it for everything.
-        let at_once = options.engine == Engine::Auto;
+        let at_once = options.engine == Engine::Auto && zones.is_none();
         Ok(FileDevice { info, raw, carrier, at_once })
     }
 
@@ -123,13 +128,23 @@ impl FileDevice {
     pub fn engine(&self) -> Engine {
         match self.carrier {
             Carrier::Uring(_) => Engine::Uring,
-            Carrier::Threads(_) => Engine::Threads,
+            Carrier::Threads(_) | Carrier::Zones(_) => Engine::Threads,
             Carrier::Inline => Engine::Inline,
         }
     }
 }
 
 impl Carrier {
+    fn new(engine: Engine, raw: &Arc<RawFile>, direct: bool) -> Self {
+        match engine {
+            Engine::Auto if raw.is_in_memory() => Carrier::Inline,
+            Engine::Auto if direct => Carrier::uring_or_threads(raw),
+            Engine::Uring => Carrier::uring_or_threads(raw),
+            Engine::Auto | Engine::Threads => Carrier::threads_or_inline(raw),
+            Engine::Inline => Carrier::Inline,
+        }
+    }
+
     fn uring_or_threads(raw: &Arc<RawFile>) -> Self {
         Uring::start(raw).map_or_else(|_| Self::threads_or_inline(raw), Carrier::Uring)
     }
@@ -150,7 +165,22 @@ impl Device for FileDevice {
         match &self.carrier {
             Carrier::Uring(uring) => uring.submit(valid),
             Carrier::Threads(pool) => pool.submit(valid),
+            Carrier::Zones(zones) => zones.submit(valid),
             Carrier::Inline => valid.into_iter().for_each(|Request { op, done }| done(self.raw.perform(op))),
+        }
+    }
+
+    fn zones(&self) -> Option<ZoneGeometry> {
+        match &self.carrier {
+            Carrier::Zones(zones) => Some(zones.geometry()),
+            _ => None,
+        }
+    }
+
+    fn zone_report(&self, first: u64, count: u64) -> Result<Vec<Zone>, IoError> {
+        match &self.carrier {
+            Carrier::Zones(zones) => zones.report(first, count),
+            _ => Err(IoError::from_errno(OpKind::ZoneReport, first, count, errno::EOPNOTSUPP)),
         }
     }
 

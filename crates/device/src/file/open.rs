@@ -2,8 +2,9 @@
 
 use super::locked::Locked;
 use super::raw::RawFile;
+use super::zones::{self, ZoneLimits};
 use super::{Direct, OpenOptions};
-use crate::{BLOCK_SIZE, DeviceInfo, OpenError};
+use crate::{BLOCK_SIZE, DeviceInfo, OpenError, ZoneGeometry};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use std::fs::{File, Metadata};
@@ -19,6 +20,8 @@ pub(super) struct Opened {
     pub(super) raw: RawFile,
     /// I/O bypasses the page cache.
     pub(super) direct: bool,
+    /// The zones of a zoned block device.
+    pub(super) zones: Option<ZoneGeometry>,
 }
 
 /// Opens `path` as the options say.
@@ -37,18 +40,26 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Opened, OpenErr
         }
         let len = if block_device { file.seek(SeekFrom::End(0)).map_err(system)? } else { meta.len() };
         let bytes = size(path, options, block_device, len)?;
-        let blocks = bytes / BLOCK_SIZE as u64;
+        let limits = if block_device { zone_limits(meta.rdev()) } else { None };
+        let mut blocks = bytes / BLOCK_SIZE as u64;
         let ends_early = len < options.offset_bytes.saturating_add(blocks * BLOCK_SIZE as u64);
         let raw = RawFile::new(file, options.offset_bytes, block_device, ends_early);
-        let direct = set_direct(path, options, &raw, block_device && !ends_early)?;
+        let zones = match limits {
+            Some(limits) => Some(open_zones(path, options, &raw, limits)?),
+            None => None,
+        };
+        if let Some(zones) = zones {
+            blocks = zones.zones * zones.size;
+        }
+        let direct = zones.is_some() || set_direct(path, options, &raw, block_device && !ends_early)?;
         let info = DeviceInfo {
             blocks,
             read_only: options.read_only,
-            discard: !options.read_only && (!block_device || block_device_discards(meta.rdev())),
+            discard: !options.read_only && zones.is_none() && (!block_device || block_device_discards(meta.rdev())),
             synchronous: true,
             name: path.display().to_string(),
         };
-        Ok(Opened { info, raw, direct })
+        Ok(Opened { info, raw, direct, zones })
     })();
     if created && prepared.is_err() {
         // Best effort: the error to report is why the new file could not be used.
@@ -190,6 +201,32 @@ fn set_direct(path: &Path, options: &OpenOptions, raw: &RawFile, automatic: bool
             .map(|()| false)
             .map_err(|errno| OpenError::System { path: path.to_owned(), source: errno.into() }),
     }
+}
+
+/// The limits of a block device whose zones have to be written in order; `None` of any other. Zones that only should be
+/// (host-aware) take writes anywhere.
+fn zone_limits(rdev: u64) -> Option<ZoneLimits> {
+    let (major, minor) = (rustix::fs::major(rdev), rustix::fs::minor(rdev));
+    let told = |name: &str| std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/queue/{name}")).ok();
+    let number = |name: &str| told(name).and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    let is_zoned = told("zoned").is_some_and(|model| model.trim() == "host-managed");
+    is_zoned.then(|| ZoneLimits { max_open: number("max_open_zones"), max_active: number("max_active_zones") })
+}
+
+/// The zones of a zoned block device, which is written past the page cache, and as a whole.
+fn open_zones(
+    path: &Path,
+    options: &OpenOptions,
+    raw: &RawFile,
+    limits: ZoneLimits,
+) -> Result<ZoneGeometry, OpenError> {
+    let unusable = |reason: String| OpenError::Unsupported { path: path.to_owned(), reason };
+    if options.offset_bytes != 0 || options.size.is_some() || options.direct == Direct::Off {
+        let why = "it is a zoned device, which is used as a whole, from its beginning, and with direct I/O";
+        return Err(unusable(why.to_owned()));
+    }
+    set_direct(path, &OpenOptions { direct: Direct::On, ..*options }, raw, true)?;
+    zones::geometry(raw, limits).map_err(|why| unusable(format!("it is a zoned device, and {why}")))
 }
 
 /// Whether the kernel says that the block device with this number takes discards. A partition has its disk's queue.

@@ -36,7 +36,7 @@ pub(super) struct Flags {
     fixed_version: bool,
     #[arg(short = 'c', hide = true, value_name = "DEVICES")]
     devices: Option<String>,
-    /// For a zoned device: a section is a zone, and metadata lies in conventional zones
+    /// For a zoned device, such as a host-managed disk: a section is a zone, and metadata lies in conventional zones
     #[arg(short = 'm', long)]
     zoned: bool,
     #[arg(short = 'S', hide = true)]
