@@ -14,37 +14,13 @@ memory=${RING_MEMORY:-3072} processors=${RING_PROCESSORS:-2} seconds=${RING_SECO
 work=$PWD/target/ring
 mkdir -p "$work"
 
-for program in qemu-system-x86_64 cpio dpkg-deb apt-get; do
-    command -v "$program" >/dev/null || { echo "$program is missing: apt-get install qemu-system-x86 cpio" >&2; exit 1; }
-done
-
-# The kernel: an index of its own, so that this system's packages stay as they are.
-fetch_kernel() {
-    mkdir -p "$work/apt/lists/partial" "$work/apt/archives/partial"
-    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian trixie-backports main" >"$work/apt/sources.list"
-    local apt=(-q -o "Dir::Etc::sourcelist=$work/apt/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$work/apt/lists"
-        -o "Dir::Cache=$work/apt" -o APT::Sandbox::User=root)
-    apt-get update "${apt[@]}" >/dev/null
-    local package
-    package=$(apt-cache search "${apt[@]:1}" '^linux-image-6\.18\.[0-9]+\+deb13-cloud-amd64$' | cut -d' ' -f1 | sort -V | tail -1)
-    [ -n "$package" ] || { echo "no kernel 6.18 in trixie-backports" >&2; exit 1; }
-    (cd "$work" && rm -f linux-image-*.deb && apt-get download "${apt[@]}" "$package" >/dev/null && dpkg-deb -x linux-image-*.deb kernel)
-}
-[ -n "$(ls "$work"/kernel/boot/vmlinuz-* 2>/dev/null)" ] || fetch_kernel
+. tools/vm.sh
 
 tests=${RING_TESTS:-}
 [ -n "$tests" ] || tests=$(cargo test -p steadyfs-fuse --test mount --no-run --message-format=json | grep -o '"executable":"[^"]*mount-[^"]*"' | cut -d'"' -f4 | tail -1)
 root=$work/root
 rm -rf "$root"
 mkdir -p "$root"/{bin,proc,sys,dev,tmp,lib/modules,etc}
-# A program with what it is linked to.
-put() {
-    cp -L "$1" "$root/bin/$2"
-    for library in $(ldd "$1" 2>/dev/null | grep -o '/[^ ]*'); do
-        mkdir -p "$root$(dirname "$library")"
-        cp -Lu "$library" "$root$library"
-    done
-}
 put "$tests" mount-tests
 for program in bash env mount umount sync cp cat ls grep mkdir insmod fsck.f2fs losetup uname dmesg sleep chattr dd; do
     put "$(command -v "$program")" "$program"
@@ -67,10 +43,7 @@ echo "RING-TESTS \$?"
 echo o >/proc/sysrq-trigger; sleep 60
 INIT
 chmod +x "$root/init"
-(cd "$root" && find . | cpio --quiet -o -H newc) | gzip -1 >"$work/initrd.gz"
 
 log=$work/log
-timeout "$seconds" qemu-system-x86_64 -accel "${RING_ACCELERATOR:-tcg,thread=multi}" -cpu max -smp "$processors" -m "$memory" -nographic -no-reboot \
-    -kernel "$(ls "$work"/kernel/boot/vmlinuz-* | tail -1)" -initrd "$work/initrd.gz" -append "console=ttyS0 quiet panic=1 mitigations=off" \
-    </dev/null 2>&1 | tr -d '\r' | tee "$log" | grep --line-buffered -E '^(test |running|RING|[0-9]+\.[0-9]+\.|    |----|thread|failures)' || true
+run_machine "${RING_ACCELERATOR:-tcg,thread=multi}" "$processors" "$memory" "$seconds" | grep --line-buffered -E '^(test |running|RING|[0-9]+\.[0-9]+\.|    |----|thread|failures)' || true
 grep -q '^RING-TESTS 0$' "$log" || { echo "failed: $log" >&2; exit 1; }
