@@ -75,7 +75,7 @@ start_mount
 must md5sum --quiet -c /tmp/sums
 for n in $(seq 1 12); do fill h 1M 60; done
 must md5sum --quiet -c /tmp/sums
-steadyfs top --json /mnt | grep -o '"zones":{[^}]*}'
+steadyfs top --json /mnt | grep -A6 '"zones": {'
 must steadyfs umount /mnt
 must steadyfs fsck /dev/nullb0
 # Sectors: zones that nothing has reached yet, or that are reset by now.
@@ -84,7 +84,7 @@ echo $((119 * 8192)) >/sys/kernel/config/nullb/nullb0/zone_readonly
 start_mount
 fill late 4k 3000
 md5sum /mnt/late >>/tmp/sums
-steadyfs top --json /mnt | grep -o '"zones":{[^}]*}'
+steadyfs top --json /mnt | grep -A6 '"zones": {'
 for at in /proc/[0-9]*; do grep -q steadyfs $at/comm 2>/dev/null && kill -9 ${at#/proc/}; done
 sleep 1; umount -l /mnt; sleep 1
 start_mount

@@ -10,7 +10,7 @@ fn no_cut_of_a_zoned_device_breaks_a_promise() {
         sum.add(cut_zones(host, seed, 2, 4, "").unwrap_or_else(|what| panic!("seed {seed}: {what}")));
     }
     println!("{sum:?}");
-    assert!(sum.states > 40 && sum.resets > 30 && sum.finishes > 20 && sum.most_active > 2, "{sum:?}");
+    assert!(sum.states > 24 && sum.resets > 30 && sum.finishes > 20 && sum.most_active > 2, "{sum:?}");
 }
 
 /// A block that is taken twice is written behind its zone's write pointer.

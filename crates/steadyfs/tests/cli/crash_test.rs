@@ -59,7 +59,7 @@ fn zoned_devices_come_with_a_kind() {
     let json: serde_json::Value = serde_json::from_str(&out.stdout).unwrap();
     let number = |name: &str| json[name].as_u64().unwrap_or_else(|| panic!("no {name} in {json}"));
     assert_eq!((number("runs"), &json["violations"]), (1, &serde_json::json!([])), "{json}");
-    assert!(number("states") >= 10 && number("zones_finished") > 0 && number("zones_most_active") > 2, "{json}");
+    assert!(number("states") > 4 && number("zones_finished") > 0 && number("zones_most_active") > 2, "{json}");
 }
 
 #[test]
