@@ -6,93 +6,32 @@
 //! with what was promised by then, and unmounted: then nothing may be outstanding, and the device holds no more than
 //! the volume needs. One of the states is where the next session begins.
 //!
-//! A crowd ([`MovingHost::Crowd`]) has several writers, each with a file, on some cores, and often a device that holds
+//! A crowd ([`SessionHost::Crowd`]) has several writers, each with a file, on some cores, and often a device that holds
 //! requests up.
 //!
 //! Everything is in virtual time, so a seed repeats it.
 
 use crate::rng::Rng;
 use crate::seeds::{Judged, LIMIT, SeedsOutcome, in_time, try_seeds, without_panic};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::sessions::{
+    CUTS, ENOUGH_TO_END, HeldUp, PAGE, PAGES, Pages, SESSIONS, SessionHost, come_and_go, compare_all, file, goes_on,
+    inspect,
+};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
-use steadyfs_core::fsck::{CheckOptions, Severity, check};
 use steadyfs_core::mkfs::{self, Migrating, MkfsOptions};
 use steadyfs_core::raw::Image;
-use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode};
-use steadyfs_device::{Adversary, AdversaryDevice, CrashImage, Device, DeviceInfo, MemDevice, Request};
+use steadyfs_core::{Error, Fs, MountOptions};
+use steadyfs_device::{Adversary, AdversaryDevice, CrashImage, Device, MemDevice};
 use steadyfs_rt::sim::SimConfig;
-use steadyfs_rt::{LockClass, Mutex, sleep, spawn};
+use steadyfs_rt::{sleep, spawn};
 
-pub(crate) const PAGE: u64 = 4096;
 /// Segments that the device can hold.
 const SEGMENTS: u64 = 16;
-pub(crate) const PAGES: u64 = 300;
-/// Sessions of a seed, and cuts of each, where many seeds are tried.
-pub(crate) const SESSIONS: u64 = 3;
-pub(crate) const CUTS: u64 = 8;
-/// Threads of a volume that nobody has any more end when they look next; in virtual time that costs nothing.
-pub(crate) const ENOUGH_TO_END: Duration = Duration::from_secs(15);
 
-/// What pages of a file hold.
-pub(crate) type Pages = BTreeMap<u64, u8>;
 /// What was promised of a file, and from which tick on.
 type Promises = Vec<(u64, Pages)>;
-/// How long a device holds a request up at most.
-pub(crate) const DELAY_NS: u64 = 60_000;
-
-/// Whom a session has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MovingHost {
-    /// One writer on two cores, and a device that ends requests at once.
-    Alone,
-    /// Two to four writers on one to eight cores; two of three devices hold requests up.
-    Crowd,
-}
-
-impl MovingHost {
-    pub(crate) fn writers(self, random: &mut Rng) -> u64 {
-        if self == MovingHost::Alone { 1 } else { 2 + random.below(3) }
-    }
-
-    pub(crate) fn cores(self, random: &mut Rng) -> usize {
-        if self == MovingHost::Alone { 2 } else { 1 + random.below(8) as usize }
-    }
-
-    pub(crate) fn is_late(self, random: &mut Rng) -> bool {
-        self == MovingHost::Crowd && random.below(3) > 0
-    }
-}
-
-/// Held to draw a number.
-static LATE: LockClass = LockClass::new("crash.held_up", u16::MAX - 3);
-
-/// Contents of a device, which holds requests up if it is told to.
-struct Below {
-    inner: Arc<MemDevice>,
-    late: Mutex<Option<Rng>>,
-}
-
-impl Below {
-    fn new(inner: &Arc<MemDevice>) -> Self {
-        Below { inner: Arc::clone(inner), late: Mutex::new(&LATE, None) }
-    }
-}
-
-impl Device for Below {
-    fn info(&self) -> DeviceInfo {
-        self.inner.info()
-    }
-
-    fn submit(&self, batch: Vec<Request>) {
-        for request in batch {
-            let wait = self.late.lock().as_mut().map(|random| random.below(DELAY_NS));
-            wait.into_iter().for_each(|wait| sleep(Duration::from_nanos(wait)));
-            self.inner.submit(vec![request]);
-        }
-    }
-}
 
 /// What was looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,7 +68,7 @@ impl Judged for MovingStates {
 /// # Errors
 /// The options make no sense, or a thread panicked.
 pub fn cut_many_while_moving(
-    host: MovingHost,
+    host: SessionHost,
     seeds: Range<u64>,
     states: u64,
     mount: &str,
@@ -146,10 +85,10 @@ struct Disk {
     base: MemDevice,
     below: Arc<MemDevice>,
     device: Arc<Moving>,
-    contents: Arc<Below>,
+    contents: Arc<HeldUp<MemDevice>>,
 }
 
-type Moving = AdversaryDevice<Arc<Below>>;
+type Moving = AdversaryDevice<Arc<HeldUp<MemDevice>>>;
 
 impl Disk {
     fn new(random: &mut Rng) -> Result<Self, Error> {
@@ -159,7 +98,7 @@ impl Disk {
         let geometry = chosen.geometry(&options)?;
         let below = Arc::new(MemDevice::new(geometry.gc.end));
         let base = below.fork();
-        let contents = Arc::new(Below::new(&below));
+        let contents = Arc::new(HeldUp::new(&below));
         let device = Arc::new(AdversaryDevice::new(Arc::clone(&contents), geometry, rules(random)));
         mkfs::format(&*device, &options)?;
         Ok(Disk { base, below, device, contents })
@@ -190,7 +129,7 @@ impl Disk {
 
     fn after(&self, at: u64, left: MemDevice, random: &mut Rng) -> Disk {
         let below = Arc::new(left);
-        let contents = Arc::new(Below::new(&below));
+        let contents = Arc::new(HeldUp::new(&below));
         let device = Arc::new(self.device.after_cut(at, Arc::clone(&contents), rules(random)));
         Disk { base: below.fork(), below, device, contents }
     }
@@ -210,7 +149,7 @@ fn rules(random: &mut Rng) -> Adversary {
 /// # Errors
 /// The first promise that was broken.
 pub fn cut_while_moving(
-    host: MovingHost,
+    host: SessionHost,
     seed: u64,
     sessions: u64,
     cuts: u64,
@@ -219,7 +158,7 @@ pub fn cut_while_moving(
     without_panic(|| explore(host, seed, sessions, cuts, mount))
 }
 
-fn explore(host: MovingHost, seed: u64, sessions: u64, cuts: u64, mount: &str) -> Result<MovingStates, String> {
+fn explore(host: SessionHost, seed: u64, sessions: u64, cuts: u64, mount: &str) -> Result<MovingStates, String> {
     let mut random = Rng::new(seed);
     let mut disk = Disk::new(&mut random).map_err(|e| format!("making the volume: {e}"))?;
     let (mut promised, mut sum) = (vec![Pages::new(); host.writers(&mut random) as usize], MovingStates::default());
@@ -228,7 +167,7 @@ fn explore(host: MovingHost, seed: u64, sessions: u64, cuts: u64, mount: &str) -
         let (device, before, options) = (Arc::clone(&disk.device), promised.clone(), mount.to_owned());
         let session_seed = random.next();
         let config = SimConfig { cores: host.cores(&mut random), seed: session_seed, ..SimConfig::default() };
-        *disk.contents.late.lock() = host.is_late(&mut random).then(|| Rng::new(session_seed));
+        disk.contents.hold_up(host.is_late(&mut random).then(|| Rng::new(session_seed)));
         let ran = in_time(config, LIMIT, move || live(&device, &before, session_seed, &options));
         let Lived { began, promises, applied, moved } = ran.map_err(within)?;
         sum.moved += moved;
@@ -250,30 +189,6 @@ fn explore(host: MovingHost, seed: u64, sessions: u64, cuts: u64, mount: &str) -
         }
     }
     Ok(sum)
-}
-
-pub(crate) fn file(fs: &Fs, writer: usize) -> Result<InodeRef, Error> {
-    let (root, name) = (fs.root()?, format!("data{writer}"));
-    match fs.lookup(&root, name.as_bytes()) {
-        Err(Error::NotFound) => fs.create(&root, name.as_bytes(), &NewInode { mode: 0o100_644, ..NewInode::default() }),
-        found => found,
-    }
-}
-
-pub(crate) fn compare_all(fs: &Fs, files: &[Pages]) -> Result<(), String> {
-    files.iter().enumerate().try_for_each(|(writer, pages)| compare(fs, writer, pages))
-}
-
-fn compare(fs: &Fs, writer: usize, pages: &Pages) -> Result<(), String> {
-    let file = file(fs, writer).map_err(|e| format!("the file: {e}"))?;
-    let mut buffer = vec![0; PAGE as usize];
-    for (page, byte) in pages {
-        let read = fs.read(&file, page * PAGE, &mut buffer).map_err(|e| format!("page {page}: {e}"))?;
-        if read != buffer.len() || buffer.iter().any(|found| found != byte) {
-            return Err(format!("page {page} of file {writer} should hold {byte} and holds {}", buffer[0]));
-        }
-    }
-    Ok(())
 }
 
 /// A session.
@@ -355,7 +270,8 @@ impl FileWriter {
                 self.applied.extend(self.fs.migration_stats().map(|stats| (tick, stats.applied)));
             }
             if random.below(4) == 0 {
-                self.come_and_go((random.below(7) + round) % 7).map_err(told)?;
+                let name = format!("extra{}-{}", self.writer, (random.below(7) + round) % 7);
+                come_and_go(&self.fs, &name, 5).map_err(told)?;
             }
             match random.below(3) {
                 0 => self.fs.sync().map_err(told)?,
@@ -364,17 +280,6 @@ impl FileWriter {
             self.promises.push((self.device.recorder().tick(), self.known.clone()));
         }
         Ok(self)
-    }
-
-    /// Makes a small file, or removes it.
-    fn come_and_go(&self, number: u64) -> Result<(), Error> {
-        let root = self.fs.root()?;
-        let new = NewInode { mode: 0o100_644, ..NewInode::default() };
-        let name = format!("extra{}-{number}", self.writer);
-        match self.fs.create(&root, name.as_bytes(), &new) {
-            Ok(extra) => self.fs.write(&extra, 0, &vec![1; 5 * PAGE as usize]).map(drop),
-            Err(_) => self.fs.unlink(&root, name.as_bytes()),
-        }
     }
 }
 
@@ -385,12 +290,8 @@ fn judge(left: Disk, files: Vec<Pages>, seed: u64) -> Result<MovingStates, Strin
     let device = Arc::clone(&left.device);
     let mounted = in_time(SimConfig { cores: 2, seed, ..SimConfig::default() }, LIMIT, move || {
         let fs = Disk::mount(&device, "").map_err(|e| format!("it does not mount: {e}"))?;
-        compare_all(&fs, &files)?;
-        let data = file(&fs, 0).map_err(|e| e.to_string())?;
-        fs.write(&data, PAGES * PAGE, &[9; PAGE as usize]).map_err(|e| format!("it takes no write: {e}"))?;
-        fs.sync().map_err(|e| format!("it does not sync: {e}"))?;
+        goes_on(&fs, &files)?;
         let again = fs.migration_stats().map_or(0, |stats| stats.again);
-        drop(data);
         fs.unmount().map_err(|e| format!("it does not unmount: {e}"))?;
         Ok::<u64, String>(again)
     });
@@ -407,13 +308,4 @@ fn judge(left: Disk, files: Vec<Pages>, seed: u64) -> Result<MovingStates, Strin
         return Err(format!("the device holds {} blocks and the volume needs {}", held.len(), needed.len()));
     }
     Ok(MovingStates { states: 1, outstanding, again, ..MovingStates::default() })
-}
-
-pub(crate) fn inspect(device: &Arc<dyn Device>, when: &str) -> Result<(), String> {
-    let options = CheckOptions { threads: 1, ..CheckOptions::default() };
-    let report = check(Arc::clone(device), &options).map_err(|e| format!("{when}: {e}"))?;
-    match report.issues.iter().find(|issue| issue.severity() >= Severity::Error) {
-        Some(issue) => Err(format!("{when}, {issue}")),
-        None => Ok(()),
-    }
 }

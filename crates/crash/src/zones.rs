@@ -8,18 +8,19 @@
 //!
 //! Everything is in virtual time, so a seed repeats it.
 
-use crate::moving::{
-    CUTS, DELAY_NS, ENOUGH_TO_END, MovingHost, PAGE, PAGES, Pages, SESSIONS, compare_all, file, inspect,
-};
 use crate::rng::Rng;
 use crate::seeds::{Judged, LIMIT, SeedsOutcome, in_time, try_seeds, without_panic};
+use crate::sessions::{
+    CUTS, ENOUGH_TO_END, HeldUp, PAGE, PAGES, Pages, SESSIONS, SessionHost, come_and_go, compare_all, file, goes_on,
+    inspect,
+};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_core::mkfs::{self, MkfsOptions};
-use steadyfs_core::{Error, Fs, MountOptions, NewInode};
-use steadyfs_device::{Device, DeviceInfo, IoError, Request, Zone, ZoneGeometry, ZonedDevice};
+use steadyfs_core::{Error, Fs, MountOptions};
+use steadyfs_device::{Device, ZoneGeometry, ZonedDevice};
 use steadyfs_rt::sim::SimConfig;
 use steadyfs_rt::{LockClass, Mutex, sleep, spawn};
 
@@ -29,38 +30,8 @@ const CONVENTIONAL: u64 = 10;
 /// How long it takes at most until somebody looks again.
 const LOOK_NS: u64 = 4_000_000;
 
-/// Held to draw a number.
-static LATE: LockClass = LockClass::new("crash.zones_held_up", u16::MAX - 3);
 /// Held while the device says what a cut would leave.
 static PROMISES: LockClass = LockClass::new("crash.zones_promises", u16::MAX - 40);
-
-/// A device that holds requests up, if it is told to.
-struct Slow {
-    inner: Arc<ZonedDevice>,
-    late: Mutex<Option<Rng>>,
-}
-
-impl Device for Slow {
-    fn info(&self) -> DeviceInfo {
-        self.inner.info()
-    }
-
-    fn submit(&self, batch: Vec<Request>) {
-        for request in batch {
-            let wait = self.late.lock().as_mut().map(|random| random.below(DELAY_NS));
-            wait.into_iter().for_each(|wait| sleep(Duration::from_nanos(wait)));
-            self.inner.submit(vec![request]);
-        }
-    }
-
-    fn zones(&self) -> Option<ZoneGeometry> {
-        self.inner.zones()
-    }
-
-    fn zone_report(&self, first: u64, count: u64) -> Result<Vec<Zone>, IoError> {
-        self.inner.zone_report(first, count)
-    }
-}
 
 /// What was looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,7 +65,7 @@ impl Judged for ZonedStates {
 /// # Errors
 /// The options make no sense, or a thread panicked.
 pub fn cut_many_zones(
-    host: MovingHost,
+    host: SessionHost,
     seeds: Range<u64>,
     states: u64,
     mount: &str,
@@ -110,7 +81,7 @@ pub fn cut_many_zones(
 ///
 /// # Errors
 /// The first promise that was broken.
-pub fn cut_zones(host: MovingHost, seed: u64, sessions: u64, cuts: u64, mount: &str) -> Result<ZonedStates, String> {
+pub fn cut_zones(host: SessionHost, seed: u64, sessions: u64, cuts: u64, mount: &str) -> Result<ZonedStates, String> {
     without_panic(|| explore(host, seed, sessions, cuts, mount))
 }
 
@@ -131,7 +102,7 @@ fn made(random: &mut Rng) -> Result<ZonedDevice, Error> {
     Ok(device)
 }
 
-fn explore(host: MovingHost, seed: u64, sessions: u64, cuts: u64, mount: &str) -> Result<ZonedStates, String> {
+fn explore(host: SessionHost, seed: u64, sessions: u64, cuts: u64, mount: &str) -> Result<ZonedStates, String> {
     let mut random = Rng::new(seed);
     let device = made(&mut random).map_err(|e| format!("making the volume: {e}"))?;
     let promised = vec![Pages::new(); host.writers(&mut random) as usize];
@@ -143,7 +114,8 @@ fn explore(host: MovingHost, seed: u64, sessions: u64, cuts: u64, mount: &str) -
         let options = format!("cache=1M,background_gc=off,commit=0,{mount}");
         let Left { device, promised } = left;
         let device = Arc::new(device);
-        let slow = Arc::new(Slow { inner: Arc::clone(&device), late: Mutex::new(&LATE, late.then(|| Rng::new(seed))) });
+        let slow = Arc::new(HeldUp::new(&device));
+        slow.hold_up(late.then(|| Rng::new(seed)));
         let found = in_time(config, LIMIT, move || live(&slow, promised, seed, cuts, &options)).map_err(within)?;
         sum.add(counted(&device));
         rules(&device).map_err(within)?;
@@ -177,7 +149,13 @@ fn rules(device: &ZonedDevice) -> Result<(), String> {
 
 /// Mounts, works, and leaves the volume as if somebody had pulled the plug; what cuts would have left meanwhile, at
 /// least one, and no more than so many.
-fn live(device: &Arc<Slow>, before: Vec<Pages>, seed: u64, cuts: u64, options: &str) -> Result<Vec<Left>, String> {
+fn live(
+    device: &Arc<HeldUp<ZonedDevice>>,
+    before: Vec<Pages>,
+    seed: u64,
+    cuts: u64,
+    options: &str,
+) -> Result<Vec<Left>, String> {
     let options = MountOptions::parse(options).map_err(|e| e.to_string())?;
     let fs =
         Fs::mount(Arc::clone(device) as Arc<dyn Device>, options).map_err(|e| format!("it does not mount: {e}"))?;
@@ -185,7 +163,7 @@ fn live(device: &Arc<Slow>, before: Vec<Pages>, seed: u64, cuts: u64, options: &
     let promised = Arc::new(Mutex::new(&PROMISES, before.clone()));
     let over = Arc::new(AtomicBool::new(false));
     let looker = {
-        let (zones, promised, over) = (Arc::clone(&device.inner), Arc::clone(&promised), Arc::clone(&over));
+        let (zones, promised, over) = (Arc::clone(device.inner()), Arc::clone(&promised), Arc::clone(&over));
         spawn("looker", move || look(&zones, &promised, &over, cuts, Rng::new(seed ^ 0x100C)))
     };
     let writers: Vec<_> = (before.into_iter().enumerate())
@@ -245,7 +223,7 @@ fn write(fs: &Fs, writer: usize, mut known: Pages, promised: &Mutex<Vec<Pages>>,
             known.insert(page, byte);
         }
         if random.below(3) == 0 {
-            come_and_go(fs, &format!("extra{writer}-{}", (random.below(5) + round) % 5))?;
+            come_and_go(fs, &format!("extra{writer}-{}", (random.below(5) + round) % 5), 90)?;
         }
         match random.below(3) {
             0 => fs.sync()?,
@@ -254,16 +232,6 @@ fn write(fs: &Fs, writer: usize, mut known: Pages, promised: &Mutex<Vec<Pages>>,
         promised.lock()[writer] = known.clone();
     }
     Ok(())
-}
-
-/// Makes a file of some size, or removes it.
-fn come_and_go(fs: &Fs, name: &str) -> Result<(), Error> {
-    let root = fs.root()?;
-    let new = NewInode { mode: 0o100_644, ..NewInode::default() };
-    match fs.create(&root, name.as_bytes(), &new) {
-        Ok(extra) => fs.write(&extra, 0, &vec![1; 90 * PAGE as usize]).map(drop),
-        Err(_) => fs.unlink(&root, name.as_bytes()),
-    }
 }
 
 /// Judges a state.
@@ -276,11 +244,7 @@ fn judge(left: Left, seed: u64) -> Result<ZonedStates, String> {
     let mounted = in_time(SimConfig { cores: 2, seed, ..SimConfig::default() }, LIMIT, move || {
         let options = MountOptions::parse("cache=1M,background_gc=off,commit=0").map_err(|e| e.to_string())?;
         let fs = Fs::mount(below as Arc<dyn Device>, options).map_err(|e| format!("it does not mount: {e}"))?;
-        compare_all(&fs, &promised)?;
-        let data = file(&fs, 0).map_err(|e| e.to_string())?;
-        fs.write(&data, PAGES * PAGE, &[9; PAGE as usize]).map_err(|e| format!("it takes no write: {e}"))?;
-        fs.sync().map_err(|e| format!("it does not sync: {e}"))?;
-        drop(data);
+        goes_on(&fs, &promised)?;
         fs.unmount().map_err(|e| format!("it does not unmount: {e}"))
     });
     mounted.map_err(|e| format!("while it is mounted, {e}"))?;

@@ -1,13 +1,13 @@
 //! D2FS under power cuts: the device moves blocks by itself, and what was promised is there whatever it has moved.
 
-use steadyfs_crash::{MovingHost, MovingStates, cut_while_moving};
+use steadyfs_crash::{MovingStates, SessionHost, cut_while_moving};
 
 #[test]
 fn no_cut_breaks_a_promise() {
     let mut sum = MovingStates::default();
     for seed in 0..6 {
         let found =
-            cut_while_moving(MovingHost::Alone, seed, 3, 5, "").unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+            cut_while_moving(SessionHost::Alone, seed, 3, 5, "").unwrap_or_else(|what| panic!("seed {seed}: {what}"));
         sum.states += found.states;
         sum.outstanding += found.outstanding;
         sum.moved += found.moved;
@@ -25,7 +25,7 @@ fn no_cut_breaks_a_promise_to_a_crowd() {
     let mut sum = MovingStates::default();
     for seed in 0..6 {
         let found =
-            cut_while_moving(MovingHost::Crowd, seed, 2, 3, "").unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+            cut_while_moving(SessionHost::Crowd, seed, 2, 3, "").unwrap_or_else(|what| panic!("seed {seed}: {what}"));
         sum.states += found.states;
         sum.outstanding += found.outstanding;
         sum.moved += found.moved;
@@ -37,8 +37,8 @@ fn no_cut_breaks_a_promise_to_a_crowd() {
 /// The first seed under which a planted fault is found.
 fn hunt(canary: &str) {
     let mount = format!("canary={canary}");
-    let found =
-        (0..40).find_map(|seed| cut_while_moving(MovingHost::Alone, seed, 3, 3, &mount).err().map(|what| (seed, what)));
+    let found = (0..40)
+        .find_map(|seed| cut_while_moving(SessionHost::Alone, seed, 3, 3, &mount).err().map(|what| (seed, what)));
     let (seed, what) = found.unwrap_or_else(|| panic!("{canary} was not found"));
     println!("{canary}: seed {seed}: {}", what.chars().take(300).collect::<String>());
 }

@@ -1,12 +1,12 @@
 //! Zoned devices under power cuts: no rule of zones is broken, and what was promised is there.
 
-use steadyfs_crash::{Judged, MovingHost, ZonedStates, cut_zones};
+use steadyfs_crash::{Judged, SessionHost, ZonedStates, cut_zones};
 
 #[test]
 fn no_cut_of_a_zoned_device_breaks_a_promise() {
     let mut sum = ZonedStates::default();
     for seed in 0..8 {
-        let host = if seed % 2 == 0 { MovingHost::Alone } else { MovingHost::Crowd };
+        let host = if seed % 2 == 0 { SessionHost::Alone } else { SessionHost::Crowd };
         sum.add(cut_zones(host, seed, 2, 4, "").unwrap_or_else(|what| panic!("seed {seed}: {what}")));
     }
     println!("{sum:?}");
@@ -16,6 +16,6 @@ fn no_cut_of_a_zoned_device_breaks_a_promise() {
 /// A block that is taken twice is written behind its zone's write pointer.
 #[test]
 fn blocks_that_are_taken_twice_are_found_on_zones() {
-    let found = (0..40).find_map(|seed| cut_zones(MovingHost::Alone, seed, 2, 3, "canary=early-reuse").err());
+    let found = (0..40).find_map(|seed| cut_zones(SessionHost::Alone, seed, 2, 3, "canary=early-reuse").err());
     println!("{}", found.expect("early-reuse was not found").chars().take(300).collect::<String>());
 }

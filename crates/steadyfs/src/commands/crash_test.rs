@@ -14,7 +14,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use steadyfs_core::MountOptions;
 use steadyfs_crash::{
-    Collected, Effort, MovingHost, Outcome, Plan, RunError, Stop, Violation, VolumeKind, Volumes, Workload, explore,
+    Collected, Effort, Outcome, Plan, RunError, SessionHost, Stop, Violation, VolumeKind, Volumes, Workload, explore,
     generate, minimise, save, trace,
 };
 
@@ -166,7 +166,7 @@ fn cut_sessions(args: &Args, kind: CutKind) -> Result<ExitCode, Failure> {
     }
     let sessions = Sessions {
         kind,
-        host: MovingHost::Alone,
+        host: SessionHost::Alone,
         seeds: args.seed..u64::MAX,
         states: Some(args.states.unwrap_or(if args.full { FULL } else { TORTURE })),
         options: &args.options,

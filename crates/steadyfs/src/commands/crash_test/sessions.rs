@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use serde::Serialize;
 use steadyfs_crash::{
-    MovingHost, MovingStates, SeedFault, Stop, VolumeKind, ZonedStates, cut_many_while_moving, cut_many_zones,
+    MovingStates, SeedFault, SeedsOutcome, SessionHost, Stop, VolumeKind, ZonedStates, cut_many_while_moving,
+    cut_many_zones,
 };
 
 use super::{exit, heed_signals, note_interruption, progress};
@@ -54,10 +55,10 @@ impl Explored {
 
 /// What sessions came to, for programs.
 #[derive(Serialize)]
-struct Report<T> {
+struct Report {
     runs: u64,
     #[serde(flatten)]
-    found: T,
+    found: Found,
     violations: Vec<Broken>,
     seed: u64,
     seconds: f64,
@@ -71,69 +72,87 @@ struct Broken {
     what: String,
 }
 
-/// What was looked at of one kind.
-trait Found: Serialize {
-    fn states(&self) -> u64;
+/// What was looked at.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Found {
+    Moved {
+        states: u64,
+        states_with_outstanding_records: u64,
+        states_between_apply_and_checkpoint: u64,
+        blocks_moved: u64,
+        records_applied_before_the_cut: u64,
+    },
+    InZones {
+        states: u64,
+        zones_reset: u64,
+        zones_finished: u64,
+        zones_most_active: u32,
+    },
+}
 
+impl From<MovingStates> for Found {
+    fn from(MovingStates { states, outstanding, between, moved, again }: MovingStates) -> Self {
+        Found::Moved {
+            states,
+            states_with_outstanding_records: outstanding,
+            states_between_apply_and_checkpoint: between,
+            blocks_moved: moved,
+            records_applied_before_the_cut: again,
+        }
+    }
+}
+
+impl From<ZonedStates> for Found {
+    fn from(ZonedStates { states, resets, finishes, most_active }: ZonedStates) -> Self {
+        Found::InZones { states, zones_reset: resets, zones_finished: finishes, zones_most_active: most_active }
+    }
+}
+
+impl Found {
     /// Lines for people.
-    fn lines(&self) -> Vec<String>;
-}
-
-#[derive(Serialize)]
-struct Moved {
-    states: u64,
-    states_with_outstanding_records: u64,
-    states_between_apply_and_checkpoint: u64,
-    blocks_moved: u64,
-    records_applied_before_the_cut: u64,
-}
-
-impl Found for Moved {
-    fn states(&self) -> u64 {
-        self.states
-    }
-
     fn lines(&self) -> Vec<String> {
-        let percent = |part: u64| part as f64 * 100.0 / self.states.max(1) as f64;
-        let (outstanding, between) = (self.states_with_outstanding_records, self.states_between_apply_and_checkpoint);
-        vec![
-            format!(
-                "  outstanding     {outstanding} with records that are not completed ({:.0} %)",
-                percent(outstanding)
-            ),
-            format!("  applied         {between} with records that no checkpoint has yet ({:.0} %)", percent(between)),
-            format!("blocks moved      {}", self.blocks_moved),
-            format!("records again     {} had been applied before the cut", self.records_applied_before_the_cut),
-        ]
+        let states = |states: &u64| format!("states            {states}");
+        match self {
+            Found::Moved {
+                states: all,
+                states_with_outstanding_records: outstanding,
+                states_between_apply_and_checkpoint: between,
+                blocks_moved,
+                records_applied_before_the_cut: again,
+            } => {
+                let percent = |part: &u64| *part as f64 * 100.0 / (*all).max(1) as f64;
+                let of_them = percent(outstanding);
+                vec![
+                    states(all),
+                    format!("  outstanding     {outstanding} with records that are not completed ({of_them:.0} %)"),
+                    format!(
+                        "  applied         {between} with records that no checkpoint has yet ({:.0} %)",
+                        percent(between)
+                    ),
+                    format!("blocks moved      {blocks_moved}"),
+                    format!("records again     {again} had been applied before the cut"),
+                ]
+            }
+            Found::InZones { states: all, zones_reset, zones_finished, zones_most_active } => vec![
+                states(all),
+                format!("zones reset       {zones_reset}"),
+                format!("zones finished    {zones_finished}"),
+                format!("  partly written  {zones_most_active} at one time, at most"),
+            ],
+        }
     }
 }
 
-#[derive(Serialize)]
-struct InZones {
-    states: u64,
-    zones_reset: u64,
-    zones_finished: u64,
-    zones_most_active: u32,
-}
-
-impl Found for InZones {
-    fn states(&self) -> u64 {
-        self.states
-    }
-
-    fn lines(&self) -> Vec<String> {
-        vec![
-            format!("zones reset       {}", self.zones_reset),
-            format!("zones finished    {}", self.zones_finished),
-            format!("  partly written  {} at one time, at most", self.zones_most_active),
-        ]
-    }
+/// What became of seeds, of whatever kind.
+fn found<T: Into<Found>>(SeedsOutcome { runs, sum, wrong }: SeedsOutcome<T>) -> (u64, Found, Vec<SeedFault>) {
+    (runs, sum.into(), wrong)
 }
 
 /// Sessions of volumes that are cut, one seed after the other.
 pub(crate) struct Sessions<'a> {
     pub(crate) kind: CutKind,
-    pub(crate) host: MovingHost,
+    pub(crate) host: SessionHost,
     pub(crate) seeds: Range<u64>,
     /// So many states are enough.
     pub(crate) states: Option<u64>,
@@ -161,67 +180,44 @@ impl Sessions<'_> {
         };
         let (first, most, seeds) = (self.seeds.start, self.states.unwrap_or(u64::MAX), self.seeds.clone());
         let refused = |e| Failure::usage("cannot mount with these options", e, "see `steadyfs mount --help`");
-        let about = |runs, wrong: Vec<SeedFault>| Report {
+        let (host, options) = (self.host, self.options);
+        let outcome = match self.kind {
+            CutKind::D2fs => cut_many_while_moving(host, seeds, most, options, jobs, tell).map(found),
+            CutKind::Zoned => cut_many_zones(host, seeds, most, options, jobs, tell).map(found),
+        };
+        let (runs, found, wrong) = outcome.map_err(refused)?;
+        bar.finish_and_clear();
+        let report = Report {
             runs,
-            found: (),
+            found,
             violations: wrong.into_iter().map(|SeedFault { seed, what }| Broken { seed, what }).collect(),
             seed: first,
             seconds: began.elapsed().as_secs_f64(),
             interrupted: signal.code().is_some(),
         };
-        let is_sound = match self.kind {
-            CutKind::D2fs => {
-                let outcome =
-                    cut_many_while_moving(self.host, seeds, most, self.options, jobs, tell).map_err(refused)?;
-                let MovingStates { states, outstanding, between, moved, again } = outcome.sum;
-                let found = Moved {
-                    states,
-                    states_with_outstanding_records: outstanding,
-                    states_between_apply_and_checkpoint: between,
-                    blocks_moved: moved,
-                    records_applied_before_the_cut: again,
-                };
-                bar.finish_and_clear();
-                self.tell(about(outcome.runs, outcome.wrong).of(found))
-            }
-            CutKind::Zoned => {
-                let outcome = cut_many_zones(self.host, seeds, most, self.options, jobs, tell).map_err(refused)?;
-                let ZonedStates { states, resets, finishes, most_active } = outcome.sum;
-                let found =
-                    InZones { states, zones_reset: resets, zones_finished: finishes, zones_most_active: most_active };
-                bar.finish_and_clear();
-                self.tell(about(outcome.runs, outcome.wrong).of(found))
-            }
-        };
-        Ok(exit(&signal, is_sound.map_err(|e| Failure::output(&e))?))
+        let is_sound = self.tell(&report).map_err(|e| Failure::output(&e))?;
+        Ok(exit(&signal, is_sound))
     }
 
     /// Prints the report; whether no promise was broken.
-    fn tell<T: Found>(&self, report: Report<T>) -> io::Result<bool> {
+    fn tell(&self, report: &Report) -> io::Result<bool> {
         let (mut out, is_sound) = (io::stdout(), report.violations.is_empty());
         if self.json {
-            serde_json::to_writer_pretty(&mut out, &report)?;
+            serde_json::to_writer_pretty(&mut out, report)?;
             writeln!(out)?;
             return Ok(is_sound);
         }
         let (command, kind, option) = (self.command, self.kind.name(), self.seed);
+        let mounted = if self.options.is_empty() { String::new() } else { format!(" -o {}", self.options) };
         for Broken { seed, what } in &report.violations {
-            writeln!(out, "{what}\n  again: steadyfs {command} --kind {kind} {option} {seed}")?;
+            writeln!(out, "{what}\n  again: steadyfs {command} --kind {kind} {option} {seed}{mounted}")?;
         }
         writeln!(out, "runs              {}", report.runs)?;
-        writeln!(out, "states            {}", report.found.states())?;
         report.found.lines().into_iter().try_for_each(|line| writeln!(out, "{line}"))?;
         writeln!(out, "violations        {}", report.violations.len())?;
         writeln!(out, "seed              {}", report.seed)?;
         writeln!(out, "seconds           {:.1}", report.seconds)?;
         note_interruption(&mut out, report.interrupted)?;
         Ok(is_sound)
-    }
-}
-
-impl Report<()> {
-    fn of<T>(self, found: T) -> Report<T> {
-        let Report { runs, found: (), violations, seed, seconds, interrupted } = self;
-        Report { runs, found, violations, seed, seconds, interrupted }
     }
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use serde::Serialize;
 use steadyfs_core::MountOptions;
 use steadyfs_crash::load::schedules;
-use steadyfs_crash::{Effort, MovingHost, Stop, generate};
+use steadyfs_crash::{Effort, SessionHost, Stop, generate};
 
 use crate::commands::crash_test::{Explored, Search, Sessions, exit, heed_signals, note_interruption, plan, progress};
 use crate::failure::Failure;
@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Explored::Cut(kind) => {
             let sessions = Sessions {
                 kind,
-                host: MovingHost::Crowd,
+                host: SessionHost::Crowd,
                 seeds: args.seeds.clone(),
                 states: None,
                 options: &args.options,
