@@ -64,6 +64,11 @@ SUITES_SHORT = STEADYFS=target/debug/steadyfs SEEDS="1 2 3 4 5 6 7 8 9 10" tools
 suites-installed:
 	tools/suites.sh --install
 
+# All tests with every case that `make test` samples; this takes some minutes more.
+.PHONY: test-all
+test-all: deps
+	STEADYFS_TEST_ALL=1 CARGO=$(CARGO) tools/tests.sh
+
 # pjdfstest and fsx alone. Needs root.
 .PHONY: suites-short
 suites-short: deps

@@ -7,6 +7,7 @@
 //! * [`corpus`] is a tree of corner cases that any file system can be asked to hold;
 //! * [`exerciser`] does random operations to one file and compares it with what a file should do;
 //! * [`golden`] has a few such volumes in the repository, also of kinds that take long to make;
+//! * [`sampled`] says how many cases of one kind a test tries;
 //! * [`manifest`] writes down a directory tree, whatever file system serves it, so that two views of one tree can be
 //!   compared;
 //! * [`tools`] runs mkfs.f2fs, fsck.f2fs and dump.f2fs and reads their verdicts.
@@ -18,6 +19,7 @@
 //! either.
 
 pub mod corpus;
+mod effort;
 mod error;
 pub mod exerciser;
 pub mod golden;
@@ -32,6 +34,7 @@ pub mod sparse;
 pub mod tools;
 
 pub use corpus::{CorpusOp, HostTarget, Spec, Target};
+pub use effort::sampled;
 pub use error::{Error, Result};
 pub use linux::{linux_manifest, linux_manifests};
 pub use machine::{Qemu, Uml};

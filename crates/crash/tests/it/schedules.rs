@@ -1,6 +1,7 @@
 //! Several writers in virtual time: every schedule keeps the promises, and a seed is a schedule.
 
 use steadyfs_crash::{Effort, Outcome, Plan, Volumes, Workload, explore, explore_one, generate};
+use steadyfs_testkit::sampled;
 
 fn plan() -> Plan {
     Plan { effort: Effort::LIGHT, jobs: 2, ..Plan::default() }
@@ -8,7 +9,8 @@ fn plan() -> Plan {
 
 #[test]
 fn schedules_lose_nothing_that_was_promised() {
-    let outcome = explore((0..24).map(|seed| generate::scheduled("", seed)), &plan(), |_| true).expect("sense");
+    let outcome =
+        explore((0..sampled(12, 24)).map(|seed| generate::scheduled("", seed)), &plan(), |_| true).expect("sense");
     for violation in &outcome.violations {
         eprintln!("{violation}");
     }
@@ -40,8 +42,8 @@ fn schedules_of_journals_lose_nothing_that_was_promised() {
 
 #[test]
 fn a_seed_gives_the_same_crash_points_each_time() {
-    // Two whose device refuses writes, and two whose device does not.
-    for seed in [3, 4, 7, 8] {
+    // One or two whose device refuses writes, and as many whose device does not.
+    for &seed in sampled(&[3, 4][..], &[3, 4, 7, 8]) {
         let workload = Workload { late: Some(seed), ..generate::scheduled("", seed) };
         assert!(workload.schedule.is_some());
         let explored = || explore_one(&workload, &plan(), &Volumes::default()).expect("sense");

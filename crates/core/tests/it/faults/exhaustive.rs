@@ -1,4 +1,5 @@
-//! Every operation of a short workload on its device fails once, in every way.
+//! Every operation of a short workload on its device fails: in one or two ways, which take turns, or in every way
+//! ([`sampled`]).
 //!
 //! After each run: nobody panicked, nobody hangs; somebody was told, or else all that was done is there; the device
 //! works again, the volume mounts, the checker finds nothing, and the tree is one that the syncs that succeeded allow.
@@ -7,6 +8,7 @@ use crate::faults::bed::{Bed, Ends, KINDS, Watch, fsck};
 use crate::faults::workload::{Run, base, work};
 use std::time::Duration;
 use steadyfs_device::{Fault, MemDevice, OpKind, errno};
+use steadyfs_testkit::sampled;
 
 /// What happens to the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,8 +138,10 @@ fn every(kind: OpKind, ends: Ends, options: &'static str) {
     assert!(count > 5, "the workload makes only {count} operations of kind {kind}");
     let mut cases = 0;
     for nth in 0..count {
-        for &way in Way::on(kind) {
-            let end = if (nth + cases) % 2 == 0 { End::Crash } else { End::Unmount };
+        let ways = Way::on(kind);
+        let turn = ways.iter().cycle().skip(nth as usize * 2).take(sampled(ways.len() / 2, ways.len()));
+        for &way in turn {
+            let end = if cases % 2 == 0 { End::Crash } else { End::Unmount };
             let case = Case { ends, kind, nth, way, end, options };
             watch.next(&case.name());
             case.run();
