@@ -320,7 +320,8 @@ pub static OPTIONS: &[Row<MountOptions>] = &[
         aliases: &[],
         values: option_words!(Words, gc.buffer, { "dedicated" => GcBuffer::Dedicated, "cache" => GcBuffer::Cache }),
         tier: Research,
-        help: "blocks are moved through memory of the collector's own, or through the page cache",
+        help: "blocks are moved through memory of the collector's own (scalelfs and steady), or through the page cache \
+               (the other systems of as=)",
     },
     Row {
         name: "gc.select",
@@ -521,7 +522,10 @@ mod tests {
             ("cache=1M,memory=low,node_cache=9M", "memory=low,node_cache=9M"),
             ("gc.victims=4,gc=f2fs", "as=f2fs"),
             ("gc=f2fs,gc.victims=4,mode=lfs", "mode=lfs,as=f2fs,gc.victims=4"),
-            ("gc=spgc,gc.collectors=split:3,gc.buffer=cache", "as=f2fs-lm,gc.collectors=split:3,gc.buffer=cache"),
+            (
+                "gc=spgc,gc.collectors=split:3,gc.buffer=dedicated",
+                "as=f2fs-lm,gc.collectors=split:3,gc.buffer=dedicated",
+            ),
             ("alloc_mode=default,commit=60", "commit=60,alloc_mode=default"),
         ] {
             let options = MountOptions::parse(given).unwrap();

@@ -67,7 +67,7 @@ pub enum GcProtect {
 /// Where the contents of blocks are while they move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GcBuffer {
-    /// In the page cache of their file, read block by block: F2FS.
+    /// In the page cache of their file, with a request of the kernel's for each block: F2FS.
     Cache,
     /// In memory of the collector's own ("dedicated page buffer").
     Dedicated,
@@ -165,7 +165,7 @@ const F2FS_LFS: GcOptions = GcOptions {
     idle: None,
     meta: GcMeta::Locked,
     protect: GcProtect::File,
-    buffer: GcBuffer::Dedicated,
+    buffer: GcBuffer::Cache,
     select: GcSelect::Locked,
     search: GcSearch::Whole,
     victims: 1,

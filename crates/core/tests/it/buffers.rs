@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use steadyfs_core::fsck::{CheckOptions, check};
 use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode, Urgency};
 use steadyfs_device::{Device, DeviceInfo, MemDevice, Op, Request};
+use steadyfs_rt::Cost;
+use steadyfs_rt::sim::{SimConfig, cpu_time, run};
 
 const PAGES: u64 = 512;
 const SEGMENT: u64 = 2 << 20;
@@ -36,25 +38,51 @@ fn mount_any(device: Arc<dyn Device>, options: &str) -> Arc<Fs> {
     Fs::mount(device, options).unwrap()
 }
 
-/// Neighbouring blocks are read with one request, or as in F2FS each with its own.
+/// Neighbouring blocks are read with one request: F2FS submits one for each, and its kernel merges them.
 #[test]
-fn requests_are_for_runs_or_for_blocks() {
-    for (buffer, alone) in [("dedicated", false), ("cache", true)] {
+fn neighbours_are_read_with_one_request() {
+    for buffer in ["dedicated", "cache"] {
         let inner = Arc::new(crate::common::mkfs(160, &[]));
         let device = Arc::new(Counting { inner, reads: AtomicU64::new(0) });
         let fs = mount_any(Arc::clone(&device) as Arc<dyn Device>, &format!("gc.buffer={buffer},gc.protect=page"));
-        let new = NewInode { mode: 0o100_644, ..NewInode::default() };
-        let file = fs.create(&fs.root().unwrap(), b"file", &new).unwrap();
-        fs.write_direct(&file, 0, &vec![1; 1024 * 4096]).unwrap();
-        fs.write_direct(&file, 0, &vec![2; 300 * 4096]).unwrap();
-        fs.sync().unwrap();
+        let _file = in_a_row(&fs);
         let before = device.reads.load(SeqCst);
         let moved = fs.gc(1, Urgency::Foreground).unwrap().data_moved;
         let requests = device.reads.load(SeqCst) - before;
-        assert!(moved > 100 && (requests >= moved) == alone && (requests < 10) != alone, "{requests} for {moved}");
-        drop(file);
-        fs.unmount().unwrap();
+        assert!(moved > 100 && requests < 10, "{buffer}: {requests} for {moved}");
     }
+}
+
+/// A file with pages at the start overwritten, so that the first segment has a run of valid blocks; nothing is cached.
+fn in_a_row(fs: &Fs) -> InodeRef {
+    let new = NewInode { mode: 0o100_644, ..NewInode::default() };
+    let file = fs.create(&fs.root().unwrap(), b"file", &new).unwrap();
+    fs.write_direct(&file, 0, &vec![1; 1024 * 4096]).unwrap();
+    fs.write_direct(&file, 0, &vec![2; 300 * 4096]).unwrap();
+    fs.sync().unwrap();
+    file
+}
+
+/// In virtual time each block that goes through the page cache pays for a request of its own.
+#[test]
+fn merged_requests_are_paid_for() {
+    let gc = |buffer: &str| {
+        let (base, options) = (crate::common::mkfs(160, &[]), format!("gc.buffer={buffer},gc.protect=page"));
+        let mut config = SimConfig { cores: 1, ..SimConfig::default() };
+        Cost::ALL.into_iter().for_each(|cost| config.costs.set(cost, 0));
+        config.costs.set(Cost::BioSubmit, 1000);
+        let report = run(config, move || {
+            let fs = mount(&Arc::new(base), &options);
+            let _file = in_a_row(&fs);
+            let before = cpu_time();
+            let moved = fs.gc(1, Urgency::Foreground).unwrap().data_moved;
+            ((cpu_time() - before).as_micros() as u64, moved)
+        });
+        report.unwrap().value
+    };
+    let ((own, moved), (cache, too)) = (gc("dedicated"), gc("cache"));
+    assert!(moved == too && own < 20, "{own} us and {cache} us for {moved} and {too} blocks");
+    assert!((moved..moved + 20).contains(&cache), "{cache} us of requests for {moved} blocks");
 }
 
 fn stamp(page: u64, version: u64) -> Vec<u8> {
@@ -119,7 +147,7 @@ fn memory_of_its_own_leaves_the_cache_alone_and_is_bounded() {
 }
 
 #[test]
-fn what_is_not_cached_is_read_block_by_block_and_stays() {
+fn what_is_not_cached_is_read_and_stays() {
     let device = Arc::new(crate::common::mkfs(160, &[]));
     let fs = mount(&device, "gc.buffer=cache,gc.protect=page");
     let file = half_written(&fs);

@@ -4,10 +4,11 @@
 //! [`Buffer`] has room for, and nothing of them stays. The cache is neither asked nor filled; a dirty page supersedes
 //! what was moved when it is written back.
 //!
-//! `gc.buffer=cache` (F2FS): in the page cache of the file. What is cached is not read; what is not is read block by
-//! block, each with a request of its own, and stays in the cache, within the budget. A page that is dirty is written as
-//! it is now, which is its write-back. So it is with regular files whose pages are their blocks; directories, symlinks,
-//! compressed and encrypted files go the other way.
+//! `gc.buffer=cache` (F2FS): in the page cache of the file. What is cached is not read; what is not stays in the cache,
+//! within the budget. F2FS submits a request for each block to its kernel, which merges neighbours before the device
+//! sees them (a plug is open meanwhile); so neighbours are one request here, and each block pays for its own. A page
+//! that is dirty is written as it is now, which is its write-back. So it is with regular files whose pages are their
+//! blocks; directories, symlinks, compressed and encrypted files go the other way.
 //!
 //! Kept true: pages are put into the cache, and dirty ones taken out, under the lock of the node that refers to the
 //! block at that moment, as in `pages`; and the node was found by the walk that write-back takes, so that a page number
@@ -155,6 +156,11 @@ pub(super) struct Moving {
 pub(super) fn charge_looks() {
     charge_n(Cost::NodeLookup, LOOKS);
     charge_n(Cost::RadixLookup, LOOKS);
+}
+
+/// What so many requests of F2FS cost that its kernel merges with their neighbours', in the model of costs.
+pub(super) fn charge_merged(requests: usize) {
+    charge_n(Cost::BioSubmit, requests as u64);
 }
 
 /// A page of the file in whose cache a block is while it moves, if it is there.

@@ -3,7 +3,7 @@
 //! The two steps are apart ([`fetch`], [`move_fetched`]), so that a collector can have other segments read while it
 //! moves one.
 
-use super::buffer::{Lease, Moving, Source, cached, charge_looks, set_off};
+use super::buffer::{Lease, Moving, Source, cached, charge_looks, charge_merged, set_off};
 use super::collector::Sink;
 use crate::canary::Canary;
 use crate::error::{Error, Result};
@@ -139,11 +139,12 @@ fn start_reads(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], held: &mut Vec<u3
         let (free, others): (Vec<_>, Vec<_>) = batch.iter().zip(may).partition(|(_, may)| *may);
         let free: Vec<(&Owner, Live)> = free.into_iter().map(|(block, _)| *block).collect();
         held.extend(others.into_iter().map(|((_, block), _)| block.off));
-        let alone = fs.options.gc.buffer == GcBuffer::Cache;
-        let runs = free
-            .chunk_by(|a, b| !alone && neighbours(a, b))
-            .map(|run| (fs.vol.segments().lba_of(seg, run[0].1.off), run.len() as u32));
-        started.extend(fs.vol.io.start_reads(&runs.collect::<Vec<_>>()));
+        let runs = free.chunk_by(neighbours).map(|run| (fs.vol.segments().lba_of(seg, run[0].1.off), run.len() as u32));
+        let runs: Vec<_> = runs.collect();
+        if fs.options.gc.buffer == GcBuffer::Cache {
+            charge_merged(free.len() - runs.len());
+        }
+        started.extend(fs.vol.io.start_reads(&runs));
         read.extend(free.into_iter().map(|(_, block)| block));
     }
     (started, read)
