@@ -43,8 +43,8 @@ pub(crate) static GC_CHECKPOINT: LockClass = LockClass::new("gc_checkpoint_mutex
 pub(crate) static RENAME: LockClass = LockClass::new("rename_lock", 20);
 /// An inode's contents and size; several by the rule in the table above.
 pub(crate) static INODE: LockClass = LockClass::new("i_rwsem", 30).multi();
-/// A file against collectors; the one for writes before the one for reads. Collectors take them after `cp_rwsem`, and
-/// only try.
+/// A file against collectors; the one for writes before the one for reads. Collectors only try, after `cp_rwsem` or
+/// before it.
 pub(crate) static FILE_GC: LockClass = LockClass::new("i_gc_rwsem", 31).multi();
 /// Ranges of a file's pages against collectors: the name of waits for them.
 pub(crate) static PAGE_GC: LockClass = LockClass::new("gc_page_range", 31);

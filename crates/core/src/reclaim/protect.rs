@@ -16,7 +16,8 @@
 //! Buffered reads and writes, write-back, fsync, preallocation and deletion take none: the node rule is enough for
 //! them.
 //!
-//! Kept true: a collector never waits here, it leaves the block where it is; whoever waits for room holds nothing here,
+//! Kept true: a collector never waits here, it leaves the block where it is, and waits for nothing but a read that is
+//! under way and the checkpoint lock while it has a file; whoever waits for room holds nothing here,
 //! so long operations give back what they hold with each piece. Collectors that gain nothing stop asking. They may:
 //! nothing is wrong without these locks. No block is written in place while a collector has its segment; a collector
 //! publishes an address when the block can be read there (`io`); a claimed segment is not given out again (`segments`);

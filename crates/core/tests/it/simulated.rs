@@ -10,7 +10,7 @@ use steadyfs_device::{
 };
 use steadyfs_rt::queue::Queue;
 use steadyfs_rt::sim::{SimConfig, SimReport, run};
-use steadyfs_rt::{sleep, spawn};
+use steadyfs_rt::{lock_stats, sleep, spawn};
 
 const FILE: u32 = 0o100_644;
 const PAGES: u64 = 64;
@@ -344,29 +344,30 @@ fn a_reader_of_a_segment_that_is_written_anew_meanwhile_reads_again() {
     report.unwrap();
 }
 
-/// A device that reads at once and takes a while to write, in the background.
+/// A device that takes a while for some requests, one after the other in the background, and does others at once.
 struct Late {
     inner: Arc<MemDevice>,
-    writes: Arc<Queue<Request>>,
+    later: Arc<Queue<Request>>,
+    is_late: fn(&Op) -> bool,
 }
 
 impl Late {
-    fn new(inner: MemDevice, delay: Duration) -> Self {
-        let (inner, writes) = (Arc::new(inner), Arc::new(Queue::<Request>::unbounded()));
-        let (device, queue) = (Arc::clone(&inner), Arc::clone(&writes));
+    fn new(inner: MemDevice, delay: Duration, is_late: fn(&Op) -> bool) -> Self {
+        let (inner, later) = (Arc::new(inner), Arc::new(Queue::<Request>::unbounded()));
+        let (device, queue) = (Arc::clone(&inner), Arc::clone(&later));
         spawn("late", move || {
             while let Some(request) = queue.pop() {
                 sleep(delay);
                 device.submit(vec![request]);
             }
         });
-        Late { inner, writes }
+        Late { inner, later, is_late }
     }
 }
 
 impl Drop for Late {
     fn drop(&mut self) {
-        self.writes.close();
+        self.later.close();
     }
 }
 
@@ -377,9 +378,10 @@ impl Device for Late {
 
     fn submit(&self, batch: Vec<Request>) {
         for request in batch {
-            match request.op {
-                Op::Read { .. } => self.inner.submit(vec![request]),
-                _ => assert!(self.writes.push(request).is_ok()),
+            if (self.is_late)(&request.op) {
+                assert!(self.later.push(request).is_ok());
+            } else {
+                self.inner.submit(vec![request]);
             }
         }
     }
@@ -394,7 +396,8 @@ fn moved_blocks_can_be_read_before_they_have_arrived() {
         let base = base.fork();
         let report = run(SimConfig { cores: 4, ..SimConfig::default() }, move || {
             let options = MountOptions::parse(&format!("background_gc=off,{gc}")).unwrap();
-            let fs = Fs::mount(Arc::new(Late::new(base, Duration::from_micros(300))), options).unwrap();
+            let late = Late::new(base, Duration::from_micros(300), |op| !matches!(op, Op::Read { .. }));
+            let fs = Fs::mount(Arc::new(late), options).unwrap();
             let file = create(&fs, "file");
             let stamp = |page: u64| (page + 1).to_le_bytes().repeat(512);
             for page in (0..PAGES).chain((0..PAGES).step_by(2)) {
@@ -446,6 +449,42 @@ fn collect_beside_overwrites(base: &MemDevice, overwritten: u64) -> GcReport {
         report
     });
     report.unwrap().value
+}
+
+/// The longest that a direct write waits for its file while that is collected, where the device reads one run after the
+/// other and takes 300 us for each.
+fn wait_for_the_file(base: MemDevice, buffer: &str) -> Duration {
+    let options = format!("background_gc=off,gc=f2fs-lfs,gc.buffer={buffer}");
+    let report = run(SimConfig { cores: 2, ..SimConfig::default() }, move || {
+        let late = Late::new(base, Duration::from_micros(300), |op| matches!(op, Op::Read { .. }));
+        let fs = Fs::mount(Arc::new(late), MountOptions::parse(&options).unwrap()).unwrap();
+        let file = create(&fs, "file");
+        let write = |page: u64| assert_eq!(fs.write_direct(&file, page * 4096, &[page as u8; 4096]).unwrap(), 4096);
+        (0..700).chain((0..512).step_by(4)).for_each(write);
+        let collecting = {
+            let fs = Arc::clone(&fs);
+            spawn("collecting", move || fs.gc(1, Urgency::Foreground).unwrap())
+        };
+        while !collecting.is_finished() {
+            sleep(Duration::from_millis(2));
+            // Of another segment than the victim.
+            write(690);
+        }
+        let report = collecting.join().unwrap();
+        assert!(report.data_moved > 300, "{report:?}");
+        fs.unmount().unwrap();
+        lock_stats().into_iter().find(|lock| lock.name == "i_gc_rwsem").map_or(0, |lock| lock.max_wait_ns)
+    });
+    Duration::from_nanos(report.unwrap().value)
+}
+
+/// F2FS has a file to itself while it waits for a block of it.
+#[test]
+fn a_collector_through_the_cache_waits_with_the_file_held() {
+    let [cache, own] = ["cache", "dedicated"].map(|buffer| wait_for_the_file(crate::common::mkfs(64, &[]), buffer));
+    assert!(own < Duration::from_micros(100), "{own:?}");
+    // At most for all reads of the victim: a collector that tries again comes before a writer that is being woken.
+    assert!(cache > Duration::from_micros(200) && cache < 130 * Duration::from_micros(300), "{cache:?}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::fs::Fs;
 use crate::options::techniques::{GcBuffer, GcProtect};
 use crate::reclaim::live::{Asking, Live};
 use crate::reclaim::owner::{Owner, publish, try_blocks, why_dead};
-use crate::reclaim::protect::Work;
+use crate::reclaim::protect::{PageHold, Work};
 use crate::reclaim::report::GcReport;
 use crate::stats::activity::{Activity, Doing};
 use crate::volume::io::Reading;
@@ -41,13 +41,17 @@ pub(super) struct Mover<'a> {
 pub(super) struct Fetch {
     owners: BTreeMap<Nid, Owner>,
     here: Vec<Source>,
-    reads: Vec<Reading>,
-    /// What the reads bring, in their order.
-    coming: Vec<Live>,
+    coming: Vec<Coming>,
     /// Blocks whose pages others hold.
     held: Vec<u32>,
     /// For all of these.
     lease: Lease,
+}
+
+/// Neighbouring blocks whose contents are on their way.
+struct Coming {
+    read: Reading,
+    blocks: Vec<Live>,
 }
 
 impl Fetch {
@@ -103,9 +107,9 @@ fn fetch_into(
     let began = steadyfs_rt::now();
     let (here, absent) = look_in_cache(fs, &alive);
     let mut held = Vec::new();
-    let (reads, coming) = start_reads(fs, seg, &absent, &mut held);
+    let coming = start_reads(fs, seg, &absent, &mut held);
     report.reading += began.elapsed();
-    Ok(Fetch { owners, here, reads, coming, held, lease })
+    Ok(Fetch { owners, here, coming, held, lease })
 }
 
 /// Those of the blocks whose contents are cached, with these, and the others.
@@ -124,30 +128,33 @@ fn look_in_cache<'a>(fs: &Fs, blocks: &[(&'a Owner, Live)]) -> (Vec<Source>, Vec
     (here, absent)
 }
 
-/// Submits the reads; returns them, and the blocks that they read. What is held is given back when they are under way:
-/// with F2FS' lock for whole files after each run of neighbouring blocks, as F2FS does after each block, and for pages,
-/// which nobody else is likely to want, in the end.
-fn start_reads(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], held: &mut Vec<u32>) -> (Vec<Reading>, Vec<Live>) {
+/// Submits the reads. What is held is given back when they are under way: with F2FS' lock for whole files after each run
+/// of neighbouring blocks, as F2FS does after each block, and for pages, which nobody else is likely to want, in the
+/// end.
+fn start_reads(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], held: &mut Vec<u32>) -> Vec<Coming> {
     let neighbours = |a: &(&Owner, Live), b: &(&Owner, Live)| a.1.off + 1 == b.1.off;
     let batches: Vec<&[(&Owner, Live)]> = match fs.options.gc.protect {
         GcProtect::File => blocks.chunk_by(neighbours).collect(),
         GcProtect::Page => vec![blocks],
     };
-    let (mut started, mut read) = (Vec::new(), Vec::new());
+    let mut coming = Vec::new();
     for batch in batches {
         let (may, _held) = try_blocks(Work::Read, batch);
         let (free, others): (Vec<_>, Vec<_>) = batch.iter().zip(may).partition(|(_, may)| *may);
         let free: Vec<(&Owner, Live)> = free.into_iter().map(|(block, _)| *block).collect();
         held.extend(others.into_iter().map(|((_, block), _)| block.off));
-        let runs = free.chunk_by(neighbours).map(|run| (fs.vol.segments().lba_of(seg, run[0].1.off), run.len() as u32));
-        let runs: Vec<_> = runs.collect();
+        let runs: Vec<_> = free.chunk_by(neighbours).collect();
         if fs.options.gc.buffer == GcBuffer::Cache {
             charge_merged(free.len() - runs.len());
         }
-        started.extend(fs.vol.io.start_reads(&runs));
-        read.extend(free.into_iter().map(|(_, block)| block));
+        let places: Vec<_> =
+            runs.iter().map(|run| (fs.vol.segments().lba_of(seg, run[0].1.off), run.len() as u32)).collect();
+        let reads = fs.vol.io.start_reads(&places);
+        assert_eq!(reads.len(), runs.len(), "a read for each run");
+        let blocks = |run: &[(&Owner, Live)]| run.iter().map(|(_, block)| *block).collect();
+        coming.extend(reads.into_iter().zip(runs).map(|(read, run)| Coming { read, blocks: blocks(run) }));
     }
-    (started, read)
+    coming
 }
 
 /// Moves what was read; what others work on is tried once more in the end, for they have gone on then, and one block
@@ -177,49 +184,144 @@ fn move_what_is_free(
     fetched: Fetch,
     report: &mut GcReport,
 ) -> Result<(Vec<u32>, Lease)> {
-    let Fetch { owners, here, reads, coming, held, lease } = fetched;
-    let mut by_node: BTreeMap<Nid, Vec<Source>> = BTreeMap::new();
+    let Fetch { owners, here, coming, held, lease } = fetched;
+    let mut attempt = Attempt { report, seg, owners: &owners, held, lease };
+    let gc = &mover.fs.options.gc;
+    if gc.protect == GcProtect::File && gc.buffer == GcBuffer::Cache {
+        move_as_they_come(mover, here, coming, &mut attempt)?;
+    } else {
+        let sources = wait_for_all(mover, here, coming, &mut attempt)?;
+        mover.activity.set(Doing::Moving, mover.fs.vol.layout().sec_of(seg));
+        move_all(mover, sources, None, &mut attempt)?;
+    }
+    Ok((attempt.held, attempt.lease))
+}
+
+/// All blocks with their contents.
+fn wait_for_all(
+    mover: &Mover<'_>,
+    here: Vec<Source>,
+    coming: Vec<Coming>,
+    attempt: &mut Attempt<'_>,
+) -> Result<Vec<Source>> {
     let began = steadyfs_rt::now();
     // Each is waited for, whatever came of those before it.
-    let pages: Vec<Result<Vec<PageBuf>>> = reads.into_iter().map(|read| mover.fs.vol.io.finish_read(read)).collect();
-    report.reading += began.elapsed();
-    let mut coming = coming.into_iter();
+    let wait = |Coming { read, blocks }| (mover.fs.vol.io.finish_read(read), blocks);
+    let arrived: Vec<(Result<Vec<PageBuf>>, Vec<Live>)> = coming.into_iter().map(wait).collect();
+    attempt.report.reading += began.elapsed();
     let mut sources = here;
-    for run in pages {
-        sources.extend(run?.into_iter().zip(&mut coming).map(|(page, block)| Source { block, page }));
+    for (pages, blocks) in arrived {
+        sources.extend(with_contents(blocks, pages?));
     }
-    assert!(coming.next().is_none(), "blocks of segment {seg} were read and did not come");
+    Ok(sources)
+}
+
+/// Blocks of a run with what was read of it.
+fn with_contents(blocks: Vec<Live>, pages: Vec<PageBuf>) -> impl Iterator<Item = Source> {
+    assert_eq!(pages.len(), blocks.len(), "blocks were read and did not come");
+    blocks.into_iter().zip(pages).map(|(block, page)| Source { block, page })
+}
+
+/// F2FS' way, run by run in the order of the segment: a collector takes the file of a block, waits for the contents if
+/// they are not here yet, moves the block, and gives the file back. So others find a file held for as long as a read
+/// takes. What is here moves together.
+fn move_as_they_come<'a>(
+    mover: &Mover<'_>,
+    here: Vec<Source>,
+    coming: Vec<Coming>,
+    attempt: &mut Attempt<'a>,
+) -> Result<()> {
+    let (mut ready, mut awaited) = (here, None);
+    for Coming { read, mut blocks } in coming {
+        let all = blocks.len();
+        if !read.is_done() {
+            // What was waited for before is not held beyond this wait.
+            move_all(mover, std::mem::take(&mut ready), awaited.take(), attempt)?;
+        }
+        if !read.is_done() {
+            awaited = take_first(&mut blocks, attempt);
+            if awaited.is_none() {
+                continue;
+            }
+        }
+        let passed = all - blocks.len();
+        let began = steadyfs_rt::now();
+        let mut pages = mover.fs.vol.io.finish_read(read)?;
+        attempt.report.reading += began.elapsed();
+        pages.drain(..passed);
+        ready.extend(with_contents(blocks, pages));
+    }
+    move_all(mover, ready, awaited, attempt)
+}
+
+/// A file that a collector has to itself, and the node of a block in it that it has waited for.
+struct Awaited<'a> {
+    nid: Nid,
+    held: Vec<PageHold<'a>>,
+}
+
+/// Takes the file of the first of these blocks of which it can be had; those before it stay where they are.
+fn take_first<'a>(blocks: &mut Vec<Live>, attempt: &mut Attempt<'a>) -> Option<Awaited<'a>> {
+    while let Some(block) = blocks.first().copied() {
+        let nid = block.summary.nid;
+        let (may, held) = try_blocks(Work::Move, &[(&attempt.owners[&nid], block)]);
+        if may[0] {
+            return Some(Awaited { nid, held });
+        }
+        attempt.held.push(blocks.remove(0).off);
+    }
+    None
+}
+
+/// Moves blocks whose contents are here, first those of a node whose file is held already.
+fn move_all<'a>(
+    mover: &Mover<'_>,
+    sources: Vec<Source>,
+    awaited: Option<Awaited<'a>>,
+    attempt: &mut Attempt<'a>,
+) -> Result<()> {
+    let mut by_node: BTreeMap<Nid, Vec<Source>> = BTreeMap::new();
     for source in sources {
         by_node.entry(source.block.summary.nid).or_default().push(source);
     }
-    mover.activity.set(Doing::Moving, mover.fs.vol.layout().sec_of(seg));
-    let mut attempt = Attempt { report, held, lease };
-    let mut groups = by_node.into_iter().peekable();
+    let owners = attempt.owners;
+    let first = awaited.map(|Awaited { nid, held }| {
+        let sources = by_node.remove(&nid).unwrap_or_default();
+        assert!(!sources.is_empty(), "a block of {nid} was waited for, and is not there");
+        Group { owner: &owners[&nid], sources, held: Some(held) }
+    });
+    let others = by_node.into_iter().map(|(nid, sources)| Group { owner: &owners[&nid], sources, held: None });
+    let mut groups = first.into_iter().chain(others).peekable();
     while groups.peek().is_some() {
-        move_some(mover, seg, &owners, &mut groups, &mut attempt)?;
+        move_some(mover, &mut groups, attempt)?;
     }
-    Ok((attempt.held, attempt.lease))
+    Ok(())
+}
+
+/// Blocks of one owner, and its file, if that is held for them already.
+struct Group<'a> {
+    owner: &'a Owner,
+    sources: Vec<Source>,
+    held: Option<Vec<PageHold<'a>>>,
 }
 
 /// Blocks that are moved under one change: their writes go to the device together. Checkpoints wait for it.
 const TOGETHER: usize = 64;
 
 /// Moves the blocks of some owners, and submits what is written for them.
-fn move_some(
+fn move_some<'a>(
     mover: &Mover<'_>,
-    seg: SegNo,
-    owners: &BTreeMap<Nid, Owner>,
-    groups: &mut impl Iterator<Item = (Nid, Vec<Source>)>,
-    attempt: &mut Attempt<'_>,
+    groups: &mut impl Iterator<Item = Group<'a>>,
+    attempt: &mut Attempt<'a>,
 ) -> Result<()> {
     let change = mover.fs.vol.begin_change()?;
     mover.fs.gather(&change);
     let mut blocks = 0;
     while blocks < TOGETHER
-        && let Some((nid, sources)) = groups.next()
+        && let Some(group) = groups.next()
     {
-        blocks += sources.len();
-        move_group(mover, &change, seg, &owners[&nid], sources, attempt)?;
+        blocks += group.sources.len();
+        move_group(mover, &change, group, attempt)?;
     }
     Ok(())
 }
@@ -227,6 +329,8 @@ fn move_some(
 /// What came of an attempt to move blocks.
 struct Attempt<'a> {
     report: &'a mut GcReport,
+    seg: SegNo,
+    owners: &'a BTreeMap<Nid, Owner>,
     /// Blocks whose pages others hold.
     held: Vec<u32>,
     /// Room in memory for what has not been submitted.
@@ -267,20 +371,19 @@ fn write(fs: &Fs, change: &Change<'_>, owner: &Owner, run: Run, moving: &[Moving
 }
 
 /// Moves the blocks of one owner under its node lock.
-fn move_group(
-    mover: &Mover<'_>,
-    change: &Change<'_>,
-    seg: SegNo,
-    owner: &Owner,
-    sources: Vec<Source>,
-    attempt: &mut Attempt<'_>,
-) -> Result<()> {
-    let (fs, vol) = (mover.fs, &mover.fs.vol);
+fn move_group(mover: &Mover<'_>, change: &Change<'_>, group: Group<'_>, attempt: &mut Attempt<'_>) -> Result<()> {
+    let (fs, vol, seg) = (mover.fs, &mover.fs.vol, attempt.seg);
+    let Group { owner, sources, held } = group;
     assert!(sources.iter().all(|s| s.block.summary.nid == owner.node.nid), "blocks of others than {}", owner.node.nid);
     drop_extent(vol, owner.ino)?;
-    // Behind the checkpoint lock, which takes longer to come by than this is worth; trying waits for nobody.
-    let blocks: Vec<(&Owner, Live)> = sources.iter().map(|s| (owner, s.block)).collect();
-    let (may, _held) = try_blocks(Work::Move, &blocks);
+    let (may, _held) = match held {
+        Some(held) => (vec![true; sources.len()], held),
+        None => {
+            // Behind the checkpoint lock, which takes longer to come by than this is worth; trying waits for nobody.
+            let blocks: Vec<(&Owner, Live)> = sources.iter().map(|s| (owner, s.block)).collect();
+            try_blocks(Work::Move, &blocks)
+        }
+    };
     let mut guard = owner.node.write(&vol.nodes);
     let mut live = Vec::with_capacity(sources.len());
     for (s, may) in sources.into_iter().zip(may) {
@@ -299,7 +402,7 @@ fn move_group(
         live.into_iter().map(set_off).collect()
     };
     let mut rest = moving.as_slice();
-    let outcome = place_all(mover, change, (seg, owner), &mut rest, &mut guard, attempt);
+    let outcome = place_all(mover, change, owner, &mut rest, &mut guard, attempt);
     rest.iter().for_each(|m| m.put_back(&fs.budget, owner.cached_file()));
     moving.iter().for_each(|m| m.placed(&fs.budget, owner.cached_file()));
     outcome
@@ -309,12 +412,12 @@ fn move_group(
 fn place_all(
     mover: &Mover<'_>,
     change: &Change<'_>,
-    (seg, owner): (SegNo, &Owner),
+    owner: &Owner,
     rest: &mut &[Moving],
     guard: &mut NodeWrite<'_>,
     attempt: &mut Attempt<'_>,
 ) -> Result<()> {
-    let vol = &mover.fs.vol;
+    let (vol, seg) = (&mover.fs.vol, attempt.seg);
     while !rest.is_empty() {
         let owners: Vec<Summary> = rest.iter().map(|m| m.block.summary).collect();
         for run in mover.sink.take(vol, seg, &owners)? {
