@@ -9,13 +9,14 @@
 //! - [`OverlayDevice`]: changes in memory over a device that is only read;
 //! - [`WriteOnceDevice`]: panics on a second write of a block, for tests;
 //! - [`ZonedDevice`]: zones in memory, strict about how they are written, for tests;
-//! - [`Migrations`]: devices that move pages by themselves (see the head of `migrate`); [`AdversaryDevice`]: the most
-//!   inconvenient of them.
+//! - [`Migrations`]: devices that move pages by themselves (see the head of `migrate`); [`CoupledDevice`]: one in a
+//!   directory of files; [`AdversaryDevice`]: the most inconvenient of them, for tests.
 //!
 //! Knows nothing of files or file systems. Errors are values; nothing here panics on what a device or an image
 //! contains.
 
 mod chunks;
+mod coupled;
 mod crash;
 mod device;
 mod error;
@@ -34,6 +35,7 @@ mod sparse;
 mod zoned;
 
 pub use chunks::ChunkDevice;
+pub use coupled::CoupledDevice;
 pub use crash::{CrashImage, PIECE_SIZE, PIECES, flush_ticks, image_at};
 pub use device::{Device, DeviceInfo, Done, IoResult, Op, Request, StreamHint, Zone, ZoneGeometry, ZoneState};
 pub use error::{IoError, OpKind, OpenError, errno};
@@ -50,7 +52,7 @@ pub use overlay::OverlayDevice;
 pub use page::{PageBuf, is_zero};
 pub use pool::{PageMemory, page_memory, retain as retain_page_memory, trim as trim_page_memory};
 pub use record::{Record, RecordingDevice};
-pub use sparse::{SparseImage, open_image};
+pub use sparse::{SparseImage, is_image_directory, locked_file, open_image};
 pub use zoned::{ZoneCounts, ZonedDevice};
 
 /// Size of a block and of a page, in bytes.

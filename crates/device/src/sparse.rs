@@ -13,23 +13,37 @@
 use crate::file::locked::Locked;
 use crate::file::open::open_locked;
 use crate::{
-    BLOCK_SIZE, ChunkDevice, Device, DeviceInfo, FileDevice, IoError, Op, OpKind, OpenError, OpenOptions, PageBuf,
-    Request,
+    BLOCK_SIZE, ChunkDevice, CoupledDevice, Device, DeviceInfo, FileDevice, IoError, Op, OpKind, OpenError,
+    OpenOptions, PageBuf, Request,
 };
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const MAGIC: u32 = 0xed26_ff3a;
 const HEADER: u64 = 28;
 const CHUNK_HEADER: u64 = 12;
 
-/// Opens `path` as what it is: a [`ChunkDevice`] if it is a directory, an Android sparse image if it starts like one, a
-/// [`FileDevice`] otherwise. Sparse images can only be read; opened for writing they are refused.
+/// Whether the path is a directory that is a device, or was begun as one.
+pub fn is_image_directory(path: impl AsRef<Path>) -> bool {
+    CoupledDevice::is_at(&path) || ChunkDevice::is_at(path)
+}
+
+/// The file that is locked as long as the device at `path` is open: `path` itself, unless it is a directory.
+pub fn locked_file(path: impl AsRef<Path>) -> PathBuf {
+    if CoupledDevice::is_at(&path) { CoupledDevice::locked_file(path) } else { ChunkDevice::locked_file(path) }
+}
+
+/// Opens `path` as what it is: a [`CoupledDevice`] or a [`ChunkDevice`] if it is a directory, an Android sparse image
+/// if it starts like one, a [`FileDevice`] otherwise. Sparse images can only be read; opened for writing they are
+/// refused.
 pub fn open_image(path: impl AsRef<Path>, options: OpenOptions) -> Result<Arc<dyn Device>, OpenError> {
     let path = path.as_ref();
+    if CoupledDevice::is_at(path) {
+        return Ok(Arc::new(CoupledDevice::open(path, options)?));
+    }
     if path.is_dir() {
         return Ok(Arc::new(ChunkDevice::open(path, options)?));
     }

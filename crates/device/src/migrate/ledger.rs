@@ -4,6 +4,10 @@
 //! All of it survives power cuts, as the papers' devices keep it by capacitors. It is a function of its steps, so that
 //! the state at any moment can be had again ([`Ledger::take`]).
 
+mod saved;
+
+pub(crate) use saved::{Numbers, put};
+
 use super::{MigrationGeometry, Move, Sort, UPCALL_RECORDS, Upcall};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use thiserror::Error;

@@ -50,6 +50,7 @@ mod tests;
 
 pub use adversary::{Adversary, AdversaryDevice};
 pub use ledger::{Broken, Ledger, Step};
+pub(crate) use ledger::{Numbers, put};
 
 use crate::StreamHint;
 use std::ops::Range;

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use steadyfs_device::ChunkDevice;
+use steadyfs_device::locked_file;
 use steadyfs_rt::{now, sleep};
 
 /// How often to look whether a server has let go.
@@ -111,7 +111,7 @@ pub fn unmount(dir: &Path) -> Result<()> {
     let source = table::at(&path).map(|entry| entry.source);
     detach(&path, false).map_err(failed)?;
     // The server holds a lock on what it serves for as long as it has it open.
-    let Some(file) = source.and_then(|path| File::open(ChunkDevice::locked_file(path)).ok()) else { return Ok(()) };
+    let Some(file) = source.and_then(|path| File::open(locked_file(path)).ok()) else { return Ok(()) };
     let start = now();
     let mut told = false;
     while flock(&file, FlockOperation::NonBlockingLockShared).is_err_and(|errno| errno == Errno::WOULDBLOCK) {

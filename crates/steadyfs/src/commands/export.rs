@@ -17,8 +17,7 @@ use crate::volume::{failure, open_failure};
 
 /// Copy an unmounted D2FS volume to a new image, as an F2FS volume
 ///
-/// Linux and f2fs-tools open the copy. Commands make no D2FS volume, for only an emulated device moves blocks; programs
-/// that use the library do.
+/// Linux and f2fs-tools open the copy.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

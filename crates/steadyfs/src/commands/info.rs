@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use steadyfs_core::raw::Image;
 use steadyfs_core::{Error, why_read_only};
-use steadyfs_device::ChunkDevice;
+use steadyfs_device::is_image_directory;
 use steadyfs_format::checkpoint::CpFlags;
 use steadyfs_format::quote::quote;
 use steadyfs_format::{BLOCK_SIZE, Log};
@@ -145,7 +145,7 @@ struct LogInfo {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    if args.device.is_dir() && !ChunkDevice::is_at(&args.device) {
+    if args.device.is_dir() && !is_image_directory(&args.device) {
         return mounted::run(&args.device, args.json);
     }
     let image = open_raw(&args.device, args.image)?;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use rustix::io::Errno;
-use steadyfs_device::ChunkDevice;
+use steadyfs_device::{ChunkDevice, CoupledDevice};
 use steadyfs_fuse::Error;
 
 use crate::failure::Failure;
@@ -65,7 +65,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 /// Where the target is mounted: a directory is the place itself, which may be a dead mount; an image or device stands
 /// in the mount table.
 fn directory(target: &Path) -> Result<PathBuf, Failure> {
-    let is_image = ChunkDevice::is_complete(target) || std::fs::metadata(target).is_ok_and(|meta| !meta.is_dir());
+    let is_image = CoupledDevice::is_at(target)
+        || ChunkDevice::is_complete(target)
+        || std::fs::metadata(target).is_ok_and(|meta| !meta.is_dir());
     if !is_image {
         return Ok(target.to_owned());
     }

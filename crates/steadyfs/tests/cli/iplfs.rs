@@ -111,7 +111,11 @@ fn what_cannot_be_made_says_what_to_do() {
     let mkfs = |args: &[&str]| finish(steadyfs().arg("mkfs").args(args).current_dir(&dir));
     for (args, code, parts) in [
         (&["--kind", "iplfs", "a.img"][..], 16, &["needs a --capacity", "--capacity 64G"][..]),
-        (&["--capacity", "1G", "a.img", "1G"], 16, &["only an IPLFS volume has a --capacity", "--kind iplfs"]),
+        (
+            &["--capacity", "1G", "a.img", "1G"],
+            16,
+            &["only an IPLFS or a D2FS volume has a --capacity", "--kind iplfs"],
+        ),
         (&["--leap", "1G", "a.img", "1G"], 16, &["only an IPLFS volume has a --leap"]),
         (&["--kind", "iplfs", "--capacity", "1M", "a.img"], 16, &["the capacity is 4096 to "]),
         (&["--kind", "iplfs", "--capacity", "1G", "-s", "2", "a.img"], 16, &["has no sections (-s)"]),

@@ -7,6 +7,7 @@ mod device {
     pub(super) use crate::{BLOCK_SIZE, Device, Op, PageBuf, StreamHint};
 }
 mod host;
+mod kept;
 
 use super::ledger::{Broken, Ledger, Step};
 use super::*;

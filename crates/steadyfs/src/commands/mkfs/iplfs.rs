@@ -1,4 +1,4 @@
-//! The flags of IPLFS volumes: how much one may hold, and how long its address space is.
+//! The kind of a volume, and the flags of IPLFS volumes: how much one may hold, and how long its address space is.
 //!
 //! An IPLFS volume writes no block twice, so its device is far longer than it: of an image file nearly all is a hole.
 //! Where the host's file system has no files that long the user may choose a shorter address space, which is used
@@ -19,6 +19,9 @@ use crate::size::{Size, human};
 /// How often a log must take the capacity before it is used up, unless somebody says `-f`.
 const TIMES: u64 = 1000;
 
+/// A flag of D2FS volumes.
+pub(super) const REGULAR_RATIO: &str = "--regular-ratio";
+
 /// The kind of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Kind {
@@ -26,17 +29,19 @@ pub(super) enum Kind {
     F2fs,
     /// Logs in an address space that is never used twice; nothing is collected
     Iplfs,
+    /// In a directory whose device collects by itself and moves blocks
+    D2fs,
 }
 
 /// The flags.
 #[derive(Debug, clap::Args)]
 pub(super) struct InfiniteFlags {
-    /// Kind of the volume; iplfs needs --capacity
+    /// Kind of the volume; iplfs and d2fs need --capacity
     #[arg(long, value_enum, value_name = "KIND", default_value = "f2fs")]
     kind: Kind,
-    /// How much an IPLFS volume may hold at one time; `steadyfs resize` changes it
+    /// How much an IPLFS volume may hold at one time, which `steadyfs resize` changes; or the device of a D2FS volume
     #[arg(long, value_name = "SIZE")]
-    capacity: Option<Size>,
+    pub(super) capacity: Option<Size>,
     /// How far a log of an IPLFS volume may run between two checkpoints [default: 1G]
     #[arg(long, value_name = "SIZE")]
     leap: Option<Size>,
@@ -48,18 +53,34 @@ impl InfiniteFlags {
         self.kind == Kind::Iplfs
     }
 
-    /// Refuses flags of the other kind. `segmented` names those that were given of F2FS volumes only.
-    pub(super) fn check(&self, segmented: &[&str]) -> Result<(), Failure> {
+    /// The capacity of a D2FS volume, if it is to be one.
+    pub(super) fn of_d2fs(&self) -> Option<Size> {
+        self.capacity.filter(|_| self.kind == Kind::D2fs)
+    }
+
+    /// Refuses flags of another kind. `others` names those that were given of other kinds only, by the kind.
+    pub(super) fn check(&self, others: impl Fn(Kind) -> Vec<&'static str>) -> Result<(), Failure> {
         let usage = |why: String, hint: &str| Err(Failure::usage("cannot make a volume", why, hint));
+        let other = others(self.kind);
         match self.kind {
-            Kind::F2fs if self.capacity.is_some() => {
-                usage("only an IPLFS volume has a --capacity".to_owned(), "add --kind iplfs, or give a SIZE")
-            }
-            Kind::F2fs if self.leap.is_some() => {
+            Kind::F2fs if self.capacity.is_some() => usage(
+                "only an IPLFS or a D2FS volume has a --capacity".to_owned(),
+                "add --kind iplfs or --kind d2fs, or give a SIZE",
+            ),
+            Kind::F2fs | Kind::D2fs if self.leap.is_some() => {
                 usage("only an IPLFS volume has a --leap".to_owned(), "add --kind iplfs, or leave it out")
             }
-            Kind::Iplfs if !segmented.is_empty() => {
-                usage(format!("an IPLFS volume has no {}", segmented.join(", ")), "leave it out")
+            Kind::F2fs | Kind::Iplfs if other.contains(&REGULAR_RATIO) => {
+                usage(format!("only a D2FS volume has a {REGULAR_RATIO}"), "add --kind d2fs, or leave it out")
+            }
+            Kind::Iplfs if !other.is_empty() => {
+                usage(format!("an IPLFS volume has no {}", other.join(", ")), "leave it out")
+            }
+            Kind::D2fs if !other.is_empty() => {
+                usage(format!("a D2FS volume has no {}", other.join(", ")), "leave it out")
+            }
+            Kind::D2fs if self.capacity.is_none() => {
+                usage("a D2FS volume needs a --capacity".to_owned(), "say how much its device holds: --capacity 4G")
             }
             Kind::Iplfs if self.capacity.is_none() => {
                 usage("an IPLFS volume needs a --capacity".to_owned(), "say how much it may hold: --capacity 64G")

@@ -3,6 +3,7 @@
 //! Whatever the device holds is kept unless the user says `-f`: a known signature, a mounted file system. With the same
 //! uuid and time two runs give the same bytes.
 
+mod d2fs;
 mod f2fs;
 mod iplfs;
 mod target;
@@ -23,12 +24,13 @@ use crate::image::ImageArgs;
 use crate::size::{Size, human};
 use crate::text::{print_json, uuid};
 use crate::volume::failure;
+use iplfs::Kind;
 use target::Target;
 
 /// Make a volume on a device or in an image file
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  steadyfs mkfs image.img 4G\n  SOURCE_DATE_EPOCH=0 steadyfs mkfs --uuid 01234567-89ab-cdef-0123-456789abcdef image.img 1G\n  steadyfs mkfs --kind iplfs --capacity 64G image.img\n  steadyfs mkfs --kind iplfs --capacity 64G image.d/"
+    after_help = "Examples:\n  steadyfs mkfs image.img 4G\n  SOURCE_DATE_EPOCH=0 steadyfs mkfs --uuid 01234567-89ab-cdef-0123-456789abcdef image.img 1G\n  steadyfs mkfs --kind iplfs --capacity 64G image.img\n  steadyfs mkfs --kind iplfs --capacity 64G image.d/\n  steadyfs mkfs --kind d2fs --capacity 4G volume.d2fs"
 )]
 pub(crate) struct Args {
     /// Name of the volume
@@ -60,7 +62,7 @@ pub(crate) struct Args {
     dry_run: bool,
     /// Print a JSON object: label, uuid, features, size and user_size (bytes), sections, segments_per_section,
     /// sections_per_zone, overprovision (percent), overprovision_segments, files (at most), written; of an IPLFS volume
-    /// also capacity and log_size (bytes)
+    /// also capacity and log_size (bytes), of a D2FS volume capacity and regular_sections
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
     /// Say nothing
@@ -89,8 +91,11 @@ pub(crate) struct Args {
     #[command(flatten)]
     iplfs: iplfs::InfiniteFlags,
     #[command(flatten)]
+    d2fs: d2fs::MigratingFlags,
+    #[command(flatten)]
     image: ImageArgs,
-    /// Image file, block device, or chunk directory: one that is there, or a name that ends with a slash
+    /// Image file, block device, or chunk directory: one that is there, or a name that ends with a slash; for a D2FS
+    /// volume a directory
     device: PathBuf,
     /// Size of the volume in bytes (or with a suffix: 64M, 1.5G), of an IPLFS volume the length of its address space;
     /// makes image file or directory if there is none [default: all of the device; of an IPLFS image 1E]
@@ -99,13 +104,18 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     args.f2fs.check()?;
-    args.iplfs.check(&segmented_only(args))?;
+    args.iplfs.check(|kind| of_others(args, kind))?;
     let mut options = options(args)?;
+    options.migrating = args.iplfs.of_d2fs().map(|capacity| args.d2fs.chosen(capacity));
     let size = match args.iplfs.is_iplfs() {
         true => args.iplfs.space(&args.device, args.image.offset.0, args.size),
         false => args.size,
     };
-    let target = Target::open(&args.device, args.image, size, args.dry_run, args.force || args.f2fs.force())?;
+    let force = args.force || args.f2fs.force();
+    let target = match options.migrating {
+        Some(_) => Target::collecting(&args.device, &options, force)?,
+        None => Target::open(&args.device, args.image, size, args.dry_run, force)?,
+    };
     if args.iplfs.is_iplfs() {
         let made = args.iplfs.chosen(&args.device, target.device().info().blocks, args.force).and_then(|chosen| {
             options.infinite = Some(chosen);
@@ -128,14 +138,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The flags given that mean something on F2FS volumes only.
-fn segmented_only(args: &Args) -> Vec<&'static str> {
+/// The flags given that mean nothing on a volume of this kind.
+fn of_others(args: &Args, kind: Kind) -> Vec<&'static str> {
+    let (iplfs, d2fs) = (kind == Kind::Iplfs, kind == Kind::D2fs);
     let given = [
-        (args.segments_per_section != 1, "sections (-s)"),
+        (!d2fs && args.d2fs.is_given(), iplfs::REGULAR_RATIO),
+        (iplfs && args.segments_per_section != 1, "sections (-s)"),
         (args.sections_per_zone != 1, "zones (-z)"),
         (args.overprovision.is_some(), "over-provisioning (-o)"),
-        (args.large_nat, "choice of its NAT (-i)"),
+        (iplfs && args.large_nat, "choice of its NAT (-i)"),
         (args.discard == 0, "way without discards (-t)"),
+        (d2fs && args.size.is_some(), "SIZE, but a --capacity"),
+        (d2fs && args.image.offset.0 != 0, "beginning amid its device (--offset)"),
     ];
     let given = given.into_iter().filter_map(|(is_given, name)| is_given.then_some(name));
     given.chain(args.f2fs.segmented_only()).collect()
@@ -155,9 +169,13 @@ struct Made {
     overprovision: f64,
     overprovision_segments: u32,
     files: u32,
-    /// Of an IPLFS volume.
+    /// Of an IPLFS or a D2FS volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     capacity: Option<u64>,
+    /// Of a D2FS volume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    regular_sections: Option<u32>,
+    /// Of an IPLFS volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     log_size: Option<u64>,
     written: bool,
@@ -166,7 +184,7 @@ struct Made {
 impl Made {
     fn new(args: &Args, report: &MkfsReport) -> Self {
         let (superblock, plan) = (&report.superblock, &report.plan);
-        let layout = superblock.layout();
+        let (layout, regions) = (superblock.layout(), superblock.regions());
         Made {
             label: superblock.label(),
             uuid: uuid(&superblock.uuid()),
@@ -179,7 +197,12 @@ impl Made {
             overprovision: plan.overprovision,
             overprovision_segments: plan.overprov_segments,
             files: most_files(report),
-            capacity: report.infinite.map(|made| made.capacity * BLOCK_SIZE as u64),
+            capacity: report
+                .infinite
+                .map(|made| made.capacity)
+                .or(regions.map(|regions| regions.capacity))
+                .map(|blocks| blocks * BLOCK_SIZE as u64),
+            regular_sections: regions.map(|regions| regions.regular_sections),
             log_size: report.infinite.map(|made| (BLOCK_SIZE as u64) << made.log_shift),
             written: !args.dry_run,
         }
@@ -323,7 +346,15 @@ fn summary(args: &Args, report: &MkfsReport, out: &mut impl Write) -> io::Result
             line("size", format!("{}, {} of it for files", bytes(layout.block_count), bytes(plan.user_blocks)))?;
             let sections = (layout.sections, layout.segs_per_sec, layout.secs_per_zone);
             line("sections", format!("{} of {} segments, {} to a zone", sections.0, sections.1, sections.2))?;
-            line("kept back", format!("{:.2} % ({} segments)", plan.overprovision, plan.overprov_segments))?;
+            match superblock.regions() {
+                Some(regions) => {
+                    line("of the host", format!("{} sections", regions.regular_sections))?;
+                    line("capacity", bytes(regions.capacity))?;
+                }
+                None => {
+                    line("kept back", format!("{:.2} % ({} segments)", plan.overprovision, plan.overprov_segments))?
+                }
+            }
         }
     }
     line("files", format!("at most {}", most_files(report)))?;

@@ -5,10 +5,11 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use steadyfs_core::mkfs::detect_signature;
-use steadyfs_device::{ChunkDevice, Device, FileDevice, MemDevice, OpenError, OpenOptions};
+use steadyfs_core::mkfs::{MkfsOptions, detect_signature};
+use steadyfs_device::{ChunkDevice, CoupledDevice, Device, FileDevice, MemDevice, OpenError, OpenOptions};
 use steadyfs_format::BLOCK_SIZE;
 
+use super::d2fs;
 use crate::failure::Failure;
 use crate::image::{ImageArgs, open_failure};
 use crate::size::{Size, human};
@@ -97,6 +98,13 @@ impl Target {
         Ok(target(device))
     }
 
+    /// Makes the directory of a device that collects, for the D2FS volume of these options.
+    pub(super) fn collecting(path: &Path, options: &MkfsOptions, force: bool) -> Result<Self, Failure> {
+        let created = !options.dry_run;
+        let device = d2fs::open(path, options, force)?;
+        Ok(Target { device, path: path.to_owned(), created, length: None, block_device: None })
+    }
+
     /// Gives the file its length now, where that may be more than its file system takes.
     pub(super) fn lengthen(&self) -> Result<(), Failure> {
         match self.length {
@@ -141,6 +149,10 @@ impl Target {
     /// No volume was made: a file that was made for it goes again. Gives its name back.
     pub(super) fn abandon(self) -> PathBuf {
         if self.created {
+            if CoupledDevice::is_at(&self.path) {
+                d2fs::abandon(&self.path);
+                return self.path;
+            }
             // The failure to report is the one that led here.
             let _ = if self.path.is_dir() { fs::remove_dir_all(&self.path) } else { fs::remove_file(&self.path) };
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use steadyfs_core::stats::{MAP_CELLS, SegmentMap, VolumeStats};
-use steadyfs_device::ChunkDevice;
+use steadyfs_device::is_image_directory;
 use steadyfs_fuse::{SEGMENTS_ATTRIBUTE, STATS_ATTRIBUTE};
 
 use crate::failure::Failure;
@@ -34,7 +34,7 @@ pub(super) struct Snapshot {
 impl Watched {
     /// Finds the volume: a directory is a mount, an image or device may be mounted somewhere.
     pub(super) fn open(path: &Path, args: ImageArgs) -> Result<Self, Failure> {
-        if path.is_dir() && !ChunkDevice::is_at(path) {
+        if path.is_dir() && !is_image_directory(path) {
             return Ok(Watched::Mount(path.to_owned()));
         }
         if args.offset.0 == 0

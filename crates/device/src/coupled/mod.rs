@@ -1,0 +1,447 @@
+//! [`CoupledDevice`]: a device that collects by itself and tells the host (D2FS), in a directory of files.
+//!
+//! The directory has three files. `steadyfs-coupled` names the areas, and is what processes lock. `blocks` holds each
+//! page at the address that it has now; whatever nobody needs is a hole. `journal` has the steps of the [`Ledger`]. The
+//! device has no time of its own: it is for trying D2FS volumes, not for measuring them.
+//!
+//! It has as many *lines* as flash of its capacity, and a few to write in. When more zones than that hold pages, it
+//! empties those that hold least. Where no zone has room to gain it writes on: a file has room for all addresses, so
+//! the device never waits for the host.
+//!
+//! Kept true:
+//! - steps reach the journal after the blocks that they tell of are durable, in their order, and before the host hears
+//!   of a record among them: the journal of any moment is what the device remembers after a power cut then;
+//! - room is given back when the journal says that nobody needs it, never before;
+//! - a step that breaks a promise, and a flush that fails, end all I/O until the device is opened anew.
+//!
+//! One lock is held while a file is read or written, none while a file is synced but that of flushes.
+
+mod collect;
+mod journal;
+mod open;
+
+use crate::device::IoResult;
+use crate::file::locked::Locked;
+use crate::file::raw::RawFile;
+use crate::migrate::{Broken, Ledger, MigrationGeometry, Migrations, Sort, Step, Upcall};
+use crate::{
+    BLOCK_SIZE, Device, DeviceInfo, IoError, Op, OpKind, OpenError, OpenOptions, PageBuf, Request, StreamHint, errno,
+};
+use journal::Journal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use steadyfs_rt::{Condvar, LockClass, Mutex, MutexGuard};
+
+/// Taken before the other, by whoever flushes: frames of the journal follow one another.
+static FLUSH: LockClass = LockClass::new("device.coupled.flush", u16::MAX - 14);
+
+static STATE: LockClass = LockClass::new("device.coupled", u16::MAX - 13);
+
+/// After so long an idle device delivers what waits.
+const DEADLINE: Duration = Duration::from_millis(50);
+
+/// Most outstanding records: 1 MiB of them.
+const BOUND: usize = 1 << 16;
+
+/// See the head of the module.
+pub struct CoupledDevice {
+    info: DeviceInfo,
+    geometry: MigrationGeometry,
+    blocks: RawFile,
+    flushing: Mutex<()>,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// The file that says what the device is; locked as long as the device is open.
+    _marker: Locked,
+}
+
+struct State {
+    ledger: Ledger,
+    journal: Journal,
+    /// Number of the last record that is delivered in the journal.
+    durable: u64,
+    /// Blocks that the host wrote to the regular area since the device last looked for something to collect.
+    written: u64,
+    /// Next block of the GC zone that is open for data, and of that for nodes.
+    next: [Option<u64>; 2],
+    /// How many waiting records may be delivered.
+    due: usize,
+    closed: bool,
+    /// Why nothing goes on.
+    failed: Option<String>,
+    /// Addresses that pages have left since the last flush.
+    left: Vec<u64>,
+}
+
+impl State {
+    /// Takes a step, and notes it.
+    fn take(&mut self, step: Step) -> Result<(), Broken> {
+        match self.ledger.take(step) {
+            Ok(()) => self.journal.push(&step),
+            Err(broken) => {
+                self.failed.get_or_insert_with(|| format!("the host broke a promise: {broken}"));
+                return Err(broken);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl CoupledDevice {
+    /// Makes a device that holds nothing in the directory `path`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// The directory holds something; no device can have such areas; what the system says.
+    pub fn create(path: impl AsRef<Path>, geometry: &MigrationGeometry) -> Result<(), OpenError> {
+        open::create(path.as_ref(), geometry)
+    }
+
+    /// Whether the path is a directory with such a device.
+    pub fn is_at(path: impl AsRef<Path>) -> bool {
+        open::is_at(path.as_ref())
+    }
+
+    /// The file that is locked as long as the device in the directory `path` is open.
+    pub fn locked_file(path: impl AsRef<Path>) -> PathBuf {
+        open::locked_file(path.as_ref())
+    }
+
+    /// Removes the device, and leaves an empty directory.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn remove(path: impl AsRef<Path>) -> Result<(), OpenError> {
+        open::remove(path.as_ref())
+    }
+
+    /// Opens and locks the directory. Offset and size have no meaning here.
+    ///
+    /// # Errors
+    /// It is no device, its journal is damaged, or somebody else has it open.
+    pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self, OpenError> {
+        let path = path.as_ref();
+        let open::OpenedCoupled { marker, blocks, journal, ledger } = open::open(path, &options)?;
+        let geometry = ledger.geometry().clone();
+        let info = DeviceInfo {
+            blocks: geometry.gc.end,
+            read_only: options.read_only,
+            discard: !options.read_only,
+            synchronous: true,
+            name: path.display().to_string(),
+        };
+        let state = State {
+            durable: ledger.last_delivered(),
+            ledger,
+            journal,
+            written: 0,
+            next: [None; 2],
+            due: 0,
+            closed: false,
+            failed: None,
+            left: Vec::new(),
+        };
+        Ok(CoupledDevice {
+            info,
+            geometry,
+            blocks,
+            flushing: Mutex::new(&FLUSH, ()),
+            state: Mutex::new(&STATE, state),
+            changed: Condvar::new(),
+            _marker: marker,
+        })
+    }
+
+    /// Records that are not completed.
+    pub fn outstanding(&self) -> usize {
+        self.state.lock().ledger.outstanding()
+    }
+
+    /// Addresses of the regular and the GC area that hold a page, ascending.
+    pub fn held(&self) -> Vec<u64> {
+        self.state.lock().ledger.live().iter().copied().collect()
+    }
+
+    fn dead(&self, (kind, (block, count)): (OpKind, (u64, u64)), why: &str) -> IoError {
+        IoError::new(kind, block, count, errno::EIO, format!("{} takes no more: {why}", self.info.name))
+    }
+
+    /// The state of a device that works.
+    fn working(&self, of: (OpKind, (u64, u64))) -> Result<MutexGuard<'_, State>, IoError> {
+        let state = self.state.lock();
+        match &state.failed {
+            Some(why) => Err(self.dead(of, why)),
+            None => Ok(state),
+        }
+    }
+
+    fn perform(&self, op: Op) -> IoResult {
+        let (of, (block, count)) = ((op.kind(), op.range()), op.range());
+        let mapped = (block..block + count).filter(|block| self.geometry.is_mapped(*block)).count() as u64;
+        match op {
+            Op::Read { .. } if mapped > 0 => self.read_mapped(of, block, count),
+            Op::Read { .. } => self.blocks.perform(op),
+            Op::Write { .. } if mapped > 0 && mapped < count => Err(op.error(errno::EINVAL)),
+            Op::Write { pages, hint, fua, .. } => {
+                let written = Op::Write { block, pages, hint, fua: false };
+                match mapped {
+                    0 => drop(self.working(of).and_then(|_| self.blocks.perform(written))?),
+                    _ => self.write_mapped(of, written)?,
+                }
+                if fua { self.flush_all().map(|()| Vec::new()) } else { Ok(Vec::new()) }
+            }
+            Op::Flush => self.flush_all().map(|()| Vec::new()),
+            Op::Discard { .. } => self.discard_all(of, block, count).map(|()| Vec::new()),
+            Op::ZoneReset { .. } | Op::ZoneFinish { .. } => Err(op.error(errno::EOPNOTSUPP)),
+        }
+    }
+
+    /// Pages at the addresses that they have now; zeros for what is nowhere.
+    fn read_mapped(&self, of: (OpKind, (u64, u64)), block: u64, count: u64) -> IoResult {
+        let state = self.working(of)?;
+        let mut pages: Vec<PageBuf> = Vec::new();
+        // Neighbours that are neighbours still: where they are, and how many.
+        let mut run: Option<(u64, u64)> = None;
+        let fetch = |run: Option<(u64, u64)>, pages: &mut Vec<PageBuf>| -> Result<(), IoError> {
+            if let Some((block, count)) = run {
+                pages.extend(self.blocks.perform(Op::Read { block, count })?);
+            }
+            Ok(())
+        };
+        for block in block..block + count {
+            let at = if self.geometry.is_mapped(block) { state.ledger.resolve(block) } else { Some(block) };
+            match (&mut run, at) {
+                (Some((first, count)), Some(at)) if *first + *count == at => *count += 1,
+                (_, Some(at)) => fetch(run.replace((at, 1)), &mut pages)?,
+                (_, None) => {
+                    fetch(run.take(), &mut pages)?;
+                    pages.push(PageBuf::from_slice(&[0; BLOCK_SIZE]));
+                }
+            }
+        }
+        fetch(run, &mut pages)?;
+        Ok(pages)
+    }
+
+    /// A write to the regular or the GC area.
+    fn write_mapped(&self, of: (OpKind, (u64, u64)), op: Op) -> Result<(), IoError> {
+        let (block, count) = op.range();
+        let sort = match &op {
+            Op::Write { hint, .. } => Sort::of(*hint),
+            _ => Sort::of(StreamHint::DataWarm),
+        };
+        let mut state = self.working(of)?;
+        if state.ledger.refuses(block) {
+            return Err(op.error(errno::EIO));
+        }
+        for block in block..block + count {
+            let taken = state.take(Step::Write(block, sort));
+            taken.map_err(|broken| self.dead(of, &broken.to_string()))?;
+        }
+        state.written += count;
+        let result = self.blocks.perform(op);
+        if result.is_err() {
+            for block in block..block + count {
+                // The ledger takes it of any block.
+                let _ = state.take(Step::Refused(block));
+            }
+        }
+        result.map(drop)
+    }
+
+    fn discard_all(&self, of: (OpKind, (u64, u64)), block: u64, count: u64) -> Result<(), IoError> {
+        let mut state = self.working(of)?;
+        for block in (block..block + count).filter(|block| self.geometry.is_mapped(*block)) {
+            if let Some(page) = state.ledger.resolve(block) {
+                let taken = state.take(Step::Discard(block));
+                taken.map_err(|broken| self.dead(of, &broken.to_string()))?;
+                state.left.push(page);
+            }
+        }
+        drop(state);
+        match (block + count).min(self.geometry.meta.end).saturating_sub(block) {
+            0 => Ok(()),
+            count => self.blocks.perform(Op::Discard { block, count }).map(drop),
+        }
+    }
+
+    /// Makes durable what has ended: first blocks, then the steps that tell of them. Then gives back the room that
+    /// nobody needs.
+    fn flush_all(&self) -> Result<(), IoError> {
+        let of = (OpKind::Flush, (0, 0));
+        let _one = self.flushing.lock();
+        let (steps, left, delivered) = {
+            let mut state = self.working(of)?;
+            let delivered = state.ledger.last_delivered();
+            (state.journal.take(), std::mem::take(&mut state.left), delivered)
+        };
+        let flushed = self.blocks.perform(Op::Flush).map_err(|error| error.to_string()).and_then(|_| {
+            let appended = self.state.lock().journal.append(&steps);
+            let synced = appended.and_then(|file| file.map_or(Ok(()), |file| file.sync_data()));
+            synced.map_err(|error| format!("its journal cannot be written: {error}"))
+        });
+        let mut state = self.state.lock();
+        if let Err(why) = flushed {
+            let error = self.dead(of, &why);
+            state.failed.get_or_insert(why);
+            return Err(error);
+        }
+        state.durable = state.durable.max(delivered);
+        self.give_back(&state, left);
+        if state.journal.is_long() {
+            self.shorten(&mut state)?;
+        }
+        Ok(())
+    }
+
+    /// Makes holes of what no page has moved or been written to meanwhile. Nothing depends on it.
+    fn give_back(&self, state: &State, mut left: Vec<u64>) {
+        left.retain(|block| !state.ledger.is_live(*block));
+        left.sort_unstable();
+        left.dedup();
+        for run in left.chunk_by(|block, next| block + 1 == *next) {
+            let _ = self.blocks.perform(Op::Discard { block: run[0], count: run.len() as u64 });
+        }
+    }
+
+    /// Has the journal begin anew with the ledger as it is.
+    fn shorten(&self, state: &mut State) -> Result<(), IoError> {
+        let synced = self.blocks.perform(Op::Flush).map_err(|error| error.to_string());
+        let ledger = &state.ledger;
+        let begun = synced.and_then(|_| state.journal.begin_anew(ledger).map_err(|error| error.to_string()));
+        begun.map_err(|why| {
+            let error = self.dead((OpKind::Flush, (0, 0)), &why);
+            state.failed.get_or_insert(why);
+            error
+        })?;
+        state.durable = state.ledger.last_delivered();
+        Ok(())
+    }
+
+    /// The next upcall, if one is there and durable; whether a flush has to come before it.
+    fn upcall(&self, state: &mut State) -> (Option<Upcall>, bool) {
+        if state.ledger.unheard().is_none() && state.ledger.may_move() {
+            let due = state.due.min(state.ledger.waiting());
+            if due > 0 && state.take(Step::Deliver(due)).is_ok() {
+                state.due = 0;
+            }
+        }
+        let Some(mut upcall) = state.ledger.unheard() else { return (None, false) };
+        // A host that waits for a record must not wait for ever: nothing that it writes reaches a failed device.
+        if upcall.last() > state.durable && state.failed.is_none() {
+            return (None, true);
+        }
+        upcall.urgent = state.ledger.outstanding() * 2 >= BOUND;
+        let heard = state.take(Step::Hear(upcall.moves.len()));
+        (heard.is_ok().then_some(upcall), false)
+    }
+}
+
+#[cfg(test)]
+impl CoupledDevice {
+    /// The next upcall, if one is there now.
+    pub(crate) fn try_next(&self) -> Option<Upcall> {
+        let mut state = self.state.lock();
+        state.due = state.ledger.waiting();
+        let (upcall, flush) = self.upcall(&mut state);
+        drop(state);
+        if !flush {
+            return upcall;
+        }
+        self.flush_all().ok()?;
+        self.upcall(&mut self.state.lock()).0
+    }
+}
+
+impl Device for CoupledDevice {
+    fn info(&self) -> DeviceInfo {
+        self.info.clone()
+    }
+
+    fn submit(&self, batch: Vec<Request>) {
+        for Request { op, done } in self.info.accept(batch) {
+            done(self.perform(op));
+        }
+        self.collect();
+    }
+
+    fn migrations(&self) -> Option<&dyn Migrations> {
+        Some(self)
+    }
+}
+
+impl Migrations for CoupledDevice {
+    fn geometry(&self) -> MigrationGeometry {
+        self.geometry.clone()
+    }
+
+    fn next(&self) -> Option<Upcall> {
+        let mut state = self.state.lock();
+        while !state.closed {
+            let (upcall, flush) = self.upcall(&mut state);
+            if upcall.is_some() {
+                return upcall;
+            }
+            if flush {
+                drop(state);
+                // One that fails is told to whoever does I/O.
+                let _ = self.flush_all();
+                state = self.state.lock();
+            } else if state.ledger.waiting() == 0 || state.failed.is_some() {
+                self.changed.wait(&mut state);
+            } else if self.changed.wait_timeout(&mut state, DEADLINE) {
+                state.due = state.ledger.waiting();
+            }
+        }
+        None
+    }
+
+    fn complete(&self, up_to: u64) {
+        // A host that completes what it has not heard of finds all I/O ended.
+        let _ = self.state.lock().take(Step::Complete(up_to));
+    }
+
+    fn resume(&self, served: u64) -> u64 {
+        let mut state = self.state.lock();
+        let _ = state.take(Step::Resume(served));
+        (state.closed, state.next) = (false, [None; 2]);
+        self.changed.notify_all();
+        state.ledger.last_delivered()
+    }
+
+    fn completed(&self) -> u64 {
+        self.state.lock().ledger.completed()
+    }
+
+    fn deliver(&self) -> u64 {
+        let mut state = self.state.lock();
+        let waiting = state.ledger.waiting();
+        if state.ledger.may_move() && waiting > 0 && state.take(Step::Deliver(waiting)).is_ok() {
+            self.changed.notify_all();
+        }
+        state.ledger.last_delivered()
+    }
+
+    fn delivered(&self) -> u64 {
+        self.state.lock().ledger.last_delivered()
+    }
+
+    /// No write waits for what is collected.
+    fn room(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn press(&self) {
+        self.empty_cheapest();
+        self.deliver();
+    }
+
+    fn close(&self) {
+        self.state.lock().closed = true;
+        self.changed.notify_all();
+        // What the host has completed need not come again. If this fails it does.
+        let _ = self.flush_all();
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;
