@@ -6,13 +6,14 @@
 //! open is closed when another one needs its place; that costs nothing and breaks nothing.
 //!
 //! Every request ends before `submit` returns. What completed is safe after a flush; of the rest a power cut keeps in
-//! each zone what lies before the first block it loses, and any part in conventional zones.
+//! each zone what lies before the first block it loses, and any part in conventional zones. No cut leaves more zones
+//! partly written than the device allows: a zone that takes the place of another makes safe what was done in that one.
 
 use crate::{
     Device, DeviceInfo, IoError, IoResult, MemDevice, Op, OpKind, PageBuf, Request, Zone, ZoneGeometry, ZoneState,
     errno,
 };
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use steadyfs_rt::{LockClass, Mutex};
 
@@ -37,10 +38,25 @@ impl Sequential {
 
 /// What changed the device since the last flush.
 enum Step {
-    Write { block: u64, pages: Vec<PageBuf>, fua: bool },
-    Discard { block: u64, count: u64 },
-    Reset { zone: usize },
-    Finish { zone: usize },
+    Write {
+        block: u64,
+        pages: Vec<PageBuf>,
+        fua: bool,
+    },
+    Discard {
+        block: u64,
+        count: u64,
+    },
+    Reset {
+        zone: usize,
+    },
+    Finish {
+        zone: usize,
+    },
+    /// Another zone has the place of this one: what was done here is safe.
+    Settled {
+        zone: usize,
+    },
 }
 
 /// What is on the device.
@@ -135,15 +151,15 @@ impl ZonedDevice {
         // A zone keeps what came before the first loss.
         let mut ended = vec![false; found.zones.len()];
         let safe_up_to = |zone: usize| {
-            let fua = |step: &Step| matches!(step, Step::Write { block, fua: true, .. } if self.sequential(*block) == Some(zone));
-            state.since.iter().rposition(fua)
+            let is_safe = |step: &Step| match step {
+                Step::Write { fua, .. } => *fua && self.changed_by(step) == Some(zone),
+                Step::Settled { zone: settled } => *settled == zone,
+                _ => false,
+            };
+            state.since.iter().rposition(is_safe)
         };
         for (at, step) in state.since.iter().enumerate() {
-            let zone = match step {
-                Step::Write { block, .. } | Step::Discard { block, .. } => self.sequential(*block),
-                Step::Reset { zone } | Step::Finish { zone } => Some(*zone),
-            };
-            match (zone, step) {
+            match (self.changed_by(step), step) {
                 (None, Step::Write { fua: true, .. }) => self.apply(&mut found, step, u64::MAX),
                 (None, _) if below(2) == 0 => {}
                 (None, _) => self.apply(&mut found, step, u64::MAX),
@@ -204,6 +220,31 @@ impl ZonedDevice {
         (self.geometry.conventional + zone as u64) * self.geometry.size
     }
 
+    /// The zone with a write pointer that a step is about.
+    fn changed_by(&self, step: &Step) -> Option<usize> {
+        match step {
+            Step::Write { block, .. } | Step::Discard { block, .. } => self.sequential(*block),
+            Step::Reset { zone } | Step::Finish { zone } | Step::Settled { zone } => Some(*zone),
+        }
+    }
+
+    /// Comes before a zone begins to be written: zones that are full or empty, and that a power cut could leave partly
+    /// written, settle if there could be too many then.
+    fn settle(&self, state: &mut State) {
+        let mut unsettled = BTreeSet::new();
+        for step in &state.since {
+            match (self.changed_by(step), step) {
+                (Some(zone), Step::Settled { .. }) => drop(unsettled.remove(&zone)),
+                (Some(zone), _) => drop(unsettled.insert(zone)),
+                (None, _) => {}
+            }
+        }
+        unsettled.retain(|zone| !state.now.zones[*zone].is_active());
+        if state.active() + unsettled.len() as u32 >= self.geometry.max_active {
+            state.since.extend(unsettled.into_iter().map(|zone| Step::Settled { zone }));
+        }
+    }
+
     /// Does a step, of a write the first so many blocks.
     fn apply(&self, contents: &mut Contents, step: &Step, most: u64) {
         let done = match step {
@@ -226,6 +267,7 @@ impl ZonedDevice {
                 contents.zones[*zone] = Sequential { state: ZoneState::Full, written: self.geometry.capacity };
                 Ok(())
             }
+            Step::Settled { .. } => Ok(()),
         };
         assert!(done.is_ok(), "memory refuses what the device took: {done:?}");
     }
@@ -301,6 +343,9 @@ impl ZonedDevice {
         };
         if let Some((errno, why)) = refused {
             return Err(state.breach(OpKind::Write, block, count, errno, why));
+        }
+        if zone.state == ZoneState::Empty && limits.max_active > 0 {
+            self.settle(state);
         }
         if zone.state != ZoneState::Open && count > 0 {
             if limits.max_open > 0
@@ -455,6 +500,31 @@ mod tests {
         device.wear_out(16, ZoneState::Offline);
         assert!(device.read_one(16).is_err());
         assert_eq!(device.breaches(), [""; 0], "nobody can know that a zone wears out");
+    }
+
+    /// A device cannot keep more zones partly written than it has places for, whatever it loses.
+    #[test]
+    fn no_power_cut_leaves_more_zones_active_than_allowed() {
+        let active = |device: &ZonedDevice| device.state.lock().active();
+        let (mut lost, mut most) = (0, 0);
+        for seed in 0..200 {
+            let device = device(3, 3);
+            device.write(16, pages(2, 1)).unwrap();
+            device.write(24, pages(2, 1)).unwrap();
+            device.flush().unwrap();
+            device.run(Op::ZoneFinish { block: 16 }).unwrap();
+            device.write(26, pages(6, 2)).unwrap();
+            lost += usize::from(zone(&device.after_power_cut(seed), 2).1 != ZoneState::Full);
+            for start in [32, 40, 48] {
+                device.write(start, pages(2, 3)).unwrap();
+                most = most.max(active(&device.after_power_cut(seed)));
+            }
+            device.run(Op::ZoneReset { block: 48 }).unwrap();
+            device.write(56, pages(2, 3)).unwrap();
+            most = most.max(active(&device.after_power_cut(seed)));
+        }
+        assert!(lost > 20, "what nobody needed to settle can be lost: {lost}");
+        assert_eq!(most, 3);
     }
 
     #[test]
