@@ -332,11 +332,16 @@ impl InodeTable {
             let mut shard = self.shards[self.hand.fetch_add(1, SeqCst) % SHARDS].lock();
             let before = shard.len();
             shard.retain(|_, inode| {
-                inode.users() > 0
+                let stays = inode.users() > 0
                     || inode.is_logged()
                     || inode.unlinked.load(SeqCst)
                     || inode.touched.swap(false, SeqCst)
-                    || !inode.pages.drop_all_if_clean(budget)
+                    || !inode.pages.drop_all_if_clean(budget);
+                if !stays {
+                    // It has had its second chance here.
+                    inode.node.expect_no_use();
+                }
+                stays
             });
             let gone = before - shard.len();
             let cached = self.cached.fetch_sub(gone, SeqCst);
@@ -346,8 +351,8 @@ impl InodeTable {
 }
 
 impl InodeTable {
-    /// As [`InodeTable::shrink`], for who makes inodes: where most have dirty pages, a look for each new one would take
-    /// ever longer.
+    /// As [`InodeTable::shrink`], for who makes or loads inodes: where most have dirty pages, a look for each new one
+    /// would take ever longer.
     pub(crate) fn shrink_at_times(&self, budget: &Budget) {
         if self.unused() > self.limit.max(self.again_at.load(SeqCst)) {
             self.shrink_again(budget);
@@ -410,7 +415,7 @@ impl InodeTable {
             self.remove(&found.inode);
             return Err(Error::NotFound);
         }
-        self.shrink(budget);
+        self.shrink_at_times(budget);
         Ok(found)
     }
 }

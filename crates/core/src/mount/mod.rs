@@ -238,7 +238,7 @@ impl Fs {
         let io = BlockIo::new(device, ground.kbytes_written());
         #[cfg(feature = "canary")]
         options.canary.into_iter().for_each(|canary| io.planted.plant(canary));
-        let nat = Nat::new(&layout, |b| image.nat_version(b));
+        let nat = Nat::new(&layout, options.node_cache_bytes, |b| image.nat_version(b));
         load_nat_journal(&nat, &io, image, read_only)?;
         let checkpoint = image.checkpoint().clone();
         let header = checkpoint.header();
@@ -435,7 +435,7 @@ fn check_state(image: &Image, read_only: bool) -> Result<()> {
 /// Whether all is sound that recovery needs and reading does not.
 fn whole_for_recovery(image: &Image, options: &MountOptions) -> Result<()> {
     Ground::load(image, options, false)?;
-    let nat = Nat::new(image.layout(), |b| image.nat_version(b));
+    let nat = Nat::new(image.layout(), 0, |b| image.nat_version(b));
     image.whole(PackPart::NatJournal)?;
     image.nat_journal().iter().try_for_each(|&(nid, entry)| nat.check_journal(nid, entry))?;
     image.orphans().map(drop)

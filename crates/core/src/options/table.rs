@@ -62,7 +62,8 @@ pub static OPTIONS: &[Row<MountOptions>] = &[
             get: |options| Some(options.node_cache_bytes),
         },
         tier: Everyday,
-        help: "most memory for cached nodes: inodes and the addresses of files' blocks",
+        help: "most memory for cached nodes: inodes and the addresses of files' blocks; as much again for the table of \
+               where nodes are",
     },
     Row {
         name: "commit",

@@ -327,6 +327,7 @@ fn follow_node(vol: &Volume, from: Lba, to: Lba, owner: Summary) -> Result<bool>
         Err(error) => return Err(error),
     };
     let guard = node.write(&vol.nodes);
+    let _stays = vol.nat.hold(&vol.io, owner.nid)?;
     if guard.is_dead() || vol.nat.get(&vol.io, owner.nid)?.addr != Slot::At(from) {
         return Ok(false);
     }

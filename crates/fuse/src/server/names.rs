@@ -104,17 +104,16 @@ impl Call<'_> {
 
     pub(super) fn unlink(&mut self, mut args: Args<'_>) -> Answer {
         let (dir, name) = (self.this()?, args.name()?);
-        let victim = self.fs.lookup(&dir, name)?;
-        self.fs.unlink(&dir, name)?;
-        self.keep_if_unlinked(victim)?;
+        if let Some(unlinked) = self.fs.unlink_held(&dir, name)? {
+            self.keep(unlinked);
+        }
         self.settle_names(&dir)
     }
 
     pub(super) fn rmdir(&mut self, mut args: Args<'_>) -> Answer {
         let (dir, name) = (self.this()?, args.name()?);
-        let victim = self.fs.lookup(&dir, name)?;
-        self.fs.rmdir(&dir, name)?;
-        self.keep_if_unlinked(victim)?;
+        let removed = self.fs.rmdir_held(&dir, name)?;
+        self.keep(removed);
         self.settle_names(&dir)
     }
 
@@ -189,15 +188,19 @@ impl Call<'_> {
         self.settle_if(dir, FS_SYNC_FL | FS_DIRSYNC_FL)
     }
 
-    /// Keeps an inode that has just lost a link for as long as the kernel knows it.
+    /// As [`Call::keep`], for an inode that has just lost a link, if that was its last.
     fn keep_if_unlinked(&self, victim: InodeRef) -> Answer {
-        let unlinked = self.fs.attr(&victim)?.nlink == 0;
-        if unlinked {
-            self.server.unlinked_at.store(now().as_nanos(), SeqCst);
-            let spare = self.server.nodes.unlinked(victim);
-            self.server.let_go(self.fs, spare);
+        if self.fs.attr(&victim)?.nlink == 0 {
+            self.keep(victim);
         }
         Ok(())
+    }
+
+    /// Keeps an inode that has just lost its last link for as long as the kernel knows it.
+    fn keep(&self, unlinked: InodeRef) {
+        self.server.unlinked_at.store(now().as_nanos(), SeqCst);
+        let spare = self.server.nodes.unlinked(unlinked);
+        self.server.let_go(self.fs, spare);
     }
 
     /// Answers with an inode, which the kernel knows from then on.

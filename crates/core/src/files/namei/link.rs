@@ -58,12 +58,24 @@ impl Fs {
     /// [`Error::NotFound`], [`Error::IsDirectory`], [`Error::NotPermitted`] for protected inodes and directories.
     pub fn unlink(&self, dir: &InodeRef, name: &[u8]) -> Result<()> {
         check_name(name)?;
-        self.unlink_locked(&dir.inode, name)?;
+        drop(self.unlink_locked(&dir.inode, name)?);
         self.reap_quietly();
         Ok(())
     }
 
-    fn unlink_locked(&self, dir: &Arc<Inode>, name: &[u8]) -> Result<()> {
+    /// As [`Fs::unlink`]. If that was the last name the inode is returned, to be used on: it goes with the last
+    /// reference, once [`Fs::reap`] is called.
+    ///
+    /// # Errors
+    /// As [`Fs::unlink`].
+    pub fn unlink_held(&self, dir: &InodeRef, name: &[u8]) -> Result<Option<InodeRef>> {
+        check_name(name)?;
+        let held = self.unlink_locked(&dir.inode, name)?;
+        self.reap_quietly();
+        Ok(held)
+    }
+
+    fn unlink_locked(&self, dir: &Arc<Inode>, name: &[u8]) -> Result<Option<InodeRef>> {
         let _dir = dir.rwsem.write();
         self.dir_head(dir)?;
         if is_dot(name) {
@@ -74,7 +86,7 @@ impl Fs {
         if child.kind() == FileType::Dir {
             return Err(Error::IsDirectory);
         }
-        let _child = child.inode.rwsem.write();
+        let locked = child.inode.rwsem.write();
         self.check_removal(dir, &child)?;
         let last = child.inode.read(RawInode::links)? <= 1;
         let change = self.change_to_free()?;
@@ -92,7 +104,8 @@ impl Fs {
         if last {
             child.inode.unlinked.store(true, SeqCst);
         }
-        Ok(())
+        drop((change, locked));
+        Ok(last.then_some(child))
     }
 
     /// Removes an empty directory.
@@ -102,12 +115,24 @@ impl Fs {
     /// [`Error::NotPermitted`].
     pub fn rmdir(&self, dir: &InodeRef, name: &[u8]) -> Result<()> {
         check_name(name)?;
-        self.rmdir_locked(&dir.inode, name)?;
+        drop(self.rmdir_locked(&dir.inode, name)?);
         self.reap_quietly();
         Ok(())
     }
 
-    fn rmdir_locked(&self, dir: &Arc<Inode>, name: &[u8]) -> Result<()> {
+    /// As [`Fs::rmdir`]. Returns the directory, to be used on: it goes with the last reference, once [`Fs::reap`] is
+    /// called.
+    ///
+    /// # Errors
+    /// As [`Fs::rmdir`].
+    pub fn rmdir_held(&self, dir: &InodeRef, name: &[u8]) -> Result<InodeRef> {
+        check_name(name)?;
+        let held = self.rmdir_locked(&dir.inode, name)?;
+        self.reap_quietly();
+        Ok(held)
+    }
+
+    fn rmdir_locked(&self, dir: &Arc<Inode>, name: &[u8]) -> Result<InodeRef> {
         let _dir = dir.rwsem.write();
         self.dir_head(dir)?;
         match name {
@@ -120,7 +145,7 @@ impl Fs {
         if child.kind() != FileType::Dir {
             return Err(Error::NotDirectory);
         }
-        let _child = child.inode.rwsem.write();
+        let locked = child.inode.rwsem.write();
         self.check_removal(dir, &child)?;
         if !self.dir_is_empty(&child.inode)? {
             return Err(Error::NotEmpty);
@@ -139,7 +164,8 @@ impl Fs {
         })?;
         self.since.note_lost_name(dir.ino, name, true);
         child.inode.unlinked.store(true, SeqCst);
-        Ok(())
+        drop((change, locked));
+        Ok(child)
     }
 
     /// Refuses to take a name out of `dir`, or away from `child`, if flags protect either.

@@ -100,6 +100,11 @@ impl Node {
         NodeRead { body: self.body.read() }
     }
 
+    /// Nobody will use it soon: it goes first.
+    pub(crate) fn expect_no_use(&self) {
+        self.used.store(false, SeqCst);
+    }
+
     /// Locks the node for changing. The caller holds the checkpoint lock shared if it goes on to edit.
     pub(crate) fn write<'a>(self: &'a Arc<Self>, cache: &'a NodeCache) -> NodeWrite<'a> {
         self.used.store(true, SeqCst);
@@ -295,7 +300,8 @@ impl NodeCache {
         }
     }
 
-    /// As [`NodeCache::shrink`], for who makes nodes, which are dirty: a look for each new one would take ever longer.
+    /// As [`NodeCache::shrink`], for who makes or reads nodes. Those that are dirty or belong to inodes in memory stay:
+    /// a look for each new one would take ever longer.
     pub(crate) fn shrink_at_times(&self) {
         if self.cached_count() > self.limit.max(self.again_at.load(SeqCst)) {
             self.shrink_again();
@@ -363,7 +369,7 @@ impl Volume {
                 }
             }
         }
-        self.nodes.shrink();
+        self.nodes.shrink_at_times();
     }
 
     /// Reads a node into the cache; `None` if another thread was first.
@@ -378,7 +384,7 @@ impl Volume {
             Ok(page) => {
                 body.load(page);
                 drop(body);
-                self.nodes.shrink();
+                self.nodes.shrink_at_times();
                 Ok(Some(node))
             }
             Err(e) => {
@@ -471,6 +477,8 @@ impl Volume {
     pub(crate) fn free_node(&self, mut node: NodeWrite<'_>) -> Result<()> {
         assert!(!node.is_dead(), "{:?} freed twice", node.nid());
         let inode = NodeBlock::view(node.bytes()).footer.ofs() == NodeOfs::INODE;
+        // From here on nothing depends on the device.
+        let _stays = self.nat.hold(&self.io, node.nid())?;
         self.nids.hold(node.nid());
         let old = self.nat.free(&self.io, node.nid())?;
         self.invalidate(old)?;

@@ -1,22 +1,31 @@
 //! The node address table in memory: node id -> {owner, version, address}.
 //!
-//! NAT blocks are loaded when first needed and stay; each has a lock of its own, so there is no lock over the table. An
-//! entry is *dirty* while the NAT block that the committed checkpoint selects does not hold it: entries that travel in
-//! the checkpoint's journal stay dirty until a later checkpoint writes their block (format sections 3.5, 4).
+//! NAT blocks are loaded when needed, and leave when there are more than the limit. Each has a lock of its own,
+//! so there is no lock over the table. An entry is *dirty* while the NAT block that the committed checkpoint selects
+//! does not hold it: entries that travel in the checkpoint's journal stay dirty until a later checkpoint writes their
+//! block (format sections 3.5, 4).
 //!
 //! Kept true: an address of `NEW` (a node that was never written) never reaches the disk, because a checkpoint writes
 //! all dirty nodes first; a freed id keeps a version one higher than its last use; the selected copy of a block is
-//! never overwritten.
+//! never overwritten; a block stays in memory while it has dirty entries, while a checkpoint that wrote it is neither
+//! committed nor taken back, and while somebody relies on it ([`Nat::hold`]).
 
 use crate::bits::AtomicBitmap;
 use crate::error::{Error, Result};
 use crate::locks;
 use crate::volume::io::BlockIo;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use steadyfs_device::PageBuf;
 use steadyfs_format::nat::{self, NatEntry};
 use steadyfs_format::{Ino, Layout, Lba, Nid, ROOT_INO, Slot, Width, zeroed_block};
-use steadyfs_rt::{Cost, RwLock, charge};
+use steadyfs_rt::{Cost, Leaf, RwLock, charge};
+
+/// Least NAT blocks to keep in memory.
+const LEAST: usize = 16;
+
+/// Blocks that may leave are looked at so many times for each that comes.
+const LOOKS: usize = 8;
 
 /// One entry of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +55,47 @@ impl NatInfo {
     }
 }
 
+/// An entry in memory, in 16 bytes.
+#[derive(Clone, Copy)]
+struct Entry {
+    /// As in a slot of 8 bytes.
+    addr: u64,
+    ino: Ino,
+    version: u8,
+    /// The selected copy on disk does not hold it.
+    dirty: bool,
+}
+
+const _: () = assert!(size_of::<Entry>() == Nat::ENTRY_BYTES);
+
+impl Entry {
+    fn new(NatInfo { ino, version, addr }: NatInfo, dirty: bool) -> Self {
+        // The address may be one that no slot can have, in a damaged table; then it is one where no node is either.
+        let addr = if addr == Slot::At(Lba(u64::MAX)) { Slot::At(Lba(1)) } else { addr };
+        Entry { addr: addr.to_wide(), ino, version, dirty }
+    }
+
+    fn info(self) -> NatInfo {
+        NatInfo { ino: self.ino, version: self.version, addr: Slot::from_wide(self.addr) }
+    }
+}
+
 struct LoadedBlock {
-    entries: Box<[NatInfo]>,
-    /// Entries that the selected copy on disk does not hold.
-    dirty: Box<[bool]>,
+    entries: Box<[Entry]>,
     dirty_count: u32,
+    /// A checkpoint has taken it, and is neither committed nor taken back.
+    taken: bool,
+    /// Used again since it was loaded, or last looked at to leave.
+    used: AtomicBool,
+}
+
+impl LoadedBlock {
+    fn note_use(&self) {
+        // A look is cheaper than a write where many cores use it.
+        if !self.used.load(SeqCst) {
+            self.used.store(true, SeqCst);
+        }
+    }
 }
 
 /// The table.
@@ -61,6 +106,22 @@ pub(crate) struct Nat {
     selected: Box<[AtomicBool]>,
     dirty_blocks: AtomicBitmap,
     dirty_entries: AtomicU64,
+    /// Most blocks to keep when nothing keeps them.
+    limit: usize,
+    /// The blocks in memory, each once; those that were loaded or looked at last are last.
+    loaded: Leaf<VecDeque<u32>>,
+    /// How many rely on a block, per block.
+    holds: Box<[AtomicU32]>,
+}
+
+/// Somebody relies on a NAT block: it is in memory and stays there.
+pub(crate) struct NatHold<'a>(&'a AtomicU32);
+
+impl Drop for NatHold<'_> {
+    fn drop(&mut self) {
+        let before = self.0.fetch_sub(1, SeqCst);
+        assert!(before > 0, "a NAT block is let go of more often than it was held");
+    }
 }
 
 /// A NAT block that a checkpoint must write, to the copy not selected now.
@@ -71,10 +132,18 @@ pub(crate) struct NatFlush {
 }
 
 impl Nat {
-    /// A table whose blocks are on the device, selected by `version_bit(block)`.
-    pub(crate) fn new(layout: &Layout, version_bit: impl Fn(u32) -> bool) -> Self {
+    /// Bytes of an entry in memory.
+    const ENTRY_BYTES: usize = 16;
+
+    /// A table whose blocks are on the device, selected by `version_bit(block)`. Of those in memory about `bytes` are
+    /// kept.
+    pub(crate) fn new(layout: &Layout, bytes: u64, version_bit: impl Fn(u32) -> bool) -> Self {
         let n = layout.nat_blocks();
+        let block_bytes = Self::ENTRY_BYTES as u64 * u64::from(layout.nat_entries());
         Nat {
+            limit: usize::try_from(bytes / block_bytes).unwrap_or(usize::MAX).max(LEAST),
+            loaded: Leaf::new(VecDeque::new()),
+            holds: (0..n).map(|_| AtomicU32::new(0)).collect(),
             layout: *layout,
             blocks: (0..n).map(|_| RwLock::new(&locks::NAT, None)).collect(),
             selected: (0..n).map(|b| AtomicBool::new(version_bit(b))).collect(),
@@ -106,9 +175,57 @@ impl Nat {
         let page = io.read_block(self.layout.nat_block_lba(block as u32, copy))?;
         let width = self.layout.width;
         let nids = self.layout.nids_of(block as u32);
-        let entries: Box<[NatInfo]> =
-            page.with(|bytes| nids.zip(nat::entries(bytes, width)).map(|(_, entry)| NatInfo::of(entry)).collect());
-        Ok(LoadedBlock { dirty: vec![false; entries.len()].into(), entries, dirty_count: 0 })
+        let entry = |entry| Entry::new(NatInfo::of(entry), false);
+        let entries = page.with(|bytes| nids.zip(nat::entries(bytes, width)).map(|(_, raw)| entry(raw)).collect());
+        Ok(LoadedBlock { entries, dirty_count: 0, taken: false, used: AtomicBool::new(false) })
+    }
+
+    /// Has blocks leave that nothing keeps, until there are no more than the limit: first those not used since the last
+    /// look at them. Where many are dirty it gives up, and there are more.
+    fn shrink(&self) {
+        for _ in 0..LOOKS {
+            let Some(b) = self.loaded.with(|loaded| (loaded.len() > self.limit).then(|| loaded.pop_front()).flatten())
+            else {
+                return;
+            };
+            if !self.drop_unused(b as usize) {
+                self.loaded.with(|loaded| loaded.push_back(b));
+            }
+        }
+    }
+
+    /// Drops a block from memory; false if something keeps it.
+    fn drop_unused(&self, b: usize) -> bool {
+        let Some(mut guard) = self.blocks[b].try_write() else { return false };
+        let Some(block) = &*guard else { return true };
+        let kept = block.used.swap(false, SeqCst) || block.taken || block.dirty_count > 0;
+        // Under the lock: who holds the block from here on loads it again.
+        if kept || self.holds[b].load(SeqCst) > 0 {
+            return false;
+        }
+        assert!(!self.dirty_blocks.test(b), "NAT block {b} is dirty and leaves");
+        *guard = None;
+        true
+    }
+
+    /// Has the block of this node in memory as long as the hold lives: until then its entries can be looked at and
+    /// changed without the device.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn hold(&self, io: &BlockIo, nid: Nid) -> Result<NatHold<'_>> {
+        let (b, _) = self.place(nid)?;
+        self.holds[b].fetch_add(1, SeqCst);
+        // First the hold, then the look, so that what is there stays.
+        let hold = NatHold(&self.holds[b]);
+        self.get(io, nid)?;
+        Ok(hold)
+    }
+
+    /// Blocks in memory.
+    #[cfg(test)]
+    fn loaded_count(&self) -> usize {
+        self.blocks.iter().filter(|block| block.read().is_some()).count()
     }
 
     /// The entry of a node id.
@@ -116,7 +233,8 @@ impl Nat {
         charge(Cost::RadixLookup);
         let (b, i) = self.place(nid)?;
         if let Some(block) = &*self.blocks[b].read() {
-            return Ok(block.entries[i]);
+            block.note_use();
+            return Ok(block.entries[i].info());
         }
         self.change(io, nid, |info, _| *info)
     }
@@ -125,14 +243,22 @@ impl Nat {
     fn change<R>(&self, io: &BlockIo, nid: Nid, f: impl FnOnce(&mut NatInfo, &mut bool) -> R) -> Result<R> {
         let (b, i) = self.place(nid)?;
         let mut guard = self.blocks[b].write();
-        if guard.is_none() {
+        let is_new = guard.is_none();
+        if is_new {
             *guard = Some(self.load(io, b)?);
+            self.loaded.with(|loaded| loaded.push_back(b as u32));
         }
         let block = guard.as_mut().ok_or_else(|| Error::corrupt("NAT block vanished"))?;
-        let mut touched = false;
-        let out = f(&mut block.entries[i], &mut touched);
-        if touched && !block.dirty[i] {
-            block.dirty[i] = true;
+        if !is_new {
+            block.note_use();
+        }
+        let (mut info, mut touched) = (block.entries[i].info(), false);
+        let out = f(&mut info, &mut touched);
+        let was_dirty = block.entries[i].dirty;
+        if touched {
+            block.entries[i] = Entry::new(info, true);
+        }
+        if touched && !was_dirty {
             block.dirty_count += 1;
             assert!(
                 block.dirty_count as usize <= block.entries.len(),
@@ -140,6 +266,10 @@ impl Nat {
             );
             self.dirty_entries.fetch_add(1, SeqCst);
             self.dirty_blocks.set(b);
+        }
+        drop(guard);
+        if is_new {
+            self.shrink();
         }
         Ok(out)
     }
@@ -192,11 +322,11 @@ impl Nat {
 
     /// Node ids of one block that are free, in rising order.
     pub(crate) fn free_in_block(&self, io: &BlockIo, block: u32) -> Result<Vec<Nid>> {
-        self.load_block(io, block)?;
         let first = self.layout.nids_of(block).start;
+        let _stays = self.hold(io, Nid(first.max(1)))?;
         let guard = self.blocks[block as usize].read();
         let loaded = guard.as_ref().ok_or_else(|| Error::corrupt("NAT block vanished"))?;
-        let free = loaded.entries.iter().enumerate().filter(|(_, e)| e.addr == Slot::Hole);
+        let free = loaded.entries.iter().enumerate().filter(|(_, e)| e.info().addr == Slot::Hole);
         Ok(free.map(|(i, _)| Nid(first + i as u32)).filter(|n| n.get() > ROOT_INO.get()).collect())
     }
 
@@ -226,8 +356,8 @@ impl Nat {
             let guard = self.blocks[b].read();
             let Some(block) = &*guard else { continue };
             let nids = self.layout.nids_of(b as u32).map(Nid);
-            let dirty = nids.zip(block.dirty.iter().zip(&block.entries)).filter(|(_, (dirty, _))| **dirty);
-            out.extend(dirty.map(|(nid, (_, info))| (nid, info.to_entry(self.layout.width))));
+            let dirty = nids.zip(&block.entries).filter(|(_, entry)| entry.dirty);
+            out.extend(dirty.map(|(nid, entry)| (nid, entry.info().to_entry(self.layout.width))));
         }
         assert_eq!(out.len() as u64, self.dirty_entries());
         out
@@ -240,13 +370,15 @@ impl Nat {
             let mut guard = self.blocks[b].write();
             let Some(block) = &mut *guard else { continue };
             let mut raw = zeroed_block();
-            for (i, info) in block.entries.iter().enumerate() {
-                nat::set_entry(&mut raw, self.layout.width, i, info.to_entry(self.layout.width));
+            for (i, entry) in block.entries.iter_mut().enumerate() {
+                nat::set_entry(&mut raw, self.layout.width, i, entry.info().to_entry(self.layout.width));
+                entry.dirty = false;
             }
             let before = self.dirty_entries.fetch_sub(u64::from(block.dirty_count), SeqCst);
             assert!(before >= u64::from(block.dirty_count), "NAT block {b} has more dirty entries than the table");
-            block.dirty.fill(false);
+            assert!(!block.taken, "NAT block {b} is taken by a second checkpoint");
             block.dirty_count = 0;
+            block.taken = true;
             self.dirty_blocks.clear(b);
             let target = !self.selected[b].load(SeqCst);
             let lba = self.layout.nat_block_lba(b as u32, target);
@@ -263,8 +395,9 @@ impl Nat {
             let Some(block) = &mut *guard else { continue };
             let all = block.entries.len() as u32;
             self.dirty_entries.fetch_add(u64::from(all - block.dirty_count), SeqCst);
-            block.dirty.fill(true);
+            block.entries.iter_mut().for_each(|entry| entry.dirty = true);
             block.dirty_count = all;
+            block.taken = false;
             self.dirty_blocks.set(b as usize);
         }
     }
@@ -277,7 +410,89 @@ impl Nat {
     /// The checkpoint that wrote these blocks has committed.
     pub(crate) fn commit(&self, flushed: &[u32]) {
         for &b in flushed {
+            let mut guard = self.blocks[b as usize].write();
             self.selected[b as usize].fetch_xor(true, SeqCst);
+            let taken = guard.as_mut().is_some_and(|block| std::mem::take(&mut block.taken));
+            assert!(taken, "NAT block {b} was written by a checkpoint that did not take it");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mkfs::{self, MkfsOptions};
+    use crate::raw::Image;
+    use std::sync::Arc;
+    use steadyfs_device::{Device, MemDevice};
+
+    /// A table of an empty volume that keeps as few blocks as it may, and the volume's device.
+    fn table() -> (Nat, Arc<BlockIo>) {
+        let device: Arc<dyn Device> = Arc::new(MemDevice::new((256 << 20) / 4096));
+        mkfs::format(&*device, &MkfsOptions::new([7; 16], 0)).unwrap();
+        let image = Image::open(Arc::clone(&device)).unwrap();
+        let nat = Nat::new(image.layout(), 0, |block| image.nat_version(block));
+        assert!(nat.block_count() as usize > 4 * LEAST);
+        (nat, BlockIo::new(device, 0))
+    }
+
+    /// The first id of each block behind the first one.
+    fn firsts(nat: &Nat) -> impl Iterator<Item = Nid> + use<> {
+        let per_block = nat.per_block();
+        (1..nat.block_count()).map(move |block| Nid(block * per_block))
+    }
+
+    #[test]
+    fn blocks_that_nothing_keeps_leave_where_there_are_more_than_the_limit() {
+        let (nat, io) = table();
+        let held = Nid(nat.per_block());
+        let hold = nat.hold(&io, held).unwrap();
+        for nid in firsts(&nat) {
+            assert_eq!(nat.get(&io, nid).unwrap().addr, Slot::Hole);
+            let count = nat.loaded_count();
+            assert!(count <= LEAST + 1, "{count} blocks are in memory");
+            assert!(nat.blocks[1].read().is_some(), "a block that is held has left");
+        }
+        assert_eq!(nat.loaded_count(), nat.loaded.with(|loaded| loaded.len()));
+        drop(hold);
+        for nid in firsts(&nat).skip(1) {
+            nat.get(&io, nid).unwrap();
+        }
+        assert!(nat.blocks[1].read().is_none(), "what nobody holds any more stays");
+    }
+
+    #[test]
+    fn what_no_checkpoint_has_written_stays_and_what_one_has_can_be_read_again() {
+        let (nat, io) = table();
+        let place = |nid: Nid| Lba(100_000 + u64::from(nid.get()));
+        for nid in firsts(&nat) {
+            nat.assign(&io, nid, nid.as_ino()).unwrap();
+            nat.relocate(&io, nid, place(nid)).unwrap();
+        }
+        let count = firsts(&nat).count();
+        let all_there = |nat: &Nat| {
+            // As often as each block needs to be looked at twice, and more.
+            (0..nat.block_count()).for_each(|_| nat.shrink());
+            assert_eq!(nat.loaded_count(), count);
+            assert!(firsts(nat).all(|nid| nat.get(&io, nid).unwrap().addr == Slot::At(place(nid))));
+        };
+        all_there(&nat);
+        let taken = nat.take_dirty_blocks();
+        let blocks: Vec<u32> = taken.iter().map(|flush| flush.block).collect();
+        // A checkpoint is on its way.
+        all_there(&nat);
+        // It has failed.
+        nat.not_written(&blocks);
+        all_there(&nat);
+        for flush in nat.take_dirty_blocks() {
+            io.write_over(flush.lba, vec![flush.page], steadyfs_device::StreamHint::MetaHot, |_| ());
+        }
+        io.drain().unwrap();
+        nat.commit(&blocks);
+        while nat.loaded_count() > LEAST {
+            nat.shrink();
+        }
+        assert!(firsts(&nat).all(|nid| nat.get(&io, nid).unwrap().addr == Slot::At(place(nid))));
+        assert!(nat.loaded_count() <= LEAST + 1);
     }
 }

@@ -174,7 +174,7 @@ impl Volume {
         let footer = NodeBlock::view(guard.bytes()).footer;
         let ino = footer.ino();
         // Reads the NAT block if it is not in memory: from here on nothing depends on the device.
-        self.nat.get(&self.io, node.nid)?;
+        let _stays = self.nat.hold(&self.io, node.nid)?;
         let place = self.placement.take_node(log, node.nid)?;
         let (features, seed) = (self.sb.features(), self.sb.inode_checksum_seed());
         if log == Log::WarmNode {
