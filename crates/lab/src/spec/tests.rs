@@ -132,7 +132,10 @@ fn systems_are_the_experiment_with_settings_of_their_own() {
     let names = ["f2fs-lfs", "scalelfs"];
     assert!(names.iter().all(|name| fig9.system_names().contains(&(*name).to_owned())));
     let mounts = names.map(|name| fig9.with_system(name).unwrap().volume.mount);
-    assert_eq!(mounts, ["mode=lfs,gc=f2fs-lfs", "mode=lfs,gc=scalelfs,gc.collectors=32"]);
+    assert_eq!(
+        mounts,
+        ["mode=lfs,gc=f2fs-lfs,writeback=linux", "mode=lfs,gc=scalelfs,gc.collectors=32,writeback=linux"]
+    );
     let mut one = fig9.clone();
     one.keep_systems(&["scalelfs".to_owned()]).unwrap();
     assert_eq!((one.system_names(), one.claims.len()), (vec!["scalelfs".to_owned()], 1));
