@@ -14,7 +14,8 @@
 //! - room is given back when the journal says that nobody needs it, never before;
 //! - a step that breaks a promise, and a flush that fails, end all I/O until the device is opened anew.
 //!
-//! One lock is held while a file is read or written, none while a file is synced but that of flushes.
+//! One lock is held while a file is read or written. While a file is synced only that of flushes is, but where the
+//! journal begins anew.
 
 mod collect;
 mod journal;
