@@ -13,7 +13,6 @@ use steadyfs_device::{
     Adversary, AdversaryDevice, CrashImage, Device, DeviceInfo, Fault, FaultyDevice, MemDevice, MigrationGeometry,
     Migrations, OpKind, Request, Upcall, errno,
 };
-use steadyfs_format::Log;
 use steadyfs_rt::sim::{SimConfig, run};
 use steadyfs_rt::sleep;
 
@@ -327,19 +326,6 @@ fn bad_places(below: &Failing, geometry: &MigrationGeometry) -> Vec<u64> {
     places
 }
 
-/// No log of the last checkpoint goes on in a section behind a place that refuses every write.
-fn assert_logs_stand_before(places: &[u64], device: &Arc<AdversaryDevice<Failing>>) {
-    let image = Image::open(Arc::clone(device) as Arc<dyn Device>).unwrap();
-    let zone = device.geometry().zone;
-    for log in Log::ALL {
-        let position = image.log_position(log);
-        let next = image.layout().lba_of(position.segment, 0).get() + u64::from(position.next);
-        // The first that is not written in a section that is full is the next section's first.
-        let behind = places.iter().find(|place| **place < next && next <= **place - **place % zone + zone);
-        assert_eq!(behind, None, "the {log} log goes on at block {next}");
-    }
-}
-
 /// A device takes no more in a section that has refused a write: what was to come there goes elsewhere, whoever moves
 /// blocks meanwhile, and the section is used again when it is empty. The power is cut, too.
 #[test]
@@ -352,10 +338,10 @@ fn what_the_device_refuses_goes_to_another_section() {
         let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options()).unwrap();
         let data = file(&fs, "data");
         let (mut random, mut known) = (Random(4), BTreeMap::new());
-        // Those who were told try again until it works.
+        // Those who were told try again once. Where logs stay, sections refuse that, too, until they come to an end.
         let settle = |fs: &Fs| {
-            let rounds = (0..20).position(|_| fs.sync().is_ok());
-            assert!(rounds.is_some(), "what was refused finds no place");
+            let rounds = (0..2).position(|_| fs.sync().is_ok());
+            assert!(rounds.is_some(), "what was refused finds no place, for its log stays where nothing is taken");
         };
         let mut refused = 0;
         for round in 0..60 {
@@ -372,7 +358,6 @@ fn what_the_device_refuses_goes_to_another_section() {
                 drop(fs.fsync(&data, false));
             }
             settle(&fs);
-            assert_logs_stand_before(&places, &device);
             refused = fs.io_stats().failed;
         }
         assert!(refused > places.len() as u64, "{refused} writes met one of {} bad places", places.len());
