@@ -96,7 +96,7 @@ impl CoupledDevice {
             let Some(to) = state.next[sort as usize].or_else(|| self.free_zones(state).next()) else { return false };
             let read = self.blocks.perform(Op::Read { block: from, count: 1 });
             let hint = if sort == Sort::Node { StreamHint::NodeCold } else { StreamHint::DataCold };
-            let copy = |pages| self.blocks.perform(Op::Write { block: to, pages, hint, fua: false });
+            let copy = |pages| self.change(Op::Write { block: to, pages, hint, fua: false });
             if read.and_then(copy).is_err() || state.take(Step::Moved(Move { from, to })).is_err() {
                 return false;
             }

@@ -18,8 +18,13 @@
 //! journal begins anew.
 
 mod collect;
+#[cfg(test)]
+mod cuts;
 mod journal;
 mod open;
+
+#[cfg(test)]
+pub(crate) use cuts::Volatile;
 
 use crate::device::IoResult;
 use crate::file::locked::Locked;
@@ -52,6 +57,8 @@ pub struct CoupledDevice {
     flushing: Mutex<()>,
     state: Mutex<State>,
     changed: Condvar,
+    #[cfg(test)]
+    cuts: cuts::Cuts,
     /// The file that says what the device is; locked as long as the device is open.
     _marker: Locked,
 }
@@ -148,6 +155,8 @@ impl CoupledDevice {
             flushing: Mutex::new(&FLUSH, ()),
             state: Mutex::new(&STATE, state),
             changed: Condvar::new(),
+            #[cfg(test)]
+            cuts: cuts::Cuts::new(),
             _marker: marker,
         })
     }
@@ -185,7 +194,7 @@ impl CoupledDevice {
             Op::Write { pages, hint, fua, .. } => {
                 let written = Op::Write { block, pages, hint, fua: false };
                 match mapped {
-                    0 => drop(self.working(of).and_then(|_| self.blocks.perform(written))?),
+                    0 => drop(self.working(of).and_then(|_| self.change(written))?),
                     _ => self.write_mapped(of, written)?,
                 }
                 if fua { self.flush_all().map(|()| Vec::new()) } else { Ok(Vec::new()) }
@@ -194,6 +203,27 @@ impl CoupledDevice {
             Op::Discard { .. } => self.discard_all(of, block, count).map(|()| Vec::new()),
             Op::ZoneReset { .. } | Op::ZoneFinish { .. } => Err(op.error(errno::EOPNOTSUPP)),
         }
+    }
+
+    /// Writes or discards blocks of the file.
+    fn change(&self, op: Op) -> IoResult {
+        #[cfg(test)]
+        self.note(&op)?;
+        self.blocks.perform(op)
+    }
+
+    /// Makes durable what has ended in the file of the blocks.
+    fn sync_blocks(&self) -> Result<(), String> {
+        self.blocks.perform(Op::Flush).map_err(|error| error.to_string())?;
+        #[cfg(test)]
+        self.cuts.synced();
+        Ok(())
+    }
+
+    /// A moment within a flush, for tests that cut the power.
+    fn moment(&self) {
+        #[cfg(test)]
+        self.cuts.moment();
     }
 
     /// Pages at the addresses that they have now; zeros for what is nowhere.
@@ -239,7 +269,7 @@ impl CoupledDevice {
             taken.map_err(|broken| self.dead(of, &broken.to_string()))?;
         }
         state.written += count;
-        let result = self.blocks.perform(op);
+        let result = self.change(op);
         if result.is_err() {
             for block in block..block + count {
                 // The ledger takes it of any block.
@@ -261,7 +291,7 @@ impl CoupledDevice {
         drop(state);
         match (block + count).min(self.geometry.meta.end).saturating_sub(block) {
             0 => Ok(()),
-            count => self.blocks.perform(Op::Discard { block, count }).map(drop),
+            count => self.change(Op::Discard { block, count }).map(drop),
         }
     }
 
@@ -275,8 +305,11 @@ impl CoupledDevice {
             let delivered = state.ledger.last_delivered();
             (state.journal.take(), std::mem::take(&mut state.left), delivered)
         };
-        let flushed = self.blocks.perform(Op::Flush).map_err(|error| error.to_string()).and_then(|_| {
+        self.moment();
+        let flushed = self.sync_blocks().and_then(|()| {
+            self.moment();
             let appended = self.state.lock().journal.append(&steps);
+            self.moment();
             let synced = appended.and_then(|file| file.map_or(Ok(()), |file| file.sync_data()));
             synced.map_err(|error| format!("its journal cannot be written: {error}"))
         });
@@ -291,6 +324,10 @@ impl CoupledDevice {
         if state.journal.is_long() {
             self.shorten(&mut state)?;
         }
+        drop(state);
+        #[cfg(test)]
+        self.cuts.flushed();
+        self.moment();
         Ok(())
     }
 
@@ -300,15 +337,15 @@ impl CoupledDevice {
         left.sort_unstable();
         left.dedup();
         for run in left.chunk_by(|block, next| block + 1 == *next) {
-            let _ = self.blocks.perform(Op::Discard { block: run[0], count: run.len() as u64 });
+            let _ = self.change(Op::Discard { block: run[0], count: run.len() as u64 });
         }
     }
 
     /// Has the journal begin anew with the ledger as it is.
     fn shorten(&self, state: &mut State) -> Result<(), IoError> {
-        let synced = self.blocks.perform(Op::Flush).map_err(|error| error.to_string());
+        let synced = self.sync_blocks();
         let ledger = &state.ledger;
-        let begun = synced.and_then(|_| state.journal.begin_anew(ledger).map_err(|error| error.to_string()));
+        let begun = synced.and_then(|()| state.journal.begin_anew(ledger).map_err(|error| error.to_string()));
         begun.map_err(|why| {
             let error = self.dead((OpKind::Flush, (0, 0)), &why);
             state.failed.get_or_insert(why);
