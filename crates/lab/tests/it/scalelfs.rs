@@ -42,7 +42,7 @@ fn collectors_take_half_the_time_that_writers_take() {
         assert!((metric("gc_false_reads_per_million") * ios - read * 1e6).abs() < 1.0, "{read} of {ios}");
     }
     for judged in judge(&experiment, scale, &records) {
-        // How long the slowest writes wait is not what the paper says, and the device does more; see docs/lab/RESULTS.md.
+        // The slowest writes wait longer than the paper says, and the device does more; see docs/lab/RESULTS.md.
         let differs = match judged.claim.metric.as_str() {
             "latency_p99_us" => true,
             "after_gc_device_mb_s" => judged.claim.over.is_none(),
