@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::files::dir::names::Names;
 use crate::files::errseq::{ErrorCursor, WriteErrors};
 use crate::files::logged::LogItem;
+use crate::files::overwrites::Overwrites;
 use crate::files::pages::{Budget, Pages};
 use crate::locks;
 use crate::options::techniques::GcProtect;
@@ -51,6 +52,7 @@ pub(crate) struct Inode {
     pub(crate) log: OnceLock<Arc<LogItem>>,
     /// Failed writes of the contents.
     pub(crate) write_errors: WriteErrors,
+    pub(crate) overwrites: Overwrites,
     users: AtomicU32,
     /// Link count reached zero: delete when the last user goes.
     pub(crate) unlinked: AtomicBool,
@@ -300,6 +302,7 @@ impl InodeTable {
             names: Names::new(kind == FileType::Dir),
             log: OnceLock::new(),
             write_errors: WriteErrors::new(),
+            overwrites: Overwrites::default(),
             users: AtomicU32::new(0),
             unlinked: AtomicBool::new(false),
             dying: AtomicBool::new(false),

@@ -2,8 +2,8 @@
 //!
 //! [`inode`] is an inode in memory; [`dir`] and [`namei`] are names, [`file`] and [`pages`] contents, [`mapping`] says
 //! which blocks they lie in, [`attr`], [`xattr`] and [`acl`] are attributes. [`orphans`] are inodes without a name, and
-//! [`reap`] deletes those that nobody uses any more; [`logged`] is what the metadata journal is to say of one. What
-//! becomes durable when is [`crate::durable`]'s.
+//! [`reap`] deletes those that nobody uses any more; [`logged`] is what the metadata journal is to say of one, and
+//! [`overwrites`] are contents that were written in place. What becomes durable when is [`crate::durable`]'s.
 
 pub(crate) mod acl;
 pub(crate) mod attr;
@@ -15,6 +15,7 @@ pub(crate) mod logged;
 pub(crate) mod mapping;
 pub(crate) mod namei;
 pub(crate) mod orphans;
+pub(crate) mod overwrites;
 pub(crate) mod pages;
 mod reap;
 pub(crate) mod xattr;

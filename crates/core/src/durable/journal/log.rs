@@ -88,7 +88,7 @@ impl Fs {
     }
 
     /// Before a file takes the name of another one, or swaps names with it: its contents count before the rename, and
-    /// only a checkpoint has those that were never synced.
+    /// only a checkpoint has those that were never synced. In place they may be written, and not be durable.
     pub(crate) fn log_contents(&self, inode: &Arc<Inode>) -> Result<()> {
         if !self.journal.is_on() || inode.kind != FileType::Regular {
             return Ok(());
@@ -99,7 +99,8 @@ impl Fs {
         let unsynced = standing.unmarked
             || inode.node.disk_size.is_behind()
             || self.vol.nodes.dirt.of(inode.ino).iter().any(vital)
-            || inode.read(RawInode::size)? > inode.node.disk_size.limit();
+            || inode.read(RawInode::size)? > inode.node.disk_size.limit()
+            || inode.overwrites.is_unsynced(self.checkpoints.progress().1);
         if unsynced {
             self.journal.lose();
         }

@@ -97,11 +97,21 @@ impl Fs {
         }
         self.vol.check_running()?;
         let inode = &file.inode;
+        let overwrites = inode.overwrites.count();
         let written = self.writeback_for(inode, ALL_PAGES, Trigger::Sync { data_only: datasync });
         // Told even if there is more to say, so that the next call says only what is new.
         let told = inode.write_errors.tell(cursor);
         written.and(told)?;
         let (seen, _) = self.checkpoints.progress();
+        if self.make_durable(inode, datasync, seen)? {
+            inode.overwrites.synced(overwrites);
+        }
+        Ok(())
+    }
+
+    /// Makes a file durable that has been written back; false if nobody could find it after a crash anyway. `seen` is
+    /// the number of freezes when its data had been written.
+    fn make_durable(&self, inode: &Arc<Inode>, datasync: bool, seen: u64) -> Result<bool> {
         loop {
             match self.attempt_fsync(inode, datasync, seen)? {
                 Attempt::Placed(chained) => {
@@ -113,25 +123,25 @@ impl Fs {
                         self.vol.checkpoint_failed(e);
                     })?;
                     if !whole {
-                        return self.checkpoint(Cause::Fsync);
+                        return self.checkpoint(Cause::Fsync).map(|()| true);
                     }
                     match route {
                         Route::Journal(reason) => self.syncs.note_journaled(reason),
                         Route::Chain | Route::Checkpoint(_) => self.syncs.note_chained(),
                     }
-                    return Ok(());
+                    return Ok(true);
                 }
                 Attempt::Covered => {
                     self.syncs.note_covered();
-                    return Ok(());
+                    return Ok(true);
                 }
-                Attempt::Nameless => return Ok(()),
+                Attempt::Nameless => return Ok(false),
                 // After one that failed, or an fsync that did, only another can help.
-                Attempt::Wait if !self.checkpoints.wait() => return self.checkpoint(Cause::Fsync),
+                Attempt::Wait if !self.checkpoints.wait() => return self.checkpoint(Cause::Fsync).map(|()| true),
                 Attempt::Wait => {}
                 Attempt::Checkpoint(reason) => {
                     self.syncs.note_checkpoint(reason);
-                    return self.checkpoint(Cause::Fsync);
+                    return self.checkpoint(Cause::Fsync).map(|()| true);
                 }
             }
         }

@@ -211,7 +211,11 @@ impl Fs {
                 }
             }
         }
-        flights.wait()?;
+        let landed = flights.wait();
+        if done > 0 && self.stays_in_place(inode, Trigger::Direct) {
+            inode.overwrites.note(self.checkpoints.progress().0);
+        }
+        landed?;
         drop(held);
         match outcome {
             Err(e) if done == 0 => Err(e),

@@ -229,6 +229,9 @@ impl Fs {
         if guard.is_dead() {
             return Ok(None);
         }
+        if in_place {
+            inode.overwrites.note(self.checkpoints.progress().0);
+        }
         let taken = cache.take_dirty(&leaf.part(&range), max);
         let Some((last, _)) = taken.pages.last() else { return Ok(None) };
         let mut sent = 0;
