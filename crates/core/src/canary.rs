@@ -36,6 +36,8 @@ pub enum Canary {
     MarkForgotten,
     /// `nameless-skip`: fsync of a file without a name does nothing.
     NamelessSkip,
+    /// `unchecked-contents`: a batch does not name the contents that were not flushed before it.
+    UncheckedContents,
     /// One of the lists of what was committed (`stale-sequence`, `no-drain`, `zero-delta`, `lost-relog`,
     /// `reversed-order`, `late-estimate`).
     Lists(Fault),

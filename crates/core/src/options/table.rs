@@ -459,6 +459,7 @@ pub static OPTIONS: &[Row<MountOptions>] = &[
             "split-batch" => Some(Canary::SplitBatch),
             "mark-forgotten" => Some(Canary::MarkForgotten),
             "nameless-skip" => Some(Canary::NamelessSkip),
+            "unchecked-contents" => Some(Canary::UncheckedContents),
             "stale-sequence" => Some(Canary::Lists(Fault::StaleSequence)),
             "no-drain" => Some(Canary::Lists(Fault::NoDrain)),
             "zero-delta" => Some(Canary::Lists(Fault::ZeroDelta)),

@@ -3,7 +3,8 @@
 //! The chain ends at the first block that was not written under the checkpoint in force, and at an inode whose checksum
 //! is wrong: a crash may tear the block that was being written, and what it tore had not been promised to anybody. On
 //! an IPLFS volume every node has a checksum, and the chain goes from block to block up to the limit of its log.
-//! A volume with a journal has blocks of batches, too (`docs/JOURNAL-FORMAT.md`).
+//! A volume with a journal has blocks of batches, too (`docs/JOURNAL-FORMAT.md`). It also ends at one whose contents
+//! have not arrived.
 
 use super::Image;
 use super::infinite::CHAIN;
@@ -15,7 +16,7 @@ use steadyfs_format::checkpoint::CpFlags;
 use steadyfs_format::inode::Inode;
 use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
 use steadyfs_format::records::VERSION_KEY;
-use steadyfs_format::records::batch::{self, Assembler, BatchBlock};
+use steadyfs_format::records::batch::{self, Assembler, BatchBlock, ContentsSum};
 use steadyfs_format::{BLOCKS_PER_SEG, Block, Features, Lba, Log};
 
 /// A node of the chain.
@@ -191,7 +192,7 @@ impl Image {
     /// # Errors
     /// Read errors.
     pub fn chain_node(&self, lba: Lba) -> Result<Option<ChainNode>> {
-        Ok(self.link(lba, self.read_block(lba)?))
+        self.link(lba, self.read_block(lba)?)
     }
 
     /// Whether a node of the chain may lie here.
@@ -202,17 +203,20 @@ impl Image {
         }
     }
 
-    fn link(&self, lba: Lba, page: PageBuf) -> Option<ChainNode> {
+    fn link(&self, lba: Lba, page: PageBuf) -> Result<Option<ChainNode>> {
         let (footer, belongs, is_batch) =
             page.with(|bytes| (NodeBlock::view(bytes).footer, self.is_link(bytes, lba), self.is_batch(bytes)));
-        belongs.then_some(ChainNode { lba, page, footer, is_batch })
+        Ok(belongs?.then_some(ChainNode { lba, page, footer, is_batch }))
     }
 
-    /// Whether this block was written whole while this checkpoint was in force.
-    fn is_link(&self, block: &Block, lba: Lba) -> bool {
+    /// Whether this block was written whole while this checkpoint was in force, and contents that it names with it.
+    fn is_link(&self, block: &Block, lba: Lba) -> Result<bool> {
         let footer = &NodeBlock::view(block).footer;
+        if !self.is_of_this_checkpoint(footer) {
+            return Ok(false);
+        }
         if let Some(space) = self.log_space() {
-            return self.is_of_this_checkpoint(footer) && space.verify_node(block, lba).is_ok();
+            return Ok(space.verify_node(block, lba).is_ok());
         }
         let features = self.superblock().features();
         let whole = || {
@@ -222,14 +226,36 @@ impl Image {
             let has_what_it_should = inode.has_checksum(features) || !features.contains(Features::INODE_CHECKSUM);
             has_what_it_should && inode.verify_checksum(features, self.superblock().inode_checksum_seed()).is_ok()
         };
-        let is_sound = || match footer.ofs() {
-            NodeOfs::INODE => whole(),
+        match footer.ofs() {
+            NodeOfs::INODE => Ok(whole()),
             NodeOfs::BATCH if self.is_batch(block) => {
-                BatchBlock::parse(block, self.superblock().inode_checksum_seed()).is_ok()
+                match BatchBlock::parse(block, self.superblock().inode_checksum_seed()) {
+                    Ok(head) => self.has_contents(head.contents(block)),
+                    Err(_) => Ok(false),
+                }
             }
-            _ => true,
-        };
-        self.is_of_this_checkpoint(footer) && is_sound()
+            _ => Ok(true),
+        }
+    }
+
+    /// Whether all these blocks hold what a batch says: an fsync that found them on the device did not wait for a flush
+    /// before it wrote the batch.
+    fn has_contents(&self, contents: impl Iterator<Item = ContentsSum>) -> Result<bool> {
+        let seed = self.superblock().inode_checksum_seed();
+        let contents: Vec<ContentsSum> = contents.collect();
+        if !contents.iter().all(|said| self.layout().in_main(said.lba)) {
+            return Ok(false);
+        }
+        for run in contents.chunk_by(|a, b| a.lba + 1 == b.lba) {
+            let found = self.read_run(run[0].lba, run.len() as u64)?;
+            let same = |(said, page): (&ContentsSum, &PageBuf)| {
+                page.with(|bytes| ContentsSum::of(said.lba, bytes, seed)) == *said
+            };
+            if !run.iter().zip(&found).all(same) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn is_batch(&self, block: &Block) -> bool {
@@ -269,7 +295,10 @@ impl Iterator for FsyncChain<'_> {
             Ok(page) => page,
             Err(error) => return Some(Err(error)),
         };
-        let node = self.image.link(lba, page)?;
+        let node = match self.image.link(lba, page).transpose()? {
+            Ok(node) => node,
+            Err(error) => return Some(Err(error)),
+        };
         self.next = Some(match self.image.log_space() {
             Some(_) => lba + 1,
             None => node.footer.next(),

@@ -419,6 +419,15 @@ impl Placement {
         }
     }
 
+    /// Whether a block, once written, is found under its address and as it was until a checkpoint has committed, also
+    /// by who reads the volume without mounting it. Pages are written elsewhere than they were.
+    pub(crate) fn keeps_contents(&self) -> bool {
+        match self {
+            InSegments(segments) => segments.in_turn.is_none() && segments.migrating.is_none(),
+            InLogs(_) => false,
+        }
+    }
+
     /// The segments, where a volume has them.
     pub(crate) fn segments(&self) -> Option<&Segments> {
         match self {

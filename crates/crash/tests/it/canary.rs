@@ -82,6 +82,11 @@ fn a_journal_that_outlives_its_checkpoint_is_caught() {
 }
 
 #[test]
+fn contents_that_nobody_checks_nor_flushes_are_caught() {
+    judge("unchecked-contents", &[Rule::Legal, Rule::Consistent], hunt_with("journal=single,", "unchecked-contents"));
+}
+
+#[test]
 fn a_push_in_two_batches_is_caught() {
     judge("split-batch", &[Rule::Legal, Rule::Consistent], hunt_with("journal=percore,", "split-batch"));
 }

@@ -1,6 +1,6 @@
 //! Records and batches: round trips, every changed bit, and the page's example.
 
-use super::batch::{self, Assembler, BatchBlock};
+use super::batch::{self, Assembler, BatchBlock, ContentsSum, MOST_CONTENTS};
 use super::{Attributes, Birth, InodeRecord, JOURNAL_MAGIC, Record, VERSION_KEY};
 use crate::block::Block;
 use crate::dir::FileType;
@@ -68,7 +68,11 @@ fn record() -> impl Strategy<Value = Record> {
 }
 
 fn sealed(sequence: u64, records: &[Record]) -> Vec<Block> {
-    let mut blocks = batch::encode(sequence, SEED, records);
+    sealed_with(sequence, records, &[])
+}
+
+fn sealed_with(sequence: u64, records: &[Record], contents: &[ContentsSum]) -> Vec<Block> {
+    let mut blocks = batch::encode_with(sequence, SEED, records, contents);
     for (at, block) in (0u64..).zip(&mut blocks) {
         batch::seal(block, SEED, 0x99 ^ VERSION_KEY, Lba(1000 + at));
     }
@@ -131,14 +135,31 @@ fn the_page_has_the_example() {
 
 #[test]
 fn every_changed_bit_of_a_block_is_refused() {
-    let mut block = sealed(1, &example())[0];
-    BatchBlock::parse(&block, SEED).unwrap();
-    for bit in 0..block.len() * 8 {
-        block[bit / 8] ^= 1 << (bit % 8);
-        assert!(BatchBlock::parse(&block, SEED).is_err(), "bit {bit}");
-        block[bit / 8] ^= 1 << (bit % 8);
+    let contents = [ContentsSum { lba: Lba(77), crc: 5 }];
+    for mut block in [sealed(1, &example())[0], sealed_with(1, &example(), &contents)[0]] {
+        BatchBlock::parse(&block, SEED).unwrap();
+        for bit in 0..block.len() * 8 {
+            block[bit / 8] ^= 1 << (bit % 8);
+            assert!(BatchBlock::parse(&block, SEED).is_err(), "bit {bit}");
+            block[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert!(BatchBlock::parse(&block, SEED + 1).is_err(), "a block of another volume");
     }
-    assert!(BatchBlock::parse(&block, SEED + 1).is_err(), "a block of another volume");
+}
+
+#[test]
+fn numbers_of_contents_that_do_not_fit_are_refused() {
+    let [block] = sealed_with(1, &[], &[ContentsSum { lba: Lba(77), crc: 5 }])[..] else { panic!("one block") };
+    BatchBlock::parse(&block, SEED).unwrap();
+    // Behind no records: their number, and the first entry. Flags, and bytes and number of records.
+    for (at, value) in [(32, 0), (32, 2), (32, 33), (33, 1), (22, 1), (22, 2), (20, 1), (20, 255), (24, 1)] {
+        let mut block = block;
+        block[at] = value;
+        batch::seal(&mut block, SEED, 1, Lba(9));
+        let taken = Assembler::new(SEED).take(&block);
+        // Two entries where the second is zero are two.
+        assert!(taken.is_err() || (at, value) == (32, 2), "byte {at} is {value}: {taken:?}");
+    }
 }
 
 #[test]
@@ -210,6 +231,22 @@ proptest! {
             prop_assert_eq!(found, (at + 1 == blocks.len()).then(|| records.clone()));
         }
         prop_assert_eq!(assembler.whole(), 1);
+    }
+
+    #[test]
+    fn contents_stand_behind_records_of_any_length(
+        records in prop::collection::vec(record(), 0..30),
+        contents in prop::collection::vec((any::<u64>(), any::<u32>()), 1..=MOST_CONTENTS),
+    ) {
+        let contents: Vec<_> = contents.into_iter().map(|(lba, crc)| ContentsSum { lba: Lba(lba), crc }).collect();
+        let blocks = sealed_with(1, &records, &contents);
+        let mut assembler = Assembler::new(SEED);
+        for (at, block) in blocks.iter().enumerate() {
+            let is_last = at + 1 == blocks.len();
+            prop_assert_eq!(assembler.take(block).unwrap(), is_last.then(|| records.clone()));
+            let named: Vec<_> = BatchBlock::parse(block, SEED).unwrap().contents(block).collect();
+            prop_assert_eq!(&named[..], if is_last { &contents[..] } else { &[][..] });
+        }
     }
 
     #[test]

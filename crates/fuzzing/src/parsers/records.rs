@@ -6,7 +6,7 @@ use crate::input::Input;
 use steadyfs_format::block::zeroed_block;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::{DeviceNumber, Time};
-use steadyfs_format::records::batch::{self, Assembler, BatchBlock};
+use steadyfs_format::records::batch::{self, Assembler, BatchBlock, ContentsSum};
 use steadyfs_format::records::{Attributes, Birth, InodeRecord, Record};
 use steadyfs_format::{BLOCK_SIZE, Ino, Lba, xattr};
 
@@ -58,7 +58,11 @@ fn seeds() -> Vec<Vec<u8>> {
         [vec![BLOCKS | REPAIR], sealed.flatten().collect()].concat()
     };
     let many: Vec<Record> = (0..12).flat_map(|_| records.clone()).collect();
-    vec![bytes, blocks(&records), blocks(&many)]
+    let contents = [ContentsSum { lba: Lba(5000), crc: 7 }, ContentsSum { lba: Lba(5001), crc: 8 }];
+    let mut with_contents = batch::encode_with(1, SEED, &records, &contents);
+    with_contents.iter_mut().for_each(|block| batch::seal(block, SEED, 1, Lba(9)));
+    let with_contents = [vec![BLOCKS | REPAIR], with_contents.concat()].concat();
+    vec![bytes, blocks(&records), blocks(&many), with_contents]
 }
 
 fn run(bytes: &[u8]) {
@@ -88,8 +92,14 @@ fn run_blocks(bytes: &[u8], repair: bool) {
         let Ok(found) = assembler.take(&block) else { return };
         assert!(head.is_ok(), "a block without a header was taken");
         if let Some(records) = found {
-            let blocks = batch::encode(assembler.whole(), SEED, &records);
-            assert_eq!(blocks.len() as u32, head.map_or(0, |head| head.number + 1));
+            let (number, contents) =
+                head.map_or((0, Vec::new()), |head| (head.number, head.contents(&block).collect()));
+            let mut again = batch::encode_with(assembler.whole(), SEED, &records, &contents);
+            assert!(again.len() as u32 <= number + 1, "what fits into {} blocks takes {}", number + 1, again.len());
+            let last = again.last_mut().expect("a batch has blocks");
+            batch::seal(last, SEED, 1, Lba(9));
+            let head = BatchBlock::parse(last, SEED).expect("what is written can be read");
+            assert_eq!(head.contents(last).collect::<Vec<_>>(), contents);
         }
     }
 }

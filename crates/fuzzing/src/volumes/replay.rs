@@ -10,7 +10,8 @@ use steadyfs_core::raw::Image;
 use steadyfs_device::{Device, MemDevice, PageBuf};
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::{DeviceNumber, Time};
-use steadyfs_format::records::{Attributes, Birth, InodeRecord, Record, VERSION_KEY, batch};
+use steadyfs_format::records::batch::{self, ContentsSum};
+use steadyfs_format::records::{Attributes, Birth, InodeRecord, Record, VERSION_KEY};
 use steadyfs_format::xattr::{self, XattrName};
 use steadyfs_format::{Block, Features, Ino, Log};
 
@@ -23,11 +24,13 @@ const MOST: usize = 40;
 const SEGMENT: usize = 512;
 
 /// How batches are laid, by bits of a byte: records of one batch, or each in its own; a sequence left out; a block
-/// torn; the second copy of the superblock without its mark.
+/// torn; the second copy of the superblock without its mark; batches that name a block of contents, of which every
+/// second one is another.
 const EACH: u8 = 1;
 const GAP: u8 = 6;
 const TORN: u8 = 24;
 const HALF: u8 = 96;
+const NAMES: u8 = 128;
 
 /// A birth, a name for it and a removal: by the volume's own rules nothing is wrong with them.
 fn seeds() -> Vec<Vec<u8>> {
@@ -71,8 +74,15 @@ fn lay(device: &MemDevice, records: &[Record], how: u8) -> BTreeSet<u64> {
     let first = image.layout().lba_of(at.segment, at.next);
     let pieces = records.chunks(if how & EACH == 0 { MOST } else { 1 });
     let left_out = if how & GAP == GAP { 1 } else { 0 };
-    let blocks: Vec<Block> =
-        (1..).zip(pieces).flat_map(|(sequence, part)| batch::encode(sequence + left_out, seed, part)).collect();
+    let contents = |sequence: u64| {
+        let lba = image.layout().main + sequence;
+        let bytes = device.read_one(lba.get()).expect("in range").to_array();
+        let named = (how & NAMES != 0).then(|| ContentsSum::of(lba, &bytes, seed ^ u32::from(sequence % 2 == 1)));
+        Vec::from_iter(named)
+    };
+    let encode =
+        |(sequence, part): (u64, &[Record])| batch::encode_with(sequence + left_out, seed, part, &contents(sequence));
+    let blocks: Vec<Block> = (1..).zip(pieces).flat_map(encode).collect();
     let mut changed = BTreeSet::new();
     // The log of some bases has no room in its segment.
     let room = SEGMENT.saturating_sub(usize::from(at.next) + 1);

@@ -12,7 +12,8 @@ use crate::volume::Change;
 use crate::volume::nodes::write::Batch;
 use std::sync::atomic::Ordering::Relaxed;
 use steadyfs_device::PageBuf;
-use steadyfs_format::records::{Record, batch};
+use steadyfs_format::records::Record;
+use steadyfs_format::records::batch::{self, ContentsSum};
 use steadyfs_format::{BLOCK_SIZE, Ino};
 use steadyfs_journal::{CommitLists, Sealed};
 use steadyfs_rt::{Cost, charge_n};
@@ -31,20 +32,24 @@ pub(crate) enum Pushed {
 
 impl Fs {
     /// Gives everything that was noted places in the warm-node log; the blocks come into `out`, and are owed to the
-    /// device. The file to be synced is locked, so that nothing more of it is noted.
+    /// device. The file to be synced is locked, so that nothing more of it is noted. The last block says that it relies
+    /// on `contents`.
     ///
     /// # Errors
     /// None that is the journal's: where it finds no place, a checkpoint helps, or says why not.
-    pub(crate) fn push_journal(&self, _change: &Change<'_>, out: &mut Batch<'_>) -> Result<Pushed> {
+    pub(crate) fn push_journal(
+        &self,
+        _change: &Change<'_>,
+        contents: &[ContentsSum],
+        out: &mut Batch<'_>,
+    ) -> Result<Pushed> {
         let mut epoch = self.journal.epoch.lock();
         if self.journal.is_lost() || self.journal.waiting() / batch::PAYLOAD as u64 >= MOST_BLOCKS {
             return Ok(Pushed::Not);
         }
-        let Some(sealed) = self.journal.lists.as_ref().and_then(CommitLists::seal) else {
-            return Ok(Pushed::Placed);
-        };
-        let records = self.records_of(sealed, &mut epoch);
-        if records.is_empty() {
+        let sealed = self.journal.lists.as_ref().and_then(CommitLists::seal);
+        let records = sealed.map_or_else(Vec::new, |sealed| self.records_of(sealed, &mut epoch));
+        if records.is_empty() && contents.is_empty() {
             return Ok(Pushed::Placed);
         }
         if epoch.deaths > self.journal.most_deaths {
@@ -54,10 +59,13 @@ impl Fs {
         let seed = self.vol.sb.inode_checksum_seed();
         let split = if self.vol.io.planted.is(Canary::SplitBatch) { records.len().div_ceil(2) } else { records.len() };
         let mut blocks = Vec::new();
-        for part in records.chunks(split) {
+        let (first, last) = records.split_at(records.len() - split);
+        if !first.is_empty() {
             epoch.sequence += 1;
-            blocks.extend(batch::encode(epoch.sequence, seed, part));
+            blocks.extend(batch::encode(epoch.sequence, seed, first));
         }
+        epoch.sequence += 1;
+        blocks.extend(batch::encode_with(epoch.sequence, seed, last, contents));
         assert!(!blocks.is_empty(), "a batch of records has blocks");
         assert!(epoch.deaths <= self.journal.most_deaths, "recovery could not list the inodes without names");
         charge_n(Cost::PageCopy, blocks.len() as u64);
@@ -145,7 +153,7 @@ mod tests {
         let (change, before) = (fs.vol.begin_change().unwrap(), fs.checkpoints.breaks());
         let taken: Vec<SecNo> = std::iter::from_fn(|| table.take_free_section(SecNo::new(0))).collect();
         let mut out = Batch::new(&fs.vol, fs.vol.io.enter_chain());
-        let pushed = fs.push_journal(&change, &mut out).unwrap();
+        let pushed = fs.push_journal(&change, &[], &mut out).unwrap();
         out.submit();
         drop(change);
         let blocks = fs.journal_stats().blocks;

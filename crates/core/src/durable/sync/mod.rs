@@ -10,6 +10,7 @@
 //! it, and is done if the freeze came after its data. What recovery could not repeat makes a checkpoint instead:
 //! [`route`] decides.
 
+mod contents;
 pub(crate) mod counters;
 mod route;
 pub(crate) mod since;
@@ -34,6 +35,7 @@ use crate::volume::nodes::cache::Node;
 use crate::volume::nodes::dirt::{Marks, Standing};
 use crate::volume::nodes::disk_size::UNLIMITED;
 use crate::volume::nodes::write::{Batch, Placed};
+use contents::ContentsOnDevice;
 use route::Route;
 use std::sync::Arc;
 use steadyfs_format::Features;
@@ -75,6 +77,8 @@ struct Marked {
     /// From before it got its place. What it relies on was submitted earlier; what is submitted later may have to wait
     /// for it, where a log is written in order.
     before: Cut,
+    /// The batch before it names all contents that it relies on.
+    is_checked: bool,
 }
 
 impl Fs {
@@ -200,14 +204,21 @@ impl Fs {
         assert!(!matches!(route, Route::Checkpoint(_)), "nodes get places for an fsync that only a checkpoint helps");
         let ticket = self.vol.io.enter_chain();
         let mut batch = Batch::new(&self.vol, Arc::clone(&ticket));
-        if matches!(route, Route::Journal(_)) && self.push_journal(change, &mut batch)? == Pushed::Not {
-            batch.submit();
-            return Ok(None);
+        let mut contents = None;
+        if matches!(route, Route::Journal(_)) {
+            if self.inode_goes_along(inode, datasync) {
+                contents = self.contents_on_device(inode)?;
+            }
+            let sums = contents.as_ref().map_or(&[][..], |contents| &contents.sums);
+            if self.push_journal(change, sums, &mut batch)? == Pushed::Not {
+                batch.submit();
+                return Ok(None);
+            }
         }
         if inode.kind != FileType::Regular {
             return Ok(Some(Chained { ticket, below: batch, last: None, breaks, route }));
         }
-        let last = self.place_nodes(change, inode, datasync, &mut batch);
+        let last = self.place_nodes(change, inode, datasync, contents.as_ref(), &mut batch);
         match last {
             Ok(last) => Ok(Some(Chained { ticket, below: batch, last, breaks, route })),
             Err(error) => {
@@ -222,6 +233,7 @@ impl Fs {
         change: &Change<'_>,
         inode: &Arc<Inode>,
         datasync: bool,
+        contents: Option<&ContentsOnDevice>,
         batch: &mut Batch<'_>,
     ) -> Result<Option<Marked>> {
         let checksums = self.vol.sb.features().contains(Features::INODE_CHECKSUM);
@@ -234,6 +246,7 @@ impl Fs {
         let whole = sealed || end != UNLIMITED || self.inode_goes_along(inode, datasync);
         // Without the inode the last of the others carries the mark.
         let marked = if whole { None } else { below.pop() };
+        let contents = contents.filter(|_| below.is_empty() && marked.is_none());
         for node in below {
             if let Some(Marked { placed, .. }) = self.place_dirty(change, node, Marks::default())? {
                 batch.push(placed);
@@ -246,7 +259,12 @@ impl Fs {
         }
         // A checkpoint may have written some of the nodes meanwhile; they lie in the chain without a mark behind them.
         let standing = self.vol.nodes.dirt.standing(inode.ino);
-        if whole || standing.unmarked { self.place_inode(change, inode, standing, end).map(Some) } else { Ok(None) }
+        let contents = contents.filter(|_| !standing.unmarked);
+        if whole || standing.unmarked {
+            self.place_inode(change, inode, standing, end, contents).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     /// Whether the inode has to be in the chain for its own sake.
@@ -264,36 +282,52 @@ impl Fs {
         }
         let before = self.vol.io.cut();
         let placed = self.vol.place_node(change, node, &mut guard, self.checkpoints.stamp(), marks, UNLIMITED)?;
-        Ok(Some(Marked { placed, before }))
+        Ok(Some(Marked { placed, before, is_checked: false }))
     }
 
-    /// Gives the inode block its marked place, dirty or not, with a size of at most `end`.
-    fn place_inode(&self, change: &Change<'_>, inode: &Inode, standing: Standing, end: u64) -> Result<Marked> {
+    /// Gives the inode block its marked place, dirty or not, with a size of at most `end`. The batch before it names
+    /// these contents.
+    fn place_inode(
+        &self,
+        change: &Change<'_>,
+        inode: &Inode,
+        standing: Standing,
+        end: u64,
+        contents: Option<&ContentsOnDevice>,
+    ) -> Result<Marked> {
         let mut guard = inode.node.write(&self.vol.nodes);
         if guard.is_dead() {
             return Err(crate::error::Error::NotFound);
         }
         assert!(standing.born || !standing.introduced, "the name of an old inode {} is in the chain", inode.ino);
         guard.touch();
+        let is_checked = match contents {
+            Some(contents) => self.points_at(guard.bytes(), contents)?,
+            None => false,
+        };
         // The journal has its name.
         let marks = Marks { fsync: true, dentry: standing.born && !self.journal.is_on() };
         let before = self.vol.io.cut();
         let placed = self.vol.place_node(change, &inode.node, &mut guard, self.checkpoints.stamp(), marks, end)?;
-        Ok(Marked { placed, before })
+        Ok(Marked { placed, before, is_checked })
     }
 
-    /// Writes the nodes and makes durable what the marked one relies on, then that node, then the chain up to it. This
-    /// thread waits for all of it, so it writes too: to wake another and to be woken takes longer than most writes.
+    /// Writes the nodes and makes durable what the marked one relies on, then that node, then the chain up to it. If
+    /// recovery can check what that node relies on, it goes with the others. This thread waits for all of it, so it
+    /// writes too: to wake another and to be woken takes longer than most writes.
     ///
     /// False if the chain broke meanwhile, by another fsync that failed or a checkpoint that gave refused blocks up:
     /// then only a checkpoint helps.
     fn finish_chain(&self, chained: Chained<'_>) -> Result<bool> {
         let io = &self.vol.io;
-        let Chained { ticket, below, last, breaks, route } = chained;
+        let Chained { ticket, mut below, mut last, breaks, route } = chained;
         let whole = || self.checkpoints.breaks() == breaks;
+        if let Some(checked) = last.take_if(|last| last.is_checked && whole()) {
+            below.push(checked.placed);
+        }
         below.write();
         let mut before = Ok(());
-        if let Some(Marked { placed: last, before: earlier }) = last {
+        if let Some(Marked { placed: last, before: earlier, .. }) = last {
             // Everything that the nodes point at was submitted before they got their places, whoever wrote it.
             before = io.drain_to(earlier).and_then(|()| self.chain_flush());
             // After a failure too, for the node has its place; but then recovery must not go by it.

@@ -100,6 +100,14 @@ impl PageMap {
         chunk.pages[bit].as_ref()
     }
 
+    /// A page that is neither dirty nor on its way, which thereby counts as used.
+    pub(super) fn get_landed(&mut self, page: PageIndex) -> Option<&PageBuf> {
+        let (key, bit) = split(page);
+        let chunk = self.chunks.get(&key)?;
+        let landed = (chunk.dirty | chunk.flying) >> bit & 1 == 0;
+        if landed { self.get(page) } else { None }
+    }
+
     /// Whether a page is in memory.
     pub(super) fn contains(&self, page: PageIndex) -> bool {
         let (key, bit) = split(page);

@@ -190,6 +190,13 @@ impl PageCache<'_> {
         (range.start.get()..range.end.get()).map(|p| s.map.get(PageIndex(p)).cloned()).collect()
     }
 
+    /// These pages, if each is cached as it is on the device: neither dirty nor on its way there.
+    pub(crate) fn landed(self, pages: &[PageIndex]) -> Option<Vec<PageBuf>> {
+        charge_n(Cost::RadixLookup, pages.len() as u64);
+        let mut s = self.inode.pages.state.lock();
+        pages.iter().map(|page| s.map.get_landed(*page).cloned()).collect()
+    }
+
     /// Whether every page of a range is cached.
     pub(crate) fn has_range(self, range: &Range<PageIndex>) -> bool {
         let s = self.inode.pages.state.lock();

@@ -209,6 +209,13 @@ impl BlockIo {
         flying.or_else(|| self.failed.get(lba))
     }
 
+    /// Whether the device has taken the last write of each of these blocks.
+    pub(crate) fn have_landed(&self, blocks: &[Lba]) -> bool {
+        // What is owed to a device that works in the call that submits is noted nowhere.
+        let owes = self.synchronous && self.in_flight.load(SeqCst) > 0;
+        !owes && blocks.iter().all(|lba| self.pending(*lba).is_none())
+    }
+
     /// Reads one block, from what is not yet written or from the device.
     pub(crate) fn read_block(&self, lba: Lba) -> Result<PageBuf> {
         if let Some(page) = self.pending(lba) {

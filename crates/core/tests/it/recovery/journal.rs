@@ -8,7 +8,8 @@ use steadyfs_device::{Device, MemDevice, PageBuf};
 use steadyfs_format::block::BlockView;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::Inode as RawInode;
-use steadyfs_format::records::{Birth, InodeRecord, Record, VERSION_KEY, batch};
+use steadyfs_format::records::batch::{self, ContentsSum};
+use steadyfs_format::records::{Birth, InodeRecord, Record, VERSION_KEY};
 use steadyfs_format::xattr::{self, XattrName};
 use steadyfs_format::{Block, Features, Ino, Lba, Log};
 
@@ -172,6 +173,37 @@ fn to_replay_twice_is_to_replay_once() {
     let blocks = [1, 2].into_iter().flat_map(|sequence| batch::encode(sequence, seed(&dev), &everything()));
     lay(&dev, blocks.collect());
     assert_same(&once, &recovered(dev).0, "in two");
+}
+
+/// An fsync that waited for no flush of its contents promised nothing if they are missing, and nobody behind it did.
+#[test]
+fn a_batch_whose_contents_did_not_arrive_ends_the_chain() {
+    let layout = *Image::open(Arc::new(volume())).unwrap().layout();
+    let free = Lba(layout.main_end().get() - 1);
+    let page = [0x5a; 4096];
+    let uids = |lba: Lba, written: &[u8; 4096]| {
+        let dev = volume();
+        dev.write(free.get(), vec![PageBuf::from_slice(written)]).unwrap();
+        let owned = |uid| vec![record("d/old", |old| old.attributes.uid = uid)];
+        let contents = [ContentsSum::of(lba, &page, seed(&dev))];
+        let (first, second, third) = (owned(5), owned(6), owned(7));
+        let blocks = [
+            batch::encode(1, seed(&dev), &first),
+            batch::encode_with(2, seed(&dev), &second, &contents),
+            batch::encode(3, seed(&dev), &third),
+        ];
+        lay(&dev, blocks.concat());
+        let uid = |fs: &Fs| fs.attr(&at(fs, "d/old")).unwrap().uid;
+        let shown = uid(&mount(Arc::new(dev.fork().into_read_only()), "ro").unwrap());
+        let (_, whole) = recovered(dev);
+        (shown, uid(&mount(Arc::new(whole), "").unwrap()))
+    };
+    assert_eq!(uids(free, &page), (7, 7), "they are there");
+    let mut torn = page;
+    torn[4095] = 0;
+    assert_eq!(uids(free, &torn), (5, 5), "they are not");
+    assert_eq!(uids(Lba(1), &page), (5, 5), "no contents lie there");
+    assert_eq!(uids(layout.main_end(), &page), (5, 5), "nor behind the volume");
 }
 
 /// A batch of several blocks counts only if all are whole; what is behind a torn one is gone, too.
