@@ -27,10 +27,10 @@ use crate::options::{JournalMode, MountOptions};
 use crate::volume::Change;
 use expected::ExpectedNames;
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use steadyfs_format::Ino;
 use steadyfs_journal::{Classes, CommitLists, Form, Part, Sealed};
-use steadyfs_rt::Mutex;
+use steadyfs_rt::{Mutex, SharedLine};
 
 /// The journal of a mounted volume.
 pub(crate) struct Journal {
@@ -49,6 +49,20 @@ pub(crate) struct Journal {
     /// Most inodes without names that one epoch may leave to recovery.
     most_deaths: u64,
     counters: JournalCounters,
+    /// Fsyncs under way.
+    syncs: AtomicUsize,
+    syncs_line: SharedLine,
+}
+
+/// An fsync under way.
+pub(crate) struct Syncing<'a>(&'a Journal);
+
+impl Drop for Syncing<'_> {
+    fn drop(&mut self) {
+        self.0.syncs_line.write();
+        let before = self.0.syncs.fetch_sub(1, Relaxed);
+        assert!(before > 0, "more fsyncs are over than had begun");
+    }
 }
 
 /// What the chain has of the journal since the last freeze.
@@ -102,6 +116,8 @@ impl Journal {
             most_bytes: options.journal_bytes,
             most_deaths: orphan_limit as u64 / 2,
             counters: JournalCounters::default(),
+            syncs: AtomicUsize::new(0),
+            syncs_line: SharedLine::new(),
         }
     }
 
@@ -132,6 +148,25 @@ impl Journal {
     /// Bytes that wait for a batch: at least as many as there are.
     fn waiting(&self) -> u64 {
         self.lists.as_ref().map_or(0, CommitLists::bytes)
+    }
+
+    /// Counts an fsync until it is over.
+    pub(crate) fn begin_sync(&self) -> Option<Syncing<'_>> {
+        self.is_on().then(|| {
+            self.syncs_line.write();
+            self.syncs.fetch_add(1, Relaxed);
+            Syncing(self)
+        })
+    }
+
+    /// Fsyncs under way.
+    pub(crate) fn syncs(&self) -> usize {
+        self.syncs.load(Relaxed)
+    }
+
+    /// Whether something waits for a batch.
+    pub(crate) fn has_some(&self) -> bool {
+        self.waiting() > 0
     }
 
     /// Bytes of the journal: what waits, and what lies behind the last checkpoint.

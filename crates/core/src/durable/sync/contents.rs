@@ -24,6 +24,9 @@ use steadyfs_format::records::batch::{ContentsSum, MOST_CONTENTS};
 use steadyfs_format::{BLOCK_SIZE, Block, Lba, PageIndex, Slot};
 use steadyfs_rt::{Cost, charge_n};
 
+/// Fsyncs at a time that share flushes rather than write more.
+const CROWD: usize = 16;
+
 /// The blocks of a file's contents, and their checksums.
 pub(super) struct ContentsOnDevice {
     blocks: Vec<(PageIndex, Lba)>,
@@ -39,6 +42,10 @@ impl Fs {
     pub(super) fn contents_on_device(&self, inode: &Arc<Inode>) -> Result<Option<ContentsOnDevice>> {
         let is_steady = matches!(self.in_place, InPlace::Never | InPlace::Auto) && self.vol.placement.keeps_contents();
         let flushes = self.options.fsync_mode != FsyncMode::NoBarrier;
+        // A batch for the contents alone costs a block. Where many share each flush, a flush costs less.
+        if !self.journal.has_some() && self.journal.syncs() > CROWD {
+            return Ok(None);
+        }
         if !is_steady || !flushes || inode.kind != FileType::Regular || !self.is_alone(inode) {
             return Ok(None);
         }

@@ -101,6 +101,7 @@ impl Fs {
         }
         self.vol.check_running()?;
         let inode = &file.inode;
+        let _syncing = self.journal.begin_sync();
         let overwrites = inode.overwrites.count();
         let written = self.writeback_for(inode, ALL_PAGES, Trigger::Sync { data_only: datasync });
         // Told even if there is more to say, so that the next call says only what is new.
