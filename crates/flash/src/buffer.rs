@@ -5,8 +5,7 @@
 //! filled, plus pages being programmed, never exceed the capacity.
 
 use crate::units::Time;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 
 /// See the head of the module. All numbers are pages.
 #[derive(Debug)]
@@ -16,8 +15,8 @@ pub(crate) struct Buffer {
     waiting: u64,
     /// In units being programmed.
     programming: u64,
-    /// When programs end, and how many pages each holds.
-    ends: BinaryHeap<Reverse<(Time, u64)>>,
+    /// When programs end, and how many pages those hold that end then.
+    ends: BTreeMap<Time, u64>,
     /// End of the last program.
     last_end: Time,
 }
@@ -25,15 +24,15 @@ pub(crate) struct Buffer {
 impl Buffer {
     pub(crate) fn new(capacity: u64) -> Self {
         assert!(capacity > 0, "a write buffer without room");
-        Buffer { capacity, waiting: 0, programming: 0, ends: BinaryHeap::new(), last_end: 0 }
+        Buffer { capacity, waiting: 0, programming: 0, ends: BTreeMap::new(), last_end: 0 }
     }
 
     /// Pages that fit now.
     pub(crate) fn room(&mut self, now: Time) -> u64 {
-        while let Some(&Reverse((end, pages))) = self.ends.peek().filter(|Reverse((end, _))| *end <= now) {
-            assert!(end <= now && self.programming >= pages, "the buffer gives back what it does not hold");
+        while let Some(first) = self.ends.first_entry().filter(|first| *first.key() <= now) {
+            let pages = first.remove();
+            assert!(self.programming >= pages, "the buffer gives back what it does not hold");
             self.programming -= pages;
-            self.ends.pop();
         }
         self.capacity - self.waiting - self.programming
     }
@@ -49,8 +48,21 @@ impl Buffer {
         assert!(pages <= self.waiting, "{pages} pages leave a buffer in which {} wait", self.waiting);
         self.waiting -= pages;
         self.programming += pages;
-        self.ends.push(Reverse((end, pages)));
+        *self.ends.entry(end).or_default() += pages;
         self.last_end = self.last_end.max(end);
+    }
+
+    /// A unit with `pages` of the host, of which it was said that it would end at `from`, ends at `to`: until then its
+    /// room is taken.
+    pub(crate) fn late(&mut self, pages: u64, from: Time, to: Time) {
+        let held = self.ends.get_mut(&from).unwrap_or_else(|| panic!("no program ends at {from}"));
+        assert!(*held >= pages && to > from, "{pages} pages later, of {held}");
+        *held -= pages;
+        if *held == 0 {
+            self.ends.remove(&from);
+        }
+        *self.ends.entry(to).or_default() += pages;
+        self.last_end = self.last_end.max(to);
     }
 
     /// So many pages that wait are not wanted any more.
@@ -61,7 +73,7 @@ impl Buffer {
 
     /// When the next pages leave; `None` while nothing is being programmed.
     pub(crate) fn next_end(&self) -> Option<Time> {
-        self.ends.peek().map(|Reverse((end, _))| *end)
+        self.ends.keys().next().copied()
     }
 
     /// When all that is being programmed now will have been.
@@ -92,7 +104,8 @@ mod tests {
         (0..10).for_each(|_| buffer.accept());
         assert_eq!((buffer.room(0), buffer.next_end()), (0, None));
         buffer.program(4, 300);
-        buffer.program(4, 200);
+        buffer.program(4, 150);
+        buffer.late(4, 150, 200);
         assert_eq!((buffer.room(199), buffer.next_end(), buffer.last_end()), (0, Some(200), 300));
         assert_eq!((buffer.room(200), buffer.held()), (4, 6));
         assert_eq!((buffer.room(1000), buffer.held()), (8, 2));

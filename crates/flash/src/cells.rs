@@ -12,6 +12,7 @@
 use crate::nand::Line;
 use crate::units::Time;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 use steadyfs_device::PageBuf;
 
 /// A page as it was programmed.
@@ -27,6 +28,13 @@ struct Cell {
 struct Programmed {
     end: Time,
     cells: Vec<Cell>,
+}
+
+/// What a flush or a FUA has promised.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Promised {
+    flush: Option<usize>,
+    fua: Range<usize>,
 }
 
 /// See the head of the module.
@@ -89,6 +97,12 @@ impl Cells {
         self.lines.entry(at.0).or_default().push(Programmed { end, cells });
     }
 
+    /// A unit that is being programmed ends later.
+    pub(crate) fn late(&mut self, (line, unit): (Line, u32), to: Time) {
+        let programmed = self.lines.get_mut(&line).and_then(|units| units.get_mut(unit as usize));
+        programmed.unwrap_or_else(|| panic!("unit {unit} of line {line} is not programmed")).end = to;
+    }
+
     /// A line has been erased.
     pub(crate) fn erased(&mut self, line: Line) {
         let programmed = self.lines.remove(&line).unwrap_or_else(|| panic!("line {line} has never been programmed"));
@@ -99,14 +113,24 @@ impl Cells {
     }
 
     /// From `end` on, everything written so far is promised.
-    pub(crate) fn flushed(&mut self, end: Time) {
+    pub(crate) fn flushed(&mut self, end: Time) -> Promised {
         self.flushes.push((end, self.version));
+        Promised { flush: Some(self.flushes.len() - 1), fua: 0..0 }
     }
 
     /// From `end` on, the newest versions of these pages are promised.
-    pub(crate) fn fua(&mut self, end: Time, pages: std::ops::Range<u64>) {
-        let newest = &self.newest;
+    pub(crate) fn fua(&mut self, end: Time, pages: Range<u64>) -> Promised {
+        let (newest, first) = (&self.newest, self.fua.len());
         self.fua.extend(pages.filter_map(|page| Some((end, page, *newest.get(&page)?))));
+        Promised { flush: None, fua: first..self.fua.len() }
+    }
+
+    /// What was promised for a time is promised for a later one.
+    pub(crate) fn later(&mut self, promised: &Promised, to: Time) {
+        if let Some(flush) = promised.flush {
+            self.flushes[flush].0 = to;
+        }
+        self.fua[promised.fua.clone()].iter_mut().for_each(|(end, ..)| *end = to);
     }
 
     /// Of pages from this one on, which keep their version when they get another address and are never overwritten:

@@ -3,7 +3,7 @@
 //! [`Report`] is what users see: empty, or a line for each rule that does not hold. Translation layers look after their
 //! maps themselves ([`crate::ftl::Ftl::check`]); here are the rules of the whole: what was programmed is the host's,
 //! the collector's, the device's own or padding; every unit is programmed in order and once between two erases; erases
-//! only rise and are all counted.
+//! only rise and are all counted; nothing is suspended more often than it may be.
 
 use crate::media::Media;
 use std::fmt;
@@ -53,6 +53,10 @@ impl Checks {
         let standing: u64 = lines.iter().map(|line| u64::from(line.programmed)).sum();
         if standing > counters.units_programmed || lines.iter().any(|line| line.programmed > geometry.line_units()) {
             found.push(format!("{standing} units stand programmed, {} ever were", counters.units_programmed));
+        }
+        let (suspended, most) = (media.nand.suspended(), media.nand.most_suspended());
+        if suspended.0 > most.0 || suspended.1 > most.1 {
+            found.push(format!("programs and erases were suspended {suspended:?} times, and could be {most:?} times"));
         }
         let erases: u64 = lines.iter().map(|line| u64::from(line.erases)).sum();
         if erases != counters.lines_erased {

@@ -6,13 +6,15 @@
 //!
 //! Kept true: time never falls within a run; every request leaves exactly one completion.
 
-use crate::cells::Cells;
+use crate::cells::{Cells, Promised};
 use crate::checks::Checks;
 use crate::contents::Contents;
 use crate::ftl::{Action, Coupled, Ftl, ZoneCommand, ZoneError};
+use crate::link::{Link, Towards};
 use crate::media::Media;
+use crate::nand::Source;
 use crate::parameters::{Layer, Parameters};
-use crate::servers::Server;
+use crate::promises::{Answers, Promise, PromiseId, Promises};
 use crate::stats::{Second, Stats};
 use crate::units::{PAGE, Time, nanos};
 use std::collections::{BTreeMap, VecDeque};
@@ -25,6 +27,14 @@ pub(crate) struct Ended {
     pub(crate) at: Time,
     pub(crate) done: Done,
     pub(crate) result: IoResult,
+    /// What it waits for that reads can put off.
+    pub(crate) promise: Option<PromiseId>,
+}
+
+impl Ended {
+    fn new(at: Time, done: Done, result: IoResult) -> Self {
+        Ended { at, done, result, promise: None }
+    }
 }
 
 /// What changes the device, in the order in which it came.
@@ -52,7 +62,6 @@ struct Write {
 
 /// [`crate::Interface`] in nanoseconds.
 struct InterfaceTimes {
-    page: u64,
     read: [u64; 2],
     write: u64,
     write_page: u64,
@@ -81,8 +90,8 @@ pub(crate) struct Engine {
     times: InterfaceTimes,
     media: Media,
     ftl: Box<dyn Ftl>,
-    /// The link towards the device, and towards the host.
-    link: (Server, Server),
+    link: Link,
+    promises: Promises,
     queue: VecDeque<Queued>,
     /// Requests beyond the queue's depth.
     outside: VecDeque<(Time, Command)>,
@@ -114,7 +123,6 @@ impl Engine {
     pub(crate) fn new(parameters: Parameters, media: Media, ftl: Box<dyn Ftl>) -> Self {
         let interface = &parameters.interface;
         let times = InterfaceTimes {
-            page: interface.link.nanos(PAGE),
             read: interface.read.map(nanos),
             write: nanos(interface.write),
             write_page: nanos(interface.write_page),
@@ -124,11 +132,12 @@ impl Engine {
             max_pages: u64::from(interface.max_transfer) / PAGE,
         };
         Engine {
+            link: Link::new(interface),
+            promises: Promises::default(),
             parameters,
             times,
             media,
             ftl,
-            link: (Server::default(), Server::default()),
             queue: VecDeque::new(),
             outside: VecDeque::new(),
             inside: 0,
@@ -151,16 +160,19 @@ impl Engine {
         self.go_on()
     }
 
-    /// A request has been answered.
-    pub(crate) fn answered(&mut self, now: Time) -> Outcome {
+    /// A request is answered; or it is to be answered later, if that has become so.
+    pub(crate) fn answered(&mut self, now: Time, promise: Option<PromiseId>) -> Result<Outcome, Time> {
         self.begin(now);
+        if let Some(later) = promise.and_then(|promise| self.promises.keep(promise, self.clock)) {
+            return Err(later);
+        }
         assert!(self.inside > 0, "an answer to no request");
         self.inside -= 1;
         self.asked = self.clock;
         if let Some(coupled) = self.ftl.coupled() {
             coupled.piggyback();
         }
-        self.go_on()
+        Ok(self.go_on())
     }
 
     /// The alarm for `at` has gone off.
@@ -187,8 +199,7 @@ impl Engine {
         self.media.nand.restart();
         self.media.cells.iter_mut().for_each(Cells::restart);
         self.media.buffer.restart();
-        self.link.0.restart();
-        self.link.1.restart();
+        self.link.restart();
         self.clock = now;
         self.alarm = None;
         self.started = None;
@@ -243,7 +254,7 @@ impl Engine {
         let looked_at = self.ftl.discard(block, count, &mut |page| media.forget(page, false));
         self.stats.discarded += count;
         let at = self.clock + self.times.discard + looked_at * self.times.discard_page;
-        self.ended.push(Ended { at, done, result: Ok(Vec::new()) });
+        self.ended.push(Ended::new(at, done, Ok(Vec::new())));
     }
 
     /// The open line for what is written with this hint.
@@ -264,7 +275,7 @@ impl Engine {
         let now = self.clock;
         if let Err(error) = self.ftl.readable(block, count) {
             let result = Err(error.of(OpKind::Read, block, count));
-            self.ended.push(Ended { at: now + self.times.read[0], done, result });
+            self.ended.push(Ended::new(now + self.times.read[0], done, result));
             return;
         }
         let mut last = now;
@@ -276,12 +287,11 @@ impl Engine {
             while place.is_some() && page + run < block + count && self.ftl.locate(page + run) == place {
                 run += 1;
             }
-            let (link, rate) = (&mut self.link.1, self.parameters.interface.link);
-            let mut deliver = |at, bytes| last = last.max(link.book(now, at, rate.nanos(bytes)).1);
+            let link = &mut self.link;
+            let mut deliver = |at, bytes| last = last.max(link.book(now, at, Towards::Host, bytes));
             match place {
-                Some((line, unit)) => {
-                    let source = crate::nand::Source::Host;
-                    self.media.nand.read(now, line, unit, run as u32, source, deliver);
+                Some(at) => {
+                    self.media.read(now, at, run as u32, Source::Host, deliver);
                 }
                 None => deliver(now, PAGE),
             }
@@ -292,7 +302,7 @@ impl Engine {
         self.stats.host_read += count;
         self.stats.read_latency.add(at - arrived);
         self.second(at).host_read += count;
-        self.ended.push(Ended { at, done, result: Ok(pages) });
+        self.ended.push(Ended::new(at, done, Ok(pages)));
     }
 
     fn flush(&mut self, arrived: Time, done: Done) {
@@ -301,12 +311,42 @@ impl Engine {
             at = at.max(self.ftl.flush(&mut self.media, self.clock, None));
         }
         at += self.times.flush;
-        if let Some(cells) = &mut self.media.cells {
-            cells.flushed(at);
-        }
+        let promised = self.media.cells.as_mut().map(|cells| cells.flushed(at));
         self.stats.flushes += 1;
         self.stats.flush_latency.add(at - arrived);
-        self.ended.push(Ended { at, done, result: Ok(Vec::new()) });
+        let promise = self.promise(Answers::Flush, (arrived, at), self.times.flush, promised);
+        self.ended.push(Ended { promise, ..Ended::new(at, done, Ok(Vec::new())) });
+    }
+
+    /// An answer at `at` that waits for what has been told to the chips: `None` if that cannot become later.
+    fn promise(
+        &mut self,
+        answers: Answers,
+        (arrived, at): (Time, Time),
+        after: u64,
+        promised: Option<Promised>,
+    ) -> Option<PromiseId> {
+        if self.parameters.power_loss_protection || !self.parameters.suspension.what.programs() {
+            return None;
+        }
+        let told = self.media.nand.told();
+        Some(self.promises.make(Promise { answers, arrived, at, after, told, promised }))
+    }
+
+    /// Reads have put off programs: what was promised by their end is promised for later.
+    fn put_off(&mut self) {
+        for late in self.media.take_late() {
+            for (before, promise) in self.promises.put_off(&late) {
+                let latency = match promise.answers {
+                    Answers::Flush => &mut self.stats.flush_latency,
+                    Answers::Write => &mut self.stats.write_latency,
+                };
+                latency.later(before - promise.arrived, promise.at - promise.arrived);
+                if let (Some(cells), Some(promised)) = (&mut self.media.cells, &promise.promised) {
+                    cells.later(promised, promise.at);
+                }
+            }
+        }
     }
 
     /// Does what can be done by now: nothing, while the firmware is busy with itself.
@@ -317,6 +357,7 @@ impl Engine {
         // What waits for the host goes on with the host's next call.
         let wake = wait.filter(|&at| at < Time::MAX && self.alarm.is_none_or(|alarm| at < alarm));
         self.alarm = wake.or(self.alarm);
+        self.put_off();
         let records = self.news();
         let copied = self.media.nand.counters().gc_programmed;
         let news = copied - std::mem::replace(&mut self.copies_seen, copied);
@@ -377,7 +418,7 @@ impl Engine {
             }
             Err(error) => {
                 let result = Err(error.of(kind, write.next, write.count));
-                self.ended.push(Ended { at: self.clock + self.times.write, done: write.done, result });
+                self.ended.push(Ended::new(self.clock + self.times.write, write.done, result));
                 None
             }
         }
@@ -389,7 +430,7 @@ impl Engine {
         let result = result.map(|()| Vec::new()).map_err(|error| error.of(action.kind(), block, 1));
         let at = self.clock + self.times.discard;
         self.stats.zone_latency.add(at - arrived);
-        self.ended.push(Ended { at, done, result });
+        self.ended.push(Ended::new(at, done, result));
     }
 
     /// Whether there is an upcall, or a record that waits for one, and was none before.
@@ -421,7 +462,7 @@ impl Engine {
         self.begin(now);
         let upcall = self.ftl.coupled()?.upcall()?;
         self.news();
-        let (_, at) = self.link.1.book(self.clock, self.clock, self.times.page);
+        let at = self.link.book(self.clock, self.clock, Towards::Host, PAGE);
         Some((upcall, at))
     }
 
@@ -446,7 +487,9 @@ impl Engine {
     pub(crate) fn restore(&mut self, ledger: Ledger, contents: &BTreeMap<u64, PageBuf>) {
         let Some(coupled) = self.ftl.coupled() else { return };
         self.clock = coupled.restore(&mut self.media, self.clock, ledger, contents);
-        self.media.cells.iter_mut().for_each(|cells| cells.flushed(self.clock));
+        if let Some(cells) = &mut self.media.cells {
+            cells.flushed(self.clock);
+        }
         self.restart(0);
     }
 
@@ -477,7 +520,7 @@ impl Engine {
                 return Some(at);
             }
             let Some(page) = write.pages.next() else { break };
-            write.ready = self.link.0.book(now, now, self.times.page).1;
+            write.ready = self.link.book(now, now, Towards::Device, PAGE);
             self.put(write.next, page, write.ready, write.stream);
             write.next += 1;
         }
@@ -501,13 +544,13 @@ impl Engine {
         if write.fua && !self.parameters.power_loss_protection && write.count > 0 {
             at = at.max(self.ftl.flush(&mut self.media, self.clock, Some(write.stream)));
         }
-        if let Some(cells) = self.media.cells.as_mut().filter(|_| write.fua) {
-            cells.fua(at, write.next - write.count..write.next);
-        }
+        let cells = self.media.cells.as_mut().filter(|_| write.fua);
+        let promised = cells.map(|cells| cells.fua(at, write.next - write.count..write.next));
+        let promise = write.fua.then(|| self.promise(Answers::Write, (write.arrived, at), 0, promised)).flatten();
         self.stats.host_written += write.count;
         self.stats.write_latency.add(at - write.arrived);
         self.second(at).host_written += write.count;
-        self.ended.push(Ended { at, done: write.done, result: Ok(Vec::new()) });
+        self.ended.push(Ended { promise, ..Ended::new(at, write.done, Ok(Vec::new())) });
     }
 
     fn second(&mut self, at: Time) -> &mut Second {
@@ -603,7 +646,8 @@ impl Engine {
             span_ns: (self.started.unwrap_or(self.clock), self.clock),
             channels_busy_ns,
             chips_busy_ns,
-            link_busy_ns: (self.link.0.busy(), self.link.1.busy()),
+            link_busy_ns: self.link.busy(),
+            suspended: self.media.nand.suspended(),
             ..self.stats.clone()
         }
     }
@@ -613,6 +657,9 @@ impl Engine {
         let mut found = Vec::new();
         self.ftl.check(&self.media.nand, &mut found);
         self.checks.look(&self.media, &mut found);
+        if !self.link.adds_up() {
+            found.push(format!("the link was busy for {:?} ns, and booked for others", self.link.busy()));
+        }
         found
     }
 }

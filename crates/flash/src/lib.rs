@@ -5,9 +5,10 @@
 //! millions fit in a second, and asleep elsewhere.
 //!
 //! - `parameters`: geometry, timing, interface, policy; [`Preset`]s whose every number says where it comes from;
-//! - `servers`, `nand`, `buffer`: what takes time: channels, chips, link, write buffer;
+//! - `numbers`: the same by name, for experiments that change some;
+//! - `servers`, `chip`, `nand`, `link`, `buffer`: what takes time: channels, chips, link, write buffer;
 //! - `ftl`: what decides: the seam and the translation layers behind it;
-//! - `engine`, `ssd`, `events`: requests in, completions out;
+//! - `engine`, `promises`, `ssd`, `events`: requests in, completions out;
 //! - `media`, `contents`, `cells`: what layers work on, what pages hold, and what a power cut leaves of it;
 //! - [`BackedSsd`]: the same time for the contents of another device, such as an image file;
 //! - `checks`, `stats`: what must hold, and what was done.
@@ -20,6 +21,11 @@
 //! with the collector. A read is sensed on its chip, crosses its channel and the link, and takes the firmware's time;
 //! what the buffer holds is not read from flash. A flush pads and programs what waits, and waits for it; so does a
 //! write with FUA; a device with capacitors does neither. Discards and erases cost their time.
+//!
+//! A chip does what it is told in that order. With [`Suspension`] a read goes before programs, erases or both, and
+//! suspends the one that it finds at work (`chip`). No preset has it: docs/lab/PARAMETERS.md says why. A program that
+//! is put off keeps its room in the buffer, its pages are read from there, and flushes and FUA that wait for it are
+//! answered later (`promises`).
 //!
 //! Each resource is a server with exact intervals, and nothing is told to a chip before it could begin; so there is no
 //! grid to be rounded to, no horizon beyond which things are free, and nothing queues behind what does not exist yet.
@@ -78,7 +84,7 @@
 //!
 //! # What is left out
 //!
-//! Caches of reads, suspension of programs and erases, wear-out and bit errors, refresh, and heat. The map is in the
+//! Caches of reads, wear-out and bit errors, refresh, and heat. The map is in the
 //! device's memory and survives.
 //!
 //! # Memory
@@ -92,14 +98,18 @@ mod backed;
 mod buffer;
 mod cells;
 mod checks;
+mod chip;
 mod contents;
 mod engine;
 mod events;
 mod ftl;
+mod link;
 mod media;
 mod migrations;
 mod nand;
+mod numbers;
 mod parameters;
+mod promises;
 mod servers;
 mod ssd;
 mod stats;
@@ -108,9 +118,10 @@ mod units;
 pub use backed::{BackedError, BackedSsd};
 pub use checks::Report;
 pub use ftl::Space;
+pub use numbers::NumberError;
 pub use parameters::{
-    Compaction, Coupling, Geometry, Interface, Intervals, Layer, ParameterError, Parameters, Policy, Preset, Timing,
-    ZoneLimits,
+    Compaction, Coupling, Duplex, Geometry, Interface, Intervals, Layer, ParameterError, Parameters, Policy, Preset,
+    Suspendable, Suspension, Timing, ZoneLimits,
 };
 pub use ssd::EmulatedSsd;
 pub use stats::{Latency, MapStats, Second, Stats};

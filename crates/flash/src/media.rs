@@ -5,6 +5,7 @@
 
 use crate::buffer::Buffer;
 use crate::cells::Cells;
+use crate::chip::{Late, Program};
 use crate::contents::Contents;
 use crate::nand::{Line, Nand, Source};
 use crate::parameters::Parameters;
@@ -18,16 +19,19 @@ pub(crate) struct Media {
     pub(crate) buffer: Buffer,
     pub(crate) contents: Contents,
     pub(crate) cells: Option<Cells>,
+    /// Programs that have become later, for who promised something by their end.
+    late: Vec<Late>,
 }
 
 impl Media {
     /// Erased lines and an empty buffer.
     pub(crate) fn new(parameters: &Parameters, lines: u32) -> Self {
         Media {
-            nand: Nand::new(parameters.geometry, parameters.timing, lines),
+            nand: Nand::new(parameters.geometry, parameters.timing, &parameters.suspension, lines),
             buffer: Buffer::new(parameters.buffer_bytes / PAGE),
             contents: Contents::new(),
             cells: parameters.remember_cells.then(Cells::default),
+            late: Vec::new(),
         }
     }
 
@@ -82,6 +86,45 @@ impl Media {
             cells.programmed(at, end);
         }
         end
+    }
+
+    /// Reads pages of a unit (see [`Nand::read`]). Programs that become later for it keep their room in the buffer
+    /// until they end, and are in the cells from then on.
+    pub(crate) fn read(
+        &mut self,
+        now: Time,
+        (line, unit): (Line, u32),
+        pages: u32,
+        source: Source,
+        deliver: impl FnMut(Time, u64),
+    ) -> Time {
+        let end = self.nand.read(now, line, unit, pages, source, deliver);
+        for late in self.nand.take_late() {
+            if late.program.source == Source::Host {
+                self.buffer.late(u64::from(late.program.pages), late.from, late.to);
+            }
+            if let Some(cells) = &mut self.cells {
+                cells.late(late.program.at, late.to);
+            }
+            self.late.push(late);
+        }
+        end
+    }
+
+    /// Programs that have become later since this was asked.
+    pub(crate) fn take_late(&mut self) -> Vec<Late> {
+        std::mem::take(&mut self.late)
+    }
+
+    /// Copies, and pages of the host too if `host`, are safe when all programs of them up to number `told` have ended:
+    /// when that is, if it is later than `at`.
+    pub(crate) fn unsafe_until(&self, told: u64, host: bool, at: Time) -> Option<Time> {
+        let meant = |program: &Program| match program.source {
+            Source::Collector => program.number <= told,
+            Source::Host => host && program.number <= told,
+            Source::Meta => false,
+        };
+        self.nand.last_end(meant).filter(|end| *end > at)
     }
 
     /// Erases a line.

@@ -1,17 +1,21 @@
 //! [`Nand`]: the flash chips and the channels to them: what an operation takes, and what has been programmed.
 //!
-//! A chip does one thing at a time, in the order in which it is told: a read keeps it from the start of the sense to
-//! the end of the last transfer, a program from the start of the transfer to the end of the program, an erase for its
-//! time. Transfers also need the channel, which chips share. Callers tell a chip what to do only when it could begin
-//! (data has arrived, copies are durable), so nothing waits behind what cannot start.
+//! A chip does one thing at a time, in the order in which it is told, unless reads may suspend programs or erases
+//! (`chip`): a read keeps it from the start of the sense to the end of the last transfer, a program from the start of
+//! the transfer to the end of the program, an erase for its time. Transfers also need the channel, which chips share.
+//! Callers tell a chip what to do only when it could begin (data has arrived, copies are durable), so nothing waits
+//! behind what cannot start.
+//!
+//! The end of a program is what is known when it is told. A read that goes before it makes it later:
+//! [`Nand::take_late`] has those, and [`Nand::last_end`] what is known by now.
 //!
 //! Kept true, checked on every call and in release builds: the units of a line are programmed in order, each once
 //! between two erases; a line is erased when it is told, and only then.
 
-use crate::parameters::{Geometry, Timing};
+use crate::chip::{Chip, Late, Program, SuspensionTimes};
+use crate::parameters::{Geometry, Suspension, Timing};
 use crate::servers::Server;
 use crate::units::{PAGE, Time, nanos};
-use std::collections::VecDeque;
 
 /// A superblock, by number.
 pub(crate) type Line = u32;
@@ -50,23 +54,18 @@ pub(crate) struct NandCounters {
     pub(crate) gc_busy_ns: (u64, u64),
 }
 
-#[derive(Debug, Default)]
-struct Chip {
-    free: Time,
-    busy: u64,
-    /// Programs that have not ended: (line, unit, end), in order.
-    programming: VecDeque<(Line, u32, Time)>,
-}
-
 /// See the head of the module.
 #[derive(Debug)]
 pub(crate) struct Nand {
     geometry: Geometry,
     timing: NandTimes,
+    suspension: SuspensionTimes,
+    limit: u32,
     chips: Vec<Chip>,
     channels: Vec<Server>,
     lines: Vec<LineState>,
     counters: NandCounters,
+    late: Vec<Late>,
 }
 
 /// [`Timing`] in nanoseconds.
@@ -82,7 +81,7 @@ struct NandTimes {
 
 impl Nand {
     /// So many lines, all erased.
-    pub(crate) fn new(geometry: Geometry, timing: Timing, lines: u32) -> Self {
+    pub(crate) fn new(geometry: Geometry, timing: Timing, suspension: &Suspension, lines: u32) -> Self {
         let times = NandTimes {
             sense_small: timing.sense_small.map(nanos),
             sense: timing.sense.map(nanos),
@@ -94,10 +93,13 @@ impl Nand {
         Nand {
             geometry,
             timing: times,
+            suspension: SuspensionTimes::new(suspension),
+            limit: suspension.limit,
             chips: (0..geometry.chips()).map(|_| Chip::default()).collect(),
             channels: vec![Server::default(); geometry.channels as usize],
             lines: vec![LineState::default(); lines as usize],
             counters: NandCounters::default(),
+            late: Vec::new(),
         }
     }
 
@@ -138,18 +140,15 @@ impl Nand {
         self.count(source, u64::from(pages), u64::from(unit_pages - pages));
         let (chip, channel, _) = self.place(unit);
         let chip = &mut self.chips[chip];
-        let start = chip.free.max(now).max(ready);
+        let start = chip.free().max(now).max(ready);
         let (_, transferred) = self.channels[channel].book(now, start, self.timing.unit_transfer);
         let end = transferred + self.timing.program;
-        chip.busy += end - start;
-        chip.free = end;
         if source == Source::Collector {
             self.counters.gc_busy_ns.1 += end - start;
         }
-        while chip.programming.front().is_some_and(|&(_, _, end)| end <= now) {
-            chip.programming.pop_front();
-        }
-        chip.programming.push_back((line, unit, end));
+        let number = self.counters.units_programmed;
+        let program = Program { at: (line, unit), source, pages, number };
+        chip.push(now, (start, transferred, end), Some(program));
         end
     }
 
@@ -178,7 +177,7 @@ impl Nand {
         let mut left = u64::from(pages) * PAGE;
         assert!(pages > 0 && left <= self.geometry.unit_bytes(), "{pages} pages of one unit");
         let (chip, channel, odd) = self.place(unit);
-        if self.in_memory(now, line, unit, chip) {
+        if unit >= self.lines[line as usize].programmed || self.chips[chip].programs(now, (line, unit)) {
             deliver(now, left);
             return now;
         }
@@ -187,7 +186,8 @@ impl Nand {
             Source::Collector | Source::Meta => &mut self.counters.gc_read,
         } += u64::from(pages);
         let chip = &mut self.chips[chip];
-        let start = chip.free.max(now);
+        let turn = chip.turn(now, &self.suspension);
+        let start = turn.start;
         let sense = if pages == 1 { self.timing.sense_small[odd] } else { self.timing.sense[odd] };
         let mut at = start + sense;
         while left > 0 {
@@ -196,17 +196,42 @@ impl Nand {
             deliver(at, piece);
             left -= piece;
         }
-        chip.busy += at - start;
-        chip.free = at;
+        chip.read(turn, at, &self.suspension, |late| self.late.push(late));
         if source != Source::Host {
             self.counters.gc_busy_ns.0 += at - start;
         }
         at
     }
 
-    fn in_memory(&self, now: Time, line: Line, unit: u32, chip: usize) -> bool {
-        let waits = unit >= self.lines[line as usize].programmed;
-        waits || self.chips[chip].programming.iter().any(|&(l, u, end)| (l, u) == (line, unit) && end > now)
+    /// Programs that have become later since this was asked, in the order in which they did.
+    pub(crate) fn take_late(&mut self) -> Vec<Late> {
+        std::mem::take(&mut self.late)
+    }
+
+    /// Programs told so far: the number of the last.
+    pub(crate) fn told(&self) -> u64 {
+        self.counters.units_programmed
+    }
+
+    /// When the last of those programs ends that have not ended and that `wanted` says are meant.
+    pub(crate) fn last_end(&self, wanted: impl Fn(&Program) -> bool) -> Option<Time> {
+        self.chips.iter().filter_map(|chip| chip.last_end(&wanted)).max()
+    }
+
+    /// How often programs, and erases, were suspended.
+    pub(crate) fn suspended(&self) -> (u64, u64) {
+        self.chips.iter().fold((0, 0), |sum, chip| {
+            let (programs, erases) = chip.suspended();
+            (sum.0 + programs, sum.1 + erases)
+        })
+    }
+
+    /// How often programs, and erases, may have been suspended at the most.
+    pub(crate) fn most_suspended(&self) -> (u64, u64) {
+        let erases = self.counters.lines_erased * u64::from(self.geometry.chips());
+        let most = |may: bool, operations: u64| if may { operations * u64::from(self.limit) } else { 0 };
+        let (programs, limit) = (self.counters.units_programmed, &self.suspension);
+        (most(limit.programs(), programs), most(limit.erases(), erases))
     }
 
     /// Erases a line: a block of every chip.
@@ -216,27 +241,24 @@ impl Nand {
         *state = LineState { programmed: 0, erases: state.erases + 1 };
         self.counters.lines_erased += 1;
         for chip in &mut self.chips {
-            chip.free = chip.free.max(now) + self.timing.erase;
-            chip.busy += self.timing.erase;
+            let start = chip.free().max(now);
+            chip.push(now, (start, start, start + self.timing.erase), None);
         }
     }
 
     /// Nanoseconds that each channel, and each chip, has been busy or will be with what it was told.
     pub(crate) fn busy(&self) -> (Vec<u64>, Vec<u64>) {
-        (self.channels.iter().map(Server::busy).collect(), self.chips.iter().map(|chip| chip.busy).collect())
+        (self.channels.iter().map(Server::busy).collect(), self.chips.iter().map(Chip::busy).collect())
     }
 
     /// When every chip is idle.
     pub(crate) fn idle_at(&self) -> Time {
-        self.chips.iter().map(|chip| chip.free).max().unwrap_or(0)
+        self.chips.iter().map(Chip::free).max().unwrap_or(0)
     }
 
     /// Time starts again, and nothing is under way.
     pub(crate) fn restart(&mut self) {
         self.channels.iter_mut().for_each(Server::restart);
-        for chip in &mut self.chips {
-            chip.free = 0;
-            chip.programming.clear();
-        }
+        self.chips.iter_mut().for_each(Chip::restart);
     }
 }

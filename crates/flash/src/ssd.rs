@@ -216,17 +216,20 @@ impl Shared {
             let shared = Arc::clone(self);
             self.events.at(at, Box::new(move || shared.wake(at)));
         }
-        for Ended { at, done, result } in ended {
-            let shared = Arc::clone(self);
-            self.events.at(
-                at,
-                Box::new(move || {
-                    let outcome = shared.engine.with(|engine| engine.answered(now().as_nanos()));
-                    shared.carry_out(outcome);
-                    done(result);
-                }),
-            );
-        }
+        ended.into_iter().for_each(|ended| self.answer(ended));
+    }
+
+    /// Answers a request when its time has come, which can become later until then.
+    fn answer(self: &Arc<Self>, ended: Ended) {
+        let shared = Arc::clone(self);
+        let call = move || match shared.engine.with(|engine| engine.answered(now().as_nanos(), ended.promise)) {
+            Ok(outcome) => {
+                shared.carry_out(outcome);
+                (ended.done)(ended.result);
+            }
+            Err(at) => shared.answer(Ended { at, ..ended }),
+        };
+        self.events.at(ended.at, Box::new(call));
     }
 
     fn wake(self: &Arc<Self>, at: Time) {

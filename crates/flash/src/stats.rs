@@ -22,6 +22,12 @@ impl Latency {
         self.max_ns = self.max_ns.max(ns);
     }
 
+    /// A request that was counted ends later than was said.
+    pub(crate) fn later(&mut self, before: u64, ns: u64) {
+        self.sum_ns += ns - before;
+        self.max_ns = self.max_ns.max(ns);
+    }
+
     /// Mean, in nanoseconds.
     pub fn mean_ns(&self) -> f64 {
         self.sum_ns as f64 / self.count.max(1) as f64
@@ -97,6 +103,8 @@ pub struct Stats {
     pub lines_erased: u64,
     /// For how long chips read, and programmed, for the collector: nanoseconds of all chips together.
     pub gc_busy_ns: (u64, u64),
+    /// How often reads suspended programs, and erases of a block.
+    pub suspended: (u64, u64),
     /// How often the line was erased that was erased least, and the one that was erased most.
     pub erases: (u32, u32),
     /// How the flash is used.

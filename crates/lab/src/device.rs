@@ -35,12 +35,17 @@ pub(crate) enum Target {
     Ssd(Arc<EmulatedSsd>, Box<Before>),
 }
 
-fn parameters(spec: &DeviceSpec, addresses: u64) -> Result<Parameters, String> {
+pub(crate) fn parameters(spec: &DeviceSpec, addresses: u64) -> Result<Parameters, String> {
     let preset: Preset = spec.preset.parse().map_err(|_| {
         let known: Vec<&str> = Preset::ALL.iter().map(|preset| preset.name()).collect();
         format!("device.preset: there is no '{}'; there are {MEMORY}, {}", spec.preset, known.join(", "))
     })?;
-    let mut parameters = preset.parameters().with_smaller_blocks(spec.smaller_blocks.max(1));
+    let mut parameters = preset.parameters();
+    for (name, value) in &spec.parameters {
+        parameters.set(name, &value.to_string()).map_err(|e| format!("device.parameters: {e}"))?;
+    }
+    let mut parameters = parameters.with_smaller_blocks(spec.smaller_blocks.max(1));
+    parameters.check().map_err(|e| format!("device.parameters: {e}"))?;
     if let Some(share) = spec.over_provisioning {
         parameters.policy.over_provisioning = share;
     }
@@ -99,6 +104,9 @@ pub(crate) fn check(spec: &DeviceSpec, endless: bool, moves: bool) -> Result<(),
     let wants = spec.map_node_pages.is_some() || spec.map_period.is_some();
     if wants && intervals(spec).is_none() {
         return Err("device.map_node_pages and map_period are about a device with map = \"interval\"".into());
+    }
+    if spec.preset == MEMORY && !spec.parameters.is_empty() {
+        return Err("device.parameters: memory has none".into());
     }
     if spec.preset == MEMORY {
         return if spec.map == MapKind::Flat { Ok(()) } else { Err("device.map: memory has no map".into()) };
@@ -192,6 +200,8 @@ impl Target {
             ("flash_lines_erased", (after.lines_erased - before.lines_erased) as f64),
             ("flash_chips_busy", busy(&after.chips_busy_ns, &before.chips_busy_ns)),
             ("flash_channels_busy", busy(&after.channels_busy_ns, &before.channels_busy_ns)),
+            ("flash_programs_suspended", (after.suspended.0 - before.suspended.0) as f64),
+            ("flash_erases_suspended", (after.suspended.1 - before.suspended.1) as f64),
             ("flash_longest_write_ms", after.write_latency.max_ns as f64 / 1e6),
             ("flash_held_mib", after.space.mapped as f64 / 256.0),
             ("flash_host_mib", (after.host_programmed - before.host_programmed) as f64 / 256.0),

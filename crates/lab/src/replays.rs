@@ -76,6 +76,7 @@ impl Replays {
                         over_provisioning: *share,
                         // Blocks of a large drive on a small one: as few as its collection can work with.
                         smaller_blocks: smaller_blocks(size),
+                        parameters: BTreeMap::new(),
                         map: MapKind::Flat,
                         map_node_pages: None,
                         map_period: None,

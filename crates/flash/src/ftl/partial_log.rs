@@ -5,6 +5,7 @@
 //! programmed a second time, into a line of the device's own, and read from there only after a power cut. Two lines
 //! take turns: what still waits when one is full goes to the other first, and then the full one is erased.
 
+use crate::chip::Program;
 use crate::media::Media;
 use crate::nand::{Line, Source};
 use crate::units::Time;
@@ -20,8 +21,9 @@ pub(crate) struct PartialLog {
     unit: u32,
     /// A line that is full, until what still waits has been written to the other.
     full: Option<Line>,
-    /// Line to erase, and when what it held is safe elsewhere.
-    erasing: Option<(Time, Line)>,
+    /// Line to erase, and when what it held is safe elsewhere, as far as is known: when programs up to that number have
+    /// ended.
+    erasing: Option<(Time, Line, u64)>,
     /// End of the last program.
     end: Time,
 }
@@ -57,26 +59,28 @@ impl PartialLog {
         }
         if let Some(full) = self.full.take() {
             assert!(self.erasing.is_none(), "the other line is still to be erased");
-            self.erasing = Some((self.end, full));
+            self.erasing = Some((self.end, full, media.nand.told()));
         }
     }
 
     fn erase(&mut self, media: &mut Media, now: Time) {
-        if let Some((at, line)) = self.erasing.take() {
-            media.erase(at.max(now), line);
+        if let Some((at, line, told)) = self.erasing.take() {
+            let at = at.max(now);
+            let meant = |program: &Program| program.source == Source::Meta && program.number <= told;
+            media.erase(media.nand.last_end(meant).map_or(at, |end| end.max(at)), line);
         }
     }
 
     /// Erases what is due.
     pub(crate) fn advance(&mut self, media: &mut Media, now: Time) {
-        if let Some((at, _)) = self.erasing.filter(|&(at, _)| at <= now) {
+        if let Some((at, ..)) = self.erasing.filter(|&(at, ..)| at <= now) {
             self.erase(media, at);
         }
     }
 
     /// When something is due.
     pub(crate) fn next_due(&self) -> Option<Time> {
-        self.erasing.map(|(at, _)| at)
+        self.erasing.map(|(at, ..)| at)
     }
 
     /// When all that was written has been programmed.
@@ -92,7 +96,7 @@ impl PartialLog {
     /// Its lines, and how many units of each are programmed.
     pub(crate) fn lines(&self) -> [(Line, u32); 2] {
         let other = 1 - self.current;
-        let left = if self.erasing.is_some_and(|(_, line)| line == self.lines[other]) { self.units } else { 0 };
+        let left = if self.erasing.is_some_and(|(_, line, _)| line == self.lines[other]) { self.units } else { 0 };
         [(self.lines[self.current], self.unit), (self.lines[other], left)]
     }
 }

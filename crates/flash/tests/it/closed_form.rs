@@ -5,7 +5,7 @@ use crate::common::{KIB, MIB, Random, all, assert_clean, nanos, pages, timed, wr
 use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_device::{Device, Op};
-use steadyfs_flash::{EmulatedSsd, Parameters, Preset};
+use steadyfs_flash::{Duplex, EmulatedSsd, Parameters, Preset, Suspendable, Suspension};
 
 fn ssd(parameters: Parameters, capacity: u64) -> Arc<EmulatedSsd> {
     EmulatedSsd::new(parameters, capacity).unwrap_or_else(|error| panic!("{error}"))
@@ -159,6 +159,86 @@ fn fua_waits_for_its_own_program() {
         assert_eq!(nanos(|| all(&other, [Op::Flush])), 4000);
         assert_eq!(other.stats().padding, 0);
     });
+}
+
+/// One chip with a program of 185 us under way: a read of another unit suspends it. By the profile's sums the read takes
+/// 40 us to be let in, and what an idle one takes; the flush is answered when the program has ended, which is later by
+/// the read, by letting go and by 8 us to go on.
+#[test]
+fn a_read_suspends_a_program_and_the_flush_that_waits_for_it_is_answered_later() {
+    let suspension = Suspension {
+        what: Suspendable::Program,
+        program: Duration::from_micros(40),
+        resume: Duration::from_micros(8),
+        ..p970().suspension
+    };
+    let run = |suspension: Suspension| {
+        timed(move || {
+            let ssd = ssd(Parameters { suspension, ..one_chip() }, 64 * MIB);
+            all(&ssd, [write(0, 8, false)]);
+            ssd.flush().unwrap();
+            all(&ssd, [write(8, 3, false)]);
+            let other = Arc::clone(&ssd);
+            let flush = steadyfs_rt::spawn("flush", move || nanos(|| other.flush().unwrap()));
+            steadyfs_rt::sleep(Duration::from_micros(100));
+            let read = nanos(|| drop(ssd.read(0, 1).unwrap()));
+            let flush = flush.join().unwrap();
+            assert_clean(&ssd);
+            let stats = ssd.stats();
+            assert!(stats.flush_latency.max_ns >= flush, "counted as it was");
+            (read, flush, stats.suspended)
+        })
+    };
+    let (on_chip, idle_read, program) = (29_760 + 4883, 29_760 + 4883 + 1163 + 21_500, 39_063 + 185_000);
+    let off = Suspension { what: Suspendable::Off, ..suspension };
+    assert_eq!(run(off), (program - 100_000 + idle_read, program + 4000, (0, 0)));
+    assert_eq!(run(suspension), (40_000 + idle_read, program + 40_000 + on_chip + 8000 + 4000, (1, 0)));
+}
+
+/// The buffer of the smallest device that there can be is full: a write goes on when the program has ended, also if
+/// reads have put that off.
+#[test]
+fn the_room_of_a_suspended_program_is_taken_until_it_ends() {
+    let run = |what: Suspendable| {
+        timed(move || {
+            let suspension = Suspension { what, program: Duration::ZERO, limit: 100, ..p970().suspension };
+            let ssd = ssd(Parameters { suspension, buffer_bytes: 2 * 32 * KIB, ..one_chip() }, 64 * MIB);
+            all(&ssd, [write(0, 8, false)]);
+            ssd.flush().unwrap();
+            // Two units are in the buffer, one of them is being programmed: the third has no room.
+            all(&ssd, [write(8, 8, false), write(16, 8, false)]);
+            let other = Arc::clone(&ssd);
+            let third = steadyfs_rt::spawn("third", move || nanos(|| all(&other, [write(24, 8, false)])));
+            // The next program has its time on the channel after 233 us, when all reads are done.
+            steadyfs_rt::sleep(Duration::from_micros(25));
+            (0..3).for_each(|_| drop(ssd.read(0, 1).unwrap()));
+            assert_clean(&ssd);
+            third.join().unwrap()
+        })
+    };
+    // Three reads of 34,643 ns on the chip, in which the program does not go on.
+    assert_eq!(run(Suspendable::Program), run(Suspendable::Off) + 3 * (29_760 + 4883));
+}
+
+/// Reads and writes at once on a link that carries one direction at a time: together no more than its rate.
+#[test]
+fn a_half_duplex_link_is_shared() {
+    let run = |duplex: Duplex| {
+        timed(move || {
+            let mut parameters = p970();
+            parameters.interface.duplex = duplex;
+            // Nothing was ever written where the reads go: only the link and the firmware work for them.
+            let ssd = ssd(parameters, 512 * MIB);
+            let writes = (0..4u64).map(|part| write(part * 64, 64, false));
+            let reads = (0..4u64).map(|part| Op::Read { block: 65_536 + part * 64, count: 64 });
+            let took = nanos(|| all(&ssd, writes.chain(reads)));
+            assert_clean(&ssd);
+            (took, ssd.stats().link_busy_ns)
+        })
+    };
+    let way = 4 * 64 * 1163;
+    assert_eq!(run(Duplex::Full), (way + 4000 + 64 * 460, (way, way)));
+    assert_eq!(run(Duplex::Half), (2 * way + 4000 + 64 * 460, (way, way)));
 }
 
 /// One chip, every line overwritten as a whole: no copies, and an erase for each block programmed.

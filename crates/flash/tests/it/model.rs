@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_device::{Device, Op, PageBuf, StreamHint, errno};
-use steadyfs_flash::{EmulatedSsd, Parameters, Preset};
+use steadyfs_flash::{Duplex, EmulatedSsd, Parameters, Preset, Suspendable};
 
 const HINTS: [StreamHint; 4] = [StreamHint::DataHot, StreamHint::DataWarm, StreamHint::NodeCold, StreamHint::MetaHot];
 
@@ -68,11 +68,26 @@ fn contents_are_those_of_a_plain_map_also_through_intervals() {
     assert!(stats.map.nodes_compacted > 10 && stats.map.stall_ns > 0, "compaction took part: {:?}", stats.map);
 }
 
+/// A 970 Pro that suspends whatever it can, on a link that carries one direction at a time.
+fn suspending() -> Parameters {
+    let mut parameters = small();
+    parameters.interface.duplex = Duplex::Half;
+    parameters.suspension.what = Suspendable::Both;
+    parameters.suspension.program = Duration::from_micros(10);
+    parameters
+}
+
+#[test]
+fn contents_are_those_of_a_plain_map_also_amid_suspended_programs() {
+    let stats = timed(|| random_operations(suspending(), 6, 8000).stats());
+    assert!(stats.lines_erased > 100 && stats.suspended.0 > 100, "{:?}", stats.suspended);
+}
+
 #[test]
 fn a_seed_is_a_run() {
-    for seed in [0, 5] {
-        let once = || simulate(seed, move || random_operations(small(), seed, 3000).stats());
-        let (first, second) = (once(), once());
+    for (seed, parameters) in [(0, small()), (5, small()), (7, suspending())] {
+        let once = |parameters| simulate(seed, move || random_operations(parameters, seed, 3000).stats());
+        let (first, second) = (once(parameters.clone()), once(parameters));
         assert_eq!(first, second, "seed {seed}");
         assert!(first.events > 3000);
     }

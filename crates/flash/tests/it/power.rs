@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_device::{Device, Op, PageBuf, Request, StreamHint};
-use steadyfs_flash::{EmulatedSsd, Parameters};
+use steadyfs_flash::{EmulatedSsd, Parameters, Suspendable, Suspension};
 use steadyfs_rt::{LockClass, Mutex, sleep};
 
 static MODEL: LockClass = LockClass::new("test.model", 0);
@@ -137,6 +137,25 @@ fn a_power_cut_leaves_what_was_promised() {
             (ssd.stats(), lost)
         });
         assert!(stats.gc_programmed > 5000 && lost > 500, "{lost} versions lost\n{stats}");
+    }
+}
+
+/// Reads of the collector suspend programs and erases, among them those that flushes, FUA and erases wait for: what was
+/// promised is there all the same.
+#[test]
+fn a_power_cut_amid_suspended_programs_leaves_what_was_promised() {
+    for (seed, limit) in [(4, 1), (5, 16)] {
+        let mut parameters = small();
+        parameters.remember_cells = true;
+        let program = Duration::from_micros(10);
+        parameters.suspension =
+            Suspension { what: Suspendable::Both, program, erase: Duration::ZERO, limit, ..parameters.suspension };
+        let (stats, lost) = timed(move || {
+            let (ssd, lost) = cuts(parameters, seed, 20_000);
+            (ssd.stats(), lost)
+        });
+        assert!(stats.gc_programmed > 5000 && lost > 500, "{lost} versions lost\n{stats}");
+        assert!(stats.suspended.0 > 500, "{:?}", stats.suspended);
     }
 }
 

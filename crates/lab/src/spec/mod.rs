@@ -152,6 +152,9 @@ pub(crate) struct DeviceSpec {
     /// preset's own.
     #[serde(default)]
     pub(crate) smaller_blocks: u32,
+    /// Numbers of the preset that differ, by the names of `Parameters::set` of `steadyfs_flash`.
+    #[serde(default)]
+    pub(crate) parameters: BTreeMap<String, Number>,
     /// How the device finds its pages.
     #[serde(default)]
     pub(crate) map: MapKind,
@@ -165,6 +168,27 @@ pub(crate) struct DeviceSpec {
     /// Memory for records of a device that moves blocks, 16 bytes each; as much as it could ever need if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) records: Option<Size>,
+}
+
+/// A number of a device as it stands in a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Number {
+    Whole(u64),
+    Share(f64),
+    Switch(bool),
+    Word(String),
+}
+
+impl std::fmt::Display for Number {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Number::Whole(number) => number.fmt(f),
+            Number::Share(share) => share.fmt(f),
+            Number::Switch(on) => on.fmt(f),
+            Number::Word(word) => word.fmt(f),
+        }
+    }
 }
 
 /// Maps of an emulated SSD that collects.

@@ -62,6 +62,63 @@ fn settings_change_exactly_their_key() {
 }
 
 #[test]
+fn numbers_of_the_device_are_settings_and_what_is_unknown_is_refused() {
+    let mut changed = builtin("scalelfs-fig2a").unwrap();
+    let all = [
+        "suspend=both",
+        "suspend_program_ns=20000",
+        "duplex=half",
+        "program_ns=1980000",
+        "power_loss_protection=false",
+        "over_provisioning=0.28",
+    ];
+    for setting in all {
+        changed.set(&format!("device.parameters.{setting}")).unwrap();
+    }
+    let parameters = crate::device::parameters(&changed.device, 0).unwrap();
+    for setting in all {
+        let (name, value) = setting.split_once('=').unwrap();
+        let found = parameters.numbers().find(|(number, _)| *number == name).unwrap().1;
+        assert!(name == "over_provisioning" || found == value, "{name} is {found}");
+    }
+    for (setting, parts) in [
+        ("device.parameters.progam_ns=1", ["'progam_ns'", "program_ns"]),
+        ("device.parameters.suspend=often", ["often", "erase or both"]),
+        ("device.parameters.suspend_limit=0", ["device.parameters", "at least one read"]),
+        ("device.parameters.channels=0", ["device.parameters", "geometry"]),
+        ("device.parameters.link_bytes_s=3.4", ["link_bytes_s", "whole number"]),
+    ] {
+        let e = changed.set(setting).unwrap_err();
+        assert!(e.is_usage() && parts.iter().all(|part| e.to_string().contains(part)), "{setting}: {e}");
+    }
+    let e = builtin("smoke").unwrap().set("device.parameters.suspend=both").unwrap_err().to_string();
+    assert!(e.contains("memory has none"), "{e}");
+}
+
+/// The page of sources has a row for each number of each preset with the numbers that it has, and for each price.
+#[test]
+fn every_number_has_a_source() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab/PARAMETERS.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+    let rows: Vec<Vec<String>> = page.lines().filter(|line| line.starts_with("| `")).map(cells).collect();
+    let check = |name: &str, numbers: &[String]| {
+        let row = rows.iter().find(|row| row[1] == format!("`{name}`"));
+        let row = row.unwrap_or_else(|| panic!("no row: | `{name}` | {} | (source) |", numbers.join(" | ")));
+        assert_eq!(&row[2..2 + numbers.len()], numbers, "{name}");
+        assert!(row[2 + numbers.len()].len() > 10, "{name} has no source");
+    };
+    let presets = steadyfs_flash::Preset::ALL.map(|preset| preset.parameters().numbers().collect::<Vec<_>>());
+    for (at, (name, _)) in presets[0].iter().enumerate() {
+        check(name, &presets.each_ref().map(|numbers| numbers[at].1.clone()));
+    }
+    for cost in Cost::ALL {
+        check(&cost_name(cost), &[Costs::default().of(cost).to_string()]);
+    }
+    assert_eq!(rows.len(), presets[0].len() + Cost::ALL.len(), "a row for nothing, or two for one");
+}
+
+#[test]
 fn a_scale_shrinks_sizes_and_nothing_else() {
     let full = builtin("scalelfs-fig2a").unwrap();
     let small = full.clone().scaled("1/16".parse().unwrap()).unwrap();

@@ -1,6 +1,6 @@
 //! [`Collected`] as a translation layer.
 
-use super::{Collected, check};
+use super::{Collected, Erasing, check};
 use crate::ftl::LineState;
 use crate::ftl::map::{Map, UNMAPPED};
 use crate::ftl::{Ftl, Space, ZoneError};
@@ -14,7 +14,13 @@ impl<M: Map> Ftl for Collected<M> {
         self.map.advance(now);
         while let Some((at, erase)) = self.due().filter(|&(at, _)| at <= now) {
             if erase {
-                let (_, line) = self.erasing.pop_front().unwrap_or_else(|| unreachable!("it is due"));
+                let Erasing { line, told, .. } = *self.erasing.front().unwrap_or_else(|| unreachable!("it is due"));
+                // Reads may have put off programs that it waits for.
+                if let Some(later) = media.unsafe_until(told, !self.safe_buffer, at) {
+                    self.erasing[0].at = later;
+                    continue;
+                }
+                self.erasing.pop_front();
                 media.erase(at, line + self.first_line);
                 assert_eq!(self.kind[line as usize], LineState::Awaiting, "line {line} was not collected");
                 self.kind[line as usize] = LineState::Free;
@@ -26,7 +32,7 @@ impl<M: Map> Ftl for Collected<M> {
             let end = media.program(at, at, to, Source::Collector, copied.pages);
             self.copies_programmed += 1;
             self.copies_end = self.copies_end.max(end);
-            self.ripen(at);
+            self.ripen(media, at);
         }
     }
 

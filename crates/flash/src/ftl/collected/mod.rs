@@ -66,6 +66,15 @@ struct Awaiting {
     written: u64,
 }
 
+/// A line that is erased when what it held is safe elsewhere: not before this time, nor before those programs have ended
+/// that had been told when it was queued.
+#[derive(Debug, Clone, Copy)]
+struct Erasing {
+    at: Time,
+    line: Line,
+    told: u64,
+}
+
 /// A unit of copies that will be there at `ready`.
 #[derive(Debug)]
 struct CopiedUnit {
@@ -105,7 +114,7 @@ pub(crate) struct Collected<M: Map> {
     /// The host's pages are safe when they are in the buffer.
     safe_buffer: bool,
     awaiting: VecDeque<Awaiting>,
-    erasing: VecDeque<(Time, Line)>,
+    erasing: VecDeque<Erasing>,
     live: Vec<(u32, M::Page)>,
     mapped: u64,
 }
@@ -240,7 +249,7 @@ impl<M: Map> Collected<M> {
         let at = (line + self.first_line, unit);
         let end = media.program(now, ready, at, Source::Host, pages);
         self.written_end = self.written_end.max(end);
-        self.ripen(now);
+        self.ripen(media, now);
         end
     }
 
@@ -252,7 +261,7 @@ impl<M: Map> Collected<M> {
     }
 
     /// Lets those lines be erased whose contents are safe elsewhere.
-    fn ripen(&mut self, now: Time) {
+    fn ripen(&mut self, media: &Media, now: Time) {
         while let Some(&Awaiting { line, copies, written }) = self.awaiting.front() {
             if copies > self.copies_programmed || self.host_waits(written) {
                 return;
@@ -260,8 +269,8 @@ impl<M: Map> Collected<M> {
             self.awaiting.pop_front();
             let written_end = if self.safe_buffer { 0 } else { self.written_end };
             let at = now.max(self.copies_end).max(written_end);
-            let after = self.erasing.back().map_or(0, |&(at, _)| at);
-            self.erasing.push_back((at.max(after), line));
+            let after = self.erasing.back().map_or(0, |erasing| erasing.at);
+            self.erasing.push_back(Erasing { at: at.max(after), line, told: media.nand.told() });
         }
     }
 
@@ -304,7 +313,7 @@ impl<M: Map> Collected<M> {
         let room = live.len() as u32 <= left || !self.free.is_empty();
         if room && !live.is_empty() {
             let count = live.len() as u32;
-            let ready = media.nand.read(now, line + self.first_line, unit, count, Source::Collector, |_, _| ());
+            let ready = media.read(now, (line + self.first_line, unit), count, Source::Collector, |_, _| ());
             for &(at, page) in &live {
                 assert_eq!(self.map.get(M::number(page)), at, "the map points elsewhere");
                 self.reverse[at as usize] = M::NONE;
@@ -321,20 +330,20 @@ impl<M: Map> Collected<M> {
         if let Some(victim) = self.victim.as_mut().filter(|_| room) {
             (victim.unit, victim.last_copy) = (unit + 1, last_copy);
             if done {
-                self.collected(now);
+                self.collected(media, now);
             }
         }
         room
     }
 
     /// The victim holds nothing any more: it is erased when its copies are safe.
-    fn collected(&mut self, now: Time) {
+    fn collected(&mut self, media: &Media, now: Time) {
         let Some(victim) = self.victim.take() else { return };
         assert_eq!(self.valid[victim.line as usize], 0, "a collected line holds valid pages");
         self.kind[victim.line as usize] = LineState::Awaiting;
         let (line, written) = (victim.line, self.written);
         self.awaiting.push_back(Awaiting { line, copies: victim.last_copy, written });
-        self.ripen(now);
+        self.ripen(media, now);
     }
 
     /// Collects in step with one page of the host.
@@ -369,7 +378,7 @@ impl<M: Map> Collected<M> {
     /// What is due first: a unit of copies or an erase.
     fn due(&self) -> Option<(Time, bool)> {
         let program = self.copied.front().map(|unit| (unit.ready, false));
-        let erase = self.erasing.front().map(|&(at, _)| (at, true));
+        let erase = self.erasing.front().map(|erasing| (erasing.at, true));
         program.into_iter().chain(erase).min()
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn check(ftl: &Coupled, nand: &Nand, found: &mut Vec<String>) {
             LineState::Open => target || ftl.open.contains_key(&bound.zone),
             LineState::Full => is_victim || ftl.victims.listed(line) == Some(ftl.live_in(line)),
             LineState::Awaiting => {
-                let erasing = ftl.erasing.iter().any(|(_, erasing)| *erasing == line);
+                let erasing = ftl.erasing.iter().any(|erasing| erasing.line == line);
                 erasing || ftl.awaiting.iter().any(|(awaiting, _)| *awaiting == line)
             }
         };

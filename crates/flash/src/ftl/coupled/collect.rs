@@ -1,6 +1,6 @@
 //! The collector of [`Coupled`]: victims, copies, erases.
 
-use super::{Bound, CopiedUnit, Coupled, OpenZone, Target, UNBOUND, Victim};
+use super::{Bound, CopiedUnit, Coupled, Erasing, OpenZone, Target, UNBOUND, Victim};
 use crate::ftl::LineState;
 use crate::media::Media;
 use crate::nand::{Line, Source};
@@ -103,7 +103,7 @@ impl Coupled {
                 return false;
             }
             let at = line + self.first_line;
-            let ready = media.nand.read(now, at, unit, live.len() as u32, Source::Collector, |_, _| ());
+            let ready = media.read(now, (at, unit), live.len() as u32, Source::Collector, |_, _| ());
             for &page in &live {
                 copies = (sort, self.filled[sort as usize] + 1);
                 self.copy(media, page, sort, ready);
@@ -234,15 +234,15 @@ impl Coupled {
 
     /// Lets those lines be erased whose copies, and all of whose own units, have been told to their chips.
     fn ripen(&mut self, now: Time) {
-        let (programmed, end) = (self.programmed, self.copies_end);
+        let (programmed, end, last) = (self.programmed, self.copies_end, self.copies_told);
         let (erasing, copied) = (&mut self.erasing, &self.copied);
         self.awaiting.retain(|&(line, (sort, copies))| {
             if copies > programmed[sort as usize] || copied.iter().any(|unit| unit.line == line) {
                 return true;
             }
-            let after = erasing.back().map_or(0, |&(at, _)| at);
-            let at = if copies > 0 { now.max(end) } else { now };
-            erasing.push_back((at.max(after), line));
+            let after = erasing.back().map_or(0, |erasing| erasing.at);
+            let (at, told) = if copies > 0 { (now.max(end), last) } else { (now, 0) };
+            erasing.push_back(Erasing { at: at.max(after), line, told });
             false
         });
     }
@@ -297,14 +297,20 @@ impl Coupled {
     /// What is due first: a unit of copies or an erase.
     pub(super) fn due(&self) -> Option<(Time, bool)> {
         let program = self.copied.front().map(|unit| (unit.ready, false));
-        let erase = self.erasing.front().map(|&(at, _)| (at, true));
+        let erase = self.erasing.front().map(|erasing| (erasing.at, true));
         program.into_iter().chain(erase).min()
     }
 
     /// Does what is due first.
     pub(super) fn do_due(&mut self, media: &mut Media, at: Time, erase: bool) {
         if erase {
-            let Some((_, line)) = self.erasing.pop_front() else { return };
+            let Some(&Erasing { line, told, .. }) = self.erasing.front() else { return };
+            // Reads may have put off programs that it waits for.
+            if let Some(later) = media.unsafe_until(told, false, at) {
+                self.erasing[0].at = later;
+                return;
+            }
+            self.erasing.pop_front();
             media.erase(at, line + self.first_line);
             let bound = &mut self.lines[line as usize];
             assert_eq!(bound.kind, LineState::Awaiting, "line {line} was not collected");
@@ -316,7 +322,7 @@ impl Coupled {
         let to = (copied.line + self.first_line, copied.unit);
         let end = media.program(at, at, to, Source::Collector, copied.pages);
         self.programmed[copied.sort as usize] += 1;
-        self.copies_end = self.copies_end.max(end);
+        (self.copies_end, self.copies_told) = (self.copies_end.max(end), media.nand.told());
         self.ripen(at);
     }
 

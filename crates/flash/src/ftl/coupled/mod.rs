@@ -83,6 +83,15 @@ struct Victim {
     copies: (Sort, u64),
 }
 
+/// A line that is erased when its copies are safe: not before this time, nor before the programs of copies have ended
+/// that had been told when it was queued.
+#[derive(Debug, Clone, Copy)]
+struct Erasing {
+    at: Time,
+    line: Line,
+    told: u64,
+}
+
 /// A unit of copies that will be there at `ready`.
 #[derive(Debug)]
 struct CopiedUnit {
@@ -122,9 +131,11 @@ pub(crate) struct Coupled {
     filled: [u64; 2],
     programmed: [u64; 2],
     copies_end: Time,
+    /// Number of the last program of copies.
+    copies_told: u64,
     copied: VecDeque<CopiedUnit>,
     awaiting: Vec<(Line, (Sort, u64))>,
-    erasing: VecDeque<(Time, Line)>,
+    erasing: VecDeque<Erasing>,
     log: PartialLog,
     /// How many waiting records may be delivered.
     due: usize,
@@ -190,6 +201,7 @@ impl Coupled {
             filled: [0; 2],
             programmed: [0; 2],
             copies_end: 0,
+            copies_told: 0,
             copied: VecDeque::new(),
             awaiting: Vec::new(),
             erasing: VecDeque::new(),
