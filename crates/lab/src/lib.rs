@@ -6,8 +6,9 @@
 //!
 //! In the order of a run: `spec` (what the file says), `workload` (who does what), `engine` (a database for it),
 //! `device` (on what), `run` (the simulation, and what is measured while it runs), `claims` (what the paper says
-//! against what was measured), `report` (files, figures, comparisons). Beside them `calibrate`: what CPU work costs on
-//! the machine it runs on.
+//! against what was measured, by `interval`), `report` (files, figures, comparisons). Beside them
+//! `sensitivity`: on which prices and assumptions claims rest, and `calibrate`: what CPU work costs on the machine it
+//! runs on.
 
 mod calibrate;
 mod claims;
@@ -15,19 +16,23 @@ mod device;
 mod engine;
 mod error;
 mod histogram;
+mod interval;
 mod replays;
 mod report;
 mod rng;
 mod run;
+mod sensitivity;
 mod spec;
 mod workload;
 
 pub use calibrate::{Price, calibrate};
 pub use claims::{Judgement, Verdict, judge, spread};
 pub use error::{Error, Result};
+pub use interval::CONFIDENCE;
 pub use replays::Replays;
-pub use report::{Batch, Comparison, SweepTable, compare, load, number, page, save, sweep_tables};
+pub use report::{Batch, Comparison, SweepTable, compare, load, number, page, save, save_sensitivity, sweep_tables};
 pub use run::{Cost, Phase, Progress, Record, Row, Run, run, run_seeds, run_system};
+pub use sensitivity::{Change, Finding, Sensitivity, Standing, Told, sensitivity};
 pub use spec::{
     Claim, Experiment, Others, Plot, PlotOver, Scale, Span, Sweep, System, Window, builtin, builtins, open,
 };

@@ -1,6 +1,7 @@
-//! Two sets of results side by side.
+//! Two sets of results side by side: means, and intervals of their differences by Welch's t.
 
 use super::{Batch, figures};
+use crate::interval;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -17,8 +18,16 @@ pub struct Comparison {
     pub b: f64,
     /// How much larger the second is, as a share of the first.
     pub change: f64,
-    /// Whether that is more than the seeds of either set differ among themselves.
-    pub beyond_spread: bool,
+    /// The interval of `b - a` ([`interval::CONFIDENCE`]); `None` where one of the sets has one seed, which says
+    /// nothing.
+    pub difference: Option<(f64, f64)>,
+}
+
+impl Comparison {
+    /// Whether the sets differ by more than chance explains; `None` where nothing can be said.
+    pub fn differs(&self) -> Option<bool> {
+        self.difference.map(|(least, most)| least > 0.0 || most < 0.0)
+    }
 }
 
 /// Compares every figure that both sets have, of every experiment that both have at the same scale.
@@ -31,10 +40,10 @@ pub fn compare(a: &[Batch], b: &[Batch]) -> Vec<Comparison> {
         let theirs = named_figures(other);
         for (metric, values) in named_figures(mine) {
             let Some(others) = theirs.get(&metric) else { continue };
-            let ((a, spread_a), (b, spread_b)) = (mean_and_spread(&values), mean_and_spread(others));
+            let (a, b) = (mean(&values), mean(others));
             let change = if a == 0.0 { if b == 0.0 { 0.0 } else { f64::INFINITY } } else { b / a - 1.0 };
-            let beyond_spread = (b - a).abs() > spread_a.max(spread_b);
-            out.push(Comparison { experiment: name.clone(), metric, a, b, change, beyond_spread });
+            let difference = interval::of_difference(&values, others);
+            out.push(Comparison { experiment: name.clone(), metric, a, b, change, difference });
         }
     }
     out
@@ -49,10 +58,6 @@ fn named_figures(batch: &Batch) -> BTreeMap<String, Vec<f64>> {
         .collect()
 }
 
-/// The mean, and how far the values lie apart.
-fn mean_and_spread(values: &[f64]) -> (f64, f64) {
-    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    (mean, if values.is_empty() { 0.0 } else { most - least })
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
 }

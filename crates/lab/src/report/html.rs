@@ -1,9 +1,11 @@
 //! The page: one file that needs nothing else, for wide screens and telephones, by day and by night.
 //!
 //! Kept true (and looked at by a browser in `tests/browser`): nothing throws, nothing is wider than the screen but what
-//! scrolls by itself, every line of a plot can be seen, and each experiment says what was claimed, what came out with
-//! its spread over the seeds, the verdict, and on which machine, from which commit and at what cost.
+//! scrolls by itself, every line of a plot can be seen and told from the others, and each experiment says what was
+//! claimed, what came out with its spread over the seeds, the verdict, at which scale, with which seeds, and on which
+//! machine, from which commit and at what cost.
 
+use super::colours;
 use super::svg::escape;
 use super::{Batch, plots, tables};
 use crate::claims::{Judgement, Verdict};
@@ -12,16 +14,16 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 const STYLE: &str = "\
-:root{color-scheme:light dark;--bg:#fff;--fg:#1a1d21;--mute:#5b6470;--rule:#d9dee4;--good:#12733f;--bad:#b3261e;--c0:#1f6fb2;--c1:#c8501c;--c2:#2f8547;--c3:#8a4fb0;--c4:#a0700a;--c5:#4b5563}\
-@media(prefers-color-scheme:dark){:root{--bg:#14171b;--fg:#e6e9ed;--mute:#9aa4b0;--rule:#333a43;--good:#5fcf92;--bad:#ff8a80;--c0:#6cb2ee;--c1:#f19a6b;--c2:#7ccb92;--c3:#c69be6;--c4:#dcb14f;--c5:#aab4c0}}\
+:root{color-scheme:light dark;--bg:#fff;--fg:#1a1d21;--mute:#5b6470;--rule:#d9dee4;--good:#12733f;--bad:#b3261e;--link:#1f6fb2}\
+@media(prefers-color-scheme:dark){:root{--bg:#14171b;--fg:#e6e9ed;--mute:#9aa4b0;--rule:#333a43;--good:#5fcf92;--bad:#ff8a80;--link:#6cb2ee}}\
 *{box-sizing:border-box}body{margin:0 auto;padding:1rem;max-width:60rem;background:var(--bg);color:var(--fg);font:16px/1.5 system-ui,sans-serif}\
-h1{font-size:1.5rem}h2{font-size:1.25rem;margin-top:2.5rem}h3{font-size:1rem;margin:1.5rem 0 0}p,li,td,dd{overflow-wrap:anywhere}.mute{color:var(--mute)}a{color:var(--c0)}\
+h1{font-size:1.5rem}h2{font-size:1.25rem;margin-top:2.5rem}h3{font-size:1rem;margin:1.5rem 0 0}p,li,td,dd{overflow-wrap:anywhere}.mute{color:var(--mute)}a{color:var(--link)}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;width:100%}th,td{padding:.3rem .8rem .3rem 0;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top}\
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}.holds{color:var(--good);font-weight:600;white-space:nowrap}.fails{color:var(--bad);font-weight:600;white-space:nowrap}\
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;font-size:.9rem}dt{color:var(--mute)}dd{margin:0}\
 figure{margin:0}figcaption{font-size:.9rem;color:var(--mute)}svg{width:100%;height:auto;display:block}svg text{fill:var(--mute);font-size:12px}.grid{stroke:var(--rule)}\
-polyline{fill:none;stroke-width:1.6px;vector-effect:non-scaling-stroke;stroke-linejoin:round}.faint{opacity:.4}\
-.key{display:flex;flex-wrap:wrap;gap:.25rem 1rem;margin:.25rem 0;padding:0;list-style:none;font-size:.9rem}.key i{display:inline-block;width:1.2rem;height:.2rem;margin-right:.4rem;vertical-align:middle}\
+polyline{fill:none;stroke-width:1.6px;vector-effect:non-scaling-stroke;stroke-linejoin:round}.faint{opacity:.45}polyline.raw{opacity:.3;stroke-width:1px}.d1{stroke-dasharray:7 4}.d2{stroke-dasharray:2 4}.d3{stroke-dasharray:9 3 2 3}path.paper{fill:var(--bg);stroke-width:2px}line.paper{stroke-width:1.2px;stroke-dasharray:1 5}\
+.key{display:flex;flex-wrap:wrap;gap:.25rem 1rem;margin:.25rem 0;padding:0;list-style:none;font-size:.9rem}.key svg{display:inline-block;width:1.6rem;height:.6rem;margin-right:.4rem;vertical-align:middle}\
 details{margin:.75rem 0}summary{cursor:pointer}pre{overflow-x:auto;font-size:.8rem}\
 @media(max-width:40rem){svg text{font-size:21px}svg .odd{display:none}dl{grid-template-columns:1fr}dd{margin-bottom:.4rem}\
 .cards tr:first-child{display:none}.cards tr{display:block;border-bottom:1px solid var(--rule);padding:.4rem 0}.cards td,.cards td.n{display:flex;justify-content:space-between;gap:1rem;border:0;padding:.05rem 0;text-align:right}\
@@ -29,14 +31,24 @@ details{margin:.75rem 0}summary{cursor:pointer}pre{overflow-x:auto;font-size:.8r
 
 /// The page of some results.
 pub fn page(batches: &[Batch]) -> String {
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>SteadyFS lab: results</title><link rel=\"icon\" href=\"data:,\"><style>{STYLE}</style></head><body><h1>SteadyFS lab: results</h1>\n<p class=\"mute\">Every figure was made in deterministic virtual time: the same experiment with the same seed gives the same numbers on any machine. CPU seconds and memory are what making them cost on the machine that is named.</p>\n"
+    let mut out = String::from(
+        "<h1>SteadyFS lab: results</h1>\n<p class=\"mute\">Every figure was made in deterministic virtual time: the same experiment with the same seed gives the same numbers on any machine. CPU seconds and memory are what making them cost on the machine that is named.</p>\n",
     );
     if batches.len() > 1 {
         contents(&mut out, batches);
     }
     batches.iter().enumerate().for_each(|(number, batch)| section(&mut out, number, batch));
-    out + "</body></html>\n"
+    let lines = batches.iter().map(plots::most_colours).max();
+    document("SteadyFS lab: results", lines.unwrap_or(0), &out)
+}
+
+/// A page that needs nothing else, with so many colours for lines.
+pub(super) fn document(title: &str, lines: usize, body: &str) -> String {
+    let colours = colours::style(lines);
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>{}</title><link rel=\"icon\" href=\"data:,\"><style>{STYLE}{colours}</style></head><body>{body}</body></html>\n",
+        escape(title)
+    )
 }
 
 /// Writing to a string does not fail: the results of `write!` in this file are dropped for that reason.
@@ -56,11 +68,12 @@ fn in_short(judgements: &[Judgement]) -> String {
     if judgements.is_empty() {
         return "no claims".into();
     }
-    let (holds, fails) = (count(Verdict::Holds), count(Verdict::DoesNotHold));
+    let (holds, fails, open) = (count(Verdict::Holds), count(Verdict::DoesNotHold), count(Verdict::CannotBeTold));
+    let few = if open == 0 { String::new() } else { format!(", {open} cannot be told with so few seeds") };
     format!(
-        "of {} claims {holds} hold, {fails} do not, {} not judged",
+        "of {} claims {holds} hold, {fails} do not{few}, {} not judged",
         judgements.len(),
-        judgements.len() - holds - fails
+        judgements.len() - holds - fails - open
     )
 }
 
@@ -105,8 +118,9 @@ fn made_of(out: &mut String, batch: &Batch, judgements: &[Judgement]) {
     let sum = |f: fn(&Run) -> f64| batch.runs.iter().map(f).sum::<f64>();
     let _ = writeln!(
         out,
-        "<dl><dt>Verdict</dt><dd>{}</dd><dt>Runs</dt><dd>{}</dd><dt>Machine</dt><dd>{}</dd><dt>Commit</dt><dd>{}</dd><dt>Cost</dt><dd>{:.1} CPU seconds for {:.1} s of virtual time</dd></dl>",
+        "<dl><dt>Verdict</dt><dd>{}</dd><dt>Scale</dt><dd>{}</dd><dt>Runs</dt><dd>{}</dd><dt>Machine</dt><dd>{}</dd><dt>Commit</dt><dd>{}</dd><dt>Cost</dt><dd>{:.1} CPU seconds for {:.1} s of virtual time</dd></dl>",
         in_short(judgements),
+        batch.scale,
         runs_of(batch),
         each(|run| run.cost.machine.clone()),
         each(|run| if run.cost.commit.is_empty() { "not known".into() } else { run.cost.commit.clone() }),

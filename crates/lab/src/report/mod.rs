@@ -4,9 +4,12 @@
 //! `costs.jsonl` (what the runs cost on the machine, and its commit), `NAME[-SYSTEM]-SCALE-seedN.csv` (the series) and
 //! `index.html` ([`page`]), which is made from the others. A run that is there already is replaced.
 
+mod colours;
 mod compare;
 mod html;
+mod papers;
 mod plots;
+mod sensitivity;
 mod svg;
 mod sweep;
 mod tables;
@@ -17,6 +20,7 @@ use crate::run::{Cost, Record, Row, Run};
 use crate::spec::{Experiment, Scale};
 pub use compare::{Comparison, compare};
 pub use html::{number, page};
+pub use sensitivity::save_sensitivity;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -152,10 +156,13 @@ fn lines<'a, T: serde::Serialize + 'a>(items: impl Iterator<Item = &'a T>) -> Re
 /// The name of a series' file.
 fn csv_name(record: &Record) -> String {
     let scale = record.scale.replace('/', "of");
-    let plain =
-        |name: &str| -> String { name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect() };
     let system = if record.system.is_empty() { String::new() } else { format!("-{}", plain(&record.system)) };
     format!("{}{system}-{scale}-seed{}.csv", plain(&record.experiment), record.seed)
+}
+
+/// A name with nothing in it that a file's name should not have.
+fn plain(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 
 /// A series as CSV, with a line of names.

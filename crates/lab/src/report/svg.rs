@@ -12,15 +12,41 @@ const TOP: f64 = 34.0;
 const BOTTOM: f64 = 56.0;
 /// Most points of a line: more cannot be told apart.
 const POINTS: usize = 600;
-/// Colours that the page defines.
-pub(super) const COLOURS: usize = 6;
 
-/// One line: points, and which colour.
+/// One line: points, which colour, and which dashes.
 pub(super) struct Line {
     pub(super) points: Vec<(f64, f64)>,
     pub(super) colour: usize,
-    /// A line of another seed than the first.
-    pub(super) faint: bool,
+    pub(super) dash: usize,
+    pub(super) weight: Weight,
+}
+
+/// How a line is shown. Later ones lie above earlier ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Weight {
+    /// What was measured, before it was smoothed.
+    Raw,
+    /// Of another seed than the first.
+    Faint,
+    Line,
+}
+
+impl Weight {
+    fn class(self) -> &'static str {
+        match self {
+            Weight::Raw => "raw",
+            Weight::Faint => "faint",
+            Weight::Line => "line",
+        }
+    }
+}
+
+/// A number of a paper: a point, or a level where it has no place on the horizontal axis.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Mark {
+    pub(super) at: Option<f64>,
+    pub(super) value: f64,
+    pub(super) colour: usize,
 }
 
 /// What the horizontal axis is, with its name.
@@ -29,6 +55,40 @@ pub(super) enum Over<'a> {
     Linear(&'a str),
     /// From one power of ten to another.
     Logarithmic(&'a str),
+}
+
+/// What the vertical axis is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Up {
+    /// From 0.
+    Linear,
+    /// Shares, from 1 down by powers of ten: the smaller, the lower.
+    Tail,
+}
+
+/// A vertical axis: ticks with their labels, and how high a value lies, as a share of the height.
+struct Upward {
+    ticks: Vec<(f64, String)>,
+    place: Box<dyn Fn(f64) -> f64>,
+}
+
+impl Upward {
+    fn new(up: Up, values: impl Iterator<Item = f64>) -> Self {
+        match up {
+            Up::Linear => {
+                let (step, end) = axis(values.fold(0.0, f64::max));
+                let ticks = ticks(step, end).map(|tick| (tick, label(tick, step))).collect();
+                Upward { ticks, place: Box::new(move |value| value / end) }
+            }
+            Up::Tail => {
+                let powers = values.filter(|share| *share > 0.0).map(f64::log10);
+                let from = powers.fold(-1.0, f64::min).floor();
+                let ticks = (from as i32..=0).map(|power| (10f64.powi(power), 10f64.powi(power).to_string()));
+                let place = move |share: f64| 1.0 - share.max(10f64.powf(from)).log10().min(0.0) / from;
+                Upward { ticks: ticks.collect(), place: Box::new(place) }
+            }
+        }
+    }
 }
 
 /// A horizontal axis: ticks with their labels, and where a value lies, as a share of the width.
@@ -60,24 +120,47 @@ impl<'a> Across<'a> {
     }
 }
 
-/// A plot of lines. `what` says to those who cannot see it what it shows.
-pub(super) fn plot(what: &str, over: Over<'_>, unit: &str, lines: &[Line]) -> String {
+/// A plot of lines and of a paper's numbers. `what` says to those who cannot see it what it shows.
+pub(super) fn plot(what: &str, over: Over<'_>, up: Up, unit: &str, lines: &[Line], marks: &[Mark]) -> String {
     let all = || lines.iter().flat_map(|line| &line.points);
-    let across = Across::new(over, all().map(|point| point.0));
-    let (y_step, y_end) = axis(all().map(|point| point.1).fold(0.0, f64::max));
-    let x = |value: f64| LEFT + (across.place)(value) * (WIDTH - LEFT - RIGHT);
-    let y = |value: f64| HEIGHT - BOTTOM - value / y_end * (HEIGHT - TOP - BOTTOM);
+    let across = Across::new(over, all().map(|point| point.0).chain(marks.iter().filter_map(|mark| mark.at)));
+    let upward = Upward::new(up, all().map(|point| point.1).chain(marks.iter().map(|mark| mark.value)));
+    let place = Place { x: &*across.place, y: &*upward.place };
     let mut out = format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">", escape(what));
-    // Writing to a string does not fail, here and below.
-    for tick in ticks(y_step, y_end) {
+    axes(&mut out, &across, &upward, unit, &place);
+    let mut in_order: Vec<&Line> = lines.iter().collect();
+    in_order.sort_by_key(|line| line.weight);
+    in_order.into_iter().for_each(|line| draw(&mut out, line, &place));
+    marks.iter().for_each(|mark| draw_mark(&mut out, mark, &place));
+    out + "</svg>"
+}
+
+/// Where values lie in the picture.
+struct Place<'a> {
+    x: &'a dyn Fn(f64) -> f64,
+    y: &'a dyn Fn(f64) -> f64,
+}
+
+impl Place<'_> {
+    fn x(&self, value: f64) -> f64 {
+        LEFT + (self.x)(value) * (WIDTH - LEFT - RIGHT)
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        HEIGHT - BOTTOM - (self.y)(value) * (HEIGHT - TOP - BOTTOM)
+    }
+}
+
+/// Ticks, labels and names of both axes. Writing to a string does not fail, here and below.
+fn axes(out: &mut String, across: &Across<'_>, upward: &Upward, unit: &str, place: &Place<'_>) {
+    for (tick, label) in &upward.ticks {
         let _ = write!(
             out,
-            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" class=\"up\">{label}</text>",
             WIDTH - RIGHT,
             LEFT - 6.0,
-            y(tick) + 4.0,
-            label(tick, y_step),
-            y = y(tick),
+            place.y(*tick) + 4.0,
+            y = place.y(*tick),
         );
     }
     for (number, (tick, label)) in across.ticks.iter().enumerate() {
@@ -86,7 +169,7 @@ pub(super) fn plot(what: &str, over: Over<'_>, unit: &str, lines: &[Line]) -> St
             "<text{} x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             // Narrow screens have room for every second one.
             if number % 2 == 1 { " class=\"odd\"" } else { "" },
-            x(*tick),
+            place.x(*tick),
             HEIGHT - BOTTOM + 21.0,
             label
         );
@@ -99,26 +182,37 @@ pub(super) fn plot(what: &str, over: Over<'_>, unit: &str, lines: &[Line]) -> St
         escape(across.name),
         escape(unit)
     );
-    // Faint lines lie below the others.
-    for line in lines.iter().filter(|line| line.faint).chain(lines.iter().filter(|line| !line.faint)) {
-        let points: Vec<String> =
-            thin(&line.points).iter().map(|(at, value)| format!("{:.1},{:.1}", x(*at), y(*value))).collect();
-        let class = if line.faint { "faint" } else { "line" };
-        let colour = line.colour % COLOURS;
-        if let [(at, value)] = line.points[..] {
-            let _ = write!(
-                out,
-                "<circle class=\"{class}\" fill=\"var(--c{colour})\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"/>",
-                x(at),
-                y(value)
-            );
-            continue;
-        }
-        let _ =
-            write!(out, "<polyline class=\"{class}\" stroke=\"var(--c{colour})\" points=\"{}\"/>", points.join(" "));
-    }
-    out + "</svg>"
 }
+
+fn draw(out: &mut String, line: &Line, place: &Place<'_>) {
+    let Line { points, colour, dash, weight } = line;
+    let class = weight.class();
+    if let [(at, value)] = points[..] {
+        let (x, y) = (place.x(at), place.y(value));
+        let _ =
+            write!(out, "<circle class=\"{class}\" fill=\"var(--c{colour})\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>");
+        return;
+    }
+    let points: Vec<String> =
+        thin(points).iter().map(|(at, value)| format!("{:.1},{:.1}", place.x(*at), place.y(*value))).collect();
+    let points = points.join(" ");
+    let _ = write!(out, "<polyline class=\"{class} d{dash}\" stroke=\"var(--c{colour})\" points=\"{points}\"/>");
+}
+
+/// A diamond; with a dotted line across where it is a level.
+fn draw_mark(out: &mut String, Mark { at, value, colour }: &Mark, place: &Place<'_>) {
+    let (x, y) = (at.map_or(WIDTH - RIGHT, |at| place.x(at)), place.y(*value));
+    if at.is_none() {
+        let _ = write!(
+            out,
+            "<line class=\"paper\" stroke=\"var(--c{colour})\" x1=\"{LEFT}\" x2=\"{x:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"
+        );
+    }
+    let _ = write!(out, "<path class=\"paper\" stroke=\"var(--c{colour})\" d=\"M{x:.1} {y:.1}{DIAMOND}\"/>");
+}
+
+/// The outline of a diamond around a point.
+pub(super) const DIAMOND: &str = "m-6 0l6 -6l6 6l-6 6z";
 
 /// Distance of the ticks and end of an axis from 0 to at least `most`: steps of 1, 2 or 5 times a power of ten, four to
 /// ten of them.
@@ -183,5 +277,17 @@ mod tests {
         let thinned = thin(&points);
         assert!(thinned.len() <= POINTS && thinned.contains(&(7777.0, 99.0)), "{}", thinned.len());
         assert!(thinned.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    }
+
+    #[test]
+    fn each_power_of_ten_of_a_tail_takes_as_much_room() {
+        let tail = Upward::new(Up::Tail, [0.5, 0.0004, 0.0].into_iter());
+        let ticks: Vec<(f64, &str)> =
+            tail.ticks.iter().map(|(tick, label)| ((tail.place)(*tick), &label[..])).collect();
+        let right = [(0.0, "0.0001"), (0.25, "0.001"), (0.5, "0.01"), (0.75, "0.1"), (1.0, "1")];
+        assert!(
+            ticks.iter().zip(right).all(|(a, b)| (a.0 - b.0).abs() < 1e-9 && a.1 == b.1) && ticks.len() == 5,
+            "{ticks:?}"
+        );
     }
 }

@@ -41,8 +41,8 @@ fn table(batch: &Batch, sweep: &Sweep, figure: &str) -> SweepTable {
     SweepTable { figure: figure.to_owned(), values: sweep.values.clone(), systems }
 }
 
-/// The lines of a plot over the sweep, with their names.
-pub(super) fn lines(plot: &Plot, batch: &Batch) -> impl Iterator<Item = (String, Vec<(f64, f64)>)> {
+/// The lines of a plot over the sweep: their names, which system and which figure they are of, their points.
+pub(super) fn lines(plot: &Plot, batch: &Batch) -> impl Iterator<Item = (String, (usize, usize), Vec<(f64, f64)>)> {
     let tables: Vec<SweepTable> = match &batch.experiment.sweep {
         Some(sweep) => plot.series.iter().map(|figure| table(batch, sweep, figure)).collect(),
         None => Vec::new(),
@@ -51,10 +51,11 @@ pub(super) fn lines(plot: &Plot, batch: &Batch) -> impl Iterator<Item = (String,
     let at = batch.experiment.sweep.as_ref().filter(|_| !plot.against.is_empty());
     let at: Vec<_> = at.map(|sweep| table(batch, sweep, &plot.against).systems).unwrap_or_default();
     let against = !plot.against.is_empty();
-    tables.into_iter().flat_map(move |table| {
+    tables.into_iter().enumerate().flat_map(move |(series, table)| {
         let SweepTable { figure, values, systems } = table;
-        let at = at.clone();
-        systems.into_iter().map(move |(system, means)| {
+        let (at, one) = (at.clone(), systems.len() <= 1);
+        systems.into_iter().enumerate().map(move |(number, (system, means))| {
+            let place = if one { (series, 0) } else { (number, series) };
             let at = at.iter().find(|(name, _)| *name == system).map(|(_, at)| at.clone()).unwrap_or_default();
             let name = match (system.is_empty(), several) {
                 (true, _) => figure.clone(),
@@ -65,7 +66,7 @@ pub(super) fn lines(plot: &Plot, batch: &Batch) -> impl Iterator<Item = (String,
             let at: Vec<Option<f64>> = if against { at } else { own.collect() };
             let mut points: Vec<(f64, f64)> = at.into_iter().zip(means).filter_map(|(x, y)| x.zip(y)).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            (name, points)
+            (name, place, points)
         })
     })
 }

@@ -12,13 +12,23 @@ use crate::spec::Scale;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Claims, ours with the spread, verdicts. On narrow screens each row is a card whose cells say what they are.
+/// How a verdict is shown.
+pub(super) fn class_of(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "holds",
+        Verdict::DoesNotHold => "fails",
+        Verdict::CannotBeTold | Verdict::NotApplicable => "mute",
+    }
+}
+
+/// Claims, ours with the spread and the interval of the mean, verdicts. On narrow screens each row is a card whose cells
+/// say what they are.
 pub(super) fn claims(out: &mut String, scale: Scale, judgements: &[Judgement]) {
     if judgements.is_empty() {
         return;
     }
-    out.push_str("<div class=\"scroll\"><table class=\"cards\"><tr><th>Claim<th>Where<th class=\"n\">Paper<th class=\"n\">Accepted<th class=\"n\">Ours<th class=\"n\">Over the seeds<th>Verdict</tr>\n");
-    for Judgement { claim, bounds, ours, verdict } in judgements {
+    out.push_str("<div class=\"scroll\"><table class=\"cards\"><tr><th>Claim<th>Where<th class=\"n\">Paper<th class=\"n\">Accepted<th class=\"n\">Ours<th class=\"n\">Over the seeds<th class=\"n\">Mean, 95 %<th>Verdict</tr>\n");
+    for judgement @ Judgement { claim, bounds, ours, interval, verdict, .. } in judgements {
         let accepted = match bounds {
             (Some(least), Some(most)) => format!("{} to {}", number(*least), number(*most)),
             (Some(least), None) => format!("from {}", number(*least)),
@@ -28,22 +38,19 @@ pub(super) fn claims(out: &mut String, scale: Scale, judgements: &[Judgement]) {
         let (mean, range) = ours.map_or(("not measured".into(), "none".into()), |(mean, least, most)| {
             (number(mean), format!("{} to {}", number(least), number(most)))
         });
-        let class = match verdict {
-            Verdict::Holds => "holds",
-            Verdict::DoesNotHold => "fails",
-            Verdict::NotApplicable => "mute",
-        };
+        let interval = interval.map_or("one seed".into(), |(from, to)| format!("{} to {}", number(from), number(to)));
+        let class = class_of(*verdict);
         let elsewhere = if claim.scales && !scale.is_full() { ", full scale" } else { "" };
         let of_paper = |value| format!("{}{elsewhere}", number(value));
         let source = if claim.source.is_empty() { "not said" } else { &claim.source };
         let _ = writeln!(
             out,
-            "<tr><td class=\"says\">{}<br><span class=\"mute\">{}</span><td data-is=\"Where\">{}<td class=\"n\" data-is=\"Paper\">{}<td class=\"n\" data-is=\"Accepted\">{accepted}<td class=\"n\" data-is=\"Ours\">{mean}<td class=\"n\" data-is=\"Over the seeds\">{range}<td class=\"{class}\" data-is=\"Verdict\">{}</tr>",
+            "<tr><td class=\"says\">{}<br><span class=\"mute\">{}</span><td data-is=\"Where\">{}<td class=\"n\" data-is=\"Paper\">{}<td class=\"n\" data-is=\"Accepted\">{accepted}<td class=\"n\" data-is=\"Ours\">{mean}<td class=\"n\" data-is=\"Over the seeds\">{range}<td class=\"n\" data-is=\"Mean, 95 %\">{interval}<td class=\"{class}\" data-is=\"Verdict\">{}</tr>",
             escape(claim.subject()),
             escape(&claim.figure()),
             escape(source),
             claim.value.map_or_else(|| "no number".into(), of_paper),
-            verdict.text()
+            judgement.in_words()
         );
     }
     out.push_str("</table></div>\n");

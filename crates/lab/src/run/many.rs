@@ -11,6 +11,25 @@ use steadyfs_rt::{JoinHandle, sleep, spawn};
 /// How often the watcher is asked.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// One run, and how far it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    /// The system.
+    pub(crate) system: String,
+    /// The seed.
+    pub(crate) seed: u64,
+    /// What its thread notes.
+    pub(crate) progress: Arc<Progress>,
+}
+
+impl Job {
+    /// A job for each of some systems with each seed.
+    pub(crate) fn of(systems: &[String], seeds: &[u64]) -> Vec<Self> {
+        let job = |system: &String, seed| Job { system: system.clone(), seed, progress: Arc::default() };
+        systems.iter().flat_map(|system| seeds.iter().map(move |seed| job(system, *seed))).collect()
+    }
+}
+
 /// Runs each system of an experiment with every seed, at most `jobs` at a time; `watch` is called again and again with
 /// how far each is. The runs are in the order of the systems, and for each in that of the seeds.
 ///
@@ -23,17 +42,27 @@ pub fn run_seeds(
     jobs: usize,
     mut watch: impl FnMut(&[Arc<Progress>]),
 ) -> Result<Vec<Run>> {
-    let systems = experiment.system_names();
-    let wanted: Vec<(String, u64)> =
-        systems.iter().flat_map(|system| seeds.iter().map(|seed| (system.clone(), *seed))).collect();
-    let progress: Vec<Arc<Progress>> = wanted.iter().map(|_| Arc::default()).collect();
+    let wanted = Job::of(&experiment.system_names(), seeds);
+    let progress: Vec<Arc<Progress>> = wanted.iter().map(|job| Arc::clone(&job.progress)).collect();
+    run_jobs(experiment, scale, wanted, jobs, || watch(&progress)).into_iter().collect()
+}
+
+/// Runs some systems of an experiment with some seeds, as [`run_seeds`]; what came of each, in the same order.
+pub(crate) fn run_jobs(
+    experiment: &Experiment,
+    scale: Scale,
+    wanted: Vec<Job>,
+    jobs: usize,
+    mut watch: impl FnMut(),
+) -> Vec<Result<Run>> {
+    let progress: Vec<Arc<Progress>> = wanted.iter().map(|job| Arc::clone(&job.progress)).collect();
     let count = wanted.len();
-    let mut waiting: VecDeque<_> = wanted.into_iter().zip(progress.iter().cloned()).enumerate().collect();
+    let mut waiting: VecDeque<_> = wanted.into_iter().enumerate().collect();
     let mut running: Vec<(usize, JoinHandle<Result<Run>>)> = Vec::new();
     let mut ended: Vec<(usize, Result<Run>)> = Vec::new();
     loop {
         while running.len() < jobs.max(1)
-            && let Some((place, ((system, seed), progress))) = waiting.pop_front()
+            && let Some((place, Job { system, seed, progress })) = waiting.pop_front()
         {
             let experiment = experiment.clone();
             let thread = spawn("steadyfs-lab", move || run_system(&experiment, &system, scale, seed, &progress));
@@ -45,7 +74,7 @@ pub fn run_seeds(
             let result = thread.join().unwrap_or_else(|panicked| Err(Error::Check(panicked.to_string())));
             ended.push((place, result));
         }
-        watch(&progress);
+        watch();
         if running.is_empty() && waiting.is_empty() {
             break;
         }
@@ -53,7 +82,7 @@ pub fn run_seeds(
     }
     assert!(ended.len() == count, "every system has been run with every seed");
     ended.sort_by_key(|(place, _)| *place);
-    let runs: Result<Vec<Run>> = ended.into_iter().map(|(_, result)| result).collect();
-    debug_assert!(runs.is_err() || progress.iter().all(|progress| progress.phase() == Phase::Done));
+    let runs: Vec<Result<Run>> = ended.into_iter().map(|(_, result)| result).collect();
+    debug_assert!(runs.iter().zip(&progress).all(|(run, progress)| run.is_err() || progress.phase() == Phase::Done));
     runs
 }

@@ -313,7 +313,7 @@ pub enum PlotOver {
     /// Time: a line for each column of the series.
     #[default]
     Seconds,
-    /// Latency, logarithmic: the share of operations of each kind that took no longer.
+    /// Latency, logarithmic: the share of operations of each kind that took longer.
     Latency,
     /// The value of the sweep: a line for each figure.
     Sweep,
@@ -543,7 +543,7 @@ impl Experiment {
         }
     }
 
-    fn costs(&self) -> std::result::Result<Costs, String> {
+    pub(crate) fn costs(&self) -> std::result::Result<Costs, String> {
         let mut costs = Costs::default();
         for (name, ns) in &self.machine.costs {
             let cost = Cost::ALL.into_iter().find(|cost| cost_name(*cost) == *name).ok_or_else(|| {

@@ -158,6 +158,12 @@ impl Workload {
         }
     }
 
+    /// What fio's files are before its jobs begin, said or not; `None` with other workloads.
+    pub(crate) fn fio_layout(&self) -> Option<String> {
+        let Workload::Fio(fio) = self else { return None };
+        serde_json::to_value(fio.layout()).ok()?.as_str().map(str::to_owned)
+    }
+
     /// Whether there is a volume below it.
     pub(crate) fn has_volume(&self) -> bool {
         self.raw().is_none() && self.victims().is_none() && self.committing().is_none()

@@ -12,5 +12,6 @@ mod model;
 mod results;
 mod runs;
 mod scalelfs;
+mod sensitivity;
 mod victims;
 mod ycsb;

@@ -68,11 +68,33 @@ fn comparisons_tell_a_change_from_the_spread_of_seeds() {
     slower.set("machine.costs.page_copy=40000").unwrap();
     save(b.path(), &runs(&slower, &[0, 1], 2)).unwrap();
     let (a, b) = (load(a.path()).unwrap(), load(b.path()).unwrap());
-    assert!(compare(&a, &a).iter().all(|figure| figure.change == 0.0 && !figure.beyond_spread));
+    assert!(compare(&a, &a).iter().all(|figure| figure.change == 0.0 && figure.differs() == Some(false)));
     let figures = compare(&a, &b);
     let seconds = figures.iter().find(|figure| figure.metric == "seconds").unwrap();
-    assert!(seconds.change > 1.0 && seconds.beyond_spread, "{seconds:?}");
-    assert!(figures.iter().any(|figure| figure.metric == "ios" && !figure.beyond_spread));
+    assert!(seconds.change > 1.0 && seconds.differs() == Some(true), "{seconds:?}");
+    assert!(figures.iter().any(|figure| figure.metric == "ios" && figure.differs() == Some(false)));
+    // Of a set with one seed nothing is said, however far it is off.
+    let mut one = b;
+    one[0].runs.truncate(1);
+    assert!(compare(&a, &one).iter().all(|figure| figure.differs().is_none()));
+}
+
+/// Two seeds of one set and two of another of the same system: further apart than either among themselves, which is no
+/// significance.
+#[test]
+fn a_difference_beyond_the_spread_is_not_yet_one() {
+    let all = runs(&quick(), &[0, 1, 2, 3], 2);
+    let set = |values: &[f64]| {
+        let runs = all[..values.len()].iter().zip(values).map(|(run, value)| {
+            let mut run = run.clone();
+            run.record.metrics = [("x".to_owned(), *value)].into();
+            run
+        });
+        [steadyfs_lab::Batch { experiment: quick(), scale: Scale::FULL, runs: runs.collect() }]
+    };
+    let differs = |a: &[f64], b: &[f64]| compare(&set(a), &set(b))[0].differs();
+    assert_eq!(differs(&[10.0, 10.4], &[11.0, 11.4]), Some(false));
+    assert_eq!(differs(&[10.0, 10.4, 10.1, 10.3], &[11.0, 11.4, 11.1, 11.3]), Some(true));
 }
 
 #[test]
@@ -84,8 +106,12 @@ fn claims_are_judged_over_all_seeds() {
     };
     victims(&mut all[0], 0.0);
     victims(&mut all[1], 4.0);
+    let judged = batch(all.clone()).judgements().remove(0);
+    assert_eq!((judged.verdict, judged.ours), (Verdict::CannotBeTold, Some((2.0, 0.0, 4.0))));
+    assert_eq!(judged.in_words(), "cannot be told with 2 seeds");
+    victims(&mut all[0], 4.1);
     assert_eq!(batch(all.clone()).judgements()[0].verdict, Verdict::Holds);
-    assert_eq!(batch(all.clone()).judgements()[0].ours, Some((2.0, 0.0, 4.0)));
+    victims(&mut all[0], 0.0);
     victims(&mut all[1], 0.0);
     assert_eq!(batch(all).judgements()[0].verdict, Verdict::DoesNotHold);
 }

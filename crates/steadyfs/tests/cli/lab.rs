@@ -28,7 +28,7 @@ fn experiments_are_listed_run_and_reported() {
     let out = run(&lab(&["--seeds", "2", "--jobs", "2", "--out", b, "--set", "workload.rwmixread=90"]));
     assert!(out.stdout.contains("does not hold") && out.stdout.contains("seed 1: trace"), "{out:?}");
     let out = run(&["lab", "compare", a, b]);
-    assert!(out.code == 0 && out.stdout.contains("read_mb_s"), "{out:?}");
+    assert!(out.code == 0 && out.stdout.contains("read_mb_s") && out.stdout.contains("Welch's t"), "{out:?}");
     let page = dir.path().join("a/index.html");
     std::fs::remove_file(&page).unwrap();
     let out = run(&["lab", "report", a]);
@@ -104,7 +104,7 @@ fn every_figure_and_claim_is_printed_with_its_spread() {
         assert_eq!(numbers.len(), 3, "{line}");
     }
     let claim = printed.lines().find(|line| line.contains("ours: gc_victims")).unwrap();
-    assert_eq!(claim.trim(), "ours: gc_victims 0 (0 to 0): does not hold");
+    assert_eq!(claim.trim(), "ours: gc_victims 0 (0 to 0), mean of many seeds 0 to 0 (95 %): does not hold");
 }
 
 #[test]
@@ -151,6 +151,28 @@ fn a_claim_that_holds_ends_with_0() {
     std::fs::write(&file, text).unwrap();
     let out = run(&["lab", "run", file.to_str().unwrap()]);
     assert!(out.code == 0 && out.stdout.contains("self-checks: all hold"), "{out:?}");
+}
+
+/// What a claim rests on, as text, for programs, and as a page.
+#[test]
+fn changes_of_prices_and_assumptions_are_tried() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("mine.toml");
+    let text = "name = 'mine'\ntitle = 'reads'\n[machine]\ncores = 2\n[device]\npreset = 'memory'\nsize = '256M'\n[workload]\nkind = 'fio'\nrw = 'randread'\nsize = '8M'\n[[claim]]\nmetric = 'ios'\nat_least = 1\n";
+    std::fs::write(&file, text).unwrap();
+    let (file, out) = (file.to_str().unwrap(), dir.path().join("out"));
+    let args = ["lab", "sensitivity", file, "--only", "page_copy", "--only", "log_record"];
+    let told = run(&[&args[..], &["--out", out.to_str().unwrap()]].concat());
+    assert_eq!((told.code, told.stderr.as_str()), (0, ""), "{told:?}");
+    for part in ["robust: ios", "2 changes in 4 runs, 1 seed each", "nothing here charges them: log_record"] {
+        assert!(told.stdout.contains(part), "no {part} in {told:?}");
+    }
+    assert!(out.join("sensitivity-mine.html").exists() && out.join("sensitivity-mine.json").exists());
+    let json = run(&[&args[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!((&json["findings"][0]["standing"], &json["unmoved"][0]), (&"robust".into(), &"log_record".into()));
+    let unknown = run(&["lab", "sensitivity", "smoke", "--only", "page_copies"]);
+    assert!(unknown.code == 2 && unknown.stderr.contains("there is no change 'page_copies'"), "{unknown:?}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ const LOOK: &str = r#"(width => {
     const box = e.getBoundingClientRect();
     if ((box.right > width + 0.5 || box.left < -0.5) && box.width > 0 && !e.closest('.scroll, pre, svg')) faults.push('overflow: ' + e.tagName + ' ends at ' + box.right);
   }
-  const plots = document.querySelectorAll('svg');
+  const plots = document.querySelectorAll('figure > svg');
   if (plots.length === 0) faults.push('plots: there is none');
   const bodyColour = getComputedStyle(document.body).backgroundColor;
   for (const plot of plots) {
@@ -44,6 +44,31 @@ const LOOK: &str = r#"(width => {
     for (const [i, [t, a]] of labels.entries()) for (const [u, b] of labels.slice(i + 1))
       if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 4 && b.top < a.bottom - 4) faults.push('plots: the labels ' + t.textContent + ' and ' + u.textContent + ' overlap');
   }
+  const labelled = (plot, text) => [...plot.querySelectorAll('text.up')].filter(t => t.textContent === text).map(t => t.getBoundingClientRect().top)[0];
+  // The path of a line in the picture, and how much it goes up and down.
+  const points = line => line.getAttribute('points').split(' ').map(p => p.split(',').map(Number));
+  const roughness = line => points(line).reduce((sum, p, i, all) => sum + (i ? Math.abs(p[1] - all[i - 1][1]) : 0), 0);
+  const rgb = c => { const d = document.createElement('canvas').getContext('2d'); d.fillStyle = c; d.fillRect(0, 0, 1, 1); return [...d.getImageData(0, 0, 1, 1).data].slice(0, 3); };
+  const far = (a, b) => Math.hypot(...rgb(a).map((v, i) => v - rgb(b)[i]));
+  for (const figure of document.querySelectorAll('figure')) {
+    const plot = figure.querySelector(':scope > svg');
+    const key = [...figure.querySelectorAll('.key line')].map(l => [getComputedStyle(l).stroke, l.getAttribute('class')]);
+    for (const [i, [a, dash]] of key.entries()) for (const [b, other] of key.slice(i + 1))
+      if (dash === other && far(a, b) < 40) faults.push('colours: ' + a + ' and ' + b + ' look alike');
+    for (const line of plot.querySelectorAll('polyline')) if (!key.some(([c]) => c === getComputedStyle(line).stroke)) faults.push('colours: a line is not in the key');
+    const papers = [...plot.querySelectorAll('path.paper')].filter(p => p.getBoundingClientRect().width > 0 && getComputedStyle(p).visibility === 'visible').length;
+    if (papers !== Number(figure.dataset.papers)) faults.push('papers: of ' + figure.dataset.papers + ' numbers ' + papers + ' can be seen');
+    if (figure.dataset.over === 'latency') {
+      const [one, tenth, hundredth] = ['1', '0.1', '0.01'].map(text => labelled(plot, text));
+      if (!(hundredth > tenth) || Math.abs((hundredth - tenth) - (tenth - one)) > 2) faults.push('tail: no power of ten takes as much room as another');
+      for (const line of plot.querySelectorAll('polyline.line')) if (!(line.getBoundingClientRect().bottom > hundredth + 8)) faults.push('tail: a line ends above 0.01');
+    }
+    if (figure.dataset.over === 'seconds') for (const line of plot.querySelectorAll('polyline.line')) {
+      const raw = [...plot.querySelectorAll('polyline.raw')].find(r => getComputedStyle(r).stroke === getComputedStyle(line).stroke);
+      if (points(line).length > 120 && !raw) faults.push('smoothed: nothing lies below a line');
+      if (raw && roughness(line) > roughness(raw) * 0.8) faults.push('smoothed: a line is as rough as what was measured');
+    }
+  }
   const light = c => { const v = c.match(/[\d.]+/g).slice(0, 3).map(x => { x /= 255; return x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4; }); return 0.2126 * v[0] + 0.7152 * v[1] + 0.0722 * v[2]; };
   for (const e of document.querySelectorAll('p, td, th, h1, h2, dd, dt, li, summary, svg text')) {
     const style = getComputedStyle(e), ink = light(e.tagName === 'text' ? style.fill : style.color), paper = light(bodyColour);
@@ -60,14 +85,74 @@ fn experiment() -> Experiment {
     smoke
 }
 
-/// A batch of two seeds; the same shown as two experiments, one of them without a plot to itself.
+/// Systems that differ in their jobs, over time, by latency and over a sweep, with claims in each plot.
+const COMPARED: &str = r#"
+[[system]]
+name = "one"
+set = ["workload.rwmixread=20"]
+[[system]]
+name = "two"
+set = ["workload.rwmixread=30"]
+[[system]]
+name = "three"
+set = ["workload.rwmixread=40"]
+[[system]]
+name = "four"
+set = ["workload.rwmixread=50"]
+[[system]]
+name = "five"
+set = ["workload.rwmixread=60"]
+[[system]]
+name = "six"
+set = ["workload.rwmixread=70"]
+[[system]]
+name = "seven"
+set = ["workload.rwmixread=80"]
+[[claim]]
+metric = "write_mb_s"
+system = "one"
+says = "so fast"
+source = "Figure 1"
+value = 1
+[[claim]]
+metric = "latency_p99_us"
+system = "two"
+over = "one"
+says = "as long"
+source = "Figure 2"
+value = 1
+[[plot]]
+title = "What the jobs wrote"
+series = ["app_write_mb_s"]
+unit = "MB/s"
+[[plot]]
+title = "Latency"
+over = "latency"
+series = ["all"]
+unit = "share of all"
+"#;
+
+/// Seven systems, whose paper has a number for two of them.
+fn compared() -> Batch {
+    let text = include_str!("../../../experiments/smoke.toml").split("[[claim]]").next().unwrap().to_owned() + COMPARED;
+    let mut experiment = Experiment::parse("compared.toml", &text).unwrap();
+    for setting in ["workload.io_size=8M", "workload.numjobs=4", "interval=0.0002", "verify=false"] {
+        experiment.set(setting).unwrap();
+    }
+    let runs = run_seeds(&experiment, Scale::FULL, &[0], 1, |_| ()).unwrap();
+    experiment.claims[0].value = Some(runs[0].record.metrics["write_mb_s"]);
+    Batch { experiment, scale: Scale::FULL, runs }
+}
+
+/// A batch of two seeds; the same shown as two experiments, one of them without a plot to itself; and one of seven
+/// systems.
 fn batches() -> Vec<Batch> {
     let experiment = experiment();
     let runs = run_seeds(&experiment, Scale::FULL, &[0, 1], 1, |_| ()).unwrap();
     let mut other = builtin("scalelfs-fig2a").unwrap();
     other.plots.iter_mut().for_each(|plot| plot.unit = "a unit with a long name".into());
     let long = Batch { experiment: other, scale: "1/64".parse().unwrap(), runs: runs.clone() };
-    vec![Batch { experiment, scale: Scale::FULL, runs }, long]
+    vec![Batch { experiment, scale: Scale::FULL, runs }, long, compared()]
 }
 
 /// All that is wrong with a page on a screen of this size.
@@ -96,19 +181,24 @@ fn what_must_be_said_of_each_figure_can_be_read_on_a_telephone() {
     let (mut browser, dir) = (Chromium::start(), tempfile::tempdir().unwrap());
     let batches = batches();
     assert_eq!(faults(&mut browser, dir.path(), &page(&batches), 375, false), [""; 0]);
-    for (number, batch) in batches.iter().enumerate() {
+    for (number, batch) in batches[..2].iter().enumerate() {
         // What a reader sees: text that is hidden is not in it.
         let text = browser.evaluate(&format!("document.getElementById('e{number}').innerText"));
         let text = text.as_str().unwrap();
         let cost = &batch.runs[0].cost;
         let cpu: f64 = batch.runs.iter().map(|run| run.cost.cpu_seconds).sum();
-        for part in
-            [&cost.machine, &cost.commit, &format!("{cpu:.1} CPU seconds"), "2, seeds 0 to 1", "faint: 1 other seed"]
-        {
+        for part in [
+            &cost.machine,
+            &cost.commit,
+            &format!("{cpu:.1} CPU seconds"),
+            "2, seeds 0 to 1",
+            "faint: 1 other seed",
+            &format!("at scale {}", batch.scale),
+        ] {
             assert!(text.contains(part), "no {part} in {text}");
         }
         for judgement in batch.judgements() {
-            assert!(text.contains(&judgement.claim.says) && text.contains(judgement.verdict.text()), "{judgement:?}");
+            assert!(text.contains(&judgement.claim.says) && text.contains(&judgement.in_words()), "{judgement:?}");
             let (mean, least, most) = judgement.ours.unwrap_or_default();
             let number = steadyfs_lab::number;
             if judgement.ours.is_some() {
@@ -144,9 +234,26 @@ fn planted_faults_are_found() {
         ("is cut off", "svg text{font-size:21px}", "svg text{font-size:40px}"),
         ("overlap", "svg .odd{display:none}", "svg text{letter-spacing:1em}"),
         ("contrast", "--mute:#5b6470", "--mute:#c0c0c0"),
+        ("look alike", "var(--c1)", "var(--c0)"),
+        ("look alike", "var(--c6)", "hsl(212 78% 46%)"),
+        (
+            "not in the key",
+            "<polyline class=\"line d0\" stroke=\"var(--c3)\"",
+            "<polyline class=\"line d0\" stroke=\"red\"",
+        ),
+        ("as much room", "class=\"up\">0.01<", "class=\"up\">0.99<"),
+        ("ends above 0.01", "polyline{fill:none;", "polyline{fill:none;transform:scaleY(0.3);"),
+        ("numbers", "<path class=\"paper\"", "<metadata class=\"paper\""),
+        ("nothing lies below", "class=\"raw d", "class=\"gone d"),
+        ("as rough", "twins", "twins"),
     ] {
-        let planted = html.replace(from, to);
-        assert_ne!(planted, html, "{from} is not in the page");
+        let planted = match what {
+            // The smoothed line and what was measured change places.
+            "as rough" => html.replace("class=\"raw d", "class=\"? d").replace("class=\"line d", "class=\"raw d"),
+            _ => html.replace(from, to),
+        };
+        let planted = planted.replace("class=\"? d", "class=\"line d");
+        assert!(planted != html, "{from} is not in the page");
         let found = faults(&mut browser, dir.path(), &planted, 375, false);
         assert!(found.iter().any(|fault| fault.contains(what)), "{from} -> {to}: {found:?}");
     }

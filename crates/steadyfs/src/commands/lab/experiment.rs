@@ -26,8 +26,11 @@ pub(super) struct ListArgs {
 
 /// Run an experiment and judge its claims
 ///
-/// Exits with 0 if every claim that can be judged holds, with 1 if one does not or a check of the results failed, and
-/// with 2 for an unknown experiment or setting.
+/// With several seeds the 95 % interval of the mean decides of a claim: it holds, it does not hold, or that cannot be
+/// told with so few seeds.
+///
+/// Exits with 0 if no claim fails, with 1 if one does not hold or a check of the results failed, and with 2 for an
+/// unknown experiment or setting.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = crate::options::for_lab())]
 pub(super) struct RunArgs {
@@ -128,13 +131,16 @@ fn print(batch: &Batch, judgements: &[Judgement], all: bool) -> io::Result<()> {
         print_figures(&mut out, system, runs, all)?;
     }
     tables.iter().try_for_each(|table| print_sweep(&mut out, batch, table))?;
-    for Judgement { claim, ours, verdict, .. } in judgements {
+    for judgement @ Judgement { claim, ours, interval, .. } in judgements {
         let ours = ours.map_or_else(
             || "not measured".into(),
             |(mean, least, most)| format!("{} ({} to {})", number(mean), number(least), number(most)),
         );
-        let (says, figure) = (claim.subject(), claim.figure());
-        writeln!(out, "claim: {says} [{}]\n  ours: {figure} {ours}: {}", claim.source, verdict.text())?;
+        let interval = interval.map_or_else(String::new, |(from, to)| {
+            format!(", mean of many seeds {} to {} (95 %)", number(from), number(to))
+        });
+        let (says, figure, verdict) = (claim.subject(), claim.figure(), judgement.in_words());
+        writeln!(out, "claim: {says} [{}]\n  ours: {figure} {ours}{interval}: {verdict}", claim.source)?;
     }
     batch.runs.iter().try_for_each(|run| print_run(&mut out, run))
 }

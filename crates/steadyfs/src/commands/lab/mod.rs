@@ -5,6 +5,7 @@ mod experiment;
 mod fuzz;
 mod replay;
 mod results;
+mod sensitivity;
 mod watch;
 
 use std::process::ExitCode;
@@ -28,6 +29,7 @@ enum Verb {
     List(experiment::ListArgs),
     Run(experiment::RunArgs),
     Replay(replay::Args),
+    Sensitivity(sensitivity::Args),
     Compare(results::CompareArgs),
     Report(results::ReportArgs),
     Calibrate(results::CalibrateArgs),
@@ -39,6 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Verb::List(args) => experiment::list(args),
         Verb::Run(args) => experiment::run(args),
         Verb::Replay(args) => replay::run(args),
+        Verb::Sensitivity(args) => sensitivity::run(args),
         Verb::Compare(args) => results::compare(args),
         Verb::Report(args) => results::report(args),
         Verb::Calibrate(args) => results::calibrate(args),

@@ -4,19 +4,22 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use steadyfs_lab::{Batch, number};
+use steadyfs_lab::{Batch, Comparison, number};
 
 use crate::failure::Failure;
 use crate::text::print_json;
 
 /// Compare the results in two directories, figure by figure
+///
+/// Shown are figures whose means differ by more than chance explains, with the interval of the difference (Welch's t
+/// over the seeds, 95 %). It needs two seeds or more on both sides; five are better.
 #[derive(Debug, clap::Args)]
 pub(super) struct CompareArgs {
     /// Results that `lab run --out` wrote
     a: PathBuf,
     /// Others, of the same experiments at the same scales
     b: PathBuf,
-    /// Show every figure, also those that differ no more than the seeds do
+    /// Show every figure, also those that differ no more than chance explains
     #[arg(long)]
     all: bool,
     /// Print all figures as JSON
@@ -59,21 +62,49 @@ pub(super) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
         print_json(&compared)?;
         return Ok(ExitCode::SUCCESS);
     }
+    print_compared(&compared, args.all).map_err(|e| Failure::output(&e))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A line for each figure that differs, and what that is worth.
+fn print_compared(compared: &[Comparison], all: bool) -> io::Result<()> {
     let mut out = io::stdout();
     let mut experiment = "";
-    for figure in compared.iter().filter(|figure| args.all || figure.beyond_spread) {
+    for figure in compared.iter().filter(|figure| all || figure.differs() == Some(true)) {
         if figure.experiment != experiment {
             experiment = &figure.experiment;
-            writeln!(out, "{experiment}").map_err(|e| Failure::output(&e))?;
+            writeln!(out, "{experiment}")?;
         }
-        let (a, b) = (number(figure.a), number(figure.b));
-        let change = figure.change * 100.0;
-        writeln!(out, "  {:<24} {a:>12} {b:>12} {change:>+8.1} %", figure.metric).map_err(|e| Failure::output(&e))?;
+        let (a, b, change) = (number(figure.a), number(figure.b), figure.change * 100.0);
+        let interval = match figure.difference {
+            None => "one seed: nothing can be said".to_owned(),
+            Some((least, most)) => format!("{} to {}", signed(least), signed(most)),
+        };
+        writeln!(out, "  {:<24} {a:>12} {b:>12} {change:>+8.1} %   {interval}", figure.metric)?;
     }
-    if experiment.is_empty() {
-        writeln!(out, "no figure differs beyond the spread of the seeds").map_err(|e| Failure::output(&e))?;
+    let told = compared.iter().filter(|figure| figure.differs().is_some()).count();
+    let silent = compared.len() - told;
+    if experiment.is_empty() && told > 0 {
+        writeln!(out, "no figure differs by more than chance explains")?;
     }
-    Ok(ExitCode::SUCCESS)
+    if silent > 0 {
+        writeln!(out, "nothing can be said of {silent} figures: one of the sets has one seed (--all shows them)")?;
+    }
+    if told > 0 {
+        let share = steadyfs_lab::CONFIDENCE;
+        writeln!(
+            out,
+            "{told} figures compared by Welch's t, intervals of {:.0} %: if nothing had changed, about {:.0} would be listed",
+            share * 100.0,
+            (1.0 - share) * told as f64
+        )?;
+    }
+    Ok(())
+}
+
+/// A number with its sign.
+fn signed(value: f64) -> String {
+    format!("{}{}", if value < 0.0 { "-" } else { "+" }, number(value.abs()))
 }
 
 pub(super) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
