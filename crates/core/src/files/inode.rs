@@ -70,6 +70,7 @@ pub(crate) struct ReapQueue {
     shards: Box<[Mutex<Vec<Ino>>]>,
     /// A bit for each shard that has some.
     filled: AtomicU64,
+    /// Of the queue's words, and of the count of references to it, which each inode in memory has one of.
     line: SharedLine,
     in_use: AtomicUsize,
 }
@@ -154,12 +155,20 @@ impl Drop for InodeRef {
         assert!(before > 0, "inode {} has fewer users than none", self.inode.ino);
         let last = before == 1;
         if last {
+            self.inode.queue.line.write();
             let in_use = self.inode.queue.in_use.fetch_sub(1, SeqCst);
             assert!(in_use > 0, "inode {} lost its last user, and no inode had one", self.inode.ino);
         }
         if last && self.inode.unlinked.load(SeqCst) {
             self.inode.queue.push(self.inode.ino);
         }
+    }
+}
+
+impl Drop for Inode {
+    fn drop(&mut self) {
+        // The reference to the queue.
+        self.queue.line.write();
     }
 }
 
@@ -199,6 +208,8 @@ pub(crate) struct InodeTable {
     pub(crate) queue: Arc<ReapQueue>,
     /// Generation of the next new inode.
     generation: AtomicU32,
+    /// Of the count and of the generation, which are written at different steps of an operation.
+    line: SharedLine,
 }
 
 impl InodeTable {
@@ -213,6 +224,7 @@ impl InodeTable {
             again_at: AtomicUsize::new(0),
             queue: Arc::new(ReapQueue::new()),
             generation: AtomicU32::new(steadyfs_rt::wall_clock().nsec.wrapping_mul(0x9E37_79B1)),
+            line: SharedLine::new(),
         }
     }
 
@@ -250,6 +262,7 @@ impl InodeTable {
 
     /// A number for a new inode that an earlier one under the same inode number most likely did not have.
     pub(crate) fn next_generation(&self) -> u32 {
+        self.line.write();
         self.generation.fetch_add(1, SeqCst)
     }
 
@@ -257,6 +270,7 @@ impl InodeTable {
     fn reference(inode: &Arc<Inode>) -> InodeRef {
         assert!(!inode.dying.load(SeqCst), "inode {} gets a user while it is deleted", inode.ino);
         if inode.users.fetch_add(1, SeqCst) == 0 {
+            inode.queue.line.write();
             inode.queue.in_use.fetch_add(1, SeqCst);
         }
         inode.touched.store(true, SeqCst);
@@ -268,6 +282,7 @@ impl InodeTable {
         let inode = self.new_inode(node, kind);
         let out = Self::reference(&inode);
         if self.shard(inode.ino).lock().insert(inode.ino, inode).is_none() {
+            self.line.write();
             self.cached.fetch_add(1, SeqCst);
         }
         out
@@ -285,12 +300,14 @@ impl InodeTable {
                 let inode = self.new_inode(Arc::clone(node), kind);
                 let out = Self::reference(&inode);
                 shard.insert(ino, inode);
+                self.line.write();
                 self.cached.fetch_add(1, SeqCst);
                 Ok(out)
             }
         }
     }
 
+    /// The caller counts it as in use at once, so the reference to the queue and that count are one write.
     fn new_inode(&self, node: Arc<Node>, kind: FileType) -> Arc<Inode> {
         Arc::new(Inode {
             ino: node.nid.as_ino(),
@@ -316,6 +333,7 @@ impl InodeTable {
         let mut shard = self.shard(inode.ino).lock();
         if shard.get(&inode.ino).is_some_and(|known| Arc::ptr_eq(known, inode)) {
             shard.remove(&inode.ino);
+            self.line.write();
             let before = self.cached.fetch_sub(1, SeqCst);
             assert!(before > 0, "inode {} leaves a table that counts none", inode.ino);
         }
@@ -347,6 +365,7 @@ impl InodeTable {
                 stays
             });
             let gone = before - shard.len();
+            self.line.write();
             let cached = self.cached.fetch_sub(gone, SeqCst);
             assert!(cached >= gone, "{gone} inodes leave a table that counts {cached}");
         }

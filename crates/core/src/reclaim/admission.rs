@@ -10,7 +10,7 @@
 
 use super::Reclaim;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use steadyfs_rt::EventCount;
+use steadyfs_rt::{EventCount, SharedLine};
 
 /// All admissions of a volume.
 #[derive(Default)]
@@ -19,6 +19,8 @@ pub(crate) struct Admissions {
     /// How many wait at the gate, and may be waiting for these.
     awaited: AtomicU64,
     ended: EventCount,
+    /// Of the count of blocks.
+    line: SharedLine,
 }
 
 /// Somebody waits at the gate while this lives.
@@ -65,6 +67,7 @@ impl<'a> Admission<'a> {
     /// Whether there is room or not.
     pub(super) fn new(reclaim: &'a Reclaim, blocks: u64) -> Self {
         if blocks > 0 {
+            reclaim.admissions().line.write();
             reclaim.admissions().blocks.fetch_add(blocks, SeqCst);
         }
         Admission { reclaim, blocks }
@@ -88,6 +91,9 @@ impl Admission<'_> {
     /// Counts the blocks no more; true if somebody waits at the gate.
     fn end(&self) -> bool {
         let admissions = self.reclaim.admissions();
+        if self.blocks > 0 {
+            admissions.line.write();
+        }
         let before = admissions.blocks.fetch_sub(self.blocks, SeqCst);
         assert!(before >= self.blocks, "leave to take {} blocks ends, and all leave is for {before}", self.blocks);
         let awaited = self.blocks > 0 && admissions.awaited.load(SeqCst) > 0;

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use steadyfs_device::{PageBuf, Request, StreamHint};
 use steadyfs_format::{Layout, Lba, Slot, SuperBlock};
-use steadyfs_rt::Mutex;
+use steadyfs_rt::{Mutex, SharedLine};
 
 /// The lower half of a mounted volume.
 pub(crate) struct Volume {
@@ -53,6 +53,8 @@ pub(crate) struct Volume {
     pub(crate) read_only: bool,
     /// Changes begun since the mount.
     changes: AtomicU64,
+    /// Of that count.
+    changes_line: SharedLine,
     stopped: AtomicBool,
     end: Mutex<Option<End>>,
     on_error: OnError,
@@ -240,6 +242,7 @@ impl Volume {
             clock,
             read_only,
             changes: AtomicU64::new(0),
+            changes_line: SharedLine::new(),
             stopped: AtomicBool::new(false),
             end: Mutex::new(&locks::STATE, None),
             on_error: options.on_error,
@@ -261,6 +264,7 @@ impl Volume {
             guard
         });
         // Counted under the lock, so that a freeze sees exactly the changes that its checkpoint contains.
+        self.changes_line.write();
         self.changes.fetch_add(1, SeqCst);
         let change = Change {
             vol: self,

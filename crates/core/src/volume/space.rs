@@ -8,6 +8,7 @@
 
 use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use steadyfs_rt::SharedLine;
 
 /// Most blocks that recovery takes to make the name of a new file: a page of entries and the three nodes above it, or,
 /// where an inline directory moves to blocks, two pages.
@@ -30,6 +31,9 @@ pub(crate) struct Space {
     needed_since: [AtomicU64; 2],
     /// More was given back than was counted.
     overdrawn: AtomicBool,
+    /// Of all counters: they lie side by side, and an operation writes several of them one after the other, so it is
+    /// one write.
+    line: SharedLine,
 }
 
 /// Counts at one moment.
@@ -52,6 +56,7 @@ impl Space {
             checkpointed: [now.blocks, now.nodes].map(AtomicU64::new),
             needed_since: [const { AtomicU64::new(0) }; 2],
             overdrawn: AtomicBool::new(false),
+            line: SharedLine::new(),
         }
     }
 
@@ -85,11 +90,16 @@ impl Space {
 
     /// Reserves `n` data blocks, all or none.
     pub(crate) fn reserve_blocks(&self, n: u64) -> Result<()> {
+        self.line.write();
+        self.reserve(n)
+    }
+
+    fn reserve(&self, n: u64) -> Result<()> {
         let room = |held: u64| held.checked_add(n).filter(|&sum| sum <= self.user_blocks());
         let before = self.valid_blocks.fetch_update(SeqCst, SeqCst, room).map_err(|_| Error::NoSpace)?;
         // The limit may have been lowered meanwhile, by somebody who did not see these blocks.
         if before.saturating_add(n) > self.user_blocks() {
-            self.release_blocks(n);
+            self.take_from(&self.valid_blocks, n);
             return Err(Error::NoSpace);
         }
         self.needed_since[0].fetch_add(n, SeqCst);
@@ -114,6 +124,7 @@ impl Space {
     /// Recovery may have to make or move so many more names. It does not repeat removals, so the directory is fuller
     /// for it than it is now.
     pub(crate) fn expect_names(&self, count: u64) {
+        self.line.write();
         self.needed_since[0].fetch_add(count * NAME_BLOCKS, SeqCst);
         self.needed_since[1].fetch_add(count * NAME_NODES, SeqCst);
     }
@@ -127,6 +138,7 @@ impl Space {
 
     /// Gives data blocks back.
     pub(crate) fn release_blocks(&self, n: u64) {
+        self.line.write();
         self.take_from(&self.valid_blocks, n);
     }
 
@@ -145,9 +157,10 @@ impl Space {
 
     /// Reserves a node block, and counts an inode if it is one.
     pub(crate) fn reserve_node(&self, inode: bool) -> Result<()> {
+        self.line.write();
         let room = |held: u64| (held < self.max_nodes).then_some(held + 1);
         self.valid_nodes.fetch_update(SeqCst, SeqCst, room).map_err(|_| Error::NoSpace)?;
-        if let Err(e) = self.reserve_blocks(1) {
+        if let Err(e) = self.reserve(1) {
             self.valid_nodes.fetch_sub(1, SeqCst);
             return Err(e);
         }
@@ -160,11 +173,12 @@ impl Space {
 
     /// Gives a node block back.
     pub(crate) fn release_node(&self, inode: bool) {
+        self.line.write();
         self.take_from(&self.valid_nodes, 1);
         if inode {
             self.take_from(&self.valid_inodes, 1);
         }
-        self.release_blocks(1);
+        self.take_from(&self.valid_blocks, 1);
     }
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use steadyfs_rt::SharedLine;
 
 /// Why an fsync made a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,27 +87,33 @@ pub(crate) struct SyncCounters {
     avoided: AtomicU64,
     covered: AtomicU64,
     checkpoints: [AtomicU64; Reason::ALL.len()],
+    /// Of all of them: an fsync writes one or two, which lie side by side.
+    line: SharedLine,
 }
 
 impl SyncCounters {
     /// An fsync was served by the chain.
     pub(super) fn note_chained(&self) {
+        self.line.write();
         self.chained.fetch_add(1, Relaxed);
     }
 
     /// An fsync was served by the journal; another one, by a checkpoint, if there was a reason.
     pub(super) fn note_journaled(&self, reason: Option<Reason>) {
+        self.line.write();
         self.journaled.fetch_add(1, Relaxed);
         self.avoided.fetch_add(u64::from(reason.is_some()), Relaxed);
     }
 
     /// An fsync was served by a checkpoint that was under way.
     pub(super) fn note_covered(&self) {
+        self.line.write();
         self.covered.fetch_add(1, Relaxed);
     }
 
     /// An fsync needs a checkpoint of its own.
     pub(super) fn note_checkpoint(&self, reason: Reason) {
+        self.line.write();
         self.checkpoints[reason as usize].fetch_add(1, Relaxed);
     }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use steadyfs_device::IoError;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::{BLOCK_SIZE, Ino};
-use steadyfs_rt::{EventCount, Instant, Mutex};
+use steadyfs_rt::{EventCount, Instant, Mutex, SharedLine};
 
 /// Fewest pages that a budget allows: below that a single large request would chase its own pages out.
 const FEWEST: u64 = 256;
@@ -32,6 +32,8 @@ struct Shared {
     dirty: AtomicU64,
     dirty_in_dirs: AtomicU64,
     flying: AtomicU64,
+    /// Of these four, which lie side by side.
+    line: SharedLine,
     /// The flusher does what it is called for.
     flusher_works: AtomicBool,
     /// Writes of pages that failed.
@@ -82,6 +84,7 @@ impl Budget {
                 dirty: AtomicU64::new(0),
                 dirty_in_dirs: AtomicU64::new(0),
                 flying: AtomicU64::new(0),
+                line: SharedLine::new(),
                 flusher_works: AtomicBool::new(false),
                 failures: AtomicU64::new(0),
                 failure: Mutex::new(&locks::STATE, None),
@@ -267,6 +270,9 @@ impl Budget {
 
     /// Counts a change of one inode's pages from `before` to `after`, each (cached, dirty).
     pub(super) fn count(&self, inode: &Inode, before: (u64, u64), after: (u64, u64)) {
+        if before != after {
+            self.shared.line.write();
+        }
         add(&self.shared.cached, before.0, after.0);
         add(&self.shared.dirty, before.1, after.1);
         if is_structure(inode) {
@@ -276,16 +282,19 @@ impl Budget {
 
     /// So many clean pages were dropped.
     pub(super) fn dropped(&self, pages: u64) {
+        self.shared.line.write();
         add(&self.shared.cached, pages, 0);
     }
 
     /// So many pages set off for the device.
     pub(super) fn took_off(&self, pages: u64) {
+        self.shared.line.write();
         self.shared.flying.fetch_add(pages, SeqCst);
     }
 
     /// So many pages have arrived, or will not.
     pub(super) fn have_landed(&self, pages: u64) {
+        self.shared.line.write();
         let old = self.shared.flying.fetch_sub(pages, SeqCst);
         assert!(old >= pages, "more pages landed than had set off");
         self.shared.landed.notify_all();

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use steadyfs_device::{Device, IoError, IoResult, Op, OpKind, PageBuf, Request, StreamHint};
 use steadyfs_format::Lba;
-use steadyfs_rt::{Completion, Cost, EventCount, Mutex, charge, charge_n};
+use steadyfs_rt::{Completion, Cost, EventCount, Mutex, SharedLine, charge, charge_n};
 
 const SHARDS: usize = 64;
 
@@ -120,6 +120,8 @@ pub(crate) struct BlockIo {
     landed: EventCount,
     /// Blocks of data and nodes that are prepared, or at the device.
     in_flight: AtomicU64,
+    /// Of what each write counts when it is made, and when it has ended: each time several words, as one write.
+    line: SharedLine,
     chain: Barrier,
     flushes: SharedFlush,
     /// Blocks that could not be written.
@@ -184,6 +186,7 @@ impl BlockIo {
             barrier: Arc::new(Barrier::new()),
             landed: EventCount::new(),
             in_flight: AtomicU64::new(0),
+            line: SharedLine::new(),
             chain: Barrier::new(),
             flushes: SharedFlush::new(),
             failed: FailedWrites::new(),
@@ -346,6 +349,7 @@ impl BlockIo {
     ) -> Request {
         let count = pages.len() as u64;
         assert!(count > 0);
+        self.line.write();
         self.count_write(hint, count);
         let main = if Self::is_meta(hint) { 0 } else { count };
         self.in_flight.fetch_add(main, SeqCst);
@@ -372,6 +376,7 @@ impl BlockIo {
                 }
                 Err(error) => Err(io.refused(lba, count, sequence, kept, hint, error)),
             };
+            io.line.write();
             let before = io.in_flight.fetch_sub(main, SeqCst);
             assert!(before >= main, "{main} blocks have landed, and {before} were in flight");
             if !io.synchronous {

@@ -20,7 +20,7 @@ use steadyfs_device::PageBuf;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
 use steadyfs_format::{Block, Ino, Lba, Nid, ROOT_INO, Slot};
-use steadyfs_rt::{Cost, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, charge};
+use steadyfs_rt::{Cost, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, SharedLine, charge};
 
 const SHARDS: usize = 64;
 /// One of so many nodes that the cache holds may be read ahead at a time.
@@ -219,6 +219,8 @@ pub(crate) struct NodeCache {
     shards: Box<[Mutex<Shard>]>,
     pub(crate) dirt: Dirt,
     cached: AtomicUsize,
+    /// Of the count: it and those of what is dirty are written at different steps, and lie on two lines at best.
+    line: SharedLine,
     /// Most nodes to keep when they are clean.
     limit: usize,
     /// How many nodes are worth another look, after one that had to leave more than the limit.
@@ -233,6 +235,7 @@ impl NodeCache {
             shards: (0..SHARDS).map(|_| Mutex::new(&locks::NODE_TABLE, Shard::new())).collect(),
             dirt: Dirt::new(),
             cached: AtomicUsize::new(0),
+            line: SharedLine::new(),
             limit: limit.max(SHARDS),
             again_at: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
@@ -269,6 +272,7 @@ impl NodeCache {
             return false;
         }
         shard.insert(node.nid, Arc::clone(node));
+        self.line.write();
         self.cached.fetch_add(1, SeqCst);
         true
     }
@@ -277,6 +281,7 @@ impl NodeCache {
         let mut shard = self.shard(node.nid).lock();
         if shard.get(&node.nid).is_some_and(|n| Arc::ptr_eq(n, node)) {
             shard.remove(&node.nid);
+            self.line.write();
             self.cached.fetch_sub(1, SeqCst);
         }
     }
@@ -296,6 +301,7 @@ impl NodeCache {
                     || node.used.swap(false, SeqCst)
                     || node.body.try_read().is_none_or(|body| body.dirty)
             });
+            self.line.write();
             self.cached.fetch_sub(before - shard.len(), SeqCst);
         }
     }
@@ -464,6 +470,7 @@ impl Volume {
         // is not loaded, finds no address in the NAT, and takes back only what it put into the table itself.
         let old = self.nodes.shard(nid).lock().insert(nid, Arc::clone(&node));
         if old.is_none() {
+            self.nodes.line.write();
             self.nodes.cached.fetch_add(1, SeqCst);
         }
         if nid.as_ino() == ino {

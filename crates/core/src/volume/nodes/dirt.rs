@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use steadyfs_format::{Ino, Nid};
-use steadyfs_rt::Mutex;
+use steadyfs_rt::{Mutex, SharedLine};
 
 const SHARDS: usize = 64;
 
@@ -70,13 +70,15 @@ pub(crate) struct Dirt {
     count: AtomicUsize,
     /// Inodes in all the maps of those that were cut.
     cut: AtomicUsize,
+    /// Of both counts.
+    line: SharedLine,
 }
 
 impl Dirt {
     /// Nothing is dirty.
     pub(crate) fn new() -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::new(&locks::DIRTY_NODES, Shard::default())).collect();
-        Dirt { shards, count: AtomicUsize::new(0), cut: AtomicUsize::new(0) }
+        Dirt { shards, count: AtomicUsize::new(0), cut: AtomicUsize::new(0), line: SharedLine::new() }
     }
 
     fn shard(&self, ino: Ino) -> &Mutex<Shard> {
@@ -93,6 +95,7 @@ impl Dirt {
         let mut shard = self.shard(ino).lock();
         let old = shard.dirty.entry(ino).or_default().insert(node.nid, Arc::clone(node));
         assert!(old.is_none(), "{:?} became dirty twice", node.nid);
+        self.line.write();
         self.count.fetch_add(1, SeqCst);
     }
 
@@ -106,6 +109,7 @@ impl Dirt {
         if last {
             shard.dirty.remove(&ino);
         }
+        self.line.write();
         let before = self.count.fetch_sub(1, SeqCst);
         assert!(before > 0, "more nodes became clean than were dirty");
     }
@@ -128,6 +132,7 @@ impl Dirt {
     /// Notes whether the last image of an inode has less than its size. Its lock is held.
     pub(crate) fn note_cut(&self, ino: Ino, node: &Arc<Node>, is_cut: bool) {
         let mut shard = self.shard(ino).lock();
+        self.line.write();
         if is_cut {
             let new = shard.cut.insert(ino, Arc::clone(node)).is_none();
             self.cut.fetch_add(usize::from(new), SeqCst);

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use steadyfs_device::PageBuf;
 use steadyfs_format::nat::{self, NatEntry};
 use steadyfs_format::{Ino, Layout, Lba, Nid, ROOT_INO, Slot, Width, zeroed_block};
-use steadyfs_rt::{Cost, Leaf, RwLock, charge};
+use steadyfs_rt::{Cost, Leaf, RwLock, SharedLine, charge};
 
 /// Least NAT blocks to keep in memory.
 const LEAST: usize = 16;
@@ -106,19 +106,27 @@ pub(crate) struct Nat {
     selected: Box<[AtomicBool]>,
     dirty_blocks: AtomicBitmap,
     dirty_entries: AtomicU64,
+    /// Of the count of dirty entries.
+    line: SharedLine,
     /// Most blocks to keep when nothing keeps them.
     limit: usize,
     /// The blocks in memory, each once; those that were loaded or looked at last are last.
     loaded: Leaf<VecDeque<u32>>,
     /// How many rely on a block, per block.
     holds: Box<[AtomicU32]>,
+    /// Of these: a line has those of neighbouring blocks, which cores take side by side.
+    hold_lines: Box<[SharedLine]>,
 }
 
+/// Holds on a cache line of 64 bytes.
+const HOLDS_IN_LINE: usize = 16;
+
 /// Somebody relies on a NAT block: it is in memory and stays there.
-pub(crate) struct NatHold<'a>(&'a AtomicU32);
+pub(crate) struct NatHold<'a>(&'a AtomicU32, &'a SharedLine);
 
 impl Drop for NatHold<'_> {
     fn drop(&mut self) {
+        self.1.write();
         let before = self.0.fetch_sub(1, SeqCst);
         assert!(before > 0, "a NAT block is let go of more often than it was held");
     }
@@ -144,11 +152,13 @@ impl Nat {
             limit: usize::try_from(bytes / block_bytes).unwrap_or(usize::MAX).max(LEAST),
             loaded: Leaf::new(VecDeque::new()),
             holds: (0..n).map(|_| AtomicU32::new(0)).collect(),
+            hold_lines: (0..(n as usize).div_ceil(HOLDS_IN_LINE)).map(|_| SharedLine::new()).collect(),
             layout: *layout,
             blocks: (0..n).map(|_| RwLock::new(&locks::NAT, None)).collect(),
             selected: (0..n).map(|b| AtomicBool::new(version_bit(b))).collect(),
             dirty_blocks: AtomicBitmap::new(n as usize),
             dirty_entries: AtomicU64::new(0),
+            line: SharedLine::new(),
         }
     }
 
@@ -215,9 +225,11 @@ impl Nat {
     /// It cannot be read.
     pub(crate) fn hold(&self, io: &BlockIo, nid: Nid) -> Result<NatHold<'_>> {
         let (b, _) = self.place(nid)?;
+        let line = &self.hold_lines[b / HOLDS_IN_LINE];
+        line.write();
         self.holds[b].fetch_add(1, SeqCst);
         // First the hold, then the look, so that what is there stays.
-        let hold = NatHold(&self.holds[b]);
+        let hold = NatHold(&self.holds[b], line);
         self.get(io, nid)?;
         Ok(hold)
     }
@@ -264,6 +276,7 @@ impl Nat {
                 block.dirty_count as usize <= block.entries.len(),
                 "NAT block {b} has more dirty entries than entries"
             );
+            self.line.write();
             self.dirty_entries.fetch_add(1, SeqCst);
             self.dirty_blocks.set(b);
         }
