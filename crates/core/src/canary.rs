@@ -34,7 +34,7 @@ pub enum Canary {
     SplitBatch,
     /// `mark-forgotten`: the superblock does not say that there is a journal.
     MarkForgotten,
-    /// `nameless-skip`: fsync of a file without a name does nothing.
+    /// `nameless-skip`: fsync of a file without a name does nothing, whatever a crash or a link makes of it.
     NamelessSkip,
     /// `unchecked-contents`: a batch does not name the contents that were not flushed before it.
     UncheckedContents,

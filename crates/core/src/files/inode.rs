@@ -56,6 +56,8 @@ pub(crate) struct Inode {
     users: AtomicU32,
     /// Link count reached zero: delete when the last user goes.
     pub(crate) unlinked: AtomicBool,
+    /// The first checkpoint without its last name, by the number of freezes; 0 if it has one, or never had.
+    nameless_from: AtomicU64,
     /// Somebody is deleting it: nobody gets a reference any more.
     dying: AtomicBool,
     /// Used since the eviction hand last passed.
@@ -182,6 +184,17 @@ impl Inode {
     /// References held by users of the file system.
     pub(crate) fn users(&self) -> u32 {
         self.users.load(SeqCst)
+    }
+
+    /// Notes that its last name has gone, under the change that took it, behind so many freezes.
+    pub(crate) fn lose_last_name(&self, frozen: u64) {
+        self.nameless_from.store(frozen + 1, SeqCst);
+        self.unlinked.store(true, SeqCst);
+    }
+
+    /// Whether it had a name in the checkpoint with this number, and has none any more.
+    pub(crate) fn had_name_at(&self, checkpoint: u64) -> bool {
+        checkpoint < self.nameless_from.load(SeqCst)
     }
 
     /// Whether the metadata journal has something to say of it: then it stays in the table, so that there is one item.
@@ -322,6 +335,7 @@ impl InodeTable {
             overwrites: Overwrites::default(),
             users: AtomicU32::new(0),
             unlinked: AtomicBool::new(false),
+            nameless_from: AtomicU64::new(0),
             dying: AtomicBool::new(false),
             touched: AtomicBool::new(true),
             queue: Arc::clone(&self.queue),

@@ -176,10 +176,7 @@ impl Fs {
             (_, done) if done > seen => return Ok(Attempt::Covered),
             _ => {}
         }
-        // With a journal a name may come later, and be durable without a checkpoint: then the contents have to be.
-        let looks = self.journal.is_on() && !self.vol.io.planted.is(Canary::NamelessSkip);
-        let may_be_named = || looks && self.orphans.get(inode.ino) == Some(Orphan::Unnamed);
-        if inode.read(RawInode::links)? == 0 && !may_be_named() {
+        if inode.read(RawInode::links)? == 0 && !self.may_be_found(inode) {
             return Ok(Attempt::Nameless);
         }
         let route = self.fsync_route(inode)?;
@@ -190,6 +187,21 @@ impl Fs {
             Some(chained) => Attempt::Placed(Box::new(chained)),
             None => Attempt::Checkpoint(Reason::Journal),
         })
+    }
+
+    /// Whether somebody may find a file without a name after a crash. The checkpoint lock is held shared, and no
+    /// checkpoint is on its way.
+    fn may_be_found(&self, inode: &Inode) -> bool {
+        if self.vol.io.planted.is(Canary::NamelessSkip) {
+            return false;
+        }
+        // With a journal a name may come later, and be durable without a checkpoint: then the contents have to be.
+        let may_be_named = self.journal.is_on() && self.orphans.get(inode.ino) == Some(Orphan::Unnamed);
+        // A crash may bring the last name back, and with it older contents, unless its removal is durable, too.
+        let (_, done) = self.checkpoints.progress();
+        let Standing { born, introduced, .. } = self.vol.nodes.dirt.standing(inode.ino);
+        let is_known = !born || introduced || self.journal.is_on();
+        may_be_named || is_known && inode.had_name_at(done)
     }
 
     /// Gives what the journal has noted, if there is one, and then the file's dirty nodes their places, the last one
@@ -216,7 +228,8 @@ impl Fs {
                 return Ok(None);
             }
         }
-        if inode.kind != FileType::Regular {
+        // Of a file that is gone the journal says so, and its contents do not matter.
+        if inode.kind != FileType::Regular || inode.had_name_at(self.checkpoints.progress().1) {
             return Ok(Some(Chained { ticket, below: batch, last: None, breaks, route }));
         }
         let last = self.place_nodes(change, inode, datasync, contents.as_ref(), &mut batch);

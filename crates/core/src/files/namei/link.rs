@@ -102,7 +102,7 @@ impl Fs {
         })?;
         self.since.note_lost_name(dir.ino, name, !last);
         if last {
-            child.inode.unlinked.store(true, SeqCst);
+            child.inode.lose_last_name(self.checkpoints.progress().0);
         }
         drop((change, locked));
         Ok(last.then_some(child))
@@ -163,7 +163,7 @@ impl Fs {
             self.edit_inode(&change, &child.inode, |raw| drop_directory(raw, now))
         })?;
         self.since.note_lost_name(dir.ino, name, true);
-        child.inode.unlinked.store(true, SeqCst);
+        child.inode.lose_last_name(self.checkpoints.progress().0);
         drop((change, locked));
         Ok(child)
     }

@@ -22,7 +22,6 @@ use crate::fs::Fs;
 use crate::types::{NewInode, RenameFlags};
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::{DeviceNumber, Inode as RawInode, Time};
 use steadyfs_format::{Ino, ROOT_INO};
@@ -318,7 +317,7 @@ impl Fs {
         self.note_move(from, source);
         self.since.note_lost_name(to.dir.ino, to.name, target.is_dir() || !last);
         if last {
-            target.inode.inode.unlinked.store(true, SeqCst);
+            target.inode.inode.lose_last_name(self.checkpoints.progress().0);
         }
         Ok(())
     }
