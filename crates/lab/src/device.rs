@@ -216,6 +216,14 @@ impl Target {
         metrics
     }
 
+    /// Below a D2FS volume, after its unmount: records that are left, and the most that there were, as a share of those
+    /// for which the device has memory.
+    pub(crate) fn records_left(&self) -> Option<(f64, f64)> {
+        let ssd = self.ssd()?;
+        let Layer::Coupled(shape) = ssd.parameters().layer else { return None };
+        Some((ssd.outstanding() as f64, ssd.most_records() as f64 / f64::from(shape.records)))
+    }
+
     /// Whether the device's own books agree; what was checked, or what is wrong.
     pub(crate) fn self_check(&self) -> Result<String, String> {
         match self {

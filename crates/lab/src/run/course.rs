@@ -52,6 +52,13 @@ impl At {
 }
 
 impl Course {
+    /// The interval, counted from 0, in which a device that moves blocks begins to tell so; none if it never does, or
+    /// did before.
+    pub(super) fn first_upcall(&self) -> Option<usize> {
+        let told = self.0.iter().position(|snapshot| snapshot.upcalls > 0)?;
+        told.checked_sub(1)
+    }
+
     /// Counters when so much had been written since the beginning; none if it never came to that.
     fn at(&self, span: Span, amount: f64) -> Option<At> {
         let first = At::of(self.0.first()?);
@@ -132,10 +139,20 @@ mod tests {
                 device_written: 2 * written,
                 device_read: 0,
                 cpu: Duration::ZERO,
+                upcalls: second.saturating_sub(5),
                 flash: FlashNow { host_programmed: written, programmed: written + copies, map_bytes: 0 },
             }
         };
         Course((0..=10).map(snapshot).collect())
+    }
+
+    #[test]
+    fn collection_begins_with_the_first_message_and_not_before_the_course() {
+        let Course(snapshots) = course();
+        // Interval 5 is from the sixth snapshot to the seventh.
+        assert_eq!(Course(snapshots.clone()).first_upcall(), Some(5));
+        assert_eq!(Course(snapshots[..6].to_vec()).first_upcall(), None, "it never begins");
+        assert_eq!(Course(snapshots[7..].to_vec()).first_upcall(), None, "it began before");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The steps of a run, inside the simulation, and the figures that are made of the counters.
 
+use super::course::Course;
 use super::neighbour::{self, AtWork};
 use super::progress::{Phase, Progress};
 use super::record::{LockWaits, Row};
@@ -17,9 +18,6 @@ use steadyfs_core::fsck::{CheckOptions, check};
 use steadyfs_core::mkfs;
 use steadyfs_core::stats::VolumeStats;
 use steadyfs_rt::{lock_stats, now, reset_lock_stats};
-
-/// A device that programs so many pages for each of the host collects.
-const COLLECTS: f64 = 1.05;
 
 /// What the simulation returns.
 pub(super) struct Outcome {
@@ -88,7 +86,7 @@ fn measure(experiment: &Experiment, stage: &Arc<Stage>, act: &mut dyn Act, targe
     metrics.extend(of_volume(elapsed, &stage.traffic, &before, &after));
     metrics.insert("gc_false_reads_per_million".into(), 1e6 * metrics["gc_false_reads"] / metrics["ios"].max(1.0));
     metrics.extend(of_memory(&stage.fs));
-    metrics.extend(of_records(&stage.fs, &rows));
+    metrics.extend(of_records(&stage.fs, &rows, &course));
     metrics.extend(of_zones(&stage.fs));
     // Whoever collects sections: the device where the host moves nothing.
     let section = if stage.fs.migration_stats().is_some() { "flash_line_us" } else { "gc_section_us" };
@@ -191,9 +189,10 @@ fn of_memory(fs: &Fs) -> impl Iterator<Item = (String, f64)> {
     named([("gc_memory_mb", peak / 1e6), ("gc_memory_per_collector_kb", peak / 1e3 / collectors)])
 }
 
-/// What became of the records of a device that moves blocks, and how much of the regular area was in use when it began
-/// to collect: in the first interval in which the flash programs more than the host writes.
-fn of_records(fs: &Fs, rows: &[Row]) -> Vec<(String, f64)> {
+/// What became of the records of a device that moves blocks, and how much of the regular area was in use at the end of
+/// the interval in which it began to collect: in which the host heard of the first ones. That the flash programs more
+/// than the host writes is no sign of it, for a flush pads what is open.
+fn of_records(fs: &Fs, rows: &[Row], course: &Course) -> Vec<(String, f64)> {
     let Some(stats) = fs.migration_stats() else { return Vec::new() };
     let mut out: Vec<(String, f64)> = named([
         ("records_moved", stats.moved as f64),
@@ -202,7 +201,7 @@ fn of_records(fs: &Fs, rows: &[Row]) -> Vec<(String, f64)> {
         ("upcalls", stats.upcalls as f64),
     ])
     .collect();
-    let begun = rows.iter().find(|row| row.flash_waf > COLLECTS);
+    let begun = course.first_upcall().and_then(|at| rows.get(at));
     out.extend(begun.map(|row| {
         ("regular_used_at_collection".to_owned(), 1.0 - row.free_sections / stats.regular_sections.max(1) as f64)
     }));
@@ -288,6 +287,9 @@ fn finish(
     drop(act);
     stage.fs.unmount().map_err(Error::core("unmounting"))?;
     drop(stage);
+    if let Some((left, share)) = target.records_left() {
+        outcome.metrics.extend(named([("records_left", left), ("records_most_share", share)]));
+    }
     if experiment.verify {
         let found = check(target.device(), &CheckOptions { leaks: true, ..CheckOptions::default() })
             .map_err(Error::core("checking the volume"))?;

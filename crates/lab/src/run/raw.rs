@@ -231,6 +231,7 @@ impl Source for Field {
             device_written: FlashNow::from(&flash).programmed,
             device_read: flash.flash_read + flash.gc_read,
             cpu: cpu_time(),
+            upcalls: 0,
             flash: FlashNow::from(&flash),
         }
     }

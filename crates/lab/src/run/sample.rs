@@ -22,6 +22,8 @@ pub(super) struct Snapshot {
     pub(super) device_read: u64,
     /// Busy time of all cores.
     pub(super) cpu: Duration,
+    /// Messages of a device that moves blocks since the mount.
+    pub(super) upcalls: u64,
     /// All 0 where there is no flash.
     pub(super) flash: FlashNow,
 }
@@ -124,6 +126,7 @@ impl Source for OnVolume {
             device_written: io.written_blocks(),
             device_read: io.read,
             cpu: cpu_time(),
+            upcalls: fs.migration_stats().map_or(0, |stats| stats.upcalls),
             flash: self.ssd.as_ref().map(|ssd| FlashNow::from(&ssd.stats())).unwrap_or_default(),
         }
     }
@@ -183,7 +186,7 @@ mod tests {
             let written = now().as_nanos();
             let (read, device_written, device_read) = (0, 0, 0);
             let flash = FlashNow::default();
-            Snapshot { at: now(), written, read, device_written, device_read, cpu: cpu_time(), flash }
+            Snapshot { at: now(), written, read, device_written, device_read, cpu: cpu_time(), upcalls: 0, flash }
         }
 
         fn state(&self, _: &mut Row) {}

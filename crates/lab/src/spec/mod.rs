@@ -25,7 +25,7 @@ pub(crate) use volume::{VolumeKind, VolumeSpec};
 pub use window::{Span, Window};
 
 /// The experiments that are part of the program: name and text.
-const BUILTIN: [(&str, &str); 47] = [
+const BUILTIN: [(&str, &str); 48] = [
     ("d2fs-fig1-devgc", include_str!("../../experiments/d2fs-fig1-devgc.toml")),
     ("d2fs-fio", include_str!("../../experiments/d2fs-fio.toml")),
     ("d2fs-table1", include_str!("../../experiments/d2fs-table1.toml")),
@@ -33,6 +33,7 @@ const BUILTIN: [(&str, &str); 47] = [
     ("d2fs-fig16", include_str!("../../experiments/d2fs-fig16.toml")),
     ("d2fs-against", include_str!("../../experiments/d2fs-against.toml")),
     ("d2fs-ycsb", include_str!("../../experiments/d2fs-ycsb.toml")),
+    ("d2fs-overwrites", include_str!("../../experiments/d2fs-overwrites.toml")),
     ("d2fs-recovery", include_str!("../../experiments/d2fs-recovery.toml")),
     ("zf2fs-fio", include_str!("../../experiments/zf2fs-fio.toml")),
     ("d2fs-fileserver", include_str!("../../experiments/d2fs-fileserver.toml")),

@@ -56,6 +56,34 @@ fn a_device_that_tells_what_it_moves_leaves_the_host_nothing_to_move() {
     wrong("volume.kind=f2fs", "regular_ratio");
 }
 
+#[test]
+fn after_ten_overwrites_no_record_is_left_and_the_host_has_moved_nothing() {
+    let go = |bound: Option<&str>| {
+        let mut experiment = builtin("d2fs-overwrites").unwrap();
+        bound.into_iter().for_each(|setting| experiment.set(setting).unwrap());
+        let run = run_system(&experiment, "d2fs", "1/2048".parse().unwrap(), 0, &Arc::new(Progress::default()));
+        let record = run.unwrap().record;
+        let of = |name: &str| record.metrics[name];
+        println!("{bound:?}: {:?}", record.metrics);
+        assert!(
+            of("seconds") * of("write_mb_s") > 10.0 * 100.0,
+            "ten times the 117 MiB that it holds, less what is kept"
+        );
+        assert_eq!((of("gc_moved_blocks"), of("gc_victims"), of("records_left")), (0.0, 0.0, 0.0));
+        assert!(of("records_moved") > 10_000.0 && of("upcalls") > 10.0, "{}", of("records_moved"));
+        assert_eq!(
+            (record.checks["volume"].as_str(), record.metrics.contains_key("recovery_records")),
+            ("clean", false)
+        );
+        (of("records_most"), of("records_most_share"))
+    };
+    let (free, few) = (go(None), go(Some("device.records=24K")));
+    for (_, share) in [free, few] {
+        assert!((0.1..=1.0).contains(&share), "{share} of the records that there is memory for");
+    }
+    assert!(free.0 > few.0 && few.0 <= 1536.0, "{free:?} {few:?}");
+}
+
 /// Points that are in no paper: size of the device and of the file, regular area, and the part of the run, in GiB.
 const POINTS: [(f64, f64, f64, (f64, f64)); 3] =
     [(96.0, 60.0, 1.2, (150.0, 220.0)), (128.0, 90.0, 1.5, (200.0, 290.0)), (160.0, 128.0, 1.8, (250.0, 350.0))];
