@@ -1,5 +1,5 @@
-//! A small database engine that writes as InnoDB does: a B+-tree of pages of 16 KiB, a buffer pool, a redo log with
-//! group commit, a double-write area.
+//! A small database engine that writes as InnoDB does: tables, each a B+-tree of pages of 16 KiB, a buffer pool, a redo
+//! log with group commit, a double-write area.
 //!
 //! It is there for what it does to the file system below: random writes of pages that the buffer pool lets go, a sync
 //! of the log for each group of commits, the same pages once more in the double-write area, all in an order that a
@@ -17,6 +17,7 @@ mod files;
 mod log;
 mod page;
 mod pool;
+mod transaction;
 mod tree;
 
 use crate::error::{Error, Result};
@@ -31,7 +32,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use steadyfs_rt::{JoinHandle, sleep, spawn};
-use tree::{PageShape, Root, Tree};
+use transaction::RowLocks;
+pub(crate) use transaction::Transaction;
+use tree::{PageShape, Space, Tree};
 
 /// Bytes of a record beside its value: headers, transaction, roll pointer, a key of 20 characters.
 const RECORD_EXTRA: u64 = 44;
@@ -45,9 +48,8 @@ const LOAD: usize = 64;
 /// How the engine is set up.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    /// Bytes of a value, and of what an update changes of it.
-    pub(crate) value: u64,
-    pub(crate) changed: u64,
+    /// Bytes of a row beside its key, for each table. A table is named by its place in this list.
+    pub(crate) tables: Vec<u64>,
     /// Pages of the buffer pool.
     pub(crate) pool_pages: usize,
     pub(crate) log_files: u32,
@@ -64,36 +66,43 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Records of a leaf at most.
-    pub(crate) fn records_per_page(&self) -> u64 {
-        ROOM / (self.value + RECORD_EXTRA)
+    /// Records of a table's leaf at most.
+    pub(crate) fn records_per_page(&self, table: usize) -> u64 {
+        ROOM / (self.tables[table] + RECORD_EXTRA)
     }
 
-    /// Records of a leaf after loading.
-    fn loaded(&self) -> u64 {
-        ((self.records_per_page() as f64 * self.fill).round() as u64).clamp(1, self.records_per_page())
+    /// Records of a table's leaf after loading.
+    fn loaded(&self, table: usize) -> u64 {
+        let most = self.records_per_page(table);
+        ((most as f64 * self.fill).round() as u64).clamp(1, most)
     }
 
-    /// Bytes of all files after loading so many records, nearly.
-    pub(crate) fn file_bytes(&self, records: u64) -> u64 {
-        let leaves = records.div_ceil(self.loaded()).max(1);
-        let inner = leaves.div_ceil(ROOM / CHILD_BYTES * 9 / 10) + 1;
-        (leaves + inner) * PAGE + u64::from(self.log_files) * self.log_file_size + self.doublewrite_pages() * PAGE
+    /// Bytes of all files after loading so many records into each table, nearly.
+    pub(crate) fn file_bytes(&self, records: &[u64]) -> u64 {
+        let pages = |(table, records): (usize, &u64)| {
+            let leaves = records.div_ceil(self.loaded(table)).max(1);
+            leaves + leaves.div_ceil(ROOM / CHILD_BYTES * 9 / 10) + 1
+        };
+        let pages: u64 = records.iter().enumerate().map(pages).sum();
+        pages * PAGE + u64::from(self.log_files) * self.log_file_size + self.doublewrite_pages() * PAGE
     }
 
     fn doublewrite_pages(&self) -> u64 {
         if self.doublewrite { u64::from(self.cleaners) * cleaner::BATCH as u64 } else { 0 }
     }
 
-    fn shape(&self) -> PageShape {
+    fn shape(&self, table: usize) -> PageShape {
         PageShape {
-            records: self.records_per_page() as usize,
+            records: self.records_per_page(table) as usize,
             children: (ROOM / CHILD_BYTES) as usize,
-            // The new bytes, and the old ones for the undo record.
-            update_bytes: 2 * self.changed + LOG_EXTRA,
-            insert_bytes: self.value + LOG_EXTRA,
+            insert_bytes: self.tables[table] + LOG_EXTRA,
         }
     }
+}
+
+/// Bytes of the log for an update that changes so many: the new bytes, and the old ones for the undo record.
+fn update_bytes(changed: u64) -> u64 {
+    2 * changed + LOG_EXTRA
 }
 
 /// See the head of the module.
@@ -102,14 +111,20 @@ pub(crate) struct Engine {
     files: Arc<EngineFiles>,
     log: Arc<Redo>,
     pool: Arc<Pool>,
-    tree: Tree,
+    space: Arc<Space>,
+    trees: Vec<Tree>,
+    rows: RowLocks,
     tasks: Vec<JoinHandle<Result<()>>>,
 }
 
 impl Engine {
-    /// Makes the files and loads records with these keys, which rise; then reads and writes begin to count as the
-    /// workload's.
-    pub(crate) fn create(stage: &Arc<Stage>, config: &Config, keys: impl Iterator<Item = u64>) -> Result<Self> {
+    /// Makes the files and loads each table with records of its keys, which rise; then reads and writes begin to count
+    /// as the workload's.
+    pub(crate) fn create<'a>(
+        stage: &Arc<Stage>,
+        config: &Config,
+        keys: Vec<Box<dyn Iterator<Item = u64> + 'a>>,
+    ) -> Result<Self> {
         let files = EngineFiles::create(
             stage,
             config.log_files,
@@ -121,11 +136,16 @@ impl Engine {
         let files = Arc::new(files);
         let log = Arc::new(Redo::new(&files, config.durability));
         let pool = Arc::new(Pool::new(&files, &log, config.pool_pages));
-        let root = load(&pool, config, keys)?;
+        let space = Arc::new(Space::default());
+        let mut trees = Vec::with_capacity(keys.len());
+        for (table, keys) in keys.into_iter().enumerate() {
+            let root = load(&pool, &space, config, table, keys)?;
+            trees.push(Tree::new(&pool, &space, root, config.shape(table)));
+        }
         files.sync_data()?;
         files.count(true);
-        let tree = Tree::new(&pool, root, config.shape());
-        let mut engine = Engine { config: config.clone(), files, log, pool, tree, tasks: Vec::new() };
+        let (config, rows) = (config.clone(), RowLocks::default());
+        let mut engine = Engine { config, files, log, pool, space, trees, rows, tasks: Vec::new() };
         engine.start();
         Ok(engine)
     }
@@ -138,23 +158,29 @@ impl Engine {
     }
 
     /// The version of a record.
-    pub(crate) fn get(&self, key: u64) -> Result<Option<u32>> {
-        self.tree.get(key)
+    pub(crate) fn get(&self, table: usize, key: u64) -> Result<Option<u32>> {
+        self.trees[table].get(key)
     }
 
-    /// Makes the next version of a record, and commits; false if there is no such record.
-    pub(crate) fn update(&self, key: u64) -> Result<bool> {
-        self.tree.update(key)?.map_or(Ok(false), |lsn| self.log.commit(lsn).map(|()| true))
+    /// Makes the next version of a record, in which so many bytes differ, and commits; false if there is none.
+    pub(crate) fn update(&self, table: usize, key: u64, changed: u64) -> Result<bool> {
+        let done = self.trees[table].update(key, |version| *version += 1, update_bytes(changed))?;
+        done.map_or(Ok(false), |lsn| self.log.commit(lsn).map(|()| true))
     }
 
     /// Makes a record, and commits; false if there is one already.
-    pub(crate) fn insert(&self, key: u64) -> Result<bool> {
-        self.tree.insert(key)?.map_or(Ok(false), |lsn| self.log.commit(lsn).map(|()| true))
+    pub(crate) fn insert(&self, table: usize, key: u64) -> Result<bool> {
+        self.trees[table].insert(key)?.map_or(Ok(false), |lsn| self.log.commit(lsn).map(|()| true))
     }
 
     /// The records from a key on, at most so many: keys and versions in order.
-    pub(crate) fn scan(&self, from: u64, most: usize) -> Result<Vec<(u64, u32)>> {
-        self.tree.scan(from, most)
+    pub(crate) fn scan(&self, table: usize, from: u64, most: usize) -> Result<Vec<(u64, u32)>> {
+        self.trees[table].scan(from, most)
+    }
+
+    /// A transaction of several statements.
+    pub(crate) fn begin(&self) -> Transaction<'_> {
+        Transaction::new(self)
     }
 
     /// Writes and syncs the log once a second, for durabilities that leave it to that, while `goes_on` says so.
@@ -182,30 +208,36 @@ impl Engine {
         self.log.checkpoint(self.pool.oldest(), true).map(drop)
     }
 
-    /// After [`Engine::stop`]: reads every page from its file, past the cache, and hands all records to `record` in the
-    /// order of their keys; the number of pages.
+    /// After [`Engine::stop`]: reads every page from its file, past the cache, and hands all records to `record`, table
+    /// by table in the order of their keys; the number of pages.
     pub(crate) fn walk(
         &self,
-        mut record: impl FnMut(u64, u32) -> Result<()>,
+        mut record: impl FnMut(usize, u64, u32) -> Result<()>,
         mut read: impl FnMut(u64),
     ) -> Result<u64> {
-        let root = self.tree.root();
-        let image = |page: PageNo| {
-            let image = self.pool.image(page);
-            image.ok_or_else(|| Error::Check(format!("page {page} is not in its file")))
-        };
         // All pages, in the order of the file.
-        for page in 0..root.next {
-            self.files.read_page(&image(page)?, true)?;
+        for page in 0..self.space.taken() {
+            self.files.read_page(&self.image(page)?, true)?;
             read(PAGE);
         }
-        let mut at = root.page;
-        while let Some(child) = tree::child_of(&image(at)?.content, 0) {
+        for (table, tree) in self.trees.iter().enumerate() {
+            self.walk_tree(tree, |key, version| record(table, key, version))?;
+        }
+        Ok(u64::from(self.space.taken()))
+    }
+
+    fn image(&self, page: PageNo) -> Result<Image> {
+        self.pool.image(page).ok_or_else(|| Error::Check(format!("page {page} is not in its file")))
+    }
+
+    fn walk_tree(&self, tree: &Tree, mut record: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
+        let mut at = tree.root();
+        while let Some(child) = tree::child_of(&self.image(at)?.content, 0) {
             at = child;
         }
         let mut last = None;
         while at != NONE {
-            let TreeContent::Leaf { keys, versions, next } = &*image(at)?.content else {
+            let TreeContent::Leaf { keys, versions, next } = &*self.image(at)?.content else {
                 return Err(Error::Check(format!("page {at} should be a leaf")));
             };
             for (key, version) in keys.iter().zip(versions) {
@@ -217,29 +249,29 @@ impl Engine {
             }
             at = *next;
         }
-        Ok(u64::from(root.next))
+        Ok(())
     }
 }
 
-/// Writes leaves with these keys, one after the other, and the levels above them.
-fn load(pool: &Pool, config: &Config, keys: impl Iterator<Item = u64>) -> Result<Root> {
-    let mut writer = Loader { pool, images: Vec::new(), next: 0 };
+/// Writes leaves with these keys, one after the other, and the levels above them; the page where the tree begins.
+fn load(pool: &Pool, space: &Space, config: &Config, table: usize, keys: impl Iterator<Item = u64>) -> Result<PageNo> {
+    let mut writer = Loader { pool, space, images: Vec::new() };
     let (mut level, mut leaf) = (Vec::new(), Vec::new());
     let mut keys = keys.peekable();
     while let Some(key) = keys.next() {
         leaf.push(key);
         let last = keys.peek().is_none();
-        if leaf.len() as u64 == config.loaded() || last {
+        if leaf.len() as u64 == config.loaded(table) || last {
             let keys = std::mem::take(&mut leaf);
             let (first, versions) = (keys[0], vec![0; keys.len()]);
-            let next = if last { NONE } else { writer.next + 1 };
+            let next = if last { NONE } else { space.taken() + 1 };
             level.push((first, writer.put(TreeContent::Leaf { keys, versions, next })?));
         }
     }
     if level.is_empty() {
         level.push((0, writer.put(TreeContent::empty_leaf())?));
     }
-    let children = (config.shape().children * 9 / 10).max(2);
+    let children = (config.shape(table).children * 9 / 10).max(2);
     while level.len() > 1 {
         let mut above = Vec::new();
         for part in level.chunks(children) {
@@ -249,22 +281,21 @@ fn load(pool: &Pool, config: &Config, keys: impl Iterator<Item = u64>) -> Result
         level = above;
     }
     writer.flush()?;
-    Ok(Root { page: level[0].1, next: writer.next })
+    Ok(level[0].1)
 }
 
 /// Writes pages of a new tree in the order of their numbers.
 struct Loader<'a> {
     pool: &'a Pool,
+    space: &'a Space,
     images: Vec<Image>,
-    next: PageNo,
 }
 
 impl Loader<'_> {
     fn put(&mut self, mut content: TreeContent) -> Result<PageNo> {
         content.shrink();
-        let page = self.next;
+        let page = self.space.take();
         self.images.push(Image::new(page, 1, Arc::new(content)));
-        self.next += 1;
         if self.images.len() == LOAD {
             self.flush()?;
         }

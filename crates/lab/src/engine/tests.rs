@@ -13,8 +13,7 @@ use steadyfs_rt::sim::{self, SimConfig};
 
 fn config() -> Config {
     Config {
-        value: 1000,
-        changed: 100,
+        tables: vec![1000],
         pool_pages: 40,
         log_files: 2,
         log_file_size: 256 << 10,
@@ -46,7 +45,7 @@ fn on_a_volume<R: Send + 'static>(seed: u64, f: impl FnOnce(&Arc<Stage>) -> R + 
 /// Everything in the engine's files.
 fn contents(engine: &Engine) -> BTreeMap<u64, u32> {
     let mut found = BTreeMap::new();
-    let record = |key, version| {
+    let record = |_, key, version| {
         assert!(found.insert(key, version).is_none());
         Ok(())
     };
@@ -82,23 +81,23 @@ fn like_a_map(config: &Config, loaded: u16, steps: Vec<Step>) {
     on_a_volume(1, move |stage| {
         let mut model: BTreeMap<u64, u32> = (0..loaded).map(|n| (key(n), 0)).collect();
         let keys: Vec<u64> = model.keys().copied().collect();
-        let mut engine = Engine::create(stage, &config, keys.into_iter()).unwrap();
+        let mut engine = Engine::create(stage, &config, vec![Box::new(keys.into_iter())]).unwrap();
         for step in steps {
             match step {
                 Step::Insert(n) => {
                     let new = !model.contains_key(&key(n));
-                    assert_eq!(engine.insert(key(n)).unwrap(), new);
+                    assert_eq!(engine.insert(0, key(n)).unwrap(), new);
                     model.entry(key(n)).or_insert(0);
                 }
                 Step::Update(n) => {
                     let known = model.get_mut(&key(n)).map(|version| *version += 1).is_some();
-                    assert_eq!(engine.update(key(n)).unwrap(), known);
+                    assert_eq!(engine.update(0, key(n), 100).unwrap(), known);
                 }
-                Step::Get(n) => assert_eq!(engine.get(key(n)).unwrap(), model.get(&key(n)).copied()),
+                Step::Get(n) => assert_eq!(engine.get(0, key(n)).unwrap(), model.get(&key(n)).copied()),
                 Step::Scan(n, most) => {
                     let right: Vec<(u64, u32)> =
                         model.range(key(n)..).take(usize::from(most)).map(|(k, v)| (*k, *v)).collect();
-                    assert_eq!(engine.scan(key(n), usize::from(most)).unwrap(), right);
+                    assert_eq!(engine.scan(0, key(n), usize::from(most)).unwrap(), right);
                 }
             }
         }
@@ -118,7 +117,7 @@ proptest! {
     #[test]
     fn so_is_one_that_splits_inner_pages(steps in prop::collection::vec(step(), 1..1500), direct in any::<bool>()) {
         // Two records to a page: more than a thousand leaves, so that the root, which takes 488 of them, splits.
-        let large = Config { value: 7500, log_file_size: 2 << 20, direct, ..config() };
+        let large = Config { tables: vec![7500], log_file_size: 2 << 20, direct, ..config() };
         like_a_map(&large, 0, (0..3000).map(Step::Insert).chain(steps).collect());
     }
 }
@@ -128,7 +127,7 @@ fn many_tasks(config: &Config, seed: u64) -> (Vec<Event>, u64, u64) {
     let config = config.clone();
     on_a_volume(seed, move |stage| {
         let loaded: BTreeSet<u64> = (0..1000).map(key).collect();
-        let engine = Arc::new(Engine::create(stage, &config, loaded.into_iter()).unwrap());
+        let engine = Arc::new(Engine::create(stage, &config, vec![Box::new(loaded.into_iter())]).unwrap());
         let tasks: Vec<_> = (0..8u64)
             .map(|number| {
                 let engine = Arc::clone(&engine);
@@ -137,13 +136,13 @@ fn many_tasks(config: &Config, seed: u64) -> (Vec<Event>, u64, u64) {
                     let mut done: BTreeMap<u64, u32> = BTreeMap::new();
                     for step in 0..400 {
                         let known = key(rng.below(1000) as u16);
-                        assert!(engine.update(known).unwrap());
+                        assert!(engine.update(0, known, 100).unwrap());
                         *done.entry(known).or_default() += 1;
-                        assert!(engine.get(known).unwrap().is_some_and(|version| version >= done[&known]));
+                        assert!(engine.get(0, known).unwrap().is_some_and(|version| version >= done[&known]));
                         if step % 4 == 0 {
                             // Each task has new keys of its own.
                             let new = mix(1 << 32 | number << 16 | step);
-                            assert!(engine.insert(new).unwrap() && engine.get(new).unwrap() == Some(0));
+                            assert!(engine.insert(0, new).unwrap() && engine.get(0, new).unwrap() == Some(0));
                             done.insert(new, 0);
                         }
                     }
@@ -234,4 +233,52 @@ fn commits_share_syncs_and_small_pools_read_again() {
     assert!(lazy < syncs / 2, "{lazy} syncs if commits do not wait for them");
     let (.., fewer) = many_tasks(&Config { pool_pages: 400, ..config() }, 5);
     assert!(fewer < misses / 2, "{fewer} pages read into a large pool, {misses} into a small one");
+}
+
+/// Several tables in one data file, and transactions that others must not see in part.
+#[test]
+fn transactions_are_taken_back_as_a_whole_and_hold_their_rows() {
+    let config = Config { tables: vec![1000, 10, 300], ..config() };
+    on_a_volume(6, move |stage| {
+        let keys: Vec<Box<dyn Iterator<Item = u64>>> = vec![Box::new(0..500), Box::new(0..2000), Box::new(0..0)];
+        let engine = Arc::new(Engine::create(stage, &config, keys).unwrap());
+        let tasks: Vec<_> = (0..6u64)
+            .map(|number| {
+                let engine = Arc::clone(&engine);
+                spawn("worker", move || {
+                    let mut rng = Rng::new(number, 9);
+                    for step in 0..200 {
+                        let mut both = engine.begin();
+                        // A counter in two tables, whose versions are equal whenever nobody holds the first row.
+                        let row = rng.below(3);
+                        assert!(both.update(0, row, 8).unwrap());
+                        sleep(Duration::from_micros(rng.below(200)));
+                        assert!(both.update(1, row, 8).unwrap());
+                        assert!(both.insert(2, number << 32 | step).unwrap() && !both.insert(2, number << 32).unwrap());
+                        let (one, other) = (engine.get(0, row).unwrap(), engine.get(1, row).unwrap());
+                        assert_eq!(one, other, "row {row} is held");
+                        if step % 4 == 1 {
+                            assert!(both.delete(1, 1000 + number * 100 + step / 4).unwrap());
+                            both.rollback().unwrap();
+                        } else {
+                            both.commit(|| ()).unwrap();
+                        }
+                    }
+                })
+            })
+            .collect();
+        tasks.into_iter().for_each(|task| task.join().unwrap());
+        let mut engine = Arc::into_inner(engine).unwrap();
+        engine.stop().unwrap();
+        let mut found = [0u64; 3];
+        let mut updates = [0u64; 3];
+        let count = |table: usize, _: u64, version: u32| {
+            found[table] += 1;
+            updates[table] += u64::from(version);
+            Ok(())
+        };
+        engine.walk(count, |_| ()).unwrap();
+        let kept = 6 * 150;
+        assert_eq!((found, updates), ([500, 2000, kept], [kept, kept, 0]));
+    });
 }

@@ -8,30 +8,41 @@ use super::page::{NONE, PageNo, TreeContent};
 use super::pool::{Frame, Pool};
 use crate::error::{Error, Result};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use steadyfs_rt::{LockClass, RwLock};
 
 static TREE: LockClass = LockClass::new("lab.engine.tree", 2);
 
-/// Where the tree begins, and where the next page goes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Root {
-    pub(super) page: PageNo,
-    pub(super) next: PageNo,
+/// Where the next page of the data file goes; all trees of an engine share it.
+#[derive(Debug, Default)]
+pub(super) struct Space(AtomicU32);
+
+impl Space {
+    /// A page that no tree has.
+    pub(super) fn take(&self) -> PageNo {
+        self.0.fetch_add(1, Relaxed)
+    }
+
+    /// Pages that trees have taken.
+    pub(super) fn taken(&self) -> PageNo {
+        self.0.load(Relaxed)
+    }
 }
 
-/// How many records and children a page takes, and how long records of the log are.
+/// How many records and children a page takes, and how long a new record is in the log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageShape {
     pub(super) records: usize,
     pub(super) children: usize,
-    pub(super) update_bytes: u64,
     pub(super) insert_bytes: u64,
 }
 
 /// See the head of the module.
 pub(super) struct Tree {
     pool: Arc<Pool>,
-    root: RwLock<Root>,
+    space: Arc<Space>,
+    /// The page where the tree begins.
+    root: RwLock<PageNo>,
     shape: PageShape,
 }
 
@@ -48,8 +59,8 @@ impl Drop for Pin<'_> {
 }
 
 impl Tree {
-    pub(super) fn new(pool: &Arc<Pool>, root: Root, shape: PageShape) -> Self {
-        Tree { pool: Arc::clone(pool), root: RwLock::new(&TREE, root), shape }
+    pub(super) fn new(pool: &Arc<Pool>, space: &Arc<Space>, root: PageNo, shape: PageShape) -> Self {
+        Tree { pool: Arc::clone(pool), space: Arc::clone(space), root: RwLock::new(&TREE, root), shape }
     }
 
     fn pin(&self, page: PageNo) -> Result<Pin<'_>> {
@@ -72,24 +83,50 @@ impl Tree {
     /// The version of a record.
     pub(super) fn get(&self, key: u64) -> Result<Option<u32>> {
         let root = self.root.read();
-        let leaf = self.leaf(root.page, key)?;
+        let leaf = self.leaf(*root, key)?;
         let content = Arc::clone(&leaf.frame.content.read());
         let TreeContent::Leaf { keys, versions, .. } = &*content else { return Err(not_a_leaf(&leaf)) };
         Ok(keys.binary_search(&key).ok().map(|at| versions[at]))
     }
 
-    /// Makes the next version of a record; where in the log that ends. `None`: there is no such record.
-    pub(super) fn update(&self, key: u64) -> Result<Option<u64>> {
+    /// Changes the version of a record, with so many bytes in the log; where in the log that ends. `None`: there is no
+    /// such record.
+    pub(super) fn update(&self, key: u64, change: fn(&mut u32), bytes: u64) -> Result<Option<u64>> {
+        self.in_leaf(key, bytes, |keys, versions| {
+            keys.binary_search(&key).is_ok_and(|at| {
+                change(&mut versions[at]);
+                true
+            })
+        })
+    }
+
+    /// Takes a record out, with so many bytes in the log; where in the log that ends. `None`: there is no such record.
+    /// A leaf without records stays where it is.
+    pub(super) fn delete(&self, key: u64, bytes: u64) -> Result<Option<u64>> {
+        self.in_leaf(key, bytes, |keys, versions| {
+            keys.binary_search(&key).is_ok_and(|at| {
+                keys.remove(at);
+                versions.remove(at);
+                true
+            })
+        })
+    }
+
+    /// A change of the leaf of a key, if there is one to be made.
+    fn in_leaf(
+        &self,
+        key: u64,
+        bytes: u64,
+        change: impl FnOnce(&mut Vec<u64>, &mut Vec<u32>) -> bool,
+    ) -> Result<Option<u64>> {
         self.pool.wait_for_log()?;
         let root = self.root.read();
-        let leaf = self.leaf(root.page, key)?;
+        let leaf = self.leaf(*root, key)?;
         let mut content = leaf.frame.content.write();
         let TreeContent::Leaf { keys, versions, .. } = Arc::make_mut(&mut content) else {
             return Err(not_a_leaf(&leaf));
         };
-        let Ok(at) = keys.binary_search(&key) else { return Ok(None) };
-        versions[at] += 1;
-        Ok(Some(self.pool.change(&[&leaf.frame], self.shape.update_bytes)))
+        Ok(change(keys, versions).then(|| self.pool.change(&[&leaf.frame], bytes)))
     }
 
     /// Makes a record, version 0; where in the log that ends. `None`: it is there already.
@@ -97,7 +134,7 @@ impl Tree {
         self.pool.wait_for_log()?;
         {
             let root = self.root.read();
-            let leaf = self.leaf(root.page, key)?;
+            let leaf = self.leaf(*root, key)?;
             let mut content = leaf.frame.content.write();
             let TreeContent::Leaf { keys, versions, .. } = Arc::make_mut(&mut content) else {
                 return Err(not_a_leaf(&leaf));
@@ -115,7 +152,7 @@ impl Tree {
     /// As [`Tree::insert`], with the tree alone.
     fn split_and_insert(&self, key: u64) -> Result<Option<u64>> {
         let mut root = self.root.write();
-        let path = self.path(root.page, key)?;
+        let path = self.path(*root, key)?;
         let mut changed: Vec<(&Pin<'_>, TreeContent)> = Vec::new();
         let mut made: Vec<Pin<'_>> = Vec::new();
         let mut up: Option<(u64, PageNo)> = None;
@@ -134,18 +171,16 @@ impl Tree {
                 }
                 (TreeContent::Inner { .. }, None) => break,
             }
-            if let Some((first, right)) = self.split(&mut content, root.next) {
-                up = Some((first, root.next));
-                made.push(Pin { pool: &self.pool, frame: self.pool.create(root.next, right)? });
-                root.next += 1;
+            if let Some((first, page, right)) = self.split(&mut content) {
+                up = Some((first, page));
+                made.push(Pin { pool: &self.pool, frame: self.pool.create(page, right)? });
             }
             changed.push((pin, content));
         }
         if let Some((first, child)) = up {
-            let top = TreeContent::Inner { keys: vec![0, first], children: vec![root.page, child] };
-            made.push(Pin { pool: &self.pool, frame: self.pool.create(root.next, top)? });
-            root.page = root.next;
-            root.next += 1;
+            let top = TreeContent::Inner { keys: vec![0, first], children: vec![*root, child] };
+            *root = self.space.take();
+            made.push(Pin { pool: &self.pool, frame: self.pool.create(*root, top)? });
         }
         let mut latches = Vec::with_capacity(changed.len());
         for (pin, content) in changed {
@@ -160,19 +195,19 @@ impl Tree {
         Ok(Some(self.pool.change(&frames, bytes)))
     }
 
-    /// Moves the upper half of a page that is too full to a new one; that half, with its first key.
-    fn split(&self, content: &mut TreeContent, new: PageNo) -> Option<(u64, TreeContent)> {
+    /// Moves the upper half of a page that is too full to a new one; that half, with its first key and its page.
+    fn split(&self, content: &mut TreeContent) -> Option<(u64, PageNo, TreeContent)> {
         match content {
             TreeContent::Leaf { keys, versions, next } if keys.len() > self.shape.records => {
-                let half = keys.len() / 2;
+                let (half, new) = (keys.len() / 2, self.space.take());
                 let (keys, versions) = (keys.split_off(half), versions.split_off(half));
                 let right = TreeContent::Leaf { versions, next: std::mem::replace(next, new), keys };
-                Some((first_key(&right), right))
+                Some((first_key(&right), new, right))
             }
             TreeContent::Inner { keys, children } if keys.len() > self.shape.children => {
-                let half = keys.len() / 2;
+                let (half, new) = (keys.len() / 2, self.space.take());
                 let right = TreeContent::Inner { keys: keys.split_off(half), children: children.split_off(half) };
-                Some((first_key(&right), right))
+                Some((first_key(&right), new, right))
             }
             _ => None,
         }
@@ -182,7 +217,7 @@ impl Tree {
     pub(super) fn scan(&self, from: u64, most: usize) -> Result<Vec<(u64, u32)>> {
         let mut found = Vec::with_capacity(most.min(1 << 16));
         let root = self.root.read();
-        let mut pin = self.leaf(root.page, from)?;
+        let mut pin = self.leaf(*root, from)?;
         loop {
             let content = Arc::clone(&pin.frame.content.read());
             let TreeContent::Leaf { keys, versions, next } = &*content else { return Err(not_a_leaf(&pin)) };
@@ -196,8 +231,8 @@ impl Tree {
         }
     }
 
-    /// The first leaf and the number of pages, when nothing changes any more.
-    pub(super) fn root(&self) -> Root {
+    /// The page where the tree begins, when nothing changes any more.
+    pub(super) fn root(&self) -> PageNo {
         *self.root.read()
     }
 }

@@ -25,7 +25,7 @@ pub(crate) use volume::{VolumeKind, VolumeSpec};
 pub use window::{Span, Window};
 
 /// The experiments that are part of the program: name and text.
-const BUILTIN: [(&str, &str); 48] = [
+const BUILTIN: [(&str, &str); 50] = [
     ("d2fs-fig1-devgc", include_str!("../../experiments/d2fs-fig1-devgc.toml")),
     ("d2fs-fio", include_str!("../../experiments/d2fs-fio.toml")),
     ("d2fs-table1", include_str!("../../experiments/d2fs-table1.toml")),
@@ -34,6 +34,7 @@ const BUILTIN: [(&str, &str); 48] = [
     ("d2fs-against", include_str!("../../experiments/d2fs-against.toml")),
     ("d2fs-ycsb", include_str!("../../experiments/d2fs-ycsb.toml")),
     ("d2fs-overwrites", include_str!("../../experiments/d2fs-overwrites.toml")),
+    ("d2fs-tpcc", include_str!("../../experiments/d2fs-tpcc.toml")),
     ("d2fs-recovery", include_str!("../../experiments/d2fs-recovery.toml")),
     ("zf2fs-fio", include_str!("../../experiments/zf2fs-fio.toml")),
     ("d2fs-fileserver", include_str!("../../experiments/d2fs-fileserver.toml")),
@@ -53,6 +54,7 @@ const BUILTIN: [(&str, &str); 48] = [
     ("scalelfs-fig10-oltp", include_str!("../../experiments/scalelfs-fig10-oltp.toml")),
     ("mdtest", include_str!("../../experiments/mdtest.toml")),
     ("dbench", include_str!("../../experiments/dbench.toml")),
+    ("tpcc", include_str!("../../experiments/tpcc.toml")),
     ("ycsb", include_str!("../../experiments/ycsb.toml")),
     ("scalelfs-fig11-a", include_str!("../../experiments/scalelfs-fig11-a.toml")),
     ("scalelfs-fig11-a-cores", include_str!("../../experiments/scalelfs-fig11-a-cores.toml")),

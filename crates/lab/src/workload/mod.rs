@@ -11,6 +11,7 @@
 //! - `committing`: commits to the lists of the metadata journal alone (`run::committing`);
 //! - `victims`: the choice of victims alone, without a volume (`run::victims`);
 //! - `ycsb`: YCSB's core workloads over a database engine (`engine`);
+//! - `tpcc`: TPC-C's transactions over the same engine;
 //! - `replay`: a trace of a mount.
 //!
 //! To add a kind: a module with its options (`#[serde(deny_unknown_fields)]`), a variant of [`Workload`], a line in
@@ -18,6 +19,7 @@
 
 mod committing;
 mod content;
+mod database;
 mod filebench;
 mod fio;
 mod metadata;
@@ -27,6 +29,7 @@ mod raw;
 mod replay;
 mod stage;
 mod tally;
+mod tpcc;
 mod victims;
 mod ycsb;
 
@@ -45,6 +48,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use stage::{Stage, Traffic};
 use std::sync::Arc;
 pub(crate) use tally::Tally;
+use tpcc::Tpcc;
 pub(crate) use victims::{BLOCKS, Victims};
 use ycsb::Ycsb;
 
@@ -63,6 +67,8 @@ pub(crate) enum Workload {
     Metadata(Metadata),
     /// A database.
     Ycsb(Ycsb),
+    /// TPC-C's transactions on a database.
+    Tpcc(Tpcc),
     /// What a trace has.
     Replay(Replay),
     /// The choice of victims alone.
@@ -113,6 +119,7 @@ impl Workload {
             Workload::Raw(raw) => raw,
             Workload::Metadata(metadata) => metadata,
             Workload::Ycsb(ycsb) => ycsb,
+            Workload::Tpcc(tpcc) => tpcc,
             Workload::Replay(replay) => replay,
             Workload::Victims(victims) => victims,
             Workload::Committing(committing) => committing,
@@ -177,6 +184,7 @@ impl Workload {
             Workload::Raw(raw) => Workload::Raw(raw.scaled(factor)),
             Workload::Metadata(metadata) => Workload::Metadata(metadata.scaled(factor)),
             Workload::Ycsb(ycsb) => Workload::Ycsb(ycsb.scaled(factor)),
+            Workload::Tpcc(tpcc) => Workload::Tpcc(tpcc.scaled(factor)),
             Workload::Victims(victims) => Workload::Victims(victims.scaled(factor)),
             Workload::Committing(committing) => Workload::Committing(committing.scaled(factor)),
             // A trace is what it is: only the volume around it becomes smaller.

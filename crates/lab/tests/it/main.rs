@@ -13,5 +13,6 @@ mod results;
 mod runs;
 mod scalelfs;
 mod sensitivity;
+mod tpcc;
 mod victims;
 mod ycsb;

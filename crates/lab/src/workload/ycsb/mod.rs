@@ -8,8 +8,9 @@
 mod choose;
 mod run;
 
+use super::database::{Server, check_counts, defaults};
 use super::{Act, Plan, Stage};
-use crate::engine::{Config, Durability, PAGE};
+use crate::engine::Config;
 use crate::spec::Size;
 use choose::Distribution;
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,7 @@ pub(crate) struct Ycsb {
     recordcount: u64,
     /// Operations of all threads together.
     operationcount: u64,
-    #[serde(default = "one")]
+    #[serde(default = "defaults::one")]
     threads: u32,
     /// Fields of a record, and bytes of each.
     #[serde(default = "ten")]
@@ -44,30 +45,30 @@ pub(crate) struct Ycsb {
     #[serde(default = "hundred")]
     maxscanlength: u32,
     /// Bytes of the buffer pool; smaller with the scale.
-    #[serde(default = "buffer_pool")]
+    #[serde(default = "defaults::buffer_pool")]
     buffer_pool: Size,
-    #[serde(default = "two")]
+    #[serde(default = "defaults::two")]
     redo_files: u32,
     /// Bytes of each file of the redo log; smaller with the scale.
-    #[serde(default = "redo_file_size")]
+    #[serde(default = "defaults::redo_file_size")]
     redo_file_size: Size,
     /// 1: commits wait for a sync of the log; 2: they write it; 0: neither. Those that do not wait are synced once a
     /// second.
-    #[serde(default = "one")]
+    #[serde(default = "defaults::one")]
     flush_log_at_trx_commit: u32,
-    #[serde(default = "yes")]
+    #[serde(default = "defaults::yes")]
     doublewrite: bool,
     /// Pages go past the page cache.
     #[serde(default)]
     direct: bool,
     /// Tasks that write dirty pages.
-    #[serde(default = "four")]
+    #[serde(default = "defaults::four")]
     page_cleaners: u32,
     /// How full leaves are after loading: inserts in random order leave them 69 % full.
-    #[serde(default = "random_fill")]
+    #[serde(default = "defaults::random_fill")]
     fill: f64,
     /// Microseconds that the server and the client need for an operation, beside files.
-    #[serde(default = "query_us")]
+    #[serde(default = "defaults::query_us")]
     query_us: u32,
     /// Bytes of a file that is there from the start, in place of what else a server has on the volume; smaller with the
     /// scale.
@@ -99,44 +100,12 @@ struct Mix {
     distribution: Distribution,
 }
 
-fn one() -> u32 {
-    1
-}
-
-fn two() -> u32 {
-    2
-}
-
-fn four() -> u32 {
-    4
-}
-
 fn ten() -> u32 {
     10
 }
 
 fn hundred() -> u32 {
     100
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn buffer_pool() -> Size {
-    Size::of(128 << 20)
-}
-
-fn redo_file_size() -> Size {
-    Size::of(48 << 20)
-}
-
-fn random_fill() -> f64 {
-    0.69
-}
-
-fn query_us() -> u32 {
-    50
 }
 
 impl Load {
@@ -161,15 +130,10 @@ impl Ycsb {
         let part = |count: u64| ((count as f64 * factor).round() as u64).max(1);
         self.recordcount = part(self.recordcount);
         self.operationcount = part(self.operationcount);
-        self.buffer_pool = Size::of(self.buffer_pool.times(factor, PAGE).bytes().max(self.least_pool()));
-        self.redo_file_size = Size::of(self.redo_file_size.times(factor, 4096).bytes().max(LEAST_REDO));
+        let server = self.server();
+        (self.buffer_pool, self.redo_file_size) = (server.scaled_pool(factor), server.scaled_redo(factor));
         self.ballast = self.ballast.map(|size| size.times(factor, 4096));
         self
-    }
-
-    /// Every thread holds a few pages at a time.
-    fn least_pool(&self) -> u64 {
-        (u64::from(self.threads) * 8 + 64) * PAGE
     }
 
     fn mix(&self) -> Mix {
@@ -181,75 +145,58 @@ impl Ycsb {
         Mix { distribution: self.requestdistribution.unwrap_or(mix.distribution), ..mix }
     }
 
-    fn engine(&self) -> Config {
-        let value = u64::from(self.fieldcount) * u64::from(self.fieldlength);
-        Config {
-            value,
-            changed: if self.writeallfields { value } else { u64::from(self.fieldlength) },
-            pool_pages: (self.buffer_pool.bytes() / PAGE) as usize,
-            log_files: self.redo_files,
-            log_file_size: self.redo_file_size.bytes(),
-            durability: match self.flush_log_at_trx_commit {
-                1 => Durability::Synced,
-                2 => Durability::Written,
-                _ => Durability::Lazy,
-            },
+    fn server(&self) -> Server {
+        Server {
+            threads: self.threads,
+            buffer_pool: self.buffer_pool,
+            redo_files: self.redo_files,
+            redo_file_size: self.redo_file_size,
+            flush_log_at_trx_commit: self.flush_log_at_trx_commit,
             doublewrite: self.doublewrite,
             direct: self.direct,
-            cleaners: self.page_cleaners,
+            page_cleaners: self.page_cleaners,
             fill: self.fill,
-            journal: false,
+            query_us: self.query_us,
         }
+    }
+
+    fn engine(&self) -> Config {
+        self.server().engine(&[self.value()])
+    }
+
+    /// Bytes of a record's value.
+    fn value(&self) -> u64 {
+        u64::from(self.fieldcount) * u64::from(self.fieldlength)
+    }
+
+    /// Bytes of it that an update changes.
+    fn changed(&self) -> u64 {
+        if self.writeallfields { self.value() } else { self.fieldlength.into() }
     }
 }
 
-/// Bytes of a file of the redo log at least: room for what all threads may have in flight.
-const LEAST_REDO: u64 = 256 << 10;
-
 impl Plan for Ycsb {
     fn check(&self) -> Result<(), String> {
-        let counts = [
+        check_counts(&[
             ("recordcount", self.recordcount, 1 << 31),
             ("operationcount", self.operationcount, 1 << 40),
-            ("threads", u64::from(self.threads), 4096),
             ("fieldcount", u64::from(self.fieldcount), 1 << 12),
             ("fieldlength", u64::from(self.fieldlength), 1 << 12),
             ("maxscanlength", u64::from(self.maxscanlength), 1 << 16),
-            ("redo_files", u64::from(self.redo_files), 100),
-            ("page_cleaners", u64::from(self.page_cleaners), 64),
-        ];
-        for (name, value, most) in counts {
-            if value == 0 || value > most {
-                return Err(format!("workload.{name}: {value} is not between 1 and {most}"));
-            }
-        }
-        if self.engine().records_per_page() < 2 {
+        ])?;
+        self.server().check()?;
+        if self.engine().records_per_page(0) < 2 {
             return Err("workload.fieldlength: a page of 16 KiB has to hold two records".into());
-        }
-        if self.buffer_pool.bytes() < self.least_pool() {
-            return Err(format!("workload.buffer_pool: so many threads need at least {} bytes", self.least_pool()));
-        }
-        if self.redo_file_size.bytes() < LEAST_REDO || !self.redo_file_size.bytes().is_multiple_of(4096) {
-            return Err(format!("workload.redo_file_size is a multiple of 4096, at least {LEAST_REDO}"));
-        }
-        if self.flush_log_at_trx_commit > 2 {
-            return Err("workload.flush_log_at_trx_commit is 0, 1 or 2".into());
-        }
-        if !(0.1..=1.0).contains(&self.fill) {
-            return Err(format!("workload.fill: {} is not between 0.1 and 1", self.fill));
         }
         let halves = matches!(self.load, Load::A | Load::F);
         if self.readproportion.is_some_and(|share| !halves || !(0.0..=1.0).contains(&share)) {
             return Err("workload.readproportion is a share of loads a and f, from 0 to 1".into());
         }
-        if self.query_us == 0 {
-            return Err("workload.query_us: an operation takes at least a microsecond".into());
-        }
         Ok(())
     }
 
     fn file_bytes(&self) -> u64 {
-        self.engine().file_bytes(self.recordcount) + self.ballast.map_or(0, Size::bytes)
+        self.engine().file_bytes(&[self.recordcount]) + self.ballast.map_or(0, Size::bytes)
     }
 
     fn act(&self, stage: &Arc<Stage>) -> Box<dyn Act> {
@@ -275,7 +222,7 @@ mod tests {
         let few = |load: &str| ycsb(&format!("load = '{load}'\nreadproportion = 0.25")).mix();
         assert_eq!([few("a"), few("f")].map(|mix| (mix.read, mix.update)), [(0.25, 0.75), (0.25, 0.0)]);
         let a = ycsb("load = 'a'");
-        assert_eq!((a.engine().records_per_page(), a.engine().changed), (15, 100));
+        assert_eq!((a.engine().records_per_page(0), a.changed()), (15, 100));
         // 6.5 million records, 10 of them in a page of 16 KiB.
         assert!((a.file_bytes() as f64 / 10.65e9 - 1.0).abs() < 0.03, "{}", a.file_bytes());
         let small = a.scaled(1.0 / 64.0);

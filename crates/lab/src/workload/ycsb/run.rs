@@ -5,15 +5,16 @@ use super::{Mix, Ycsb};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::rng::{Rng, mix};
-use crate::workload::pattern::Pattern;
-use crate::workload::stage::{self, Stage};
-use crate::workload::{Act, Tally};
+use crate::workload::database;
+use crate::workload::{Act, Stage, Tally};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-use steadyfs_core::NewInode;
 use steadyfs_rt::{LockClass, Mutex, now, sleep};
+
+/// The one table.
+const TABLE: usize = 0;
 
 static INSERTED: LockClass = LockClass::new("lab.ycsb.inserted", 0);
 
@@ -57,7 +58,6 @@ struct Shared {
     options: Ycsb,
     engine: Engine,
     known: Known,
-    over: AtomicBool,
 }
 
 /// The workload.
@@ -83,39 +83,21 @@ impl Client {
         // Twice as many as are expected, as YCSB reckons.
         self.options.recordcount + (2.0 * inserts) as u64 + u64::from(self.options.threads)
     }
-
-    fn lay_out_ballast(&self, size: u64) -> Result<()> {
-        let fs = &self.stage.fs;
-        let doing = || Error::core("laying out the ballast");
-        let root = fs.root().map_err(doing())?;
-        let new = NewInode { mode: 0o100_644, ..NewInode::default() };
-        let file = fs.create(&root, b"ballast", &new).map_err(doing())?;
-        let mut at = 0;
-        while at < size {
-            let len = (1u64 << 20).min(size - at);
-            if Pattern::new(!3, self.stage.seed).write(fs, &file, at, len, false).map_err(doing())? != len {
-                return Err(doing()(steadyfs_core::Error::NoSpace));
-            }
-            self.stage.progress.advance(len);
-            at += len;
-        }
-        fs.fsync(&file, false).map_err(doing())
-    }
 }
 
 impl Act for Client {
     fn lay_out(&mut self) -> Result<()> {
         if let Some(ballast) = self.options.ballast {
-            self.lay_out_ballast(ballast.bytes())?;
+            database::lay_out_ballast(&self.stage, ballast.bytes())?;
         }
         let records = self.options.recordcount;
         let mut keys: Vec<u64> = (0..records).map(key).collect();
         keys.sort_unstable();
-        let engine = Engine::create(&self.stage, &self.options.engine(), keys.into_iter())?;
+        let engine = Engine::create(&self.stage, &self.options.engine(), vec![Box::new(keys.into_iter())])?;
         self.stage.fs.sync().map_err(Error::core("syncing the volume"))?;
         let (stage, options) = (Arc::clone(&self.stage), self.options.clone());
         let known = Known::new(records, self.most());
-        self.shared = Some(Arc::new(Shared { stage, options, engine, known, over: AtomicBool::new(false) }));
+        self.shared = Some(Arc::new(Shared { stage, options, engine, known }));
         Ok(())
     }
 
@@ -125,28 +107,21 @@ impl Act for Client {
 
     fn work(&mut self) -> Result<Tally> {
         let Some(shared) = &self.shared else { return Err(Error::Check("nothing has been loaded".into())) };
-        let ticker = {
-            let shared = Arc::clone(shared);
-            self.stage.start("log-timer", move || {
-                let goes_on = || !shared.over.load(Relaxed) && shared.stage.goes_on(None);
-                shared.engine.tick(goes_on).map(|()| Tally::default())
-            })
-        };
         let (threads, all) = (u64::from(self.options.threads), self.options.operationcount);
-        let tasks = (0..threads).map(|number| {
-            let shared = Arc::clone(shared);
-            let share = all / threads + u64::from(number < all % threads);
-            let most = self.most();
-            self.stage.start("ycsb", move || Thread::new(&shared, number, most).run(share))
-        });
-        let done = stage::join(tasks.collect());
-        shared.over.store(true, Relaxed);
-        stage::join(vec![ticker])?;
-        let mut tally = done?;
-        let (syncs, misses) = shared.engine.counts();
-        tally.add("log_syncs", syncs);
-        tally.add("pool_misses", misses);
-        Ok(tally)
+        database::work(
+            shared,
+            |shared| &shared.engine,
+            &self.stage,
+            || {
+                let start = |number| {
+                    let shared = Arc::clone(shared);
+                    let share = all / threads + u64::from(number < all % threads);
+                    let most = self.most();
+                    self.stage.start("ycsb", move || Thread::new(&shared, number, most).run(share))
+                };
+                (0..threads).map(start).collect()
+            },
+        )
     }
 
     fn verify(&mut self) -> Result<String> {
@@ -159,7 +134,7 @@ impl Act for Client {
         let mut right: Vec<(u64, u32)> = (0..count).map(|record| (key(record), record as u32)).collect();
         right.sort_unstable();
         let mut at = 0usize;
-        let compare = |key: u64, version: u32| {
+        let compare = |_: usize, key: u64, version: u32| {
             let expected = right.get(at).map(|(key, record)| (*key, known.committed[*record as usize].load(Relaxed)));
             at += 1;
             if expected == Some((key, version)) {
@@ -241,7 +216,7 @@ impl Thread {
     fn read(&self, record: u64) -> Result<()> {
         let known = &self.shared.known;
         let least = known.committed[record as usize].load(Relaxed);
-        let found = self.shared.engine.get(key(record))?;
+        let found = self.shared.engine.get(TABLE, key(record))?;
         let most = known.begun[record as usize].load(Relaxed);
         if found.is_some_and(|version| (least..=most).contains(&version)) {
             return Ok(());
@@ -252,7 +227,7 @@ impl Thread {
     fn update(&mut self, record: u64) -> Result<()> {
         let known = &self.shared.known;
         known.begun[record as usize].fetch_add(1, Relaxed);
-        if !self.shared.engine.update(key(record))? {
+        if !self.shared.engine.update(TABLE, key(record), self.shared.options.changed())? {
             return Err(Error::Check(format!("record {record} is not there")));
         }
         known.committed[record as usize].fetch_add(1, Relaxed);
@@ -265,7 +240,7 @@ impl Thread {
         if record >= known.begun.len() as u64 {
             return Err(Error::Check(format!("record {record} is one more than there is room for")));
         }
-        if !self.shared.engine.insert(key(record))? {
+        if !self.shared.engine.insert(TABLE, key(record))? {
             return Err(Error::Check(format!("record {record} is there already")));
         }
         known.insert(record);
@@ -275,7 +250,7 @@ impl Thread {
     fn scan(&mut self) -> Result<()> {
         let record = self.choose();
         let most = self.chooser.length(self.shared.options.maxscanlength.into()) as usize;
-        let found = self.shared.engine.scan(key(record), most)?;
+        let found = self.shared.engine.scan(TABLE, key(record), most)?;
         let sorted = found.windows(2).all(|pair| pair[0].0 < pair[1].0);
         if found.first().map(|(key, _)| *key) != Some(key(record)) || !sorted || found.len() > most {
             return Err(Error::Check(format!("a scan of {most} records from {record} on gives {}", found.len())));
