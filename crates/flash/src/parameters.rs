@@ -5,6 +5,7 @@
 //! D2FS (FAST'25), *paper* the paper named, *datasheet* the maker's, *estimate* ours, made before any experiment ran.
 //! What an experiment changes, it changes in the fields.
 
+use crate::ftl::MakeLayer;
 use crate::units::{Bandwidth, PAGE};
 use std::ops::Range;
 use std::str::FromStr;
@@ -208,6 +209,26 @@ pub enum Layer {
     /// Zones that the host writes once, and that the device empties into zones of its own, of which it tells the host
     /// (D2FS). A zone is a line, and the capacity is what the regular and the GC area may hold at a time.
     Coupled(Coupling),
+    /// One that stands in a file of its own, and is in no list.
+    Own(OwnLayer),
+}
+
+/// A translation layer that this table does not know: a static of the file that it stands in.
+#[derive(Clone, Copy)]
+pub struct OwnLayer(pub(crate) &'static dyn MakeLayer);
+
+impl PartialEq for OwnLayer {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::addr_eq(self.0, other.0)
+    }
+}
+
+impl Eq for OwnLayer {}
+
+impl std::fmt::Debug for OwnLayer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 /// The areas of a device that moves pages by itself, in pages of 4 KiB, and what it has for that.

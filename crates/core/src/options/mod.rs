@@ -3,6 +3,7 @@
 //! `MountOptions::set` takes one option at a time and says whether it knows it, so that a front end can offer each
 //! option to the core and to itself, and name the one that nobody knows. [`OPTIONS`] declares them all.
 
+pub(crate) mod policies;
 pub(crate) mod proof;
 #[macro_use]
 pub(crate) mod row;
@@ -10,6 +11,7 @@ mod table;
 pub(crate) mod techniques;
 
 use crate::error::{Error, Result};
+use crate::options::policies::{Own, PlacementPolicy};
 use crate::options::row::Refusal;
 pub use crate::options::table::OPTIONS;
 use crate::options::techniques::GcOptions;
@@ -246,6 +248,8 @@ pub struct MountOptions {
     pub inline_dentry: bool,
     /// Keep small attributes in inodes.
     pub inline_xattr: bool,
+    /// Where data of files goes, if not as F2FS does.
+    pub placed_by: Option<Own<dyn PlacementPolicy>>,
     /// A fault planted for a test.
     #[cfg(feature = "canary")]
     pub canary: Option<crate::canary::Canary>,
@@ -278,6 +282,7 @@ impl Default for MountOptions {
             inline_data: true,
             inline_dentry: true,
             inline_xattr: true,
+            placed_by: None,
             #[cfg(feature = "canary")]
             canary: None,
         }

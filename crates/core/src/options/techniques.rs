@@ -1,6 +1,7 @@
 //! How a volume collects: techniques that can be chosen one by one, and presets that name combinations of them.
 
 use crate::options::Allocation;
+use crate::options::policies::{Own, VictimPolicy};
 use std::fmt;
 use std::time::Duration;
 use steadyfs_format::{BLOCK_SIZE, BLOCKS_PER_SEG};
@@ -153,6 +154,8 @@ pub struct GcOptions {
     pub data_logs: DataLogs,
     /// How changes of the volume are counted.
     pub cp_lock: CpCounters,
+    /// How sections are weighed, if not as F2FS does.
+    pub victims_by: Option<Own<dyn VictimPolicy>>,
     /// The system that these are the techniques of, or differ from.
     pub system: System,
 }
@@ -172,6 +175,7 @@ const F2FS_LFS: GcOptions = GcOptions {
     buffer_size: None,
     data_logs: DataLogs::Count(1),
     cp_lock: CpCounters::Shared,
+    victims_by: None,
     system: System::F2fsLfs,
 };
 
@@ -201,6 +205,7 @@ const SCALELFS: GcOptions = GcOptions {
     buffer_size: None,
     data_logs: DataLogs::Count(1),
     cp_lock: CpCounters::Shared,
+    victims_by: None,
     system: System::ScaleLfs,
 };
 

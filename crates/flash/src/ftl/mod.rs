@@ -9,6 +9,8 @@ mod coupled;
 mod flat;
 mod interval;
 mod map;
+#[cfg(test)]
+mod own;
 mod partial_log;
 mod victims;
 mod zns;
@@ -70,6 +72,7 @@ pub(crate) fn layer(parameters: &Parameters, capacity: u64) -> Result<(Box<dyn F
         Layer::PageMap | Layer::Interval(_) => PageMap::lines_for(&parameters.geometry, &parameters.policy, pages),
         Layer::Zoned(limits) => Zns::lines_for(parameters, limits, pages)?,
         Layer::Coupled(shape) => Coupled::lines_for(parameters, shape, pages)?,
+        Layer::Own(layer) => layer.0.lines(parameters, pages),
     };
     let flash = lines.saturating_mul(u64::from(parameters.geometry.line_pages()));
     if !capacity.is_multiple_of(PAGE) || pages == 0 || flash >= u64::from(u32::MAX) {
@@ -81,8 +84,18 @@ pub(crate) fn layer(parameters: &Parameters, capacity: u64) -> Result<(Box<dyn F
         Layer::Interval(shape) => Box::new(Collected::new(parameters, IntervalMap::new(shape), pages, 0, lines)),
         Layer::Zoned(limits) => Box::new(Zns::new(parameters, limits, pages, lines)),
         Layer::Coupled(shape) => Box::new(Coupled::new(parameters, shape, pages, lines)),
+        Layer::Own(layer) => layer.0.make(parameters, pages, lines),
     };
     Ok((ftl, lines))
+}
+
+/// Makes a translation layer that no arm of [`Layer`] names: one that stands in a file of its own.
+pub(crate) trait MakeLayer: std::fmt::Debug + Send + Sync {
+    /// Lines of the flash of a device with so many pages.
+    fn lines(&self, parameters: &Parameters, pages: u64) -> u64;
+
+    /// The layer of an empty device.
+    fn make(&self, parameters: &Parameters, pages: u64, lines: u32) -> Box<dyn Ftl>;
 }
 
 /// A translation layer. Logical pages and streams are in range: the device has checked.

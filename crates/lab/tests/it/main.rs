@@ -9,6 +9,8 @@ mod iplfs;
 mod journal;
 mod metadata;
 mod model;
+mod own_placement;
+mod own_victims;
 mod results;
 mod runs;
 mod scalelfs;

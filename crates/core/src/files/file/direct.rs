@@ -292,7 +292,7 @@ impl Fs {
         flights: &Arc<Flights>,
     ) -> Result<usize> {
         let LeafOrGap::Leaf(leaf) = self.leaf(inode, first)? else { return Ok(0) };
-        let (log, in_place) = (inode.data_log(), self.stays_in_place(inode, Trigger::Direct));
+        let (log, in_place) = (self.log_for(inode), self.stays_in_place(inode, Trigger::Direct));
         let part = leaf.part(&(first..first + pages.len() as u64));
         let mut guard = leaf.node.write(&self.vol.nodes);
         let area = Area::of(guard.bytes(), self.vol.sb.features())?;

@@ -77,7 +77,7 @@ impl Fs {
     pub(super) fn convert_inline(&self, change: &Change<'_>, inode: &Arc<Inode>, facts: &mut Facts) -> Result<()> {
         let features = self.vol.sb.features();
         assert!(facts.inline, "inode {} has no contents of its own", inode.ino);
-        let log = inode.data_log();
+        let log = self.log_for(inode);
         let mut guard = inode.node.write(&self.vol.nodes);
         if guard.is_dead() {
             return Err(Error::NotFound);

@@ -189,7 +189,7 @@ impl Fs {
         in_place: bool,
     ) -> Result<Batch> {
         let cache = self.budget.cache(inode);
-        let how = (inode.data_log(), in_place);
+        let how = (self.log_for(inode), in_place);
         let mut at = range.start;
         let mut pages = 0;
         while pages < max {

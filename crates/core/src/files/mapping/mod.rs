@@ -21,12 +21,14 @@ pub(crate) use way::{LeafOrGap, addressing};
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
 use crate::fs::Fs;
+use crate::options::policies::{DataToPlace, Own};
 use crate::volume::nodes::cache::NodeRead;
 use crate::volume::nodes::leaf::Leaf;
 use crate::volume::nodes::slots::Area;
 use crate::volume::placing;
 use std::sync::Arc;
 use steadyfs_format::block::BlockView;
+use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::Inode as RawInode;
 use steadyfs_format::node::{Addressing, IndirectNode, NodeBlock, NodeOfs, NodePath};
 use steadyfs_format::{Block, Log, Nid, PageIndex};
@@ -36,6 +38,22 @@ impl Inode {
     pub(crate) fn data_log(&self) -> Log {
         let guard = self.node.read();
         placing::data_log(RawInode::view(guard.bytes()))
+    }
+}
+
+impl Fs {
+    /// The log that data of an inode goes to now: its own, or, for a regular file, the one that the mount's policy
+    /// chooses.
+    pub(crate) fn log_for(&self, inode: &Inode) -> Log {
+        let usual = inode.data_log();
+        match self.options.placed_by {
+            Some(Own(policy)) if inode.kind == FileType::Regular => {
+                let log = policy.log(&DataToPlace { ino: inode.ino, usual });
+                assert!(!log.is_node(), "a policy places data of inode {} in {log:?}", inode.ino);
+                log
+            }
+            _ => usual,
+        }
     }
 }
 

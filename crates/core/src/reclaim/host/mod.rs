@@ -78,7 +78,7 @@ impl HostReclaim {
         HostReclaim {
             serial: Mutex::new(&locks::GC, ()),
             single: Collector {
-                select: Box::new(victim::OneVictim::new(reach)),
+                select: Box::new(victim::OneVictim::new(reach, options.gc.victims_by)),
                 sink: Sink::cold_log(Buffer::new(&options.gc, 1, &memory)),
                 crew: options.gc.crew().map(Crew::new),
             },

@@ -50,10 +50,10 @@ impl VictimStand {
     /// options say.
     pub fn new(segments: u32, options: &GcOptions, reach: Reach, collectors: usize) -> Self {
         let layout = layout(segments);
-        let minds = Arc::new(Minds::new(&layout, collectors, reach));
+        let minds = Arc::new(Minds::new(&layout, collectors, reach, options.victims_by));
         let collectors = (0..collectors).map(|number| -> Box<dyn Select> {
             match options.select {
-                GcSelect::Locked => Box::new(OneVictim::new(reach)),
+                GcSelect::Locked => Box::new(OneVictim::new(reach, options.victims_by)),
                 GcSelect::Concurrent => Box::new(ManyVictims::new(&minds, number, segments as usize)),
             }
         });

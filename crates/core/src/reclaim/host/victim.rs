@@ -13,6 +13,7 @@
 
 use crate::bits::AtomicBitmap;
 use crate::locks;
+use crate::options::policies::{Own, SectionState, VictimPolicy};
 use crate::options::techniques::GcSearch;
 use crate::reclaim::report::Urgency;
 use crate::volume::segments::table::SegTable;
@@ -109,14 +110,26 @@ pub(super) trait Select: Send + Sync {
     fn done(&self, sec: SecNo);
 }
 
+/// How sections are weighed, if not as F2FS does.
+pub(super) type Policy = Option<Own<dyn VictimPolicy>>;
+
+/// What a search weighs sections by.
+#[derive(Clone, Copy)]
+struct By {
+    policy: Policy,
+    urgency: Urgency,
+    now: u64,
+}
+
 /// A search by one at a time.
 pub(super) struct OneVictim {
     reach: Reach,
+    policy: Policy,
 }
 
 impl OneVictim {
-    pub(super) fn new(reach: Reach) -> Self {
-        OneVictim { reach }
+    pub(super) fn new(reach: Reach, policy: Policy) -> Self {
+        OneVictim { reach, policy }
     }
 }
 
@@ -124,7 +137,8 @@ impl Select for OneVictim {
     fn next(&self, segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) -> Option<Victim> {
         let mut cursor = segs.locks.search();
         let mut best: Option<Candidate> = None;
-        let (end, looked) = weigh(segs, layout, urgency, now, *cursor, self.reach.most(urgency), |candidate| {
+        let by = By { policy: self.policy, urgency, now };
+        let (end, looked) = weigh(segs, layout, by, *cursor, self.reach.most(urgency), |candidate| {
             if best.as_ref().is_none_or(|b| candidate.cost < b.cost) {
                 best = Some(candidate);
             }
@@ -144,12 +158,13 @@ pub(super) struct Minds {
     taken: AtomicBitmap,
     collectors: usize,
     reach: Reach,
+    policy: Policy,
 }
 
 impl Minds {
-    pub(super) fn new(layout: &Layout, collectors: usize, reach: Reach) -> Self {
+    pub(super) fn new(layout: &Layout, collectors: usize, reach: Reach, policy: Policy) -> Self {
         assert!(collectors > 0, "nobody has victims in mind");
-        Minds { taken: AtomicBitmap::new(layout.sections as usize), collectors, reach }
+        Minds { taken: AtomicBitmap::new(layout.sections as usize), collectors, reach, policy }
     }
 
     /// How many victims one search keeps: few where collectors are many for the volume, lest they have all that is good
@@ -163,10 +178,10 @@ impl Minds {
 pub(super) struct ManyVictims {
     minds: Arc<Minds>,
     /// Where the next search starts, and the victims in mind. Nobody else takes this lock.
-    own: Mutex<Own>,
+    own: Mutex<Mind>,
 }
 
-struct Own {
+struct Mind {
     cursor: usize,
     victims: Vec<Candidate>,
     /// Since the last victim.
@@ -178,32 +193,31 @@ impl ManyVictims {
     pub(super) fn new(minds: &Arc<Minds>, number: usize, segments: usize) -> Self {
         assert!(number < minds.collectors, "collector {number} of {}", minds.collectors);
         let cursor = segments / minds.collectors * number;
-        let own = Own { cursor, victims: Vec::new(), effort: Effort::default() };
+        let own = Mind { cursor, victims: Vec::new(), effort: Effort::default() };
         ManyVictims { minds: Arc::clone(minds), own: Mutex::new(&locks::VICTIMS, own) }
     }
 
     /// Searches; false if there is nothing to be found. If others took all that was seen there may be more.
-    fn search(&self, own: &mut Own, segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) -> bool {
+    fn search(&self, own: &mut Mind, segs: &SegTable, layout: &Layout, by: By) -> bool {
         assert!(own.victims.is_empty(), "a search begins with victims in mind");
         let taken = &self.minds.taken;
         let wanted = self.minds.victims_per_search(segs.dirty.count());
         // The most expensive of those kept is on top.
         let mut best: BinaryHeap<Candidate> = BinaryHeap::with_capacity(wanted + 1);
         let mut others = 0;
-        let (next, looked) =
-            weigh(segs, layout, urgency, now, own.cursor, self.minds.reach.most(urgency), |candidate| {
-                if taken.test(candidate.sec.index()) {
-                    others += 1;
-                    return;
-                }
-                if best.len() == wanted && best.peek() <= Some(&candidate) {
-                    return;
-                }
-                best.push(candidate);
-                if best.len() > wanted {
-                    best.pop();
-                }
-            });
+        let (next, looked) = weigh(segs, layout, by, own.cursor, self.minds.reach.most(by.urgency), |candidate| {
+            if taken.test(candidate.sec.index()) {
+                others += 1;
+                return;
+            }
+            if best.len() == wanted && best.peek() <= Some(&candidate) {
+                return;
+            }
+            best.push(candidate);
+            if best.len() > wanted {
+                best.pop();
+            }
+        });
         // Whoever sets the bit has the section.
         own.victims = best.into_sorted_vec();
         let some = !own.victims.is_empty();
@@ -219,13 +233,13 @@ impl ManyVictims {
 
     /// Takes the victim in mind that is the cheapest now. Those that are no candidates any more are forgotten: in the
     /// meantime they may have been emptied, and may even be open again.
-    fn take(&self, own: &mut Own, segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) -> Option<Candidate> {
+    fn take(&self, own: &mut Mind, segs: &SegTable, layout: &Layout, by: By) -> Option<Candidate> {
         charge_n(Cost::VictimScan, own.victims.len() as u64);
         own.effort.looked += own.victims.len() as u64;
         let mut cheapest: Option<(u64, usize)> = None;
         let mut at = 0;
         while let Some(candidate) = own.victims.get(at) {
-            match weight(segs, layout, candidate.sec).map(|weight| weight.cost(layout, urgency, now)) {
+            match weight(segs, layout, candidate.sec).map(|weight| weight.cost(layout, by)) {
                 Some(cost) => {
                     cheapest = cheapest.filter(|(least, _)| *least <= cost).or(Some((cost, at)));
                     at += 1;
@@ -240,16 +254,17 @@ impl ManyVictims {
 impl Select for ManyVictims {
     fn next(&self, segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) -> Option<Victim> {
         let mut own = self.own.lock();
+        let by = By { policy: self.minds.policy, urgency, now };
         // Each time that all is gone that a search has seen, somebody else has a victim.
         loop {
-            while let Some(candidate) = self.take(&mut own, segs, layout, urgency, now) {
+            while let Some(candidate) = self.take(&mut own, segs, layout, by) {
                 if let Some(victim) = claim(segs, layout, &candidate, own.effort) {
                     own.effort = Effort::default();
                     return Some(victim);
                 }
                 self.done(candidate.sec);
             }
-            if !self.search(&mut own, segs, layout, urgency, now) {
+            if !self.search(&mut own, segs, layout, by) {
                 return None;
             }
         }
@@ -274,7 +289,8 @@ pub(super) struct Candidate {
 /// cleaning changed the volume. Claims nothing.
 pub(super) fn rank(segs: &SegTable, layout: &Layout, urgency: Urgency, now: u64) -> Vec<Candidate> {
     let mut all = Vec::new();
-    let _ = weigh(segs, layout, urgency, now, 0, usize::MAX, |candidate| all.push(candidate));
+    let by = By { policy: None, urgency, now };
+    let _ = weigh(segs, layout, by, 0, usize::MAX, |candidate| all.push(candidate));
     in_turn(&all, MAX_SEARCH)
 }
 
@@ -313,8 +329,7 @@ fn in_turn(all: &[Candidate], window: usize) -> Vec<Candidate> {
 fn weigh(
     segs: &SegTable,
     layout: &Layout,
-    urgency: Urgency,
-    now: u64,
+    by: By,
     start: usize,
     most: usize,
     mut see: impl FnMut(Candidate),
@@ -330,7 +345,7 @@ fn weigh(
         last = i;
         seen += 1;
         if let Some(weight) = weight(segs, layout, sec) {
-            see(Candidate { cost: weight.cost(layout, urgency, now), sec, valid: weight.valid });
+            see(Candidate { cost: weight.cost(layout, by), sec, valid: weight.valid });
         }
         if seen >= most {
             break;
@@ -372,7 +387,12 @@ fn weight(segs: &SegTable, layout: &Layout, sec: SecNo) -> Option<Weight> {
 
 impl Weight {
     /// What cleaning costs; lower is better.
-    fn cost(&self, layout: &Layout, urgency: Urgency, now: u64) -> u64 {
+    fn cost(&self, layout: &Layout, By { policy, urgency, now }: By) -> u64 {
+        if let Some(Own(policy)) = policy {
+            let (blocks, age) = (layout.blocks_per_sec(), now.saturating_sub(self.mtime));
+            let urgent = urgency == Urgency::Foreground;
+            return policy.cost(&SectionState { valid: self.valid, blocks, age, urgent });
+        }
         match urgency {
             Urgency::Foreground => self.valid,
             Urgency::Background => {
@@ -412,7 +432,7 @@ mod tests {
     }
 
     fn collector(kept: usize) -> ManyVictims {
-        let minds = Minds::new(&small(), 1, Reach { kept, ..Reach::of(SECTIONS as usize) });
+        let minds = Minds::new(&small(), 1, Reach { kept, ..Reach::of(SECTIONS as usize) }, None);
         ManyVictims::new(&Arc::new(minds), 0, SECTIONS as usize)
     }
 
@@ -444,7 +464,7 @@ mod tests {
     #[test]
     fn one_victim_of_a_search_is_the_best_and_never_stale() {
         let table = table([40, 30, 20, 30]);
-        let one = OneVictim::new(Reach::of(SECTIONS as usize));
+        let one = OneVictim::new(Reach::of(SECTIONS as usize), None);
         assert_eq!(next(&one, &table), Some((2, false)));
         lose(&table, 0, 25);
         assert_eq!(next(&one, &table), Some((0, false)));
@@ -459,7 +479,7 @@ mod tests {
             (GcSearch::Whole, Urgency::Background, 2),
         ] {
             let table = table([40, 30, 20, 30, 10]);
-            let one = OneVictim::new(near.urgently(search));
+            let one = OneVictim::new(near.urgently(search), None);
             let victim = one.next(&table, &small(), urgency, 0).unwrap();
             assert_eq!(victim.sec.get(), best, "{search:?}, {urgency:?}");
         }

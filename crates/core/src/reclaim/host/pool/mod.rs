@@ -102,12 +102,12 @@ impl Pool {
     pub(super) fn new(vol: &Volume, options: &GcOptions, count: usize, memory: &Arc<Memory>) -> Self {
         let layout = vol.layout();
         let reach = Reach::of(layout.sections as usize).urgently(options.search);
-        let minds = Arc::new(Minds::new(layout, count, reach));
+        let minds = Arc::new(Minds::new(layout, count, reach, options.victims_by));
         let buffer = || Buffer::new(options, count, memory);
         let collectors = (0..count)
             .map(|number| Collector {
                 select: match options.select {
-                    GcSelect::Locked => Box::new(OneVictim::new(reach)) as Box<dyn Select>,
+                    GcSelect::Locked => Box::new(OneVictim::new(reach, options.victims_by)) as Box<dyn Select>,
                     GcSelect::Concurrent => {
                         Box::new(ManyVictims::new(&minds, number, vol.segments().table.len() as usize))
                     }
