@@ -1,7 +1,7 @@
 //! Colours of lines: as many as a page has systems, each with a tone for day and one for night.
 //!
-//! Kept true: hues lie evenly around the circle, from [`FEW`] on neighbours differ in lightness too, and a browser checks
-//! that no two lines of a plot look alike. What goes beyond [`MOST`] has the same colours with other dashes.
+//! Kept true: hues lie evenly around the circle, beyond [`FEW`] neighbours differ in lightness too, and a browser
+//! checks that no two lines of a plot look alike. What goes beyond [`MOST`] has the same colours with other dashes.
 
 use std::fmt::Write as _;
 

@@ -83,7 +83,12 @@ impl Upward {
             Up::Tail => {
                 let powers = values.filter(|share| *share > 0.0).map(f64::log10);
                 let from = powers.fold(-1.0, f64::min).floor();
-                let ticks = (from as i32..=0).map(|power| (10f64.powi(power), 10f64.powi(power).to_string()));
+                // Longer labels have no room where the page makes them larger.
+                let label = |power: i32| match power {
+                    ..-3 => format!("1e{power}"),
+                    _ => 10f64.powi(power).to_string(),
+                };
+                let ticks = (from as i32..=0).map(|power| (10f64.powi(power), label(power)));
                 let place = move |share: f64| 1.0 - share.max(10f64.powf(from)).log10().min(0.0) / from;
                 Upward { ticks: ticks.collect(), place: Box::new(place) }
             }
@@ -284,7 +289,7 @@ mod tests {
         let tail = Upward::new(Up::Tail, [0.5, 0.0004, 0.0].into_iter());
         let ticks: Vec<(f64, &str)> =
             tail.ticks.iter().map(|(tick, label)| ((tail.place)(*tick), &label[..])).collect();
-        let right = [(0.0, "0.0001"), (0.25, "0.001"), (0.5, "0.01"), (0.75, "0.1"), (1.0, "1")];
+        let right = [(0.0, "1e-4"), (0.25, "0.001"), (0.5, "0.01"), (0.75, "0.1"), (1.0, "1")];
         assert!(
             ticks.iter().zip(right).all(|(a, b)| (a.0 - b.0).abs() < 1e-9 && a.1 == b.1) && ticks.len() == 5,
             "{ticks:?}"

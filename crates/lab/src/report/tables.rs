@@ -21,8 +21,8 @@ pub(super) fn class_of(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Claims, ours with the spread and the interval of the mean, verdicts. On narrow screens each row is a card whose cells
-/// say what they are.
+/// Claims, ours with the spread and the interval of the mean, verdicts. On narrow screens each row is a card whose
+/// cells say what they are.
 pub(super) fn claims(out: &mut String, scale: Scale, judgements: &[Judgement]) {
     if judgements.is_empty() {
         return;

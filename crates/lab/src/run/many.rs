@@ -13,7 +13,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// One run, and how far it is.
 #[derive(Clone, Debug)]
-pub(crate) struct Job {
+pub(crate) struct Errand {
     /// The system.
     pub(crate) system: String,
     /// The seed.
@@ -22,10 +22,10 @@ pub(crate) struct Job {
     pub(crate) progress: Arc<Progress>,
 }
 
-impl Job {
+impl Errand {
     /// A job for each of some systems with each seed.
     pub(crate) fn of(systems: &[String], seeds: &[u64]) -> Vec<Self> {
-        let job = |system: &String, seed| Job { system: system.clone(), seed, progress: Arc::default() };
+        let job = |system: &String, seed| Errand { system: system.clone(), seed, progress: Arc::default() };
         systems.iter().flat_map(|system| seeds.iter().map(move |seed| job(system, *seed))).collect()
     }
 }
@@ -42,7 +42,7 @@ pub fn run_seeds(
     jobs: usize,
     mut watch: impl FnMut(&[Arc<Progress>]),
 ) -> Result<Vec<Run>> {
-    let wanted = Job::of(&experiment.system_names(), seeds);
+    let wanted = Errand::of(&experiment.system_names(), seeds);
     let progress: Vec<Arc<Progress>> = wanted.iter().map(|job| Arc::clone(&job.progress)).collect();
     run_jobs(experiment, scale, wanted, jobs, || watch(&progress)).into_iter().collect()
 }
@@ -51,7 +51,7 @@ pub fn run_seeds(
 pub(crate) fn run_jobs(
     experiment: &Experiment,
     scale: Scale,
-    wanted: Vec<Job>,
+    wanted: Vec<Errand>,
     jobs: usize,
     mut watch: impl FnMut(),
 ) -> Vec<Result<Run>> {
@@ -62,7 +62,7 @@ pub(crate) fn run_jobs(
     let mut ended: Vec<(usize, Result<Run>)> = Vec::new();
     loop {
         while running.len() < jobs.max(1)
-            && let Some((place, Job { system, seed, progress })) = waiting.pop_front()
+            && let Some((place, Errand { system, seed, progress })) = waiting.pop_front()
         {
             let experiment = experiment.clone();
             let thread = spawn("steadyfs-lab", move || run_system(&experiment, &system, scale, seed, &progress));

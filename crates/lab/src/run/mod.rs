@@ -23,7 +23,7 @@ mod victims;
 use crate::error::{Error, Result};
 use crate::spec::{Experiment, Scale};
 pub use many::run_seeds;
-pub(crate) use many::{Job, run_jobs};
+pub(crate) use many::{Errand, run_jobs};
 pub use progress::{Phase, Progress};
 pub use record::{Cost, Record, Row, Run};
 use rustix::time::{ClockId, clock_gettime};

@@ -11,7 +11,7 @@ mod switches;
 
 use crate::claims::{Judgement, Verdict, judge};
 use crate::error::{Error, Result};
-use crate::run::{Job, Phase, Progress, Record, Run, run_jobs};
+use crate::run::{Errand, Phase, Progress, Record, Run, run_jobs};
 use crate::spec::{Claim, Experiment, Scale, Sweep, System, cost_name};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -211,7 +211,7 @@ struct Planned {
     about: About,
     experiment: Experiment,
     systems: Vec<String>,
-    jobs: Vec<Job>,
+    jobs: Vec<Errand>,
 }
 
 /// A change with what came of it.
@@ -240,10 +240,10 @@ pub fn sensitivity(
     mut watch: impl FnMut(&[Arc<Progress>]),
 ) -> Result<Sensitivity> {
     let (planned, idle) = plan(experiment, seeds, only)?;
-    let first = Job::of(&experiment.system_names(), seeds);
+    let first = Errand::of(&experiment.system_names(), seeds);
     let every = first.iter().chain(planned.iter().flat_map(|planned| &planned.jobs));
     let progress: Vec<Arc<Progress>> = every.map(|job| Arc::clone(&job.progress)).collect();
-    let mut run = |experiment: &Experiment, wanted: Vec<Job>| {
+    let mut run = |experiment: &Experiment, wanted: Vec<Errand>| {
         let places: Vec<Place> = wanted.iter().map(|job| (job.system.clone(), job.seed)).collect();
         let runs = run_jobs(experiment, scale, wanted, jobs, || watch(&progress));
         places.into_iter().zip(runs).collect::<Vec<_>>()
@@ -290,7 +290,7 @@ fn plan(experiment: &Experiment, seeds: &[u64], only: &[String]) -> Result<(Vec<
             idle.push(about.name());
             continue;
         }
-        planned.push(Planned { about, experiment: changed, jobs: Job::of(&systems, seeds), systems });
+        planned.push(Planned { about, experiment: changed, jobs: Errand::of(&systems, seeds), systems });
     }
     Ok((planned, idle))
 }

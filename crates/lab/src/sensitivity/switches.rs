@@ -1,7 +1,7 @@
 //! What is assumed of the machine and of the systems, and what each assumption is switched to.
 //!
-//! A row of [`SWITCHES`] is all that a switch takes. It changes the systems that have one of the values it replaces, and
-//! leaves the others as they are: what one of the compared systems is about is no assumption.
+//! A row of [`SWITCHES`] is all that a switch takes. It changes the systems that have one of the values it replaces,
+//! and leaves the others as they are: what one of the compared systems is about is no assumption.
 
 use crate::spec::Experiment;
 use steadyfs_core::OPTIONS;

@@ -45,8 +45,12 @@ fn a_claim_that_a_price_decides_is_fragile_on_it_and_no_other_claim_is() {
 fn switches_change_the_systems_that_have_what_they_replace_and_no_other_runs_again() {
     let systems =
         "[[system]]\nname = 'writers'\n[[system]]\nname = 'linux'\nset = ['volume.mount=mode=lfs,writeback=linux']\n";
-    let experiment =
+    let mut experiment =
         quick(&format!("{systems}[[claim]]\nmetric = 'seconds'\nsystem = 'writers'\nover = 'linux'\nat_least = 0\n"));
+    // So much is dirty that writers come to the limit.
+    for setting in ["workload.rwmixread=0", "workload.fsync=0", "volume.cache=1M"] {
+        experiment.set(setting).unwrap();
+    }
     let found = found(&experiment, &["writeback=linux", "gc.buffer"]);
     assert_eq!((found.changes.len(), &found.changes[0].systems[..]), (1, &["writers".to_owned()][..]), "{found:?}");
     assert_eq!((&found.idle[..], found.runs), (&["gc.buffer=dedicated".to_owned()][..], 3));

@@ -26,7 +26,8 @@ const LOOK: &str = r#"(width => {
     for (const line of lines) {
       const style = getComputedStyle(line), box = line.getBoundingClientRect();
       if (style.stroke === 'none' || style.stroke === bodyColour) faults.push('plots: a line has no colour');
-      if (box.width < width / 3) faults.push('plots: a line is ' + box.width + ' wide');
+      // An axis of powers of ten ends at whole ones.
+      if (box.width < width / (plot.parentElement.dataset.over === 'latency' ? 5 : 3)) faults.push('plots: a line is ' + box.width + ' wide');
       let seen = 0;
       for (let i = 0; i < 20; i++) {
         const p = line.getPointAtLength(line.getTotalLength() * (i + 0.5) / 20).matrixTransform(line.getScreenCTM());
@@ -65,8 +66,8 @@ const LOOK: &str = r#"(width => {
     }
     if (figure.dataset.over === 'seconds') for (const line of plot.querySelectorAll('polyline.line')) {
       const raw = [...plot.querySelectorAll('polyline.raw')].find(r => getComputedStyle(r).stroke === getComputedStyle(line).stroke);
-      if (points(line).length > 120 && !raw) faults.push('smoothed: nothing lies below a line');
-      if (raw && roughness(line) > roughness(raw) * 0.8) faults.push('smoothed: a line is as rough as what was measured');
+      if (points(line).length > 60 && !raw) faults.push('smoothed: nothing lies below a line');
+      if (raw && roughness(line) > roughness(raw) + 1) faults.push('smoothed: a line is as rough as what was measured');
     }
   }
   const light = c => { const v = c.match(/[\d.]+/g).slice(0, 3).map(x => { x /= 255; return x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4; }); return 0.2126 * v[0] + 0.7152 * v[1] + 0.0722 * v[2]; };
@@ -79,7 +80,7 @@ const LOOK: &str = r#"(width => {
 
 fn experiment() -> Experiment {
     let mut smoke = builtin("smoke").unwrap();
-    for setting in ["workload.io_size=8M", "workload.numjobs=4", "interval=0.0002", "verify=false"] {
+    for setting in ["workload.io_size=8M", "workload.numjobs=4", "interval=0.00002", "verify=false"] {
         smoke.set(setting).unwrap();
     }
     smoke
@@ -136,7 +137,7 @@ unit = "share of all"
 fn compared() -> Batch {
     let text = include_str!("../../../experiments/smoke.toml").split("[[claim]]").next().unwrap().to_owned() + COMPARED;
     let mut experiment = Experiment::parse("compared.toml", &text).unwrap();
-    for setting in ["workload.io_size=8M", "workload.numjobs=4", "interval=0.0002", "verify=false"] {
+    for setting in ["workload.io_size=8M", "workload.numjobs=4", "interval=0.00002", "verify=false"] {
         experiment.set(setting).unwrap();
     }
     let runs = run_seeds(&experiment, Scale::FULL, &[0], 1, |_| ()).unwrap();

@@ -15,11 +15,12 @@ use crate::text::print_json;
 ///
 /// Runs an experiment as it is, and once more for each change: each price of CPU work halved and doubled, each
 /// structural assumption switched (who writes back, the buffer of collection, how far it searches, the checkpoint lock,
-/// the layout of files, the device). A claim is robust if its verdict is the same with every change. Else it is fragile,
-/// and the changes are named with what the claim's figure is there. A price that the experiment does not charge is
-/// named as such.
+/// the layout of files, the device). A claim is robust if its verdict is the same with every change. Else it is
+/// fragile, and the changes are named with what the claim's figure is there. A price that the experiment does not
+/// charge is named as such.
 ///
-/// Exits with 0 whatever is found, with 1 if a change could not be run, and with 2 for an unknown experiment or setting.
+/// Exits with 0 whatever is found, with 1 if a change could not be run, and with 2 for an unknown experiment or
+/// setting.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Name of a built-in experiment, or a file that describes one
