@@ -12,8 +12,9 @@
 //!   success before the crash,
 //! - *not newer* than the newest one whose write had begun,
 //!
-//! and a file of which an fsync has succeeded must be there. An fsync that failed promises nothing. The checker must
-//! find no error, the volume must mount, and must take another file afterwards.
+//! and a file of which an fsync has succeeded must be there. On a mount that writes in place a page may be one of these
+//! versions in some of its 512-byte pieces and another in others. An fsync that failed promises nothing. The checker
+//! must find no error, the volume must mount, and must take another file afterwards.
 
 use crate::content::fill;
 use crate::judge::{Fault, Rule, check, guarded, in_virtual_time};
@@ -27,8 +28,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use steadyfs_core::mkfs::{self, MkfsOptions};
-use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode, Urgency};
-use steadyfs_device::{Device, FaultyDevice, MemDevice, RecordingDevice};
+use steadyfs_core::{Error, Fs, InPlace, InodeRef, MountOptions, NewInode, Urgency};
+use steadyfs_device::{Device, FaultyDevice, MemDevice, PIECE_SIZE, RecordingDevice};
 use steadyfs_rt::sim::{self, SimConfig};
 
 /// Files that all threads share.
@@ -360,6 +361,7 @@ impl Thread {
 fn judge(torment: &Torment, crash: &CrashState<u64>, config: &SimConfig, options: &MountOptions) -> Result<(), Fault> {
     let image = crash.choice.build(&torment.trace).device;
     check(&image, "after the crash")?;
+    let in_place = options.writes_in_place(1) != InPlace::Never;
     let options = options.clone();
     let (device, mut seen) = in_virtual_time(config.clone(), move || {
         let device = Arc::new(FaultyDevice::new(image));
@@ -379,7 +381,7 @@ fn judge(torment: &Torment, crash: &CrashState<u64>, config: &SimConfig, options
             Some(node) => node.pages.get(&(offset(page) / PAGE)).map_or(Held::Zeros, |bytes| Held::Bytes(bytes)),
         };
         for &tick in &crash.moments {
-            (0..PAGES).try_for_each(|page| torment.deeds.check(file, page, tick, held(page)))?;
+            (0..PAGES).try_for_each(|page| torment.deeds.check(file, page, tick, held(page), in_place))?;
         }
     }
     Ok(())
@@ -402,15 +404,23 @@ enum Held<'a> {
 }
 
 impl Deeds {
-    /// Whether a page may hold this after a crash at `tick`.
-    fn check(&self, file: usize, page: usize, tick: u64, held: Held<'_>) -> Result<(), Fault> {
+    /// Whether a page may hold this after a crash at `tick`, on a mount that writes `in_place` or does not.
+    fn check(&self, file: usize, page: usize, tick: u64, held: Held<'_>, in_place: bool) -> Result<(), Fault> {
         let promised = self.synced.iter().filter(|sync| sync.tick <= tick && sync.file.is_none_or(|one| one == file));
         let promised = promised.map(|sync| sync.asked).max().unwrap_or(0);
         let writes = || self.written.iter().filter(|write| (write.file, write.page) == (file, page));
         let oldest = writes().filter(|write| write.done < promised).map(|write| write.version).max().unwrap_or(0);
         let allowed = |write: &&Written| write.version >= oldest && write.tick <= tick;
         let legal = match held {
-            Held::Bytes(bytes) => writes().filter(allowed).any(|write| contents(write) == bytes),
+            Held::Bytes(bytes) => {
+                let contents: Vec<Vec<u8>> = writes().filter(allowed).map(contents).collect();
+                let size = if in_place { PIECE_SIZE } else { PAGE as usize };
+                let places = (0..bytes.len()).step_by(size);
+                bytes
+                    .chunks(size)
+                    .zip(places)
+                    .all(|(piece, at)| contents.iter().any(|page| page[at..].starts_with(piece)))
+            }
             Held::NoFile | Held::BeyondTheEnd | Held::Zeros => oldest == 0,
         };
         if legal {
@@ -452,12 +462,21 @@ mod tests {
         let deeds = Deeds { written: written.clone(), synced, refused: 0 };
         let holds = |version: usize, tick| {
             let bytes = contents(&written[version - 1]);
-            deeds.check(1, 20, tick, Held::Bytes(&bytes)).is_ok()
+            deeds.check(1, 20, tick, Held::Bytes(&bytes), false).is_ok()
         };
         assert_eq!([1, 2, 3, 4].map(|version| holds(version, 7)), [true, true, false, false]);
         assert_eq!([1, 2, 3, 4].map(|version| holds(version, 11)), [false, true, true, false]);
         assert_eq!([1, 2, 3, 4].map(|version| holds(version, 12)), [false, true, true, true]);
-        assert!(deeds.check(1, 20, 7, Held::NoFile).is_ok() && deeds.check(1, 20, 8, Held::NoFile).is_err());
-        assert!(deeds.check(1, 20, 8, Held::BeyondTheEnd).is_err() && deeds.check(1, 20, 8, Held::Zeros).is_err());
+        let fits = |tick, held| deeds.check(1, 20, tick, held, false).is_ok();
+        assert!(fits(7, Held::NoFile) && !fits(8, Held::NoFile));
+        assert!(!fits(8, Held::BeyondTheEnd) && !fits(8, Held::Zeros));
+        // Torn between two versions, of which the older is too old from tick 8 on.
+        let torn = |older: usize, newer: usize| -> Vec<u8> {
+            let (older, newer) = (contents(&written[older - 1]), contents(&written[newer - 1]));
+            [&older[..PIECE_SIZE], &newer[PIECE_SIZE..]].concat()
+        };
+        let in_place = |older, newer, tick| deeds.check(1, 20, tick, Held::Bytes(&torn(older, newer)), true);
+        assert!(in_place(1, 2, 7).is_ok() && in_place(1, 2, 8).is_err() && in_place(2, 3, 11).is_ok());
+        assert!(!fits(7, Held::Bytes(&torn(1, 2))));
     }
 }
