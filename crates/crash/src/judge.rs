@@ -147,7 +147,9 @@ impl Judge<'_> {
         let (base, checksums) = (left.fork(), self.workload.has_checksums());
         let options = MountOptions { access_times: AccessTimes::Never, ..self.options.clone() };
         let records = self.in_virtual_time(move || record_mount(base, &options))?;
-        Ok(Trace { base: left.device.fork(), records, checksums, history: left.history.clone() })
+        // No step ends in it.
+        let end = 0;
+        Ok(Trace { base: left.device.fork(), records, end, checksums, history: left.history.clone() })
     }
 
     /// Judges one state; `moments` as in [`crate::states::CrashState`]. The state's number decides how one goes on

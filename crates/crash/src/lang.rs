@@ -14,7 +14,8 @@
 //! 2: fsync w2/foo                 the same by writer 2, a thread of its own, in its directory `w2`
 //! ```
 //!
-//! Paths are relative to the root, without blanks. Keeps true: what is printed parses to the same workload.
+//! Paths are relative to the root, without blanks. After `open foo` or `tmpfile foo` the path `@foo` is that open file,
+//! whatever becomes of its names; only the writer that opened it has it. Keeps true: what is printed parses to the same workload.
 
 use std::fmt;
 use std::str::FromStr;
@@ -141,6 +142,13 @@ pub enum Op {
     Mkdir {
         path: Path,
     },
+    Mkfifo {
+        path: Path,
+    },
+    /// A file without a name, open until the end as `@path`; the path says in which directory it is made.
+    Tmpfile {
+        path: Path,
+    },
     /// Through the page cache.
     Write {
         path: Path,
@@ -214,7 +222,17 @@ pub enum Op {
         path: Path,
         mode: u32,
     },
-    /// Keep the file open until the end: unlinked, it becomes an orphan.
+    Chown {
+        path: Path,
+        uid: u32,
+        gid: u32,
+    },
+    /// Sets the times of access and of the last change, in seconds.
+    Utimes {
+        path: Path,
+        seconds: u32,
+    },
+    /// Keep the file open until the end, as `@path`: unlinked, it becomes an orphan.
     Open {
         path: Path,
     },
@@ -380,9 +398,12 @@ fn step(words: &[&str]) -> Result<Step, String> {
 fn op(words: &[&str]) -> Result<Op, String> {
     let path = |text: &&str| (*text).to_owned();
     let number = |text: &&str| text.parse::<u64>().map_err(|_| format!("'{text}' is not a number"));
+    let id = |text: &&str| text.parse::<u32>().map_err(|_| format!("'{text}' is not a number"));
     Ok(match words {
         ["creat", p] => Op::Creat { path: path(p) },
         ["mkdir", p] => Op::Mkdir { path: path(p) },
+        ["mkfifo", p] => Op::Mkfifo { path: path(p) },
+        ["tmpfile", p] => Op::Tmpfile { path: path(p) },
         ["write", p, off, len] => Op::Write { path: path(p), off: number(off)?, len: number(len)? },
         ["dwrite", p, off, len] => Op::DirectWrite { path: path(p), off: number(off)?, len: number(len)? },
         ["append", p, len] => Op::Append { path: path(p), len: number(len)? },
@@ -406,6 +427,8 @@ fn op(words: &[&str]) -> Result<Op, String> {
             let mode = u32::from_str_radix(mode, 8).map_err(|_| format!("'{mode}' is no mode"))?;
             Op::Chmod { path: path(p), mode }
         }
+        ["chown", p, uid, gid] => Op::Chown { path: path(p), uid: id(uid)?, gid: id(gid)? },
+        ["utimes", p, seconds] => Op::Utimes { path: path(p), seconds: id(seconds)? },
         ["open", p] => Op::Open { path: path(p) },
         ["sync"] => Op::Sync,
         ["checkpoint"] => Op::Checkpoint,
@@ -463,6 +486,8 @@ impl fmt::Display for Op {
         match self {
             Op::Creat { path } => write!(f, "creat {path}"),
             Op::Mkdir { path } => write!(f, "mkdir {path}"),
+            Op::Mkfifo { path } => write!(f, "mkfifo {path}"),
+            Op::Tmpfile { path } => write!(f, "tmpfile {path}"),
             Op::Write { path, off, len } => write!(f, "write {path} {off} {len}"),
             Op::DirectWrite { path, off, len } => write!(f, "dwrite {path} {off} {len}"),
             Op::Append { path, len } => write!(f, "append {path} {len}"),
@@ -480,6 +505,8 @@ impl fmt::Display for Op {
             Op::SetXattr { path, name, len } => write!(f, "setxattr {path} {name} {len}"),
             Op::RemoveXattr { path, name } => write!(f, "removexattr {path} {name}"),
             Op::Chmod { path, mode } => write!(f, "chmod {path} {mode:o}"),
+            Op::Chown { path, uid, gid } => write!(f, "chown {path} {uid} {gid}"),
+            Op::Utimes { path, seconds } => write!(f, "utimes {path} {seconds}"),
             Op::Open { path } => write!(f, "open {path}"),
             Op::Sync => write!(f, "sync"),
             Op::Checkpoint => write!(f, "checkpoint"),
@@ -519,6 +546,11 @@ falloc A/bar collapse 0 4096
 setxattr A/bar user.one 40
 removexattr A/bar user.one
 chmod A/bar 640
+chown A/bar 7 8
+utimes A/bar 1000000
+mkfifo A/fifo
+tmpfile A/new
+write @A/new 0 100
 open A/bar
 sync
 checkpoint
@@ -531,7 +563,7 @@ skip
         let workload: Workload = EVERYTHING.parse().expect("parses");
         assert_eq!(workload.to_string(), EVERYTHING);
         assert_eq!(workload.writers(), [0, 1]);
-        assert_eq!((workload.setup.len(), workload.steps.len(), workload.number(3)), (2, 22, 5));
+        assert_eq!((workload.setup.len(), workload.steps.len(), workload.number(3)), (2, 27, 5));
     }
 
     #[test]

@@ -199,6 +199,10 @@ impl<'a> Evidence<'a> {
                 continue;
             }
             let wanted: Vec<_> = then.names_of(sync.obj).collect();
+            // Nobody finds it after a crash, unless its last name comes back; then its contents count all the same.
+            if wanted.is_empty() {
+                continue;
+            }
             let known: Vec<_> = names.iter().filter(|(_, obj)| **obj == sync.obj).map(|(place, _)| place).collect();
             // A name that was taken away is not promised to be gone.
             if !known.is_empty() && wanted.iter().all(|place| known.contains(place)) {
@@ -333,7 +337,8 @@ impl<'a> Evidence<'a> {
             };
             let earliest = if self.journal { durable.max(self.moment.names).min(version) } else { version };
             let older = || (earliest..version).rev().filter(|&older| obj < self.state(older).objects.len());
-            let outcome = self.check_attributes(obj, oldest, version, seen);
+            let newest = version + Version::from(self.changes_next(obj, version));
+            let outcome = self.check_attributes(obj, oldest, newest, seen);
             let outcome = outcome.and_then(|()| {
                 of(version).or_else(|why| if older().any(|v| of(v).is_ok()) { Ok(()) } else { Err(why) })
             });
@@ -375,6 +380,20 @@ impl<'a> Evidence<'a> {
         let step = self.line.steps.get(version as usize).filter(|_| version < self.moment.begun);
         step.is_some_and(|&step| match &self.ops[step] {
             Op::Falloc { path, .. } | Op::DirectWrite { path, .. } => self.state(version).find(path) == Some(obj),
+            _ => false,
+        })
+    }
+
+    /// Whether the step after this version changes the contents of the file, and with them its times: a checkpoint may
+    /// come in between.
+    fn changes_next(&self, obj: Obj, version: Version) -> bool {
+        let step = self.line.steps.get(version as usize).filter(|_| version < self.moment.begun);
+        step.is_some_and(|&step| match &self.ops[step] {
+            Op::Write { path, .. }
+            | Op::DirectWrite { path, .. }
+            | Op::Append { path, .. }
+            | Op::Truncate { path, .. }
+            | Op::Falloc { path, .. } => self.state(version).find(path) == Some(obj),
             _ => false,
         })
     }
@@ -489,6 +508,7 @@ fn attributes(node: &Node, seen: &SeenNode) -> Result<(), String> {
         Kind::File => seen.kind == FileType::Regular,
         Kind::Dir => seen.kind == FileType::Dir,
         Kind::Whiteout => seen.kind == FileType::CharDevice && seen.target == WHITEOUT,
+        Kind::Fifo => seen.kind == FileType::Fifo,
         Kind::Symlink(target) => seen.kind == FileType::Symlink && seen.target == target.as_bytes(),
     };
     if !same_kind {
@@ -496,6 +516,12 @@ fn attributes(node: &Node, seen: &SeenNode) -> Result<(), String> {
     }
     if node.mode != seen.mode && !matches!(node.kind, Kind::Symlink(_)) {
         return Err(format!("has mode {:o} instead of {:o}", seen.mode, node.mode));
+    }
+    if node.owner != seen.owner {
+        return Err(format!("belongs to {:?} instead of {:?}", seen.owner, node.owner));
+    }
+    if let Some(then) = node.mtime.filter(|then| Some(i64::from(*then)) != seen.mtime) {
+        return Err(format!("was changed at {:?} instead of {then}", seen.mtime));
     }
     if !node
         .xattrs

@@ -24,6 +24,9 @@ pub(crate) type Obj = usize;
 /// The root directory.
 pub(crate) const ROOT: Obj = 0;
 
+/// What the path of an open file begins with.
+pub(crate) const HANDLE: char = '@';
+
 /// One content of a page; `None` reads as zeros.
 pub(crate) type Content = Option<Arc<[u8]>>;
 /// Contents of a page with the version from which each was current, ascending.
@@ -40,6 +43,8 @@ pub(crate) enum Kind {
     Symlink(String),
     /// What a rename may leave under the old name: a character device 0:0.
     Whiteout,
+    /// A named pipe.
+    Fifo,
 }
 
 /// An object at one version.
@@ -47,6 +52,10 @@ pub(crate) enum Kind {
 pub(crate) struct Node {
     pub(crate) kind: Kind,
     pub(crate) mode: u32,
+    /// User and group.
+    pub(crate) owner: (u32, u32),
+    /// When a file was last changed, in seconds, if that was set after all changes of its contents.
+    pub(crate) mtime: Option<u32>,
     pub(crate) size: u64,
     pub(crate) pages: BTreeMap<u64, History>,
     pub(crate) xattrs: BTreeMap<String, Arc<[u8]>>,
@@ -58,8 +67,10 @@ pub(crate) struct State {
     /// Every name: directory, name, what it names.
     pub(crate) names: BTreeMap<(Obj, String), Obj>,
     pub(crate) objects: Vec<Arc<Node>>,
-    /// Objects that a handle keeps alive.
-    open: BTreeSet<Obj>,
+    /// Open files by their paths when they were opened: they live whatever becomes of their names.
+    open: BTreeMap<String, Obj>,
+    /// Files that never had a name.
+    nameless: BTreeSet<Obj>,
 }
 
 /// Why a step cannot be done.
@@ -79,7 +90,8 @@ type Done = Result<(), &'static str>;
 impl State {
     /// An empty volume.
     pub(crate) fn empty() -> Self {
-        State { names: BTreeMap::new(), objects: vec![Arc::new(Node::new(Kind::Dir, 0o755))], open: BTreeSet::new() }
+        let objects = vec![Arc::new(Node::new(Kind::Dir, 0o755))];
+        State { names: BTreeMap::new(), objects, open: BTreeMap::new(), nameless: BTreeSet::new() }
     }
 
     /// The tree after the set-up, with no history: what was written then is durable.
@@ -108,6 +120,8 @@ impl State {
         match op {
             Op::Creat { path } => self.make(path, Node::new(Kind::File, 0o644)),
             Op::Mkdir { path } => self.make(path, Node::new(Kind::Dir, 0o755)),
+            Op::Mkfifo { path } => self.make(path, Node::new(Kind::Fifo, 0o644)),
+            Op::Tmpfile { path } => self.make_nameless(path),
             Op::Symlink { target, path } => self.make(path, Node::new(Kind::Symlink(target.clone()), 0o777)),
             Op::Write { path, off, len } | Op::DirectWrite { path, off, len } => {
                 let bytes = fill(step, *off, *len as usize);
@@ -147,9 +161,14 @@ impl State {
                 node.mode = *mode;
                 Ok(())
             }),
+            Op::Chown { path, uid, gid } => self.change(path, |node| {
+                node.owner = (*uid, *gid);
+                Ok(())
+            }),
+            Op::Utimes { path, seconds } => self.change_file(path, |node| node.mtime = Some(*seconds)),
             Op::Open { path } => {
-                let obj = self.find(path).ok_or("it does not exist")?;
-                self.open.insert(obj);
+                let obj = self.find(path).filter(|_| !path.starts_with(HANDLE)).ok_or("it does not exist")?;
+                self.open.insert(path.clone(), obj);
                 Ok(())
             }
             Op::Fsync { path } | Op::Fdatasync { path } => self.find(path).map(drop).ok_or("it does not exist"),
@@ -165,8 +184,18 @@ impl State {
 
     /// What a path names.
     pub(crate) fn find(&self, path: &str) -> Option<Obj> {
+        if let Some(opened) = path.strip_prefix(HANDLE) {
+            return self.open.get(opened).copied();
+        }
         let mut names = path.split('/').filter(|name| !name.is_empty() && *name != ".");
         names.try_fold(ROOT, |dir, name| self.names.get(&(dir, name.to_owned())).copied())
+    }
+
+    /// The paths of files that this writer has open.
+    pub(crate) fn handles(&self, writer: u8) -> Vec<String> {
+        let home = format!("w{writer}");
+        let own = self.open.keys().filter(|path| home_of(path) == Some(&home));
+        own.map(|path| format!("{HANDLE}{path}")).collect()
     }
 
     /// The directory that a path's last name is in, and that name.
@@ -197,6 +226,15 @@ impl State {
         Ok(())
     }
 
+    fn make_nameless(&mut self, path: &Path) -> Done {
+        self.place(path)?;
+        self.objects.push(Arc::new(Node::new(Kind::File, 0o644)));
+        let obj = self.objects.len() - 1;
+        self.nameless.insert(obj);
+        self.open.insert(path.clone(), obj);
+        Ok(())
+    }
+
     fn change(&mut self, path: &Path, f: impl FnOnce(&mut Node) -> Done) -> Done {
         let obj = self.find(path).ok_or("it does not exist")?;
         f(Arc::make_mut(&mut self.objects[obj]))
@@ -207,6 +245,7 @@ impl State {
             if node.kind != Kind::File {
                 return Err("it is no regular file");
             }
+            node.mtime = None;
             f(node);
             Ok(())
         })
@@ -217,6 +256,9 @@ impl State {
         let place = self.place(to)?;
         if self.objects[obj].kind == Kind::Dir || self.names.contains_key(&place) {
             return Err("it is a directory, or the new name exists");
+        }
+        if self.names_of(obj).next().is_none() && !self.nameless.remove(&obj) {
+            return Err("its last name was removed");
         }
         self.names.insert(place, obj);
         Ok(())
@@ -301,7 +343,8 @@ pub(crate) fn entries(names: &BTreeMap<(Obj, String), Obj>, dir: Obj) -> impl It
 
 impl Node {
     fn new(kind: Kind, mode: u32) -> Self {
-        Node { kind, mode, size: 0, pages: BTreeMap::new(), xattrs: BTreeMap::new() }
+        let (owner, mtime, size) = ((0, 0), None, 0);
+        Node { kind, mode, owner, mtime, size, pages: BTreeMap::new(), xattrs: BTreeMap::new() }
     }
 
     /// The content of a page now.
@@ -402,7 +445,7 @@ pub(crate) fn timelines(workload: &Workload) -> Result<Vec<Timeline>, ModelError
         let fail = |at: usize, what| ModelError { step: workload.number(at), op: workload.steps[at].to_string(), what };
         for (version, &at) in steps.iter().enumerate() {
             let op = &workload.steps[at].op;
-            if !alone && !op.paths().iter().all(|path| path.split('/').next() == Some(&home)) {
+            if !alone && !op.paths().iter().all(|path| home_of(path) == Some(&home)) {
                 return Err(fail(at, "each of several writers keeps to its directory"));
             }
             state.apply(op, workload.number(at), version as Version + 1)?;
@@ -415,12 +458,19 @@ pub(crate) fn timelines(workload: &Workload) -> Result<Vec<Timeline>, ModelError
     Ok(out)
 }
 
+/// The first name of a path, of an open file of the one by which it was opened.
+fn home_of(path: &str) -> Option<&str> {
+    path.strip_prefix(HANDLE).unwrap_or(path).split('/').next()
+}
+
 impl Op {
     /// The paths that it names.
     pub fn paths(&self) -> Vec<&str> {
         match self {
             Op::Creat { path }
             | Op::Mkdir { path }
+            | Op::Mkfifo { path }
+            | Op::Tmpfile { path }
             | Op::Write { path, .. }
             | Op::DirectWrite { path, .. }
             | Op::Append { path, .. }
@@ -434,6 +484,8 @@ impl Op {
             | Op::SetXattr { path, .. }
             | Op::RemoveXattr { path, .. }
             | Op::Chmod { path, .. }
+            | Op::Chown { path, .. }
+            | Op::Utimes { path, .. }
             | Op::Open { path } => vec![path],
             Op::Rename { from, to } | Op::Exchange { from, to } | Op::Whiteout { from, to } | Op::Link { from, to } => {
                 vec![from, to]

@@ -18,6 +18,10 @@ pub(crate) const WHITEOUT: &[u8] = b"0:0";
 pub(crate) struct SeenNode {
     pub(crate) kind: FileType,
     pub(crate) mode: u32,
+    /// User and group.
+    pub(crate) owner: (u32, u32),
+    /// Of a file: when it was last changed, in seconds.
+    pub(crate) mtime: Option<i64>,
     pub(crate) size: u64,
     /// Symlinks: the target. Devices: their numbers, as in [`WHITEOUT`].
     pub(crate) target: Vec<u8>,
@@ -54,7 +58,8 @@ impl Seen {
         Ok(Seen { root: root.ino().get(), nodes })
     }
 
-    /// The first path at which this tree differs from another; inode numbers and sizes of directories do not count.
+    /// The first path at which this tree differs from another; inode numbers, times and sizes of directories do not
+    /// count.
     pub(crate) fn difference(&self, other: &Seen) -> Option<String> {
         let mut waiting = vec![(self.root, other.root, String::new())];
         while let Some((mine, its, path)) = waiting.pop() {
@@ -63,6 +68,7 @@ impl Seen {
             let bare = |node: &SeenNode| SeenNode {
                 entries: BTreeMap::new(),
                 size: if is_dir { 0 } else { node.size },
+                mtime: None,
                 ..node.clone()
             };
             if bare(a) != bare(b) || !a.entries.keys().eq(b.entries.keys()) {
@@ -93,6 +99,8 @@ fn node(fs: &Fs, inode: &InodeRef) -> Result<SeenNode, Error> {
     let mut seen = SeenNode {
         kind: attr.kind,
         mode: attr.mode & 0o7777,
+        owner: (attr.uid, attr.gid),
+        mtime: (attr.kind == FileType::Regular).then_some(attr.mtime.secs),
         size: attr.size,
         target: Vec::new(),
         entries: BTreeMap::new(),

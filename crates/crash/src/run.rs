@@ -7,14 +7,15 @@ use crate::content::fill;
 use crate::lang::{BALLAST, Falloc, Op, Schedule, VolumeKind, Workload};
 use crate::late::LateDevice;
 use crate::left::WriteHistory;
-use crate::model::{ModelError, State, Timeline, timelines};
+use crate::model::{HANDLE, ModelError, State, Timeline, timelines};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use steadyfs_core::mkfs::{self, Infinite, MkfsOptions, parse_features};
 use steadyfs_core::{
-    Error, FallocMode, Fs, InodeRef, MountOptions, NewInode, RenameFlags, SetAttr, Urgency, XattrFlags,
+    Error, FallocMode, Fs, InodeRef, MountOptions, NewInode, RenameFlags, SetAttr, SetTime, Urgency, XattrFlags,
 };
 use steadyfs_device::{Device, MemDevice, Record, RecordingDevice};
+use steadyfs_format::inode::Time;
 use steadyfs_rt::sim::{self, SimConfig, SimFailure};
 use thiserror::Error;
 
@@ -33,6 +34,8 @@ pub(crate) struct Trace {
     pub(crate) base: MemDevice,
     /// What changed since.
     pub(crate) records: Vec<Record>,
+    /// The tick at which it ended.
+    pub(crate) end: u64,
     /// Torn inode blocks show.
     pub(crate) checksums: bool,
     /// What had been written before.
@@ -190,8 +193,8 @@ fn run_here(workload: &Workload, empty: &MemDevice) -> Result<Run, RunError> {
         }
     }
     // Looked at before the handles are closed: from here on nothing is part of the workload.
-    let records = device.take_log();
-    let trace = Trace { base, records, checksums: workload.has_checksums(), history };
+    let (end, records) = (device.tick(), device.take_log());
+    let trace = Trace { base, records, end, checksums: workload.has_checksums(), history };
     let Done { workload: done, spans, refused, mut samples } = done;
     samples.sort_by_key(|sample| sample.tick);
     let timelines = if done == *workload { timelines } else { crate::model::timelines(&done)? };
@@ -307,8 +310,8 @@ fn perform(
 /// One writer on a mounted volume.
 pub(crate) struct Hand {
     pub(crate) fs: Arc<Fs>,
-    /// Files kept open.
-    pub(crate) open: Vec<InodeRef>,
+    /// Files kept open, by their paths when they were opened.
+    pub(crate) open: Vec<(String, InodeRef)>,
 }
 
 impl Hand {
@@ -336,6 +339,10 @@ impl Hand {
 
     /// What a path names.
     pub(crate) fn find(&self, path: &str) -> Result<InodeRef, Error> {
+        if let Some(opened) = path.strip_prefix(HANDLE) {
+            let known = self.open.iter().rev().find(|(path, _)| path == opened);
+            return known.map(|(_, file)| file.clone()).ok_or(Error::NotFound);
+        }
         let mut at = self.fs.root()?;
         for name in path.split('/').filter(|name| !name.is_empty()) {
             at = self.fs.lookup(&at, name.as_bytes())?;
@@ -379,6 +386,13 @@ impl Hand {
         match op {
             Op::Creat { path } => self.make(path, 0o100_644),
             Op::Mkdir { path } => self.make(path, 0o040_755),
+            Op::Mkfifo { path } => self.make(path, 0o010_644),
+            Op::Tmpfile { path } => {
+                let (dir, _) = self.place(path)?;
+                let file = fs.tmpfile(&dir, &NewInode { mode: 0o100_644, ..NewInode::default() })?;
+                self.open.push((path.clone(), file));
+                Ok(())
+            }
             Op::Fsync { path } => fs.fsync(&self.find(path)?, false),
             Op::Fdatasync { path } => fs.fsync(&self.find(path)?, true),
             Op::Rename { from, to } => self.rename(from, to, RenameFlags::Replace),
@@ -409,6 +423,15 @@ impl Hand {
             Op::Chmod { path, mode } => {
                 fs.setattr(&self.find(path)?, &SetAttr { mode: Some(*mode), ..SetAttr::default() }).map(drop)
             }
+            Op::Chown { path, uid, gid } => {
+                let owner = SetAttr { uid: Some(*uid), gid: Some(*gid), ..SetAttr::default() };
+                fs.setattr(&self.find(path)?, &owner).map(drop)
+            }
+            Op::Utimes { path, seconds } => {
+                let then = Some(SetTime::At(Time { secs: i64::from(*seconds), nanos: 0 }));
+                let times = SetAttr { atime: then, mtime: then, ..SetAttr::default() };
+                fs.setattr(&self.find(path)?, &times).map(drop)
+            }
             Op::Falloc { path, mode, off, len } => fs.fallocate(&self.find(path)?, falloc(*mode), *off, *len),
             Op::SetXattr { path, name, len } => {
                 let value = fill(step, 0, *len as usize);
@@ -417,7 +440,7 @@ impl Hand {
             Op::RemoveXattr { path, name } => fs.removexattr(&self.find(path)?, name.as_bytes()),
             Op::Open { path } => {
                 let file = self.find(path)?;
-                self.open.push(file);
+                self.open.push((path.clone(), file));
                 Ok(())
             }
             Op::Sync => fs.sync(),

@@ -171,7 +171,8 @@ pub(crate) fn explore<M: PartialEq>(trace: &Trace, effort: Effort, seed: u64, mo
 
 /// Everything so far after each change, and the last write of it torn.
 fn prefixes(trace: &Trace, effort: Effort) -> Vec<Choice> {
-    let start = trace.records.first().map_or(0, |record| record.submitted - 1);
+    // Steps that change nothing have returned by the end, too: one of them may have promised something.
+    let start = trace.records.first().map_or(trace.end, |record| record.submitted - 1);
     let mut out = vec![Choice { tick: start, kept: Vec::new(), torn: None }];
     for (index, record) in trace.records.iter().enumerate() {
         let tick = record.completed.unwrap_or(record.submitted);

@@ -260,9 +260,9 @@ fn torment(image: MemDevice, options: MountOptions, seed: u64) -> Result<Torment
         deeds.synced.extend(more.synced);
         deeds.refused += more.refused;
     }
-    let records = device.take_log();
+    let (end, records) = (device.tick(), device.take_log());
     let base = image.ok_or_else(|| Fault::new(Rule::Works, "there is no volume to begin with"))?;
-    Ok(Torment { trace: Trace { base, records, checksums: false, history: WriteHistory::default() }, deeds })
+    Ok(Torment { trace: Trace { base, records, end, checksums: false, history: WriteHistory::default() }, deeds })
 }
 
 fn name(file: usize) -> String {

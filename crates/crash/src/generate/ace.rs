@@ -4,7 +4,7 @@
 //! combination whose steps contradict each other is no workload.
 
 use crate::lang::{Falloc, Op, Workload};
-use crate::model::timelines;
+use crate::model::{HANDLE, timelines};
 use crate::rng::Rng;
 
 /// Bytes of a file that must be there.
@@ -17,6 +17,10 @@ enum Need {
     Dir(&'static str),
     /// A file with the attribute `user.a`.
     Marked(&'static str),
+    /// A file, and a handle of it.
+    Open(&'static str),
+    /// A file without a name.
+    Nameless(&'static str),
 }
 
 /// An operation, and what it needs beside the directories of its paths.
@@ -30,6 +34,22 @@ fn act(text: &str, needs: &[Need]) -> Option<Act> {
     let op = workload.steps.into_iter().next()?.op;
     Some(Act { op, needs: needs.to_vec() })
 }
+
+/// Operations on owners and times, on open files whatever becomes of their names, and on files without one.
+const OTHERS: &[(&str, &[Need])] = &[
+    ("chown foo 7 8", &[Need::File("foo")]),
+    ("chown A 7 8", &[Need::Dir("A")]),
+    ("utimes foo 1000000", &[Need::File("foo")]),
+    ("mkfifo A/bar", &[]),
+    ("open A", &[Need::Dir("A")]),
+    ("write @foo 4096 8192", &[Need::Open("foo")]),
+    ("dwrite @foo 4096 8192", &[Need::Open("foo")]),
+    ("truncate @foo 5000", &[Need::Open("foo")]),
+    ("tmpfile new", &[]),
+    ("write @new 0 5000", &[Need::Nameless("new")]),
+    ("link @new bar", &[Need::Nameless("new")]),
+    ("link @new A/bar", &[Need::Nameless("new")]),
+];
 
 /// The operations. Of each kind: on a file of the root, one of a directory, across both; on names that are new and
 /// names that exist.
@@ -99,7 +119,7 @@ fn acts() -> Vec<Act> {
         ("open foo", one),
         ("gc", one),
     ];
-    table.iter().filter_map(|(text, needs)| act(text, needs)).collect()
+    table.iter().chain(OTHERS).filter_map(|(text, needs)| act(text, needs)).collect()
 }
 
 /// The ways to make durable what was done to these paths: each of them, its directory, everything.
@@ -113,7 +133,7 @@ fn persists(paths: &[&str]) -> Vec<Op> {
     for path in paths {
         add(Op::Fsync { path: (*path).to_owned() });
         add(Op::Fdatasync { path: (*path).to_owned() });
-        let dir = path.rsplit_once('/').map_or("", |(dir, _)| dir);
+        let dir = path.trim_start_matches(HANDLE).rsplit_once('/').map_or("", |(dir, _)| dir);
         add(Op::Fsync { path: if dir.is_empty() { ".".to_owned() } else { dir.to_owned() } });
     }
     add(Op::Sync);
@@ -135,7 +155,9 @@ fn build(chosen: &[Choice<'_>], mount: &str) -> Option<Workload> {
     // What an earlier step makes need not be there before.
     let mut later: Vec<String> = Vec::new();
     for (act, _) in chosen {
-        let parents = act.op.paths().into_iter().filter_map(|path| path.rsplit_once('/')).map(|(dir, _)| dir);
+        // A handle needs none.
+        let paths = act.op.paths().into_iter().filter(|path| !path.starts_with(HANDLE));
+        let parents = paths.filter_map(|path| path.rsplit_once('/')).map(|(dir, _)| dir);
         for dir in parents {
             provide(&mut workload, &mut made, &later, dir, Shape::Dir);
         }
@@ -146,6 +168,21 @@ fn build(chosen: &[Choice<'_>], mount: &str) -> Option<Workload> {
                 Need::Marked(path) => {
                     provide(&mut workload, &mut made, &later, path, Shape::File);
                     workload.setup.push(Op::SetXattr { path: path.to_owned(), name: "user.a".into(), len: 40 });
+                }
+                Need::Open(path) => {
+                    let handle = format!("{HANDLE}{path}");
+                    if made.iter().chain(&later).all(|known| *known != handle) {
+                        provide(&mut workload, &mut made, &later, path, Shape::File);
+                        workload.setup.push(Op::Open { path: path.to_owned() });
+                        made.push(handle);
+                    }
+                }
+                Need::Nameless(path) => {
+                    let handle = format!("{HANDLE}{path}");
+                    if made.iter().chain(&later).all(|known| *known != handle) {
+                        workload.setup.push(Op::Tmpfile { path: path.to_owned() });
+                        made.push(handle);
+                    }
                 }
             }
         }
@@ -181,7 +218,8 @@ fn provide(workload: &mut Workload, made: &mut Vec<String>, later: &[String], pa
 /// Names that an operation makes.
 fn new_names(op: &Op) -> Vec<String> {
     match op {
-        Op::Creat { path } | Op::Mkdir { path } | Op::Symlink { path, .. } => vec![path.clone()],
+        Op::Open { path } | Op::Tmpfile { path } => vec![format!("{HANDLE}{path}")],
+        Op::Creat { path } | Op::Mkdir { path } | Op::Mkfifo { path } | Op::Symlink { path, .. } => vec![path.clone()],
         Op::Rename { to, .. } | Op::Whiteout { to, .. } | Op::Link { to, .. } => vec![to.clone()],
         _ => vec![],
     }

@@ -20,8 +20,8 @@ use crate::lang::{Schedule, VolumeKind, Workload};
 
 /// Every workload of one operation, and then without end: workloads of two operations, each once; of three, sampled;
 /// and random ones of one and of several writers, one in four of those on a volume so small that it collects all the
-/// time, one in four on one with larger sections. Half of the devices end requests late; a quarter of the volumes has
-/// checksums of inodes; one workload in ten is of those on nearly full volumes. All in virtual time where order
+/// time, one in four on one with larger sections. Half of the devices end requests late; the volumes have each of
+/// [`FEATURES`] in turn; one workload in ten is of those on nearly full volumes. All in virtual time where order
 /// matters. Mounted with each of these options in turn. On IPLFS volumes, which collect nothing, one in four of the
 /// random ones is [`leaping`].
 pub fn everything(mounts: &[&str], kind: VolumeKind, seed: u64) -> impl Iterator<Item = Workload> + Send + use<> {
@@ -55,7 +55,7 @@ pub fn everything(mounts: &[&str], kind: VolumeKind, seed: u64) -> impl Iterator
         // The pairs come to an end; the samples do not.
         let chosen = chosen.or_else(|| triples[turn].next());
         let late = number.is_multiple_of(2).then_some(seed.wrapping_add(number));
-        let features = if (number / 2).is_multiple_of(4) { "extra_attr,inode_checksum" } else { "" };
+        let features = FEATURES[(number / 2) as usize % FEATURES.len()];
         let schedule = Some(Schedule { cores: 1 + (number / 10 % 4) as usize, seed: seed.wrapping_add(number) });
         chosen.map(|workload| {
             let schedule = schedule.filter(|_| late.is_some() || workload.writers().len() > 1);
@@ -73,6 +73,10 @@ pub fn scheduled_on(kind: VolumeKind, mount: &str, seed: u64) -> Workload {
     }
     .on(kind)
 }
+
+/// Features of the volumes: checksums of inodes on a quarter, inodes of another shape on another.
+const FEATURES: [&str; 4] =
+    ["extra_attr,inode_checksum", "", "extra_attr,flexible_inline_xattr,inode_crtime,sb_checksum", ""];
 
 /// The smallest volume there is, in MiB.
 const SMALLEST_MIB: u32 = 52;

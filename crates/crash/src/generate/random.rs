@@ -1,7 +1,7 @@
 //! Long workloads at random: several writers, each in its directory, with collection and checkpoints in between.
 
 use super::ace::FALLOCS;
-use crate::lang::{Op, Schedule, Step, Workload};
+use crate::lang::{Falloc, Op, Schedule, Step, Workload};
 use crate::model::{Kind, Obj, State};
 use crate::rng::Rng;
 
@@ -25,7 +25,7 @@ pub fn random(writers: u8, steps: usize, mount: &str, seed: u64) -> Workload {
         let writer = 1 + rng.below(u64::from(writers)) as u8;
         let state = &mut states[usize::from(writer) - 1];
         for _attempt in 0..50 {
-            let op = op(&mut rng, state, writer, writers == 1);
+            let op = op(&mut rng, state, writer);
             let step = workload.number(number);
             let mut next = state.clone();
             if next.apply(&op, step, 1).is_ok() {
@@ -63,7 +63,7 @@ pub fn scheduled(mount: &str, seed: u64) -> Workload {
 }
 
 /// Some operation; the model says whether it is possible.
-fn op(rng: &mut Rng, state: &State, writer: u8, alone: bool) -> Op {
+fn op(rng: &mut Rng, state: &State, writer: u8) -> Op {
     let fresh = |rng: &mut Rng| {
         let dir = if rng.below(3) == 0 { "/D" } else { "" };
         format!("w{writer}{dir}/{}", rng.pick(&NAMES))
@@ -74,8 +74,14 @@ fn op(rng: &mut Rng, state: &State, writer: u8, alone: bool) -> Op {
         collect(state, state.find(&home).unwrap_or(0), &home, wanted, &mut paths);
         if paths.is_empty() { format!("w{writer}/none") } else { rng.pick(&paths).clone() }
     };
-    let file = |rng: &mut Rng| known(rng, |kind| *kind == Kind::File);
+    let named = |rng: &mut Rng| known(rng, |kind| *kind == Kind::File);
+    // One in six by a handle, if there are any.
+    let file = |rng: &mut Rng| {
+        let open: Vec<String> = if rng.below(6) == 0 { state.handles(writer) } else { Vec::new() };
+        if open.is_empty() { named(rng) } else { rng.pick(&open).clone() }
+    };
     let any = |rng: &mut Rng| known(rng, |kind| *kind != Kind::Dir);
+    let all = |rng: &mut Rng| known(rng, |_| true);
     let off = rng.below(40_000);
     let len = 1 + rng.below(12_000);
     match rng.below(100) {
@@ -85,21 +91,33 @@ fn op(rng: &mut Rng, state: &State, writer: u8, alone: bool) -> Op {
         31..38 => Op::Append { path: file(rng), len },
         38..54 => Op::Fsync { path: file(rng) },
         54..58 => Op::Fdatasync { path: file(rng) },
-        58..66 => Op::Rename { from: any(rng), to: fresh(rng) },
-        66 => Op::Exchange { from: any(rng), to: any(rng) },
+        58..64 => Op::Rename { from: any(rng), to: fresh(rng) },
+        64..66 => Op::Rename { from: all(rng), to: all(rng) },
+        66 => Op::Exchange { from: all(rng), to: all(rng) },
         67 => Op::Whiteout { from: any(rng), to: fresh(rng) },
-        68..71 => Op::Link { from: any(rng), to: fresh(rng) },
-        71..73 => Op::Symlink { target: "somewhere".into(), path: fresh(rng) },
+        68..71 => Op::Link { from: if rng.below(3) == 0 { file(rng) } else { any(rng) }, to: fresh(rng) },
+        71 => Op::Tmpfile { path: fresh(rng) },
+        72 => Op::Symlink { target: "somewhere".into(), path: fresh(rng) },
         73..80 => Op::Unlink { path: any(rng) },
         80..82 => Op::Mkdir { path: fresh(rng) },
         82..84 => Op::Rmdir { path: known(rng, |kind| *kind == Kind::Dir) },
         84..88 => Op::Truncate { path: file(rng), size: off },
-        88..91 => Op::Falloc { path: file(rng), mode: *rng.pick(&FALLOCS), off, len },
-        91..93 => Op::SetXattr { path: file(rng), name: "user.x".into(), len: len % 300 + 1 },
+        88..90 => Op::Falloc { path: file(rng), mode: *rng.pick(&FALLOCS), off, len },
+        90 => {
+            let mode = *rng.pick(&[Falloc::Collapse, Falloc::Insert]);
+            Op::Falloc { path: file(rng), mode, off: off / 4096 * 4096, len: 4096 }
+        }
+        91 => match rng.below(4) {
+            0 => Op::Chmod { path: all(rng), mode: 0o600 },
+            1 => Op::Chown { path: all(rng), uid: 7, gid: off as u32 },
+            2 => Op::Utimes { path: file(rng), seconds: 1_000_000 + off as u32 },
+            _ => Op::Mkfifo { path: fresh(rng) },
+        },
+        92 => Op::SetXattr { path: file(rng), name: "user.x".into(), len: len % 300 + 1 },
         93 => Op::Fsync { path: format!("w{writer}") },
         94..96 => Op::Sync,
         96 => Op::Checkpoint,
-        97 if alone => Op::Open { path: file(rng) },
+        97 => Op::Open { path: named(rng) },
         _ => Op::Gc,
     }
 }

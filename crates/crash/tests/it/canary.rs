@@ -123,6 +123,28 @@ fn an_fsync_before_the_first_name_that_does_nothing_is_caught() {
     assert_ne!(contents_of_a_late_name("journal=percore,canary=nameless-skip"), b"promised");
 }
 
+/// It takes an open file, or one without a name: an fsync of it, and a crash that brings its last name back, or a link.
+#[test]
+fn an_fsync_of_a_file_without_a_name_that_does_nothing_is_caught() {
+    for text in [
+        "creat foo\nwrite foo 0 16384\nopen foo\n---\nunlink foo\nwrite @foo 4096 8192\nfsync @foo\n",
+        "mkdir A\nopen A\n---\nrmdir A\nfsync @A\n",
+        "mount journal=single\n---\ntmpfile new\nwrite @new 0 5000\nfsync @new\nlink @new bar\nfsync .\n",
+    ] {
+        let sound: steadyfs_crash::Workload = text.parse().expect("parses");
+        let mount = [sound.mount.as_str(), "canary=nameless-skip"].join(",");
+        let faulty = steadyfs_crash::Workload { mount: mount.trim_start_matches(',').to_owned(), ..sound.clone() };
+        let explored = |workload| {
+            steadyfs_crash::explore_one(workload, &Plan::default(), &Volumes::default())
+                .expect("makes sense")
+                .violations
+        };
+        assert!(explored(&sound).is_empty(), "{text}");
+        let found = explored(&faulty);
+        assert!(found.first().is_some_and(|violation| violation.rule == Rule::Legal), "{text}: {found:?}");
+    }
+}
+
 #[test]
 fn a_node_without_its_mark_is_caught() {
     is_caught("no-mark", &[Rule::Legal]);

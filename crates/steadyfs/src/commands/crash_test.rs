@@ -29,13 +29,15 @@ const FULL: u64 = 1_000_000;
 /// States that `--torture` visits at least.
 const TORTURE: u64 = 10_000;
 /// The ways to mount that `--full` visits.
-const MODES: [&str; 6] = [
+const MODES: [&str; 8] = [
     "",
     "fsync_mode=strict",
     "noinline_data,noinline_dentry,noinline_xattr",
     "mode=adaptive,ssr=eager",
     "journal=single",
     "journal=percore,mode=adaptive,ssr=eager,ipu=never",
+    "journal=percore,mode=adaptive,ssr=eager",
+    "journal=double,fsync_mode=strict,noinline_data,noinline_dentry,noinline_xattr",
 ];
 
 /// The same for IPLFS volumes, which have no journal and write nothing in place.
@@ -51,7 +53,7 @@ const ENDLESS_MODES: [&str; 3] = ["", "fsync_mode=strict", "noinline_data,noinli
 /// far, and exits with 130 or 143.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Visit a million states: all lengths, random workloads of several writers, six ways to mount (IPLFS: three),
+    /// Visit a million states: all lengths, random workloads of several writers, eight ways to mount (IPLFS: three),
     /// or that of --options alone
     #[arg(long, conflicts_with_all = ["length", "random", "collecting", "replay"])]
     full: bool,
