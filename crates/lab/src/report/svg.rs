@@ -82,7 +82,8 @@ impl Upward {
             }
             Up::Tail => {
                 let powers = values.filter(|share| *share > 0.0).map(f64::log10);
-                let from = powers.fold(-1.0, f64::min).floor();
+                // 1 - 0.99999 is a little less than a power of ten.
+                let from = (powers.fold(-1.0, f64::min) + 1e-6).floor();
                 // Longer labels have no room where the page makes them larger.
                 let label = |power: i32| match power {
                     ..-3 => format!("1e{power}"),
@@ -286,7 +287,7 @@ mod tests {
 
     #[test]
     fn each_power_of_ten_of_a_tail_takes_as_much_room() {
-        let tail = Upward::new(Up::Tail, [0.5, 0.0004, 0.0].into_iter());
+        let tail = Upward::new(Up::Tail, [0.5, 1.0 - 0.9999, 0.0].into_iter());
         let ticks: Vec<(f64, &str)> =
             tail.ticks.iter().map(|(tick, label)| ((tail.place)(*tick), &label[..])).collect();
         let right = [(0.0, "1e-4"), (0.25, "0.001"), (0.5, "0.01"), (0.75, "0.1"), (1.0, "1")];
