@@ -15,7 +15,8 @@
 //! ```
 //!
 //! Paths are relative to the root, without blanks. After `open foo` or `tmpfile foo` the path `@foo` is that open file,
-//! whatever becomes of its names; only the writer that opened it has it. Keeps true: what is printed parses to the same workload.
+//! whatever becomes of its names; only the writer that opened it has it. Keeps true: what is printed parses to the same
+//! workload.
 
 use std::fmt;
 use std::str::FromStr;
