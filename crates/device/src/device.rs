@@ -291,6 +291,14 @@ pub trait Device: Send + Sync {
         Ok(pages)
     }
 
+    /// Reads blocks from `block` on into these pages and waits: for who reads one run after the other, and needs no
+    /// new memory for each. After an error the pages hold anything.
+    fn read_into(&self, block: u64, pages: &mut [PageBuf]) -> Result<(), IoError> {
+        let read = self.read(block, pages.len() as u64)?;
+        pages.iter_mut().zip(read).for_each(|(page, read)| *page = read);
+        Ok(())
+    }
+
     /// Reads one block and waits.
     fn read_one(&self, block: u64) -> Result<PageBuf, IoError> {
         let pages = self.read(block, 1)?;
@@ -334,6 +342,9 @@ impl<D: Device + ?Sized> Device for std::sync::Arc<D> {
     }
     fn run(&self, op: Op) -> IoResult {
         (**self).run(op)
+    }
+    fn read_into(&self, block: u64, pages: &mut [PageBuf]) -> Result<(), IoError> {
+        (**self).read_into(block, pages)
     }
 }
 

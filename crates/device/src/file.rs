@@ -15,7 +15,7 @@ mod uring;
 mod zones;
 
 use crate::device::{IoResult, submit_and_wait};
-use crate::{Device, DeviceInfo, IoError, Op, OpKind, OpenError, Request, Zone, ZoneGeometry, errno};
+use crate::{Device, DeviceInfo, IoError, Op, OpKind, OpenError, PageBuf, Request, Zone, ZoneGeometry, errno};
 use raw::RawFile;
 use std::ops::Range;
 use std::path::Path;
@@ -194,6 +194,17 @@ impl Device for FileDevice {
         }
         self.info.check(&op)?;
         self.raw.perform(op)
+    }
+
+    fn read_into(&self, block: u64, pages: &mut [PageBuf]) -> Result<(), IoError> {
+        let op = Op::Read { block, count: pages.len() as u64 };
+        if !self.at_once {
+            let read = submit_and_wait(self, op)?;
+            pages.iter_mut().zip(read).for_each(|(page, read)| *page = read);
+            return Ok(());
+        }
+        self.info.check(&op)?;
+        self.raw.read_rest(block, pages, 0)
     }
 }
 

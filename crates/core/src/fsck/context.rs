@@ -22,7 +22,7 @@ pub(super) struct Context {
     pub(super) features: Features,
     /// Initial value of inode checksums.
     pub(super) seed: u32,
-    pub(super) nids: Nids,
+    pub(super) nids: Arc<Nids>,
     pub(super) blocks: Blocks,
     /// The quota files whose contents are compared with what is in use.
     pub(super) quotas: Vec<(QuotaKind, Ino)>,
@@ -35,7 +35,7 @@ impl Context {
         image: &Arc<Image>,
         options: &CheckOptions,
         sink: &Arc<IssueSink>,
-        nids: Nids,
+        nids: Arc<Nids>,
         blocks: Blocks,
     ) -> Self {
         let superblock = image.superblock();

@@ -8,13 +8,17 @@ use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
 use std::sync::atomic::Ordering::Relaxed;
 use steadyfs_format::bitmap::lsb;
-use steadyfs_format::dir::{Bucket, DentryLayout, FileType, bucket_of, bucket_of_page, name_hash, slots_for};
+use steadyfs_format::dir::{
+    BLOCK_SLOTS, Bucket, DentryLayout, FileType, bucket_of, bucket_of_page, name_hash, slots_for,
+};
 use steadyfs_format::inode::MAX_NAME;
 use steadyfs_format::{Ino, PageIndex, ROOT_INO};
 
 /// Bytes of an entry record and of a name slot.
 const RECORD: usize = 11;
 const SLOT: usize = 8;
+/// Most names for which there is memory before they are met.
+const MOST_EXPECTED: usize = 4096;
 
 /// A directory while its blocks are checked.
 pub(super) struct Directory<'a> {
@@ -76,8 +80,12 @@ impl<'a> Area<'a> {
 }
 
 impl<'a> Directory<'a> {
-    pub(super) fn new(ctx: &'a Context, inodes: &'a Inodes, index: u32, info: &'a InodeInfo) -> Self {
-        Directory { ctx, inodes, index, info, names: HashSet::default(), bucket: None, dots: [0; 2] }
+    /// One with so many pages.
+    pub(super) fn new(ctx: &'a Context, inodes: &'a Inodes, index: u32, info: &'a InodeInfo, pages: usize) -> Self {
+        // Names of usual length fill a page like that, and larger directories are rare.
+        let expected = (pages * usize::from(BLOCK_SLOTS) / 4).min(MOST_EXPECTED);
+        let names = HashSet::with_capacity_and_hasher(expected, BuildHasherDefault::default());
+        Directory { ctx, inodes, index, info, names, bucket: None, dots: [0; 2] }
     }
 
     /// Checks the entries of a page, or of the inline area (no page).

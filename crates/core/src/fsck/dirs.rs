@@ -27,11 +27,9 @@ const JOB: usize = 64;
 /// Pages read at once.
 const BATCH: usize = 256;
 
-/// Checks all directories, and hands the inodes on with their names counted.
-pub(super) fn check(ctx: &Arc<Context>, walked: Walked) -> Arc<Inodes> {
-    let Walked { inodes, dir_pages, .. } = walked;
-    let is_dir = |index: &u32| inodes.info(*index).is_some_and(InodeInfo::is_dir);
-    let dirs: Vec<u32> = (0..ctx.nids.inodes()).filter(is_dir).collect();
+/// Checks all directories, and hands the inodes on with their names counted, and the numbers of the directories.
+pub(super) fn check(ctx: &Arc<Context>, walked: Walked) -> (Arc<Inodes>, Vec<u32>) {
+    let Walked { inodes, dirs, dir_pages, .. } = walked;
     let tracker = Tracker::begin(&ctx.options, Phase::Directories, dirs.len() as u64);
     let pages = Arc::new(dir_pages);
     let jobs = Arc::new(jobs(&dirs, &pages));
@@ -45,7 +43,7 @@ pub(super) fn check(ctx: &Arc<Context>, walked: Walked) -> Arc<Inodes> {
         }
         tracker.advance(dirs.len() as u64);
     });
-    inodes
+    (inodes, dirs)
 }
 
 /// Some directories and their pages.
@@ -73,7 +71,7 @@ fn jobs(dirs: &[u32], pages: &[FilePage]) -> Vec<Job> {
 
 fn check_one(ctx: &Context, inodes: &Inodes, index: u32, pages: &[FilePage]) {
     let Some(info) = inodes.info(index) else { return };
-    let mut directory = Directory::new(ctx, inodes, index, info);
+    let mut directory = Directory::new(ctx, inodes, index, info, pages.len());
     if info.has_inline_dentries() {
         check_inline(ctx, info, &mut directory);
     }
@@ -136,13 +134,13 @@ fn read_one(ctx: &Context, lba: Lba) -> Option<PageBuf> {
 
 /// Directories that lie in a circle: named, but not from anywhere that leads to the root. Reports one of each circle,
 /// the one with the smallest number.
-pub(super) fn check_circles(ctx: &Context, inodes: &Inodes) {
+pub(super) fn check_circles(ctx: &Context, inodes: &Inodes, dirs: &[u32]) {
     const UNKNOWN: u32 = 0;
     const GROUNDED: u32 = 1;
     // Per inode: unknown, known to end somewhere, or the number of the walk that passed it (from 2).
     let mut seen = vec![UNKNOWN; inodes.count() as usize];
     let mut walk_number = GROUNDED;
-    for start in (0..ctx.nids.inodes()).filter(|index| inodes.info(*index).is_some_and(InodeInfo::is_dir)) {
+    for &start in dirs {
         walk_number += 1;
         let mut trail = Vec::new();
         let mut at = start;

@@ -59,6 +59,9 @@ pub(super) fn check(
         if let Some(shape) = shape {
             check_contents(ctx, &info, counters, bytes, shape, item, cursor, found);
         }
+        if info.is_dir() {
+            found.dirs.push(item.inode);
+        }
         inodes.learn(item.inode, info);
     });
 }

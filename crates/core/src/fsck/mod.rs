@@ -89,14 +89,14 @@ fn run(dev: &Arc<dyn Device>, options: &CheckOptions, sink: &Arc<IssueSink>, rep
     if !walked {
         return;
     }
-    let nids = tables::load_nat(&image, sink, options);
-    tables::check_nat(&image, sink, &nids);
+    let nids = Arc::new(tables::load_nat(&image, sink, options));
+    tables::check_nat(&image, sink, &nids, options);
     let Some(blocks) = Blocks::load(&image, sink, options) else { return };
     let ctx = Arc::new(Context::new(&image, options, sink, nids, blocks));
     let nodes = walk::walk(&ctx);
     quota::check(&ctx, &nodes);
-    let inodes = dirs::check(&ctx, nodes);
+    let (inodes, dirs) = dirs::check(&ctx, nodes);
     let tracker = Tracker::begin(options, Phase::Totals, 1);
-    report.counts = Some(totals::check(&ctx, &inodes));
+    report.counts = Some(totals::check(&ctx, &inodes, &dirs));
     tracker.advance(1);
 }

@@ -116,14 +116,15 @@ impl Nids {
         self.pages.len()
     }
 
-    /// Every id in use with its entry, in order.
-    pub(super) fn iter_used(&self) -> impl Iterator<Item = (Nid, NatEntry)> + '_ {
-        self.iter(0..self.pages.len(), |_, _| true)
+    /// Every id in use in some NAT blocks with its entry, in order.
+    pub(super) fn iter_used(&self, blocks: Range<usize>) -> impl Iterator<Item = (Nid, NatEntry)> + '_ {
+        self.iter(blocks, |_, _| true)
     }
 
-    /// Every inode with its entry, in order: that of their numbers too.
-    pub(super) fn iter_inodes(&self) -> impl Iterator<Item = (Nid, NatEntry)> + '_ {
-        self.iter(0..self.pages.len(), NatPage::is_inode)
+    /// Every inode in some NAT blocks, in order: its number, its id and its entry.
+    pub(super) fn iter_inodes(&self, blocks: Range<usize>) -> impl Iterator<Item = (u32, Nid, NatEntry)> + '_ {
+        let first = self.pages[blocks.clone()].iter().flatten().next().map_or(0, |page| page.before);
+        (first..).zip(self.iter(blocks, NatPage::is_inode)).map(|(number, (nid, entry))| (number, nid, entry))
     }
 
     /// Every id in use in some NAT blocks that is no inode, with its entry, in order.
@@ -199,8 +200,10 @@ mod tests {
         assert_eq!((nids.inodes(), nids.used()), (4, 6));
         assert_eq!(nids.get(Nid(911)).map(|entry| entry.ino), Some(Ino(3)));
         assert_eq!(nids.get(Nid(912)), None);
-        assert_eq!(nids.iter_used().count(), 7);
-        assert!(nids.iter_inodes().map(|(nid, _)| nid.get()).eq([3, 64, 454, 910]));
+        assert_eq!(nids.iter_used(0..3).count(), 7);
+        let inodes = |blocks| nids.iter_inodes(blocks).map(|(number, nid, _)| (number, nid.get())).collect::<Vec<_>>();
+        assert_eq!(inodes(0..3), [(0, 3), (1, 64), (2, 454), (3, 910)]);
+        assert_eq!((inodes(1..3), inodes(1..2)), (vec![(3, 910)], vec![]));
         assert!(nids.iter_nodes(0..3).map(|(nid, _)| nid.get()).eq([1, 4, 911]));
         assert_eq!([0, 1, 2].map(|block| nids.used_in(block)), [5, 0, 2]);
     }

@@ -7,6 +7,7 @@ use super::segments::CheckedSegments;
 use super::sink::{IssueSink, Tracker};
 use super::{blocks, pool};
 use crate::raw::Image;
+use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
 use steadyfs_format::bitmap;
@@ -99,7 +100,7 @@ fn check_nat_journal(image: &Image, sink: &IssueSink) {
 }
 
 /// The rules of the NAT that need no other block.
-pub(super) fn check_nat(image: &Image, sink: &IssueSink, nids: &Nids) {
+pub(super) fn check_nat(image: &Arc<Image>, sink: &Arc<IssueSink>, nids: &Arc<Nids>, options: &CheckOptions) {
     for nid in [NODE_INO, META_INO].map(Ino::nid) {
         let entry = nids.get(nid);
         let right = entry.is_some_and(|entry| entry.ino == nid.as_ino() && entry.lba == NatEntry::reserved(nid).lba);
@@ -108,7 +109,18 @@ pub(super) fn check_nat(image: &Image, sink: &IssueSink, nids: &Nids) {
             sink.add(Issue::NatReserved { nid, owner, block });
         }
     }
-    for (nid, entry) in nids.iter_used() {
+    let pages = nids.pages();
+    let (image_, sink_, nids_) = (Arc::clone(image), Arc::clone(sink), Arc::clone(nids));
+    pool::run(options.threads, pages.div_ceil(JOB as usize), move |job, _: &mut Vec<()>| {
+        let first = job * JOB as usize;
+        check_nat_part(&image_, &sink_, &nids_, first..pages.min(first + JOB as usize));
+    });
+    check_nat_bits(image, sink, nids);
+}
+
+/// The same of the entries in some NAT blocks.
+fn check_nat_part(image: &Image, sink: &IssueSink, nids: &Nids, blocks: Range<usize>) {
+    for (nid, entry) in nids.iter_used(blocks) {
         let NatEntry { ino, lba, .. } = entry;
         if nid.is_null() {
             sink.add(Issue::NatNullUsed { nid, lba });
@@ -128,7 +140,6 @@ pub(super) fn check_nat(image: &Image, sink: &IssueSink, nids: &Nids) {
             sink.add(Issue::NatOwnerMissing { nid, ino });
         }
     }
-    check_nat_bits(image, sink, nids);
 }
 
 /// Accelerators for the next mount, if they belong to this checkpoint.

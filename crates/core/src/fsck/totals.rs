@@ -23,11 +23,11 @@ enum Unnamed {
 }
 
 /// Makes the checks and returns what was counted.
-pub(super) fn check(ctx: &Arc<Context>, inodes: &Arc<Inodes>) -> Counts {
+pub(super) fn check(ctx: &Arc<Context>, inodes: &Arc<Inodes>, dirs: &[u32]) -> Counts {
     let unnamed = Arc::new(unnamed_inodes(ctx, inodes));
     check_root(ctx, inodes);
     let mut counts = check_inodes(ctx, inodes, &unnamed);
-    dirs::check_circles(ctx, inodes);
+    dirs::check_circles(ctx, inodes, dirs);
     counts.orphans = unnamed.values().filter(|why| **why == Unnamed::Orphan).count() as u64;
     ctx.count_blocks(&mut counts);
     ctx.blocks.check_rest(&ctx.sink, &ctx.options);

@@ -4,8 +4,8 @@
 //! time; the children that they name form the next level. So every node is read once, nearly sequentially, and no tree,
 //! however deep or tangled, makes the checker recurse: a node that was named before is not named again.
 //!
-//! Memory: 24 bytes per node of the two levels at hand, a bit per node id, 4 bytes per segment, and 24 bytes per
-//! directory block.
+//! Memory: 24 bytes per node of the two levels at hand, as much again per inode before the first of them is looked at, a
+//! bit per node id, 4 bytes per segment, and 24 bytes per directory block.
 
 use super::blocks::{self, SummaryCursor};
 use super::context::Context;
@@ -30,8 +30,8 @@ const SLAB: usize = 1024;
 const NAT_JOB: usize = 128;
 /// Nodes with at most so many blocks between them are read together,
 const GAP: u64 = 8;
-/// in runs of at most so many blocks.
-const RUN: u64 = 256;
+/// in runs of at most so many blocks, which stay in a processor's own cache until they are checked.
+const RUN: u64 = 64;
 
 /// A node to look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,12 +57,16 @@ pub(super) struct JobResult {
     pub(super) children: Vec<Item>,
     /// Blocks of directories.
     pub(super) pages: Vec<FilePage>,
+    /// Numbers of directories.
+    pub(super) dirs: Vec<u32>,
     pub(super) quota: quota::Tally,
 }
 
 /// The walk's result.
 pub(super) struct Walked {
     pub(super) inodes: Arc<Inodes>,
+    /// Numbers of all directories, in their order.
+    pub(super) dirs: Vec<u32>,
     /// Blocks of directories, in the order of directories and pages.
     pub(super) dir_pages: Vec<FilePage>,
     /// What owners use, and where the quota files are.
@@ -74,7 +78,7 @@ pub(super) fn walk(ctx: &Arc<Context>) -> Walked {
     let tracker = Arc::new(Tracker::begin(&ctx.options, Phase::Nodes, ctx.nids.used()));
     let inodes = Arc::new(Inodes::new(ctx.nids.inodes()));
     let mut claimed = NidSet::new(ctx.layout().max_nid());
-    let mut dir_pages = Vec::new();
+    let (mut dirs, mut dir_pages) = (Vec::new(), Vec::new());
     let mut quota = quota::Tally::default();
 
     let roots = inode_items(ctx);
@@ -87,6 +91,7 @@ pub(super) fn walk(ctx: &Arc<Context>) -> Walked {
     };
     level(ctx, &tracker, roots, check, |found| {
         children.extend(found.children);
+        dirs.extend(found.dirs);
         dir_pages.extend(found.pages);
         quota.merge(found.quota);
     });
@@ -105,21 +110,23 @@ pub(super) fn walk(ctx: &Arc<Context>) -> Walked {
         });
     }
     report_unreferenced(ctx, &inodes, claimed);
+    dirs.sort_unstable();
     dir_pages.sort_unstable();
     quota.pages.sort_unstable();
-    Walked { inodes, dir_pages, quota }
+    Walked { inodes, dirs, dir_pages, quota }
 }
 
 /// Every inode, in the order of segments; within one, whoever looks at them puts them in order. (To sort them all here
 /// would keep the other threads waiting.) One outside the main area was reported with its NAT entry.
-fn inode_items(ctx: &Context) -> Vec<Item> {
+fn inode_items(ctx: &Arc<Context>) -> Vec<Item> {
     if ctx.layout().main_segments == 0 {
         return sorted_inode_items(ctx);
     }
     let segment = |lba| ctx.layout().seg_of(lba).map(|(segment, _)| segment.index());
+    let all = all_inode_items(ctx);
     let mut starts = vec![0u32; ctx.layout().main_segments as usize + 1];
-    for (_, entry) in ctx.nids.iter_inodes() {
-        if let Some(at) = segment(entry.lba) {
+    for item in all.iter().flatten() {
+        if let Some(at) = segment(item.lba) {
             starts[at + 1] += 1;
         }
     }
@@ -128,22 +135,29 @@ fn inode_items(ctx: &Context) -> Vec<Item> {
     }
     let count = starts.last().map_or(0, |count| *count as usize);
     let mut items = vec![Item { lba: Lba(0), nid: Nid(0), ofs: NodeOfs::INODE, inode: 0 }; count];
-    for (inode, (nid, entry)) in (0..).zip(ctx.nids.iter_inodes()) {
-        if let Some(at) = segment(entry.lba) {
-            items[starts[at] as usize] = Item { lba: entry.lba, nid, ofs: NodeOfs::INODE, inode };
+    for item in all.into_iter().flatten() {
+        if let Some(at) = segment(item.lba) {
+            items[starts[at] as usize] = item;
             starts[at] += 1;
         }
     }
     items
 }
 
+/// Every inode, in the order of ids within each list.
+fn all_inode_items(ctx: &Arc<Context>) -> Vec<Vec<Item>> {
+    let (ctx_, pages) = (Arc::clone(ctx), ctx.nids.pages());
+    pool::run(ctx.options.threads, pages.div_ceil(NAT_JOB), move |job, lists| {
+        let inodes = ctx_.nids.iter_inodes(job * NAT_JOB..pages.min((job + 1) * NAT_JOB));
+        let item = |(inode, nid, entry): (u32, Nid, NatEntry)| Item { lba: entry.lba, nid, ofs: NodeOfs::INODE, inode };
+        lists.push(inodes.map(item).collect::<Vec<_>>());
+    })
+}
+
 /// The same where addresses are too far apart to be counted by segments.
-fn sorted_inode_items(ctx: &Context) -> Vec<Item> {
-    let all = (0..).zip(ctx.nids.iter_inodes());
-    let placed =
-        all.filter(|(_, (nid, entry))| blocks::misplaced_node(&ctx.image, entry.ino, *nid, entry.lba).is_none());
-    let item = |(inode, (nid, entry)): (u32, (Nid, NatEntry))| Item { lba: entry.lba, nid, ofs: NodeOfs::INODE, inode };
-    let mut items: Vec<Item> = placed.map(item).collect();
+fn sorted_inode_items(ctx: &Arc<Context>) -> Vec<Item> {
+    let is_placed = |item: &Item| blocks::misplaced_node(&ctx.image, item.nid.as_ino(), item.nid, item.lba).is_none();
+    let mut items: Vec<Item> = all_inode_items(ctx).into_iter().flatten().filter(is_placed).collect();
     items.sort_unstable();
     items
 }
@@ -207,15 +221,17 @@ fn level(
 
 /// Reads the blocks of items that are sorted by address, neighbours together.
 fn for_each_page(ctx: &Context, items: &[Item], mut visit: impl FnMut(&Item, &PageBuf)) {
+    // One after the other into the same memory.
+    let mut memory = vec![PageBuf::zeroed(); RUN as usize];
     let mut rest = items;
     while let [first, ..] = rest {
         let near = |pair: &[Item]| pair[1].lba - pair[0].lba <= GAP && pair[1].lba - first.lba < RUN;
         let count = 1 + rest.windows(2).take_while(|pair| near(pair)).count();
         let (run, after) = rest.split_at(count);
         rest = after;
-        let blocks = run[count - 1].lba - first.lba + 1;
-        match ctx.image.read_run(first.lba, blocks) {
-            Ok(pages) => run.iter().for_each(|item| visit(item, &pages[(item.lba - first.lba) as usize])),
+        let pages = &mut memory[..=(run[count - 1].lba - first.lba) as usize];
+        match ctx.image.read_run_into(first.lba, pages) {
+            Ok(()) => run.iter().for_each(|item| visit(item, &pages[(item.lba - first.lba) as usize])),
             Err(_) => run.iter().for_each(|item| match ctx.image.read_block(item.lba) {
                 Ok(page) => visit(item, &page),
                 Err(error) => {

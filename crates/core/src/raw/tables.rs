@@ -254,6 +254,14 @@ impl Image {
         Ok(self.device().read(lba.get(), count)?)
     }
 
+    /// Reads consecutive blocks into these pages.
+    ///
+    /// # Errors
+    /// Read errors.
+    pub(crate) fn read_run_into(&self, lba: Lba, pages: &mut [PageBuf]) -> Result<()> {
+        Ok(self.device().read_into(lba.get(), pages)?)
+    }
+
     /// Reads blocks at these addresses, consecutive ones in one request of at most [`BATCH`] blocks.
     fn read_scattered(&self, addresses: impl Iterator<Item = Lba>) -> Result<Vec<PageBuf>> {
         let mut pages = Vec::new();
