@@ -6,8 +6,17 @@
 //! A read past the end of the bytes is an unset bit; a write past the end panics, because only the program chooses what
 //! it writes.
 
+/// The eight bytes from `at` on; zeros where there are none.
+fn eight(bytes: &[u8], at: usize) -> [u8; 8] {
+    if let Some(eight) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        return *eight;
+    }
+    let rest = bytes.get(at..).unwrap_or_default();
+    std::array::from_fn(|n| rest.get(n).copied().unwrap_or(0))
+}
+
 macro_rules! order {
-    ($(#[$doc:meta])* $name:ident, $n:ident => $mask:expr) => {
+    ($(#[$doc:meta])* $name:ident, $n:ident => $mask:expr, $word:ident, $behind:ident, $before_first:ident) => {
         $(#[$doc])*
         pub mod $name {
             const fn mask($n: usize) -> u8 {
@@ -55,16 +64,15 @@ macro_rules! order {
             /// The first bit at or after `from` and before `end` that has this value, if any; bits past the bytes are
             /// unset.
             pub fn find(bytes: &[u8], from: usize, end: usize, value: bool) -> Option<usize> {
-                let full = if value { 0x00 } else { 0xFF };
-                let mut n = from;
-                while n < end {
-                    if n % 8 == 0 && bytes.get(n / 8) == Some(&full) {
-                        n += 8;
-                    } else if get(bytes, n) == value {
-                        return Some(n);
-                    } else {
-                        n += 1;
+                let (mut first, mut skip) = (from / 64 * 64, from % 64);
+                while first < end {
+                    let word = u64::$word(super::eight(bytes, first / 8));
+                    let wanted = (if value { word } else { !word }) & u64::MAX.$behind(skip as u32);
+                    if wanted != 0 {
+                        let found = first + wanted.$before_first() as usize;
+                        return (found < end).then_some(found);
                     }
+                    (first, skip) = (first + 64, 0);
                 }
                 None
             }
@@ -74,11 +82,11 @@ macro_rules! order {
 
 order! {
     /// Most significant bit first.
-    msb, n => 0x80 >> (n % 8)
+    msb, n => 0x80 >> (n % 8), from_be_bytes, unbounded_shr, leading_zeros
 }
 order! {
     /// Least significant bit first.
-    lsb, n => 1 << (n % 8)
+    lsb, n => 1 << (n % 8), from_le_bytes, unbounded_shl, trailing_zeros
 }
 
 /// Number of set bits.

@@ -34,6 +34,7 @@ pub mod migrating;
 pub mod mkfs_layout;
 pub mod nat;
 pub mod node;
+pub mod numbers;
 pub mod orphan;
 #[cfg(test)]
 mod page;

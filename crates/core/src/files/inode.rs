@@ -17,12 +17,12 @@ use crate::reclaim::protect::FileLocks;
 use crate::volume::Volume;
 use crate::volume::nodes::cache::Node;
 use crate::volume::nodes::disk_size::UNLIMITED;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use steadyfs_format::block::BlockView;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::Inode as RawInode;
+use steadyfs_format::numbers::NumberMap;
 use steadyfs_format::{Ino, Nid};
 use steadyfs_rt::{Mutex, RwLock, SharedLine};
 
@@ -32,7 +32,7 @@ const SHARDS: usize = 64;
 /// One of so many of the limit is the least number of new inodes between two looks at those that could not be dropped.
 const SLACK: usize = 8;
 
-type Shard = HashMap<Ino, Arc<Inode>>;
+type Shard = NumberMap<Ino, Arc<Inode>>;
 
 /// An inode in memory.
 pub(crate) struct Inode {
@@ -230,7 +230,7 @@ impl InodeTable {
     pub(crate) fn new(limit: usize, protect: GcProtect) -> Self {
         InodeTable {
             protect,
-            shards: (0..SHARDS).map(|_| Mutex::new(&locks::INODE_TABLE, Shard::new())).collect(),
+            shards: (0..SHARDS).map(|_| Mutex::new(&locks::INODE_TABLE, Shard::default())).collect(),
             cached: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
             limit: limit.max(SHARDS),

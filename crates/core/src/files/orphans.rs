@@ -8,10 +8,10 @@
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
 use crate::locks;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use steadyfs_format::Ino;
+use steadyfs_format::numbers::NumberMap;
 use steadyfs_rt::{Mutex, SharedLine, cpus, thread_number};
 
 const SHARDS: usize = 64;
@@ -36,7 +36,7 @@ pub struct OrphanStats {
 
 /// The set of orphans, in parts by number.
 pub(crate) struct Orphans {
-    shards: Box<[Mutex<HashMap<Ino, Orphan>>]>,
+    shards: Box<[Mutex<NumberMap<Ino, Orphan>>]>,
     room: PackRoom,
     failed: Mutex<Vec<Failed>>,
 }
@@ -53,13 +53,13 @@ impl Orphans {
     /// An empty set; a checkpoint can write down `limit` inodes.
     pub(crate) fn new(limit: usize) -> Self {
         Orphans {
-            shards: (0..SHARDS).map(|_| Mutex::new(&locks::ORPHANS, HashMap::new())).collect(),
+            shards: (0..SHARDS).map(|_| Mutex::new(&locks::ORPHANS, NumberMap::default())).collect(),
             room: PackRoom::new(limit),
             failed: Mutex::new(&locks::ORPHANS, Vec::new()),
         }
     }
 
-    fn shard(&self, ino: Ino) -> &Mutex<HashMap<Ino, Orphan>> {
+    fn shard(&self, ino: Ino) -> &Mutex<NumberMap<Ino, Orphan>> {
         &self.shards[ino.index() % SHARDS]
     }
 

@@ -178,11 +178,12 @@ mod tests {
                     }
                 } else if let Some((name, _)) = model.pop_first() {
                     let slot = entries.read().find(name_hash(&name), &name).unwrap().slot;
+                    prop_assert_eq!(entries.read().is_alone(slot), model.is_empty());
                     prop_assert!(entries.remove(slot) && !entries.remove(slot));
+                    prop_assert!(!entries.read().is_alone(slot));
                 }
                 let found: BTreeMap<_, _> = entries.read().iter().map(|e| e.unwrap()).map(|e| (e.name.to_vec(), e.ino.0)).collect();
                 prop_assert_eq!(&found, &model);
-                prop_assert_eq!(entries.read().is_unused(), model.is_empty());
             }
         }
 

@@ -34,6 +34,8 @@ pub(super) struct SlotRecord {
 }
 
 const _: () = assert!(size_of::<SlotRecord>() == RECORD_LEN);
+/// Where a record says how long the name is.
+const NAME_LEN_AT: usize = std::mem::offset_of!(SlotRecord, name_len);
 
 /// Where bitmap, records and names of a set of entries lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,8 +176,22 @@ impl<'a> Dentries<'a> {
         let records = &self.bytes[self.layout.records_at..self.layout.names_at];
         let hash_bytes = hash.to_le_bytes();
         let may = records.chunks_exact(RECORD_LEN).any(|record| record[..4] == hash_bytes);
-        let entries = may.then(|| self.iter());
-        entries.into_iter().flatten().flatten().filter(move |entry| entry.hash == hash)
+        let (entries, mut slot) = (*self, if may { 0 } else { self.layout.slots });
+        std::iter::from_fn(move || {
+            while slot < entries.layout.slots {
+                let at = lsb::find(entries.bytes, slot.into(), entries.layout.slots.into(), true)? as u16;
+                slot = at + entries.step(at);
+                if entries.bytes[entries.layout.record_at(at)..][..4] != hash_bytes {
+                    continue;
+                }
+                if let Ok(entry) = entries.parse(at)
+                    && !entry.name.is_empty()
+                {
+                    return Some(entry);
+                }
+            }
+            None
+        })
     }
 
     /// The first run of `count` free slots.
@@ -208,14 +224,28 @@ impl<'a> Dentries<'a> {
         self.iter().all(|entry| entry.is_ok_and(|entry| entry.is_dot()))
     }
 
-    /// Whether no slot is taken at all, so that the block may go.
-    pub fn is_unused(&self) -> bool {
-        lsb::find(self.bytes, 0, usize::from(self.layout.slots), true).is_none()
+    /// Whether the entry whose first slot this is takes all the slots that are taken, so that the block may go with it.
+    pub fn is_alone(&self, slot: u16) -> bool {
+        let end = usize::from(self.layout.slots);
+        let alone = |entry: DirEntry<'_>| {
+            let behind = usize::from(slot) + entry.slots();
+            lsb::find(self.bytes, 0, usize::from(slot), true).is_none()
+                && lsb::find(self.bytes, behind, end, true).is_none()
+        };
+        self.at(slot).is_some_and(alone)
     }
 
     fn record(&self, slot: u16) -> SlotRecord {
         let at = self.layout.record_at(slot);
         SlotRecord::read_from_bytes(&self.bytes[at..at + RECORD_LEN]).unwrap_or_default()
+    }
+
+    /// From a taken slot, how far it is to where the next entry may begin: as [`Dentries::iter`] goes.
+    fn step(&self, slot: u16) -> u16 {
+        let at = self.layout.record_at(slot) + NAME_LEN_AT;
+        let length = usize::from(u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]));
+        let fits = length <= inode::MAX_NAME && usize::from(slot) + slots_for(length) <= usize::from(self.layout.slots);
+        if length > 0 && fits { slots_for(length) as u16 } else { 1 }
     }
 
     fn parse(&self, slot: u16) -> Result<DirEntry<'a>, FormatError> {
@@ -234,5 +264,37 @@ impl<'a> Dentries<'a> {
             file_type: FileType::from_disk(record.file_type),
             name: &self.bytes[at..at + length],
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::zeroed_block;
+    use proptest::prelude::*;
+
+    fn record() -> impl Strategy<Value = (u32, u16)> {
+        (0..3u32, prop_oneof![0..30u16, 250..260u16, Just(u16::MAX)])
+    }
+
+    proptest! {
+        /// Whatever the bytes are: the entries of a hash are those that the walk over all of them finds.
+        #[test]
+        fn entries_of_a_hash_are_those_of_the_walk(
+            taken in prop::collection::vec(any::<u8>(), 27),
+            records in prop::collection::vec(record(), usize::from(BLOCK_SLOTS)),
+            hash in 0..3u32,
+        ) {
+            let mut block = zeroed_block();
+            block[..27].copy_from_slice(&taken);
+            for (slot, (hash, name_len)) in (0..).zip(records) {
+                let record = SlotRecord { hash: hash.into(), name_len: name_len.into(), ..SlotRecord::default() };
+                let at = DentryLayout::BLOCK.record_at(slot);
+                block[at..at + RECORD_LEN].copy_from_slice(record.as_bytes());
+            }
+            let entries = Dentries::block(&block);
+            let walked: Vec<_> = entries.iter().flatten().filter(|entry| entry.hash == hash).collect();
+            prop_assert_eq!(entries.with_hash(hash).collect::<Vec<_>>(), walked);
+        }
     }
 }

@@ -5,6 +5,7 @@ use crate::dir::FileType;
 use crate::error::FormatError;
 use crate::node::{NodeFooter, NodeOfs};
 use crate::{Features, Ino};
+use zerocopy::FromZeros;
 
 /// What a new inode is made of. Fields that depend on the kind of file (inline flags, size, blocks beyond the inode,
 /// device number) are set by the caller afterwards.
@@ -47,10 +48,20 @@ impl NewInode<'_> {
     /// # Errors
     /// For a name longer than 255 bytes, a mode without a type, or sizes that contradict the features.
     pub fn build(&self, features: Features) -> Result<(Inode, InodeShape), FormatError> {
+        let mut inode = Inode::zeroed();
+        let shape = self.build_in(&mut inode, features)?;
+        Ok((inode, shape))
+    }
+
+    /// As [`NewInode::build`], in the place of another inode. After an error it holds anything.
+    ///
+    /// # Errors
+    /// As [`NewInode::build`].
+    pub fn build_in(&self, inode: &mut Inode, features: Features) -> Result<InodeShape, FormatError> {
         let Some(file_type) = FileType::from_mode(self.mode) else {
             return Err(FormatError::field("inode", "i_mode", self.mode, "has a known file type"));
         };
-        let mut inode = Inode::zeroed();
+        inode.zero();
         inode.footer = NodeFooter::new(self.ino.nid(), self.ino, NodeOfs::INODE, file_type != FileType::Dir);
         inode.set_mode(self.mode);
         inode.set_uid(self.uid);
@@ -74,7 +85,6 @@ impl NewInode<'_> {
             inode.set_project_id(features, self.project_id);
             inode.set_crtime(features, self.time);
         }
-        let shape = inode.shape(features)?;
-        Ok((inode, shape))
+        inode.shape(features)
     }
 }

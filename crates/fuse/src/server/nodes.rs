@@ -12,11 +12,11 @@
 use super::handles::Opened;
 use super::lost::Lost;
 use rustix::io::Errno;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use steadyfs_core::InodeRef;
+use steadyfs_format::numbers::NumberMap;
 use steadyfs_rt::{LockClass, Mutex};
 
 static NODES: LockClass = LockClass::new("fuse_nodes_lock", 6);
@@ -48,7 +48,7 @@ impl Known {
 
 /// The table, by inode number.
 pub(crate) struct Nodes {
-    shards: Box<[Mutex<HashMap<u32, Known>>]>,
+    shards: Box<[Mutex<NumberMap<u32, Known>>]>,
     /// Something was lost at some time; until then nobody looks for it.
     any_lost: AtomicBool,
 }
@@ -56,12 +56,12 @@ pub(crate) struct Nodes {
 impl Nodes {
     pub(crate) fn new() -> Self {
         Nodes {
-            shards: (0..SHARDS).map(|_| Mutex::new(&NODES, HashMap::new())).collect(),
+            shards: (0..SHARDS).map(|_| Mutex::new(&NODES, NumberMap::default())).collect(),
             any_lost: AtomicBool::new(false),
         }
     }
 
-    fn shard(&self, ino: u32) -> &Mutex<HashMap<u32, Known>> {
+    fn shard(&self, ino: u32) -> &Mutex<NumberMap<u32, Known>> {
         &self.shards[ino as usize % SHARDS]
     }
 
@@ -139,7 +139,7 @@ impl Nodes {
 
     /// The nodes of all files that are open for writing.
     pub(crate) fn all_with_writers(&self) -> Vec<u64> {
-        let of = |shard: &Mutex<HashMap<u32, Known>>| -> Vec<u64> {
+        let of = |shard: &Mutex<NumberMap<u32, Known>>| -> Vec<u64> {
             let shard = shard.lock();
             shard.iter().filter(|(_, known)| known.writers > 0).map(|(ino, _)| u64::from(*ino)).collect()
         };
@@ -240,7 +240,7 @@ impl Nodes {
     /// Inodes in the table, and how many of them are held.
     #[cfg(test)]
     pub(crate) fn counts(&self) -> (usize, usize) {
-        let sum = |count: &dyn Fn(&HashMap<u32, Known>) -> usize| self.shards.iter().map(|s| count(&s.lock())).sum();
+        let sum = |count: &dyn Fn(&NumberMap<u32, Known>) -> usize| self.shards.iter().map(|s| count(&s.lock())).sum();
         (sum(&|shard| shard.len()), sum(&|shard| shard.values().filter(|k| k.held.is_some()).count()))
     }
 }

@@ -61,7 +61,7 @@ pub(crate) fn read(entries: Dentries<'_>, slot: u16, name: &[u8]) {
         assert_eq!(bucket_of_page(bucket.first, entry.ino.get() as u8), Some(bucket));
     }
     let _ = bucket_of_page(PageIndex(u64::from(slot)), name.len() as u8);
-    let _ = (entries.at(slot), entries.is_used(slot), entries.is_empty(), entries.is_unused());
+    let _ = (entries.at(slot), entries.is_used(slot), entries.is_empty(), entries.is_alone(slot));
     let _ = entries.find(name_hash(name), name);
     for count in [1, slots_for(name.len()), 32, slots] {
         assert!(entries.find_room(count).is_none_or(|at| usize::from(at) + count <= slots));

@@ -6,22 +6,22 @@
 
 use crate::locks;
 use crate::volume::Change;
-use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use steadyfs_format::Ino;
+use steadyfs_format::numbers::NumberSet;
 use steadyfs_rt::{Mutex, MutexGuard};
 
 #[derive(Default)]
 struct State {
     /// Inodes with a name that the checkpoint does not know for them.
-    renamed: HashSet<Ino>,
+    renamed: NumberSet<Ino>,
     /// Hashes of (directory, name) where something was that has another name now, or was a directory. Two names with
     /// one hash cost a checkpoint.
-    vacated: HashSet<u64>,
+    vacated: NumberSet<u64>,
     /// Directories that lost a name.
-    reduced: HashSet<Ino>,
+    reduced: NumberSet<Ino>,
     /// Directories whose extended attributes changed.
-    relabelled: HashSet<Ino>,
+    relabelled: NumberSet<Ino>,
 }
 
 /// Parts, by the number of the inode or directory.

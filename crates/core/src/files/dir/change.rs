@@ -7,9 +7,9 @@ use crate::fs::Fs;
 use crate::volume::Change;
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
-use steadyfs_format::dir::{DentriesMut, FileType, MAX_DEPTH, name_hash};
+use steadyfs_format::dir::{Dentries, DentriesMut, FileType, MAX_DEPTH, name_hash};
 use steadyfs_format::inode::Inode as RawInode;
-use steadyfs_format::{FormatError, Ino, PageIndex};
+use steadyfs_format::{Block, FormatError, Ino, PageIndex};
 
 impl Fs {
     /// Adds an entry where `dir_search` has found room for it.
@@ -38,11 +38,11 @@ impl Fs {
             }
             Room::Page { page, depth } => {
                 assert!(depth <= MAX_DEPTH, "directory {} gets {depth} levels", dir.ino);
-                let mut block = self.page(dir, page)?.unwrap_or_default();
-                let mut entries = DentriesMut::block(block.make_mut());
-                entries.insert(hash, name, ino, kind)?;
-                dir.names.added(page, hash, entries.read());
-                self.put_page(change, dir, page, block).inspect_err(|_| dir.names.forget(page))?;
+                let free = self.edit_dir_page(change, dir, page, |entries| {
+                    let inserted = entries.insert(hash, name, ino, kind);
+                    inserted.map(|_| entries.read().longest_room())
+                })??;
+                dir.names.added(page, hash, free);
                 self.edit_inode(change, dir, |raw| {
                     let size = (page + 1).byte_offset();
                     raw.set_size(raw.size().max(size));
@@ -58,17 +58,36 @@ impl Fs {
             let gone = self.edit_inline_entries(change, dir, |entries| entries.remove(place.slot))?;
             return self.expect_entry(gone, dir, place);
         };
-        let mut page = self.dir_page(dir, index)?;
-        let mut entries = DentriesMut::block(page.make_mut());
-        let gone = entries.remove(place.slot);
-        self.expect_entry(gone, dir, place)?;
-        if entries.read().is_unused() && index != PageIndex(0) {
+        let is_alone = self.dir_page(dir, index)?.with(|bytes| Dentries::block(bytes).is_alone(place.slot));
+        if is_alone && index != PageIndex(0) {
             dir.names.forget(index);
-            self.punch_pages(change, dir, index..index + 1)
-        } else {
-            dir.names.removed(index, entries.read());
-            self.put_page(change, dir, index, page).inspect_err(|_| dir.names.forget(index))
+            return self.punch_pages(change, dir, index..index + 1);
         }
+        let free = self.edit_dir_page(change, dir, index, |entries| {
+            entries.remove(place.slot).then(|| entries.read().longest_room())
+        })?;
+        self.expect_entry(free.is_some(), dir, place)?;
+        dir.names.removed(index, free.unwrap_or(0));
+        Ok(())
+    }
+
+    /// Changes the entries of a page: where they lie, if they are in memory and nobody is writing them. A page that is
+    /// not there gets a place first.
+    fn edit_dir_page<R>(
+        &self,
+        change: &Change<'_>,
+        dir: &Arc<Inode>,
+        page: PageIndex,
+        f: impl FnOnce(&mut DentriesMut<'_>) -> R,
+    ) -> Result<R> {
+        let (mut f, mut out) = (Some(f), None);
+        let mut edit = |block: &mut Block| out = f.take().map(|f| f(&mut DentriesMut::block(block)));
+        if !self.budget.cache(dir).modify(page, &mut edit) {
+            let mut block = self.page(dir, page)?.unwrap_or_default();
+            edit(block.make_mut());
+            self.put_page(change, dir, page, block).inspect_err(|_| dir.names.forget(page))?;
+        }
+        out.ok_or_else(|| Error::corrupt(format!("page {page} of directory {} was not changed", dir.ino)))
     }
 
     /// Makes an existing name refer to another inode.
@@ -85,10 +104,9 @@ impl Fs {
             let done = self.edit_inline_entries(change, dir, |entries| entries.set_target(place.slot, ino, kind))?;
             return self.expect_entry(done, dir, place);
         };
-        let mut page = self.dir_page(dir, index)?;
-        let done = DentriesMut::block(page.make_mut()).set_target(place.slot, ino, kind);
-        self.expect_entry(done, dir, place)?;
-        self.put_page(change, dir, index, page)
+        drop(self.dir_page(dir, index)?);
+        let done = self.edit_dir_page(change, dir, index, |entries| entries.set_target(place.slot, ino, kind))?;
+        self.expect_entry(done, dir, place)
     }
 
     /// The dot entry that leads to the parent.

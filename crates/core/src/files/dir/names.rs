@@ -9,9 +9,9 @@
 //! `i_rwsem`.
 
 use crate::locks;
-use std::collections::HashMap;
 use steadyfs_format::PageIndex;
 use steadyfs_format::dir::Dentries;
+use steadyfs_format::numbers::NumberMap;
 use steadyfs_rt::Mutex;
 
 /// Words of a filter. 107 names of usual length in a page set a fifth of the bits, so that one page in thirty is read
@@ -31,14 +31,14 @@ const LEVELS: u8 = 3;
 /// What is known of one page.
 struct Summary {
     filter: [u64; WORDS],
-    /// Free slots in a row, at most.
+    /// Free slots in a row, at most; there are 214 slots.
     free: u16,
     removed: u8,
 }
 
 impl Summary {
     fn of(entries: Dentries<'_>) -> Self {
-        let mut out = Summary { filter: [0; WORDS], free: longest_room(entries), removed: 0 };
+        let mut out = Summary { filter: [0; WORDS], free: entries.longest_room() as u16, removed: 0 };
         entries.iter().flatten().for_each(|entry| out.add(entry.hash));
         out
     }
@@ -70,11 +70,11 @@ pub(super) enum Known {
 }
 
 /// What is known of a directory's pages; nothing at all of other inodes.
-pub(crate) struct Names(Option<Box<Mutex<HashMap<PageIndex, Summary>>>>);
+pub(crate) struct Names(Option<Box<Mutex<NumberMap<PageIndex, Summary>>>>);
 
 impl Names {
     pub(crate) fn new(is_dir: bool) -> Self {
-        Names(is_dir.then(|| Box::new(Mutex::new(&locks::NAMES, HashMap::new()))))
+        Names(is_dir.then(|| Box::new(Mutex::new(&locks::NAMES, NumberMap::default()))))
     }
 
     /// Whether a page may hold an entry with this hash.
@@ -97,20 +97,20 @@ impl Names {
         }
     }
 
-    /// An entry was added to a page, which now looks so.
-    pub(super) fn added(&self, page: PageIndex, hash: u32, entries: Dentries<'_>) {
+    /// An entry was added to a page, which has so many free slots in a row now.
+    pub(super) fn added(&self, page: PageIndex, hash: u32, free: usize) {
         self.update(page, |summary| {
             summary.add(hash);
             assert!(summary.may_hold(hash), "page {page:?} holds a name, and is said to lack it");
-            summary.free = longest_room(entries);
+            summary.free = free as u16;
             true
         });
     }
 
-    /// An entry was removed from a page, which now looks so.
-    pub(super) fn removed(&self, page: PageIndex, entries: Dentries<'_>) {
+    /// An entry was removed from a page, which has so many free slots in a row now.
+    pub(super) fn removed(&self, page: PageIndex, free: usize) {
         self.update(page, |summary| {
-            summary.free = longest_room(entries);
+            summary.free = free as u16;
             assert!(summary.removed < STALE, "a page is remembered after {STALE} removals");
             summary.removed += 1;
             summary.removed < STALE
@@ -138,11 +138,6 @@ impl Names {
     }
 }
 
-fn longest_room(entries: Dentries<'_>) -> u16 {
-    // At most 214.
-    entries.longest_room() as u16
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,17 +155,17 @@ mod tests {
         for n in 0..107 {
             let hash = name_hash(&name(n));
             DentriesMut::block(&mut block).insert(hash, &name(n), Ino::new(9), FileType::Regular).unwrap();
-            names.added(page, hash, Dentries::block(&block));
+            names.added(page, hash, Dentries::block(&block).longest_room());
         }
         assert!((0..107).all(|n| names.ask(page, name_hash(&name(n))) == Known::Maybe));
         let lacks = |n: &u32| names.ask(page, name_hash(&name(*n))) == Known::Lacks { free: 0 };
         assert!((1000..2000).filter(lacks).count() > 900);
         let mut entries = DentriesMut::block(&mut block);
         assert!(entries.remove(50));
-        names.removed(page, entries.read());
+        names.removed(page, entries.read().longest_room());
         assert_eq!(names.ask(page, name_hash(&name(1002))), Known::Lacks { free: 2 });
         for _ in 1..STALE {
-            names.removed(page, entries.read());
+            names.removed(page, entries.read().longest_room());
         }
         assert_eq!(names.ask(page, 1), Known::Nothing);
     }

@@ -56,11 +56,11 @@ impl Parent {
 }
 
 impl Birth<'_> {
-    /// The inode's first block. A directory that is not kept inline lacks its entries.
+    /// Makes the inode's first block in a new one. A directory that is not kept inline lacks its entries.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a device number that the format cannot hold.
-    pub(super) fn build(&self, sb: &SuperBlock) -> Result<RawInode> {
+    pub(super) fn build_in(&self, raw: &mut RawInode, sb: &SuperBlock) -> Result<()> {
         let is_dir = self.kind == FileType::Dir;
         let set_gid = if self.parent.set_gid && is_dir { 0o2000 } else { 0 };
         let features = sb.features();
@@ -80,7 +80,7 @@ impl Birth<'_> {
             xattr_words: if self.choice.xattr { DEFAULT_XATTR_WORDS } else { 0 },
             project_id: self.parent.project,
         };
-        let (mut raw, shape) = plain.build(features)?;
+        let shape = plain.build_in(raw, features)?;
         match self.kind {
             FileType::Dir => {
                 raw.set_current_depth(1);
@@ -95,7 +95,7 @@ impl Birth<'_> {
             FileType::Regular => raw.set_advise(temperature(self.name, sb)),
             FileType::Fifo | FileType::Socket | FileType::Symlink => {}
         }
-        Ok(raw)
+        Ok(())
     }
 
     fn flags(&self) -> u32 {
@@ -120,9 +120,14 @@ impl Birth<'_> {
 /// superblock.
 fn temperature(name: &[u8], sb: &SuperBlock) -> u8 {
     let raw = sb.raw();
+    // Most names have no extension, and the lists are long.
+    let may_have = visible(name).contains(&b'.');
     let cold = (raw.extension_count.get() as usize).min(raw.extension_list.len());
     let hot = usize::from(raw.hot_ext_count);
     let at = raw.extension_list.iter().take(cold + hot).position(|extension| {
+        if !may_have && extension[0] != b'*' {
+            return false;
+        }
         let end = extension.iter().position(|&byte| byte == 0).unwrap_or(extension.len());
         has_extension(name, &extension[..end])
     });
@@ -140,9 +145,12 @@ fn has_extension(name: &[u8], extension: &[u8]) -> bool {
         return true;
     }
     let begins = |part: &[u8]| part.get(..extension.len()).is_some_and(|start| start.eq_ignore_ascii_case(extension));
-    // A dot at the very beginning makes a hidden file, not an extension.
-    let visible = name.strip_prefix(b".").unwrap_or(name);
-    !extension.is_empty() && visible.split(|&byte| byte == b'.').skip(1).any(begins)
+    !extension.is_empty() && visible(name).split(|&byte| byte == b'.').skip(1).any(begins)
+}
+
+/// A name without a dot at its very beginning, which makes a hidden file, not an extension.
+fn visible(name: &[u8]) -> &[u8] {
+    name.strip_prefix(b".").unwrap_or(name)
 }
 
 #[cfg(test)]

@@ -163,8 +163,7 @@ impl Fs {
         };
         let inode = self.inodes.insert_new(node, kind);
         t.made(&inode);
-        let raw = birth.build(&self.vol.sb)?;
-        self.edit_inode(t.change, &inode.inode, |block| *block = raw)?;
+        self.edit_inode(t.change, &inode.inode, |raw| birth.build_in(raw, &self.vol.sb))??;
         match kind {
             FileType::Dir if !self.options.inline_dentry => self.first_block(t.change, &inode.inode, dir.ino)?,
             FileType::Symlink => self.store_target(t.change, &inode.inode, target)?,

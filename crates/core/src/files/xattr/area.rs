@@ -55,6 +55,18 @@ impl Fs {
 
     /// The stored value of an attribute.
     pub(crate) fn stored_xattr(&self, inode: &Inode, name: XattrName<'_>) -> Result<Option<Vec<u8>>> {
+        let features = self.vol.sb.features();
+        // Where there is no node they are looked at where they lie.
+        let inside = |raw: &RawInode| -> Result<Option<Option<Vec<u8>>>> {
+            if !raw.xattr_nid().is_null() {
+                return Ok(None);
+            }
+            let area = raw.xattr_area(raw.shape(features)?);
+            Ok(Some(xattr::get(area, name)?.map(<[u8]>::to_vec)))
+        };
+        if let Some(found) = inode.read(inside)?? {
+            return Ok(found);
+        }
         let area = self.xattr_area(inode)?;
         Ok(xattr::get(&area, name)?.map(<[u8]>::to_vec))
     }

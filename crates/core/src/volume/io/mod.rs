@@ -29,17 +29,17 @@ use crate::volume::io::barrier::{Barrier, Epoch};
 use crate::volume::io::failed::FailedWrites;
 use crate::volume::io::flush::SharedFlush;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use steadyfs_device::{Device, IoError, IoResult, Op, OpKind, PageBuf, Request, StreamHint};
 use steadyfs_format::Lba;
+use steadyfs_format::numbers::NumberMap;
 use steadyfs_rt::{Completion, Cost, EventCount, Mutex, SharedLine, charge, charge_n};
 
 const SHARDS: usize = 64;
 
 /// A page on its way to the device; the sequence number tells a later write of the same block from an earlier one.
-type Shard = HashMap<Lba, (PageBuf, u64)>;
+type Shard = NumberMap<Lba, (PageBuf, u64)>;
 
 /// Traffic between a volume and its device since the mount, in blocks of 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -176,7 +176,7 @@ fn overlay(mut pages: Vec<PageBuf>, flying: Vec<Option<PageBuf>>) -> Vec<PageBuf
 impl BlockIo {
     /// Wraps a device; `kbytes_before` was written to it in earlier mounts.
     pub(crate) fn new(dev: Arc<dyn Device>, kbytes_before: u64) -> Arc<Self> {
-        let shards = (0..SHARDS).map(|_| Mutex::new(&locks::INFLIGHT, Shard::new())).collect();
+        let shards = (0..SHARDS).map(|_| Mutex::new(&locks::INFLIGHT, Shard::default())).collect();
         Arc::new(BlockIo {
             synchronous: dev.info().synchronous,
             dev,

@@ -13,12 +13,12 @@ use crate::volume::Volume;
 use crate::volume::nodes::dirt::Dirt;
 use crate::volume::nodes::disk_size::DiskSize;
 use crate::volume::nodes::nat::NatInfo;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use steadyfs_device::PageBuf;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
+use steadyfs_format::numbers::NumberMap;
 use steadyfs_format::{Block, Ino, Lba, Nid, ROOT_INO, Slot};
 use steadyfs_rt::{Cost, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, SharedLine, charge};
 
@@ -28,7 +28,7 @@ const AHEAD_SHARE: usize = 4;
 /// One of so many of the limit is the least number of new nodes between two looks at those that could not be dropped.
 const SLACK: usize = 8;
 
-type Shard = HashMap<Nid, Arc<Node>>;
+type Shard = NumberMap<Nid, Arc<Node>>;
 
 /// A node block in memory.
 pub(crate) struct Node {
@@ -232,7 +232,7 @@ impl NodeCache {
     /// A cache that keeps at most about `limit` clean nodes.
     pub(crate) fn new(limit: usize) -> Self {
         NodeCache {
-            shards: (0..SHARDS).map(|_| Mutex::new(&locks::NODE_TABLE, Shard::new())).collect(),
+            shards: (0..SHARDS).map(|_| Mutex::new(&locks::NODE_TABLE, Shard::default())).collect(),
             dirt: Dirt::new(),
             cached: AtomicUsize::new(0),
             line: SharedLine::new(),

@@ -8,9 +8,10 @@
 
 use crate::locks;
 use crate::volume::nodes::cache::Node;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use steadyfs_format::numbers::NumberMap;
 use steadyfs_format::{Ino, Nid};
 use steadyfs_rt::{Mutex, SharedLine};
 
@@ -55,14 +56,14 @@ struct Shard {
     /// In rising order, for neighbouring places. Apart from the records, of which there are many more during a
     /// checkpoint.
     dirty: BTreeMap<Ino, BTreeMap<Nid, Arc<Node>>>,
-    records: HashMap<Ino, Record>,
+    records: NumberMap<Ino, Record>,
     /// Inodes whose last image has less than their size, dirty or not: kept here, since a node read back would have the
     /// wrong size.
     cut: BTreeMap<Ino, Arc<Node>>,
 }
 
 /// Records that nobody needs any more.
-pub(crate) struct Forgotten(#[expect(dead_code, reason = "dropped, not read")] Vec<HashMap<Ino, Record>>);
+pub(crate) struct Forgotten(#[expect(dead_code, reason = "dropped, not read")] Vec<NumberMap<Ino, Record>>);
 
 /// Records of all inodes with any.
 pub(crate) struct Dirt {

@@ -14,9 +14,10 @@ use crate::error::{Error, Result};
 use crate::locks;
 use crate::volume::io::BlockIo;
 use crate::volume::nodes::nat::Nat;
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use steadyfs_format::Nid;
+use steadyfs_format::numbers::NumberSet;
 use steadyfs_rt::{Mutex, cpus, thread_number};
 
 /// Ids for the changes under way: one takes an inode, a node of attributes, and up to four nodes for contents, its own
@@ -64,7 +65,7 @@ pub(crate) struct FreeNids {
     state: Mutex<State>,
     cores: Box<[AtHand]>,
     /// Freed since the snapshot of the last committed checkpoint.
-    held: Box<[Mutex<HashSet<Nid>>]>,
+    held: Box<[Mutex<NumberSet<Nid>>]>,
     /// Few ids are left to take.
     is_scarce: AtomicBool,
     /// They are few, and a checkpoint would give more.
@@ -83,7 +84,7 @@ impl FreeNids {
         FreeNids {
             state: Mutex::new(&locks::NID_LIST, state),
             cores: std::iter::repeat_with(at_hand).take(cpus().clamp(1, MOST_CORES)).collect(),
-            held: (0..SHARDS).map(|_| Mutex::new(&locks::NID_HELD, HashSet::new())).collect(),
+            held: (0..SHARDS).map(|_| Mutex::new(&locks::NID_HELD, NumberSet::default())).collect(),
             is_scarce: AtomicBool::new(false),
             needs_release: AtomicBool::new(false),
             per_block: nat.per_block(),
@@ -101,7 +102,7 @@ impl FreeNids {
         &self.cores[thread_number() % self.cores.len()].0
     }
 
-    fn shard(&self, nid: Nid) -> &Mutex<HashSet<Nid>> {
+    fn shard(&self, nid: Nid) -> &Mutex<NumberSet<Nid>> {
         &self.held[nid.get() as usize % SHARDS]
     }
 
