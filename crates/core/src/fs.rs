@@ -172,6 +172,12 @@ impl Fs {
         self.inodes.get(&self.vol, &self.budget, ino)
     }
 
+    /// Reads those of these inodes into memory that are not there, at the same time: for who is about to look at all of
+    /// them, such as a listing with attributes. What cannot be read is left to that look.
+    pub fn read_inodes_ahead(&self, inos: impl Iterator<Item = Ino>) {
+        self.vol.read_nodes_ahead(inos.map(Ino::nid));
+    }
+
     /// Counters of the page cache.
     pub fn cache_stats(&self) -> CacheStats {
         self.budget.stats()

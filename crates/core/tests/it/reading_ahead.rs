@@ -164,3 +164,32 @@ fn victims_are_read_while_another_is_moved() {
     }
     assert!(one.took > four.took * 5 / 4, "{:?} with one victim queued, {:?} with four", one.took, four.took);
 }
+
+/// Who lists a directory with attributes waits for the inodes together.
+#[test]
+fn inodes_are_read_ahead_together() {
+    let base = crate::common::mkfs(64, &[]);
+    let report = run(SimConfig::default(), move || {
+        let device = Arc::new(Slow { inner: Arc::new(base), latency: LATENCY }) as Arc<dyn Device>;
+        let fs = mount(&device);
+        let all: Vec<_> = (0..NODES).map(|n| create(&fs, format!("file {n}").as_bytes()).ino()).collect();
+        fs.unmount().unwrap();
+        drop(fs);
+        let fs = mount(&device);
+        // Every other one, so that no two lie side by side.
+        let some: Vec<_> = all.iter().step_by(2).copied().collect();
+        let look = || {
+            let began = now();
+            some.iter().for_each(|ino| drop(fs.attr(&fs.inode(*ino).unwrap()).unwrap()));
+            began.elapsed()
+        };
+        let began = now();
+        fs.read_inodes_ahead(some.iter().copied());
+        let (ahead, look) = (began.elapsed(), look());
+        fs.unmount().unwrap();
+        (ahead, look)
+    });
+    let (ahead, look) = report.unwrap().value;
+    assert!(ahead < 10 * LATENCY, "{NODES} / 2 inodes took {ahead:?}");
+    assert!(look < LATENCY, "after that a look at them took {look:?}");
+}

@@ -5,6 +5,7 @@ use crate::wire::abi::{Dirent, EntryOut, ReadIn};
 use crate::wire::{Args, Reply};
 use rustix::io::Errno;
 use steadyfs_core::DirEntry;
+use steadyfs_format::Ino;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes that an entry takes: its head, the name, and padding to 8 bytes.
@@ -41,6 +42,7 @@ impl Call<'_> {
     pub(super) fn readdirplus(&mut self, args: Args<'_>) -> Answer {
         const LEAD: usize = size_of::<EntryOut>();
         self.list(args, LEAD)?;
+        let mut named = Vec::new();
         let mut at = 0;
         while at < self.reply.len() {
             let rest = &self.reply.body()[at + LEAD..];
@@ -49,13 +51,15 @@ impl Call<'_> {
             // "." and ".." do not count as named; nor does an entry that leads nowhere, which is listed without
             // attributes.
             if name != b"." && name != b".." {
-                let len = entry_len(LEAD + size_of::<Dirent>(), name);
-                if let Ok(entry) = self.inode(head.ino).and_then(|inode| self.entry(&inode)) {
-                    self.reply.body_mut()[at..at + LEAD].copy_from_slice(entry.as_bytes());
-                }
-                at += len;
-            } else {
-                at += entry_len(LEAD + size_of::<Dirent>(), name);
+                named.push((at, head.ino));
+            }
+            at += entry_len(LEAD + size_of::<Dirent>(), name);
+        }
+        // Those that are not in memory are read together, not one after the other.
+        self.fs.read_inodes_ahead(named.iter().filter_map(|(_, node)| u32::try_from(*node).ok()).map(Ino::new));
+        for (at, node) in named {
+            if let Ok(entry) = self.inode(node).and_then(|inode| self.entry(&inode)) {
+                self.reply.body_mut()[at..at + LEAD].copy_from_slice(entry.as_bytes());
             }
         }
         Ok(())

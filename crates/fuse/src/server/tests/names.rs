@@ -3,6 +3,8 @@
 use super::*;
 use crate::wire::abi::{BatchForgetIn, Dirent, ForgetOne, LinkIn, MkdirIn, MknodIn, Rename2In, RenameIn};
 use crate::wire::flags::linux::{RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT};
+use steadyfs_core::MountOptions;
+use steadyfs_device::{Device, DeviceInfo, MemDevice, Op, Request};
 
 const RW: OFlags = OFlags::RDWR;
 
@@ -226,4 +228,41 @@ fn the_caller_owns_what_it_makes() {
     let made = shown.mkdir(ROOT, b"shown").unwrap();
     assert_eq!((made.attr.uid, made.attr.gid, made.attr.mode), (7, 8, 0o040_750));
     assert_eq!(shown.attr(ROOT).unwrap().uid, 7);
+}
+
+/// A device that counts the reads of another.
+struct Counting(MemDevice, AtomicU64);
+
+impl Device for Counting {
+    fn info(&self) -> DeviceInfo {
+        self.0.info()
+    }
+
+    fn submit(&self, batch: Vec<Request>) {
+        let reads = batch.iter().filter(|request| matches!(request.op, Op::Read { .. })).count();
+        self.1.fetch_add(reads as u64, SeqCst);
+        self.0.submit(batch);
+    }
+}
+
+/// Their inodes lie side by side: one read brings many.
+#[test]
+fn a_listing_with_attributes_reads_its_inodes_together() {
+    const FILES: u64 = 400;
+    let device = Arc::new(Counting(volume::device(), AtomicU64::new(0)));
+    let mount = || Fs::mount(Arc::clone(&device) as Arc<dyn Device>, MountOptions::default()).expect("mounts");
+    let options = FuseOptions::new("image");
+    let client = Client::over(mount(), &options);
+    for n in 0..FILES {
+        let (made, _) = client.create(ROOT, format!("file {n}").as_bytes(), RW).unwrap();
+        client.forget(made.nodeid, 1);
+    }
+    client.server.finish().unwrap();
+    drop(client);
+    let client = Client::over(mount(), &options);
+    let before = device.1.load(SeqCst);
+    let listed = client.list(Opcode::Readdirplus, ROOT, 1 << 19);
+    let reads = device.1.load(SeqCst) - before;
+    assert_eq!(listed.iter().filter(|(.., node)| *node != 0).count() as u64, FILES);
+    assert!(reads < FILES / 4, "{reads} reads for {FILES} inodes");
 }
