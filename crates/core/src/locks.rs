@@ -112,6 +112,8 @@ pub(crate) static SINCE: LockClass = LockClass::new("names_since_lock", 84);
 pub(crate) static ORPHANS: LockClass = LockClass::new("orphan_list_lock", 84);
 /// Room of one core for inodes without a name.
 pub(crate) static ORPHAN_ROOM: LockClass = LockClass::new("orphan_room_lock", 84);
+/// Blocks and nodes that no core has at hand.
+pub(crate) static SPACE_ROOM: LockClass = LockClass::new("space_room_lock", 89);
 /// Inodes that are to be deleted.
 pub(crate) static REAP: LockClass = LockClass::new("reap_list_lock", 84);
 /// Lists of inodes: dirty directories, dirty files, page owners.

@@ -8,6 +8,7 @@
 //!   statistics;
 //! - [`PassThroughLock`]: many readers or one writer, and readers that do not meet; [`SharedLine`]: what it costs them
 //!   where they do;
+//! - [`SplitCount`], [`Portions`]: counts that cores change without meeting, and things of which there is only so much;
 //! - [`Leaf`]: a lock whose holder calls nothing that could wait;
 //! - [`EventCount`], [`Completion`], [`Pending`], [`queue::Queue`]: waiting for each other, built only on the locks
 //!   above;
@@ -30,9 +31,11 @@ mod line;
 mod mutex;
 mod passing;
 mod pin;
+mod portions;
 pub mod queue;
 mod rwlock;
 pub mod sim;
+mod split;
 mod task;
 mod time;
 
@@ -44,7 +47,9 @@ pub use line::SharedLine;
 pub use mutex::{ArcMutexGuard, Mutex, MutexGuard};
 pub use passing::{PassThroughLock, PassingReader, PassingWriter};
 pub use pin::{pin, unpin};
+pub use portions::Portions;
 pub use rwlock::{ArcRwLockReadGuard, ArcRwLockWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use split::SplitCount;
 pub use task::{
     Cost, JoinHandle, Panicked, charge, charge_n, cpus, panicking, spawn, thread_number, try_spawn, try_spawn_vital,
     yield_now,

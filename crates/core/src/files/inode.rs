@@ -24,7 +24,7 @@ use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::Inode as RawInode;
 use steadyfs_format::numbers::NumberMap;
 use steadyfs_format::{Ino, Nid};
-use steadyfs_rt::{Mutex, RwLock, SharedLine};
+use steadyfs_rt::{Mutex, RwLock, SharedLine, SplitCount, cpus, thread_number};
 
 /// Parts of the table, and of the queue: as many as a word has bits.
 const SHARDS: usize = 64;
@@ -62,48 +62,70 @@ pub(crate) struct Inode {
     dying: AtomicBool,
     /// Used since the eviction hand last passed.
     touched: AtomicBool,
-    queue: Arc<ReapQueue>,
+    queue: Arc<ReapShard>,
 }
 
 /// Inodes whose last user went while they had no link; and how many have users.
 ///
-/// Every operation on names looks here, so an empty queue costs a look at one word that nobody writes.
+/// Every operation on names looks here, so an empty queue costs a look at one word that nobody writes. An inode that
+/// nobody uses but who takes its last name does not come here ([`InodeTable::claim_own`]).
 pub(crate) struct ReapQueue {
-    shards: Box<[Mutex<Vec<Ino>>]>,
+    shards: Box<[Arc<ReapShard>]>,
+    shared: Arc<ReapShared>,
+}
+
+/// A part of the queue. Each inode in memory has a reference to its own, so the count of these is no line of all cores.
+struct ReapShard {
+    inos: Mutex<Vec<Ino>>,
+    bit: u64,
+    /// Of the count of references.
+    line: SharedLine,
+    shared: Arc<ReapShared>,
+}
+
+struct ReapShared {
     /// A bit for each shard that has some.
     filled: AtomicU64,
-    /// Of the queue's words, and of the count of references to it, which each inode in memory has one of.
     line: SharedLine,
-    in_use: AtomicUsize,
+    /// Inodes with users.
+    in_use: SplitCount,
 }
 
 impl ReapQueue {
-    fn new() -> Self {
-        ReapQueue {
-            shards: (0..SHARDS).map(|_| Mutex::new(&locks::REAP, Vec::new())).collect(),
-            filled: AtomicU64::new(0),
-            line: SharedLine::new(),
-            in_use: AtomicUsize::new(0),
-        }
+    fn new(limit: usize) -> Self {
+        let in_use = SplitCount::for_limit(limit);
+        let shared = Arc::new(ReapShared { filled: AtomicU64::new(0), line: SharedLine::new(), in_use });
+        let shard = |at: usize| {
+            let (inos, shared) = (Mutex::new(&locks::REAP, Vec::new()), Arc::clone(&shared));
+            Arc::new(ReapShard { inos, bit: 1 << at, line: SharedLine::new(), shared })
+        };
+        ReapQueue { shards: (0..SHARDS).map(shard).collect(), shared }
     }
 
-    fn push(&self, ino: Ino) {
-        let at = ino.index() % SHARDS;
-        self.shards[at].lock().push(ino);
-        // After that: who finds the bit finds the inode.
-        self.line.write();
-        self.filled.fetch_or(1 << at, SeqCst);
+    fn shard(&self, ino: Ino) -> Arc<ReapShard> {
+        let shard = &self.shards[ino.index() % SHARDS];
+        shard.line.write();
+        Arc::clone(shard)
     }
 
     /// Inodes to delete, leaving an empty queue.
     pub(crate) fn take(&self) -> Vec<Ino> {
-        if self.filled.load(SeqCst) == 0 {
+        if self.shared.filled.load(SeqCst) == 0 {
             return Vec::new();
         }
-        self.line.write();
-        let filled = self.filled.swap(0, SeqCst);
-        let of = |at: &usize| filled & 1 << at != 0;
-        (0..SHARDS).filter(of).flat_map(|at| std::mem::take(&mut *self.shards[at].lock())).collect()
+        self.shared.line.write();
+        let filled = self.shared.filled.swap(0, SeqCst);
+        let of = |shard: &&Arc<ReapShard>| filled & shard.bit != 0;
+        self.shards.iter().filter(of).flat_map(|shard| std::mem::take(&mut *shard.inos.lock())).collect()
+    }
+}
+
+impl ReapShard {
+    fn push(&self, ino: Ino) {
+        self.inos.lock().push(ino);
+        // After that: who finds the bit finds the inode.
+        self.shared.line.write();
+        self.shared.filled.fetch_or(self.bit, SeqCst);
     }
 }
 
@@ -157,11 +179,10 @@ impl Drop for InodeRef {
         assert!(before > 0, "inode {} has fewer users than none", self.inode.ino);
         let last = before == 1;
         if last {
-            self.inode.queue.line.write();
-            let in_use = self.inode.queue.in_use.fetch_sub(1, SeqCst);
-            assert!(in_use > 0, "inode {} lost its last user, and no inode had one", self.inode.ino);
+            self.inode.queue.shared.in_use.add(-1);
         }
-        if last && self.inode.unlinked.load(SeqCst) {
+        // A dying one was claimed by who had this reference.
+        if last && self.inode.unlinked.load(SeqCst) && !self.inode.dying.load(SeqCst) {
             self.inode.queue.push(self.inode.ino);
         }
     }
@@ -211,33 +232,41 @@ impl Inode {
 /// The inodes in memory.
 pub(crate) struct InodeTable {
     shards: Box<[Mutex<Shard>]>,
-    cached: AtomicUsize,
+    cached: SplitCount,
     hand: AtomicUsize,
     /// Most inodes to keep without users.
     limit: usize,
     /// How many of these are worth another look, after one that had to leave more than the limit.
     again_at: AtomicUsize,
     protect: GcProtect,
-    pub(crate) queue: Arc<ReapQueue>,
-    /// Generation of the next new inode.
-    generation: AtomicU32,
-    /// Of the count and of the generation, which are written at different steps of an operation.
-    line: SharedLine,
+    pub(crate) queue: ReapQueue,
+    generations: Box<[Generation]>,
 }
+
+/// Generation of the next new inode that a core makes, on cache lines of its own.
+#[repr(align(128))]
+struct Generation(AtomicU32);
+
+/// Places for more cores are no gain.
+const MOST_CORES: usize = 256;
 
 impl InodeTable {
     /// A table that keeps at most about `limit` unused inodes.
     pub(crate) fn new(limit: usize, protect: GcProtect) -> Self {
+        let cores = cpus().clamp(1, MOST_CORES) as u32;
+        let now = steadyfs_rt::wall_clock().nsec;
+        // Far apart, by the golden ratio.
+        let first = |core: u32| Generation(AtomicU32::new(now.wrapping_add(core).wrapping_mul(0x9E37_79B1)));
+        let generations = (0..cores).map(first).collect();
         InodeTable {
             protect,
             shards: (0..SHARDS).map(|_| Mutex::new(&locks::INODE_TABLE, Shard::default())).collect(),
-            cached: AtomicUsize::new(0),
+            cached: SplitCount::for_limit(limit),
             hand: AtomicUsize::new(0),
             limit: limit.max(SHARDS),
             again_at: AtomicUsize::new(0),
-            queue: Arc::new(ReapQueue::new()),
-            generation: AtomicU32::new(steadyfs_rt::wall_clock().nsec.wrapping_mul(0x9E37_79B1)),
-            line: SharedLine::new(),
+            queue: ReapQueue::new(limit),
+            generations,
         }
     }
 
@@ -273,18 +302,31 @@ impl InodeTable {
         (unused && !inode.dying.swap(true, SeqCst)).then(|| Arc::clone(inode))
     }
 
+    /// Gives a reference back. If it was the last one to an inode without a link, the inode is claimed for deletion, as
+    /// by [`InodeTable::claim`], and does not go through the queue.
+    pub(crate) fn claim_own(&self, own: InodeRef) -> Option<Arc<Inode>> {
+        let inode = Arc::clone(&own.inode);
+        let claimed = {
+            let _shard = self.shard(inode.ino).lock();
+            // Who has no reference gets one under this lock only, and not from here on. Where this is the only one,
+            // nobody copies one.
+            let unused = inode.users() == 1 && inode.unlinked.load(SeqCst);
+            unused && !inode.dying.swap(true, SeqCst)
+        };
+        drop(own);
+        claimed.then_some(inode)
+    }
+
     /// A number for a new inode that an earlier one under the same inode number most likely did not have.
     pub(crate) fn next_generation(&self) -> u32 {
-        self.line.write();
-        self.generation.fetch_add(1, SeqCst)
+        self.generations[thread_number() % self.generations.len()].0.fetch_add(1, SeqCst)
     }
 
     /// Counts under the shard's lock, so that eviction sees it.
     fn reference(inode: &Arc<Inode>) -> InodeRef {
         assert!(!inode.dying.load(SeqCst), "inode {} gets a user while it is deleted", inode.ino);
         if inode.users.fetch_add(1, SeqCst) == 0 {
-            inode.queue.line.write();
-            inode.queue.in_use.fetch_add(1, SeqCst);
+            inode.queue.shared.in_use.add(1);
         }
         inode.touched.store(true, SeqCst);
         InodeRef { inode: Arc::clone(inode), seen: inode.write_errors.cursor() }
@@ -295,8 +337,7 @@ impl InodeTable {
         let inode = self.new_inode(node, kind);
         let out = Self::reference(&inode);
         if self.shard(inode.ino).lock().insert(inode.ino, inode).is_none() {
-            self.line.write();
-            self.cached.fetch_add(1, SeqCst);
+            self.cached.add(1);
         }
         out
     }
@@ -313,19 +354,16 @@ impl InodeTable {
                 let inode = self.new_inode(Arc::clone(node), kind);
                 let out = Self::reference(&inode);
                 shard.insert(ino, inode);
-                self.line.write();
-                self.cached.fetch_add(1, SeqCst);
+                self.cached.add(1);
                 Ok(out)
             }
         }
     }
 
-    /// The caller counts it as in use at once, so the reference to the queue and that count are one write.
     fn new_inode(&self, node: Arc<Node>, kind: FileType) -> Arc<Inode> {
         Arc::new(Inode {
             ino: node.nid.as_ino(),
             kind,
-            node,
             rwsem: RwLock::new(&locks::INODE, ()),
             pages: Pages::new(),
             gc: FileLocks::new(self.protect),
@@ -338,7 +376,8 @@ impl InodeTable {
             nameless_from: AtomicU64::new(0),
             dying: AtomicBool::new(false),
             touched: AtomicBool::new(true),
-            queue: Arc::clone(&self.queue),
+            queue: self.queue.shard(node.nid.as_ino()),
+            node,
         })
     }
 
@@ -347,15 +386,18 @@ impl InodeTable {
         let mut shard = self.shard(inode.ino).lock();
         if shard.get(&inode.ino).is_some_and(|known| Arc::ptr_eq(known, inode)) {
             shard.remove(&inode.ino);
-            self.line.write();
-            let before = self.cached.fetch_sub(1, SeqCst);
-            assert!(before > 0, "inode {} leaves a table that counts none", inode.ino);
+            self.cached.add(-1);
         }
     }
 
     /// Inodes in memory that nobody uses: about so many, for users come and go.
     fn unused(&self) -> usize {
-        self.cached.load(SeqCst).saturating_sub(self.queue.in_use.load(SeqCst))
+        usize::try_from(self.cached.sum() - self.queue.shared.in_use.sum()).unwrap_or(0)
+    }
+
+    /// As [`InodeTable::unused`], but for what cores have not told.
+    fn unused_about(&self) -> usize {
+        self.cached.estimate().saturating_sub(self.queue.shared.in_use.estimate()) as usize
     }
 
     /// Drops inodes that nobody uses until the table is within its limit; their clean pages go with them. Those in use
@@ -379,9 +421,7 @@ impl InodeTable {
                 stays
             });
             let gone = before - shard.len();
-            self.line.write();
-            let cached = self.cached.fetch_sub(gone, SeqCst);
-            assert!(cached >= gone, "{gone} inodes leave a table that counts {cached}");
+            self.cached.add(-(gone as i64));
         }
     }
 }
@@ -390,7 +430,7 @@ impl InodeTable {
     /// As [`InodeTable::shrink`], for who makes or loads inodes: where most have dirty pages, a look for each new one
     /// would take ever longer.
     pub(crate) fn shrink_at_times(&self, budget: &Budget) {
-        if self.unused() > self.limit.max(self.again_at.load(SeqCst)) {
+        if self.unused_about() > self.limit.max(self.again_at.load(SeqCst)) {
             self.shrink_again(budget);
         }
     }

@@ -9,12 +9,13 @@ use crate::error::{Error, Result};
 use crate::files::inode::Inode;
 use crate::locks;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use steadyfs_format::Ino;
 use steadyfs_format::numbers::NumberMap;
-use steadyfs_rt::{Mutex, SharedLine, cpus, thread_number};
+use steadyfs_rt::{Mutex, Portions};
 
 const SHARDS: usize = 64;
+/// Inodes for which a core has room at hand.
+const PORTION: u64 = 64;
 
 /// Why an inode has no name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +38,8 @@ pub struct OrphanStats {
 /// The set of orphans, in parts by number.
 pub(crate) struct Orphans {
     shards: Box<[Mutex<NumberMap<Ino, Orphan>>]>,
-    room: PackRoom,
+    /// In the checkpoint pack.
+    room: Portions,
     failed: Mutex<Vec<Failed>>,
 }
 
@@ -54,7 +56,7 @@ impl Orphans {
     pub(crate) fn new(limit: usize) -> Self {
         Orphans {
             shards: (0..SHARDS).map(|_| Mutex::new(&locks::ORPHANS, NumberMap::default())).collect(),
-            room: PackRoom::new(limit),
+            room: Portions::new(&locks::ORPHAN_ROOM, limit as u64, 0, PORTION),
             failed: Mutex::new(&locks::ORPHANS, Vec::new()),
         }
     }
@@ -69,13 +71,13 @@ impl Orphans {
     /// [`Error::NoSpace`] if a checkpoint could not write one more down; damage, if the inode had a name beyond its
     /// last one.
     pub(crate) fn add(&self, ino: Ino, why: Orphan) -> Result<()> {
-        if !self.room.take() {
+        if !self.room.take(1) {
             return Err(Error::NoSpace);
         }
         let mut shard = self.shard(ino).lock();
         if shard.contains_key(&ino) {
             drop(shard);
-            self.room.give();
+            self.room.give(1);
             return Err(Error::corrupt(format!("inode {ino} has more names than links")));
         }
         shard.insert(ino, why);
@@ -86,7 +88,7 @@ impl Orphans {
     pub(crate) fn remove(&self, ino: Ino) {
         let old = self.shard(ino).lock().remove(&ino);
         assert!(old.is_some(), "{ino:?} is no orphan");
-        self.room.give();
+        self.room.give(1);
     }
 
     /// Whether the inode has no name, and why.
@@ -122,99 +124,9 @@ impl Orphans {
     }
 }
 
-/// More parts than this are no gain.
-const MOST_CORES: usize = 256;
-/// Most that a core takes, or gives back, at once.
-const PORTION: usize = 64;
-
-/// How many more inodes a checkpoint pack has room for: some at hand of each core, and the rest.
-///
-/// Kept true: what is at hand, the rest and what is taken are the pack's room together; who finds none has looked
-/// everywhere.
-struct PackRoom {
-    rest: AtomicUsize,
-    line: SharedLine,
-    cores: Box<[RoomAtHand]>,
-}
-
-/// A core's part, on cache lines of its own.
-#[repr(align(128))]
-struct RoomAtHand(Mutex<usize>);
-
-impl PackRoom {
-    fn new(limit: usize) -> Self {
-        let none = || RoomAtHand(Mutex::new(&locks::ORPHAN_ROOM, 0));
-        let cores = std::iter::repeat_with(none).take(cpus().clamp(1, MOST_CORES)).collect();
-        PackRoom { rest: AtomicUsize::new(limit), line: SharedLine::new(), cores }
-    }
-
-    fn own(&self) -> &Mutex<usize> {
-        &self.cores[thread_number() % self.cores.len()].0
-    }
-
-    /// Takes room for one; false if there is none.
-    fn take(&self) -> bool {
-        let mut own = self.own().lock();
-        if *own == 0 {
-            self.line.write();
-            // Few at a time where there is little: nobody hoards what others look for.
-            let portion = |rest: usize| (rest / (4 * self.cores.len())).clamp(1, PORTION).min(rest);
-            let before = self.rest.fetch_update(SeqCst, SeqCst, |rest| Some(rest - portion(rest))).unwrap_or(0);
-            *own = portion(before);
-        }
-        if *own > 0 {
-            *own -= 1;
-            return true;
-        }
-        drop(own);
-        self.cores.iter().any(|core| {
-            let mut other = core.0.lock();
-            let some = *other > 0;
-            *other -= usize::from(some);
-            some
-        })
-    }
-
-    /// Gives room for one back.
-    fn give(&self) {
-        let mut own = self.own().lock();
-        *own += 1;
-        if *own > 2 * PORTION {
-            *own -= PORTION;
-            self.line.write();
-            self.rest.fetch_add(PORTION, SeqCst);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use steadyfs_rt::sim::{SimConfig, run};
-    use steadyfs_rt::spawn;
-
-    /// Tasks on many cores that take all there is: exactly so many, and what one gives back another finds.
-    #[test]
-    fn cores_share_the_room_of_the_pack_and_leave_none() {
-        for (seed, limit) in [(1, 10), (2, 1000), (3, 20_000)] {
-            let config = SimConfig { cores: 8, seed, ..SimConfig::default() };
-            let work = move || {
-                let room = Arc::new(PackRoom::new(limit));
-                let taker = |_| {
-                    let room = Arc::clone(&room);
-                    spawn("taker", move || std::iter::from_fn(|| room.take().then_some(())).count())
-                };
-                let takers: Vec<_> = (0..8).map(taker).collect();
-                let taken: usize = takers.into_iter().map(|taker| taker.join().unwrap()).sum();
-                assert_eq!(taken, limit, "seed {seed}");
-                (0..limit).for_each(|_| room.give());
-                let other = Arc::clone(&room);
-                let again = spawn("taker", move || std::iter::from_fn(|| other.take().then_some(())).count());
-                assert_eq!(again.join().unwrap(), limit, "seed {seed}");
-            };
-            run(config, work).unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
-        }
-    }
 
     #[test]
     fn the_set_is_bounded_and_sorted() {

@@ -6,7 +6,7 @@
 //! Relies on `inode` for telling when the last reference is gone, and on `file` for freeing contents.
 
 use crate::error::{Error, Result};
-use crate::files::inode::Inode;
+use crate::files::inode::{Inode, InodeRef};
 use crate::files::orphans::{Failed, Orphan, OrphanStats};
 use crate::fs::Fs;
 use crate::volume::Change;
@@ -43,6 +43,16 @@ impl Fs {
             if let Err(error) = tried {
                 tracing::debug!(%error, "an unlinked inode can still not be deleted");
             }
+        }
+        self.reap_quietly();
+    }
+
+    /// Gives back the reference of who took the inode's last name. Deletes the inode if nobody else uses it, and others
+    /// that are to be deleted; a failure is not the caller's. Hold no lock when calling.
+    pub(crate) fn reap_own(&self, own: Option<InodeRef>) {
+        let claimed = own.and_then(|own| self.inodes.claim_own(own));
+        if let Some(Err(error)) = claimed.map(|inode| self.delete_or_keep(inode)) {
+            tracing::warn!(%error, "an unlinked inode could not be deleted");
         }
         self.reap_quietly();
     }

@@ -350,7 +350,7 @@ pub(super) fn has_room(fs: &Fs, blocks: u64) -> bool {
 
 /// Whether the device can hold so many blocks beside what is valid, and dead and not yet discarded.
 fn can_hold(fs: &Fs, area: &MigratingArea, more: u64) -> bool {
-    fs.vol.space.counts().blocks + area.dead() + more <= area.capacity()
+    area.capacity().checked_sub(area.dead() + more).is_some_and(|room| fs.vol.space.holds_at_most(room))
 }
 
 /// Blocks that a checkpoint would take now. A page of a directory takes its block, and may change the nodes above it;

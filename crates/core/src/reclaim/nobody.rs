@@ -36,18 +36,24 @@ pub(super) fn has_room(fs: &Fs, blocks: u64) -> bool {
 }
 
 fn short(fs: &Fs, blocks: u64) -> Option<Short> {
+    // Every change asks: dirty nodes are added up only where an estimate does not suffice.
+    short_for(fs, blocks, fs.vol.nodes.dirty_at_most())?;
+    short_for(fs, blocks, fs.vol.nodes.dirty_count())
+}
+
+fn short_for(fs: &Fs, blocks: u64, dirty_nodes: usize) -> Option<Short> {
     let LogRoom { before_limit, before_end, dead, capacity } = fs.vol.placement.room()?;
     // A page of a directory takes its block, and may change the nodes above it.
-    let dirty = fs.vol.nodes.dirty_count() as u64 + 2 * fs.dirty_dir_pages();
+    let dirty = dirty_nodes as u64 + 2 * fs.dirty_dir_pages();
     // What the device has refused may have to move.
     let refused = fs.vol.io.failed.count() as u64;
     let take = blocks + fs.reclaim.admissions().blocks() + dirty + refused;
     let log = take + SPARE + dead / 128;
-    let held = fs.vol.space.counts().blocks + dead + take;
+    let room = capacity.checked_sub(dead + take);
     match () {
         () if before_end < log => Some(Short::Log),
         () if before_limit < log => Some(Short::Limit),
-        () if held > capacity => Some(Short::Capacity),
+        () if !room.is_some_and(|room| fs.vol.space.holds_at_most(room)) => Some(Short::Capacity),
         () => None,
     }
 }

@@ -32,10 +32,10 @@ use crate::volume::space::Space;
 use crate::waits::Waits;
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use steadyfs_device::{PageBuf, Request, StreamHint};
 use steadyfs_format::{Layout, Lba, Slot, SuperBlock};
-use steadyfs_rt::{Mutex, SharedLine};
+use steadyfs_rt::{Mutex, SplitCount};
 
 /// The lower half of a mounted volume.
 pub(crate) struct Volume {
@@ -52,9 +52,7 @@ pub(crate) struct Volume {
     pub(crate) clock: Clock,
     pub(crate) read_only: bool,
     /// Changes begun since the mount.
-    changes: AtomicU64,
-    /// Of that count.
-    changes_line: SharedLine,
+    changes: SplitCount,
     stopped: AtomicBool,
     end: Mutex<Option<End>>,
     on_error: OnError,
@@ -241,8 +239,8 @@ impl Volume {
             freeze_waits: Waits::new(),
             clock,
             read_only,
-            changes: AtomicU64::new(0),
-            changes_line: SharedLine::new(),
+            // Nobody wants an estimate.
+            changes: SplitCount::new(u32::MAX),
             stopped: AtomicBool::new(false),
             end: Mutex::new(&locks::STATE, None),
             on_error: options.on_error,
@@ -264,8 +262,7 @@ impl Volume {
             guard
         });
         // Counted under the lock, so that a freeze sees exactly the changes that its checkpoint contains.
-        self.changes_line.write();
-        self.changes.fetch_add(1, SeqCst);
+        self.changes.add(1);
         let change = Change {
             vol: self,
             own: Cell::new(Own::Not),
@@ -288,9 +285,9 @@ impl Volume {
         self.check_writable().map(|()| frozen)
     }
 
-    /// Changes begun since the mount.
+    /// Changes begun since the mount: exactly, if the volume is frozen; else no fewer than when the call began.
     pub(crate) fn changes(&self) -> u64 {
-        self.changes.load(SeqCst)
+        self.changes.total()
     }
 
     /// An error if the volume takes no changes, and why.

@@ -2,13 +2,16 @@
 //!
 //! A block is counted when it is *reserved* (a slot becomes New, a node is created), not when it is written, so that
 //! "no space" can only appear at the operation that asks for space and never at write-back or at a checkpoint (format
-//! section 3.1, valid_block_count). Kept true: valid blocks <= user blocks; nodes are counted as blocks too;
-//! no counter goes below zero. The counters begin with what the image says, so more may be given back than was counted:
-//! that is damage, and is remembered, so that no checkpoint is made of it.
+//! section 3.1, valid_block_count). Cores have portions of what is free at hand, and count for themselves, so that
+//! changes on several cores meet nowhere. Kept true: valid blocks <= user blocks; nodes are counted as blocks too; who
+//! is told that there is no space could not have got any at that moment; a checkpoint finds exact counts. The counters
+//! begin with what the image says, so more may be given back than was counted: that is damage, and no checkpoint is
+//! made of it.
 
 use crate::error::{Error, Result};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use steadyfs_rt::SharedLine;
+use crate::locks;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use steadyfs_rt::{Portions, SplitCount};
 
 /// Most blocks that recovery takes to make the name of a new file: a page of entries and the three nodes above it, or,
 /// where an inline directory moves to blocks, two pages.
@@ -16,24 +19,24 @@ const NAME_BLOCKS: u64 = 4;
 /// Most nodes among them.
 const NAME_NODES: u64 = 3;
 
+/// Blocks, and nodes, that a core has at hand.
+const PORTION: u64 = 64;
+/// What a core counts for itself of what recovery needs.
+const STRIDE: u32 = 64;
+
 /// Counters that every checkpoint stores.
 pub(crate) struct Space {
-    /// Blocks a user may fill: the main area less over-provisioning, or most of the capacity.
-    user_blocks: AtomicU64,
+    /// Of the blocks that a user may fill (the main area less over-provisioning, or most of the capacity), the valid
+    /// ones.
+    blocks: Portions,
     /// Largest number of nodes: node ids that exist, less the reserved ones.
     pub(crate) max_nodes: u64,
-    valid_blocks: AtomicU64,
-    valid_nodes: AtomicU64,
-    valid_inodes: AtomicU64,
+    nodes: Portions,
+    inodes: SplitCount,
     /// Blocks and nodes that the last frozen checkpoint counts.
     checkpointed: [AtomicU64; 2],
     /// Blocks and nodes that recovery would need besides: those reserved since, and room for names.
-    needed_since: [AtomicU64; 2],
-    /// More was given back than was counted.
-    overdrawn: AtomicBool,
-    /// Of all counters: they lie side by side, and an operation writes several of them one after the other, so it is
-    /// one write.
-    line: SharedLine,
+    needed_since: [SplitCount; 2],
 }
 
 /// Counts at one moment.
@@ -44,25 +47,28 @@ pub(crate) struct SpaceCounts {
     pub(crate) inodes: u64,
 }
 
+fn signed(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
 impl Space {
     /// Counters as a checkpoint left them.
     pub(crate) fn new(user_blocks: u64, max_nodes: u64, now: SpaceCounts) -> Self {
+        let inodes = SplitCount::new(STRIDE);
+        inodes.add(signed(now.inodes));
         Space {
-            user_blocks: AtomicU64::new(user_blocks),
+            blocks: Portions::new(&locks::SPACE_ROOM, user_blocks, now.blocks, PORTION),
             max_nodes,
-            valid_blocks: AtomicU64::new(now.blocks),
-            valid_nodes: AtomicU64::new(now.nodes),
-            valid_inodes: AtomicU64::new(now.inodes),
+            nodes: Portions::new(&locks::SPACE_ROOM, max_nodes, now.nodes, PORTION),
+            inodes,
             checkpointed: [now.blocks, now.nodes].map(AtomicU64::new),
-            needed_since: [const { AtomicU64::new(0) }; 2],
-            overdrawn: AtomicBool::new(false),
-            line: SharedLine::new(),
+            needed_since: std::array::from_fn(|_| SplitCount::new(STRIDE)),
         }
     }
 
     /// Blocks a user may fill.
     pub(crate) fn user_blocks(&self) -> u64 {
-        self.user_blocks.load(SeqCst)
+        self.blocks.limit()
     }
 
     /// Changes how many blocks a user may fill.
@@ -70,39 +76,26 @@ impl Space {
     /// # Errors
     /// [`Error::NoSpace`], and nothing changes, if more are in use.
     pub(crate) fn limit(&self, blocks: u64) -> Result<()> {
-        let before = self.user_blocks.swap(blocks, SeqCst);
-        // Whoever reserves looks at the limit again after having counted, so one of the two sees the other.
-        if self.valid_blocks.load(SeqCst) <= blocks || blocks >= before {
-            return Ok(());
-        }
-        self.user_blocks.store(before, SeqCst);
-        Err(Error::NoSpace)
+        self.blocks.set_limit(blocks).then_some(()).ok_or(Error::NoSpace)
     }
 
-    /// The counters now; consistent with each other only under the exclusive checkpoint lock.
+    /// The counters now; exact, and consistent with each other, only under the exclusive checkpoint lock.
     pub(crate) fn counts(&self) -> SpaceCounts {
-        SpaceCounts {
-            blocks: self.valid_blocks.load(SeqCst),
-            nodes: self.valid_nodes.load(SeqCst),
-            inodes: self.valid_inodes.load(SeqCst),
-        }
+        SpaceCounts { blocks: self.blocks.taken(), nodes: self.nodes.taken(), inodes: self.inodes.total() }
+    }
+
+    /// Whether no more than so many blocks are valid.
+    pub(crate) fn holds_at_most(&self, blocks: u64) -> bool {
+        // What cores have at hand matters only where little is left.
+        self.blocks.taken_at_most() <= blocks || self.blocks.taken() <= blocks
     }
 
     /// Reserves `n` data blocks, all or none.
     pub(crate) fn reserve_blocks(&self, n: u64) -> Result<()> {
-        self.line.write();
-        self.reserve(n)
-    }
-
-    fn reserve(&self, n: u64) -> Result<()> {
-        let room = |held: u64| held.checked_add(n).filter(|&sum| sum <= self.user_blocks());
-        let before = self.valid_blocks.fetch_update(SeqCst, SeqCst, room).map_err(|_| Error::NoSpace)?;
-        // The limit may have been lowered meanwhile, by somebody who did not see these blocks.
-        if before.saturating_add(n) > self.user_blocks() {
-            self.take_from(&self.valid_blocks, n);
+        if !self.blocks.take(n) {
             return Err(Error::NoSpace);
         }
-        self.needed_since[0].fetch_add(n, SeqCst);
+        self.needed_since[0].add(signed(n));
         Ok(())
     }
 
@@ -117,68 +110,62 @@ impl Space {
         let SpaceCounts { blocks, nodes, .. } = self.counts();
         for ((checkpointed, needed), now) in self.checkpointed.iter().zip(&self.needed_since).zip([blocks, nodes]) {
             checkpointed.store(now, SeqCst);
-            needed.store(0, SeqCst);
+            needed.reset();
         }
     }
 
     /// Recovery may have to make or move so many more names. It does not repeat removals, so the directory is fuller
     /// for it than it is now.
     pub(crate) fn expect_names(&self, count: u64) {
-        self.line.write();
-        self.needed_since[0].fetch_add(count * NAME_BLOCKS, SeqCst);
-        self.needed_since[1].fetch_add(count * NAME_NODES, SeqCst);
+        self.needed_since[0].add(signed(count * NAME_BLOCKS));
+        self.needed_since[1].add(signed(count * NAME_NODES));
     }
 
     /// Whether recovery would have room for all that was reserved and expected since the checkpoint: it does not repeat
     /// what was freed meanwhile.
     pub(crate) fn recovery_fits(&self) -> bool {
-        let sum = |i: usize| self.checkpointed[i].load(SeqCst).saturating_add(self.needed_since[i].load(SeqCst));
-        sum(0) <= self.user_blocks() && sum(1) <= self.max_nodes
+        let fits = |i: usize, needed: u64, room: u64| self.checkpointed[i].load(SeqCst).saturating_add(needed) <= room;
+        [self.user_blocks(), self.max_nodes].into_iter().enumerate().all(|(i, room)| {
+            // What cores have not told matters only where little is left.
+            let needed = &self.needed_since[i];
+            fits(i, needed.at_most(), room) || fits(i, needed.total(), room)
+        })
     }
 
     /// Gives data blocks back.
     pub(crate) fn release_blocks(&self, n: u64) {
-        self.line.write();
-        self.take_from(&self.valid_blocks, n);
+        self.blocks.give(n);
     }
 
-    fn take_from(&self, counter: &AtomicU64, n: u64) {
-        let taken = counter.fetch_update(SeqCst, SeqCst, |held| held.checked_sub(n));
-        if taken.is_err() {
-            counter.store(0, SeqCst);
-            self.overdrawn.store(true, SeqCst);
-        }
-    }
-
-    /// Whether the counters are known to be wrong: the image counted less than it had.
+    /// Whether the counters are known to be wrong: the image counted less than it had. Exact under the exclusive
+    /// checkpoint lock.
     pub(crate) fn is_overdrawn(&self) -> bool {
-        self.overdrawn.load(SeqCst)
+        self.blocks.is_overdrawn() || self.nodes.is_overdrawn() || self.inodes.sum() < 0
     }
 
     /// Reserves a node block, and counts an inode if it is one.
     pub(crate) fn reserve_node(&self, inode: bool) -> Result<()> {
-        self.line.write();
-        let room = |held: u64| (held < self.max_nodes).then_some(held + 1);
-        self.valid_nodes.fetch_update(SeqCst, SeqCst, room).map_err(|_| Error::NoSpace)?;
-        if let Err(e) = self.reserve(1) {
-            self.valid_nodes.fetch_sub(1, SeqCst);
+        if !self.nodes.take(1) {
+            return Err(Error::NoSpace);
+        }
+        if let Err(e) = self.reserve_blocks(1) {
+            self.nodes.give(1);
             return Err(e);
         }
-        self.needed_since[1].fetch_add(1, SeqCst);
+        self.needed_since[1].add(1);
         if inode {
-            self.valid_inodes.fetch_add(1, SeqCst);
+            self.inodes.add(1);
         }
         Ok(())
     }
 
     /// Gives a node block back.
     pub(crate) fn release_node(&self, inode: bool) {
-        self.line.write();
-        self.take_from(&self.valid_nodes, 1);
+        self.nodes.give(1);
         if inode {
-            self.take_from(&self.valid_inodes, 1);
+            self.inodes.add(-1);
         }
-        self.take_from(&self.valid_blocks, 1);
+        self.release_blocks(1);
     }
 }
 

@@ -58,8 +58,8 @@ impl Fs {
     /// [`Error::NotFound`], [`Error::IsDirectory`], [`Error::NotPermitted`] for protected inodes and directories.
     pub fn unlink(&self, dir: &InodeRef, name: &[u8]) -> Result<()> {
         check_name(name)?;
-        drop(self.unlink_locked(&dir.inode, name)?);
-        self.reap_quietly();
+        let last = self.unlink_locked(&dir.inode, name)?;
+        self.reap_own(last);
         Ok(())
     }
 
@@ -115,8 +115,8 @@ impl Fs {
     /// [`Error::NotPermitted`].
     pub fn rmdir(&self, dir: &InodeRef, name: &[u8]) -> Result<()> {
         check_name(name)?;
-        drop(self.rmdir_locked(&dir.inode, name)?);
-        self.reap_quietly();
+        let removed = self.rmdir_locked(&dir.inode, name)?;
+        self.reap_own(Some(removed));
         Ok(())
     }
 

@@ -64,9 +64,9 @@ enum Shape {
 }
 
 /// What came of a rename.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Tried {
-    Done,
+    /// All of it; what was replaced.
+    Done(Option<InodeRef>),
     /// It moves or replaces a directory, and does not have the shape of the tree alone: nothing was done.
     MovesDirectory,
 }
@@ -139,21 +139,31 @@ impl Fs {
                 return Err(Error::Invalid);
             }
         }
-        self.rename_locked(from, to, how, whiteout)?;
-        self.reap_quietly();
+        let replaced = self.rename_locked(from, to, how, whiteout)?;
+        self.reap_own(replaced);
         Ok(())
     }
 
-    fn rename_locked(&self, from: Spot<'_>, to: Spot<'_>, how: RenameFlags, whiteout: Option<&NewInode>) -> Result<()> {
+    /// What was replaced is returned.
+    fn rename_locked(
+        &self,
+        from: Spot<'_>,
+        to: Spot<'_>,
+        how: RenameFlags,
+        whiteout: Option<&NewInode>,
+    ) -> Result<Option<InodeRef>> {
         let across = from.dir.ino != to.dir.ino;
         if across {
             let _shape = self.shape.read();
-            if self.rename_in_shape(from, to, how, whiteout, Shape::Shared)? == Tried::Done {
-                return Ok(());
+            if let Tried::Done(replaced) = self.rename_in_shape(from, to, how, whiteout, Shape::Shared)? {
+                return Ok(replaced);
             }
         }
         let _shape = across.then(|| self.shape.write());
-        self.rename_in_shape(from, to, how, whiteout, Shape::Alone).map(drop)
+        match self.rename_in_shape(from, to, how, whiteout, Shape::Alone)? {
+            Tried::Done(replaced) => Ok(replaced),
+            Tried::MovesDirectory => unreachable!("nobody else moves a directory, and this is allowed to"),
+        }
     }
 
     /// Renames while the shape of the tree stands still, if two directories take part.
@@ -189,16 +199,17 @@ impl Fs {
                     return Err(if how == RenameFlags::Exchange { Error::Invalid } else { Error::NotEmpty });
                 }
                 if target.inode.ino() == source.inode.ino() {
-                    return Ok(Tried::Done); // two names of one inode: nothing changes, by POSIX
+                    return Ok(Tried::Done(None)); // two names of one inode: nothing changes, by POSIX
                 }
                 if how == RenameFlags::Exchange { Goal::Swap(target) } else { Goal::Replace(target) }
             }
         };
-        match goal {
+        let replaced = match goal {
             Goal::Free(room) => {
                 let _children = lock_children(&[&source]);
                 self.check_move(from, to, &source)?;
-                self.move_to_free(from, to, &source, room, whiteout)
+                self.move_to_free(from, to, &source, room, whiteout)?;
+                None
             }
             Goal::Replace(target) => {
                 let _children = lock_children(&[&source, &target]);
@@ -206,7 +217,8 @@ impl Fs {
                 // Or a checkpoint would have neither the old contents under this name, nor the new.
                 self.settle_contents(&source.inode.inode)?;
                 self.log_contents(&source.inode.inode)?;
-                self.move_over(from, to, &source, &target, whiteout)
+                self.move_over(from, to, &source, &target, whiteout)?;
+                Some(target.inode.clone())
             }
             Goal::Swap(target) => {
                 let _children = lock_children(&[&source, &target]);
@@ -216,10 +228,11 @@ impl Fs {
                 self.settle_contents(&target.inode.inode)?;
                 self.log_contents(&source.inode.inode)?;
                 self.log_contents(&target.inode.inode)?;
-                self.swap(from, to, &source, &target)
+                self.swap(from, to, &source, &target)?;
+                None
             }
-        }
-        .map(|()| Tried::Done)
+        };
+        Ok(Tried::Done(replaced))
     }
 
     /// The directories above both, up to the root. The tree must stand still.

@@ -13,21 +13,30 @@ impl Fs {
     /// Free sections below which room is made: what a checkpoint would write now, what writers may take who have
     /// passed, and the reserve.
     pub(super) fn sections_needed(&self) -> u64 {
+        self.sections_needed_for(self.vol.nodes.dirty_count())
+    }
+
+    fn sections_needed_for(&self, dirty_nodes: usize) -> u64 {
         let per_section = self.vol.layout().blocks_per_sec();
         let dents = self.dirty_dir_pages();
-        let nodes = self.vol.nodes.dirty_count() as u64 + dents;
+        let nodes = dirty_nodes as u64 + dents;
         let placing = self.reclaim.by_host().admissions.blocks() / per_section;
         nodes.div_ceil(per_section) + dents.div_ceil(per_section) + placing + self.reclaim.by_host().reserved_sections
     }
 
     /// Whether writers need not wait.
     pub(super) fn writers_have_room(&self) -> bool {
-        self.vol.segments().table.free_sections() + self.reclaim.by_host().grace > self.sections_needed()
+        self.is_more_than_needed(self.vol.segments().table.free_sections() + self.reclaim.by_host().grace)
+    }
+
+    /// Every change asks: dirty nodes are added up only where an estimate does not suffice.
+    fn is_more_than_needed(&self, sections: u64) -> bool {
+        sections > self.sections_needed_for(self.vol.nodes.dirty_at_most()) || sections > self.sections_needed()
     }
 
     /// Whether more sections are free than changes and a checkpoint need, by so many.
     pub(crate) fn free_sections_suffice(&self, extra: u64) -> bool {
-        self.vol.segments().table.free_sections() > self.sections_needed() + extra
+        self.vol.segments().table.free_sections().checked_sub(extra).is_some_and(|free| self.is_more_than_needed(free))
     }
 
     /// Sections that are free, or will be with the next checkpoint.

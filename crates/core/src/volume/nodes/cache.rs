@@ -20,7 +20,7 @@ use steadyfs_format::block::BlockView;
 use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
 use steadyfs_format::numbers::NumberMap;
 use steadyfs_format::{Block, Ino, Lba, Nid, ROOT_INO, Slot};
-use steadyfs_rt::{Cost, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, SharedLine, charge};
+use steadyfs_rt::{Cost, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, SplitCount, charge};
 
 const SHARDS: usize = 64;
 /// One of so many nodes that the cache holds may be read ahead at a time.
@@ -218,9 +218,7 @@ impl Body {
 pub(crate) struct NodeCache {
     shards: Box<[Mutex<Shard>]>,
     pub(crate) dirt: Dirt,
-    cached: AtomicUsize,
-    /// Of the count: it and those of what is dirty are written at different steps, and lie on two lines at best.
-    line: SharedLine,
+    cached: SplitCount,
     /// Most nodes to keep when they are clean.
     limit: usize,
     /// How many nodes are worth another look, after one that had to leave more than the limit.
@@ -234,8 +232,7 @@ impl NodeCache {
         NodeCache {
             shards: (0..SHARDS).map(|_| Mutex::new(&locks::NODE_TABLE, Shard::default())).collect(),
             dirt: Dirt::new(),
-            cached: AtomicUsize::new(0),
-            line: SharedLine::new(),
+            cached: SplitCount::for_limit(limit),
             limit: limit.max(SHARDS),
             again_at: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
@@ -247,9 +244,14 @@ impl NodeCache {
         self.dirt.count()
     }
 
+    /// No fewer than [`NodeCache::dirty_count`], for who asks often.
+    pub(crate) fn dirty_at_most(&self) -> usize {
+        self.dirt.at_most()
+    }
+
     /// Nodes in memory.
     pub(crate) fn cached_count(&self) -> usize {
-        self.cached.load(SeqCst)
+        self.cached.total() as usize
     }
 
     /// Most clean nodes to keep.
@@ -272,8 +274,7 @@ impl NodeCache {
             return false;
         }
         shard.insert(node.nid, Arc::clone(node));
-        self.line.write();
-        self.cached.fetch_add(1, SeqCst);
+        self.cached.add(1);
         true
     }
 
@@ -281,8 +282,7 @@ impl NodeCache {
         let mut shard = self.shard(node.nid).lock();
         if shard.get(&node.nid).is_some_and(|n| Arc::ptr_eq(n, node)) {
             shard.remove(&node.nid);
-            self.line.write();
-            self.cached.fetch_sub(1, SeqCst);
+            self.cached.add(-1);
         }
     }
 
@@ -301,15 +301,14 @@ impl NodeCache {
                     || node.used.swap(false, SeqCst)
                     || node.body.try_read().is_none_or(|body| body.dirty)
             });
-            self.line.write();
-            self.cached.fetch_sub(before - shard.len(), SeqCst);
+            self.cached.add(shard.len() as i64 - before as i64);
         }
     }
 
     /// As [`NodeCache::shrink`], for who makes or reads nodes. Those that are dirty or belong to inodes in memory stay:
     /// a look for each new one would take ever longer.
     pub(crate) fn shrink_at_times(&self) {
-        if self.cached_count() > self.limit.max(self.again_at.load(SeqCst)) {
+        if self.cached.estimate() as usize > self.limit.max(self.again_at.load(SeqCst)) {
             self.shrink_again();
         }
     }
@@ -470,8 +469,7 @@ impl Volume {
         // is not loaded, finds no address in the NAT, and takes back only what it put into the table itself.
         let old = self.nodes.shard(nid).lock().insert(nid, Arc::clone(&node));
         if old.is_none() {
-            self.nodes.line.write();
-            self.nodes.cached.fetch_add(1, SeqCst);
+            self.nodes.cached.add(1);
         }
         if nid.as_ino() == ino {
             self.nodes.dirt.note_birth(ino);
@@ -484,10 +482,7 @@ impl Volume {
     pub(crate) fn free_node(&self, mut node: NodeWrite<'_>) -> Result<()> {
         assert!(!node.is_dead(), "{:?} freed twice", node.nid());
         let inode = NodeBlock::view(node.bytes()).footer.ofs() == NodeOfs::INODE;
-        // From here on nothing depends on the device.
-        let _stays = self.nat.hold(&self.io, node.nid())?;
-        self.nids.hold(node.nid());
-        let old = self.nat.free(&self.io, node.nid())?;
+        let old = self.nat.free(&self.io, node.nid(), || self.nids.hold(node.nid()))?;
         self.invalidate(old)?;
         if let Slot::At(_) = old {
             self.nodes.dirt.note_reduction(node.body.owner());

@@ -13,9 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use steadyfs_format::numbers::NumberMap;
 use steadyfs_format::{Ino, Nid};
-use steadyfs_rt::{Mutex, SharedLine};
+use steadyfs_rt::{Mutex, SharedLine, SplitCount};
 
 const SHARDS: usize = 64;
+/// Nodes that a core counts for itself.
+const STRIDE: u32 = 64;
 
 /// What happened to an inode's nodes since the last freeze.
 #[derive(Default)]
@@ -68,10 +70,10 @@ pub(crate) struct Forgotten(#[expect(dead_code, reason = "dropped, not read")] V
 /// Records of all inodes with any.
 pub(crate) struct Dirt {
     shards: Box<[Mutex<Shard>]>,
-    count: AtomicUsize,
+    count: SplitCount,
     /// Inodes in all the maps of those that were cut.
     cut: AtomicUsize,
-    /// Of both counts.
+    /// Of that count.
     line: SharedLine,
 }
 
@@ -79,7 +81,7 @@ impl Dirt {
     /// Nothing is dirty.
     pub(crate) fn new() -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::new(&locks::DIRTY_NODES, Shard::default())).collect();
-        Dirt { shards, count: AtomicUsize::new(0), cut: AtomicUsize::new(0), line: SharedLine::new() }
+        Dirt { shards, count: SplitCount::new(STRIDE), cut: AtomicUsize::new(0), line: SharedLine::new() }
     }
 
     fn shard(&self, ino: Ino) -> &Mutex<Shard> {
@@ -88,7 +90,12 @@ impl Dirt {
 
     /// Dirty nodes.
     pub(crate) fn count(&self) -> usize {
-        self.count.load(SeqCst)
+        self.count.total() as usize
+    }
+
+    /// No fewer than are dirty, without a look at what each core has counted.
+    pub(crate) fn at_most(&self) -> usize {
+        self.count.at_most() as usize
     }
 
     /// Lists a node that has become dirty. Its lock is held, or nobody else knows it yet.
@@ -96,8 +103,7 @@ impl Dirt {
         let mut shard = self.shard(ino).lock();
         let old = shard.dirty.entry(ino).or_default().insert(node.nid, Arc::clone(node));
         assert!(old.is_none(), "{:?} became dirty twice", node.nid);
-        self.line.write();
-        self.count.fetch_add(1, SeqCst);
+        self.count.add(1);
     }
 
     /// Takes a node off the list: it has a place, or was freed. Its lock is held.
@@ -110,9 +116,7 @@ impl Dirt {
         if last {
             shard.dirty.remove(&ino);
         }
-        self.line.write();
-        let before = self.count.fetch_sub(1, SeqCst);
-        assert!(before > 0, "more nodes became clean than were dirty");
+        self.count.add(-1);
     }
 
     /// The nodes that are dirty now; they stay listed.
@@ -202,7 +206,9 @@ impl Dirt {
     /// Forgets everything: the volume is frozen and everything has been written. The records are for the caller to drop
     /// when nobody waits any more. Nothing is forgotten, and `None` returned, if something is dirty.
     pub(crate) fn forget(&self) -> Option<Forgotten> {
+        let dirty = self.count.sum();
+        assert!(dirty >= 0, "more nodes became clean than were dirty: {dirty}");
         let take = |shard: &Mutex<Shard>| std::mem::take(&mut shard.lock().records);
-        (self.count() == 0).then(|| Forgotten(self.shards.iter().map(take).collect()))
+        (dirty == 0).then(|| Forgotten(self.shards.iter().map(take).collect()))
     }
 }

@@ -15,17 +15,20 @@ use crate::error::{Error, Result};
 use crate::locks;
 use crate::volume::io::BlockIo;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use steadyfs_device::PageBuf;
 use steadyfs_format::nat::{self, NatEntry};
 use steadyfs_format::{Ino, Layout, Lba, Nid, ROOT_INO, Slot, Width, zeroed_block};
-use steadyfs_rt::{Cost, Leaf, RwLock, SharedLine, charge};
+use steadyfs_rt::{Cost, Leaf, RwLock, SharedLine, SplitCount, charge};
 
 /// Least NAT blocks to keep in memory.
 const LEAST: usize = 16;
 
 /// Blocks that may leave are looked at so many times for each that comes.
 const LOOKS: usize = 8;
+
+/// Entries that a core counts for itself: only a checkpoint wants to know how many are dirty, and adds up.
+const STRIDE: u32 = u32::MAX;
 
 /// One entry of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,9 +108,7 @@ pub(crate) struct Nat {
     /// Copy that the committed checkpoint selects, per block.
     selected: Box<[AtomicBool]>,
     dirty_blocks: AtomicBitmap,
-    dirty_entries: AtomicU64,
-    /// Of the count of dirty entries.
-    line: SharedLine,
+    dirty_entries: SplitCount,
     /// Most blocks to keep when nothing keeps them.
     limit: usize,
     /// The blocks in memory, each once; those that were loaded or looked at last are last.
@@ -157,8 +158,7 @@ impl Nat {
             blocks: (0..n).map(|_| RwLock::new(&locks::NAT, None)).collect(),
             selected: (0..n).map(|b| AtomicBool::new(version_bit(b))).collect(),
             dirty_blocks: AtomicBitmap::new(n as usize),
-            dirty_entries: AtomicU64::new(0),
-            line: SharedLine::new(),
+            dirty_entries: SplitCount::new(STRIDE),
         }
     }
 
@@ -276,8 +276,7 @@ impl Nat {
                 block.dirty_count as usize <= block.entries.len(),
                 "NAT block {b} has more dirty entries than entries"
             );
-            self.line.write();
-            self.dirty_entries.fetch_add(1, SeqCst);
+            self.dirty_entries.add(1);
             self.dirty_blocks.set(b);
         }
         drop(guard);
@@ -323,10 +322,12 @@ impl Nat {
         })
     }
 
-    /// Frees a node id; returns where the node was.
-    pub(crate) fn free(&self, io: &BlockIo, nid: Nid) -> Result<Slot> {
+    /// Frees a node id; returns where the node was. `before` comes before anybody can see that it is free, and after
+    /// all that can fail.
+    pub(crate) fn free(&self, io: &BlockIo, nid: Nid, before: impl FnOnce()) -> Result<Slot> {
         self.change(io, nid, |info, touched| {
             assert!(info.addr != Slot::Hole, "{nid:?} freed twice");
+            before();
             *touched = true;
             info.version = info.version.wrapping_add(1);
             std::mem::replace(&mut info.addr, Slot::Hole)
@@ -357,9 +358,9 @@ impl Nat {
         self.blocks.len() as u32
     }
 
-    /// Entries that the blocks on disk do not hold.
+    /// Entries that the blocks on disk do not hold; exact under the exclusive checkpoint lock.
     pub(crate) fn dirty_entries(&self) -> u64 {
-        self.dirty_entries.load(SeqCst)
+        self.dirty_entries.total()
     }
 
     /// All dirty entries, for the journal. They stay dirty. Call under the exclusive checkpoint lock.
@@ -387,8 +388,7 @@ impl Nat {
                 nat::set_entry(&mut raw, self.layout.width, i, entry.info().to_entry(self.layout.width));
                 entry.dirty = false;
             }
-            let before = self.dirty_entries.fetch_sub(u64::from(block.dirty_count), SeqCst);
-            assert!(before >= u64::from(block.dirty_count), "NAT block {b} has more dirty entries than the table");
+            self.dirty_entries.add(-i64::from(block.dirty_count));
             assert!(!block.taken, "NAT block {b} is taken by a second checkpoint");
             block.dirty_count = 0;
             block.taken = true;
@@ -397,7 +397,7 @@ impl Nat {
             let lba = self.layout.nat_block_lba(b as u32, target);
             out.push(NatFlush { block: b as u32, lba, page: PageBuf::from_slice(&raw) });
         }
-        assert_eq!(self.dirty_entries(), 0);
+        assert_eq!(self.dirty_entries.sum(), 0, "dirty entries are left, or were counted twice");
         out
     }
 
@@ -407,7 +407,7 @@ impl Nat {
             let mut guard = self.blocks[b as usize].write();
             let Some(block) = &mut *guard else { continue };
             let all = block.entries.len() as u32;
-            self.dirty_entries.fetch_add(u64::from(all - block.dirty_count), SeqCst);
+            self.dirty_entries.add(i64::from(all - block.dirty_count));
             block.entries.iter_mut().for_each(|entry| entry.dirty = true);
             block.dirty_count = all;
             block.taken = false;
