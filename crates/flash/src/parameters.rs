@@ -509,7 +509,7 @@ impl Parameters {
 }
 
 /// What all presets share: nothing is suspended. No public source says what their firmware does. NVMeVirt, which the
-/// papers used, has no suspension; MQSim's own settings (ssdconfig.xml at 0d76b1d) suspend erases only, in 700 us of 3.8
+/// papers used, has no suspension; MQSim's own settings (ssdconfig.xml) suspend erases only, in 700 us of 3.8
 /// ms, and have 100 us for a program, and nothing for going on. Those times are here for experiments that switch it on;
 /// that of an erase is the same share of our erases. The limit is an estimate: MQSim has none.
 fn suspension(erase: Duration) -> Suspension {

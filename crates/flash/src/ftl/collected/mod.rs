@@ -66,8 +66,8 @@ struct Awaiting {
     written: u64,
 }
 
-/// A line that is erased when what it held is safe elsewhere: not before this time, nor before those programs have ended
-/// that had been told when it was queued.
+/// A line that is erased when what it held is safe elsewhere: not before this time, nor before those programs have
+/// ended that had been told when it was queued.
 #[derive(Debug, Clone, Copy)]
 struct Erasing {
     at: Time,
