@@ -14,7 +14,7 @@ static BY_NUMBER: ByNumber = ByNumber;
 impl PlacementPolicy for ByNumber {
     fn log(&self, data: &DataToPlace) -> Log {
         assert_eq!(data.usual, Log::WarmData, "of plain files");
-        if data.ino.get() % 2 == 0 { Log::ColdData } else { Log::HotData }
+        if data.ino.get().is_multiple_of(2) { Log::ColdData } else { Log::HotData }
     }
 }
 
