@@ -4,8 +4,8 @@
 //! time; the children that they name form the next level. So every node is read once, nearly sequentially, and no tree,
 //! however deep or tangled, makes the checker recurse: a node that was named before is not named again.
 //!
-//! Memory: 24 bytes per node of the two levels at hand, as much again per inode before the first of them is looked at, a
-//! bit per node id, 4 bytes per segment, and 24 bytes per directory block.
+//! Memory: 24 bytes per node of the two levels at hand, as much again per inode before the first of them is looked at,
+//! a bit per node id, 4 bytes per segment, and 24 bytes per directory block.
 
 use super::blocks::{self, SummaryCursor};
 use super::context::Context;

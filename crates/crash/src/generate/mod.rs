@@ -21,7 +21,7 @@ use crate::lang::{Schedule, VolumeKind, Workload};
 /// Every workload of one operation, and then without end: workloads of two operations, each once; of three, sampled;
 /// and random ones of one and of several writers, one in four of those on a volume so small that it collects all the
 /// time, one in four on one with larger sections. Half of the devices end requests late; the volumes have each of
-/// [`FEATURES`] in turn; one workload in ten is of those on nearly full volumes. All in virtual time where order
+/// `FEATURES` in turn; one workload in ten is of those on nearly full volumes. All in virtual time where order
 /// matters. Mounted with each of these options in turn. On IPLFS volumes, which collect nothing, one in four of the
 /// random ones is [`leaping`].
 pub fn everything(mounts: &[&str], kind: VolumeKind, seed: u64) -> impl Iterator<Item = Workload> + Send + use<> {
