@@ -217,6 +217,7 @@ fn what_recovery_could_not_repeat_makes_a_checkpoint() {
     fs.setattr(&large, &SetAttr { size: Some(4096), ..SetAttr::default() }).unwrap();
     assert_eq!(sync(&large), only(Reason::NodesFreed));
     fs.unlink(&root, b"large").unwrap();
+    assert_eq!(sync(&large), only(Reason::Links), "a crash could bring its name back");
     assert_eq!(sync(&large), (0, vec![]), "nobody could find it after a crash");
 
     let v = Volume::new("", "fsync_mode=strict");
