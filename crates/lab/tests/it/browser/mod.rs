@@ -27,7 +27,8 @@ const LOOK: &str = r#"(width => {
       const style = getComputedStyle(line), box = line.getBoundingClientRect();
       if (style.stroke === 'none' || style.stroke === bodyColour) faults.push('plots: a line has no colour');
       // An axis of powers of ten ends at whole ones.
-      if (box.width < width / (plot.parentElement.dataset.over === 'latency' ? 5 : 3)) faults.push('plots: a line is ' + box.width + ' wide');
+      const least = plot.parentElement.dataset.over === 'latency' ? plot.getBoundingClientRect().width / 4 : width / 3;
+      if (box.width < least) faults.push('plots: a line is ' + box.width + ' wide');
       let seen = 0;
       for (let i = 0; i < 20; i++) {
         const p = line.getPointAtLength(line.getTotalLength() * (i + 0.5) / 20).matrixTransform(line.getScreenCTM());
