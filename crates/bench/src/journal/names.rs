@@ -10,12 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use steadyfs_core::{Fs, InodeRef, NewInode, RenameFlags, SetAttr};
 
-/// Whether a write ends with an fsync.
+/// How a write ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ends {
-    /// It does.
+    /// With `fsync`.
     Synced,
-    /// It does not.
+    /// With `fdatasync`.
+    DataSynced,
+    /// With neither.
     Cached,
 }
 
@@ -34,7 +36,7 @@ pub(super) trait Names: Sync {
     fn mkdir(&self, path: &str) -> Result<()>;
     /// Makes a file with these contents, or gives them to the one that is there.
     fn write(&self, path: &str, bytes: &[u8], ends: Ends) -> Result<()>;
-    /// Writes into a file that is there.
+    /// Writes into a file that is there, or behind its end.
     fn overwrite(&self, path: &str, off: u64, bytes: &[u8], ends: Ends) -> Result<()>;
     /// Renames, over what has the new name.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
@@ -42,8 +44,10 @@ pub(super) trait Names: Sync {
     fn link(&self, from: &str, to: &str) -> Result<()>;
     /// Removes a name.
     fn unlink(&self, path: &str) -> Result<()>;
-    /// `fsync` of a directory.
-    fn sync_dir(&self, path: &str) -> Result<()>;
+    /// Removes an empty directory.
+    fn rmdir(&self, path: &str) -> Result<()>;
+    /// `fsync` of a file or a directory.
+    fn sync(&self, path: &str) -> Result<()>;
     /// Makes everything durable.
     fn sync_all(&self) -> Result<()>;
     /// What it cost, where that can be told.
@@ -69,6 +73,7 @@ impl ByCalls {
 fn end(file: &File, ends: Ends) -> Result<()> {
     match ends {
         Ends::Synced => Ok(file.sync_all()?),
+        Ends::DataSynced => Ok(file.sync_data()?),
         Ends::Cached => Ok(()),
     }
 }
@@ -102,7 +107,11 @@ impl Names for ByCalls {
         Ok(fs::remove_file(self.at(path))?)
     }
 
-    fn sync_dir(&self, path: &str) -> Result<()> {
+    fn rmdir(&self, path: &str) -> Result<()> {
+        Ok(fs::remove_dir(self.at(path))?)
+    }
+
+    fn sync(&self, path: &str) -> Result<()> {
         Ok(File::open(self.at(path))?.sync_all()?)
     }
 
@@ -137,6 +146,7 @@ impl InProcess {
         anyhow::ensure!(written == bytes.len(), "only {written} bytes were written");
         match ends {
             Ends::Synced => Ok(self.0.fsync(file, false)?),
+            Ends::DataSynced => Ok(self.0.fsync(file, true)?),
             Ends::Cached => Ok(()),
         }
     }
@@ -185,7 +195,12 @@ impl Names for InProcess {
         Ok(self.0.unlink(&dir, name)?)
     }
 
-    fn sync_dir(&self, path: &str) -> Result<()> {
+    fn rmdir(&self, path: &str) -> Result<()> {
+        let (dir, name) = self.place(path)?;
+        Ok(self.0.rmdir(&dir, name)?)
+    }
+
+    fn sync(&self, path: &str) -> Result<()> {
         Ok(self.0.fsync(&self.find(path)?, false)?)
     }
 

@@ -22,6 +22,8 @@ const DIR_MODE: u32 = 0o040_755;
 const DOCUMENT: u64 = 4096;
 /// Pages of the database.
 const DATABASE: u64 = 64;
+/// What SQLite writes again of its rollback journal when the pages in it are durable.
+const JOURNAL_HEADER: u64 = 12;
 /// Files in a directory of somebody else.
 const FILES_PER_DIR: u64 = 1000;
 
@@ -34,9 +36,10 @@ enum Pattern {
     SafeSave,
     /// The same with one temporary name.
     LockFile,
-    /// Write in `tmp`, fsync, rename into `new`, fsync `new`.
+    /// Write in `tmp`, fsync, link into `new`, remove from `tmp`.
     Maildir,
-    /// A rollback journal, fsynced with its directory, a page of the database, and the journal is removed.
+    /// A rollback journal, synced with its directory, its header again, two pages of the database, and the journal is
+    /// removed.
     SqliteDelete,
 }
 
@@ -122,6 +125,16 @@ fn sync(fs: &Fs, what: &InodeRef) -> CoreResult<()> {
     fs.fsync(what, false)
 }
 
+fn sync_data(fs: &Fs, what: &InodeRef) -> CoreResult<()> {
+    charge(Cost::SyscallEntry);
+    fs.fsync(what, true)
+}
+
+fn unlink(fs: &Fs, dir: &InodeRef, name: &str) -> CoreResult<()> {
+    charge(Cost::SyscallEntry);
+    fs.unlink(dir, name.as_bytes())
+}
+
 impl Client {
     fn new(fs: &Fs, number: u64) -> CoreResult<Self> {
         let home = make(fs, &fs.root()?, &format!("client-{number}"), DIR_MODE)?;
@@ -136,13 +149,31 @@ impl Client {
     }
 
     /// Makes a file of one document, durable.
-    fn document(&self, stage: &Stage, dir: &InodeRef, name: &str, n: u64) -> CoreResult<()> {
+    fn document(&self, stage: &Stage, dir: &InodeRef, name: &str, n: u64) -> CoreResult<InodeRef> {
         let file = make(&stage.fs, dir, name, FILE_MODE)?;
         if self.contents(stage, n).write(&stage.fs, &file, 0, DOCUMENT, false)? != DOCUMENT {
             return Err(steadyfs_core::Error::NoSpace);
         }
         stage.wrote(DOCUMENT);
-        sync(&stage.fs, &file)
+        sync(&stage.fs, &file)?;
+        Ok(file)
+    }
+
+    /// A transaction, as SQLite makes it with `journal_mode=delete` and `synchronous=full`. The first page of the
+    /// database, which counts them, is always written.
+    fn transaction(&self, stage: &Stage, n: u64) -> CoreResult<()> {
+        let fs = &*stage.fs;
+        let journal = self.document(stage, &self.home, "journal", n)?;
+        sync(fs, &self.home)?;
+        self.contents(stage, n).write(fs, &journal, 0, JOURNAL_HEADER, false)?;
+        stage.wrote(JOURNAL_HEADER);
+        sync_data(fs, &journal)?;
+        for page in [0, 1 + n % (DATABASE - 1)] {
+            self.contents(stage, 0).write(fs, &self.file, page * DOCUMENT, DOCUMENT, false)?;
+            stage.wrote(DOCUMENT);
+        }
+        sync_data(fs, &self.file)?;
+        unlink(fs, &self.home, "journal")
     }
 
     fn rename(&self, fs: &Fs, from: (&InodeRef, &str), to: (&InodeRef, &str)) -> CoreResult<()> {
@@ -162,20 +193,12 @@ impl Client {
             }
             Pattern::Maildir => {
                 let name = format!("{n}.host");
-                self.document(stage, &self.tmp, &name, n)?;
-                self.rename(fs, (&self.tmp, &name), (&self.new, &name))?;
-                sync(fs, &self.new)
-            }
-            Pattern::SqliteDelete => {
-                self.document(stage, &self.home, "journal", n)?;
-                sync(fs, &self.home)?;
-                self.contents(stage, 0).write(fs, &self.file, n % DATABASE * DOCUMENT, DOCUMENT, false)?;
-                stage.wrote(DOCUMENT);
-                sync(fs, &self.file)?;
+                let message = self.document(stage, &self.tmp, &name, n)?;
                 charge(Cost::SyscallEntry);
-                fs.unlink(&self.home, b"journal")?;
-                sync(fs, &self.home)
+                fs.link(&message, &self.new, name.as_bytes())?;
+                unlink(fs, &self.tmp, &name)
             }
+            Pattern::SqliteDelete => self.transaction(stage, n),
         }
     }
 
