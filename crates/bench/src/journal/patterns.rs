@@ -78,8 +78,8 @@ fn database(fs: &dyn Names, dir: &str) -> Result<()> {
     fs.write(&format!("{dir}/db"), &[1; 64 * 4096], Ends::Cached)
 }
 
-/// A transaction of SQLite with `journal_mode=delete` and `synchronous=full`: two pages, of which the first is always the
-/// same. The rollback journal has both as they were; its header is written again when they are durable.
+/// A transaction of SQLite with `journal_mode=delete` and `synchronous=full`: two pages, of which the first is always
+/// the same. The rollback journal has both as they were; its header is written again when they are durable.
 fn transaction(fs: &dyn Names, dir: &str, n: u64) -> Result<()> {
     let (db, journal) = (format!("{dir}/db"), format!("{dir}/db-journal"));
     fs.write(&journal, &[0x6a; 8720], Ends::DataSynced)?;
