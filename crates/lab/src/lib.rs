@@ -7,12 +7,13 @@
 //! In the order of a run: `spec` (what the file says), `workload` (who does what), `engine` (a database for it),
 //! `device` (on what), `run` (the simulation, and what is measured while it runs), `claims` (what the paper says
 //! against what was measured, by `interval`), `report` (files, figures, comparisons). Beside them
-//! `sensitivity`: on which prices and assumptions claims rest, and `calibrate`: what CPU work costs on the machine it
-//! runs on.
+//! `sensitivity`: on which prices and assumptions claims rest, `calibrate`: what CPU work costs on the machine it runs
+//! on, and `drive`: an emulated drive without a file system.
 
 mod calibrate;
 mod claims;
 mod device;
+mod drive;
 mod engine;
 mod error;
 mod histogram;
@@ -27,6 +28,7 @@ mod workload;
 
 pub use calibrate::{Price, calibrate};
 pub use claims::{Judgement, Verdict, judge, spread};
+pub use drive::{Mix, Point, Times, drive, measure};
 pub use error::{Error, Result};
 pub use interval::CONFIDENCE;
 pub use replays::Replays;

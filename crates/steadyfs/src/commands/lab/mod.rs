@@ -1,6 +1,7 @@
 //! `steadyfs lab`: experiments in virtual time. Each verb stands in a file; what they do is in the crate
 //! `steadyfs_lab`.
 
+mod drive;
 mod experiment;
 mod fuzz;
 mod replay;
@@ -33,6 +34,7 @@ enum Verb {
     Compare(results::CompareArgs),
     Report(results::ReportArgs),
     Calibrate(results::CalibrateArgs),
+    Drive(drive::Args),
     Fuzz(fuzz::Args),
 }
 
@@ -45,6 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Verb::Compare(args) => results::compare(args),
         Verb::Report(args) => results::report(args),
         Verb::Calibrate(args) => results::calibrate(args),
+        Verb::Drive(args) => drive::run(args),
         Verb::Fuzz(args) => fuzz::run(args),
     }
 }
