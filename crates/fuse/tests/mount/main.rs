@@ -2,6 +2,7 @@
 //!
 //! These tests need root and `/dev/fuse`; without them they fail and say so.
 
+mod acl;
 mod atime;
 mod backing;
 mod block;
