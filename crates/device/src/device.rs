@@ -13,7 +13,7 @@
 //!
 //! Completions must not block on further I/O of the same device; they may submit it.
 
-use crate::{IoError, Migrations, OpKind, PageBuf, errno};
+use crate::{BLOCK_SIZE, IoError, Migrations, OpKind, PageBuf, errno};
 use std::ops::Range;
 use steadyfs_rt::Completion;
 
@@ -299,6 +299,15 @@ pub trait Device: Send + Sync {
         Ok(())
     }
 
+    /// Reads blocks from `block` on into the caller's memory and waits: for who passes the bytes on. After an error it
+    /// holds anything.
+    ///
+    /// # Panics
+    /// If it is not whole blocks.
+    fn read_bytes(&self, block: u64, bytes: &mut [u8]) -> Result<(), IoError> {
+        read_and_copy(self, block, bytes)
+    }
+
     /// Reads one block and waits.
     fn read_one(&self, block: u64) -> Result<PageBuf, IoError> {
         let pages = self.read(block, 1)?;
@@ -346,6 +355,17 @@ impl<D: Device + ?Sized> Device for std::sync::Arc<D> {
     fn read_into(&self, block: u64, pages: &mut [PageBuf]) -> Result<(), IoError> {
         (**self).read_into(block, pages)
     }
+    fn read_bytes(&self, block: u64, bytes: &mut [u8]) -> Result<(), IoError> {
+        (**self).read_bytes(block, bytes)
+    }
+}
+
+/// Reads pages, and copies them to where the caller wants them.
+pub(crate) fn read_and_copy<D: Device + ?Sized>(device: &D, block: u64, bytes: &mut [u8]) -> Result<(), IoError> {
+    assert!(bytes.len().is_multiple_of(BLOCK_SIZE), "{} bytes are not whole blocks", bytes.len());
+    let pages = device.read(block, (bytes.len() / BLOCK_SIZE) as u64)?;
+    bytes.chunks_exact_mut(BLOCK_SIZE).zip(pages).for_each(|(target, page)| page.copy_out(0, target));
+    Ok(())
 }
 
 /// Submits one operation and waits for its end.

@@ -14,8 +14,10 @@ pub(crate) mod threads;
 mod uring;
 mod zones;
 
-use crate::device::{IoResult, submit_and_wait};
-use crate::{Device, DeviceInfo, IoError, Op, OpKind, OpenError, PageBuf, Request, Zone, ZoneGeometry, errno};
+use crate::device::{IoResult, read_and_copy, submit_and_wait};
+use crate::{
+    BLOCK_SIZE, Device, DeviceInfo, IoError, Op, OpKind, OpenError, PageBuf, Request, Zone, ZoneGeometry, errno,
+};
 use raw::RawFile;
 use std::ops::Range;
 use std::path::Path;
@@ -205,6 +207,16 @@ impl Device for FileDevice {
         }
         self.info.check(&op)?;
         self.raw.read_rest(block, pages, 0)
+    }
+
+    fn read_bytes(&self, block: u64, bytes: &mut [u8]) -> Result<(), IoError> {
+        // Direct I/O takes memory that is aligned.
+        if !self.at_once || !bytes.as_ptr().addr().is_multiple_of(BLOCK_SIZE) {
+            return read_and_copy(self, block, bytes);
+        }
+        assert!(bytes.len().is_multiple_of(BLOCK_SIZE), "{} bytes are not whole blocks", bytes.len());
+        self.info.check(&Op::Read { block, count: (bytes.len() / BLOCK_SIZE) as u64 })?;
+        self.raw.read_bytes(block, bytes)
     }
 }
 

@@ -41,7 +41,7 @@ fn what_users_write_and_read_is_counted_to_the_byte_in_whichever_way() {
     let mut buffer = vec![0; 2 * size];
     assert_eq!(fs.read(&file, 0, &mut buffer).unwrap(), size);
     assert_eq!(fs.read_direct(&file, size as u64 - 9, &mut buffer).unwrap(), 9);
-    assert_eq!(fs.read_pages_direct(&file, PageIndex(10), 2).unwrap().1, 2 * PAGE);
+    assert_eq!(fs.read_direct(&file, 10 * PAGE as u64, &mut buffer[..2 * PAGE]).unwrap(), 2 * PAGE);
     assert_eq!(app(), (written, (size + 9 + 2 * PAGE) as u64));
     drop(file);
     fs.unmount().unwrap();

@@ -8,7 +8,7 @@ use super::locked::Locked;
 use crate::device::IoResult;
 use crate::{BLOCK_SIZE, IoError, Op, OpKind, PageBuf, errno};
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, seek};
-use rustix::io::{Errno, preadv, pwritev, retry_on_intr};
+use rustix::io::{Errno, pread, preadv, pwritev, retry_on_intr};
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
@@ -96,10 +96,25 @@ impl RawFile {
                     buffers.iter_mut().for_each(|buffer| buffer.fill(0));
                     done += buffers.iter().map(|buffer| buffer.len()).sum::<usize>();
                 }
-                Ok(0) => {
-                    let cause = format!("the file ends at byte {position}, it was longer when it was opened");
-                    return Err(IoError::new(OpKind::Read, block, count, errno::EIO, cause));
+                Ok(0) => return Err(ended(block, count, position)),
+                Ok(n) => done += n,
+                Err(errno) => return Err(IoError::from_errno(OpKind::Read, block, count, errno.raw_os_error())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills memory of whole blocks, read from `block` on.
+    pub(crate) fn read_bytes(&self, block: u64, bytes: &mut [u8]) -> Result<(), IoError> {
+        let (count, mut done) = ((bytes.len() / BLOCK_SIZE) as u64, 0);
+        while done < bytes.len() {
+            let position = self.position(block) + done as u64;
+            match retry_on_intr(|| pread(&*self.file, &mut bytes[done..], position)) {
+                Ok(0) if self.ends_early => {
+                    bytes[done..].fill(0);
+                    done = bytes.len();
                 }
+                Ok(0) => return Err(ended(block, count, position)),
                 Ok(n) => done += n,
                 Err(errno) => return Err(IoError::from_errno(OpKind::Read, block, count, errno.raw_os_error())),
             }
@@ -177,6 +192,12 @@ impl RawFile {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         retry_on_intr(|| fallocate(&*self.file, hole, position, bytes))
     }
+}
+
+/// The error of a read of `count` blocks from `block` on, of a file that has become shorter.
+fn ended(block: u64, count: u64, position: u64) -> IoError {
+    let cause = format!("the file ends at byte {position}, it was longer when it was opened");
+    IoError::new(OpKind::Read, block, count, errno::EIO, cause)
 }
 
 /// Whether the file system of a file is one in memory.

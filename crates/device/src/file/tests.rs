@@ -79,6 +79,16 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Reads into memory that begins `skew` bytes behind the start of a page.
+fn read_bytes(device: &dyn Device, block: u64, count: u64, skew: usize) -> Result<Vec<PageBuf>, IoError> {
+    let len = count as usize * BLOCK_SIZE;
+    let mut memory = vec![0xEE; len + 2 * BLOCK_SIZE];
+    let start = memory.as_ptr().align_offset(BLOCK_SIZE) + skew;
+    let read = device.read_bytes(block, &mut memory[start..start + len]);
+    assert!(memory[..start].iter().chain(&memory[start + len..]).all(|byte| *byte == 0xEE), "written beside it");
+    read.map(|()| memory[start..start + len].chunks(BLOCK_SIZE).map(PageBuf::from_slice).collect())
+}
+
 /// Runs the steps on a device, from block `first` on, and on a vector of pages; a discarded block may read as it was or
 /// as zero.
 pub(crate) fn agree_with_model(device: &dyn Device, first: u64, steps: &[Step]) {
@@ -91,10 +101,12 @@ pub(crate) fn agree_with_model(device: &dyn Device, first: u64, steps: &[Step]) 
                 device.run(Op::Write { block: first + block, pages, hint, fua }).expect("in range");
             }
             Step::Read { block, count } => {
-                assert_eq!(
-                    device.read(first + block, count).expect("in range"),
-                    model[block as usize..][..count as usize]
-                );
+                let expected = &model[block as usize..][..count as usize];
+                assert_eq!(device.read(first + block, count).expect("in range"), expected);
+                // Where it lies in memory makes no difference.
+                for skew in [0, 8] {
+                    assert_eq!(read_bytes(device, first + block, count, skew).expect("in range"), expected);
+                }
             }
             Step::Discard { block, count } => {
                 if device.discard(first + block, count).is_ok() {
@@ -382,6 +394,19 @@ fn waiting_callers_do_their_own_operations() {
         assert_eq!(device.read(6, 4).expect("in range"), [PageBuf::zeroed(), page(1), page(2), PageBuf::zeroed()]);
         device.discard(7, 1).expect("discards");
         assert_eq!(device.read_one(8).expect("in range"), page(2));
+        for skew in [0, 8] {
+            assert_eq!(read_bytes(&device, 7, 2, skew).expect("in range"), [PageBuf::zeroed(), page(2)]);
+            let error = read_bytes(&device, 63, 2, skew).expect_err("out of range");
+            assert_eq!((error.op, error.block, error.count, error.errno()), (OpKind::Read, 63, 2, errno::EINVAL));
+        }
+        std::fs::OpenOptions::new()
+            .write(true)
+            .open(dir.path().join("image"))
+            .and_then(|f| f.set_len(9 << 12))
+            .expect("cut");
+        let error = read_bytes(&device, 8, 2, 0).expect_err("beyond the end");
+        assert_eq!((error.op, error.block, error.count, error.errno()), (OpKind::Read, 8, 2, errno::EIO));
+        device.write(63, vec![page(0)]).expect("in range");
         assert_eq!(device.read(63, 2).expect_err("out of range").op, OpKind::Read);
         assert_eq!(device.write(64, vec![page(3)]).expect_err("out of range").op, OpKind::Write);
     }

@@ -21,7 +21,6 @@ use crate::wire::flags::{
 use crate::wire::{Args, Opcode};
 use rustix::io::Errno;
 use steadyfs_core::{Changer, FallocMode, InodeRef, SetAttr, Whence};
-use steadyfs_format::{BLOCK_SIZE, PageIndex};
 
 /// From this many bytes on, what the kernel has in its own cache does not go through ours as well: a second copy of it
 /// would cost more than it ever saves.
@@ -143,12 +142,6 @@ impl Call<'_> {
         if self.opened(flags).caches {
             // First: who writes these bytes from now on sees it.
             self.server.nodes.caches(inode.ino().get(), offset..offset.saturating_add(size.into()));
-        }
-        if past_our_cache && size >= LARGE && offset.is_multiple_of(BLOCK_SIZE as u64) {
-            let (first, count) = (PageIndex(offset / BLOCK_SIZE as u64), u64::from(size).div_ceil(BLOCK_SIZE as u64));
-            let (pages, len) = fs.read_pages_direct(&inode, first, count)?;
-            self.reply.put_pages(pages, len.min(size as usize));
-            return Ok(());
         }
         self.reply.fill(size as usize, |buf| match past_our_cache {
             false => fs.read(&inode, offset, buf),

@@ -238,7 +238,7 @@ fn result(reply: &Reply, r: &mut Record) {
                 r.size = entry.attr.size;
             }
         }
-        Op::Read | Op::Readdir | Op::Listxattr => r.done = reply.total() as u64,
+        Op::Read | Op::Readdir | Op::Listxattr => r.done = reply.len() as u64,
         Op::Getxattr => r.done = if r.size == 0 { 0 } else { body.len() as u64 },
         Op::Write => r.done = WriteOut::read_from_prefix(body).map_or(0, |(out, _)| out.size.into()),
         Op::Copy => {

@@ -1,7 +1,5 @@
 //! Writing replies: one buffer per thread, reused from request to request.
 //!
-//! Data that lies in pages is sent from there, behind the body.
-//!
 //! Kept true: the body starts on a page boundary, so that data for the kernel (and for direct I/O on the way to it) is
 //! aligned; a reply with an error has no body.
 
@@ -9,7 +7,6 @@ use super::abi::OutHeader;
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::ops::Range;
-use steadyfs_device::PageBuf;
 use zerocopy::{Immutable, IntoBytes};
 
 const PAGE: usize = 4096;
@@ -68,9 +65,6 @@ pub(crate) struct Reply {
     body: AlignedBuf,
     capacity: usize,
     len: usize,
-    /// What follows the body: pages that are sent from where they are, and how many bytes of them.
-    pages: Vec<PageBuf>,
-    pages_len: usize,
     notices: Vec<Notice>,
 }
 
@@ -78,8 +72,7 @@ impl Reply {
     /// A reply whose body takes up to `capacity` bytes.
     pub(crate) fn new(capacity: usize) -> Self {
         let body = AlignedBuf::new(capacity, 0);
-        let (pages, notices) = (Vec::new(), Vec::new());
-        Reply { header: OutHeader::default(), body, capacity, len: 0, pages, pages_len: 0, notices }
+        Reply { header: OutHeader::default(), body, capacity, len: 0, notices: Vec::new() }
     }
 
     /// Starts the reply to the request with this number.
@@ -162,35 +155,6 @@ impl Reply {
         self.len = len;
     }
 
-    /// Bytes of body and pages.
-    pub(crate) fn total(&self) -> usize {
-        self.len + self.pages_len
-    }
-
-    /// Sends the first `len` bytes of these pages behind the body, without a copy of them here.
-    pub(crate) fn put_pages(&mut self, mut pages: Vec<PageBuf>, len: usize) {
-        assert!(len <= pages.len() * PAGE, "{len} bytes of {} pages", pages.len());
-        for page in &mut pages {
-            if page.bytes().is_none() {
-                page.make_mut();
-            }
-        }
-        (self.pages, self.pages_len) = (pages, len);
-    }
-
-    /// Moves what is sent from pages into the body: for a lane that sends one piece. What does not fit makes it a reply
-    /// that reports an error.
-    pub(crate) fn gather(&mut self) {
-        let (mut left, pages) = (std::mem::take(&mut self.pages_len), std::mem::take(&mut self.pages));
-        for bytes in pages.iter().filter_map(PageBuf::bytes).take(left.div_ceil(PAGE)) {
-            let part = left.min(PAGE);
-            if self.put_bytes(&bytes[..part]).is_err() {
-                return self.fail(Errno::IO);
-            }
-            left -= part;
-        }
-    }
-
     /// Puts the body's memory into `other`, and makes the body in that of `other` from now on.
     ///
     /// # Panics
@@ -202,14 +166,12 @@ impl Reply {
 
     /// The header that stands before the body.
     pub(crate) fn head(&self) -> OutHeader {
-        let len = size_of::<OutHeader>() + self.total();
+        let len = size_of::<OutHeader>() + self.len;
         OutHeader { len: u32::try_from(len).unwrap_or(u32::MAX), ..self.header }
     }
 
     fn clear(&mut self) {
         self.len = 0;
-        self.pages.clear();
-        self.pages_len = 0;
     }
 
     /// Makes it the reply that reports `error`.
@@ -229,29 +191,11 @@ impl Reply {
         (self.header.error < 0).then(|| Errno::from_raw_os_error(-self.header.error))
     }
 
-    /// Hands header, body and pages to `send`, as one message in pieces. The pages are let go of.
+    /// Hands header and body to `send`, as one message in pieces.
     pub(crate) fn send<T>(&mut self, send: impl FnOnce(&[IoSlice<'_>]) -> T) -> T {
         self.header = self.head();
         let pieces = [IoSlice::new(self.header.as_bytes()), IoSlice::new(self.body.bytes(self.len))];
-        let pieces = if self.len == 0 { &pieces[..1] } else { &pieces };
-        if self.pages_len == 0 {
-            return send(pieces);
-        }
-        let mut all = pieces.to_vec();
-        let mut left = self.pages_len;
-        for bytes in self.pages.iter().filter_map(PageBuf::bytes) {
-            let part = left.min(PAGE);
-            all.push(IoSlice::new(&bytes[..part]));
-            left -= part;
-            if left == 0 {
-                break;
-            }
-        }
-        let sent = send(&all);
-        drop(all);
-        self.pages.clear();
-        self.pages_len = 0;
-        sent
+        send(if self.len == 0 { &pieces[..1] } else { &pieces })
     }
 }
 
@@ -278,44 +222,6 @@ mod tests {
         assert_eq!(reply.error(), Some(Errno::NOENT));
         reply.start(10);
         assert_eq!((reply.error(), reply.len()), (None, 0));
-    }
-
-    #[test]
-    fn pages_follow_the_body_and_are_cut_at_the_end_of_the_file() {
-        let mut reply = Reply::new(64);
-        reply.start(9);
-        let pages = vec![PageBuf::from_slice(&[7; 4096]), PageBuf::zeroed(), PageBuf::synthetic([3; 16])];
-        reply.put_pages(pages.clone(), 2 * PAGE + 16);
-        assert_eq!((reply.len(), reply.total()), (0, 2 * PAGE + 16));
-        let bytes = sent(&mut reply);
-        assert_eq!(bytes.len(), 16 + 2 * PAGE + 16);
-        assert_eq!(bytes[..4], (bytes.len() as u32).to_le_bytes());
-        assert!(
-            bytes[16..16 + PAGE].iter().all(|b| *b == 7) && bytes[16 + PAGE..16 + 2 * PAGE].iter().all(|b| *b == 0)
-        );
-        assert_eq!(bytes[16 + 2 * PAGE..], [3; 16]);
-        assert_eq!(sent(&mut reply).len(), 16, "pages are sent once");
-        reply.put_pages(pages, PAGE);
-        reply.fail(Errno::IO);
-        assert_eq!(sent(&mut reply).len(), 16, "an error has no body");
-    }
-
-    #[test]
-    fn a_reply_in_one_piece_has_the_bytes_of_one_in_pieces() {
-        let pages = vec![PageBuf::from_slice(&[7; 4096]), PageBuf::zeroed(), PageBuf::synthetic([3; 16])];
-        let mut reply = Reply::new(3 * PAGE);
-        reply.start(9);
-        reply.put_pages(pages.clone(), 2 * PAGE + 16);
-        let in_pieces = sent(&mut reply);
-        reply.start(9);
-        reply.put_pages(pages.clone(), 2 * PAGE + 16);
-        reply.gather();
-        assert_eq!([reply.head().as_bytes(), reply.body()].concat(), in_pieces);
-        reply.start(9);
-        reply.put_bytes(&[1; PAGE]).unwrap();
-        reply.put_pages(pages, 2 * PAGE + 16);
-        reply.gather();
-        assert_eq!((reply.error(), reply.len()), (Some(Errno::IO), 0), "more than fits");
     }
 
     #[test]

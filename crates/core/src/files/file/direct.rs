@@ -63,7 +63,9 @@ impl Flights {
 }
 
 impl Fs {
-    /// Reads as [`Fs::read`], without putting pages into the cache. Any offset and length will do.
+    /// Reads as [`Fs::read`], without putting pages into the cache. Any offset and length will do. Whole pages at the
+    /// start of a page go straight from the device into memory that is aligned; then the rest of the last page is
+    /// overwritten, too.
     ///
     /// # Errors
     /// As [`Fs::read`].
@@ -78,24 +80,6 @@ impl Fs {
         self.traffic.note_read(n);
         self.note_access(inode);
         Ok(n)
-    }
-
-    /// As [`Fs::read_direct`], of up to `count` whole pages from page `first` on, without a copy: the pages themselves,
-    /// and how many bytes of them are in the file.
-    ///
-    /// # Errors
-    /// As [`Fs::read`].
-    pub fn read_pages_direct(&self, file: &InodeRef, first: PageIndex, count: u64) -> Result<(Vec<PageBuf>, usize)> {
-        let inode = &file.inode;
-        regular(inode)?;
-        let read = {
-            let _lock = inode.rwsem.read();
-            let _held = inode.gc.for_read(first..PageIndex(first.get().saturating_add(count)));
-            self.read_pages_locked(inode, first, count)?
-        };
-        self.traffic.note_read(read.1);
-        self.note_access(inode);
-        Ok(read)
     }
 
     /// Writes as [`Fs::write`]; the data has reached the device when this returns (durable after a flush: see

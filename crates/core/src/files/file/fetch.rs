@@ -5,6 +5,7 @@
 //! its old place perhaps written anew, and the reader starts over with the new address. Clean pages go into the cache
 //! under that second look's lock.
 
+use super::PAGE;
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
 use crate::files::mapping::{Extent, LeafOrGap};
@@ -97,6 +98,61 @@ impl Fs {
             self.budget.cache(inode).put_clean(&read);
         }
         Ok(Some(out))
+    }
+
+    /// As [`Fs::fetch`], into memory of the caller's, of which it fills a page for each: zeros for a hole. Nothing
+    /// stays in the cache.
+    pub(super) fn fetch_to(&self, inode: &Arc<Inode>, range: Range<PageIndex>, target: &mut [u8]) -> Result<()> {
+        assert_eq!(target.len() as u64, (range.end - range.start) * PAGE, "a page for each");
+        self.reclaim.note_request();
+        let (mut at, mut rest) = (range.start, target);
+        while at < range.end {
+            let until = match self.leaf(inode, at) {
+                Ok(LeafOrGap::Leaf(leaf)) => {
+                    let part = leaf.part(&(at..range.end));
+                    assert!(part.start == at && part.end > at, "page {at:?} has no slot here");
+                    let bytes = ((part.end - at) * PAGE) as usize;
+                    if !self.fetch_in_to(&leaf, part.clone(), &mut rest[..bytes])? {
+                        continue;
+                    }
+                    rest = &mut rest[bytes..];
+                    at = part.end;
+                    continue;
+                }
+                Ok(LeafOrGap::Gap { until, .. }) => until.min(range.end),
+                Err(Error::TooBig) => range.end,
+                Err(e) => return Err(e),
+            };
+            let (hole, behind) = rest.split_at_mut(((until - at) * PAGE) as usize);
+            hole.fill(0);
+            (at, rest) = (until, behind);
+        }
+        Ok(())
+    }
+
+    /// Pages of one node; false if they moved while they were read.
+    fn fetch_in_to(&self, leaf: &Leaf, part: Range<PageIndex>, target: &mut [u8]) -> Result<bool> {
+        let Some(extents) = self.extents_in(leaf, part)? else { return Ok(false) };
+        let (mut runs, mut rest) = (Vec::with_capacity(extents.len()), target);
+        for extent in &extents {
+            let (bytes, behind) = rest.split_at_mut((extent.count() * PAGE) as usize);
+            match extent.slot.lba() {
+                Some(lba) => runs.push((lba, bytes)),
+                None => bytes.fill(0),
+            }
+            rest = behind;
+        }
+        let read = self.vol.io.read_runs_to(runs);
+        let guard = leaf.node.read();
+        if guard.is_dead() || !self.still_there(leaf, guard.bytes(), &extents)? {
+            return Ok(false);
+        }
+        if extents.iter().any(|extent| extent.slot == Slot::Compress) {
+            return Err(Error::corrupt("a compressed cluster in a file without compression"));
+        }
+        // A failure counts only now that the blocks are known to have been the right ones.
+        read.into_iter().collect::<Result<Vec<()>>>()?;
+        Ok(true)
     }
 
     /// Whether the slots, and the segments they point into, are what the extents say.

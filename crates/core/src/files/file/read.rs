@@ -35,58 +35,34 @@ impl Fs {
         Ok(n)
     }
 
-    /// Reads under the file's lock.
+    /// Reads under the file's lock. Where the caller has memory for the rest of the last page, that holds anything
+    /// then.
     pub(super) fn read_locked(&self, inode: &Arc<Inode>, off: u64, buf: &mut [u8], keep: Keep) -> Result<usize> {
         let facts = self.facts(inode)?;
         if facts.has_advise(advise::ENCRYPT) {
             return Err(Error::Unsupported("the file is encrypted, and its key is not known here".into()));
         }
         let n = facts.size.saturating_sub(off).min(buf.len() as u64) as usize;
-        let buf = &mut buf[..n];
         if n == 0 {
             return Ok(0);
         }
         if facts.inline {
-            return self.read_inline(inode, off, buf).map(|()| n);
+            return self.read_inline(inode, off, &mut buf[..n]).map(|()| n);
         }
+        let straight = keep == Keep::No && off.is_multiple_of(PAGE) && !facts.is_compressed();
         let mut done = 0;
         while done < n {
             let at = off + done as u64;
             let window = (WINDOW_PAGES * PAGE - at % PAGE).min((n - done) as u64) as usize;
-            self.read_window(inode, &facts, at, &mut buf[done..done + window], keep)?;
+            let whole = window.next_multiple_of(PAGE as usize);
+            match buf.get_mut(done..done + whole) {
+                Some(target) if straight => self.read_straight(inode, at, target)?,
+                _ => self.read_window(inode, &facts, at, &mut buf[done..done + window], keep)?,
+            }
             self.budget.trim();
             done += window;
         }
         Ok(n)
-    }
-
-    /// The pages of a range as they are; the lock is held.
-    pub(super) fn read_pages_locked(
-        &self,
-        inode: &Arc<Inode>,
-        first: PageIndex,
-        count: u64,
-    ) -> Result<(Vec<PageBuf>, usize)> {
-        let facts = self.facts(inode)?;
-        let n = facts.size.saturating_sub(first.byte_offset()).min(count * PAGE) as usize;
-        if facts.inline || n == 0 || facts.has_advise(advise::ENCRYPT) {
-            // What is no pages on the device, or refused.
-            let mut bytes = vec![0; n];
-            let n = self.read_locked(inode, first.byte_offset(), &mut bytes, Keep::No)?;
-            return Ok((bytes.chunks(PAGE as usize).map(PageBuf::from_slice).collect(), n));
-        }
-        let end = page_end(first.byte_offset() + n as u64);
-        let mut pages = Vec::with_capacity((end - first) as usize);
-        let mut at = first;
-        while at < end {
-            let window = WINDOW_PAGES.min(end - at);
-            let contents = self.contents(inode, &facts, at..at + window, Keep::No)?;
-            pages.extend(contents.into_iter().map(|page| page.unwrap_or(PageBuf::zeroed())));
-            self.budget.trim();
-            at = at + window;
-        }
-        assert_eq!(pages.len() as u64, end - first, "a page for each");
-        Ok((pages, n))
     }
 
     fn read_window(&self, inode: &Arc<Inode>, facts: &Facts, off: u64, buf: &mut [u8], keep: Keep) -> Result<()> {
@@ -103,6 +79,27 @@ impl Fs {
                 None => target.fill(0),
             }
         }
+        Ok(())
+    }
+
+    /// Whole pages, from the device straight to the caller; cached ones are copied.
+    fn read_straight(&self, inode: &Arc<Inode>, off: u64, target: &mut [u8]) -> Result<()> {
+        let range = pages_of(off, off + target.len() as u64);
+        let cached = self.budget.cache(inode).get_range(range.clone());
+        let mut at = 0;
+        while at < cached.len() {
+            let start = at * PAGE as usize;
+            if let Some(page) = &cached[at] {
+                page.copy_out(0, &mut target[start..start + PAGE as usize]);
+                at += 1;
+                continue;
+            }
+            let end = (at..cached.len()).find(|i| cached[*i].is_some()).unwrap_or(cached.len());
+            let wanted = range.start + at as u64..range.start + end as u64;
+            self.fetch_to(inode, wanted, &mut target[start..end * PAGE as usize])?;
+            at = end;
+        }
+        charge_n(Cost::PageCopy, range.end - range.start);
         Ok(())
     }
 

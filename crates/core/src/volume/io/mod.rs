@@ -32,8 +32,8 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use steadyfs_device::{Device, IoError, IoResult, Op, OpKind, PageBuf, Request, StreamHint};
-use steadyfs_format::Lba;
 use steadyfs_format::numbers::NumberMap;
+use steadyfs_format::{BLOCK_SIZE, Lba};
 use steadyfs_rt::{Completion, Cost, EventCount, Mutex, SharedLine, charge, charge_n};
 
 const SHARDS: usize = 64;
@@ -246,6 +246,35 @@ impl BlockIo {
             return runs.iter().map(|(lba, count)| self.read_blocks(*lba, *count)).collect();
         }
         self.start_reads(runs).into_iter().map(|run| self.finish_read(run)).collect()
+    }
+
+    /// As [`BlockIo::read_blocks`], as many as there is memory for, into that.
+    fn read_bytes(&self, lba: Lba, bytes: &mut [u8]) -> Result<()> {
+        let mut targets = bytes.chunks_exact_mut(BLOCK_SIZE);
+        match self.flying(lba, targets.len() as u32) {
+            Flying::All(pages) => targets.zip(pages).for_each(|(target, page)| page.copy_out(0, target)),
+            Flying::Some(newer) => {
+                self.dev.read_bytes(lba.get(), bytes).map_err(|e| self.note(e))?;
+                targets = bytes.chunks_exact_mut(BLOCK_SIZE);
+                let newer = targets.zip(newer).filter_map(|(target, page)| Some((target, page?)));
+                newer.for_each(|(target, page)| page.copy_out(0, target));
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`BlockIo::read_runs`], each into memory of the caller's.
+    pub(crate) fn read_runs_to(&self, runs: Vec<(Lba, &mut [u8])>) -> Vec<Result<()>> {
+        if self.synchronous || runs.len() < 2 {
+            return runs.into_iter().map(|(lba, bytes)| self.read_bytes(lba, bytes)).collect();
+        }
+        let counted: Vec<_> = runs.iter().map(|(lba, bytes)| (*lba, (bytes.len() / BLOCK_SIZE) as u32)).collect();
+        let copied = self.start_reads(&counted).into_iter().zip(runs).map(|(reading, (_, bytes))| {
+            let pages = self.finish_read(reading)?;
+            bytes.chunks_exact_mut(BLOCK_SIZE).zip(pages).for_each(|(target, page)| page.copy_out(0, target));
+            Ok(())
+        });
+        copied.collect()
     }
 
     /// As [`BlockIo::start_reads`], of one run.

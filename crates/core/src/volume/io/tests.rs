@@ -129,6 +129,28 @@ fn a_device_that_works_at_once_is_written_to_by_one_at_a_time() {
     is_new(&io, &device);
 }
 
+/// Runs that are read into the caller's memory have what is not on the device yet, too.
+#[test]
+fn what_is_read_into_memory_is_what_was_written_last() {
+    for synchronous in [true, false] {
+        let report = run(SimConfig::default(), move || {
+            let (io, device) = refused(synchronous, [Fate::Done(1), Fate::Done(1000)]);
+            device.write(AT.get() + 1, vec![page(7), page(8)]).unwrap();
+            io.write(AT + 4, vec![page(4)], StreamHint::MetaHot, |_| ());
+            let owed = io.prepare(AT + 2, vec![page(9)], StreamHint::MetaHot, |_| ());
+            let mut bytes = vec![0xEE; 4 * BLOCK_SIZE];
+            let (three, one) = bytes.split_at_mut(3 * BLOCK_SIZE);
+            let read = io.read_runs_to(vec![(AT, three), (AT + 4, one)]);
+            assert!(read.iter().all(Result::is_ok));
+            // A device that works at once has nothing on its way.
+            let third = if synchronous { 8 } else { 9 };
+            assert_eq!([0, 1, 2, 3].map(|page| bytes[page * BLOCK_SIZE]), [1, 7, third, 4]);
+            io.submit(vec![owed]);
+        });
+        report.unwrap();
+    }
+}
+
 /// Whoever has gathered writes may have to write a summary before these are submitted.
 #[test]
 fn who_owes_writes_can_write_others_anew() {

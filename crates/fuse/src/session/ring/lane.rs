@@ -93,7 +93,6 @@ impl RingLane {
 
     /// Puts the reply into the entry, for the kernel to take with the next wait.
     fn give_back(&mut self) {
-        self.reply.gather();
         if !self.entry.take_back(&mut self.reply) {
             let body = self.reply.body();
             self.entry.parts_mut(0).1[..body.len()].copy_from_slice(body);
