@@ -46,7 +46,7 @@ pub use leaf::Leaf;
 pub use line::SharedLine;
 pub use mutex::{ArcMutexGuard, Mutex, MutexGuard};
 pub use passing::{PassThroughLock, PassingReader, PassingWriter};
-pub use pin::{pin, unpin};
+pub use pin::{keep_off, pin, unpin};
 pub use portions::Portions;
 pub use rwlock::{ArcRwLockReadGuard, ArcRwLockWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use split::SplitCount;

@@ -1,4 +1,4 @@
-//! A thread that stays on one processor.
+//! A thread that stays on one processor, or away from it.
 //!
 //! For threads that serve what is asked on their own processor: a request that crosses to another one waits until that
 //! wakes. Kept true: threads that a pinned one starts run wherever it could run before, and so does what it counts of
@@ -9,7 +9,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::cell::Cell;
 
 thread_local! {
-    /// Where the thread could run before it was pinned.
+    /// Where the thread could run before it was pinned, or kept off a processor.
     static FREE: Cell<Option<CpuSet>> = const { Cell::new(None) };
 }
 
@@ -30,7 +30,25 @@ pub fn pin(cpu: usize) -> bool {
     pinned
 }
 
-/// Lets the calling thread run again wherever it could before [`pin`].
+/// Lets the calling thread run from now on where it could before [`pin`], except on processor `cpu`. False: there is no
+/// other, and nothing has changed.
+pub fn keep_off(cpu: usize) -> bool {
+    if sim::is_active() || cpu >= CpuSet::MAX_CPU {
+        return false;
+    }
+    let Some(before) = FREE.get().or_else(|| sched_getaffinity(None).ok()) else {
+        return false;
+    };
+    let mut others = before;
+    others.unset(cpu);
+    let is_off = others.count() > 0 && sched_setaffinity(None, &others).is_ok();
+    if is_off {
+        FREE.set(Some(before));
+    }
+    is_off
+}
+
+/// Lets the calling thread run again wherever it could before [`pin`] or [`keep_off`].
 pub fn unpin() {
     restore(FREE.take());
 }
@@ -68,5 +86,27 @@ mod tests {
             sched_getaffinity(None).unwrap() == here
         });
         assert_eq!(pinned.join(), Ok(true));
+    }
+
+    #[test]
+    fn a_thread_that_is_kept_off_a_processor_runs_on_all_others() {
+        let here = sched_getaffinity(None).unwrap();
+        let first = (0..CpuSet::MAX_CPU).find(|cpu| here.is_set(*cpu)).unwrap();
+        let mut others = here;
+        others.unset(first);
+        let kept = spawn("kept off", move || {
+            let now = || sched_getaffinity(None).unwrap();
+            let mut seen = Vec::new();
+            for _ in 0..2 {
+                assert!(pin(first));
+                assert_eq!(keep_off(first), here.count() > 1);
+                seen.push(now());
+            }
+            unpin();
+            seen.push(now());
+            seen
+        });
+        let expected = if here.count() > 1 { others } else { here };
+        assert_eq!(kept.join(), Ok(vec![expected, expected, here]));
     }
 }

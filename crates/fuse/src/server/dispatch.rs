@@ -3,11 +3,16 @@
 use super::files::LARGE;
 use super::shutdown::{asks_to_shut_down, outlives};
 use super::{Answer, Call, Kernel, Server, State};
-use crate::wire::abi::{BatchForgetIn, ForgetIn, ForgetOne, InHeader, ReadIn};
+use crate::wire::abi::{BatchForgetIn, ForgetIn, ForgetOne, InHeader, ReadIn, WriteIn};
+use crate::wire::flags::WRITE_CACHE;
+use crate::wire::flags::linux::O_DIRECT;
 use crate::wire::{Args, Opcode, ROOT_NODE, Reply, Request};
 use rustix::io::Errno;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use steadyfs_core::Fs;
+
+/// From so many bytes on a request takes longer than to wake another processor.
+const MUCH: u32 = 512 << 10;
 
 /// What to do when a request has been handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,6 +200,20 @@ impl Waiter {
             Ok(Request { header, .. }) if header.pid != 0 => Self::Program(header.pid),
             _ => Self::Kernel,
         }
+    }
+}
+
+/// Whether this request, given as its bytes, moves much data on the kernel's own account: it reads ahead or writes
+/// back, and the program may have something else to do meanwhile.
+pub(crate) fn is_large_background(bytes: &[u8]) -> bool {
+    match Request::parse(bytes) {
+        Ok(Request { opcode: Some(Opcode::Read), mut args, .. }) => {
+            args.take::<ReadIn>().is_ok_and(|read| read.size >= MUCH && read.flags & O_DIRECT == 0)
+        }
+        Ok(Request { opcode: Some(Opcode::Write), mut args, .. }) => {
+            args.take::<WriteIn>().is_ok_and(|write| write.size >= MUCH && write.write_flags & WRITE_CACHE != 0)
+        }
+        _ => false,
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) mod tests;
 mod traced;
 mod xattrs;
 
-pub(crate) use dispatch::{Handled, Waiter};
+pub(crate) use dispatch::{Handled, Waiter, is_large_background};
 pub(crate) use init::{Greeting, MAX_WRITE};
 pub(crate) use policy::Policy;
 pub use reopen::{Access, Reopen, WRITABLE_ATTRIBUTE};

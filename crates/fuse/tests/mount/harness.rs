@@ -245,6 +245,21 @@ impl Served {
         kill_process(pid, signal).expect("a signal");
     }
 
+    /// Of each thread of a queue, whether it may only run on the queue's processor; `None` if requests come through
+    /// `/dev/fuse`.
+    pub(crate) fn at_home(&self, queue: usize) -> Option<Vec<bool>> {
+        std::env::var_os(RING)?;
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("threads");
+        let at_home = tasks.filter_map(|task| {
+            let path = task.expect("a thread").path();
+            let name = std::fs::read_to_string(path.join("comm")).ok()?;
+            let status = std::fs::read_to_string(path.join("status")).ok()?;
+            let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+            (name.trim() == format!("fuse-cpu{queue}")).then(|| allowed.trim() == queue.to_string())
+        });
+        Some(at_home.collect())
+    }
+
     pub(crate) fn has_ended(&mut self) -> bool {
         if self.status.is_none() {
             let status = self.child.try_wait().expect("a child");

@@ -15,6 +15,34 @@ fn bytes(len: usize, seed: u8) -> Vec<u8> {
     (0..len).map(|at| (at as u8).wrapping_mul(31).wrapping_add(seed) ^ (at >> 8) as u8).collect()
 }
 
+/// Through io_uring, the kernel's requests for a megabyte each are served on another processor than the reader's, and
+/// what comes after them on its own again.
+#[test]
+fn a_file_that_is_read_by_megabytes_is_what_was_written() {
+    const MIB: usize = 1 << 20;
+    let place = Place::new();
+    let words: Vec<u8> = (0..(24 * MIB + 1000) as u64 / 8).flat_map(u64::to_le_bytes).collect();
+    place.mounted("", |_| fs::write(place.at("file"), &words).unwrap());
+    place.mounted("", |served| {
+        let has = |home| served.at_home(0).is_none_or(|lanes| lanes.contains(&home));
+        std::thread::scope(|threads| {
+            let reader = threads.spawn(|| {
+                // On one processor, so that all its requests come in one queue.
+                assert!(steadyfs_rt::pin(0));
+                let (mut file, mut part) = (fs::File::open(place.at("file")).unwrap(), vec![0; MIB]);
+                for expected in words.chunks(MIB) {
+                    file.read_exact(&mut part[..expected.len()]).unwrap();
+                    assert!(part[..expected.len()] == *expected);
+                }
+                assert!(has(false) || steadyfs_rt::cpus() == 1, "nobody left");
+                (0..200).for_each(|n| assert!(!place.at(&format!("name {n}")).exists()));
+                assert!(has(true), "nobody came back");
+            });
+            reader.join().expect("read as it was written");
+        });
+    });
+}
+
 #[test]
 fn contents_survive_a_remount_however_they_are_cached() {
     for cache in CACHES {

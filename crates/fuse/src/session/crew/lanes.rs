@@ -1,14 +1,51 @@
 //! The threads of the kernel's queues, where requests come through io_uring.
 //!
-//! Each has a lane of one queue and stays on the queue's processor. There are a few of each queue, and more where all
-//! of them are busy and nothing gets done. They stay until the mount ends: a lane that is not needed sleeps in the
-//! kernel, and is the last that it wakes.
+//! Each has a lane of one queue and stays on the queue's processor, except in a row of large requests ([`Place`]).
+//! There are a few of each queue, and more where all of them are busy and nothing gets done. They stay until the mount
+//! ends: a lane that is not needed sleeps in the kernel, and is the last that it wakes.
 
 use super::Crew;
+use crate::server::is_large_background;
 use crate::session::lane::Lane;
 use crate::session::ring::{Rings, Transport, WhyDevice};
 use std::sync::Arc;
-use steadyfs_rt::{pin, try_spawn};
+use steadyfs_rt::{keep_off, pin, try_spawn};
+
+/// Where the thread of a lane runs, judged by what it meets itself.
+///
+/// On its queue's processor it wakes no other. But while it copies a megabyte that the kernel reads ahead, or writes
+/// back, it keeps off that processor the program that copies the one before. So in a row of such requests it runs on
+/// any other processor, until another sort of request comes.
+#[derive(Debug, Default)]
+struct Place {
+    /// Large requests in a row.
+    large: u32,
+}
+
+/// What a thread does about its processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Stay,
+    /// It runs on any other.
+    Leave,
+    /// It goes back to its queue's.
+    Return,
+}
+
+impl Place {
+    /// From so many large requests in a row on, the thread is elsewhere.
+    const ROW: u32 = 2;
+
+    fn met(&mut self, is_large: bool) -> Step {
+        let row = if is_large { self.large.saturating_add(1) } else { 0 };
+        let before = std::mem::replace(&mut self.large, row);
+        match (before, row) {
+            (Self::ROW.., 0) => Step::Return,
+            (_, Self::ROW) => Step::Leave,
+            _ => Step::Stay,
+        }
+    }
+}
 
 impl Crew {
     /// Whether requests come through io_uring.
@@ -39,6 +76,7 @@ impl Crew {
         crate::mount::become_io_flusher();
         // A processor that this process may not use makes no requests that wait for another's.
         let _ = pin(queue);
+        let mut place = Place::default();
         let error = loop {
             rings.begin_wait(queue);
             let taken = lane.next();
@@ -47,6 +85,15 @@ impl Crew {
             }
             match taken {
                 Ok(Some((request, reply))) => {
+                    match place.met(is_large_background(request)) {
+                        Step::Stay => {}
+                        Step::Leave => {
+                            let _ = keep_off(queue);
+                        }
+                        Step::Return => {
+                            let _ = pin(queue);
+                        }
+                    }
                     let handled = self.server.handle(request, reply, self);
                     for notice in lane.answer(handled) {
                         let crew = Arc::clone(self);
@@ -115,5 +162,20 @@ impl Crew {
     /// Whether a queue has no idle lane.
     pub(super) fn has_busy_queue(&self) -> bool {
         self.is_on_rings() && self.rings.as_ref().is_some_and(|rings| !rings.busy().is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_leaves_its_processor_in_a_row_of_large_requests_only() {
+        let mut place = Place::default();
+        let mut steps = |row: &[bool]| row.iter().map(|large| place.met(*large)).collect::<Vec<_>>();
+        let (stay, leave, back) = (Step::Stay, Step::Leave, Step::Return);
+        assert_eq!(steps(&[false, true, false, true, false]), [stay; 5], "files of one large piece each");
+        assert_eq!(steps(&[true, true, true, true]), [stay, leave, stay, stay]);
+        assert_eq!(steps(&[false, false, true, true, false]), [back, stay, stay, leave, back]);
     }
 }
