@@ -387,6 +387,26 @@ fn callbacks_may_wait_and_do_not_hold_up_each_other() {
     assert!(report.unfinished.is_empty(), "{:?}", report.unfinished);
 }
 
+/// What callbacks charge is paid by a core: an idle one, or the one of a task, which then takes longer.
+#[test]
+fn interrupts_take_the_time_of_a_core() {
+    let times = |cores| {
+        let work = move || {
+            let lock = Mutex::new(&A, ());
+            (0..10).for_each(|n| call_after(Duration::from_nanos(10_500 * n + 500), || charge_n(Cost::PageCopy, 3)));
+            let (start, cpu) = (now(), cpu_time());
+            for _ in 0..100 {
+                charge(Cost::PageCopy);
+                drop(lock.lock());
+            }
+            (start.elapsed(), cpu_time() - cpu)
+        };
+        ok(config(cores, 0), work).value
+    };
+    assert_eq!(times(1), (130 * US, 130 * US));
+    assert_eq!(times(2), (100 * US, 130 * US));
+}
+
 /// Cores are busy while a task has one, also in the middle of it; waiting and sleeping are free.
 #[test]
 fn busy_time_of_cores_is_counted() {

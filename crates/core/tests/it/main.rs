@@ -19,6 +19,7 @@ mod migrating;
 mod mkfs_layout;
 mod mount;
 mod names;
+mod prices;
 mod raw;
 mod reading_ahead;
 mod recovery;

@@ -142,9 +142,10 @@ pub fn compute(work: Duration) {
     }
 }
 
-/// Calls `f` when so much virtual time has passed, on no core, as an interrupt does. For devices, whose requests
-/// complete without a thread of their own. It may take locks and wait like any task; callbacks that are due meanwhile
-/// do not wait for it.
+/// Calls `f` when so much virtual time has passed, as an interrupt does. For devices, whose requests complete without a
+/// thread of their own. It waits for no core, and what it charges is the time of one: of an idle one, or, if all are
+/// busy, of the first that gets to a synchronisation point. It may take locks and wait like any task; callbacks that
+/// are due meanwhile do not wait for it.
 ///
 /// # Panics
 /// Outside a simulation.

@@ -108,8 +108,11 @@ pub(super) struct Sim {
     /// undisturbed.
     next_event: Cell<u64>,
     slice_end: Cell<u64>,
-    /// Of the current task, see [`Task::holds_core`].
+    /// Of the current task, see [`Task::holds_core`] and [`Task::on_core`].
     holds_core: Cell<u32>,
+    on_core: Cell<bool>,
+    /// Work of callbacks that a core owes, since all of them were busy when it was done.
+    interrupts: Cell<u64>,
     happened: Cell<u64>,
     trace: Cell<u64>,
     /// The first task has ended.
@@ -300,11 +303,16 @@ impl Sim {
             self.yielder.set(task.yielder);
             task.held.exchange();
             self.holds_core.set(task.holds_core);
+            self.on_core.set(task.on_core);
             self.slice_end.set(if contested { self.end_of_slice(task) } else { u64::MAX });
             task.work.take().unwrap_or_else(|| panic!("task {} runs already", task.name))
         };
+        let began = self.now.get();
         let result = work.resume(());
         let state = &mut *self.state();
+        if !self.on_core.get() {
+            self.interrupt(state, self.now.get() - began);
+        }
         let task = state.task(id);
         task.held.exchange();
         task.holds_core = self.holds_core.get();
@@ -329,6 +337,16 @@ impl Sim {
                     Switch::Idle => state.idle.push(id),
                 }
             }
+        }
+    }
+
+    /// A callback has worked for so long, as an interrupt does: on a core that had nothing to do, or else in the time
+    /// of a task, the first that gets to a synchronisation point.
+    fn interrupt(&self, state: &mut State, work: u64) {
+        if state.running < self.config.cores {
+            state.busy += i128::from(work);
+        } else {
+            self.interrupts.set(self.interrupts.get() + work);
         }
     }
 
@@ -436,7 +454,8 @@ pub(super) fn point() {
         if sim.yielder.get().is_null() {
             return None; // outside all tasks
         }
-        sim.now.set(sim.now.get() + sim.config.costs.of(Cost::LockOp));
+        let stolen = if sim.on_core.get() { sim.interrupts.take() } else { 0 };
+        sim.now.set(sim.now.get() + sim.config.costs.of(Cost::LockOp) + stolen);
         perturb(sim);
         let now = sim.now.get();
         match () {
@@ -623,6 +642,8 @@ pub(super) fn run<T: 'static>(config: SimConfig, f: Box<dyn FnOnce() -> T>) -> R
         next_event: Cell::new(u64::MAX),
         slice_end: Cell::new(u64::MAX),
         holds_core: Cell::new(0),
+        on_core: Cell::new(false),
+        interrupts: Cell::new(0),
         happened: Cell::new(0),
         trace: Cell::new(seed),
         over: Cell::new(false),

@@ -3,6 +3,7 @@
 use super::{DirHead, fold, proxy};
 use proxy::Proxy;
 use steadyfs_format::dir::{Dentries, DirEntry, name_hash};
+use steadyfs_rt::{Cost, charge_n};
 
 /// A name to look for in one directory.
 pub(super) enum Query<'a> {
@@ -39,6 +40,12 @@ impl<'a> Query<'a> {
 
     /// The entry among these.
     pub(super) fn find<'d>(&self, entries: Dentries<'d>) -> Option<DirEntry<'d>> {
+        let hit = self.look(entries);
+        charge_scan(entries, hit.as_ref());
+        hit
+    }
+
+    fn look<'d>(&self, entries: Dentries<'d>) -> Option<DirEntry<'d>> {
         match self {
             Query::Exact { hash, name } => entries.find(*hash, name),
             Query::Folded { name, .. } => entries.iter().flatten().find(|e| !e.is_dot() && fold::same(e.name, name)),
@@ -47,4 +54,9 @@ impl<'a> Query<'a> {
             }
         }
     }
+}
+
+/// All slots have been looked at up to the entry, or up to the last. No search but these two looks at slots.
+pub(super) fn charge_scan(entries: Dentries<'_>, hit: Option<&DirEntry<'_>>) {
+    charge_n(Cost::DentryScan, u64::from(hit.map_or(entries.layout().slots(), |entry| entry.slot + 1)));
 }

@@ -108,12 +108,12 @@ impl Fs {
     /// cannot be computed.
     pub(crate) fn dir_search(&self, dir: &Arc<Inode>, name: &[u8]) -> Result<Search> {
         let head = self.dir_head(dir)?;
-        let Some(Query::Exact { hash, name }) = Query::new(head, name) else {
+        let Some(query @ Query::Exact { hash, name }) = Query::new(head, name) else {
             return Err(Error::ReadOnly("names of encrypted or case-insensitive directories cannot be changed".into()));
         };
         let need = slots_for(name.len());
         if head.inline {
-            return self.with_inline_entries(dir, |entries| match entries.find(hash, name) {
+            return self.with_inline_entries(dir, |entries| match query.find(entries) {
                 Some(entry) => Search::Found(found(None, entry)),
                 None => Search::Missing(if entries.find_room(need).is_some() { Room::Inline } else { Room::Convert }),
             });
@@ -140,7 +140,7 @@ impl Fs {
                         dir.names.learn(index, entries, head.depth);
                     }
                     let fits = room.is_none() && entries.find_room(need).is_some();
-                    (entries.find(hash, name).map(|e| found(Some(index), e)), fits)
+                    (query.find(entries).map(|e| found(Some(index), e)), fits)
                 });
                 if let Some(hit) = hit {
                     return Ok(Search::Found(hit));

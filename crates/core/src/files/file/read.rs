@@ -68,7 +68,9 @@ impl Fs {
     fn read_window(&self, inode: &Arc<Inode>, facts: &Facts, off: u64, buf: &mut [u8], keep: Keep) -> Result<()> {
         let range = pages_of(off, off + buf.len() as u64);
         let pages = self.contents(inode, facts, range.clone(), keep)?;
-        charge_n(Cost::PageCopy, range.end - range.start);
+        let holes = pages.iter().filter(|page| page.is_none()).count() as u64;
+        charge_n(Cost::PageCopy, range.end - range.start - holes);
+        charge_n(Cost::PageZero, holes);
         for (page, content) in (range.start.get()..).zip(pages) {
             let start = page * PAGE;
             let from = start.max(off);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use steadyfs_device::PageBuf;
 use steadyfs_format::PageIndex;
 use steadyfs_format::inode::{Inode as RawInode, flags};
-use steadyfs_rt::{Cost, charge_n};
+use steadyfs_rt::{Cost, charge, charge_n};
 
 impl Fs {
     /// Writes to a regular file at a byte offset; returns how many bytes were written, fewer than given only if space
@@ -190,6 +190,7 @@ impl Fs {
     /// What a page holds that is not cached; zero if it lies beyond the end, whatever its block holds.
     fn old_contents(&self, inode: &Arc<Inode>, facts: &Facts, page: PageIndex) -> Result<PageBuf> {
         if page.byte_offset() >= facts.size {
+            charge(Cost::PageZero);
             return Ok(PageBuf::zeroed());
         }
         Ok(self.fetch(inode, page..page + 1, Keep::No)?.pop().flatten().unwrap_or_default())

@@ -227,7 +227,9 @@ impl BlockIo {
         self.counters.read.fetch_add(1, Relaxed);
         charge(Cost::BioSubmit);
         // A write may have been submitted since; the caller re-validates the address after the read where that matters.
-        self.dev.read_one(lba.get()).map_err(|e| self.note(e))
+        let page = self.dev.read_one(lba.get());
+        charge(Cost::BioComplete);
+        page.map_err(|e| self.note(e))
     }
 
     /// Reads `count` consecutive blocks.
@@ -236,7 +238,9 @@ impl BlockIo {
             Flying::All(pages) => return Ok(pages),
             Flying::Some(pages) => pages,
         };
-        Ok(overlay(self.dev.read(lba.get(), u64::from(count)).map_err(|e| self.note(e))?, flying))
+        let pages = self.dev.read(lba.get(), u64::from(count));
+        charge(Cost::BioComplete);
+        Ok(overlay(pages.map_err(|e| self.note(e))?, flying))
     }
 
     /// Reads several runs of consecutive blocks, all at the same time where the device can. One result per run, in
@@ -305,7 +309,11 @@ impl BlockIo {
                 let end = Completion::new();
                 let waiter = end.clone();
                 let op = Op::Read { block: lba.get(), count: u64::from(count) };
-                batch.push(Request::new(op, move |result| end.complete(result)));
+                let complete = move |result| {
+                    charge(Cost::BioComplete);
+                    end.complete(result);
+                };
+                batch.push(Request::new(op, complete));
                 Reading::Started(waiter, flying)
             }
         }

@@ -461,6 +461,7 @@ impl Volume {
             self.space.release_node(nid.as_ino() == ino);
             return Err(e);
         }
+        charge(Cost::PageZero);
         let mut page = PageBuf::zeroed();
         NodeBlock::view_mut(page.make_mut()).footer = NodeFooter::new(nid, ino, ofs, cold);
         let body = Body { state: State::Loaded, page, dirty: true, vital: true };

@@ -19,7 +19,8 @@ use steadyfs_device::{IoResult, PageBuf, Request};
 use steadyfs_format::block::BlockView;
 use steadyfs_format::inode::{Extent, Inode as RawInode};
 use steadyfs_format::node::{NodeBlock, NodeKind, NodeOfs};
-use steadyfs_format::{Block, Lba, Log};
+use steadyfs_format::{Block, Features, Lba, Log};
+use steadyfs_rt::{Cost, charge};
 
 /// Nodes written per round: bounds the pages held in memory for requests not yet submitted.
 const BATCH: usize = 512;
@@ -133,6 +134,14 @@ impl<'v> Batch<'v> {
     }
 }
 
+/// Computes the checksum of an inode, on volumes that have them.
+fn seal(inode: &mut RawInode, features: Features, seed: u32) {
+    if inode.has_checksum(features) {
+        charge(Cost::Checksum);
+        inode.update_checksum(features, seed);
+    }
+}
+
 impl Volume {
     /// Submits all nodes that are dirty now, without marks. `stamp` is the version word of the checkpoint in force, for
     /// the footers.
@@ -190,7 +199,7 @@ impl Volume {
                 // Linux keeps the file's largest extent here and believes it. It is not kept up to date here, so it
                 // goes.
                 raw.set_extent(Extent::default());
-                raw.update_checksum(features, seed);
+                seal(raw, features, seed);
             }
             self.placement.seal_node(block, place.lba);
         });
@@ -202,7 +211,7 @@ impl Volume {
                 let block = page.make_mut();
                 let image = RawInode::view_mut(block);
                 cut(image, end);
-                image.update_checksum(features, seed);
+                seal(image, features, seed);
                 self.placement.seal_node(block, place.lba);
             }
         }
@@ -219,7 +228,7 @@ impl Volume {
         footer.set_dentry(false);
         let (ino, is_inode) = (footer.ino(), footer.ofs() == NodeOfs::INODE);
         if is_inode {
-            RawInode::view_mut(block).update_checksum(self.sb.features(), self.sb.inode_checksum_seed());
+            seal(RawInode::view_mut(block), self.sb.features(), self.sb.inode_checksum_seed());
         }
         self.placement.seal_node(block, placed.lba);
         self.nodes.dirt.note_unmarked(ino, placed.serial);

@@ -1,0 +1,121 @@
+//! What work costs in virtual time. Each test sets the price of one kind of work, or of two that go together, and fails
+//! where that work is done without being paid for.
+
+use std::sync::Arc;
+use std::time::Duration;
+use steadyfs_core::mkfs::{self, MkfsOptions};
+use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode, SetAttr};
+use steadyfs_device::{Device, FaultyDevice, MemDevice};
+use steadyfs_rt::Cost;
+use steadyfs_rt::now;
+use steadyfs_rt::sim::{Costs, SimConfig, run};
+
+/// Nothing costs anything but this work, in nanoseconds.
+fn priced<T: 'static>(
+    device: Arc<dyn Device>,
+    options: &str,
+    prices: &[(Cost, u32)],
+    f: impl FnOnce(&Fs) -> T + 'static,
+) -> T {
+    let mut costs = Costs::free();
+    prices.iter().for_each(|(cost, ns)| costs.set(*cost, *ns));
+    let zero = Duration::ZERO;
+    let config =
+        SimConfig { cores: 4, costs, wake: zero, spin: zero, handover: zero, switch: zero, ..SimConfig::default() };
+    let options = MountOptions::parse(options).unwrap();
+    let report = run(config, move || {
+        let fs = Fs::mount(device, options).unwrap();
+        let value = f(&fs);
+        fs.unmount().unwrap();
+        value
+    });
+    report.unwrap_or_else(|failure| panic!("{failure}")).value
+}
+
+fn create(fs: &Fs, name: &str) -> InodeRef {
+    let new = NewInode { mode: 0o100_644, ..NewInode::default() };
+    fs.create(&fs.root().unwrap(), name.as_bytes(), &new).unwrap()
+}
+
+fn ns(f: impl FnOnce()) -> u64 {
+    let start = now();
+    f();
+    start.elapsed().as_nanos() as u64
+}
+
+/// An empty volume.
+fn volume(features: &str) -> Arc<MemDevice> {
+    let device = MemDevice::new(16 << 10);
+    let features = mkfs::parse_features(features).unwrap();
+    mkfs::format(&device, &MkfsOptions { features, ..MkfsOptions::new([7; 16], 0) }).unwrap();
+    Arc::new(device)
+}
+
+/// A volume with a file of 64 pages.
+fn with_a_file() -> Arc<MemDevice> {
+    let device = volume("");
+    let dev = Arc::clone(&device) as Arc<dyn Device>;
+    priced(dev, "", &[], |fs| fs.write(&create(fs, "file"), 0, &[7; 64 * 4096]).unwrap());
+    device
+}
+
+#[test]
+fn a_read_pays_its_completion_as_it_pays_its_submission() {
+    let device = with_a_file();
+    // The second device completes requests elsewhere than in the call that submits them.
+    let devices: [Arc<dyn Device>; 2] = [device.clone(), Arc::new(FaultyDevice::new(device.fork()))];
+    for device in devices {
+        let took = priced(device, "", &[(Cost::BioSubmit, 1), (Cost::BioComplete, 1_000_000)], |fs| {
+            let file = fs.lookup(&fs.root().unwrap(), b"file").unwrap();
+            let mut page = vec![0; 4096];
+            ns(|| (0..64).step_by(8).for_each(|at| drop(fs.read(&file, at * 4096, &mut page).unwrap())))
+        });
+        let (completed, submitted) = (took / 1_000_000, took % 1_000_000);
+        assert!(submitted > 0, "something was read");
+        assert_eq!(completed, submitted);
+    }
+}
+
+#[test]
+fn zeros_cost_less_than_a_copy_and_are_paid_where_they_are_made() {
+    let device = with_a_file() as Arc<dyn Device>;
+    let took = priced(device, "", &[(Cost::PageCopy, 1000), (Cost::PageZero, 1)], |fs| {
+        let inode = ns(|| drop(create(fs, "inode")));
+        let file = fs.lookup(&fs.root().unwrap(), b"file").unwrap();
+        let size = SetAttr { size: Some(74 * 4096), ..SetAttr::default() };
+        fs.setattr(&file, &size).unwrap();
+        let mut pages = vec![0; 12 * 4096];
+        let holes = ns(|| assert_eq!(fs.read(&file, 62 * 4096, &mut pages).unwrap(), pages.len()));
+        let partial = ns(|| drop(fs.write(&create(fs, "partial"), 8192, b"some bytes").unwrap()));
+        (inode, holes, partial)
+    });
+    // A node; two pages and ten holes; a node, a page that had nothing, and a copy.
+    assert_eq!(took, (1, 2 * 1000 + 10, 1 + 1 + 1000));
+}
+
+#[test]
+fn a_search_pays_for_each_slot_that_it_looks_at() {
+    let device = with_a_file() as Arc<dyn Device>;
+    priced(device, "noinline_dentry", &[(Cost::DentryScan, 1)], |fs| {
+        let root = fs.root().unwrap();
+        (0..5).for_each(|n| drop(create(fs, &format!("name{n}"))));
+        let find = |name: &str| ns(|| drop(fs.lookup(&root, name.as_bytes())));
+        // `.`, `..` and `file` come before them, in slots 0 to 2.
+        assert_eq!((find("name0"), find("name4")), (4, 8));
+        let missing = ns(|| drop(fs.lookup(&root, b"missing").unwrap_err()));
+        assert!(missing <= 214, "no more than the slots of a block: {missing}");
+    });
+}
+
+#[test]
+fn checksums_of_inodes_are_paid_for() {
+    let took = |features: &str| {
+        priced(volume(features), "", &[(Cost::Checksum, 1)], |fs| {
+            let file = create(fs, "file");
+            ns(|| fs.fsync(&file, false).unwrap())
+        })
+    };
+    let with = took("extra_attr,inode_checksum");
+    assert!(with >= 1, "the inode has one");
+    assert_eq!(took(""), 0);
+}
