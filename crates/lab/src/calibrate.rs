@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use steadyfs_device::{Device, MemDevice, Op, Request};
 use steadyfs_rt::sim::Costs;
-use steadyfs_rt::{Completion, Cost, LockClass, Mutex, now, spawn};
+use steadyfs_rt::{Completion, Condvar, Cost, LockClass, Mutex, now, spawn};
 
 /// The price of one kind of work.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -67,6 +67,7 @@ fn measure(cost: Cost) -> (&'static str, f64) {
         Cost::LockOp => ("a lock taken and released", lock_op()),
         Cost::SharedAtomic => ("an atomic addition while another core does the same", shared_atomic()),
         Cost::LogRecord => ("a record of 64 bytes appended to a buffer", log_record()),
+        Cost::WakeUp => ("notifying a thread that sleeps", wake_up()),
     }
 }
 
@@ -206,6 +207,45 @@ fn log_record() -> f64 {
         log.extend_from_slice(&i.to_le_bytes());
         log.extend_from_slice(black_box(&[1u8; 56]));
     })
+}
+
+/// The other thread sleeps whenever it holds the lock's condition: it is notified with the lock free.
+fn wake_up() -> f64 {
+    let shared = Arc::new((Mutex::new(&LOCK, Turn::Asleep), Condvar::new(), Condvar::new()));
+    let other = Arc::clone(&shared);
+    let sleeper = spawn("lab-calibrate", move || {
+        let (turn, wake, asleep) = &*other;
+        let mut turn = turn.lock();
+        while *turn != Turn::Over {
+            *turn = Turn::Asleep;
+            asleep.notify_one();
+            wake.wait_while(&mut turn, |turn| *turn == Turn::Asleep);
+        }
+    });
+    let (turn, wake, asleep) = &*shared;
+    let once = || {
+        let mut now_asleep = turn.lock();
+        asleep.wait_while(&mut now_asleep, |turn| *turn != Turn::Asleep);
+        *now_asleep = Turn::Awake;
+        drop(now_asleep);
+        let began = now();
+        wake.notify_one();
+        began.elapsed().as_nanos() as f64
+    };
+    let ns = (0..ROUNDS * 16).map(|_| once()).fold(f64::INFINITY, f64::min);
+    *turn.lock() = Turn::Over;
+    wake.notify_one();
+    // It only sleeps and wakes.
+    let _ = sleeper.join();
+    ns
+}
+
+/// What the thread that is woken does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Asleep,
+    Awake,
+    Over,
 }
 
 #[cfg(test)]

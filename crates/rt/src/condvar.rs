@@ -76,8 +76,10 @@ impl Condvar {
         sim::unlocked(addr, class);
         let timed_out = sim::wait_notified(self.addr(), "a notification", timeout);
         sim::point();
-        let again = lock.try_lock().unwrap_or_else(|| sim::take(addr, class, Share::Alone, || lock.try_lock()));
+        let again =
+            lock.try_lock().unwrap_or_else(|| sim::take(addr, class, guard.owner, Share::Alone, || lock.try_lock()));
         sim::locked_again(class);
+        guard.owner.set();
         // The first guard stands for the lock again.
         std::mem::forget(again);
         timed_out

@@ -5,7 +5,7 @@
 #![allow(unsafe_code)] // the owned guard holds the lock without a borrow
 
 use crate::class::{Held, LockClass, check_blocking};
-use crate::sim::{self, BeforeRelease, Share};
+use crate::sim::{self, BeforeRelease, Owner, Share};
 use crate::time::now;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -14,13 +14,14 @@ use std::sync::Arc;
 /// A mutual exclusion lock around a `T`. Not poisoned by panics.
 pub struct Mutex<T: ?Sized> {
     class: &'static LockClass,
+    owner: Owner,
     inner: parking_lot::Mutex<T>,
 }
 
 impl<T> Mutex<T> {
     /// An unlocked mutex of `class` around `value`.
     pub const fn new(class: &'static LockClass, value: T) -> Self {
-        Mutex { class, inner: parking_lot::Mutex::new(value) }
+        Mutex { class, owner: Owner::new(), inner: parking_lot::Mutex::new(value) }
     }
 
     /// The value, when nobody shares the mutex any more.
@@ -69,28 +70,29 @@ impl<T: ?Sized> Mutex<T> {
 
     /// Like [`Mutex::lock`]; the guard keeps the mutex alive by itself and borrows nothing.
     pub fn lock_arc(self: &Arc<Self>) -> ArcMutexGuard<T> {
-        let MutexGuard { before, inner, held } = self.lock();
+        let MutexGuard { before, inner, held, .. } = self.lock();
         std::mem::forget((before, inner)); // unlocked again by the owned guard
         ArcMutexGuard { lock: Arc::clone(self), _held: held, not_send: PhantomData }
     }
 
     /// Like [`Mutex::try_lock`], with an owned guard.
     pub fn try_lock_arc(self: &Arc<Self>) -> Option<ArcMutexGuard<T>> {
-        let MutexGuard { before, inner, held } = self.try_lock()?;
+        let MutexGuard { before, inner, held, .. } = self.try_lock()?;
         std::mem::forget((before, inner));
         Some(ArcMutexGuard { lock: Arc::clone(self), _held: held, not_send: PhantomData })
     }
 
     #[inline]
     fn guard<'a>(&'a self, inner: parking_lot::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        MutexGuard { before: BeforeRelease, inner, held: Held::new(self.class, self.addr()) }
+        self.owner.set();
+        MutexGuard { before: BeforeRelease, inner, held: Held::new(self.class, self.addr()), owner: &self.owner }
     }
 
     #[cold]
     fn lock_contended(&self) -> parking_lot::MutexGuard<'_, T> {
         let start = now();
         let inner = match sim::is_active() {
-            true => sim::take(self.addr(), self.class, Share::Alone, || self.inner.try_lock()),
+            true => sim::take(self.addr(), self.class, &self.owner, Share::Alone, || self.inner.try_lock()),
             false => self.inner.lock(),
         };
         self.class.record_wait(start);
@@ -116,6 +118,7 @@ pub struct MutexGuard<'a, T: ?Sized> {
     before: BeforeRelease,
     pub(crate) inner: parking_lot::MutexGuard<'a, T>,
     pub(crate) held: Held,
+    pub(crate) owner: &'a Owner,
 }
 
 impl<T: ?Sized> Deref for MutexGuard<'_, T> {

@@ -5,7 +5,7 @@
 #![allow(unsafe_code)] // the owned guards hold the lock without a borrow
 
 use crate::class::{Held, LockClass, check_blocking};
-use crate::sim::{self, BeforeRelease, Share};
+use crate::sim::{self, BeforeRelease, Owner, Share};
 use crate::time::now;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -14,13 +14,15 @@ use std::sync::Arc;
 /// A reader-writer lock around a `T`. Not poisoned by panics; waiting writers hold back new readers.
 pub struct RwLock<T: ?Sized> {
     class: &'static LockClass,
+    /// Of readers nothing is known.
+    owner: Owner,
     inner: parking_lot::RwLock<T>,
 }
 
 impl<T> RwLock<T> {
     /// An unlocked lock of `class` around `value`.
     pub const fn new(class: &'static LockClass, value: T) -> Self {
-        RwLock { class, inner: parking_lot::RwLock::new(value) }
+        RwLock { class, owner: Owner::new(), inner: parking_lot::RwLock::new(value) }
     }
 
     /// The value, when nobody shares the lock any more.
@@ -47,7 +49,7 @@ impl<T: ?Sized> RwLock<T> {
                 self.read_contended()
             }
         };
-        RwLockReadGuard { before: BeforeRelease, inner, held: self.held() }
+        self.read_guard(inner)
     }
 
     /// Waits until there is neither reader nor writer and takes the lock exclusively.
@@ -62,21 +64,21 @@ impl<T: ?Sized> RwLock<T> {
             Some(inner) => inner,
             None => self.write_contended(),
         };
-        RwLockWriteGuard { before: BeforeRelease, inner, held: self.held() }
+        self.write_guard(inner)
     }
 
     /// Takes the lock shared if that needs no waiting. Exempt from the lock order.
     #[inline]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         sim::point();
-        self.inner.try_read().map(|inner| RwLockReadGuard { before: BeforeRelease, inner, held: self.held() })
+        self.inner.try_read().map(|inner| self.read_guard(inner))
     }
 
     /// Takes the lock exclusively if that needs no waiting. Exempt from the lock order.
     #[inline]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         sim::point();
-        self.inner.try_write().map(|inner| RwLockWriteGuard { before: BeforeRelease, inner, held: self.held() })
+        self.inner.try_write().map(|inner| self.write_guard(inner))
     }
 
     /// The value through exclusive access to the lock itself: no locking.
@@ -107,7 +109,7 @@ impl<T: ?Sized> RwLock<T> {
     fn read_contended(&self) -> parking_lot::RwLockReadGuard<'_, T> {
         let start = now();
         let inner = match sim::is_active() {
-            true => sim::take(self.addr(), self.class, Share::WithOthers, || self.inner.try_read()),
+            true => sim::take(self.addr(), self.class, &self.owner, Share::WithOthers, || self.inner.try_read()),
             false => self.inner.read(),
         };
         self.class.record_wait(start);
@@ -118,11 +120,23 @@ impl<T: ?Sized> RwLock<T> {
     fn write_contended(&self) -> parking_lot::RwLockWriteGuard<'_, T> {
         let start = now();
         let inner = match sim::is_active() {
-            true => sim::take(self.addr(), self.class, Share::Alone, || self.inner.try_write()),
+            true => sim::take(self.addr(), self.class, &self.owner, Share::Alone, || self.inner.try_write()),
             false => self.inner.write(),
         };
         self.class.record_wait(start);
         inner
+    }
+
+    #[inline]
+    fn read_guard<'a>(&'a self, inner: parking_lot::RwLockReadGuard<'a, T>) -> RwLockReadGuard<'a, T> {
+        self.owner.share();
+        RwLockReadGuard { before: BeforeRelease, inner, held: self.held() }
+    }
+
+    #[inline]
+    fn write_guard<'a>(&'a self, inner: parking_lot::RwLockWriteGuard<'a, T>) -> RwLockWriteGuard<'a, T> {
+        self.owner.set();
+        RwLockWriteGuard { before: BeforeRelease, inner, held: self.held() }
     }
 
     #[inline]

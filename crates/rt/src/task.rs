@@ -205,11 +205,13 @@ pub enum Cost {
     SharedAtomic,
     /// One journal or log record formatted in memory.
     LogRecord,
+    /// Waking up one thread that sleeps, for whoever wakes it.
+    WakeUp,
 }
 
 impl Cost {
     /// Every kind.
-    pub const ALL: [Cost; 15] = [
+    pub const ALL: [Cost; 16] = [
         Cost::SyscallEntry,
         Cost::PageCopy,
         Cost::PageZero,
@@ -225,6 +227,7 @@ impl Cost {
         Cost::LockOp,
         Cost::SharedAtomic,
         Cost::LogRecord,
+        Cost::WakeUp,
     ];
 }
 

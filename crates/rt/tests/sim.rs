@@ -407,6 +407,154 @@ fn interrupts_take_the_time_of_a_core() {
     assert_eq!(times(2), (100 * US, 130 * US));
 }
 
+/// Waking up who sleeps costs a microsecond, and nothing else but page copies costs anything.
+fn with_wake_ups(cores: usize) -> SimConfig {
+    let mut config = config(cores, 0);
+    config.costs.set(Cost::WakeUp, 1000);
+    config
+}
+
+#[test]
+fn whoever_wakes_sleepers_pays_for_each() {
+    ok(with_wake_ups(8), || {
+        let pair = Arc::new((Mutex::new(&A, false), Condvar::new()));
+        let sleeper = || {
+            let pair = Arc::clone(&pair);
+            spawn("sleeper", move || {
+                pair.1.wait_while(&mut pair.0.lock(), |set| !*set);
+                now().as_nanos() / 1000
+            })
+        };
+        let sleepers = [(); 3].map(|()| sleeper());
+        sleep(10 * US);
+        *pair.0.lock() = true;
+        let (began, cpu) = (now(), cpu_time());
+        pair.1.notify_all();
+        assert_eq!((began.elapsed(), cpu_time() - cpu), (3 * US, 3 * US));
+        assert_eq!(sleepers.map(|task| task.join().unwrap()), [11, 12, 13], "one after the other");
+        // A lock that somebody sleeps for: the release is work.
+        let lock = Arc::new(Mutex::new(&B, ()));
+        let (held, other) = (lock.lock(), Arc::clone(&lock));
+        let waiter = spawn("waiter", move || drop(other.lock()));
+        sleep(10 * US);
+        let began = now();
+        drop(held);
+        assert_eq!(began.elapsed(), US);
+        waiter.join().unwrap();
+    });
+}
+
+/// Two at one time, while both cores are busy: each core does one.
+#[test]
+fn interrupts_at_one_time_are_shared_by_the_cores() {
+    let report = ok(config(2, 0), || {
+        (0..2).for_each(|_| call_after(5 * US + 500 * NS, || charge_n(Cost::PageCopy, 30)));
+        let busy = || {
+            let lock = Mutex::new(&A, ());
+            for _ in 0..10 {
+                charge(Cost::PageCopy);
+                drop(lock.lock());
+            }
+            now().as_nanos() / 1000
+        };
+        let other = spawn("busy", busy);
+        (busy(), other.join().unwrap())
+    });
+    assert_eq!(report.value, (40, 40));
+}
+
+/// A device that completes a request wakes somebody, and that is work of a core.
+#[test]
+fn interrupts_pay_for_whom_they_wake() {
+    let report = ok(with_wake_ups(1), || {
+        let (lock, done) = (Mutex::new(&A, ()), Completion::new());
+        let end = done.clone();
+        let waiter = spawn("waiter", move || done.wait());
+        sleep(US);
+        call_after(10 * US + 500 * NS, move || end.complete(()));
+        let began = now();
+        for _ in 0..100 {
+            charge(Cost::PageCopy);
+            drop(lock.lock());
+        }
+        let took = began.elapsed();
+        waiter.join().unwrap();
+        took
+    });
+    assert_eq!(report.value, 101 * US);
+}
+
+/// On two cores, a task holds a lock for so long, computing or asleep. A second one waits for it, and a third has work
+/// for 40 us. When the second has the lock, when the third is done, and the time that tasks had on cores until both.
+fn beside_a_lock(held_for: u32, computing: bool) -> [Duration; 3] {
+    let config = SimConfig { spin: 20 * US, handover: 150 * NS, wake: 2500 * NS, ..with_wake_ups(2) };
+    let report = ok(config, move || {
+        let lock = Arc::new(Mutex::new(&A, ()));
+        let (first, second) = (Arc::clone(&lock), Arc::clone(&lock));
+        let holder = spawn("holder", move || {
+            let guard = first.lock();
+            if computing {
+                compute(held_for * US)
+            } else {
+                sleep(held_for * US)
+            }
+            drop(guard);
+        });
+        let waiter = spawn("waiter", move || {
+            compute(US);
+            let _guard = second.lock();
+            now()
+        });
+        let third = spawn("third", || {
+            compute(40 * US);
+            now()
+        });
+        let since_the_start = |at: Instant| Duration::from_nanos(at.as_nanos());
+        let times = [since_the_start(waiter.join().unwrap()), since_the_start(third.join().unwrap())];
+        holder.join().unwrap();
+        [times[0], times[1], cpu_time()]
+    });
+    report.value
+}
+
+#[test]
+fn waiters_spin_on_their_core_for_a_while_if_the_holder_runs() {
+    // Held for less than that: the third task waits for a core until the holder is done.
+    let [waiter, third, _] = beside_a_lock(10, true);
+    assert_eq!((waiter, third), (10 * US + 150 * NS, 50 * US));
+    // For longer: the waiter has spun for 20 us in vain, and sleeps; the third task has its core from 21 us on.
+    let [waiter, third, _] = beside_a_lock(100, true);
+    assert_eq!((waiter, third), (103 * US + 500 * NS, 61 * US));
+    // The holder sleeps: so does who waits for it, at once. Cores work for the two others, and three wake-ups: of the
+    // waiter, and of whoever joins it and the third task.
+    let [waiter, third, cpu] = beside_a_lock(30, false);
+    assert_eq!((waiter, third, cpu), (33 * US + 500 * NS, 40 * US, 44 * US));
+}
+
+/// What spinning takes is time of a core.
+#[test]
+fn spinning_is_time_on_a_core() {
+    let busy = |held_for: u32| {
+        let config = SimConfig { spin: 20 * US, ..config(2, 0) };
+        let report = ok(config, move || {
+            let lock = Arc::new(Mutex::new(&A, ()));
+            let held = lock.lock();
+            let other = Arc::clone(&lock);
+            let waiter = spawn("waiter", move || drop(other.lock()));
+            yield_now();
+            let cpu = cpu_time();
+            compute(held_for * US);
+            let both = cpu_time() - cpu;
+            drop(held);
+            waiter.join().unwrap();
+            both
+        });
+        report.value
+    };
+    assert_eq!(busy(10), 20 * US);
+    assert_eq!(busy(50), 70 * US);
+}
+
 /// Cores are busy while a task has one, also in the middle of it; waiting and sleeping are free.
 #[test]
 fn busy_time_of_cores_is_counted() {

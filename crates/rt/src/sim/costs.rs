@@ -57,5 +57,6 @@ fn standard(cost: Cost) -> u32 {
         Cost::LockOp => 20,
         Cost::SharedAtomic => 40,
         Cost::LogRecord => 50,
+        Cost::WakeUp => 1000,
     }
 }

@@ -14,6 +14,8 @@ pub(super) enum Action {
     Wake(TaskId, u32),
     /// The same, because the time ran out.
     Timeout(TaskId, u32),
+    /// The task has spun for long enough in the wait with this number, and goes to sleep.
+    Sleep(TaskId, u32),
     /// The callback in this place.
     Call(u32),
 }

@@ -23,8 +23,10 @@ mod waiting;
 
 use crate::LockClass;
 pub use costs::Costs;
+use scheduler::Waits;
 pub(crate) use scheduler::{JoinSlot, active};
 use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 pub(crate) use waiting::Share;
 
@@ -40,12 +42,13 @@ pub struct SimConfig {
     pub costs: Costs,
     /// How long a task keeps its core while others wait for one.
     pub slice: Duration,
-    /// From the release of a lock, or a notification, to the moment when the waiter runs, if its core has nothing else
-    /// to do.
+    /// From the release of a lock, or a notification, to the moment when the waiter runs, if it sleeps and a core has
+    /// nothing else to do. Whoever wakes it works for [`Cost::WakeUp`](crate::Cost::WakeUp) before that.
     pub wake: Duration,
-    /// The same for a waiter that has not waited for longer than this, and still spins.
+    /// How long a waiter for a lock keeps its core before it sleeps, if who holds the lock has one, too. Who waits for
+    /// a notification sleeps at once.
     pub spin: Duration,
-    /// What handing over to a spinning waiter takes.
+    /// What handing over to a spinning waiter takes. It is not work of whoever releases the lock.
     pub handover: Duration,
     /// Switching a core from one task to another.
     pub switch: Duration,
@@ -144,8 +147,9 @@ pub fn compute(work: Duration) {
 
 /// Calls `f` when so much virtual time has passed, as an interrupt does. For devices, whose requests complete without a
 /// thread of their own. It waits for no core, and what it charges is the time of one: of an idle one, or, if all are
-/// busy, of the first that gets to a synchronisation point. It may take locks and wait like any task; callbacks that
-/// are due meanwhile do not wait for it.
+/// busy, of a task that gets to a synchronisation point. Of callbacks that ended meanwhile each task pays for one, or
+/// for its share if there are more than cores. It may take locks and wait like any task; callbacks that are due
+/// meanwhile do not wait for it.
 ///
 /// # Panics
 /// Outside a simulation.
@@ -207,17 +211,55 @@ impl Drop for AfterRelease {
     }
 }
 
+/// Which task holds a lock alone: part of the lock. Whoever waits for it spins while that task runs, as the waiters of a
+/// kernel's mutexes do.
+#[derive(Debug, Default)]
+pub(crate) struct Owner(AtomicU32);
+
+impl Owner {
+    /// Nobody that is known.
+    pub(crate) const fn new() -> Self {
+        Owner(AtomicU32::new(u32::MAX))
+    }
+
+    /// The caller has taken the lock.
+    #[inline(always)]
+    pub(crate) fn set(&self) {
+        if active() {
+            self.0.store(scheduler::current(), Relaxed);
+        }
+    }
+
+    /// The caller shares the lock with others.
+    #[inline(always)]
+    pub(crate) fn share(&self) {
+        if active() {
+            self.0.store(u32::MAX, Relaxed);
+        }
+    }
+
+    fn get(&self) -> Option<u32> {
+        Some(self.0.load(Relaxed)).filter(|task| *task != u32::MAX)
+    }
+}
+
 /// Takes a lock: tries until it succeeds, waiting in between. The first try has failed.
 #[cold]
 pub(crate) fn take<G>(
     addr: usize,
     class: &'static LockClass,
+    owner: &Owner,
     share: Share,
     mut attempt: impl FnMut() -> Option<G>,
 ) -> G {
     let mut again = false;
     loop {
-        waiting::wait(addr, class.name(), waiting::Place { share, front: again, spins: class.spins() }, None);
+        let how = match class.spins() {
+            true => Waits::Spinning,
+            false if scheduler::may_run(owner.get()) => Waits::SpinningFirst,
+            false => Waits::Asleep,
+        };
+        waiting::wait(addr, class.name(), waiting::Place { share, front: again, how }, None);
         if let Some(guard) = attempt() {
             return guard;
         }
@@ -252,7 +294,7 @@ pub(crate) fn writer_waits(addr: usize) -> bool {
 
 /// Waits for a notification at an address; true if the time ran out first.
 pub(crate) fn wait_notified(addr: usize, what: &'static str, timeout: Option<Duration>) -> bool {
-    waiting::wait(addr, what, waiting::Place { share: Share::Alone, front: false, spins: false }, timeout)
+    waiting::wait(addr, what, waiting::Place { share: Share::Alone, front: false, how: Waits::Asleep }, timeout)
 }
 
 /// Wakes whoever waits at an address, or the first of them.

@@ -45,14 +45,26 @@ enum Switch {
 
 type Work = Coroutine<(), Switch, ()>;
 
+/// How a task waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waits {
+    /// It has left its core.
+    Asleep,
+    /// It keeps its core for [`SimConfig::spin`], and then sleeps.
+    SpinningFirst,
+    /// It keeps its core however long it takes.
+    Spinning,
+}
+
 /// What a task waits for.
 #[derive(Clone, Copy)]
 struct WaitsFor {
     what: &'static str,
     /// Since when, in virtual nanoseconds.
     since: u64,
-    /// However long it takes, the task does not sleep.
-    spins: bool,
+    how: Waits,
+    /// Its wait is about to end: who spins does not go to sleep any more.
+    woken: bool,
 }
 
 struct Task {
@@ -72,6 +84,8 @@ struct Task {
     holds_core: u32,
     /// When it got its core: its slice began then, however often events of others have interrupted it since.
     since: u64,
+    /// Whether it has one now.
+    has_core: bool,
     ended: bool,
 }
 
@@ -111,8 +125,9 @@ pub(super) struct Sim {
     /// Of the current task, see [`Task::holds_core`] and [`Task::on_core`].
     holds_core: Cell<u32>,
     on_core: Cell<bool>,
-    /// Work of callbacks that a core owes, since all of them were busy when it was done.
-    interrupts: Cell<u64>,
+    /// Work of each callback that a core owes, since all of them were busy when it was done, and how many those are.
+    interrupts: RefCell<VecDeque<u64>>,
+    interrupted: Cell<usize>,
     happened: Cell<u64>,
     trace: Cell<u64>,
     /// The first task has ended.
@@ -201,14 +216,33 @@ impl Sim {
         if self.config.seed == 0 { state.asked } else { state.next_random() << 32 | state.asked & 0xffff_ffff }
     }
 
-    /// Ends a task's wait, a little later than now.
+    /// Ends a task's wait, a little later than now. To wake up who sleeps is work of the current task, or of the
+    /// callback; who spins sees by itself what it waits for.
     pub(super) fn wake(&self, task: TaskId) {
         let state = &mut *self.state();
-        let Task { wait, waits_for: since, .. } = *state.task(task);
-        let at = self.now.get();
-        let spins = since.is_some_and(|it| it.spins || at.saturating_sub(it.since) <= nanos(self.config.spin));
-        let latency = if spins { self.config.handover } else { self.config.wake };
-        self.ask(state, self.now.get() + nanos(latency), Action::Wake(task, wait));
+        let Task { wait, ref mut waits_for, .. } = *state.task(task);
+        let Some(waited) = waits_for else { return };
+        waited.woken = true;
+        let (since, asleep) = (waited.since, waited.how == Waits::Asleep);
+        if asleep {
+            self.now.set(self.now.get() + self.config.costs.of(Cost::WakeUp));
+        }
+        let latency = if asleep { self.config.wake } else { self.config.handover };
+        // Who has woken others before it waits may have got ahead of whoever wakes it.
+        self.ask(state, self.now.get().max(since) + nanos(latency), Action::Wake(task, wait));
+    }
+
+    /// Who has spun for so long goes to sleep.
+    fn stop_spinning(&self, task: TaskId, wait: u32) {
+        let state = &mut *self.state();
+        let spinner = state.task(task);
+        if spinner.wait != wait {
+            return;
+        }
+        let Some(waited) = spinner.waits_for.as_mut().filter(|it| !it.woken) else { return };
+        waited.how = Waits::Asleep;
+        self.note(5, task);
+        self.free_core(state, task);
     }
 
     /// Gives a task a core, or a place in the queue for one.
@@ -216,10 +250,7 @@ impl Sim {
         if !state.task(task).on_core {
             self.ask(state, self.now.get(), Action::Resume(task));
         } else if state.running < self.config.cores {
-            state.running += 1;
-            state.busy -= i128::from(self.now.get());
-            state.task(task).since = self.now.get();
-            self.ask(state, self.now.get(), Action::Resume(task));
+            self.give_core(state, task, self.now.get());
         } else {
             state.ready.push_back(task);
             let end = self.end_of_slice(state.task(self.current.get()));
@@ -227,18 +258,24 @@ impl Sim {
         }
     }
 
-    /// The current task has left its core, if it has one: the next one gets it.
-    fn free_core(&self, state: &mut State) {
-        if !state.task(self.current()).on_core {
+    /// A task has a core from now on, and goes on at `at`.
+    fn give_core(&self, state: &mut State, task: TaskId, at: u64) {
+        state.running += 1;
+        state.busy -= i128::from(self.now.get());
+        let task_of = state.task(task);
+        (task_of.since, task_of.has_core) = (at, true);
+        self.ask(state, at, Action::Resume(task));
+    }
+
+    /// A task has left its core, if it has one: the next one gets it.
+    fn free_core(&self, state: &mut State, task: TaskId) {
+        if !std::mem::take(&mut state.task(task).has_core) {
             return;
         }
         state.running -= 1;
         state.busy += i128::from(self.now.get());
         if let Some(next) = state.ready.pop_front() {
-            state.running += 1;
-            state.busy -= i128::from(self.now.get());
-            state.task(next).since = self.now.get() + nanos(self.config.switch);
-            self.ask(state, self.now.get() + nanos(self.config.switch), Action::Resume(next));
+            self.give_core(state, next, self.now.get() + nanos(self.config.switch));
         }
     }
 
@@ -271,6 +308,7 @@ impl Sim {
             }
             Action::Wake(task, wait) => self.end_wait(task, wait, false),
             Action::Timeout(task, wait) => self.end_wait(task, wait, true),
+            Action::Sleep(task, wait) => self.stop_spinning(task, wait),
             Action::Call(place) => {
                 self.note(4, 0);
                 let f = self.state().events.take_call(place);
@@ -287,10 +325,10 @@ impl Sim {
         waiter.waits_for = None;
         waiter.timed_out = timed_out;
         self.note(if timed_out { 3 } else { 2 }, task);
-        match waited.spins {
+        match waited.how {
+            Waits::Asleep => self.make_ready(state, task),
             // It has its core still.
-            true => self.ask(state, self.now.get(), Action::Resume(task)),
-            false => self.make_ready(state, task),
+            Waits::SpinningFirst | Waits::Spinning => self.ask(state, self.now.get(), Action::Resume(task)),
         }
     }
 
@@ -310,8 +348,9 @@ impl Sim {
         let began = self.now.get();
         let result = work.resume(());
         let state = &mut *self.state();
-        if !self.on_core.get() {
-            self.interrupt(state, self.now.get() - began);
+        let worked = self.now.get() - began;
+        if !self.on_core.get() && worked > 0 {
+            self.interrupt(state, worked);
         }
         let task = state.task(id);
         task.held.exchange();
@@ -321,7 +360,7 @@ impl Sim {
                 task.ended = true;
                 keep_stack(self.config.stack, *work);
                 self.over.set(self.over.get() || id == FIRST);
-                self.free_core(state);
+                self.free_core(state, id);
             }
             CoroutineResult::Yield(why) => {
                 task.work = Some(work);
@@ -329,10 +368,10 @@ impl Sim {
                 match why {
                     Switch::Slice if task.on_core => {
                         state.ready.push_back(id);
-                        self.free_core(state);
+                        self.free_core(state, id);
                     }
                     Switch::Due | Switch::Slice => self.ask(state, self.now.get(), Action::Resume(id)),
-                    Switch::Blocked => self.free_core(state),
+                    Switch::Blocked => self.free_core(state, id),
                     Switch::Spinning => {}
                     Switch::Idle => state.idle.push(id),
                 }
@@ -341,13 +380,25 @@ impl Sim {
     }
 
     /// A callback has worked for so long, as an interrupt does: on a core that had nothing to do, or else in the time
-    /// of a task, the first that gets to a synchronisation point.
+    /// of a task.
     fn interrupt(&self, state: &mut State, work: u64) {
         if state.running < self.config.cores {
             state.busy += i128::from(work);
         } else {
-            self.interrupts.set(self.interrupts.get() + work);
+            let mut owed = self.interrupts.borrow_mut();
+            owed.push_back(work);
+            self.interrupted.set(owed.len());
         }
+    }
+
+    /// What the core of a task that gets to a synchronisation point does for callbacks: its share of what is owed.
+    #[cold]
+    fn take_interrupts(&self) -> u64 {
+        let mut owed = self.interrupts.borrow_mut();
+        let share = owed.len().div_ceil(self.config.cores);
+        let work = owed.drain(..share).sum();
+        self.interrupted.set(owed.len());
+        work
     }
 
     /// Runs a callback until it ends or waits.
@@ -378,6 +429,7 @@ impl Sim {
             holds_core: 0,
             on_core,
             since: 0,
+            has_core: false,
             ended: false,
         });
         if on_core {
@@ -454,7 +506,7 @@ pub(super) fn point() {
         if sim.yielder.get().is_null() {
             return None; // outside all tasks
         }
-        let stolen = if sim.on_core.get() { sim.interrupts.take() } else { 0 };
+        let stolen = if sim.interrupted.get() > 0 && sim.on_core.get() { sim.take_interrupts() } else { 0 };
         sim.now.set(sim.now.get() + sim.config.costs.of(Cost::LockOp) + stolen);
         perturb(sim);
         let now = sim.now.get();
@@ -484,30 +536,45 @@ pub(super) fn release_core() {
     });
 }
 
-/// Waits until [`Sim::wake`] or the end of the time; true if that was it. The caller is in a queue already. With
-/// `spins` it keeps its core meanwhile.
-pub(super) fn block(what: &'static str, spins: bool, timeout: Option<Duration>) -> bool {
-    with(|sim| {
+/// Waits until [`Sim::wake`] or the end of the time; true if that was it. The caller is in a queue already.
+pub(super) fn block(what: &'static str, how: Waits, timeout: Option<Duration>) -> bool {
+    let how = with(|sim| {
         let (state, now) = (&mut *sim.state(), sim.now.get());
         let id = sim.current();
-        let may_sleep = spins || sim.holds_core.get() == 0 || std::thread::panicking();
+        let may_sleep = how == Waits::Spinning || sim.holds_core.get() == 0 || std::thread::panicking();
         assert!(may_sleep, "a task sleeps, waiting for {what}, while it holds a lock whose waiters spin");
+        let how = if how == Waits::SpinningFirst && sim.config.spin.is_zero() { Waits::Asleep } else { how };
         let task = state.task(id);
         task.wait = task.wait.wrapping_add(1);
-        task.waits_for = Some(WaitsFor { what, since: now, spins });
+        task.waits_for = Some(WaitsFor { what, since: now, how, woken: false });
         task.timed_out = false;
         let wait = task.wait;
+        if how == Waits::SpinningFirst {
+            sim.ask(state, now.saturating_add(nanos(sim.config.spin)), Action::Sleep(id, wait));
+        }
         if let Some(timeout) = timeout {
             sim.ask(state, now.saturating_add(nanos(timeout)), Action::Timeout(id, wait));
         }
+        how
     });
-    switch(if spins { Switch::Spinning } else { Switch::Blocked });
+    switch(if how == Waits::Asleep { Switch::Blocked } else { Switch::Spinning });
     with(|sim| sim.state().task(sim.current()).timed_out)
+}
+
+/// Whether a task runs now: whoever waits for a lock of its spins only then. One that is not known may.
+pub(super) fn may_run(task: Option<TaskId>) -> bool {
+    let Some(task) = task else { return true };
+    with(|sim| sim.state().tasks.get(task as usize).is_none_or(|task| task.has_core || !task.on_core))
+}
+
+/// The current task.
+pub(super) fn current() -> TaskId {
+    with(Sim::current)
 }
 
 /// Suspends the current task.
 pub(crate) fn sleep(duration: Duration) {
-    block("a time to come", false, Some(duration));
+    block("a time to come", Waits::Asleep, Some(duration));
 }
 
 /// Lets every task run that could.
@@ -643,7 +710,8 @@ pub(super) fn run<T: 'static>(config: SimConfig, f: Box<dyn FnOnce() -> T>) -> R
         slice_end: Cell::new(u64::MAX),
         holds_core: Cell::new(0),
         on_core: Cell::new(false),
-        interrupts: Cell::new(0),
+        interrupts: RefCell::default(),
+        interrupted: Cell::new(0),
         happened: Cell::new(0),
         trace: Cell::new(seed),
         over: Cell::new(false),

@@ -4,7 +4,7 @@
 //! faster. For a mutex whose waiters spin, whoever comes later queues behind them. Addresses differ from run to run, so
 //! nothing here depends on their order.
 
-use super::scheduler::{self, TaskId, with};
+use super::scheduler::{self, TaskId, Waits, with};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
@@ -22,8 +22,7 @@ pub(super) struct Place {
     pub(super) share: Share,
     /// At the front of the queue.
     pub(super) front: bool,
-    /// Without sleeping.
-    pub(super) spins: bool,
+    pub(super) how: Waits,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -80,14 +79,14 @@ impl Queues {
 
 /// Waits until woken, at the front of the queue or at its end; true if the time ran out first.
 pub(super) fn wait(addr: usize, what: &'static str, place: Place, timeout: Option<Duration>) -> bool {
-    let Place { share, front, spins } = place;
+    let Place { share, front, how } = place;
     with(|sim| {
         let waiter = Waiter { task: sim.current(), share };
         let mut state = sim.state();
         let queue = state.queues.by_addr.entry(addr).or_default();
         if front { queue.push_front(waiter) } else { queue.push_back(waiter) }
     });
-    let timed_out = scheduler::block(what, spins, timeout);
+    let timed_out = scheduler::block(what, how, timeout);
     if timed_out {
         with(|sim| {
             let task = sim.current();
