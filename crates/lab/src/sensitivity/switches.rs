@@ -3,6 +3,7 @@
 //! A row of [`SWITCHES`] is all that a switch takes. It changes the systems that have one of the values it replaces,
 //! and leaves the others as they are: what one of the compared systems is about is no assumption.
 
+use crate::device::parameters;
 use crate::spec::Experiment;
 use steadyfs_core::OPTIONS;
 
@@ -89,6 +90,18 @@ pub(crate) const SWITCHES: &[Switch] = &[
         what: "the device is a PM9A3: more channels, another link",
     },
     Switch {
+        place: Place::Key("device.parameters.suspend"),
+        from: &["off"],
+        to: "both",
+        what: "reads suspend programs and erases",
+    },
+    Switch {
+        place: Place::Key("device.parameters.duplex"),
+        from: &["full"],
+        to: "half",
+        what: "reads and writes share the rate of the link",
+    },
+    Switch {
         place: Place::Key("device.over_provisioning"),
         from: &[],
         to: "0.07",
@@ -132,8 +145,13 @@ fn mounted(one: &Experiment, option: &str) -> Option<String> {
     rows.filter_map(|row| row.print(&options)?.split_once('=').map(|(_, value)| value.to_owned())).next()
 }
 
-/// The value of a key; empty where it is not given, `None` where the part that it belongs to is not there.
+/// The value of a key; empty where it is not given, `None` where the part that it belongs to is not there. A number of
+/// the drive is its preset's where it is not given.
 fn value_of(one: &Experiment, key: &str) -> Option<String> {
+    if let Some(name) = key.strip_prefix("device.parameters.") {
+        let drive = parameters(&one.device, 0).ok()?;
+        return drive.numbers().find(|(number, _)| *number == name).map(|(_, value)| value);
+    }
     let mut at = toml::Value::try_from(one).ok()?;
     let (parents, last) = key.rsplit_once('.').unwrap_or(("", key));
     for parent in parents.split('.').filter(|parent| !parent.is_empty()) {
@@ -173,6 +191,24 @@ mod tests {
             Some("volume.mount=mode=lfs,gc=f2fs-lfs,writeback=linux,gc.buffer=dedicated")
         );
         assert_eq!(setting("+dpb"), None);
+    }
+
+    #[test]
+    fn numbers_of_a_drive_are_switched_from_what_its_preset_has() {
+        let names = ["device.parameters.suspend=both", "device.parameters.duplex=half"];
+        let settings = |one: &Experiment| {
+            let rows = names.map(|name| SWITCHES.iter().find(|switch| switch.name() == name).unwrap());
+            rows.map(|row| row.setting(one))
+        };
+        let mut one = builtin("scalelfs-fig2a").unwrap();
+        assert_eq!(settings(&one), names.map(|name| Some(name.to_owned())));
+        names.iter().for_each(|name| one.set(name).unwrap());
+        assert_eq!(settings(&one), [None, None], "they are so already");
+        let mut one = builtin("scalelfs-fig2a").unwrap();
+        one.set("device.preset=slow-emmc").unwrap();
+        assert_eq!(settings(&one), [Some(names[0].to_owned()), None], "one bus");
+        one.set("device.preset=memory").unwrap();
+        assert_eq!(settings(&one), [None, None], "no drive");
     }
 
     #[test]
