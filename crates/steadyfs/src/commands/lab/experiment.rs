@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use steadyfs_lab::{Batch, Cost, Experiment, Judgement, Record, Run, Scale, SweepTable, Verdict, number, sweep_tables};
+use steadyfs_lab::{Batch, Cost, Experiment, Judgement, Record, Run, SweepTable, Verdict, number, sweep_tables};
 
 use super::failure;
-use super::watch::Watch;
+use super::options::{Pace, Subject};
 use crate::failure::Failure;
 use crate::text::print_json;
 
@@ -34,23 +34,10 @@ pub(super) struct ListArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = crate::options::for_lab())]
 pub(super) struct RunArgs {
-    /// Name of a built-in experiment, or a file that describes one
-    experiment: String,
-    /// Volume, files, caches and amounts smaller by this factor, such as 1/16
-    #[arg(long, default_value = "1", value_name = "FRACTION")]
-    scale: Scale,
-    /// Change a setting, such as workload.numjobs=8; may be given several times
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
-    /// N runs with the seeds 0 to N-1 [default: the seeds that the experiment names]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    seeds: Option<u64>,
-    /// Run only this one of the systems that the experiment compares; may be given several times
-    #[arg(long, value_name = "NAME")]
-    system: Vec<String>,
-    /// Runs side by side
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: u16,
+    #[command(flatten)]
+    subject: Subject,
+    #[command(flatten)]
+    pace: Pace,
     /// Write runs.jsonl, costs.jsonl, series as CSV and index.html into DIR, beside what is there
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -60,9 +47,6 @@ pub(super) struct RunArgs {
     /// Print runs, costs and verdicts as JSON
     #[arg(long)]
     json: bool,
-    /// Where no terminal shows how far it is: a line on standard error at most every so many seconds; 0 for none
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
-    progress: u32,
 }
 
 pub(super) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
@@ -79,19 +63,16 @@ pub(super) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
 }
 
 pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
-    let cannot = |e: &steadyfs_lab::Error| failure(format!("cannot run {}", args.experiment), e);
-    let mut experiment = steadyfs_lab::open(&args.experiment).map_err(|e| cannot(&e))?;
-    args.set.iter().try_for_each(|setting| experiment.set(setting)).map_err(|e| cannot(&e))?;
-    experiment.keep_systems(&args.system).map_err(|e| cannot(&e))?;
-    let seeds = args.seeds.map_or_else(|| experiment.seeds.clone(), |count| (0..count).collect());
-    let mut watch = Watch::new(args.progress);
-    let runs = steadyfs_lab::run_seeds(&experiment, args.scale, &seeds, args.jobs.into(), |runs| watch.look(runs));
+    let cannot = |e: &steadyfs_lab::Error| failure(format!("cannot run {}", args.subject.experiment), e);
+    let (experiment, seeds) = args.subject.open().map_err(|e| cannot(&e))?;
+    let (scale, mut watch) = (args.subject.scale, args.pace.watch());
+    let runs = steadyfs_lab::run_seeds(&experiment, scale, &seeds, args.pace.jobs(), |runs| watch.look(runs));
     watch.finish();
     let runs = runs.map_err(|e| cannot(&e))?;
     if let Some(dir) = &args.out {
         steadyfs_lab::save(dir, &runs).map_err(|e| failure("cannot save the results", &e))?;
     }
-    let batch = Batch { experiment, scale: args.scale, runs };
+    let batch = Batch { experiment, scale, runs };
     let judgements = batch.judgements();
     if args.json {
         json(&batch, &judgements)?

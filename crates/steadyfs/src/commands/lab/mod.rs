@@ -4,6 +4,7 @@
 mod drive;
 mod experiment;
 mod fuzz;
+mod options;
 mod replay;
 mod results;
 mod sensitivity;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use steadyfs_lab::{Cost, Record, Replays, Run, Scale, number};
 
 use super::failure;
-use super::watch::Watch;
+use super::options::Pace;
 use crate::failure::Failure;
 use crate::size::Size;
 use crate::text::print_json;
@@ -48,18 +48,14 @@ pub(super) struct Args {
     /// N runs of each with the seeds 0 to N-1
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: u64,
-    /// Runs side by side
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: u16,
+    #[command(flatten)]
+    pace: Pace,
     /// Write runs.jsonl, costs.jsonl, series as CSV and index.html into DIR, beside what is there
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print runs and costs as JSON
     #[arg(long)]
     json: bool,
-    /// Where no terminal shows how far it is: a line on standard error at most every so many seconds; 0 for none
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
-    progress: u32,
 }
 
 /// 0 stands for as fast as possible.
@@ -93,8 +89,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let seeds: Vec<u64> = (0..args.seeds).collect();
     let mut groups: Vec<Vec<Run>> = Vec::new();
     for experiment in plan.experiments().map_err(|e| cannot(&e))? {
-        let mut watch = Watch::new(args.progress);
-        let jobs = args.jobs.into();
+        let mut watch = args.pace.watch();
+        let jobs = args.pace.jobs();
         let runs = steadyfs_lab::run_seeds(&experiment, Scale::FULL, &seeds, jobs, |runs| watch.look(runs));
         watch.finish();
         let runs = runs.map_err(|e| cannot(&e))?;

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use steadyfs_lab::{Finding, Judgement, Scale, Sensitivity, Standing, number};
+use steadyfs_lab::{Finding, Judgement, Sensitivity, Standing, number};
 
 use super::failure;
-use super::watch::Watch;
+use super::options::{Pace, Subject};
 use crate::failure::Failure;
 use crate::text::print_json;
 
@@ -23,46 +23,27 @@ use crate::text::print_json;
 /// setting.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Name of a built-in experiment, or a file that describes one
-    experiment: String,
-    /// Volume, files, caches and amounts smaller by this factor, such as 1/16
-    #[arg(long, default_value = "1", value_name = "FRACTION")]
-    scale: Scale,
-    /// Change a setting in all runs, such as workload.numjobs=8; may be given several times
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
-    /// N runs of each with the seeds 0 to N-1 [default: the seeds that the experiment names]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    seeds: Option<u64>,
-    /// Run only this one of the systems that the experiment compares; may be given several times
-    #[arg(long, value_name = "NAME")]
-    system: Vec<String>,
+    #[command(flatten)]
+    subject: Subject,
     /// Try only this price or switch, such as bio_submit or writeback=linux; may be given several times
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Runs side by side
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: u16,
+    #[command(flatten)]
+    pace: Pace,
     /// Write a page, sensitivity-NAME.html, and the same for programs, sensitivity-NAME.json, into DIR
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
-    /// Where no terminal shows how far it is: a line on standard error at most every so many seconds; 0 for none
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
-    progress: u32,
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let cannot = |e: &steadyfs_lab::Error| failure(format!("cannot try changes of {}", args.experiment), e);
-    let mut experiment = steadyfs_lab::open(&args.experiment).map_err(|e| cannot(&e))?;
-    args.set.iter().try_for_each(|setting| experiment.set(setting)).map_err(|e| cannot(&e))?;
-    experiment.keep_systems(&args.system).map_err(|e| cannot(&e))?;
-    let seeds = args.seeds.map_or_else(|| experiment.seeds.clone(), |count| (0..count).collect());
-    let mut watch = Watch::new(args.progress);
+    let cannot = |e: &steadyfs_lab::Error| failure(format!("cannot try changes of {}", args.subject.experiment), e);
+    let (experiment, seeds) = args.subject.open().map_err(|e| cannot(&e))?;
+    let (scale, mut watch) = (args.subject.scale, args.pace.watch());
     let look = |runs: &[_]| watch.look(runs);
-    let found = steadyfs_lab::sensitivity(&experiment, args.scale, &seeds, args.jobs.into(), &args.only, look);
+    let found = steadyfs_lab::sensitivity(&experiment, scale, &seeds, args.pace.jobs(), &args.only, look);
     watch.finish();
     let found = found.map_err(|e| cannot(&e))?;
     if let Some(dir) = &args.out {
