@@ -58,14 +58,100 @@ pub(super) mod defaults {
         Size::of(48 << 20)
     }
 
+    /// Inserts in random order leave leaves 69 % full.
     pub(in super::super) fn random_fill() -> f64 {
         0.69
+    }
+
+    /// InnoDB leaves a sixteenth free where keys rise.
+    pub(in super::super) fn sequential_fill() -> f64 {
+        15.0 / 16.0
     }
 
     pub(in super::super) fn query_us() -> u32 {
         50
     }
 }
+
+/// Options of a load over the engine: its own, and behind them the server's, which are MySQL's by their names. `fill`
+/// names the function that says how full leaves are after loading.
+macro_rules! database_options {
+    (
+        $(#[$meta:meta])*
+        pub(crate) struct $load:ident {
+            $($(#[$of:meta])* $own:ident: $kind:ty,)*
+        }
+        fill = $fill:literal
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct $load {
+            $($(#[$of])* $own: $kind,)*
+            #[serde(default = "defaults::one")]
+            threads: u32,
+            /// Bytes of the buffer pool; smaller with the scale.
+            #[serde(default = "defaults::buffer_pool")]
+            buffer_pool: Size,
+            #[serde(default = "defaults::two")]
+            redo_files: u32,
+            /// Bytes of each file of the redo log; smaller with the scale.
+            #[serde(default = "defaults::redo_file_size")]
+            redo_file_size: Size,
+            /// 1: commits wait for a sync of the log; 2: they write it; 0: neither. Those that do not wait are synced
+            /// once a second.
+            #[serde(default = "defaults::one")]
+            flush_log_at_trx_commit: u32,
+            #[serde(default = "defaults::yes")]
+            doublewrite: bool,
+            /// Pages go past the page cache.
+            #[serde(default)]
+            direct: bool,
+            /// Tasks that write dirty pages.
+            #[serde(default = "defaults::four")]
+            page_cleaners: u32,
+            /// How full leaves are after loading.
+            #[serde(default = $fill)]
+            fill: f64,
+            /// Microseconds that the server and the client need for a statement, beside files.
+            #[serde(default = "defaults::query_us")]
+            query_us: u32,
+            /// Bytes of a file that is there from the start, in place of what else a server has on the volume; smaller
+            /// with the scale.
+            #[serde(default)]
+            ballast: Option<Size>,
+        }
+
+        impl $load {
+            fn server(&self) -> Server {
+                Server {
+                    threads: self.threads,
+                    buffer_pool: self.buffer_pool,
+                    redo_files: self.redo_files,
+                    redo_file_size: self.redo_file_size,
+                    flush_log_at_trx_commit: self.flush_log_at_trx_commit,
+                    doublewrite: self.doublewrite,
+                    direct: self.direct,
+                    page_cleaners: self.page_cleaners,
+                    fill: self.fill,
+                    query_us: self.query_us,
+                }
+            }
+
+            /// A smaller pool and a smaller log.
+            fn scale_server(&mut self, factor: f64) {
+                let server = self.server();
+                (self.buffer_pool, self.redo_file_size) = (server.scaled_pool(factor), server.scaled_redo(factor));
+            }
+
+            /// Bytes of the ballast.
+            fn ballast_bytes(&self) -> u64 {
+                self.ballast.map_or(0, Size::bytes)
+            }
+        }
+    };
+}
+pub(super) use database_options;
 
 impl Server {
     /// A pool smaller by the factor.

@@ -13,49 +13,21 @@ mod known;
 mod run;
 mod schema;
 
-use super::database::{Server, check_counts, defaults};
+use super::database::{Server, check_counts, database_options, defaults};
 use super::{Act, Plan, Stage};
 use crate::engine::Config;
 use crate::spec::Size;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The options: those of the load, and those of the engine, which are YCSB's.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Tpcc {
-    /// The size of the database; smaller with the scale.
-    warehouses: u32,
-    #[serde(default = "defaults::one")]
-    threads: u32,
-    /// Seconds; fewer with the scale.
-    runtime: f64,
-    #[serde(default = "defaults::buffer_pool")]
-    buffer_pool: Size,
-    #[serde(default = "defaults::two")]
-    redo_files: u32,
-    #[serde(default = "defaults::redo_file_size")]
-    redo_file_size: Size,
-    #[serde(default = "defaults::one")]
-    flush_log_at_trx_commit: u32,
-    #[serde(default = "defaults::yes")]
-    doublewrite: bool,
-    #[serde(default)]
-    direct: bool,
-    #[serde(default = "defaults::four")]
-    page_cleaners: u32,
-    /// How full leaves are after loading: InnoDB leaves a sixteenth free where keys rise.
-    #[serde(default = "sequential_fill")]
-    fill: f64,
-    /// Microseconds that the server and the client need for a statement, beside files.
-    #[serde(default = "defaults::query_us")]
-    query_us: u32,
-    #[serde(default)]
-    ballast: Option<Size>,
-}
-
-fn sequential_fill() -> f64 {
-    15.0 / 16.0
+database_options! {
+    /// The options.
+    pub(crate) struct Tpcc {
+        /// The size of the database; smaller with the scale.
+        warehouses: u32,
+        /// Seconds; fewer with the scale.
+        runtime: f64,
+    }
+    fill = "defaults::sequential_fill"
 }
 
 /// The transactions.
@@ -100,29 +72,13 @@ impl Tpcc {
     /// many at any scale, change in the database: all files together are the scale's part of what they were.
     pub(super) fn scaled(mut self, factor: f64) -> Self {
         let whole = self.file_bytes() as f64 * factor;
-        let server = self.server();
         self.warehouses = ((f64::from(self.warehouses) * factor).round() as u32).max(1);
         self.runtime *= factor;
-        (self.buffer_pool, self.redo_file_size) = (server.scaled_pool(factor), server.scaled_redo(factor));
+        self.scale_server(factor);
         let ballast = self.ballast.take();
         let rest = (whole as u64).saturating_sub(self.file_bytes()) / 4096 * 4096;
         self.ballast = ballast.filter(|_| rest > 0).map(|_| Size::of(rest));
         self
-    }
-
-    fn server(&self) -> Server {
-        Server {
-            threads: self.threads,
-            buffer_pool: self.buffer_pool,
-            redo_files: self.redo_files,
-            redo_file_size: self.redo_file_size,
-            flush_log_at_trx_commit: self.flush_log_at_trx_commit,
-            doublewrite: self.doublewrite,
-            direct: self.direct,
-            page_cleaners: self.page_cleaners,
-            fill: self.fill,
-            query_us: self.query_us,
-        }
     }
 
     fn engine(&self) -> Config {
@@ -141,7 +97,7 @@ impl Plan for Tpcc {
 
     fn file_bytes(&self) -> u64 {
         let rows = schema::loaded_rows(self.warehouses.into());
-        self.engine().file_bytes(&rows) + self.ballast.map_or(0, Size::bytes)
+        self.engine().file_bytes(&rows) + self.ballast_bytes()
     }
 
     fn act(&self, stage: &Arc<Stage>) -> Box<dyn Act> {

@@ -8,7 +8,7 @@
 mod choose;
 mod run;
 
-use super::database::{Server, check_counts, defaults};
+use super::database::{Server, check_counts, database_options, defaults};
 use super::{Act, Plan, Stage};
 use crate::engine::Config;
 use crate::spec::Size;
@@ -16,64 +16,33 @@ use choose::Distribution;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The options: those of YCSB by its names, and those of the engine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Ycsb {
-    load: Load,
-    /// Records that are loaded.
-    recordcount: u64,
-    /// Operations of all threads together.
-    operationcount: u64,
-    #[serde(default = "defaults::one")]
-    threads: u32,
-    /// Fields of a record, and bytes of each.
-    #[serde(default = "ten")]
-    fieldcount: u32,
-    #[serde(default = "hundred")]
-    fieldlength: u32,
-    /// An update changes all fields, not one.
-    #[serde(default)]
-    writeallfields: bool,
-    /// The share of reads of loads A and F, instead of a half.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    readproportion: Option<f64>,
-    /// The load's own if not given.
-    #[serde(default)]
-    requestdistribution: Option<Distribution>,
-    /// A scan has any length up to this, all equally likely.
-    #[serde(default = "hundred")]
-    maxscanlength: u32,
-    /// Bytes of the buffer pool; smaller with the scale.
-    #[serde(default = "defaults::buffer_pool")]
-    buffer_pool: Size,
-    #[serde(default = "defaults::two")]
-    redo_files: u32,
-    /// Bytes of each file of the redo log; smaller with the scale.
-    #[serde(default = "defaults::redo_file_size")]
-    redo_file_size: Size,
-    /// 1: commits wait for a sync of the log; 2: they write it; 0: neither. Those that do not wait are synced once a
-    /// second.
-    #[serde(default = "defaults::one")]
-    flush_log_at_trx_commit: u32,
-    #[serde(default = "defaults::yes")]
-    doublewrite: bool,
-    /// Pages go past the page cache.
-    #[serde(default)]
-    direct: bool,
-    /// Tasks that write dirty pages.
-    #[serde(default = "defaults::four")]
-    page_cleaners: u32,
-    /// How full leaves are after loading: inserts in random order leave them 69 % full.
-    #[serde(default = "defaults::random_fill")]
-    fill: f64,
-    /// Microseconds that the server and the client need for an operation, beside files.
-    #[serde(default = "defaults::query_us")]
-    query_us: u32,
-    /// Bytes of a file that is there from the start, in place of what else a server has on the volume; smaller with the
-    /// scale.
-    #[serde(default)]
-    ballast: Option<Size>,
+database_options! {
+    /// The options: those of YCSB by its names, and those of the server.
+    pub(crate) struct Ycsb {
+        load: Load,
+        /// Records that are loaded.
+        recordcount: u64,
+        /// Operations of all threads together.
+        operationcount: u64,
+        /// Fields of a record, and bytes of each.
+        #[serde(default = "ten")]
+        fieldcount: u32,
+        #[serde(default = "hundred")]
+        fieldlength: u32,
+        /// An update changes all fields, not one.
+        #[serde(default)]
+        writeallfields: bool,
+        /// The share of reads of loads A and F, instead of a half.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        readproportion: Option<f64>,
+        /// The load's own if not given.
+        #[serde(default)]
+        requestdistribution: Option<Distribution>,
+        /// A scan has any length up to this, all equally likely.
+        #[serde(default = "hundred")]
+        maxscanlength: u32,
+    }
+    fill = "defaults::random_fill"
 }
 
 /// A mix of operations.
@@ -130,8 +99,7 @@ impl Ycsb {
         let part = |count: u64| ((count as f64 * factor).round() as u64).max(1);
         self.recordcount = part(self.recordcount);
         self.operationcount = part(self.operationcount);
-        let server = self.server();
-        (self.buffer_pool, self.redo_file_size) = (server.scaled_pool(factor), server.scaled_redo(factor));
+        self.scale_server(factor);
         self.ballast = self.ballast.map(|size| size.times(factor, 4096));
         self
     }
@@ -143,21 +111,6 @@ impl Ycsb {
             mix.update = if self.load == Load::A { 1.0 - read } else { 0.0 };
         }
         Mix { distribution: self.requestdistribution.unwrap_or(mix.distribution), ..mix }
-    }
-
-    fn server(&self) -> Server {
-        Server {
-            threads: self.threads,
-            buffer_pool: self.buffer_pool,
-            redo_files: self.redo_files,
-            redo_file_size: self.redo_file_size,
-            flush_log_at_trx_commit: self.flush_log_at_trx_commit,
-            doublewrite: self.doublewrite,
-            direct: self.direct,
-            page_cleaners: self.page_cleaners,
-            fill: self.fill,
-            query_us: self.query_us,
-        }
     }
 
     fn engine(&self) -> Config {
@@ -196,7 +149,7 @@ impl Plan for Ycsb {
     }
 
     fn file_bytes(&self) -> u64 {
-        self.engine().file_bytes(&[self.recordcount]) + self.ballast.map_or(0, Size::bytes)
+        self.engine().file_bytes(&[self.recordcount]) + self.ballast_bytes()
     }
 
     fn act(&self, stage: &Arc<Stage>) -> Box<dyn Act> {
