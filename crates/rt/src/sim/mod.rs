@@ -211,9 +211,9 @@ impl Drop for AfterRelease {
     }
 }
 
-/// Which task holds a lock alone: part of the lock. Whoever waits for it spins while that task runs, as the waiters of a
-/// kernel's mutexes do.
-#[derive(Debug, Default)]
+/// Which task holds a lock alone: part of the lock. Whoever waits for it spins while that task runs, as waiters for a
+/// kernel's mutex do.
+#[derive(Debug)]
 pub(crate) struct Owner(AtomicU32);
 
 impl Owner {

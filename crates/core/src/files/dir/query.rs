@@ -58,5 +58,8 @@ impl<'a> Query<'a> {
 
 /// All slots have been looked at up to the entry, or up to the last. No search but these two looks at slots.
 pub(super) fn charge_scan(entries: Dentries<'_>, hit: Option<&DirEntry<'_>>) {
-    charge_n(Cost::DentryScan, u64::from(hit.map_or(entries.layout().slots(), |entry| entry.slot + 1)));
+    let slots = entries.layout().slots();
+    let looked_at = hit.map_or(slots, |entry| entry.slot + 1);
+    assert!(looked_at <= slots, "an entry lies in the slots that were searched");
+    charge_n(Cost::DentryScan, u64::from(looked_at));
 }
