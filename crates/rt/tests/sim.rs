@@ -484,14 +484,15 @@ fn interrupts_pay_for_whom_they_wake() {
     assert_eq!(report.value, 101 * US);
 }
 
-/// On two cores, a task holds a lock for so long, computing or asleep. A second one waits for it, and a third has work
-/// for 40 us. When the second has the lock, when the third is done, and the time that tasks had on cores until both.
-fn beside_a_lock(held_for: u32, computing: bool) -> [Duration; 3] {
+/// On two cores, a task holds a lock for so long, computing or asleep, and from 1 us on a second one waits for it. A
+/// third one comes at a time, and has 40 us of work. When the second has the lock, when the third is done, and the time
+/// that tasks had on cores until then.
+fn beside_a_lock(held_for: u32, computing: bool, comes_at: u32) -> [Duration; 3] {
     let config = SimConfig { spin: 20 * US, handover: 150 * NS, wake: 2500 * NS, ..with_wake_ups(2) };
     let report = ok(config, move || {
         let lock = Arc::new(Mutex::new(&A, ()));
         let (first, second) = (Arc::clone(&lock), Arc::clone(&lock));
-        let holder = spawn("holder", move || {
+        drop(spawn("holder", move || {
             let guard = first.lock();
             if computing {
                 compute(held_for * US)
@@ -499,36 +500,31 @@ fn beside_a_lock(held_for: u32, computing: bool) -> [Duration; 3] {
                 sleep(held_for * US)
             }
             drop(guard);
-        });
+        }));
         let waiter = spawn("waiter", move || {
             compute(US);
             let _guard = second.lock();
             now()
         });
-        let third = spawn("third", || {
-            compute(40 * US);
-            now()
-        });
+        sleep(comes_at * US);
+        compute(40 * US);
+        let (done, cpu) = (now(), cpu_time());
         let since_the_start = |at: Instant| Duration::from_nanos(at.as_nanos());
-        let times = [since_the_start(waiter.join().unwrap()), since_the_start(third.join().unwrap())];
-        holder.join().unwrap();
-        [times[0], times[1], cpu_time()]
+        [since_the_start(waiter.join().unwrap()), since_the_start(done), cpu]
     });
     report.value
 }
 
 #[test]
-fn waiters_spin_on_their_core_for_a_while_if_the_holder_runs() {
-    // Held for less than that: the third task waits for a core until the holder is done.
-    let [waiter, third, _] = beside_a_lock(10, true);
-    assert_eq!((waiter, third), (10 * US + 150 * NS, 50 * US));
-    // For longer: the waiter has spun for 20 us in vain, and sleeps; the third task has its core from 21 us on.
-    let [waiter, third, _] = beside_a_lock(100, true);
-    assert_eq!((waiter, third), (103 * US + 500 * NS, 61 * US));
-    // The holder sleeps: so does who waits for it, at once. Cores work for the two others, and three wake-ups: of the
-    // waiter, and of whoever joins it and the third task.
-    let [waiter, third, cpu] = beside_a_lock(30, false);
-    assert_eq!((waiter, third, cpu), (33 * US + 500 * NS, 40 * US, 44 * US));
+fn waiters_spin_on_their_core_while_the_holder_runs_and_nobody_wants_it() {
+    // Held for less than 20 us, and nobody comes before that.
+    assert_eq!(beside_a_lock(10, true, 200), [10 * US + 150 * NS, 240 * US, 60 * US + 150 * NS]);
+    // For longer: the waiter has spun for 20 us in vain, and sleeps.
+    assert_eq!(beside_a_lock(100, true, 200), [103 * US + 500 * NS, 240 * US, 162 * US]);
+    // Somebody comes, and has the core of the waiter, who sleeps.
+    assert_eq!(beside_a_lock(10, true, 5), [13 * US + 500 * NS, 45 * US, 56 * US]);
+    // The holder sleeps: so does who waits for it, at once.
+    assert_eq!(beside_a_lock(30, false, 200), [33 * US + 500 * NS, 240 * US, 42 * US]);
 }
 
 /// What spinning takes is time of a core.

@@ -45,8 +45,8 @@ pub struct SimConfig {
     /// From the release of a lock, or a notification, to the moment when the waiter runs, if it sleeps and a core has
     /// nothing else to do. Whoever wakes it works for [`Cost::WakeUp`](crate::Cost::WakeUp) before that.
     pub wake: Duration,
-    /// How long a waiter for a lock keeps its core before it sleeps, if who holds the lock has one, too. Who waits for
-    /// a notification sleeps at once.
+    /// How long a waiter for a lock keeps its core before it sleeps, if who holds the lock has one, too, and nobody
+    /// else wants this one. Who waits for a notification sleeps at once.
     pub spin: Duration,
     /// What handing over to a spinning waiter takes. It is not work of whoever releases the lock.
     pub handover: Duration,

@@ -50,7 +50,7 @@ type Work = Coroutine<(), Switch, ()>;
 pub(super) enum Waits {
     /// It has left its core.
     Asleep,
-    /// It keeps its core for [`SimConfig::spin`], and then sleeps.
+    /// It keeps its core for [`SimConfig::spin`], or until somebody else wants it, and then sleeps.
     SpinningFirst,
     /// It keeps its core however long it takes.
     Spinning,
@@ -96,6 +96,8 @@ pub(super) struct State {
     tasks: Vec<Task>,
     /// Tasks that could run and have no core.
     ready: VecDeque<TaskId>,
+    /// Tasks that have a core, spin on it, and would sleep if somebody else wanted it: who spins for longest first.
+    spinners: VecDeque<TaskId>,
     running: usize,
     /// Time for which cores had a task, in nanoseconds, if each that has one now had it until 0: what it has had since
     /// is to be added.
@@ -223,7 +225,11 @@ impl Sim {
         let Task { wait, ref mut waits_for, .. } = *state.task(task);
         let Some(waited) = waits_for else { return };
         waited.woken = true;
-        let (since, asleep) = (waited.since, waited.how == Waits::Asleep);
+        let WaitsFor { since, how, .. } = *waited;
+        let asleep = how == Waits::Asleep;
+        if how == Waits::SpinningFirst {
+            state.spinners.retain(|other| *other != task);
+        }
         if asleep {
             self.now.set(self.now.get() + self.config.costs.of(Cost::WakeUp));
         }
@@ -233,8 +239,7 @@ impl Sim {
     }
 
     /// Who has spun for so long goes to sleep.
-    fn stop_spinning(&self, task: TaskId, wait: u32) {
-        let state = &mut *self.state();
+    fn stop_spinning(&self, state: &mut State, task: TaskId, wait: u32) {
         let spinner = state.task(task);
         if spinner.wait != wait {
             return;
@@ -242,6 +247,7 @@ impl Sim {
         let Some(waited) = spinner.waits_for.as_mut().filter(|it| !it.woken) else { return };
         waited.how = Waits::Asleep;
         self.note(5, task);
+        state.spinners.retain(|other| *other != task);
         self.free_core(state, task);
     }
 
@@ -255,6 +261,10 @@ impl Sim {
             state.ready.push_back(task);
             let end = self.end_of_slice(state.task(self.current.get()));
             self.slice_end.set(self.slice_end.get().min(end));
+            if let Some(spinner) = state.spinners.pop_front() {
+                let wait = state.task(spinner).wait;
+                self.stop_spinning(state, spinner, wait);
+            }
         }
     }
 
@@ -308,7 +318,7 @@ impl Sim {
             }
             Action::Wake(task, wait) => self.end_wait(task, wait, false),
             Action::Timeout(task, wait) => self.end_wait(task, wait, true),
-            Action::Sleep(task, wait) => self.stop_spinning(task, wait),
+            Action::Sleep(task, wait) => self.stop_spinning(&mut self.state(), task, wait),
             Action::Call(place) => {
                 self.note(4, 0);
                 let f = self.state().events.take_call(place);
@@ -324,6 +334,9 @@ impl Sim {
         let Some(waited) = waiter.waits_for.filter(|_| waiter.wait == wait) else { return };
         waiter.waits_for = None;
         waiter.timed_out = timed_out;
+        if waited.how == Waits::SpinningFirst {
+            state.spinners.retain(|other| *other != task);
+        }
         self.note(if timed_out { 3 } else { 2 }, task);
         match waited.how {
             Waits::Asleep => self.make_ready(state, task),
@@ -543,13 +556,17 @@ pub(super) fn block(what: &'static str, how: Waits, timeout: Option<Duration>) -
         let id = sim.current();
         let may_sleep = how == Waits::Spinning || sim.holds_core.get() == 0 || std::thread::panicking();
         assert!(may_sleep, "a task sleeps, waiting for {what}, while it holds a lock whose waiters spin");
-        let how = if how == Waits::SpinningFirst && sim.config.spin.is_zero() { Waits::Asleep } else { how };
+        let yields = sim.config.spin.is_zero() || !state.ready.is_empty();
+        let how = if how == Waits::SpinningFirst && yields { Waits::Asleep } else { how };
         let task = state.task(id);
         task.wait = task.wait.wrapping_add(1);
         task.waits_for = Some(WaitsFor { what, since: now, how, woken: false });
         task.timed_out = false;
-        let wait = task.wait;
+        let (wait, has_core) = (task.wait, task.has_core);
         if how == Waits::SpinningFirst {
+            if has_core {
+                state.spinners.push_back(id);
+            }
             sim.ask(state, now.saturating_add(nanos(sim.config.spin)), Action::Sleep(id, wait));
         }
         if let Some(timeout) = timeout {
