@@ -53,6 +53,11 @@ impl Chunk {
         self.raw.read_rest(at, pages, 0).map_err(|error| errno_of(&error))
     }
 
+    /// Fills memory of whole blocks from the file.
+    pub(super) fn read_bytes(&self, at: u64, bytes: &mut [u8]) -> Result<(), Errno> {
+        self.raw.read_bytes(at, bytes).map_err(|error| errno_of(&error))
+    }
+
     /// Counts blocks that are going to be written; false if the chunk has gone meanwhile.
     pub(super) fn claim(&self, at: u64, count: u64) -> bool {
         let mut state = self.state.lock();

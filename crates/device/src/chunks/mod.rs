@@ -21,7 +21,7 @@ mod table;
 use crate::device::{IoResult, submit_and_wait};
 use crate::file::locked::Locked;
 use crate::file::threads::{Perform, ThreadPool};
-use crate::{Device, DeviceInfo, IoError, Op, OpKind, OpenError, OpenOptions, PageBuf, Request, errno};
+use crate::{BLOCK_SIZE, Device, DeviceInfo, IoError, Op, OpKind, OpenError, OpenOptions, PageBuf, Request, errno};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -135,6 +135,21 @@ impl Chunks {
         Ok(pages)
     }
 
+    /// Fills memory of whole blocks.
+    fn read_bytes(&self, block: u64, bytes: &mut [u8]) -> Result<(), IoError> {
+        let (count, mut rest) = ((bytes.len() / BLOCK_SIZE) as u64, bytes);
+        let fail = |errno| failed(OpKind::Read, block, count, errno);
+        for (number, at, count) in parts(block, count) {
+            let (part, behind) = rest.split_at_mut(count as usize * BLOCK_SIZE);
+            match self.table.find(number).map_err(fail)? {
+                None => part.fill(0),
+                Some(chunk) => chunk.read_bytes(at, part).map_err(fail)?,
+            }
+            rest = behind;
+        }
+        Ok(())
+    }
+
     fn write(&self, block: u64, pages: Vec<PageBuf>, fua: bool) -> Result<(), IoError> {
         let pages: Vec<PageBuf> = pages.into_iter().map(PageBuf::expanded).collect();
         let (mut rest, mut touched) = (pages.as_slice(), Vec::new());
@@ -215,6 +230,12 @@ impl Device for ChunkDevice {
             return submit_and_wait(self, op);
         }
         self.chunks.perform(op)
+    }
+
+    fn read_bytes(&self, block: u64, bytes: &mut [u8]) -> Result<(), IoError> {
+        assert!(bytes.len().is_multiple_of(BLOCK_SIZE), "{} bytes are not whole blocks", bytes.len());
+        self.info.check(&Op::Read { block, count: (bytes.len() / BLOCK_SIZE) as u64 })?;
+        self.chunks.read_bytes(block, bytes)
     }
 }
 
