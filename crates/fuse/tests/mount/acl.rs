@@ -109,7 +109,7 @@ impl Answering {
             format!("fd={},rootmode=40755,user_id=0,group_id=0,allow_other,default_permissions\0", fuse.as_raw_fd());
         let how = std::ffi::CString::from_vec_with_nul(how.into_bytes()).expect("no zero");
         let none = rustix::mount::MountFlags::empty();
-        rustix::mount::mount("answering", &place.dir(), "fuse.answering", none, Some(how.as_c_str())).expect("mounted");
+        rustix::mount::mount("answering", place.dir(), "fuse.answering", none, Some(how.as_c_str())).expect("mounted");
         let asked = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&asked);
         let server = Some(std::thread::spawn(move || serve(&fuse, flags, attribute, &counted)));
