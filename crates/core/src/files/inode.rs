@@ -17,22 +17,32 @@ use crate::reclaim::protect::FileLocks;
 use crate::volume::Volume;
 use crate::volume::nodes::cache::Node;
 use crate::volume::nodes::disk_size::UNLIMITED;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use crate::volume::second_chance::{Seat, Seated, SecondChance};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use steadyfs_format::block::BlockView;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::Inode as RawInode;
-use steadyfs_format::numbers::NumberMap;
 use steadyfs_format::{Ino, Nid};
-use steadyfs_rt::{Mutex, RwLock, SharedLine, SplitCount, cpus, thread_number};
+use steadyfs_rt::{Mutex, MutexGuard, RwLock, SharedLine, SplitCount, cpus, thread_number};
 
-/// Parts of the table, and of the queue: as many as a word has bits.
-const SHARDS: usize = 64;
+/// Parts of the queue: as many as a word has bits.
+const QUEUES: usize = 64;
 
-/// One of so many of the limit is the least number of new inodes between two looks at those that could not be dropped.
-const SLACK: usize = 8;
+/// Parts of the table.
+const SHARDS: usize = 256;
 
-type Shard = NumberMap<Ino, Arc<Inode>>;
+/// The least limit.
+const LEAST: usize = 64;
+
+/// Inodes that whoever adds one looks at, where there are too many: two to have one leave, for each has a second
+/// chance, and as many to catch up.
+const LOOKS: usize = 4;
+
+/// Inodes that a look at all of them takes at once.
+const PIECE: usize = 64;
+
+type Shard = SecondChance<Ino, Inode>;
 
 /// An inode in memory.
 pub(crate) struct Inode {
@@ -62,7 +72,14 @@ pub(crate) struct Inode {
     dying: AtomicBool,
     /// Used since the eviction hand last passed.
     touched: AtomicBool,
+    seat: Seat,
     queue: Arc<ReapShard>,
+}
+
+impl Seated for Inode {
+    fn seat(&self) -> &Seat {
+        &self.seat
+    }
 }
 
 /// Inodes whose last user went while they had no link; and how many have users.
@@ -99,11 +116,11 @@ impl ReapQueue {
             let (inos, shared) = (Mutex::new(&locks::REAP, Vec::new()), Arc::clone(&shared));
             Arc::new(ReapShard { inos, bit: 1 << at, line: SharedLine::new(), shared })
         };
-        ReapQueue { shards: (0..SHARDS).map(shard).collect(), shared }
+        ReapQueue { shards: (0..QUEUES).map(shard).collect(), shared }
     }
 
     fn shard(&self, ino: Ino) -> Arc<ReapShard> {
-        let shard = &self.shards[ino.index() % SHARDS];
+        let shard = &self.shards[ino.index() % QUEUES];
         shard.line.write();
         Arc::clone(shard)
     }
@@ -233,11 +250,8 @@ impl Inode {
 pub(crate) struct InodeTable {
     shards: Box<[Mutex<Shard>]>,
     cached: SplitCount,
-    hand: AtomicUsize,
     /// Most inodes to keep without users.
     limit: usize,
-    /// How many of these are worth another look, after one that had to leave more than the limit.
-    again_at: AtomicUsize,
     protect: GcProtect,
     pub(crate) queue: ReapQueue,
     generations: Box<[Generation]>,
@@ -262,9 +276,7 @@ impl InodeTable {
             protect,
             shards: (0..SHARDS).map(|_| Mutex::new(&locks::INODE_TABLE, Shard::default())).collect(),
             cached: SplitCount::for_limit(limit),
-            hand: AtomicUsize::new(0),
-            limit: limit.max(SHARDS),
-            again_at: AtomicUsize::new(0),
+            limit: limit.max(LEAST),
             queue: ReapQueue::new(limit),
             generations,
         }
@@ -277,7 +289,7 @@ impl InodeTable {
     /// A reference to a cached inode; an error if it is being deleted.
     pub(crate) fn find(&self, ino: Ino) -> Result<Option<InodeRef>> {
         let shard = self.shard(ino).lock();
-        match shard.get(&ino) {
+        match shard.get(ino) {
             Some(inode) if inode.dying.load(SeqCst) => Err(Error::NotFound),
             found => Ok(found.map(Self::reference)),
         }
@@ -285,7 +297,7 @@ impl InodeTable {
 
     /// The inode if it is in memory, for whoever only looks at it: it is not a reference, and may be deleted meanwhile.
     pub(crate) fn peek(&self, ino: Ino) -> Option<Arc<Inode>> {
-        self.shard(ino).lock().get(&ino).filter(|inode| !inode.dying.load(SeqCst)).cloned()
+        self.shard(ino).lock().get(ino).filter(|inode| !inode.dying.load(SeqCst)).cloned()
     }
 
     /// Files whose size the device may not be told yet.
@@ -297,7 +309,7 @@ impl InodeTable {
     /// Claims an inode for deletion: it has no link and nobody uses it, and from here on nobody can.
     pub(crate) fn claim(&self, ino: Ino) -> Option<Arc<Inode>> {
         let shard = self.shard(ino).lock();
-        let inode = shard.get(&ino)?;
+        let inode = shard.get(ino)?;
         let unused = inode.users() == 0 && inode.unlinked.load(SeqCst);
         (unused && !inode.dying.swap(true, SeqCst)).then(|| Arc::clone(inode))
     }
@@ -333,28 +345,38 @@ impl InodeTable {
     }
 
     /// Adds the inode of a node that was just made. Whatever is here under its number belongs to a node that was freed.
-    pub(crate) fn insert_new(&self, node: Arc<Node>, kind: FileType) -> InodeRef {
+    pub(crate) fn insert_new(&self, budget: &Budget, node: Arc<Node>, kind: FileType) -> InodeRef {
         let inode = self.new_inode(node, kind);
         let out = Self::reference(&inode);
-        if self.shard(inode.ino).lock().insert(inode.ino, inode).is_none() {
+        self.add(self.shard(inode.ino).lock(), inode, budget);
+        out
+    }
+
+    /// Adds an inode, and drops others of its part that nobody uses, where there are too many.
+    fn add(&self, mut shard: MutexGuard<'_, Shard>, inode: Arc<Inode>, budget: &Budget) {
+        let old = shard.insert(inode.ino, inode);
+        if old.is_none() {
             self.cached.add(1);
         }
-        out
+        let gone =
+            if self.unused_about() > self.limit { self.drop_some(&mut shard, LOOKS, budget) } else { Vec::new() };
+        // Their memory goes when others can have the part.
+        drop(shard);
+        drop((old, gone));
     }
 
     /// Adds the inode of a node that was read, unless another thread was first; an error if that inode is being
     /// deleted.
-    fn insert_loaded(&self, node: &Arc<Node>, kind: FileType) -> Result<InodeRef> {
+    fn insert_loaded(&self, budget: &Budget, node: &Arc<Node>, kind: FileType) -> Result<InodeRef> {
         let ino = node.nid.as_ino();
-        let mut shard = self.shard(ino).lock();
-        match shard.get(&ino) {
+        let shard = self.shard(ino).lock();
+        match shard.get(ino) {
             Some(inode) if inode.dying.load(SeqCst) => Err(Error::NotFound),
             Some(inode) => Ok(Self::reference(inode)),
             None => {
                 let inode = self.new_inode(Arc::clone(node), kind);
                 let out = Self::reference(&inode);
-                shard.insert(ino, inode);
-                self.cached.add(1);
+                self.add(shard, inode, budget);
                 Ok(out)
             }
         }
@@ -376,6 +398,7 @@ impl InodeTable {
             nameless_from: AtomicU64::new(0),
             dying: AtomicBool::new(false),
             touched: AtomicBool::new(true),
+            seat: Seat::default(),
             queue: self.queue.shard(node.nid.as_ino()),
             node,
         })
@@ -384,8 +407,8 @@ impl InodeTable {
     /// Forgets a deleted inode.
     pub(crate) fn remove(&self, inode: &Arc<Inode>) {
         let mut shard = self.shard(inode.ino).lock();
-        if shard.get(&inode.ino).is_some_and(|known| Arc::ptr_eq(known, inode)) {
-            shard.remove(&inode.ino);
+        if shard.get(inode.ino).is_some_and(|known| Arc::ptr_eq(known, inode)) {
+            shard.remove(inode.ino);
             self.cached.add(-1);
         }
     }
@@ -401,44 +424,31 @@ impl InodeTable {
     }
 
     /// Drops inodes that nobody uses until the table is within its limit; their clean pages go with them. Those in use
-    /// do not count: to look through them for each new one would take ever longer, for nothing.
+    /// do not count. For who has the time: it looks at each inode twice, a few at a time.
     pub(crate) fn shrink(&self, budget: &Budget) {
-        let mut rounds = 2 * SHARDS;
-        while self.unused() > self.limit && rounds > 0 {
-            rounds -= 1;
-            let mut shard = self.shards[self.hand.fetch_add(1, SeqCst) % SHARDS].lock();
-            let before = shard.len();
-            shard.retain(|_, inode| {
-                let stays = inode.users() > 0
-                    || inode.is_logged()
-                    || inode.unlinked.load(SeqCst)
-                    || inode.touched.swap(false, SeqCst)
-                    || !inode.pages.drop_all_if_clean(budget);
-                if !stays {
-                    // It has had its second chance here.
-                    inode.node.expect_no_use();
-                }
-                stays
-            });
-            let gone = before - shard.len();
-            self.cached.add(-(gone as i64));
-        }
-    }
-}
-
-impl InodeTable {
-    /// As [`InodeTable::shrink`], for who makes or loads inodes: where most have dirty pages, a look for each new one
-    /// would take ever longer.
-    pub(crate) fn shrink_at_times(&self, budget: &Budget) {
-        if self.unused_about() > self.limit.max(self.again_at.load(SeqCst)) {
-            self.shrink_again(budget);
+        for shard in self.shards.iter().chain(&self.shards) {
+            let mut left = shard.lock().len();
+            while left > 0 && self.unused() > self.limit {
+                let gone = self.drop_some(&mut shard.lock(), PIECE, budget);
+                drop(gone);
+                left = left.saturating_sub(PIECE);
+            }
         }
     }
 
-    /// As [`InodeTable::shrink`], from time to time: what could not be dropped before may have become clean.
-    pub(crate) fn shrink_again(&self, budget: &Budget) {
-        self.shrink(budget);
-        self.again_at.store(self.unused() + self.limit / SLACK, SeqCst);
+    /// The next few inodes of a part: those that nobody uses, and nobody has used since the last look, leave.
+    fn drop_some(&self, shard: &mut Shard, most: usize, budget: &Budget) -> Vec<Arc<Inode>> {
+        let gone = shard.go_on(most, |inode| {
+            inode.users() > 0
+                || inode.is_logged()
+                || inode.unlinked.load(SeqCst)
+                || inode.touched.swap(false, SeqCst)
+                || !inode.pages.drop_all_if_clean(budget)
+        });
+        // They have had their second chance here.
+        gone.iter().for_each(|inode| inode.node.expect_no_use());
+        self.cached.add(-(gone.len() as i64));
+        gone
     }
 }
 
@@ -485,13 +495,12 @@ impl InodeTable {
             raw.file_type()
                 .ok_or_else(|| Error::corrupt(format!("inode {ino} has the impossible mode {:o}", raw.mode())))?
         };
-        let found = self.insert_loaded(&node, kind)?;
+        let found = self.insert_loaded(budget, &node, kind)?;
         // The inode may have been deleted since its block was looked at: then it must not stay in the table.
         if found.inode.node.read().is_dead() {
             self.remove(&found.inode);
             return Err(Error::NotFound);
         }
-        self.shrink_at_times(budget);
         Ok(found)
     }
 }
@@ -502,6 +511,32 @@ mod tests {
     use crate::mkfs::{self, MkfsOptions};
     use crate::{Fs, MountOptions, NewInode};
     use steadyfs_device::MemDevice;
+    use steadyfs_rt::sim::{SimConfig, run};
+
+    /// Beyond the limit a new file has others leave, a few at a time: one creation costs little more than another.
+    #[test]
+    fn nobody_who_makes_a_file_looks_through_the_whole_table() {
+        let work = || {
+            let device = MemDevice::new((256 << 20) / 4096);
+            mkfs::format(&device, &MkfsOptions::new([7; 16], 0)).unwrap();
+            let options = MountOptions::parse("node_cache=16M,background_gc=off,commit=0").unwrap();
+            let fs = Fs::mount(Arc::new(device), options).unwrap();
+            let (root, limit) = (fs.root().unwrap(), fs.inodes.limit);
+            let make = |n: usize| {
+                let began = steadyfs_rt::now();
+                let new = NewInode { mode: 0o100_644, ..NewInode::default() };
+                drop(fs.create(&root, n.to_string().as_bytes(), &new).unwrap());
+                began.elapsed()
+            };
+            let longest = (0..2 * limit).map(make).max().unwrap();
+            let walk = limit as u32 * std::time::Duration::from_nanos(80);
+            assert!(longest < walk / 4, "{longest:?} for one file, and a look at each inode takes {walk:?}");
+            assert!(fs.inodes.unused() <= limit + limit / 4, "{} inodes of {limit}", fs.inodes.unused());
+            drop(root);
+            fs.unmount().unwrap();
+        };
+        run(SimConfig { cores: 2, ..SimConfig::default() }, work).unwrap();
+    }
 
     #[test]
     fn who_only_makes_files_keeps_to_the_limits_of_the_caches() {
@@ -519,12 +554,12 @@ mod tests {
             (fs.vol.nodes.cached_count(), fs.inodes.unused())
         };
         let (nodes, inodes): (Vec<_>, Vec<_>) = (0..5 * limit).map(make).unzip();
-        let slack = limit / SLACK + 200;
+        let slack = limit / 8 + 200;
         assert!(nodes.iter().all(|nodes| *nodes <= 2 * limit + slack), "{:?} nodes of {limit}", nodes.iter().max());
         assert!(inodes.iter().all(|inodes| *inodes <= limit + slack), "{:?} inodes of {limit}", inodes.iter().max());
         fs.sync().unwrap();
-        fs.inodes.shrink_again(&fs.budget);
-        fs.vol.nodes.shrink_again();
+        fs.inodes.shrink(&fs.budget);
+        fs.vol.nodes.shrink();
         assert!(fs.inodes.unused() <= limit && fs.vol.nodes.cached_count() <= limit + 64);
         drop(root);
         fs.unmount().unwrap();

@@ -62,8 +62,8 @@ fn tick(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
         return Ok(());
     }
     fs.reap_quietly();
-    fs.inodes.shrink_again(&fs.budget);
-    fs.vol.nodes.shrink_again();
+    fs.inodes.shrink(&fs.budget);
+    fs.vol.nodes.shrink();
     let changes = fs.vol.changes();
     let idle = changes == rounds.seen_changes;
     rounds.seen_changes = changes;

@@ -12,6 +12,7 @@ pub(crate) mod nodes;
 pub(crate) mod placement;
 pub(crate) mod places;
 pub(crate) mod placing;
+pub(crate) mod second_chance;
 pub(crate) mod segments;
 pub(crate) mod space;
 

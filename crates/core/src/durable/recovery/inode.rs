@@ -33,7 +33,7 @@ impl Recovery<'_> {
         bare.footer = NodeFooter::new(ino.nid(), ino, NodeOfs::INODE, true);
         let bare = bare.clone();
         let node = self.fs.vol.new_inode_node_at(ino, true)?;
-        let inode = self.fs.inodes.insert_new(node, FileType::Regular);
+        let inode = self.fs.inodes.insert_new(&self.fs.budget, node, FileType::Regular);
         self.fs.edit_inode(self.change, &inode.inode, |raw| *raw = bare)?;
         Ok(inode)
     }

@@ -158,7 +158,7 @@ impl Recovery<'_> {
         }
         raw.validate(features)?;
         let node = self.fs.vol.new_inode_node_at(ino, kind != FileType::Dir)?;
-        let made = self.fs.inodes.insert_new(node, kind);
+        let made = self.fs.inodes.insert_new(&self.fs.budget, node, kind);
         let blocks = kind == FileType::Dir && !raw.has_inline(inline::DENTRY);
         self.fs.edit_inode(self.change, &made.inode, |block| *block = raw)?;
         if blocks {

@@ -78,7 +78,6 @@ impl Fs {
             })
         };
         self.reap_quietly();
-        self.bound_caches();
         made
     }
 
@@ -112,15 +111,7 @@ impl Fs {
             })
         };
         self.reap_quietly();
-        self.bound_caches();
         made
-    }
-
-    /// Drops what the caches of inodes and nodes have above their limits, as far as it can be dropped. Whoever reads
-    /// one does so then; who only makes new ones comes here.
-    fn bound_caches(&self) {
-        self.inodes.shrink_at_times(&self.budget);
-        self.vol.nodes.shrink_at_times();
     }
 
     /// Where a new name goes in a locked directory that may take one.
@@ -161,7 +152,7 @@ impl Fs {
                 dentry: self.options.inline_dentry,
             },
         };
-        let inode = self.inodes.insert_new(node, kind);
+        let inode = self.inodes.insert_new(&self.budget, node, kind);
         t.made(&inode);
         self.edit_inode(t.change, &inode.inode, |raw| birth.build_in(raw, &self.vol.sb))??;
         match kind {

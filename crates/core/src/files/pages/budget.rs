@@ -280,8 +280,11 @@ impl Budget {
         }
     }
 
-    /// So many clean pages were dropped.
+    /// So many clean pages were dropped. Most inodes that leave have none, and then all cores keep the line.
     pub(super) fn dropped(&self, pages: u64) {
+        if pages == 0 {
+            return;
+        }
         self.shared.line.write();
         add(&self.shared.cached, pages, 0);
     }

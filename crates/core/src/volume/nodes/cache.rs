@@ -13,22 +13,27 @@ use crate::volume::Volume;
 use crate::volume::nodes::dirt::Dirt;
 use crate::volume::nodes::disk_size::DiskSize;
 use crate::volume::nodes::nat::NatInfo;
+use crate::volume::second_chance::{Seat, Seated, SecondChance};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use steadyfs_device::PageBuf;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
-use steadyfs_format::numbers::NumberMap;
 use steadyfs_format::{Block, Ino, Lba, Nid, ROOT_INO, Slot};
-use steadyfs_rt::{Cost, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, SplitCount, charge};
+use steadyfs_rt::{Cost, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, SplitCount, charge};
 
-const SHARDS: usize = 64;
+const SHARDS: usize = 256;
 /// One of so many nodes that the cache holds may be read ahead at a time.
 const AHEAD_SHARE: usize = 4;
-/// One of so many of the limit is the least number of new nodes between two looks at those that could not be dropped.
-const SLACK: usize = 8;
+/// The least limit.
+const LEAST: usize = 64;
+/// Nodes that whoever adds one looks at, where there are too many: two to have one leave, for each has a second chance,
+/// and as many to catch up.
+const LOOKS: usize = 4;
+/// Nodes that a look at all of them takes at once.
+const PIECE: usize = 64;
 
-type Shard = NumberMap<Nid, Arc<Node>>;
+type Shard = SecondChance<Nid, Node>;
 
 /// A node block in memory.
 pub(crate) struct Node {
@@ -38,6 +43,13 @@ pub(crate) struct Node {
     pub(crate) disk_size: DiskSize,
     /// Used since the eviction hand last passed.
     used: AtomicBool,
+    seat: Seat,
+}
+
+impl Seated for Node {
+    fn seat(&self) -> &Seat {
+        &self.seat
+    }
 }
 
 struct Body {
@@ -91,7 +103,7 @@ impl Node {
 
     fn with_body(nid: Nid, body: Body) -> Arc<Self> {
         let (body, used) = (RwLock::new(&locks::NODE, body), AtomicBool::new(true));
-        Arc::new(Node { nid, body, disk_size: DiskSize::new(), used })
+        Arc::new(Node { nid, body, disk_size: DiskSize::new(), used, seat: Seat::default() })
     }
 
     /// Locks the node for reading.
@@ -221,9 +233,6 @@ pub(crate) struct NodeCache {
     cached: SplitCount,
     /// Most nodes to keep when they are clean.
     limit: usize,
-    /// How many nodes are worth another look, after one that had to leave more than the limit.
-    again_at: AtomicUsize,
-    hand: AtomicUsize,
 }
 
 impl NodeCache {
@@ -233,9 +242,7 @@ impl NodeCache {
             shards: (0..SHARDS).map(|_| Mutex::new(&locks::NODE_TABLE, Shard::default())).collect(),
             dirt: Dirt::new(),
             cached: SplitCount::for_limit(limit),
-            limit: limit.max(SHARDS),
-            again_at: AtomicUsize::new(0),
-            hand: AtomicUsize::new(0),
+            limit: limit.max(LEAST),
         }
     }
 
@@ -264,59 +271,64 @@ impl NodeCache {
     }
 
     fn find(&self, nid: Nid) -> Option<Arc<Node>> {
-        self.shard(nid).lock().get(&nid).cloned()
+        self.shard(nid).lock().get(nid).cloned()
     }
 
     /// Puts a node into the table; false if there is one with its number.
     fn insert(&self, node: &Arc<Node>) -> bool {
-        let mut shard = self.shard(node.nid).lock();
-        if shard.contains_key(&node.nid) {
+        let shard = self.shard(node.nid).lock();
+        if shard.get(node.nid).is_some() {
             return false;
         }
-        shard.insert(node.nid, Arc::clone(node));
-        self.cached.add(1);
+        self.put(shard, node);
         true
+    }
+
+    /// Puts a node into its part, and drops others there that nobody holds, where there are too many.
+    fn put(&self, mut shard: MutexGuard<'_, Shard>, node: &Arc<Node>) {
+        let old = shard.insert(node.nid, Arc::clone(node));
+        if old.is_none() {
+            self.cached.add(1);
+        }
+        let too_many = self.cached.estimate() as usize > self.limit;
+        let gone = if too_many { self.drop_some(&mut shard, LOOKS) } else { Vec::new() };
+        // Their memory goes when others can have the part.
+        drop(shard);
+        drop((old, gone));
     }
 
     fn remove(&self, node: &Arc<Node>) {
         let mut shard = self.shard(node.nid).lock();
-        if shard.get(&node.nid).is_some_and(|n| Arc::ptr_eq(n, node)) {
-            shard.remove(&node.nid);
+        if shard.get(node.nid).is_some_and(|n| Arc::ptr_eq(n, node)) {
+            shard.remove(node.nid);
             self.cached.add(-1);
         }
     }
 
     /// Drops clean nodes that nobody holds until the cache is within its limit, giving recently used ones a second
-    /// chance.
+    /// chance. For who has the time: it looks at each node twice, a few at a time.
     pub(crate) fn shrink(&self) {
-        let mut rounds = 2 * SHARDS;
-        while self.cached_count() > self.limit && rounds > 0 {
-            rounds -= 1;
-            let mut shard = self.shards[self.hand.fetch_add(1, SeqCst) % SHARDS].lock();
-            let before = shard.len();
-            // Only the table holds a node whose count is one, and clones are made under this lock, so nobody can be
-            // using it.
-            shard.retain(|_, node| {
-                Arc::strong_count(node) > 1
-                    || node.used.swap(false, SeqCst)
-                    || node.body.try_read().is_none_or(|body| body.dirty)
-            });
-            self.cached.add(shard.len() as i64 - before as i64);
+        for shard in self.shards.iter().chain(&self.shards) {
+            let mut left = shard.lock().len();
+            while left > 0 && self.cached_count() > self.limit {
+                let gone = self.drop_some(&mut shard.lock(), PIECE);
+                drop(gone);
+                left = left.saturating_sub(PIECE);
+            }
         }
     }
 
-    /// As [`NodeCache::shrink`], for who makes or reads nodes. Those that are dirty or belong to inodes in memory stay:
-    /// a look for each new one would take ever longer.
-    pub(crate) fn shrink_at_times(&self) {
-        if self.cached.estimate() as usize > self.limit.max(self.again_at.load(SeqCst)) {
-            self.shrink_again();
-        }
-    }
-
-    /// As [`NodeCache::shrink`], from time to time: what could not be dropped before may have become clean.
-    pub(crate) fn shrink_again(&self) {
-        self.shrink();
-        self.again_at.store(self.cached_count() + self.limit / SLACK, SeqCst);
+    /// The next few nodes of a part: clean ones that nobody holds, and nobody has used since the last look, leave.
+    fn drop_some(&self, shard: &mut Shard, most: usize) -> Vec<Arc<Node>> {
+        // Only the table holds a node whose count is one, and clones are made under this lock, so nobody can be using
+        // it.
+        let gone = shard.go_on(most, |node| {
+            Arc::strong_count(node) > 1
+                || node.used.swap(false, SeqCst)
+                || node.body.try_read().is_none_or(|body| body.dirty)
+        });
+        self.cached.add(-(gone.len() as i64));
+        gone
     }
 }
 
@@ -374,7 +386,6 @@ impl Volume {
                 }
             }
         }
-        self.nodes.shrink_at_times();
     }
 
     /// Reads a node into the cache; `None` if another thread was first.
@@ -389,7 +400,6 @@ impl Volume {
             Ok(page) => {
                 body.load(page);
                 drop(body);
-                self.nodes.shrink_at_times();
                 Ok(Some(node))
             }
             Err(e) => {
@@ -468,10 +478,7 @@ impl Volume {
         let node = Node::with_body(nid, body);
         // A thread that followed a stray link to the free id may be looking for it at this moment: it holds a node that
         // is not loaded, finds no address in the NAT, and takes back only what it put into the table itself.
-        let old = self.nodes.shard(nid).lock().insert(nid, Arc::clone(&node));
-        if old.is_none() {
-            self.nodes.cached.add(1);
-        }
+        self.nodes.put(self.nodes.shard(nid).lock(), &node);
         if nid.as_ino() == ino {
             self.nodes.dirt.note_birth(ino);
         }

@@ -15,7 +15,7 @@ use crate::locks;
 use crate::volume::io::BlockIo;
 use crate::volume::nodes::nat::Nat;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use steadyfs_format::Nid;
 use steadyfs_format::numbers::NumberSet;
 use steadyfs_rt::{Mutex, cpus, thread_number};
@@ -53,12 +53,16 @@ impl State {
 #[repr(align(128))]
 struct AtHand(Mutex<VecDeque<Nid>>);
 
-/// Parts of the set of held ids.
+/// Parts of the set of held ids: as many as a word has bits.
 const SHARDS: usize = 64;
 /// More lists than this are no gain.
 const MOST_CORES: usize = 256;
 /// Most ids that a core takes from the list at once.
 const PORTION: usize = 64;
+
+fn shard_of(nid: Nid) -> usize {
+    nid.get() as usize % SHARDS
+}
 
 /// The allocator.
 pub(crate) struct FreeNids {
@@ -66,6 +70,9 @@ pub(crate) struct FreeNids {
     cores: Box<[AtHand]>,
     /// Freed since the snapshot of the last committed checkpoint.
     held: Box<[Mutex<NumberSet<Nid>>]>,
+    /// A bit for each part that has some, changed under the lock of that part. Where names only come nobody looks at
+    /// the parts.
+    filled: AtomicU64,
     /// Few ids are left to take.
     is_scarce: AtomicBool,
     /// They are few, and a checkpoint would give more.
@@ -85,6 +92,7 @@ impl FreeNids {
             state: Mutex::new(&locks::NID_LIST, state),
             cores: std::iter::repeat_with(at_hand).take(cpus().clamp(1, MOST_CORES)).collect(),
             held: (0..SHARDS).map(|_| Mutex::new(&locks::NID_HELD, NumberSet::default())).collect(),
+            filled: AtomicU64::new(0),
             is_scarce: AtomicBool::new(false),
             needs_release: AtomicBool::new(false),
             per_block: nat.per_block(),
@@ -103,17 +111,22 @@ impl FreeNids {
     }
 
     fn shard(&self, nid: Nid) -> &Mutex<NumberSet<Nid>> {
-        &self.held[nid.get() as usize % SHARDS]
+        &self.held[shard_of(nid)]
+    }
+
+    /// Whether a part may have held ids. One that was held before the call is seen.
+    fn is_filled(&self, shard: usize) -> bool {
+        self.filled.load(SeqCst) >> shard & 1 != 0
     }
 
     fn is_held(&self, nid: Nid) -> bool {
-        self.shard(nid).lock().contains(&nid)
+        self.is_filled(shard_of(nid)) && self.shard(nid).lock().contains(&nid)
     }
 
     fn note(&self, s: &State) {
         let is_scarce = s.list.len() < AT_HAND && s.has_scanned_all();
         self.is_scarce.store(is_scarce, SeqCst);
-        let needs_release = || is_scarce && self.held.iter().any(|shard| !shard.lock().is_empty());
+        let needs_release = || is_scarce && self.filled.load(SeqCst) != 0;
         if !needs_release() {
             self.note_release(false);
         }
@@ -176,11 +189,9 @@ impl FreeNids {
         s.scanned_count += 1;
         assert!(s.scanned_count as usize <= s.scanned.len(), "a NAT block was scanned twice");
         // A lock for each shard, not for each id.
-        for (at, shard) in self.held.iter().enumerate() {
+        for (at, shard) in self.held.iter().enumerate().filter(|(at, _)| self.is_filled(*at)) {
             let held = shard.lock();
-            if !held.is_empty() {
-                free.retain(|nid| nid.get() as usize % SHARDS != at || !held.contains(nid));
-            }
+            free.retain(|nid| shard_of(*nid) != at || !held.contains(nid));
         }
         Ok(free.into())
     }
@@ -208,8 +219,14 @@ impl FreeNids {
     /// An id is about to be freed; it is held until `release`. Comes before the NAT change, so that no scan finds it
     /// free.
     pub(crate) fn hold(&self, nid: Nid) {
-        let fresh = self.shard(nid).lock().insert(nid);
-        assert!(fresh, "{nid:?} freed twice");
+        {
+            let mut held = self.shard(nid).lock();
+            let fresh = held.insert(nid);
+            assert!(fresh, "{nid:?} freed twice");
+            if !self.is_filled(shard_of(nid)) {
+                self.filled.fetch_or(1 << shard_of(nid), SeqCst);
+            }
+        }
         // In this order: whoever notes that ids are scarce sees this one, or is seen here.
         if self.is_scarce.load(SeqCst) {
             self.note_release(true);
@@ -229,8 +246,12 @@ impl FreeNids {
     pub(crate) fn release(&self, nids: &[Nid]) {
         let mut s = self.state.lock();
         for nid in nids {
-            let was_held = self.shard(*nid).lock().remove(nid);
-            assert!(was_held, "{nid:?} was not held");
+            let mut held = self.shard(*nid).lock();
+            assert!(held.remove(nid), "{nid:?} was not held");
+            if held.is_empty() {
+                self.filled.fetch_and(!(1 << shard_of(*nid)), SeqCst);
+            }
+            drop(held);
             if s.scanned[(nid.get() / self.per_block) as usize] {
                 s.list.push_back(*nid);
             }

@@ -109,7 +109,7 @@ fn create_with(fs: &Fs, name: &str, inline_bits: u8) -> InodeRef {
     let mut entries = DentriesMut::block(page.make_mut());
     entries.insert(name_hash(name.as_bytes()), name.as_bytes(), new.ino, FileType::Regular).unwrap();
     fs.put_page(&change, &root.inode, PageIndex(0), page).unwrap();
-    fs.inodes.insert_new(node, FileType::Regular)
+    fs.inodes.insert_new(&fs.budget, node, FileType::Regular)
 }
 
 /// The file of this name in the root directory's first block.
