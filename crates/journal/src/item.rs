@@ -4,6 +4,7 @@
 //! Whoever commits it holds the item's own lock, which is the caller's (an inode's), and shares the list's context.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use steadyfs_rt::Leaf;
 
 /// When an item was last committed: a time, and the place among the parts of that commit.
@@ -14,6 +15,8 @@ pub(crate) type Stamp = (u64, u32);
 pub struct Item<T> {
     key: u32,
     slots: [Leaf<ItemSlot<T>>; 2],
+    /// Whether the vector of each slot is there, for who only wants to know that.
+    filled: [AtomicBool; 2],
 }
 
 #[derive(Debug)]
@@ -36,7 +39,7 @@ impl<T: Default> Item<T> {
     /// An item that nobody has committed, with the caller's number for it.
     pub fn new(key: u32) -> Arc<Self> {
         let slot = || Leaf::new(ItemSlot { vector: None, stamp: (0, 0), place: 0 });
-        Arc::new(Item { key, slots: [slot(), slot()] })
+        Arc::new(Item { key, slots: [slot(), slot()], filled: Default::default() })
     }
 
     /// The caller's number for it.
@@ -46,11 +49,11 @@ impl<T: Default> Item<T> {
 
     /// Whether some list has it.
     pub fn is_pending(&self) -> bool {
-        self.slots.iter().any(|slot| slot.with(|slot| slot.vector.is_some()))
+        self.filled.iter().any(|filled| filled.load(SeqCst))
     }
 
     pub(crate) fn is_member(&self, list: usize) -> bool {
-        self.slots[list].with(|slot| slot.vector.is_some())
+        self.filled[list].load(SeqCst)
     }
 
     pub(crate) fn merge<R>(&self, list: usize, stamp: Stamp, merge: impl FnOnce(&mut T) -> R) -> Merged<R> {
@@ -58,6 +61,9 @@ impl<T: Default> Item<T> {
             let is_first = slot.vector.is_none();
             assert!(is_first || slot.stamp <= stamp, "item {} was committed later than now", self.key);
             slot.stamp = stamp;
+            if is_first {
+                self.filled[list].store(true, SeqCst);
+            }
             Merged { is_first, result: merge(slot.vector.get_or_insert_default()) }
         })
     }
@@ -76,6 +82,9 @@ impl<T: Default> Item<T> {
 
     /// Takes the vector out: the item is no member any more.
     pub(crate) fn detach(&self, list: usize) -> Option<T> {
-        self.slots[list].with(|slot| slot.vector.take())
+        self.slots[list].with(|slot| {
+            self.filled[list].store(false, SeqCst);
+            slot.vector.take()
+        })
     }
 }

@@ -85,11 +85,11 @@ pub struct CommitLists<T> {
     longest_seal_ns: AtomicU64,
 }
 
-/// What was committed to a list, counted under its lock.
+/// What was committed to a list.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
-    parts: u64,
-    relogged: u64,
+    pub(crate) parts: u64,
+    pub(crate) relogged: u64,
 }
 
 impl Counts {
@@ -97,9 +97,9 @@ impl Counts {
         Counts { parts: self.parts + other.parts, relogged: self.relogged + other.relogged }
     }
 
-    fn note<T>(&mut self, touched: &[(Arc<Item<T>>, bool)]) {
-        self.parts += touched.len() as u64;
-        self.relogged += touched.iter().filter(|(_, is_first)| !is_first).count() as u64;
+    pub(crate) fn of<T>(touched: &[(Arc<Item<T>>, bool)]) -> Counts {
+        let relogged = touched.iter().filter(|(_, is_first)| !is_first).count();
+        Counts { parts: touched.len() as u64, relogged: relogged as u64 }
     }
 }
 
@@ -174,16 +174,14 @@ impl<T: Default> CommitLists<T> {
                     }
                 }
                 members.bytes += bytes;
-                members.counts.note(&touched);
+                members.counts = members.counts.plus(Counts::of(&touched));
                 list.space.change_locked(bytes);
             }
             Members::PerCore(cores) => {
-                let mut own = cores.own();
-                touched.iter().filter(|(_, is_first)| *is_first).for_each(|(item, _)| own.add(item));
-                let before = own.bytes;
-                own.bytes += bytes;
-                own.counts.note(&touched);
-                list.space.change(before, own.bytes, &self.planted);
+                let own = cores.own();
+                own.add(&touched);
+                let before = own.grow(bytes);
+                list.space.change(before, before + bytes, &self.planted);
             }
         }
         // Looked at first: as long as nothing changes, all cores have this line.

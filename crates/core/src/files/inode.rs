@@ -16,6 +16,7 @@ use crate::options::techniques::GcProtect;
 use crate::reclaim::protect::FileLocks;
 use crate::volume::Volume;
 use crate::volume::nodes::cache::Node;
+use crate::volume::nodes::dirt::KnownBirth;
 use crate::volume::nodes::disk_size::UNLIMITED;
 use crate::volume::second_chance::{Seat, Seated, SecondChance};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -60,6 +61,8 @@ pub(crate) struct Inode {
     pub(crate) names: Names,
     /// What the metadata journal is to say of it; made when there first is something.
     pub(crate) log: OnceLock<Arc<LogItem>>,
+    /// Whether the checkpoint in force does not have it.
+    pub(crate) birth: KnownBirth,
     /// Failed writes of the contents.
     pub(crate) write_errors: WriteErrors,
     pub(crate) overwrites: Overwrites,
@@ -391,6 +394,7 @@ impl InodeTable {
             gc: FileLocks::new(self.protect),
             names: Names::new(kind == FileType::Dir),
             log: OnceLock::new(),
+            birth: KnownBirth::default(),
             write_errors: WriteErrors::new(),
             overwrites: Overwrites::default(),
             users: AtomicU32::new(0),

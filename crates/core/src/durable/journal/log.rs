@@ -2,6 +2,7 @@
 //! names.
 
 use crate::error::Result;
+use crate::files::dir::names_to_place;
 use crate::files::inode::Inode;
 use crate::files::logged::{InodeSnapshot, Logged};
 use crate::files::namei::NameChange;
@@ -15,6 +16,13 @@ use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::Inode as RawInode;
 use steadyfs_format::records::InodeRecord;
 use steadyfs_journal::Part;
+
+/// What is to be noted of an inode.
+struct Snapshot {
+    what: InodeSnapshot,
+    /// Of a directory: see [`names_to_place`].
+    names_to_place: u64,
+}
 
 impl Fs {
     /// Notes that the attributes of an inode changed, extended ones too if `xattrs` says so. The inode is locked
@@ -58,33 +66,43 @@ impl Fs {
         inodes: &[(&Arc<Inode>, bool)],
         names: Vec<NameChange>,
     ) -> Result<Vec<Part<Logged, InodeSnapshot>>> {
-        let part = |(inode, xattrs): &(&Arc<Inode>, bool)| {
-            let item = Arc::clone(inode.log_item());
-            Ok(Part { item, what: self.snapshot(inode, *xattrs)? })
-        };
-        let mut parts = inodes.iter().map(part).collect::<Result<Vec<_>>>()?;
+        let mut places = Vec::with_capacity(inodes.len());
+        let mut parts = Vec::with_capacity(inodes.len());
+        for (inode, xattrs) in inodes {
+            let Snapshot { what, names_to_place } = self.snapshot(inode, *xattrs)?;
+            parts.push(Part { item: Arc::clone(inode.log_item()), what });
+            places.push(names_to_place);
+        }
         for NameChange { dir, name, target } in names {
-            if target.is_some() {
-                let places = self.dir_names_to_place(&dir)?;
-                if self.journal.expected.add(dir.ino, &name) {
-                    self.vol.space.expect_names(places);
-                }
+            let own = parts.iter().position(|part| part.item.key() == dir.ino.get());
+            let own = own.expect("a directory that lost or got a name is among the inodes");
+            if target.is_some() && self.journal.expected.add(dir.ino, &name) {
+                self.vol.space.expect_names(places[own]);
             }
-            let own = parts.iter_mut().find(|part| part.item.key() == dir.ino.get());
-            own.expect("a directory that lost or got a name is among the inodes").what.names.push((name, target));
+            parts[own].what.names.push((name, target));
         }
         Ok(parts)
     }
 
-    fn snapshot(&self, inode: &Arc<Inode>, xattrs: bool) -> Result<InodeSnapshot> {
+    /// The inode as it is now: one look at its block, where no node has more of its attributes.
+    fn snapshot(&self, inode: &Arc<Inode>, xattrs: bool) -> Result<Snapshot> {
         let features = self.vol.sb.features();
-        let born = self.vol.nodes.dirt.standing(inode.ino).born;
-        let record = inode.read(|raw| InodeRecord::of(raw, features, born))??;
-        let list = if xattrs || born { Some(self.xattr_list(inode)?) } else { None };
+        let born = self.vol.nodes.dirt.is_born(inode.ino, &inode.birth);
+        let (record, wants_list, at_hand, names_to_place) = inode.read(|raw| -> Result<_> {
+            // Who finds it in the checkpoint or in an earlier batch finds its attributes there; and without a name
+            // nobody does.
+            let wants_list = xattrs || born && raw.links() > 0;
+            let list = if wants_list { self.xattr_list_in(raw)? } else { None };
+            let names_to_place = if inode.kind == FileType::Dir { names_to_place(raw, features)? } else { 0 };
+            Ok((InodeRecord::of(raw, features, born)?, wants_list, list, names_to_place))
+        })??;
+        let list = if wants_list && at_hand.is_none() { Some(self.xattr_list(inode)?) } else { at_hand };
         let is_symlink = inode.kind == FileType::Symlink;
         let target = if born && is_symlink { Some(self.target_of(inode)?) } else { None };
-        assert!(!born || list.is_some(), "inode {} is born without its attributes", inode.ino);
-        Ok(InodeSnapshot { inode: Box::new(record), xattrs: list, target, names: Vec::new() })
+        let is_dead = record.attributes.links == 0;
+        assert!(!born || is_dead || list.is_some(), "inode {} is born without its attributes", inode.ino);
+        let what = InodeSnapshot { inode: Box::new(record), xattrs: list, target, names: Vec::new() };
+        Ok(Snapshot { what, names_to_place })
     }
 
     /// Before a file takes the name of another one, or swaps names with it: its contents count before the rename, and

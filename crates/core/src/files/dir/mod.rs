@@ -30,7 +30,7 @@ use std::sync::Arc;
 use steadyfs_device::PageBuf;
 use steadyfs_format::dir::{Dentries, FileType, MAX_DEPTH};
 use steadyfs_format::inode::{Inode as RawInode, advise, flags, inline};
-use steadyfs_format::{BLOCK_SIZE, Ino, PageIndex};
+use steadyfs_format::{BLOCK_SIZE, Features, Ino, PageIndex};
 
 /// Where an entry lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +78,16 @@ impl DirHead {
     }
 }
 
+/// See [`Fs::dir_names_to_place`].
+pub(crate) fn names_to_place(raw: &RawInode, features: Features) -> Result<u64> {
+    let head = DirHead::of(raw);
+    if !head.inline || head.dir_level == 0 {
+        return Ok(1);
+    }
+    let entries = Dentries::inline(raw.inline_area(raw.shape(features)?));
+    Ok(1 + u64::from(entries.layout().slots()))
+}
+
 impl Fs {
     /// The directory's shape now; an error if the inode is no directory.
     pub(crate) fn dir_head(&self, dir: &Inode) -> Result<DirHead> {
@@ -96,11 +106,8 @@ impl Fs {
     /// How many names may get a place in a page when one is added: an inline directory moves as a whole, and where its
     /// level says that the table begins with many buckets, each entry may go to a page of its own.
     pub(crate) fn dir_names_to_place(&self, dir: &Inode) -> Result<u64> {
-        let head = self.dir_head(dir)?;
-        if !head.inline || head.dir_level == 0 {
-            return Ok(1);
-        }
-        self.with_inline_entries(dir, |entries| 1 + u64::from(entries.layout().slots()))
+        let features = self.vol.sb.features();
+        dir.read(|raw| names_to_place(raw, features))?
     }
 
     /// Whether the directory holds nothing but its dot entries.

@@ -153,6 +153,7 @@ impl Fs {
             },
         };
         let inode = self.inodes.insert_new(&self.budget, node, kind);
+        self.vol.nodes.dirt.know_birth(&inode.inode.birth);
         t.made(&inode);
         self.edit_inode(t.change, &inode.inode, |raw| birth.build_in(raw, &self.vol.sb))??;
         match kind {

@@ -127,6 +127,15 @@ impl Fs {
         Ok(area)
     }
 
+    /// As [`Fs::xattr_list`], of an inode block that is at hand; `None` if a node continues it.
+    pub(crate) fn xattr_list_in(&self, raw: &RawInode) -> Result<Option<Vec<u8>>> {
+        if !raw.xattr_nid().is_null() {
+            return Ok(None);
+        }
+        let area = raw.xattr_area(raw.shape(self.vol.sb.features())?);
+        Ok(Some(area[..xattr::used(area)?].to_vec()))
+    }
+
     /// Stores a changed area: what does not fit the inode's `inline` bytes goes to the node, which is made or freed as
     /// needed.
     fn write_area(&self, change: &Change<'_>, inode: &Arc<Inode>, area: &[u8], inline: usize) -> Result<()> {

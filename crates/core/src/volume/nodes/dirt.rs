@@ -10,7 +10,7 @@ use crate::locks;
 use crate::volume::nodes::cache::Node;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use steadyfs_format::numbers::NumberMap;
 use steadyfs_format::{Ino, Nid};
 use steadyfs_rt::{Mutex, SharedLine, SplitCount};
@@ -46,6 +46,10 @@ pub(crate) struct Standing {
     pub(crate) unmarked: bool,
 }
 
+/// Whether an inode was made since the last freeze, as somebody knows who asks often: that never changes in between.
+#[derive(Debug, Default)]
+pub(crate) struct KnownBirth(AtomicU64);
+
 /// The marks of a node that is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
@@ -71,6 +75,8 @@ pub(crate) struct Forgotten(#[expect(dead_code, reason = "dropped, not read")] V
 pub(crate) struct Dirt {
     shards: Box<[Mutex<Shard>]>,
     count: SplitCount,
+    /// From one freeze to the next: at least 1.
+    epoch: AtomicU64,
     /// Inodes in all the maps of those that were cut.
     cut: AtomicUsize,
     /// Of that count.
@@ -81,7 +87,8 @@ impl Dirt {
     /// Nothing is dirty.
     pub(crate) fn new() -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::new(&locks::DIRTY_NODES, Shard::default())).collect();
-        Dirt { shards, count: SplitCount::new(STRIDE), cut: AtomicUsize::new(0), line: SharedLine::new() }
+        let (count, epoch) = (SplitCount::new(STRIDE), AtomicU64::new(1));
+        Dirt { shards, count, epoch, cut: AtomicUsize::new(0), line: SharedLine::new() }
     }
 
     fn shard(&self, ino: Ino) -> &Mutex<Shard> {
@@ -203,12 +210,44 @@ impl Dirt {
         })
     }
 
+    /// As [`Dirt::standing`] says whether the inode was born, for who changes the volume. The shard is looked at once
+    /// in an epoch.
+    pub(crate) fn is_born(&self, ino: Ino, known: &KnownBirth) -> bool {
+        let epoch = self.epoch.load(SeqCst);
+        let (then, known_born) = known.get();
+        if then == epoch {
+            return known_born;
+        }
+        let born = self.standing(ino).born;
+        known.set(epoch, born);
+        born
+    }
+
+    /// The inode was made by who asks, in the change that still goes on.
+    pub(crate) fn know_birth(&self, known: &KnownBirth) {
+        known.set(self.epoch.load(SeqCst), true);
+    }
+
     /// Forgets everything: the volume is frozen and everything has been written. The records are for the caller to drop
     /// when nobody waits any more. Nothing is forgotten, and `None` returned, if something is dirty.
     pub(crate) fn forget(&self) -> Option<Forgotten> {
         let dirty = self.count.sum();
         assert!(dirty >= 0, "more nodes became clean than were dirty: {dirty}");
         let take = |shard: &Mutex<Shard>| std::mem::take(&mut shard.lock().records);
-        (dirty == 0).then(|| Forgotten(self.shards.iter().map(take).collect()))
+        (dirty == 0).then(|| {
+            self.epoch.fetch_add(1, SeqCst);
+            Forgotten(self.shards.iter().map(take).collect())
+        })
+    }
+}
+
+impl KnownBirth {
+    fn get(&self) -> (u64, bool) {
+        let word = self.0.load(SeqCst);
+        (word >> 1, word & 1 != 0)
+    }
+
+    fn set(&self, epoch: u64, born: bool) {
+        self.0.store(epoch << 1 | u64::from(born), SeqCst);
     }
 }
