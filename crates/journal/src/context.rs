@@ -62,6 +62,13 @@ impl Contexts {
         }
     }
 
+    /// That of the current context.
+    pub(crate) fn sequence(&self) -> u64 {
+        match self {
+            Contexts::One { sequence, .. } | Contexts::Two { sequence, .. } => sequence.load(SeqCst),
+        }
+    }
+
     /// Enters the current context.
     pub(crate) fn enter(&self, planted: &Planted) -> Inside<'_> {
         match self {

@@ -195,6 +195,12 @@ impl<T: Default> CommitLists<T> {
         self.lists.iter().map(|list| list.space.estimate()).sum()
     }
 
+    /// The seal that will have what is committed now, or a later one: what was committed before this call is in this
+    /// one at the latest.
+    pub fn sequence(&self) -> u64 {
+        self.contexts.sequence()
+    }
+
     /// Takes everything that was committed before this call. The caller sees to it that seals come one at a time.
     pub fn seal(&self) -> Option<Sealed<T>> {
         if self.lists[self.contexts.current()].is_empty.load(SeqCst) {

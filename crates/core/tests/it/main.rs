@@ -13,6 +13,7 @@ mod exercise;
 mod faults;
 mod fsync;
 mod gaps;
+mod group_commit;
 mod hostile;
 mod infinite;
 mod migrating;

@@ -1,7 +1,8 @@
 //! A push: what was committed becomes a batch, and takes its places in the warm-node log.
 //!
-//! One at a time, so that batches lie in the log in the order in which they were sealed. The blocks are
-//! dead from birth: nothing but the chain refers to them, and the next checkpoint ends it.
+//! One at a time, so that batches lie in the log in the order in which they were sealed. Who waits for its turn while
+//! another one seals what it needs makes no batch of its own (group commit, as forces of one sequence in XFS). The
+//! blocks are dead from birth: nothing but the chain refers to them, and the next checkpoint ends it.
 
 use super::JournalEpoch;
 use crate::canary::Canary;
@@ -43,11 +44,15 @@ impl Fs {
         contents: &[ContentsSum],
         out: &mut Batch<'_>,
     ) -> Result<Pushed> {
+        let sequence = || self.journal.lists.as_ref().map_or(0, CommitLists::sequence);
+        let wanted = sequence();
         let mut epoch = self.journal.epoch.lock();
         if self.journal.is_lost() || self.journal.waiting() / batch::PAYLOAD as u64 >= MOST_BLOCKS {
             return Ok(Pushed::Not);
         }
-        let sealed = self.journal.lists.as_ref().and_then(CommitLists::seal);
+        // What others note meanwhile is theirs: a batch that was sealed behind the call has all that this one needs.
+        let has_places = sequence() > wanted;
+        let sealed = self.journal.lists.as_ref().filter(|_| !has_places).and_then(CommitLists::seal);
         let records = sealed.map_or_else(Vec::new, |sealed| self.records_of(sealed, &mut epoch));
         if records.is_empty() && contents.is_empty() {
             return Ok(Pushed::Placed);
