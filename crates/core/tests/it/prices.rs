@@ -68,7 +68,7 @@ fn a_read_pays_its_completion_as_it_pays_its_submission() {
         let took = priced(device, "", &[(Cost::BioSubmit, 1), (Cost::BioComplete, 1_000_000)], |fs| {
             let file = fs.lookup(&fs.root().unwrap(), b"file").unwrap();
             let mut page = vec![0; 4096];
-            ns(|| (0..64).step_by(8).for_each(|at| drop(fs.read(&file, at * 4096, &mut page).unwrap())))
+            ns(|| (0..64).step_by(8).for_each(|at| assert_eq!(fs.read(&file, at * 4096, &mut page).unwrap(), 4096)))
         });
         let (completed, submitted) = (took / 1_000_000, took % 1_000_000);
         assert!(submitted > 0, "something was read");
@@ -86,7 +86,7 @@ fn zeros_cost_less_than_a_copy_and_are_paid_where_they_are_made() {
         fs.setattr(&file, &size).unwrap();
         let mut pages = vec![0; 12 * 4096];
         let holes = ns(|| assert_eq!(fs.read(&file, 62 * 4096, &mut pages).unwrap(), pages.len()));
-        let partial = ns(|| drop(fs.write(&create(fs, "partial"), 8192, b"some bytes").unwrap()));
+        let partial = ns(|| assert_eq!(fs.write(&create(fs, "partial"), 8192, b"some bytes").unwrap(), 10));
         (inode, holes, partial)
     });
     // A node; two pages and ten holes; a node, a page that had nothing, and a copy.
