@@ -449,8 +449,11 @@ impl InodeTable {
                 || inode.touched.swap(false, SeqCst)
                 || !inode.pages.drop_all_if_clean(budget)
         });
-        // They have had their second chance here.
-        gone.iter().for_each(|inode| inode.node.expect_no_use());
+        for inode in &gone {
+            assert!(inode.users() == 0, "inode {} leaves the table while it has users", inode.ino);
+            // It has had its second chance here.
+            inode.node.expect_no_use();
+        }
         self.cached.add(-(gone.len() as i64));
         gone
     }
