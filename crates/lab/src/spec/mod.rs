@@ -25,7 +25,7 @@ pub(crate) use volume::{VolumeKind, VolumeSpec};
 pub use window::{Span, Window};
 
 /// The experiments that are part of the program: name and text.
-const BUILTIN: [(&str, &str); 50] = [
+const BUILTIN: [(&str, &str); 52] = [
     ("d2fs-fig1-devgc", include_str!("../../experiments/d2fs-fig1-devgc.toml")),
     ("d2fs-fio", include_str!("../../experiments/d2fs-fio.toml")),
     ("d2fs-table1", include_str!("../../experiments/d2fs-table1.toml")),
@@ -38,11 +38,13 @@ const BUILTIN: [(&str, &str); 50] = [
     ("d2fs-recovery", include_str!("../../experiments/d2fs-recovery.toml")),
     ("zf2fs-fio", include_str!("../../experiments/zf2fs-fio.toml")),
     ("d2fs-fileserver", include_str!("../../experiments/d2fs-fileserver.toml")),
+    ("f2fs-fill", include_str!("../../experiments/f2fs-fill.toml")),
     ("scalelfs-fig2a", include_str!("../../experiments/scalelfs-fig2a.toml")),
     ("scalelfs-fig9", include_str!("../../experiments/scalelfs-fig9.toml")),
     ("smoke", include_str!("../../experiments/smoke.toml")),
     ("scalelfs-fig9d", include_str!("../../experiments/scalelfs-fig9d.toml")),
     ("scalelfs-table3", include_str!("../../experiments/scalelfs-table3.toml")),
+    ("scalelfs-gain", include_str!("../../experiments/scalelfs-gain.toml")),
     ("scalelfs-skew", include_str!("../../experiments/scalelfs-skew.toml")),
     ("scalelfs-gaps", include_str!("../../experiments/scalelfs-gaps.toml")),
     ("filebench-fileserver", include_str!("../../experiments/filebench-fileserver.toml")),
