@@ -9,7 +9,6 @@
 //!   the device as the block layer lets through. A writer holds nothing that the flusher needs; if the flusher cannot
 //!   work, or has ended, the writer helps itself.
 
-use super::PIECE_PAGES;
 use super::flusher::INTERVAL;
 use super::writeback::ALL_PAGES;
 use crate::error::Result;
@@ -99,8 +98,9 @@ impl Fs {
                 self.budget.wait_landing(|| !self.budget.must_flush());
                 continue;
             };
-            let (_admission, change) = self.change_to_place(self.flush_size(&file))?;
-            if self.flush_pages(&change, &file, PIECE_PAGES as usize)? == 0 {
+            let pages = self.flush_size(&file);
+            let (_admission, change) = self.change_to_place(pages)?;
+            if self.flush_pages(&change, &file, pages as usize)? == 0 {
                 steadyfs_rt::yield_now(); // another thread has just taken them
             }
         }

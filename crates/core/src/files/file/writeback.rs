@@ -124,9 +124,10 @@ impl Fs {
         }
     }
 
-    /// Blocks that the next piece of a write-back may take.
+    /// Pages of the next piece of a write-back. It asks for so many blocks and takes no more: pages that become dirty
+    /// while it waits for room belong to another piece.
     pub(super) fn flush_size(&self, inode: &Arc<Inode>) -> u64 {
-        self.budget.cache(inode).dirty_count().min(PIECE_PAGES)
+        self.budget.cache(inode).dirty_count().clamp(1, PIECE_PAGES)
     }
 
     /// Submits the dirty pages of a range but for the last, which the caller owes to the device, and must wait for
@@ -134,9 +135,10 @@ impl Fs {
     fn start_writing(&self, inode: &Arc<Inode>, range: Range<PageIndex>, in_place: bool) -> Result<Vec<Request>> {
         let mut at = range.start;
         while self.budget.cache(inode).next_dirty(&(at..range.end)).is_some() {
-            let (_admission, change) = self.change_to_place(self.flush_size(inode))?;
+            let pages = self.flush_size(inode);
+            let (_admission, change) = self.change_to_place(pages)?;
             self.gather(&change);
-            match self.flush_range(&change, inode, at..range.end, PIECE_PAGES as usize, in_place)?.next {
+            match self.flush_range(&change, inode, at..range.end, pages as usize, in_place)?.next {
                 Some(next) => at = next,
                 None => return Ok(change.into_gathered()),
             }
@@ -153,12 +155,12 @@ impl Fs {
         // A request of the next piece is taken to hold as many pages as one of the last.
         let mut pages_each = 1;
         while self.budget.cache(inode).next_dirty(&(at..ALL_PAGES.end)).is_some() {
-            let most = (depth.wait(most_requests) * pages_each).min(PIECE_PAGES);
+            let pages = (depth.wait(most_requests) * pages_each).min(self.flush_size(inode));
             let before = depth.set_off();
-            let (_admission, change) = self.change_to_place(most.min(self.flush_size(inode)))?;
+            let (_admission, change) = self.change_to_place(pages)?;
             change.watch(depth);
             self.gather(&change);
-            let batch = self.flush_range(&change, inode, at..ALL_PAGES.end, most as usize, in_place)?;
+            let batch = self.flush_range(&change, inode, at..ALL_PAGES.end, pages as usize, in_place)?;
             drop(change);
             pages_each = (batch.pages as u64).div_ceil((depth.set_off() - before).max(1)).max(1);
             match batch.next {
