@@ -94,7 +94,7 @@ pub fn drive(preset: &str, numbers: &[(String, String)]) -> Result<Parameters> {
 /// Measures a new drive at this share of writes, in a simulation in which nothing but the drive takes time.
 ///
 /// # Errors
-/// [`Error::Spec`]: the mix makes no sense on this drive. [`Error::Check`]: the drive is not what it must be afterwards.
+/// [`Error::Spec`]: the mix makes no sense on this drive. [`Error::Check`]: it is not what it must be afterwards.
 pub fn measure(parameters: &Parameters, mix: Mix, writes_percent: u32) -> Result<Point> {
     check(mix, writes_percent)?;
     let parameters = parameters.clone();
