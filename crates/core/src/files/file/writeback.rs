@@ -213,7 +213,7 @@ impl Fs {
             };
         }
         assert!(pages <= max, "{pages} pages were written back, at most {max}");
-        Ok(Batch { pages, next: Some(at) })
+        Ok(Batch { pages, next: cache.next_dirty(&(at..range.end)) })
     }
 
     /// Submits dirty pages of one node; returns the last one and their number, or `None` if there were none any more.
