@@ -68,11 +68,19 @@ fn a_read_pays_its_completion_as_it_pays_its_submission() {
         let took = priced(device, "", &[(Cost::BioSubmit, 1), (Cost::BioComplete, 1_000_000)], |fs| {
             let file = fs.lookup(&fs.root().unwrap(), b"file").unwrap();
             let mut page = vec![0; 4096];
-            ns(|| (0..64).step_by(8).for_each(|at| assert_eq!(fs.read(&file, at * 4096, &mut page).unwrap(), 4096)))
+            let cached = ns(|| {
+                (0..64).step_by(8).for_each(|at| assert_eq!(fs.read(&file, at * 4096, &mut page).unwrap(), 4096));
+            });
+            let direct = ns(|| {
+                (0..64).for_each(|at| assert_eq!(fs.read_direct(&file, at * 4096, &mut page).unwrap(), 4096));
+            });
+            [cached, direct]
         });
-        let (completed, submitted) = (took / 1_000_000, took % 1_000_000);
-        assert!(submitted > 0, "something was read");
-        assert_eq!(completed, submitted);
+        for took in took {
+            let (completed, submitted) = (took / 1_000_000, took % 1_000_000);
+            assert!(submitted > 0, "something was read");
+            assert_eq!(completed, submitted);
+        }
     }
 }
 
@@ -85,7 +93,9 @@ fn zeros_cost_less_than_a_copy_and_are_paid_where_they_are_made() {
         let size = SetAttr { size: Some(74 * 4096), ..SetAttr::default() };
         fs.setattr(&file, &size).unwrap();
         let mut pages = vec![0; 12 * 4096];
+        let direct = ns(|| assert_eq!(fs.read_direct(&file, 62 * 4096, &mut pages).unwrap(), pages.len()));
         let holes = ns(|| assert_eq!(fs.read(&file, 62 * 4096, &mut pages).unwrap(), pages.len()));
+        assert_eq!(direct, holes, "what is read past the cache is made in the same way");
         let partial = ns(|| assert_eq!(fs.write(&create(fs, "partial"), 8192, b"some bytes").unwrap(), 10));
         (inode, holes, partial)
     });

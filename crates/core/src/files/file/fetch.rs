@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
 use steadyfs_format::{PageIndex, Slot};
+use steadyfs_rt::{Cost, charge_n};
 
 /// Whether pages that were read stay in the cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -124,7 +125,7 @@ impl Fs {
                 Err(e) => return Err(e),
             };
             let (hole, behind) = rest.split_at_mut(((until - at) * PAGE) as usize);
-            hole.fill(0);
+            clear(hole);
             (at, rest) = (until, behind);
         }
         Ok(())
@@ -138,11 +139,13 @@ impl Fs {
             let (bytes, behind) = rest.split_at_mut((extent.count() * PAGE) as usize);
             match extent.slot.lba() {
                 Some(lba) => runs.push((lba, bytes)),
-                None => bytes.fill(0),
+                None => clear(bytes),
             }
             rest = behind;
         }
+        let copied = runs.iter().map(|(_, bytes)| bytes.len() as u64 / PAGE).sum();
         let read = self.vol.io.read_runs_to(runs);
+        charge_n(Cost::PageCopy, copied);
         let guard = leaf.node.read();
         if guard.is_dead() || !self.still_there(leaf, guard.bytes(), &extents)? {
             return Ok(false);
@@ -164,4 +167,10 @@ impl Fs {
             same_home && pages.all(|page| area.get(block, leaf.slot_of(page)) == extent.slot_at(page))
         }))
     }
+}
+
+/// Fills pages of the caller's with zeros.
+fn clear(pages: &mut [u8]) {
+    charge_n(Cost::PageZero, pages.len() as u64 / PAGE);
+    pages.fill(0);
 }

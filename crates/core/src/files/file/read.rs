@@ -11,7 +11,7 @@ use std::sync::Arc;
 use steadyfs_device::PageBuf;
 use steadyfs_format::PageIndex;
 use steadyfs_format::inode::advise;
-use steadyfs_rt::{Cost, charge_n};
+use steadyfs_rt::{Cost, charge, charge_n};
 
 /// Pages handled at a time.
 const WINDOW_PAGES: u64 = 256;
@@ -92,6 +92,7 @@ impl Fs {
         while at < cached.len() {
             let start = at * PAGE as usize;
             if let Some(page) = &cached[at] {
+                charge(Cost::PageCopy);
                 page.copy_out(0, &mut target[start..start + PAGE as usize]);
                 at += 1;
                 continue;
@@ -101,7 +102,6 @@ impl Fs {
             self.fetch_to(inode, wanted, &mut target[start..end * PAGE as usize])?;
             at = end;
         }
-        charge_n(Cost::PageCopy, range.end - range.start);
         Ok(())
     }
 

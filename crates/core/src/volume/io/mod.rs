@@ -258,7 +258,9 @@ impl BlockIo {
         match self.flying(lba, targets.len() as u32) {
             Flying::All(pages) => targets.zip(pages).for_each(|(target, page)| page.copy_out(0, target)),
             Flying::Some(newer) => {
-                self.dev.read_bytes(lba.get(), bytes).map_err(|e| self.note(e))?;
+                let read = self.dev.read_bytes(lba.get(), bytes);
+                charge(Cost::BioComplete);
+                read.map_err(|e| self.note(e))?;
                 targets = bytes.chunks_exact_mut(BLOCK_SIZE);
                 let newer = targets.zip(newer).filter_map(|(target, page)| Some((target, page?)));
                 newer.for_each(|(target, page)| page.copy_out(0, target));
