@@ -100,6 +100,8 @@ fn a_model_foretells_what_the_device_copies() {
             format!("device.size={size}G"),
             // Else the device collects only after each commit, and for that time uses lines that it keeps.
             "device.records=16M".to_owned(),
+            // The model's host names dead blocks at once; the threads that follow records here sleep until some come.
+            "machine.costs.wake_up=0".to_owned(),
             format!("window=[{{name='late',from='{from}G',to='{to}G'}}]"),
         ] {
             experiment.set(&setting).unwrap();
@@ -119,9 +121,7 @@ fn a_model_foretells_what_the_device_copies() {
         let expected = greedy(&flash, pages(file) as usize, &[(pages(from) as u64, pages(to) as u64)])[0];
         let ours = metrics["late_flash_waf"];
         println!("{file} of {size} GiB, {ratio} times: {ours}, and the model has {expected}");
-        // The host follows records in threads that sleep until there are some, so it names dead blocks a little later
-        // than the model's host, who does at once: 5.4 % at the fullest point.
-        assert!((ours / expected - 1.0).abs() < 0.06, "{file} of {size} GiB: {ours}, not {expected}");
+        assert!((ours / expected - 1.0).abs() < 0.05, "{file} of {size} GiB: {ours}, not {expected}");
     }
 }
 

@@ -60,9 +60,7 @@ fn compaction_at_a_stop_takes_longer_than_node_by_node() {
     // A node of the paper's has 4096 pages, and 2^20 take 7.1 ms.
     assert!(stalls[0] > 0.3 && (0.02..0.03).contains(&stalls[1]) && stalls[2] == 0.0, "{stalls:?}");
     assert!(artifact["seconds"] > none["seconds"], "{artifact:?}");
-    let longest = artifact["flash_longest_write_ms"];
-    // The first write comes when the pass has begun.
-    assert!(longest >= 0.95 * stalls[0], "whoever writes meanwhile waits for {longest} of {stalls:?}");
+    assert!(artifact["flash_longest_write_ms"] >= stalls[0], "whoever writes meanwhile waits for that long");
     let shares = [&artifact, &none].map(|figures| figures["flash_map_share"]);
     assert!(shares[0] < 0.95 && shares[1] == 1.0, "what is not compacted takes what it takes: {shares:?}");
 }
