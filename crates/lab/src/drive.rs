@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_device::{Device, Op, PageBuf, StreamHint};
 use steadyfs_flash::{EmulatedSsd, Parameters, Preset};
-use steadyfs_rt::sim::{Costs, SimConfig, run};
+use steadyfs_rt::sim::{SimConfig, run};
 use steadyfs_rt::{JoinHandle, Pending, now, sleep, spawn};
 
 /// Pages of the requests that fill the drive before the measurement.
@@ -98,18 +98,7 @@ pub fn drive(preset: &str, numbers: &[(String, String)]) -> Result<Parameters> {
 pub fn measure(parameters: &Parameters, mix: Mix, writes_percent: u32) -> Result<Point> {
     check(mix, writes_percent)?;
     let parameters = parameters.clone();
-    let zero = Duration::ZERO;
-    let config = SimConfig {
-        cores: 1,
-        seed: 0,
-        costs: Costs::free(),
-        wake: zero,
-        spin: zero,
-        handover: zero,
-        switch: zero,
-        ..SimConfig::default()
-    };
-    run(config, move || point(parameters, mix, writes_percent))?.value
+    run(SimConfig::timeless(), move || point(parameters, mix, writes_percent))?.value
 }
 
 fn check(mix: Mix, writes_percent: u32) -> Result<()> {

@@ -23,8 +23,7 @@ const MS: Duration = Duration::from_millis(1);
 fn config(cores: usize, seed: u64) -> SimConfig {
     let mut costs = Costs::free();
     costs.set(Cost::PageCopy, 1000);
-    let zero = Duration::ZERO;
-    SimConfig { cores, seed, costs, wake: zero, spin: zero, handover: zero, switch: zero, ..SimConfig::default() }
+    SimConfig { cores, seed, costs, ..SimConfig::timeless() }
 }
 
 fn ok<T: 'static>(config: SimConfig, f: impl FnOnce() -> T + 'static) -> SimReport<T> {

@@ -18,7 +18,7 @@ use crate::volume::Volume;
 use crate::volume::nodes::cache::Node;
 use crate::volume::nodes::dirt::KnownBirth;
 use crate::volume::nodes::disk_size::UNLIMITED;
-use crate::volume::second_chance::{Seat, Seated, SecondChance};
+use crate::volume::second_chance::{LEAST, LOOKS, SHARDS, Seat, Seated, SecondChance, sweep};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use steadyfs_format::block::BlockView;
@@ -29,19 +29,6 @@ use steadyfs_rt::{Mutex, MutexGuard, RwLock, SharedLine, SplitCount, cpus, threa
 
 /// Parts of the queue: as many as a word has bits.
 const QUEUES: usize = 64;
-
-/// Parts of the table.
-const SHARDS: usize = 256;
-
-/// The least limit.
-const LEAST: usize = 64;
-
-/// Inodes that whoever adds one looks at, where there are too many: two to have one leave, for each has a second
-/// chance, and as many to catch up.
-const LOOKS: usize = 4;
-
-/// Inodes that a look at all of them takes at once.
-const PIECE: usize = 64;
 
 type Shard = SecondChance<Ino, Inode>;
 
@@ -430,14 +417,7 @@ impl InodeTable {
     /// Drops inodes that nobody uses until the table is within its limit; their clean pages go with them. Those in use
     /// do not count. For who has the time: it looks at each inode twice, a few at a time.
     pub(crate) fn shrink(&self, budget: &Budget) {
-        for shard in self.shards.iter().chain(&self.shards) {
-            let mut left = shard.lock().len();
-            while left > 0 && self.unused() > self.limit {
-                let gone = self.drop_some(&mut shard.lock(), PIECE, budget);
-                drop(gone);
-                left = left.saturating_sub(PIECE);
-            }
-        }
+        sweep(&self.shards, || self.unused() > self.limit, |shard, most| self.drop_some(shard, most, budget));
     }
 
     /// The next few inodes of a part: those that nobody uses, and nobody has used since the last look, leave.

@@ -10,7 +10,20 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use steadyfs_format::numbers::NumberMap;
-use steadyfs_rt::{Cost, charge_n};
+use steadyfs_rt::{Cost, Mutex, charge_n};
+
+/// Parts of a table.
+pub(crate) const SHARDS: usize = 256;
+
+/// The least limit that a table has.
+pub(crate) const LEAST: usize = 64;
+
+/// Entries that whoever adds one looks at, where there are too many: two to have one leave, for each has a second
+/// chance, and as many to catch up.
+pub(crate) const LOOKS: usize = 4;
+
+/// Entries that a look at all of them takes at once.
+const PIECE: usize = 64;
 
 /// Where an entry sits in the ring of its part; changed under the part's lock.
 #[derive(Debug, Default)]
@@ -112,6 +125,24 @@ impl<K: Copy + Eq + Hash, V: Seated> SecondChance<K, V> {
             }
         }
         gone
+    }
+}
+
+/// Looks at each entry of a table twice, a few at a time, while there are too many. `drop_some` takes those out that
+/// may leave, among so many of a part.
+pub(crate) fn sweep<K: Copy + Eq + Hash, V: Seated>(
+    shards: &[Mutex<SecondChance<K, V>>],
+    too_many: impl Fn() -> bool,
+    drop_some: impl Fn(&mut SecondChance<K, V>, usize) -> Vec<Arc<V>>,
+) {
+    for shard in shards.iter().chain(shards) {
+        let mut left = shard.lock().len();
+        while left > 0 && too_many() {
+            let gone = drop_some(&mut shard.lock(), PIECE);
+            // Their memory goes when others can have the part.
+            drop(gone);
+            left = left.saturating_sub(PIECE);
+        }
     }
 }
 

@@ -19,9 +19,7 @@ fn priced<T: 'static>(
 ) -> T {
     let mut costs = Costs::free();
     prices.iter().for_each(|(cost, ns)| costs.set(*cost, *ns));
-    let zero = Duration::ZERO;
-    let config =
-        SimConfig { cores: 4, costs, wake: zero, spin: zero, handover: zero, switch: zero, ..SimConfig::default() };
+    let config = SimConfig { cores: 4, costs, ..SimConfig::timeless() };
     let options = MountOptions::parse(options).unwrap();
     let report = run(config, move || {
         let fs = Fs::mount(device, options).unwrap();

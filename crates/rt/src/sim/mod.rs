@@ -73,6 +73,14 @@ impl Default for SimConfig {
     }
 }
 
+impl SimConfig {
+    /// One core on which nothing takes time but what is told to: sleeping, computing, devices.
+    pub fn timeless() -> Self {
+        let zero = Duration::ZERO;
+        SimConfig { costs: Costs::free(), wake: zero, spin: zero, handover: zero, switch: zero, ..SimConfig::default() }
+    }
+}
+
 /// What a simulation came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimReport<T> {

@@ -13,7 +13,7 @@ use crate::volume::Volume;
 use crate::volume::nodes::dirt::Dirt;
 use crate::volume::nodes::disk_size::DiskSize;
 use crate::volume::nodes::nat::NatInfo;
-use crate::volume::second_chance::{Seat, Seated, SecondChance};
+use crate::volume::second_chance::{LEAST, LOOKS, SHARDS, Seat, Seated, SecondChance, sweep};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use steadyfs_device::PageBuf;
@@ -22,16 +22,8 @@ use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
 use steadyfs_format::{Block, Ino, Lba, Nid, ROOT_INO, Slot};
 use steadyfs_rt::{Cost, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, SplitCount, charge};
 
-const SHARDS: usize = 256;
 /// One of so many nodes that the cache holds may be read ahead at a time.
 const AHEAD_SHARE: usize = 4;
-/// The least limit.
-const LEAST: usize = 64;
-/// Nodes that whoever adds one looks at, where there are too many: two to have one leave, for each has a second chance,
-/// and as many to catch up.
-const LOOKS: usize = 4;
-/// Nodes that a look at all of them takes at once.
-const PIECE: usize = 64;
 
 type Shard = SecondChance<Nid, Node>;
 
@@ -308,14 +300,7 @@ impl NodeCache {
     /// Drops clean nodes that nobody holds until the cache is within its limit, giving recently used ones a second
     /// chance. For who has the time: it looks at each node twice, a few at a time.
     pub(crate) fn shrink(&self) {
-        for shard in self.shards.iter().chain(&self.shards) {
-            let mut left = shard.lock().len();
-            while left > 0 && self.cached_count() > self.limit {
-                let gone = self.drop_some(&mut shard.lock(), PIECE);
-                drop(gone);
-                left = left.saturating_sub(PIECE);
-            }
-        }
+        sweep(&self.shards, || self.cached_count() > self.limit, |shard, most| self.drop_some(shard, most));
     }
 
     /// The next few nodes of a part: clean ones that nobody holds, and nobody has used since the last look, leave.

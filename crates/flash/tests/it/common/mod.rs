@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_device::{Device, Op, PageBuf, Request, StreamHint};
 use steadyfs_flash::{Compaction, EmulatedSsd, Intervals, Layer, Parameters, Preset};
-use steadyfs_rt::sim::{Costs, SimConfig, SimReport, run};
+use steadyfs_rt::sim::{SimConfig, SimReport, run};
 use steadyfs_rt::{Pending, now};
 
 pub(crate) const KIB: u64 = 1 << 10;
@@ -12,17 +12,7 @@ pub(crate) const MIB: u64 = 1 << 20;
 
 /// A simulation of one core in which only the device takes time.
 pub(crate) fn simulate<T: 'static>(seed: u64, f: impl FnOnce() -> T + 'static) -> SimReport<T> {
-    let zero = Duration::ZERO;
-    let config = SimConfig {
-        seed,
-        costs: Costs::free(),
-        wake: zero,
-        spin: zero,
-        handover: zero,
-        switch: zero,
-        ..SimConfig::default()
-    };
-    run(config, f).unwrap_or_else(|failure| panic!("{failure}"))
+    run(SimConfig { seed, ..SimConfig::timeless() }, f).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
 /// The value of a simulation.

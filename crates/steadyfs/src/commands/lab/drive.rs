@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use steadyfs_lab::{Mix, Point, Times, number};
 
-use super::failure;
 use crate::failure::Failure;
 use crate::size::Size;
 use crate::text::print_json;
@@ -56,7 +55,11 @@ fn setting(text: &str) -> Result<(String, String), String> {
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let doing = || format!("cannot measure the drive {}", args.preset);
+    let failure = |e: &steadyfs_lab::Error| {
+        let what = format!("cannot measure the drive {}", args.preset);
+        let hint = "see `steadyfs lab drive --help`; docs/lab/PARAMETERS.md has the numbers of a drive";
+        if e.is_usage() { Failure::usage(what, e, hint) } else { Failure::new(what, e, "nothing has been written") }
+    };
     let mix = Mix {
         capacity: args.capacity.0,
         region: args.region.0,
@@ -65,10 +68,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         requests: args.requests,
         seed: args.seed,
     };
-    let drive = steadyfs_lab::drive(&args.preset, &args.set).map_err(|e| failure(doing(), &e))?;
+    let drive = steadyfs_lab::drive(&args.preset, &args.set).map_err(|e| failure(&e))?;
     let mut points = Vec::new();
     for &writes in &args.writes {
-        points.push(steadyfs_lab::measure(&drive, mix, writes).map_err(|e| failure(doing(), &e))?);
+        points.push(steadyfs_lab::measure(&drive, mix, writes).map_err(|e| failure(&e))?);
     }
     if args.json {
         print_json(&points)?;
