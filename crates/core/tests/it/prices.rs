@@ -2,7 +2,6 @@
 //! where that work is done without being paid for.
 
 use std::sync::Arc;
-use std::time::Duration;
 use steadyfs_core::mkfs::{self, MkfsOptions};
 use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode, SetAttr};
 use steadyfs_device::{Device, FaultyDevice, MemDevice};

@@ -138,6 +138,51 @@ mod tests {
     use std::sync::Arc;
     use steadyfs_device::{Device, MemDevice};
     use steadyfs_format::SecNo;
+    use steadyfs_rt::sim::{SimConfig, run};
+    use steadyfs_rt::{sleep, spawn};
+
+    /// Two fsyncs wait for their turn while a third program notes name after name: the first takes what both need, and
+    /// the second leaves what was noted since to those who note it.
+    #[test]
+    fn who_waits_while_another_seals_what_it_needs_makes_no_batch() {
+        let work = || {
+            let device = MemDevice::new(256 << 8);
+            mkfs::format(&device, &MkfsOptions::new([7; 16], 1_700_000_000)).unwrap();
+            let device = Arc::new(device);
+            let options = MountOptions::parse("journal=single,background_gc=off,commit=0").unwrap();
+            let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
+            let root = fs.root().unwrap();
+            let dir = |name: &str| {
+                fs.create(&root, name.as_bytes(), &NewInode { mode: 0o040_755, ..NewInode::default() }).unwrap()
+            };
+            let (synced, noted) = ([dir("a"), dir("b")], dir("c"));
+            fs.sync().unwrap();
+            let file = NewInode { mode: 0o100_644, ..NewInode::default() };
+            let turn = fs.journal.epoch.lock();
+            let syncers = synced.map(|dir| {
+                let (fs, file) = (Arc::clone(&fs), file.clone());
+                spawn("syncer", move || {
+                    fs.create(&dir, b"promised", &file).unwrap();
+                    fs.fsync(&dir, false).unwrap();
+                })
+            });
+            sleep(std::time::Duration::from_millis(1));
+            let (others, before) = (Arc::clone(&fs), fs.journal_stats().batches);
+            let noter = spawn("noter", move || {
+                (0..200).for_each(|n| drop(others.create(&noted, n.to_string().as_bytes(), &file).unwrap()));
+            });
+            drop(turn);
+            syncers.into_iter().for_each(|syncer| syncer.join().unwrap());
+            assert_eq!(fs.journal_stats().batches - before, 1, "one of the two made a batch of what others noted");
+            let crashed = Fs::mount(Arc::new(device.fork()), MountOptions::default()).unwrap();
+            for name in ["a", "b"] {
+                let dir = crashed.lookup(&crashed.root().unwrap(), name.as_bytes()).unwrap();
+                crashed.lookup(&dir, b"promised").unwrap();
+            }
+            noter.join().unwrap();
+        };
+        run(SimConfig { cores: 4, ..SimConfig::default() }, work).unwrap();
+    }
 
     /// The log finds no segment in the middle of a batch. Nothing counts on that batch, and a checkpoint, once there is
     /// room again, has what was noted.
