@@ -88,6 +88,14 @@ impl<'a> Admission<'a> {
 }
 
 impl Admission<'_> {
+    /// So many blocks have been taken.
+    ///
+    /// # Panics
+    /// If they are more than there was leave to take.
+    pub(crate) fn used(&self, blocks: u64) {
+        assert!(blocks <= self.blocks, "{blocks} blocks are taken, and there was leave to take {}", self.blocks);
+    }
+
     /// Counts the blocks no more; true if somebody waits at the gate.
     fn end(&self) -> bool {
         let admissions = self.reclaim.admissions();

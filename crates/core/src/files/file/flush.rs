@@ -99,8 +99,10 @@ impl Fs {
                 continue;
             };
             let pages = self.flush_size(&file);
-            let (_admission, change) = self.change_to_place(pages)?;
-            if self.flush_pages(&change, &file, pages as usize)? == 0 {
+            let (admission, change) = self.change_to_place(pages)?;
+            let placed = self.flush_pages(&change, &file, pages as usize)?;
+            admission.used(placed as u64);
+            if placed == 0 {
                 steadyfs_rt::yield_now(); // another thread has just taken them
             }
         }

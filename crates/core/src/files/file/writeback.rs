@@ -136,9 +136,11 @@ impl Fs {
         let mut at = range.start;
         while self.budget.cache(inode).next_dirty(&(at..range.end)).is_some() {
             let pages = self.flush_size(inode);
-            let (_admission, change) = self.change_to_place(pages)?;
+            let (admission, change) = self.change_to_place(pages)?;
             self.gather(&change);
-            match self.flush_range(&change, inode, at..range.end, pages as usize, in_place)?.next {
+            let batch = self.flush_range(&change, inode, at..range.end, pages as usize, in_place)?;
+            admission.used(batch.pages as u64);
+            match batch.next {
                 Some(next) => at = next,
                 None => return Ok(change.into_gathered()),
             }
@@ -157,10 +159,11 @@ impl Fs {
         while self.budget.cache(inode).next_dirty(&(at..ALL_PAGES.end)).is_some() {
             let pages = (depth.wait(most_requests) * pages_each).min(self.flush_size(inode));
             let before = depth.set_off();
-            let (_admission, change) = self.change_to_place(pages)?;
+            let (admission, change) = self.change_to_place(pages)?;
             change.watch(depth);
             self.gather(&change);
             let batch = self.flush_range(&change, inode, at..ALL_PAGES.end, pages as usize, in_place)?;
+            admission.used(batch.pages as u64);
             drop(change);
             pages_each = (batch.pages as u64).div_ceil((depth.set_off() - before).max(1)).max(1);
             match batch.next {
