@@ -80,7 +80,7 @@ fn a_mount_on_top_is_left_alone() {
 /// A mount namespace that was made while it was mounted has it, too, whoever unmounts it here.
 #[test]
 fn a_mount_that_another_namespace_holds_says_which() {
-    let place = Place::new();
+    let place = Place::alone();
     let mut served = place.mount("");
     let mut other = std::process::Command::new("unshare")
         .args(["--mount", "--propagation", "private", "sleep", "1000"])

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use crate::inspect::fails;
-use crate::run::{finish, steadyfs};
+use crate::run::{finish, in_a_mount_namespace, steadyfs};
 
 #[test]
 fn links_are_made_once_and_replace_nothing_unasked() {
@@ -51,7 +51,7 @@ fn mkfs_8_and_fsck_8_find_them() {
         dir = dir.path().display(),
         program = env!("CARGO_BIN_EXE_steadyfs"),
     );
-    let out = finish(Command::new("unshare").args(["--mount", "--propagation", "private", "sh", "-c", &script]));
+    let out = finish(&mut in_a_mount_namespace(&script));
     assert_eq!(out.code, 0, "{out:?}");
     assert!(out.stdout.contains("0 files, 1 directories"), "{out:?}");
 }

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use steadyfs_testkit::fsck_f2fs;
 
 use crate::inspect::fails;
-use crate::run::{Output, finish, run, run_as, steadyfs, umount, unless_busy};
+use crate::run::{Output, finish, in_a_mount_namespace, run, run_as, steadyfs, umount, unless_busy};
 
 /// A directory for an image and a mount point; unmounts when it goes.
 pub(crate) struct Place {
@@ -420,8 +420,8 @@ mkdir "$MNT/later"
 (exec -a umount.fuse.steadyfs "$STEADYFS" "$MNT" -n -t fuse.steadyfs)
 "$STEADYFS" ls "$IMAGE"
 "#;
-    let mut run = Command::new("unshare");
-    run.args(["--mount", "bash", "-c", script]).env("IMAGE", place.image()).env("STEADYFS", steadyfs().get_program());
+    let mut run = in_a_mount_namespace(script);
+    run.env("IMAGE", place.image()).env("STEADYFS", steadyfs().get_program());
     fs::create_dir(place.mnt()).unwrap();
     let out = finish(run.env("MNT", place.mnt()));
     assert_eq!((out.code, out.stderr.as_str()), (0, ""), "{}", out.stdout);

@@ -9,7 +9,7 @@ use rustix::mount::{MountFlags, mount_bind, mount_remount};
 
 use crate::inspect::fails;
 use crate::mount::{Place, ends_well};
-use crate::run::{Output, finish, run_as, steadyfs, umount};
+use crate::run::{Output, finish, in_a_mount_namespace, run_as, steadyfs, umount};
 
 pub(crate) fn system(program: &str, args: &[&str]) -> Output {
     let out = finish(Command::new(program).args(args));
@@ -158,8 +158,7 @@ grep " $DIR/mnt " /proc/self/mounts
 $as_user "$DIR/steadyfs" umount "$DIR/mnt"
 $as_user "$DIR/steadyfs" mount -o rw "$DIR/a.img" "$DIR/mnt"
 "#;
-    let mut run = Command::new("unshare");
-    let out = finish(run.args(["--mount", "bash", "-c", script]).env("DIR", place.dir.path()));
+    let out = finish(in_a_mount_namespace(script).env("DIR", place.dir.path()));
     assert!(out.code == 32 && out.stdout.contains(" fuse.steadyfs ro,"), "{out:?}");
     let lines: Vec<&str> = out.stderr.lines().collect();
     let [protected, refused] = lines[..] else { panic!("{out:?}") };

@@ -42,6 +42,15 @@ pub(crate) fn finish(command: &mut Command) -> Output {
     }
 }
 
+/// A script in a mount namespace of its own. That begins with a copy of every mount there is, which would keep what
+/// other tests have mounted alive when they unmount it: it lets go of them first.
+pub(crate) fn in_a_mount_namespace(script: &str) -> Command {
+    let others = "umount --all --internal-only --types fuse.steadyfs,fuseblk.steadyfs >/dev/null 2>&1 || true";
+    let mut run = Command::new("unshare");
+    run.args(["--mount", "--propagation", "private", "bash", "-c", &format!("{others}\n{script}")]);
+    run
+}
+
 /// Runs `umount DIR`. Busy is tried again.
 #[track_caller]
 pub(crate) fn umount(dir: &Path) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::mount::Place;
-use crate::run::{finish, steadyfs};
+use crate::run::{finish, in_a_mount_namespace, steadyfs};
 
 /// The manager's end of the socket, and the next words that are sent to it.
 struct Manager {
@@ -108,8 +108,7 @@ test -e /usr/local/share/man/man1/steadyfs-mount.1
 test -s /usr/local/share/bash-completion/completions/steadyfs
 steadyfs ls "$DIR/a.img"
 "#;
-    let mut run = Command::new("unshare");
-    run.args(["--mount", "--propagation", "private", "bash", "-c", script]);
+    let mut run = in_a_mount_namespace(script);
     // That of another make is not for this one.
     run.env_remove("MAKEFLAGS").env("ROOT", root).env("DIR", dir).env("STEADYFS", steadyfs().get_program());
     let out = finish(&mut run);
