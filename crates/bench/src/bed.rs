@@ -36,6 +36,8 @@ pub(crate) enum Target {
     MemfuseWb,
     /// The same, and the kernel checks permissions, as it does for our mount
     MemfusePerm,
+    /// The same with extended attributes and ACLs, as ours has them; no file has one
+    MemfuseAcl,
     /// Our mount of the image file
     Fuse,
     /// The same with `-o writethrough`: the kernel keeps no dirty pages
@@ -70,7 +72,7 @@ impl Target {
 
     /// Whether it is the peer, one way or the other.
     pub(crate) fn is_peer(self) -> bool {
-        matches!(self, Target::Memfuse | Target::MemfuseWb | Target::MemfusePerm)
+        matches!(self, Target::Memfuse | Target::MemfuseWb | Target::MemfusePerm | Target::MemfuseAcl)
     }
 
     fn on_loop(self) -> bool {
@@ -106,6 +108,7 @@ impl Bed {
             Target::Memfuse => Some(PeerProcess::start(dir, memfuse::THROUGH)?),
             Target::MemfuseWb => Some(PeerProcess::start(dir, memfuse::WRITEBACK)?),
             Target::MemfusePerm => Some(PeerProcess::start(dir, memfuse::CHECKED)?),
+            Target::MemfuseAcl => Some(PeerProcess::start(dir, memfuse::ATTRIBUTES)?),
             _ => None,
         };
         let (dir, options, peer) = (dir.to_owned(), options.to_owned(), peer.map(RefCell::new));
@@ -137,7 +140,9 @@ impl Bed {
                 Ok(Mounted::Library(LibraryTree::mount(&self.device, &self.options)?))
             }
             Target::Raw | Target::RawLoop => Ok(Mounted::Raw(RawTree { device: &self.device })),
-            Target::Memfuse | Target::MemfuseWb | Target::MemfusePerm => bail!("the peer was not started"),
+            Target::Memfuse | Target::MemfuseWb | Target::MemfusePerm | Target::MemfuseAcl => {
+                bail!("the peer was not started")
+            }
         }
     }
 }

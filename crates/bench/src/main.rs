@@ -80,12 +80,13 @@ struct Args {
 }
 
 /// What is measured unless targets are named.
-const DEFAULT_TARGETS: [Target; 12] = [
+const DEFAULT_TARGETS: [Target; 13] = [
     Target::Ext4,
     Target::Xfs,
     Target::Memfuse,
     Target::MemfuseWb,
     Target::MemfusePerm,
+    Target::MemfuseAcl,
     Target::Fuse,
     Target::FuseThrough,
     Target::FuseLoop,

@@ -26,10 +26,11 @@ pub(crate) struct Report {
 pub(crate) type Repetition = BTreeMap<&'static str, BTreeMap<Target, Sample>>;
 
 /// Which ratios are shown: a target in units of another.
-const RATIOS: [(Target, Target); 12] = [
+const RATIOS: [(Target, Target); 13] = [
     (Target::Fuse, Target::Memfuse),
     (Target::Fuse, Target::MemfuseWb),
     (Target::Fuse, Target::MemfusePerm),
+    (Target::Fuse, Target::MemfuseAcl),
     (Target::FuseThrough, Target::Memfuse),
     (Target::Memfuse, Target::Ext4),
     (Target::Fuse, Target::Ext4),

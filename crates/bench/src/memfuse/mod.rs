@@ -4,8 +4,9 @@
 //! nothing else. It is set up as such file systems are when they are to be fast: one thread; names and attributes
 //! trusted for an hour; pages kept when a file is opened again; writes of up to 1 MiB; `ENOSYS` to FLUSH, GETXATTR,
 //! OPENDIR and ACCESS, so that the kernel does not send them again; permissions not checked by the kernel, so that it
-//! need not ask for those of a directory that has changed, unless it is told to ([`CHECKED`]). An fsync does nothing.
-//! It answers what the workloads need, and no more.
+//! need not ask for those of a directory that has changed, unless it is told to ([`CHECKED`]). With [`ATTRIBUTES`] it
+//! answers GETXATTR, as whoever keeps attributes and ACLs has to. An fsync does nothing. It answers what the workloads
+//! need, and no more.
 //!
 //! It survives unmounting, not its process: a mount after another has the same files.
 
@@ -15,7 +16,8 @@ use anyhow::{Context, Result};
 use fuser::{
     BsdFileFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
     InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, Session, SessionACL, TimeOrNow, WriteFlags,
+    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, ReplyXattr, Request, Session, SessionACL, TimeOrNow,
+    WriteFlags,
 };
 use std::ffi::OsStr;
 use std::io::{BufRead, Write};
@@ -33,6 +35,8 @@ pub(crate) const THROUGH: &str = "through";
 pub(crate) const WRITEBACK: &str = "writeback";
 /// The same, with the kernel checking permissions for every user.
 pub(crate) const CHECKED: &str = "writeback,checked";
+/// The same, with attributes and ACLs, of which no file has one.
+pub(crate) const ATTRIBUTES: &str = "writeback,checked,attributes";
 
 /// How long the kernel may trust a reply.
 const TTL: Duration = Duration::from_secs(3600);
@@ -45,11 +49,12 @@ pub(crate) fn serve(dir: &Path, cache: &str) -> Result<()> {
         line?;
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("memory".into()), MountOption::Subtype("bench".into())];
-        if cache == CHECKED {
+        if [CHECKED, ATTRIBUTES].contains(&cache) {
             config.mount_options.push(MountOption::DefaultPermissions);
             config.acl = SessionACL::All;
         }
-        let peer = Peer { store: Arc::clone(&store), writeback: cache != THROUGH };
+        let (writeback, attributes) = (cache != THROUGH, cache == ATTRIBUTES);
+        let peer = Peer { store: Arc::clone(&store), writeback, attributes };
         let session = Session::new(peer, dir, &config)?;
         say("ready")?;
         session.run().context("serving the peer")?;
@@ -80,6 +85,7 @@ pub(crate) fn lift_limits(dir: &Path) -> Result<()> {
 struct Peer {
     store: Arc<Store>,
     writeback: bool,
+    attributes: bool,
 }
 
 impl Peer {
@@ -104,6 +110,9 @@ impl Filesystem for Peer {
             | InitFlags::FUSE_NO_OPENDIR_SUPPORT;
         if self.writeback {
             wanted |= InitFlags::FUSE_WRITEBACK_CACHE;
+        }
+        if self.attributes {
+            wanted |= InitFlags::FUSE_POSIX_ACL;
         }
         let refused = |flags| std::io::Error::other(format!("the kernel does not offer {flags:?}"));
         config.add_capabilities(wanted).map_err(refused)
@@ -287,6 +296,11 @@ impl Filesystem for Peer {
             attr.mtime = SystemTime::now();
         });
         reply.written(data.len() as u32);
+    }
+
+    fn getxattr(&self, _req: &Request, _ino: INodeNo, _name: &OsStr, _size: u32, reply: ReplyXattr) {
+        // After the second the kernel does not ask again.
+        reply.error(if self.attributes { Errno::NO_XATTR } else { Errno::ENOSYS });
     }
 
     fn fsync(&self, _req: &Request, _ino: INodeNo, _fh: FileHandle, _datasync: bool, reply: ReplyEmpty) {

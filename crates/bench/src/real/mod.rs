@@ -1,7 +1,7 @@
 //! `steadyfs-bench real`: programs that people run, on a mount of ours, on ext4 and on XFS, in one run.
 //!
 //! All file systems are on a loop device over the same memory, one directly after the other within each repetition.
-//! The peer `memfuse-wb` tells what the way through FUSE leaves at most: it has no device and nothing to make durable.
+//! The peer `memfuse-acl` tells what the way through FUSE leaves at most: it has no device and nothing to make durable.
 //! Each program works in a directory of a fresh file system; what it reads beside lies in memory, outside of it.
 
 mod programs;
@@ -27,7 +27,7 @@ use std::process::{Command, Stdio};
 pub(crate) const COMMAND: &str = "real";
 
 /// What is compared unless targets are named.
-const DEFAULT_TARGETS: [Target; 4] = [Target::Ext4, Target::Xfs, Target::MemfuseWb, Target::FuseLoop];
+const DEFAULT_TARGETS: [Target; 4] = [Target::Ext4, Target::Xfs, Target::MemfuseAcl, Target::FuseLoop];
 
 /// Compare programs that people run on SteadyFS, ext4 and XFS
 #[derive(Debug, Parser)]

@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// Which ratios are shown.
-const RATIOS: [(Target, Target); 5] = [
+const RATIOS: [(Target, Target); 6] = [
     (Target::FuseLoop, Target::Ext4),
     (Target::FuseLoop, Target::Xfs),
-    (Target::FuseLoop, Target::MemfuseWb),
-    (Target::MemfuseWb, Target::Ext4),
+    (Target::FuseLoop, Target::MemfuseAcl),
+    (Target::MemfuseAcl, Target::Ext4),
     (Target::Fuse, Target::Ext4),
+    (Target::Fuse, Target::MemfuseAcl),
 ];
 
 /// The least ratio of ours to the peer, which has the same way through the kernel.
@@ -81,7 +82,7 @@ impl RealReport {
     pub(super) fn judge(&self) -> (String, usize) {
         let (mut out, mut missed) = ("\n".to_owned(), 0);
         for program in &PROGRAMS {
-            let goals = [(Target::Ext4, program.goal), (Target::MemfuseWb, Some(OF_THE_LIMIT))];
+            let goals = [(Target::Ext4, program.goal), (Target::MemfuseAcl, Some(OF_THE_LIMIT))];
             for (to, goal) in goals {
                 let (Some(goal), Some(ratio)) = (goal, self.ratio(program.name, Target::FuseLoop, to)) else {
                     continue;
@@ -102,7 +103,8 @@ mod tests {
 
     #[test]
     fn a_program_is_judged_beside_ext4_and_beside_the_limit() {
-        let rates = |ours| BTreeMap::from([(Target::Ext4, 100.0), (Target::MemfuseWb, 80.0), (Target::FuseLoop, ours)]);
+        let rates =
+            |ours| BTreeMap::from([(Target::Ext4, 100.0), (Target::MemfuseAcl, 80.0), (Target::FuseLoop, ours)]);
         let report = |ours| RealReport {
             machine: Machine::default(),
             files: 1,

@@ -11,7 +11,7 @@ fn bench(args: &[&str]) -> Output {
 fn programs_are_measured_on_every_kind_of_mount() {
     let dir = tempfile::tempdir().unwrap();
     let json = dir.path().join("out.json");
-    let args = "--reps 1 --files 40 --size 512 --programs git-clone,rm-rf --targets ext4,memfuse-wb,fuse-loop --goals";
+    let args = "--reps 1 --files 40 --size 512 --programs git-clone,rm-rf --targets ext4,memfuse-acl,fuse-loop --goals";
     let out = bench(&args.split(' ').chain(["--json", json.to_str().unwrap()]).collect::<Vec<_>>());
     let (text, said) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     assert!(out.status.success(), "{said}{text}");
@@ -19,7 +19,7 @@ fn programs_are_measured_on_every_kind_of_mount() {
     assert_eq!(text.matches(": met").count() + text.matches(": not met").count(), 3, "{text}");
     let report: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
     for program in ["git-clone", "rm-rf"] {
-        for target in ["ext4", "memfuse-wb", "fuse-loop"] {
+        for target in ["ext4", "memfuse-acl", "fuse-loop"] {
             let rate = &report["repetitions"][0][program][target];
             assert!(rate.as_f64().is_some_and(|rate| rate > 1.0), "{program} on {target}: {rate}");
         }
