@@ -17,8 +17,8 @@ use crate::volume::infinite::{LogRoom, WORN_OUT};
 
 /// Blocks that are left in each log for the discard log, and for nodes that become dirty in between.
 const SPARE: u64 = 64;
-/// Rounds without gain before the gate stops trying.
-const HOPELESS_ROUNDS: u32 = 8;
+/// Checkpoints that one change asks for before it is told that there is no room. Others may have taken what each made.
+const MOST_ROUNDS: u32 = 8;
 
 /// What is in the way of a change.
 enum Short {
@@ -75,7 +75,7 @@ pub(super) fn admit(fs: &Fs, blocks: u64) -> Result<Admission<'_>> {
                 fs.vol.close(WORN_OUT);
                 return Err(Error::ReadOnly(WORN_OUT.to_owned()));
             }
-            Some(_) if rounds >= HOPELESS_ROUNDS => return Err(Error::NoSpace),
+            Some(_) if rounds >= MOST_ROUNDS => return Err(Error::NoSpace),
             Some(_) => {}
         }
         rounds += 1;
