@@ -2,14 +2,14 @@
 # Runs tests of the mount with requests through io_uring, in a virtual machine that is thrown away: some of them kill serving processes, which
 # on a ring may leave a mount that nothing ends but `abort` in /sys/fs/fuse/connections, or a reboot.
 #
-# usage: tools/ring.sh [FILTER...]     tests of `cargo test -p steadyfs-fuse --test mount`; without one, plain, concurrent, ends, kill, race
+# usage: tools/ring.sh [FILTER...]     tests of `cargo test -p steadyfs-fuse --test mount`; without one, plain::, concurrent::, ends::, kill::, race::, journal::
 #
 # Needs Debian (apt-get), qemu-system-x86_64 and cpio. The kernel is the newest 6.18 of trixie-backports, below target/ring. Without hardware
 # support the machine is emulated, which takes about ten times as long. RING_TESTS names a program of tests that is there already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 filters=("$@")
-[ ${#filters[@]} -gt 0 ] || filters=(plain concurrent ends kill race)
+[ ${#filters[@]} -gt 0 ] || filters=(plain:: concurrent:: ends:: kill:: race:: journal::)
 memory=${RING_MEMORY:-3072} processors=${RING_PROCESSORS:-2} seconds=${RING_SECONDS:-1500}
 work=$PWD/target/ring
 mkdir -p "$work"
@@ -22,7 +22,7 @@ root=$work/root
 rm -rf "$root"
 mkdir -p "$root"/{bin,proc,sys,dev,tmp,lib/modules,etc}
 put "$tests" mount-tests
-for program in bash env mount umount sync cp cat ls grep mkdir insmod fsck.f2fs losetup uname dmesg sleep chattr dd; do
+for program in bash env mount umount sync cp cat ls grep mkdir insmod fsck.f2fs losetup uname dmesg sleep chattr dd fio; do
     put "$(command -v "$program")" "$program"
 done
 ln -s bash "$root/bin/sh"

@@ -111,8 +111,10 @@ fn a_killed_mount_leaves_what_was_synced_and_can_be_mounted_again() {
         file.sync_all().unwrap();
         fs::write(place.at("later"), b"not synced").unwrap();
         served.kill();
+        // Of a ring the kernel lets go a little after its process: what is asked until then is broken off.
+        let dead = [Errno::NOTCONN, Errno::CONNABORTED].map(Errno::raw_os_error);
         let error = fs::metadata(place.dir()).unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(Errno::NOTCONN.raw_os_error()));
+        assert!(error.raw_os_error().is_some_and(|error| dead.contains(&error)), "{error}");
         place.check_copy();
         std::mem::forget(served); // leave the dead mount where it is
     }

@@ -41,12 +41,20 @@ fn require_mounting() {
 }
 
 /// Waits until something is so.
-pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, is_so: impl FnMut() -> bool) {
+    assert!(comes_to_be(is_so), "still not: {what}");
+}
+
+/// Waits until something is so; false if it has not come to be. For those whom others only leave when they go on.
+pub(crate) fn comes_to_be(mut is_so: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "still not: {what}");
+        if start.elapsed() >= PATIENCE {
+            return false;
+        }
         std::thread::sleep(Duration::from_millis(5));
     }
+    true
 }
 
 /// Unmounts as `umount` does.

@@ -3,7 +3,7 @@
 //!
 //! The programs that write live on, so what fsync told them is known here whatever becomes of the mount.
 
-use crate::harness::Place;
+use crate::harness::{Place, comes_to_be};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -78,9 +78,10 @@ fn fio(file: &Path, extra: &str) -> bool {
 
 /// Runs fio jobs, each on a file of its own, until the mount is gone; the files of those that fio and fsync say are
 /// written.
-fn write_with_fio(dir: &Path, round: u64, over: &AtomicBool) -> Vec<PathBuf> {
+fn write_with_fio(dir: &Path, round: u64, over: &AtomicBool, done: &AtomicU64) -> Vec<PathBuf> {
     let jobs = (0..).map(|n| dir.join(format!("fio.{round}.{n}")));
-    jobs.take_while(|file| !over.load(SeqCst) && fio(file, "--do_verify=0")).collect()
+    let whole = jobs.take_while(|file| !over.load(SeqCst) && fio(file, "--do_verify=0"));
+    whole.inspect(|_| drop(done.fetch_add(1, SeqCst))).collect()
 }
 
 fn check_appended(path: &Path, appender: usize, confirmed: u64) {
@@ -132,7 +133,11 @@ fn what_was_fsynced_survives_twenty_kills() {
     let replaced = AtomicU64::new(0);
     let mut written: Vec<PathBuf> = Vec::new();
     let log = |appender: usize| place.at(&format!("log{appender}"));
-    let mut jobs = 0;
+    let jobs = AtomicU64::new(0);
+    let progress = || {
+        let appended = appended.iter().map(|confirmed| confirmed.load(SeqCst)).sum::<u64>();
+        [appended, replaced.load(SeqCst), jobs.load(SeqCst)]
+    };
     for round in 0..ROUNDS {
         let mut served = place.mount("commit=1");
         written.drain(..).for_each(|file| {
@@ -144,29 +149,28 @@ fn what_was_fsynced_survives_twenty_kills() {
             cut(&log(appender), confirmed.load(SeqCst));
         }
         check_replaced(&place.dir(), replaced.load(SeqCst));
-        let over = AtomicBool::new(false);
+        let (over, before) = (AtomicBool::new(false), progress());
         std::thread::scope(|threads| {
             for (appender, confirmed) in appended.iter().enumerate() {
                 let path = log(appender);
                 threads.spawn(move || append(&path, appender, confirmed));
             }
             threads.spawn(|| replace(&place.dir(), &replaced));
-            let fios = threads.spawn(|| write_with_fio(&place.dir(), round, &over));
+            let fios = threads.spawn(|| write_with_fio(&place.dir(), round, &over, &jobs));
+            let all_wrote = comes_to_be(|| progress().iter().zip(before).all(|(now, before)| *now > before));
             // Every round at another moment of what goes on: checkpoints come every second.
             std::thread::sleep(Duration::from_millis(400 + round * 67 % 900));
             served.kill();
             over.store(true, SeqCst);
             written = fios.join().expect("fio ran");
+            assert!(all_wrote, "too little was written to show anything: {before:?}, then {:?}", progress());
         });
-        jobs += written.len();
         check_crashed(&place.source);
     }
-    let synced: u64 = appended.iter().map(|confirmed| confirmed.load(SeqCst)).sum();
-    let replaced = replaced.load(SeqCst);
+    let [synced, replaced, jobs] = progress();
     println!(
         "{ROUNDS} kills: {synced} appended records, {replaced} replaced files, {jobs} fio jobs had been confirmed"
     );
-    assert!(synced > ROUNDS && replaced > ROUNDS && jobs > 0, "too little was written to show anything");
     let served = place.mount("");
     (0..APPENDERS).for_each(|appender| check_appended(&log(appender), appender, appended[appender].load(SeqCst)));
     served.stop();
