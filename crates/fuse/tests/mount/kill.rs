@@ -81,7 +81,7 @@ fn fio(file: &Path, extra: &str) -> bool {
 fn write_with_fio(dir: &Path, round: u64, over: &AtomicBool, done: &AtomicU64) -> Vec<PathBuf> {
     let jobs = (0..).map(|n| dir.join(format!("fio.{round}.{n}")));
     let whole = jobs.take_while(|file| !over.load(SeqCst) && fio(file, "--do_verify=0"));
-    whole.inspect(|_| drop(done.fetch_add(1, SeqCst))).collect()
+    whole.inspect(|_| done.store(done.load(SeqCst) + 1, SeqCst)).collect()
 }
 
 fn check_appended(path: &Path, appender: usize, confirmed: u64) {
