@@ -1,9 +1,10 @@
 //! [`Chip`]: what one chip does when: reads in their order, programs and erases in theirs, and which of them waits.
 //!
-//! Without suspension everything is done in the order in which it is told. With it, a read that finds its chip at a
-//! program or an erase suspends that: the operation stops where it is, the read begins when the chip has let go, and
-//! behind the read the operation goes on with what is left of it. A read also goes before programs and erases that are
-//! told and have not begun. Reads of the host and of the collector are alike in that.
+//! By default everything is done in the order in which it is told. With [`Order::ReadFirst`] a read goes before programs
+//! and erases that are told and have not taken the chip, and waits for the one that has. With suspension, a read that
+//! finds its chip at a program or an erase suspends that: the operation stops where it is, the read begins when the chip
+//! has let go, and behind the read the operation goes on with what is left of it. What may be suspended lets reads go
+//! before it, too. Reads of the host and of the collector are alike in that.
 //!
 //! A read that arrives while another one keeps an operation suspended follows it: the operation stays suspended, and
 //! the chip has to let go of nothing. Each read that an operation lets pass counts against its limit; what has reached
@@ -18,7 +19,7 @@
 //! owes, suspended or not.
 
 use crate::nand::{Line, Source};
-use crate::parameters::Suspension;
+use crate::parameters::{Order, Suspension};
 use crate::units::{Time, nanos};
 use std::collections::VecDeque;
 
@@ -75,21 +76,37 @@ enum Held {
     Suspended(Time),
 }
 
-/// [`Suspension`] in nanoseconds: what letting go of a program and of an erase takes, if it may be suspended.
+/// What a program or an erase does for a read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lets {
+    /// The read waits for it.
+    Wait,
+    /// The read goes before it, unless it has taken the chip.
+    Before,
+    /// The same, and if it has, it is suspended; letting go takes so long.
+    Suspend(u64),
+}
+
+/// [`Suspension`] in nanoseconds: what programs and erases do for reads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SuspensionTimes {
-    program: Option<u64>,
-    erase: Option<u64>,
+    program: Lets,
+    erase: Lets,
     resume: u64,
     limit: u32,
 }
 
 impl SuspensionTimes {
     pub(crate) fn new(suspension: &Suspension) -> Self {
-        let Suspension { what, program, erase, resume, limit } = suspension;
+        let Suspension { what, order, program, erase, resume, limit } = suspension;
+        let otherwise = match order {
+            Order::Fifo => Lets::Wait,
+            Order::ReadFirst => Lets::Before,
+        };
+        let lets = |suspended: bool, time| if suspended { Lets::Suspend(nanos(time)) } else { otherwise };
         SuspensionTimes {
-            program: what.programs().then(|| nanos(*program)),
-            erase: what.erases().then(|| nanos(*erase)),
+            program: lets(what.programs(), *program),
+            erase: lets(what.erases(), *erase),
             resume: nanos(*resume),
             limit: *limit,
         }
@@ -97,18 +114,21 @@ impl SuspensionTimes {
 
     /// Whether programs may be suspended.
     pub(crate) fn programs(&self) -> bool {
-        self.program.is_some()
+        matches!(self.program, Lets::Suspend(_))
     }
 
     /// Whether erases may.
     pub(crate) fn erases(&self) -> bool {
-        self.erase.is_some()
+        matches!(self.erase, Lets::Suspend(_))
     }
 
-    /// What letting go of an operation takes; `None` if nothing passes it.
-    fn of(&self, operation: &Operation) -> Option<u64> {
-        let latency = if operation.program.is_some() { self.program } else { self.erase };
-        latency.filter(|_| operation.passed < self.limit)
+    /// What an operation does for the next read.
+    fn of(&self, operation: &Operation) -> Lets {
+        match operation.program {
+            _ if operation.passed >= self.limit => Lets::Wait,
+            Some(_) => self.program,
+            None => self.erase,
+        }
     }
 }
 
@@ -179,7 +199,7 @@ impl Chip {
         self.forget(now);
         let mut at = now.max(self.reads);
         let mut next = 0;
-        if let Some(last) = self.operations.iter().rposition(|operation| times.of(operation).is_none()) {
+        if let Some(last) = self.operations.iter().rposition(|operation| times.of(operation) == Lets::Wait) {
             at = at.max(self.operations[last].end);
             next = last + 1;
         }
@@ -187,13 +207,15 @@ impl Chip {
             if operation.begin >= at {
                 return Turn { start: at, before: Some((next, Held::PutOff)) };
             }
-            // It has not begun to work when the read's turn comes, or is still suspended for the read before.
-            if operation.work >= at {
-                return Turn { start: operation.work, before: Some((next, Held::Still)) };
-            }
-            let start = at + times.of(operation).unwrap_or(0);
-            if start < operation.end {
-                return Turn { start, before: Some((next, Held::Suspended(at))) };
+            if let Lets::Suspend(latency) = times.of(operation) {
+                // It has not begun to work when the read's turn comes, or is still suspended for the read before.
+                if operation.work >= at {
+                    return Turn { start: operation.work, before: Some((next, Held::Still)) };
+                }
+                let start = at + latency;
+                if start < operation.end {
+                    return Turn { start, before: Some((next, Held::Suspended(at))) };
+                }
             }
             at = at.max(operation.end);
             next += 1;
@@ -261,14 +283,18 @@ fn late_of(operation: &Operation, from: Time, late: &mut impl FnMut(Late)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parameters::Suspendable;
+    use crate::parameters::{Order, Suspendable};
     use proptest::prelude::*;
     use std::time::Duration;
 
     /// Ten to let go of a program, twenty of an erase, five to go on.
     fn times(what: Suspendable, limit: u32) -> SuspensionTimes {
+        in_order(what, Order::Fifo, limit)
+    }
+
+    fn in_order(what: Suspendable, order: Order, limit: u32) -> SuspensionTimes {
         let ns = Duration::from_nanos;
-        SuspensionTimes::new(&Suspension { what, program: ns(10), erase: ns(20), resume: ns(5), limit })
+        SuspensionTimes::new(&Suspension { what, order, program: ns(10), erase: ns(20), resume: ns(5), limit })
     }
 
     fn program(number: u64) -> Option<Program> {
@@ -365,6 +391,52 @@ mod tests {
         assert_eq!(read(&mut chip, 200, 30, &times(Suspendable::Erase, 9)), (492, vec![]));
     }
 
+    #[test]
+    fn a_read_goes_before_programs_that_have_not_begun_and_waits_for_the_one_at_work() {
+        let mut chip = two_programs();
+        let times = in_order(Suspendable::Off, Order::ReadFirst, 9);
+        assert_eq!(read(&mut chip, 50, 30, &times), (107, vec![(2, 214, 244)]));
+        assert_eq!(read(&mut chip, 60, 30, &times), (137, vec![(2, 244, 274)]), "behind the first, before the second");
+        assert_eq!(read(&mut chip, 170, 30, &times), (274, vec![]), "the second has taken the chip");
+        assert_eq!((chip.free(), chip.busy(), chip.suspended()), (304, 107 + 107 + 90, (0, 0)));
+        let mut chip = two_programs();
+        assert_eq!(read(&mut chip, 3, 30, &times), (107, vec![(2, 214, 244)]), "a transfer is the program's beginning");
+        let mut chip = Chip::default();
+        chip.push(0, (0, 0, 300), None);
+        chip.push(0, (300, 300, 600), None);
+        assert_eq!(read(&mut chip, 50, 30, &times), (300, vec![]));
+        assert_eq!(chip.free(), 630, "an erase waits as programs do");
+    }
+
+    #[test]
+    fn so_many_reads_go_before_what_has_not_begun_and_no_more() {
+        let mut chip = two_programs();
+        chip.push(0, (214, 221, 321), program(3));
+        let times = in_order(Suspendable::Off, Order::ReadFirst, 2);
+        assert_eq!(read(&mut chip, 50, 30, &times).0, 107);
+        assert_eq!(read(&mut chip, 50, 30, &times), (137, vec![(2, 244, 274), (3, 351, 381)]));
+        assert_eq!(read(&mut chip, 50, 30, &times), (274, vec![(3, 381, 411)]), "the third has let none pass");
+    }
+
+    #[test]
+    fn erases_can_be_suspended_where_programs_only_wait_for_their_turn() {
+        let mut chip = two_programs();
+        chip.push(0, (214, 214, 514), None);
+        let times = in_order(Suspendable::Erase, Order::ReadFirst, 9);
+        assert_eq!(read(&mut chip, 50, 30, &times), (107, vec![(2, 214, 244)]));
+        // The erase works since 244; 20 to let go of it, 5 to go on.
+        assert_eq!(read(&mut chip, 300, 30, &times).0, 320);
+        assert_eq!((chip.free(), chip.suspended()), (350 + 244 + 5, (0, 1)));
+        let mut chip = two_programs();
+        let first = in_order(Suspendable::Both, Order::ReadFirst, 9);
+        let both = times_of_reads(&mut chip, &first);
+        assert_eq!(both, times_of_reads(&mut two_programs(), &self::times(Suspendable::Both, 9)), "that is more");
+    }
+
+    fn times_of_reads(chip: &mut Chip, times: &SuspensionTimes) -> Vec<(Time, Vec<(u64, Time, Time)>)> {
+        [3, 50, 90, 160, 400].map(|now| read(chip, now, 30, times)).to_vec()
+    }
+
     proptest! {
         /// Whatever comes when: reads wait for no longer than the limit lets them, every operation works for all that
         /// it owes, and the chip does one thing at a time, so its busy time is made up of those.
@@ -372,8 +444,10 @@ mod tests {
         fn all_work_is_done_and_every_program_ends(
             told in prop::collection::vec((0u64..80, 0u8..3, 1u64..90), 1..60),
             limit in 1u32..4,
+            what in prop::sample::select(Suspendable::ALL.to_vec()),
+            order in prop::sample::select(Order::ALL.to_vec()),
         ) {
-            let times = times(Suspendable::Both, limit);
+            let times = in_order(what, order, limit);
             let (mut chip, mut now, mut owed, mut number) = (Chip::default(), 0, 0, 0);
             let mut ends = std::collections::BTreeMap::new();
             for (step, kind, took) in told {

@@ -326,7 +326,7 @@ impl Engine {
         after: u64,
         promised: Option<Promised>,
     ) -> Option<PromiseId> {
-        if self.parameters.power_loss_protection || !self.parameters.suspension.what.programs() {
+        if self.parameters.power_loss_protection || !self.parameters.suspension.delays_programs() {
             return None;
         }
         let told = self.media.nand.told();

@@ -4,7 +4,7 @@
 //! Kept true: every field that a [`crate::Preset`] fills in has a name here, but for its own name, the translation
 //! layer and whether it takes notes for power cuts, which are no numbers of a drive.
 
-use crate::parameters::{Duplex, Parameters, Suspendable};
+use crate::parameters::{Duplex, Order, Parameters, Suspendable};
 use crate::units::{Bandwidth, nanos};
 use std::time::Duration;
 
@@ -38,6 +38,7 @@ pub enum NumberError {
 fn wanted(name: &str) -> &'static str {
     match name {
         "suspend" => "say off, program, erase or both",
+        "order" => "say fifo or read-first",
         "duplex" => "say full or half",
         "power_loss_protection" => "say true or false",
         "over_provisioning" => "say a share of the capacity",
@@ -83,7 +84,7 @@ macro_rules! number {
     };
 }
 
-const NUMBERS: [Number; 36] = [
+const NUMBERS: [Number; 37] = [
     number!("channels", count geometry.channels),
     number!("chips_per_channel", count geometry.chips_per_channel),
     number!("planes", count geometry.planes),
@@ -97,6 +98,11 @@ const NUMBERS: [Number; 36] = [
     number!("erase_ns", time timing.erase),
     number!("channel_bytes_s", rate timing.channel),
     number!("channel_piece_bytes", count timing.channel_piece),
+    Number {
+        name: "order",
+        get: |p| p.suspension.order.name().to_owned(),
+        set: |p, text| put(&mut p.suspension.order, Order::ALL.into_iter().find(|order| order.name() == text)),
+    },
     Number {
         name: "suspend",
         get: |p| p.suspension.what.name().to_owned(),
@@ -164,6 +170,8 @@ mod tests {
     fn another(name: &str, value: &str) -> String {
         match (name, value) {
             ("suspend", "off") => "both".to_owned(),
+            ("order", "fifo") => "read-first".to_owned(),
+            ("order", "read-first") => "fifo".to_owned(),
             ("duplex", "full") => "half".to_owned(),
             ("duplex", "half") => "full".to_owned(),
             (_, "true") => "false".to_owned(),
@@ -208,9 +216,16 @@ mod tests {
         let t = before.timing;
         assert!((0..2).all(|row| sense_small[row] != t.sense_small[row] && sense[row] != t.sense[row]));
         assert!(program != t.program && erase != t.erase && channel != t.channel && channel_piece != t.channel_piece);
-        let Suspension { what, program, erase, resume, limit } = suspension;
+        let Suspension { what, order, program, erase, resume, limit } = suspension;
         let s = before.suspension;
-        assert!(what != s.what && program != s.program && erase != s.erase && resume != s.resume && limit != s.limit);
+        assert!(
+            order != s.order
+                && what != s.what
+                && program != s.program
+                && erase != s.erase
+                && resume != s.resume
+                && limit != s.limit
+        );
         let Interface {
             link,
             duplex,
@@ -243,6 +258,7 @@ mod tests {
         assert!(error.contains("'progam_ns'") && error.contains("program_ns, erase_ns"), "{error}");
         for (name, value, part) in [
             ("suspend", "sometimes", "off, program, erase or both"),
+            ("order", "lifo", "fifo or read-first"),
             ("duplex", "quarter", "full or half"),
             ("program_ns", "1us", "whole number"),
             ("link_bytes_s", "0", "whole number"),

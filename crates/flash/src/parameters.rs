@@ -114,11 +114,36 @@ impl Suspendable {
     }
 }
 
-/// How a chip breaks off what it is doing for a read.
+/// Which turn a chip gives a read that programs and erases were told before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Order {
+    /// Its own: first in, first out.
+    #[default]
+    Fifo,
+    /// Before all programs and erases that have not taken the chip.
+    ReadFirst,
+}
+
+impl Order {
+    /// All of them.
+    pub const ALL: [Order; 2] = [Order::Fifo, Order::ReadFirst];
+
+    /// The name that users type.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Order::Fifo => "fifo",
+            Order::ReadFirst => "read-first",
+        }
+    }
+}
+
+/// What a chip does for a read that comes to programs and erases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Suspension {
-    /// What is broken off. The rest is about that.
+    /// What is broken off; it also lets reads go before it.
     pub what: Suspendable,
+    /// What happens to the rest.
+    pub order: Order,
     /// From the command to the moment when a read may begin: of a program.
     pub program: Duration,
     /// The same, of an erase of a block.
@@ -127,6 +152,18 @@ pub struct Suspension {
     pub resume: Duration,
     /// Reads that a program or an erase lets pass; at least one.
     pub limit: u32,
+}
+
+impl Suspension {
+    /// Whether reads delay anything that was told before them.
+    fn delays(&self) -> bool {
+        self.what != Suspendable::Off || self.order == Order::ReadFirst
+    }
+
+    /// Whether they delay programs.
+    pub(crate) fn delays_programs(&self) -> bool {
+        self.what.programs() || self.order == Order::ReadFirst
+    }
 }
 
 /// Whether a link carries bytes in both directions at a time.
@@ -477,7 +514,7 @@ impl Parameters {
         {
             return Err(ParameterError::Interface);
         }
-        if self.suspension.what != Suspendable::Off && self.suspension.limit == 0 {
+        if self.suspension.delays() && self.suspension.limit == 0 {
             return Err(ParameterError::Suspension);
         }
         if !(0.0..=100.0).contains(&self.policy.over_provisioning) {
@@ -508,12 +545,14 @@ impl Parameters {
     }
 }
 
-/// What all presets share: nothing is suspended. No public source says what their firmware does. NVMeVirt, which the
-/// papers used, has no suspension; MQSim's own settings (ssdconfig.xml) suspend erases only, in 700 us of 3.8
-/// ms, and have 100 us for a program, and nothing for going on. Those times are here for experiments that switch it on;
-/// that of an erase is the same share of our erases. The limit is an estimate: MQSim has none.
+/// What all presets share: chips do what they are told in that order, and nothing is suspended. No public source says
+/// what their firmware does. NVMeVirt, which the papers used, has no suspension; MQSim's own settings (ssdconfig.xml)
+/// suspend erases only, in 700 us of 3.8 ms, and have 100 us for a program, and nothing for going on. Those times are
+/// here for experiments that switch it on; that of an erase is the same share of our erases. The limit is an estimate:
+/// MQSim has none.
 fn suspension(erase: Duration) -> Suspension {
-    Suspension { what: Suspendable::Off, program: us(100), erase: erase * 7 / 38, resume: Duration::ZERO, limit: 16 }
+    let (what, order) = (Suspendable::Off, Order::Fifo);
+    Suspension { what, order, program: us(100), erase: erase * 7 / 38, resume: Duration::ZERO, limit: 16 }
 }
 
 /// Devices whose parameters are known.

@@ -1,7 +1,7 @@
 //! [`Promises`]: answers that wait for programs, on a device whose programs reads can put off.
 //!
 //! A flush or a FUA is answered when programs have ended. When it arrives that time is known, but for reads that come
-//! later and suspend one of those programs. Kept true: an answer is given when all programs that had been told when it
+//! later and put off one of those programs. Kept true: an answer is given when all programs that had been told when it
 //! was promised have ended, and not before; a promise is kept once.
 
 use crate::cells::Promised;

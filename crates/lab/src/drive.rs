@@ -218,6 +218,19 @@ mod tests {
         assert_eq!(measure(&plain, mix(), 50).unwrap(), beside, "runs repeat");
     }
 
+    /// Two chips and a full buffer, so that programs are told behind each other.
+    #[test]
+    fn reads_that_go_first_wait_for_the_program_at_work_only() {
+        let mean = |settings: &[(&str, &str)]| {
+            let few = [("channels", "1"), ("chips_per_channel", "2"), ("buffer_bytes", "1048576")];
+            let all = few.iter().chain(settings).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            let drive = drive("pm9a3", &all.collect::<Vec<_>>()).unwrap();
+            measure(&drive, mix(), 90).unwrap().read.unwrap().mean
+        };
+        let (fifo, first, suspending) = (mean(&[]), mean(&[("order", "read-first")]), mean(&[("suspend", "program")]));
+        assert!(first < 0.5 * fifo && suspending < 0.5 * first, "{fifo} {first} {suspending}");
+    }
+
     #[test]
     fn what_makes_no_sense_is_refused_by_name() {
         let why = |result: Result<Parameters>| result.unwrap_err().to_string();

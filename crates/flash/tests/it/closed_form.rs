@@ -5,7 +5,7 @@ use crate::common::{KIB, MIB, Random, all, assert_clean, nanos, pages, timed, wr
 use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_device::{Device, Op};
-use steadyfs_flash::{Duplex, EmulatedSsd, Parameters, Preset, Suspendable, Suspension};
+use steadyfs_flash::{Duplex, EmulatedSsd, Order, Parameters, Preset, Suspendable, Suspension};
 
 fn ssd(parameters: Parameters, capacity: u64) -> Arc<EmulatedSsd> {
     EmulatedSsd::new(parameters, capacity).unwrap_or_else(|error| panic!("{error}"))
@@ -193,6 +193,34 @@ fn a_read_suspends_a_program_and_the_flush_that_waits_for_it_is_answered_later()
     let off = Suspension { what: Suspendable::Off, ..suspension };
     assert_eq!(run(off), (program - 100_000 + idle_read, program + 4000, (0, 0)));
     assert_eq!(run(suspension), (40_000 + idle_read, program + 40_000 + on_chip + 8000 + 4000, (1, 0)));
+}
+
+/// One chip with a program under way and another one behind it. A read waits for the first, and not for the second; the
+/// flush waits for both, so the read makes it later.
+#[test]
+fn a_read_goes_before_a_program_that_has_not_begun_and_the_flush_that_waits_for_it_is_answered_later() {
+    let run = |order: Order| {
+        timed(move || {
+            let suspension = Suspension { order, ..p970().suspension };
+            let ssd = ssd(Parameters { suspension, ..one_chip() }, 64 * MIB);
+            all(&ssd, [write(0, 8, false)]);
+            ssd.flush().unwrap();
+            all(&ssd, [write(8, 8, false), write(16, 8, false)]);
+            let other = Arc::clone(&ssd);
+            let flush = steadyfs_rt::spawn("flush", move || nanos(|| other.flush().unwrap()));
+            steadyfs_rt::sleep(Duration::from_micros(100));
+            let read = nanos(|| drop(ssd.read(0, 1).unwrap()));
+            let flush = flush.join().unwrap();
+            assert_clean(&ssd);
+            let stats = ssd.stats();
+            assert!(stats.flush_latency.max_ns >= flush && stats.suspended == (0, 0), "counted as it was");
+            (read, flush)
+        })
+    };
+    // The second program's data crosses the channel when that was booked, and the page that was read after it.
+    let (on_chip, program, channel) = (29_760 + 4883, 39_063 + 185_000, 39_063 - 29_760);
+    let ((fifo, flush), (first, later)) = (run(Order::Fifo), run(Order::ReadFirst));
+    assert_eq!((fifo - first, later - flush), (program - channel, on_chip + channel));
 }
 
 /// The buffer of the smallest device that there can be is full: a write goes on when the program has ended, also if

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_device::{Device, Op, PageBuf, Request, StreamHint};
-use steadyfs_flash::{EmulatedSsd, Parameters, Suspendable, Suspension};
+use steadyfs_flash::{EmulatedSsd, Order, Parameters, Suspendable, Suspension};
 use steadyfs_rt::{LockClass, Mutex, sleep};
 
 static MODEL: LockClass = LockClass::new("test.model", 0);
@@ -156,6 +156,21 @@ fn a_power_cut_amid_suspended_programs_leaves_what_was_promised() {
         });
         assert!(stats.gc_programmed > 5000 && lost > 500, "{lost} versions lost\n{stats}");
         assert!(stats.suspended.0 > 500, "{:?}", stats.suspended);
+    }
+}
+
+/// The same where they only go before programs and erases that have not begun.
+#[test]
+fn a_power_cut_amid_programs_that_wait_for_reads_leaves_what_was_promised() {
+    for (seed, limit) in [(4, 1), (5, 16)] {
+        let mut parameters = small();
+        parameters.remember_cells = true;
+        parameters.suspension = Suspension { order: Order::ReadFirst, limit, ..parameters.suspension };
+        let (stats, lost) = timed(move || {
+            let (ssd, lost) = cuts(parameters, seed, 20_000);
+            (ssd.stats(), lost)
+        });
+        assert!(stats.gc_programmed > 5000 && lost > 500, "{lost} versions lost\n{stats}");
     }
 }
 

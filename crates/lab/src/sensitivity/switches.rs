@@ -96,6 +96,12 @@ pub(crate) const SWITCHES: &[Switch] = &[
         what: "reads suspend programs and erases",
     },
     Switch {
+        place: Place::Key("device.parameters.order"),
+        from: &["fifo"],
+        to: "read-first",
+        what: "reads go before programs and erases that have not begun",
+    },
+    Switch {
         place: Place::Key("device.parameters.duplex"),
         from: &["full"],
         to: "half",
@@ -195,20 +201,21 @@ mod tests {
 
     #[test]
     fn numbers_of_a_drive_are_switched_from_what_its_preset_has() {
-        let names = ["device.parameters.suspend=both", "device.parameters.duplex=half"];
+        let names = ["suspend=both", "order=read-first", "duplex=half"];
+        let names = names.map(|name| format!("device.parameters.{name}"));
         let settings = |one: &Experiment| {
-            let rows = names.map(|name| SWITCHES.iter().find(|switch| switch.name() == name).unwrap());
+            let rows = names.each_ref().map(|name| SWITCHES.iter().find(|switch| switch.name() == *name).unwrap());
             rows.map(|row| row.setting(one))
         };
         let mut one = builtin("scalelfs-fig2a").unwrap();
-        assert_eq!(settings(&one), names.map(|name| Some(name.to_owned())));
+        assert_eq!(settings(&one), names.clone().map(Some));
         names.iter().for_each(|name| one.set(name).unwrap());
-        assert_eq!(settings(&one), [None, None], "they are so already");
+        assert_eq!(settings(&one), [None, None, None], "they are so already");
         let mut one = builtin("scalelfs-fig2a").unwrap();
         one.set("device.preset=slow-emmc").unwrap();
-        assert_eq!(settings(&one), [Some(names[0].to_owned()), None], "one bus");
+        assert_eq!(settings(&one), [Some(names[0].clone()), Some(names[1].clone()), None], "one bus");
         one.set("device.preset=memory").unwrap();
-        assert_eq!(settings(&one), [None, None], "no drive");
+        assert_eq!(settings(&one), [None, None, None], "no drive");
     }
 
     #[test]

@@ -67,6 +67,7 @@ fn numbers_of_the_device_are_settings_and_what_is_unknown_is_refused() {
     let all = [
         "suspend=both",
         "suspend_program_ns=20000",
+        "order=read-first",
         "duplex=half",
         "program_ns=1980000",
         "power_loss_protection=false",
@@ -84,6 +85,7 @@ fn numbers_of_the_device_are_settings_and_what_is_unknown_is_refused() {
     for (setting, parts) in [
         ("device.parameters.progam_ns=1", ["'progam_ns'", "program_ns"]),
         ("device.parameters.suspend=often", ["often", "erase or both"]),
+        ("device.parameters.order=lifo", ["lifo", "fifo or read-first"]),
         ("device.parameters.suspend_limit=0", ["device.parameters", "at least one read"]),
         ("device.parameters.channels=0", ["device.parameters", "geometry"]),
         ("device.parameters.link_bytes_s=3.4", ["link_bytes_s", "whole number"]),
