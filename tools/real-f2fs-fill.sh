@@ -2,6 +2,7 @@
 # Write amplification of the real F2FS, in user-mode Linux, by how full the volume is: random overwrites of 4 KiB by one job, 64 of them written back at a time (docs/lab/RESULTS.md). `lab run f2fs-fill` is the same on ours.
 # usage: tools/real-f2fs-fill.sh [MOUNT-OPTIONS [IPU-POLICY]]   for example: mode=lfs, or alloc_mode=default 16
 # MIB (512: the volume), SHARES (50 60 70 80 90 96: hundredths of the users' space that the file takes) and PASSES (2: what is overwritten before it counts, and again while it does, in sizes of the volume) are taken from the environment.
+# The file has whole MiB: fio writes whole blocks of 1 MiB, and a job that finds its file shorter than --size empties it before it begins.
 # Discards are off, and writes go through the page cache: with discards on, or direct, this kernel runs out of segments in mode=lfs, and panics or goes on for ever.
 # Needs the packages user-mode-linux, kmod, f2fs-tools and fio, and MIB of room in SCRATCH (/var/tmp).
 set -euo pipefail
@@ -20,9 +21,13 @@ for share in $shares; do
 mount -t f2fs -o noatime,nodiscard,$options /dev/ubda \$MNT
 kernel=/sys/fs/f2fs/ubda
 [ -z '$policy' ] || echo '$policy' >\$kernel/ipu_policy
-size=\$((\$(df -k --output=avail \$MNT | tail -1) * $share / 100 / 4 * 4))
+size=\$((\$(df -k --output=avail \$MNT | tail -1) * $share / 100 / 1024 * 1024))
 common=\"--directory=\$MNT --name=j --size=\${size}k --ioengine=psync --fallocate=none --end_fsync=1\"
 fio \$common --rw=write --bs=1M >/dev/null 2>&1
+kept() {
+    [ \$(du -k --apparent-size \$MNT/j.0.0 | cut -f1) = \$size ] && [ \$(du -k \$MNT/j.0.0 | cut -f1) -ge \$size ] || echo \"$share: the file is not whole: \$(du -k \$MNT/j.0.0)\"
+}
+kept
 counts() {
     sync
     (cd \$kernel && cat moved_blocks_foreground moved_blocks_background cp_foreground_calls cp_background_calls)
@@ -34,6 +39,7 @@ overwrite() {
 overwrite 1
 before=\$(counts)
 overwrite 2
+kept
 echo \"\$before\" \$(counts) | xargs | awk -v pages=$((mib * passes * 256)) '{
     printf \"$share  %d  %.3f  %d  %d\\n\", \$10 - \$5, (\$10 - \$5) / pages, \$6 + \$7 - \$1 - \$2, \$8 + \$9 - \$3 - \$4
 }'

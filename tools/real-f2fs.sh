@@ -20,7 +20,9 @@ kernel=/sys/fs/f2fs/ubda
 # As full as the experiment: 94 % of what is there to be used, root directory and all.
 size=\$((\$(df -k --output=avail \$MNT | tail -1) * 943 / 1000 / $jobs / 4 * 4))
 common=\"--directory=\$MNT --name=j --numjobs=$jobs --size=\${size}k --ioengine=psync --fallocate=none --end_fsync=1 --group_reporting\"
-fio \$common --rw=write --bs=1M >/dev/null 2>&1
+# In whole blocks of the size: a job that finds its file shorter than --size empties it before it begins.
+fio \$common --rw=write --bs=4k >/dev/null 2>&1
+[ \$(du -k --apparent-size \$MNT/j.0.0 | cut -f1) = \$size ] || echo \"the files are not whole\"
 sync
 counts() {
     (cd \$kernel && cat gc_foreground_calls moved_blocks_foreground cp_foreground_calls cp_background_calls)

@@ -150,6 +150,7 @@ fn of_volume(
     let per = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
     named([
         ("waf", per(device_written, blocks)),
+        ("device_over_app", per(device_written + device_read, blocks)),
         ("device_write_mb_s", device_written * 4096.0 / seconds / 1e6),
         ("device_read_mb_s", device_read * 4096.0 / seconds / 1e6),
         ("device_mb_s", (device_written + device_read) * 4096.0 / seconds / 1e6),

@@ -5,6 +5,7 @@ mod compared;
 mod d2fs;
 mod devgc;
 mod filebench;
+mod fill;
 mod iplfs;
 mod journal;
 mod metadata;

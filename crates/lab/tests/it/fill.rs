@@ -1,0 +1,26 @@
+//! F2FS in mode=lfs on a nearly full volume, beside what greedy collection must move.
+
+use crate::model::{Flash, greedy};
+use std::sync::Arc;
+use steadyfs_lab::{Progress, builtin, run_system};
+
+/// `tools/real-f2fs-fill.sh` has the same from the real F2FS; docs/lab/RESULTS.md has both.
+#[test]
+fn f2fs_moves_what_greedy_collection_with_its_reserve_must() {
+    let mut experiment = builtin("f2fs-fill").unwrap();
+    for setting in ["workload.io_size=640M", "window=[{name='late',of='jobs',from='384M',to='640M'}]"] {
+        experiment.set(setting).unwrap();
+    }
+    let run = run_system(&experiment, "f2fs-lfs@90", "1".parse().unwrap(), 0, &Arc::new(Progress::default())).unwrap();
+    let of = |name: &str| run.record.metrics[name];
+    // Of 512 MiB, mkfs makes 248 segments and reserves 28. Four logs hold no file's data. A round of collection makes
+    // two sections more than are needed, and what a checkpoint would write now takes one.
+    let flash = Flash { lines: 248 - 4, line: 512, kept: 28 + 1 + 1 };
+    let (pages, file) = (|mib: u64| mib * 256, (396.0 * 256.0 * 0.9) as usize);
+    // The model fills the file at random, which takes as long as the first part.
+    let expected = greedy(&flash, file, &[(pages(2048), pages(3072))])[0];
+    let nodes = of("node_blocks") / pages(640) as f64;
+    assert!(nodes < 0.1, "{nodes} node blocks for each page");
+    let ours = of("late_waf") - nodes;
+    assert!((ours / expected - 1.0).abs() < 0.05, "{ours}, and a model has {expected}");
+}
