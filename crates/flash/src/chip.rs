@@ -301,8 +301,11 @@ mod tests {
         Some(Program { at: (0, number as u32), source: Source::Host, pages: 1, number })
     }
 
-    /// A read of so many nanoseconds that is told now: its start, and programs that end later for it: from and to.
-    fn read(chip: &mut Chip, now: Time, took: u64, times: &SuspensionTimes) -> (Time, Vec<(u64, Time, Time)>) {
+    /// When a read starts, and programs that end later for it: from and to.
+    type Told = (Time, Vec<(u64, Time, Time)>);
+
+    /// A read of so many nanoseconds that is told now.
+    fn read(chip: &mut Chip, now: Time, took: u64, times: &SuspensionTimes) -> Told {
         let turn = chip.turn(now, times);
         let mut late = Vec::new();
         chip.read(turn, turn.start + took, times, |it| late.push((it.program.number, it.from, it.to)));
@@ -433,7 +436,7 @@ mod tests {
         assert_eq!(both, times_of_reads(&mut two_programs(), &self::times(Suspendable::Both, 9)), "that is more");
     }
 
-    fn times_of_reads(chip: &mut Chip, times: &SuspensionTimes) -> Vec<(Time, Vec<(u64, Time, Time)>)> {
+    fn times_of_reads(chip: &mut Chip, times: &SuspensionTimes) -> Vec<Told> {
         [3, 50, 90, 160, 400].map(|now| read(chip, now, 30, times)).to_vec()
     }
 
