@@ -1,4 +1,5 @@
-//! What a mounted volume does by itself: periodic checkpoints, collection while idle, deletion of unlinked inodes.
+//! What a mounted volume does by itself: periodic checkpoints, batches of the journal between them, collection while
+//! idle, deletion of unlinked inodes.
 //!
 //! The housekeeper holds the volume weakly between its ticks and ends with it.
 
@@ -29,6 +30,7 @@ struct Rounds {
     idle_ticks: u32,
     gc_wait: u32,
     since_checkpoint: u64,
+    since_names: u64,
     ticks: u64,
 }
 
@@ -82,7 +84,19 @@ fn tick(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
             fs.checkpoint(if due { Cause::Timer } else { Cause::Backlog })?;
         }
     }
+    commit_names(fs, rounds)?;
     collect_when_idle(fs, rounds)
+}
+
+/// Makes names durable that nobody synced, when it is time.
+fn commit_names(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
+    rounds.since_names += 1;
+    let seconds = fs.options.journal_commit_seconds;
+    if seconds == 0 || rounds.since_names < seconds {
+        return Ok(());
+    }
+    rounds.since_names = 0;
+    fs.commit_journal()
 }
 
 fn collect_when_idle(fs: &Fs, rounds: &mut Rounds) -> Result<()> {

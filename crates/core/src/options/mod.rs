@@ -236,6 +236,8 @@ pub struct MountOptions {
     pub journal_stride: u64,
     /// Most bytes of the journal, in memory and behind the last checkpoint; a checkpoint empties it.
     pub journal_bytes: u64,
+    /// Seconds between batches of what operations note in the journal, if nobody syncs; 0 = never by time.
+    pub journal_commit_seconds: u64,
     /// What to do when a checkpoint could not be written.
     pub on_error: OnError,
     /// Access times.
@@ -276,6 +278,7 @@ impl Default for MountOptions {
             journal: JournalMode::Off,
             journal_stride: 8 << 10,
             journal_bytes: 64 << 20,
+            journal_commit_seconds: 5,
             on_error: OnError::Continue,
             access_times: AccessTimes::Relative,
             directory_access_times: true,

@@ -118,6 +118,20 @@ pub static OPTIONS: &[Row<MountOptions>] = &[
         help: "with a journal, how large it grows before a checkpoint has to empty it",
     },
     Row {
+        name: "journal.commit",
+        aliases: &[],
+        values: Values::Number {
+            unit: "SECONDS",
+            least: 0,
+            most: u64::MAX,
+            set: |options, seconds| options.journal_commit_seconds = seconds,
+            get: |options| Some(options.journal_commit_seconds),
+        },
+        tier: Everyday,
+        help: "with a journal, seconds after which names and attributes are durable that nobody synced, 0 for never by \
+               time; contents are not meant",
+    },
+    Row {
         name: "discard",
         aliases: &[],
         values: option_words!(Flags, discard, { "discard" => Discard::LINUX, "nodiscard" => Discard::Off }),

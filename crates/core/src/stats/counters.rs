@@ -17,6 +17,8 @@ pub enum Cause {
     Backlog,
     /// An fsync that the roll-forward chain could not serve.
     Fsync,
+    /// The journal's time (`journal.commit=SECONDS`), where a batch could not make names durable.
+    Journal,
     /// Collection had so little room that it could not go on without.
     Critical,
     /// Free node ids ran out, and this gives back those that were freed.
@@ -35,10 +37,11 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 10] = [
+    pub const ALL: [Cause; 11] = [
         Cause::Timer,
         Cause::Backlog,
         Cause::Fsync,
+        Cause::Journal,
         Cause::Critical,
         Cause::NodeIds,
         Cause::Needed,
@@ -54,6 +57,7 @@ impl Cause {
             Cause::Timer => "timer",
             Cause::Backlog => "backlog",
             Cause::Fsync => "fsync",
+            Cause::Journal => "journal",
             Cause::Critical => "gc_room_critical",
             Cause::NodeIds => "node_ids",
             Cause::Needed => "gc_freed_needed",

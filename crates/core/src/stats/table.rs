@@ -149,7 +149,7 @@ fn locks(stats: &VolumeStats, of: fn(&super::LockNumbers) -> f64) -> Vec<(String
 }
 
 /// Every statistic.
-pub const STATISTICS: [Statistic; 83] = [
+pub const STATISTICS: [Statistic; 84] = [
     gauge(
         Mount,
         "build_info",
@@ -359,6 +359,13 @@ pub const STATISTICS: [Statistic; 83] = [
         NUMBER,
         "Batches of the metadata journal.",
         Read::One(|s| s.journal.batches as f64),
+    ),
+    counter(
+        Checkpoints,
+        "journal_timed_batches",
+        NUMBER,
+        "Of these batches, those by time (`journal.commit=`), and not by an fsync.",
+        Read::One(|s| s.journal.timed as f64),
     ),
     counter(
         Checkpoints,

@@ -78,6 +78,7 @@ struct JournalEpoch {
 #[derive(Default)]
 struct JournalCounters {
     batches: AtomicU64,
+    timed: AtomicU64,
     blocks: AtomicU64,
     records: AtomicU64,
     absorbed: AtomicU64,
@@ -88,6 +89,9 @@ struct JournalCounters {
 pub struct JournalStats {
     /// Batches placed.
     pub batches: u64,
+    /// Of those, how many by time (`journal.commit=`), and not by an fsync.
+    #[serde(default)]
+    pub timed: u64,
     /// Blocks of 4 KiB that they took.
     pub blocks: u64,
     /// Records in them.
@@ -164,6 +168,12 @@ impl Journal {
         self.syncs.load(Relaxed)
     }
 
+    /// Counts a batch that was made by time.
+    pub(crate) fn note_timed(&self) {
+        let earlier = self.counters.timed.fetch_add(1, Relaxed);
+        assert!(earlier < self.counters.batches.load(Relaxed), "more batches were made by time than at all");
+    }
+
     /// Whether something waits for a batch.
     pub(crate) fn has_some(&self) -> bool {
         self.waiting() > 0
@@ -203,9 +213,10 @@ impl Journal {
 
     /// What the journal did since the mount.
     pub(crate) fn stats(&self) -> JournalStats {
-        let JournalCounters { batches, blocks, records, absorbed } = &self.counters;
+        let JournalCounters { batches, timed, blocks, records, absorbed } = &self.counters;
         JournalStats {
             batches: batches.load(Relaxed),
+            timed: timed.load(Relaxed),
             blocks: blocks.load(Relaxed),
             records: records.load(Relaxed),
             absorbed: absorbed.load(Relaxed),

@@ -188,11 +188,18 @@ mod tests {
     /// room again, has what was noted.
     #[test]
     fn a_batch_that_finds_no_place_leaves_its_names_to_a_checkpoint() {
+        without_a_place(|fs| fs.fsync(&fs.root().unwrap(), false), "fsync");
+        without_a_place(Fs::commit_journal, "journal");
+    }
+
+    /// `commit` finds such a batch, and makes a checkpoint for this cause.
+    fn without_a_place(commit: fn(&Fs) -> Result<()>, cause: &str) {
         const FILES: u32 = 4000;
         let device = MemDevice::new(256 << 8);
         mkfs::format(&device, &MkfsOptions::new([7; 16], 1_700_000_000)).unwrap();
         let device = Arc::new(device);
-        let options = MountOptions::parse("journal=single,gc=f2fs-lfs,background_gc=off,commit=0").unwrap();
+        let options =
+            MountOptions::parse("journal=single,gc=f2fs-lfs,background_gc=off,commit=0,journal.commit=0").unwrap();
         let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
         let root = fs.root().unwrap();
         let name = |number: u32| format!("{number:0>250}").into_bytes();
@@ -210,9 +217,9 @@ mod tests {
         assert_eq!(pushed, Pushed::Not, "a batch of {blocks} blocks found places");
         assert!(fs.checkpoints.breaks() > before && fs.journal.is_lost(), "the next batch would count");
         taken.into_iter().for_each(|section| table.put_free_section_back(section));
-        let checkpoints = fs.checkpoint_stats().committed;
-        fs.fsync(&root, false).unwrap();
-        assert!(fs.checkpoint_stats().committed > checkpoints, "the batch was never whole");
+        let checkpoints = fs.checkpoint_stats().causes[cause];
+        commit(&fs).unwrap();
+        assert_eq!(fs.checkpoint_stats().causes[cause], checkpoints + 1, "the batch was never whole");
         assert!(!fs.journal.is_lost(), "the checkpoint has it");
         let crashed = Fs::mount(Arc::new(device.fork()), MountOptions::default()).unwrap();
         let again = crashed.root().unwrap();

@@ -14,6 +14,7 @@ mod contents;
 pub(crate) mod counters;
 mod route;
 pub(crate) mod since;
+mod timed;
 
 pub(crate) use counters::SyncCounters;
 pub use counters::{Reason, SyncStats};
@@ -120,19 +121,12 @@ impl Fs {
         loop {
             match self.attempt_fsync(inode, datasync, seen)? {
                 Attempt::Placed(chained) => {
-                    // A failure leaves a gap in the chain, or something that may not be on the device: nothing can
-                    // build on it.
                     let route = chained.route;
-                    let whole = self.finish_chain(*chained).inspect_err(|e| {
-                        self.checkpoints.break_chain();
-                        self.vol.checkpoint_failed(e);
-                    })?;
-                    if !whole {
-                        return self.checkpoint(Cause::Fsync).map(|()| true);
-                    }
-                    match route {
-                        Route::Journal(reason) => self.syncs.note_journaled(reason),
-                        Route::Chain | Route::Checkpoint(_) => self.syncs.note_chained(),
+                    if self.end_chain(*chained, Cause::Fsync)? {
+                        match route {
+                            Route::Journal(reason) => self.syncs.note_journaled(reason),
+                            Route::Chain | Route::Checkpoint(_) => self.syncs.note_chained(),
+                        }
                     }
                     return Ok(true);
                 }
@@ -324,6 +318,20 @@ impl Fs {
         let before = self.vol.io.cut();
         let placed = self.vol.place_node(change, &inode.node, &mut guard, self.checkpoints.stamp(), marks, end)?;
         Ok(Marked { placed, before, is_checked })
+    }
+
+    /// Finishes what has its places, or makes a checkpoint for this cause if the chain broke meanwhile; whether it was
+    /// the chain.
+    fn end_chain(&self, chained: Chained<'_>, cause: Cause) -> Result<bool> {
+        // A failure leaves a gap in the chain, or something that may not be on the device: nothing can build on it.
+        let whole = self.finish_chain(chained).inspect_err(|e| {
+            self.checkpoints.break_chain();
+            self.vol.checkpoint_failed(e);
+        })?;
+        if !whole {
+            self.checkpoint(cause)?;
+        }
+        Ok(whole)
     }
 
     /// Writes the nodes and makes durable what the marked one relies on, then that node, then the chain up to it. If

@@ -63,6 +63,11 @@ impl<'v> Batch<'v> {
         Batch { vol, ticket, runs: std::array::from_fn(|_| (Lba(0), Vec::new())), due: Vec::new(), held: Vec::new() }
     }
 
+    /// Whether there is nothing to write.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.due.is_empty() && self.runs.iter().all(|(_, pages)| pages.is_empty())
+    }
+
     /// Adds a node.
     pub(crate) fn push(&mut self, placed: Placed) {
         let Placed { log, lba, page, node, .. } = placed;

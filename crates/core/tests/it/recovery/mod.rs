@@ -10,3 +10,4 @@ mod rereading;
 mod shapes;
 mod stale;
 mod support;
+mod timed_names;

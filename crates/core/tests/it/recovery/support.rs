@@ -30,8 +30,9 @@ pub(crate) fn fresh(args: &[&str]) -> MemDevice {
 
 pub(crate) fn mount(dev: Arc<dyn Device>, options: &str) -> Result<Arc<Fs>> {
     // Nothing happens but what the test says.
-    let options = MountOptions { background_gc: false, commit_seconds: Some(0), ..MountOptions::parse(options)? };
-    Fs::mount(dev, options)
+    let options = MountOptions::parse(options)?;
+    let quiet = MountOptions { background_gc: false, commit_seconds: Some(0), journal_commit_seconds: 0, ..options };
+    Fs::mount(dev, quiet)
 }
 
 /// A volume under work: its device, and the file system on it.

@@ -1,0 +1,99 @@
+//! The commit by time (`journal.commit=`): what operations noted in the journal becomes durable, though nobody syncs.
+//!
+//! One batch and one flush, as of an fsync of a directory. No contents become durable thereby, and need not. A rename
+//! of contents that were never synced over a name has written them back, and is in no batch (`Fs::log_contents`); nor
+//! is an exchange, or a truncation. So a commit never takes old contents away while the new ones are missing.
+//!
+//! Kept true: it makes durable all that was noted before it, or fails as an fsync does, and the next one tries again.
+
+use super::{Attempt, Chained, Reason, Route};
+use crate::durable::journal::push::Pushed;
+use crate::error::Result;
+use crate::fs::Fs;
+use crate::stats::counters::Cause;
+use crate::volume::nodes::write::Batch;
+use std::sync::Arc;
+
+impl Fs {
+    /// Makes durable what operations have noted in the journal, if they have. Hold no lock when calling: it waits for
+    /// the device, and for a checkpoint in progress.
+    ///
+    /// # Errors
+    /// As an fsync: what could not be written stays to be made durable by a checkpoint.
+    pub(crate) fn commit_journal(&self) -> Result<()> {
+        loop {
+            match self.attempt_commit()? {
+                Attempt::Placed(chained) => return self.end_chain(*chained, Cause::Journal).map(drop),
+                Attempt::Covered | Attempt::Nameless => return Ok(()),
+                // After one that failed, or an fsync that did, only another can help.
+                Attempt::Wait if !self.checkpoints.wait() => return self.checkpoint(Cause::Journal),
+                Attempt::Wait => {}
+                Attempt::Checkpoint(_) => return self.checkpoint(Cause::Journal),
+            }
+        }
+    }
+
+    /// Gives what was noted its places in the chain, if that can be.
+    fn attempt_commit(&self) -> Result<Attempt<'_>> {
+        if !self.journal.has_some() && !self.journal.is_lost() {
+            return Ok(Attempt::Covered);
+        }
+        let change = self.change()?;
+        // Before the progress, see there.
+        let breaks = self.checkpoints.breaks();
+        let (frozen, done) = self.checkpoints.progress();
+        if frozen != done {
+            return Ok(Attempt::Wait);
+        }
+        if !self.vol.space.recovery_fits() {
+            return Ok(Attempt::Checkpoint(Reason::Space));
+        }
+        let ticket = self.vol.io.enter_chain();
+        let mut batch = Batch::new(&self.vol, Arc::clone(&ticket));
+        if self.push_journal(&change, &[], &mut batch)? == Pushed::Not {
+            batch.submit();
+            return Ok(Attempt::Checkpoint(Reason::Journal));
+        }
+        if !batch.is_empty() {
+            self.journal.note_timed();
+        }
+        let route = Route::Journal(None);
+        Ok(Attempt::Placed(Box::new(Chained { ticket, below: batch, last: None, breaks, route })))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::mkfs::{self, MkfsOptions};
+    use crate::{Fs, MountOptions, NewInode};
+    use std::sync::Arc;
+    use steadyfs_device::{Device, MemDevice};
+
+    /// Something happened that no batch can say: a checkpoint makes it durable. Later names are the journal's again.
+    #[test]
+    fn what_no_batch_can_say_is_durable_by_a_checkpoint() {
+        let device = MemDevice::new(64 << 8);
+        mkfs::format(&device, &MkfsOptions::new([7; 16], 1_700_000_000)).unwrap();
+        let device = Arc::new(device);
+        let options = MountOptions::parse("journal=single,background_gc=off,commit=0,journal.commit=0").unwrap();
+        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
+        let root = fs.root().unwrap();
+        let done = |name: &str| {
+            fs.commit_journal().unwrap();
+            let crashed = Fs::mount(Arc::new(device.fork()), MountOptions::default()).unwrap();
+            crashed.lookup(&crashed.root().unwrap(), name.as_bytes()).unwrap();
+            (fs.checkpoint_stats().causes["journal"], fs.journal_stats().timed)
+        };
+        let make = |name: &str| {
+            drop(fs.create(&root, name.as_bytes(), &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap())
+        };
+        make("said");
+        assert_eq!(done("said"), (0, 1));
+        assert_eq!(done("said"), (0, 1), "nothing is left to do");
+        fs.journal.lose();
+        make("lost");
+        assert_eq!(done("lost"), (1, 1));
+        make("said again");
+        assert_eq!(done("said again"), (1, 2));
+    }
+}
