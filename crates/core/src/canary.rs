@@ -24,6 +24,8 @@ pub enum Canary {
     StreamSummary,
     /// `drop-record`: a batch of the journal lacks a name that went.
     DropRecord,
+    /// `names-first`: a file takes another's name in a batch, and nobody asks whether its contents are durable.
+    NamesFirst,
     /// `early-ack`: an fsync by the journal returns before the device is flushed.
     EarlyAck,
     /// `skip-absorb`: a freeze leaves the journal what it has noted.

@@ -15,11 +15,12 @@
 //! ```
 //!
 //! Paths are relative to the root, without blanks. After `open foo` or `tmpfile foo` the path `@foo` is that open file,
-//! whatever becomes of its names; only the writer that opened it has it. Keeps true: what is printed parses to the same
-//! workload.
+//! whatever becomes of its names; only the writer that opened it has it. In `wait 2` two seconds pass for the volume,
+//! which does what it does by itself. Keeps true: what is printed parses to the same workload.
 
 use std::fmt;
 use std::str::FromStr;
+use steadyfs_core::{JournalMode, MountOptions};
 use thiserror::Error;
 
 /// The kind of a volume, as `steadyfs mkfs --kind` names it.
@@ -243,6 +244,10 @@ pub enum Op {
     Checkpoint,
     /// Collect one section, which ends with a checkpoint.
     Gc,
+    /// So many seconds in which the writer does nothing: with `journal.commit=` names become durable.
+    Wait {
+        seconds: u32,
+    },
     /// Nothing: what is left of a step that could not be done on a full volume.
     Skip,
 }
@@ -327,6 +332,15 @@ impl Workload {
     /// Whether a torn node shows: an inode, or on an IPLFS volume any node.
     pub(crate) fn has_checksums(&self) -> bool {
         self.kind == VolumeKind::Iplfs || self.features.split(',').any(|feature| feature == "inode_checksum")
+    }
+
+    /// Whether what was noted in the journal is durable after a wait of so many seconds. In virtual time only, where a
+    /// second is enough for what is done in one; and not where the batch may fail.
+    pub(crate) fn commits_within(&self, seconds: u32) -> bool {
+        let is_virtual = self.schedule.is_some() || self.writers().len() <= 1;
+        let every = MountOptions::parse(&self.mount).ok().filter(|o| o.journal != JournalMode::Off);
+        let every = every.map_or(0, |options| options.journal_commit_seconds);
+        is_virtual && self.fail.is_none() && self.free.is_none() && every > 0 && u64::from(seconds) > every
     }
 
     /// Number of a step, as what it writes carries it: set-up steps count first.
@@ -434,6 +448,7 @@ fn op(words: &[&str]) -> Result<Op, String> {
         ["sync"] => Op::Sync,
         ["checkpoint"] => Op::Checkpoint,
         ["gc"] => Op::Gc,
+        ["wait", seconds] => Op::Wait { seconds: id(seconds)? },
         ["skip"] => Op::Skip,
         _ => return Err(format!("'{}' is no operation", words.join(" "))),
     })
@@ -512,6 +527,7 @@ impl fmt::Display for Op {
             Op::Sync => write!(f, "sync"),
             Op::Checkpoint => write!(f, "checkpoint"),
             Op::Gc => write!(f, "gc"),
+            Op::Wait { seconds } => write!(f, "wait {seconds}"),
             Op::Skip => write!(f, "skip"),
         }
     }

@@ -3,7 +3,8 @@
 //! The rules, for one writer that a crash at one [`Moment`] interrupted:
 //!
 //! - *Names* are those of one version `k`, whole: no operation on names is there in part, none is there without those
-//!   before it. `k` is not older than the last `sync`, `checkpoint` or `gc` that returned. To these come the files that
+//!   before it. `k` is not older than the last `sync`, `checkpoint` or `gc` that returned, or `wait` that
+//!   was long enough for `journal.commit=`. To these come the files that
 //!   an `fsync` after `k` made durable, under the name they had at the time. Adding one may replace another file only
 //!   where that had lost its last name by then: never neither.
 //! - *A directory* that was fsynced has the names and attributes it had then, or newer ones.
@@ -44,6 +45,8 @@ pub(crate) struct Moment {
     returned: Version,
     /// The oldest version that names may have.
     names: Version,
+    /// The last version that a checkpoint was asked for.
+    checkpoint: Version,
     /// The oldest version that contents may have.
     contents: Version,
 }
@@ -71,10 +74,12 @@ impl Moment {
             });
             before.max().unwrap_or(0)
         };
-        let names = promised(&|op| matches!(op, Op::Sync | Op::Checkpoint | Op::Gc));
+        let checkpoint = promised(&|op| matches!(op, Op::Sync | Op::Checkpoint | Op::Gc));
+        let waited = promised(&|op| matches!(op, Op::Wait { seconds } if workload.commits_within(*seconds)));
+        let names = checkpoint.max(waited);
         let contents = promised(&|op| matches!(op, Op::Sync));
-        assert!(names <= returned && returned <= begun && contents <= names, "promises cover what had been done");
-        Moment { begun, returned, names, contents }
+        assert!(names <= returned && returned <= begun && contents <= checkpoint, "promises cover what had been done");
+        Moment { begun, returned, names, checkpoint, contents }
     }
 }
 
@@ -335,7 +340,7 @@ impl<'a> Evidence<'a> {
                     }
                 })
             };
-            let earliest = if self.journal { durable.max(self.moment.names).min(version) } else { version };
+            let earliest = if self.journal { durable.max(self.moment.checkpoint).min(version) } else { version };
             let older = || (earliest..version).rev().filter(|&older| obj < self.state(older).objects.len());
             let newest = version + Version::from(self.changes_next(obj, version));
             let outcome = self.check_attributes(obj, oldest, newest, seen);

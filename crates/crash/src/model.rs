@@ -178,7 +178,7 @@ impl State {
             Op::Link { from, to } => self.link(from, to),
             Op::Unlink { path } => self.unlink(path),
             Op::Rmdir { path } => self.rmdir(path),
-            Op::Sync | Op::Checkpoint | Op::Gc | Op::Skip => Ok(()),
+            Op::Sync | Op::Checkpoint | Op::Gc | Op::Wait { .. } | Op::Skip => Ok(()),
         }
     }
 
@@ -490,7 +490,7 @@ impl Op {
             Op::Rename { from, to } | Op::Exchange { from, to } | Op::Whiteout { from, to } | Op::Link { from, to } => {
                 vec![from, to]
             }
-            Op::Sync | Op::Checkpoint | Op::Gc | Op::Skip => vec![],
+            Op::Sync | Op::Checkpoint | Op::Gc | Op::Wait { .. } | Op::Skip => vec![],
         }
     }
 }

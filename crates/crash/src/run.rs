@@ -10,6 +10,7 @@ use crate::left::WriteHistory;
 use crate::model::{HANDLE, ModelError, State, Timeline, timelines};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 use steadyfs_core::mkfs::{self, Infinite, MkfsOptions, parse_features};
 use steadyfs_core::{
     Error, FallocMode, Fs, InodeRef, MountOptions, NewInode, RenameFlags, SetAttr, SetTime, Urgency, XattrFlags,
@@ -376,6 +377,10 @@ impl Hand {
                 let off = fs.attr(&file)?.size;
                 short(fs.append(&file, &fill(step, off, *len as usize))?.1, *len)
             }
+            Op::Wait { seconds } => {
+                steadyfs_rt::sleep(Duration::from_secs(u64::from(*seconds)));
+                Ok(None)
+            }
             _ => self.attempt_whole(op, step).map(|()| None),
         }
     }
@@ -447,7 +452,7 @@ impl Hand {
             // To collect nothing is to commit a checkpoint.
             Op::Checkpoint => fs.gc(0, Urgency::Foreground).map(drop),
             Op::Gc => fs.gc(1, Urgency::Foreground).map(drop),
-            Op::Skip | Op::Write { .. } | Op::DirectWrite { .. } | Op::Append { .. } => Ok(()),
+            Op::Wait { .. } | Op::Skip | Op::Write { .. } | Op::DirectWrite { .. } | Op::Append { .. } => Ok(()),
         }
     }
 

@@ -467,6 +467,7 @@ pub static OPTIONS: &[Row<MountOptions>] = &[
             "half-record" => Some(Canary::HalfRecord),
             "reuse" => Some(Canary::Reuse),
             "drop-record" => Some(Canary::DropRecord),
+            "names-first" => Some(Canary::NamesFirst),
             "early-ack" => Some(Canary::EarlyAck),
             "skip-absorb" => Some(Canary::SkipAbsorb),
             "absorb-early" => Some(Canary::AbsorbEarly),

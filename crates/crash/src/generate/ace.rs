@@ -3,6 +3,7 @@
 //! An operation says what must be there before it; what no earlier step of the workload makes is made by the set-up. A
 //! combination whose steps contradict each other is no workload.
 
+use super::{LONG_ENOUGH, commits_by_time};
 use crate::lang::{Falloc, Op, Workload};
 use crate::model::{HANDLE, timelines};
 use crate::rng::Rng;
@@ -122,8 +123,9 @@ fn acts() -> Vec<Act> {
     table.iter().chain(OTHERS).filter_map(|(text, needs)| act(text, needs)).collect()
 }
 
-/// The ways to make durable what was done to these paths: each of them, its directory, everything.
-fn persists(paths: &[&str]) -> Vec<Op> {
+/// The ways to make durable what was done to these paths: each of them, its directory, everything; and a wait, where
+/// that is one.
+fn persists(paths: &[&str], mount: &str) -> Vec<Op> {
     let mut out = Vec::new();
     let mut add = |op: Op| {
         if !out.contains(&op) {
@@ -138,6 +140,9 @@ fn persists(paths: &[&str]) -> Vec<Op> {
     }
     add(Op::Sync);
     add(Op::Checkpoint);
+    if commits_by_time(mount) {
+        add(LONG_ENOUGH);
+    }
     out
 }
 
@@ -272,7 +277,7 @@ fn numbered(acts: &[Act], mut number: u64, length: u32, between: bool, mount: &s
     for position in 1..=length {
         let act = &acts[digit(acts.len() as u64)];
         paths.extend(act.op.paths());
-        let mut ways = persists(&paths);
+        let mut ways = persists(&paths, mount);
         let persist = if position == length {
             Some(ways.get(digit(SLOTS))?.clone())
         } else if between {
@@ -324,7 +329,11 @@ mod tests {
 
     #[test]
     fn there_are_slots_for_all_ways() {
-        let most = acts().iter().map(|act| persists(&act.op.paths()).len()).max().expect("there are operations");
+        let most = acts()
+            .iter()
+            .map(|act| persists(&act.op.paths(), "journal=single,journal.commit=1").len())
+            .max()
+            .expect("there are operations");
         assert!(3 * (most - 2) + 2 <= SLOTS as usize, "{most}");
     }
 

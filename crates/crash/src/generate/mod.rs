@@ -16,7 +16,7 @@ pub use full::{filled, nearly_full};
 pub use leaping::leaping;
 pub use random::{random, scheduled};
 
-use crate::lang::{Schedule, VolumeKind, Workload};
+use crate::lang::{Op, Schedule, VolumeKind, Workload};
 
 /// Every workload of one operation, and then without end: workloads of two operations, each once; of three, sampled;
 /// and random ones of one and of several writers, one in four of those on a volume so small that it collects all the
@@ -73,6 +73,14 @@ pub fn scheduled_on(kind: VolumeKind, mount: &str, seed: u64) -> Workload {
     }
     .on(kind)
 }
+
+/// Whether names become durable by time, with these options, so soon that workloads wait for it.
+fn commits_by_time(mount: &str) -> bool {
+    mount.split(',').any(|option| option == "journal.commit=1")
+}
+
+/// A wait in which they do.
+const LONG_ENOUGH: Op = Op::Wait { seconds: 2 };
 
 /// Features of the volumes: checksums of inodes on a quarter, inodes of another shape on another.
 const FEATURES: [&str; 4] =

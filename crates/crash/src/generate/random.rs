@@ -25,7 +25,8 @@ pub fn random(writers: u8, steps: usize, mount: &str, seed: u64) -> Workload {
         let writer = 1 + rng.below(u64::from(writers)) as u8;
         let state = &mut states[usize::from(writer) - 1];
         for _attempt in 0..50 {
-            let op = op(&mut rng, state, writer);
+            let waits = super::commits_by_time(mount) && rng.below(12) == 0;
+            let op = if waits { super::LONG_ENOUGH } else { op(&mut rng, state, writer) };
             let step = workload.number(number);
             let mut next = state.clone();
             if next.apply(&op, step, 1).is_ok() {

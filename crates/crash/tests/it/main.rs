@@ -12,4 +12,5 @@ mod moving;
 mod regressions;
 mod schedules;
 mod short;
+mod timed;
 mod zones;

@@ -34,9 +34,9 @@ const MODES: [&str; 8] = [
     "fsync_mode=strict",
     "noinline_data,noinline_dentry,noinline_xattr",
     "mode=adaptive,ssr=eager",
-    "journal=single",
+    "journal=single,journal.commit=1",
     "journal=percore,mode=adaptive,ssr=eager,ipu=never",
-    "journal=percore,mode=adaptive,ssr=eager",
+    "journal=percore,mode=adaptive,ssr=eager,journal.commit=1",
     "journal=double,fsync_mode=strict,noinline_data,noinline_dentry,noinline_xattr",
 ];
 

@@ -1,6 +1,7 @@
 //! What operations commit to the journal, under their change and the locks of their inodes: snapshots of inodes, and
 //! names.
 
+use crate::canary::Canary;
 use crate::error::Result;
 use crate::files::dir::names_to_place;
 use crate::files::inode::Inode;
@@ -108,7 +109,8 @@ impl Fs {
     /// Before a file takes the name of another one, or swaps names with it: its contents count before the rename, and
     /// only a checkpoint has those that were never synced. In place they may be written, and not be durable.
     pub(crate) fn log_contents(&self, inode: &Arc<Inode>) -> Result<()> {
-        if !self.journal.is_on() || inode.kind != FileType::Regular {
+        let asks = !self.vol.io.planted.is(Canary::NamesFirst);
+        if !self.journal.is_on() || !asks || inode.kind != FileType::Regular {
             return Ok(());
         }
         let own = Nid::from(inode.ino);
