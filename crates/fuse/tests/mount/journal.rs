@@ -1,7 +1,7 @@
 //! A mount with a metadata journal whose process is killed while clients save files as editors do: what an fsync of a
 //! directory had confirmed is there afterwards, with its contents; meanwhile no other program opens the volume.
 
-use crate::harness::{Place, comes_to_be};
+use crate::harness::{Place, comes_to_be, until};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
-use steadyfs_core::{Fs, MountOptions};
+use steadyfs_core::{Fs, InodeRef, MountOptions};
 use steadyfs_device::{FileDevice, OpenOptions as DeviceOptions};
 
 const CLIENTS: usize = 3;
@@ -118,4 +118,67 @@ fn what_an_fsync_of_a_directory_confirmed_survives_kills() {
     place.mounted("ro", |_| check());
     let saves: u64 = confirmed.iter().map(|confirmed| confirmed.load(SeqCst)).sum();
     println!("{} kills, {saves} saves confirmed", rounds * 3);
+}
+
+/// What a power cut would leave of an image now: `look` at a copy of it, once it can be mounted.
+fn would_leave(place: &Place, look: impl Fn(&Fs, &InodeRef) -> bool) -> bool {
+    let copy = steadyfs_testkit::TempImage::copy_of(&place.source).expect("a copy");
+    let device = FileDevice::open(copy.path(), DeviceOptions::default()).expect("the copy opens");
+    let options = MountOptions { read_only: true, ..MountOptions::default() };
+    // A copy that was made while a checkpoint was written may be none of a volume.
+    Fs::mount(Arc::new(device), options).is_ok_and(|fs| fs.root().is_ok_and(|root| look(&fs, &root)))
+}
+
+/// Names that nobody syncs: as they were, once the time of `journal.commit=` is over, without a checkpoint; and then
+/// contents that took the place of others, which are whole.
+#[test]
+fn names_that_nobody_syncs_survive_a_kill_after_their_time() {
+    let place = Place::new();
+    let mut served = place.mount("journal=percore,journal.commit=1,commit=1000");
+    let put = |name: &str, byte: u8, len: usize| {
+        let mut file = File::create(place.at(name)).expect("a file");
+        file.write_all(&vec![byte; len]).expect("room");
+        file
+    };
+    for name in ["old", "gone", "saved"] {
+        put(name, b'A', 5_000).sync_all().expect("synced");
+    }
+    // No batch has a later one without the ones before it, so the last tells of all.
+    std::fs::create_dir(place.at("dir")).expect("made");
+    drop(put("dir/made", b'B', 0));
+    std::fs::rename(place.at("old"), place.at("dir/moved")).expect("renamed");
+    std::fs::remove_file(place.at("gone")).expect("removed");
+    std::os::unix::fs::symlink("dir/moved", place.at("link")).expect("linked");
+    until("names are durable", || would_leave(&place, |fs, root| fs.lookup(root, b"link").is_ok()));
+    served.kill();
+    drop(served);
+    others_refuse(&place.source);
+    let device = FileDevice::open(&place.source, DeviceOptions::default()).expect("the image opens");
+    let fs = Fs::mount(Arc::new(device), MountOptions::default()).expect("recovers");
+    assert!(fs.recovered().is_some_and(|recovered| recovered.batches > 0), "a checkpoint made them durable");
+    fs.unmount().expect("unmounts");
+    drop(fs);
+    let mut served = place.mount("journal=percore,journal.commit=1,commit=1000");
+    let names = |dir: &str| {
+        let entries = std::fs::read_dir(place.at(dir)).expect("a directory");
+        let mut names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(""), ["dir", "link", "saved"]);
+    assert_eq!(names("dir"), ["made", "moved"]);
+    assert_eq!(std::fs::read(place.at("link")).expect("readable"), vec![b'A'; 5_000]);
+    // A save without a sync: the kernel has handed the contents over, or does when the rename asks for them.
+    drop(put("saved.new", b'B', 9_000));
+    std::fs::rename(place.at("saved.new"), place.at("saved")).expect("renamed");
+    let has_the_new_size = |fs: &Fs, root: &InodeRef| {
+        fs.lookup(root, b"saved").is_ok_and(|saved| fs.attr(&saved).is_ok_and(|attr| attr.size == 9_000))
+    };
+    until("the save is durable", || would_leave(&place, has_the_new_size));
+    served.kill();
+    drop(served);
+    place.mounted("ro", |_| {
+        assert_eq!(std::fs::read(place.at("saved")).expect("readable"), vec![b'B'; 9_000]);
+        assert_eq!(names(""), ["dir", "link", "saved"]);
+    });
 }
