@@ -99,7 +99,8 @@ impl Shared {
 
 impl Device for LateDevice {
     fn info(&self) -> DeviceInfo {
-        DeviceInfo { synchronous: self.worker.is_none(), ..self.shared.inner.info() }
+        let is_late = self.worker.is_some();
+        DeviceInfo { synchronous: !is_late, prefers_fua: is_late, ..self.shared.inner.info() }
     }
 
     fn submit(&self, batch: Vec<Request>) {

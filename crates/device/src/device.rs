@@ -162,6 +162,9 @@ pub struct DeviceInfo {
     pub discard: bool,
     /// Every request has ended when `submit` returns.
     pub synchronous: bool,
+    /// A write with `fua` takes less than the same write and a flush behind it, and [`Device::run_all`] less than one
+    /// operation after the other.
+    pub prefers_fua: bool,
     /// The name for messages: a path, or what the device is.
     pub name: String,
 }
@@ -284,6 +287,11 @@ pub trait Device: Send + Sync {
         submit_and_wait(self, op)
     }
 
+    /// Does operations at the same time, and waits until all of them have ended; their results in their order.
+    fn run_all(&self, ops: Vec<Op>) -> Vec<IoResult> {
+        submit_all_and_wait(self, ops)
+    }
+
     /// Reads `count` blocks from `block` on and waits.
     fn read(&self, block: u64, count: u64) -> Result<Vec<PageBuf>, IoError> {
         let pages = self.run(Op::Read { block, count })?;
@@ -352,6 +360,9 @@ impl<D: Device + ?Sized> Device for std::sync::Arc<D> {
     fn run(&self, op: Op) -> IoResult {
         (**self).run(op)
     }
+    fn run_all(&self, ops: Vec<Op>) -> Vec<IoResult> {
+        (**self).run_all(ops)
+    }
     fn read_into(&self, block: u64, pages: &mut [PageBuf]) -> Result<(), IoError> {
         (**self).read_into(block, pages)
     }
@@ -374,4 +385,15 @@ pub(crate) fn submit_and_wait<D: Device + ?Sized>(device: &D, op: Op) -> IoResul
     let waiter = completion.clone();
     device.submit(vec![Request::new(op, move |result| completion.complete(result))]);
     waiter.wait()
+}
+
+/// Submits operations and waits until all have ended.
+pub(crate) fn submit_all_and_wait<D: Device + ?Sized>(device: &D, ops: Vec<Op>) -> Vec<IoResult> {
+    let ends: Vec<Completion<IoResult>> = ops.iter().map(|_| Completion::new()).collect();
+    let requests = ops.into_iter().zip(&ends).map(|(op, end)| {
+        let end = end.clone();
+        Request::new(op, move |result| end.complete(result))
+    });
+    device.submit(requests.collect());
+    ends.iter().map(Completion::wait).collect()
 }

@@ -7,6 +7,7 @@
 //! Keeps true: while a device is open for writing nobody else opens it through this crate, by whatever path or loop
 //! device, nor, for a block device, mounts it; the lock ends when the last request has ended and the device is dropped.
 
+mod hand;
 pub(crate) mod locked;
 pub(crate) mod open;
 pub(crate) mod raw;
@@ -14,10 +15,11 @@ pub(crate) mod threads;
 mod uring;
 mod zones;
 
-use crate::device::{IoResult, read_and_copy, submit_and_wait};
+use crate::device::{IoResult, read_and_copy, submit_all_and_wait, submit_and_wait};
 use crate::{
     BLOCK_SIZE, Device, DeviceInfo, IoError, Op, OpKind, OpenError, PageBuf, Request, Zone, ZoneGeometry, errno,
 };
+use hand::Hands;
 use raw::RawFile;
 use std::ops::Range;
 use std::path::Path;
@@ -95,6 +97,8 @@ pub struct FileDevice {
     /// An operation that its caller waits for is done in the caller's thread: handing it over and back costs more than
     /// most take.
     at_once: bool,
+    /// For several operations that their caller waits for.
+    hands: Option<Hands>,
 }
 
 /// The engine at work.
@@ -123,7 +127,11 @@ impl FileDevice {
         info.synchronous = matches!(carrier, Carrier::Inline);
         // Whoever names an engine gets it for everything.
         let at_once = options.engine == Engine::Auto && zones.is_none();
-        Ok(FileDevice { info, raw, carrier, at_once })
+        let has_ring = at_once && matches!(carrier, Carrier::Uring(_));
+        let hands = if has_ring { Hands::start(&raw).ok() } else { None };
+        // A write of a file that is durable when it ends costs the sync of the file, with a system call or with two.
+        info.prefers_fua = hands.is_some() && raw.is_block_device();
+        Ok(FileDevice { info, raw, carrier, at_once, hands })
     }
 
     /// The engine that was chosen; never [`Engine::Auto`].
@@ -195,7 +203,19 @@ impl Device for FileDevice {
             return submit_and_wait(self, op);
         }
         self.info.check(&op)?;
-        self.raw.perform(op)
+        match &self.hands {
+            Some(hands) if self.info.prefers_fua && matches!(op, Op::Write { fua: true, .. }) => {
+                hands.run(vec![op]).pop().unwrap_or_else(|| Ok(Vec::new()))
+            }
+            _ => self.raw.perform(op),
+        }
+    }
+
+    fn run_all(&self, ops: Vec<Op>) -> Vec<IoResult> {
+        match &self.hands {
+            Some(hands) if ops.iter().all(|op| self.info.check(op).is_ok()) => hands.run(ops),
+            _ => submit_all_and_wait(self, ops),
+        }
     }
 
     fn read_into(&self, block: u64, pages: &mut [PageBuf]) -> Result<(), IoError> {

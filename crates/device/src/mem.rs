@@ -37,7 +37,8 @@ pub struct MemDevice {
 impl MemDevice {
     /// A device of `blocks` blocks that all read as zeros.
     pub fn new(blocks: u64) -> Self {
-        let info = DeviceInfo { blocks, read_only: false, discard: true, synchronous: true, name: "memory".into() };
+        let name = "memory".into();
+        let info = DeviceInfo { blocks, read_only: false, discard: true, synchronous: true, prefers_fua: false, name };
         let shards = (0..SHARDS).map(|_| RwLock::new(&SHARD, Chunks::default())).collect();
         MemDevice { info, shards, discarded: PageBuf::zeroed() }
     }

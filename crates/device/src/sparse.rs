@@ -118,6 +118,7 @@ impl SparseImage {
             read_only: true,
             discard: false,
             synchronous: true,
+            prefers_fua: false,
             name: path.display().to_string(),
         };
         Ok(SparseImage { info, file, offset: options.offset_bytes, chunks })

@@ -123,6 +123,7 @@ impl ZonedDevice {
             read_only: false,
             discard: geometry.conventional > 0,
             synchronous: true,
+            prefers_fua: false,
             name: "zoned memory".into(),
         };
         let state = State {

@@ -90,7 +90,7 @@ impl Device for BackedSsd {
     fn info(&self) -> DeviceInfo {
         let below = self.contents.info();
         let name = format!("{} on {}", self.ssd.info().name, below.name);
-        DeviceInfo { name, synchronous: false, ..below }
+        DeviceInfo { name, synchronous: false, prefers_fua: false, ..below }
     }
 
     fn submit(&self, batch: Vec<Request>) {

@@ -73,6 +73,7 @@ impl EmulatedSsd {
             read_only: false,
             discard: ftl.takes_discards(),
             synchronous: false,
+            prefers_fua: false,
             name: format!("emulated {}", parameters.name),
         };
         let engine = Leaf::new(Engine::new(parameters.clone(), media, ftl));

@@ -149,7 +149,7 @@ fn locks(stats: &VolumeStats, of: fn(&super::LockNumbers) -> f64) -> Vec<(String
 }
 
 /// Every statistic.
-pub const STATISTICS: [Statistic; 84] = [
+pub const STATISTICS: [Statistic; 85] = [
     gauge(
         Mount,
         "build_info",
@@ -246,6 +246,13 @@ pub const STATISTICS: [Statistic; 84] = [
         Read::One(|s| bytes(s.discards.waiting_blocks)),
     ),
     counter(Traffic, "device_flushes", NUMBER, "Flushes of the device.", Read::One(|s| s.io.flushes as f64)),
+    counter(
+        Traffic,
+        "device_through",
+        NUMBER,
+        "Requests that were durable when they ended, and needed no flush.",
+        Read::One(|s| s.io.through as f64),
+    ),
     counter(
         Traffic,
         "device_failed_requests",

@@ -186,16 +186,25 @@ impl Change<'_> {
         }
     }
 
-    /// Ends the change. Of what was gathered the caller owes to the device what is left, and must wait for nobody
-    /// before.
-    pub(crate) fn into_gathered(self) -> Vec<Request> {
+    /// What was gathered so far: the caller owes it to the device, and must wait for nobody before.
+    pub(crate) fn take_gathered(&self) -> Vec<Request> {
         match self.own.replace(Own::Not) {
-            Own::Gathered(mut gathered) => gathered.take(),
+            Own::Gathered(mut gathered) => {
+                let owed = gathered.take();
+                self.own.set(Own::Gathered(gathered));
+                owed
+            }
             own => {
                 self.own.set(own);
                 Vec::new()
             }
         }
+    }
+
+    /// Ends the change. Of what was gathered the caller owes to the device what is left, and must wait for nobody
+    /// before.
+    pub(crate) fn into_gathered(self) -> Vec<Request> {
+        self.take_gathered()
     }
 }
 

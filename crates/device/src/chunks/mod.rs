@@ -86,6 +86,7 @@ impl ChunkDevice {
             read_only: options.read_only,
             discard: !options.read_only,
             synchronous: pool.is_none(),
+            prefers_fua: false,
             name: path.display().to_string(),
         };
         Ok(ChunkDevice { info, chunks, pool })

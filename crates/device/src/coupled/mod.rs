@@ -135,6 +135,7 @@ impl CoupledDevice {
             read_only: options.read_only,
             discard: !options.read_only,
             synchronous: true,
+            prefers_fua: false,
             name: path.display().to_string(),
         };
         let state = State {

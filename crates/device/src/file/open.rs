@@ -57,6 +57,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Opened, OpenErr
             read_only: options.read_only,
             discard: !options.read_only && zones.is_none() && (!block_device || block_device_discards(meta.rdev())),
             synchronous: true,
+            prefers_fua: false,
             name: path.display().to_string(),
         };
         Ok(Opened { info, raw, direct, zones })

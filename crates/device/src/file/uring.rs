@@ -24,7 +24,7 @@ use steadyfs_rt::{JoinHandle, LockClass, Mutex, sleep, try_spawn_vital};
 /// Entries in flight at most.
 const SLOTS: u32 = 256;
 /// Pages per entry at most: as many buffers as the kernel takes in one call.
-const MAX_PAGES: usize = 1024;
+pub(super) const MAX_PAGES: usize = 1024;
 /// Mark of the entry that only wakes the reaper.
 const WAKE: u64 = u64::MAX;
 /// The device's file, registered with the ring under this number.
@@ -220,7 +220,7 @@ struct Buffer {
 }
 
 /// A request in flight, with the memory that the kernel uses.
-struct Job {
+pub(super) struct Job {
     op: JobOp,
     block: u64,
     /// Pages being filled by a read, or held for a write.
@@ -241,7 +241,7 @@ enum JobOp {
 unsafe impl Send for Job {}
 
 impl Job {
-    fn new(mut request: Request) -> Self {
+    pub(super) fn new(mut request: Request) -> Self {
         let (block, count) = request.op.range();
         let (op, mut pages) = match &mut request.op {
             Op::Read { .. } => (JobOp::Read, (0..count).map(|_| PageBuf::stale()).collect()),
@@ -257,7 +257,7 @@ impl Job {
     }
 
     /// The entry that asks the kernel for this job.
-    fn entry(&self, raw: &RawFile) -> squeue::Entry {
+    pub(super) fn entry(&self, raw: &RawFile) -> squeue::Entry {
         const DSYNC: i32 = 2; // RWF_DSYNC
         let position = raw.position(self.block);
         let count = self.buffers.len() as u32;
@@ -287,7 +287,18 @@ impl Job {
         (self.request.done)(outcome);
     }
 
-    fn outcome(&mut self, raw: &RawFile, result: i32) -> IoResult {
+    /// Whether it is a write.
+    pub(super) fn is_write(&self) -> bool {
+        matches!(self.op, JobOp::Write { .. })
+    }
+
+    /// Does a write by system calls, not durably.
+    pub(super) fn write_again(&self, raw: &RawFile) -> IoResult {
+        raw.write_rest(self.block, &self.pages, 0, false).map(|()| Vec::new())
+    }
+
+    /// What the request ends with after the kernel said `result`; what it left to do is done here.
+    pub(super) fn outcome(&mut self, raw: &RawFile, result: i32) -> IoResult {
         let moved = usize::try_from(result).unwrap_or(0);
         let (kind, count) = match self.op {
             JobOp::Read => (OpKind::Read, self.pages.len() as u64),
@@ -305,6 +316,8 @@ impl Job {
                 raw.read_rest(self.block, &mut self.pages, moved)?;
                 Ok(std::mem::take(&mut self.pages))
             }
+            // All of it was written, and made durable if it was to be.
+            JobOp::Write { .. } if moved == self.pages.len() * BLOCK_SIZE => Ok(Vec::new()),
             JobOp::Write { fua } => raw.write_rest(self.block, &self.pages, moved, fua).map(|()| Vec::new()),
             _ if result >= 0 => Ok(Vec::new()),
             JobOp::Flush => raw.perform(Op::Flush),
@@ -453,6 +466,17 @@ mod tests {
             }
             assert_eq!(job.outcome(&raw, result), Ok(pattern()));
         }
+    }
+
+    #[test]
+    fn what_the_kernel_has_made_durable_is_not_synced_again() {
+        let moved = 3 * BLOCK_SIZE as i32;
+        // Which takes writes, and no sync.
+        let pipe = std::fs::OpenOptions::new().read(true).write(true).open("/dev/full").expect("opens");
+        let file = super::super::locked::Locked::lock("a file".as_ref(), pipe, false).expect("locks");
+        let raw = RawFile::new(file, 0, false, false);
+        assert!(raw.perform(Op::Flush).is_err(), "a sync would be noticed");
+        assert_eq!(write_job(true).outcome(&raw, moved), Ok(vec![]));
     }
 
     #[test]

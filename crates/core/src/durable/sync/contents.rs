@@ -4,12 +4,14 @@
 //! it writes that inode. With a journal it need not: the batch before the inode names the file's blocks with their
 //! checksums (`docs/JOURNAL-FORMAT.md` section 2), and the chain ends before a batch whose blocks did not arrive.
 //!
-//! Kept true: the blocks had been written when the batch took its place, so whoever flushes for an fsync behind it
-//! flushes them, too; the inode points at these blocks and at no others; nobody writes to them until the next
-//! checkpoint has committed.
+//! Kept true: the blocks had been written when the batch took its place, or are written with it, under the same ticket
+//! of the chain: whoever flushes for an fsync behind it waits for them, and flushes them, too. If the device refuses one
+//! of them, the chain is broken before the ticket is gone. The inode points at these blocks and at no others; nobody
+//! writes to them until the next checkpoint has committed.
 
 use crate::canary::Canary;
 use crate::durable::sync::is_chained;
+use crate::durable::sync::together::Owed;
 use crate::error::Result;
 use crate::files::inode::Inode;
 use crate::fs::Fs;
@@ -35,11 +37,12 @@ pub(super) struct ContentsOnDevice {
 
 impl Fs {
     /// What recovery needs to check the contents of a file whose inode is about to be written, and no other node of it;
-    /// `None` where a flush has to do. The file is locked, and its dirty pages have been written.
+    /// `None` where a flush has to do. The file is locked, and its dirty pages have been written, or are owed by the
+    /// caller, who writes them together with the batch that names them.
     ///
     /// # Errors
     /// Damage.
-    pub(super) fn contents_on_device(&self, inode: &Arc<Inode>) -> Result<Option<ContentsOnDevice>> {
+    pub(super) fn contents_on_device(&self, inode: &Arc<Inode>, owed: &Owed<'_>) -> Result<Option<ContentsOnDevice>> {
         let is_steady = matches!(self.in_place, InPlace::Never | InPlace::Auto) && self.vol.placement.keeps_contents();
         let flushes = self.options.fsync_mode != FsyncMode::NoBarrier;
         // A batch for the contents alone costs a block. Where many share each flush, a flush costs less.
@@ -50,16 +53,18 @@ impl Fs {
             return Ok(None);
         }
         let Some(blocks) = self.blocks_of(inode.node.read().bytes())? else { return Ok(None) };
-        let (pages, lbas): (Vec<PageIndex>, Vec<Lba>) = blocks.iter().copied().unzip();
+        let (lacks, have): (Vec<_>, Vec<_>) = blocks.iter().copied().partition(|(_, lba)| owed.page(*lba).is_none());
+        let (pages, lbas): (Vec<PageIndex>, Vec<Lba>) = lacks.into_iter().unzip();
         // After the addresses: who moves one of these blocks now changes its address first.
         let Some(pages) = self.budget.cache(inode).landed(&pages) else { return Ok(None) };
         if !self.vol.io.have_landed(&lbas) {
             return Ok(None);
         }
         let seed = self.vol.sb.inode_checksum_seed();
-        charge_n(Cost::Checksum, pages.len() as u64);
-        let sum = |(page, lba): (&PageBuf, &Lba)| page.with(|bytes| ContentsSum::of(*lba, bytes, seed));
-        let mut sums: Vec<ContentsSum> = pages.iter().zip(&lbas).map(sum).collect();
+        charge_n(Cost::Checksum, blocks.len() as u64);
+        let sum = |(lba, page): (Lba, &PageBuf)| page.with(|bytes| ContentsSum::of(lba, bytes, seed));
+        let with_me = have.into_iter().filter_map(|(_, lba)| Some((lba, owed.page(lba)?)));
+        let mut sums: Vec<ContentsSum> = lbas.into_iter().zip(&pages).chain(with_me).map(sum).collect();
         if self.vol.io.planted.is(Canary::UncheckedContents) {
             sums.clear();
         }

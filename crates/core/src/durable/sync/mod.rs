@@ -15,6 +15,7 @@ pub(crate) mod counters;
 mod route;
 pub(crate) mod since;
 mod timed;
+mod together;
 
 pub(crate) use counters::SyncCounters;
 pub use counters::{Reason, SyncStats};
@@ -31,7 +32,7 @@ use crate::fs::Fs;
 use crate::options::FsyncMode;
 use crate::stats::counters::Cause;
 use crate::volume::Change;
-use crate::volume::io::{ChainTicket, Cut};
+use crate::volume::io::{Alone, ChainTicket, Cut};
 use crate::volume::nodes::cache::Node;
 use crate::volume::nodes::dirt::{Marks, Standing};
 use crate::volume::nodes::disk_size::UNLIMITED;
@@ -44,6 +45,7 @@ use steadyfs_format::block::BlockView;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::Inode as RawInode;
 use steadyfs_format::node::{NodeBlock, NodeKind, NodeOfs};
+use together::Owed;
 
 /// What an attempt to make a file durable came to.
 enum Attempt<'v> {
@@ -64,6 +66,8 @@ struct Chained<'v> {
     ticket: Arc<ChainTicket>,
     /// Nodes that are owed to the device.
     below: Batch<'v>,
+    /// Contents that are owed, too.
+    owed: Owed<'v>,
     /// The marked node, if there was anything to write.
     last: Option<Marked>,
     /// How often the chain had broken before the places were taken.
@@ -104,6 +108,12 @@ impl Fs {
         let inode = &file.inode;
         let _syncing = self.journal.begin_sync();
         let overwrites = inode.overwrites.count();
+        if let Some(end) = self.sync_together(inode, datasync) {
+            let told = inode.write_errors.tell(cursor);
+            end.and(told)?;
+            inode.overwrites.synced(overwrites);
+            return Ok(());
+        }
         let written = self.writeback_for(inode, ALL_PAGES, Trigger::Sync { data_only: datasync });
         // Told even if there is more to say, so that the next call says only what is new.
         let told = inode.write_errors.tell(cursor);
@@ -120,16 +130,7 @@ impl Fs {
     fn make_durable(&self, inode: &Arc<Inode>, datasync: bool, seen: u64) -> Result<bool> {
         loop {
             match self.attempt_fsync(inode, datasync, seen)? {
-                Attempt::Placed(chained) => {
-                    let route = chained.route;
-                    if self.end_chain(*chained, Cause::Fsync)? {
-                        match route {
-                            Route::Journal(reason) => self.syncs.note_journaled(reason),
-                            Route::Chain | Route::Checkpoint(_) => self.syncs.note_chained(),
-                        }
-                    }
-                    return Ok(true);
-                }
+                Attempt::Placed(chained) => return self.finish(*chained).map(|()| true),
                 Attempt::Covered => {
                     self.syncs.note_covered();
                     return Ok(true);
@@ -144,6 +145,19 @@ impl Fs {
                 }
             }
         }
+    }
+
+    /// Makes nodes that have taken their places for an fsync durable, by a checkpoint if the chain does not help any
+    /// more.
+    fn finish(&self, chained: Chained<'_>) -> Result<()> {
+        let route = chained.route;
+        if self.end_chain(chained, Cause::Fsync)? {
+            match route {
+                Route::Journal(reason) => self.syncs.note_journaled(reason),
+                Route::Chain | Route::Checkpoint(_) => self.syncs.note_chained(),
+            }
+        }
+        Ok(())
     }
 
     /// How fsyncs were served since the mount.
@@ -177,7 +191,7 @@ impl Fs {
         if let Route::Checkpoint(reason) = route {
             return Ok(Attempt::Checkpoint(reason));
         }
-        Ok(match self.place_chain(&change, inode, datasync, breaks, route)? {
+        Ok(match self.place_chain(&change, inode, datasync, breaks, route, Owed::none(&self.vol))? {
             Some(chained) => Attempt::Placed(Box::new(chained)),
             None => Attempt::Checkpoint(Reason::Journal),
         })
@@ -200,21 +214,22 @@ impl Fs {
 
     /// Gives what the journal has noted, if there is one, and then the file's dirty nodes their places, the last one
     /// with the mark. `None` if the journal says that only a checkpoint helps.
-    fn place_chain(
-        &self,
+    fn place_chain<'v>(
+        &'v self,
         change: &Change<'_>,
         inode: &Arc<Inode>,
         datasync: bool,
         breaks: u64,
         route: Route,
-    ) -> Result<Option<Chained<'_>>> {
+        owed: Owed<'v>,
+    ) -> Result<Option<Chained<'v>>> {
         assert!(!matches!(route, Route::Checkpoint(_)), "nodes get places for an fsync that only a checkpoint helps");
         let ticket = self.vol.io.enter_chain();
         let mut batch = Batch::new(&self.vol, Arc::clone(&ticket));
         let mut contents = None;
         if matches!(route, Route::Journal(_)) {
             if self.inode_goes_along(inode, datasync) {
-                contents = self.contents_on_device(inode)?;
+                contents = self.contents_on_device(inode, &owed)?;
             }
             let sums = contents.as_ref().map_or(&[][..], |contents| &contents.sums);
             if self.push_journal(change, sums, &mut batch)? == Pushed::Not {
@@ -224,11 +239,11 @@ impl Fs {
         }
         // Of a file that is gone the journal says so, and its contents do not matter.
         if inode.kind != FileType::Regular || inode.had_name_at(self.checkpoints.progress().1) {
-            return Ok(Some(Chained { ticket, below: batch, last: None, breaks, route }));
+            return Ok(Some(Chained { ticket, below: batch, owed, last: None, breaks, route }));
         }
         let last = self.place_nodes(change, inode, datasync, contents.as_ref(), &mut batch);
         match last {
-            Ok(last) => Ok(Some(Chained { ticket, below: batch, last, breaks, route })),
+            Ok(last) => Ok(Some(Chained { ticket, below: batch, owed, last, breaks, route })),
             Err(error) => {
                 batch.submit();
                 Err(error)
@@ -335,25 +350,38 @@ impl Fs {
     }
 
     /// Writes the nodes and makes durable what the marked one relies on, then that node, then the chain up to it. If
-    /// recovery can check what that node relies on, it goes with the others. This thread waits for all of it, so it
-    /// writes too: to wake another and to be woken takes longer than most writes.
+    /// recovery can check what that node relies on, it goes with the others. Where nothing else is left to flush, the
+    /// last write is durable by itself. This thread waits for all of it, so it writes too: to wake another and to be
+    /// woken takes longer than most writes.
     ///
     /// False if the chain broke meanwhile, by another fsync that failed or a checkpoint that gave refused blocks up:
     /// then only a checkpoint helps.
     fn finish_chain(&self, chained: Chained<'_>) -> Result<bool> {
         let io = &self.vol.io;
-        let Chained { ticket, mut below, mut last, breaks, route } = chained;
+        let Chained { ticket, mut below, owed, mut last, breaks, route } = chained;
         let whole = || self.checkpoints.breaks() == breaks;
         if let Some(checked) = last.take_if(|last| last.is_checked && whole()) {
             below.push(checked.placed);
         }
-        below.write();
+        let early = matches!(route, Route::Journal(_)) && io.planted.is(Canary::EarlyAck);
+        let alone = || self.alone(&ticket).filter(|_| !early && whole());
+        let owed = owed.take();
+        let names_owed = !owed.is_empty();
+        let durably = if last.is_none() { alone() } else { None };
+        let mut is_durable = durably.is_some();
+        let taken = below.write_with(owed, durably);
+        is_durable &= taken;
+        if names_owed && !taken {
+            // A batch may name contents that are not there, and would end the chain.
+            self.checkpoints.break_chain();
+        }
         let mut before = Ok(());
         if let Some(Marked { placed: last, before: earlier, .. }) = last {
             // Everything that the nodes point at was submitted before they got their places, whoever wrote it.
             before = io.drain_to(earlier).and_then(|()| self.chain_flush());
             // After a failure too, for the node has its place; but then recovery must not go by it.
-            let last = if before.is_ok() && whole() {
+            let counts = before.is_ok() && whole();
+            let last = if counts {
                 last
             } else {
                 // Before the ticket is gone: others who wait for it build on this place.
@@ -362,16 +390,29 @@ impl Fs {
             };
             let mut batch = Batch::new(&self.vol, Arc::clone(&ticket));
             batch.push(last);
-            batch.submit_and_help();
+            is_durable = match alone().filter(|_| counts) {
+                Some(alone) => batch.write_with(Vec::new(), Some(alone)),
+                None => {
+                    batch.submit_and_help();
+                    false
+                }
+            };
         }
         drop(ticket);
+        if is_durable {
+            return Ok(whole());
+        }
         io.wait_chain()?;
         before?;
         if !whole() {
             return Ok(false);
         }
-        let early = matches!(route, Route::Journal(_)) && io.planted.is(Canary::EarlyAck);
         if early { Ok(true) } else { self.chain_flush().map(|()| true) }
+    }
+
+    /// See [`BlockIo::alone`](crate::volume::io::BlockIo::alone).
+    fn alone(&self, ticket: &ChainTicket) -> Option<Alone> {
+        if self.options.fsync_mode == FsyncMode::NoBarrier { None } else { self.vol.io.alone(ticket) }
     }
 
     fn chain_flush(&self) -> Result<()> {

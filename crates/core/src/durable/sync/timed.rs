@@ -6,6 +6,7 @@
 //!
 //! Kept true: it makes durable all that was noted before it, or fails as an fsync does, and the next one tries again.
 
+use super::together::Owed;
 use super::{Attempt, Chained, Reason, Route};
 use crate::durable::journal::push::Pushed;
 use crate::error::Result;
@@ -57,8 +58,8 @@ impl Fs {
         if !batch.is_empty() {
             self.journal.note_timed();
         }
-        let route = Route::Journal(None);
-        Ok(Attempt::Placed(Box::new(Chained { ticket, below: batch, last: None, breaks, route })))
+        let (route, owed) = (Route::Journal(None), Owed::none(&self.vol));
+        Ok(Attempt::Placed(Box::new(Chained { ticket, below: batch, owed, last: None, breaks, route })))
     }
 }
 

@@ -72,6 +72,17 @@ impl Fs {
         }
     }
 
+    /// Places the dirty pages of a file under a change that the caller holds, each elsewhere than it was. Writes that the
+    /// change has gathered are not submitted. False if the file may have more, or if the device may not be told its
+    /// size: then a write-back as ever has to come.
+    pub(crate) fn place_all(&self, change: &Change<'_>, inode: &Arc<Inode>, most: usize) -> Result<(usize, bool)> {
+        let claim = self.claim_size(inode);
+        let batch = self.flush_range(change, inode, ALL_PAGES, most, false)?;
+        // Others may have taken some, and not placed them yet.
+        let all = batch.next.is_none() && self.budget.cache(inode).all_placed();
+        Ok((batch.pages, all && claim.is_none_or(Claim::redeem)))
+    }
+
     /// A claim on the size that the file has now, if the device may not be told it yet.
     fn claim_size<'a>(&'a self, inode: &'a Arc<Inode>) -> Option<Claim<'a>> {
         let growing = inode.node.disk_size.limit() != UNLIMITED;

@@ -105,6 +105,11 @@ impl<'a> PageCache<'a> {
         }
     }
 
+    /// Whether nothing that was taken for writing lacks a place.
+    pub(crate) fn all_placed(self) -> bool {
+        self.inode.pages.state.lock().growth.is_quiet()
+    }
+
     /// Begins to make the device know this size, which is the file's now; the inode block is locked.
     pub(crate) fn claim(self, bytes: u64) -> Claim<'a> {
         let mut s = self.inode.pages.state.lock();

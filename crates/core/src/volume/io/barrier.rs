@@ -55,6 +55,14 @@ impl Barrier {
         Epoch(s.current)
     }
 
+    /// Whether what entered in this epoch is the only thing inside.
+    pub(crate) fn has_only(&self, epoch: Epoch) -> bool {
+        let s = self.state.lock();
+        let inside: u64 = s.open.iter().sum();
+        assert!(epoch.0 <= s.current && inside > 0, "who asks is inside");
+        inside == 1
+    }
+
     /// Something that began in `epoch` has ended.
     pub(crate) fn leave(&self, epoch: Epoch) {
         // Most leave others of their epoch, or of an earlier one, behind: then nobody can go on.
@@ -141,8 +149,9 @@ mod tests {
         while barrier.state.lock().open.len() < 2 {
             steadyfs_rt::yield_now();
         }
+        assert!(barrier.has_only(first));
         let second = barrier.enter();
-        assert!(!over.load(SeqCst), "the first entry is still inside");
+        assert!(!barrier.has_only(second) && !over.load(SeqCst), "the first entry is still inside");
         barrier.leave(first);
         waiter.join().unwrap();
         assert!(over.load(SeqCst), "the second entry is not waited for");

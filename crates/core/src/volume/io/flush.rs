@@ -23,7 +23,7 @@ struct State {
 pub(crate) struct SharedFlush {
     state: Mutex<State>,
     ended: Condvar,
-    /// Requests completed, and how many of them a successful flush has covered.
+    /// Blocks written, and how many of them a successful flush has covered.
     completed: AtomicU64,
     covered: AtomicU64,
 }
@@ -39,9 +39,25 @@ impl SharedFlush {
         }
     }
 
-    /// A write has completed.
-    pub(crate) fn note_write(&self) {
-        self.completed.fetch_add(1, SeqCst);
+    /// A write of so many blocks has completed.
+    pub(crate) fn note_write(&self, blocks: u64) {
+        self.completed.fetch_add(blocks, SeqCst);
+    }
+
+    /// How many blocks were written, if all of them are durable.
+    pub(crate) fn all_durable(&self) -> Option<u64> {
+        let completed = self.completed.load(SeqCst);
+        (self.covered.load(SeqCst) == completed).then_some(completed)
+    }
+
+    /// So many blocks, which were durable when they were written, followed so many. If no others have, a flush
+    /// would find nothing to do; if others have, who flushes next flushes for these, too, which is too much by little.
+    pub(crate) fn note_durable(&self, before: u64, blocks: u64) {
+        let after = before + blocks;
+        if self.completed.load(SeqCst) == after {
+            // Unless a flush that began meanwhile knows better.
+            let _ = self.covered.compare_exchange(before, after, SeqCst, SeqCst);
+        }
     }
 
     /// Makes every write that has completed before this call durable; `flush` flushes the device.
@@ -102,7 +118,7 @@ mod tests {
                 let (shared, count, open, gate) =
                     (Arc::clone(&shared), Arc::clone(&count), Arc::clone(&open), Arc::clone(&gate));
                 steadyfs_rt::spawn("flusher", move || {
-                    shared.note_write();
+                    shared.note_write(1);
                     let device = || {
                         count.fetch_add(1, SeqCst);
                         loop {
@@ -130,9 +146,31 @@ mod tests {
     }
 
     #[test]
+    fn writes_that_are_durable_themselves_need_no_flush_unless_others_have_ended() {
+        let shared = SharedFlush::new();
+        assert_eq!(shared.all_durable(), None, "nobody knows of what was there before");
+        shared.flush(|| Ok(())).unwrap();
+        let before = shared.all_durable().expect("a flush covered everything");
+        (0..2).for_each(|_| shared.note_write(1));
+        shared.note_durable(before, 2);
+        shared.flush(|| unreachable!("both are durable")).unwrap();
+        let before = shared.all_durable().expect("both are durable");
+        (0..2).for_each(|_| shared.note_write(1));
+        shared.note_durable(before, 1);
+        assert_eq!(shared.all_durable(), None, "one of the two is another's");
+        let flushed = AtomicU64::new(0);
+        let counted = || {
+            flushed.fetch_add(1, SeqCst);
+            Ok(())
+        };
+        shared.flush(counted).unwrap();
+        assert_eq!(flushed.into_inner(), 1, "the other's is not durable");
+    }
+
+    #[test]
     fn a_failed_flush_is_told_to_everybody() {
         let shared = SharedFlush::new();
-        shared.note_write();
+        shared.note_write(1);
         let broken = || Err(IoError::from_errno(OpKind::Flush, 0, 0, 5));
         assert!(shared.flush(broken).is_err());
         assert!(shared.flush(|| Ok(())).is_err(), "what was written before the failed flush may be lost");

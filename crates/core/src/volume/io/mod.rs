@@ -31,7 +31,7 @@ use crate::volume::io::flush::SharedFlush;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use steadyfs_device::{Device, IoError, IoResult, Op, OpKind, PageBuf, Request, StreamHint};
+use steadyfs_device::{Device, Done, IoError, IoResult, Op, OpKind, PageBuf, Request, StreamHint};
 use steadyfs_format::numbers::NumberMap;
 use steadyfs_format::{BLOCK_SIZE, Lba};
 use steadyfs_rt::{Completion, Cost, EventCount, Mutex, SharedLine, charge, charge_n};
@@ -54,6 +54,8 @@ pub struct IoStats {
     pub meta_written: u64,
     /// Flushes.
     pub flushes: u64,
+    /// Requests that were durable when they ended, and needed no flush. Checkpoints' commits are not counted.
+    pub through: u64,
     /// Blocks discarded.
     pub discarded: u64,
     /// Requests that the device failed.
@@ -75,6 +77,7 @@ pub(crate) struct IoCounters {
     node_written: AtomicU64,
     meta_written: AtomicU64,
     flushes: AtomicU64,
+    through: AtomicU64,
     discarded: AtomicU64,
     failed: AtomicU64,
 }
@@ -87,6 +90,7 @@ impl IoCounters {
             node_written: self.node_written.load(Relaxed),
             meta_written: self.meta_written.load(Relaxed),
             flushes: self.flushes.load(Relaxed),
+            through: self.through.load(Relaxed),
             discarded: self.discarded.load(Relaxed),
             failed: self.failed.load(Relaxed),
         }
@@ -104,6 +108,9 @@ impl Drop for ChainTicket {
         self.io.chain.leave(self.epoch);
     }
 }
+
+/// All that has been written is durable, so many blocks, and nobody else writes nodes: see [`BlockIo::alone`].
+pub(crate) struct Alone(u64);
 
 /// What is told how a write ended.
 pub(crate) trait Written: FnOnce(std::result::Result<(), IoError>) + Send + 'static {}
@@ -131,6 +138,7 @@ pub(crate) struct BlockIo {
     /// The first flush that failed.
     lost: Mutex<Option<IoError>>,
     synchronous: bool,
+    prefers_fua: bool,
     /// KiB written before this mount.
     kbytes_before: u64,
     pub(crate) counters: IoCounters,
@@ -177,8 +185,10 @@ impl BlockIo {
     /// Wraps a device; `kbytes_before` was written to it in earlier mounts.
     pub(crate) fn new(dev: Arc<dyn Device>, kbytes_before: u64) -> Arc<Self> {
         let shards = (0..SHARDS).map(|_| Mutex::new(&locks::INFLIGHT, Shard::default())).collect();
+        let info = dev.info();
         Arc::new(BlockIo {
-            synchronous: dev.info().synchronous,
+            synchronous: info.synchronous,
+            prefers_fua: info.prefers_fua && !info.synchronous,
             dev,
             kbytes_before,
             shards,
@@ -377,6 +387,56 @@ impl BlockIo {
         }
     }
 
+    /// Whether a thread that waits for several writes had better have them done together.
+    pub(crate) fn writes_together(&self) -> bool {
+        self.prefers_fua
+    }
+
+    /// Does writes at the same time, and returns when all of them have ended: whether the device took them all. With
+    /// [`Alone`] they are durable then.
+    pub(crate) fn write_together(&self, requests: Vec<Request>, alone: Option<Alone>) -> bool {
+        if requests.is_empty() {
+            return true;
+        }
+        let count = requests.len() as u64;
+        charge_n(Cost::BioSubmit, count);
+        let split = requests.into_iter().map(|Request { mut op, done }| {
+            if let (Op::Write { fua, .. }, Some(_)) = (&mut op, &alone) {
+                *fua = true;
+            }
+            (op, done)
+        });
+        let (ops, ends): (Vec<Op>, Vec<Done>) = split.unzip();
+        let blocks = ops.iter().map(|op| op.range().1).sum();
+        let mut all_taken = true;
+        for (result, done) in self.dev.run_all(ops).into_iter().zip(ends) {
+            all_taken &= result.is_ok();
+            done(result);
+        }
+        if let Some(Alone(completed)) = alone {
+            self.counters.through.fetch_add(count, Relaxed);
+            if all_taken {
+                self.flushes.note_durable(completed, blocks);
+            }
+        }
+        all_taken
+    }
+
+    /// Whether everything that was written is durable, and nobody else writes nodes: then writes that are durable when
+    /// they end do without a flush, where the device has them cheaper. The ticket is the caller's, and was taken before
+    /// the places of what it writes; whatever else that relies on has been written.
+    pub(crate) fn alone(&self, ticket: &ChainTicket) -> Option<Alone> {
+        if !self.prefers_fua || self.planted.is(Canary::SkipFlush) {
+            return None;
+        }
+        // In this order: who has left the chain has counted what it wrote.
+        let only = self.chain.has_only(ticket.epoch);
+        if !only || self.failed.count() > 0 || self.lost().is_err() {
+            return None;
+        }
+        self.flushes.all_durable().map(Alone)
+    }
+
     /// As [`BlockIo::write`], but for the submission, which whoever gets the request owes, and others wait for: from
     /// here on the blocks are in flight.
     pub(crate) fn prepare(
@@ -413,7 +473,12 @@ impl BlockIo {
                     io.failed.remove(lba, count);
                     Ok(())
                 }
-                Err(error) => Err(io.refused(lba, count, sequence, kept, hint, error)),
+                Err(error) => {
+                    if error.op == OpKind::Flush {
+                        drop(io.lose(error.clone()));
+                    }
+                    Err(io.refused(lba, count, sequence, kept, hint, error))
+                }
             };
             io.line.write();
             let before = io.in_flight.fetch_sub(main, SeqCst);
@@ -421,7 +486,7 @@ impl BlockIo {
             if !io.synchronous {
                 io.forget(lba, count, sequence);
             }
-            io.flushes.note_write();
+            io.flushes.note_write(count);
             done(result);
             // Whoever has waited for this write may let go of the device, and it is closed at that moment.
             let barrier = Arc::clone(&io.barrier);

@@ -7,8 +7,8 @@
 
 use crate::canary::Canary;
 use crate::error::Result;
-use crate::volume::io::ChainTicket;
 use crate::volume::io::depth::Depth;
+use crate::volume::io::{Alone, ChainTicket};
 use crate::volume::nodes::cache::{Node, NodeWrite};
 use crate::volume::nodes::dirt::Marks;
 use crate::volume::nodes::disk_size::{UNLIMITED, cut};
@@ -117,8 +117,21 @@ impl<'v> Batch<'v> {
         self.vol.io.submit_and_help(due);
     }
 
+    /// Writes all of it together with what else the caller owes, and waits until all of that has ended; see
+    /// [`BlockIo::write_together`](crate::volume::io::BlockIo::write_together). Where the device does not do better so,
+    /// nothing is owed, and it is true if nobody asks.
+    pub(crate) fn write_with(mut self, mut owed: Vec<Request>, alone: Option<Alone>) -> bool {
+        if !self.vol.io.writes_together() {
+            assert!(owed.is_empty() && alone.is_none(), "writes are owed to a device that does one at a time");
+            self.write();
+            return true;
+        }
+        owed.extend(self.take());
+        self.vol.io.write_together(owed, alone)
+    }
+
     /// As [`Batch::submit_and_help`], and waits until all of it has ended.
-    pub(crate) fn write(mut self) {
+    fn write(mut self) {
         let flying = Arc::new(Depth::default());
         let watched = |Request { op, done }| {
             let at_device = flying.begin();

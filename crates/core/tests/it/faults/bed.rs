@@ -76,7 +76,8 @@ impl Bed {
 
 impl Device for Bed {
     fn info(&self) -> DeviceInfo {
-        DeviceInfo { synchronous: self.queue.is_none(), ..self.faulty.info() }
+        let is_late = self.queue.is_some();
+        DeviceInfo { synchronous: !is_late, prefers_fua: is_late, ..self.faulty.info() }
     }
 
     fn submit(&self, batch: Vec<Request>) {

@@ -232,7 +232,7 @@ impl Device for InOrder {
     fn info(&self) -> DeviceInfo {
         let info = self.0.inner.info();
         // A write may end in the call that submits an earlier one. Zones are reset, and not discarded.
-        DeviceInfo { synchronous: false, discard: info.discard && self.0.limits.is_none(), ..info }
+        DeviceInfo { synchronous: false, prefers_fua: false, discard: info.discard && self.0.limits.is_none(), ..info }
     }
 
     fn submit(&self, batch: Vec<Request>) {

@@ -1,0 +1,218 @@
+//! fsync of a small file with one wait: its contents, what the journal has noted and its inode are placed under one
+//! change, and go to the device together.
+//!
+//! It takes a device that does several writes of a thread that waits for them faster together than one after the other,
+//! and recovery that can check the contents (`contents`). In every other case an fsync writes the contents first.
+//!
+//! Kept true: what is owed to the device is submitted, also after an error; who owes it waits for nobody before: no lock
+//! that is taken meanwhile is held by anybody who waits for writes of data.
+
+use super::Chained;
+use super::route::Route;
+use crate::error::Result;
+use crate::files::inode::Inode;
+use crate::fs::Fs;
+use crate::options::InPlace;
+use crate::volume::Volume;
+use std::sync::Arc;
+use steadyfs_device::{Op, PageBuf, Request};
+use steadyfs_format::Lba;
+use steadyfs_format::dir::FileType;
+use steadyfs_format::inode::Inode as RawInode;
+use steadyfs_format::records::batch::MOST_CONTENTS;
+
+/// Writes that are in flight for everybody else, and that their owner has yet to give to the device.
+pub(super) struct Owed<'v> {
+    vol: &'v Volume,
+    requests: Vec<Request>,
+}
+
+impl<'v> Owed<'v> {
+    /// Nothing.
+    pub(super) fn none(vol: &'v Volume) -> Self {
+        Owed { vol, requests: Vec::new() }
+    }
+
+    /// Hands the writes over to who does them.
+    pub(super) fn take(mut self) -> Vec<Request> {
+        std::mem::take(&mut self.requests)
+    }
+
+    /// What a block will have.
+    pub(super) fn page(&self, lba: Lba) -> Option<&PageBuf> {
+        self.requests.iter().find_map(|request| match &request.op {
+            Op::Write { block, pages, .. } => pages.get(lba.get().checked_sub(*block)? as usize),
+            _ => None,
+        })
+    }
+}
+
+impl Drop for Owed<'_> {
+    fn drop(&mut self) {
+        self.vol.io.submit(std::mem::take(&mut self.requests));
+    }
+}
+
+impl Fs {
+    /// Makes a file durable with its contents, if it can be done so; `None` if not, though some of its pages may have
+    /// been written.
+    ///
+    /// # Errors
+    /// Of the device, also of contents.
+    pub(super) fn sync_together(&self, inode: &Arc<Inode>, datasync: bool) -> Option<Result<()>> {
+        let dirty = self.budget.cache(inode).dirty_count();
+        let is_steady = matches!(self.in_place, InPlace::Never | InPlace::Auto) && self.vol.placement.keeps_contents();
+        let is_small = inode.kind == FileType::Regular && (1..=MOST_CONTENTS as u64).contains(&dirty);
+        if !self.journal.is_on() || !self.vol.io.writes_together() || !is_steady || !is_small {
+            return None;
+        }
+        let failures = inode.write_errors.count();
+        match self.place_together(inode, datasync, dirty) {
+            Ok(None) => None,
+            Ok(Some(chained)) => {
+                let end = self.finish(chained);
+                // An fsync is over when what it has written was taken; it says so of nothing else.
+                Some(end.and(inode.write_errors.since(failures)))
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    fn place_together(&self, inode: &Arc<Inode>, datasync: bool, dirty: u64) -> Result<Option<Chained<'_>>> {
+        // Nodes of one file go together: nobody changes size, map or names meanwhile.
+        let _file = inode.rwsem.read();
+        let (admission, change) = self.change_to_place(dirty)?;
+        // Before the progress, see there.
+        let breaks = self.checkpoints.breaks();
+        let (frozen, done) = self.checkpoints.progress();
+        if frozen != done || inode.read(RawInode::links)? == 0 {
+            return Ok(None);
+        }
+        self.gather(&change);
+        let (pages, has_all) = self.place_all(&change, inode, dirty as usize)?;
+        admission.used(pages as u64);
+        let owed = Owed { vol: &self.vol, requests: change.take_gathered() };
+        if !has_all {
+            return Ok(None);
+        }
+        let route = self.fsync_route(inode)?;
+        if !matches!(route, Route::Journal(_)) {
+            return Ok(None);
+        }
+        self.place_chain(&change, inode, datasync, breaks, route, owed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mkfs::{self, MkfsOptions};
+    use crate::{InodeRef, MountOptions, NewInode, RenameFlags};
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+    use steadyfs_device::{CrashImage, Device, DeviceInfo, IoResult, MemDevice, RecordingDevice, StreamHint, errno};
+
+    /// A device that does writes together, and may refuse data.
+    struct Prompt {
+        inner: RecordingDevice<MemDevice>,
+        waits: AtomicU64,
+        refuses: AtomicBool,
+    }
+
+    impl Device for Prompt {
+        fn info(&self) -> DeviceInfo {
+            DeviceInfo { synchronous: false, prefers_fua: true, ..self.inner.info() }
+        }
+
+        fn submit(&self, batch: Vec<Request>) {
+            for request in batch {
+                match &request.op {
+                    Op::Write { hint: StreamHint::DataWarm, .. } if self.refuses.load(SeqCst) => {
+                        request.fail(errno::EIO)
+                    }
+                    _ => self.inner.submit(vec![request]),
+                }
+            }
+        }
+
+        fn run_all(&self, ops: Vec<Op>) -> Vec<IoResult> {
+            self.waits.fetch_add(1, SeqCst);
+            ops.into_iter().map(|op| self.run(op)).collect()
+        }
+    }
+
+    fn mounted() -> (MemDevice, Arc<Prompt>, Arc<Fs>) {
+        let memory = MemDevice::new(256 << 8);
+        mkfs::format(&memory, &MkfsOptions::new([7; 16], 1_700_000_000)).unwrap();
+        let inner = RecordingDevice::new(memory.fork());
+        let device = Arc::new(Prompt { inner, waits: AtomicU64::new(0), refuses: AtomicBool::new(false) });
+        let options = MountOptions::parse("journal=single,background_gc=off,commit=0").unwrap();
+        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
+        (memory, device, fs)
+    }
+
+    fn write(fs: &Fs, name: &[u8], bytes: &[u8]) -> InodeRef {
+        let root = fs.root().unwrap();
+        let file = fs.create(&root, name, &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap();
+        assert_eq!(fs.write(&file, 0, bytes).unwrap(), bytes.len());
+        file
+    }
+
+    /// What a power cut leaves that takes everything which is not durable.
+    fn after_cut(base: &MemDevice, device: &Prompt) -> Arc<Fs> {
+        let crashed = CrashImage::new(base, &device.inner.log()).build();
+        Fs::mount(Arc::new(crashed), MountOptions::default()).unwrap()
+    }
+
+    fn contents(fs: &Fs, name: &[u8]) -> Vec<u8> {
+        let file = fs.lookup(&fs.root().unwrap(), name).unwrap();
+        let mut bytes = vec![0; 3 * 4096];
+        let read = fs.read(&file, 0, &mut bytes).unwrap();
+        bytes.truncate(read);
+        bytes
+    }
+
+    #[test]
+    fn a_safe_save_waits_twice_and_flushes_nothing() {
+        let (base, device, fs) = mounted();
+        let root = fs.root().unwrap();
+        fs.fsync(&write(&fs, b"file", &[1; 8192]), false).unwrap();
+        let (waits, before) = (device.waits.load(SeqCst), fs.io_stats());
+        for turn in 2..5 {
+            let file = write(&fs, b"new", &[turn; 8192]);
+            fs.fsync(&file, false).unwrap();
+            assert_eq!(contents(&after_cut(&base, &device), b"new"), [turn; 8192]);
+            fs.rename(&root, b"new", &root, b"file", RenameFlags::Replace).unwrap();
+            fs.fsync(&root, false).unwrap();
+            assert_eq!(contents(&after_cut(&base, &device), b"file"), [turn; 8192]);
+        }
+        let after = fs.io_stats();
+        assert_eq!((device.waits.load(SeqCst) - waits, after.flushes - before.flushes), (6, 0));
+        assert_eq!(after.through - before.through, 9, "data, the batch with the inode, and the batch of the directory");
+    }
+
+    #[test]
+    fn what_others_have_written_and_not_flushed_takes_a_flush() {
+        let (base, device, fs) = mounted();
+        fs.fsync(&write(&fs, b"first", &[1; 4096]), false).unwrap();
+        let other = write(&fs, b"other", &[2; 4096]);
+        fs.settle_contents(&other.inode).unwrap();
+        let before = fs.io_stats();
+        fs.fsync(&write(&fs, b"second", &[3; 4096]), false).unwrap();
+        assert_eq!(fs.io_stats().flushes - before.flushes, 1, "the other's contents are not durable");
+        assert_eq!(contents(&after_cut(&base, &device), b"second"), [3; 4096]);
+    }
+
+    #[test]
+    fn contents_that_are_refused_do_not_end_the_chain_before_what_is_promised_later() {
+        let (base, device, fs) = mounted();
+        fs.fsync(&write(&fs, b"first", &[1; 4096]), false).unwrap();
+        let refused = write(&fs, b"refused", &[2; 4096]);
+        device.refuses.store(true, SeqCst);
+        assert!(fs.fsync(&refused, false).is_err());
+        device.refuses.store(false, SeqCst);
+        fs.fsync(&write(&fs, b"later", &[3; 4096]), false).unwrap();
+        assert_eq!(contents(&after_cut(&base, &device), b"later"), [3; 4096]);
+        fs.fsync(&refused, false).unwrap();
+        assert_eq!(contents(&after_cut(&base, &device), b"refused"), [2; 4096]);
+    }
+}
