@@ -21,6 +21,7 @@ use patterns::{PATTERNS, Pattern};
 use report::{PatternReport, PatternTimings, Row, Timing};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 /// The name of the command.
@@ -214,40 +215,50 @@ impl Place<'_> {
         names.sync_all()?;
         // Once without taking time.
         homes.iter().try_for_each(|home| (pattern.round)(names, home, 0))?;
-        let (mut taken, mut costs) = (Duration::ZERO, [0; 2]);
+        let (mut taken, mut costs) = (Duration::ZERO, [0; 3]);
         // Beside dirty inodes a round a time, which all clients begin together.
         let (turns, each) = if row.dirty == 0 { (1, rounds) } else { (rounds, 1) };
         for turn in 0..turns {
             self.stop.check()?;
             others.dirty(names, turn)?;
             let before = names.costs();
-            let began = Instant::now();
             let first = 1 + turn * each;
-            at_once(&homes, |home| (first..first + each).try_for_each(|n| (pattern.round)(names, home, n)))?;
-            taken += began.elapsed();
+            taken += at_once(&homes, |home| (first..first + each).try_for_each(|n| (pattern.round)(names, home, n)))?;
             if let (Some(before), Some(after)) = (before, names.costs()) {
                 costs[0] += after.checkpoints - before.checkpoints;
                 costs[1] += after.flushes - before.flushes;
+                costs[2] += after.through - before.through;
             }
         }
         let told = names.costs().is_some();
-        let [checkpoints, flushes] = costs.map(|cost| told.then_some(cost));
-        Ok(Timing { rounds: rounds * row.clients, seconds: taken.as_secs_f64(), checkpoints, flushes })
+        let [checkpoints, flushes, through] = costs.map(|cost| told.then_some(cost));
+        Ok(Timing { rounds: rounds * row.clients, seconds: taken.as_secs_f64(), checkpoints, flushes, through })
     }
 }
 
-/// Runs every client in a thread of its own.
-fn at_once(homes: &[String], work: impl Fn(&str) -> Result<()> + Sync) -> Result<()> {
+/// Runs every client in a thread of its own, once all of them are there; how long it took from when the first began
+/// until the last was done.
+fn at_once(homes: &[String], work: impl Fn(&str) -> Result<()> + Sync) -> Result<Duration> {
     if let [only] = homes {
-        return work(only);
+        let began = Instant::now();
+        return work(only).map(|()| began.elapsed());
     }
+    let all_there = Barrier::new(homes.len());
     std::thread::scope(|threads| {
-        let work = &work;
-        let clients: Vec<_> = homes.iter().map(|home| threads.spawn(move || work(home))).collect();
-        clients.into_iter().try_for_each(|client| match client.join() {
-            Ok(outcome) => outcome,
+        let (work, all_there) = (&work, &all_there);
+        let client = move |home: &str| {
+            all_there.wait();
+            let began = Instant::now();
+            work(home).map(|()| (began, Instant::now()))
+        };
+        let clients: Vec<_> = homes.iter().map(|home| threads.spawn(move || client(home))).collect();
+        let times = clients.into_iter().map(|client| match client.join() {
+            Ok(times) => times,
             Err(_) => anyhow::bail!("a client panicked"),
-        })
+        });
+        let (begins, ends): (Vec<Instant>, Vec<Instant>) = times.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+        let (first, last) = (begins.into_iter().min(), ends.into_iter().max());
+        Ok(first.zip(last).map_or(Duration::ZERO, |(first, last)| last - first))
     })
 }
 

@@ -28,6 +28,8 @@ pub(super) struct Costs {
     pub(super) checkpoints: u64,
     /// Flushes of the device.
     pub(super) flushes: u64,
+    /// Requests that were durable without one.
+    pub(super) through: u64,
 }
 
 /// A mounted file system. Paths are relative to its root and have no leading slash; `""` is the root.
@@ -210,6 +212,7 @@ impl Names for InProcess {
 
     fn costs(&self) -> Option<Costs> {
         let checkpoints = self.0.sync_stats().checkpoints.values().sum();
-        Some(Costs { checkpoints, flushes: self.0.io_stats().flushes })
+        let io = self.0.io_stats();
+        Some(Costs { checkpoints, flushes: io.flushes, through: io.through })
     }
 }

@@ -14,9 +14,10 @@ pub(super) struct Timing {
     /// Rounds of the pattern, of all clients together.
     pub(super) rounds: u64,
     pub(super) seconds: f64,
-    /// Checkpoints that fsyncs made, and flushes, where that can be told.
+    /// Checkpoints that fsyncs made, flushes, and requests that were durable without one, where that can be told.
     pub(super) checkpoints: Option<u64>,
     pub(super) flushes: Option<u64>,
+    pub(super) through: Option<u64>,
 }
 
 impl Timing {
@@ -104,14 +105,16 @@ impl PatternReport {
         out += "\nRatios of rates: median of the repetitions' ratios; above 1 the first is faster\n\n";
         out += &self.table(&names, |row| ratios.iter().map(|(of, to)| self.ratio(row, *of, *to)).collect());
         let ours: Vec<System> = systems.into_iter().filter(|system| system.is_library()).collect();
-        let names: Vec<String> = ours.iter().flat_map(|s| [s.name(), "flushes".to_owned()]).collect();
-        out += "\nCheckpoints that fsyncs made, and flushes, for each round; medians\n\n";
+        let names: Vec<String> =
+            ours.iter().flat_map(|s| [s.name(), "flushes".to_owned(), "durable".to_owned()]).collect();
+        out += "\nCheckpoints that fsyncs made, flushes, and requests durable without one, for each round; medians\n\n";
         out += &self.table(&names, |row| {
             let each = |s: &System, what: fn(&Timing) -> Option<u64>| {
                 let per_round = |sample: &Timing| Some(what(sample)? as f64 / sample.rounds as f64);
                 median(self.samples(row).filter_map(|all| per_round(all.get(s)?)).collect())
             };
-            ours.iter().flat_map(|s| [each(s, |sample| sample.checkpoints), each(s, |sample| sample.flushes)]).collect()
+            let three = |s| [each(s, |t| t.checkpoints), each(s, |t| t.flushes), each(s, |t| t.through)];
+            ours.iter().flat_map(three).collect()
         });
         out
     }
@@ -150,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_bound_holds_for_the_clients_that_it_is_about() {
-        let sample = |seconds| Timing { rounds: 100, seconds, checkpoints: None, flushes: None };
+        let sample = |seconds| Timing { rounds: 100, seconds, checkpoints: None, flushes: None, through: None };
         let row = |clients, dirty| Row { pattern: "safe-save", clients, dirty };
         let all = |fast| BTreeMap::from([(LibrarySingle, sample(fast)), (LibraryOff, sample(1.0))]);
         let report = |idle, loaded| PatternReport {
