@@ -1,10 +1,10 @@
 //! [`Chip`]: what one chip does when: reads in their order, programs and erases in theirs, and which of them waits.
 //!
-//! By default everything is done in the order in which it is told. With [`Order::ReadFirst`] a read goes before programs
-//! and erases that are told and have not taken the chip, and waits for the one that has. With suspension, a read that
-//! finds its chip at a program or an erase suspends that: the operation stops where it is, the read begins when the chip
-//! has let go, and behind the read the operation goes on with what is left of it. What may be suspended lets reads go
-//! before it, too. Reads of the host and of the collector are alike in that.
+//! By default everything is done in the order in which it is told. With [`Order::ReadFirst`] a read goes before
+//! programs and erases that are told and have not taken the chip, and waits for the one that has. With suspension, a
+//! read that finds its chip at a program or an erase suspends that: the operation stops where it is, the read begins
+//! when the chip has let go, and behind the read the operation goes on with what is left of it. What may be suspended
+//! lets reads go before it, too. Reads of the host and of the collector are alike in that.
 //!
 //! A read that arrives while another one keeps an operation suspended follows it: the operation stays suspended, and
 //! the chip has to let go of nothing. Each read that an operation lets pass counts against its limit; what has reached

@@ -22,10 +22,10 @@
 //! what the buffer holds is not read from flash. A flush pads and programs what waits, and waits for it; so does a
 //! write with FUA; a device with capacitors does neither. Discards and erases cost their time.
 //!
-//! A chip does what it is told in that order. With [`Order::ReadFirst`] a read goes before programs and erases that have
-//! not begun. With [`Suspension`] a read goes before programs, erases or both, and suspends the one that it finds at
-//! work (`chip`). No preset has either: docs/lab/PARAMETERS.md says why. A program that is put off keeps its room in the
-//! buffer, its pages are read from there, and flushes and FUA that wait for it are answered later (`promises`).
+//! A chip does what it is told in that order. With [`Order::ReadFirst`] a read goes before programs and erases that
+//! have not begun. With [`Suspension`] a read goes before programs, erases or both, and suspends the one that it finds
+//! at work (`chip`). No preset has either: docs/lab/PARAMETERS.md says why. A program that is put off keeps its room in
+//! the buffer, its pages are read from there, and flushes and FUA that wait for it are answered later (`promises`).
 //!
 //! Each resource is a server with exact intervals, and nothing is told to a chip before it could begin; so there is no
 //! grid to be rounded to, no horizon beyond which things are free, and nothing queues behind what does not exist yet.
