@@ -1,5 +1,5 @@
-//! Rings of the threads that wait: who has several operations to wait for starts them with one system call, and is woken
-//! when they have ended, by no other thread of ours.
+//! Rings of the threads that wait: who has several operations to wait for starts them with one system call, and is
+//! woken when they have ended, by no other thread of ours.
 //!
 //! A ring is in one thread's hands at a time, and goes back to those that are idle. What a write that is to be durable
 //! costs is one wait, too: the kernel has it made durable by the write itself, or by a flush right behind it.

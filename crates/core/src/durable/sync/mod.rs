@@ -32,7 +32,7 @@ use crate::fs::Fs;
 use crate::options::FsyncMode;
 use crate::stats::counters::Cause;
 use crate::volume::Change;
-use crate::volume::io::{Alone, ChainTicket, Cut};
+use crate::volume::io::{AllDurable, ChainTicket, Cut};
 use crate::volume::nodes::cache::Node;
 use crate::volume::nodes::dirt::{Marks, Standing};
 use crate::volume::nodes::disk_size::UNLIMITED;
@@ -400,6 +400,7 @@ impl Fs {
         }
         drop(ticket);
         if is_durable {
+            assert!(!early && before.is_ok(), "what the last write relies on is not durable, and nobody flushes");
             return Ok(whole());
         }
         io.wait_chain()?;
@@ -411,7 +412,7 @@ impl Fs {
     }
 
     /// See [`BlockIo::alone`](crate::volume::io::BlockIo::alone).
-    fn alone(&self, ticket: &ChainTicket) -> Option<Alone> {
+    fn alone(&self, ticket: &ChainTicket) -> Option<AllDurable> {
         if self.options.fsync_mode == FsyncMode::NoBarrier { None } else { self.vol.io.alone(ticket) }
     }
 

@@ -4,8 +4,8 @@
 //! It takes a device that does several writes of a thread that waits for them faster together than one after the other,
 //! and recovery that can check the contents (`contents`). In every other case an fsync writes the contents first.
 //!
-//! Kept true: what is owed to the device is submitted, also after an error; who owes it waits for nobody before: no lock
-//! that is taken meanwhile is held by anybody who waits for writes of data.
+//! Kept true: what is owed to the device is submitted, also after an error; who owes it waits for nobody before: no
+//! lock that is taken meanwhile is held by anybody who waits for writes of data.
 
 use super::Chained;
 use super::route::Route;
@@ -90,6 +90,7 @@ impl Fs {
         }
         self.gather(&change);
         let (pages, has_all) = self.place_all(&change, inode, dirty as usize)?;
+        assert!(pages as u64 <= dirty, "{pages} pages were placed, of {dirty} that there was room for");
         admission.used(pages as u64);
         let owed = Owed { vol: &self.vol, requests: change.take_gathered() };
         if !has_all {
@@ -147,11 +148,18 @@ mod tests {
         let device = Arc::new(Prompt { inner, waits: AtomicU64::new(0), refuses: AtomicBool::new(false) });
         let options = MountOptions::parse("journal=single,background_gc=off,commit=0").unwrap();
         let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
+        let home = NewInode { mode: 0o040_755, ..NewInode::default() };
+        fs.create(&fs.root().unwrap(), b"home", &home).unwrap();
         (memory, device, fs)
     }
 
+    /// A directory whose entries are in its inode: of another an fsync writes the pages, too.
+    fn home(fs: &Fs) -> InodeRef {
+        fs.lookup(&fs.root().unwrap(), b"home").unwrap()
+    }
+
     fn write(fs: &Fs, name: &[u8], bytes: &[u8]) -> InodeRef {
-        let root = fs.root().unwrap();
+        let root = home(fs);
         let file = fs.create(&root, name, &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap();
         assert_eq!(fs.write(&file, 0, bytes).unwrap(), bytes.len());
         file
@@ -164,7 +172,7 @@ mod tests {
     }
 
     fn contents(fs: &Fs, name: &[u8]) -> Vec<u8> {
-        let file = fs.lookup(&fs.root().unwrap(), name).unwrap();
+        let file = fs.lookup(&home(fs), name).unwrap();
         let mut bytes = vec![0; 3 * 4096];
         let read = fs.read(&file, 0, &mut bytes).unwrap();
         bytes.truncate(read);
@@ -174,7 +182,7 @@ mod tests {
     #[test]
     fn a_safe_save_waits_twice_and_flushes_nothing() {
         let (base, device, fs) = mounted();
-        let root = fs.root().unwrap();
+        let root = home(&fs);
         fs.fsync(&write(&fs, b"file", &[1; 8192]), false).unwrap();
         let (waits, before) = (device.waits.load(SeqCst), fs.io_stats());
         for turn in 2..5 {

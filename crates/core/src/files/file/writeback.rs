@@ -72,8 +72,8 @@ impl Fs {
         }
     }
 
-    /// Places the dirty pages of a file under a change that the caller holds, each elsewhere than it was. Writes that the
-    /// change has gathered are not submitted. False if the file may have more, or if the device may not be told its
+    /// Places the dirty pages of a file under a change that the caller holds, each elsewhere than it was. Writes that
+    /// the change has gathered are not submitted. False if the file may have more, or if the device may not be told its
     /// size: then a write-back as ever has to come.
     pub(crate) fn place_all(&self, change: &Change<'_>, inode: &Arc<Inode>, most: usize) -> Result<(usize, bool)> {
         let claim = self.claim_size(inode);

@@ -110,7 +110,7 @@ impl Drop for ChainTicket {
 }
 
 /// All that has been written is durable, so many blocks, and nobody else writes nodes: see [`BlockIo::alone`].
-pub(crate) struct Alone(u64);
+pub(crate) struct AllDurable(u64);
 
 /// What is told how a write ended.
 pub(crate) trait Written: FnOnce(std::result::Result<(), IoError>) + Send + 'static {}
@@ -393,8 +393,8 @@ impl BlockIo {
     }
 
     /// Does writes at the same time, and returns when all of them have ended: whether the device took them all. With
-    /// [`Alone`] they are durable then.
-    pub(crate) fn write_together(&self, requests: Vec<Request>, alone: Option<Alone>) -> bool {
+    /// [`AllDurable`] they are durable then.
+    pub(crate) fn write_together(&self, requests: Vec<Request>, alone: Option<AllDurable>) -> bool {
         if requests.is_empty() {
             return true;
         }
@@ -413,7 +413,7 @@ impl BlockIo {
             all_taken &= result.is_ok();
             done(result);
         }
-        if let Some(Alone(completed)) = alone {
+        if let Some(AllDurable(completed)) = alone {
             self.counters.through.fetch_add(count, Relaxed);
             if all_taken {
                 self.flushes.note_durable(completed, blocks);
@@ -425,7 +425,7 @@ impl BlockIo {
     /// Whether everything that was written is durable, and nobody else writes nodes: then writes that are durable when
     /// they end do without a flush, where the device has them cheaper. The ticket is the caller's, and was taken before
     /// the places of what it writes; whatever else that relies on has been written.
-    pub(crate) fn alone(&self, ticket: &ChainTicket) -> Option<Alone> {
+    pub(crate) fn alone(&self, ticket: &ChainTicket) -> Option<AllDurable> {
         if !self.prefers_fua || self.planted.is(Canary::SkipFlush) {
             return None;
         }
@@ -434,7 +434,7 @@ impl BlockIo {
         if !only || self.failed.count() > 0 || self.lost().is_err() {
             return None;
         }
-        self.flushes.all_durable().map(Alone)
+        self.flushes.all_durable().map(AllDurable)
     }
 
     /// As [`BlockIo::write`], but for the submission, which whoever gets the request owes, and others wait for: from

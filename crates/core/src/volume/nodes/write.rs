@@ -8,7 +8,7 @@
 use crate::canary::Canary;
 use crate::error::Result;
 use crate::volume::io::depth::Depth;
-use crate::volume::io::{Alone, ChainTicket};
+use crate::volume::io::{AllDurable, ChainTicket};
 use crate::volume::nodes::cache::{Node, NodeWrite};
 use crate::volume::nodes::dirt::Marks;
 use crate::volume::nodes::disk_size::{UNLIMITED, cut};
@@ -120,7 +120,7 @@ impl<'v> Batch<'v> {
     /// Writes all of it together with what else the caller owes, and waits until all of that has ended; see
     /// [`BlockIo::write_together`](crate::volume::io::BlockIo::write_together). Where the device does not do better so,
     /// nothing is owed, and it is true if nobody asks.
-    pub(crate) fn write_with(mut self, mut owed: Vec<Request>, alone: Option<Alone>) -> bool {
+    pub(crate) fn write_with(mut self, mut owed: Vec<Request>, alone: Option<AllDurable>) -> bool {
         if !self.vol.io.writes_together() {
             assert!(owed.is_empty() && alone.is_none(), "writes are owed to a device that does one at a time");
             self.write();
