@@ -83,9 +83,11 @@ impl Case {
         let mut run = Run::new(fs, model);
         work(&mut run);
         let told = !run.errors.is_empty();
+        // How many operations there are depends a little on what the housekeeper does: the last may not have come.
+        let struck = bed.counts()[place_of(self.kind)] > self.nth;
         if self.way == Way::Late {
             assert!(!told, "{name}: {:?}", run.errors);
-        } else if self.kind == OpKind::Flush || self.way == Way::Gone {
+        } else if struck && (self.kind == OpKind::Flush || self.way == Way::Gone) {
             assert!(told, "{name}: nobody was told");
         }
         bed.faulty.heal();
@@ -115,6 +117,11 @@ impl Case {
     }
 }
 
+/// Where a kind is counted.
+fn place_of(kind: OpKind) -> usize {
+    KINDS.iter().position(|k| *k == kind).expect("counted")
+}
+
 /// How many operations of each kind mount and workload make.
 fn operations(ends: Ends) -> [u64; 3] {
     let (volume, model) = base();
@@ -133,8 +140,7 @@ fn operations(ends: Ends) -> [u64; 3] {
 
 fn every(kind: OpKind, ends: Ends, options: &'static str) {
     let watch = Watch::start();
-    let at = KINDS.iter().position(|k| *k == kind).expect("counted");
-    let count = operations(ends)[at];
+    let count = operations(ends)[place_of(kind)];
     assert!(count > 5, "the workload makes only {count} operations of kind {kind}");
     let mut cases = 0;
     for nth in 0..count {
