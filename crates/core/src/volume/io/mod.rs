@@ -467,6 +467,8 @@ impl BlockIo {
         let io = Arc::clone(self);
         let finish = move |result: std::result::Result<Vec<PageBuf>, IoError>| {
             charge(Cost::BioComplete);
+            // First: who sees that these blocks have landed, and that all that was counted is durable, does not flush.
+            io.flushes.note_write(count);
             let result = match result {
                 Ok(_) => {
                     // What an earlier write of these blocks left there.
@@ -486,7 +488,6 @@ impl BlockIo {
             if !io.synchronous {
                 io.forget(lba, count, sequence);
             }
-            io.flushes.note_write(count);
             done(result);
             // Whoever has waited for this write may let go of the device, and it is closed at that moment.
             let barrier = Arc::clone(&io.barrier);
