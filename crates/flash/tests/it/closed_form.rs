@@ -161,6 +161,26 @@ fn fua_waits_for_its_own_program() {
     });
 }
 
+/// One chip that begins with these writes, a flush that waits for them, and a read of another unit 100 us later: what
+/// the read and the flush take in nanoseconds, and what was suspended.
+fn read_beside_a_flush(suspension: Suspension, writes: Vec<Op>) -> (u64, u64, (u64, u64)) {
+    timed(move || {
+        let ssd = ssd(Parameters { suspension, ..one_chip() }, 64 * MIB);
+        all(&ssd, [write(0, 8, false)]);
+        ssd.flush().unwrap();
+        all(&ssd, writes);
+        let other = Arc::clone(&ssd);
+        let flush = steadyfs_rt::spawn("flush", move || nanos(|| other.flush().unwrap()));
+        steadyfs_rt::sleep(Duration::from_micros(100));
+        let read = nanos(|| drop(ssd.read(0, 1).unwrap()));
+        let flush = flush.join().unwrap();
+        assert_clean(&ssd);
+        let stats = ssd.stats();
+        assert!(stats.flush_latency.max_ns >= flush, "counted as it was");
+        (read, flush, stats.suspended)
+    })
+}
+
 /// One chip with a program of 185 us under way: a read of another unit suspends it. By the profile's sums the read
 /// takes 40 us to be let in, and what an idle one takes; the flush is answered when the program has ended, which is
 /// later by the read, by letting go and by 8 us to go on.
@@ -172,23 +192,7 @@ fn a_read_suspends_a_program_and_the_flush_that_waits_for_it_is_answered_later()
         resume: Duration::from_micros(8),
         ..p970().suspension
     };
-    let run = |suspension: Suspension| {
-        timed(move || {
-            let ssd = ssd(Parameters { suspension, ..one_chip() }, 64 * MIB);
-            all(&ssd, [write(0, 8, false)]);
-            ssd.flush().unwrap();
-            all(&ssd, [write(8, 3, false)]);
-            let other = Arc::clone(&ssd);
-            let flush = steadyfs_rt::spawn("flush", move || nanos(|| other.flush().unwrap()));
-            steadyfs_rt::sleep(Duration::from_micros(100));
-            let read = nanos(|| drop(ssd.read(0, 1).unwrap()));
-            let flush = flush.join().unwrap();
-            assert_clean(&ssd);
-            let stats = ssd.stats();
-            assert!(stats.flush_latency.max_ns >= flush, "counted as it was");
-            (read, flush, stats.suspended)
-        })
-    };
+    let run = |suspension| read_beside_a_flush(suspension, vec![write(8, 3, false)]);
     let (on_chip, idle_read, program) = (29_760 + 4883, 29_760 + 4883 + 1163 + 21_500, 39_063 + 185_000);
     let off = Suspension { what: Suspendable::Off, ..suspension };
     assert_eq!(run(off), (program - 100_000 + idle_read, program + 4000, (0, 0)));
@@ -199,23 +203,11 @@ fn a_read_suspends_a_program_and_the_flush_that_waits_for_it_is_answered_later()
 /// flush waits for both, so the read makes it later.
 #[test]
 fn a_read_goes_before_a_program_that_has_not_begun_and_the_flush_that_waits_for_it_is_answered_later() {
-    let run = |order: Order| {
-        timed(move || {
-            let suspension = Suspension { order, ..p970().suspension };
-            let ssd = ssd(Parameters { suspension, ..one_chip() }, 64 * MIB);
-            all(&ssd, [write(0, 8, false)]);
-            ssd.flush().unwrap();
-            all(&ssd, [write(8, 8, false), write(16, 8, false)]);
-            let other = Arc::clone(&ssd);
-            let flush = steadyfs_rt::spawn("flush", move || nanos(|| other.flush().unwrap()));
-            steadyfs_rt::sleep(Duration::from_micros(100));
-            let read = nanos(|| drop(ssd.read(0, 1).unwrap()));
-            let flush = flush.join().unwrap();
-            assert_clean(&ssd);
-            let stats = ssd.stats();
-            assert!(stats.flush_latency.max_ns >= flush && stats.suspended == (0, 0), "counted as it was");
-            (read, flush)
-        })
+    let run = |order| {
+        let writes = vec![write(8, 8, false), write(16, 8, false)];
+        let (read, flush, suspended) = read_beside_a_flush(Suspension { order, ..p970().suspension }, writes);
+        assert_eq!(suspended, (0, 0));
+        (read, flush)
     };
     // The second program's data crosses the channel when that was booked, and the page that was read after it.
     let (on_chip, program, channel) = (29_760 + 4883, 39_063 + 185_000, 39_063 - 29_760);
