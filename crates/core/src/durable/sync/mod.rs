@@ -365,16 +365,9 @@ impl Fs {
         }
         let early = matches!(route, Route::Journal(_)) && io.planted.is(Canary::EarlyAck);
         let alone = || self.alone(&ticket).filter(|_| !early && whole());
-        let owed = owed.take();
-        let names_owed = !owed.is_empty();
         let durably = if last.is_none() { alone() } else { None };
         let mut is_durable = durably.is_some();
-        let taken = below.write_with(owed, durably);
-        is_durable &= taken;
-        if names_owed && !taken {
-            // A batch may name contents that are not there, and would end the chain.
-            self.checkpoints.break_chain();
-        }
+        is_durable &= below.write_with(owed.take(), durably);
         let mut before = Ok(());
         if let Some(Marked { placed: last, before: earlier, .. }) = last {
             // Everything that the nodes point at was submitted before they got their places, whoever wrote it.

@@ -107,10 +107,12 @@ impl Fs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::file::ALL_PAGES;
     use crate::mkfs::{self, MkfsOptions};
     use crate::{InodeRef, MountOptions, NewInode, RenameFlags};
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
     use steadyfs_device::{CrashImage, Device, DeviceInfo, IoResult, MemDevice, RecordingDevice, StreamHint, errno};
+    use steadyfs_format::PageIndex;
 
     /// A device that does writes together, and may refuse data.
     struct Prompt {
@@ -208,6 +210,27 @@ mod tests {
         fs.fsync(&write(&fs, b"second", &[3; 4096]), false).unwrap();
         assert_eq!(fs.io_stats().flushes - before.flushes, 1, "the other's contents are not durable");
         assert_eq!(contents(&after_cut(&base, &device), b"second"), [3; 4096]);
+    }
+
+    /// Another thread has taken a page of the file and not placed it: nobody may say yet where that page is.
+    #[test]
+    fn a_page_that_another_thread_has_yet_to_place_is_waited_for() {
+        let (_, _, fs) = mounted();
+        let file = write(&fs, b"file", &[1; 8192]);
+        let cache = fs.budget.cache(&file.inode);
+        let place = || {
+            let (admission, change) = fs.change_to_place(2).unwrap();
+            fs.gather(&change);
+            let placed = fs.place_all(&change, &file.inode, 2).unwrap();
+            admission.used(placed.0 as u64);
+            drop(Owed { vol: &fs.vol, requests: change.take_gathered() });
+            placed
+        };
+        let taken = cache.take_dirty(&(ALL_PAGES.start..PageIndex(1)), 1);
+        assert_eq!(place(), (1, false), "one page has no place");
+        cache.put_back(&taken, &taken.pages);
+        cache.placed(&taken);
+        assert_eq!(place(), (1, true));
     }
 
     #[test]
