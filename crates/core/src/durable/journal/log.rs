@@ -1,7 +1,6 @@
 //! What operations commit to the journal, under their change and the locks of their inodes: snapshots of inodes, and
 //! names.
 
-use crate::canary::Canary;
 use crate::error::Result;
 use crate::files::dir::names_to_place;
 use crate::files::inode::Inode;
@@ -9,12 +8,9 @@ use crate::files::logged::{InodeSnapshot, Logged};
 use crate::files::namei::NameChange;
 use crate::fs::Fs;
 use crate::volume::Change;
-use crate::volume::nodes::cache::Node;
 use std::collections::HashSet;
 use std::sync::Arc;
-use steadyfs_format::Nid;
 use steadyfs_format::dir::FileType;
-use steadyfs_format::inode::Inode as RawInode;
 use steadyfs_format::records::InodeRecord;
 use steadyfs_journal::Part;
 
@@ -104,26 +100,5 @@ impl Fs {
         assert!(!born || is_dead || list.is_some(), "inode {} is born without its attributes", inode.ino);
         let what = InodeSnapshot { inode: Box::new(record), xattrs: list, target, names: Vec::new() };
         Ok(Snapshot { what, names_to_place })
-    }
-
-    /// Before a file takes the name of another one, or swaps names with it: its contents count before the rename, and
-    /// only a checkpoint has those that were never synced. In place they may be written, and not be durable.
-    pub(crate) fn log_contents(&self, inode: &Arc<Inode>) -> Result<()> {
-        let asks = !self.vol.io.planted.is(Canary::NamesFirst);
-        if !self.journal.is_on() || !asks || inode.kind != FileType::Regular {
-            return Ok(());
-        }
-        let own = Nid::from(inode.ino);
-        let vital = |node: &Arc<Node>| node.nid != own || node.write(&self.vol.nodes).is_vital();
-        let standing = self.vol.nodes.dirt.standing(inode.ino);
-        let unsynced = standing.unmarked
-            || inode.node.disk_size.is_behind()
-            || self.vol.nodes.dirt.of(inode.ino).iter().any(vital)
-            || inode.read(RawInode::size)? > inode.node.disk_size.limit()
-            || inode.overwrites.is_unsynced(self.checkpoints.progress().1);
-        if unsynced {
-            self.journal.lose();
-        }
-        Ok(())
     }
 }

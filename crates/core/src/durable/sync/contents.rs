@@ -15,7 +15,7 @@ use crate::durable::sync::together::Owed;
 use crate::error::Result;
 use crate::files::inode::Inode;
 use crate::fs::Fs;
-use crate::options::{FsyncMode, InPlace};
+use crate::options::FsyncMode;
 use crate::volume::nodes::slots::Area;
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
@@ -25,9 +25,6 @@ use steadyfs_format::inode::{Inode as RawInode, flags, inline};
 use steadyfs_format::records::batch::{ContentsSum, MOST_CONTENTS};
 use steadyfs_format::{BLOCK_SIZE, Block, Lba, PageIndex, Slot};
 use steadyfs_rt::{Cost, charge_n};
-
-/// Fsyncs at a time that share flushes rather than write more.
-const CROWD: usize = 16;
 
 /// The blocks of a file's contents, and their checksums.
 pub(super) struct ContentsOnDevice {
@@ -43,13 +40,8 @@ impl Fs {
     /// # Errors
     /// Damage.
     pub(super) fn contents_on_device(&self, inode: &Arc<Inode>, owed: &Owed<'_>) -> Result<Option<ContentsOnDevice>> {
-        let is_steady = matches!(self.in_place, InPlace::Never | InPlace::Auto) && self.vol.placement.keeps_contents();
         let flushes = self.options.fsync_mode != FsyncMode::NoBarrier;
-        // A batch for the contents alone costs a block. Where many share each flush, a flush costs less.
-        if !self.journal.has_some() && self.journal.syncs() > CROWD {
-            return Ok(None);
-        }
-        if !is_steady || !flushes || inode.kind != FileType::Regular || !self.is_alone(inode) {
+        if !self.keeps_contents() || !flushes || inode.kind != FileType::Regular || !self.is_alone(inode) {
             return Ok(None);
         }
         let Some(blocks) = self.blocks_of(inode.node.read().bytes())? else { return Ok(None) };

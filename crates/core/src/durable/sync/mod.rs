@@ -16,6 +16,7 @@ mod route;
 pub(crate) mod since;
 mod timed;
 mod together;
+mod unsynced;
 
 pub(crate) use counters::SyncCounters;
 pub use counters::{Reason, SyncStats};
@@ -47,6 +48,9 @@ use steadyfs_format::inode::Inode as RawInode;
 use steadyfs_format::node::{NodeBlock, NodeKind, NodeOfs};
 use together::Owed;
 
+/// Fsyncs at a time that share flushes rather than write more.
+const CROWD: usize = 16;
+
 /// What an attempt to make a file durable came to.
 enum Attempt<'v> {
     /// Nodes have taken their places; [`Fs::finish_chain`] does the rest.
@@ -59,6 +63,18 @@ enum Attempt<'v> {
     Checkpoint(Reason),
     /// The file has no name by which anybody could find it after a crash.
     Nameless,
+}
+
+/// How a file is to be made durable: decided before its nodes have places.
+struct Plan<'v> {
+    /// How often the chain had broken before.
+    breaks: u64,
+    /// The route, which is not [`Route::Checkpoint`].
+    route: Route,
+    /// Contents that are owed to the device.
+    owed: Owed<'v>,
+    /// What the batch is to name, if there is one.
+    contents: Option<ContentsOnDevice>,
 }
 
 /// Nodes on their way into the chain.
@@ -191,7 +207,9 @@ impl Fs {
         if let Route::Checkpoint(reason) = route {
             return Ok(Attempt::Checkpoint(reason));
         }
-        Ok(match self.place_chain(&change, inode, datasync, breaks, route, Owed::none(&self.vol))? {
+        let owed = Owed::none(&self.vol);
+        let contents = self.checked_contents(inode, datasync, route, &owed)?;
+        Ok(match self.place_chain(&change, inode, datasync, Plan { breaks, route, owed, contents })? {
             Some(chained) => Attempt::Placed(Box::new(chained)),
             None => Attempt::Checkpoint(Reason::Journal),
         })
@@ -212,6 +230,22 @@ impl Fs {
         may_be_named || is_known && inode.had_name_at(done)
     }
 
+    /// What recovery needs to check the contents of a file that takes this route, if that spares a flush.
+    fn checked_contents(
+        &self,
+        inode: &Arc<Inode>,
+        datasync: bool,
+        route: Route,
+        owed: &Owed<'_>,
+    ) -> Result<Option<ContentsOnDevice>> {
+        // A batch for the contents alone costs a block. Where many share each flush, a flush costs less.
+        let is_dear = !self.journal.has_some() && self.journal.syncs() > CROWD;
+        if is_dear || !matches!(route, Route::Journal(_)) || !self.inode_goes_along(inode, datasync) {
+            return Ok(None);
+        }
+        self.contents_on_device(inode, owed)
+    }
+
     /// Gives what the journal has noted, if there is one, and then the file's dirty nodes their places, the last one
     /// with the mark. `None` if the journal says that only a checkpoint helps.
     fn place_chain<'v>(
@@ -219,18 +253,13 @@ impl Fs {
         change: &Change<'_>,
         inode: &Arc<Inode>,
         datasync: bool,
-        breaks: u64,
-        route: Route,
-        owed: Owed<'v>,
+        plan: Plan<'v>,
     ) -> Result<Option<Chained<'v>>> {
+        let Plan { breaks, route, owed, contents } = plan;
         assert!(!matches!(route, Route::Checkpoint(_)), "nodes get places for an fsync that only a checkpoint helps");
         let ticket = self.vol.io.enter_chain();
         let mut batch = Batch::new(&self.vol, Arc::clone(&ticket));
-        let mut contents = None;
         if matches!(route, Route::Journal(_)) {
-            if self.inode_goes_along(inode, datasync) {
-                contents = self.contents_on_device(inode, &owed)?;
-            }
             let sums = contents.as_ref().map_or(&[][..], |contents| &contents.sums);
             if self.push_journal(change, sums, &mut batch)? == Pushed::Not {
                 batch.submit();

@@ -7,15 +7,16 @@
 //! Kept true: what is owed to the device is submitted, also after an error; who owes it waits for nobody before: no
 //! lock that is taken meanwhile is held by anybody who waits for writes of data.
 
-use super::Chained;
 use super::route::Route;
+use super::{Chained, Plan};
 use crate::error::Result;
 use crate::files::inode::Inode;
 use crate::fs::Fs;
 use crate::options::InPlace;
-use crate::volume::Volume;
+use crate::volume::io::ChainTicket;
+use crate::volume::{Change, Volume};
 use std::sync::Arc;
-use steadyfs_device::{Op, PageBuf, Request};
+use steadyfs_device::{IoResult, Op, PageBuf, Request};
 use steadyfs_format::Lba;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::Inode as RawInode;
@@ -36,6 +37,20 @@ impl<'v> Owed<'v> {
     /// Hands the writes over to who does them.
     pub(super) fn take(mut self) -> Vec<Request> {
         std::mem::take(&mut self.requests)
+    }
+
+    /// Submits the writes: whoever waits for the chain waits for them, too.
+    pub(super) fn submit_under(self, ticket: &Arc<ChainTicket>) {
+        let vol = self.vol;
+        let kept = |Request { op, done }| {
+            let ticket = Arc::clone(ticket);
+            Request::new(op, move |result: IoResult| {
+                // What failed is noted before the ticket is gone.
+                done(result);
+                drop(ticket);
+            })
+        };
+        vol.io.submit(self.take().into_iter().map(kept).collect());
     }
 
     /// What a block will have.
@@ -61,9 +76,8 @@ impl Fs {
     /// Of the device, also of contents.
     pub(super) fn sync_together(&self, inode: &Arc<Inode>, datasync: bool) -> Option<Result<()>> {
         let dirty = self.budget.cache(inode).dirty_count();
-        let is_steady = matches!(self.in_place, InPlace::Never | InPlace::Auto) && self.vol.placement.keeps_contents();
         let is_small = inode.kind == FileType::Regular && (1..=MOST_CONTENTS as u64).contains(&dirty);
-        if !self.journal.is_on() || !self.vol.io.writes_together() || !is_steady || !is_small {
+        if !self.journal.is_on() || !self.vol.io.writes_together() || !self.keeps_contents() || !is_small {
             return None;
         }
         let failures = inode.write_errors.count();
@@ -88,24 +102,40 @@ impl Fs {
         if frozen != done || inode.read(RawInode::links)? == 0 {
             return Ok(None);
         }
-        self.gather(&change);
-        let (pages, has_all) = self.place_all(&change, inode, dirty as usize)?;
-        assert!(pages as u64 <= dirty, "{pages} pages were placed, of {dirty} that there was room for");
-        admission.used(pages as u64);
-        let owed = Owed { vol: &self.vol, requests: change.take_gathered() };
-        if !has_all {
-            return Ok(None);
-        }
+        let (pages, owed) = self.place_contents(&change, inode, dirty)?;
+        admission.used(pages);
+        let Some(owed) = owed else { return Ok(None) };
         let route = self.fsync_route(inode)?;
         if !matches!(route, Route::Journal(_)) {
             return Ok(None);
         }
-        self.place_chain(&change, inode, datasync, breaks, route, owed)
+        let contents = self.checked_contents(inode, datasync, route, &owed)?;
+        self.place_chain(&change, inode, datasync, Plan { breaks, route, owed, contents })
+    }
+
+    /// Places the dirty pages of a file, of which there are so many: how many it placed, and what is owed for them;
+    /// `None` if the file may have more. The file is locked.
+    pub(super) fn place_contents<'v>(
+        &'v self,
+        change: &Change<'_>,
+        inode: &Arc<Inode>,
+        dirty: u64,
+    ) -> Result<(u64, Option<Owed<'v>>)> {
+        self.gather(change);
+        let (pages, has_all) = self.place_all(change, inode, dirty as usize)?;
+        assert!(pages as u64 <= dirty, "{pages} pages were placed, of {dirty} that there was room for");
+        let owed = Owed { vol: &self.vol, requests: change.take_gathered() };
+        Ok((pages as u64, has_all.then_some(owed)))
+    }
+
+    /// Whether contents that have places stay there until a checkpoint has them.
+    pub(super) fn keeps_contents(&self) -> bool {
+        matches!(self.in_place, InPlace::Never | InPlace::Auto) && self.vol.placement.keeps_contents()
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::files::file::ALL_PAGES;
     use crate::mkfs::{self, MkfsOptions};
@@ -115,10 +145,10 @@ mod tests {
     use steadyfs_format::PageIndex;
 
     /// A device that does writes together, and may refuse data.
-    struct Prompt {
-        inner: RecordingDevice<MemDevice>,
+    pub(crate) struct Prompt {
+        pub(crate) inner: RecordingDevice<MemDevice>,
         waits: AtomicU64,
-        refuses: AtomicBool,
+        pub(crate) refuses: AtomicBool,
     }
 
     impl Device for Prompt {
@@ -143,7 +173,7 @@ mod tests {
         }
     }
 
-    fn mounted() -> (MemDevice, Arc<Prompt>, Arc<Fs>) {
+    pub(crate) fn mounted() -> (MemDevice, Arc<Prompt>, Arc<Fs>) {
         let memory = MemDevice::new(256 << 8);
         mkfs::format(&memory, &MkfsOptions::new([7; 16], 1_700_000_000)).unwrap();
         let inner = RecordingDevice::new(memory.fork());
@@ -156,11 +186,11 @@ mod tests {
     }
 
     /// A directory whose entries are in its inode: of another an fsync writes the pages, too.
-    fn home(fs: &Fs) -> InodeRef {
+    pub(crate) fn home(fs: &Fs) -> InodeRef {
         fs.lookup(&fs.root().unwrap(), b"home").unwrap()
     }
 
-    fn write(fs: &Fs, name: &[u8], bytes: &[u8]) -> InodeRef {
+    pub(crate) fn write(fs: &Fs, name: &[u8], bytes: &[u8]) -> InodeRef {
         let root = home(fs);
         let file = fs.create(&root, name, &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap();
         assert_eq!(fs.write(&file, 0, bytes).unwrap(), bytes.len());
@@ -168,12 +198,12 @@ mod tests {
     }
 
     /// What a power cut leaves that takes everything which is not durable.
-    fn after_cut(base: &MemDevice, device: &Prompt) -> Arc<Fs> {
+    pub(crate) fn after_cut(base: &MemDevice, device: &Prompt) -> Arc<Fs> {
         let crashed = CrashImage::new(base, &device.inner.log()).build();
         Fs::mount(Arc::new(crashed), MountOptions::default()).unwrap()
     }
 
-    fn contents(fs: &Fs, name: &[u8]) -> Vec<u8> {
+    pub(crate) fn contents(fs: &Fs, name: &[u8]) -> Vec<u8> {
         let file = fs.lookup(&home(fs), name).unwrap();
         let mut bytes = vec![0; 3 * 4096];
         let read = fs.read(&file, 0, &mut bytes).unwrap();

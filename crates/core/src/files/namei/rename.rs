@@ -214,9 +214,8 @@ impl Fs {
             Goal::Replace(target) => {
                 let _children = lock_children(&[&source, &target]);
                 self.check_move(from, to, &source)?;
-                // Or a checkpoint would have neither the old contents under this name, nor the new.
-                self.settle_contents(&source.inode.inode)?;
-                self.log_contents(&source.inode.inode)?;
+                // Or a crash could leave neither the old contents under this name, nor the new.
+                self.settle_before_rename(&source.inode.inode)?;
                 self.move_over(from, to, &source, &target, whiteout)?;
                 Some(target.inode.clone())
             }
@@ -224,10 +223,8 @@ impl Fs {
                 let _children = lock_children(&[&source, &target]);
                 self.check_move(from, to, &source)?;
                 self.check_move(to, from, &target)?;
-                self.settle_contents(&source.inode.inode)?;
-                self.settle_contents(&target.inode.inode)?;
-                self.log_contents(&source.inode.inode)?;
-                self.log_contents(&target.inode.inode)?;
+                self.settle_before_rename(&source.inode.inode)?;
+                self.settle_before_rename(&target.inode.inode)?;
                 self.swap(from, to, &source, &target)?;
                 None
             }

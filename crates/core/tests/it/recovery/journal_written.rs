@@ -228,17 +228,22 @@ fn take_turns(options: &str) {
     assert_eq!(served(&v.fs).0, 0, "{:?}", v.fs.sync_stats());
 }
 
-/// A file that takes another's name with contents that were never synced keeps them: a checkpoint does that.
+/// A file that takes another's name with contents that were never synced keeps them: those of a small file go before
+/// the name, and a checkpoint has those of a large one.
 #[test]
 fn contents_count_before_a_rename() {
-    let v = on(&[], "");
-    old(&v);
-    let root = v.fs.root().unwrap();
-    v.file("fresh", 6);
-    v.fs.rename(&root, b"fresh", &root, b"other", RenameFlags::Replace).unwrap();
-    v.fsync(&root);
-    assert_recovers(&v, "never synced");
-    assert_eq!(v.fs.sync_stats().checkpoints.values().sum::<u64>(), 1);
+    for (pages, checkpoints) in [(6, 0), (32, 0), (33, 1), (2000, 1)] {
+        for (how, name) in [(RenameFlags::Replace, "other"), (RenameFlags::Exchange, "victim")] {
+            let v = on(&[], "");
+            old(&v);
+            let root = v.fs.root().unwrap();
+            v.file("fresh", pages);
+            v.fs.rename(&root, b"fresh", &root, name.as_bytes(), how).unwrap();
+            v.fsync(&root);
+            assert_recovers(&v, "never synced");
+            assert_eq!(served(&v.fs).0, checkpoints, "{pages} pages, {how:?}");
+        }
+    }
 }
 
 fn numbers(v: &Volume) -> VolumeStats {
@@ -272,7 +277,7 @@ type Round = fn(&Volume, u64);
 
 /// The patterns for which an fsync is a checkpoint without the journal, and how many fsyncs they have: each flushes the
 /// device once.
-fn patterns() -> [(&'static str, u64, Round); 4] {
+fn patterns() -> [(&'static str, u64, Round); 5] {
     [
         ("safe save", 2, |v, n| save(v, &format!("tmp {n}"), "file", n)),
         ("lock file", 2, |v, n| save(v, "file.lock", "file", n)),
@@ -280,6 +285,12 @@ fn patterns() -> [(&'static str, u64, Round); 4] {
             let file = at(&v.fs, "linked");
             v.fill(&file, n % 7, 1, n as u8);
             v.fsync(&file);
+        }),
+        ("unsynced index and safe save", 2, |v, n| {
+            let root = v.fs.root().unwrap();
+            v.file("index.lock", 1 + n % 5);
+            v.fs.rename(&root, b"index.lock", &root, b"file", RenameFlags::Replace).unwrap();
+            save(v, "branch.lock", "branch", n);
         }),
         ("new directories", 1, |v, n| {
             v.make(&format!("dir {n}"), DIR);
