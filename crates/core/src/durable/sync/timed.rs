@@ -1,8 +1,8 @@
 //! The commit by time (`journal.commit=`): what operations noted in the journal becomes durable, though nobody syncs.
 //!
-//! One batch and one flush, as of an fsync of a directory. Contents need not become durable thereby. Those that take the
-//! place of others were in the chain before the rename or the exchange was noted (`unsynced`), or neither is in a batch;
-//! nor is a truncation. So a commit never takes old contents away while the new ones are missing.
+//! One batch and one flush, as of an fsync of a directory. Contents need not become durable thereby. Those that take
+//! the place of others were in the chain before the rename or the exchange was noted (`unsynced`), or neither is in a
+//! batch; nor is a truncation. So a commit never takes old contents away while the new ones are missing.
 //!
 //! Kept true: it makes durable all that was noted before it, or fails as an fsync does, and the next one tries again.
 

@@ -1,10 +1,10 @@
 //! A file that takes the name of another one though its contents were never synced (`git` does so with its index).
 //!
-//! No name may be durable before the contents that it puts in the place of others. So the contents, and what the journal
-//! has noted up to now, take their places in the chain before the rename is noted: what says the rename comes behind
-//! them. Nobody waits for the device here. The batch names the blocks of the contents with their checksums, so a chain
-//! whose contents did not arrive ends before it, and before the rename (`contents`). Where recovery could not check the
-//! contents, the rename is left to a checkpoint, and so is every fsync until then.
+//! No name may be durable before the contents that it puts in the place of others. So the contents, and what the
+//! journal has noted up to now, take their places in the chain before the rename is noted: what says the rename comes
+//! behind them. Nobody waits for the device here. The batch names the blocks of the contents with their checksums, so a
+//! chain whose contents did not arrive ends before it, and before the rename (`contents`). Where recovery could not
+//! check the contents, the rename is left to a checkpoint, and so is every fsync until then.
 //!
 //! Kept true: whoever waits for the chain from here on waits for the contents, too, and hears if they were refused.
 
@@ -59,6 +59,7 @@ impl Fs {
     /// Gives the contents of a small file, and what was noted before, places in the chain, and begins to write them.
     /// False if a checkpoint has to have them, though some pages may have been written.
     fn chain_contents(&self, inode: &Arc<Inode>) -> Result<bool> {
+        assert!(inode.kind == FileType::Regular, "inode {} has no contents that a rename could lose", inode.ino);
         let is_small = inode.read(RawInode::size)? <= (MOST_CONTENTS * BLOCK_SIZE) as u64;
         while is_small && self.keeps_contents() && !self.journal.is_lost() {
             let overwrites = inode.overwrites.count();
@@ -114,7 +115,8 @@ impl Fs {
 
     /// Begins to write what has its places, and waits for nothing; whether recovery can check the contents.
     fn set_off(&self, chained: Chained<'_>) -> bool {
-        let Chained { ticket, mut below, owed, last, breaks, .. } = chained;
+        let Chained { ticket, mut below, owed, last, breaks, route } = chained;
+        assert!(matches!(route, Route::Journal(_)), "no batch names these contents");
         let is_whole = self.checkpoints.breaks() == breaks;
         let is_checked = is_whole && last.as_ref().is_some_and(|last| last.is_checked);
         match last {
