@@ -25,12 +25,15 @@ fn contents(client: usize, number: u64) -> Vec<u8> {
 }
 
 /// Saves the same file again and again: a temporary file, fsync, rename over the last one, fsync of the directory.
-/// Every second client uses one temporary name for all, as a lock file; `confirmed` counts what was acknowledged.
+/// Every second client uses one temporary name for all, as a lock file. Before that each replaces an index that it does
+/// not sync, as git does. `confirmed` counts what was acknowledged.
 fn save(dir: &Path, client: usize, confirmed: &AtomicU64) {
     loop {
         let number = confirmed.load(SeqCst) + 1;
         let temporary = if client.is_multiple_of(2) { format!("tmp.{number}") } else { "saved.lock".to_owned() };
         let save = || {
+            std::fs::write(dir.join("index.lock"), contents(client, number))?;
+            std::fs::rename(dir.join("index.lock"), dir.join("index"))?;
             let mut file = File::create(dir.join(&temporary))?;
             file.write_all(&contents(client, number))?;
             file.sync_all()?;
@@ -44,15 +47,22 @@ fn save(dir: &Path, client: usize, confirmed: &AtomicU64) {
     }
 }
 
-/// The save that is there is the last one confirmed, or the one that was under way.
+/// The save that is there is the last one confirmed, or the one that was under way; so is the index.
 fn check_saved(dir: &Path, client: usize, confirmed: u64) {
     if confirmed == 0 {
         return;
     }
-    let found = std::fs::read(dir.join("saved")).unwrap_or_else(|e| panic!("client {client}, save {confirmed}: {e}"));
     let known = [confirmed, confirmed + 1].map(|number| contents(client, number));
-    let head = String::from_utf8_lossy(&found[..found.len().min(40)]).into_owned();
-    assert!(known.contains(&found), "client {client}: {} bytes, '{head}', after save {confirmed}", found.len());
+    for name in ["saved", "index"] {
+        let found = std::fs::read(dir.join(name));
+        let found = found.unwrap_or_else(|e| panic!("client {client}, save {confirmed}, '{name}': {e}"));
+        let head = String::from_utf8_lossy(&found[..found.len().min(40)]).into_owned();
+        let bytes = found.len();
+        assert!(
+            known.contains(&found),
+            "client {client}: '{name}' has {bytes} bytes, '{head}', after save {confirmed}"
+        );
+    }
 }
 
 /// fsck.f2fs with none of these options opens the volume, or writes to it.
