@@ -50,6 +50,16 @@ fn label(v: &Volume, path: &str, name: &[u8], size: usize) {
     v.fs.setxattr(&at(&v.fs, path), name, &vec![7; size], XattrFlags::default()).unwrap();
 }
 
+/// Gives a directory an ACL for what is made in it, by which this user may read there: `struct posix_acl_xattr_header`.
+fn let_read(v: &Volume, path: &str, user: u32) {
+    let entries = [(1, 7, u32::MAX), (2, 5, user), (4, 5, u32::MAX), (0x10, 5, u32::MAX), (0x20, 0, u32::MAX)];
+    let entry = |(tag, permissions, id): (u16, u16, u32)| {
+        [&tag.to_le_bytes()[..], &permissions.to_le_bytes(), &id.to_le_bytes()].concat()
+    };
+    let acl = [2_u32.to_le_bytes().to_vec(), entries.into_iter().flat_map(entry).collect()].concat();
+    v.fs.setxattr(&at(&v.fs, path), b"system.posix_acl_default", &acl, XattrFlags::default()).unwrap();
+}
+
 /// What it is, the directory to sync after it, and how it is done.
 type Operation = (&'static str, &'static str, fn(&Volume));
 
@@ -106,6 +116,7 @@ fn on_attributes_and_many_names() -> Vec<Operation> {
             v.fs.setattr(&at(&v.fs, "dir"), &set).unwrap();
         }),
         ("xattr of a directory", "dir", |v| label(v, "dir", b"user.a", 30)),
+        ("ACL of a directory", "dir", |v| let_read(v, "dir", 1000)),
         ("large xattr", "dir", |v| label(v, "dir", b"user.b", 3000)),
         ("xattr removed", "dir", |v| v.fs.removexattr(&at(&v.fs, "dir"), b"user.b").unwrap()),
         ("xattr of a new file", "dir", |v| label(v, "dir/a", b"user.c", 100)),
@@ -277,7 +288,7 @@ type Round = fn(&Volume, u64);
 
 /// The patterns for which an fsync is a checkpoint without the journal, and how many fsyncs they have: each flushes the
 /// device once.
-fn patterns() -> [(&'static str, u64, Round); 5] {
+fn patterns() -> [(&'static str, u64, Round); 6] {
     [
         ("safe save", 2, |v, n| save(v, &format!("tmp {n}"), "file", n)),
         ("lock file", 2, |v, n| save(v, "file.lock", "file", n)),
@@ -292,6 +303,10 @@ fn patterns() -> [(&'static str, u64, Round); 5] {
             v.fs.rename(&root, b"index.lock", &root, b"file", RenameFlags::Replace).unwrap();
             save(v, "branch.lock", "branch", n);
         }),
+        ("ACLs of directories", 1, |v, n| {
+            let_read(v, "labelled", n as u32);
+            v.fsync(&at(&v.fs, "labelled"));
+        }),
         ("new directories", 1, |v, n| {
             v.make(&format!("dir {n}"), DIR);
             let file = v.file(&format!("dir {n}/first"), 1);
@@ -304,6 +319,7 @@ fn linked(v: &Volume) {
     let file: InodeRef = v.file("linked", 7);
     v.fs.link(&file, &v.fs.root().unwrap(), b"again").unwrap();
     v.file("file", 2);
+    v.make("labelled", DIR);
 }
 
 #[test]
