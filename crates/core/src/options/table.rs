@@ -356,6 +356,19 @@ pub static OPTIONS: &[Row<MountOptions>] = &[
         help: "while writers wait, a search for a victim stops after 4096 candidates, or goes through the whole volume",
     },
     Row {
+        name: "gc.hysteresis",
+        aliases: &[],
+        values: Values::Number {
+            unit: "N",
+            least: 0,
+            most: 64,
+            set: |options, count| options.gc.hysteresis = count as u8,
+            get: |options| Some(options.gc.hysteresis.into()),
+        },
+        tier: Research,
+        help: "free sections above the need at which a writer who collects stops; a checkpoint frees what it emptied",
+    },
+    Row {
         name: "gc.victims",
         aliases: &[],
         values: Values::Number {

@@ -144,6 +144,8 @@ pub struct GcOptions {
     pub select: GcSelect,
     /// How far a search for one goes while writers wait.
     pub search: GcSearch,
+    /// Sections above the need at which a round of a writer ends. F2FS ends it at the need, so the next round is near.
+    pub hysteresis: u8,
     /// Victims in the prefetch queue of a collector with a thread of its own: one is moved while the others are read.
     /// From 1.
     pub victims: u8,
@@ -171,6 +173,7 @@ const F2FS_LFS: GcOptions = GcOptions {
     buffer: GcBuffer::Cache,
     select: GcSelect::Locked,
     search: GcSearch::Whole,
+    hysteresis: 0,
     victims: 1,
     buffer_size: None,
     data_logs: DataLogs::Count(1),
@@ -201,6 +204,7 @@ const SCALELFS: GcOptions = GcOptions {
     buffer: GcBuffer::Dedicated,
     select: GcSelect::Concurrent,
     search: GcSearch::Bounded,
+    hysteresis: 2,
     victims: 4,
     buffer_size: None,
     data_logs: DataLogs::Count(1),

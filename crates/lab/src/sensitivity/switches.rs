@@ -54,6 +54,12 @@ pub(crate) const SWITCHES: &[Switch] = &[
         what: "F2FS' search for a victim stops after 4096 candidates, also while writers wait",
     },
     Switch {
+        place: Place::Mount("gc.hysteresis"),
+        from: &["0"],
+        to: "2",
+        what: "a writer who collects goes on until two sections more are free, with fewer checkpoints than F2FS",
+    },
+    Switch {
         place: Place::Mount("cp_lock"),
         from: &["shared"],
         to: "cores",

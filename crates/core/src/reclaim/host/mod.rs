@@ -55,6 +55,8 @@ pub(crate) struct HostReclaim {
     /// How many of those writers may take while collectors are at work, before they wait for them. Collectors begin
     /// when half of them are gone, and see to it that a checkpoint frees as much when three quarters are.
     grace: u64,
+    /// Sections beyond the bare need that a round of a writer frees.
+    hysteresis: u64,
     totals: Mutex<GcReport>,
     times: Mutex<GcTimes>,
     /// What whoever collects without a thread of its own does now, and how many wait to do so.
@@ -85,6 +87,7 @@ impl HostReclaim {
             pool: (collectors > 0).then(|| Pool::new(vol, &options.gc, collectors, &memory)),
             reserved_sections,
             grace,
+            hysteresis: options.gc.hysteresis.into(),
             totals: Mutex::new(&locks::STATE, GcReport::default()),
             times: Mutex::new(&locks::STATE, GcTimes::default()),
             alone: Activity::default(),

@@ -6,7 +6,7 @@ use crate::fs::Fs;
 
 /// Rounds without gain before the gate stops trying.
 pub(super) const HOPELESS_ROUNDS: u32 = 8;
-/// Sections beyond the bare need that a foreground round frees, so that the next writers pass without collecting.
+/// Sections beyond the bare need at which collectors with threads of their own stop.
 pub(super) const HYSTERESIS: u64 = 2;
 
 impl Fs {

@@ -6,7 +6,7 @@
 use super::HostReclaim;
 use super::cleaner::clean_part;
 use super::pool::Pool;
-use super::room::{HOPELESS_ROUNDS, HYSTERESIS};
+use super::room::HOPELESS_ROUNDS;
 use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
@@ -106,12 +106,14 @@ impl Fs {
     /// The foreground round: collects until the free sections suffice, or nothing more can be gained.
     fn collect_until_enough(&self) -> Result<()> {
         let (mut hopeless, mut logs_open) = (0, true);
-        while !self.free_sections_suffice(HYSTERESIS) {
+        // So that the next writers pass without collecting.
+        let ahead = self.reclaim.by_host().hysteresis;
+        while !self.free_sections_suffice(ahead) {
             let before = self.sections_to_come();
-            let enough_to_come = self.checkpoint_frees_enough(HYSTERESIS);
+            let enough_to_come = self.checkpoint_frees_enough(ahead);
             if enough_to_come || self.room_is_critical() {
                 self.gc_checkpoint(if enough_to_come { Cause::Needed } else { Cause::Critical })?;
-                if self.free_sections_suffice(HYSTERESIS) {
+                if self.free_sections_suffice(ahead) {
                     return Ok(());
                 }
             }
