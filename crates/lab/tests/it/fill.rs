@@ -13,14 +13,16 @@ fn f2fs_moves_what_greedy_collection_with_its_reserve_must() {
     }
     let run = run_system(&experiment, "f2fs-lfs@90", "1".parse().unwrap(), 0, &Arc::new(Progress::default())).unwrap();
     let of = |name: &str| run.record.metrics[name];
-    // Of 512 MiB, mkfs makes 248 segments and reserves 28. Four logs hold no file's data. A round of collection makes
-    // two sections more than are needed, and what a checkpoint would write now takes one.
-    let flash = Flash { lines: 248 - 4, line: 512, kept: 28 + 1 + 1 };
+    // Of 512 MiB, mkfs makes 248 segments and reserves 28. Four logs hold no file's data. A round of collection ends at
+    // the need, and what a checkpoint would write now takes one section.
+    let flash = Flash { lines: 248 - 4, line: 512, kept: 28 + 1 };
     let (pages, file) = (|mib: u64| mib * 256, (396.0 * 256.0 * 0.9) as usize);
     // The model fills the file at random, which takes as long as the first part.
     let expected = greedy(&flash, file, &[(pages(2048), pages(3072))])[0];
     let nodes = of("node_blocks") / pages(640) as f64;
-    assert!(nodes < 0.1, "{nodes} node blocks for each page");
+    // Each section costs a checkpoint, which writes most of the file's nodes: 0.29 in the real F2FS.
+    assert!((0.1..0.29).contains(&nodes), "{nodes} node blocks for each page");
+    println!("{nodes} node blocks for each page, {expected} of data by the model");
     let ours = of("late_waf") - nodes;
     assert!((ours / expected - 1.0).abs() < 0.05, "{ours}, and a model has {expected}");
 }
