@@ -99,8 +99,10 @@ fn what_an_fsync_of_a_directory_confirmed_survives_kills() {
     let confirmed: [AtomicU64; CLIENTS] = [const { AtomicU64::new(0) }; CLIENTS];
     let dir = |client: usize| place.at(&format!("client{client}"));
     let check = || (0..CLIENTS).for_each(|n| check_saved(&dir(n), n, confirmed[n].load(SeqCst)));
-    let mut replayed = 0;
-    for round in 0..rounds * 3 {
+    // Half of the rounds replay by themselves; a kill right behind a checkpoint is made up for by another.
+    let (mut round, mut replayed, wanted) = (0, 0, rounds * 3 / 2);
+    while round < rounds * 3 || replayed < wanted {
+        assert!(round < rounds * 6 + 6, "{replayed} journals of {round} kills had something");
         let form = ["single", "double", "percore"][round as usize % 3];
         let mut served = place.mount(&format!("journal={form},commit=1000"));
         check();
@@ -126,11 +128,11 @@ fn what_an_fsync_of_a_directory_confirmed_survives_kills() {
             replayed += u64::from(recover(&place.source));
             place.check();
         }
+        round += 1;
     }
     place.mounted("ro", |_| check());
     let saves: u64 = confirmed.iter().map(|confirmed| confirmed.load(SeqCst)).sum();
-    assert!(replayed > 0, "no journal of {} kills had something", rounds * 3);
-    println!("{} kills, {saves} saves confirmed, {replayed} journals replayed by themselves", rounds * 3);
+    println!("{round} kills, {saves} saves confirmed, {replayed} journals replayed by themselves");
 }
 
 /// What a power cut would leave of an image now: `look` at a copy of it, once it can be mounted.

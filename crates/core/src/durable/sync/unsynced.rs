@@ -2,9 +2,10 @@
 //!
 //! No name may be durable before the contents that it puts in the place of others. So the contents, and what the
 //! journal has noted up to now, take their places in the chain before the rename is noted: what says the rename comes
-//! behind them. Nobody waits for the device here. The batch names the blocks of the contents with their checksums, so a
-//! chain whose contents did not arrive ends before it, and before the rename (`contents`). Where recovery could not
-//! check the contents, the rename is left to a checkpoint, and so is every fsync until then.
+//! behind them. Nobody waits for these writes; between freeze and commit of a checkpoint the rename waits. The batch
+//! names the blocks of the contents with their checksums, so a chain whose contents did not arrive ends before it, and
+//! before the rename (`contents`). Where recovery could not check the contents, the rename is left to a checkpoint, and
+//! so is every fsync until then.
 //!
 //! Kept true: whoever waits for the chain from here on waits for the contents, too, and hears if they were refused.
 
@@ -145,7 +146,8 @@ enum Unsynced<'v> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::together::tests::{after_cut, contents, home, mounted, write};
+    use super::super::together::tests::{after_cut, contents as contents_of, home, mounted, write};
+    use super::Plan;
     use crate::{Fs, MountOptions, RenameFlags, mkfs};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -169,12 +171,12 @@ mod tests {
         for turn in 2..6 {
             write(&fs, b"index.lock", &vec![turn; 600 * usize::from(turn)]);
             replace(&fs, b"index.lock", b"index", RenameFlags::Replace);
-            let before = contents(&after_cut(&base, &device), b"index");
+            let before = contents_of(&after_cut(&base, &device), b"index");
             assert!(before == vec![turn - 1; before.len()], "turn {turn}: {:?}", before.first());
             fs.fsync(&write(&fs, &[b'a' + turn], &[turn; 40]), false).unwrap();
             let crashed = after_cut(&base, &device);
-            assert_eq!(contents(&crashed, b"index"), vec![turn; 600 * usize::from(turn)]);
-            assert_eq!(contents(&crashed, &[b'a' + turn]), [turn; 40]);
+            assert_eq!(contents_of(&crashed, b"index"), vec![turn; 600 * usize::from(turn)]);
+            assert_eq!(contents_of(&crashed, &[b'a' + turn]), [turn; 40]);
         }
         assert_eq!(checkpoints(&fs), 0);
     }
@@ -187,7 +189,7 @@ mod tests {
         replace(&fs, b"one", b"two", RenameFlags::Exchange);
         fs.fsync(&home(&fs), false).unwrap();
         let crashed = after_cut(&base, &device);
-        assert_eq!((contents(&crashed, b"one"), contents(&crashed, b"two")), (vec![2; 100], vec![1; 5000]));
+        assert_eq!((contents_of(&crashed, b"one"), contents_of(&crashed, b"two")), (vec![2; 100], vec![1; 5000]));
         assert_eq!(checkpoints(&fs), 0);
     }
 
@@ -200,7 +202,7 @@ mod tests {
         fs.write(&new, 33 * 4096, &[2; 10]).unwrap();
         replace(&fs, b"new", b"file", RenameFlags::Replace);
         fs.fsync(&home(&fs), false).unwrap();
-        assert_eq!(contents(&after_cut(&base, &device), b"file")[..8192], [2; 8192]);
+        assert_eq!(contents_of(&after_cut(&base, &device), b"file")[..8192], [2; 8192]);
         assert_eq!(checkpoints(&fs), 1);
     }
 
@@ -215,7 +217,39 @@ mod tests {
         device.refuses.store(false, SeqCst);
         fs.fsync(&write(&fs, b"other", &[3; 4096]), false).unwrap();
         let crashed = after_cut(&base, &device);
-        assert_eq!((contents(&crashed, b"file"), contents(&crashed, b"other")), (vec![2; 4096], vec![3; 4096]));
+        assert_eq!((contents_of(&crashed, b"file"), contents_of(&crashed, b"other")), (vec![2; 4096], vec![3; 4096]));
+    }
+
+    /// The batch names the blocks that the file had, and one of them has moved before the inode gets its place.
+    #[test]
+    fn an_inode_that_points_elsewhere_than_its_batch_says_counts_for_nobody() {
+        let (base, device, fs) = mounted();
+        fs.fsync(&write(&fs, b"file", &[1; 4096]), false).unwrap();
+        let new = write(&fs, b"new", &[2; 4096]);
+        let place = |pages: u64| {
+            let (admission, change) = fs.change_to_place(pages).unwrap();
+            let (placed, owed) = fs.place_contents(&change, &new.inode, pages).unwrap();
+            admission.used(placed);
+            (change, owed.expect("all of them"))
+        };
+        let (change, owed) = place(1);
+        let contents = fs.contents_on_device(&new.inode, &owed).unwrap();
+        assert!(contents.is_some(), "recovery could check them");
+        drop((owed, change));
+        fs.write(&new, 0, &[3; 4096]).unwrap();
+        let (change, owed) = place(1);
+        let (breaks, route) = (fs.checkpoints.breaks(), fs.fsync_route(&new.inode).unwrap());
+        let plan = Plan { breaks, route, owed, contents };
+        let chained = fs.place_chain(&change, &new.inode, false, plan).unwrap().expect("the journal is whole");
+        assert!(!fs.set_off(chained), "it counts");
+        assert!(fs.checkpoints.breaks() > breaks, "the chain goes on behind it");
+        drop(change);
+        let made = || fs.checkpoint_stats().causes["fsync"];
+        let before = made();
+        replace(&fs, b"new", b"file", RenameFlags::Replace);
+        fs.fsync(&home(&fs), false).unwrap();
+        assert_eq!(contents_of(&after_cut(&base, &device), b"file"), [3; 4096]);
+        assert_eq!(made(), before + 1);
     }
 
     /// A device that takes a second for each write of contents, and no time for anything else; or a second for all.
@@ -261,7 +295,7 @@ mod tests {
             write(&fs, b"new", &[2; 4096]);
             let cut = || {
                 let crashed = CrashImage::new(&base, &device.inner.log()).build();
-                contents(&Fs::mount(Arc::new(crashed), MountOptions::default()).unwrap(), b"file")
+                contents_of(&Fs::mount(Arc::new(crashed), MountOptions::default()).unwrap(), b"file")
             };
             work(&fs, &device, &cut);
         };
