@@ -207,11 +207,18 @@ pub enum Cost {
     LogRecord,
     /// Waking up one thread that sleeps, for whoever wakes it.
     WakeUp,
+    /// A kernel's work on one page that a write makes dirty, beside its look-up and its copy: the page is taken or
+    /// found, locked, marked, counted and put on lists.
+    PageWrite,
+    /// A kernel's work on one page that is written back, beside its node, its block and its request.
+    PageWriteback,
+    /// A kernel's work on one block that a collector moves, beside its node, its block and its requests.
+    PageMove,
 }
 
 impl Cost {
     /// Every kind.
-    pub const ALL: [Cost; 16] = [
+    pub const ALL: [Cost; 19] = [
         Cost::SyscallEntry,
         Cost::PageCopy,
         Cost::PageZero,
@@ -228,6 +235,9 @@ impl Cost {
         Cost::SharedAtomic,
         Cost::LogRecord,
         Cost::WakeUp,
+        Cost::PageWrite,
+        Cost::PageWriteback,
+        Cost::PageMove,
     ];
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use steadyfs_core::mkfs::{self, MkfsOptions};
-use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode, SetAttr};
+use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode, SetAttr, Urgency};
 use steadyfs_device::{Device, FaultyDevice, MemDevice};
 use steadyfs_rt::Cost;
 use steadyfs_rt::now;
@@ -125,4 +125,56 @@ fn checksums_of_inodes_are_paid_for() {
     let with = took("extra_attr,inode_checksum");
     assert!(with >= 1, "the inode has one");
     assert_eq!(took(""), 0);
+}
+
+/// The first random numbers of a generator, each below a bound.
+fn random(count: u64, below: u64) -> impl Iterator<Item = u64> {
+    let step = |x: &u64| Some(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
+    std::iter::successors(Some(1_u64), step).skip(1).map(move |x| (x >> 33) % below).take(count as usize)
+}
+
+/// On a device that takes no time, with every price as it is. `tools/real-f2fs-cpu.sh` has the figures of the real one.
+#[test]
+fn a_page_takes_as_long_as_in_the_real_f2fs() {
+    const PAGES: u64 = 64 << 10;
+    let device = Arc::new(crate::common::mkfs(1024, &[]).fork()) as Arc<dyn Device>;
+    let options = MountOptions::parse("mode=lfs,gc=f2fs-lfs,writeback=linux,cache=4G,node_cache=200M").unwrap();
+    let config = SimConfig { cores: 1, ..SimConfig::default() };
+    let copy = config.costs.of(Cost::PageCopy);
+    let report = run(config, move || {
+        let sequential = |fs: &Fs, file: &InodeRef| {
+            let piece = vec![1; 1 << 20];
+            (0..PAGES / 256).for_each(|at| assert_eq!(fs.write(file, at << 20, &piece).unwrap(), 1 << 20));
+        };
+        let fs = Fs::mount(Arc::clone(&device), options.clone()).unwrap();
+        let file = create(&fs, "file");
+        sequential(&fs, &file);
+        fs.sync().unwrap();
+        let write = ns(|| sequential(&fs, &file)) / PAGES - copy;
+        let in_order = ns(|| fs.sync().unwrap()) / PAGES;
+        random(PAGES / 2, PAGES).for_each(|page| assert_eq!(fs.write(&file, page * 4096, &[2; 4096]).unwrap(), 4096));
+        // 1 - 1/sqrt(e) of the pages: the others were chosen twice.
+        let at_random = (ns(|| fs.sync().unwrap()) as f64 / (PAGES as f64 * 0.393)) as u64;
+        let collect = |fs: &Fs| {
+            let mut moved = 0;
+            let took = ns(|| moved = fs.gc(40, Urgency::Foreground).unwrap().data_moved);
+            assert!(moved > 5000, "{moved} blocks are moved");
+            took / moved
+        };
+        let cached = collect(&fs);
+        fs.unmount().unwrap();
+        let fs = Fs::mount(device, options).unwrap();
+        let uncached = collect(&fs);
+        fs.unmount().unwrap();
+        [write, in_order, at_random, cached, uncached]
+    });
+    let took = report.unwrap().value;
+    // The real one's code alone, without copies: a page is written, is written back in order and at random, a block
+    // moves that is cached, and one that is not.
+    let real = [615, 1042, 1335, 3364, 2789];
+    println!("{took:?} ns, {real:?} in the real one");
+    let off = |ours: u64, real: u64| (ours as f64 / real as f64 - 1.0).abs();
+    assert!(took.iter().zip(&real).all(|(ours, real)| off(*ours, *real) < 0.4), "{took:?} ns");
+    assert!(off(took[1] + took[2], real[1] + real[2]) < 0.1, "written back: {took:?} ns");
+    assert!(off(took[3] + took[4], real[3] + real[4]) < 0.1, "moved: {took:?} ns");
 }

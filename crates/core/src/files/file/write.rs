@@ -158,7 +158,9 @@ impl Fs {
 
     /// Puts the bytes into pages whose slots are reserved.
     fn fill_pages(&self, inode: &Arc<Inode>, facts: &Facts, at: u64, data: Payload<'_>) -> Result<()> {
-        charge_n(Cost::PageCopy, (data.len() as u64).div_ceil(PAGE));
+        let pages = (data.len() as u64).div_ceil(PAGE);
+        charge_n(Cost::PageCopy, pages);
+        charge_n(Cost::PageWrite, pages);
         let cache = self.budget.cache(inode);
         let data = match data {
             Payload::Bytes(data) => data,

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use steadyfs_device::Request;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::{Log, PageIndex};
+use steadyfs_rt::{Cost, charge_n};
 
 /// Every page a file can have.
 pub(crate) const ALL_PAGES: Range<PageIndex> = PageIndex(0)..PageIndex(1 << 40);
@@ -259,6 +260,7 @@ impl Fs {
                 Box::new(move |result| landing.land(result))
             });
         drop(guard);
+        charge_n(Cost::PageWriteback, taken.pages.len() as u64);
         assert!(sent <= taken.pages.len() && placed.as_ref().map_or(true, |placed| *placed == sent));
         if sent < taken.pages.len() {
             cache.put_back(&taken, &taken.pages[sent..]);

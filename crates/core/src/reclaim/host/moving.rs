@@ -26,6 +26,7 @@ use steadyfs_format::block::BlockView;
 use steadyfs_format::inode::{Extent, Inode as RawInode};
 use steadyfs_format::summary::{Summary, SummaryBlock};
 use steadyfs_format::{Ino, Log, Nid, SegNo};
+use steadyfs_rt::{Cost, charge_n};
 
 /// How victims are cleaned.
 pub(super) struct Mover<'a> {
@@ -384,6 +385,7 @@ fn move_group(mover: &Mover<'_>, change: &Change<'_>, group: Group<'_>, attempt:
             try_blocks(Work::Move, &blocks)
         }
     };
+    charge_n(Cost::PageMove, sources.len() as u64);
     let mut guard = owner.node.write(&vol.nodes);
     let mut live = Vec::with_capacity(sources.len());
     for (s, may) in sources.into_iter().zip(may) {

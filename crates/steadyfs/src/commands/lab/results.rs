@@ -123,11 +123,8 @@ pub(super) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
     }
     let mut out = io::stdout();
     let table = prices.iter().try_for_each(|price| {
-        writeln!(
-            out,
-            "{:<16} {:>8.1} ns here {:>6} ns by default   {}",
-            price.cost, price.ns, price.default_ns, price.how
-        )
+        let here = price.ns.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.1}"));
+        writeln!(out, "{:<16} {here:>8} ns here {:>6} ns by default   {}", price.cost, price.default_ns, price.how)
     });
     table.map_err(|e| Failure::output(&e))?;
     Ok(ExitCode::SUCCESS)

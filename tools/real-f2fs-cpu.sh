@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# What the code of the real F2FS takes for a page: Linux in user-mode Linux works on a RAM disk, and perf samples it from the host (docs/lab/PARAMETERS.md).
+# usage: tools/real-f2fs-cpu.sh [ROUNDS]   (6)
+# Prints nanoseconds a page: by the clock, and of that the kernel's own code, copies of pages, and the rest (user-mode Linux itself, its host, the RAM disk, waiting).
+# As root, on an idle machine, with 3 GiB free in /dev/shm. Needs the packages user-mode-linux, kmod, f2fs-tools, fio, python3 and linux-perf.
+set -euo pipefail
+rounds=${1:-6}
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cargo build --release -q -p steadyfs-testkit
+scratch=$(mktemp -d -p /dev/shm)
+trap 'kill "${perf:-}" 2>/dev/null || true; rm -rf "$scratch"' EXIT
+
+# Each prints a line: window, its name, when it began and ended (nanoseconds since 1970), pages.
+cat >"$scratch/work.py" <<'PYTHON'
+import fcntl, os, random, sys, time
+
+what, path, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
+file = os.open(path, os.O_RDWR)
+
+
+def window(name, work):
+    began = time.time_ns()
+    pages = work()
+    print("window", name, began, time.time_ns(), pages, flush=True)
+
+
+def write():
+    piece = os.urandom(1 << 20)
+    places = list(range(os.fstat(file).st_size >> 20))
+    random.Random(seed).shuffle(places)
+    for place in places[:256]:
+        os.pwrite(file, piece, place << 20)
+    return 256 * 256
+
+
+def collect():
+    counters = ["/sys/fs/f2fs/ram0/moved_blocks_" + how for how in ("foreground", "background")]
+    moved = lambda: sum(int(open(counter).read()) for counter in counters)
+    before = moved()
+    for _ in range(60):
+        try:
+            fcntl.ioctl(file, 0x4004F506, (1).to_bytes(4, "little"))  # F2FS_IOC_GARBAGE_COLLECT, and wait
+        except OSError:
+            break  # Nothing more to collect.
+    return moved() - before
+
+
+def sync():
+    dirty = next(int(line.split()[1]) // 4 for line in open("/proc/meminfo") if line.startswith("Dirty:"))
+    os.sync()
+    return dirty
+
+
+window(what, {"write": write, "move": collect}.get(what.split(",")[0], sync))
+PYTHON
+
+# volume OPTIONS HUNDREDTHS: a volume on the RAM disk, and a file in it that takes so much of the users' space.
+common="
+insmod \$(find /usr/lib/uml -name brd.ko) rd_nr=1 rd_size=1048576
+dd if=/dev/zero of=/dev/ram0 bs=1M 2>/dev/null || true
+cat /proc/kallsyms >$scratch/symbols
+echo 90 >/proc/sys/vm/dirty_ratio
+echo 89 >/proc/sys/vm/dirty_background_ratio
+echo 360000 >/proc/sys/vm/dirty_expire_centisecs
+echo 0 >/proc/sys/vm/dirty_writeback_centisecs
+volume() {
+    mkfs.f2fs -q -f -t 0 /dev/ram0 >/dev/null
+    mount -t f2fs -o noatime,nodiscard,background_gc=off,\$1 /dev/ram0 \$MNT
+    size=\$((\$(df -k --output=avail \$MNT | tail -1) * \$2 / 100 / 1024 * 1024))
+    fio=\"fio --directory=\$MNT --name=j --size=\${size}k --ioengine=psync --fallocate=none --end_fsync=0\"
+    \$fio --rw=write --bs=1M >/dev/null
+    sync
+}
+at_random() { \$fio --rw=randwrite --bs=4k --io_size=\$1k --norandommap --randseed=\$round >/dev/null; }
+work() { python3 $scratch/work.py \$1 \$MNT/j.0.0 \$round; }
+rounds=\$(seq $rounds)
+"
+in_order="volume mode=lfs 45
+for round in \$rounds; do work write,cached; sync; echo 3 >/proc/sys/vm/drop_caches; work write; sync; \$fio --rw=write --bs=1M >/dev/null; work in-order; at_random \$size; work at-random; done"
+collecting="volume mode=lfs 70
+for round in \$rounds; do at_random 200000; sync; work move,cached; at_random 200000; sync; echo 3 >/proc/sys/vm/drop_caches; work move; done"
+holes="volume alloc_mode=default 94
+echo 16 >/sys/fs/f2fs/ram0/ipu_policy
+for round in \$rounds; do at_random 400000; work holes; done"
+
+printf '%-14s %10s %10s %10s %10s %10s %10s\n' 'ns a page' clock code 'of F2FS' copies rest pages
+for script in "$in_order" "$collecting" "$holes"; do
+    perf record -q -a -k CLOCK_REALTIME -e cpu-clock -F 1999 -o "$scratch/samples" -- sleep 3600 >/dev/null 2>&1 &
+    perf=$!
+    target/release/steadyfs-uml --mem 2500 --seconds 600 "$common$script" | grep '^window' >"$scratch/windows"
+    kill -INT "$perf"
+    wait "$perf" || true
+    perf script -i "$scratch/samples" --ns -F time,ip 2>/dev/null | sed 's/://' >"$scratch/times"
+    python3 - "$scratch" <<'PYTHON'
+import bisect, collections, re, sys
+
+# User-mode Linux itself: how it bars interrupts, waits, and reaches the memory of its processes.
+machine = re.compile("um_|os_|.*signals|arch_local_|userspace|virt_to_pte|maybe_map|do_op_one_page|buffer_op|sig_|idle")
+copies = re.compile("memcpy|memset|copy_chunk")
+read = lambda name: (line.split() for line in open(f"{sys.argv[1]}/{name}"))
+symbols = sorted((int(f[0], 16), f[2], " ".join(f[3:])) for f in read("symbols"))
+starts = [address for address, *_ in symbols]
+samples = sorted((int(f[0].replace(".", "")), int(f[1], 16)) for f in read("times") if len(f) == 2)
+times = [time for time, _ in samples]
+sums = collections.defaultdict(collections.Counter)
+for _, name, began, ended, pages in read("windows"):
+    sums[name]["clock"] += int(ended) - int(began)
+    sums[name]["pages"] += int(pages)
+    for _, address in samples[bisect.bisect(times, int(began)) : bisect.bisect(times, int(ended))]:
+        at = bisect.bisect(starts, address) - 1
+        if at < 0 or address - starts[at] > 1 << 16:
+            continue  # The host's kernel, another program, or nothing.
+        _, function, module = symbols[at]
+        if machine.match(function) or module == "[brd]":
+            continue
+        sums[name]["copies" if copies.match(function) else "code"] += 1
+        sums[name]["f2fs"] += module == "[f2fs]"
+for name, of in sums.items():
+    sampled = {kind: of[kind] * 1e9 / 1999 / of["pages"] for kind in ("code", "f2fs", "copies")}
+    clock = of["clock"] / of["pages"]
+    rest = clock - sampled["code"] - sampled["copies"]
+    row = [clock, sampled["code"], sampled["f2fs"], sampled["copies"], rest, of["pages"]]
+    print(f"{name:14}", *(f"{figure:10.0f}" for figure in row))
+PYTHON
+done
