@@ -60,6 +60,12 @@ pub(crate) const SWITCHES: &[Switch] = &[
         what: "a writer who collects goes on until two sections more are free, with fewer checkpoints than F2FS",
     },
     Switch {
+        place: Place::Mount("discard"),
+        from: &["runs:16"],
+        to: "off",
+        what: "volumes are mounted with nodiscard",
+    },
+    Switch {
         place: Place::Mount("cp_lock"),
         from: &["shared"],
         to: "cores",
@@ -200,7 +206,7 @@ mod tests {
         let setting = |name: &str| buffer.setting(&table.with_system(name).unwrap());
         assert_eq!(
             setting("baseline").as_deref(),
-            Some("volume.mount=mode=lfs,gc=f2fs-lfs,writeback=linux,gc.buffer=dedicated")
+            Some("volume.mount=mode=lfs,gc=f2fs-lfs,writeback=linux,discard,gc.buffer=dedicated")
         );
         assert_eq!(setting("+dpb"), None);
     }

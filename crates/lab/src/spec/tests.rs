@@ -193,7 +193,10 @@ fn systems_are_the_experiment_with_settings_of_their_own() {
     let mounts = names.map(|name| fig9.with_system(name).unwrap().volume.mount);
     assert_eq!(
         mounts,
-        ["mode=lfs,gc=f2fs-lfs,writeback=linux", "mode=lfs,gc=scalelfs,gc.collectors=32,writeback=linux"]
+        [
+            "mode=lfs,gc=f2fs-lfs,writeback=linux,discard",
+            "mode=lfs,gc=scalelfs,gc.collectors=32,writeback=linux,discard"
+        ]
     );
     let mut one = fig9.clone();
     one.keep_systems(&["scalelfs".to_owned()]).unwrap();
