@@ -53,6 +53,8 @@ pub(crate) struct Inode {
     /// Failed writes of the contents.
     pub(crate) write_errors: WriteErrors,
     pub(crate) overwrites: Overwrites,
+    /// Pages that it may get dirty before its next writer sleeps for the flusher again. Changed by whoever has `rwsem`.
+    pub(crate) turn: AtomicU64,
     users: AtomicU32,
     /// Link count reached zero: delete when the last user goes.
     pub(crate) unlinked: AtomicBool,
@@ -384,6 +386,7 @@ impl InodeTable {
             birth: KnownBirth::default(),
             write_errors: WriteErrors::new(),
             overwrites: Overwrites::default(),
+            turn: AtomicU64::new(0),
             users: AtomicU32::new(0),
             unlinked: AtomicBool::new(false),
             nameless_from: AtomicU64::new(0),

@@ -8,7 +8,7 @@ use steadyfs_core::fsck::{CheckOptions, check};
 use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode};
 use steadyfs_device::{Device, DeviceInfo, Fault, FaultyDevice, MemDevice, Op, OpKind, Request, StreamHint, errno};
 use steadyfs_rt::sim::{SimConfig, run};
-use steadyfs_rt::{now, sleep, spawn};
+use steadyfs_rt::{Cost, now, sleep, spawn};
 
 const WRITERS: u64 = 6;
 const PAGES: u64 = 128;
@@ -145,4 +145,40 @@ fn who_sleeps_for_the_flusher_is_told_when_the_device_refuses() {
         assert!(began.elapsed() < Duration::from_secs(60), "told after {:?}", began.elapsed());
     });
     report.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// Linux' writers set a timer, so what lands wakes nobody; here it wakes one of them for what he may write then. With
+/// all of them woken for each page that lands, their waking up takes the flusher's time.
+#[test]
+fn what_lands_wakes_one_writer_and_not_all() {
+    let base = Arc::new(crate::common::mkfs(256, &[]));
+    let took = |wake_up: u32| {
+        let base = Arc::clone(&base);
+        let mut config = SimConfig { cores: 48, ..SimConfig::default() };
+        config.costs.set(Cost::WakeUp, wake_up);
+        let report = run(config, move || {
+            let options = MountOptions::parse("mode=adaptive,ipu=always,cache=16M,commit=0,writeback=linux").unwrap();
+            let fs = Fs::mount(Arc::new(base.fork()) as Arc<dyn Device>, options).unwrap();
+            let files: Vec<InodeRef> = (0..32).map(|n| create(&fs, &format!("file{n}"))).collect();
+            for file in &files {
+                fs.write(file, 0, &[7; 128 * 4096]).unwrap();
+            }
+            fs.sync().unwrap();
+            let began = now();
+            let writers = files.into_iter().map(|file| {
+                let fs = Arc::clone(&fs);
+                spawn("writer", move || {
+                    (0..1000).for_each(|n| assert_eq!(fs.write(&file, n * 14 % 128 * 4096, &[8; 4096]).unwrap(), 4096));
+                })
+            });
+            writers.collect::<Vec<_>>().into_iter().for_each(|writer| writer.join().unwrap());
+            let took = began.elapsed();
+            fs.unmount().unwrap();
+            took
+        });
+        report.unwrap_or_else(|failure| panic!("{failure}")).value
+    };
+    let (free, dear) = (took(0), took(10_000));
+    println!("{free:?}, and {dear:?} if each wake-up takes 10 us");
+    assert!(dear < free * 4, "{free:?}, and {dear:?} if each wake-up takes 10 us");
 }

@@ -90,6 +90,12 @@ pub(crate) const SWITCHES: &[Switch] = &[
         what: "jobs find their files empty",
     },
     Switch {
+        place: Place::Key("workload.norandommap"),
+        from: &["", "false"],
+        to: "true",
+        what: "jobs overwrite some pages twice before others once, where fio takes each once a pass",
+    },
+    Switch {
         place: Place::Key("device.preset"),
         from: &["pm9a3"],
         to: "970pro",

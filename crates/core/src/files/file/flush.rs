@@ -6,8 +6,10 @@
 //! - `together`: it writes some pages itself, so writers can never outrun the device for long, and nobody waits for a
 //!   thread that may be waiting for him;
 //! - `linux`: it sleeps. One thread writes back for the whole volume, and stops while as many of its requests are at
-//!   the device as the block layer lets through. A writer holds nothing that the flusher needs; if the flusher cannot
-//!   work, or has ended, the writer helps itself.
+//!   the device as the block layer lets through. A writer sleeps as long as the device takes for as many pages as it
+//!   may dirty then, and writers take turns: Linux reckons that time from the device's rate and sets a timer, and here
+//!   landings count. A writer holds nothing that the flusher needs; if the flusher cannot work, or has ended, the
+//!   writer helps itself.
 
 use super::flusher::INTERVAL;
 use super::writeback::ALL_PAGES;
@@ -16,6 +18,7 @@ use crate::files::inode::Inode;
 use crate::files::pages::CacheStats;
 use crate::fs::Fs;
 use crate::options::WriteBack;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use steadyfs_rt::{Instant, now};
@@ -74,19 +77,26 @@ impl Fs {
         }
     }
 
-    /// Before more pages become dirty: calls the flusher, and helps it, if there are many. Hold no change when calling.
+    /// Before so many pages of a locked file become dirty: calls the flusher, and helps it, if there are many. Hold no
+    /// change when calling.
     ///
     /// # Errors
     /// Why they stay many: what cannot be written stays dirty, and memory is bounded.
-    pub(super) fn help_flush(&self) -> Result<()> {
+    pub(super) fn help_flush(&self, inode: &Inode, pages: u64) -> Result<()> {
         if !self.budget.wants_flush() {
             return Ok(());
         }
         self.budget.call_flusher();
         let failures = self.budget.failures();
+        let mut may = inode.turn.load(Relaxed);
         while self.budget.must_flush() {
+            if may >= pages {
+                inode.turn.store(may - pages, Relaxed);
+                return Ok(());
+            }
             self.budget.failed_since(failures, PATIENCE)?;
-            if self.sleeps_for_flusher() {
+            if let Some(turn) = self.sleep_for_flusher() {
+                may += turn;
                 continue;
             }
             let CacheStats { dirty, flying, .. } = self.budget.stats();
@@ -106,18 +116,20 @@ impl Fs {
                 steadyfs_rt::yield_now(); // another thread has just taken them
             }
         }
+        inode.turn.store(0, Relaxed);
         Ok(())
     }
 
-    /// Sleeps while the flusher makes fewer dirty pages; false if that is not its business, or nothing it could write.
-    fn sleeps_for_flusher(&self) -> bool {
+    /// Sleeps while the flusher makes fewer dirty pages; returns how many the caller may make then, 0 if it has only
+    /// slept for long. `None` if that is not the flusher's business, or there is nothing that it could write.
+    fn sleep_for_flusher(&self) -> Option<u64> {
         let sleeps = self.options.write_back != WriteBack::Together
             && self.budget.flusher_works()
             && (self.budget.stats().flying > 0 || self.budget.oldest_dirty_file(None).is_some());
-        if sleeps {
+        sleeps.then(|| {
             let over = || self.budget.must_flush() && self.budget.flusher_works();
-            self.budget.sleep_until_landing(|| !over(), PAUSE);
-        }
-        sleeps
+            let woken = self.budget.sleep_for_turn(|| !over(), PAUSE);
+            if woken && self.budget.flusher_works() { self.budget.turn_pages() } else { 0 }
+        })
     }
 }

@@ -118,8 +118,8 @@ impl Fs {
 
     /// Writes one piece under one change; returns how many of its bytes found space.
     fn write_piece(&self, inode: &Arc<Inode>, facts: &mut Facts, at: u64, data: Payload<'_>) -> Result<usize> {
-        self.help_flush()?;
         let end = at + data.len() as u64;
+        self.help_flush(inode, pages_of(at, end).end - pages_of(at, end).start)?;
         if !facts.inline {
             self.load_edges(inode, facts, at, end)?;
         }

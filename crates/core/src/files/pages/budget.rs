@@ -16,6 +16,9 @@ use steadyfs_format::dir::FileType;
 use steadyfs_format::{BLOCK_SIZE, Ino};
 use steadyfs_rt::{EventCount, Instant, Mutex, SharedLine};
 
+/// Most pages that a writer dirties for each time that it has slept (Linux: `nr_dirtied_pause` of a new task).
+const TURN: u64 = 32;
+
 /// Fewest pages that a budget allows: below that a single large request would chase its own pages out.
 const FEWEST: u64 = 256;
 
@@ -41,6 +44,10 @@ struct Shared {
     failure: Mutex<Option<IoError>>,
     lists: Mutex<Lists>,
     landed: EventCount,
+    /// Writers who sleep for the flusher go on one by one.
+    turn: EventCount,
+    /// Pages that have landed since the mount.
+    landings: AtomicU64,
     wanted: EventCount,
 }
 
@@ -90,6 +97,8 @@ impl Budget {
                 failure: Mutex::new(&locks::STATE, None),
                 lists: Mutex::new(&locks::LISTS, Lists::default()),
                 landed: EventCount::new(),
+                turn: EventCount::new(),
+                landings: AtomicU64::new(0),
                 wanted: EventCount::new(),
             }),
         }
@@ -169,19 +178,33 @@ impl Budget {
         }
     }
 
-    /// Sleeps until a write of pages ends, or has failed, or for so long, unless `ready` says that there is no need.
-    pub(crate) fn sleep_until_landing(&self, ready: impl FnOnce() -> bool, timeout: Duration) {
-        let key = self.shared.landed.listen();
-        if !ready() {
-            self.shared.landed.wait_timeout(key, timeout);
+    /// Pages that a writer who slept for the flusher may dirty: few enough that those of many writers are few of all.
+    pub(crate) fn turn_pages(&self) -> u64 {
+        (self.shared.limit / 512).clamp(1, TURN)
+    }
+
+    /// Sleeps until as many pages have landed as a turn has and it is the caller's, or for so long, unless `ready` says
+    /// that there is no need; true if it is the caller's turn.
+    pub(crate) fn sleep_for_turn(&self, ready: impl FnOnce() -> bool, timeout: Duration) -> bool {
+        let key = self.shared.turn.listen();
+        !ready() && !self.shared.turn.wait_timeout(key, timeout)
+    }
+
+    /// Has one writer go on for each turn's pages that have landed, and all if nothing is left that could land.
+    fn give_turns(&self, landed: u64, last: bool) {
+        let before = self.shared.landings.fetch_add(landed, SeqCst);
+        if last && !self.must_flush() {
+            return self.shared.turn.notify_all();
         }
+        let each = self.turn_pages();
+        (before / each..(before + landed) / each).for_each(|_| self.shared.turn.notify_one());
     }
 
     /// Notes that the flusher does its work from now on, or that it does not: it could not, or has ended.
     pub(crate) fn note_flusher(&self, works: bool) {
         self.shared.flusher_works.store(works, SeqCst);
         if !works {
-            self.shared.landed.notify_all();
+            self.shared.turn.notify_all();
         }
     }
 
@@ -295,12 +318,13 @@ impl Budget {
         self.shared.flying.fetch_add(pages, SeqCst);
     }
 
-    /// So many pages have arrived, or will not.
-    pub(super) fn have_landed(&self, pages: u64) {
+    /// So many pages are not on their way any more, of which so many have arrived.
+    pub(super) fn have_ended(&self, pages: u64, arrived: u64) {
         self.shared.line.write();
         let old = self.shared.flying.fetch_sub(pages, SeqCst);
-        assert!(old >= pages, "more pages landed than had set off");
+        assert!(arrived <= pages && pages <= old, "of {old} pages that had set off {pages} ended, {arrived} arrived");
         self.shared.landed.notify_all();
+        self.give_turns(arrived, old == pages);
     }
 }
 

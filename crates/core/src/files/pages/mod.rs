@@ -314,7 +314,7 @@ impl PageCache<'_> {
             s.end_flight(token, count);
         });
         self.inode.pages.landed.notify_all();
-        self.budget.have_landed(count as u64);
+        self.budget.have_ended(count as u64, if again { 0 } else { count as u64 });
     }
 
     /// Lets the age of the oldest dirty page count from now: somebody is writing the dirty pages.
