@@ -250,7 +250,7 @@ impl Fs {
         if !steadyfs_rt::sim::is_active() {
             steadyfs_device::retain_page_memory(options.spare_bytes);
         }
-        let budget = Budget::new(options.cache_bytes);
+        let budget = Budget::new(options.cache_bytes, options.write_back);
         let nodes = Arc::new(NodeCache::new((options.node_cache_bytes / BLOCK_SIZE as u64) as usize));
         let inodes = InodeTable::new(INODE_LIMIT.min(nodes.limit()), options.gc.protect);
         let upkeep = {

@@ -453,8 +453,8 @@ pub static OPTIONS: &[Row<MountOptions>] = &[
             get: |options| Some(options.write_back.to_string()),
         },
         tier: Research,
-        help: "above two fifths of the cache in dirty pages, writers write some of them, or only sleep until one thread \
-               has, which stops at N requests at the device (as Linux; N is 16 if not said)",
+        help: "above two fifths of the cache in dirty pages writers write some of them; or, as in Linux, above 17.5 % they \
+               only sleep until one thread has, which stops at N requests at the device (16 if not said)",
     },
     #[cfg(feature = "canary")]
     Row {

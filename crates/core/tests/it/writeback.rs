@@ -121,7 +121,7 @@ fn with_linux_one_thread_writes_back_and_writers_only_sleep() {
         println!("depth {depth}: {most} at the device, {writes} in all, {took:?}; together {together:?}");
         assert_eq!(most, depth, "no more than allowed, and as many as that");
         // While the writers write, all but what the cache may hold of it has to land, so many at a time.
-        let waves = u32::try_from((writes - 102) / depth).unwrap();
+        let waves = u32::try_from((writes - 45) / depth).unwrap();
         assert!(took >= LATE * waves * 9 / 10, "{writes} writes in {took:?}");
         assert!(took * 2 < before && took > together, "depth {depth}: {took:?}, before {before:?}");
         before = took;

@@ -7,6 +7,7 @@
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
 use crate::locks;
+use crate::options::WriteBack;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -31,6 +32,10 @@ pub(crate) struct Budget {
 struct Shared {
     /// Most cached pages.
     limit: u64,
+    /// With more dirty pages the flusher does not wait for its timer.
+    background: u64,
+    /// With more pages dirty or on their way writers help or wait.
+    most_dirty: u64,
     cached: AtomicU64,
     dirty: AtomicU64,
     dirty_in_dirs: AtomicU64,
@@ -82,11 +87,20 @@ pub struct CacheStats {
 }
 
 impl Budget {
-    /// A budget of so many bytes.
-    pub(crate) fn new(bytes: u64) -> Self {
+    /// A budget of so many bytes, of which a part may be dirty. With one thread that writes back it is Linux' part:
+    /// the flusher begins at a tenth (`dirty_background_ratio`), and writers are held to what lies between the fifth
+    /// that is the limit (`dirty_ratio`) and the mean of both, from where on they sleep: 17.5 %.
+    pub(crate) fn new(bytes: u64, write_back: WriteBack) -> Self {
+        let limit = (bytes / BLOCK_SIZE as u64).max(FEWEST);
+        let (background, most_dirty) = match write_back {
+            WriteBack::Together => (limit / 5, limit / 5 * 2),
+            WriteBack::Flusher(_) => (limit / 10, limit * 7 / 40),
+        };
         Budget {
             shared: Arc::new(Shared {
-                limit: (bytes / BLOCK_SIZE as u64).max(FEWEST),
+                limit,
+                background,
+                most_dirty,
                 cached: AtomicU64::new(0),
                 dirty: AtomicU64::new(0),
                 dirty_in_dirs: AtomicU64::new(0),
@@ -127,12 +141,12 @@ impl Budget {
 
     /// Whether so many pages are dirty that the flusher should not wait for its timer.
     pub(crate) fn wants_flush(&self) -> bool {
-        self.shared.dirty.load(SeqCst) > self.shared.limit / 5
+        self.shared.dirty.load(SeqCst) > self.shared.background
     }
 
     /// Whether so many pages are dirty or on their way that writers must help or wait.
     pub(crate) fn must_flush(&self) -> bool {
-        self.shared.dirty.load(SeqCst) + self.shared.flying.load(SeqCst) > self.shared.limit / 5 * 2
+        self.shared.dirty.load(SeqCst) + self.shared.flying.load(SeqCst) > self.shared.most_dirty
     }
 
     /// A write of pages failed, and the pages are dirty again.
@@ -180,7 +194,7 @@ impl Budget {
 
     /// Pages that a writer who slept for the flusher may dirty: few enough that those of many writers are few of all.
     pub(crate) fn turn_pages(&self) -> u64 {
-        (self.shared.limit / 512).clamp(1, TURN)
+        (self.shared.most_dirty / 200).clamp(1, TURN)
     }
 
     /// Sleeps until as many pages have landed as a turn has and it is the caller's, or for so long, unless `ready` says
