@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Write amplification of the real F2FS, in user-mode Linux, by how full the volume is: random overwrites of 4 KiB by one job, 64 of them written back at a time (docs/lab/RESULTS.md). `lab run f2fs-fill` is the same on ours.
+# Write amplification of the real F2FS, in user-mode Linux, by how full the volume is: random overwrites of 4 KiB by one job, 64 of them written back at a time (docs/lab/results/F2FS.md). `lab run f2fs-fill` is the same on ours.
 # usage: tools/real-f2fs-fill.sh [MOUNT-OPTIONS [IPU-POLICY]]   for example: mode=lfs, or alloc_mode=default 16
 # MIB (512: the volume), SHARES (50 60 70 80 90 96: hundredths of the users' space that the file takes) and PASSES (2: what is overwritten before it counts, and again while it does, in sizes of the volume) are taken from the environment.
 # The file has whole MiB: fio writes whole blocks of 1 MiB, and a job that finds its file shorter than --size empties it before it begins.

@@ -1,10 +1,10 @@
 //! F2FS in mode=lfs on a nearly full volume, beside what greedy collection must move.
 
-use crate::model::{Flash, greedy};
+use crate::model::{Flash, Memory, greedy, greedy_through_memory};
 use std::sync::Arc;
 use steadyfs_lab::{Progress, builtin, run_system};
 
-/// `tools/real-f2fs-fill.sh` has the same from the real F2FS; docs/lab/RESULTS.md has both.
+/// `tools/real-f2fs-fill.sh` has the same from the real F2FS; docs/lab/results/F2FS.md has both.
 #[test]
 fn f2fs_moves_what_greedy_collection_with_its_reserve_must() {
     let mut experiment = builtin("f2fs-fill").unwrap();
@@ -25,4 +25,27 @@ fn f2fs_moves_what_greedy_collection_with_its_reserve_must() {
     println!("{nodes} node blocks for each page, {expected} of data by the model");
     let ours = of("late_waf") - nodes;
     assert!((ours / expected - 1.0).abs() < 0.05, "{ours}, and a model has {expected}");
+}
+
+/// Through the page cache: pages that are dirty in memory die where they are, and collection that meets them writes
+/// them back. docs/lab/results/F2FS.md says how the real one differs.
+#[test]
+fn dirty_pages_in_memory_save_as_much_as_they_must() {
+    let mut experiment = builtin("scalelfs-fig9").unwrap();
+    for setting in ["workload.layout=written", "workload.norandommap=true", "volume.cache=14G"] {
+        experiment.set(setting).unwrap();
+    }
+    let scale = "1/32".parse().unwrap();
+    let run = run_system(&experiment, "f2fs-lfs", scale, 0, &Arc::new(Progress::default())).unwrap();
+    let of = |name: &str| run.record.metrics[name];
+    let dirty: Vec<f64> = run.rows.iter().skip(run.rows.len() / 8).map(|row| row.dirty_pages).collect();
+    let dirty = dirty.iter().sum::<f64>() / dirty.len() as f64;
+    // Of 960 MiB, mkfs makes 470 segments and reserves 38. Four logs hold no file's data.
+    let flash = Flash { lines: 470 - 4, line: 512, kept: 38 + 1 };
+    let memory = Memory { dirty: dirty as usize, files: 48 };
+    let pages = (of("user_mib") * 256.0 * 0.94) as usize;
+    let expected = greedy_through_memory(&flash, pages, &memory, of("ios") as u64);
+    let ours = of("data_blocks") / of("ios");
+    println!("{ours} blocks of data for each page, and {expected} by the model, with {dirty} of {pages} pages dirty");
+    assert!((ours / expected - 1.0).abs() < 0.15, "{ours}, and a model has {expected}");
 }
