@@ -119,7 +119,8 @@ impl Fs {
     /// Writes one piece under one change; returns how many of its bytes found space.
     fn write_piece(&self, inode: &Arc<Inode>, facts: &mut Facts, at: u64, data: Payload<'_>) -> Result<usize> {
         let end = at + data.len() as u64;
-        self.help_flush(inode, pages_of(at, end).end - pages_of(at, end).start)?;
+        let range = pages_of(at, end);
+        self.help_flush(inode, range.end - range.start)?;
         if !facts.inline {
             self.load_edges(inode, facts, at, end)?;
         }
@@ -135,7 +136,6 @@ impl Fs {
         if facts.inline {
             self.convert_inline(&change, inode, facts)?;
         }
-        let range = pages_of(at, end);
         let reached = match self.budget.cache(inode).has_range(&range) {
             true => range.end,
             false => self.reserve(&change, inode, range)?,
