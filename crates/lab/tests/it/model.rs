@@ -12,48 +12,21 @@ pub(crate) struct Flash {
 /// Pages that the flash programs for each that the host writes, of greedy collection: uniform overwrites of `live`
 /// pages, of which none is written at first. Between amounts of pages written.
 pub(crate) fn greedy(flash: &Flash, live: usize, windows: &[(u64, u64)]) -> Vec<f64> {
-    let &Flash { lines, line, kept } = flash;
-    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut place = vec![usize::MAX; live];
-    let mut pages: Vec<Vec<usize>> = vec![Vec::new(); lines];
-    let mut valid = vec![0; lines];
-    let mut free: Vec<usize> = (1..lines).collect();
-    let (mut open, mut copied) = (0, 0_u64);
-    let mut counts = Vec::new();
-    for written in 0..windows.last().map_or(0, |&(_, end)| end) {
-        counts.push(copied);
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let mut todo = vec![(random >> 33) as usize % live];
-        while let Some(page) = todo.pop() {
-            if pages[open].len() == line {
-                if free.len() <= kept {
-                    let full = (0..lines).filter(|&number| pages[number].len() == line);
-                    let victim = full.min_by_key(|&number| valid[number]).unwrap();
-                    let moved = std::mem::take(&mut pages[victim]);
-                    let moved = moved.into_iter().filter(|&page| place[page] == victim);
-                    let before = todo.len();
-                    todo.extend(moved);
-                    copied += (todo.len() - before) as u64;
-                    for &page in &todo[before..] {
-                        place[page] = usize::MAX;
-                    }
-                    valid[victim] = 0;
-                    free.insert(0, victim);
-                }
-                open = free.pop().unwrap_or_else(|| panic!("no line is free after {written} pages"));
-            }
-            if place[page] != usize::MAX {
-                valid[place[page]] -= 1;
-            }
-            place[page] = open;
-            valid[open] += 1;
-            pages[open].push(page);
-        }
+    let mut log = Log::new(flash, live, 1);
+    let end = windows.iter().map(|&(_, end)| end).max().unwrap_or(0);
+    let mut placed = vec![0];
+    for page in random().map(|random| random % live).take(end as usize) {
+        log.write(page);
+        placed.push(log.placed);
     }
-    counts.push(copied);
-    let share =
-        |&(from, to): &(u64, u64)| 1.0 + (counts[to as usize] - counts[from as usize]) as f64 / (to - from) as f64;
+    let share = |&(from, to): &(u64, u64)| (placed[to as usize] - placed[from as usize]) as f64 / (to - from) as f64;
     windows.iter().map(share).collect()
+}
+
+/// The same numbers each time.
+fn random() -> impl Iterator<Item = usize> {
+    let next = |x: &u64| Some(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
+    std::iter::successors(Some(0x9E37_79B9_7F4A_7C15_u64), next).skip(1).map(|x| (x >> 33) as usize)
 }
 
 /// Pages in memory that overwrites wait in.
@@ -68,16 +41,14 @@ pub(crate) struct Memory {
 /// overwritten, from the middle of so many overwrites on. The file is written in full before. What collection comes
 /// across that is dirty it writes as it is in memory, and the flusher need not.
 pub(crate) fn greedy_through_memory(flash: &Flash, live: usize, memory: &Memory, overwrites: u64) -> f64 {
-    let mut log = Log::new(flash, live);
-    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut log = Log::new(flash, live, 2);
     (0..live).for_each(|page| log.write(page));
     let (per_file, mut file, mut before) = (live / memory.files, 0, 0);
-    for number in 0..overwrites {
+    for (number, random) in (0..overwrites).zip(random()) {
         if number == overwrites / 2 {
             before = log.placed;
         }
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let page = (random >> 33) as usize % (per_file * memory.files);
+        let page = random % (per_file * memory.files);
         log.dirty_pages += usize::from(!std::mem::replace(&mut log.dirty[page], true));
         while log.dirty_pages > memory.dirty {
             for page in file * per_file..(file + 1) * per_file {
@@ -96,7 +67,7 @@ pub(crate) fn greedy_through_memory(flash: &Flash, live: usize, memory: &Memory,
     (log.placed - before) as f64 / (overwrites - overwrites / 2) as f64
 }
 
-/// Lines with two logs: of what is written, and of what is moved.
+/// Lines that logs fill: the first what is written, the last what is moved.
 struct Log {
     line: usize,
     kept: usize,
@@ -105,22 +76,22 @@ struct Log {
     pages: Vec<Vec<usize>>,
     valid: Vec<usize>,
     free: Vec<usize>,
-    open: [usize; 2],
+    open: Vec<usize>,
     dirty: Vec<bool>,
     dirty_pages: usize,
     placed: u64,
 }
 
 impl Log {
-    fn new(flash: &Flash, live: usize) -> Self {
+    fn new(flash: &Flash, live: usize, logs: usize) -> Self {
         Log {
             line: flash.line,
             kept: flash.kept,
             places: vec![usize::MAX; live],
             pages: vec![Vec::new(); flash.lines],
             valid: vec![0; flash.lines],
-            free: (2..flash.lines).collect(),
-            open: [0, 1],
+            free: (logs..flash.lines).collect(),
+            open: (0..logs).collect(),
             dirty: vec![false; live],
             dirty_pages: 0,
             placed: 0,
@@ -139,7 +110,7 @@ impl Log {
             for page in std::mem::take(&mut self.pages[victim]) {
                 if self.places[page] == victim {
                     self.dirty_pages -= usize::from(std::mem::take(&mut self.dirty[page]));
-                    self.place(page, 1);
+                    self.place(page, self.open.len() - 1);
                 }
             }
             self.free.push(victim);
