@@ -47,5 +47,6 @@ fn dirty_pages_in_memory_save_as_much_as_they_must() {
     let expected = greedy_through_memory(&flash, pages, &memory, of("ios") as u64);
     let ours = of("data_blocks") / of("ios");
     println!("{ours} blocks of data for each page, and {expected} by the model, with {dirty} of {pages} pages dirty");
-    assert!((ours / expected - 1.0).abs() < 0.15, "{ours}, and a model has {expected}");
+    // Collection that leaves dirty pages to the flusher makes 2.80 of it.
+    assert!((ours / expected - 1.0).abs() < 0.1, "{ours}, and a model has {expected}");
 }
