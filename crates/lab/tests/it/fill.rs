@@ -4,7 +4,8 @@ use crate::model::{Flash, Memory, greedy, greedy_through_memory};
 use std::sync::Arc;
 use steadyfs_lab::{Progress, builtin, run_system};
 
-/// `tools/real-f2fs-fill.sh` has the same from the real F2FS; docs/lab/results/F2FS.md has both.
+/// `tools/real-f2fs-fill.sh`, with the need of `tools/real-f2fs-need.sh`, has the same from the real F2FS:
+/// docs/lab/results/F2FS.md.
 #[test]
 fn f2fs_moves_what_greedy_collection_with_its_reserve_must() {
     let mut experiment = builtin("f2fs-fill").unwrap();
@@ -20,7 +21,7 @@ fn f2fs_moves_what_greedy_collection_with_its_reserve_must() {
     // The model fills the file at random, which takes as long as the first part.
     let expected = greedy(&flash, file, &[(pages(2048), pages(3072))])[0];
     let nodes = of("node_blocks") / pages(640) as f64;
-    // Each section costs a checkpoint, which writes most of the file's nodes: 0.29 in the real F2FS.
+    // Each section costs a checkpoint, which writes most of the file's nodes: 0.20 in the real F2FS.
     assert!((0.1..0.29).contains(&nodes), "{nodes} node blocks for each page");
     println!("{nodes} node blocks for each page, {expected} of data by the model");
     let ours = of("late_waf") - nodes;
@@ -28,7 +29,7 @@ fn f2fs_moves_what_greedy_collection_with_its_reserve_must() {
 }
 
 /// Through the page cache: pages that are dirty in memory die where they are, and collection that meets them writes
-/// them back. docs/lab/results/F2FS.md says how the real one differs.
+/// them back. docs/lab/results/F2FS.md has the real one beside it.
 #[test]
 fn dirty_pages_in_memory_save_as_much_as_they_must() {
     let mut experiment = builtin("scalelfs-fig9").unwrap();
