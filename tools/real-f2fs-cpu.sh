@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# What the code of the real F2FS takes for a page: Linux in user-mode Linux works on a RAM disk, and perf samples it from the host (docs/lab/PARAMETERS.md).
+# What the code of the real F2FS takes for a page and for a name: Linux in user-mode Linux works on a RAM disk, and perf samples it from the host (docs/lab/PARAMETERS.md).
 # usage: tools/real-f2fs-cpu.sh [ROUNDS]   (6)
-# Prints nanoseconds a page: by the clock, and of that the kernel's own code, copies of pages, and the rest (user-mode Linux itself, its host, the RAM disk, waiting).
+# Prints nanoseconds a page, or a name: by the clock, and of that the kernel's own code, copies of pages, and the rest (user-mode Linux itself, its host, the RAM disk, waiting).
+# Names are made, looked up where nothing of the VFS is cached, and removed, in directories of 400; the last row looks for names that are not there, among 200.
 # As root, on an idle machine, with 3 GiB free in /dev/shm. Needs the packages user-mode-linux, kmod, f2fs-tools, fio, python3 and linux-perf.
 set -euo pipefail
 rounds=${1:-6}
@@ -51,7 +52,37 @@ def sync():
     return dirty
 
 
-window(what, {"write": write, "move": collect}.get(what.split(",")[0], sync))
+def each(work):
+    """Of 64 directories with 400 names each. Paths have no other directories, which other file systems would look up."""
+    for n in range(64):
+        os.chdir(f"{os.path.dirname(path)}/d{n}")
+        for m in range(400):
+            work(f"f{m:03}")
+    return 64 * 400
+
+
+def make():
+    for n in range(64):
+        os.makedirs(f"{os.path.dirname(path)}/d{n}", exist_ok=True)
+    return lambda: each(lambda name: os.mknod(name))
+
+
+def missing():
+    os.chdir(f"{os.path.dirname(path)}/d0")
+    for n in range(200):
+        os.mknod(f"g{n:03}")
+
+    def work():
+        for n in range(20000):
+            os.path.lexists(f"h{n}")
+        return 20000
+
+    return work
+
+
+work = {"write": lambda: write, "move": lambda: collect, "make": make, "look": lambda: lambda: each(os.stat)}
+work.update({"remove": lambda: lambda: each(os.unlink), "missing": missing})
+window(what, work.get(what.split(",")[0], lambda: sync)())
 PYTHON
 
 # volume OPTIONS HUNDREDTHS: a volume on the RAM disk, and a file in it that takes so much of the users' space.
@@ -82,9 +113,12 @@ for round in \$rounds; do at_random 200000; sync; work move,cached; at_random 20
 holes="volume alloc_mode=default 94
 echo 16 >/sys/fs/f2fs/ram0/ipu_policy
 for round in \$rounds; do at_random 400000; work holes; done"
+names="volume mode=lfs 5
+for round in \$rounds; do work make; echo 2 >/proc/sys/vm/drop_caches; work look; work remove; work missing; rm -r \$MNT/d0; sync; done"
 
-printf '%-14s %10s %10s %10s %10s %10s %10s\n' 'ns a page' clock code 'of F2FS' copies rest pages
-for script in "$in_order" "$collecting" "$holes"; do
+printf '%-14s %10s %10s %10s %10s %10s %10s %10s\n' 'ns of one' clock code 'of F2FS' searches copies rest number
+for script in ${SCRIPTS:-in_order collecting holes names}; do
+    script=${!script}
     perf record -q -a -k CLOCK_REALTIME -e cpu-clock -F 1999 -o "$scratch/samples" -- sleep 3600 >/dev/null 2>&1 &
     perf=$!
     target/release/steadyfs-uml --mem 2500 --seconds 600 "$common$script" | grep '^window' >"$scratch/windows"
@@ -94,8 +128,11 @@ for script in "$in_order" "$collecting" "$holes"; do
     python3 - "$scratch" <<'PYTHON'
 import bisect, collections, re, sys
 
-# User-mode Linux itself: how it bars interrupts, waits, and reaches the memory of its processes.
-machine = re.compile("um_|os_|.*signals|arch_local_|userspace|virt_to_pte|maybe_map|do_op_one_page|buffer_op|sig_|idle")
+# User-mode Linux itself: how it bars interrupts, waits, and reaches the memory of its processes (paths byte by byte).
+machine = re.compile(
+    "um_|os_|.*signals|arch_local_|userspace|virt_to_pte|maybe_map|do_op_one_page|buffer_op|sig_|idle|str(n)?cpy"
+    "|handle_|interrupt|get_fp_reg|syscall_|.*regs|hostfs|irq|do_IRQ|unblock|block_|timer_|tick_|hrtimer|scheduler_tick"
+)
 copies = re.compile("memcpy|memset|copy_chunk")
 read = lambda name: (line.split() for line in open(f"{sys.argv[1]}/{name}"))
 symbols = sorted((int(f[0], 16), f[2], " ".join(f[3:])) for f in read("symbols"))
@@ -115,11 +152,12 @@ for _, name, began, ended, pages in read("windows"):
             continue
         sums[name]["copies" if copies.match(function) else "code"] += 1
         sums[name]["f2fs"] += module == "[f2fs]"
+        sums[name]["searches"] += function == "f2fs_find_target_dentry"
 for name, of in sums.items():
-    sampled = {kind: of[kind] * 1e9 / 1999 / of["pages"] for kind in ("code", "f2fs", "copies")}
+    sampled = {kind: of[kind] * 1e9 / 1999 / of["pages"] for kind in ("code", "f2fs", "searches", "copies")}
     clock = of["clock"] / of["pages"]
     rest = clock - sampled["code"] - sampled["copies"]
-    row = [clock, sampled["code"], sampled["f2fs"], sampled["copies"], rest, of["pages"]]
+    row = [clock, *(sampled[kind] for kind in ("code", "f2fs", "searches", "copies")), rest, of["pages"]]
     print(f"{name:14}", *(f"{figure:10.0f}" for figure in row))
 PYTHON
 done

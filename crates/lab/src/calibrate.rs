@@ -72,7 +72,7 @@ fn measure(cost: Cost) -> Option<(&'static str, f64)> {
         Cost::SharedAtomic => ("an atomic addition while another core does the same", shared_atomic()),
         Cost::LogRecord => ("a record of 64 bytes appended to a buffer", log_record()),
         Cost::WakeUp => ("notifying a thread that sleeps", wake_up()),
-        Cost::PageWrite | Cost::PageWriteback | Cost::PageMove => return None,
+        Cost::PageWrite | Cost::PageWriteback | Cost::PageMove | Cost::NameChange => return None,
     })
 }
 
@@ -262,7 +262,7 @@ mod tests {
         let prices = calibrate();
         assert_eq!(prices.len(), Cost::ALL.len());
         for price in &prices {
-            let kernels = ["page_write", "page_writeback", "page_move"].contains(&price.cost.as_str());
+            let kernels = ["page_write", "page_writeback", "page_move", "name_change"].contains(&price.cost.as_str());
             assert_eq!(price.ns.is_none(), kernels, "{price:?}");
             assert!(price.ns.is_none_or(|ns| ns > 0.05 && ns < 1e6), "{price:?}");
         }

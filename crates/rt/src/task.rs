@@ -187,7 +187,7 @@ pub enum Cost {
     RadixLookup,
     /// One look-up in the node cache or NAT.
     NodeLookup,
-    /// One step of a directory search: a dentry compared or a bitmap word scanned.
+    /// One slot of a directory that a search looks at, or another comparison of two small keys.
     DentryScan,
     /// Allocating one block from a log head.
     BlockAlloc,
@@ -214,11 +214,14 @@ pub enum Cost {
     PageWriteback,
     /// A kernel's work on one block that a collector moves, beside its node, its block and its requests.
     PageMove,
+    /// A kernel's work on one operation that changes names, beside its searches, its nodes and its pages: the path, an
+    /// inode and an entry in memory, permissions.
+    NameChange,
 }
 
 impl Cost {
     /// Every kind.
-    pub const ALL: [Cost; 19] = [
+    pub const ALL: [Cost; 20] = [
         Cost::SyscallEntry,
         Cost::PageCopy,
         Cost::PageZero,
@@ -238,6 +241,7 @@ impl Cost {
         Cost::PageWrite,
         Cost::PageWriteback,
         Cost::PageMove,
+        Cost::NameChange,
     ];
 }
 

@@ -48,7 +48,7 @@ fn standard(cost: Cost) -> u32 {
         Cost::Checksum => 350,
         Cost::RadixLookup => 80,
         Cost::NodeLookup => 100,
-        Cost::DentryScan => 20,
+        Cost::DentryScan => 4,
         Cost::BlockAlloc => 60,
         Cost::SegmentUpdate => 80,
         Cost::VictimScan => 19,
@@ -61,5 +61,6 @@ fn standard(cost: Cost) -> u32 {
         Cost::PageWrite => 530,
         Cost::PageWriteback => 820,
         Cost::PageMove => 650,
+        Cost::NameChange => 11_800,
     }
 }

@@ -13,6 +13,7 @@ use crate::volume::Change;
 use std::sync::Arc;
 use steadyfs_format::Ino;
 use steadyfs_format::dir::FileType;
+use steadyfs_rt::{Cost, charge};
 
 /// How to take one step back.
 enum Step {
@@ -48,6 +49,7 @@ impl Fs {
         f: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
     ) -> Result<R> {
         assert!(!change.is_frozen(), "names change while a checkpoint takes its snapshot");
+        charge(Cost::NameChange);
         let mut transaction =
             Transaction { fs: self, change, steps: Vec::new(), changed: Vec::new(), names: Vec::new() };
         let result = f(&mut transaction);
