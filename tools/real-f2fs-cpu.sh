@@ -2,6 +2,7 @@
 # What the code of the real F2FS takes for a page and for a name: Linux in user-mode Linux works on a RAM disk, and perf samples it from the host (docs/lab/PARAMETERS.md).
 # usage: tools/real-f2fs-cpu.sh [ROUNDS]   (6)
 # Prints nanoseconds a page, or a name: by the clock, and of that the kernel's own code, copies of pages, and the rest (user-mode Linux itself, its host, the RAM disk, waiting).
+# FUNCTIONS is a regular expression: below each row, what the functions take by themselves that it matches. SCRIPTS names parts of the work (in_order, collecting, holes, names).
 # Names are made, looked up where nothing of the VFS is cached, and removed, in directories of 400; the last row looks for names that are not there, among 200.
 # As root, on an idle machine, with 3 GiB free in /dev/shm. Needs the packages user-mode-linux, kmod, f2fs-tools, fio, python3 and linux-perf.
 set -euo pipefail
@@ -125,7 +126,7 @@ for script in ${SCRIPTS:-in_order collecting holes names}; do
     kill -INT "$perf"
     wait "$perf" || true
     perf script -i "$scratch/samples" --ns -F time,ip 2>/dev/null | sed 's/://' >"$scratch/times"
-    python3 - "$scratch" <<'PYTHON'
+    python3 - "$scratch" "${FUNCTIONS:-}" <<'PYTHON'
 import bisect, collections, re, sys
 
 # User-mode Linux itself: how it bars interrupts, waits, and reaches the memory of its processes (paths byte by byte).
@@ -139,7 +140,8 @@ symbols = sorted((int(f[0], 16), f[2], " ".join(f[3:])) for f in read("symbols")
 starts = [address for address, *_ in symbols]
 samples = sorted((int(f[0].replace(".", "")), int(f[1], 16)) for f in read("times") if len(f) == 2)
 times = [time for time, _ in samples]
-sums = collections.defaultdict(collections.Counter)
+asked = re.compile(sys.argv[2]) if sys.argv[2] else None
+sums, alone = collections.defaultdict(collections.Counter), collections.defaultdict(collections.Counter)
 for _, name, began, ended, pages in read("windows"):
     sums[name]["clock"] += int(ended) - int(began)
     sums[name]["pages"] += int(pages)
@@ -153,11 +155,15 @@ for _, name, began, ended, pages in read("windows"):
         sums[name]["copies" if copies.match(function) else "code"] += 1
         sums[name]["f2fs"] += module == "[f2fs]"
         sums[name]["searches"] += function == "f2fs_find_target_dentry"
+        if asked and asked.fullmatch(function):
+            alone[name][function] += 1
 for name, of in sums.items():
     sampled = {kind: of[kind] * 1e9 / 1999 / of["pages"] for kind in ("code", "f2fs", "searches", "copies")}
     clock = of["clock"] / of["pages"]
     rest = clock - sampled["code"] - sampled["copies"]
     row = [clock, *(sampled[kind] for kind in ("code", "f2fs", "searches", "copies")), rest, of["pages"]]
     print(f"{name:14}", *(f"{figure:10.0f}" for figure in row))
+    for function, samples in alone[name].most_common():
+        print(f"    {function:32} {samples * 1e9 / 1999 / of['pages']:7.0f}")
 PYTHON
 done
