@@ -50,6 +50,8 @@ pub(crate) struct MigratingArea {
     area: Mutex<()>,
     /// Something was heard, applied or committed, or the mount ends.
     pub(crate) event: EventCount,
+    /// The first record whose application somebody waits for; the largest number if nobody does.
+    awaited: AtomicU64,
     pub(crate) stop: AtomicBool,
     /// Blocks that were given up, and may still be held by the device.
     dead: AtomicI64,
@@ -138,6 +140,7 @@ impl MigratingArea {
             records: Mutex::new(&locks::RECORDS, records),
             area: Mutex::new(&locks::GC_AREA, ()),
             event: EventCount::new(),
+            awaited: AtomicU64::new(u64::MAX),
             stop: AtomicBool::new(false),
             dead: AtomicI64::new(0),
             counts: Counts::default(),
@@ -216,7 +219,12 @@ impl MigratingArea {
         records.applied = number;
         records.stale.extend(stale);
         drop(records);
-        self.event.notify_all();
+        // A waiter who is woken for each record holds up whoever applies them. One who has just begun to wait has not
+        // looked yet, or looks again.
+        if number >= self.awaited.load(SeqCst) {
+            self.awaited.store(u64::MAX, SeqCst);
+            self.event.notify_all();
+        }
     }
 
     /// Counts a record by what it was.
@@ -234,6 +242,7 @@ impl MigratingArea {
         let began = steadyfs_rt::now();
         loop {
             let key = self.event.listen();
+            self.awaited.fetch_min(number, SeqCst);
             let done = self.records.lock().applied >= number;
             let left = most.saturating_sub(began.elapsed());
             if done || left.is_zero() || self.stop.load(SeqCst) {
@@ -587,4 +596,37 @@ fn offsets(map: &super::pinned::Map) -> impl Iterator<Item = u32> + '_ {
 /// Blocks that lie side by side, of an ascending list.
 fn runs(blocks: &[Lba]) -> Vec<(Lba, u64)> {
     blocks.chunk_by(|a, b| *a + 1 == *b).map(|run| (run[0], run.len() as u64)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use steadyfs_rt::sim::{self, Costs, SimConfig};
+    use steadyfs_rt::{Cost, now, spawn};
+
+    /// A wake-up takes a millisecond. Whoever waits for the last of a thousand records is woken for that one.
+    #[test]
+    fn a_waiter_for_a_record_is_not_woken_for_those_before_it() {
+        let mut costs = Costs::free();
+        costs.set(Cost::WakeUp, 1_000_000);
+        let config = SimConfig { cores: 4, costs, ..SimConfig::timeless() };
+        let took = sim::run(config, || {
+            let regions = Regions { regular_sections: 8, capacity: 4096 };
+            let area = Arc::new(MigratingArea::new(regions, 0, None));
+            let waiters = [300, 1000, 1000, 700].map(|number| {
+                let area = Arc::clone(&area);
+                spawn("waiter", move || assert!(area.wait_applied(number, Duration::from_secs(60))))
+            });
+            steadyfs_rt::sleep(Duration::from_millis(10));
+            let began = now();
+            (1..=1000).for_each(|number| area.applied(number, None));
+            let took = began.elapsed();
+            waiters.into_iter().for_each(|waiter| waiter.join().expect("all have been applied"));
+            took
+        });
+        let took = took.expect("no deadlock").value;
+        // Records 300, 700 and 1000 wake those who wait: at most four each.
+        assert!(took <= Duration::from_millis(12), "{took:?}");
+    }
 }
