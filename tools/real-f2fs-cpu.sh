@@ -132,7 +132,7 @@ import bisect, collections, re, sys
 # User-mode Linux itself: how it bars interrupts, waits, and reaches the memory of its processes (paths byte by byte).
 machine = re.compile(
     "um_|os_|.*signals|arch_local_|userspace|virt_to_pte|maybe_map|do_op_one_page|buffer_op|sig_|idle|str(n)?cpy"
-    "|handle_|interrupt|get_fp_reg|syscall_|.*regs|hostfs|irq|do_IRQ|unblock|block_|timer_|tick_|hrtimer|scheduler_tick"
+    "|handle_|interrupt|get_fp_reg|syscall_|.*regs|hostfs|irq|do_IRQ|timer_|tick_|hrtimer|scheduler_tick"
 )
 copies = re.compile("memcpy|memset|copy_chunk")
 read = lambda name: (line.split() for line in open(f"{sys.argv[1]}/{name}"))
