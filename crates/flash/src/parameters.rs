@@ -225,7 +225,7 @@ pub struct Policy {
     pub streams: u32,
     /// Collection keeps pace with the host when there are so many free lines or fewer.
     pub gc_lines: u32,
-    /// An idle device collects while there are so many free lines or fewer, and something to gain.
+    /// An idle device collects while there are so many free lines or fewer, and something to gain; 0: never.
     pub idle_gc_lines: u32,
     /// How long nothing was asked of an idle device.
     pub idle: Duration,
@@ -612,10 +612,10 @@ const fn ns(ns: u64) -> Duration {
 }
 
 /// What all presets share: 7 % over-provisioning (all three artifacts: capacity = flash x 100/107), one stream as
-/// consumer and most data centre drives have, collection at four free lines (artifact: 2 to 5), and idle collection
-/// after 100 ms (estimate).
+/// consumer and most data centre drives have, and collection at four free lines (artifact: 2 to 5). An idle device
+/// does not collect: the artifact's does not, and no public source says what these drives do.
 fn policy() -> Policy {
-    Policy { over_provisioning: 0.07, streams: 1, gc_lines: 4, idle_gc_lines: 6, idle: Duration::from_millis(100) }
+    Policy { over_provisioning: 0.07, streams: 1, gc_lines: 4, idle_gc_lines: 0, idle: Duration::from_millis(100) }
 }
 
 /// Artifact, where nothing else is said. Its four separate translation layers, each with its own lines of 8 MiB, are

@@ -235,7 +235,7 @@ fn price(form: Form, writers: u32, pushes: bool) -> (u64, Prices) {
                         200
                     });
                     longest = longest.max(ns() - began);
-                    charge_n(Cost::NodeLookup, 20);
+                    charge_n(Cost::PageCopy, 8);
                 }
                 longest
             })

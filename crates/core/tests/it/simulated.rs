@@ -455,7 +455,7 @@ fn collect_beside_overwrites(base: &MemDevice, overwritten: u64) -> GcReport {
 /// other and takes 300 us for each.
 fn wait_for_the_file(base: MemDevice, buffer: &str) -> Duration {
     let options = format!("background_gc=off,gc=f2fs-lfs,gc.buffer={buffer}");
-    let report = run(SimConfig { cores: 2, ..SimConfig::default() }, move || {
+    let report = run(SimConfig { cores: 2, ..SimConfig::timeless() }, move || {
         let late = Late::new(base, Duration::from_micros(300), |op| matches!(op, Op::Read { .. }));
         let fs = Fs::mount(Arc::new(late), MountOptions::parse(&options).unwrap()).unwrap();
         let file = create(&fs, "file");

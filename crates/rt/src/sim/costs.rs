@@ -4,9 +4,8 @@ use crate::Cost;
 
 /// Nanoseconds for one unit of each kind of work ([`Cost`]).
 ///
-/// The default stands for one core of the servers that the papers used (two-socket Xeons of 2017 to 2021, 2.1 to 2.7
-/// GHz): memory at 10 GB/s per core, a cache miss of 80 ns, system calls with the mitigations of their time. They are
-/// estimates, made before any experiment was run, or measured on the real F2FS, and not fitted to the papers' figures.
+/// The default is measured on Linux and its F2FS, or published by others, and not fitted to the papers' figures.
+/// `docs/lab/PARAMETERS.md` has the source of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Costs {
     ns: [u32; Cost::ALL.len()],
@@ -42,25 +41,25 @@ impl Costs {
 
 fn standard(cost: Cost) -> u32 {
     match cost {
-        Cost::SyscallEntry => 250,
-        Cost::PageCopy => 400,
-        Cost::PageZero => 200,
-        Cost::Checksum => 350,
-        Cost::RadixLookup => 80,
-        Cost::NodeLookup => 100,
+        Cost::SyscallEntry => 550,
+        Cost::PageCopy => 550,
+        Cost::PageZero => 299,
+        Cost::Checksum => 258,
+        Cost::RadixLookup => 127,
+        Cost::NodeLookup => 54,
         Cost::DentryScan => 4,
-        Cost::BlockAlloc => 60,
-        Cost::SegmentUpdate => 80,
+        Cost::BlockAlloc => 26,
+        Cost::SegmentUpdate => 48,
         Cost::VictimScan => 19,
-        Cost::BioSubmit => 1000,
-        Cost::BioComplete => 800,
-        Cost::LockOp => 20,
-        Cost::SharedAtomic => 40,
-        Cost::LogRecord => 50,
-        Cost::WakeUp => 1000,
-        Cost::PageWrite => 530,
-        Cost::PageWriteback => 820,
-        Cost::PageMove => 650,
-        Cost::NameChange => 11_800,
+        Cost::BioSubmit => 1_150,
+        Cost::BioComplete => 600,
+        Cost::LockOp => 17,
+        Cost::SharedAtomic => 81,
+        Cost::LogRecord => 28,
+        Cost::WakeUp => 430,
+        Cost::PageWrite => 450,
+        Cost::PageWriteback => 940,
+        Cost::PageMove => 1_080,
+        Cost::NameChange => 7_650,
     }
 }

@@ -57,17 +57,17 @@ pub struct SimConfig {
 }
 
 impl Default for SimConfig {
-    /// One core; figures of a server of the years from 2018 on (see [`Costs`]).
+    /// One core; `docs/lab/PARAMETERS.md` has the source of each figure, as of the prices ([`Costs`]).
     fn default() -> Self {
         SimConfig {
             cores: 1,
             seed: 0,
             costs: Costs::default(),
             slice: Duration::from_millis(3),
-            wake: Duration::from_nanos(2500),
+            wake: Duration::from_nanos(2000),
             spin: Duration::from_micros(20),
-            handover: Duration::from_nanos(150),
-            switch: Duration::from_nanos(1200),
+            handover: Duration::from_nanos(162),
+            switch: Duration::from_nanos(1055),
             stack: 512 << 10,
         }
     }

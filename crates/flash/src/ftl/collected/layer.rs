@@ -121,6 +121,9 @@ impl<M: Map> Ftl for Collected<M> {
     }
 
     fn wants_idle(&mut self) -> bool {
+        if self.policy.idle_gc_lines == 0 {
+            return false;
+        }
         // A copy of nine tenths of a line now may be one of less later.
         let most = self.geometry.line_pages() / 10 * 9;
         let few = self.coming() <= self.policy.idle_gc_lines;

@@ -36,7 +36,7 @@ pub(super) struct ReportArgs {
 
 /// Measure what CPU work costs on this machine, beside the table that experiments use
 ///
-/// The default table stands for the servers of the papers. Prices of this machine can be given to an experiment by
+/// docs/lab/PARAMETERS.md has the source of each default. Prices of this machine can be given to an experiment by
 /// --set machine.costs.NAME=NANOSECONDS.
 #[derive(Debug, clap::Args)]
 pub(super) struct CalibrateArgs {
