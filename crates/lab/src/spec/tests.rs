@@ -1,6 +1,7 @@
 //! Experiments are read, changed and made smaller; what nobody knows is named.
 
 use super::*;
+use steadyfs_rt::sim::SimConfig;
 
 #[test]
 fn all_that_are_built_in_make_sense() {
@@ -97,7 +98,8 @@ fn numbers_of_the_device_are_settings_and_what_is_unknown_is_refused() {
     assert!(e.contains("memory has none"), "{e}");
 }
 
-/// The page of sources has a row for each number of each preset with the numbers that it has, and for each price.
+/// The page of sources has a row for each number of each preset with the numbers that it has, for each price and for
+/// each number of the scheduler. Prices and the scheduler's numbers are measured or published; none is an estimate.
 #[test]
 fn every_number_has_a_source() {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab/PARAMETERS.md");
@@ -114,10 +116,16 @@ fn every_number_has_a_source() {
     for (at, (name, _)) in presets[0].iter().enumerate() {
         check(name, &presets.each_ref().map(|numbers| numbers[at].1.clone()));
     }
-    for cost in Cost::ALL {
-        check(&cost_name(cost), &[Costs::default().of(cost).to_string()]);
+    let SimConfig { slice, wake, spin, handover, switch, costs, .. } = SimConfig::default();
+    let scheduler = [("slice", slice), ("wake", wake), ("spin", spin), ("handover", handover), ("switch", switch)];
+    let scheduler = scheduler.map(|(name, time)| (name.to_owned(), time.as_nanos()));
+    let prices = Cost::ALL.into_iter().map(|cost| (cost_name(cost), u128::from(costs.of(cost))));
+    for (name, ns) in prices.chain(scheduler) {
+        check(&name, &[ns.to_string()]);
+        let source = &rows.iter().find(|row| row[1] == format!("`{name}`")).unwrap()[3];
+        assert!(source.starts_with("measured: ") || source.starts_with("published: "), "{name}: {source}");
     }
-    assert_eq!(rows.len(), presets[0].len() + Cost::ALL.len(), "a row for nothing, or two for one");
+    assert_eq!(rows.len(), presets[0].len() + Cost::ALL.len() + 5, "a row for nothing, or two for one");
 }
 
 #[test]

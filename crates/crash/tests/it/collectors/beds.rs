@@ -186,11 +186,11 @@ pub(crate) fn slow_summaries(more: &str) -> Outcome {
         let fs = mount(Arc::clone(&device) as _, &options)?;
         let target = Arc::new(Library(Arc::clone(&fs)));
         let contents = prepare(&target, &FillPlan { writers: 8, files: 3, full: 900 }).map_err(text)?;
-        let (contents, _) = run(&target, contents, 5, Until::Operations(100)).map_err(text)?;
+        let (contents, _) = run(&target, contents, 5, Until::Operations(150)).map_err(text)?;
         verify(&target, &contents).map_err(text)?;
         fs.unmount().map_err(text)?;
         if device.saves.load(SeqCst) < 100 {
-            return Err("few summaries were written".into());
+            return Err(format!("few summaries were written: {}", device.saves.load(SeqCst)));
         }
         match device.overlaps.load(SeqCst) {
             0 => clean(inner),
