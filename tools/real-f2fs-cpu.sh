@@ -154,15 +154,31 @@ copies = re.compile("memcpy|memset|copy_chunk")
 write_back, walk = "in-order|at-random", "xas_load|xas_start|xas_descend|xa_is_node"
 parts = {
     "page look-up": ("write.*", 1, "__filemap_get_folio|" + walk),
-    "node, its page": (write_back, 3, "__filemap_get_folio|.*_node_page|.*_nid_range|get_n.*|F2FS_NODE|f2fs_.*_dnode.*|f2fs_put_page"),
+    "node, its page": (
+        write_back, 3,
+        "__filemap_get_folio|.*_node_page|.*_nid_range|get_n.*|F2FS_NODE|f2fs_.*_dnode.*|f2fs_put_page",
+    ),
     "node, walk": (write_back, 5, walk),
-    "block": (write_back, 1, "f2fs_allocate_data_block|.*get_segment_type|__add_sum_entry.*|__refresh_next_blkoff|new_curseg"),
-    "block's segment": (write_back, 2, ".*sit_entry.*|.*seg_entry.*|f2fs_test_.*bit|.*_in_seg|.*_mtime.*|.*locate_dirty_.*|get_ckpt_.*"),
-    "completion": ("disk.*", 1, "blk_mq_(end|free|put|finish|tags_from)_.*|__blk_mq_(end|free)_.*|blk_update_request|bio_(endio|put|free|uninit|.*folio)"
-        "|(__)?bio_release.*|blk_account_io_(done|completion)|update_io_ticks|__rq_qos_done.*|wbt_done|blk_st.*|sbitmap_queue_clear"
-        "|__handle_irq.*|generic_handle_irq|note_interrupt|__irq_exit.*|add_interrupt_.*|fast_mix.*"),
-    "submission": ("disk.*", 1, "(__)?submit_bio.*|(__)?blk_.*|(__)?bio_.*|.*sbitmap.*|update_alloc_.*|.*rq_qos.*|wbt.*|rwb_.*|blkcg_.*|.*blkg.*|kthread_blkcg"
-        "|percpu_ref.*|bdev_.*|io_schedule_prepare"),
+    "block": (
+        write_back, 1,
+        "f2fs_allocate_data_block|.*get_segment_type|__add_sum_entry.*|__refresh_next_blkoff|new_curseg",
+    ),
+    "block's segment": (
+        write_back, 2,
+        ".*sit_entry.*|.*seg_entry.*|f2fs_test_.*bit|.*_in_seg|.*_mtime.*|.*locate_dirty_.*|get_ckpt_.*",
+    ),
+    "completion": (
+        "disk.*", 1,
+        "blk_mq_(end|free|put|finish|tags_from)_.*|__blk_mq_(end|free)_.*|blk_update_request"
+        "|bio_(endio|put|free|uninit|.*folio)|(__)?bio_release.*|blk_account_io_(done|completion)|update_io_ticks"
+        "|__rq_qos_done.*|wbt_done|blk_st.*|sbitmap_queue_clear|__handle_irq.*|generic_handle_irq|note_interrupt"
+        "|__irq_exit.*|add_interrupt_.*|fast_mix.*",
+    ),
+    "submission": (
+        "disk.*", 1,
+        "(__)?submit_bio.*|(__)?blk_.*|(__)?bio_.*|.*sbitmap.*|update_alloc_.*|.*rq_qos.*|wbt.*|rwb_.*|blkcg_.*"
+        "|.*blkg.*|kthread_blkcg|percpu_ref.*|bdev_.*|io_schedule_prepare",
+    ),
 }
 read = lambda name: (line.split() for line in open(f"{sys.argv[1]}/{name}"))
 symbols = sorted((int(f[0], 16), f[2], " ".join(f[3:])) for f in read("symbols"))
@@ -186,8 +202,8 @@ for _, name, began, ended, pages in read("windows"):
         sums[name]["searches"] += function == "f2fs_find_target_dentry"
         if asked and asked.fullmatch(function):
             alone[name][function] += 1
-        part = next((part for part, (row, _, of) in parts.items() if re.fullmatch(row, name) and re.fullmatch(of, function)), None)
-        divided[name][part] += 1
+        found = [part for part, (row, _, of) in parts.items() if re.fullmatch(row, name) and re.fullmatch(of, function)]
+        divided[name].update(found[:1])
 for name, of in sums.items():
     sampled = {kind: of[kind] * 1e9 / 1999 / of["pages"] for kind in ("code", "f2fs", "searches", "copies")}
     clock = of["clock"] / of["pages"]
@@ -195,8 +211,7 @@ for name, of in sums.items():
     row = [clock, *(sampled[kind] for kind in ("code", "f2fs", "searches", "copies")), rest, of["pages"]]
     print(f"{name:14}", *(f"{figure:10.0f}" for figure in row))
     for part, samples in divided[name].items():
-        if part:
-            print(f"  {part:34} {samples * 1e9 / 1999 / of['pages'] / parts[part][1]:7.0f}")
+        print(f"  {part:34} {samples * 1e9 / 1999 / of['pages'] / parts[part][1]:7.0f}")
     for function, samples in alone[name].most_common():
         print(f"    {function:32} {samples * 1e9 / 1999 / of['pages']:7.0f}")
 PYTHON
