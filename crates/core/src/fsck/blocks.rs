@@ -98,9 +98,13 @@ impl Blocks {
     pub(super) fn check_rest(&self, sink: &IssueSink, options: &CheckOptions) {
         match self {
             Self::Segments(segments) => segments.check_rest(sink),
-            // Where blocks in use are not known they would be taken for leaks.
-            Self::Logs(logs) if options.leaks && sink.worst() < Some(Severity::Error) => logs.check_held(sink),
-            Self::Logs(_) => {}
+            Self::Logs(logs) => {
+                // Where blocks in use are not known they would be taken for leaks.
+                if options.leaks && sink.worst() < Some(Severity::Error) {
+                    logs.check_held(sink);
+                }
+                logs.check_holes(sink);
+            }
         }
     }
 }

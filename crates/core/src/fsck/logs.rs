@@ -1,7 +1,7 @@
 //! Blocks of an IPLFS volume: each log was written up to its head, and the discard log names what is dead. Format
 //! sections of docs/INFINITE-FORMAT.md.
 //!
-//! Memory: 16 bytes per run of the discard log, and at most 150 bytes per block in use; less than one byte where the
+//! Memory: 16 bytes per run of the discard log, and at most 220 bytes per block in use; less than one byte where the
 //! blocks in use lie side by side.
 
 use super::blocks::Used;
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::raw::{BlockSet, CHUNK, Image, LogSpace};
 use std::ops::Range;
 use std::sync::Arc;
-use steadyfs_device::PageBuf;
+use steadyfs_device::{PageBuf, errno};
 use steadyfs_format::infinite::Stretch;
 use steadyfs_format::summary::SummaryKind;
 use steadyfs_format::{Ino, Lba, Nid};
@@ -77,6 +77,35 @@ impl LogBlocks {
         let held = self.image.strays(&|lba| self.shard(lba).lock().contains(lba), &mut tell);
         if let Err(error) = held {
             sink.add(Issue::LeaksUnknown { reason: error.to_string() });
+        }
+    }
+
+    /// What the walk has reached, and the device keeps nothing for: it asks once for each run of neighbours.
+    pub(super) fn check_holes(&self, sink: &IssueSink) {
+        let mut reached = Vec::new();
+        self.reached.iter().for_each(|shard| reached.extend(shard.lock().entries()));
+        // What the device has told last.
+        let (mut held, mut cannot) = (0..0, None);
+        BlockSet::runs_of(reached, &mut |run| {
+            let (mut at, end) = (run.start.get(), run.end.get());
+            while at < end && cannot.is_none() {
+                if held.end <= at {
+                    match self.image.device().held_from(at) {
+                        Ok(next) => held = next.unwrap_or(u64::MAX..u64::MAX),
+                        Err(error) => cannot = Some((Lba(at), error)),
+                    }
+                } else {
+                    let hole = at..held.start.clamp(at, end);
+                    if !hole.is_empty() {
+                        sink.add(Issue::HoleInUse { lba: Lba(at), blocks: hole.end - at });
+                    }
+                    at = held.end;
+                }
+            }
+        });
+        // A block device knows of no holes.
+        if let Some((lba, error)) = cannot.filter(|(_, error)| error.errno() != errno::EOPNOTSUPP) {
+            sink.add(Issue::ReadFailed { lba, reason: error.to_string() });
         }
     }
 

@@ -126,10 +126,12 @@ impl Report {
     }
 
     /// The exit code that fsck(8) wants of a checker that has corrected nothing: 4 for errors, 8 if something kept the
-    /// check from its end, the sum of both, or 0. Of warnings only a lost checkpoint pack counts, as a lost superblock
-    /// does, which is an error; notes do not count.
+    /// check from its end, the sum of both, or 0. Of warnings two count: a lost checkpoint pack, as a lost superblock
+    /// does, which is an error; and blocks in use that lie in a hole, which most likely have lost their contents. Notes
+    /// do not count.
     pub fn exit_code(&self) -> u8 {
-        let lost = self.issues.iter().any(|issue| matches!(issue, Issue::CheckpointPackLost { .. }));
+        let is_lost = |issue: &Issue| matches!(issue, Issue::CheckpointPackLost { .. } | Issue::HoleInUse { .. });
+        let lost = self.issues.iter().any(is_lost);
         let errors = if lost || self.count(Severity::Error) > 0 { exit::UNCORRECTED } else { exit::OK };
         let fatal = if self.count(Severity::Fatal) > 0 { exit::OPERATIONAL } else { exit::OK };
         errors | fatal

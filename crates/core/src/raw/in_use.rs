@@ -160,6 +160,27 @@ impl BlockSet {
         fresh
     }
 
+    /// The entries of a set.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (u64, [u64; WORDS])> {
+        self.0.iter().map(|(chunk, words)| (*chunk, *words))
+    }
+
+    /// The blocks of sets that have nothing in common, as runs in rising order that do not touch.
+    pub(crate) fn runs_of(mut chunks: Vec<(u64, [u64; WORDS])>, found: &mut dyn FnMut(Range<Lba>)) {
+        chunks.sort_unstable_by_key(|(chunk, _)| *chunk);
+        let mut run: Option<Range<u64>> = None;
+        for (chunk, words) in chunks {
+            let is_there = |offset: &u64| words[*offset as usize / 64] & 1 << (offset % 64) != 0;
+            for block in (0..CHUNK).filter(is_there).map(|offset| chunk * CHUNK + offset) {
+                match &mut run {
+                    Some(run) if run.end == block => run.end += 1,
+                    _ => run.replace(block..block + 1).into_iter().for_each(|run| found(Lba(run.start)..Lba(run.end))),
+                }
+            }
+        }
+        run.into_iter().for_each(|run| found(Lba(run.start)..Lba(run.end)));
+    }
+
     /// Whether a block is there.
     pub(crate) fn contains(&self, lba: Lba) -> bool {
         let (chunk, word, mask) = place(lba);

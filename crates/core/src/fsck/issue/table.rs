@@ -234,6 +234,10 @@ issues! {
     /// The device holds blocks where nothing can have been written yet: a mount would write them a second time.
     Error HeldBeyondLimit { lba: Lba, blocks: u64 }
         "the device holds {blocks} blocks from {lba} on, behind the limit of their log or outside of all logs"
+    /// Blocks in use for which the device keeps nothing. Contents have no checksum, so nothing else tells of it. Counts
+    /// in the exit code.
+    Warning HoleInUse { lba: Lba, blocks: u64 }
+        "{blocks} blocks in use from {lba} on lie in a hole and read as zeros: a part of the image was removed, cut off or punched out, unless a copy of it made holes of zeros"
     /// The device does not say what it holds.
     Fatal LeaksUnknown { reason: String }
         "what the device holds cannot be compared with what the volume needs: {reason}"

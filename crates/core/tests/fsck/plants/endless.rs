@@ -14,7 +14,7 @@ use steadyfs_format::node::WideNode;
 use steadyfs_format::{Block, Lba, Log, Nid, ROOT_INO, Slot};
 
 /// Codes that the tests of this module plant.
-pub(crate) const CODES: [&str; 8] = [
+pub(crate) const CODES: [&str; 9] = [
     "AddressBeyondHead",
     "AddressInWrongLog",
     "DiscardReachable",
@@ -22,6 +22,7 @@ pub(crate) const CODES: [&str; 8] = [
     "NodeChecksum",
     "HeldInVain",
     "HeldBeyondLimit",
+    "HoleInUse",
     "LeaksUnknown",
 ];
 
@@ -211,6 +212,28 @@ fn what_lies_behind_a_limit_is_found() {
     let lba = plant.space().limits()[Stretch::Of(Log::ColdData).index()] + 3;
     plant.write(lba, &[7; PAGE]);
     plant.expect(&[Issue::HeldBeyondLimit { lba, blocks: 1 }]);
+}
+
+/// Contents have no checksum: without this a file would read as zeros, and nobody know.
+#[test]
+fn blocks_in_use_that_lie_in_holes_are_found() {
+    let plant = Plant::new();
+    let (_, _, node) = plant.node();
+    let block = plant.block(node);
+    let lba = WideNode::view(&block).slots().find_map(|slot| slot.lba()).unwrap();
+    // Two holes in one run of neighbours, and what follows is held.
+    plant.dev.discard(lba.get() + 3, 2).unwrap();
+    plant.dev.discard(lba.get() + 8, 1).unwrap();
+    let holes = [(3, 2), (8, 1)].map(|(at, blocks)| Issue::HoleInUse { lba: lba + at, blocks });
+    assert_eq!(run_with(plant.dev.fork(), &CheckOptions::default()).exit_code(), 4);
+    plant.expect(&holes);
+    // All that is left of a log: what a removed file of a chunk directory leaves.
+    let plant = Plant::new();
+    let log = plant.space().superblock().space().range(Stretch::Of(Log::WarmData));
+    plant.dev.discard(log.start.get(), log.end - log.start).unwrap();
+    let report = run_with(plant.dev.fork(), &CheckOptions::default());
+    let of = |issue: &Issue| matches!(issue, Issue::HoleInUse { lba, .. } if log.contains(lba));
+    assert!(!report.issues.is_empty() && report.issues.iter().all(of), "{:?}", report.issues);
 }
 
 /// A device that does not tell what it holds.
