@@ -1,10 +1,14 @@
 //! [`Chunk`]: one file of a chunk directory, while it is open.
+//!
+//! Kept true: what has ended is marked as not durable before anybody hears of its end, and a sync takes the mark before
+//! it asks the system. So a sync that begins after an end covers it, or another one does that is under way.
 
-use super::CHUNK_BLOCKS;
+use super::table::name;
+use super::{CHUNK_BLOCKS, Trouble};
 use crate::file::locked::Locked;
 use crate::file::raw::RawFile;
-use crate::{IoError, Op, PageBuf};
-use rustix::fs::{fdatasync, fsync};
+use crate::{BLOCK_SIZE, IoError, Op, PageBuf};
+use rustix::fs::{AtFlags, Stat, fdatasync, fstat, fsync, statat};
 use rustix::io::{Errno, retry_on_intr};
 use std::fs::File;
 use std::ops::Range;
@@ -23,17 +27,23 @@ pub(super) struct State {
     /// Written or punched since the last sync.
     written: bool,
     punched: bool,
+    /// Bytes that the file has at least.
+    length: u64,
 }
 
 /// An open chunk.
 pub(super) struct Chunk {
+    number: u64,
+    /// Device and inode of the file.
+    file: [u64; 2],
     raw: RawFile,
     pub(super) state: Mutex<State>,
 }
 
 impl Chunk {
-    /// A chunk whose file is open; what it holds is asked of the host.
-    pub(super) fn new(file: File) -> Result<Self, Errno> {
+    /// A chunk whose file is open; what it holds is asked of the host. `written`: it may hold what is not durable.
+    pub(super) fn new(number: u64, file: File, written: bool) -> Result<Self, Errno> {
+        let stat = fstat(&file)?;
         let raw = RawFile::new(Locked::unlocked(file), 0, false, true);
         let mut held = vec![0u64; (CHUNK_BLOCKS / 64) as usize];
         let (mut count, mut from) = (0, 0);
@@ -44,8 +54,8 @@ impl Chunk {
             count += run.end - run.start;
             from = run.end;
         }
-        let state = State { held, count, gone: false, written: false, punched: false };
-        Ok(Chunk { raw, state: Mutex::new(&STATE, state) })
+        let state = State { held, count, gone: false, written, punched: written, length: stat.st_size as u64 };
+        Ok(Chunk { number, file: [stat.st_dev, stat.st_ino], raw, state: Mutex::new(&STATE, state) })
     }
 
     /// Reads blocks, zeros where nothing is held.
@@ -62,7 +72,6 @@ impl Chunk {
     pub(super) fn claim(&self, at: u64, count: u64) -> bool {
         let mut state = self.state.lock();
         if !state.gone {
-            state.written = true;
             state.hold(at..at + count);
         }
         !state.gone
@@ -70,7 +79,14 @@ impl Chunk {
 
     /// Writes blocks that were claimed.
     pub(super) fn write(&self, at: u64, pages: &[PageBuf]) -> Result<(), Errno> {
-        self.raw.write_rest(at, pages, 0, false).map_err(|error| errno_of(&error))
+        let result = self.raw.write_rest(at, pages, 0, false).map_err(|error| errno_of(&error));
+        let mut state = self.state.lock();
+        // Not before: a sync beside the write would take the mark and cover nothing of it. An error may come amid it.
+        state.written = true;
+        if result.is_ok() {
+            state.length = state.length.max((at + pages.len() as u64) * BLOCK_SIZE as u64);
+        }
+        result
     }
 
     /// Punches blocks out of the file.
@@ -80,26 +96,39 @@ impl Chunk {
         self.raw.perform(op).map(drop).map_err(|error| errno_of(&error))
     }
 
-    /// Makes durable what was written and punched. After an error the next flush tries, and fails, again if the host
-    /// does.
-    pub(super) fn sync(&self) -> Result<(), Errno> {
-        let (written, punched) = {
+    /// Makes durable what was written and punched, in the directory `dir`. A file that is not there any more, or has
+    /// become shorter, is an error: whatever it holds is lost. After any error nobody may ask again: what the system
+    /// could not write it forgets, and says so once.
+    pub(super) fn sync(&self, dir: &File) -> Result<(), Trouble> {
+        let (written, punched, length) = {
             let mut state = self.state.lock();
             if state.gone {
                 return Ok(());
             }
-            (std::mem::take(&mut state.written), std::mem::take(&mut state.punched))
+            (std::mem::take(&mut state.written), std::mem::take(&mut state.punched), state.length)
         };
         if !written && !punched {
             return Ok(());
         }
         // Holes are the file's metadata alone, of which fdatasync promises little.
-        let sync = || if punched { fsync(self.raw.file()) } else { fdatasync(self.raw.file()) };
-        retry_on_intr(sync).inspect_err(|_| {
-            let mut state = self.state.lock();
-            state.written |= written;
-            state.punched |= punched;
-        })
+        retry_on_intr(|| if punched { fsync(self.raw.file()) } else { fdatasync(self.raw.file()) })?;
+        let found = retry_on_intr(|| statat(dir, name(self.number), AtFlags::SYMLINK_NOFOLLOW));
+        let is_this = |stat: &Stat| [stat.st_dev, stat.st_ino] == self.file;
+        let trouble = match found {
+            Ok(stat) if is_this(&stat) && stat.st_size as u64 >= length => return Ok(()),
+            Ok(stat) if is_this(&stat) => Trouble::Cut(self.number),
+            Ok(_) | Err(Errno::NOENT) => Trouble::Removed(self.number),
+            Err(errno) => errno.into(),
+        };
+        // A chunk that holds nothing any more is removed here.
+        if self.state.lock().gone { Ok(()) } else { Err(trouble) }
+    }
+
+    /// Whether a flush has something to do.
+    #[cfg(test)]
+    pub(super) fn is_dirty(&self) -> bool {
+        let state = self.state.lock();
+        state.written || state.punched
     }
 
     /// The first run of blocks from `at` on that the host keeps.

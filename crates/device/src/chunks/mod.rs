@@ -10,9 +10,13 @@
 //!
 //! Kept true:
 //! - a chunk is removed only while its count of held blocks is zero, and a write counts its blocks before it writes;
-//! - a flush makes durable what was written, punched, made and removed before: files first, then their directory;
+//! - a flush makes durable what was written, punched, made and removed before: files first, then their directory; that
+//!   an earlier process did it, and was killed, makes no difference;
 //! - a file that is to be synced stays open, so that the host's errors reach the next flush; if one had to be closed,
-//!   its error is kept for that.
+//!   its error is kept for that;
+//! - after a sync that failed no flush succeeds any more, until the device is opened anew;
+//! - a chunk that somebody else removes or cuts short is an error of whoever reads it, writes to it, or flushes it: it
+//!   is never made anew, or taken for one that holds nothing.
 
 mod chunk;
 mod open;
@@ -30,6 +34,38 @@ use table::Table;
 
 /// Blocks of a chunk: 64 MiB.
 const CHUNK_BLOCKS: u64 = 1 << 14;
+
+/// What keeps the files from being what they should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    /// The system says so.
+    System(Errno),
+    /// Somebody removed the file of this chunk, or put another in its place.
+    Removed(u64),
+    /// Somebody cut the file of this chunk short.
+    Cut(u64),
+}
+
+impl From<Errno> for Trouble {
+    fn from(errno: Errno) -> Self {
+        Trouble::System(errno)
+    }
+}
+
+impl Trouble {
+    /// What whoever asked for this hears.
+    fn told(self, kind: OpKind, block: u64, count: u64) -> IoError {
+        let of = |number, what| {
+            let cause = format!("file {} of the chunk directory {what} while it was in use", table::name(number));
+            IoError::new(kind, block, count, errno::EIO, cause)
+        };
+        match self {
+            Trouble::System(errno) => IoError::from_errno(kind, block, count, errno.raw_os_error()),
+            Trouble::Removed(number) => of(number, "was removed"),
+            Trouble::Cut(number) => of(number, "was cut short"),
+        }
+    }
+}
 
 /// See the head of the module.
 pub struct ChunkDevice {
@@ -97,13 +133,9 @@ impl ChunkDevice {
     /// # Errors
     /// What the system says.
     pub fn chunks(&self) -> Result<u64, IoError> {
-        let numbers = self.chunks.table.numbers().map_err(|errno| failed(OpKind::Held, 0, 0, errno))?;
+        let numbers = self.chunks.table.numbers().map_err(|errno| Trouble::from(errno).told(OpKind::Held, 0, 0))?;
         Ok(numbers.len() as u64)
     }
-}
-
-fn failed(kind: OpKind, block: u64, count: u64, errno: Errno) -> IoError {
-    IoError::from_errno(kind, block, count, errno.raw_os_error())
 }
 
 /// The parts of a range of blocks that lie in one chunk each: chunk, first block in it, number of blocks.
@@ -122,14 +154,14 @@ fn parts(block: u64, count: u64) -> impl Iterator<Item = (u64, u64, u64)> {
 impl Chunks {
     fn read(&self, block: u64, count: u64) -> IoResult {
         let mut pages: Vec<PageBuf> = Vec::with_capacity(count as usize);
-        let fail = |errno| failed(OpKind::Read, block, count, errno);
+        let fail = |trouble: Trouble| trouble.told(OpKind::Read, block, count);
         for (number, at, count) in parts(block, count) {
             let first = pages.len();
             match self.table.find(number).map_err(fail)? {
                 None => pages.extend((0..count).map(|_| PageBuf::zeroed())),
                 Some(chunk) => {
                     pages.extend((0..count).map(|_| PageBuf::stale()));
-                    chunk.read(at, &mut pages[first..]).map_err(fail)?;
+                    chunk.read(at, &mut pages[first..]).map_err(|errno| fail(errno.into()))?;
                 }
             }
         }
@@ -139,12 +171,12 @@ impl Chunks {
     /// Fills memory of whole blocks.
     fn read_bytes(&self, block: u64, bytes: &mut [u8]) -> Result<(), IoError> {
         let (count, mut rest) = ((bytes.len() / BLOCK_SIZE) as u64, bytes);
-        let fail = |errno| failed(OpKind::Read, block, count, errno);
+        let fail = |trouble: Trouble| trouble.told(OpKind::Read, block, count);
         for (number, at, count) in parts(block, count) {
             let (part, behind) = rest.split_at_mut(count as usize * BLOCK_SIZE);
             match self.table.find(number).map_err(fail)? {
                 None => part.fill(0),
-                Some(chunk) => chunk.read_bytes(at, part).map_err(fail)?,
+                Some(chunk) => chunk.read_bytes(at, part).map_err(|errno| fail(errno.into()))?,
             }
             rest = behind;
         }
@@ -158,16 +190,16 @@ impl Chunks {
             let (part, after) = rest.split_at(count as usize);
             rest = after;
             let written = self.table.write(number, at, part);
-            touched.push(written.map_err(|errno| failed(OpKind::Write, block, pages.len() as u64, errno))?);
+            touched.push(written.map_err(|trouble| trouble.told(OpKind::Write, block, pages.len() as u64))?);
         }
         if fua {
             // A sync that fails says as much of earlier writes as a flush that fails.
-            return self.table.sync(&touched).map_err(|errno| failed(OpKind::Flush, 0, 0, errno));
+            return self.table.sync(&touched).map_err(|trouble| trouble.told(OpKind::Flush, 0, 0));
         }
         Ok(())
     }
 
-    fn discard(&self, block: u64, count: u64) -> Result<(), Errno> {
+    fn discard(&self, block: u64, count: u64) -> Result<(), Trouble> {
         // A discard of all that there may be must not look for each chunk.
         let (first, last) = (block / CHUNK_BLOCKS, (block + count - 1) / CHUNK_BLOCKS);
         for number in self.table.known(first..=last) {
@@ -179,12 +211,17 @@ impl Chunks {
         Ok(())
     }
 
-    fn held_from(&self, block: u64, blocks: u64) -> Result<Option<Range<u64>>, Errno> {
+    fn held_from(&self, block: u64, blocks: u64) -> Result<Option<Range<u64>>, Trouble> {
         let first = block / CHUNK_BLOCKS;
-        for number in self.table.numbers()?.into_iter().filter(|number| *number >= first) {
+        // Mostly it is near, and the directory need not be read.
+        let near = self.table.find(first)?.map(|chunk| chunk.held_from(block % CHUNK_BLOCKS)).transpose()?.flatten();
+        if let Some(held) = near {
+            let start = first * CHUNK_BLOCKS;
+            return Ok(Some(start + held.start..(start + held.end).min(blocks)).filter(|held| !held.is_empty()));
+        }
+        for number in self.table.numbers()?.into_iter().filter(|number| *number > first) {
             let Some(chunk) = self.table.find(number)? else { continue };
-            let at = if number == first { block % CHUNK_BLOCKS } else { 0 };
-            if let Some(held) = chunk.held_from(at)? {
+            if let Some(held) = chunk.held_from(0)? {
                 let start = number * CHUNK_BLOCKS;
                 return Ok(Some(start + held.start..(start + held.end).min(blocks)).filter(|held| !held.is_empty()));
             }
@@ -196,7 +233,7 @@ impl Chunks {
 impl Perform for Chunks {
     fn perform(&self, op: Op) -> IoResult {
         let (kind, (block, count)) = (op.kind(), op.range());
-        let fail = |errno: Errno| failed(kind, block, count, errno);
+        let fail = |trouble: Trouble| trouble.told(kind, block, count);
         match op {
             Op::Read { .. } => self.read(block, count),
             Op::Write { pages, fua, .. } => self.write(block, pages, fua).map(|()| Vec::new()),
@@ -222,7 +259,7 @@ impl Device for ChunkDevice {
     }
 
     fn held_from(&self, block: u64) -> Result<Option<Range<u64>>, IoError> {
-        let fail = |errno| failed(OpKind::Held, block, 0, errno);
+        let fail = |trouble: Trouble| trouble.told(OpKind::Held, block, 0);
         self.chunks.held_from(block, self.info.blocks).map_err(fail)
     }
 

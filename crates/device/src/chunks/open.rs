@@ -1,12 +1,13 @@
 //! Making and opening chunk directories.
 
-use super::CHUNK_BLOCKS;
 use super::table::{Table, errno_of};
+use super::{CHUNK_BLOCKS, Trouble};
 use crate::file::locked::Locked;
 use crate::file::open::open_locked;
-use crate::{OpenError, OpenOptions};
+use crate::{OpKind, OpenError, OpenOptions};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -19,6 +20,8 @@ const BEGUN: &str = "steadyfs-chunks.new";
 const MAGIC: &str = "steadyfs chunks 1";
 /// Files are not read beyond this.
 const MARKER_BYTES: u64 = 4096;
+/// Files that a process has to be allowed to have open: chunks in use, and what else a mount needs.
+const LEAST_FILES: u64 = 32;
 /// The longest device: its blocks are numbered as IPLFS volumes number theirs.
 const MOST_BLOCKS: u64 = 1 << 61;
 
@@ -98,10 +101,22 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<OpenedChunks, O
     if !options.read_only {
         knows_holes(&marker).map_err(|_| unsupported(path, "its file system has no holes in files"))?;
     }
-    let failed = |errno: Errno| system(path)(errno.into());
+    let files = within(path, getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))?;
     let dir = File::open(path).map_err(system(path))?;
-    let table = Table::new(path, dir, options.read_only).map_err(failed)?;
+    let table = Table::new(path, dir, options.read_only, files).map_err(|trouble| match trouble {
+        Trouble::System(errno) => system(path)(errno.into()),
+        trouble => system(path)(io::Error::other(trouble.told(OpKind::Held, 0, 0).cause)),
+    })?;
     Ok(OpenedChunks { marker, table, blocks })
+}
+
+/// How many files the process may have open, if that is enough.
+pub(super) fn within(path: &Path, files: u64) -> Result<u64, OpenError> {
+    if files >= LEAST_FILES {
+        return Ok(files);
+    }
+    let needs = format!("a chunk directory needs {LEAST_FILES} open files, and this process may have {files}");
+    Err(unsupported(path, &format!("{needs}; raise the limit with `ulimit -n`")))
 }
 
 /// The blocks of the device.

@@ -1,5 +1,12 @@
 //! [`Table`]: the chunks of a directory: which there are, which are open, and what of the directory is not durable yet.
+//!
+//! Kept true:
+//! - a file is closed when it is durable, or its error is kept;
+//! - after a sync that failed all others fail, whoever asks: the system tells one of them, and forgets what it could not
+//!   write;
+//! - what an earlier process wrote and did not sync, and this one reads, is synced as if this one had written it.
 
+use super::Trouble;
 use super::chunk::Chunk;
 use crate::PageBuf;
 use crate::file::raw::is_in_memory;
@@ -14,6 +21,9 @@ use steadyfs_rt::{LockClass, Mutex};
 
 /// Files that are open at a time, unless more are at work; few in tests, so that files are closed there.
 const OPEN: usize = if cfg!(test) { 3 } else { 256 };
+
+/// Of the files that a process may have open chunks take this part.
+const SHARE: u64 = 4;
 
 /// Taken before all others, by whoever syncs: nobody may see a file as clean while somebody else still syncs it.
 static SYNC: LockClass = LockClass::new("device.chunks.sync", u16::MAX - 12);
@@ -34,8 +44,10 @@ struct State {
     clock: u64,
     /// Files were made or removed since the directory was synced.
     changed: bool,
-    /// What became of a file that had to be closed.
-    lost: Option<Errno>,
+    /// Why no sync succeeds any more.
+    failed: Option<Trouble>,
+    /// Chunks that were there and nobody has opened yet: an earlier process may have left what is not durable.
+    unsynced: BTreeSet<u64>,
 }
 
 /// See the head of the module.
@@ -44,6 +56,8 @@ pub(super) struct Table {
     dir: File,
     read_only: bool,
     in_memory: bool,
+    /// Files that are open at a time.
+    most: usize,
     state: Mutex<State>,
     syncing: Mutex<()>,
 }
@@ -60,14 +74,20 @@ fn number(name: &str) -> Option<u64> {
 }
 
 impl Table {
-    /// The chunks of an open directory. Files that hold nothing, which a crash may leave, go.
-    pub(super) fn new(path: &Path, dir: File, read_only: bool) -> Result<Self, Errno> {
+    /// The chunks of an open directory. Files that hold nothing, which a crash may leave, go. `files`: how many the
+    /// process may have open.
+    pub(super) fn new(path: &Path, dir: File, read_only: bool, files: u64) -> Result<Self, Trouble> {
         let in_memory = is_in_memory(&dir);
         let (state, syncing) = (Mutex::new(&TABLE, State::default()), Mutex::new(&SYNC, ()));
-        let table = Table { path: path.to_owned(), dir, read_only, in_memory, state, syncing };
+        let most = usize::try_from(files / SHARE).unwrap_or(OPEN).min(OPEN);
+        let table = Table { path: path.to_owned(), dir, read_only, in_memory, most, state, syncing };
         let numbers = table.numbers()?;
         table.state.lock().there = numbers.iter().copied().collect();
         if !read_only {
+            let mut state = table.state.lock();
+            // An earlier process may have been killed before it synced the names.
+            (state.unsynced, state.changed) = (state.there.clone(), true);
+            drop(state);
             for number in numbers {
                 let meta = std::fs::metadata(path.join(name(number))).map_err(|e| errno_of(&e))?;
                 if std::os::unix::fs::MetadataExt::blocks(&meta) == 0 {
@@ -101,7 +121,7 @@ impl Table {
     }
 
     /// A chunk that is open, or can be opened; none if it has no file.
-    pub(super) fn find(&self, number: u64) -> Result<Option<Arc<Chunk>>, Errno> {
+    pub(super) fn find(&self, number: u64) -> Result<Option<Arc<Chunk>>, Trouble> {
         {
             let mut state = self.state.lock();
             if let Some(chunk) = state.take(number) {
@@ -115,25 +135,29 @@ impl Table {
         self.open(number, false)
     }
 
-    /// Opens a file, and makes it if that is asked for. Somebody may have been faster.
-    fn open(&self, number: u64, make: bool) -> Result<Option<Arc<Chunk>>, Errno> {
+    /// Opens a file, and makes it if that is asked for and it never was there. Somebody may have been faster.
+    fn open(&self, number: u64, make: bool) -> Result<Option<Arc<Chunk>>, Trouble> {
         let access = if self.read_only { OFlags::RDONLY } else { OFlags::RDWR };
         let mut state = self.state.lock();
         if let Some(chunk) = state.take(number) {
             return Ok(Some(chunk));
         }
-        let flags = access | OFlags::CLOEXEC | if make { OFlags::CREATE } else { OFlags::empty() };
+        let is_known = state.there.contains(&number);
+        let create = if make && !is_known { OFlags::CREATE } else { OFlags::empty() };
+        let flags = access | OFlags::CLOEXEC | create;
         let file = match retry_on_intr(|| openat(&self.dir, name(number), flags, Mode::from_raw_mode(0o600))) {
             Ok(file) => File::from(file),
+            Err(Errno::NOENT) if is_known && !self.read_only => return Err(Trouble::Removed(number)),
             Err(Errno::NOENT) => return Ok(None),
-            Err(errno) => return Err(errno),
+            Err(errno) => return Err(errno.into()),
         };
-        let chunk = Arc::new(Chunk::new(file)?);
+        let chunk = Arc::new(Chunk::new(number, file, state.unsynced.contains(&number))?);
+        state.unsynced.remove(&number);
         state.changed |= state.there.insert(number) && make;
         state.clock += 1;
         let used = state.clock;
         state.open.insert(number, Open { chunk: Arc::clone(&chunk), used });
-        let closing = state.closing();
+        let closing = state.closing(self.most);
         drop(state);
         if let Some((number, chunk, used)) = closing {
             self.close(number, &chunk, used);
@@ -144,10 +168,10 @@ impl Table {
     /// Syncs a file that was not in use, and closes it if it has not been used since.
     fn close(&self, number: u64, chunk: &Arc<Chunk>, used: u64) {
         let _one = self.syncing.lock();
-        let synced = chunk.sync();
+        let synced = chunk.sync(&self.dir);
         let mut state = self.state.lock();
-        if let Err(errno) = synced {
-            state.lost = Some(errno);
+        if let Err(trouble) = synced {
+            state.failed.get_or_insert(trouble);
         }
         if state.open.get(&number).is_some_and(|open| open.used == used) {
             state.open.remove(&number);
@@ -155,17 +179,18 @@ impl Table {
     }
 
     /// Writes to a chunk, which is made if it is not there.
-    pub(super) fn write(&self, number: u64, at: u64, pages: &[PageBuf]) -> Result<Arc<Chunk>, Errno> {
+    pub(super) fn write(&self, number: u64, at: u64, pages: &[PageBuf]) -> Result<Arc<Chunk>, Trouble> {
         loop {
             let chunk = self.open(number, true)?.ok_or(Errno::NOENT)?;
             if chunk.claim(at, pages.len() as u64) {
-                return chunk.write(at, pages).map(|()| chunk);
+                chunk.write(at, pages)?;
+                return Ok(chunk);
             }
         }
     }
 
     /// Discards blocks of a chunk, and the chunk if nothing is left. What fails may be tried again.
-    pub(super) fn discard(&self, number: u64, range: Range<u64>) -> Result<(), Errno> {
+    pub(super) fn discard(&self, number: u64, range: Range<u64>) -> Result<(), Trouble> {
         let Some(chunk) = self.find(number)? else { return Ok(()) };
         let mut state = chunk.state.lock();
         if state.gone {
@@ -182,7 +207,7 @@ impl Table {
             (Err(_), Some(range)) => state.hold(range),
             (Err(_), None) => {}
         }
-        done
+        Ok(done?)
     }
 
     /// Removes the file of a chunk that holds nothing.
@@ -195,23 +220,35 @@ impl Table {
         Ok(())
     }
 
+    /// Whether a flush syncs the directory.
+    #[cfg(test)]
+    pub(super) fn is_changed(&self) -> bool {
+        self.state.lock().changed
+    }
+
     /// Makes everything durable that has ended.
-    pub(super) fn sync_all(&self) -> Result<(), Errno> {
+    pub(super) fn sync_all(&self) -> Result<(), Trouble> {
+        let _one = self.syncing.lock();
         let open: Vec<Arc<Chunk>> = self.state.lock().open.values().map(|open| Arc::clone(&open.chunk)).collect();
-        self.sync(&open)
+        self.sync_alone(&open)
     }
 
     /// Makes durable what has been done to these chunks, and which chunks there are.
-    pub(super) fn sync(&self, chunks: &[Arc<Chunk>]) -> Result<(), Errno> {
+    pub(super) fn sync(&self, chunks: &[Arc<Chunk>]) -> Result<(), Trouble> {
         let _one = self.syncing.lock();
-        if let Some(errno) = self.state.lock().lost.take() {
-            return Err(errno);
+        self.sync_alone(chunks)
+    }
+
+    /// The same, while nobody else syncs.
+    fn sync_alone(&self, chunks: &[Arc<Chunk>]) -> Result<(), Trouble> {
+        if let Some(trouble) = self.state.lock().failed {
+            return Err(trouble);
         }
-        chunks.iter().try_for_each(|chunk| chunk.sync())?;
-        if !std::mem::take(&mut self.state.lock().changed) {
-            return Ok(());
-        }
-        retry_on_intr(|| fsync(&self.dir)).inspect_err(|_| self.state.lock().changed = true)
+        let synced = chunks.iter().try_for_each(|chunk| chunk.sync(&self.dir)).and_then(|()| {
+            let changed = std::mem::take(&mut self.state.lock().changed);
+            if changed { Ok(retry_on_intr(|| fsync(&self.dir))?) } else { Ok(()) }
+        });
+        synced.inspect_err(|trouble| self.state.lock().failed = Some(*trouble))
     }
 }
 
@@ -225,8 +262,8 @@ impl State {
     }
 
     /// A chunk to close: of those that nobody uses, the one that was used least recently.
-    fn closing(&self) -> Option<(u64, Arc<Chunk>, u64)> {
-        if self.open.len() <= OPEN {
+    fn closing(&self, most: usize) -> Option<(u64, Arc<Chunk>, u64)> {
+        if self.open.len() <= most {
             return None;
         }
         let idle = self.open.iter().filter(|(_, open)| Arc::strong_count(&open.chunk) == 1);

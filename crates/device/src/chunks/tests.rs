@@ -174,3 +174,89 @@ fn a_chunk_that_goes_takes_no_write_along() {
         device.flush().expect("flushes");
     }
 }
+
+/// What ended before a flush began is covered, though another flush came between the claim and the write.
+#[test]
+fn a_flush_beside_a_write_leaves_it_to_the_next() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let device = open(&make(dir.path()));
+    device.write(0, vec![page(1)]).expect("room");
+    let chunk = device.chunks.table.find(0).expect("opens").expect("it is there");
+    assert!(chunk.claim(5, 1));
+    device.flush().expect("somebody else's");
+    assert!(!chunk.is_dirty());
+    chunk.write(5, &[page(9)]).expect("room");
+    assert!(chunk.is_dirty(), "the next flush would pass it over");
+    device.flush().expect("flushes");
+    assert!(!chunk.is_dirty());
+}
+
+/// A process that was killed may have left contents and names that only the system's cache has.
+#[test]
+fn the_first_flush_covers_what_an_earlier_process_left() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = make(dir.path());
+    open(&path).write(7, vec![page(7)]).expect("room");
+    let device = open(&path);
+    assert!(device.chunks.table.is_changed(), "the name of the file");
+    assert_eq!(device.read_one(7).expect("reads"), page(7));
+    let chunk = device.chunks.table.find(0).expect("opens").expect("it is there");
+    assert!(chunk.is_dirty());
+    device.flush().expect("flushes");
+    assert!(!chunk.is_dirty() && !device.chunks.table.is_changed());
+}
+
+#[test]
+fn a_flush_notices_that_a_file_was_removed_or_cut_short() {
+    type Harm = fn(&Path);
+    let harms: [(Harm, &str); 3] = [
+        (|file| std::fs::remove_file(file).expect("removed"), "was removed"),
+        (|file| std::fs::rename(file, file.with_extension("old")).expect("renamed"), "was removed"),
+        (|file| drop(std::fs::File::create(file).expect("cut")), "was cut short"),
+    ];
+    for (harm, what) in harms {
+        for fua in [false, true] {
+            let dir = tempfile::tempdir().expect("a directory");
+            let path = make(dir.path());
+            let device = open(&path);
+            device.write(0, vec![page(1); 9]).expect("room");
+            device.write(CHUNK_BLOCKS, vec![page(1)]).expect("room");
+            device.flush().expect("flushes");
+            harm(&path.join("000000000000"));
+            device.flush().expect("nothing was written since");
+            let op = Op::Write { block: 3, pages: vec![page(2)], hint: crate::StreamHint::DataWarm, fua };
+            let flushed = device.run(op).and_then(|_| device.flush()).expect_err("it is lost");
+            assert!(flushed.op == OpKind::Flush && flushed.errno() == errno::EIO, "{flushed}");
+            assert!(flushed.cause.contains("000000000000") && flushed.cause.contains(what), "{flushed}");
+            // Nobody is told that all is well, whoever asks.
+            device.write(CHUNK_BLOCKS, vec![page(3)]).expect("room");
+            assert_eq!(device.flush().expect_err("what was lost is lost").cause, flushed.cause);
+        }
+    }
+}
+
+#[test]
+fn a_file_that_was_removed_while_it_was_closed_is_not_made_anew() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = make(dir.path());
+    let device = open(&path);
+    for chunk in 0..6 {
+        device.write(chunk * CHUNK_BLOCKS, vec![page(1)]).expect("room");
+    }
+    std::fs::remove_file(path.join("000000000000")).expect("removed");
+    for error in [device.read_one(0).map(drop), device.write(0, vec![page(2)])] {
+        let error = error.expect_err("it was there");
+        assert!(error.errno() == errno::EIO && error.cause.contains("was removed"), "{error}");
+    }
+    assert!(!path.join("000000000000").exists());
+    device.flush().expect("others are sound");
+}
+
+#[test]
+fn chunks_leave_others_of_the_process_their_files() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = make(dir.path());
+    let few = |files| open::within(&path, files).err().map(|error| error.to_string());
+    assert!(few(31).is_some_and(|error| error.contains("32 open files") && error.contains("ulimit -n")));
+    assert_eq!(few(32), None);
+}
