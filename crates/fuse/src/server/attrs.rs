@@ -26,11 +26,12 @@ impl Call<'_> {
 
     /// Attributes as the mount shows them, as the kernel takes them.
     pub(super) fn shown(&self, attr: steadyfs_core::Attr) -> Attr {
+        let blocks = self.blocks(&attr);
         let attr = self.server.policy.shown(attr);
         Attr {
             ino: attr.ino.get().into(),
             size: attr.size,
-            blocks: attr.blocks,
+            blocks,
             atime: attr.atime.secs.cast_unsigned(),
             mtime: attr.mtime.secs.cast_unsigned(),
             ctime: attr.ctime.secs.cast_unsigned(),
@@ -79,7 +80,7 @@ impl Call<'_> {
         let attr = self.fs.attr(&self.this()?)?;
         self.ask_again_now(attr.ino.get());
         let (attr_valid, attr_valid_nsec) = self.ttl();
-        let (btime, flags) = (attr.crtime, attr.flags);
+        let (btime, flags, blocks) = (attr.crtime, attr.flags, self.blocks(&attr));
         let shown = self.server.policy.shown(attr);
         let bit = |flag: u32, shown_as: u64| if flags & flag != 0 { shown_as } else { 0 };
         let stat = Statx {
@@ -93,7 +94,7 @@ impl Call<'_> {
             mode: u16::try_from(shown.mode).map_err(|_| Errno::IO)?,
             ino: shown.ino.get().into(),
             size: shown.size,
-            blocks: shown.blocks,
+            blocks,
             atime: sx_time(shown.atime),
             btime: btime.map(sx_time).unwrap_or_default(),
             ctime: sx_time(shown.ctime),

@@ -4,6 +4,7 @@
 //! it was told of.
 
 use super::caller::is_in_group;
+use super::nodes::Closed;
 use super::{Answer, Call, node_of};
 use crate::options::Cache;
 use crate::wire::abi::{
@@ -18,7 +19,7 @@ use crate::wire::flags::{
     FS_APPEND_FL, FS_IMMUTABLE_FL, FS_SYNC_FL, FSYNC_DATASYNC, OPEN_KILL_SUIDGID, WRITE_CACHE, WRITE_KILL_SUIDGID,
     fopen,
 };
-use crate::wire::{Args, Opcode};
+use crate::wire::{Args, Notice, Opcode};
 use rustix::io::Errno;
 use steadyfs_core::{Changer, FallocMode, InodeRef, SetAttr, Whence};
 
@@ -43,7 +44,8 @@ impl Call<'_> {
         if reads && self.opened(flags).caches && self.fs.note_open(&inode) {
             self.kernel.forget_attributes(self.header.nodeid);
         }
-        self.put_open(&inode, flags)
+        self.put_open(&inode, flags)?;
+        self.forget_no_blocks(&inode, flags)
     }
 
     /// Whether the inode's flags allow to open it so (the kernel has checked the permissions); truncates it if that is
@@ -127,7 +129,10 @@ impl Call<'_> {
             return Ok(());
         };
         let ino = u32::try_from(self.header.nodeid).map_err(|_| Errno::STALE)?;
-        let held = self.server.nodes.closed(ino, how);
+        let Closed { held, guessed } = self.server.nodes.closed(ino, how);
+        if guessed {
+            self.reply.then(Notice::ForgetAttributes { node: self.header.nodeid });
+        }
         let fell_back = if how.writes { self.fall_back(ino) } else { Ok(()) };
         self.server.let_go(self.fs, held);
         fell_back

@@ -13,6 +13,7 @@
 mod attrs;
 mod caller;
 mod counts;
+mod delayed;
 mod dirs;
 mod dispatch;
 mod fetch;

@@ -70,16 +70,12 @@ impl Call<'_> {
         let new = self.new_inode(mode & !S_IFMT | S_IFREG, umask);
         let name = args.name()?;
         match self.make(name, &new) {
-            Ok(inode) => {
-                self.put_entry(&inode)?;
-                self.put_open(&inode, flags)
-            }
+            Ok(inode) => self.put_entry_and_open(&inode, flags),
             // Somebody else made it since the kernel looked.
             Err(Fail(Errno::EXIST)) if flags & O_EXCL == 0 => {
                 let inode = self.fs.lookup(&self.this()?, name)?;
                 self.check_open(&inode, flags, open_flags)?;
-                self.put_entry(&inode)?;
-                self.put_open(&inode, flags)
+                self.put_entry_and_open(&inode, flags)
             }
             Err(fail) => Err(fail),
         }
@@ -90,8 +86,15 @@ impl Call<'_> {
         let CreateIn { flags, mode, umask, .. } = args.take()?;
         let (dir, new) = (self.this()?, self.new_inode(mode & !S_IFMT | S_IFREG, umask));
         let inode = self.server.with_space(|| self.fs.tmpfile(&dir, &new))?;
-        self.put_entry(&inode)?;
-        self.put_open(&inode, flags)
+        self.put_entry_and_open(&inode, flags)
+    }
+
+    /// Answers with an inode and an open file of it.
+    fn put_entry_and_open(&mut self, inode: &InodeRef, flags: u32) -> Answer {
+        let mut entry = self.entry(inode)?;
+        entry.attr.blocks = self.blocks_when_open(entry.attr.blocks, flags);
+        self.reply.put(&entry)?;
+        self.put_open(inode, flags)
     }
 
     pub(super) fn link(&mut self, mut args: Args<'_>) -> Answer {

@@ -33,6 +33,8 @@ struct Known {
     cachers: u32,
     /// What the kernel has read for its cache lies in here, if it was not dropped since.
     cached: Range<u64>,
+    /// While it was open for writing the kernel was told of blocks that are a guess.
+    guessed: bool,
     /// Keeps an inode without links.
     held: Option<InodeRef>,
     /// Contents that were refused when the kernel wrote them back.
@@ -44,6 +46,14 @@ impl Known {
     fn is_nothing(&self) -> bool {
         self.lookups == 0 && self.writers == 0 && self.cachers == 0 && (self.lost.is_none() || self.held.is_some())
     }
+}
+
+/// What an open file leaves behind when it is closed.
+pub(super) struct Closed {
+    /// What was held, if the kernel knows the inode no more.
+    pub(super) held: Option<InodeRef>,
+    /// It was the last one that could write, and the kernel goes by blocks that were a guess.
+    pub(super) guessed: bool,
 }
 
 /// The table, by inode number.
@@ -104,12 +114,23 @@ impl Nodes {
         known.cachers = known.cachers.saturating_add(how.caches.into());
     }
 
-    /// Takes an open file back. Gives back what was held, as [`Nodes::forget`] does.
-    pub(super) fn closed(&self, ino: u32, how: Opened) -> Option<InodeRef> {
-        self.change(ino, |known| {
+    /// Takes an open file back.
+    pub(super) fn closed(&self, ino: u32, how: Opened) -> Closed {
+        let mut guessed = false;
+        let held = self.change(ino, |known| {
             known.writers = known.writers.saturating_sub(how.writes.into());
             known.cachers = known.cachers.saturating_sub(how.caches.into());
-        })
+            guessed = known.writers == 0 && std::mem::take(&mut known.guessed);
+        });
+        Closed { held, guessed }
+    }
+
+    /// Whether the kernel is to be told of blocks that nobody has counted yet: so for a file that is open for writing.
+    /// Whoever closes it last then sees to it that they are forgotten.
+    pub(super) fn guess_blocks(&self, ino: u32) -> bool {
+        let mut shard = self.shard(ino).lock();
+        let open = shard.get_mut(&ino).filter(|known| known.writers > 0);
+        open.map(|known| known.guessed = true).is_some()
     }
 
     /// Notes that the kernel is about to read these bytes for its cache.

@@ -26,6 +26,7 @@ mod requests;
 mod rights;
 mod shutdown;
 mod space;
+mod sparse;
 mod stale;
 mod trim;
 mod unsynced;

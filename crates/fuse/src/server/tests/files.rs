@@ -3,8 +3,8 @@
 use super::*;
 use crate::options::Cache;
 use crate::wire::abi::{
-    CopyFileRangeIn, FallocateIn, FsXattr, GetxattrIn, GetxattrOut, IoctlIn, IoctlOut, LseekIn, LseekOut, OpenIn,
-    SetattrIn, SetxattrIn, StatfsOut, StatxOut,
+    AttrOut, CopyFileRangeIn, FallocateIn, FsXattr, GetxattrIn, GetxattrOut, IoctlIn, IoctlOut, LseekIn, LseekOut,
+    OpenIn, SetattrIn, SetxattrIn, StatfsOut, StatxOut,
 };
 use crate::wire::flags::linux::{FALLOC_KEEP_SIZE, FALLOC_PUNCH_HOLE, SEEK_DATA, SEEK_HOLE, STATX_BTIME};
 use crate::wire::flags::{
@@ -129,6 +129,41 @@ fn what_is_written_is_read() {
         client.ask(opcode, node, &[1u64, 0], &[]).unwrap();
     }
     client.ask(Opcode::Syncfs, ROOT, &0u64, &[]).unwrap();
+}
+
+/// With write-back nobody knows what the kernel has of a file that is open for writing: it shows a block, and no longer.
+#[test]
+fn a_file_that_is_written_shows_a_block() {
+    let client = Client::new();
+    let (entry, open) = client.create(ROOT, b"file", OFlags::WRONLY).unwrap();
+    let node = entry.nodeid;
+    let statx = || one::<StatxOut>(&client.ask(Opcode::Statx, node, &[0u64; 3], &[]).unwrap()).stat.blocks;
+    let looked_up = || client.lookup(ROOT, b"file").unwrap().attr.blocks;
+    let told = || [client.attr(node).unwrap().blocks, statx(), looked_up()];
+    let forgotten = || std::mem::take(&mut *client.kernel.told.lock().unwrap());
+    let release = |fh: u64| client.ask(Opcode::Release, node, &[fh, 0, 0], &[]).unwrap();
+    assert_eq!((entry.attr.blocks, told()), (1, [1; 3]));
+    assert_eq!(client.create(ROOT, b"read", OFlags::RDONLY).unwrap().0.attr.blocks, 0);
+    assert_eq!(client.lookup(ROOT, b"read").unwrap().attr.blocks, 0);
+    release(open.fh);
+    assert_eq!((forgotten(), told()), (vec![Notice::ForgetAttributes { node }], [0; 3]));
+    // The kernel knows that it has none, until somebody may write.
+    client.open(node, OFlags::RDONLY | OFlags::NOATIME, 0).unwrap();
+    assert_eq!((client.kernel.forgotten.lock().unwrap().len(), told()), (0, [0; 3]));
+    let open = client.open(node, OFlags::WRONLY, 0).unwrap();
+    assert_eq!((client.kernel.forgotten.lock().unwrap().as_slice(), told()), (&[node][..], [1; 3]));
+    client.write(node, 0, &[7; 5000], WRITE_CACHE).unwrap();
+    assert_eq!(told(), [16; 3]);
+    let cut = SetattrIn { valid: fattr::SIZE, size: 0, ..NOTHING_SET };
+    let after = one::<AttrOut>(&client.ask(Opcode::Setattr, node, &cut, &[]).unwrap());
+    assert_eq!(after.attr.blocks, 1);
+    release(open.fh);
+    assert_eq!(forgotten(), [Notice::ForgetAttributes { node }]);
+    for cache in [Cache::Through, Cache::Direct] {
+        let client = Client::with(|options| options.cache = cache);
+        let entry = client.create(ROOT, b"file", OFlags::RDWR).unwrap().0;
+        assert_eq!([entry.attr.blocks, client.attr(entry.nodeid).unwrap().blocks], [0; 2], "{cache:?}");
+    }
 }
 
 /// Pages of a large and of a small piece in the file system's own cache, after the kernel has written them back and

@@ -114,7 +114,7 @@ fn a_file_that_lost_contents_for_want_of_room_is_asked_about_before_each_write()
     assert_eq!(client.fsync(node, fh), Some(Errno::NOSPC));
     client.release(node, fh);
     let name = b"file".to_vec();
-    assert_eq!(client.take_told(), [Notice::ForgetName { parent: ROOT, name }]);
+    assert_eq!(client.take_told(), [ask, vec![Notice::ForgetName { parent: ROOT, name }]].concat());
     assert_eq!(client.fsync(node, reader.fh), Some(Errno::NOSPC), "who wrote was told; who syncs is told once");
     assert_eq!(client.fsync(node, reader.fh), None);
 }
