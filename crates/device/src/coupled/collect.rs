@@ -80,9 +80,11 @@ impl CoupledDevice {
         state.next.iter().flatten().any(|next| self.geometry.zone_of(*next) == start)
     }
 
+    /// Zones to copy pages to: they hold nothing, neither in the ledger nor in a journal that a kill leads back to.
     fn free_zones(&self, state: &State) -> impl Iterator<Item = u64> {
         let zones = self.geometry.gc.clone().step_by(self.geometry.zone as usize);
-        zones.filter(|start| state.ledger.is_free(*start) && !self.is_open(state, *start))
+        let is_free = |start: &u64| state.ledger.is_free(*start) && !state.left.is_needed(*start);
+        zones.filter(move |start| is_free(start) && !self.is_open(state, *start))
     }
 
     /// Copies the pages of a zone, each of which lives at its new address from then on. False if it could not go on.
@@ -100,7 +102,7 @@ impl CoupledDevice {
             if read.and_then(copy).is_err() || state.take(Step::Moved(Move { from, to })).is_err() {
                 return false;
             }
-            state.left.push(from);
+            state.left.add(zone, from);
             state.next[sort as usize] = Some(to + 1).filter(|next| !next.is_multiple_of(self.geometry.zone));
         }
         true

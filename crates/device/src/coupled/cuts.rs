@@ -1,8 +1,9 @@
-//! Power cuts of a [`CoupledDevice`], for tests: what a crash of the machine may take back of its files.
+//! Kills and power cuts of a [`CoupledDevice`], for tests: moments at which either may come, which are all changes of
+//! its files, and what a crash of the machine may take back of these.
 
 use super::CoupledDevice;
 use crate::device::IoResult;
-use crate::{Op, PageBuf};
+use crate::{Ledger, Op, PageBuf};
 use steadyfs_rt::{LockClass, Mutex};
 
 static CUTS: LockClass = LockClass::new("device.coupled.cuts", u16::MAX - 12);
@@ -12,6 +13,8 @@ static CUTS: LockClass = LockClass::new("device.coupled.cuts", u16::MAX - 12);
 pub(crate) struct Volatile {
     /// Blocks that changed since the last flush of their file, and what each held before; the last change comes last.
     pub(crate) undo: Vec<(u64, PageBuf)>,
+    /// Bytes of the journal that are durable.
+    pub(crate) journal: u64,
     /// Flushes of the device that have ended.
     pub(crate) flushes: u64,
 }
@@ -22,11 +25,12 @@ type Hears = Box<dyn FnMut(&Volatile) + Send>;
 pub(super) struct Cuts(Mutex<(Volatile, Option<Hears>)>);
 
 impl Cuts {
-    pub(super) fn new() -> Self {
-        Cuts(Mutex::new(&CUTS, (Volatile::default(), None)))
+    /// Of a device whose journal has so many bytes.
+    pub(super) fn new(journal: u64) -> Self {
+        Cuts(Mutex::new(&CUTS, (Volatile { journal, ..Volatile::default() }, None)))
     }
 
-    /// Calls whoever wants to know of moments for a power cut.
+    /// Calls whoever wants to know of moments for a cut.
     pub(super) fn moment(&self) {
         let mut state = self.0.lock();
         let (volatile, hears) = &mut *state;
@@ -36,6 +40,11 @@ impl Cuts {
     /// The file of the blocks is durable.
     pub(super) fn synced(&self) {
         self.0.lock().0.undo.clear();
+    }
+
+    /// The journal is durable up to this byte.
+    pub(super) fn journaled(&self, end: u64) {
+        self.0.lock().0.journal = end;
     }
 
     pub(super) fn flushed(&self) {
@@ -52,9 +61,14 @@ impl CoupledDevice {
         Ok(Vec::new())
     }
 
-    /// From now on this is called before, within and at the end of each flush.
+    /// From now on this is called after each change of the blocks, and before, within and at the end of each flush.
     pub(crate) fn at_moments(&self, hears: impl FnMut(&Volatile) + Send + 'static) {
         self.cuts.0.lock().1 = Some(Box::new(hears));
+    }
+
+    /// What the device remembers.
+    pub(crate) fn ledger(&self) -> Ledger {
+        self.state.lock().ledger.clone()
     }
 
     pub(crate) fn flushes(&self) -> u64 {

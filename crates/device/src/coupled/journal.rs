@@ -196,6 +196,12 @@ impl Journal {
         self.end > self.ledger.saturating_mul(4).max(SHORT)
     }
 
+    /// Its length.
+    #[cfg(test)]
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
     /// How often it began anew.
     #[cfg(test)]
     pub(super) fn begun_anew(&self) -> u64 {

@@ -11,7 +11,7 @@
 //! Kept true:
 //! - steps reach the journal after the blocks that they tell of are durable, in their order, and before the host hears
 //!   of a record among them: the journal of any moment is what the device remembers after a power cut then;
-//! - room is given back when the journal says that nobody needs it, never before;
+//! - room is given back, and a zone is filled anew, when the journal says that nobody needs what is there, never before;
 //! - a step that breaks a promise, and a flush that fails, end all I/O until the device is opened anew.
 //!
 //! One lock is held while a file is read or written. While a file is synced only that of flushes is, but where the
@@ -21,6 +21,7 @@ mod collect;
 #[cfg(test)]
 mod cuts;
 mod journal;
+mod left;
 mod open;
 
 #[cfg(test)]
@@ -34,6 +35,7 @@ use crate::{
     BLOCK_SIZE, Device, DeviceInfo, IoError, Op, OpKind, OpenError, OpenOptions, PageBuf, Request, StreamHint, errno,
 };
 use journal::Journal;
+use left::Left;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use steadyfs_rt::{Condvar, LockClass, Mutex, MutexGuard};
@@ -77,8 +79,8 @@ struct State {
     closed: bool,
     /// Why nothing goes on.
     failed: Option<String>,
-    /// Addresses that pages have left since the last flush.
-    left: Vec<u64>,
+    /// Addresses that the journal may need though no page is there.
+    left: Left,
 }
 
 impl State {
@@ -138,6 +140,8 @@ impl CoupledDevice {
             prefers_fua: false,
             name: path.display().to_string(),
         };
+        #[cfg(test)]
+        let cuts = cuts::Cuts::new(journal.end());
         let state = State {
             durable: ledger.last_delivered(),
             ledger,
@@ -147,7 +151,7 @@ impl CoupledDevice {
             due: 0,
             closed: false,
             failed: None,
-            left: Vec::new(),
+            left: Left::default(),
         };
         Ok(CoupledDevice {
             info,
@@ -157,7 +161,7 @@ impl CoupledDevice {
             state: Mutex::new(&STATE, state),
             changed: Condvar::new(),
             #[cfg(test)]
-            cuts: cuts::Cuts::new(),
+            cuts,
             _marker: marker,
         })
     }
@@ -210,7 +214,9 @@ impl CoupledDevice {
     fn change(&self, op: Op) -> IoResult {
         #[cfg(test)]
         self.note(&op)?;
-        self.blocks.perform(op)
+        let result = self.blocks.perform(op);
+        self.moment();
+        result
     }
 
     /// Makes durable what has ended in the file of the blocks.
@@ -221,7 +227,7 @@ impl CoupledDevice {
         Ok(())
     }
 
-    /// A moment within a flush, for tests that cut the power.
+    /// A moment for tests that kill, or cut the power.
     fn moment(&self) {
         #[cfg(test)]
         self.cuts.moment();
@@ -286,7 +292,7 @@ impl CoupledDevice {
             if let Some(page) = state.ledger.resolve(block) {
                 let taken = state.take(Step::Discard(block));
                 taken.map_err(|broken| self.dead(of, &broken.to_string()))?;
-                state.left.push(page);
+                state.left.add(self.geometry.zone_of(page), page);
             }
         }
         drop(state);
@@ -301,10 +307,10 @@ impl CoupledDevice {
     fn flush_all(&self) -> Result<(), IoError> {
         let of = (OpKind::Flush, (0, 0));
         let _one = self.flushing.lock();
-        let (steps, left, delivered) = {
+        let (steps, delivered) = {
             let mut state = self.working(of)?;
-            let delivered = state.ledger.last_delivered();
-            (state.journal.take(), std::mem::take(&mut state.left), delivered)
+            state.left.begin_flush();
+            (state.journal.take(), state.ledger.last_delivered())
         };
         self.moment();
         let flushed = self.sync_blocks().and_then(|()| {
@@ -321,7 +327,9 @@ impl CoupledDevice {
             return Err(error);
         }
         state.durable = state.durable.max(delivered);
-        self.give_back(&state, left);
+        #[cfg(test)]
+        self.cuts.journaled(state.journal.end());
+        self.give_back(&mut state);
         if state.journal.is_long() {
             self.shorten(&mut state)?;
         }
@@ -333,10 +341,9 @@ impl CoupledDevice {
     }
 
     /// Makes holes of what no page has moved or been written to meanwhile. Nothing depends on it.
-    fn give_back(&self, state: &State, mut left: Vec<u64>) {
+    fn give_back(&self, state: &mut State) {
+        let mut left = state.left.end_flush();
         left.retain(|block| !state.ledger.is_live(*block));
-        left.sort_unstable();
-        left.dedup();
         for run in left.chunk_by(|block, next| block + 1 == *next) {
             let _ = self.change(Op::Discard { block: run[0], count: run.len() as u64 });
         }
@@ -353,6 +360,8 @@ impl CoupledDevice {
             error
         })?;
         state.durable = state.ledger.last_delivered();
+        #[cfg(test)]
+        self.cuts.journaled(state.journal.end());
         Ok(())
     }
 

@@ -186,3 +186,54 @@ fn a_promise_that_the_host_breaks_ends_all_io() {
     drop(device);
     assert!(open(dir.path()).read_one(ZONE).is_ok(), "opened anew it works");
 }
+
+/// What another process would find there now.
+fn copied(from: &Path) -> TempDir {
+    let to = scratch();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), to.path().join(entry.file_name())).unwrap();
+    }
+    to
+}
+
+/// A page moves to a zone, is flushed there, and moves on. Its record waits, so both moves become one record, and none
+/// has an end in that zone.
+#[test]
+fn a_zone_that_pages_have_left_is_not_filled_before_their_moves_are_durable() {
+    let own = |block: u64| PageBuf::from_slice(&block.to_le_bytes().repeat(BLOCK_SIZE / 8));
+    let dir = made();
+    let device = open(dir.path());
+    device.resume(0);
+    device.complete(0);
+    // Writes a zone, and discards all but its first pages.
+    let write = |zone: u64, keep: u64| {
+        let end = (zone + 1) * ZONE;
+        (zone * ZONE..end).for_each(|block| device.write(block, vec![own(block)]).unwrap());
+        (zone * ZONE + keep..end).for_each(|block| device.discard(block, 1).unwrap());
+    };
+    (1..=4).for_each(|zone| write(zone, 16));
+    device.empty_cheapest();
+    device.flush().unwrap();
+    let place = |device: &CoupledDevice| device.state.lock().ledger.resolve(ZONE).unwrap();
+    let first = place(&device);
+    assert!(geometry().gc.contains(&first), "the pages have not moved");
+    for start in (1..=4).map(|zone| zone * ZONE) {
+        (start..start + 16).filter(|block| *block != ZONE).for_each(|block| device.discard(block, 1).unwrap());
+    }
+    (5..=20).for_each(|zone| write(zone, 20));
+    assert_ne!(place(&device), first, "the page has not moved on");
+    (2..=4).for_each(|zone| write(zone, 20));
+    let killed = open(copied(dir.path()).path());
+    assert_eq!(
+        (place(&killed), killed.read_one(ZONE).unwrap()),
+        (first, own(ZONE)),
+        "its journal finds other contents"
+    );
+    // With the journal's next frame the zone may be filled.
+    let zone = geometry().zone_of(first);
+    assert!(device.state.lock().left.is_needed(zone));
+    device.flush().unwrap();
+    let state = device.state.lock();
+    assert!(!state.left.is_needed(zone) && state.ledger.is_free(zone), "nobody needs the zone any more");
+}

@@ -123,6 +123,8 @@ pub(super) struct Host {
     pub(super) served_now: u64,
     pub(super) stale: u64,
     pub(super) again: u64,
+    /// It listens to the device seldom, so that records wait for long.
+    pub(super) is_slow: bool,
 }
 
 impl Host {
@@ -148,6 +150,7 @@ impl Host {
             served_now: 0,
             stale: 0,
             again: 0,
+            is_slow: false,
         }
     }
 
@@ -194,6 +197,7 @@ impl Host {
     /// One operation.
     pub(super) fn act(&mut self, device: &dyn Tried, rng: &mut Rng) {
         match rng.below(16) {
+            1..7 if self.is_slow && rng.below(8) > 0 => self.put(device, rng.below(KEYS)),
             0 => {
                 self.checkpoint(device, &[]);
                 self.compare(device);
