@@ -166,6 +166,16 @@ impl Image {
         Assembler::new(self.superblock().inode_checksum_seed())
     }
 
+    /// Blocks of contents that a block of a batch names; none if it is a node.
+    pub(crate) fn named_contents(&self, node: &ChainNode) -> Vec<Lba> {
+        let seed = self.superblock().inode_checksum_seed();
+        let named = |block: &Block| {
+            let head = BatchBlock::parse(block, seed).ok()?;
+            Some(head.contents(block).map(|named| named.lba).collect())
+        };
+        if node.is_batch { node.page.with(named).unwrap_or_default() } else { Vec::new() }
+    }
+
     /// How much the next mount has to recover: nothing, if no file was made durable.
     ///
     /// # Errors

@@ -300,10 +300,10 @@ impl Placement {
         }
     }
 
-    /// Recovery: keeps a block of the chain as it is until the next checkpoint.
-    pub(crate) fn pin(&self, lba: Lba) {
+    /// Recovery: keeps a block that this log wrote behind the last checkpoint as it is until the next one.
+    pub(crate) fn pin(&self, lba: Lba, log: Log) {
         match self {
-            InSegments(segments) => segments.pin(lba),
+            InSegments(segments) => segments.pin(lba, log),
             InLogs(_) => (),
         }
     }

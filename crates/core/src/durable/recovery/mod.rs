@@ -90,6 +90,7 @@ impl Fs {
                 false => recovery.apply(&plan, at, node),
             })?;
             replay.finish()?;
+            plan.pin_contents(self);
             self.begin_writing()?;
             self.vol.placement.leave_chain()?;
             recovery.adoption.write_summaries();

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::collections::btree_map::{BTreeMap, Entry};
 use steadyfs_format::node::{NodeFooter, NodeKind};
 use steadyfs_format::records::{InodeRecord, Record};
-use steadyfs_format::{Ino, Lba, Slot};
+use steadyfs_format::{Ino, Lba, Log, SegNo, Slot};
 
 /// A node of the chain, as it was when the plan was made.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +75,8 @@ pub(super) struct ChainPlan {
     /// Whole batches, and records in them.
     pub(super) batches: u64,
     pub(super) records: u64,
+    /// Contents that batches name, whoever has them: one block of each segment.
+    contents: BTreeMap<Option<SegNo>, Lba>,
     /// The block behind the last link.
     end: Option<Lba>,
 }
@@ -94,6 +96,8 @@ impl ChainPlan {
                 return Err(Error::corrupt(format!("the chain comes back to block {}", node.lba)));
             }
             plan.links.push(Link { lba: node.lba, footer: node.footer, is_batch: node.is_batch });
+            let contents = image.named_contents(&node).into_iter();
+            plan.contents.extend(contents.map(|lba| (image.layout().seg_of(lba).map(|(seg, _)| seg), lba)));
             if node.is_batch
                 && let Some(records) = node.page.with(|block| batches.take(block))?
             {
@@ -196,7 +200,13 @@ impl ChainPlan {
     /// Keeps the segments of the chain, and the one in which it ends, as they are until the next checkpoint.
     pub(super) fn pin(&self, fs: &Fs) {
         let blocks = self.links.iter().map(|link| link.lba).chain(self.end);
-        blocks.for_each(|lba| fs.vol.placement.pin(lba));
+        blocks.for_each(|lba| fs.vol.placement.pin(lba, Log::WarmNode));
+    }
+
+    /// Keeps the segments of all contents that batches name, too: the chain ends before a batch whose contents are
+    /// gone, whether a file has them or not. Comes behind the adoption of what files have, and before the first write.
+    pub(super) fn pin_contents(&self, fs: &Fs) {
+        self.contents.values().for_each(|lba| fs.vol.placement.pin(*lba, Log::WarmData));
     }
 }
 

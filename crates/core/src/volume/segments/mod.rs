@@ -170,9 +170,9 @@ impl Segments {
 
     /// Keeps the segment of a block as it is until the next checkpoint, if no log has it: nodes lie there that recovery
     /// may need.
-    pub(crate) fn pin(&self, lba: Lba) {
+    pub(crate) fn pin(&self, lba: Lba, log: Log) {
         if let Some((seg, _)) = self.table.locate(lba) {
-            self.table.pin(seg, Log::WarmNode);
+            self.table.pin(seg, log);
         }
     }
 

@@ -2,10 +2,11 @@
 //! same files come back.
 
 use crate::recovery::support::{
-    DIR, FEATURES, Tree, Volume, assert_same, at, chain, complaints, mount, recovered, seen,
+    DIR, FEATURES, FILE, Tree, Volume, assert_same, at, chain, complaints, fresh, mount, recovered,
+    seen,
 };
 use std::sync::Arc;
-use steadyfs_core::XattrFlags;
+use steadyfs_core::{NewInode, XattrFlags};
 use steadyfs_device::{CrashImage, Device, MemDevice, Record, RecordingDevice};
 use steadyfs_testkit::{images, sampled};
 
@@ -132,6 +133,39 @@ fn a_chain_of_several_segments_survives_its_recovery() {
     let mut choices = Choices(0x5EED_0005);
     let count = explore(&v.crash(), &crate::recovery::support::tree(&v.fs), &mut choices, 1, 1);
     println!("{count} states");
+}
+
+/// Batches name contents that no file has after the recovery: of a file that the checkpoint has without a name, and of
+/// one whose last name went. What was promised behind them rests on them until recovery's checkpoint.
+#[test]
+fn contents_of_nobody_survive_a_recovery() {
+    let mut choices = Choices(0x5EED_0006);
+    for (removed, pages) in [(false, 480), (true, 490)] {
+        let v = Volume::on_with(fresh(&[]), "journal=single");
+        let (used, root) = (v.file("used", 1), v.fs.root().unwrap());
+        let nameless = v.fs.tmpfile(&root, &NewInode { mode: FILE, ..NewInode::default() }).unwrap();
+        let gone = v.file("gone", 1);
+        v.fs.sync().unwrap();
+        for page in 0..pages {
+            v.fs.write_direct(&used, page * 4096, &[1; 4096]).unwrap();
+        }
+        let file = if removed { &gone } else { &nameless };
+        for n in 0..100 {
+            v.fill(file, n % 20, 1, n as u8);
+            v.fsync(file);
+        }
+        if removed {
+            v.fs.unlink(&root, b"gone").unwrap();
+        }
+        v.make("d", DIR);
+        v.fsync(&root);
+        assert_eq!(v.fs.sync_stats().checkpoints.values().sum::<u64>(), 0, "only the chain has the directory");
+        let crashed = v.crash();
+        let (expected, _) = recovered(crashed.fork());
+        assert!(expected.contains_key("/d") && expected.contains_key("/gone") != removed);
+        let count = explore(&crashed, &expected, &mut choices, 0, 1);
+        println!("{count} states");
+    }
 }
 
 #[test]

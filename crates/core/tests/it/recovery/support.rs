@@ -47,8 +47,12 @@ impl Volume {
     }
 
     pub(crate) fn on(dev: MemDevice) -> Self {
+        Self::on_with(dev, "")
+    }
+
+    pub(crate) fn on_with(dev: MemDevice, options: &str) -> Self {
         let dev = Arc::new(dev);
-        let fs = mount(Arc::clone(&dev) as Arc<dyn Device>, "").unwrap();
+        let fs = mount(Arc::clone(&dev) as Arc<dyn Device>, options).unwrap();
         Volume { dev, fs }
     }
 
