@@ -23,9 +23,9 @@ use crate::volume::{Access, Volume, trim_slashes};
 /// Copy files and directories out of a volume, without mounting it
 ///
 /// Copies whole trees with modes, times, xattrs, hard links, holes and special files. Root also gets owners, set-id
-/// bits, device nodes and the attributes `security.*` and `trusted.*`, unless told otherwise: leave them out of a
-/// volume that is not trusted. Other users get none of these, and their umask counts. If DST is a directory, PATH gets
-/// its own name in it (the contents of `/` go straight into it); otherwise PATH becomes DST.
+/// bits, access control lists, device nodes and the attributes `security.*` and `trusted.*`, unless told otherwise:
+/// leave them out of a volume that is not trusted. Other users get none of these, and their umask counts. If DST is a
+/// directory, PATH gets its own name in it (the contents of `/` go straight into it); otherwise PATH becomes DST.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "steadyfs get [OPTIONS] DEVICE PATH DST\n       steadyfs get [OPTIONS] --tar FILE DEVICE [PATH]",
@@ -53,14 +53,15 @@ pub(crate) struct Args {
 /// everything: its reader decides.
 #[derive(Clone, Copy, Debug, clap::Args)]
 struct Rights {
-    /// Everything belongs to the caller, and set-id bits, `security.*` and `trusted.*` attributes are left out
+    /// Everything belongs to the caller, and set-id bits, access control lists, `security.*` and `trusted.*` attributes
+    /// are left out
     #[arg(long, conflicts_with = "tar")]
     no_same_owner: bool,
-    /// Keep all permission bits: the umask does not count, and set-id bits stay (as root the default)
+    /// Keep all permissions: the umask does not count, set-id bits and access control lists stay (as root the default)
     #[arg(short = 'p', long, visible_alias = "preserve-permissions", conflicts_with = "tar")]
     same_permissions: bool,
-    /// The umask counts, and set-id bits, `security.*` and `trusted.*` attributes are left out (not as root the
-    /// default)
+    /// The umask counts, and set-id bits, access control lists, `security.*` and `trusted.*` attributes are left out
+    /// (not as root the default)
     #[arg(long, conflicts_with_all = ["tar", "same_permissions"])]
     no_same_permissions: bool,
     /// Make no device nodes
@@ -80,6 +81,7 @@ impl Rights {
             set_id: self.same_permissions || (exact && owner),
             umask: if exact { 0 } else { umask() },
             devices: root && !self.no_devices,
+            lists: self.same_permissions || (exact && owner),
             privileged: owner && exact,
         }
     }

@@ -25,6 +25,10 @@ use crate::volume::{Access, Volume, show_absolute};
 /// Copies whole trees with owners, modes, times, xattrs, hard links, holes and special files. If PATH is a directory of
 /// the volume, each SRC gets its own name in it; otherwise the one SRC becomes PATH. `SRC/.` stands for the contents of
 /// a directory.
+///
+/// Of a tar file access control lists, labels of SELinux and holes are kept, too, as GNU tar, star and bsdtar write
+/// them. Owners are taken by number, and so are users and groups in lists, which count by name where no number is.
+/// What gives rights and cannot be kept is told by member, and makes exit code 1; other keys are told once at the end.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "steadyfs put [OPTIONS] SRC... DEVICE PATH\n       steadyfs put [OPTIONS] --tar FILE DEVICE PATH",

@@ -1,5 +1,6 @@
 //! `steadyfs rm`: removes files and directories of a volume.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -97,11 +98,14 @@ impl Level {
 
 /// Removes all below a directory. Not by recursion: a tree may be deeper than the stack.
 fn empty(volume: &Volume, top: InodeRef, path: &[u8]) -> Result<(), Removal> {
+    let mut on_the_way = HashSet::from([top.ino()]);
     let mut levels = vec![Level::open(volume, top, path.to_vec(), Vec::new())?];
     while let Some(level) = levels.last_mut() {
         let Some((name, ino)) = level.entries.pop() else {
             // The reference goes first, so that the removal deletes the directory at once.
-            let Some(Level { path, name, .. }) = levels.pop() else { break };
+            let Some(Level { dir, path, name, .. }) = levels.pop() else { break };
+            on_the_way.remove(&dir.ino());
+            drop(dir);
             if let Some(above) = levels.last() {
                 volume.fs.rmdir(&above.dir, &name).map_err(|e| Removal::Below(path, e))?;
             }
@@ -115,7 +119,7 @@ fn empty(volume: &Volume, top: InodeRef, path: &[u8]) -> Result<(), Removal> {
             volume.fs.unlink(&level.dir, &name).map_err(below)?;
             continue;
         }
-        if levels.iter().any(|above| above.dir.ino() == ino) {
+        if !on_the_way.insert(ino) {
             return Err(below(Error::Corrupt("the directory lies below itself".into())));
         }
         levels.push(Level::open(volume, child, path, name)?);

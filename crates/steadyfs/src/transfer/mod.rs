@@ -10,8 +10,10 @@
 pub(crate) mod host;
 pub(crate) mod host_dir;
 pub(crate) mod host_sink;
+mod lists;
 mod pax;
 mod progress;
+mod tar_extra;
 pub(crate) mod tar_sink;
 pub(crate) mod tar_source;
 pub(crate) mod volume_sink;

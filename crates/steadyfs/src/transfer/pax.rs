@@ -2,14 +2,17 @@
 //! sparse file.
 //!
 //! The format is that of POSIX pax with the keys of star (`SCHILY.xattr.NAME`) and of GNU tar (`GNU.sparse.*`, format
-//! 1.0), so that GNU tar and libarchive read what is written here.
+//! 1.0), so that GNU tar and libarchive read what is written here. What is read may also have libarchive's own xattrs.
 
 use std::ops::Range;
 
 use super::Time;
+use crate::failure::Failure;
 
 /// Prefix of the keys that hold xattrs.
 pub(super) const XATTR: &[u8] = b"SCHILY.xattr.";
+/// Prefix of libarchive's: the name is written as in a URL, the value in base 64.
+pub(super) const LIBARCHIVE_XATTR: &[u8] = b"LIBARCHIVE.xattr.";
 /// Tar's unit: headers, maps and data are padded to it.
 pub(super) const RECORD: usize = 512;
 
@@ -70,6 +73,67 @@ pub(super) fn xattr_name(mut key: &[u8]) -> Vec<u8> {
         key = rest;
     }
     name
+}
+
+/// Bytes back from `%XX`; `None` if it is not that.
+pub(super) fn from_url(mut text: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    while let Some((first, rest)) = text.split_first() {
+        text = rest;
+        if *first == b'%' {
+            let (digits, rest) = rest.split_at_checked(2)?;
+            bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+            text = rest;
+        } else {
+            bytes.push(*first);
+        }
+    }
+    Some(bytes)
+}
+
+/// Bytes back from base 64, with or without `=` at the end; `None` if it is not that.
+pub(super) fn from_base64(text: &[u8]) -> Option<Vec<u8>> {
+    let end = text.iter().rposition(|b| *b != b'=').map_or(0, |last| last + 1);
+    let mut bytes = Vec::with_capacity(text.len());
+    let (mut bits, mut count) = (0u32, 0);
+    for digit in &text[..end] {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = (bits << 6 | u32::from(value)) & 0xFFFF;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    // One digit alone says nothing.
+    if count == 6 { None } else { Some(bytes) }
+}
+
+/// A decimal number; it may have a sign.
+pub(super) fn number(text: &[u8]) -> Option<i128> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Decimal numbers, separated by commas.
+pub(super) fn numbers(text: &[u8]) -> Option<Vec<u64>> {
+    let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse().ok();
+    text.split(|b| *b == b',').filter(|text| !text.is_empty()).map(number).collect()
+}
+
+/// The failure of a stream that is not made as it should be.
+pub(super) fn damaged(what: &str) -> Failure {
+    Failure::new(
+        "cannot read the tar stream",
+        format!("{what} is damaged, or this is not a tar file"),
+        "check the archive",
+    )
 }
 
 /// A time as a decimal number of seconds.
@@ -223,6 +287,23 @@ mod tests {
             assert!(!key.contains(&b'='));
             assert_eq!(xattr_name(key.strip_prefix(XATTR).unwrap()), name);
         }
+    }
+
+    #[test]
+    fn what_libarchive_encodes() {
+        for (text, bytes) in [
+            ("", &b""[..]),
+            ("Yg", b"b"),
+            ("Yg==", b"b"),
+            ("Y3R4", b"ctx"),
+            ("//79", b"\xff\xfe\xfd"),
+            ("AAE", b"\0\x01"),
+        ] {
+            assert_eq!(from_base64(text.as_bytes()).as_deref(), Some(bytes), "{text}");
+        }
+        assert_eq!((from_base64(b"Y"), from_base64(b"Y!Jk")), (None, None));
+        assert_eq!(from_url(b"user.a%3Db%25").as_deref(), Some(&b"user.a=b%"[..]));
+        assert_eq!((from_url(b"user.%"), from_url(b"user.%4"), from_url(b"user.%zz")), (None, None, None));
     }
 
     fn parse(bytes: &[u8], size: u64) -> Option<Vec<Range<u64>>> {

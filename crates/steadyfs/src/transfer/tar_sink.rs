@@ -5,9 +5,12 @@
 use std::io::Write;
 use std::ops::Range;
 
+use steadyfs_format::xattr::Acl;
 use tar::{EntryType, Header};
 
+use super::lists;
 use super::pax::{self, RECORD};
+use super::tar_extra::{LISTS, SELINUX, SELINUX_XATTR};
 use super::{Body, Content, Entry, Job, Kind, Meta, Sink};
 use crate::failure::Failure;
 
@@ -159,7 +162,16 @@ impl<'a> Fields<'a> {
         }
         put("atime", pax::decimal(self.meta.atime).as_bytes());
         for (name, value) in &self.meta.xattrs {
-            pax::push(&mut out, &pax::xattr_key(name), value);
+            // Readers take a list as text only.
+            let text = LISTS.iter().find(|(_, list)| list == name).zip(Acl::from_call(value).ok());
+            match text {
+                Some(((key, _), acl)) => pax::push(&mut out, key, lists::write(&acl).as_bytes()),
+                None => pax::push(&mut out, &pax::xattr_key(name), value),
+            }
+            if name == SELINUX_XATTR {
+                // GNU tar reads it here, and bsdtar above.
+                pax::push(&mut out, SELINUX, value.strip_suffix(b"\0").unwrap_or(value));
+            }
         }
         out
     }

@@ -1,23 +1,34 @@
-//! A tar stream as a source: ustar, pax and GNU headers, long names, xattrs, and sparse files in GNU's old format and
-//! pax format 1.0.
+//! A tar stream as a source: ustar, pax and GNU headers, long names, xattrs, lists, and sparse files in all formats of
+//! GNU tar.
 //!
-//! The stream is read strictly forward, so it may be a pipe. Nothing in it is trusted: sizes are bounded before memory
+//! What headers say of a member is read in `tar_extra`. A member that says what no volume can hold is left out with a
+//! word; a stream that is not made as it should be is an error. The stream is read strictly forward, so it may be a pipe. Nothing in it is trusted: sizes are bounded before memory
 //! is taken, and paths with `..` are refused.
 
 use std::collections::HashSet;
 use std::io::Read;
 use std::ops::Range;
+use std::path::Path;
 
 use tar::{EntryType, GnuExtSparseHeader, GnuSparseHeader, Header};
 
 use steadyfs_format::dir::is_valid_name;
 
-use super::pax::{self, RECORD};
-use super::{Body, Content, DeviceNumber, Entry, Job, Kind, Meta, Sink, Source, Time, Xattrs, show, split};
+use super::lists::Names;
+use super::pax::{self, RECORD, damaged};
+use super::tar_extra::{Dropped, Extra, Reader, header_number};
+use super::{Body, Content, Entry, Job, Kind, Meta, Sink, Source, show, split};
 use crate::failure::Failure;
 
 /// No pax header or long name is larger; the kernel's limits (path, all xattrs of an inode) are far below.
 const MAX_EXTENSION: u64 = 1 << 24;
+
+/// Sun's type of an extended header.
+const SUN_HEADER: u8 = b'X';
+/// GNU's type of an archive's name.
+const GNU_LABEL: u8 = b'V';
+/// GNU's type of a directory whose data is the list of its names.
+const GNU_DIRECTORY: u8 = b'D';
 
 /// Reads a tar stream.
 pub(crate) struct TarSource<R> {
@@ -26,29 +37,46 @@ pub(crate) struct TarSource<R> {
     left: u64,
     /// Directories that the sink has.
     made: HashSet<Vec<u8>>,
+    reader: Reader,
 }
 
 impl<R: Read> Source for TarSource<R> {
     fn send(&mut self, sink: &mut dyn Sink, job: &mut Job) -> Result<(), Failure> {
-        let mut extra = Extra::default();
+        // Of all members from now on, and of the next.
+        let (mut global, mut extra) = (Extra::default(), Extra::default());
         while let Some(header) = self.next_header()? {
-            let size =
-                number(&header.as_old().size).and_then(|n| u64::try_from(n).ok()).ok_or_else(|| damaged("a size"))?;
+            let size = header_number(&header.as_old().size)
+                .and_then(|n| u64::try_from(n).ok())
+                .ok_or_else(|| damaged("a size"))?;
             match header.entry_type() {
-                EntryType::XHeader => extra.take_pax(&self.extension(size)?)?,
+                kind if kind.is_pax_local_extensions() || kind.as_byte() == SUN_HEADER => {
+                    let data = self.extension(size)?;
+                    extra.take_pax(&data, &mut self.reader)?;
+                }
+                EntryType::XGlobalHeader => {
+                    let data = self.extension(size)?;
+                    global.take_pax(&data, &mut self.reader)?;
+                    extra = global.clone();
+                }
                 EntryType::GNULongName => extra.path = Some(without_nul(self.extension(size)?)),
                 EntryType::GNULongLink => extra.link = Some(without_nul(self.extension(size)?)),
-                EntryType::XGlobalHeader => self.begin(size)?, // defaults such as a commit id
-                _ => self.member(&header, size, std::mem::take(&mut extra), sink, job)?,
+                // The name of the archive.
+                kind if kind.as_byte() == GNU_LABEL => self.begin(size)?,
+                _ => {
+                    let extra = std::mem::replace(&mut extra, global.clone());
+                    self.member(&header, size, extra, sink, job)?;
+                }
             }
         }
+        self.reader.dropped.tell(job);
         Ok(())
     }
 }
 
 impl<R: Read> TarSource<R> {
     pub(crate) fn new(input: R) -> Self {
-        TarSource { input, left: 0, made: HashSet::from([Vec::new()]) }
+        let reader = Reader { names: Names::of(Path::new("/etc")), dropped: Dropped::default() };
+        TarSource { input, left: 0, made: HashSet::from([Vec::new()]), reader }
     }
 
     fn read(&mut self, buf: &mut [u8]) -> Result<(), Failure> {
@@ -99,7 +127,7 @@ impl<R: Read> TarSource<R> {
         }
         let bytes = header.as_bytes();
         let sum = bytes[..148].iter().chain(&bytes[156..]).map(|b| i64::from(*b)).sum::<i64>() + 8 * i64::from(b' ');
-        if number(&header.as_old().cksum) != Some(sum) {
+        if header_number(&header.as_old().cksum) != Some(sum) {
             return Err(damaged("the checksum of a header"));
         }
         Ok(Some(header))
@@ -121,39 +149,52 @@ impl<R: Read> TarSource<R> {
         &mut self,
         header: &Header,
         size: u64,
-        extra: Extra,
+        mut extra: Extra,
         sink: &mut dyn Sink,
         job: &mut Job,
     ) -> Result<(), Failure> {
-        let raw_path = extra.path.clone().unwrap_or_else(|| header.path_bytes().into_owned());
+        let raw_path = extra.path(header);
         let path = clean(&raw_path)?;
         job.progress.at(&path);
-        let Some(kind) = kind(header, &raw_path) else {
-            let size = extra.size.unwrap_or(size);
-            job.notes.add(&job.progress, &path, "left out", "a kind of member that is not known here");
-            return self.begin(size);
+        let found = kind(header, &raw_path).ok_or_else(|| "a kind of member that is not known here".to_owned());
+        let found = found.and_then(|kind| Ok((kind, extra.meta(header, kind)?)));
+        let encoded = |key: &String| format!("its contents are in a form ({key}) that is not known here");
+        let (kind, mut meta) = match (found, &extra.encoded) {
+            (Ok(found), None) => found,
+            (Ok(_), Some(key)) => return self.leave_out(&path, extra.size.unwrap_or(size), &encoded(key), job),
+            (Err(why), _) => return self.leave_out(&path, extra.size.unwrap_or(size), &why, job),
         };
-        let mut meta = extra.meta(header, kind);
-        if header.entry_type().is_hard_link() {
-            self.parents(&path, sink, job)?;
-            let first =
-                clean(&extra.link.unwrap_or_else(|| header.link_name_bytes().unwrap_or_default().into_owned()))?;
-            return sink.entry(Entry { path: &path, meta: &meta, body: Body::HardLink(first) }, job);
+        for (what, why) in &extra.complaints {
+            job.notes.add(&job.progress, &path, what, why);
         }
         self.parents(&path, sink, job)?;
+        let link = || extra.link.clone().unwrap_or_else(|| header.link_name_bytes().unwrap_or_default().into_owned());
+        if header.entry_type().is_hard_link() {
+            let first = clean(&link())?;
+            return sink.entry(Entry { path: &path, meta: &meta, body: Body::HardLink(first) }, job);
+        }
         match kind {
             Kind::Regular => self.file(&path, header, extra.size.unwrap_or(size), &extra, &meta, sink, job),
             Kind::Dir => {
+                if header.entry_type().as_byte() == GNU_DIRECTORY {
+                    self.begin(extra.size.unwrap_or(size))?;
+                }
                 self.made.insert(path.clone());
                 sink.entry(Entry { path: &path, meta: &meta, body: Body::Directory }, job)
             }
             Kind::Symlink => {
-                let target = extra.link.unwrap_or_else(|| header.link_name_bytes().unwrap_or_default().into_owned());
+                let target = link();
                 meta.perm = 0o777;
                 sink.entry(Entry { path: &path, meta: &meta, body: Body::Symlink(target) }, job)
             }
             _ => sink.entry(Entry { path: &path, meta: &meta, body: Body::Special }, job),
         }
+    }
+
+    /// Tells that a member is left out, and passes over its data.
+    fn leave_out(&mut self, path: &[u8], size: u64, why: &str, job: &mut Job) -> Result<(), Failure> {
+        job.notes.add(&job.progress, path, "left out", why);
+        self.begin(size)
     }
 
     /// Makes the directories above `path` that the archive does not describe.
@@ -187,10 +228,14 @@ impl<R: Read> TarSource<R> {
         self.begin(stored)?;
         let sparse = match (old, extra.sparse_version()) {
             (Some(sparse), _) => Some(sparse),
+            (None, Some((0, _))) => {
+                let size = extra.real_size.unwrap_or(0);
+                Some((size, extra.sparse_pieces(size).ok_or_else(|| damaged("the map of a sparse file"))?))
+            }
             (None, Some((1, 0))) => Some(self.pax_sparse(extra.real_size.unwrap_or(0))?),
             (None, None) => None,
-            (None, Some(_)) => {
-                let why = "its sparse format (GNU pax 0.x) is not known here";
+            (None, Some((major, minor))) => {
+                let why = format!("its sparse format ({major}.{minor}) is not known here");
                 return Err(Failure::new(
                     format!("cannot read {} from the tar stream", show(path)),
                     why,
@@ -271,110 +316,19 @@ impl<R: Read> Content for TarContent<'_, R> {
     }
 }
 
-/// What extended headers say about the next member.
-#[derive(Default)]
-struct Extra {
-    path: Option<Vec<u8>>,
-    link: Option<Vec<u8>>,
-    size: Option<u64>,
-    uid: Option<u32>,
-    gid: Option<u32>,
-    atime: Option<Time>,
-    mtime: Option<Time>,
-    xattrs: Xattrs,
-    sparse_major: Option<u64>,
-    sparse_minor: Option<u64>,
-    real_size: Option<u64>,
-    old_pax_sparse: bool,
-}
-
-impl Extra {
-    fn take_pax(&mut self, data: &[u8]) -> Result<(), Failure> {
-        let records = pax::records(data).ok_or_else(|| damaged("a pax header"))?;
-        let decimal = |value: &[u8]| std::str::from_utf8(value).ok().and_then(|t| t.parse::<u64>().ok());
-        let id = |value: &[u8]| decimal(value).and_then(|n| u32::try_from(n).ok());
-        for (key, value) in records {
-            match key {
-                // The name in `path` of a sparse file is made up; its own key is the true one, and it comes first or
-                // later.
-                b"path" if self.real_size.is_none() => self.path = Some(value.to_vec()),
-                b"linkpath" => self.link = Some(value.to_vec()),
-                b"size" => self.size = Some(decimal(value).ok_or_else(|| damaged("a size"))?),
-                b"uid" => self.uid = id(value),
-                b"gid" => self.gid = id(value),
-                b"atime" => self.atime = pax::time(value),
-                b"mtime" => self.mtime = pax::time(value),
-                b"GNU.sparse.major" => self.sparse_major = decimal(value),
-                b"GNU.sparse.minor" => self.sparse_minor = decimal(value),
-                b"GNU.sparse.name" => self.path = Some(value.to_vec()),
-                b"GNU.sparse.realsize" => self.real_size = decimal(value),
-                b"GNU.sparse.map" | b"GNU.sparse.offset" => self.old_pax_sparse = true,
-                _ => {
-                    if let Some(name) = key.strip_prefix(pax::XATTR) {
-                        self.xattrs.push((pax::xattr_name(name), value.to_vec()));
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The version of the pax sparse format, if the member is in one.
-    fn sparse_version(&self) -> Option<(u64, u64)> {
-        if self.old_pax_sparse {
-            return Some((0, 0));
-        }
-        self.sparse_major.map(|major| (major, self.sparse_minor.unwrap_or(0)))
-    }
-
-    fn meta(&self, header: &Header, kind: Kind) -> Meta {
-        let old = header.as_old();
-        let field = |bytes: &[u8]| number(bytes).and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
-        let mtime = self.mtime.unwrap_or(Time { secs: number(&old.mtime).unwrap_or(0), nanos: 0 });
-        let device = |half: std::io::Result<Option<u32>>| half.ok().flatten().unwrap_or(0);
-        let number = || DeviceNumber { major: device(header.device_major()), minor: device(header.device_minor()) };
-        let special = matches!(kind, Kind::CharDevice | Kind::BlockDevice);
-        Meta {
-            kind,
-            perm: field(&old.mode) & 0o7777,
-            uid: self.uid.unwrap_or_else(|| field(&old.uid)),
-            gid: self.gid.unwrap_or_else(|| field(&old.gid)),
-            rdev: if special { number() } else { DeviceNumber::default() },
-            atime: self.atime.unwrap_or(mtime),
-            mtime,
-            xattrs: self.xattrs.clone(),
-        }
-    }
-}
-
 fn kind(header: &Header, path: &[u8]) -> Option<Kind> {
     Some(match header.entry_type() {
         // Before ustar a directory was a file whose name ends with a slash.
         EntryType::Regular if path.ends_with(b"/") => Kind::Dir,
         EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse | EntryType::Link => Kind::Regular,
         EntryType::Directory => Kind::Dir,
+        other if other.as_byte() == GNU_DIRECTORY => Kind::Dir,
         EntryType::Symlink => Kind::Symlink,
         EntryType::Char => Kind::CharDevice,
         EntryType::Block => Kind::BlockDevice,
         EntryType::Fifo => Kind::Fifo,
         _ => return None,
     })
-}
-
-/// A number of a header: octal digits, or GNU's base 256 (big-endian, two's complement, first bit set).
-fn number(field: &[u8]) -> Option<i64> {
-    match *field.first()? {
-        // At most 12 bytes, so 128 bits hold it.
-        first @ (0x80 | 0xFF) => {
-            let sign = if first == 0xFF { -1 } else { 0 };
-            i64::try_from(field[1..].iter().fold(sign, |value: i128, byte| (value << 8) | i128::from(*byte))).ok()
-        }
-        _ => {
-            let text = std::str::from_utf8(field).ok()?.trim_matches([' ', '\0']);
-            let digits = text.split(['\0', ' ']).next().unwrap_or("");
-            if digits.is_empty() { Some(0) } else { i64::from_str_radix(digits, 8).ok() }
-        }
-    }
 }
 
 fn add_pieces(extents: &mut Vec<Range<u64>>, pieces: &[GnuSparseHeader], size: u64) -> Result<(), Failure> {
@@ -410,12 +364,4 @@ fn without_nul(mut name: Vec<u8>) -> Vec<u8> {
         name.pop();
     }
     name
-}
-
-fn damaged(what: &str) -> Failure {
-    Failure::new(
-        "cannot read the tar stream",
-        format!("{what} is damaged, or this is not a tar file"),
-        "check the archive",
-    )
 }
