@@ -13,6 +13,7 @@
 //! - [`EventCount`], [`Completion`], [`Pending`], [`queue::Queue`]: waiting for each other, built only on the locks
 //!   above;
 //! - [`sim`]: all of this in deterministic virtual time, on as many virtual cores as asked for;
+//! - [`mutated`]: vital lines that a run of tests switches off; never in a build that ships;
 //! - [`spawn`], [`pin`], [`yield_now`], [`sleep`], [`now`], [`wall_clock`], [`charge`], [`cpus`]: threads, clocks, CPU
 //!   cost.
 //!
@@ -28,6 +29,7 @@ mod condvar;
 mod event;
 mod leaf;
 mod line;
+mod mutant;
 mod mutex;
 mod passing;
 mod pin;
@@ -44,6 +46,7 @@ pub use condvar::Condvar;
 pub use event::{Completion, EventCount, EventKey, Pending};
 pub use leaf::Leaf;
 pub use line::SharedLine;
+pub use mutant::mutated;
 pub use mutex::{ArcMutexGuard, Mutex, MutexGuard};
 pub use passing::{PassThroughLock, PassingReader, PassingWriter};
 pub use pin::{keep_off, pin, unpin};

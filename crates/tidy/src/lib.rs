@@ -10,6 +10,7 @@ mod code;
 mod ladder;
 mod layers;
 mod messages;
+mod mutants;
 mod names;
 mod pages;
 mod promises;
@@ -66,6 +67,8 @@ pub enum Rule {
     Message,
     /// Tests that pages name are there, and each promise names one.
     Promise,
+    /// Lines that tests run without are on their page, and no build that ships can lack one.
+    Mutant,
     /// Commits are named on pages of measured results only.
     Commit,
     /// Each lock of the core stands on the page of locks.
@@ -76,7 +79,7 @@ pub enum Rule {
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Rule; 23] = [
+    pub const ALL: [Rule; 24] = [
         Rule::FileLength,
         Rule::LineLength,
         Rule::FileHead,
@@ -97,6 +100,7 @@ impl Rule {
         Rule::Readme,
         Rule::Message,
         Rule::Promise,
+        Rule::Mutant,
         Rule::Commit,
         Rule::Ladder,
         Rule::Unreadable,
@@ -146,6 +150,7 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
     pages::check(tree, &mut found);
     messages::check(tree, &mut found);
     promises::check(tree, &mut found);
+    mutants::check(tree, &mut found);
     ladder::check(tree, &mut found);
     found
 }

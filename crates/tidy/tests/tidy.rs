@@ -58,7 +58,7 @@ fn arrows_between_the_rooms_of_core() {
     );
     silent(below, &head("//! As [`crate::files`] says.\n// crate::files\nconst T: &str = \"crate::fs\";"));
     silent(below, &head("#[cfg(test)]\nmod tests {\n    use crate::fs::Fs;\n}\n#[cfg(test)]\nuse crate::mkfs;"));
-    silent("crates/core/src/volume/io/tests.rs", &head("use crate::fs::Fs;"));
+    silent("crates/core/src/volume/planted/tests.rs", &head("use crate::fs::Fs;"));
     fires(Rule::RoomArrow, 2, below, &head("use crate::files::inode::Inode;"));
     fires(Rule::RoomArrow, 3, below, &head("use crate::{\n    fs::Fs, error::Result};"));
     fires(Rule::RoomArrow, 2, below, &head("fn f() { g(crate::reclaim::Urgency::Low) }"));
@@ -416,6 +416,40 @@ fn promises_and_the_tests_that_show_them() {
     assert_eq!(lines(page, &format!("{table}| a | none | `crates/rt/tests/a.rs::it_held` |\n")), [3]);
     assert_eq!(lines("docs/X.md", "`crates/rt/tests/a.rs::inside` `crates/rt/tests/a.rs::a_helper`\n"), [1]);
     assert_eq!(lines("docs/X.md", "`crates/rt/tests/a.rs::inside`\n"), []);
+}
+
+#[test]
+fn lines_that_tests_run_without() {
+    let asks = |names: &[&str]| -> String {
+        let line =
+            |name: &&str| format!("fn {name}() {{ if !{}(\"{name}\") {{ flush() }} }}\n", concat!("muta", "ted"));
+        "//! Head.\n".to_owned() + &names.iter().map(line).collect::<String>()
+    };
+    let rows = |rows: &str| {
+        let head = "| line | where | without it | noticed by | seconds |\n|---|---|---|---|---|\n";
+        SourceFile::new("docs/MUTANTS.md", format!("{head}{rows}\n| none | of | the | table | 1 |\n"))
+    };
+    let found = |source: &str, page: SourceFile| {
+        let files = vec![SourceFile::new("crates/rt/src/a.rs", source), page];
+        let all = check(&Tree { files, ..Tree::default() });
+        all.into_iter().filter(|v| v.rule == Rule::Mutant).map(|v| (v.path, v.line)).collect::<Vec<_>>()
+    };
+    let row =
+        |name: &str| format!("| `{name}` | `crates/rt/src/a.rs` | no flush | `crates/rt/src/a.rs::test` | 0.1 |\n");
+    let (source, page) = ("crates/rt/src/a.rs".to_owned(), "docs/MUTANTS.md".to_owned());
+    assert_eq!(found(&asks(&["a", "b"]), rows(&(row("a") + &row("b")))), []);
+    assert_eq!(found(&asks(&["a", "b"]), rows(&row("a"))), [(source.clone(), 3)]);
+    assert_eq!(found(&asks(&["a", "a"]), rows(&row("a"))), [(source, 3)]);
+    assert_eq!(found(&asks(&["a"]), rows(&(row("a") + &row("b")))), [(page.clone(), 4)]);
+    assert_eq!(found(&asks(&["a"]), rows(&(row("a") + &row("a")))), [(page.clone(), 3), (page.clone(), 4)]);
+    let untested = "| `a` | `crates/rt/src/a.rs` | no flush | a review | 0.1 |\n";
+    assert_eq!(found(&asks(&["a"]), rows(untested)), [(page, 3)]);
+    let manifest = |section: &str| {
+        let asks = "steadyfs-rt = { workspace = true, features = [\"mutants\"] }";
+        format!("[package]\nlicense.workspace = true\npublish = false\n\n[{section}]\n{asks}\n")
+    };
+    fires(Rule::Mutant, 6, "crates/bench/Cargo.toml", &manifest("dependencies"));
+    silent("crates/bench/Cargo.toml", &manifest("dev-dependencies"));
 }
 
 #[test]
