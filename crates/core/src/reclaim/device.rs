@@ -17,7 +17,7 @@
 //! write stay below half of that room, and with the nodes that followed records change, below all of it.
 //!
 //! Kept true: whoever waits here holds no lock and no change, so records can be applied meanwhile; what waits for the
-//! device waits for so long at most.
+//! device waits for so long at most, and not at all once one of the two threads has ended.
 
 use super::admission::{Admission, Admissions};
 use crate::canary::Canary;
@@ -30,8 +30,8 @@ use crate::volume::nodes::slots;
 use crate::volume::segments::Segments;
 use crate::volume::segments::migrating::{Applied, MigratingArea, MigrationStats};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use steadyfs_device::{Move, Sort, UPCALL_RECORDS};
 use steadyfs_format::summary::{Summary, SummaryBlock, SummaryKind};
@@ -82,47 +82,17 @@ impl DeviceReclaim {
             return;
         }
         assert!(self.threads.lock().is_empty(), "two threads follow the device");
-        let (volume, listens) = (Arc::downgrade(fs), Arc::clone(&area));
+        let (volume, listens) = (Arc::downgrade(fs), Following(Arc::clone(&area)));
         let listener = spawn("steadyfs-records", move || {
-            while let Some(upcall) = listens.migrations().and_then(|device| device.next()) {
-                if let Err(damage) = listens.hear(&upcall) {
+            while let Some(upcall) = listens.0.migrations().and_then(|device| device.next()) {
+                if let Err(damage) = listens.0.hear(&upcall) {
                     volume.upgrade().iter().for_each(|fs| fs.vol.stop(&damage));
-                    // A checkpoint may wait for what is heard no more.
-                    listens.end();
                     return;
                 }
             }
         });
-        let (weak, follows) = (Arc::downgrade(fs), Arc::clone(&area));
-        let follower = spawn("steadyfs-migrator", move || {
-            loop {
-                let key = follows.event.listen();
-                if follows.stop.load(SeqCst) {
-                    return;
-                }
-                let Some(fs) = weak.upgrade() else { return };
-                let retry = match fs.apply_records(&follows) {
-                    Ok(()) => None,
-                    Err(error) if fs.vol.check_writable().is_err() => {
-                        tracing::debug!(%error, "records of the device are left to the next mount");
-                        return;
-                    }
-                    Err(damage @ Error::Corrupt(_)) => {
-                        fs.vol.stop(&damage);
-                        return;
-                    }
-                    Err(error) => {
-                        tracing::error!(%error, "a record of the device cannot be applied yet");
-                        Some(RETRY)
-                    }
-                };
-                drop(fs);
-                match retry {
-                    None => follows.event.wait(key),
-                    Some(time) => drop(follows.event.wait_timeout(key, time)),
-                }
-            }
-        });
+        let (volume, follows) = (Arc::downgrade(fs), Following(Arc::clone(&area)));
+        let follower = spawn("steadyfs-migrator", move || follow_records(&volume, &follows.0));
         self.threads.lock().extend([listener, follower]);
         *self.area.lock() = Some(area);
     }
@@ -167,6 +137,46 @@ impl DeviceReclaim {
             if let Some(device) = area.migrations() {
                 device.close();
             }
+        }
+    }
+}
+
+/// A thread that hears or applies records. However it ends, a panic included, nobody waits for it any more.
+struct Following(Arc<MigratingArea>);
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// Applies what is heard, until the mount ends or nothing can be applied any more.
+fn follow_records(volume: &Weak<Fs>, area: &MigratingArea) {
+    loop {
+        let key = area.event.listen();
+        if area.stop.load(SeqCst) {
+            return;
+        }
+        let Some(fs) = volume.upgrade() else { return };
+        let retry = match fs.apply_records(area) {
+            Ok(()) => None,
+            Err(error) if fs.vol.check_writable().is_err() => {
+                tracing::debug!(%error, "records of the device are left to the next mount");
+                return;
+            }
+            Err(damage @ Error::Corrupt(_)) => {
+                fs.vol.stop(&damage);
+                return;
+            }
+            Err(error) => {
+                tracing::error!(%error, "a record of the device cannot be applied yet");
+                Some(RETRY)
+            }
+        };
+        drop(fs);
+        match retry {
+            None => area.event.wait(key),
+            Some(time) => drop(area.event.wait_timeout(key, time)),
         }
     }
 }

@@ -436,14 +436,27 @@ fn a_volume_is_refused_where_nobody_collects_and_read_there() {
 }
 
 /// A device that skips a number as soon as a checkpoint completes some records: it then says that it has delivered
-/// more, and tells of these under wrong numbers.
+/// more, and tells of these under wrong numbers. Or one that says that it moved a block which no page is in.
 struct Skipping {
     inner: Arc<Moving>,
     skips: AtomicBool,
+    misleads: AtomicBool,
     /// Records that it had delivered, and the host had not heard of, when it began to skip.
     unheard: AtomicU64,
     /// Number of the last record that an upcall told of.
     told: AtomicU64,
+}
+
+impl Skipping {
+    fn new(inner: &Arc<Moving>) -> Arc<Self> {
+        Arc::new(Skipping {
+            inner: Arc::clone(inner),
+            skips: AtomicBool::new(false),
+            misleads: AtomicBool::new(false),
+            unheard: AtomicU64::new(0),
+            told: AtomicU64::new(0),
+        })
+    }
 }
 
 impl Device for Skipping {
@@ -465,6 +478,9 @@ impl Migrations for Skipping {
     fn next(&self) -> Option<Upcall> {
         let mut upcall = self.inner.next()?;
         upcall.first += u64::from(self.skips.load(SeqCst));
+        if self.misleads.load(SeqCst) {
+            upcall.moves[0].from = 0;
+        }
         self.told.store(upcall.last(), SeqCst);
         Some(upcall)
     }
@@ -507,12 +523,7 @@ fn a_device_that_skips_a_record_stops_the_volume_and_nobody_waits_for_ever() {
         let work = move || {
             // It delivers late, so that there is something left to deliver when a checkpoint completes.
             let disk = Disk::new(12, 1.4, Adversary { late: u64::MAX, records: 30, ..Adversary::new(seed) });
-            let device = Arc::new(Skipping {
-                inner: Arc::clone(&disk.device),
-                skips: AtomicBool::new(false),
-                unheard: AtomicU64::new(0),
-                told: AtomicU64::new(0),
-            });
+            let device = Skipping::new(&disk.device);
             let mounted = Arc::clone(&device) as Arc<dyn Device>;
             let fs = Fs::mount(mounted, MountOptions::parse("cache=1M").unwrap()).unwrap();
             let (data, mut random) = (file(&fs, "data"), Random(seed));
@@ -540,4 +551,25 @@ fn a_device_that_skips_a_record_stops_the_volume_and_nobody_waits_for_ever() {
         waited += run(SimConfig { cores: 2, seed, ..SimConfig::default() }, watched).unwrap().value;
     }
     assert!(waited > 0, "no checkpoint had to wait for what was skipped");
+}
+
+/// The device delivers a record when the unmount asks for it, and the record is one that stops the volume. Nothing is
+/// applied after that, and the unmount does not wait for it.
+#[test]
+fn an_unmount_waits_for_no_record_after_one_that_stopped_the_volume() {
+    let work = || {
+        let disk = Disk::new(12, 1.4, Adversary { late: u64::MAX, records: 256, ..Adversary::new(3) });
+        let device = Skipping::new(&disk.device);
+        device.misleads.store(true, SeqCst);
+        let mounted = Arc::clone(&device) as Arc<dyn Device>;
+        let fs = Fs::mount(mounted, MountOptions::parse("cache=1M").unwrap()).unwrap();
+        let (data, mut random) = (file(&fs, "data"), Random(3));
+        overwrite(&fs, &data, 100, 100, &mut random, &mut BTreeMap::new());
+        drop(data);
+        let began = steadyfs_rt::now();
+        assert!(fs.unmount().is_err(), "a volume that was stopped has a last checkpoint");
+        (began.elapsed(), device.told.load(SeqCst))
+    };
+    let (waited, told) = run(SimConfig { cores: 2, ..SimConfig::default() }, work).unwrap().value;
+    assert!(told > 0 && waited < Duration::from_secs(5), "{waited:?} for {told} records");
 }
