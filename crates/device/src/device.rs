@@ -62,7 +62,8 @@ pub enum Op {
         /// durable, which tells as much of earlier writes as a flush that fails.
         fua: bool,
     },
-    /// Make every write that has completed durable.
+    /// Make every write that has completed durable. An error of another kind than [`OpKind::Flush`] says that nothing
+    /// is lost, and another flush may make it durable; any other, that nobody knows which writes are lost.
     Flush,
     /// The contents of these blocks are no longer needed.
     Discard {

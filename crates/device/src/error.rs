@@ -7,6 +7,14 @@ use std::path::PathBuf;
 /// `errno` values that devices of this crate report themselves.
 pub mod errno {
     use rustix::io::Errno;
+    /// A quota of the host's file system is used up.
+    pub const EDQUOT: i32 = Errno::DQUOT.raw_os_error();
+    /// The system has no memory for it now.
+    pub const ENOMEM: i32 = Errno::NOMEM.raw_os_error();
+    /// The system cannot do it now.
+    pub const EAGAIN: i32 = Errno::AGAIN.raw_os_error();
+    /// The call was interrupted.
+    pub const EINTR: i32 = Errno::INTR.raw_os_error();
     /// Input/output error.
     pub const EIO: i32 = Errno::IO.raw_os_error();
     /// No such device: it has disappeared.
@@ -102,6 +110,12 @@ impl IoError {
     /// The error number to pass on to a program.
     pub fn errno(&self) -> i32 {
         self.errno
+    }
+
+    /// Whether the system lacked something for the moment: room, a quota, memory. That says nothing of the blocks, and
+    /// the same request may succeed later. Any other error may be a bad place.
+    pub fn is_passing(&self) -> bool {
+        [errno::ENOSPC, errno::EDQUOT, errno::ENOMEM, errno::EAGAIN, errno::EINTR].contains(&self.errno)
     }
 }
 

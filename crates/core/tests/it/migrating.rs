@@ -318,6 +318,49 @@ fn a_record_that_cannot_be_applied_is_tried_again() {
     run(SimConfig { cores: 2, ..SimConfig::default() }, work).unwrap();
 }
 
+/// The host's file system is full for a while. No section is given up for that, all that was refused is kept, and it is
+/// taken when there is room, by as many attempts as it takes.
+#[test]
+fn a_host_without_room_costs_no_section_and_nothing_that_was_written() {
+    let work = || {
+        let (below, device) = failing(Adversary { records: 8, late: 2, ..Adversary::new(31) });
+        let options = || MountOptions::parse("cache=1M,errors=continue,commit=0").unwrap();
+        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options()).unwrap();
+        let data = file(&fs, "data");
+        let (mut random, mut known) = (Random(4), BTreeMap::new());
+        overwrite(&fs, &data, 700, 300, &mut random, &mut known);
+        fs.sync().unwrap();
+        for errno in [errno::ENOSPC, errno::EDQUOT] {
+            let free = fs.statfs().blocks_free;
+            below.add(Fault::fail(errno).on(OpKind::Write));
+            // Fewer pages than the cache holds: further ones would be refused at once.
+            for round in 0..20 {
+                overwrite(&fs, &data, 700, 5, &mut random, &mut known);
+                let error = fs.fsync(&data, round % 2 == 0).unwrap_err();
+                assert!(matches!(&error, Error::Io(error) if error.errno() == errno), "{error}");
+            }
+            assert_contents(&fs, &data, &known);
+            below.heal();
+            let rounds = (0..3).position(|_| fs.sync().is_ok());
+            assert!(rounds.is_some(), "what was refused is refused although there is room");
+            fs.fsync(&data, false).unwrap();
+            assert!(fs.statfs().blocks_free + 300 > free, "{free} blocks were free");
+            // All sections can be used: some 20 of them are written.
+            for _ in 0..50 {
+                overwrite(&fs, &data, 700, 200, &mut random, &mut known);
+                fs.sync().unwrap();
+            }
+        }
+        assert_contents(&fs, &data, &known);
+        drop(data);
+        fs.unmount().unwrap();
+        assert_eq!(device.outstanding(), 0, "records are outstanding after an unmount");
+        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options()).unwrap();
+        assert_contents(&fs, &file(&fs, "data"), &known);
+    };
+    run(SimConfig { cores: 2, ..SimConfig::default() }, work).unwrap();
+}
+
 /// Blocks of the regular area that can be read and never written, in every third section.
 fn bad_places(below: &Failing, geometry: &MigrationGeometry) -> Vec<u64> {
     let section = 3 * geometry.zone as usize;

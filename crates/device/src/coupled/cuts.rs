@@ -3,7 +3,8 @@
 
 use super::CoupledDevice;
 use crate::device::IoResult;
-use crate::{Ledger, Op, PageBuf};
+use crate::{IoError, Ledger, Op, OpKind, PageBuf};
+use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 use steadyfs_rt::{LockClass, Mutex};
 
 static CUTS: LockClass = LockClass::new("device.coupled.cuts", u16::MAX - 12);
@@ -49,6 +50,31 @@ impl Cuts {
 
     pub(super) fn flushed(&self) {
         self.0.lock().0.flushes += 1;
+    }
+}
+
+/// Errors of the host's file system that are due.
+#[derive(Default)]
+pub(super) struct Faults {
+    /// Of each write of blocks until it is 0 again.
+    pub(super) write: AtomicI32,
+    /// Of the next append to the journal.
+    pub(super) append: AtomicI32,
+}
+
+impl Faults {
+    pub(super) fn take_change(&self, op: &Op) -> Result<(), IoError> {
+        match self.write.load(SeqCst) {
+            errno if errno != 0 && op.kind() == OpKind::Write => Err(op.error(errno)),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn take_append(&self) -> std::io::Result<()> {
+        match self.append.swap(0, SeqCst) {
+            0 => Ok(()),
+            errno => Err(std::io::Error::from_raw_os_error(errno)),
+        }
     }
 }
 

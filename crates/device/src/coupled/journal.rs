@@ -5,7 +5,8 @@
 //! neighbouring blocks are one run. A frame that is cut short, or has another checksum, is the end: a power cut came
 //! amid it. When steps take much more room than the ledger, a new file with a ledger alone takes the old one's name.
 //!
-//! Kept true: a frame is written after the blocks that its steps tell of are durable.
+//! Kept true: a frame is written after the blocks that its steps tell of are durable. One that could not be written, or
+//! synced, is written anew at the same place, with the steps since.
 
 use crate::migrate::{MigrationGeometry, Move, Numbers, Sort, Step, put};
 use crate::{Ledger, OpenError};
@@ -31,6 +32,7 @@ const MOVED: u64 = 5;
 const DELIVER: u64 = 6;
 const COMPLETE: u64 = 7;
 const RESUME: u64 = 8;
+const UNWRITTEN: u64 = 9;
 
 pub(super) struct Journal {
     dir: PathBuf,
@@ -42,7 +44,9 @@ pub(super) struct Journal {
     frames: u64,
     /// What the first frame takes.
     ledger: u64,
-    /// Steps that are in no frame.
+    /// Steps of the next frame, which may have been tried.
+    framed: Vec<u8>,
+    /// Steps behind those.
     pending: Vec<u8>,
     /// The last of them, if it may become longer: its kind, first block and count.
     run: Option<(u64, u64, u64)>,
@@ -86,7 +90,8 @@ fn is_amid(bytes: &[u8], number: u64) -> bool {
 impl Journal {
     /// Makes the journal of a device that holds nothing.
     pub(super) fn create(dir: &Path, geometry: &MigrationGeometry) -> io::Result<()> {
-        write_anew(dir, &Ledger::new(geometry.clone())).map(drop)
+        write_beside(dir, &Ledger::new(geometry.clone()))?;
+        take_name(dir)
     }
 
     /// Reads the journal; the ledger is that after the last whole frame. `None` if the first is none.
@@ -128,6 +133,7 @@ impl Journal {
             end,
             frames,
             ledger: first,
+            framed: Vec::new(),
             pending: Vec::new(),
             run: None,
             #[cfg(test)]
@@ -144,6 +150,7 @@ impl Journal {
         match *step {
             Step::Write(block, sort) => self.push_run(WRITE[usize::from(sort == Sort::Node)], block),
             Step::Refused(block) => self.push_run(REFUSED, block),
+            Step::Unwritten(block) => self.push_run(UNWRITTEN, block),
             Step::Discard(block) => self.push_run(DISCARD, block),
             Step::Moved(Move { from, to }) => self.push_one(&[MOVED, from, to]),
             Step::Deliver(count) => self.push_one(&[DELIVER, count as u64]),
@@ -175,25 +182,47 @@ impl Journal {
         }
     }
 
-    /// The steps that are in no frame: the caller makes the next of them.
-    pub(super) fn take(&mut self) -> Vec<u8> {
+    /// All steps so far go to the next frame.
+    pub(super) fn close_frame(&mut self) {
         self.close_run();
-        std::mem::take(&mut self.pending)
+        self.framed.append(&mut self.pending);
     }
 
-    /// Writes a frame, and returns the file that is to be synced.
-    pub(super) fn append(&mut self, payload: &[u8]) -> io::Result<Option<Arc<File>>> {
-        let Some(file) = self.file.clone().filter(|_| !payload.is_empty()) else { return Ok(None) };
-        let frame = frame(self.frames, payload);
-        file.write_all_at(&frame, self.end)?;
-        self.end += frame.len() as u64;
-        self.frames += 1;
+    /// Writes the next frame, and returns the file that is to be synced. Until [`Journal::appended`] says that it is
+    /// durable the frame does not count, and is written anew: of what a failed sync has lost nothing is known. Nothing
+    /// follows it, so whatever is left of an attempt ends the journal, or is true.
+    pub(super) fn append(&self) -> io::Result<Option<Arc<File>>> {
+        let Some(file) = self.file.clone().filter(|_| !self.framed.is_empty()) else { return Ok(None) };
+        file.write_all_at(&frame(self.frames, &self.framed), self.end)?;
         Ok(Some(file))
+    }
+
+    /// The frame is durable.
+    pub(super) fn appended(&mut self) {
+        if !self.framed.is_empty() {
+            self.end += (HEAD + self.framed.len()) as u64;
+            self.frames += 1;
+            self.framed.clear();
+        }
+    }
+
+    /// The file, for a device that may be changed.
+    pub(super) fn file(&self) -> Option<&Arc<File>> {
+        self.file.as_ref()
     }
 
     /// Whether steps take much more room than the ledger.
     pub(super) fn is_long(&self) -> bool {
         self.end > self.ledger.saturating_mul(4).max(SHORT)
+    }
+
+    /// Writes a frame of this payload.
+    #[cfg(test)]
+    pub(super) fn append_frame(&mut self, payload: &[u8]) -> io::Result<()> {
+        self.framed = payload.to_vec();
+        self.append()?;
+        self.appended();
+        Ok(())
     }
 
     /// Its length.
@@ -209,11 +238,16 @@ impl Journal {
     }
 
     /// Puts the ledger, which contains all steps, in the place of what there is. Blocks that steps tell of are durable.
-    pub(super) fn begin_anew(&mut self, ledger: &Ledger) -> io::Result<()> {
+    /// False if there is no room for it now, and the journal goes on as it is.
+    pub(super) fn begin_anew(&mut self, ledger: &Ledger) -> io::Result<bool> {
         if self.file.is_none() {
-            return Ok(());
+            return Ok(true);
         }
-        let (file, end) = write_anew(&self.dir, ledger)?;
+        let Ok((file, end)) = write_beside(&self.dir, ledger) else {
+            let _ = std::fs::remove_file(self.dir.join(BEGUN));
+            return Ok(false);
+        };
+        take_name(&self.dir)?;
         self.run = None;
         self.pending.clear();
         #[cfg(test)]
@@ -221,22 +255,25 @@ impl Journal {
             self.begun += 1;
         }
         (self.file, self.end, self.frames, self.ledger) = (Some(Arc::new(file)), end, 1, end);
-        Ok(())
+        Ok(true)
     }
 }
 
-/// Makes a journal of a ledger alone, and gives it its name when it is durable.
-fn write_anew(dir: &Path, ledger: &Ledger) -> io::Result<(File, u64)> {
+/// Makes a journal of a ledger alone, without its name, and its length.
+fn write_beside(dir: &Path, ledger: &Ledger) -> io::Result<(File, u64)> {
     let mut payload = Vec::new();
     ledger.save(&mut payload);
     let frame = frame(0, &payload);
-    let begun = dir.join(BEGUN);
-    let mut file = File::options().read(true).write(true).create(true).truncate(true).open(&begun)?;
+    let mut file = File::options().read(true).write(true).create(true).truncate(true).open(dir.join(BEGUN))?;
     file.write_all(&frame)?;
     file.sync_all()?;
-    std::fs::rename(&begun, dir.join(NAME))?;
-    File::open(dir)?.sync_all()?;
     Ok((file, frame.len() as u64))
+}
+
+/// Gives it the name.
+fn take_name(dir: &Path) -> io::Result<()> {
+    std::fs::rename(dir.join(BEGUN), dir.join(NAME))?;
+    File::open(dir)?.sync_all()
 }
 
 /// Takes the steps of a frame; false if they are none.
@@ -262,6 +299,7 @@ fn replay_pair(kind: u64, first: u64, second: u64, ledger: &mut Ledger) -> bool 
         _ if kind == WRITE[0] => Some(Step::Write(block, Sort::Data)),
         _ if kind == WRITE[1] => Some(Step::Write(block, Sort::Node)),
         REFUSED => Some(Step::Refused(block)),
+        UNWRITTEN => Some(Step::Unwritten(block)),
         DISCARD => Some(Step::Discard(block)),
         _ => None,
     };

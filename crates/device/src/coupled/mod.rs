@@ -12,7 +12,9 @@
 //! - steps reach the journal after the blocks that they tell of are durable, in their order, and before the host hears
 //!   of a record among them: the journal of any moment is what the device remembers after a power cut then;
 //! - room is given back, and a zone is filled anew, when the journal says that nobody needs what is there, never before;
-//! - a step that breaks a promise, and a flush that fails, end all I/O until the device is opened anew.
+//! - a step that breaks a promise, and blocks that cannot be synced, end all I/O until the device is opened anew. A
+//!   write for which the host has no room changes nothing, and so does a frame of the journal that cannot be written:
+//!   both may be tried again.
 //!
 //! One lock is held while a file is read or written. While a file is synced only that of flushes is, but where the
 //! journal begins anew.
@@ -36,6 +38,7 @@ use crate::{
 };
 use journal::Journal;
 use left::Left;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use steadyfs_rt::{Condvar, LockClass, Mutex, MutexGuard};
@@ -61,6 +64,8 @@ pub struct CoupledDevice {
     changed: Condvar,
     #[cfg(test)]
     cuts: cuts::Cuts,
+    #[cfg(test)]
+    faults: cuts::Faults,
     /// The file that says what the device is; locked as long as the device is open.
     _marker: Locked,
 }
@@ -162,6 +167,8 @@ impl CoupledDevice {
             changed: Condvar::new(),
             #[cfg(test)]
             cuts,
+            #[cfg(test)]
+            faults: cuts::Faults::default(),
             _marker: marker,
         })
     }
@@ -214,6 +221,8 @@ impl CoupledDevice {
     fn change(&self, op: Op) -> IoResult {
         #[cfg(test)]
         self.note(&op)?;
+        #[cfg(test)]
+        self.faults.take_change(&op)?;
         let result = self.blocks.perform(op);
         self.moment();
         result
@@ -277,10 +286,12 @@ impl CoupledDevice {
         }
         state.written += count;
         let result = self.change(op);
-        if result.is_err() {
+        if let Err(error) = &result {
+            // Want of room at the host is no fault of the place.
+            let step = if error.is_passing() { Step::Unwritten } else { Step::Refused };
             for block in block..block + count {
                 // The ledger takes it of any block.
-                let _ = state.take(Step::Refused(block));
+                let _ = state.take(step(block));
             }
         }
         result.map(drop)
@@ -293,6 +304,9 @@ impl CoupledDevice {
                 let taken = state.take(Step::Discard(block));
                 taken.map_err(|broken| self.dead(of, &broken.to_string()))?;
                 state.left.add(self.geometry.zone_of(page), page);
+            } else if state.ledger.is_gap(block) {
+                let taken = state.take(Step::Discard(block));
+                taken.map_err(|broken| self.dead(of, &broken.to_string()))?;
             }
         }
         drop(state);
@@ -304,28 +318,33 @@ impl CoupledDevice {
 
     /// Makes durable what has ended: first blocks, then the steps that tell of them. Then gives back the room that
     /// nobody needs.
+    ///
+    /// # Errors
+    /// Of the kind [`OpKind::Flush`] if blocks may be lost. Of the kind [`OpKind::Write`] if only the journal could not
+    /// be written: nothing is lost, and another flush tries again.
     fn flush_all(&self) -> Result<(), IoError> {
         let of = (OpKind::Flush, (0, 0));
         let _one = self.flushing.lock();
-        let (steps, delivered) = {
+        let delivered = {
             let mut state = self.working(of)?;
+            self.check_names(&state)?;
             state.left.begin_flush();
-            (state.journal.take(), state.ledger.last_delivered())
+            state.journal.close_frame();
+            state.ledger.last_delivered()
         };
         self.moment();
-        let flushed = self.sync_blocks().and_then(|()| {
-            self.moment();
-            let appended = self.state.lock().journal.append(&steps);
-            self.moment();
-            let synced = appended.and_then(|file| file.map_or(Ok(()), |file| file.sync_data()));
-            synced.map_err(|error| format!("its journal cannot be written: {error}"))
-        });
-        let mut state = self.state.lock();
-        if let Err(why) = flushed {
+        if let Err(why) = self.sync_blocks() {
             let error = self.dead(of, &why);
-            state.failed.get_or_insert(why);
+            self.state.lock().failed.get_or_insert(why);
             return Err(error);
         }
+        self.moment();
+        let appended = self.append();
+        self.moment();
+        let synced = appended.and_then(|file| file.map_or(Ok(()), |file| file.sync_data()));
+        synced.map_err(|error| self.unjournaled(&error))?;
+        let mut state = self.state.lock();
+        state.journal.appended();
         state.durable = state.durable.max(delivered);
         #[cfg(test)]
         self.cuts.journaled(state.journal.end());
@@ -340,6 +359,31 @@ impl CoupledDevice {
         Ok(())
     }
 
+    /// Writes the next frame of the journal.
+    fn append(&self) -> std::io::Result<Option<std::sync::Arc<std::fs::File>>> {
+        #[cfg(test)]
+        self.faults.take_append()?;
+        self.state.lock().journal.append()
+    }
+
+    fn unjournaled(&self, error: &std::io::Error) -> IoError {
+        let errno = error.raw_os_error().unwrap_or(errno::EIO);
+        let why = format!("the journal of {} cannot be written: {error}", self.info.name);
+        IoError::new(OpKind::Write, 0, 0, errno, why)
+    }
+
+    /// A file that has lost its name is gone when the device is closed, whatever is written to it.
+    fn check_names(&self, state: &State) -> Result<(), IoError> {
+        let journal = state.journal.file().map(|file| ("journal", &**file));
+        for (name, file) in [Some(("blocks", self.blocks.file())), journal].into_iter().flatten() {
+            if file.metadata().is_ok_and(|meta| meta.nlink() == 0) {
+                let why = format!("somebody has removed its file `{name}`; copy what you need, and unmount it");
+                return Err(self.dead((OpKind::Flush, (0, 0)), &why));
+            }
+        }
+        Ok(())
+    }
+
     /// Makes holes of what no page has moved or been written to meanwhile. Nothing depends on it.
     fn give_back(&self, state: &mut State) {
         let mut left = state.left.end_flush();
@@ -349,17 +393,19 @@ impl CoupledDevice {
         }
     }
 
-    /// Has the journal begin anew with the ledger as it is.
+    /// Has the journal begin anew with the ledger as it is, if there is room for that.
     fn shorten(&self, state: &mut State) -> Result<(), IoError> {
         let synced = self.sync_blocks();
         let ledger = &state.ledger;
         let begun = synced.and_then(|()| state.journal.begin_anew(ledger).map_err(|error| error.to_string()));
-        begun.map_err(|why| {
+        let is_anew = begun.map_err(|why| {
             let error = self.dead((OpKind::Flush, (0, 0)), &why);
             state.failed.get_or_insert(why);
             error
         })?;
-        state.durable = state.ledger.last_delivered();
+        if is_anew {
+            state.durable = state.ledger.last_delivered();
+        }
         #[cfg(test)]
         self.cuts.journaled(state.journal.end());
         Ok(())
@@ -431,9 +477,12 @@ impl Migrations for CoupledDevice {
             }
             if flush {
                 drop(state);
-                // One that fails is told to whoever does I/O.
-                let _ = self.flush_all();
+                // One that fails is told to whoever does I/O; where it may be tried again, that is not at once.
+                let flushed = self.flush_all();
                 state = self.state.lock();
+                if flushed.is_err() && !state.closed && state.failed.is_none() {
+                    self.changed.wait_timeout(&mut state, DEADLINE);
+                }
             } else if state.ledger.waiting() == 0 || state.failed.is_some() {
                 self.changed.wait(&mut state);
             } else if self.changed.wait_timeout(&mut state, DEADLINE) {

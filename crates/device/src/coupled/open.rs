@@ -65,7 +65,10 @@ pub(super) fn create(path: &Path, geometry: &MigrationGeometry) -> Result<(), Op
     let MigrationGeometry { zone, meta, regular, gc, capacity } = geometry;
     let numbers = [*zone, meta.end, regular.end, gc.end, *capacity];
     let write = || {
-        File::create(path.join(BLOCKS))?.set_len(bytes)?;
+        let blocks = File::create(path.join(BLOCKS))?;
+        blocks.set_len(bytes)?;
+        // The marker must not be there without its length.
+        blocks.sync_all()?;
         Journal::create(path, geometry)?;
         let begun = path.join(BEGUN);
         let mut file = File::create(&begun)?;

@@ -5,6 +5,7 @@ use crate::migrate::{MigrationGeometry, Migrations};
 use crate::{BLOCK_SIZE, Device, Op, OpenError, OpenOptions, PageBuf, StreamHint, errno};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::atomic::Ordering::SeqCst;
 use tempfile::TempDir;
 
 const ZONE: u64 = 64;
@@ -142,7 +143,7 @@ fn damaged_steps_with_a_right_checksum_end_in_an_error() {
             let dir = made();
             let mut payload = Vec::new();
             crate::migrate::put(&mut payload, &[kind, numbers[0], numbers[1]]);
-            open(dir.path()).state.lock().journal.append(&payload).unwrap();
+            open(dir.path()).state.lock().journal.append_frame(&payload).unwrap();
             // Whatever comes of it, it is no panic, and no endless work.
             let _ = CoupledDevice::open(dir.path(), OpenOptions::default());
         }
@@ -236,4 +237,86 @@ fn a_zone_that_pages_have_left_is_not_filled_before_their_moves_are_durable() {
     device.flush().unwrap();
     let state = device.state.lock();
     assert!(!state.left.is_needed(zone) && state.ledger.is_free(zone), "nobody needs the zone any more");
+}
+
+/// The host's file system is full for a moment: the zone takes the blocks later, goes on behind them meanwhile, and
+/// what the journal says of it is understood.
+#[test]
+fn a_full_host_costs_no_zone_and_the_blocks_may_come_later() {
+    for errno in [errno::ENOSPC, errno::EDQUOT, errno::ENOMEM] {
+        let dir = made();
+        let device = open(dir.path());
+        device.resume(0);
+        device.complete(0);
+        let write = |block: u64| device.write(block, vec![page(block as u8)]).map_err(|error| error.errno());
+        (ZONE..ZONE + 4).for_each(|block| write(block).unwrap());
+        device.faults.write.store(errno, SeqCst);
+        assert_eq!([ZONE + 4, ZONE + 5, ZONE + 6, ZONE + 4].map(write), [Err(errno); 4]);
+        assert_eq!(write(2 * ZONE), Err(errno), "the first block of a zone");
+        device.flush().unwrap();
+        device.faults.write.store(0, SeqCst);
+        assert_eq!(device.held().len(), 4, "what was refused is nowhere");
+        // One that nobody needs any more, which is said; the others in any order.
+        device.discard(ZONE + 5, 1).unwrap();
+        for block in [ZONE + 6, ZONE + 7, ZONE + 4, 2 * ZONE, 2 * ZONE + 1] {
+            write(block).unwrap();
+        }
+        device.flush().unwrap();
+        drop(device);
+        let device = open(dir.path());
+        let there = [4, 6, 7, ZONE, ZONE + 1].map(|at| ZONE + at);
+        there.iter().for_each(|block| assert_eq!(device.read_one(*block).unwrap(), page(*block as u8), "{block}"));
+        assert_eq!(device.held().len(), 4 + there.len());
+    }
+}
+
+/// A bad place costs its zone, as before.
+#[test]
+fn a_zone_with_a_bad_place_takes_no_more() {
+    let dir = made();
+    let device = open(dir.path());
+    device.resume(0);
+    device.faults.write.store(errno::EIO, SeqCst);
+    device.write(ZONE, vec![page(1)]).unwrap_err();
+    device.faults.write.store(0, SeqCst);
+    assert_eq!(device.write(ZONE + 1, vec![page(1)]).unwrap_err().errno(), errno::EIO);
+    device.write(2 * ZONE, vec![page(1)]).unwrap();
+}
+
+/// What a flush could not write to the journal is written by the next one, with what came since.
+#[test]
+fn a_frame_that_could_not_be_written_is_written_by_the_next_flush() {
+    for errno in [errno::EIO, errno::ENOSPC] {
+        let dir = made();
+        let device = open(dir.path());
+        device.resume(0);
+        device.complete(0);
+        device.write(ZONE, vec![page(1)]).unwrap();
+        device.faults.append.store(errno, SeqCst);
+        let error = device.flush().unwrap_err();
+        assert_eq!((error.errno(), error.op), (errno, crate::OpKind::Write), "nothing is lost: {error}");
+        assert!(error.to_string().contains("journal"), "{error}");
+        assert!(open(copied(dir.path()).path()).held().is_empty(), "the journal does not say so yet");
+        device.write(ZONE + 1, vec![page(2)]).unwrap();
+        device.flush().unwrap();
+        assert_eq!(open(copied(dir.path()).path()).held(), [ZONE, ZONE + 1]);
+        assert_eq!(device.read_one(ZONE).unwrap(), page(1));
+    }
+}
+
+#[test]
+fn a_flush_fails_when_a_file_was_removed_and_what_is_there_can_be_read() {
+    for name in ["blocks", "journal"] {
+        let dir = made();
+        let device = open(dir.path());
+        device.resume(0);
+        device.write(ZONE, vec![page(1)]).unwrap();
+        device.flush().unwrap();
+        std::fs::remove_file(dir.path().join(name)).unwrap();
+        for _ in 0..2 {
+            let error = device.flush().unwrap_err();
+            assert!(error.op == crate::OpKind::Flush && error.to_string().contains(name), "{error}");
+        }
+        assert_eq!(device.read_one(ZONE).unwrap(), page(1));
+    }
 }

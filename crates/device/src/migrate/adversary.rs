@@ -318,8 +318,10 @@ impl<D: Device + 'static> Shared<D> {
             let mut state = shared.state.lock();
             for block in blocks {
                 assert!(state.writing.remove(&block), "a write ends once");
-                if result.is_err() {
-                    shared.take(&mut state, Step::Refused(block));
+                match &result {
+                    Ok(_) => {}
+                    Err(error) if error.is_passing() => shared.take(&mut state, Step::Unwritten(block)),
+                    Err(_) => shared.take(&mut state, Step::Refused(block)),
                 }
             }
             drop(state);

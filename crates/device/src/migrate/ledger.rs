@@ -79,8 +79,10 @@ pub enum Broken {
 pub enum Step {
     /// The host wrote a block of the regular area.
     Write(u64, Sort),
-    /// A write of a block of the regular area failed.
+    /// A write of a block of the regular area failed, for its place is bad.
     Refused(u64),
+    /// A write of a block of the regular area failed, and nothing is wrong with its place.
+    Unwritten(u64),
     /// The host discarded a block of the regular or the GC area.
     Discard(u64),
     /// A page was copied, and lives at its new address.
@@ -105,6 +107,8 @@ struct Zone {
     ends: u64,
     /// It takes no more before it begins anew: it has refused a write.
     over: bool,
+    /// Blocks that may be written though it has gone on behind them.
+    gaps: BTreeSet<u64>,
     /// What it holds; of one that holds nothing, what it held.
     sort: Option<Sort>,
 }
@@ -164,6 +168,7 @@ impl Ledger {
         match step {
             Step::Write(block, sort) => return self.write(block, sort),
             Step::Refused(block) => self.refused(block),
+            Step::Unwritten(block) => self.unwritten(block),
             Step::Discard(block) => self.discard(block),
             Step::Moved(record) => self.moved(record),
             Step::Deliver(count) => self.deliver(count),
@@ -188,6 +193,11 @@ impl Ledger {
     pub fn refuses(&self, block: u64) -> bool {
         let start = self.geometry.zone_of(block);
         block != start && self.zones.get(&start).is_some_and(|zone| zone.over)
+    }
+
+    /// Whether a write of this block has failed for no fault of its place, and may come again.
+    pub fn is_gap(&self, block: u64) -> bool {
+        self.zones.get(&self.geometry.zone_of(block)).is_some_and(|zone| zone.gaps.contains(&block))
     }
 
     /// Where the page that was written to this address is now; `None` if it is gone.
@@ -267,6 +277,14 @@ impl Ledger {
         self.zone(block).over = true;
     }
 
+    fn unwritten(&mut self, block: u64) {
+        if self.live.remove(&block) {
+            let zone = self.zone(block);
+            zone.live -= 1;
+            zone.gaps.insert(block);
+        }
+    }
+
     fn write(&mut self, block: u64, sort: Sort) -> Result<(), Broken> {
         if self.geometry.gc.contains(&block) {
             return Err(Broken::GcWrite(block));
@@ -274,29 +292,40 @@ impl Ledger {
         if self.live.len() as u64 >= self.geometry.capacity {
             return Err(Broken::Full(self.live.len() as u64));
         }
-        let start = self.geometry.zone_of(block);
+        let (start, size) = (self.geometry.zone_of(block), self.geometry.zone);
         let zone = self.zone(block);
-        if block == start {
+        let is_gap = zone.gaps.contains(&block);
+        // Of a zone that was written to its end, and holds nothing, nobody knows whether it begins anew or gets the
+        // first of its gaps: its blocks may come in either way.
+        let may_begin = zone.written == size && zone.live == 0 && zone.ends == 0;
+        if block == start && (!is_gap || may_begin) {
             match *zone {
                 Zone { live, .. } if live > 0 => return Err(Broken::ZoneInUse { zone: start, live }),
                 Zone { ends, .. } if ends > 0 => return Err(Broken::ZoneNamed { zone: start, ends }),
                 _ => (zone.written, zone.over, zone.sort) = (0, false, Some(sort)),
             }
+            zone.gaps.retain(|_| is_gap);
         }
-        if block != start + zone.written {
+        if block != start + zone.written && !is_gap {
             return Err(Broken::OutOfOrder { at: block, next: start + zone.written });
         }
         if zone.sort != Some(sort) {
             return Err(Broken::Mixed(block));
         }
-        zone.written += 1;
+        zone.gaps.remove(&block);
+        zone.written += u64::from(block == start + zone.written);
         zone.live += 1;
         assert!(self.live.insert(block), "a block of an empty zone holds nothing");
         Ok(())
     }
 
     fn discard(&mut self, block: u64) {
-        let Some(page) = self.resolve(block) else { return };
+        let Some(page) = self.resolve(block) else {
+            if self.is_gap(block) {
+                self.zone(block).gaps.remove(&block);
+            }
+            return;
+        };
         self.live.remove(&page);
         self.zone(page).live -= 1;
         if let Some(at) = self.waiting.iter().position(|record| record.to == page)
@@ -364,7 +393,10 @@ impl Ledger {
         }
         self.deliver(self.waiting.len());
         // What the last session was writing goes no further.
-        self.zones.values_mut().filter(|zone| zone.written > 0).for_each(|zone| zone.written = self.geometry.zone);
+        for zone in self.zones.values_mut() {
+            zone.written = if zone.written > 0 { self.geometry.zone } else { 0 };
+            zone.gaps.clear();
+        }
         (self.heard, self.begun) = (0, false);
         self.gate = Some(self.last_delivered());
         Ok(())

@@ -26,13 +26,15 @@
 //!
 //! - **DI9**: pages of a GC zone are of one sort ([`Sort`]): nodes, or the rest. The hint of a write says which.
 //! - **DI10**: a write that fails leaves nothing at its blocks. The regular zone takes no more writes until it begins
-//!   anew; those that follow fail, too.
+//!   anew; those that follow fail, too. Where the error says nothing of the place ([`crate::IoError::is_passing`]), the
+//!   zone goes on behind these blocks, and takes each of them later, unless the host discards it first.
 //!
 //! What the host promises:
 //!
-//! - It writes a regular zone in order, once, with pages of one sort, and begins anew only when the zone holds nothing
-//!   and no outstanding record has an end in it: once it has heard all that is [`Migrations::delivered`], it knows. It
-//!   never writes to the GC area, and goes on with no zone that it wrote before the last [`Migrations::resume`].
+//! - It writes a regular zone in order, once (but see DI10), with pages of one sort. It begins anew only when the zone
+//!   holds nothing and no outstanding record has an end in it: once it has heard all that is
+//!   [`Migrations::delivered`], it knows. It never writes to the GC area, and goes on with no zone that it wrote before
+//!   the last [`Migrations::resume`].
 //! - It completes a record when a checkpoint that contains its effect is durable and the discards of that checkpoint
 //!   have ended. So [`Migrations::resume`] never names less than what was completed.
 //! - What it has to write before it can complete is never more than the device's room: else the host waits for a device

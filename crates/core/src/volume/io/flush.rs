@@ -7,7 +7,7 @@
 use crate::error::{Error, Result};
 use crate::locks;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use steadyfs_device::IoError;
+use steadyfs_device::{IoError, OpKind};
 use steadyfs_rt::{Condvar, Mutex};
 
 #[derive(Default)]
@@ -15,8 +15,12 @@ struct State {
     /// Flushes begun, and the number of the last one that ended.
     begun: u64,
     ended: u64,
-    /// The first flush that failed; what was written before it may be lost for good.
+    /// Number of the last one that succeeded.
+    succeeded: u64,
+    /// The first flush that lost what was written before it, for good.
     failed: Option<IoError>,
+    /// Why the last one failed that lost nothing.
+    passing: Option<IoError>,
 }
 
 /// The flushes of a device.
@@ -63,7 +67,8 @@ impl SharedFlush {
     /// Makes every write that has completed before this call durable; `flush` flushes the device.
     ///
     /// # Errors
-    /// What `flush` returned, to everybody who waited for it, and to everybody after them.
+    /// What `flush` returned, to everybody who waited for it. If its kind is [`OpKind::Flush`], which says that writes
+    /// may be lost, to everybody after them, too.
     pub(crate) fn flush(&self, flush: impl Fn() -> std::result::Result<(), IoError>) -> Result<()> {
         if self.covered.load(SeqCst) == self.completed.load(SeqCst) {
             return Ok(());
@@ -84,12 +89,17 @@ impl SharedFlush {
             s.ended += 1;
             assert_eq!(s.begun, s.ended, "another flush began before this one had ended");
             match result {
-                Ok(()) => drop(self.covered.fetch_max(covers, SeqCst)),
-                Err(e) => drop(s.failed.get_or_insert(e)),
+                Ok(()) => {
+                    s.succeeded = s.ended;
+                    self.covered.fetch_max(covers, SeqCst);
+                }
+                Err(e) if e.op == OpKind::Flush => drop(s.failed.get_or_insert(e)),
+                Err(e) => s.passing = Some(e),
             }
             self.ended.notify_all();
         }
-        s.failed.clone().map_or(Ok(()), |e| Err(Error::Io(e)))
+        let passing = s.passing.clone().filter(|_| s.succeeded < mine);
+        s.failed.clone().or(passing).map_or(Ok(()), |e| Err(Error::Io(e)))
     }
 }
 
@@ -97,7 +107,6 @@ impl SharedFlush {
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use steadyfs_device::OpKind;
     use steadyfs_rt::EventCount;
 
     #[test]
@@ -174,5 +183,16 @@ mod tests {
         let broken = || Err(IoError::from_errno(OpKind::Flush, 0, 0, 5));
         assert!(shared.flush(broken).is_err());
         assert!(shared.flush(|| Ok(())).is_err(), "what was written before the failed flush may be lost");
+    }
+
+    #[test]
+    fn a_flush_that_lost_nothing_is_told_to_its_callers_and_tried_again() {
+        let shared = SharedFlush::new();
+        shared.note_write(1);
+        let full = || Err(IoError::from_errno(OpKind::Write, 0, 0, 28));
+        assert!(shared.flush(full).is_err() && shared.flush(full).is_err());
+        assert_eq!(shared.all_durable(), None);
+        shared.flush(|| Ok(())).unwrap();
+        assert!(shared.all_durable().is_some());
     }
 }

@@ -682,7 +682,7 @@ impl BlockIo {
     ///
     /// # Errors
     /// What the device says, and from then on always: a device that could not flush may have dropped any of the writes
-    /// before.
+    /// before. Unless the error is of another kind than a flush: then nothing is lost, and another flush may do.
     pub(crate) fn flush(&self) -> Result<()> {
         self.lost()?;
         if self.planted.is(Canary::SkipFlush) {
@@ -690,7 +690,13 @@ impl BlockIo {
         }
         self.flushes.flush(|| {
             self.counters.flushes.fetch_add(1, Relaxed);
-            self.dev.flush().inspect_err(|e| drop(self.lose(e.clone())))
+            self.dev.flush().inspect_err(|error| match error.op {
+                OpKind::Flush => drop(self.lose(error.clone())),
+                _ => {
+                    self.note_failure();
+                    tracing::warn!(%error, "what was written could not be made durable yet");
+                }
+            })
         })
     }
 

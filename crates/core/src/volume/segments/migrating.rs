@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 use steadyfs_device::{Device, Migrations, Move, Sort, Upcall};
 use steadyfs_format::migrating::Regions;
 use steadyfs_format::summary::{Summary, SummaryBlock};
@@ -36,6 +37,8 @@ const DISCARDS: usize = 64;
 const DEAD_SHARE: u64 = 128;
 /// So many blocks at least: a checkpoint costs some, too.
 const FEWEST_DEAD: i64 = 512;
+/// How long a checkpoint waits for records that the device has delivered and the host has not heard of.
+const MOST_SILENCE: Duration = Duration::from_secs(5);
 /// Summaries of the GC area that are kept in memory although the SSA has them.
 const KEPT_SUMMARIES: usize = 256;
 
@@ -238,7 +241,7 @@ impl MigratingArea {
     }
 
     /// Waits until all records up to a number have been applied, or the mount ends; for how long at most.
-    pub(crate) fn wait_applied(&self, number: u64, most: std::time::Duration) -> bool {
+    pub(crate) fn wait_applied(&self, number: u64, most: Duration) -> bool {
         let began = steadyfs_rt::now();
         loop {
             let key = self.event.listen();
@@ -258,19 +261,21 @@ impl MigratingArea {
         self.event.notify_all();
     }
 
-    /// Waits until the host has heard of what the device has delivered.
-    fn wait_heard(&self) {
-        let Some(device) = self.migrations() else { return };
-        let delivered = device.delivered();
+    /// Waits until the host has heard of what the device has delivered; false if it does not: a device whose journal
+    /// finds no room tells of nothing until there is some.
+    fn wait_heard(&self) -> bool {
+        let Some(device) = self.migrations() else { return true };
+        let (delivered, began) = (device.delivered(), steadyfs_rt::now());
         loop {
             let key = self.event.listen();
             let records = self.records.lock();
             let heard = records.completed + records.outstanding.len() as u64;
             drop(records);
-            if heard >= delivered || self.stop.load(SeqCst) {
-                return;
+            let left = MOST_SILENCE.saturating_sub(began.elapsed());
+            if heard >= delivered || self.stop.load(SeqCst) || left.is_zero() {
+                return heard >= delivered;
             }
-            self.event.wait(key);
+            self.event.wait_timeout(key, left);
         }
     }
 
@@ -510,7 +515,10 @@ impl Segments {
     /// Gives segments back, but for those in sections that records name which are not completed: a later checkpoint
     /// finds them empty again.
     fn release_unnamed(&self, area: &MigratingArea, prefree: &[SegNo]) {
-        area.wait_heard();
+        if !area.wait_heard() {
+            tracing::warn!("sections stay taken that the device may still tell of");
+            return;
+        }
         let section = |block: u64| self.table.locate(Lba(block)).map(|(seg, _)| self.layout.sec_of(seg));
         let mut records = area.records.lock();
         let named: HashSet<SecNo> =
@@ -601,7 +609,6 @@ fn runs(blocks: &[Lba]) -> Vec<(Lba, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
     use steadyfs_rt::sim::{self, Costs, SimConfig};
     use steadyfs_rt::{Cost, now, spawn};
 

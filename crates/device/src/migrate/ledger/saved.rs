@@ -39,7 +39,7 @@ fn sort_of(number: u64) -> Option<Option<Sort>> {
 
 impl Ledger {
     /// All that survives a power cut: the number of the last completed record, live pages as runs, zones, waiting and
-    /// delivered records. Counts follow from these.
+    /// delivered records, and blocks that zones have gone on behind. Counts follow from these.
     pub(crate) fn save(&self, out: &mut Vec<u8>) {
         let mut runs: Vec<(u64, u64)> = Vec::new();
         for &page in &self.live {
@@ -58,6 +58,9 @@ impl Ledger {
             put(out, &[records.len() as u64]);
             records.iter().for_each(|record| put(out, &[record.from, record.to]));
         }
+        let gaps: Vec<u64> = self.zones.values().flat_map(|zone| &zone.gaps).copied().collect();
+        put(out, &[gaps.len() as u64]);
+        put(out, &gaps);
     }
 
     /// What was saved; `None` of bytes that are no ledger of these areas.
@@ -80,7 +83,7 @@ impl Ledger {
             let is_one = ledger.geometry.is_mapped(start) && ledger.geometry.zone_of(start) == start;
             (is_one && written <= zone_size && over <= 1).then_some(())?;
             let live = ledger.zones.get(&start).map_or(0, |zone| zone.live);
-            ledger.zones.insert(start, Zone { written, live, ends: 0, over: over == 1, sort });
+            ledger.zones.insert(start, Zone { written, live, over: over == 1, sort, ..Zone::default() });
         }
         let mut records = || -> Option<VecDeque<Move>> {
             (0..from.next()?).map(|_| Some(Move { from: from.next()?, to: from.next()? })).collect()
@@ -91,6 +94,12 @@ impl Ledger {
             (is_one && !ledger.live.contains(&from) && ledger.leads.insert(from, to).is_none()).then_some(())?;
             ledger.zone(from).ends += 1;
             ledger.zone(to).ends += 1;
+        }
+        // A ledger that ends here is of a time before gaps.
+        for _ in 0..from.next().unwrap_or(0) {
+            let gap = from.next()?;
+            (ledger.geometry.regular.contains(&gap) && !ledger.live.contains(&gap)).then_some(())?;
+            ledger.zone(gap).gaps.insert(gap);
         }
         ledger.ends_somewhere().then_some(ledger)
     }
@@ -128,7 +137,9 @@ impl Ledger {
     /// Whether nothing is wrong with a step that the device takes by itself, or that no host is asked for.
     fn could(&self, step: &Step) -> bool {
         match *step {
-            Step::Write(block, _) | Step::Refused(block) => self.geometry.regular.contains(&block),
+            Step::Write(block, _) | Step::Refused(block) | Step::Unwritten(block) => {
+                self.geometry.regular.contains(&block)
+            }
             Step::Discard(block) => self.geometry.is_mapped(block),
             Step::Moved(Move { from, to }) => {
                 let zone = self.zones.get(&self.geometry.zone_of(to));

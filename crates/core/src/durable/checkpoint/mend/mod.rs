@@ -1,7 +1,8 @@
 //! Blocks that the device refused, before a checkpoint: written again, or somewhere else.
 //!
 //! Most failures pass: a second attempt in place mends them. A few blocks that go on failing while others can be
-//! written are bad places, and what they hold moves away as the collector would move it. Kept true: a failing device
+//! written are bad places, and what they hold moves away as the collector would move it. Not so where the system lacked
+//! something for the moment (`IoError::is_passing`). Kept true: a failing device
 //! costs a bounded number of fresh blocks per checkpoint, because what fails as a whole is not moved.
 
 use crate::error::{Error, Result};
@@ -23,8 +24,8 @@ impl Fs {
         }
         self.drop_failed_garbage(&vol.freeze()?);
         let Err(error) = vol.io.drain() else { return Ok(()) };
-        let full = matches!(&error, Error::Io(e) if e.errno() == steadyfs_device::errno::ENOSPC);
-        if full || vol.placement.bad_places(&failed.list()) > BAD_PLACES || !self.leave_bad_places()? {
+        let passing = matches!(&error, Error::Io(error) if error.is_passing());
+        if passing || vol.placement.bad_places(&failed.list()) > BAD_PLACES || !self.leave_bad_places()? {
             return Err(error);
         }
         let bad = failed.list();

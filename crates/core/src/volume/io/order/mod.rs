@@ -2,7 +2,8 @@
 //!
 //! Logs give blocks out in order, and threads submit them when they get to it: gathered, kept for the thread that will
 //! wait, or at once. Here a write waits until all before it in its zone have been submitted. A zone that has refused a
-//! write takes no more until it begins anew. With [`Limits`] the zones are those of a zoned device: no more of them are
+//! write takes no more until it begins anew, unless the device lacked something for the moment: then the zone goes on,
+//! and these blocks may come later. With [`Limits`] the zones are those of a zoned device: no more of them are
 //! partly written at a time than it allows, and one that nobody goes on to fill is finished.
 //!
 //! Kept true: writes of a zone reach the device in the order of their blocks, and none of them is of two zones. A block
@@ -11,7 +12,7 @@
 
 mod queue;
 
-use queue::{Due, State};
+use queue::{Due, Late, State};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -132,8 +133,9 @@ impl Shared {
         let start = block - block % self.zone;
         match self.state.with(|state| state.add(start, block - start, request)) {
             None => self.go_on(start),
+            Some(Late::Owed(request)) => self.inner.submit(vec![self.watch(start, request)]),
             // The device has refused it before, and what a zone has skipped can be written nowhere.
-            Some(again) => again.fail(errno::EIO),
+            Some(Late::Never(request)) => request.fail(errno::EIO),
         }
     }
 
@@ -175,9 +177,10 @@ impl Shared {
     /// A write whose failure matters for its zone, and whose end where zones have limits.
     fn watch(self: &Arc<Self>, start: u64, request: Request) -> Request {
         let (shared, Request { op, done }) = (Arc::clone(self), request);
+        let blocks = op.range();
         Request::new(op, move |result: IoResult| {
             if shared.limits.is_some() || result.is_err() {
-                let first = shared.state.with(|state| state.write_ended(start, result.as_ref().err()));
+                let first = shared.state.with(|state| state.write_ended(start, blocks, result.as_ref().err()));
                 if first {
                     shared.broken.fetch_add(1, SeqCst);
                 }

@@ -1,8 +1,8 @@
 //! What waits for its turn in each zone, and what zones are doing.
 
 use super::Limits;
-use std::collections::{BTreeMap, VecDeque};
-use steadyfs_device::{IoError, Request};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use steadyfs_device::{IoError, Request, errno};
 
 /// What is to be done in a zone.
 pub(super) enum Due {
@@ -14,6 +14,21 @@ pub(super) enum Due {
     Finish,
     /// It is another one's turn to be opened.
     Others(u64),
+}
+
+/// Why a zone takes no more: also where the device lacked something for the moment only.
+fn for_good(error: IoError) -> IoError {
+    match error.is_passing() {
+        true => IoError { errno: errno::EIO, cause: format!("its zone takes no more, since {}", error.cause), ..error },
+        false => error,
+    }
+}
+
+/// A write before the last of its zone.
+pub(super) enum Late {
+    /// The device has not taken these blocks, and does now.
+    Owed(Request),
+    Never(Request),
 }
 
 /// All zones.
@@ -42,6 +57,8 @@ struct Queue {
     /// Submitted to a zoned device and not ended.
     in_flight: u32,
     is_active: bool,
+    /// Submitted offsets that the device has not taken, for no fault of theirs: each may come again.
+    gaps: BTreeSet<u64>,
     /// Nothing comes from here on.
     end: Option<u64>,
     /// Why it takes no more writes.
@@ -60,6 +77,7 @@ impl State {
         let Some(queue) = self.queues.get_mut(&start).filter(is_over) else { return false };
         assert!(queue.waiting.is_empty(), "a write behind the end of the zone at block {start}");
         queue.submitted = 0;
+        queue.gaps.clear();
         queue.fault.take().is_some()
     }
 
@@ -107,10 +125,15 @@ impl State {
     }
 
     /// Adds a write at this offset of a zone; gives one back that goes before the last.
-    pub(super) fn add(&mut self, start: u64, offset: u64, request: Request) -> Option<Request> {
+    pub(super) fn add(&mut self, start: u64, offset: u64, request: Request) -> Option<Late> {
         let queue = self.queues.entry(start).or_default();
         if offset < queue.submitted && queue.fault.is_none() {
-            return Some(request);
+            let mut offsets = offset..offset + request.op.range().1;
+            let is_owed = offsets.clone().all(|offset| queue.gaps.contains(&offset));
+            if is_owed {
+                offsets.all(|offset| queue.gaps.remove(&offset));
+            }
+            return Some(if is_owed { Late::Owed(request) } else { Late::Never(request) });
         }
         let earlier = queue.waiting.insert(offset, request);
         assert!(earlier.is_none(), "offset {offset} of a zone is written twice");
@@ -168,16 +191,21 @@ impl State {
         Due::Nothing
     }
 
-    /// A write has ended; whether it is the first of its zone that failed.
-    pub(super) fn write_ended(&mut self, start: u64, error: Option<&IoError>) -> bool {
+    /// A write of these blocks has ended; whether it is the first of its zone that failed for good.
+    pub(super) fn write_ended(&mut self, start: u64, blocks: (u64, u64), error: Option<&IoError>) -> bool {
         let Some(queue) = self.queues.get_mut(&start) else { return false };
         if self.limits.is_some() {
             assert!(queue.in_flight > 0, "a write of the zone at block {start} ends twice");
             queue.in_flight -= 1;
         }
+        // A zoned device goes on nowhere but at its write pointer.
+        if self.limits.is_none() && error.is_some_and(IoError::is_passing) {
+            queue.gaps.extend(blocks.0 - start..blocks.0 - start + blocks.1);
+            return false;
+        }
         let first = error.is_some() && queue.fault.is_none();
         if first {
-            queue.fault = error.cloned();
+            queue.fault = error.cloned().map(for_good);
             self.refused += 1;
         }
         first

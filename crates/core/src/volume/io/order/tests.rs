@@ -114,6 +114,27 @@ fn a_zone_that_refused_a_write_takes_none_until_it_begins_anew() {
     assert!(start(&device, 16, 8).wait().is_ok());
 }
 
+/// Want of room is no fault of a zone: it goes on, and the blocks come later, each once.
+#[test]
+fn what_a_full_device_refused_comes_later_and_the_zone_goes_on() {
+    use steadyfs_device::{Fault, FaultyDevice, OpKind};
+    let inner = Arc::new(FaultyDevice::new(MemDevice::new(64)));
+    let device = InOrder::new(Arc::clone(&inner) as Arc<dyn Device>, 8, 16..64);
+    inner.add(Fault::fail(errno::ENOSPC).on(OpKind::Write).in_blocks(16..19));
+    let refused = |block: u64, count: usize| start(&device, block, count).wait().err().map(|error| error.errno());
+    assert_eq!((refused(16, 1), refused(17, 2)), (Some(errno::ENOSPC), Some(errno::ENOSPC)));
+    assert_eq!(
+        (refused(19, 1), refused(18, 1)),
+        (None, Some(errno::ENOSPC)),
+        "the zone goes on, and one is tried again"
+    );
+    inner.heal();
+    assert_eq!(([18, 16, 17].map(|block| refused(block, 1)), refused(17, 1)), ([None; 3], Some(errno::EIO)));
+    assert!(device.fault(16).is_none() && refused(20, 4).is_none());
+    device.begin_anew(16);
+    assert_eq!(refused(16, 8), None);
+}
+
 #[test]
 fn a_zone_that_refused_a_write_takes_none_until_it_is_reset() {
     let slow = Slow::new(2);
