@@ -6,6 +6,7 @@ use super::report::RollForward;
 use super::sink::IssueSink;
 
 use crate::error::Error;
+use crate::raw::moving::{Mismatch, mismatches};
 use crate::raw::{ChainSummary, Image, PackPart, Packs, Superblocks};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -121,6 +122,12 @@ fn check_regions(image: &Image, sink: &IssueSink) {
     let Some(regions) = image.superblock().regions() else { return };
     if image.checkpoint().served().is_none() {
         sink.add(Issue::ServedUnknown { pack: image.pack().number() });
+    }
+    for mismatch in mismatches(image) {
+        sink.add(match mismatch {
+            Mismatch::Made { what, stored, found } => Issue::DeviceDiffers { what, stored, found },
+            Mismatch::Records { served, completed, delivered } => Issue::RecordsDiffer { served, completed, delivered },
+        });
     }
     for log in image.logs().iter().copied() {
         let segno = image.log_position(log).segment;

@@ -4,43 +4,33 @@ use crate::error::{Error, Result};
 use crate::options::techniques::{DataLogs, GcCollectors, GcOptions, GcStream};
 use crate::options::{Allocation, Discard, InPlace, MountOptions};
 use crate::raw::Image;
+use crate::raw::moving::{areas, mismatches};
 use crate::volume::io::order::InOrder;
 use crate::volume::segments::migrating::MigratingArea;
 use crate::volume::segments::refusing::InTurn;
 use std::sync::Arc;
-use steadyfs_device::{Device, MigrationGeometry};
-
-/// The areas that the volume has, if it is one of D2FS.
-fn geometry(image: &Image) -> Option<MigrationGeometry> {
-    let (regions, layout) = (image.superblock().regions()?, image.layout());
-    let (main, end) = (layout.main.get(), layout.main_end().get());
-    let gc = layout.lba_of(regions.gc_start(layout), 0).get();
-    let zone = layout.blocks_per_sec();
-    Some(MigrationGeometry { zone, meta: 0..main, regular: main..gc, gc: gc..end, capacity: regions.capacity })
-}
+use steadyfs_device::Device;
 
 /// Refuses a device for changes that is not what the volume was made for.
 pub(super) fn check_device(image: &Image) -> Result<()> {
-    let (wanted, device) = (geometry(image), image.device().migrations().map(|device| device.geometry()));
+    let (wanted, device) = (areas(image), image.device().migrations());
     let name = image.device().info().name;
     match (wanted, device) {
         (None, None) => Ok(()),
-        (Some(wanted), Some(device)) if wanted == device => served(image).map(drop),
+        (Some(_), Some(_)) if image.checkpoint().served().is_none() => {
+            Err(Error::corrupt("the checkpoint does not say which records of the device it contains"))
+        }
+        (Some(_), Some(_)) => match mismatches(image).first() {
+            None => Ok(()),
+            Some(mismatch) => Err(Error::Unsupported(format!("cannot mount {name} for changes: {mismatch}"))),
+        },
         (Some(_), None) => Err(Error::Unsupported(format!(
             "{name} does not move blocks by itself, and a D2FS volume has nobody else to collect; mount it with -o ro"
         ))),
         (None, Some(_)) => Err(Error::Unsupported(format!(
             "{name} moves blocks by itself, and an F2FS volume would not follow them; make a D2FS volume there"
         ))),
-        (Some(wanted), Some(device)) => {
-            Err(Error::Unsupported(format!("{name} has the areas {device:?}, and the D2FS volume needs {wanted:?}")))
-        }
     }
-}
-
-fn served(image: &Image) -> Result<u64> {
-    let missing = || Error::corrupt("the checkpoint does not say which records of the device it contains");
-    image.checkpoint().served().ok_or_else(missing)
 }
 
 /// The options of a mount, of which some mean nothing here: this host does not collect, fills no holes and writes
@@ -70,7 +60,7 @@ pub(super) fn options(image: &Image, options: MountOptions) -> MountOptions {
 /// The device as block I/O sees it, and the sections that the host writes in order.
 pub(super) fn device(image: &Image) -> (Arc<dyn Device>, Option<InTurn>) {
     let device = Arc::clone(image.device());
-    match (geometry(image), image.superblock().regions()) {
+    match (areas(image), image.superblock().regions()) {
         (Some(areas), Some(regions)) if device.migrations().is_some() => {
             let order = Arc::new(InOrder::new(device, areas.zone, areas.regular));
             (Arc::clone(&order) as Arc<dyn Device>, Some(InTurn::new(order, 0..regions.regular_sections)))

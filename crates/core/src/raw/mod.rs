@@ -26,6 +26,7 @@
 mod chain;
 mod in_use;
 pub(crate) mod infinite;
+pub(crate) mod moving;
 mod pack;
 mod packs;
 mod superblock;

@@ -206,6 +206,12 @@ issues! {
     /// A log stands where only the device writes.
     Error LogInGcArea { log: Log, segno: SegNo }
         "the log {log} stands in segment {segno}, which is in the GC area of the device"
+    /// The volume is none of this device: a mount for changes is refused.
+    Error DeviceDiffers { what: &'static str, stored: u64, found: u64 }
+        "the superblock says that {what} is {stored}, and the device says {found}; restore the whole directory, or read the volume with -o ro"
+    /// Volume and device are not of one time: a mount for changes is refused.
+    Error RecordsDiffer { served: u64, completed: u64, delivered: u64 }
+        "the checkpoint contains {served} records of the device, which has completed {completed} and delivered {delivered}; restore the whole directory, or read the volume with -o ro"
     /// Nobody knows which moves of blocks the checkpoint knows of.
     Error ServedUnknown { pack: u32 }
         "checkpoint pack {pack} does not say which records of the device it contains"

@@ -5,12 +5,49 @@ use crate::images::run;
 use std::sync::{Arc, OnceLock};
 use steadyfs_core::fsck::Issue;
 use steadyfs_core::mkfs::{self, Migrating, MkfsOptions};
-use steadyfs_device::{Adversary, AdversaryDevice, Device, MemDevice};
+use steadyfs_core::{Fs, MountOptions};
+use steadyfs_device::{Adversary, AdversaryDevice, Device, MemDevice, MigrationGeometry};
 use steadyfs_format::Log;
 use steadyfs_format::checkpoint::LogPosition;
 
 /// Codes that the tests of this module plant.
-pub(crate) const CODES: [&str; 2] = ["LogInGcArea", "ServedUnknown"];
+pub(crate) const CODES: [&str; 4] = ["LogInGcArea", "ServedUnknown", "DeviceDiffers", "RecordsDiffer"];
+
+fn geometry() -> MigrationGeometry {
+    let chosen = Migrating::new(16 * 512);
+    let options = MkfsOptions { migrating: Some(chosen), ..MkfsOptions::new([0xd2; 16], 1_700_000_000) };
+    chosen.geometry(&options).unwrap()
+}
+
+/// Its issues on a device with these areas that has delivered nothing, and why a mount for changes is refused there.
+/// The device holds no page of the main area, which are issues of their own.
+fn on_device(volume: &MemDevice, areas: MigrationGeometry) -> (Vec<Issue>, String) {
+    let device = || AdversaryDevice::new(volume.fork(), areas.clone(), Adversary::new(1));
+    let issues = run(device()).issues;
+    let options = || MountOptions::parse("").unwrap();
+    let refused = Fs::mount(Arc::new(device()), options()).err().map_or(String::new(), |error| error.to_string());
+    (issues, refused)
+}
+
+/// A volume and a device that are not of one make, or not of one time.
+#[test]
+fn a_volume_of_another_device_is_named_and_the_mount_says_what_to_do() {
+    let (issues, _) = on_device(&volume(), geometry());
+    let is_other = |issue: &Issue| matches!(issue, Issue::DeviceDiffers { .. } | Issue::RecordsDiffer { .. });
+    assert!(!issues.iter().any(is_other), "{issues:?}");
+    let larger = MigrationGeometry { capacity: geometry().capacity + 1, ..geometry() };
+    let (stored, found) = (geometry().capacity, larger.capacity);
+    let (issues, refused) = on_device(&volume(), larger);
+    let wanted = Issue::DeviceDiffers { what: "the capacity", stored, found };
+    assert_eq!(issues.into_iter().filter(is_other).collect::<Vec<_>>(), [wanted.clone()]);
+    assert!(refused.contains(&wanted.to_string()) && refused.contains("restore"), "{refused}");
+    let editor = Editor::new(volume());
+    editor.pack(|pack| pack.checkpoint.set_served(7).unwrap());
+    let (issues, refused) = on_device(&editor.dev, geometry());
+    let wanted = Issue::RecordsDiffer { served: 7, completed: 0, delivered: 0 };
+    assert_eq!(issues.into_iter().filter(is_other).collect::<Vec<_>>(), [wanted.clone()]);
+    assert!(refused.contains(&wanted.to_string()) && !refused.contains("disable_roll_forward"), "{refused}");
+}
 
 fn volume() -> MemDevice {
     static MADE: OnceLock<MemDevice> = OnceLock::new();
