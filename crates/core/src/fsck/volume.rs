@@ -7,7 +7,7 @@ use super::sink::IssueSink;
 
 use crate::error::Error;
 use crate::raw::moving::{Mismatch, mismatches};
-use crate::raw::{ChainSummary, Image, PackPart, Packs, Superblocks};
+use crate::raw::{AfterReplay, ChainSummary, Image, PackPart, Packs, Superblocks};
 use std::collections::HashSet;
 use std::sync::Arc;
 use steadyfs_device::Device;
@@ -182,11 +182,15 @@ fn check_flags(image: &Image, sink: &IssueSink) {
 /// Looks at the chain of fsynced nodes, which the next mount will recover.
 pub(super) fn check_chain(image: &Image, sink: &IssueSink) -> Option<RollForward> {
     let (mut nodes, mut files) = (0, HashSet::new());
-    let (mut journal, mut batches) = (ChainSummary::default(), image.batches());
+    let (mut journal, mut batches, mut after) = (ChainSummary::default(), image.batches(), AfterReplay::default());
+    let mut whole = Ok(());
     let mut chain = image.fsync_chain();
     for node in chain.by_ref() {
         match node {
-            Ok(node) if node.is_batch => journal.take_batch(&mut batches, &node),
+            Ok(node) if node.is_batch => {
+                let records = journal.take_batch(&mut batches, &node);
+                whole = whole.and_then(|()| after.take(&records));
+            }
             Ok(node) => {
                 nodes += 1;
                 if node.footer.is_fsync() {
@@ -205,6 +209,9 @@ pub(super) fn check_chain(image: &Image, sink: &IssueSink) -> Option<RollForward
     }
     if journal.journal_damaged {
         sink.add(Issue::JournalDamaged {});
+    } else if let Err(error) = whole.and_then(|()| after.check(image)) {
+        let reason = if let Error::Corrupt(why) = error { why } else { error.to_string() };
+        sink.add(Issue::JournalBreaksTree { reason });
     } else if journal.batches > 0 {
         sink.add(Issue::JournalPending { batches: journal.batches, records: journal.records });
     } else if image.superblocks().is_journaled() {

@@ -15,8 +15,8 @@ use steadyfs_format::block::BlockView;
 use steadyfs_format::checkpoint::CpFlags;
 use steadyfs_format::inode::Inode;
 use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
-use steadyfs_format::records::VERSION_KEY;
 use steadyfs_format::records::batch::{self, Assembler, BatchBlock, ContentsSum};
+use steadyfs_format::records::{Record, VERSION_KEY};
 use steadyfs_format::{BLOCKS_PER_SEG, Block, Features, Lba, Log};
 
 /// A node of the chain.
@@ -108,15 +108,20 @@ impl FsyncChain<'_> {
 }
 
 impl ChainSummary {
-    /// Counts a block of a batch.
-    pub(crate) fn take_batch(&mut self, batches: &mut Assembler, node: &ChainNode) {
+    /// Counts a block of a batch; the records of the batch that it ends.
+    pub(crate) fn take_batch(&mut self, batches: &mut Assembler, node: &ChainNode) -> Vec<Record> {
         match node.page.with(|block| batches.take(block)) {
             Ok(records) if !self.journal_damaged => {
-                self.records += records.map_or(0, |records| records.len() as u64);
+                let records = records.unwrap_or_default();
+                self.records += records.len() as u64;
                 self.batches = batches.whole();
+                records
             }
-            Ok(_) => {}
-            Err(_) => self.journal_damaged = true,
+            Ok(_) => Vec::new(),
+            Err(_) => {
+                self.journal_damaged = true;
+                Vec::new()
+            }
         }
     }
 }
@@ -185,7 +190,7 @@ impl Image {
         for node in self.fsync_chain() {
             let node = node?;
             if node.is_batch {
-                found.take_batch(&mut batches, &node);
+                drop(found.take_batch(&mut batches, &node));
                 continue;
             }
             found.nodes += 1;

@@ -29,6 +29,7 @@ pub(crate) mod infinite;
 pub(crate) mod moving;
 mod pack;
 mod packs;
+mod replay;
 mod superblock;
 mod tables;
 
@@ -37,6 +38,7 @@ pub(crate) use in_use::{BlockSet, CHUNK};
 pub use infinite::{LogSpace, user_blocks};
 pub use pack::{PackDamage, PackPart};
 pub use packs::Packs;
+pub use replay::AfterReplay;
 pub use superblock::Superblocks;
 
 use crate::error::{Error, Result};

@@ -88,6 +88,10 @@ impl Recovery<'_> {
         }
         let features = self.fs.vol.sb.features();
         let shape = raw.shape(features)?;
+        if !raw.has_inline(inline::DATA_EXIST) && raw.inline_area(shape).iter().any(|byte| *byte != 0) {
+            let ino = inode.ino();
+            return Err(Error::corrupt(format!("inode {ino} was fsynced with contents, and says that it has none")));
+        }
         if !inode.inode.read(|ours| ours.has_inline(inline::DATA))? {
             self.free_pages(&inode.inode, PageIndex(0), self.fs.tree_pages(&inode.inode)?)?;
         }

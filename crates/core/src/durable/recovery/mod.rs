@@ -77,6 +77,7 @@ impl Fs {
         if plan.is_empty() {
             return Ok(Recovered::default());
         }
+        plan.after.check(image)?;
         plan.pin(self);
         let blocks = {
             let change = self.vol.begin_change()?;
@@ -89,7 +90,7 @@ impl Fs {
                 true => replay.take(&recovery, node),
                 false => recovery.apply(&plan, at, node),
             })?;
-            replay.finish()?;
+            replay.finish(&recovery)?;
             plan.pin_contents(self);
             self.begin_writing()?;
             self.vol.placement.leave_chain()?;

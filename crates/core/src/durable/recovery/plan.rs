@@ -6,7 +6,7 @@
 
 use crate::error::{Error, Result};
 use crate::fs::Fs;
-use crate::raw::{ChainNode, Image};
+use crate::raw::{AfterReplay, ChainNode, Image};
 use std::collections::HashSet;
 use std::collections::btree_map::{BTreeMap, Entry};
 use steadyfs_format::node::{NodeFooter, NodeKind};
@@ -72,6 +72,8 @@ pub(super) struct ChainPlan {
     pub(super) births: BTreeMap<Ino, Box<InodeRecord>>,
     /// Inodes that some batch says have a name.
     named: HashSet<Ino>,
+    /// What the batches leave.
+    pub(super) after: AfterReplay,
     /// Whole batches, and records in them.
     pub(super) batches: u64,
     pub(super) records: u64,
@@ -123,6 +125,7 @@ impl ChainPlan {
     fn note_batch(&mut self, fs: &Fs, records: Vec<Record>) -> Result<()> {
         self.batches += 1;
         self.records += records.len() as u64;
+        self.after.take(&records)?;
         for record in records {
             let Record::Inode(ino, inode) = record else { continue };
             if inode.attributes.links > 0 {

@@ -55,12 +55,13 @@ impl JournalReplay {
         records.into_iter().flatten().try_for_each(|record| self.apply(recovery, record))
     }
 
-    /// Refuses what no journal leaves behind: a new symlink without a target.
-    pub(super) fn finish(&self) -> Result<()> {
+    /// Refuses what no journal leaves behind: a directory without a name that has some in it. All else was looked at
+    /// before the first record was applied ([`crate::raw::AfterReplay`]).
+    pub(super) fn finish(&self, recovery: &Recovery<'_>) -> Result<()> {
         for (ino, inode) in &self.inodes {
-            let empty = inode.inode.read(|raw| raw.size() == 0 && raw.links() > 0)?;
-            if inode.kind() == FileType::Symlink && empty {
-                return Err(Error::corrupt(format!("the journal makes symlink {ino} without a target")));
+            let is_gone = inode.kind() == FileType::Dir && inode.inode.read(RawInode::links)? == 0;
+            if is_gone && !recovery.fs.dir_is_empty(&inode.inode)? {
+                return Err(Error::corrupt(format!("the journal removes directory {ino}, which has names")));
             }
         }
         Ok(())
@@ -172,9 +173,6 @@ impl Recovery<'_> {
         let (ino, features) = (inode.ino(), self.fs.vol.sb.features());
         let Attributes { mode, advise, uid, gid, flags, project, links, atime, ctime, mtime, crtime } =
             record.attributes;
-        if ino == ROOT_INO && links == 0 {
-            return Err(Error::corrupt("the journal removes the root"));
-        }
         self.fs.edit_inode(self.change, &inode.inode, |raw: &mut RawInode| {
             raw.set_mode(mode);
             raw.set_advise(raw.advise() & !TAKEN_ADVICE | advise & TAKEN_ADVICE);

@@ -73,6 +73,9 @@ issues! {
     /// The next mount refuses the journal.
     Error JournalDamaged {}
         "the metadata journal is damaged; mount with -o disable_roll_forward to drop what it made durable"
+    /// The journal would leave a tree that is none: the next mount refuses it.
+    Error JournalBreaksTree { reason: String }
+        "the metadata journal cannot be replayed ({reason}); mount with -o disable_roll_forward to drop what it made durable"
     /// The chain of fsynced nodes does not end where it should.
     Warning RollForwardLoop { lba: Lba }
         "the chain of fsynced nodes comes back to block {lba}"

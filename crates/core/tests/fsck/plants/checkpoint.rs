@@ -5,6 +5,7 @@ use crate::editor::{Editor, Pack};
 use steadyfs_core::fsck::Issue;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::checkpoint::{CpFlags, LogPosition};
+use steadyfs_format::dir::FileType;
 use steadyfs_format::journal::{JOURNAL_BYTES, Journal};
 use steadyfs_format::nat::NatEntry;
 use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
@@ -23,6 +24,7 @@ pub(super) const PLANTS: &[Plant] = &[
     ("RollForwardPending", Base::Plain, roll_forward),
     ("JournalPending", Base::Plain, |e| journal(e, 1)),
     ("JournalDamaged", Base::Plain, |e| journal(e, 2)),
+    ("JournalBreaksTree", Base::Plain, journal_breaks_tree),
     ("JournalMarked", Base::Plain, journal_marked),
     ("RollForwardLoop", Base::Plain, roll_forward_loop),
     ("MarkedError", Base::Plain, |e| flag(e, CpFlags::ERROR, |flags| Issue::MarkedError { flags })),
@@ -152,15 +154,27 @@ fn mark(e: &Editor) {
 
 /// A batch with this number behind the checkpoint.
 fn journal(e: &Editor, sequence: u64) -> Vec<Issue> {
+    lay(e, sequence, Record::Name { dir: Ino(3), name: b"gone".to_vec(), target: None });
+    if sequence == 1 { vec![Issue::JournalPending { batches: 1, records: 1 }] } else { vec![Issue::JournalDamaged {}] }
+}
+
+/// A second name for a directory.
+fn journal_breaks_tree(e: &Editor) -> Vec<Issue> {
+    lay(e, 1, Record::Name { dir: Ino(3), name: b"again".to_vec(), target: Some((e.ino("p/empty"), FileType::Dir)) });
+    let links = e.read_inode(Ino(3)).0.links();
+    let reason = format!("the journal gives inode 3 {links} links, where its directories make {}", links + 1);
+    vec![Issue::JournalBreaksTree { reason }]
+}
+
+/// Puts a batch of one record behind the checkpoint.
+fn lay(e: &Editor, sequence: u64, record: Record) {
     mark(e);
     let image = e.image();
     let (at, seed) = (image.log_position(Log::WarmNode), image.superblock().inode_checksum_seed());
     let lba = image.layout().lba_of(at.segment, at.next);
-    let record = Record::Name { dir: Ino(3), name: b"gone".to_vec(), target: None };
     let mut block = batch::encode(sequence, seed, &[record])[0];
     batch::seal(&mut block, seed, image.checkpoint().header().footer_version() ^ VERSION_KEY, lba + 1);
     e.edit(lba, |there| *there = block);
-    if sequence == 1 { vec![Issue::JournalPending { batches: 1, records: 1 }] } else { vec![Issue::JournalDamaged {}] }
 }
 
 fn journal_marked(e: &Editor) -> Vec<Issue> {

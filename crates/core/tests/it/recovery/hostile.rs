@@ -9,7 +9,7 @@ use steadyfs_core::Error;
 use steadyfs_core::raw::Image;
 use steadyfs_device::{Device, MemDevice, PageBuf};
 use steadyfs_format::block::{Block, BlockView};
-use steadyfs_format::inode::Inode;
+use steadyfs_format::inode::{Inode, inline};
 use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
 use steadyfs_format::{Ino, Lba, Log, Nid, Slot};
 
@@ -126,6 +126,25 @@ fn nodes_with_impossible_places_are_refused() {
         footer(&dev, lba, change);
         assert_refused(&dev, part);
     }
+}
+
+/// Contents in an inode that says it has none: who reads the volume elsewhere sees zeros.
+#[test]
+fn contents_that_do_not_exist_are_refused() {
+    let v = Volume::new(&[]);
+    v.fs.sync().unwrap();
+    let file = v.make("new", FILE);
+    v.fs.write(&file, 0, b"contents").unwrap();
+    v.fsync(&file);
+    let dev = v.crash();
+    let lba = inode_at(&dev, true);
+    assert!(assert_whole(&dev).contains_key("/new"));
+    edit(&dev, lba, |block| {
+        let raw = Inode::view_mut(block);
+        assert!(raw.has_inline(inline::DATA_EXIST));
+        raw.set_inline_flags(raw.inline_flags() & !inline::DATA_EXIST);
+    });
+    assert_refused(&dev, "says that it has none");
 }
 
 #[test]

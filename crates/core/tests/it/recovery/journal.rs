@@ -1,6 +1,8 @@
 //! Replay of batches that the tests write by hand, behind the checkpoint of a volume.
 
-use crate::recovery::support::{DIR, FILE, Tree, Volume, assert_same, at, complaints, mount, recovered, refused, seen};
+use crate::recovery::support::{
+    DIR, FILE, Tree, Volume, assert_same, at, complaints, mount, recovered, refused, seen,
+};
 use std::sync::{Arc, LazyLock};
 use steadyfs_core::raw::Image;
 use steadyfs_core::{Fs, XattrFlags};
@@ -277,6 +279,46 @@ fn gaps_and_contradictions_are_damage_and_nothing_is_written() {
         let text = refused(with(&records));
         assert!(text.contains(why), "{why}: {text}");
     }
+}
+
+/// Batches whose records are sound each, and whose replay would leave no tree: mounts refuse them, and the checker says
+/// so before.
+#[test]
+fn a_journal_that_breaks_the_tree_is_refused() {
+    let (d, other) = (ino("d"), (ino("other"), FileType::Regular));
+    let dir = |ino: Ino| Some((ino, FileType::Dir));
+    let grown = |links: u32| record("d", move |d| d.attributes.links += links);
+    let born = [birth(101, 0o040_755, 2, "e"), name(d, "e", dir(Ino(101)))];
+    let with_born = |more: Vec<Record>| [born.to_vec(), more].concat();
+    let moved = |pino: Ino| record("d", move |d| (d.pino, d.attributes.links) = (pino, 3));
+    let root = |links: u32| record("", move |root| root.attributes.links -= links);
+    let fuller = record("", |root| root.attributes.links += 1);
+    let [down, up] = [name(d, "e", dir(Ino(101))), name(Ino(101), "d", dir(d))];
+    let below = [birth(101, 0o040_755, 3, "e"), down, moved(Ino(101)), root(1), name(Ino(3), "d", None), up];
+    for (why, records) in [
+        ("and 2 names: a directory has one", with_born(vec![grown(1), name(Ino(101), "loop", dir(d))])),
+        ("and 2 names: a directory has one", vec![fuller, name(Ino(3), "also", dir(d))]),
+        ("where its directories make 4", vec![name(Ino(3), "also", dir(d))]),
+        ("which does not exist", vec![name(Ino(3), "mid", Some((Ino(900), FileType::Regular)))]),
+        ("1 links, and 0 names", vec![name(Ino(3), "other", None)]),
+        ("1 links, and 2 names", vec![name(d, "twice", Some(other))]),
+        ("4294967295 links", vec![record("other", |other| other.attributes.links = u32::MAX)]),
+        ("1 links, and 0 names", vec![birth(100, 0o100_644, 1, "nowhere")]),
+        ("where its directories make 3", born.to_vec()),
+        ("below itself", below.to_vec()),
+        ("and its name in", vec![record("d", |d| d.pino = Ino(101))]),
+        ("which is gone", with_born(vec![birth(101, 0o040_755, 0, "e"), name(Ino(101), "x", Some(other))])),
+        ("two kinds of file", vec![birth(100, 0o100_644, 1, "x"), birth(100, 0o040_755, 2, "x")]),
+    ] {
+        let dev = with(&records);
+        let found = complaints(&dev);
+        assert!(found.iter().any(|what| what.starts_with("JournalBreaksTree")), "{why}: {found:?}");
+        let text = refused(dev);
+        assert!(text.contains(why), "{why}: {text}");
+    }
+    // What the replay alone can tell.
+    let removed = vec![record("d", |d| d.attributes.links = 0), name(Ino(3), "d", None), root(1)];
+    assert!(refused(with(&removed)).contains("which has names"));
 }
 
 /// A power cut between the two copies: the first one counts, whichever it is, and there is nothing to replay.
