@@ -21,7 +21,8 @@
 //!   later ones, and a page may be one content in some of its 512-byte pieces and another in others. Nothing older than
 //!   the last promise.
 //! - *With a journal*, names and attributes of `k` may come with contents and a size of an earlier version: not older
-//!   than the last promise about the file, or the last checkpoint that was asked for.
+//!   than the last promise about the file, or the last checkpoint that was asked for. A small file that was made in the
+//!   workload and never synced has the contents of `k`.
 //! - *Strict* mounts promise more with the fsync of a new file: names that were removed from its directory by then are
 //!   gone.
 
@@ -83,9 +84,14 @@ impl Moment {
     }
 }
 
-/// Whether names are made durable without contents.
-fn has_journal(workload: &Workload) -> bool {
-    workload.mount.split(',').any(|option| option.starts_with("journal=") && option != "journal=off")
+/// Whether a mount with these options makes names durable without contents.
+pub(crate) fn has_journal(mount: &str) -> bool {
+    mount.split(',').any(|option| option.starts_with("journal=") && option != "journal=off")
+}
+
+/// Whether contents of [`SMALL`] files are in their inodes.
+fn keeps_inline(workload: &Workload) -> bool {
+    !workload.mount.split(',').any(|option| option == "noinline_data")
 }
 
 /// Whether the mount makes the stricter promises.
@@ -97,6 +103,9 @@ fn is_strict(workload: &Workload) -> bool {
 fn writes_in_place(workload: &Workload) -> bool {
     MountOptions::parse(&workload.mount).is_ok_and(|options| options.writes_in_place(1) != InPlace::Never)
 }
+
+/// Contents of so many bytes fit every inode.
+const SMALL: u64 = 3000;
 
 /// A call of fsync.
 struct Syncing {
@@ -116,6 +125,8 @@ pub(crate) struct Evidence<'a> {
     ops: Vec<&'a Op>,
     strict: bool,
     journal: bool,
+    /// Small new files have their contents when they have their names.
+    carries: bool,
     in_place: bool,
     syncs: Vec<Syncing>,
 }
@@ -151,8 +162,9 @@ impl<'a> Evidence<'a> {
         }
         let ops = workload.steps.iter().map(|step| &step.op).collect();
         let (strict, in_place) = (is_strict(workload), writes_in_place(workload));
-        let journal = has_journal(workload);
-        Evidence { line, moment, seen, top, ops, strict, journal, in_place, syncs }
+        let journal = has_journal(&workload.mount);
+        let carries = journal && keeps_inline(workload);
+        Evidence { line, moment, seen, top, ops, strict, journal, carries, in_place, syncs }
     }
 
     /// Whether the tree is one that the crash may leave; otherwise what is wrong with it, by version, the closest
@@ -321,7 +333,7 @@ impl<'a> Evidence<'a> {
         let own = || self.syncs.iter().filter(|sync| sync.obj == obj);
         let promised = own().filter(|sync| sync.returned).map(|sync| sync.version).max().unwrap_or(0);
         let whole = own().filter(|sync| sync.returned && !sync.data_only).map(|sync| sync.version).max().unwrap_or(0);
-        let durable = promised.max(self.moment.contents).max(self.settled(obj, base));
+        let durable = promised.max(self.moment.contents).max(self.settled(obj, base)).max(self.carried(obj, base));
         let exists = obj < self.state(base).objects.len();
         let mut why = format!("cannot be of any version from {promised} on");
         let from_base = (exists && base >= promised).then_some((base, base));
@@ -367,6 +379,36 @@ impl<'a> Evidence<'a> {
             from != to && to.is_some() && (from == Some(obj) || swap && to == Some(obj))
         };
         (0..base).rev().find(takes_over).map_or(0, |version| version + 1)
+    }
+
+    /// The version up to `base` in which a small file, made since the set-up and never synced, was last written: batches
+    /// carry what it holds. 0 of any other file, and of one that shrank.
+    fn carried(&self, obj: Obj, base: Version) -> Version {
+        if !self.carries || obj < self.state(0).objects.len() {
+            return 0;
+        }
+        let mut last = 0;
+        for version in 0..base {
+            let before = self.state(version);
+            let is_ours = |path: &String| before.find(path) == Some(obj);
+            match self.ops[self.line.steps[version as usize]] {
+                Op::Write { path, .. } | Op::Append { path, .. } if is_ours(path) => last = version + 1,
+                Op::DirectWrite { path, .. }
+                | Op::Truncate { path, .. }
+                | Op::Falloc { path, .. }
+                | Op::Fsync { path }
+                | Op::Fdatasync { path }
+                    if is_ours(path) =>
+                {
+                    return 0;
+                }
+                _ => {}
+            }
+            if self.size(obj, version + 1) > SMALL {
+                return 0;
+            }
+        }
+        last
     }
 
     fn size(&self, obj: Obj, version: Version) -> u64 {

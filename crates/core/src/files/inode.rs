@@ -19,7 +19,7 @@ use crate::volume::nodes::cache::Node;
 use crate::volume::nodes::dirt::KnownBirth;
 use crate::volume::nodes::disk_size::UNLIMITED;
 use crate::volume::second_chance::{LEAST, LOOKS, SHARDS, Seat, Seated, SecondChance, sweep};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use steadyfs_format::block::BlockView;
 use steadyfs_format::dir::FileType;
@@ -50,6 +50,10 @@ pub(crate) struct Inode {
     pub(crate) log: OnceLock<Arc<LogItem>>,
     /// Whether the checkpoint in force does not have it.
     pub(crate) birth: KnownBirth,
+    /// It was made since the mount, and no fsync has put its contents into the chain.
+    is_unsynced_new: AtomicBool,
+    /// Of such a file: the first checkpoint that has the contents in its inode, by the number of freezes.
+    contents_from: AtomicU64,
     /// Failed writes of the contents.
     pub(crate) write_errors: WriteErrors,
     pub(crate) overwrites: Overwrites,
@@ -227,6 +231,30 @@ impl Inode {
         checkpoint < self.nameless_from.load(SeqCst)
     }
 
+    /// Whether it was made since the mount, and no fsync has put its contents into the chain.
+    pub(crate) fn is_unsynced_new(&self) -> bool {
+        self.is_unsynced_new.load(Relaxed)
+    }
+
+    /// Notes a write to contents in the inode, under its change, behind so many freezes.
+    pub(crate) fn note_contents(&self, frozen: u64) {
+        self.contents_from.store(frozen + 1, Relaxed);
+    }
+
+    /// Whether a batch has to carry contents in the inode: only the checkpoint that comes after so many freezes has
+    /// them.
+    pub(crate) fn has_new_contents(&self, frozen: u64) -> bool {
+        self.is_unsynced_new() && self.contents_from.load(Relaxed) > frozen
+    }
+
+    /// The chain has its contents as they are, behind all that was noted of it.
+    pub(crate) fn note_chained(&self) {
+        // Most are not new; their line stays everybody's.
+        if self.is_unsynced_new() {
+            self.is_unsynced_new.store(false, Relaxed);
+        }
+    }
+
     /// Whether the metadata journal has something to say of it: then it stays in the table, so that there is one item.
     fn is_logged(&self) -> bool {
         self.log.get().is_some_and(|item| item.is_pending())
@@ -339,6 +367,7 @@ impl InodeTable {
     /// Adds the inode of a node that was just made. Whatever is here under its number belongs to a node that was freed.
     pub(crate) fn insert_new(&self, budget: &Budget, node: Arc<Node>, kind: FileType) -> InodeRef {
         let inode = self.new_inode(node, kind);
+        inode.is_unsynced_new.store(true, Relaxed);
         let out = Self::reference(&inode);
         self.add(self.shard(inode.ino).lock(), inode, budget);
         out
@@ -384,6 +413,8 @@ impl InodeTable {
             names: Names::new(kind == FileType::Dir),
             log: OnceLock::new(),
             birth: KnownBirth::default(),
+            is_unsynced_new: AtomicBool::new(false),
+            contents_from: AtomicU64::new(0),
             write_errors: WriteErrors::new(),
             overwrites: Overwrites::default(),
             turn: AtomicU64::new(0),

@@ -26,6 +26,8 @@ pub(crate) struct Logged {
     pub(crate) inode: Option<Box<InodeRecord>>,
     pub(crate) xattrs: Option<Vec<u8>>,
     pub(crate) target: Option<Vec<u8>>,
+    /// Of a small file that was never synced: its contents.
+    pub(crate) contents: Option<Vec<u8>>,
     /// Of a directory: names that changed, and what they lead to.
     pub(crate) names: BTreeMap<Vec<u8>, NameTarget>,
 }
@@ -35,6 +37,7 @@ pub(crate) struct InodeSnapshot {
     pub(crate) inode: Box<InodeRecord>,
     pub(crate) xattrs: Option<Vec<u8>>,
     pub(crate) target: Option<Vec<u8>>,
+    pub(crate) contents: Option<Vec<u8>>,
     /// Of a directory: names that the operation gave or took.
     pub(crate) names: Vec<(Vec<u8>, NameTarget)>,
 }
@@ -43,10 +46,11 @@ impl Logged {
     /// Adds what an operation did; by how many bytes a batch grows, or shrinks.
     pub(crate) fn add(&mut self, snapshot: InodeSnapshot) -> i64 {
         let before = self.fixed_bytes();
-        let InodeSnapshot { inode, xattrs, target, names } = snapshot;
+        let InodeSnapshot { inode, xattrs, target, contents, names } = snapshot;
         self.inode = Some(inode);
         self.xattrs = xattrs.or(self.xattrs.take());
         self.target = target.or(self.target.take());
+        self.contents = contents.or(self.contents.take());
         let mut grown = self.fixed_bytes() - before;
         assert!(self.inode.is_some() && before + grown > 0, "what was noted of an inode takes room");
         for (name, target) in names {
@@ -67,6 +71,6 @@ impl Logged {
     fn fixed_bytes(&self) -> i64 {
         let inode = self.inode.as_ref().map_or(0, |inode| ITEM_BYTES + inode.name.len());
         let part = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, |bytes| 8 + bytes.len());
-        (inode + part(&self.xattrs) + part(&self.target)) as i64
+        (inode + part(&self.xattrs) + part(&self.target) + part(&self.contents)) as i64
     }
 }

@@ -88,7 +88,7 @@ fn tick(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
     collect_when_idle(fs, rounds)
 }
 
-/// Makes names durable that nobody synced, when it is time.
+/// Makes names durable that nobody synced, and old contents, when it is time.
 fn commit_names(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
     rounds.since_names += 1;
     let seconds = fs.options.journal_commit_seconds;
@@ -96,6 +96,11 @@ fn commit_names(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
         return Ok(());
     }
     rounds.since_names = 0;
+    // No batch says what they are.
+    if fs.journal.has_old_contents() {
+        rounds.since_checkpoint = 0;
+        return fs.checkpoint(Cause::Timer);
+    }
     fs.commit_journal()
 }
 

@@ -128,8 +128,8 @@ pub static OPTIONS: &[Row<MountOptions>] = &[
             get: |options| Some(options.journal_commit_seconds),
         },
         tier: Everyday,
-        help: "with a journal, seconds after which names and attributes are durable that nobody synced, 0 for never by \
-               time; contents are not meant",
+        help: "with a journal, seconds after which names, attributes and small new files are durable that nobody synced, \
+               and other contents 30 seconds later; 0 for never by time",
     },
     Row {
         name: "discard",

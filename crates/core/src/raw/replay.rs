@@ -88,7 +88,7 @@ impl AfterReplay {
                 Record::Target(ino, _) => {
                     self.targets.insert(*ino);
                 }
-                Record::Xattrs(..) => {}
+                Record::Xattrs(..) | Record::Contents(..) => {}
             }
         }
         Ok(())

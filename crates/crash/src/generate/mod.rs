@@ -1,6 +1,6 @@
 //! Workloads made by rule: every short one ([`exhaustive`], after ACE of CrashMonkey), long ones at random
 //! ([`random`]), ones that keep collectors at work ([`collecting`]), ones on volumes without room ([`nearly_full`]),
-//! and ones that come to the limits of endless logs ([`leaping`]).
+//! ones with files that have no name ([`nameless`]), and ones that come to the limits of endless logs ([`leaping`]).
 //!
 //! Keeps true: the model allows every step of every workload made here.
 
@@ -8,12 +8,14 @@ mod ace;
 mod collecting;
 mod full;
 mod leaping;
+mod nameless;
 mod random;
 
 pub use ace::{exhaustive, sampled};
 pub use collecting::collecting;
 pub use full::{filled, nearly_full};
 pub use leaping::leaping;
+pub use nameless::nameless;
 pub use random::{random, scheduled};
 
 use crate::lang::{Op, Schedule, VolumeKind, Workload};
@@ -23,7 +25,7 @@ use crate::lang::{Op, Schedule, VolumeKind, Workload};
 /// time, one in four on one with larger sections. Half of the devices end requests late; the volumes have each of
 /// `FEATURES` in turn; one workload in ten is of those on nearly full volumes. All in virtual time where order
 /// matters. Mounted with each of these options in turn. On IPLFS volumes, which collect nothing, one in four of the
-/// random ones is [`leaping`].
+/// random ones is [`leaping`]; with a journal one in four is [`nameless`].
 pub fn everything(mounts: &[&str], kind: VolumeKind, seed: u64) -> impl Iterator<Item = Workload> + Send + use<> {
     let mounts: Vec<String> = mounts.iter().map(|mount| (*mount).to_owned()).collect();
     let mut short: Vec<_> = mounts.iter().map(|mount| exhaustive(1, mount, seed)).collect();
@@ -43,6 +45,7 @@ pub fn everything(mounts: &[&str], kind: VolumeKind, seed: u64) -> impl Iterator
                     random(writers, 20 * usize::from(writers) + 10, &mounts[turn], seed.wrapping_add(number));
                 Some(match number / 10 % 4 {
                     3 if kind == VolumeKind::Iplfs => leaping(&mounts[turn], seed.wrapping_add(number)),
+                    2 if crate::legal::has_journal(&mounts[turn]) => nameless(&mounts[turn], seed.wrapping_add(number)),
                     3 => Workload { mib: SMALLEST_MIB, ..workload },
                     1 => Workload { mib: 96, segs_per_sec: 2, ..workload },
                     _ => workload,

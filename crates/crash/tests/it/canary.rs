@@ -96,6 +96,8 @@ fn a_journal_that_no_superblock_tells_of_is_caught() {
     judge("mark-forgotten", &[Rule::Legal], hunt_with("journal=single,", "mark-forgotten"));
 }
 
+const PROMISED: [u8; 5000] = [7; 5000];
+
 /// The contents that a file has when it gets its first name, after an fsync, a crash, and a mount without the fault.
 fn contents_of_a_late_name(options: &str) -> Vec<u8> {
     let dev = Arc::new(MemDevice::new(64 << 8));
@@ -104,14 +106,15 @@ fn contents_of_a_late_name(options: &str) -> Vec<u8> {
     let fs = Fs::mount(Arc::clone(&dev) as Arc<dyn Device>, options).expect("mounts");
     let root = fs.root().expect("a root");
     let file = fs.tmpfile(&root, &NewInode { mode: 0o100_644, ..NewInode::default() }).expect("a file");
-    fs.write(&file, 0, b"promised").expect("written");
+    // More than a batch would carry.
+    fs.write(&file, 0, &PROMISED).expect("written");
     fs.fsync(&file, false).expect("synced");
     fs.link(&file, &root, b"name").expect("named");
     fs.fsync(&root, false).expect("synced");
     assert_eq!(fs.sync_stats().checkpoints.values().sum::<u64>(), 0, "by the journal");
     let after = Fs::mount(Arc::new(dev.fork()), MountOptions::default()).expect("mounts");
     let found = after.lookup(&after.root().expect("a root"), b"name").expect("the name was promised");
-    let mut contents = vec![0; 100];
+    let mut contents = vec![0; 9000];
     let read = after.read(&found, 0, &mut contents).expect("readable");
     contents.truncate(read);
     contents
@@ -119,8 +122,8 @@ fn contents_of_a_late_name(options: &str) -> Vec<u8> {
 
 #[test]
 fn an_fsync_before_the_first_name_that_does_nothing_is_caught() {
-    assert_eq!(contents_of_a_late_name("journal=percore"), b"promised");
-    assert_ne!(contents_of_a_late_name("journal=percore,canary=nameless-skip"), b"promised");
+    assert_eq!(contents_of_a_late_name("journal=percore"), PROMISED);
+    assert_ne!(contents_of_a_late_name("journal=percore,canary=nameless-skip"), PROMISED);
 }
 
 /// It takes an open file, or one without a name: an fsync of it, and a crash that brings its last name back, or a link.

@@ -50,3 +50,18 @@ fn several_writers_at_random() {
     let outcome = explore_all(workloads, Effort::USUAL);
     assert!(outcome.states > 10 * outcome.workloads, "{outcome:?}");
 }
+
+/// Files without a name that are synced, and what is promised behind them, with crashes in the recovery, and in the
+/// recovery of that.
+#[test]
+fn files_without_a_name_with_a_journal() {
+    let forms = ["journal=single", "journal=percore,mode=adaptive,ssr=eager"];
+    let workloads = (0..6).map(move |seed| generate::nameless(forms[seed as usize % 2], seed));
+    let plan = Plan { effort: Effort::LIGHT, recovery_every: 8, jobs: 2, ..Plan::default() };
+    let outcome = explore(workloads, &plan, |_| true).expect("sense");
+    for violation in &outcome.violations {
+        eprintln!("{violation}");
+    }
+    assert_eq!(outcome.violations.len(), 0);
+    assert!(outcome.recovery_states > 50, "{outcome:?}");
+}

@@ -10,7 +10,7 @@
 pub mod batch;
 mod record;
 
-pub use record::{Attributes, Birth, InodeRecord, MAX_TARGET, Record};
+pub use record::{Attributes, Birth, InodeRecord, MAX_CONTENTS, MAX_TARGET, Record};
 
 /// Magic number of a superblock whose volume may have a journal that was not replayed: the bytes `SFJV` (J 1). Other
 /// programs know no such volume, so none of them opens it.

@@ -13,11 +13,14 @@ const ATTRIBUTES: usize = 76;
 const BIRTH: usize = 20;
 /// The longest target of a symlink.
 pub const MAX_TARGET: usize = 4095;
+/// The longest contents: no inode has room for more.
+pub const MAX_CONTENTS: usize = 3688;
 
 const INODE: u8 = 1;
 const NAME: u8 = 2;
 const XATTR: u8 = 3;
 const TARGET: u8 = 4;
+const CONTENTS: u8 = 5;
 /// Flag of an INODE record: the inode was made after the checkpoint.
 const IS_BIRTH: u8 = 1;
 
@@ -39,6 +42,8 @@ pub enum Record {
     Xattrs(Ino, Vec<u8>),
     /// The symlink has this target.
     Target(Ino, Vec<u8>),
+    /// The regular file has these contents, which fit its inode, and no others.
+    Contents(Ino, Vec<u8>),
 }
 
 /// An inode but for its contents.
@@ -147,7 +152,7 @@ impl Record {
     /// The inode or directory that the record is about.
     pub fn ino(&self) -> Ino {
         match self {
-            Self::Inode(ino, _) | Self::Xattrs(ino, _) | Self::Target(ino, _) => *ino,
+            Self::Inode(ino, _) | Self::Xattrs(ino, _) | Self::Target(ino, _) | Self::Contents(ino, _) => *ino,
             Self::Name { dir, .. } => *dir,
         }
     }
@@ -176,6 +181,10 @@ impl Record {
             Self::Target(_, target) => {
                 out.extend(target);
                 (TARGET, 0)
+            }
+            Self::Contents(_, contents) => {
+                out.extend(contents);
+                (CONTENTS, 0)
             }
         };
         let length = out.len() - head - HEAD;
@@ -213,6 +222,11 @@ impl Record {
                 let sound = (1..=MAX_TARGET).contains(&length) && !body.contains(&0);
                 require(sound, RECORD, "length", length as u64, "is that of a target: 1 to 4095 bytes other than 0")?;
                 Self::Target(ino, body.to_vec())
+            }
+            CONTENTS => {
+                let sound = (1..=MAX_CONTENTS).contains(&length);
+                require(sound, RECORD, "length", length as u64, "is that of contents in an inode: 1 to 3688 bytes")?;
+                Self::Contents(ino, body.to_vec())
             }
             other => return Err(FormatError::field(RECORD, "kind", other, "is 1 to 4")),
         };

@@ -1,7 +1,7 @@
 //! Records and batches: round trips, every changed bit, and the page's example.
 
 use super::batch::{self, Assembler, BatchBlock, ContentsSum, MOST_CONTENTS};
-use super::{Attributes, Birth, InodeRecord, JOURNAL_MAGIC, Record, VERSION_KEY};
+use super::{Attributes, Birth, InodeRecord, JOURNAL_MAGIC, MAX_CONTENTS, Record, VERSION_KEY};
 use crate::block::Block;
 use crate::dir::FileType;
 use crate::error::FormatError;
@@ -64,6 +64,8 @@ fn record() -> impl Strategy<Value = Record> {
             .prop_map(|(ino, name, value)| Record::Xattrs(ino, area(&name, &value))),
         ino().prop_map(|ino| Record::Xattrs(ino, Vec::new())),
         (ino(), prop::collection::vec(1u8.., 1..4096)).prop_map(|(ino, target)| Record::Target(ino, target)),
+        (ino(), prop::collection::vec(any::<u8>(), 1..=MAX_CONTENTS))
+            .prop_map(|(ino, contents)| Record::Contents(ino, contents)),
     ]
 }
 
@@ -113,6 +115,7 @@ fn example() -> Vec<Record> {
         Record::Name { dir: Ino(3), name: b"new".to_vec(), target: Some((Ino(9), FileType::Regular)) },
         Record::Xattrs(Ino(9), area(b"a", b"1")),
         Record::Target(Ino(12), b"new".to_vec()),
+        Record::Contents(Ino(9), b"hello".to_vec()),
     ]
 }
 
@@ -201,7 +204,7 @@ fn records_that_say_nothing_sound_are_refused() {
     let mut to_root = good(Record::Name { dir: Ino(3), name: b"a".to_vec(), target: Some((Ino(4), FileType::Dir)) });
     to_root[8] = 3;
     assert!(Record::decode(&to_root).is_err());
-    for (at, value) in [(0, 0), (0, 5), (1, 1), (2, 200), (4, 2)] {
+    for (at, value) in [(0, 0), (0, 6), (1, 1), (2, 200), (4, 2)] {
         let mut bytes = name(b"abc");
         bytes[at] = value;
         assert!(Record::decode(&bytes).is_err(), "byte {at} is {value}");
@@ -209,6 +212,9 @@ fn records_that_say_nothing_sound_are_refused() {
     assert!(Record::decode(&good(Record::Target(Ino(9), vec![b'x'; 4096]))).is_err());
     assert!(Record::decode(&good(Record::Target(Ino(9), b"a\0b".to_vec()))).is_err());
     assert!(Record::decode(&good(Record::Xattrs(Ino(9), vec![1; 30]))).is_err());
+    for length in [0, MAX_CONTENTS + 1] {
+        assert!(Record::decode(&good(Record::Contents(Ino(9), vec![1; length]))).is_err(), "{length} bytes");
+    }
 }
 
 proptest! {
@@ -250,7 +256,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_without_harm(mut bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..6, flags in 0u8..2) {
+    fn any_bytes_are_read_without_harm(mut bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..7, flags in 0u8..2) {
         if bytes.len() >= 4 {
             let length = bytes.len().saturating_sub(8) as u16;
             bytes[..2].copy_from_slice(&[kind, flags]);

@@ -4,7 +4,7 @@
 use crate::harness::{Place, comes_to_be, until};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -196,4 +196,88 @@ fn names_that_nobody_syncs_survive_a_kill_after_their_time() {
         assert_eq!(std::fs::read(place.at("saved")).expect("readable"), vec![b'B'; 9_000]);
         assert_eq!(names(""), ["dir", "link", "saved"]);
     });
+}
+
+/// Runs git in a directory of the mount; what it says.
+fn git(dir: &Path, arguments: &[&str]) -> Result<String, String> {
+    let settings = ["user.name=x", "user.email=x@example.org", "core.fsync=all", "gc.auto=0", "commit.gpgsign=false"];
+    let mut git = Command::new("git");
+    git.args(settings.iter().flat_map(|setting| ["-c", setting]));
+    git.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null").stdin(Stdio::null());
+    let output = git.arg("-C").arg(dir).args(arguments).output().expect("git is installed");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}
+
+/// What a small file of this number holds: 20 to 3,000 bytes.
+fn small(number: usize) -> Vec<u8> {
+    format!("file {number} of a tree. ").into_bytes().into_iter().cycle().take(20 + number * 149 % 2981).collect()
+}
+
+/// Makes small files as an unpacker, a package manager, a project template and an editor do, without a sync. The names
+/// that they have in the end.
+fn write_trees(root: &Path) -> std::io::Result<Vec<(String, usize)>> {
+    let mut made = Vec::new();
+    for (number, name) in (0..24).map(|n| (n, format!("usr/file{n}"))) {
+        std::fs::create_dir_all(root.join("usr"))?;
+        let unpacked = root.join(format!("{name}.new"));
+        std::fs::write(&unpacked, small(number))?;
+        std::fs::set_permissions(&unpacked, std::fs::Permissions::from_mode(0o644))?;
+        std::fs::rename(&unpacked, root.join(&name))?;
+        made.push((name, number));
+    }
+    for (number, name) in (30..60).map(|n| (n, format!("modules/package{n}/lib/index{n}"))) {
+        std::fs::create_dir_all(root.join(&name).parent().expect("a directory"))?;
+        std::fs::write(root.join(&name), small(number))?;
+        made.push((name, number));
+    }
+    std::fs::create_dir_all(root.join("project/src"))?;
+    for (number, name) in [(70, "project/manifest"), (71, "project/src/main"), (72, "project/.ignore")] {
+        let mut file = File::create_new(root.join(name))?;
+        small(number).chunks(7).try_for_each(|piece| file.write_all(piece))?;
+        made.push((name.to_owned(), number));
+    }
+    // The old version stays beside the new one.
+    std::fs::write(root.join("text"), small(80))?;
+    std::fs::rename(root.join("text"), root.join("text~"))?;
+    std::fs::write(root.join("text"), small(81))?;
+    made.extend([("text~".to_owned(), 80), ("text".to_owned(), 81)]);
+    Ok(made)
+}
+
+/// No small file has its name without its contents, though nobody synced either: killed at once, behind an fsync of
+/// something else, and after the time of `journal.commit=`.
+#[test]
+fn small_files_that_nobody_synced_are_whole() {
+    for wait in [0, 7] {
+        let place = Place::new();
+        let mut served = place.mount("journal=percore,commit=1000,background_gc=off");
+        let repository = place.at("repository");
+        std::fs::create_dir(&repository).expect("made");
+        let run = |arguments: &[&str]| git(&repository, arguments).unwrap_or_else(|e| panic!("{arguments:?}: {e}"));
+        run(&["init", "-q"]);
+        for number in 0..6 {
+            std::fs::write(repository.join("file"), small(number)).expect("written");
+            run(&["add", "file"]);
+            run(&["commit", "-q", "-m", &format!("commit {number}")]);
+        }
+        let made = write_trees(&place.dir()).expect("room");
+        File::open(place.dir()).and_then(|root| root.sync_all()).expect("synced");
+        std::thread::sleep(Duration::from_secs(wait));
+        served.kill();
+        drop(served);
+        let replayed = recover(&place.source);
+        println!("killed after {wait} s: {}", if replayed { "a journal was replayed" } else { "a checkpoint has all" });
+        place.check();
+        place.mounted("", |_| {
+            let commits = run(&["rev-list", "--count", "HEAD"]);
+            assert_eq!(commits, "6", "the fsync of the root is behind them");
+            run(&["fsck", "--full", "--strict"]);
+            run(&["status"]);
+            for (name, number) in &made {
+                let found = std::fs::read(place.at(name)).unwrap_or_else(|e| panic!("'{name}': {e}"));
+                assert!(found == small(*number), "'{name}' has {} bytes after {wait} s", found.len());
+            }
+        });
+    }
 }

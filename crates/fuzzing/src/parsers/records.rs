@@ -47,6 +47,7 @@ fn seeds() -> Vec<Vec<u8>> {
         Record::Name { dir: Ino(3), name: b"old".to_vec(), target: None },
         Record::Xattrs(Ino(9), area),
         Record::Target(Ino(9), b"target".to_vec()),
+        Record::Contents(Ino(9), b"contents".to_vec()),
     ];
     let mut bytes = vec![0];
     records.iter().for_each(|record| record.encode(&mut bytes));

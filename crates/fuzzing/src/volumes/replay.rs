@@ -11,7 +11,7 @@ use steadyfs_device::{Device, MemDevice, PageBuf};
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::{DeviceNumber, Time};
 use steadyfs_format::records::batch::{self, ContentsSum};
-use steadyfs_format::records::{Attributes, Birth, InodeRecord, Record, VERSION_KEY};
+use steadyfs_format::records::{Attributes, Birth, InodeRecord, MAX_CONTENTS, Record, VERSION_KEY};
 use steadyfs_format::xattr::{self, XattrName};
 use steadyfs_format::{Block, Features, Ino, Log};
 
@@ -109,7 +109,7 @@ fn lay(device: &MemDevice, records: &[Record], how: u8) -> BTreeSet<u64> {
 /// A record of this kind, as the input goes on: mostly one that could be there.
 fn record(kind: u8, inos: &[Ino], features: Features, input: &mut Input<'_>) -> Option<Record> {
     let ino = ino(inos, input);
-    Some(match kind % 6 {
+    Some(match kind % 7 {
         1 | 2 => Record::Inode(ino, Box::new(inode(inos, features, input))),
         3 | 4 => {
             let target = (!input.u8().is_multiple_of(4)).then(|| (self::ino(inos, input), file_type(input)));
@@ -124,6 +124,7 @@ fn record(kind: u8, inos: &[Ino], features: Features, input: &mut Input<'_>) -> 
             area.truncate(xattr::used(&area).ok()?);
             Record::Xattrs(ino, area)
         }
+        6 => Record::Contents(ino, vec![input.u8(); 1 + usize::from(input.u8()) * 16 % MAX_CONTENTS]),
         _ => Record::Target(ino, vec![b'x'; 1 + usize::from(input.u8()) * 16 % 4095]),
     })
 }

@@ -1,5 +1,9 @@
 //! What operations commit to the journal, under their change and the locks of their inodes: snapshots of inodes, and
 //! names.
+//!
+//! A snapshot of a file that was made by this mount and never synced has the contents that fit the inode, too, and a
+//! write to them is noted as an operation. So such a file has its contents when it has its name. An fsync ends that:
+//! from then on the file's own nodes say what it holds.
 
 use crate::error::Result;
 use crate::files::dir::names_to_place;
@@ -10,7 +14,9 @@ use crate::fs::Fs;
 use crate::volume::Change;
 use std::collections::HashSet;
 use std::sync::Arc;
+use steadyfs_format::Features;
 use steadyfs_format::dir::FileType;
+use steadyfs_format::inode::{Inode as RawInode, inline};
 use steadyfs_format::records::InodeRecord;
 use steadyfs_journal::Part;
 
@@ -85,20 +91,33 @@ impl Fs {
     fn snapshot(&self, inode: &Arc<Inode>, xattrs: bool) -> Result<Snapshot> {
         let features = self.vol.sb.features();
         let born = self.vol.nodes.dirt.is_born(inode.ino, &inode.birth);
-        let (record, wants_list, at_hand, names_to_place) = inode.read(|raw| -> Result<_> {
+        let carries = inode.has_new_contents(self.checkpoints.progress().0);
+        let (record, wants_list, at_hand, contents, names_to_place) = inode.read(|raw| -> Result<_> {
             // Who finds it in the checkpoint or in an earlier batch finds its attributes there; and without a name
             // nobody does.
             let wants_list = xattrs || born && raw.links() > 0;
             let list = if wants_list { self.xattr_list_in(raw)? } else { None };
             let names_to_place = if inode.kind == FileType::Dir { names_to_place(raw, features)? } else { 0 };
-            Ok((InodeRecord::of(raw, features, born)?, wants_list, list, names_to_place))
+            let contents = if carries { contents_in(raw, features)? } else { None };
+            Ok((InodeRecord::of(raw, features, born)?, wants_list, list, contents, names_to_place))
         })??;
         let list = if wants_list && at_hand.is_none() { Some(self.xattr_list(inode)?) } else { at_hand };
         let is_symlink = inode.kind == FileType::Symlink;
         let target = if born && is_symlink { Some(self.target_of(inode)?) } else { None };
         let is_dead = record.attributes.links == 0;
         assert!(!born || is_dead || list.is_some(), "inode {} is born without its attributes", inode.ino);
-        let what = InodeSnapshot { inode: Box::new(record), xattrs: list, target, names: Vec::new() };
+        let what = InodeSnapshot { inode: Box::new(record), xattrs: list, target, contents, names: Vec::new() };
         Ok(Snapshot { what, names_to_place })
     }
+}
+
+/// The contents that an inode of a regular file with a name holds itself, if any. Empty ones take nothing away that a
+/// crash would leave: a truncation is in no batch.
+fn contents_in(raw: &RawInode, features: Features) -> Result<Option<Vec<u8>>> {
+    let holds_some = raw.file_type() == Some(FileType::Regular) && raw.has_inline(inline::DATA) && raw.size() > 0;
+    if !holds_some || raw.links() == 0 {
+        return Ok(None);
+    }
+    let area = raw.inline_area(raw.shape(features)?);
+    Ok(usize::try_from(raw.size()).ok().and_then(|size| area.get(..size)).map(<[u8]>::to_vec))
 }

@@ -30,7 +30,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use steadyfs_format::Ino;
 use steadyfs_journal::{Classes, CommitLists, Form, Part, Sealed};
-use steadyfs_rt::{Mutex, SharedLine};
+use steadyfs_rt::{Instant, Mutex, SharedLine, now};
 
 /// The journal of a mounted volume.
 pub(crate) struct Journal {
@@ -42,6 +42,9 @@ pub(crate) struct Journal {
     epoch: Mutex<JournalEpoch>,
     /// Bytes of batches since the last freeze.
     placed: AtomicU64,
+    /// When contents that were written since the last freeze, and of which no batch says anything, are due for a
+    /// checkpoint: the earliest, in nanoseconds; [`NEVER`] if there are none.
+    contents_due: AtomicU64,
     /// What a freeze has dropped, until nobody waits any more.
     absorbed: Mutex<Vec<Sealed<Logged>>>,
     /// Most bytes in the lists and in batches together.
@@ -53,6 +56,9 @@ pub(crate) struct Journal {
     syncs: AtomicUsize,
     syncs_line: SharedLine,
 }
+
+/// No contents are due.
+const NEVER: u64 = u64::MAX;
 
 /// An fsync under way.
 pub(crate) struct Syncing<'a>(&'a Journal);
@@ -116,6 +122,7 @@ impl Journal {
             expected: ExpectedNames::new(),
             epoch: Mutex::new(&locks::JOURNAL_PUSH, JournalEpoch::default()),
             placed: AtomicU64::new(0),
+            contents_due: AtomicU64::new(NEVER),
             absorbed: Mutex::new(&locks::STATE, Vec::new()),
             most_bytes: options.journal_bytes,
             most_deaths: orphan_limit as u64 / 2,
@@ -174,6 +181,19 @@ impl Journal {
         assert!(earlier < self.counters.batches.load(Relaxed), "more batches were made by time than at all");
     }
 
+    /// Notes that contents were written back, or written into an inode, and are to be durable by then though nobody
+    /// syncs. It comes behind the write, so a freeze that forgets it has them.
+    pub(crate) fn note_contents(&self, due: Instant) {
+        if self.is_on() && due.as_nanos() < self.contents_due.load(Relaxed) {
+            self.contents_due.fetch_min(due.as_nanos(), Relaxed);
+        }
+    }
+
+    /// Whether contents are so old that only a checkpoint is soon enough.
+    pub(crate) fn has_old_contents(&self) -> bool {
+        self.contents_due.load(Relaxed) <= now().as_nanos()
+    }
+
     /// Whether something waits for a batch.
     pub(crate) fn has_some(&self) -> bool {
         self.waiting() > 0
@@ -201,6 +221,7 @@ impl Journal {
         self.counters.absorbed.fetch_add(items, Relaxed);
         self.expected.forget();
         self.placed.store(0, Relaxed);
+        self.contents_due.store(NEVER, Relaxed);
         self.lost.store(false, SeqCst);
         *self.absorbed.lock() = sealed;
     }

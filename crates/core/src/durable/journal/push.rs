@@ -97,12 +97,12 @@ impl Fs {
         Ok(Pushed::Placed)
     }
 
-    /// The records of a batch: inodes, then names that go, names that come, attributes, targets.
+    /// The records of a batch: inodes, then names that go, names that come, attributes, targets, contents.
     fn records_of(&self, sealed: Sealed<Logged>, epoch: &mut JournalEpoch) -> Vec<Record> {
         let drops = self.vol.io.planted.is(Canary::DropRecord);
         let (mut inodes, mut gone, mut come, mut rest) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (item, logged) in sealed.items {
-            let (ino, Logged { inode, xattrs, target, names }) = (Ino(item.key()), logged);
+            let (ino, Logged { inode, xattrs, target, contents, names }) = (Ino(item.key()), logged);
             assert!(inode.is_some(), "a batch has something of inode {ino}, but not the inode");
             if let Some(inode) = inode {
                 let (born, dead) = (inode.birth.is_some(), inode.attributes.links == 0);
@@ -122,6 +122,7 @@ impl Fs {
             }
             rest.extend(xattrs.map(|list| Record::Xattrs(ino, list)));
             rest.extend(target.map(|target| Record::Target(ino, target)));
+            rest.extend(contents.map(|contents| Record::Contents(ino, contents)));
         }
         if drops {
             gone.pop();

@@ -86,24 +86,50 @@ impl Recovery<'_> {
             self.leave_inline_data(inode)?;
             return Ok(false);
         }
-        let features = self.fs.vol.sb.features();
-        let shape = raw.shape(features)?;
-        if !raw.has_inline(inline::DATA_EXIST) && raw.inline_area(shape).iter().any(|byte| *byte != 0) {
+        let shape = raw.shape(self.fs.vol.sb.features())?;
+        self.take_inline(inode, raw.inline_area(shape), raw.has_inline(inline::DATA_EXIST))?;
+        Ok(true)
+    }
+
+    /// Takes over contents that a record has.
+    pub(super) fn apply_contents(&self, inode: &InodeRef, contents: &[u8]) -> Result<()> {
+        let compressed = inode.inode.read(|ours| ours.flags() & flags::COMPR != 0)?;
+        if compressed {
+            return Err(Error::corrupt(format!(
+                "the journal has contents of inode {}, a compressed file",
+                inode.ino()
+            )));
+        }
+        self.take_inline(inode, contents, contents.iter().any(|byte| *byte != 0))?;
+        self.fs.edit_inode(self.change, &inode.inode, |ours| ours.set_size(contents.len() as u64))
+    }
+
+    /// Puts contents into the inode, in the place of all that the file has.
+    fn take_inline(&self, inode: &InodeRef, contents: &[u8], exist: bool) -> Result<()> {
+        if !exist && contents.iter().any(|byte| *byte != 0) {
             let ino = inode.ino();
             return Err(Error::corrupt(format!("inode {ino} was fsynced with contents, and says that it has none")));
         }
+        let features = self.fs.vol.sb.features();
         if !inode.inode.read(|ours| ours.has_inline(inline::DATA))? {
             self.free_pages(&inode.inode, PageIndex(0), self.fs.tree_pages(&inode.inode)?)?;
         }
         self.fs.edit_inode(self.change, &inode.inode, |ours| {
+            let shape = ours.shape(features)?;
             let empty = ours.slot(shape, 0) == Slot::Hole && ours.children() == [Nid(0); 5];
             if !empty {
                 return Err(Error::corrupt(format!("inode {} keeps nodes without contents", inode.ino())));
             }
-            let taken = inline::DATA | inline::DATA_EXIST;
-            ours.set_inline_flags(ours.inline_flags() & !taken | raw.inline_flags() & taken);
-            ours.inline_area_mut(shape).copy_from_slice(raw.inline_area(shape));
-            Ok(true)
+            let area = ours.inline_area_mut(shape);
+            let Some((head, rest)) = area.split_at_mut_checked(contents.len()) else {
+                let ino = inode.ino();
+                return Err(Error::corrupt(format!("the journal has more contents than inode {ino} has room for")));
+            };
+            head.copy_from_slice(contents);
+            rest.fill(0);
+            let flags = inline::DATA | if exist { inline::DATA_EXIST } else { 0 };
+            ours.set_inline_flags(ours.inline_flags() & !inline::DATA_EXIST | flags);
+            Ok(())
         })?
     }
 

@@ -74,6 +74,7 @@ impl JournalReplay {
             Record::Name { .. } => Some(FileType::Dir),
             Record::Xattrs(..) => Some(inode.kind()),
             Record::Target(..) => Some(FileType::Symlink),
+            Record::Contents(..) => Some(FileType::Regular),
         };
         if wanted != Some(inode.kind()) {
             return Err(Error::corrupt(format!("the journal has inode {} as another kind of file", inode.ino())));
@@ -95,6 +96,7 @@ impl JournalReplay {
                 let is_new = inode.inode.read(|raw| raw.size() == 0)?;
                 if is_new { recovery.fs.store_target(recovery.change, &inode.inode, &target) } else { Ok(()) }
             }
+            Record::Contents(_, contents) => recovery.apply_contents(&inode, &contents),
         }
     }
 

@@ -361,6 +361,7 @@ impl Fs {
         let marks = Marks { fsync: true, dentry: standing.born && !self.journal.is_on() };
         let before = self.vol.io.cut();
         let placed = self.vol.place_node(change, &inode.node, &mut guard, self.checkpoints.stamp(), marks, end)?;
+        inode.note_chained();
         Ok(Marked { placed, before, is_checked })
     }
 

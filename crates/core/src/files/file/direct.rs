@@ -7,6 +7,7 @@
 //! they are.
 
 use super::fetch::Keep;
+use super::flush::AGE;
 use super::payload::Payload;
 use super::writeback::Trigger;
 use super::{Facts, PAGE, PIECE_PAGES, Times, pages_of, regular};
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use steadyfs_device::{IoError, PageBuf};
 use steadyfs_format::PageIndex;
 use steadyfs_format::inode::advise;
-use steadyfs_rt::{Cost, Mutex, Pending, charge_n};
+use steadyfs_rt::{Cost, Mutex, Pending, charge_n, now};
 
 /// What a direct write does at a hole.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -117,6 +118,7 @@ impl Fs {
             return self.write_through(inode, off, data, times);
         }
         let done = self.overwrite_direct(inode, off, data, times)?;
+        self.journal.note_contents(now() + AGE);
         if done == data.len() {
             return Ok(done);
         }

@@ -23,8 +23,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use steadyfs_rt::{Instant, now};
 
-/// How long a page may stay dirty.
-const AGE: Duration = Duration::from_secs(30);
+/// How long a page may stay dirty; and with a journal, how old contents are that the commit by time makes durable.
+pub(super) const AGE: Duration = Duration::from_secs(30);
 
 /// Failed writes that a writer who helps puts up with before he is told.
 const PATIENCE: u64 = 16;
@@ -61,10 +61,12 @@ impl Fs {
         let old = Instant::from_nanos(began.as_nanos().saturating_sub(AGE.as_nanos() as u64));
         loop {
             let limit = if self.budget.wants_flush() { began } else { old };
-            let Some(file) = self.budget.oldest_dirty_file(Some(limit)) else {
+            let Some((since, file)) = self.budget.oldest_dirty_file(Some(limit)) else {
                 return self.budget.failed_since(failures, 0);
             };
-            self.flush_file(&file)?;
+            let flushed = self.flush_file(&file);
+            self.journal.note_contents(since + AGE);
+            flushed?;
         }
     }
 
@@ -101,7 +103,7 @@ impl Fs {
             }
             let CacheStats { dirty, flying, .. } = self.budget.stats();
             let file = self.budget.oldest_dirty_file(None).filter(|_| dirty > flying);
-            let Some(file) = file else {
+            let Some((since, file)) = file else {
                 if flying == 0 {
                     return self.flush_dirty_dirs(|| self.change());
                 }
@@ -112,6 +114,7 @@ impl Fs {
             let (admission, change) = self.change_to_place(pages)?;
             let placed = self.flush_pages(&change, &file, pages as usize)?;
             admission.used(placed as u64);
+            self.journal.note_contents(since + AGE);
             if placed == 0 {
                 steadyfs_rt::yield_now(); // another thread has just taken them
             }

@@ -1,6 +1,7 @@
 //! Buffered writing: into the inode while the file is small, else into cached pages whose slots are reserved first.
 
 use super::fetch::Keep;
+use super::flush::AGE;
 use super::payload::Payload;
 use super::{Facts, PAGE, PIECE_PAGES, Times, pages_of, regular};
 use crate::error::{Error, Result};
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use steadyfs_device::PageBuf;
 use steadyfs_format::PageIndex;
 use steadyfs_format::inode::{Inode as RawInode, flags};
-use steadyfs_rt::{Cost, charge, charge_n};
+use steadyfs_rt::{Cost, charge, charge_n, now};
 
 impl Fs {
     /// Writes to a regular file at a byte offset; returns how many bytes were written, fewer than given only if space
@@ -131,6 +132,7 @@ impl Fs {
             let part = at as usize..end as usize;
             self.edit_inline(&change, inode, facts, facts.size.max(end), |area| area[part].copy_from_slice(data))?;
             facts.size = facts.size.max(end);
+            self.note_inline(&change, inode)?;
             return Ok(data.len());
         }
         if facts.inline {
@@ -144,6 +146,22 @@ impl Fs {
         self.fill_pages(inode, facts, at, data)?;
         self.after_write(&change, inode, facts, at + data.len() as u64)?;
         Ok(data.len())
+    }
+
+    /// Has the journal know of a write to contents in the inode. Of a file without a name it says nothing.
+    fn note_inline(&self, change: &Change<'_>, inode: &Arc<Inode>) -> Result<()> {
+        if !self.journal.is_on() {
+            return Ok(());
+        }
+        if !inode.is_unsynced_new() {
+            self.journal.note_contents(now() + AGE);
+            return Ok(());
+        }
+        inode.note_contents(self.checkpoints.progress().0);
+        if inode.read(RawInode::links)? > 0 {
+            self.log_inode(change, inode, false);
+        }
+        Ok(())
     }
 
     /// Brings the pages that a write changes in part into the cache, so that this need not happen under a change.

@@ -238,10 +238,10 @@ impl Budget {
     }
 
     /// The file that has been dirty longest, if it has been since `before` or longer.
-    pub(crate) fn oldest_dirty_file(&self, before: Option<Instant>) -> Option<Arc<Inode>> {
+    pub(crate) fn oldest_dirty_file(&self, before: Option<Instant>) -> Option<(Instant, Arc<Inode>)> {
         let lists = self.shared.lists.lock();
         let (since, inode) = lists.files.values().next()?;
-        before.is_none_or(|limit| *since <= limit).then(|| Arc::clone(inode))
+        before.is_none_or(|limit| *since <= limit).then(|| (*since, Arc::clone(inode)))
     }
 
     /// The inode whose pages have gone unvisited longest, with its key on the ring.

@@ -1,7 +1,7 @@
 //! Replay of batches that the tests write by hand, behind the checkpoint of a volume.
 
 use crate::recovery::support::{
-    DIR, FILE, Tree, Volume, assert_same, at, complaints, mount, recovered, refused, seen,
+    DIR, FILE, Tree, Volume, assert_same, at, complaints, mount, read, recovered, refused, seen,
 };
 use std::sync::{Arc, LazyLock};
 use steadyfs_core::raw::Image;
@@ -135,6 +135,7 @@ fn everything() -> Vec<Record> {
         }),
         Record::Xattrs(Ino(100), list),
         Record::Target(Ino(102), b"d/new".to_vec()),
+        Record::Contents(Ino(100), b"small".to_vec()),
     ]
 }
 
@@ -146,6 +147,7 @@ fn check(fs: &Fs) {
     assert!(fs.lookup(&fs.root().unwrap(), b"other").is_err() && fs.lookup(&at(fs, "d"), b"old").is_err());
     assert_eq!(fs.getxattr(&at(fs, "d/file"), b"user.x").unwrap(), b"after");
     assert_eq!(fs.readlink(&at(fs, "d/link")).unwrap(), b"d/new");
+    assert_eq!(read(fs, &at(fs, "d/file")).unwrap(), b"small");
     let null = fs.attr(&at(fs, "d/null")).unwrap();
     assert_eq!((null.rdev.major, null.rdev.minor, null.generation), (1, 3, 7));
     assert_eq!(fs.attr(&at(fs, "d/dir")).unwrap().nlink, 2);

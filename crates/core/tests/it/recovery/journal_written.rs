@@ -364,6 +364,51 @@ fn a_small_journal_is_emptied_and_never_hangs() {
 }
 
 /// Nothing touches the superblock of a volume without a journal.
+/// Contents that fit the inode, of files that were made and never synced: however they got them and their names, also
+/// where a checkpoint came between file and contents. An fsync of something else is enough.
+#[test]
+fn small_new_files_have_their_contents_when_they_have_their_names() {
+    for args in [&[][..], FEATURES] {
+        let v = on(args, "");
+        let root = v.fs.root().unwrap();
+        let put = |path: &str, bytes: &[u8]| {
+            let file = v.make(path, FILE);
+            v.fs.write(&file, 0, bytes).unwrap();
+            file
+        };
+        v.make("early", FILE);
+        let handle = v.fs.tmpfile(&root, &new(FILE)).unwrap();
+        v.fs.sync().unwrap();
+        v.fs.write(&at(&v.fs, "early"), 0, b"written behind a checkpoint").unwrap();
+        put("moved.lock", b"ref: refs/heads/master");
+        v.fs.rename(&root, b"moved.lock", &root, b"moved", RenameFlags::NoReplace).unwrap();
+        let grown = put("grown", &[1; 2000]);
+        v.fs.append(&grown, &[2; 1000]).unwrap();
+        v.fs.setattr(&grown, &SetAttr { mode: Some(0o600), ..SetAttr::default() }).unwrap();
+        v.fs.write(&handle, 0, b"without a name").unwrap();
+        v.fs.link(&handle, &root, b"linked").unwrap();
+        let fresh = v.fs.tmpfile(&root, &new(FILE)).unwrap();
+        v.fs.write(&fresh, 0, b"new, and without a name").unwrap();
+        v.fs.link(&fresh, &root, b"linked too").unwrap();
+        v.fs.symlink(&root, b"link", b"where/it/leads", &new(0o777)).unwrap();
+        put("zeros", &[0; 700]);
+        put("synced", b"first");
+        v.fsync(&at(&v.fs, "synced"));
+        let before = served(&v.fs);
+        v.fsync(&v.make("d", DIR));
+        assert_eq!((served(&v.fs).0, before.0), (0, 0), "no checkpoint did it");
+        assert_recovers(&v, "small files");
+        // What a batch does not carry: contents that went, and those of a file that outgrew its inode.
+        let truncate = SetAttr { size: Some(0), ..SetAttr::default() };
+        v.fs.setattr(&at(&v.fs, "moved"), &truncate).unwrap();
+        put("large", &[3; 9000]);
+        v.fsync(&root);
+        let crashed = mount(Arc::new(v.crash()), "").unwrap();
+        let size = |name: &str| crashed.attr(&at(&crashed, name)).unwrap().size;
+        assert_eq!((size("moved"), size("large")), (22, 0));
+    }
+}
+
 #[test]
 fn a_volume_without_a_journal_keeps_its_superblock() {
     let dev = Arc::new(RecordingDevice::new(fresh(&[])));

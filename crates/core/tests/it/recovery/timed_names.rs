@@ -147,6 +147,40 @@ fn what_an_fsync_took_leaves_nothing_for_the_timer() {
     });
 }
 
+/// Of a small new file with its name; of others when they are old, by a checkpoint.
+#[test]
+fn contents_that_nobody_syncs_are_durable_with_their_name_or_when_they_are_old() {
+    in_virtual_time(|| {
+        let device = Arc::new(volume());
+        let fs = mount(Arc::clone(&device) as Arc<dyn Device>, "journal=single");
+        let old = put(&fs, "old", b'A', 100);
+        fs.fsync(&old, false).expect("a good device");
+        fs.sync().expect("a good device");
+        put(&fs, "small", b'B', 3000);
+        put(&fs, "large", b'B', 20_000);
+        fs.write(&old, 0, &[b'B'; 100]).expect("room");
+        let found = |name: &str| {
+            let crashed = Fs::mount(Arc::new(device.fork()), MountOptions::default()).expect("a crash leaves a volume");
+            let file = crashed.lookup(&crashed.root().expect("a root"), name.as_bytes()).expect("it has its name");
+            let mut bytes = vec![0; 30_000];
+            let read = crashed.read(&file, 0, &mut bytes).expect("readable");
+            bytes.truncate(read);
+            bytes
+        };
+        sleep(LONG_ENOUGH);
+        assert_eq!(found("small"), [b'B'; 3000]);
+        assert_eq!((found("large").len(), found("old")), (0, vec![b'A'; 100]), "not yet");
+        let made = fs.stats().checkpoints.committed;
+        sleep(Duration::from_secs(35));
+        assert_eq!((found("large"), found("old")), (vec![b'B'; 20_000], vec![b'B'; 100]));
+        // What was written to the inode was due a moment before the other.
+        let in_the_end = fs.stats().checkpoints.committed;
+        assert!((made + 1..=made + 2).contains(&in_the_end), "{made} checkpoints, and then {in_the_end}");
+        sleep(Duration::from_secs(120));
+        assert_eq!(fs.stats().checkpoints.committed, in_the_end, "nothing is left to do");
+    });
+}
+
 type Replacement = fn(&Fs, &InodeRef);
 
 /// Ways to put new contents in the place of old ones without a sync.
