@@ -4,8 +4,8 @@
 //! journal has noted up to now, take their places in the chain before the rename is noted: what says the rename comes
 //! behind them. Nobody waits for these writes; between freeze and commit of a checkpoint the rename waits. The batch
 //! names the blocks of the contents with their checksums, so a chain whose contents did not arrive ends before it, and
-//! before the rename (`contents`). Where recovery could not check the contents, the rename is left to a checkpoint, and
-//! so is every fsync until then.
+//! before the rename (`contents`). Where another thread writes some of these contents back, the rename waits for it.
+//! Where recovery could not check the contents, the rename is left to a checkpoint, and so is every fsync until then.
 //!
 //! Kept true: whoever waits for the chain from here on waits for the contents, too, and hears if they were refused.
 
@@ -13,6 +13,7 @@ use super::route::Route;
 use super::{Chained, Marked, Plan};
 use crate::canary::Canary;
 use crate::error::Result;
+use crate::files::file::ALL_PAGES;
 use crate::files::inode::Inode;
 use crate::fs::Fs;
 use crate::volume::nodes::cache::Node;
@@ -62,6 +63,7 @@ impl Fs {
     fn chain_contents(&self, inode: &Arc<Inode>) -> Result<bool> {
         assert!(inode.kind == FileType::Regular, "inode {} has no contents that a rename could lose", inode.ino);
         let is_small = inode.read(RawInode::size)? <= (MOST_CONTENTS * BLOCK_SIZE) as u64;
+        let mut has_waited = false;
         while is_small && self.keeps_contents() && !self.journal.is_lost() {
             let overwrites = inode.overwrites.count();
             match self.place_unsynced(inode)? {
@@ -73,7 +75,12 @@ impl Fs {
                     return Ok(is_checked);
                 }
                 Unsynced::Wait if self.checkpoints.wait() => {}
-                Unsynced::Wait | Unsynced::Checkpoint => break,
+                // Whoever writes them back is soon done. The file is locked, so nobody makes more of them.
+                Unsynced::Busy if !has_waited => {
+                    has_waited = true;
+                    self.writeback(inode, ALL_PAGES)?;
+                }
+                Unsynced::Wait | Unsynced::Busy | Unsynced::Checkpoint => break,
             }
         }
         Ok(false)
@@ -102,13 +109,16 @@ impl Fs {
         if let Some(admission) = &admission {
             admission.used(pages);
         }
-        let Some(owed) = owed else { return Ok(Unsynced::Checkpoint) };
+        let Some(owed) = owed else { return Ok(Unsynced::Busy) };
         let route = self.fsync_route(inode)?;
         let contents = match route {
             Route::Journal(_) => self.contents_on_device(inode, &owed)?,
             Route::Chain | Route::Checkpoint(_) => None,
         };
-        let Some(contents) = contents else { return Ok(Unsynced::Checkpoint) };
+        let Some(contents) = contents else {
+            let is_busy = self.budget.cache(inode).is_flying() && matches!(route, Route::Journal(_));
+            return Ok(if is_busy { Unsynced::Busy } else { Unsynced::Checkpoint });
+        };
         let plan = Plan { breaks, route, owed, contents: Some(contents) };
         let chained = self.place_chain(&change, inode, false, plan)?;
         Ok(chained.map_or(Unsynced::Checkpoint, |chained| Unsynced::Placed(Box::new(chained))))
@@ -140,6 +150,8 @@ enum Unsynced<'v> {
     Placed(Box<Chained<'v>>),
     /// A checkpoint is between freeze and commit.
     Wait,
+    /// Somebody else writes some of them back.
+    Busy,
     /// Only a checkpoint helps.
     Checkpoint,
 }
@@ -311,6 +323,21 @@ mod tests {
             assert!(began.elapsed() < Duration::from_millis(900), "the rename waited {:?}", began.elapsed());
             fs.fsync(&home(fs), false).unwrap();
             assert!(began.elapsed() >= Duration::from_secs(1), "the contents are not on the device yet");
+            assert_eq!(cut(), [2; 4096]);
+            assert_eq!(checkpoints(fs), 0);
+        });
+    }
+
+    /// The flusher has begun to write the contents: the rename waits for these writes, and no checkpoint is needed.
+    #[test]
+    fn it_waits_for_a_flusher_that_writes_the_contents() {
+        on_a_slow_device(|fs, _, cut| {
+            let new = fs.lookup(&home(fs), b"new").unwrap();
+            fs.settle_contents(&new.inode).unwrap();
+            assert!(fs.budget.cache(&new.inode).is_flying(), "the device takes a second");
+            replace(fs, b"new", b"file", RenameFlags::Replace);
+            assert!(!fs.journal.is_lost(), "the rename is left to a checkpoint");
+            fs.fsync(&home(fs), false).unwrap();
             assert_eq!(cut(), [2; 4096]);
             assert_eq!(checkpoints(fs), 0);
         });

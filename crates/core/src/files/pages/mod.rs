@@ -327,6 +327,11 @@ impl PageCache<'_> {
         });
     }
 
+    /// Whether pages are on their way to the device.
+    pub(crate) fn is_flying(self) -> bool {
+        !self.inode.pages.state.lock().flights.is_empty()
+    }
+
     /// Waits until every write that is in flight now has ended, and who began it has placed its pages.
     pub(crate) fn wait_landed(self) {
         let pages = &self.inode.pages;
