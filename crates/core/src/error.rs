@@ -110,7 +110,8 @@ impl Error {
             // A backing file without room is full; anything else that a device may say is one thing to a program.
             Error::Io(e) if e.errno() == 28 => 28,
             Error::Io(_) | Error::Defect(_) | Error::ShutDown => 5,
-            Error::Format(_) | Error::Corrupt(_) | Error::Recovery(_) => 117, // EUCLEAN
+            Error::Format(FormatError::BlockSize { .. } | FormatError::Devices { .. }) => 95, // EOPNOTSUPP
+            Error::Format(_) | Error::Corrupt(_) | Error::Recovery(_) => 117,                 // EUCLEAN
             Error::Usage(_) | Error::Invalid => 22,
             Error::Unsupported(_) | Error::NotSupported => 95,
             Error::NoSpace => 28,

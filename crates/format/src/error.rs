@@ -15,6 +15,18 @@ pub enum FormatError {
     /// An IPLFS volume where an F2FS volume was expected.
     #[error("an IPLFS volume, no F2FS volume")]
     Infinite,
+    /// A volume whose blocks have another size than 4 KiB. Nothing is wrong with it.
+    #[error("it has blocks of {} KiB, and only blocks of 4 KiB are read", 1 << (log - 10))]
+    BlockSize {
+        /// Base-2 logarithm of the bytes of a block, 10 or more.
+        log: u32,
+    },
+    /// A volume on several devices. Nothing is wrong with it.
+    #[error("the volume lies on {} devices ({}), and only volumes on one are read", names.len(), names.join(", "))]
+    Devices {
+        /// Their paths, as mkfs stored them.
+        names: Vec<String>,
+    },
     /// A stored checksum does not match the bytes.
     #[error("{structure}: checksum is {stored:#010x}, the bytes give {computed:#010x}")]
     Checksum {

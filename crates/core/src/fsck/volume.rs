@@ -24,8 +24,16 @@ const CHECK_WANTED: CpFlags = CpFlags::FSCK.union(CpFlags::DISABLED).union(CpFla
 pub(super) fn open(dev: &Arc<dyn Device>, sink: &IssueSink, options: &CheckOptions) -> Option<Arc<Image>> {
     let tracker = super::sink::Tracker::begin(options, Phase::Volume, 1);
     let superblocks = Superblocks::read(&**dev);
+    if let Some(other) = superblocks.block_size() {
+        sink.add(Issue::NotRead { reason: other.to_string() });
+        return None;
+    }
     let superblock = check_superblocks(&superblocks, sink)?;
     let (blocks, need) = (dev.info().blocks, superblocks.end().map_or(0, Lba::get));
+    if let Some(several) = superblocks.devices().filter(|_| blocks < need) {
+        sink.add(Issue::NotRead { reason: several.to_string() });
+        return None;
+    }
     if blocks < need {
         sink.add(Issue::DeviceTooSmall { blocks, need });
         return None;
@@ -153,7 +161,7 @@ fn check_other_pack(image: &Image, sink: &IssueSink) {
 
 fn check_flags(image: &Image, sink: &IssueSink) {
     let header = image.checkpoint().header();
-    let (flags, version) = (header.flags(), header.version());
+    let (flags, version) = (image.stored_flags(), header.version());
     let bits = flags.bits();
     if !flags.contains(CpFlags::UMOUNT) {
         sink.add(Issue::NotUnmounted { version });

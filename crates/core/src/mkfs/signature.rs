@@ -9,10 +9,15 @@ type Mark = (&'static str, usize, &'static [u8]);
 /// In the order in which they are looked for: what contains others (a partition table, an encrypted or composed device)
 /// comes last, because its sector often survives under a file system that was made over it.
 const MARKS: &[Mark] = &[
+    // Before plain F2FS, whose magic number such a volume has.
+    ("f2fs with a metadata journal", 1024 + 8, b"SFJV"),
+    ("f2fs with a metadata journal", 4096 + 1024 + 8, b"SFJV"),
     ("f2fs", 1024, &[0x10, 0x20, 0xF5, 0xF2]),
     ("f2fs", 4096 + 1024, &[0x10, 0x20, 0xF5, 0xF2]),
     ("f2fs with a metadata journal", 1024, b"SFJV"),
     ("f2fs with a metadata journal", 4096 + 1024, b"SFJV"),
+    ("d2fs", 1024, b"SFD2"),
+    ("d2fs", 4096 + 1024, b"SFD2"),
     ("iplfs", 1024, b"IPLF"),
     ("iplfs", 4096 + 1024, b"IPLF"),
     ("ext2/3/4", 1024 + 56, &[0x53, 0xEF]),

@@ -91,6 +91,11 @@ impl Image {
         self.log_space.as_deref()
     }
 
+    /// The flags of the checkpoint as they are on the device.
+    pub fn stored_flags(&self) -> CpFlags {
+        self.log_space().map_or_else(|| self.checkpoint().header().flags(), |space| space.header().flags)
+    }
+
     /// Hands out the blocks that are dead and not known to be discarded, in rising order.
     ///
     /// # Errors

@@ -70,30 +70,54 @@ impl Superblocks {
     /// The copy that counts, on a device that holds the whole volume.
     ///
     /// # Errors
-    /// As [`Superblocks::chosen`]; [`Error::Corrupt`] if the volume is larger than the device.
+    /// As [`Superblocks::chosen`]; [`Error::Corrupt`] if the volume is larger than the device,
+    /// [`FormatError::Devices`] if it lies on others, too.
     pub fn chosen_for(&self, dev: &dyn Device) -> Result<&SuperBlock> {
         let superblock = self.chosen()?;
         let (blocks, need) = (dev.info().blocks, self.end()?.get());
         if blocks < need {
-            let several = if superblock.devices().len() > 1 { " (it spans several devices)" } else { "" };
-            return Err(Error::corrupt(format!("the volume has {need} blocks{several}, the device only {blocks}")));
+            if let Some(several) = self.devices() {
+                return Err(several.into());
+            }
+            return Err(Error::corrupt(format!("the volume has {need} blocks, the device only {blocks}")));
         }
         Ok(superblock)
     }
 
+    /// That the volume lies on several devices, and which these are; `None` if it does not.
+    pub fn devices(&self) -> Option<FormatError> {
+        let devices = self.chosen().ok().map(SuperBlock::devices).filter(|devices| devices.len() > 1)?;
+        let names: Vec<String> = devices.into_iter().map(|device| device.path).collect();
+        Some(FormatError::Devices { names })
+    }
+
+    /// That both copies are missing because blocks have another size than 4 KiB, which is no damage.
+    pub fn block_size(&self) -> Option<FormatError> {
+        match self.chosen() {
+            Err(Error::Format(other @ FormatError::BlockSize { .. })) => Some(other),
+            _ => None,
+        }
+    }
+
     /// Makes both copies those of a volume with a journal, or of a stock one, and durable; nothing is written if they
-    /// are. Any mixture of the two that a power cut leaves is a volume that every program understands, as long as the
-    /// chain is empty meanwhile.
+    /// are. An old mark becomes the one of today. Any mixture of the two that a power cut leaves is a volume that every
+    /// program understands, as long as the chain is empty meanwhile.
     ///
     /// # Errors
     /// Of the device.
     pub(crate) fn mark_journal(&self, dev: &dyn Device, on: bool) -> Result<()> {
-        let is_so = |copy: &Result<SuperBlock>| copy.as_ref().map_or(!on, |copy| copy.is_journaled() == on);
+        let made = |copy: &SuperBlock| {
+            let mut copy = copy.clone();
+            copy.set_journaled(on);
+            copy
+        };
+        // A copy of another kind of volume, which has no journal, is none that was made.
+        let is_made = |copy: &SuperBlock| (!on || copy.regions().is_none()) && *copy == made(copy);
+        let is_so = |copy: &Result<SuperBlock>| copy.as_ref().map_or(!on, is_made);
         if self.copies.iter().all(is_so) {
             return Ok(());
         }
-        let mut superblock = self.chosen()?.clone();
-        superblock.set_journaled(on);
+        let superblock = made(self.chosen()?);
         // Others look at the first copy first: it is theirs for as long as it can be.
         for lba in if on { [1, 0] } else { [0, 1] } {
             // A copy that cannot be read has nothing worth keeping in front of it.
@@ -109,19 +133,21 @@ impl Superblocks {
         self.copies.iter().flatten().any(SuperBlock::is_journaled)
     }
 
-    /// Offset in the structure of the first byte in which two good copies differ, but for the magic number of a volume
-    /// with a journal: a power cut may leave one of each.
+    /// Offset in the structure of the first byte in which two good copies differ, but for the mark of a volume with a
+    /// journal: a power cut may leave one of each.
     pub fn first_difference(&self) -> Option<u32> {
         let [Ok(a), Ok(b)] = &self.copies else { return None };
-        let mixed = a.is_journaled() != b.is_journaled();
+        let any_marked = self.is_journaled();
         let [a, b] = [a, b].map(|copy| {
             let mut block = zeroed_block();
-            if mixed {
-                let mut copy = copy.clone();
-                copy.set_journaled(false);
-                return copy.encode();
+            match any_marked && copy.regions().is_none() {
+                true => {
+                    let mut copy = copy.clone();
+                    copy.set_journaled(false);
+                    copy.encode_into(&mut block);
+                }
+                false => copy.raw().write(&mut block),
             }
-            copy.raw().write(&mut block);
             block
         });
         let differs = a.iter().zip(&b).position(|(a, b)| a != b);

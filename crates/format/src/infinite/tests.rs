@@ -74,7 +74,7 @@ fn every_rule_of_the_superblock_is_checked() {
         raw
     };
     let cases: [(&str, Damage); 14] = [
-        ("log_blocksize", |raw| raw.log_blocksize = 14.into()),
+        ("log_blocksize", |raw| raw.log_blocksize = 11.into()),
         ("segment_count_sit", |raw| raw.segment_count_sit = 2.into()),
         ("segment_count_main", |raw| raw.segment_count_main = 1.into()),
         ("segs_per_sec", |raw| raw.segs_per_sec = 2.into()),

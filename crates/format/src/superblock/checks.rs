@@ -10,6 +10,8 @@ use crate::slot::COMPRESS_ADDR;
 use crate::{Features, Layout, Lba, META_INO, NODE_INO, ROOT_INO, Width, nat, sit};
 
 const SB: &str = "superblock";
+/// Sizes of blocks that some Linux knows: those of its pages.
+const LOG_BLOCK_SIZES: std::ops::RangeInclusive<u32> = LOG_BLOCK_SIZE..=16;
 const MIN_SEGMENTS: u32 = 9;
 const MAX_SEGMENTS: u32 = 8_388_608;
 /// A pack must hold the payload, two headers and six summaries.
@@ -52,13 +54,20 @@ pub(crate) fn layout(raw: &RawSuperBlock) -> Layout {
 }
 
 pub(crate) fn check_units(raw: &RawSuperBlock) -> Result<(), FormatError> {
-    let sector = raw.log_sectorsize.get();
-    require((9..=12).contains(&sector), SB, "log_sectorsize", sector, "is between 9 and 12")?;
+    // First of all: with other blocks most of the numbers below are others, too, and none of them is wrong.
+    let block = raw.log_blocksize.get();
+    if block != LOG_BLOCK_SIZE && LOG_BLOCK_SIZES.contains(&block) {
+        return Err(FormatError::BlockSize { log: block });
+    }
+    require(block == LOG_BLOCK_SIZE, SB, "log_blocksize", block, "is 12 (4 KiB blocks)")?;
+    let sector = raw.log_sector_bytes();
     let per_block = raw.log_sectors_per_block.get();
+    if raw.is_marked() {
+        require((9..=12).contains(&sector), SB, "log_sectors_per_block", per_block, "is at most 3")?;
+    }
+    require((9..=12).contains(&sector), SB, "log_sectorsize", sector, "is between 9 and 12")?;
     let sum = u64::from(sector) + u64::from(per_block);
     require(sum == u64::from(LOG_BLOCK_SIZE), SB, "log_sectors_per_block", per_block, "plus log_sectorsize is 12")?;
-    let block = raw.log_blocksize.get();
-    require(block == LOG_BLOCK_SIZE, SB, "log_blocksize", block, "is 12 (4 KiB blocks)")?;
     let seg = raw.log_blocks_per_seg.get();
     require(seg == LOG_BLOCKS_PER_SEG, SB, "log_blocks_per_seg", seg, "is 9 (2 MiB segments)")
 }

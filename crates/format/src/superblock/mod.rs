@@ -10,11 +10,11 @@ mod raw;
 
 pub use raw::*;
 
-use crate::block::{Block, zeroed_block};
+use crate::block::{Block, LOG_BLOCK_SIZE, zeroed_block};
 use crate::crc::{F2FS_MAGIC, f2fs_crc};
 use crate::error::{FormatError, require};
 use crate::migrating::{self, Regions};
-use crate::records::JOURNAL_MAGIC;
+use crate::records::{JOURNAL_MAGIC, JOURNAL_MARK};
 use crate::{Features, Ino, Layout};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U16;
@@ -149,18 +149,21 @@ impl SuperBlock {
         f2fs_crc(u32::MAX, &self.raw.uuid)
     }
 
-    /// Whether the volume may have a journal that was not replayed, and so the magic that keeps other programs away.
+    /// Whether the volume may have a journal that was not replayed, and so a mark that keeps other programs away.
     pub fn is_journaled(&self) -> bool {
-        self.raw.magic.get() == JOURNAL_MAGIC
+        self.raw.is_marked() || self.raw.magic.get() == JOURNAL_MAGIC
     }
 
-    /// Changes [`SuperBlock::is_journaled`].
+    /// Gives the superblock the mark of a volume with a journal, or takes away whichever it has.
     ///
     /// # Panics
-    /// On a D2FS volume, which has no journal.
+    /// If it is to give one to a D2FS volume, which has no journal.
     pub fn set_journaled(&mut self, on: bool) {
-        assert!(self.regions.is_none(), "a D2FS volume has no journal");
-        self.raw.magic = if on { JOURNAL_MAGIC } else { F2FS_MAGIC }.into();
+        assert!(!on || self.regions.is_none(), "a D2FS volume has no journal");
+        if on || self.is_journaled() {
+            self.raw.magic = F2FS_MAGIC.into();
+            self.raw.log_sectorsize = if on { JOURNAL_MARK } else { self.raw.log_sector_bytes() }.into();
+        }
     }
 
     /// How the main area is divided, on a D2FS volume.
@@ -213,6 +216,20 @@ impl SuperBlock {
 }
 
 impl RawSuperBlock {
+    /// Whether the mark of a journal stands for the size of a sector. Only an F2FS volume can have it.
+    pub fn is_marked(&self) -> bool {
+        self.magic.get() == F2FS_MAGIC && self.log_sectorsize.get() == JOURNAL_MARK
+    }
+
+    /// Base-2 logarithm of the bytes of a sector: also under a mark, since together with `log_sectors_per_block` it is
+    /// that of a block.
+    pub(crate) fn log_sector_bytes(&self) -> u32 {
+        match self.is_marked() {
+            true => LOG_BLOCK_SIZE.wrapping_sub(self.log_sectors_per_block.get()),
+            false => self.log_sectorsize.get(),
+        }
+    }
+
     /// As [`SuperBlock::label`].
     pub(crate) fn label(&self) -> String {
         let units = self.volume_name.iter().map(|unit| unit.get()).take_while(|&unit| unit != 0);

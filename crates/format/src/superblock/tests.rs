@@ -14,11 +14,16 @@ fn raw() -> RawSuperBlock {
 #[test]
 fn every_rule_is_checked() {
     type Damage = fn(&mut RawSuperBlock);
-    let cases: [(&str, Damage); 33] = [
+    let cases: [(&str, Damage); 36] = [
         ("log_sectorsize", |raw| raw.log_sectorsize = 8.into()),
         ("log_sectors_per_block", |raw| raw.log_sectors_per_block = 4.into()),
         ("log_sectors_per_block", |raw| raw.log_sectors_per_block = u32::MAX.into()),
-        ("log_blocksize", |raw| raw.log_blocksize = 14.into()),
+        ("log_blocksize", |raw| raw.log_blocksize = 11.into()),
+        ("log_blocksize", |raw| raw.log_blocksize = 31.into()),
+        ("log_sectors_per_block", |raw| {
+            (raw.log_sectorsize, raw.log_sectors_per_block) = (JOURNAL_MARK.into(), 4.into())
+        }),
+        ("log_sectorsize", |raw| (raw.log_sectorsize, raw.magic) = (JOURNAL_MARK.into(), JOURNAL_MAGIC.into())),
         ("log_blocks_per_seg", |raw| raw.log_blocks_per_seg = 10.into()),
         ("segment_count", |raw| raw.segment_count = 8.into()),
         ("segment_count", |raw| raw.segment_count = 8_388_609.into()),
@@ -85,6 +90,55 @@ fn shift(raw: &mut RawSuperBlock, segment0: u32) {
         [&raw.segment_count_ckpt, &raw.segment_count_sit, &raw.segment_count_nat, &raw.segment_count_ssa]
             .map(|n| n.get());
     move_areas(raw, [cp, sit, nat, ssa]);
+}
+
+/// Linux on pages of 16 KiB makes such volumes. Fields that follow from the size of a block differ, too.
+#[test]
+fn blocks_of_another_size_are_no_damage() {
+    for (log, text) in [(13, "8 KiB"), (14, "16 KiB"), (16, "64 KiB")] {
+        let mut raw = raw();
+        (raw.log_blocksize, raw.log_sectors_per_block) = (log.into(), (log - 9).into());
+        let error = SuperBlock::new(raw).unwrap_err();
+        assert_eq!(error, FormatError::BlockSize { log });
+        assert_eq!(error.to_string(), format!("it has blocks of {text}, and only blocks of 4 KiB are read"));
+    }
+}
+
+/// What others read stays as it was, and the checksum is right for them, too.
+#[test]
+fn the_mark_of_a_journal_hides_the_size_of_a_sector_only() {
+    for sector in 9..=12u32 {
+        let mut raw = raw();
+        (raw.log_sectorsize, raw.log_sectors_per_block) = (sector.into(), (12 - sector).into());
+        raw.feature = Features::SB_CHECKSUM.bits().into();
+        let stock = SuperBlock::new(raw).unwrap();
+        let stock = SuperBlock::parse(&stock.encode()).unwrap();
+        let mut superblock = stock.clone();
+        superblock.set_journaled(true);
+        let block = superblock.encode();
+        let marked = SuperBlock::parse(&block).unwrap();
+        assert!(marked.is_journaled() && !stock.is_journaled());
+        let bytes = marked.raw().as_bytes();
+        let (mark, crc) = (8..12, CHECKSUM_OFFSET..CHECKSUM_OFFSET + 4);
+        assert_eq!((&bytes[..4], &bytes[mark.clone()]), (&F2FS_MAGIC.to_le_bytes()[..], &b"SFJV"[..]));
+        let same = |at: &usize| mark.contains(at) || crc.contains(at) || bytes[*at] == stock.raw().as_bytes()[*at];
+        assert_eq!((0..bytes.len()).find(|at| !same(at)), None);
+        assert_eq!(marked.raw().crc.get(), crate::crc::crc_magic(&bytes[..CHECKSUM_OFFSET]));
+        superblock.set_journaled(false);
+        assert_eq!(superblock.encode(), stock.encode());
+    }
+}
+
+#[test]
+fn the_old_mark_is_read_and_replaced() {
+    let mut old = raw();
+    old.magic = JOURNAL_MAGIC.into();
+    let mut superblock = SuperBlock::new(old).unwrap();
+    assert!(superblock.is_journaled());
+    superblock.set_journaled(true);
+    assert_eq!((superblock.raw().magic.get(), superblock.raw().log_sectorsize.get()), (F2FS_MAGIC, JOURNAL_MARK));
+    superblock.set_journaled(false);
+    assert_eq!(superblock.raw(), &raw());
 }
 
 #[test]

@@ -14,12 +14,14 @@ pub const TARGET: Target = Target { name: "superblock", run, seeds, volume: fals
 const REPAIR: u8 = 1;
 
 fn seeds() -> Vec<Vec<u8>> {
-    let seed = |repair: u8, index: usize| {
+    let seed = |repair: u8, journaled: bool, index: usize| {
         let (choices, plan) = &VOLUMES[index];
-        let block = plan.check(choices).expect("mkfs makes sound superblocks").encode();
-        [&[repair], &block[SUPERBLOCK_OFFSET..]].concat()
+        let mut superblock = plan.check(choices).expect("mkfs makes sound superblocks");
+        superblock.set_journaled(journaled);
+        [&[repair], &superblock.encode()[SUPERBLOCK_OFFSET..]].concat()
     };
-    (0..VOLUMES.len()).flat_map(|index| [seed(0, index), seed(REPAIR, index)]).collect()
+    let volumes = 0..VOLUMES.len();
+    volumes.flat_map(|index| [seed(0, false, index), seed(REPAIR, false, index), seed(REPAIR, true, index)]).collect()
 }
 
 fn run(bytes: &[u8]) {
@@ -42,6 +44,14 @@ fn run(bytes: &[u8]) {
     use_layout(superblock.layout());
     let again = SuperBlock::parse(&superblock.encode()).expect("what was accepted is accepted again");
     assert_eq!(again.layout(), superblock.layout());
+    for on in [true, false] {
+        let mut other = superblock.clone();
+        if !on || superblock.regions().is_none() {
+            other.set_journaled(on);
+            let other = SuperBlock::parse(&other.encode()).expect("with the mark or without");
+            assert_eq!((other.layout(), other.is_journaled()), (superblock.layout(), on));
+        }
+    }
 }
 
 /// Makes magic and checksum right.

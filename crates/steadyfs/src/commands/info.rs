@@ -176,7 +176,7 @@ impl Info {
         let chain = known("what was fsynced after the last checkpoint", image.chain_summary());
         let orphans = known("the list of orphans", image.orphans());
         let iplfs = image.log_space().map(Logs::of);
-        let flags = image.log_space().map_or_else(|| header.flags(), |space| space.header().flags);
+        let flags = image.stored_flags();
         let (segmented, d2fs) = (iplfs.is_none(), Areas::of(image));
         Info {
             kind: kind(segmented, d2fs.is_some()),

@@ -79,6 +79,46 @@ fn a_mount_in_the_background_does_not_speak_for_the_service_that_starts_it() {
     }
 }
 
+/// A power cut leaves a volume with a journal for this program alone; a line of fstab that names it by its uuid finds
+/// it all the same, and so does a check at boot. One that is of type f2fs is not checked by what does not know it.
+#[test]
+fn a_volume_with_a_journal_is_found_by_its_uuid_after_a_crash() {
+    let place = Place::new();
+    fs::create_dir(place.mnt()).unwrap();
+    let script = r#"
+set -e
+"$STEADYFS" mkfs -q -l found "$DIR/a.img" 128M
+loop=$(losetup -f --show "$DIR/a.img")
+trap 'umount -l "$DIR/mnt" 2>/dev/null || true; losetup -d "$loop"' EXIT
+mkdir "$DIR/sbin" "$DIR/usual"
+mount --bind /usr/sbin "$DIR/usual"
+cp -as "$DIR/usual/." "$DIR/sbin"
+for name in mount fsck; do ln -s "$STEADYFS" "$DIR/sbin/$name.steadyfs"; done
+mount --bind "$DIR/sbin" /usr/sbin
+uuid=$(blkid -p -s UUID -o value "$loop")
+mount -t steadyfs -o journal=percore "UUID=$uuid" "$DIR/mnt"
+mkdir "$DIR/mnt/promised"
+sync "$DIR/mnt"
+kill -9 $(pgrep -f -- "$DIR/mnt")
+umount -l "$DIR/mnt"
+blkid -p -s TYPE -s LABEL -o export "$loop" | grep -v DEVNAME
+for kind in steadyfs f2fs; do
+  echo "UUID=$uuid /none $kind nofail 0 2" >"$DIR/fstab"
+  code=0; FSTAB_FILE="$DIR/fstab" fsck -A -T -a </dev/null >"$DIR/said" 2>&1 || code=$?
+  echo "$kind $((code != 0))"
+done
+mount -t steadyfs LABEL=found "$DIR/mnt"
+ls "$DIR/mnt"
+umount "$DIR/mnt"
+"#;
+    let mut run = in_a_mount_namespace(script);
+    run.env("DIR", place.dir.path()).env("STEADYFS", steadyfs().get_program());
+    let out = finish(&mut run);
+    assert_eq!((out.code, out.stderr.as_str()), (0, ""), "{}", out.stdout);
+    assert_eq!(out.stdout, "LABEL=found\nTYPE=f2fs\nsteadyfs 0\nf2fs 1\npromised\n");
+    place.judge();
+}
+
 /// What `make install` installs, seen where it belongs by a mount namespace alone. After umount(8) the image is free at
 /// once, whatever its type in the mount table.
 #[test]

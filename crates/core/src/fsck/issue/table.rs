@@ -20,9 +20,12 @@ issues! {
     /// Neither copy can be used: nothing else was checked.
     Fatal NoSuperblock { first: String, second: String }
         "no usable superblock (block 0: {first}; block 1: {second})"
-    /// The volume does not fit on the device: the image was cut, or this is one device of several.
+    /// A volume of a variant that this version does not read; as far as that shows, nothing is wrong with it.
+    Fatal NotRead { reason: String }
+        "{reason}; nothing was checked, and nothing wrong was seen"
+    /// The volume does not fit on the device: the image was cut.
     Fatal DeviceTooSmall { blocks: u64, need: u64 }
-        "the device has {blocks} blocks, the volume needs {need}: the image is cut short, or other devices belong to it"
+        "the device has {blocks} blocks, the volume needs {need}: the image is cut short"
     /// One copy is damaged; the other one is in use.
     Error SuperblockBad { lba: Lba, reason: String }
         "the superblock in block {lba} is damaged: {reason}"

@@ -6,12 +6,13 @@ use crate::images::{fresh, plain, run};
 use std::sync::Arc;
 use steadyfs_core::fsck::Issue;
 use steadyfs_device::{Device, DeviceInfo, IoError, MemDevice, OpKind, Request, errno};
-use steadyfs_format::{Lba, ROOT_INO};
+use steadyfs_format::{Lba, ROOT_INO, SuperBlock};
 
 /// Codes that the tests of this module plant.
-pub(crate) const CODES: [&str; 11] = [
+pub(crate) const CODES: [&str; 12] = [
     "ReadFailed",
     "NoSuperblock",
+    "NotRead",
     "DeviceTooSmall",
     "SuperblockBad",
     "SuperblocksDiffer",
@@ -84,6 +85,38 @@ fn an_image_cut_short_is_not_checked() {
         cut.write(lba, whole.read(lba, 1).expect("in range")).expect("in range");
     }
     expect(cut, &[Issue::DeviceTooSmall { blocks: 40_000, need: 256 * 256 }], 8);
+}
+
+/// As Android 15 makes it on pages of 16 KiB. The second copy lies elsewhere there.
+#[test]
+fn a_volume_with_other_blocks_is_not_called_damaged() {
+    let editor = Editor::new(fresh());
+    editor.edit(Lba(0), |block| (block[1024 + 12], block[1024 + 16]) = (5, 14));
+    editor.edit(Lba(1), |block| block.fill(0));
+    let reason = "it has blocks of 16 KiB, and only blocks of 4 KiB are read".to_owned();
+    expect(editor.dev.fork(), &[Issue::NotRead { reason }], 8);
+}
+
+#[test]
+fn one_of_several_devices_is_not_called_cut() {
+    let editor = Editor::new(fresh());
+    for lba in [0, 1] {
+        editor.edit(Lba(lba), |block| {
+            let mut superblock = SuperBlock::parse(block).unwrap().raw().clone();
+            let segments = superblock.segment_count.get();
+            for (device, segments) in superblock.devs.iter_mut().zip([100, segments - 100]) {
+                device.path[..6].copy_from_slice(b"/dev/x");
+                device.total_segments = segments.into();
+            }
+            SuperBlock::new(superblock).unwrap().encode_into(block);
+        });
+    }
+    let cut = MemDevice::new(100 * 512);
+    for lba in editor.dev.written_blocks().into_iter().filter(|lba| *lba < 100 * 512) {
+        cut.write(lba, editor.dev.read(lba, 1).expect("in range")).expect("in range");
+    }
+    let names = "the volume lies on 2 devices (/dev/x, /dev/x), and only volumes on one are read";
+    expect(cut, &[Issue::NotRead { reason: names.to_owned() }], 8);
 }
 
 #[test]

@@ -4,16 +4,19 @@ use crate::recovery::support::{
     DIR, FILE, Tree, Volume, assert_same, at, complaints, mount, read, recovered, refused, seen,
 };
 use std::sync::{Arc, LazyLock};
-use steadyfs_core::raw::Image;
+use steadyfs_core::raw::{Image, Superblocks};
 use steadyfs_core::{Fs, XattrFlags};
 use steadyfs_device::{Device, MemDevice, PageBuf};
 use steadyfs_format::block::BlockView;
+use steadyfs_format::crc::F2FS_MAGIC;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::Inode as RawInode;
+use steadyfs_format::migrating::Regions;
 use steadyfs_format::records::batch::{self, ContentsSum};
-use steadyfs_format::records::{Birth, InodeRecord, Record, VERSION_KEY};
+use steadyfs_format::records::{Birth, InodeRecord, JOURNAL_MAGIC, Record, VERSION_KEY};
+use steadyfs_format::superblock::RawSuperBlock;
 use steadyfs_format::xattr::{self, XattrName};
-use steadyfs_format::{Block, Features, Ino, Lba, Log};
+use steadyfs_format::{Block, Features, Ino, Lba, Log, SuperBlock};
 
 /// A volume with two files and a directory, at its checkpoint; the same each time.
 fn volume() -> MemDevice {
@@ -340,7 +343,57 @@ fn mixed_copies_of_the_superblock_are_a_volume() {
     }
 }
 
-/// What carries the magic of a journal has keyed version words: what does not match is no chain.
+/// The mark that has a magic number of its own is read, also beside today's, and gives way to it.
+#[test]
+fn an_old_mark_is_replayed_and_replaced() {
+    let records = everything();
+    let expected = recovered(with(&records)).0;
+    for olds in [&[0u64][..], &[1], &[0, 1]] {
+        let dev = with(&records);
+        for &lba in olds {
+            let mut page = dev.read_one(lba).unwrap();
+            let mut raw = RawSuperBlock::read(&page.to_array());
+            (raw.magic, raw.log_sectorsize) = (JOURNAL_MAGIC.into(), 9.into());
+            raw.write(page.make_mut());
+            dev.write(lba, vec![page]).unwrap();
+        }
+        let image = Image::open(Arc::new(dev.fork())).unwrap();
+        assert_eq!((image.superblocks().is_journaled(), image.superblocks().first_difference()), (true, None));
+        for (options, marked) in [("", false), ("journal=single", true)] {
+            let dev = Arc::new(dev.fork());
+            let fs = mount(Arc::clone(&dev) as Arc<dyn Device>, options).unwrap();
+            assert_same(&expected, &crate::recovery::support::tree(&fs), "the batch counts");
+            for lba in [0, 1] {
+                let raw = RawSuperBlock::read(&dev.read_one(lba).unwrap().to_array());
+                assert_eq!((raw.magic.get(), raw.is_marked()), (F2FS_MAGIC, marked), "{olds:?} {options}");
+            }
+        }
+    }
+}
+
+/// A copy of another kind beside a marked one is nobody's work, and no reason to fall over.
+#[test]
+fn a_copy_of_a_d2fs_volume_beside_a_marked_one_is_overwritten() {
+    let dev = volume();
+    mark(&dev, &[0]);
+    let mut page = dev.read_one(1).unwrap();
+    let mut raw = RawSuperBlock::read(&page.to_array());
+    let layout = *SuperBlock::new(raw.clone()).unwrap().layout();
+    let regions = Regions { regular_sections: layout.sections / 2, capacity: 4096 };
+    regions.store(&mut raw);
+    raw.write(page.make_mut());
+    dev.write(1, vec![page]).unwrap();
+    let read = |dev: &MemDevice| Superblocks::read(dev).copy(1).unwrap().regions().copied();
+    assert_eq!(read(&dev), Some(regions));
+    assert!(Superblocks::read(&dev).first_difference().is_some());
+    for options in ["", "journal=single"] {
+        let dev = Arc::new(dev.fork());
+        drop(mount(Arc::clone(&dev) as Arc<dyn Device>, options).unwrap());
+        assert_eq!(read(&dev), None, "{options}");
+    }
+}
+
+/// What carries the mark of a journal has keyed version words: what does not match is no chain.
 #[test]
 fn a_chain_counts_only_under_its_own_superblock() {
     let v = Volume::new(&[]);

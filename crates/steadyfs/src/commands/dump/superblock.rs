@@ -16,6 +16,9 @@ use crate::failure::Failure;
 use crate::text::uuid;
 use crate::volume::failure;
 
+/// Said of the mark of a journal.
+const JOURNALED: &str = " (there may be a metadata journal to replay)";
+
 pub(super) fn print<W: Write>(device: &dyn Device, out: &mut Printer<W>) -> Result<(), Failure> {
     let cannot = |e: &Error| failure("cannot read the superblock", e);
     let copies = Superblocks::read(device);
@@ -42,15 +45,16 @@ pub(super) fn print<W: Write>(device: &dyn Device, out: &mut Printer<W>) -> Resu
 
 fn numbers<W: Write>(raw: &RawSuperBlock, out: &mut Printer<W>) -> Result<(), Failure> {
     let kind = match raw.magic.get() {
-        JOURNAL_MAGIC => " (there may be a metadata journal to replay)",
+        JOURNAL_MAGIC => JOURNALED,
         migrating::MAGIC => " (D2FS: the device moves blocks)",
         _ => "",
     };
     out.field("magic", format_args!("{:#010x}{kind}", raw.magic.get()))?;
     out.field("mkfs version", format_args!("{}.{}", raw.major_ver.get(), raw.minor_ver.get()))?;
     out.field("block_count", raw.block_count.get())?;
+    let marked = if raw.is_marked() { JOURNALED } else { "" };
+    out.field("log_sectorsize", format_args!("{}{marked}", raw.log_sectorsize.get()))?;
     for (name, value) in [
-        ("log_sectorsize", raw.log_sectorsize),
         ("log_sectors_per_block", raw.log_sectors_per_block),
         ("log_blocksize", raw.log_blocksize),
         ("log_blocks_per_seg", raw.log_blocks_per_seg),
