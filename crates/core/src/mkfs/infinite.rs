@@ -32,6 +32,8 @@ const MAX_PAYLOAD: u32 = 256;
 pub struct Infinite {
     /// Blocks that log space may hold at one time.
     pub capacity: u64,
+    /// To how many a resize may raise that: there are node ids for so many.
+    pub most: u64,
     /// Base-2 logarithm of the blocks of a log.
     pub log_shift: u8,
     /// How far a log may run between two checkpoints, in blocks.
@@ -41,7 +43,7 @@ pub struct Infinite {
 impl Infinite {
     /// The usual volume of this capacity, in blocks.
     pub fn new(capacity: u64) -> Self {
-        Infinite { capacity, log_shift: DEFAULT_LOG_SHIFT, leap: DEFAULT_LEAP }
+        Infinite { capacity, most: capacity, log_shift: DEFAULT_LOG_SHIFT, leap: DEFAULT_LEAP }
     }
 
     /// Blocks that the device has to have: log space begins at the length of one log.
@@ -64,7 +66,7 @@ impl Infinite {
         let Some(space) = AddressSpace::new(Lba(length), self.log_shift) else {
             return usage("log space does not end below 2^61 blocks".to_owned());
         };
-        let nat_segments = 2 * nat_pairs(self.capacity);
+        let nat_segments = 2 * nat_pairs(self.capacity.max(self.most.min(length)));
         Ok(Geometry { nat_segments, space, capacity: self.capacity, leap: self.leap, features })
     }
 }
@@ -205,7 +207,11 @@ fn write(dev: &dyn Device, superblock: &SuperBlock, mut checkpoint: Checkpoint, 
         write_blocks(dev, *lba, &[*block])?;
     }
     dev.flush()?;
-    write_blocks(dev, layout.pack(Pack::One), &checkpoint.encode(superblock, Pack::One)?)?;
+    // Both packs say the same, so that from the beginning a damaged one is a loss, and there is another.
+    for pack in [Pack::Two, Pack::One] {
+        write_blocks(dev, layout.pack(pack), &checkpoint.encode(superblock, pack)?)?;
+        checkpoint.header.version += 1;
+    }
     dev.flush()?;
     let block = superblock.encode();
     write_blocks(dev, Lba(1), &[block])?;

@@ -72,6 +72,7 @@ pub(super) fn admit(fs: &Fs, blocks: u64) -> Result<Admission<'_>> {
         match short(fs, blocks) {
             None => continue,
             Some(Short::Log) if rounds > 0 => {
+                tracing::error!(reason = WORN_OUT, "the volume stops taking changes");
                 fs.vol.close(WORN_OUT);
                 return Err(Error::ReadOnly(WORN_OUT.to_owned()));
             }

@@ -198,7 +198,7 @@ fn no_space_comes_where_it_is_asked_for_and_goes_away_with_files() {
 
 #[test]
 fn a_log_that_is_used_up_leaves_a_volume_to_be_read() {
-    let volume = Volume::new(Infinite { capacity: 1 << 12, log_shift: 14, leap: 512 });
+    let volume = Volume::new(Infinite { log_shift: 14, leap: 512, ..Infinite::new(1 << 12) });
     let fs = volume.mount("commit=0");
     fs.write(&file(&fs, "kept"), 0, &[7; 8 * PAGE]).unwrap();
     fs.sync().unwrap();

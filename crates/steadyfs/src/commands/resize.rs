@@ -38,6 +38,8 @@ struct Room {
     capacity: u64,
     /// What files may take of it.
     user: u64,
+    /// Most files: node ids, or blocks for files.
+    files: u64,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
@@ -57,13 +59,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     let bytes = |blocks: u64| human(blocks.saturating_mul(BLOCK_SIZE as u64));
     let (old, new, user) = (bytes(before.capacity), bytes(after.capacity), bytes(after.user));
-    let line = format!("{}: it may hold {new} instead of {old}, {user} of it for files", args.device.display());
+    let mut line = format!("{}: it may hold {new} instead of {old}, {user} of it for files", args.device.display());
+    // Fewer than there are blocks: a file takes a node id, and one more for each 2 MiB.
+    if after.files < after.user {
+        line.push_str(&format!("; its {} node ids are the most files that it holds, whatever their size", after.files));
+    }
     writeln!(io::stdout(), "{line}").map_err(|e| Failure::output(&e))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn room(stats: &VolumeStats) -> Room {
-    Room { capacity: stats.logs.capacity, user: stats.space.blocks }
+    Room { capacity: stats.logs.capacity, user: stats.space.blocks, files: stats.space.files }
 }
 
 /// Tells the process that serves a mount.
@@ -84,7 +90,8 @@ fn of_mounted(dir: &Path, capacity: Size) -> Result<(Room, Room), Failure> {
 }
 
 const NOT_IPLFS: &str = "an F2FS volume keeps the size that it was made with";
-const HINT: &str = "give a size between 16 MiB and the length of a log, which `steadyfs info` shows";
+const HINT: &str = "give a size from 16 MiB to the length of a log and to 2 MiB for each node id, which `steadyfs info` \
+                    shows; `mkfs --grow-to` makes more ids";
 
 fn what(volume: &Path) -> String {
     format!("cannot change the capacity of {}", volume.display())
@@ -94,9 +101,11 @@ fn refused(volume: &Path, e: &Error) -> Failure {
     match e {
         Error::NoSpace => Failure::new(what(volume), "it holds more already", "remove something first"),
         Error::Usage(why) => Failure::usage(what(volume), why, HINT),
-        Error::Unsupported(why) => {
-            Failure::new(what(volume), why, "make a larger one and copy, or make one with `mkfs --kind iplfs`")
-        }
+        Error::Unsupported(why) => Failure::new(
+            what(volume),
+            why,
+            "unmount it and use `resize.f2fs`, copy it to a larger one, or make one with `mkfs --kind iplfs`",
+        ),
         e => failure(what(volume), e),
     }
 }

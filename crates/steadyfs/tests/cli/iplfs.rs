@@ -294,6 +294,28 @@ fn the_capacity_changes_mounted_and_not() {
     ends_well(child, Some(Signal::INT));
 }
 
+/// Node ids are made with the volume: a capacity that they cannot use is refused, and one for which they may be few is
+/// told so.
+#[test]
+fn the_capacity_goes_as_far_as_node_ids_do() {
+    let endless = Endless::new();
+    let resize = |image: &str, size: &str| endless.run(&["resize", "--capacity", size, image]);
+    fails(&resize("a.img", "1T"), 2, &["its 161280 node ids reach 82252800 blocks at most", "mkfs --grow-to"]);
+    let grown = resize("a.img", "300G");
+    assert!(grown.stdout.contains("; its 161277 node ids are the most files that it holds"), "{grown:?}");
+    let child = endless.serve();
+    let refused = finish(steadyfs().args(["resize", "--capacity", "1T"]).arg(endless.place.mnt()));
+    fails(&refused, 2, &["2 MiB for each node id", "mkfs --grow-to"]);
+    let df = finish(Command::new("df").args(["--output=itotal"]).arg(endless.place.mnt())).stdout;
+    assert!(df.contains("161277"), "{df}");
+    ends_well(child, Some(Signal::INT));
+    endless.place.wait_until_closed();
+    endless.ok(&["mkfs", "-q", "--kind", "iplfs", "--capacity", "64M", "--grow-to", "4G", "b.img"]);
+    let grown = resize("b.img", "4G");
+    assert!(grown.code == 0 && !grown.stdout.contains("node ids"), "{grown:?}");
+    endless.ok(&["fsck", "-f", "b.img"]);
+}
+
 /// What the files of a directory take.
 fn taken_by(dir: &Path) -> u64 {
     fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().metadata().unwrap().blocks() * 512).sum()

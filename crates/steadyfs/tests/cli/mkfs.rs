@@ -61,6 +61,39 @@ fn a_new_image_is_what_was_asked_for() {
     assert_eq!(dir.ok(&["-q", "b.img", "64M"]), "");
 }
 
+/// Of every kind, with every feature that it may have, and by the flags of a boot: what mkfs leaves is whole.
+#[test]
+fn the_checker_has_nothing_to_say_of_a_new_volume() {
+    let dir = Dir { dir: tempfile::tempdir_in("/dev/shm").unwrap() };
+    let kinds: [(&str, &[&str], &[&str]); 3] = [
+        ("a.img", &[], &["128M"]),
+        ("a.d2fs", &["--kind", "d2fs", "--capacity", "64M"], &[]),
+        ("a.iplfs", &["--kind", "iplfs", "--capacity", "64M"], &[]),
+    ];
+    let extra = ["project_quota", "inode_checksum", "flexible_inline_xattr", "inode_crtime", "compression"];
+    let alone = ["", "encrypt", "verity", "extra_attr", "quota", "lost_found", "sb_checksum", "casefold", "ro"];
+    let sets = alone.map(str::to_owned).into_iter().chain(extra.map(|name| format!("extra_attr,{name}")));
+    let sets: Vec<String> = sets.chain(["extra_attr,inode_checksum,sb_checksum,quota,lost_found".to_owned()]).collect();
+    for (name, kind, size) in kinds {
+        let mut made = 0;
+        for set in &sets {
+            let features: &[&str] = if set.is_empty() { &[] } else { &["-O", set] };
+            let out = dir.mkfs(&[&["-q", "-f"], kind, features, &[name], size].concat());
+            if out.code == 16 {
+                continue;
+            }
+            assert_eq!(out.code, 0, "{kind:?} {set}: {out:?}");
+            made += 1;
+            for flags in [&["-f"][..], &["-n"], &["-p"]] {
+                let out = finish(steadyfs().arg("fsck").args(flags).arg(dir.path(name)));
+                let said = out.stdout.lines().find(|line| line.contains("warning:") || line.contains("note:"));
+                assert_eq!((out.code, said), (0, None), "{kind:?} {set} {flags:?}\n{}", out.stdout);
+            }
+        }
+        assert!(made > 7, "{kind:?}: {made} of them");
+    }
+}
+
 #[test]
 fn what_was_made_as_json() {
     let dir = Dir::new();

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use steadyfs_device::{PageBuf, errno};
 use steadyfs_format::infinite::{self, Claim, Header, MIN_CAPACITY, Stretch, SuperBlock};
 use steadyfs_format::summary::Summary;
-use steadyfs_format::{Block, Lba, Log};
+use steadyfs_format::{Block, Lba, Log, Width};
 use steadyfs_rt::{Cost, Mutex, Pending, charge_n};
 
 /// Most blocks of one discard: a longer one would keep a device from everything else.
@@ -299,6 +299,10 @@ impl EndlessLogs {
         if !(MIN_CAPACITY..=most).contains(&blocks) {
             return Err(Error::Usage(format!("the capacity is {MIN_CAPACITY} to {most} blocks of 4096 bytes")));
         }
+        let (ids, reach) = (self.sb.layout().max_nid(), reach(&self.sb));
+        if blocks > reach {
+            return Err(Error::Usage(format!("its {ids} node ids reach {reach} blocks at most")));
+        }
         Ok(self.sb.with_capacity(blocks)?.encode())
     }
 
@@ -352,6 +356,11 @@ impl EndlessLogs {
             ..DiscardStats::default()
         }
     }
+}
+
+/// Blocks that the node ids of a volume can name, if each is a node of a large file, and these nodes.
+pub(crate) fn reach(sb: &SuperBlock) -> u64 {
+    u64::from(sb.layout().max_nid().get()) * (1 + u64::from(Width::Eight.slots_per_node()))
 }
 
 /// What is said of a volume whose logs cannot go on.

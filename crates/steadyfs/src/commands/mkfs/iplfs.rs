@@ -42,6 +42,10 @@ pub(super) struct InfiniteFlags {
     /// How much an IPLFS volume may hold at one time, which `steadyfs resize` changes; or the device of a D2FS volume
     #[arg(long, value_name = "SIZE")]
     pub(super) capacity: Option<Size>,
+    /// To what `steadyfs resize` may raise the capacity of an IPLFS volume: makes node ids for so much [default: the
+    /// capacity; any volume has ids for 640 MiB of small files]
+    #[arg(long, value_name = "SIZE")]
+    grow_to: Option<Size>,
     /// How far a log of an IPLFS volume may run between two checkpoints [default: 1G]
     #[arg(long, value_name = "SIZE")]
     leap: Option<Size>,
@@ -67,6 +71,9 @@ impl InfiniteFlags {
                 "only an IPLFS or a D2FS volume has a --capacity".to_owned(),
                 "add --kind iplfs or --kind d2fs, or give a SIZE",
             ),
+            Kind::F2fs | Kind::D2fs if self.grow_to.is_some() => {
+                usage("only an IPLFS volume can --grow-to".to_owned(), "add --kind iplfs, or leave it out")
+            }
             Kind::F2fs | Kind::D2fs if self.leap.is_some() => {
                 usage("only an IPLFS volume has a --leap".to_owned(), "add --kind iplfs, or leave it out")
             }
@@ -119,12 +126,13 @@ impl InfiniteFlags {
                 format!("give a SIZE of {enough} or more, or -f to make it all the same"),
             ));
         }
+        let most = self.grow_to.map_or(capacity, |size| size.0 / BLOCK_SIZE as u64);
         let leap = self.leap.map_or(DEFAULT_LEAP.min(log / 4), |size| size.0 / BLOCK_SIZE as u64);
-        Ok(Infinite { capacity, log_shift, leap })
+        Ok(Infinite { capacity, most, log_shift, leap })
     }
 }
 
 /// Blocks of a device whose logs have 2^shift each.
 fn blocks_for(log_shift: u8) -> u64 {
-    Infinite { capacity: 0, log_shift, leap: 0 }.device_blocks()
+    Infinite { log_shift, ..Infinite::new(0) }.device_blocks()
 }
