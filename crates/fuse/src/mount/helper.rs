@@ -21,6 +21,9 @@ const PROGRAM: &str = "fusermount3";
 /// Mounts.
 pub(super) fn mount(dir: &Path, options: &FuseOptions) -> Result<Attached> {
     let broken = |error: std::io::Error| Error::Helper(error.to_string());
+    if let Some(label) = options.label_options(true).first() {
+        return Err(Error::Helper(format!("only root can mount with {label}")));
+    }
     let (ours, theirs) = UnixStream::pair().map_err(broken)?;
     fcntl_setfd(&theirs, FdFlags::empty()).map_err(|errno| broken(errno.into()))?;
     let run = Command::new(PROGRAM)

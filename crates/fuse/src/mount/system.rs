@@ -66,6 +66,9 @@ fn attach(fd: &OwnedFd, dir: &Path, options: &FuseOptions, block_device: Option<
     if block_device.is_some() {
         data.push_str(",blksize=4096");
     }
+    for label in options.label_options(Path::new("/sys/fs/selinux").exists()) {
+        data.push_str(&format!(",{label}"));
+    }
     let data = CString::new(data).map_err(|_| Errno::INVAL)?;
     let source = match (block_device, &options.name) {
         (Some(device), _) => device.as_os_str().as_bytes(),

@@ -43,6 +43,8 @@ const TABLE: &[Row] = &[
     ("loop", &[], Passed),
     ("x-*", &[], Passed),
     ("X-*", &[], Passed),
+    // Of SELinux, which the mount table shows where it is on.
+    ("seclabel", &[], Passed),
     // Of FUSE.
     ("default_permissions", &[], Passed),
     // Of mount(8), for all file systems.
@@ -81,6 +83,7 @@ const TABLE: &[Row] = &[
     ("noextent_cache", &[], KERNEL_CACHE),
     ("age_extent_cache", &[], KERNEL_CACHE),
     ("data_flush", &[], Ignored("a size that is committed covers contents that were written before it")),
+    ("io_bits", &[], Ignored("the size of a request follows from what is written")),
     ("fastboot", &[], Ignored("a mount reads what it needs")),
     ("discard_unit", &["segment", "section"], Ignored("say discard=segments")),
     ("discard_unit", &["block"], Ignored("say discard, or discard=runs:N")),

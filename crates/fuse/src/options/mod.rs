@@ -58,6 +58,9 @@ pub enum Uring {
     Off,
 }
 
+/// Options with a label of SELinux, which the kernel takes for each file system.
+pub(crate) const LABELS: [&str; 4] = ["context", "fscontext", "defcontext", "rootcontext"];
+
 /// How to mount a file system.
 #[derive(Clone, Debug)]
 pub struct FuseOptions {
@@ -97,6 +100,8 @@ pub struct FuseOptions {
     pub nodiratime: bool,
     /// Follow no symbolic link.
     pub nosymfollow: bool,
+    /// Labels of SELinux, in the order of [`LABELS`]; for the kernel.
+    pub labels: [Option<String>; LABELS.len()],
     /// Which changes are durable when they return.
     pub durable: Durable,
     /// How long the kernel may trust names and attributes without asking. All changes go through the kernel, so this
@@ -141,6 +146,7 @@ impl FuseOptions {
             noatime: false,
             nodiratime: false,
             nosymfollow: false,
+            labels: [const { None }; LABELS.len()],
             durable: Durable::Asked,
             ttl: Duration::from_secs(3600),
             threads: THREADS,
@@ -168,6 +174,15 @@ impl FuseOptions {
     }
 }
 
+impl FuseOptions {
+    /// The labels as options for the kernel. One without SELinux takes none, and needs none: mount(8) leaves them out
+    /// there, too.
+    pub(crate) fn label_options(&self, kernel_has_labels: bool) -> Vec<String> {
+        let given = LABELS.iter().zip(&self.labels).filter(|_| kernel_has_labels);
+        given.filter_map(|(name, label)| Some(format!("{name}={}", label.as_ref()?))).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,6 +206,14 @@ mod tests {
         assert_eq!((options.read_only, options.cache, options.name.as_deref()), (true, Cache::Through, Some("other")));
         assert_eq!((options.subtype.as_str(), options.ttl, options.threads), ("f2fs", Duration::from_millis(500), 3));
         assert_eq!((options.readahead, options.block_device, options.tune), (256 << 10, false, false));
+    }
+
+    #[test]
+    fn labels_go_to_a_kernel_that_has_them() {
+        let options = taken("context=system_u:object_r:tmp_t:s0,rootcontext=u:r:t:s0");
+        let both = ["context=system_u:object_r:tmp_t:s0", "rootcontext=u:r:t:s0"];
+        assert_eq!(options.label_options(true), both);
+        assert_eq!(options.label_options(false), [""; 0]);
     }
 
     #[test]

@@ -163,6 +163,66 @@ pub static OPTIONS: &[Row<FuseOptions>] = &[
         help: "follow no symbolic link",
     },
     Row {
+        name: "context",
+        aliases: &[],
+        values: Values::Text {
+            form: "LABEL",
+            allowed: TEXT,
+            set: |options, label| {
+                options.labels[0] = Some(text(label)?);
+                Some(())
+            },
+            get: |options| options.labels[0].clone(),
+        },
+        tier: F2fs,
+        help: "label of SELinux that all files show; where the kernel has SELinux, and root mounts",
+    },
+    Row {
+        name: "fscontext",
+        aliases: &[],
+        values: Values::Text {
+            form: "LABEL",
+            allowed: TEXT,
+            set: |options, label| {
+                options.labels[1] = Some(text(label)?);
+                Some(())
+            },
+            get: |options| options.labels[1].clone(),
+        },
+        tier: F2fs,
+        help: "label of SELinux of the file system itself, likewise",
+    },
+    Row {
+        name: "defcontext",
+        aliases: &[],
+        values: Values::Text {
+            form: "LABEL",
+            allowed: TEXT,
+            set: |options, label| {
+                options.labels[2] = Some(text(label)?);
+                Some(())
+            },
+            get: |options| options.labels[2].clone(),
+        },
+        tier: F2fs,
+        help: "label of SELinux of files without one, likewise",
+    },
+    Row {
+        name: "rootcontext",
+        aliases: &[],
+        values: Values::Text {
+            form: "LABEL",
+            allowed: TEXT,
+            set: |options, label| {
+                options.labels[3] = Some(text(label)?);
+                Some(())
+            },
+            get: |options| options.labels[3].clone(),
+        },
+        tier: F2fs,
+        help: "label of SELinux of the root directory, likewise",
+    },
+    Row {
         name: "async",
         aliases: &[],
         values: Values::Flags {
@@ -288,6 +348,10 @@ mod tests {
             ("umask", &["000", "022", "777"]),
             ("trace", &["trace", "a/b c"]),
             ("ttl", &["0", "0.5", "3600"]),
+            ("context", &["system_u:object_r:tmp_t:s0"]),
+            ("fscontext", &["u:r:t:s0"]),
+            ("defcontext", &["u:r:t:s0"]),
+            ("rootcontext", &["u:r:t:s0"]),
             ("fsname", &["other"]),
             ("subtype", &["f2fs"]),
         ];

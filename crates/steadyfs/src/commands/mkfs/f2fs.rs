@@ -36,6 +36,9 @@ pub(super) struct Flags {
     fixed_version: bool,
     #[arg(short = 'c', hide = true, value_name = "DEVICES")]
     devices: Option<String>,
+    /// Size of a block: 4096, and no other
+    #[arg(short = 'b', long = "block-size", value_name = "BYTES")]
+    block_size: Option<String>,
     /// For a zoned device, such as a host-managed disk: a section is a zone, and metadata lies in conventional zones
     #[arg(short = 'm', long)]
     zoned: bool,
@@ -68,6 +71,10 @@ impl Flags {
             (self.devices.is_some(), "-c", "a volume on several devices", "make one device of them with LVM or md"),
             (self.sparse, "-S", "an Android sparse image", "make a plain image, and convert it with img2simg"),
         ];
+        if let Some(other) = self.block_size.as_deref().filter(|size| *size != "4096") {
+            let what = format!("cannot make blocks of {other} bytes (-b)");
+            return Err(Failure::usage(what, "a block of a volume has 4096", "give -b 4096, or leave it out"));
+        }
         match refused.iter().find(|(given, ..)| *given) {
             Some((_, flag, what, hint)) => {
                 Err(Failure::usage(format!("cannot make {what} ({flag})"), "SteadyFS does not write them", *hint))
