@@ -12,7 +12,7 @@ use crate::failure::Failure;
 
 /// A log-structured file system in user space that speaks F2FS.
 #[derive(Debug, Parser)]
-#[command(name = "steadyfs", version, propagate_version = true, disable_help_subcommand = true)]
+#[command(name = "steadyfs", version, propagate_version = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -54,6 +54,11 @@ impl Command {
     /// What the log tells unless asked: nothing of volumes in memory that are made to fail.
     pub(crate) fn usual_log(&self) -> &'static str {
         if matches!(self, Command::CrashTest(_) | Command::Lab(_)) { "off" } else { "warn" }
+    }
+
+    /// Whether it serves, or runs for long, so that its log tells the time.
+    pub(crate) fn lasts(&self) -> bool {
+        matches!(self, Command::Mount(_) | Command::Top(_) | Command::CrashTest(_) | Command::Lab(_))
     }
 
     /// The name by which the user called it.

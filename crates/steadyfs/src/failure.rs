@@ -32,6 +32,8 @@ enum Kind {
     Operation,
     /// Whoever read our output has gone.
     ReaderGone,
+    /// A signal came; the exit code that shells give for it.
+    Interrupted(u8),
 }
 
 impl Failure {
@@ -45,10 +47,20 @@ impl Failure {
         Failure { kind: Kind::Usage, ..Failure::new(what, why, hint) }
     }
 
+    /// The same with another thing to do.
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Failure { hint: hint.into(), ..self }
+    }
+
     /// Standard output could not be written.
     pub(crate) fn output(e: &io::Error) -> Self {
         let kind = if e.kind() == io::ErrorKind::BrokenPipe { Kind::ReaderGone } else { Kind::Operation };
         Failure { kind, ..Failure::new("cannot write the output", e, "check where it goes") }
+    }
+
+    /// A signal ended the work; what became of it.
+    pub(crate) fn interrupted(what: impl Into<String>, hint: impl Into<String>, code: u8) -> Self {
+        Failure { kind: Kind::Interrupted(code), ..Failure::new(what, "it was interrupted", hint) }
     }
 
     /// The reason alone.
@@ -65,6 +77,7 @@ impl Failure {
             Kind::Usage => usage_code(verb),
             Kind::Operation => ExitCode::from(operation_code(verb)),
             Kind::ReaderGone => ExitCode::from(READER_GONE),
+            Kind::Interrupted(code) => ExitCode::from(code),
         }
     }
 }

@@ -102,7 +102,7 @@ pub(crate) fn open_failure(path: &Path, e: &OpenError) -> Failure {
             format!("it has {have} bytes after the offset, {want} are needed"),
             "check --offset and the size of the file",
         ),
-        OpenError::Unsupported { reason, .. } => (reason.clone(), "see `steadyfs help`"),
+        OpenError::Unsupported { reason, .. } => (reason.clone(), "see `steadyfs --help`"),
         OpenError::Sparse { reason, .. } => {
             (format!("the Android sparse image is damaged: {reason}"), "get the image again")
         }

@@ -36,7 +36,12 @@ impl Interrupt {
 
     /// The exit code that shells give to a program which the signal has ended; `None` if none has come.
     pub(crate) fn code(&self) -> Option<ExitCode> {
+        self.number().map(ExitCode::from)
+    }
+
+    /// The same as a number.
+    pub(crate) fn number(&self) -> Option<u8> {
         let number = self.0.load(SeqCst);
-        (number > 0).then(|| ExitCode::from(u8::try_from(SIGNALLED + number).unwrap_or(u8::MAX)))
+        (number > 0).then(|| u8::try_from(SIGNALLED + number).unwrap_or(u8::MAX))
     }
 }

@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     let argv = argv::by_name(std::env::args_os().collect());
     match cli::Cli::try_parse_from(&argv) {
         Ok(cli) => {
-            log::init(cli.command.usual_log());
+            log::init(cli.command.usual_log(), cli.command.lasts());
             let verb = cli.command.verb();
             match cli.command.run() {
                 Ok(code) => code,

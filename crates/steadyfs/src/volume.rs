@@ -11,9 +11,10 @@ use std::sync::Arc;
 use rustix::io::Errno;
 pub(crate) use steadyfs::path::trim_slashes;
 use steadyfs::path::{resolve, split};
+use steadyfs_core::mkfs::detect_signature;
 use steadyfs_core::raw::Image;
 use steadyfs_core::{Error, Fs, InodeRef, MountOptions};
-use steadyfs_device::Device;
+use steadyfs_device::{Device, OpenOptions, open_image};
 use steadyfs_format::dir::{FileType, is_valid_name};
 use steadyfs_format::quote::quote;
 use steadyfs_format::{FormatError, Ino};
@@ -181,9 +182,28 @@ pub(crate) fn open_unused(path: &Path, args: ImageArgs) -> Result<Image, Failure
     Image::open(image::open(path, args.for_reading())?).map_err(|e| open_failure(path, &e))
 }
 
-/// The line for a volume that cannot be opened.
+/// The line for a volume that cannot be opened. What is there instead is told if it contains partitions.
 pub(crate) fn open_failure(path: &Path, e: &Error) -> Failure {
-    failure(format!("cannot open the volume in {}", path.display()), e)
+    let what = format!("cannot open the volume in {}", path.display());
+    let table = match e {
+        Error::Format(FormatError::Magic { .. }) => partition_table(path),
+        _ => None,
+    };
+    match table {
+        Some(table) => Failure::new(
+            what,
+            format_args!("it is a whole disk ({table})"),
+            "say where the partition starts with --offset, in bytes; `fdisk -l` shows it in sectors",
+        ),
+        None => failure(what, e),
+    }
+}
+
+/// The partition table of a device.
+fn partition_table(path: &Path) -> Option<&'static str> {
+    let options = OpenOptions { read_only: true, despite_writers: true, ..OpenOptions::default() };
+    let device = open_image(path, options).ok()?;
+    detect_signature(&*device).ok()?.filter(|name| name.ends_with("partition table"))
 }
 
 /// The line for an operation that the file system refused.
@@ -197,6 +217,10 @@ pub(crate) fn failure(what: impl Into<String>, e: &Error) -> Failure {
             "there is no F2FS volume",
             "check the file and --offset, or make a volume with `steadyfs mkfs`",
         ),
+        Error::Format(why @ FormatError::BlockSize { .. }) => {
+            Failure::new(what, why, "mount it on a Linux whose pages have that size")
+        }
+        Error::Format(why @ FormatError::Devices { .. }) => Failure::new(what, why, "mount it on Linux"),
         Error::Format(why) => Failure::new(what, why, "check the volume with `steadyfs fsck`"),
         Error::Io(_) if e.errno() == Errno::NOSPC.raw_os_error() => {
             Failure::new(what, "the disk that the image is on is full", "make room there")

@@ -11,6 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use steadyfs_core::fsck::{CheckOptions, Issue, Phase, Progress, ProgressFn, Report, Severity, Value, check};
 use steadyfs_core::raw::Superblocks;
+use steadyfs_device::{Device, OpenError, open_image};
 use steadyfs_format::Features;
 
 use crate::failure::Failure;
@@ -58,7 +59,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let Looked { device, in_use } = match args.no_change {
         true => image::look(&args.device, args.image)?,
-        false => Looked { device: image::open(&args.device, args.image.for_reading())?, in_use: false },
+        false => Looked { device: open(args)?, in_use: false },
     };
     if args.leaks
         && Superblocks::read(&*device).chosen().is_ok_and(|found| !found.features().contains(Features::INFINITE))
@@ -91,6 +92,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         print(args, &report, &mut io::BufWriter::new(io::stdout().lock())).map_err(|e| Failure::output(&e))?;
     }
     Ok(ExitCode::from(report.exit_code()))
+}
+
+/// A volume that somebody else writes to is no state to judge; its last checkpoint is, if that is asked for.
+fn open(args: &Args) -> Result<Arc<dyn Device>, Failure> {
+    open_image(&args.device, args.image.for_reading()).map_err(|e| match e {
+        OpenError::InUse { .. } => {
+            image::open_failure(&args.device, &e).with_hint("unmount it, or check its last checkpoint with -n")
+        }
+        e => image::open_failure(&args.device, &e),
+    })
 }
 
 /// Who is told how far the check is, and the bar if that is one.
@@ -153,19 +164,24 @@ fn print(args: &Args, report: &Report, out: &mut impl Write) -> io::Result<()> {
             report.elapsed.as_secs_f64()
         )?;
     }
-    writeln!(out, "{}: {}", args.device.display(), verdict(args, report))?;
+    writeln!(out, "{}: {}", args.device.display(), verdict(report))?;
     out.flush()
 }
 
-fn verdict(args: &Args, report: &Report) -> String {
+/// What to do about errors.
+const WAY_OUT: &str = "this program repairs nothing; before fsck.f2fs see \"Repairing\" in docs/TROUBLESHOOTING.md";
+
+fn verdict(report: &Report) -> String {
     let (fatal, errors, warnings) =
         (report.count(Severity::Fatal), report.count(Severity::Error), report.count(Severity::Warning));
+    if report.issues.iter().any(|issue| matches!(issue, Issue::NotRead { .. })) {
+        return "cannot be checked by this version".to_owned();
+    }
     if fatal > 0 {
         return format!("could not be checked to the end ({errors} errors so far)");
     }
     if errors > 0 {
-        let asked = if args.yes || args.preen { "; this version repairs nothing" } else { "" };
-        return format!("{errors} errors, {warnings} warnings{asked}");
+        return format!("{errors} errors, {warnings} warnings; {WAY_OUT}");
     }
     match (report.checked.is_some_and(|checked| checked.walked), warnings) {
         (false, _) => "cleanly unmounted, not checked (-f checks it)".to_owned(),

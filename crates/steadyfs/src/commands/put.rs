@@ -6,13 +6,16 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use signal_hook::consts::{SIGINT, SIGTERM};
 use steadyfs_core::InodeRef;
 use steadyfs_format::dir::FileType;
 
 use crate::commands::left_out;
 use crate::failure::Failure;
 use crate::image::ImageArgs;
+use crate::interrupt::Interrupt;
 use crate::transfer::host::{HostSource, Root};
 use crate::transfer::host_dir::base_name;
 use crate::transfer::tar_source::TarSource;
@@ -24,7 +27,8 @@ use crate::volume::{Access, Volume, show_absolute};
 ///
 /// Copies whole trees with owners, modes, times, xattrs, hard links, holes and special files. If PATH is a directory of
 /// the volume, each SRC gets its own name in it; otherwise the one SRC becomes PATH. `SRC/.` stands for the contents of
-/// a directory.
+/// a directory. What cannot be read below a SRC, or is gone when its turn comes, is left out with a line, and the exit
+/// code is 1. Ctrl-C ends the copy with what was copied until then.
 ///
 /// Of a tar file access control lists, labels of SELinux and holes are kept, too, as GNU tar, star and bsdtar write
 /// them. Owners are taken by number, and so are users and groups in lists, which count by name where no number is.
@@ -68,6 +72,7 @@ fn put_trees(args: &Args, sources: &[OsString], device: &Path, path: &[u8]) -> R
         std::fs::symlink_metadata(source)
             .map_err(|e| Failure::new(format!("cannot read {}", Path::new(source).display()), e, "check the name"))?;
     }
+    let stop = interrupt()?;
     Volume::with(device, args.image, Access::Write, |volume| {
         let (top, name) = destination(volume, path)?;
         if name.is_some() && sources.len() > 1 {
@@ -80,10 +85,16 @@ fn put_trees(args: &Args, sources: &[OsString], device: &Path, path: &[u8]) -> R
         }
         let roots = sources.iter().map(|source| root(source, name.as_deref())).collect::<Result<Vec<_>, _>>()?;
         let mut source = HostSource::new(roots);
-        let mut job = Job::new(Progress::new(|| Some(source.total())));
+        let mut job = Job::new(Progress::new(|| Some(source.total())).until(stop));
         copy(&mut source, &mut VolumeSink::new(volume, top), &mut job)?;
         Ok(left_out(&job.notes))
     })
+}
+
+/// The first signal ends the copy with a checkpoint, the second one ends the process.
+fn interrupt() -> Result<Interrupt, Failure> {
+    Interrupt::once(&[SIGINT, SIGTERM], &Arc::default())
+        .map_err(|e| Failure::new("cannot copy", e, "see what limits the process"))
 }
 
 /// The directory of the volume that receives the copy, and the new name in it unless PATH is a directory already.
@@ -112,6 +123,7 @@ fn root(source: &OsString, name: Option<&[u8]>) -> Result<Root, Failure> {
 }
 
 fn put_tar(args: &Args, file: &Path, device: &Path, path: &[u8]) -> Result<ExitCode, Failure> {
+    let stop = interrupt()?;
     let input: Box<dyn Read> = if file.as_os_str() == "-" {
         Box::new(io::stdin().lock())
     } else {
@@ -126,7 +138,7 @@ fn put_tar(args: &Args, file: &Path, device: &Path, path: &[u8]) -> Result<ExitC
             let what = format!("cannot unpack to {}", show_absolute(path));
             return Err(Failure::new(what, "it is not a directory of the volume", "choose a directory"));
         }
-        let mut job = Job::new(Progress::new(|| None));
+        let mut job = Job::new(Progress::new(|| None).until(stop));
         let mut source = TarSource::new(io::BufReader::with_capacity(1 << 20, input));
         copy(&mut source, &mut VolumeSink::new(volume, top), &mut job)?;
         Ok(left_out(&job.notes))

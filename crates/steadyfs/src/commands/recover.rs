@@ -6,8 +6,10 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use steadyfs_core::raw::Superblocks;
+
 use crate::failure::Failure;
-use crate::image::DeviceArgs;
+use crate::image::{self, DeviceArgs};
 use crate::volume::{Access, Volume};
 
 /// Replay what was fsynced after the last checkpoint, so that Linux and f2fs-tools can open the volume
@@ -18,9 +20,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(Args { on }: &Args) -> Result<ExitCode, Failure> {
+    let marked = Superblocks::read(&*image::open(&on.device, on.image.for_reading())?).is_journaled();
     let found = Volume::with(&on.device, on.image, Access::Write, |volume| Ok(volume.fs.recovered()))?;
     let name = on.device.display();
     let text = match found {
+        None if marked => {
+            format!("{name}: there was nothing to recover; the mark of a journal is gone, and the volume is clean")
+        }
         None => format!("{name}: there was nothing to recover; the volume is clean"),
         Some(found) => format!(
             "{name}: recovered {} files and {} batches of the journal with {} records; the volume is clean",

@@ -35,15 +35,24 @@ const PATIENCE: Duration = Duration::from_secs(1);
 static STUCK: AtomicBool = AtomicBool::new(false);
 /// Which messages are too many.
 static LIMIT: LazyLock<Limit> = LazyLock::new(Limit::default);
+/// Whether messages on standard error begin with the name of the program, as its other lines do.
+static NAMED: AtomicBool = AtomicBool::new(false);
 /// Whether this process has let go of its standard error.
 static IN_BACKGROUND: AtomicBool = AtomicBool::new(false);
 
 /// Shows what the crates below have to say from the usual level on; `STEADYFS_LOG` asks for another, such as `debug`.
-pub(crate) fn init(usual: &str) {
+/// `lasts`: whether the command serves or runs for long.
+pub(crate) fn init(usual: &str, lasts: bool) {
     let filter = EnvFilter::try_from_env("STEADYFS_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
     let in_front = dynamic_filter_fn(|_, _| !IN_BACKGROUND.load(SeqCst));
     let behind = dynamic_filter_fn(|_, _| IN_BACKGROUND.load(SeqCst));
     let to_stderr = fmt::layer().with_writer(StandardError).with_ansi(false).with_target(false);
+    // What ends in a moment says it as all its lines are: `steadyfs: ...`. What goes on tells the time.
+    NAMED.store(!lasts, SeqCst);
+    let to_stderr = match lasts {
+        true => to_stderr.boxed(),
+        false => to_stderr.without_time().with_level(false).boxed(),
+    };
     let to_stderr = to_stderr.with_filter(in_front);
     let to_system = fmt::layer().with_writer(SystemLog).with_target(false).with_ansi(false).without_time();
     registry().with(filter).with(to_stderr).with(to_system.with_level(false).with_filter(behind)).init();
@@ -81,7 +90,8 @@ impl Write for Quoted {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         if let Some(shown) = self.shown {
             let message = text.strip_suffix(b"\n").unwrap_or(text);
-            io::stderr().write_all(format!("{}{}\n", quote(message), shown.note()).as_bytes())?;
+            let name = if NAMED.load(SeqCst) { "steadyfs: " } else { "" };
+            io::stderr().write_all(format!("{name}{}{}\n", quote(message), shown.note()).as_bytes())?;
         }
         Ok(text.len())
     }

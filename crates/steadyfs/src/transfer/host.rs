@@ -84,8 +84,9 @@ impl<'a> Walk<'a> {
     ) -> Result<(), Failure> {
         let mut pending = vec![self.name.clone()];
         while let Some(path) = pending.pop() {
-            if self.entry(&path, linked, sink, job)? {
-                let mut names = self.names(&path)?;
+            if self.entry(&path, linked, sink, job)?
+                && let Some(mut names) = self.or_left_out(&path, job, |walk| walk.names(&path))?
+            {
                 names.sort_unstable();
                 pending.extend(names.into_iter().rev().map(|name| join(&path, &name)));
             }
@@ -103,27 +104,43 @@ impl<'a> Walk<'a> {
         if self.name.is_empty() { self.root.path.join(OsStr::from_bytes(path)) } else { self.root.path.clone() }
     }
 
+    /// What is there, or a line that it is left out: a tree may change while it is copied. What the user named has to be
+    /// there.
+    fn or_left_out<T>(
+        &mut self,
+        path: &[u8],
+        job: &mut Job,
+        read: impl FnOnce(&mut Self) -> Result<T, Errno>,
+    ) -> Result<Option<T>, Failure> {
+        match read(self) {
+            Ok(found) => Ok(Some(found)),
+            Err(e) if path == self.name => Err(self.cannot(path, e)),
+            Err(e) => {
+                let full = self.full(path);
+                job.notes.add(&job.progress, full.as_os_str().as_bytes(), "left out", std::io::Error::from(e));
+                Ok(None)
+            }
+        }
+    }
+
     fn cannot(&self, path: &[u8], e: Errno) -> Failure {
         let what = format!("cannot read {}", self.full(path).display());
         Failure::new(what, std::io::Error::from(e), "check its permissions, or leave it out")
     }
 
-    fn names(&mut self, path: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
-        let list = |host: &mut HostDir| -> Result<Vec<Vec<u8>>, Errno> {
-            let mut names = Vec::new();
-            for entry in Dir::read_from(host.dir(path)?)? {
-                let entry = entry?;
-                let name = entry.file_name().to_bytes();
-                if name != b"." && name != b".." {
-                    names.push(name.to_vec());
-                }
+    fn names(&mut self, path: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(self.host.dir(path)?)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                names.push(name.to_vec());
             }
-            Ok(names)
-        };
-        list(&mut self.host).map_err(|e| self.cannot(path, e))
+        }
+        Ok(names)
     }
 
-    /// Sends one entry; says whether it is a directory.
+    /// Sends one entry; says whether it is a directory that was sent.
     fn entry(
         &mut self,
         path: &[u8],
@@ -131,7 +148,7 @@ impl<'a> Walk<'a> {
         sink: &mut dyn Sink,
         job: &mut Job,
     ) -> Result<bool, Failure> {
-        let found = self.look(path).map_err(|e| self.cannot(path, e))?;
+        let Some(found) = self.or_left_out(path, job, |walk| walk.look(path))? else { return Ok(false) };
         let to = self.to(path);
         job.progress.at(&to);
         let body = match found.meta.kind {
@@ -141,7 +158,9 @@ impl<'a> Walk<'a> {
             }
             Kind::Symlink => Body::Symlink(found.target.clone()),
             Kind::Regular => {
-                let mut content = self.content(path).map_err(|e| self.cannot(path, e))?;
+                let Some(mut content) = self.or_left_out(path, job, |walk| walk.content(path))? else {
+                    return Ok(false);
+                };
                 remember(linked, &found, &to);
                 sink.entry(Entry { path: &to, meta: &found.meta, body: Body::File(&mut content) }, job)?;
                 return Ok(false);

@@ -165,6 +165,7 @@ pub(crate) fn for_each_piece(
     for extent in known.unwrap_or_else(whole) {
         let mut at = extent.start;
         while at < extent.end {
+            progress.check()?;
             let want = buf.len().min((extent.end - at).try_into().unwrap_or(PIECE));
             let got = content.read_at(at, &mut buf[..want])?;
             if got == 0 {

@@ -1,13 +1,17 @@
-//! The progress bar of a copy; silent unless stderr is a terminal.
+//! The progress bar of a copy; silent unless stderr is a terminal. And whether somebody wants the copy to stop.
 
 use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use steadyfs_format::quote::quote;
 
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+
 /// Bytes copied so far, for a person who waits.
 pub(crate) struct Progress {
     bar: ProgressBar,
+    stop: Option<Interrupt>,
 }
 
 impl Progress {
@@ -15,7 +19,7 @@ impl Progress {
     /// may mean to walk a tree.
     pub(crate) fn new(total: impl FnOnce() -> Option<u64>) -> Self {
         if !std::io::stderr().is_terminal() {
-            return Progress { bar: ProgressBar::hidden() };
+            return Progress { bar: ProgressBar::hidden(), stop: None };
         }
         let (bar, template) = match total() {
             Some(total) => (ProgressBar::new(total), "{bar:32} {bytes}/{total_bytes} {bytes_per_sec} {eta} {wide_msg}"),
@@ -25,13 +29,32 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        Progress { bar }
+        Progress { bar, stop: None }
+    }
+
+    /// Stops at a signal.
+    pub(crate) fn until(self, stop: Interrupt) -> Self {
+        Progress { stop: Some(stop), ..self }
+    }
+
+    /// Whether to go on. What was copied by then stays.
+    ///
+    /// # Errors
+    /// A signal has come.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        match self.stop.as_ref().and_then(Interrupt::number) {
+            None => Ok(()),
+            Some(code) => {
+                let hint = "what was copied before is there, of the last file perhaps a part";
+                Err(Failure::interrupted("cannot copy the rest", hint, code))
+            }
+        }
     }
 
     /// No bar, whoever looks.
     #[cfg(test)]
     pub(crate) fn hidden() -> Self {
-        Progress { bar: ProgressBar::hidden() }
+        Progress { bar: ProgressBar::hidden(), stop: None }
     }
 
     pub(crate) fn advance(&self, bytes: u64) {

@@ -173,6 +173,7 @@ impl<'a> VolumeSink<'a> {
 
 impl Sink for VolumeSink<'_> {
     fn entry(&mut self, entry: Entry<'_>, job: &mut Job) -> Result<(), Failure> {
+        job.progress.check()?;
         let (path, meta) = (entry.path, entry.meta);
         let cannot = |e: Error| cannot(path, &e);
         let new = new_inode(meta);

@@ -22,6 +22,7 @@ mod recovery;
 mod remount;
 mod run;
 mod service;
+mod told;
 mod top;
 mod trace;
 mod tree;
