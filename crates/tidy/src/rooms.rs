@@ -26,7 +26,8 @@ const MAY_IMPORT: [(&str, &[&str]); 18] = [
     ("volume", &["options"]),
     ("raw", &[]),
     ("mkfs", &["raw"]),
-    ("fsck", &["raw"]),
+    // Its own view of a volume over `raw`; of `mount` only the rehearsal, which it ends with.
+    ("fsck", &["raw", "mount"]),
     // `fs` holds the parts of a mounted volume, and each part has operations of it: these know each other.
     ("fs", &["options", "volume", "files", "durable", "reclaim", "mount", "stats"]),
     ("files", &["options", "volume", "fs", "reclaim"]),

@@ -153,6 +153,10 @@ impl<'a> Directory<'a> {
         self.dots[dot] += 1;
         if dot == 1 {
             self.inodes.counters(self.index).dotdot.store(record.ino, Relaxed);
+            if record.ino == 0 {
+                // What it should be is not known yet, but no directory has this number.
+                self.ctx.add(Issue::DotWrong { ino, name, found: 0, expected: self.info.pino.get() });
+            }
         } else if record.ino != ino.get() {
             self.ctx.add(Issue::DotWrong { ino, name, found: record.ino, expected: ino.get() });
         }

@@ -12,9 +12,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use steadyfs_device::{PageBuf, is_zero};
 use steadyfs_format::block::{Block, BlockView};
 use steadyfs_format::dir::{FileType, MAX_DEPTH};
-use steadyfs_format::inode::{Inode, InodeShape, MAX_NAME, flags, inline};
+use steadyfs_format::inode::{Inode, InodeShape, MAX_NAME, advise, flags, inline};
 use steadyfs_format::node::NodeOfs;
 use steadyfs_format::{BLOCK_SIZE, Features, FormatError, Ino, PageIndex, Slot, Width};
+
+/// Bytes of the longest target of a symbolic link.
+const MAX_TARGET: u64 = 4095;
 
 /// Names of the node ids in an inode, in their order, and the offsets of the nodes.
 const CHILDREN: [(&str, NodeOfs); 5] = [
@@ -39,8 +42,9 @@ pub(super) fn check(
     page.with(|bytes| {
         let inode = Inode::view(bytes);
         let kind = inode.file_type();
-        check_node(ctx, ino, item, &inode.footer, kind.map(|kind| kind == FileType::Dir), cursor);
-        ctx.blocks.check_node(&ctx.sink, ino, item.nid, item.lba, page);
+        if !check_node(ctx, ino, item, &inode.footer, kind.map(|kind| kind == FileType::Dir), page, cursor) {
+            return;
+        }
         if let Err(FormatError::Checksum { stored, computed, .. }) = inode.verify_checksum(ctx.features, ctx.seed) {
             ctx.add(Issue::InodeChecksum { ino, stored, computed });
         }
@@ -124,6 +128,12 @@ fn check_contents(
     if is_inline {
         check_inline(ctx, ino, inode, shape);
     }
+    if shape.width() == Width::Eight {
+        check_zeros(ctx, ino, inode, bytes, shape, is_inline);
+    }
+    if info.kind == Some(FileType::Symlink) {
+        check_target(ctx, ino, inode, shape);
+    }
     match info.kind {
         Some(FileType::CharDevice | FileType::BlockDevice) => check_special(ctx, ino, inode, shape, 2),
         Some(FileType::Fifo | FileType::Socket) => check_special(ctx, ino, inode, shape, 0),
@@ -144,6 +154,66 @@ fn check_contents(
         xattrs::check_area(ctx, ino, inode.xattr_area(shape));
     } else {
         refer(ctx, ino, item.inode, item.nid, inode.xattr_nid(), NodeOfs::XATTR, found);
+    }
+}
+
+/// What wide addresses leave over, and Linux' use of which needs narrow ones (docs/INFINITE-FORMAT.md, section 6).
+fn check_zeros(ctx: &Context, ino: Ino, inode: &Inode, bytes: &Block, shape: InodeShape, is_inline: bool) {
+    let not_zero = |field, found: u64| {
+        if found != 0 {
+            ctx.add(Issue::InodeNotZero { ino, field, found });
+        }
+    };
+    let word = |at: usize| u64::from(u32::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte])));
+    let extent = inode.extent();
+    if extent.len == 0 {
+        not_zero("i_ext_fofs", extent.fofs.into());
+        not_zero("i_ext_blk", extent.blk.into());
+    }
+    let slots = shape.slot_range();
+    if matches!(inode.file_type(), Some(FileType::CharDevice | FileType::BlockDevice)) {
+        not_zero("the upper half of i_addr[0]", word(slots.start + 4));
+        not_zero("the upper half of i_addr[1]", word(slots.start + 12));
+    }
+    if !is_inline && slots.end + 4 == shape.xattr_range().start {
+        not_zero("the word behind the addresses", word(slots.end));
+    }
+}
+
+/// The target of a symbolic link, as far as it can be read: what cannot be one is refused by `ls -l`.
+fn check_target(ctx: &Context, ino: Ino, inode: &Inode, shape: InodeShape) {
+    let (size, in_inode) = (inode.size(), inode.has_inline(inline::DATA));
+    // What was deleted while open is cut already. Of an encrypted one the stored bytes are any.
+    if inode.links() == 0 || inode.advise() & advise::ENCRYPT != 0 {
+        return;
+    }
+    let bad = |reason: String| ctx.add(Issue::SymlinkTarget { ino, reason });
+    if size == 0 && inode.blocks() > 1 {
+        return; // a link that leads nowhere, which was reported
+    }
+    if size == 0 || size > MAX_TARGET {
+        return bad(format!("{size} bytes, 1 to {MAX_TARGET} can be"));
+    }
+    let page;
+    let bytes: &[u8] = if in_inode {
+        inode.inline_area(shape)
+    } else {
+        match inode.slot(shape, 0) {
+            Slot::At(lba) if super::blocks::misplaced_data(&ctx.image, ino, ino.nid(), 0, lba).is_none() => {
+                match ctx.image.read_block(lba) {
+                    Ok(block) => page = block.to_array(),
+                    Err(error) => return ctx.add(Issue::ReadFailed { lba, reason: error.to_string() }),
+                }
+                &page[..]
+            }
+            Slot::At(_) => return, // reported with the slot
+            _ => return bad("its block was never written".to_owned()),
+        }
+    };
+    // One that is too long for its area was reported.
+    let Some(target) = bytes.get(..size as usize) else { return };
+    if let Some(at) = target.iter().position(|byte| *byte == 0) {
+        bad(format!("a NUL as its byte {at} of {size}"));
     }
 }
 

@@ -12,7 +12,9 @@ use crate::raw::{BlockSet, CHUNK, Image, LogSpace};
 use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_device::{PageBuf, errno};
+use steadyfs_format::block::BlockView;
 use steadyfs_format::infinite::Stretch;
+use steadyfs_format::node::NodeBlock;
 use steadyfs_format::summary::SummaryKind;
 use steadyfs_format::{Ino, Lba, Nid};
 use steadyfs_rt::{LockClass, Mutex};
@@ -21,6 +23,8 @@ use steadyfs_rt::{LockClass, Mutex};
 static REACHED: LockClass = LockClass::new("fsck.reached", u16::MAX - 10);
 
 const SHARDS: u64 = 64;
+/// What nodes of a new volume say: no checkpoint was in force.
+const MKFS_VERSION: u64 = 1;
 
 /// Which blocks are dead, and which the walk has reached.
 pub(super) struct LogBlocks {
@@ -33,6 +37,12 @@ pub(super) struct LogBlocks {
 impl LogBlocks {
     /// Reads the discard log. What a damaged one names is not compared with anything.
     pub(super) fn load(image: &Arc<Image>, sink: &IssueSink) -> Self {
+        if let Some(space) = image.log_space() {
+            let (capacity, valid) = (space.superblock().capacity(), space.header().valid_blocks);
+            if valid > capacity {
+                sink.add(Issue::CapacityExceeded { capacity, valid });
+            }
+        }
         let mut dead = Vec::new();
         match image.dead_blocks(&mut |run| dead.push(run)) {
             Ok(()) => {}
@@ -123,11 +133,15 @@ impl LogBlocks {
         false
     }
 
-    /// Checks that a node was written whole, and for this place.
+    /// Checks that a node was written whole, for this place, and before the checkpoint.
     pub(super) fn check_node(&self, sink: &IssueSink, ino: Ino, nid: Nid, lba: Lba, page: &PageBuf) {
         let Some(space) = self.image.log_space() else { return };
         if page.with(|block| space.verify_node(block, lba)).is_err() {
-            sink.add(Issue::NodeChecksum { ino, nid, lba });
+            return sink.add(Issue::NodeChecksum { ino, nid, lba });
+        }
+        let (found, version) = (page.with(|block| NodeBlock::view(block).footer.cp_ver()), space.header().version);
+        if found >= version && found > MKFS_VERSION {
+            sink.add(Issue::NodeVersion { ino, nid, lba, found, version });
         }
     }
 }

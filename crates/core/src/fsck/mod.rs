@@ -1,7 +1,8 @@
 //! The checker: reads a volume from end to end and reports every rule of the format that it breaks. Never writes.
 //!
 //! Independent of the mounted file system on purpose: it shares with it the structures of [`steadyfs_format`] and the
-//! reading of [`crate::raw`], and nothing else, so that a fault in the one does not hide in the other.
+//! reading of [`crate::raw`], and nothing else, so that a fault in the one does not hide in the other. At the end, if
+//! somebody wants it and nothing was found, a mount is rehearsed in memory: what a mount refuses is never called whole.
 //!
 //! Phases ([`Phase`]): superblocks and checkpoint (`volume`), NAT and SIT (`tables`), all nodes level by level (`walk`,
 //! `inode`, `node`, `slots`, `xattrs`), quota files (`quota`), all directories (`dirs`, `dentries`), totals (`totals`).
@@ -48,7 +49,8 @@ pub use issue::{Issue, Location, Severity, Value};
 pub use options::{CheckOptions, Phase, Progress, ProgressFn};
 pub use report::{Checked, Counts, Report, RollForward, exit};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::raw::Image;
 use blocks::Blocks;
 use context::Context;
 use sink::{IssueSink, Tracker};
@@ -86,13 +88,32 @@ fn run(dev: &Arc<dyn Device>, options: &CheckOptions, sink: &Arc<IssueSink>, rep
     let walked = options.force || sink.worst() > Some(Severity::Note) || !volume::looks_clean(&image);
     let header = image.checkpoint().header();
     report.checked = Some(Checked { pack: image.pack(), version: header.version(), flags: header.flags(), walked });
-    if !walked {
+    if walked {
+        walk_all(&image, options, sink, report);
+        rehearse(&image, options, sink);
+    }
+}
+
+/// Where nothing was found that explains a refusal, tries whether a mount for writing has one.
+fn rehearse(image: &Image, options: &CheckOptions, sink: &IssueSink) {
+    if !options.rehearse || sink.worst() >= Some(Severity::Error) {
         return;
     }
-    let nids = Arc::new(tables::load_nat(&image, sink, options));
-    tables::check_nat(&image, sink, &nids, options);
-    let Some(blocks) = Blocks::load(&image, sink, options) else { return };
-    let ctx = Arc::new(Context::new(&image, options, sink, nids, blocks));
+    if let Err(error) = crate::mount::rehearsal::rehearse(image) {
+        let reason = match error {
+            Error::Corrupt(why) | Error::Recovery(why) => why,
+            other => other.to_string(),
+        };
+        sink.add(Issue::MountRefused { reason });
+    }
+}
+
+/// All phases that need the tables.
+fn walk_all(image: &Arc<Image>, options: &CheckOptions, sink: &Arc<IssueSink>, report: &mut Report) {
+    let nids = Arc::new(tables::load_nat(image, sink, options));
+    tables::check_nat(image, sink, &nids, options);
+    let Some(blocks) = Blocks::load(image, sink, options) else { return };
+    let ctx = Arc::new(Context::new(image, options, sink, nids, blocks));
     let nodes = walk::walk(&ctx);
     quota::check(&ctx, &nodes);
     let (inodes, dirs) = dirs::check(&ctx, nodes);

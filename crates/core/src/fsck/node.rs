@@ -29,8 +29,9 @@ pub(super) fn check(
     counters.blocks.fetch_add(1, Relaxed);
     page.with(|bytes| {
         let footer = &NodeBlock::view(bytes).footer;
-        check_node(ctx, info.ino, item, footer, Some(info.is_dir()), cursor);
-        ctx.blocks.check_node(&ctx.sink, info.ino, item.nid, item.lba, page);
+        if !check_node(ctx, info.ino, item, footer, Some(info.is_dir()), page, cursor) {
+            return;
+        }
         match item.ofs.kind() {
             NodeKind::Direct => {
                 let Some(base) = info.addressing.and_then(|addressing| addressing.first_page(item.ofs)) else { return };
@@ -46,17 +47,23 @@ pub(super) fn check(
 }
 
 /// The checks that every node goes through: its block, its summary, its footer. `is_dir` says whether the owner is a
-/// directory, if that is known.
+/// directory, if that is known. Whether the block is that node: if not, nothing that it says is to be judged.
 pub(super) fn check_node(
     ctx: &Context,
     ino: Ino,
     item: &Item,
     footer: &NodeFooter,
     is_dir: Option<bool>,
+    page: &PageBuf,
     cursor: &mut SummaryCursor<'_>,
-) {
+) -> bool {
     let Item { lba, nid, ofs, .. } = *item;
     ctx.block_in_use(ino, lba, Summary::of_node(nid), SummaryKind::Node, cursor);
+    if footer.nid() != nid && (footer.ino() != ino || footer.ofs() != ofs) {
+        ctx.add(Issue::NodeReplaced { ino, nid, lba, found: footer.nid().get(), owner: footer.ino().get() });
+        return false;
+    }
+    ctx.blocks.check_node(&ctx.sink, ino, nid, lba, page);
     if footer.nid() != nid {
         ctx.add(Issue::NodeFooterNid { ino, nid, lba, found: footer.nid().get() });
     }
@@ -71,6 +78,7 @@ pub(super) fn check_node(
     if is_dir.is_some_and(|is_dir| footer.is_cold() == is_dir) && !is_quota() {
         ctx.add(Issue::NodeColdMark { ino, nid, found: u8::from(footer.is_cold()) });
     }
+    true
 }
 
 /// The ids in an indirect node.

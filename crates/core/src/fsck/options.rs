@@ -56,6 +56,9 @@ pub struct CheckOptions {
     pub force: bool,
     /// Look on an IPLFS volume for what the device holds and nobody needs.
     pub leaks: bool,
+    /// Where the walk finds no error, try in memory whether a mount for writing refuses the volume. Takes memory for
+    /// what such a mount writes before it serves anybody.
+    pub rehearse: bool,
     /// Issues to keep; more are only counted.
     pub max_issues: usize,
     /// Told how far the check is.
@@ -65,6 +68,13 @@ pub struct CheckOptions {
 impl Default for CheckOptions {
     /// All CPUs, a whole walk, 10,000 issues.
     fn default() -> Self {
-        CheckOptions { threads: steadyfs_rt::cpus(), force: true, leaks: false, max_issues: 10_000, progress: None }
+        CheckOptions {
+            threads: steadyfs_rt::cpus(),
+            force: true,
+            leaks: false,
+            rehearse: false,
+            max_issues: 10_000,
+            progress: None,
+        }
     }
 }

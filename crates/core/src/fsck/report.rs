@@ -126,11 +126,14 @@ impl Report {
     }
 
     /// The exit code that fsck(8) wants of a checker that has corrected nothing: 4 for errors, 8 if something kept the
-    /// check from its end, the sum of both, or 0. Of warnings two count: a lost checkpoint pack, as a lost superblock
-    /// does, which is an error; and blocks in use that lie in a hole, which most likely have lost their contents. Notes
-    /// do not count.
+    /// check from its end, the sum of both, or 0. Of warnings two kinds count: a lost copy of a checkpoint, as a lost
+    /// superblock does, which is an error; and blocks in use that lie in a hole, which most likely have lost their
+    /// contents. Notes do not count.
     pub fn exit_code(&self) -> u8 {
-        let is_lost = |issue: &Issue| matches!(issue, Issue::CheckpointPackLost { .. } | Issue::HoleInUse { .. });
+        let is_lost = |issue: &Issue| {
+            use Issue::{CheckpointHeaderDamaged, CheckpointPackLost, HoleInUse};
+            matches!(issue, CheckpointPackLost { .. } | CheckpointHeaderDamaged { .. } | HoleInUse { .. })
+        };
         let lost = self.issues.iter().any(is_lost);
         let errors = if lost || self.count(Severity::Error) > 0 { exit::UNCORRECTED } else { exit::OK };
         let fatal = if self.count(Severity::Fatal) > 0 { exit::OPERATIONAL } else { exit::OK };

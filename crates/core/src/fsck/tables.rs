@@ -91,7 +91,7 @@ fn apply_journal(image: &Image, number: u32, block: &mut Block) {
 fn check_nat_journal(image: &Image, sink: &IssueSink) {
     let journal = image.nat_journal();
     for (at, (nid, _)) in journal.iter().enumerate() {
-        if *nid >= image.layout().max_nid() {
+        if nid.is_null() || *nid >= image.layout().max_nid() {
             sink.add(Issue::NatJournalOutside { nid: *nid });
         } else if journal[..at].iter().any(|(other, _)| other == nid) {
             sink.add(Issue::NatJournalTwice { nid: *nid });

@@ -7,7 +7,7 @@ use super::sink::IssueSink;
 
 use crate::error::Error;
 use crate::raw::moving::{Mismatch, mismatches};
-use crate::raw::{AfterReplay, ChainSummary, Image, PackPart, Packs, Superblocks};
+use crate::raw::{AfterReplay, ChainSummary, HeaderCopy, Image, OtherPack, PackPart, Packs, Superblocks};
 use std::collections::HashSet;
 use std::sync::Arc;
 use steadyfs_device::Device;
@@ -54,7 +54,7 @@ pub(super) fn open(dev: &Arc<dyn Device>, sink: &IssueSink, options: &CheckOptio
     };
     check_parts(&image, sink);
     check_regions(&image, sink);
-    check_other_pack(&image, sink);
+    check_headers(&image, sink);
     check_flags(&image, sink);
     tracker.advance(1);
     Some(image)
@@ -145,18 +145,24 @@ fn check_regions(image: &Image, sink: &IssueSink) {
     }
 }
 
-/// Says what is wrong with the pack that is not in force.
-fn check_other_pack(image: &Image, sink: &IssueSink) {
-    let (packs, other) = (image.packs(), image.pack().other());
+/// Says what is wrong with the headers of the pack in force, and with the other pack.
+fn check_headers(image: &Image, sink: &IssueSink) {
+    let (packs, now, other) = (image.packs(), image.pack(), image.pack().other());
+    if let Some((copy, why)) = packs.damaged(now) {
+        let (pack, reason) = (now.number(), why.to_string());
+        sink.add(match copy {
+            HeaderCopy::First => Issue::CheckpointHeaderDamaged { pack, reason },
+            HeaderCopy::Last => Issue::CheckpointEndTorn { pack, reason },
+        });
+    }
     let Err(error) = packs.version(other) else { return };
     let (pack, reason) = (other.number(), error.to_string());
-    let header = image.checkpoint().header();
-    // A crash is to be expected where the last checkpoint is none of an unmount, or another one was begun.
-    let begun = packs.begun(other).is_some_and(|begun| begun.wrapping_sub(header.version()).cast_signed() > 0);
-    sink.add(match begun || !header.flags().contains(CpFlags::UMOUNT) {
-        true => Issue::CheckpointPackTorn { pack, reason },
-        false => Issue::CheckpointPackLost { pack, reason },
-    });
+    match image.other_pack() {
+        OtherPack::Whole => {}
+        OtherPack::Torn => sink.add(Issue::CheckpointPackTorn { pack, reason }),
+        OtherPack::Older => sink.add(Issue::CheckpointPackLost { pack, reason }),
+        OtherPack::Gone => sink.add(Issue::CheckpointPackGone { pack, reason }),
+    }
 }
 
 fn check_flags(image: &Image, sink: &IssueSink) {

@@ -18,6 +18,7 @@ mod discarding;
 mod housekeeping;
 mod infinite;
 mod migrating;
+pub(crate) mod rehearsal;
 mod segmented;
 pub(crate) mod shutdown;
 mod zoned;
@@ -38,7 +39,7 @@ use crate::mount::discarder::Discarder;
 use crate::mount::infinite::LoadedLogs;
 use crate::mount::segmented::{Aside, Tables};
 use crate::options::{InPlace, JournalMode, MountOptions};
-use crate::raw::{Image, PackPart};
+use crate::raw::{Image, OtherPack, PackPart};
 use crate::reclaim::Reclaim;
 use crate::stats::counters::{Cause, Traffic};
 use crate::volume::Volume;
@@ -174,6 +175,7 @@ impl Fs {
         let read_only = options.read_only || dev.info().read_only;
         check_features(image.superblock().features(), read_only)?;
         check_state(&image, read_only)?;
+        warn_of_pack(&image);
         if !read_only {
             check_journal(&image, &options)?;
             migrating::check_device(&image)?;
@@ -315,6 +317,8 @@ impl Fs {
             let _change = self.vol.begin_change()?;
             self.vol.placement.leave_holes()?;
         }
+        // It goes over the other pack, so this one has to be whole.
+        image.mend_pack()?;
         self.checkpoint(Cause::Mount)?;
         self.vol.placement.begin_reuse();
         Ok(Recovered { elapsed: begin.elapsed(), ..recovered })
@@ -430,6 +434,19 @@ fn check_state(image: &Image, read_only: bool) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// Says where the other checkpoint pack may have been the newer one.
+fn warn_of_pack(image: &Image) {
+    let other = image.pack().other();
+    if image.other_pack() == OtherPack::Gone
+        && let Err(why) = image.packs().version(other)
+    {
+        let number = other.number();
+        tracing::warn!(
+            "checkpoint pack {number} is destroyed ({why}); if it was the newer one, the volume is shown as it was before, and what that checkpoint made durable is lost; check the volume with `steadyfs fsck`"
+        );
+    }
 }
 
 /// Whether all is sound that recovery needs and reading does not.

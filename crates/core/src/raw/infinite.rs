@@ -3,13 +3,15 @@
 //! Its checkpoint is told in the form of F2FS' ([`described`]) as far as both have the same: counters, flags, the NAT's
 //! selected copies. So whoever reads nodes and files need not know which kind of volume it is.
 
-use super::Image;
+use super::pack::Parts;
+use super::packs::Whole;
+use super::{Image, PackDamage, PackPart};
 use crate::error::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_device::Device;
 use steadyfs_format::checkpoint::{Checkpoint, CpFlags};
-use steadyfs_format::infinite::{self, Claim, DiscardLogReader, Head, Header, Stretch};
+use steadyfs_format::infinite::{self, Claim, DiscardLogReader, Head, Header, Known, Stretch};
 use steadyfs_format::{Block, FormatError, Ino, Lba, Log, Pack};
 
 /// Blocks of a discard log that are read at once.
@@ -20,7 +22,8 @@ const AHEAD: u64 = 64;
 pub struct LogSpace {
     pub(super) superblock: infinite::SuperBlock,
     pub(super) header: Header,
-    pub(super) orphans: Vec<Ino>,
+    /// Those that are known, or why not all are.
+    pub(super) orphans: Result<Vec<Ino>>,
     pub(super) claim: Option<Claim>,
     pub(super) claim_place: Lba,
 }
@@ -114,25 +117,50 @@ impl Image {
     }
 }
 
-/// A pack as read: it is whole, or the reason why not.
-pub(super) fn read_pack(
+/// Refuses a last block of a pack that does not say the same as its first one, which is good.
+pub(super) fn check_last(
+    superblock: &infinite::SuperBlock,
+    first: &Block,
+    last: &Block,
+    lba: Lba,
+) -> std::result::Result<(), FormatError> {
+    let version = Header::parse(superblock, last, lba)?.version;
+    let same = first[..infinite::CHECKSUM_OFFSET] == last[..infinite::CHECKSUM_OFFSET];
+    let rule = "and all else is the same in the first and last block";
+    if same { Ok(()) } else { Err(FormatError::field("IPLFS checkpoint", "version", version, rule)) }
+}
+
+/// What the pack in force holds. What of it is damaged is left out and told; without the bitmap nothing is found.
+fn read_pack(
     dev: &dyn Device,
     superblock: &infinite::SuperBlock,
     pack: Pack,
-) -> Result<infinite::Checkpoint> {
-    let start = superblock.layout().pack(pack);
-    let first = *dev.read_one(start.get())?.to_array();
-    let last = infinite::last_block_of(superblock, pack, &first)?;
-    let pages = dev.read(start.get(), u64::from(last) + 1)?;
-    let blocks: Vec<Block> = pages.iter().map(|page| *page.to_array()).collect();
-    Ok(infinite::Checkpoint::parse(superblock, pack, &blocks)?)
-}
-
-/// The version in the first block of a pack, whether the pack is whole or not.
-pub(super) fn begun(dev: &dyn Device, superblock: &infinite::SuperBlock, pack: Pack) -> Result<u64> {
-    let start = superblock.layout().pack(pack);
-    let first = dev.read_one(start.get())?.to_array();
-    Ok(Header::parse(superblock, &first, start)?.version)
+    whole: &Whole,
+) -> Result<(Known, Option<Error>)> {
+    let header = Header::parse(superblock, &whole.header, whole.at)?;
+    let (first, count) = (superblock.layout().pack(pack).get() + 1, u64::from(header.pack_blocks) - 2);
+    let mut failed = None;
+    let parts: Vec<Option<Block>> = match dev.read(first, count) {
+        Ok(pages) => pages.iter().map(|page| Some(*page.to_array())).collect(),
+        Err(_) => (first..first + count)
+            .map(|lba| match dev.read_one(lba) {
+                Ok(page) => Some(*page.to_array()),
+                Err(error) => {
+                    failed.get_or_insert(Error::Io(error));
+                    None
+                }
+            })
+            .collect(),
+    };
+    match infinite::Checkpoint::parse_known(superblock, pack, header, &whole.header, &parts) {
+        Ok(known) => Ok((known, failed)),
+        Err(why) => Err(failed.unwrap_or_else(|| {
+            Error::corrupt(format!(
+                "the NAT version bitmap of checkpoint pack {} cannot be used ({why})",
+                pack.number()
+            ))
+        })),
+    }
 }
 
 /// What a checkpoint has in common with one of F2FS. A NAT bitmap of any size fits the layout of large ones.
@@ -175,12 +203,16 @@ pub(super) fn load(
     superblock: infinite::SuperBlock,
 ) -> Result<Image> {
     let pack = packs.chosen()?;
-    let given = read_pack(&*dev, &superblock, pack)?;
+    let (Known { checkpoint: given, orphans, nat_journal }, failed) =
+        read_pack(&*dev, &superblock, pack, packs.whole(pack)?)?;
     let checkpoint = described(&superblock, &given)?;
-    let parts = super::pack::Parts { nat_journal: given.nat_journal, ..super::pack::Parts::default() };
+    let as_error = |why: FormatError| failed.clone().unwrap_or_else(|| why.into());
+    let damage = nat_journal.err().map(|why| PackDamage { part: PackPart::NatJournal, reason: as_error(why) });
+    let parts = Parts { nat_journal: given.nat_journal, damage: damage.into_iter().collect(), ..Parts::default() };
     let common = superblock.common();
     let (claim, claim_place) = read_claim(&*dev, &superblock, &given.header)?;
-    let space = LogSpace { superblock, header: given.header, orphans: given.orphans, claim, claim_place };
+    let orphans = orphans.map(|()| given.orphans).map_err(as_error);
+    let space = LogSpace { superblock, header: given.header, orphans, claim, claim_place };
     Ok(Image { dev, superblocks, superblock: common, packs, pack, checkpoint, parts, log_space: Some(Box::new(space)) })
 }
 

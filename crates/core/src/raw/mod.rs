@@ -7,7 +7,8 @@
 //! What reading can do without may be damaged: such parts of the checkpoint pack are noted ([`Image::damage`]) and left
 //! out, and who needs them asks [`Image::whole`].
 //!
-//! What it keeps true: it never writes; it reads only copies that the checkpoint selects; no bytes of an image make it
+//! What it keeps true: it never writes, but for the marks of a superblock and the second copy of a checkpoint's header,
+//! which mounts ask for; it reads only copies that the checkpoint selects; no bytes of an image make it
 //! panic, loop, or allocate more than the image's tables take. What it relies on: [`steadyfs_format`] for every rule of
 //! the format.
 //!
@@ -37,11 +38,11 @@ pub use chain::{ChainNode, ChainSummary, FsyncChain};
 pub(crate) use in_use::{BlockSet, CHUNK};
 pub use infinite::{LogSpace, user_blocks};
 pub use pack::{PackDamage, PackPart};
-pub use packs::Packs;
+pub use packs::{HeaderCopy, OtherPack, Packs};
 pub use replay::AfterReplay;
 pub use superblock::Superblocks;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use pack::Parts;
 use std::ops::Range;
 use std::sync::Arc;
@@ -90,9 +91,8 @@ impl Image {
         let layout = superblock.layout();
         let pack = packs.chosen()?;
         let read = |range: Range<u32>| read_blocks(&*dev, layout.pack(pack), range);
-        let head = read(0..1 + layout.cp_payload)?;
-        let [first, payload @ ..] = head.as_slice() else { return Err(Error::corrupt("an empty checkpoint")) };
-        let checkpoint = Checkpoint::parse(layout, first, payload)?;
+        let payload = read(1..1 + layout.cp_payload)?;
+        let checkpoint = Checkpoint::parse(layout, &packs.whole(pack)?.header, &payload)?;
         let parts = Parts::read(&checkpoint, read)?;
         Ok(Image { parts, checkpoint, pack, packs, superblock, superblocks, dev, log_space: None })
     }
@@ -167,6 +167,20 @@ impl Image {
         self.checkpoint.header().log(log)
     }
 
+    /// What the pack that is not in force looks like.
+    pub fn other_pack(&self) -> OtherPack {
+        self.packs.other(self.pack, self.checkpoint.header().flags().contains(CpFlags::UMOUNT))
+    }
+
+    /// Writes the damaged copy of the checkpoint's header anew, if one is damaged. For whoever will write the other
+    /// pack.
+    ///
+    /// # Errors
+    /// Of the device.
+    pub(crate) fn mend_pack(&self) -> Result<()> {
+        self.packs.mend(&*self.dev, &self.superblocks, self.pack)
+    }
+
     /// Whether the second copy of a NAT block is in force.
     pub fn nat_version(&self, block: u32) -> bool {
         self.checkpoint.nat_copy(block)
@@ -212,10 +226,10 @@ impl Image {
     /// The inodes that were deleted while open.
     ///
     /// # Errors
-    /// A count that no orphan block has; read errors.
+    /// A count that no orphan block has, or a damaged block on an IPLFS volume; read errors.
     pub fn orphans(&self) -> Result<Vec<Ino>> {
         if let Some(space) = self.log_space() {
-            return Ok(space.orphans.clone());
+            return space.orphans.clone();
         }
         let blocks = read_blocks(&*self.dev, self.layout().pack(self.pack), self.checkpoint.pack_map().orphans)?;
         Ok(decode_orphans(&blocks)?)

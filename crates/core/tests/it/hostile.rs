@@ -73,18 +73,21 @@ fn assert_damaged<T>(result: Result<T, Error>, part: &str) {
 #[test]
 fn counters_at_the_end_of_their_range_do_not_overflow() {
     let (device, ino) = sound();
-    change_header(&device, |header| {
-        header.set_version(u64::MAX);
-        header.set_elapsed_time(u64::MAX);
-    });
     // The statistic in the hot-node summary, behind three summaries of data.
     let image_ = image(&device);
     let map = image_.checkpoint().pack_map();
+    assert!(!map.node_summaries.is_empty());
     let hot_node = image_.layout().pack(image_.pack()).get() + u64::from(map.node_summaries.start);
     change(&device, hot_node, |block| {
         SummaryBlock::view_mut(block).journal = steadyfs_format::journal::Journal::from_kbytes_written(u64::MAX);
     });
-    // Pack 2 is older, however large its number is.
+    change_header(&device, |header| {
+        header.set_version(u64::MAX);
+        header.set_elapsed_time(u64::MAX);
+    });
+    // The other pack has a smaller number, so it would be the newer one.
+    let other = image_.layout().pack(image_.pack().other()).get();
+    (other..other + 511).for_each(|block| change(&device, block, |block| block.fill(0)));
     let fs = mount(&device, "").unwrap();
     let file = fs.inode(ino).unwrap();
     for _ in 0..3 {

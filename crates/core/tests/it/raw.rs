@@ -91,13 +91,13 @@ fn the_spare_superblock_serves_when_the_first_is_destroyed() {
 #[test]
 fn the_other_pack_serves_when_one_is_torn() {
     let dev = mkfs(64, &[]);
-    change(&dev, 512 + 5, |block| block[0] ^= 1);
+    change(&dev, 512 + 5, |block| block.fill(0));
     let image = open(dev).expect("pack 2 is whole");
     assert_eq!((image.pack(), image.checkpoint().header().version()), (Pack::Two, 0));
     assert!(image.packs().version(Pack::One).is_err());
     let dev = mkfs(64, &[]);
-    for pack in [512, 1024] {
-        change(&dev, pack, |block| block[9] ^= 1);
+    for block in [512, 512 + 5, 1024, 1024 + 5] {
+        change(&dev, block, |block| block[9] ^= 1);
     }
     let error = open(dev).expect_err("no pack is whole").to_string();
     assert!(error.contains("pack 1") && error.contains("pack 2"), "{error}");

@@ -61,6 +61,8 @@ impl Claim {
             let right = head.limit <= limit && limit <= sb.space().range(stretch).end;
             require(right, CLAIM, "limits", limit.get(), "lies in its log, at or behind the checkpoint's")?;
         }
+        let zero = block[END..super::CHECKSUM_OFFSET].iter().all(|byte| *byte == 0);
+        require(zero, CLAIM, "reserved", 1u32, "is 0")?;
         Ok(Some(Self { version, limits }))
     }
 

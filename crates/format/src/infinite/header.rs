@@ -146,6 +146,11 @@ impl Header {
         Ok(header)
     }
 
+    /// Whether a block begins as the header of a pack does.
+    pub fn is_magic(block: &Block) -> bool {
+        block[..8] == PACK_MAGIC
+    }
+
     /// The header as a block of the pack at `lba`, with the front of the NAT version bitmap in it, sealed.
     pub(super) fn encode(&self, sb: &SuperBlock, lba: Lba, bitmap: &[u8]) -> Block {
         let mut raw = RawHeader::new_zeroed();

@@ -23,7 +23,7 @@ mod tests;
 pub use claim::Claim;
 pub use discard_log::{DiscardLog, DiscardLogReader, MAX_UNITS, encode_discard_log};
 pub use header::{FLAGS, Head, Header};
-pub use pack::{Checkpoint, NAT_JOURNAL_PER_BLOCK, choose, last_block_of};
+pub use pack::{Checkpoint, Known, NAT_JOURNAL_PER_BLOCK, last_block_of};
 pub use space::{AddressSpace, Stretch};
 pub use superblock::{
     ALLOWED_FEATURES, EXTENSION_OFFSET, Geometry, MAX_LOG_SHIFT, MIN_CAPACITY, MIN_LOG_SHIFT, NEEDED_FEATURES,

@@ -1,8 +1,8 @@
 //! A checkpoint pack: header, the rest of the NAT version bitmap, orphans, NAT journal, the header again.
 //!
-//! A pack is whole if first and last block are good and say the same: the last one is written after a flush of all
-//! others. The blocks between carry the checkpoint's version in their checksums, so that none of an older pack in the
-//! same place passes.
+//! A pack was written to its end if first and last block are good and say the same: the last one is written after a
+//! flush of all others. The blocks between carry the checkpoint's version in their checksums, so that none of an older
+//! pack in the same place passes. One of them that is bad is damage, and costs what it held ([`Known`]).
 
 use super::header::{BITMAP_BYTES, BITMAP_OFFSET, CP};
 use super::{CHECKSUM_OFFSET, Header, Stretch, SuperBlock};
@@ -44,24 +44,15 @@ pub fn last_block_of(sb: &SuperBlock, pack: Pack, first: &Block) -> Result<u32, 
     Ok(Header::parse(sb, first, sb.layout().pack(pack))?.pack_blocks - 1)
 }
 
-/// The pack in force of two that were parsed: the one with the higher version.
-///
-/// # Errors
-/// [`FormatError::NoCheckpoint`] if neither is whole; [`FormatError::Field`] for two of the same version.
-pub fn choose(
-    one: Result<Checkpoint, FormatError>,
-    two: Result<Checkpoint, FormatError>,
-) -> Result<(Pack, Checkpoint), FormatError> {
-    match (one, two) {
-        (Ok(one), Ok(two)) => {
-            let (a, b) = (one.header.version, two.header.version);
-            require(a != b, CP, "version", b, "differs between the packs")?;
-            Ok(if a > b { (Pack::One, one) } else { (Pack::Two, two) })
-        }
-        (Ok(one), Err(_)) => Ok((Pack::One, one)),
-        (Err(_), Ok(two)) => Ok((Pack::Two, two)),
-        (Err(first), Err(second)) => Err(FormatError::NoCheckpoint { first: first.into(), second: second.into() }),
-    }
+/// A pack that was written to its end, with what its blocks between the headers say as far as they are good.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// The checkpoint, without what is damaged.
+    pub checkpoint: Checkpoint,
+    /// Whether all orphans are there.
+    pub orphans: Result<(), FormatError>,
+    /// Whether all of the NAT journal is there.
+    pub nat_journal: Result<(), FormatError>,
 }
 
 impl Checkpoint {
@@ -121,41 +112,71 @@ impl Checkpoint {
         super::verify(CP, last, sb.seed(), start + (given - 1))?;
         let same = first[..CHECKSUM_OFFSET] == last[..CHECKSUM_OFFSET];
         require(same, CP, "version", header.version, "and all else is the same in the first and last block")?;
+        let parts: Vec<Option<Block>> = parts.iter().map(|block| Some(*block)).collect();
+        let known = Self::parse_known(sb, pack, header, first, &parts)?;
+        known.orphans.and(known.nat_journal).map(|()| known.checkpoint)
+    }
+
+    /// Reads a pack with this header, in the block of one of its two copies, and the blocks between the two; `None` is
+    /// one that cannot be read. What is bad of orphans and NAT journal is left out, block by block.
+    ///
+    /// # Errors
+    /// Another number of blocks than the header's; damage of the NAT version bitmap, without which nothing is found.
+    pub fn parse_known(
+        sb: &SuperBlock,
+        pack: Pack,
+        header: Header,
+        copy: &Block,
+        parts: &[Option<Block>],
+    ) -> Result<Known, FormatError> {
+        let given = parts.len() as u64 + 2;
+        require(u64::from(header.pack_blocks) == given, CP, "pack_blocks", header.pack_blocks, "is what was read")?;
         let seed = part_seed(sb, header.version);
-        for (number, block) in (1u64..).zip(parts) {
-            super::verify(CP, block, seed, start + number)?;
-        }
-        // The header was checked: its parts add up to the blocks that were given.
+        let good = |(number, block): (u64, &Option<Block>)| {
+            let block =
+                block.ok_or_else(|| FormatError::Refused(format!("block {number} of the pack cannot be read")))?;
+            super::verify(CP, &block, seed, sb.layout().pack(pack) + number).map(|()| block)
+        };
+        let parts: Vec<Result<Block, FormatError>> = (1u64..).zip(parts).map(good).collect();
         let (payload, rest) = parts.split_at(sb.layout().cp_payload as usize);
         let (orphans, journal) = rest.split_at(header.orphan_blocks as usize);
-        let checkpoint = Self {
-            nat_bitmap: decode_bitmap(sb, first, payload)?,
-            orphans: decode_lists(orphans, ORPHANS_PER_BLOCK, 4, |bytes| Ino(u32_of(bytes)))?,
-            nat_journal: decode_lists(journal, NAT_JOURNAL_PER_BLOCK, JOURNAL_RECORD, |bytes| {
-                (Nid(u32_of(bytes)), nat::decode(&bytes[4..]))
-            })?,
-            header,
-        };
-        checkpoint.check_lists(sb)?;
-        Ok(checkpoint)
+        let payload = payload.iter().cloned().collect::<Result<Vec<Block>, FormatError>>()?;
+        let nat_bitmap = decode_bitmap(sb, copy, &payload)?;
+        let (orphans, whole_orphans) =
+            decode_lists(orphans, ORPHANS_PER_BLOCK, 4, |bytes| Ino(u32_of(bytes)), orphan_rule(sb));
+        let entry = |bytes: &[u8]| (Nid(u32_of(bytes)), nat::decode(&bytes[4..]));
+        let (nat_journal, whole_journal) =
+            decode_lists(journal, NAT_JOURNAL_PER_BLOCK, JOURNAL_RECORD, entry, journal_rule(sb, &header));
+        let checkpoint = Self { nat_bitmap, orphans, nat_journal, header };
+        Ok(Known { checkpoint, orphans: whole_orphans, nat_journal: whole_journal })
     }
 
     fn check_lists(&self, sb: &SuperBlock) -> Result<(), FormatError> {
-        let max = sb.layout().max_nid();
-        let mut before = ROOT_INO;
-        for &ino in &self.orphans {
-            require(ino > before && ino.nid() < max, CP, "orphans", ino.get(), "are inodes in rising order")?;
-            before = ino;
-        }
-        let mut before = Nid(ROOT_INO.get() - 1);
-        for &(nid, entry) in &self.nat_journal {
-            require(nid > before && nid < max, CP, "nat_journal", nid.get(), "has ids in rising order")?;
-            let lba = entry.lba;
-            let is_node = sb.space().stretch_of(lba).is_some_and(Stretch::is_node);
-            let right = entry.is_free() || is_node && self.header.is_written(sb, lba);
-            require(right, CP, "nat_journal", lba.get(), "has addresses of written nodes, or 0")?;
-            before = nid;
-        }
+        self.orphans.iter().try_for_each(orphan_rule(sb))?;
+        self.nat_journal.iter().try_for_each(journal_rule(sb, &self.header))
+    }
+}
+
+/// What is true of each orphan, shown in order.
+fn orphan_rule(sb: &SuperBlock) -> impl FnMut(&Ino) -> Result<(), FormatError> {
+    let (max, mut before) = (sb.layout().max_nid(), ROOT_INO);
+    move |&ino| {
+        require(ino > before && ino.nid() < max, CP, "orphans", ino.get(), "are inodes in rising order")?;
+        before = ino;
+        Ok(())
+    }
+}
+
+/// What is true of each entry of the NAT journal, shown in order.
+fn journal_rule(sb: &SuperBlock, header: &Header) -> impl FnMut(&(Nid, NatEntry)) -> Result<(), FormatError> {
+    let (max, mut before) = (sb.layout().max_nid(), Nid(ROOT_INO.get() - 1));
+    move |&(nid, entry)| {
+        require(nid > before && nid < max, CP, "nat_journal", nid.get(), "has ids in rising order")?;
+        let lba = entry.lba;
+        let is_node = sb.space().stretch_of(lba).is_some_and(Stretch::is_node);
+        let right = entry.is_free() || is_node && header.is_written(sb, lba);
+        require(right, CP, "nat_journal", lba.get(), "has addresses of written nodes, or 0")?;
+        before = nid;
         Ok(())
     }
 }
@@ -190,25 +211,40 @@ fn put_count(block: &mut Block, count: usize) {
     block[COUNT_OFFSET..COUNT_OFFSET + 4].copy_from_slice(&(count as u32).to_le_bytes());
 }
 
-/// The records of orphan or NAT journal blocks. Only the last block may have fewer than it holds.
+/// The records of the orphan or NAT journal blocks that are good and keep the rule, and the first thing that is wrong.
 fn decode_lists<T>(
-    blocks: &[Block],
+    blocks: &[Result<Block, FormatError>],
     per_block: usize,
     size: usize,
     decode: impl Fn(&[u8]) -> T,
-) -> Result<Vec<T>, FormatError> {
-    let mut records = Vec::new();
+    mut rule: impl FnMut(&T) -> Result<(), FormatError>,
+) -> (Vec<T>, Result<(), FormatError>) {
+    let (mut records, mut whole) = (Vec::new(), Ok(()));
     for (number, block) in blocks.iter().enumerate() {
-        let count = u32_of(&block[COUNT_OFFSET..]);
-        let full = count as usize == per_block;
-        let right = full || number + 1 == blocks.len() && (1..per_block).contains(&(count as usize));
-        require(right, CP, "count", count, "is that of a full block, in the last one 1 or more")?;
-        let used = count as usize * size;
-        let zero = block[used..COUNT_OFFSET].iter().chain(&block[COUNT_OFFSET + 4..CHECKSUM_OFFSET]).all(|b| *b == 0);
-        require(zero, CP, "count", count, "counts all records of its block")?;
-        records.extend(block[..used].chunks_exact(size).map(&decode));
+        let is_last = number + 1 == blocks.len();
+        let some = block.as_ref().map_err(Clone::clone).and_then(|block| {
+            let used = used_bytes(block, per_block, size, is_last)?;
+            let some: Vec<T> = used.chunks_exact(size).map(&decode).collect();
+            some.iter().try_for_each(&mut rule).map(|()| some)
+        });
+        match some {
+            Ok(some) => records.extend(some),
+            Err(why) => whole = whole.and(Err(why)),
+        }
     }
-    Ok(records)
+    (records, whole)
+}
+
+/// The bytes of a block's records. Only the last block may have fewer than it holds.
+fn used_bytes(block: &Block, per_block: usize, size: usize, is_last: bool) -> Result<&[u8], FormatError> {
+    let count = u32_of(&block[COUNT_OFFSET..]);
+    let full = count as usize == per_block;
+    let right = full || is_last && (1..per_block).contains(&(count as usize));
+    require(right, CP, "count", count, "is that of a full block, in the last one 1 or more")?;
+    let used = count as usize * size;
+    let zero = block[used..COUNT_OFFSET].iter().chain(&block[COUNT_OFFSET + 4..CHECKSUM_OFFSET]).all(|b| *b == 0);
+    require(zero, CP, "count", count, "counts all records of its block")?;
+    Ok(&block[..used])
 }
 
 /// The NAT version bitmap: from the header, then from the payload; what is left of the last block is zero.

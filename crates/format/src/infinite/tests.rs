@@ -234,19 +234,28 @@ fn a_pack_is_whole_or_refused() {
 }
 
 #[test]
-fn the_younger_pack_is_in_force() {
-    let with = |version| {
-        let mut checkpoint = checkpoint();
-        checkpoint.header.version = version;
-        checkpoint
+fn a_damaged_middle_costs_what_it_held() {
+    let sb = superblock();
+    let many = |count: u32| (0..count).map(|at| (Nid(10 + at), NatEntry::default())).collect::<Vec<_>>();
+    let mut made = Checkpoint { nat_journal: many(NAT_JOURNAL_PER_BLOCK as u32 + 5), ..checkpoint() };
+    let blocks = made.encode(&sb, Pack::Two).unwrap();
+    let [first, parts @ .., last] = &blocks[..] else { panic!() };
+    assert_eq!(parts.len(), 3, "orphans, and two blocks of the journal");
+    let read = |copy: &Block, damage: Option<usize>, as_what: Option<Block>| {
+        let mut parts: Vec<Option<Block>> = parts.iter().map(|block| Some(*block)).collect();
+        damage.into_iter().for_each(|at| parts[at] = as_what);
+        Checkpoint::parse_known(&sb, Pack::Two, made.header.clone(), copy, &parts).unwrap()
     };
-    let bad = || Err(FormatError::Infinite);
-    assert_eq!(choose(Ok(with(5)), Ok(with(6))).unwrap(), (Pack::Two, with(6)));
-    assert_eq!(choose(Ok(with(7)), Ok(with(6))).unwrap(), (Pack::One, with(7)));
-    assert_eq!(choose(bad(), Ok(with(6))).unwrap().0, Pack::Two);
-    assert_eq!(choose(Ok(with(1)), bad()).unwrap().0, Pack::One);
-    assert!(matches!(choose(bad(), bad()), Err(FormatError::NoCheckpoint { .. })));
-    assert!(choose(Ok(with(6)), Ok(with(6))).is_err());
+    let whole = read(last, None, None);
+    assert_eq!((&whole.checkpoint, whole.orphans, whole.nat_journal), (&made, Ok(()), Ok(())));
+    for bad in [None, Some([0; 4096]), Some(blocks[2])] {
+        let known = read(first, Some(0), bad);
+        assert!(known.orphans.is_err() && known.nat_journal.is_ok() && known.checkpoint.orphans.is_empty());
+        assert_eq!(known.checkpoint.nat_journal, made.nat_journal);
+        let known = read(first, Some(1), bad.map(|_| [0; 4096]));
+        assert!(known.orphans.is_ok() && known.nat_journal.is_err());
+        assert_eq!(known.checkpoint.nat_journal, made.nat_journal[NAT_JOURNAL_PER_BLOCK..], "the other block counts");
+    }
 }
 
 #[test]
@@ -372,7 +381,7 @@ fn example() -> Vec<String> {
     crate::nat::set_entry(&mut nat, crate::Width::Eight, 10, NatEntry { version: 2, ino: Ino(9), lba: node.start + 6 });
     let mut direct = crate::node::WideNode::zeroed();
     direct.footer = crate::node::NodeFooter::new(Nid(10), Ino(9), crate::node::NodeOfs::new(1), true);
-    direct.footer.set_chain(7, Lba(0));
+    direct.footer.set_chain(6, Lba(0));
     direct.set_slot(0, crate::Slot::At(data.start + 999));
     direct.set_slot(1, crate::Slot::New);
     let mut direct = crate::block::BlockView::to_block(&direct);
@@ -402,6 +411,21 @@ fn the_example_of_the_page_is_what_the_code_writes() {
         assert!(PAGE.contains(&text), "docs/INFINITE-FORMAT.md lacks\n{text}");
     }
     assert!(PAGE.contains(&format!("seed of every block checksum is `{:#010x}`", superblock().seed())));
+}
+
+/// The offsets that the page gives for the superblock are those of the structure.
+#[test]
+fn the_superblock_of_the_page_is_that_of_the_code() {
+    macro_rules! on_the_page {
+        ($($field:ident)*) => {$(
+            let row = format!("| {} | {}", std::mem::offset_of!(RawSuperBlock, $field), stringify!($field));
+            assert!(PAGE.contains(&row), "docs/INFINITE-FORMAT.md lacks {row}");
+        )*};
+    }
+    on_the_page! {
+        magic checksum_offset block_count section_count segment_count segment_count_ckpt segment_count_sit
+        segment_count_nat segment0_blkaddr cp_blkaddr cp_payload feature devs crc
+    }
 }
 
 #[test]
@@ -506,6 +530,10 @@ fn a_claim_counts_for_its_checkpoint_and_its_place_and_the_later_one_wins() {
         bad.limits[3] = wrong;
         assert!(Claim::parse(&sb, &header, &bad.encode(&sb, places[0]), places[0]).is_err());
     }
+    let mut bad = block;
+    bad[2000] = 1;
+    seal(&mut bad, sb.seed(), places[0]);
+    assert!(Claim::parse(&sb, &header, &bad, places[0]).unwrap_err().to_string().contains("reserved"));
 }
 
 proptest! {

@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let (progress, bar) = progress(args)?;
     // Leaks are not looked for in what is skipped.
     let force = args.force || !args.preen || args.leaks;
-    let mut options = CheckOptions { force, leaks: args.leaks, progress, ..CheckOptions::default() };
+    let mut options = CheckOptions { force, leaks: args.leaks, rehearse: !in_use, progress, ..CheckOptions::default() };
     if let Some(threads) = args.threads {
         options.threads = threads;
     }

@@ -57,6 +57,16 @@ issues! {
     /// the exit code.
     Warning CheckpointPackLost { pack: u32, reason: String }
         "checkpoint pack {pack} is damaged ({reason}), and the volume rests on the other one; its next checkpoint, after a mount for writing, mends that"
+    /// The pack that is not in use holds nothing that a crash leaves: it may have been the newer one.
+    Error CheckpointPackGone { pack: u32, reason: String }
+        "checkpoint pack {pack} is destroyed ({reason}); if it was the newer one, the volume is shown as it was before, and what that checkpoint made durable is lost"
+    /// The first block of the pack in use is damaged; its last block, a copy, says that the pack was written to its
+    /// end, and is used. Counts in the exit code.
+    Warning CheckpointHeaderDamaged { pack: u32, reason: String }
+        "the first block of checkpoint pack {pack} is damaged ({reason}); its last block says the same and is used, and the next mount for writing mends that"
+    /// The last block of the pack in use has arrived in part: all else has, or it would not have been written.
+    Note CheckpointEndTorn { pack: u32, reason: String }
+        "the last block of checkpoint pack {pack} was not written whole ({reason}); its first block says the same and is used, and the next mount for writing mends that"
     /// The pack is whole but breaks a rule that everything else rests on; nothing else was checked. Linux refuses the
     /// volume, too.
     Fatal CheckpointInvalid { pack: u32, reason: String }
@@ -82,6 +92,9 @@ issues! {
     /// The chain of fsynced nodes does not end where it should.
     Warning RollForwardLoop { lba: Lba }
         "the chain of fsynced nodes comes back to block {lba}"
+    /// A mount for writing was tried in memory, and refused the volume.
+    Error MountRefused { reason: String }
+        "a mount for writing, and `steadyfs recover`, refuse the volume: {reason}"
     /// The volume is marked as inconsistent; Linux refuses to mount it.
     Error MarkedError { flags: u32 }
         "the checkpoint is marked as inconsistent (flags {flags:#x}); Linux refuses to mount the volume"
@@ -236,6 +249,12 @@ issues! {
     /// The discard log cannot be used: a mount for writing refuses the volume.
     Error DiscardLogDamaged { lba: Lba, reason: String }
         "the discard log at block {lba} cannot be used ({reason}); the volume can only be mounted with -o ro"
+    /// More is in use than the volume may hold: everything fails for want of space, deletion too.
+    Error CapacityExceeded { capacity: u64, valid: u64 }
+        "{valid} blocks are in use, the superblock allows {capacity}; `steadyfs resize --capacity` changes that"
+    /// A node from the future: valid under a checkpoint that was not yet in force when the node was written.
+    Error NodeVersion { ino: Ino, nid: Nid, lba: Lba, found: u64, version: u64 }
+        "block {lba}, node {nid} of inode {ino}, was written under checkpoint {found}, the volume is at {version}"
     /// A node is torn, was written for another place, or is of another volume.
     Error NodeChecksum { ino: Ino, nid: Nid, lba: Lba }
         "block {lba} is no whole node {nid} of inode {ino}: its checksum is wrong"
@@ -310,6 +329,9 @@ issues! {
     /// A node is not reached at all.
     Error NodeUnreferenced { ino: Ino, nid: Nid }
         "node {nid} of inode {ino} is not part of the file"
+    /// The block is another node, or none: nothing that it says was checked.
+    Error NodeReplaced { ino: Ino, nid: Nid, lba: Lba, found: u32, owner: u32 }
+        "block {lba} should be node {nid} of inode {ino}, and is not: its footer says node {found} of inode {owner}"
     /// The footer has another node id.
     Error NodeFooterNid { ino: Ino, nid: Nid, lba: Lba, found: u32 }
         "block {lba} should be node {nid} of inode {ino}, its footer says node {found}"
@@ -388,6 +410,12 @@ issues! {
     /// A symbolic link that leads nowhere.
     Error SymlinkEmpty { ino: Ino, blocks: u64 }
         "symbolic link {ino} has no target but {blocks} blocks"
+    /// A symbolic link whose target cannot be one: `ls -l` fails, or shows another.
+    Error SymlinkTarget { ino: Ino, reason: String }
+        "the target of symbolic link {ino} cannot be one: {reason}"
+    /// A field that is 0 on IPLFS volumes.
+    Error InodeNotZero { ino: Ino, field: &'static str, found: u64 }
+        "{field} of inode {ino} is {found}, and is 0 on IPLFS volumes"
     /// A device, FIFO or socket with blocks.
     Error SpecialBlocks { ino: Ino, mode: u16, blocks: u64 }
         "special file {ino} of mode {mode:o} has {blocks} blocks"
@@ -466,8 +494,8 @@ issues! {
     /// A name that no attribute can have.
     Error XattrName { ino: Ino, offset: u32, index: u8, length: u8 }
         "the extended attribute at byte {offset} of inode {ino} has prefix {index} and a name of {length} bytes"
-    /// An access control list that Linux would refuse.
-    Warning XattrAcl { ino: Ino, offset: u32, reason: String }
+    /// An access control list that Linux would refuse: whoever reads it gets an error.
+    Error XattrAcl { ino: Ino, offset: u32, reason: String }
         "the access control list at byte {offset} of the extended attributes of inode {ino} is not valid: {reason}"
     /// The same name twice.
     Error XattrTwice { ino: Ino, offset: u32, index: u8, name: String }

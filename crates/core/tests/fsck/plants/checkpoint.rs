@@ -19,6 +19,9 @@ pub(super) const PLANTS: &[Plant] = &[
     ("NoCheckpoint", Base::Fresh, no_checkpoint),
     ("CheckpointPackTorn", Base::Plain, pack_torn),
     ("CheckpointPackLost", Base::Plain, pack_lost),
+    ("CheckpointPackGone", Base::Plain, pack_gone),
+    ("CheckpointHeaderDamaged", Base::Plain, |e| header_damaged(e, true)),
+    ("CheckpointEndTorn", Base::Plain, |e| header_damaged(e, false)),
     ("CheckpointInvalid", Base::Plain, invalid),
     ("NotUnmounted", Base::Plain, not_unmounted),
     ("RollForwardPending", Base::Plain, roll_forward),
@@ -45,7 +48,8 @@ pub(super) const PLANTS: &[Plant] = &[
     ("NextFreeNid", Base::Plain, next_free_nid),
     ("NatJournalDamaged", Base::Plain, nat_journal_damaged),
     ("SitJournalDamaged", Base::Plain, sit_journal_damaged),
-    ("NatJournalOutside", Base::Plain, nat_journal_outside),
+    ("NatJournalOutside", Base::Plain, |e| nat_journal_outside(e, e.image_layout().max_nid())),
+    ("NatJournalOutside", Base::Plain, |e| nat_journal_outside(e, Nid(0))),
     ("NatJournalTwice", Base::Plain, nat_journal_twice),
     ("SitJournalOutside", Base::Plain, sit_journal_outside),
     ("SitJournalTwice", Base::Plain, sit_journal_twice),
@@ -81,7 +85,10 @@ fn an_orphan_is_no_fault() {
 
 fn no_checkpoint(e: &Editor) -> Vec<Issue> {
     for pack in Number::BOTH {
-        e.edit(e.image_layout().pack(pack), |block| block[200] ^= 1);
+        // Both copies of each header: the first block, and the last of six.
+        for number in [0, 5] {
+            e.edit(e.image_layout().pack(pack) + number, |block| block[200] ^= 1);
+        }
     }
     let packs = steadyfs_core::raw::Packs::read(&*e.dev, &e.image_layout());
     let [first, second] = Number::BOTH.map(|pack| packs.version(pack).expect_err("damaged").to_string());
@@ -91,10 +98,32 @@ fn no_checkpoint(e: &Editor) -> Vec<Issue> {
 
 fn pack_lost(e: &Editor) -> Vec<Issue> {
     let other = e.image().pack().other();
-    e.edit(e.image_layout().pack(other), |block| block[0] ^= 1);
+    e.edit(e.image_layout().pack(other), |block| block[600] ^= 1);
     let image = e.image();
     let reason = image.packs().version(other).expect_err("damaged").to_string();
     vec![Issue::CheckpointPackLost { pack: other.number(), reason }]
+}
+
+fn pack_gone(e: &Editor) -> Vec<Issue> {
+    let other = e.image().pack().other();
+    for number in 0..512 {
+        e.edit(e.image_layout().pack(other) + number, |block| block.fill(0xA5));
+    }
+    let reason = e.image().packs().version(other).expect_err("destroyed").to_string();
+    vec![Issue::CheckpointPackGone { pack: other.number(), reason }]
+}
+
+/// The first block of the pack in force is damaged, or the last one.
+fn header_damaged(e: &Editor, first: bool) -> Vec<Issue> {
+    let (image, layout) = (e.image(), e.image_layout());
+    let (pack, last) = (image.pack(), image.checkpoint().header().pack_blocks() - 1);
+    e.edit(layout.pack(pack) + if first { 0 } else { u64::from(last) }, |block| block[600] ^= 1);
+    let reason = e.image().packs().damaged(pack).expect("one copy").1.to_string();
+    let pack = pack.number();
+    vec![match first {
+        true => Issue::CheckpointHeaderDamaged { pack, reason },
+        false => Issue::CheckpointEndTorn { pack, reason },
+    }]
 }
 
 /// The next checkpoint was begun: its first block is there, its last one is not.
@@ -318,8 +347,7 @@ fn edit_sit_journal(pack: &mut Pack, change: impl FnOnce(&mut Vec<(SegNo, SitEnt
     pack.data[2].journal = Journal::from_sit(&entries).expect("there is room");
 }
 
-fn nat_journal_outside(e: &Editor) -> Vec<Issue> {
-    let nid = e.image_layout().max_nid();
+fn nat_journal_outside(e: &Editor, nid: Nid) -> Vec<Issue> {
     e.flush_journals();
     e.pack(|pack| edit_nat_journal(pack, |entries| entries.push((nid, NatEntry::default()))));
     vec![Issue::NatJournalOutside { nid }]

@@ -17,8 +17,10 @@ pub(super) const PLANTS: &[Plant] = &[
     ("DotMissing", Base::Plain, |e| dot_missing(e, "p/empty", ".")),
     ("DotMissing", Base::Plain, |e| dot_missing(e, "p/big", "..")),
     ("DotTwice", Base::Plain, dot_twice),
-    ("DotWrong", Base::Plain, |e| dot_wrong(e, ".", "p/dir/sub")),
-    ("DotWrong", Base::Plain, |e| dot_wrong(e, "..", "p/dir")),
+    ("DotWrong", Base::Plain, |e| dot_wrong(e, ".", "p/dir/sub", ROOT_INO)),
+    ("DotWrong", Base::Plain, |e| dot_wrong(e, "..", "p/dir", ROOT_INO)),
+    ("DotWrong", Base::Plain, |e| dot_wrong(e, ".", "p/dir/sub", Ino(0))),
+    ("DotWrong", Base::Plain, |e| dot_wrong(e, "..", "p/dir", Ino(0))),
     ("DentryNameLen", Base::Plain, name_too_long),
     ("DentryNameLen", Base::Plain, name_beyond_the_end),
     ("DentryNameLen", Base::Plain, name_empty),
@@ -102,11 +104,11 @@ fn dot_twice(e: &Editor) -> Vec<Issue> {
     vec![Issue::DotTwice { ino, name: "." }]
 }
 
-fn dot_wrong(e: &Editor, name: &'static str, expected: &str) -> Vec<Issue> {
+fn dot_wrong(e: &Editor, name: &'static str, expected: &str, found: Ino) -> Vec<Issue> {
     let (ino, expected) = (e.ino("p/dir/sub"), e.ino(expected));
     let entry = e.entry(ino, name);
-    e.dentries(ino, entry.page, |entries| entries.set_target(entry.slot, ROOT_INO, FileType::Dir));
-    vec![Issue::DotWrong { ino, name, found: ROOT_INO.get(), expected: expected.get() }]
+    e.dentries(ino, entry.page, |entries| entries.set_target(entry.slot, found, FileType::Dir));
+    vec![Issue::DotWrong { ino, name, found: found.get(), expected: expected.get() }]
 }
 
 /// A name more for an ordinary file, of this many bytes, in a directory with room. Returns directory, file and entry.

@@ -9,17 +9,22 @@ use steadyfs_core::raw::{Image, LogSpace};
 use steadyfs_core::{Fs, MountOptions, NewInode};
 use steadyfs_device::{Device, DeviceInfo, MemDevice, PageBuf, Request};
 use steadyfs_format::block::BlockView;
+use steadyfs_format::crc::f2fs_crc;
 use steadyfs_format::infinite::{self, CHECKSUM_OFFSET, Checkpoint, Stretch};
-use steadyfs_format::node::WideNode;
+use steadyfs_format::inode::{DeviceNumber, Extent, Inode};
+use steadyfs_format::node::{NodeBlock, WideNode};
 use steadyfs_format::{Block, Lba, Log, Nid, ROOT_INO, Slot};
 
 /// Codes that the tests of this module plant.
-pub(crate) const CODES: [&str; 9] = [
+pub(crate) const CODES: [&str; 12] = [
     "AddressBeyondHead",
     "AddressInWrongLog",
     "DiscardReachable",
     "DiscardLogDamaged",
     "NodeChecksum",
+    "NodeVersion",
+    "InodeNotZero",
+    "CapacityExceeded",
     "HeldInVain",
     "HeldBeyondLimit",
     "HoleInUse",
@@ -92,6 +97,15 @@ impl Plant {
         infinite::seal(&mut block, self.space().superblock().seed(), lba);
         self.write(lba, &block);
         (file, nid)
+    }
+
+    /// Changes an inode; its checksum follows.
+    fn edit_inode(&self, nid: Nid, change: impl FnOnce(&mut Block)) {
+        let lba = self.image.nat(nid).unwrap().lba;
+        let mut block = self.block(lba);
+        change(&mut block);
+        infinite::seal(&mut block, self.space().superblock().seed(), lba);
+        self.write(lba, &block);
     }
 
     /// Gives the volume a discard log that names these blocks; where it is.
@@ -170,6 +184,63 @@ fn a_node_that_is_not_whole_is_found() {
     block[CHECKSUM_OFFSET] ^= 1;
     plant.write(lba, &block);
     plant.expect(&[Issue::NodeChecksum { ino: file.as_ino(), nid, lba }]);
+}
+
+#[test]
+fn a_node_from_the_future_is_found() {
+    let plant = Plant::new();
+    let (file, nid, lba) = plant.node();
+    let version = plant.space().header().version;
+    for found in [version, version + 3] {
+        let mut block = plant.block(lba);
+        NodeBlock::view_mut(&mut block).footer.set_chain(found, Lba(0));
+        infinite::seal(&mut block, plant.space().superblock().seed(), lba);
+        plant.write(lba, &block);
+        let report = run_with(plant.dev.fork(), &CheckOptions { threads: 1, ..CheckOptions::default() });
+        assert_eq!(report.issues, [Issue::NodeVersion { ino: file.as_ino(), nid, lba, found, version }]);
+    }
+}
+
+#[test]
+fn what_is_zero_on_such_volumes_is_looked_at() {
+    let fields: [(&str, fn(&mut Inode)); 2] = [
+        ("i_ext_fofs", |inode| inode.set_extent(Extent { fofs: 5, blk: 0, len: 0 })),
+        ("i_ext_blk", |inode| inode.set_extent(Extent { fofs: 0, blk: 5, len: 0 })),
+    ];
+    for (field, change) in fields {
+        let plant = Plant::new();
+        let (file, ..) = plant.node();
+        plant.edit_inode(file, |block| change(Inode::view_mut(block)));
+        plant.expect(&[Issue::InodeNotZero { ino: file.as_ino(), field, found: 5 }]);
+    }
+    // The upper halves of a device number.
+    for (at, field) in [(364, "the upper half of i_addr[0]"), (372, "the upper half of i_addr[1]")] {
+        let dev = Arc::new(volume());
+        let fs = Fs::mount(Arc::clone(&dev) as Arc<dyn Device>, MountOptions::default()).unwrap();
+        let new = NewInode { mode: 0o020_644, rdev: DeviceNumber { major: 300, minor: 7 }, ..NewInode::default() };
+        let special = fs.create(&fs.root().unwrap(), b"device", &new).unwrap().ino();
+        fs.unmount().unwrap();
+        drop(fs);
+        let image = Image::open(Arc::clone(&dev) as Arc<dyn Device>).unwrap();
+        let plant = Plant { dev, image };
+        plant.edit_inode(special.nid(), |block| block[at] = 1);
+        let report = run_with(plant.dev.fork(), &CheckOptions { threads: 1, ..CheckOptions::default() });
+        assert_eq!(report.issues, [Issue::InodeNotZero { ino: special, field, found: 1 }]);
+    }
+}
+
+#[test]
+fn more_in_use_than_there_may_be_is_found() {
+    let plant = Plant::new();
+    for lba in [0, 1] {
+        let mut block = plant.block(Lba(lba));
+        block[1024 + 2826..1024 + 2834].copy_from_slice(&100u64.to_le_bytes());
+        let crc = f2fs_crc(infinite::MAGIC, &block[1024..1024 + 3068]);
+        block[1024 + 3068..].copy_from_slice(&crc.to_le_bytes());
+        plant.write(Lba(lba), &block);
+    }
+    let valid = plant.space().header().valid_blocks;
+    plant.expect(&[Issue::CapacityExceeded { capacity: 100, valid }]);
 }
 
 #[test]

@@ -30,6 +30,10 @@ pub(super) const PLANTS: &[Plant] = &[
     ("CasefoldFlag", Base::Plain, casefold_on_a_file),
     ("GcFailures", Base::Plain, gc_failures),
     ("SymlinkEmpty", Base::Plain, symlink_empty),
+    ("SymlinkTarget", Base::Plain, |e| symlink_size(e, 0)),
+    ("SymlinkTarget", Base::Featured, |e| symlink_size(e, 0)),
+    ("SymlinkTarget", Base::Plain, |e| symlink_nul(e, "p/short")),
+    ("SymlinkTarget", Base::Plain, |e| symlink_nul(e, "p/long")),
     ("SpecialBlocks", Base::Plain, special_blocks),
     ("SlotOutside", Base::Plain, slot_outside),
     ("CompressMark", Base::Plain, compress_mark),
@@ -225,6 +229,25 @@ fn symlink_empty(e: &Editor) -> Vec<Issue> {
         inode.set_size(0);
     });
     vec![Issue::SymlinkEmpty { ino, blocks: 2 }]
+}
+
+fn symlink_size(e: &Editor, size: u64) -> Vec<Issue> {
+    let ino = e.ino("p/short");
+    e.shaped(ino, |inode, shape| {
+        inode.set_size(size);
+        inode.inline_area_mut(shape).fill(0);
+    });
+    vec![Issue::SymlinkTarget { ino, reason: format!("{size} bytes, 1 to 4095 can be") }]
+}
+
+fn symlink_nul(e: &Editor, path: &str) -> Vec<Issue> {
+    let ino = e.ino(path);
+    let (inode, _) = e.read_inode(ino);
+    match inode.has_inline(inline::DATA) {
+        true => e.shaped(ino, |inode, shape| inode.inline_area_mut(shape)[1] = 0),
+        false => e.edit(e.first_block(ino).1, |block| block[1] = 0),
+    }
+    vec![Issue::SymlinkTarget { ino, reason: format!("a NUL as its byte 1 of {}", inode.size()) }]
 }
 
 fn special_blocks(e: &Editor) -> Vec<Issue> {

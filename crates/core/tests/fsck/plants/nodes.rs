@@ -15,6 +15,8 @@ pub(super) const PLANTS: &[Plant] = &[
     ("NodeForeign", Base::Plain, foreign),
     ("NodeShared", Base::Plain, shared),
     ("NodeUnreferenced", Base::Plain, unreferenced),
+    ("NodeReplaced", Base::Plain, |e| replaced(e, 0)),
+    ("NodeReplaced", Base::Plain, |e| replaced(e, 0xA5)),
     ("NodeFooterNid", Base::Plain, footer_nid),
     ("NodeFooterIno", Base::Plain, footer_ino),
     ("NodeFooterOfs", Base::Plain, footer_ofs),
@@ -82,6 +84,15 @@ fn unreferenced(e: &Editor) -> Vec<Issue> {
 fn some_node(e: &Editor) -> (Ino, Nid) {
     let ino = e.ino("p/large");
     (ino, e.read_inode(ino).0.children()[1])
+}
+
+/// Nothing of a block that is not the node is judged.
+fn replaced(e: &Editor, fill: u8) -> Vec<Issue> {
+    let ino = e.ino("p/short");
+    let (nid, lba) = (ino.nid(), e.lba(ino.nid()));
+    e.edit(lba, |block| block.fill(fill));
+    let found = u32::from_le_bytes([fill; 4]);
+    vec![Issue::NodeReplaced { ino, nid, lba, found, owner: found }]
 }
 
 fn footer_nid(e: &Editor) -> Vec<Issue> {

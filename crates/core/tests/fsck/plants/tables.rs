@@ -187,8 +187,7 @@ fn shared_nodes(e: &Editor) -> Vec<Issue> {
     let right = ino == first;
     let mut issues = vec![Issue::BlockShared { ino, nid, lba }, Issue::BlocksLeaked { segno, lba: lost, blocks: 1 }];
     let (wrong_ino, wrong) = if right { (other_ino, other) } else { (ino, nid) };
-    issues.push(Issue::NodeFooterNid { ino: wrong_ino, nid: wrong, lba, found: one.get() });
-    issues.push(Issue::NodeFooterIno { ino: wrong_ino, nid: wrong, lba, found: first.get() });
+    issues.push(Issue::NodeReplaced { ino: wrong_ino, nid: wrong, lba, found: one.get(), owner: first.get() });
     if right {
         issues.push(Issue::NodeSummary { nid: other, lba, found: one.get() });
     }

@@ -2,11 +2,13 @@
 
 use crate::common::mkfs;
 use crate::editor::Editor;
-use crate::images::{fresh, plain, run};
+use crate::images::{fresh, plain, run, run_with};
 use std::sync::Arc;
-use steadyfs_core::fsck::Issue;
+use steadyfs_core::fsck::{CheckOptions, Issue, Severity};
 use steadyfs_device::{Device, DeviceInfo, IoError, MemDevice, OpKind, Request, errno};
-use steadyfs_format::{Lba, ROOT_INO, SuperBlock};
+use steadyfs_format::block::BlockView;
+use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
+use steadyfs_format::{Lba, Log, ROOT_INO, SuperBlock};
 
 /// Codes that the tests of this module plant.
 pub(crate) const CODES: [&str; 12] = [
@@ -22,6 +24,7 @@ pub(crate) const CODES: [&str; 12] = [
     "UnknownFeatures",
     "FreeSegmentTail",
     "RootBad",
+    "MountRefused",
 ];
 
 #[track_caller]
@@ -178,5 +181,28 @@ fn the_root_must_be_a_directory() {
     // Its other marks are those of a directory.
     let mark = Issue::NodeColdMark { ino, nid, found: 0 };
     let links = Issue::InodeLinks { ino, stored: 2, found: 0 };
-    expect(editor.dev.fork(), &[mark, links, bad], 4);
+    let target = Issue::SymlinkTarget { ino, reason: "4096 bytes, 1 to 4095 can be".to_owned() };
+    expect(editor.dev.fork(), &[mark, links, bad, target], 4);
+}
+
+/// A chain that contradicts the volume is found by trying to recover it, and only where somebody wants that.
+#[test]
+fn what_recovery_refuses_is_an_error() {
+    let editor = Editor::new(plain());
+    let image = editor.image();
+    let at = image.log_position(Log::WarmNode);
+    let lba = image.layout().lba_of(at.segment, at.next);
+    let ino = editor.ino("p/inline");
+    let mut footer = NodeFooter::new(ino.nid(), ino, NodeOfs::XATTR, true);
+    footer.set_fsync(true);
+    footer.set_chain(image.checkpoint().header().footer_version(), lba + 1);
+    editor.edit(lba, |block| NodeBlock::view_mut(block).footer = footer);
+    let pending = Issue::RollForwardPending { nodes: 1, files: 1 };
+    expect(editor.dev.fork(), std::slice::from_ref(&pending), 0);
+    let reason = format!("node {ino} of inode {ino} says that its place in the file is {}", NodeOfs::XATTR);
+    let options = CheckOptions { threads: 1, rehearse: true, ..CheckOptions::default() };
+    let report = run_with(editor.dev.fork(), &options);
+    assert_eq!(report.issues, [pending, Issue::MountRefused { reason }]);
+    // A volume without a fault is not refused.
+    assert!(run_with(plain(), &options).worst() < Some(Severity::Warning));
 }
