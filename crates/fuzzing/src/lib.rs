@@ -57,6 +57,8 @@ pub const TARGETS: &[Target] = &[
     volumes::replay::TARGET,
     volumes::endless::CHECK,
     volumes::endless::MOUNT,
+    volumes::verdict::TARGET,
+    volumes::verdict::INFINITE,
 ];
 
 /// The target of this name.

@@ -49,7 +49,8 @@ struct Base {
     others: Vec<u64>,
 }
 
-fn seeds() -> Vec<Vec<u8>> {
+/// One input per base.
+pub(super) fn seeds() -> Vec<Vec<u8>> {
     (0..COUNT as u8).map(|number| vec![number]).collect()
 }
 
@@ -326,6 +327,11 @@ impl Patch {
             }
         }
     }
+}
+
+/// A volume with the changes that the input lists.
+pub(super) fn damaged(input: &mut Input<'_>) -> Arc<MemDevice> {
+    Volume::read(input).device
 }
 
 fn run_check(bytes: &[u8]) {

@@ -10,6 +10,7 @@ mod operations;
 pub mod overlay;
 pub mod replay;
 mod tree;
+pub mod verdict;
 
 use crate::input::Input;
 use base::Base;

@@ -30,7 +30,8 @@ const ADDRESS_SPACE: u64 = 8 << 30;
 /// Inputs per target.
 const COUNT: u64 = 10_000;
 /// Targets that take longer for each: what is tried of them here is less.
-const FEWER: [(&str, u64); 3] = [("replay", 1_000), ("iplfs_check", 1_000), ("iplfs_mount", 1_000)];
+const FEWER: [(&str, u64); 5] =
+    [("replay", 1_000), ("iplfs_check", 1_000), ("iplfs_mount", 1_000), ("verdict", 400), ("iplfs_verdict", 400)];
 
 /// An input that is running.
 struct Run {
