@@ -2,7 +2,7 @@
 # Installs the Debian packages that the tests use, if any is missing. Says what to install where it cannot.
 set -euo pipefail
 
-packages=(f2fs-tools fuse3 systemd user-mode-linux kmod e2fsprogs attr fio chromium jq)
+packages=(f2fs-tools fuse3 systemd user-mode-linux kmod e2fsprogs attr acl libarchive-tools fio chromium jq)
 
 missing=()
 for p in "${packages[@]}"; do

@@ -24,7 +24,7 @@ pub(super) const LISTS: [(&[u8], &[u8]); 2] =
 /// The list of NFS version 4.
 const NFS4_LIST: &[u8] = b"SCHILY.acl.ace";
 /// Keys about the file that was archived, its names and the archive: they say nothing that a copy could keep.
-const OF_THE_ORIGINAL: [&[u8]; 14] = [
+const OF_THE_ORIGINAL: [&[u8]; 15] = [
     b"ctime",
     b"comment",
     b"charset",
@@ -39,6 +39,7 @@ const OF_THE_ORIGINAL: [&[u8]; 14] = [
     b"SCHILY.release",
     b"LIBARCHIVE.symlinktype",
     b"GNU.dumpdir",
+    b"GNU.volume.label",
 ];
 /// Keys after which the contents are not what they seem.
 const ENCODED: [&[u8]; 2] = [b"SUN.holesdata", b"SCHILY.realsize"];

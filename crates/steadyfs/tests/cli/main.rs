@@ -1,5 +1,6 @@
 //! The command, run as a program: one module per group of commands.
 
+mod archives;
 mod compatibility;
 mod crash_test;
 mod d2fs;
