@@ -4,6 +4,7 @@
 use crate::explore::{Plan, Violation, Volumes, explore_one};
 use crate::lang::Workload;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Workloads tried at most.
@@ -57,6 +58,7 @@ pub fn save(violation: &Violation, dir: &Path) -> std::io::Result<PathBuf> {
     let about = format!("{:?}: {}\n{}", violation.rule, violation.what, violation.crash);
     let comment: String = about.lines().map(|line| format!("# {line}\n")).collect();
     std::fs::create_dir_all(dir)?;
-    std::fs::write(&path, format!("{comment}{}", violation.workload))?;
+    let text = format!("{comment}{}", violation.workload);
+    steadyfs_device::create_file(&path, 0o666)?.write_all(text.as_bytes())?;
     Ok(path)
 }

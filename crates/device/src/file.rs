@@ -72,8 +72,11 @@ pub struct OpenOptions {
     /// Size of the device in bytes, instead of all that follows the offset. A regular file may be shorter: what is
     /// missing reads as zeros, and writes extend it. A block device may not.
     pub size: Option<u64>,
-    /// If there is no file, make a sparse one of this many bytes. An existing one is opened as it is.
+    /// If there is no file, make a sparse one of this many bytes, which only its owner may read. An existing one is
+    /// opened as it is. No file is made through a symlink.
     pub create: Option<u64>,
+    /// With `create`: refuse a path that is there already.
+    pub only_new: bool,
     /// Only check that a block device is not mounted, and leave it free to be mounted from then on: for the server of a
     /// mount, which the kernel lists as a mount of this very device. Others that open it through this crate are kept
     /// out all the same.

@@ -22,6 +22,7 @@ mod device;
 mod error;
 mod faulty;
 mod file;
+mod host;
 mod loop_device;
 mod mem;
 mod memory;
@@ -41,6 +42,7 @@ pub use device::{Device, DeviceInfo, Done, IoResult, Op, Request, StreamHint, Zo
 pub use error::{IoError, OpKind, OpenError, errno};
 pub use faulty::{Fault, FaultyDevice};
 pub use file::{Direct, Engine, FileDevice, OpenOptions};
+pub use host::{PRIVATE, create_file, keep_descriptors};
 pub use loop_device::{Backing, LoopDevice};
 pub use mem::MemDevice;
 pub use memory::share_arenas;

@@ -17,6 +17,7 @@ mod log;
 mod memory;
 mod metrics;
 mod options;
+mod readable;
 mod service;
 mod size;
 mod text;

@@ -4,6 +4,7 @@ use super::table::{Table, errno_of};
 use super::{CHUNK_BLOCKS, Trouble};
 use crate::file::locked::Locked;
 use crate::file::open::open_locked;
+use crate::host::create_private;
 use crate::{OpKind, OpenError, OpenOptions};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
@@ -68,7 +69,7 @@ pub(super) fn create(path: &Path, blocks: u64) -> Result<(), OpenError> {
     }
     let begun = path.join(BEGUN);
     let write = || {
-        let mut file = File::create(&begun)?;
+        let mut file = create_private(&begun)?;
         write!(file, "{MAGIC}\nblocks {blocks}\nchunk_blocks {CHUNK_BLOCKS}\n")?;
         file.sync_all()?;
         std::fs::rename(&begun, path.join(MARKER))?;

@@ -8,6 +8,7 @@
 //! Kept true: a frame is written after the blocks that its steps tell of are durable. One that could not be written, or
 //! synced, is written anew at the same place, with the steps since.
 
+use crate::host::create_private;
 use crate::migrate::{MigrationGeometry, Move, Numbers, Sort, Step, put};
 use crate::{Ledger, OpenError};
 use std::fs::File;
@@ -264,7 +265,7 @@ fn write_beside(dir: &Path, ledger: &Ledger) -> io::Result<(File, u64)> {
     let mut payload = Vec::new();
     ledger.save(&mut payload);
     let frame = frame(0, &payload);
-    let mut file = File::options().read(true).write(true).create(true).truncate(true).open(dir.join(BEGUN))?;
+    let mut file = create_private(&dir.join(BEGUN))?;
     file.write_all(&frame)?;
     file.sync_all()?;
     Ok((file, frame.len() as u64))

@@ -4,6 +4,7 @@ use super::journal::{self, Journal};
 use crate::file::locked::Locked;
 use crate::file::open::open_locked;
 use crate::file::raw::RawFile;
+use crate::host::create_private;
 use crate::migrate::MigrationGeometry;
 use crate::{BLOCK_SIZE, Ledger, OpenError, OpenOptions};
 use std::fs::{DirBuilder, File};
@@ -65,13 +66,13 @@ pub(super) fn create(path: &Path, geometry: &MigrationGeometry) -> Result<(), Op
     let MigrationGeometry { zone, meta, regular, gc, capacity } = geometry;
     let numbers = [*zone, meta.end, regular.end, gc.end, *capacity];
     let write = || {
-        let blocks = File::create(path.join(BLOCKS))?;
+        let blocks = create_private(&path.join(BLOCKS))?;
         blocks.set_len(bytes)?;
         // The marker must not be there without its length.
         blocks.sync_all()?;
         Journal::create(path, geometry)?;
         let begun = path.join(BEGUN);
-        let mut file = File::create(&begun)?;
+        let mut file = create_private(&begun)?;
         writeln!(file, "{MAGIC}")?;
         for (name, number) in NAMES.iter().zip(numbers) {
             writeln!(file, "{name} {number}")?;

@@ -4,6 +4,7 @@ use super::locked::Locked;
 use super::raw::RawFile;
 use super::zones::{self, ZoneLimits};
 use super::{Direct, OpenOptions};
+use crate::host::PRIVATE;
 use crate::{BLOCK_SIZE, DeviceInfo, OpenError, ZoneGeometry};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
@@ -94,6 +95,12 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<(File, bool), OpenErr
     let mut flags = std::fs::OpenOptions::new();
     flags.read(true).write(!options.read_only);
     let mut claims = false;
+    let mut fresh = flags.clone();
+    fresh.create_new(true).mode(PRIVATE);
+    let new = || fresh.open(path);
+    if options.only_new && options.create.is_some() {
+        return new().map(|file| (file, true)).map_err(system);
+    }
     match std::fs::metadata(path) {
         Ok(meta) => {
             // Looked at before opening, since opening a pipe would wait for its other end.
@@ -107,9 +114,15 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<(File, bool), OpenErr
                 let reason = "there is no such file, and it cannot be made read-only".to_owned();
                 return Err(OpenError::Unsupported { path: path.to_owned(), reason });
             }
-            match flags.clone().create_new(true).open(path) {
+            match new() {
                 Ok(file) => return Ok((file, true)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {} // somebody was faster: open theirs
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    if std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink()) {
+                        let reason = "it is a symbolic link that leads to no file".to_owned();
+                        return Err(OpenError::Unsupported { path: path.to_owned(), reason });
+                    }
+                    // Somebody was faster: open theirs.
+                }
                 Err(error) => return Err(system(error)),
             }
         }

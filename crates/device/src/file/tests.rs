@@ -506,3 +506,23 @@ fn a_file_tells_what_it_keeps_room_for() {
         assert_eq!(device.held_from(1 << 18).unwrap(), None);
     }
 }
+
+#[test]
+fn what_is_made_is_its_owners_and_never_behind_a_symlink() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let dir = tempfile::tempdir().unwrap();
+    let (file, loose) = (dir.path().join("file"), dir.path().join("loose"));
+    drop(FileDevice::open(&file, create(1 << 20)).unwrap());
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o600);
+    symlink(dir.path().join("nothing"), &loose).unwrap();
+    let refused = FileDevice::open(&loose, create(1 << 20)).err().unwrap();
+    assert!(refused.to_string().contains("symbolic link"), "{refused}");
+    let only_new = OpenOptions { only_new: true, ..create(1 << 20) };
+    for there in [&file, &loose] {
+        let refused = FileDevice::open(there, only_new).err().unwrap();
+        let OpenError::System { source, .. } = &refused else { panic!("{refused}") };
+        assert_eq!(source.kind(), std::io::ErrorKind::AlreadyExists);
+    }
+    assert!(!dir.path().join("nothing").exists());
+    drop(FileDevice::open(dir.path().join("new"), only_new).unwrap());
+}

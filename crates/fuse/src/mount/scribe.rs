@@ -11,6 +11,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use steadyfs_device::{PRIVATE, create_file};
 use steadyfs_rt::{sleep, try_spawn};
 use steadyfs_trace::file::{Header, write_header};
 
@@ -29,7 +30,7 @@ pub(super) fn start(server: &Arc<Server>, options: &FuseOptions) -> Result<()> {
         Cache::Through => 1,
         Cache::Direct => 2,
     };
-    let mut file = File::create(&path).map_err(failed)?;
+    let mut file = create_file(&path, PRIVATE).map_err(failed)?;
     write_header(&mut file, &Header { began, cache }).map_err(failed)?;
     server.record().map_err(|busy| failed(std::io::Error::other(busy)))?;
     let (source, whose) = (Arc::clone(server), path.clone());

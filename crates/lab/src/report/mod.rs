@@ -23,6 +23,7 @@ pub use html::{number, page};
 pub use sensitivity::save_sensitivity;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::Write;
 use std::path::Path;
 pub use sweep::{SweepTable, sweep_tables};
 
@@ -196,7 +197,9 @@ fn read_text(path: &Path) -> Result<String> {
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).map_err(|source| Error::File { path: path.into(), source })
+    // Never through a symlink: others may be able to write there.
+    let written = steadyfs_device::create_file(path, 0o666).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|source| Error::File { path: path.into(), source })
 }
 
 /// Figures of runs by name: for each the values of all runs.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use steadyfs_core::mkfs::export;
 use steadyfs_core::raw::Image;
-use steadyfs_device::OpenOptions;
+use steadyfs_device::{OpenError, OpenOptions, open_image};
 use steadyfs_format::BLOCK_SIZE;
 
 use crate::failure::Failure;
@@ -17,7 +17,7 @@ use crate::volume::{failure, open_failure};
 
 /// Copy an unmounted D2FS volume to a new image, as an F2FS volume
 ///
-/// Linux and f2fs-tools open the copy.
+/// Linux and f2fs-tools open the copy. Only its owner may read it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -30,11 +30,16 @@ pub(crate) fn run(Args { on, target }: &Args) -> Result<ExitCode, Failure> {
     let from = image::open(&on.device, on.image.for_reading())?;
     let blocks = Image::open(from.clone()).map_err(|e| open_failure(&on.device, &e))?.layout().block_count;
     let what = format!("cannot export {} to {}", on.device.display(), target.display());
-    if target.exists() {
-        return Err(Failure::new(what, "it is there already", "name an image that is not there yet"));
+    let there = || Failure::new(what.clone(), "it is there already", "name an image that is not there yet");
+    if fs::symlink_metadata(target).is_ok() {
+        return Err(there());
     }
-    let options = OpenOptions { create: Some(blocks * BLOCK_SIZE as u64), ..OpenOptions::default() };
-    let to = image::open(target, options)?;
+    let options = OpenOptions { create: Some(blocks * BLOCK_SIZE as u64), only_new: true, ..OpenOptions::default() };
+    let to = open_image(target, options).map_err(|e| match e {
+        // Somebody was faster.
+        OpenError::System { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => there(),
+        e => image::open_failure(target, &e),
+    })?;
     let copied = export(&from, &*to).map_err(|e| {
         // A part of a volume helps nobody.
         let _ = fs::remove_file(target);

@@ -1,13 +1,15 @@
 //! `steadyfs get`: copies a tree out of a volume, to the host or as a tar stream.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use rustix::fs::Mode;
 use steadyfs_core::InodeRef;
+use steadyfs_device::{PRIVATE, create_file};
 use steadyfs_format::dir::FileType;
 
 use crate::commands::left_out;
@@ -32,7 +34,7 @@ use crate::volume::{Access, Volume, trim_slashes};
     after_help = "Examples:\n  steadyfs get image.img / out\n  steadyfs get --tar - image.img /etc | tar t"
 )]
 pub(crate) struct Args {
-    /// Write a tar file, or to standard output for `-`
+    /// Write a tar file, which only its owner may read, or to standard output for `-`
     #[arg(long, value_name = "FILE", conflicts_with = "destination")]
     tar: Option<PathBuf>,
     #[command(flatten)]
@@ -107,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
                 &mut TarSink::new(io::BufWriter::with_capacity(1 << 20, io::stdout().lock())),
             ),
             (Some(file), _) => {
-                let out = File::create(file).map_err(|e| cannot_write(file, &e))?;
+                let out = create_archive(file).map_err(|e| cannot_write(file, &e))?;
                 send(volume, found, own_name, &mut TarSink::new(io::BufWriter::with_capacity(1 << 20, out)))
             }
             (None, Some(destination)) => {
@@ -118,6 +120,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             (None, None) => Err(Failure::usage("cannot copy", "DST is missing", "see `steadyfs get --help`")),
         }
     })
+}
+
+/// Makes the file of an archive. It holds what the volume holds, so only its owner may read it; one that is there keeps
+/// its permissions.
+fn create_archive(path: &Path) -> io::Result<File> {
+    let owner = rustix::process::geteuid().as_raw();
+    let is_ours = |meta: Metadata| meta.is_symlink() && [0, owner].contains(&meta.uid());
+    match create_file(path, PRIVATE) {
+        // A link of the caller's own, or of the system, as /dev/stdout is, to something that is there.
+        Err(_) if std::fs::symlink_metadata(path).is_ok_and(is_ours) => {
+            File::options().write(true).truncate(true).open(path)
+        }
+        made => made,
+    }
 }
 
 fn send(volume: &Volume, found: InodeRef, name: Vec<u8>, sink: &mut dyn Sink) -> Result<ExitCode, Failure> {

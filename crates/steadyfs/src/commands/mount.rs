@@ -3,6 +3,7 @@
 //! In the foreground one process does it all. With `--background`, and as a helper, this process starts the serving one
 //! anew and waits only until the volume is mounted: a program with threads cannot fork.
 
+use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use steadyfs_core::option_rows::{Refusal, apply, split};
 use steadyfs_core::stats::VolumeStats;
 use steadyfs_core::{Error, Fs, MountOptions, Recovered};
 use steadyfs_device::{Device, OpenError, OpenOptions, open_image};
-use steadyfs_fuse::{Access, Foreign, FuseOptions, Mounted, Reopen, STATS_ATTRIBUTE, WRITABLE_ATTRIBUTE};
+use steadyfs_fuse::{Access, Allow, Foreign, FuseOptions, Mounted, Reopen, STATS_ATTRIBUTE, WRITABLE_ATTRIBUTE};
 
 use crate::commands::mkfs;
 use crate::emulated::Emulated;
@@ -24,6 +25,7 @@ use crate::live;
 use crate::memory;
 use crate::metrics::{self, Endpoint, Served};
 use crate::options::{self, OwnOptions};
+use crate::readable;
 use crate::service::Service;
 use crate::size::Size;
 use crate::text::warn;
@@ -123,6 +125,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         && !args.device.exists()
     {
         mkfs::create(&args.device, args.image, size)?;
+    }
+    // Once, too.
+    let is_for_all = fuse.allow.map_or(rustix::process::geteuid().is_root(), |allow| allow == Allow::Everyone);
+    if !args.helper.serve && is_for_all && readable::by_all(&args.device) {
+        let device = args.device.display();
+        warn(&format!("every user may read {device}, and so all files in it; `chmod go= {device}` ends that"));
     }
     // A dead mount is no directory to make, and keeps its device from being opened.
     steadyfs_fuse::clear_dead(&args.dir, &fuse.subtype)
@@ -407,6 +415,9 @@ fn start(args: &Args) -> Result<ExitCode, Failure> {
         image::open_failure(&args.device, &OpenError::System { path: args.device.clone(), source })
     })?;
     command.arg("--").arg(device).arg(absolute(&args.dir)?);
+    // It stays longer than whoever started it: it takes along what it uses, and nothing else.
+    command.env_clear().envs(std::env::vars_os().filter(|(name, _)| is_used(name)));
+    steadyfs_device::keep_descriptors();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(cannot)?;
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).lines() {
@@ -422,6 +433,13 @@ fn start(args: &Args) -> Result<ExitCode, Failure> {
     }
     let status = child.wait().map_err(cannot)?;
     Ok(ExitCode::from(status.code().and_then(|code| code.try_into().ok()).unwrap_or(crate::failure::MOUNT_FAILED)))
+}
+
+/// Whether the serving process, or what it starts (fusermount3), uses this variable. The last two are for who looks for
+/// faults in it.
+fn is_used(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.starts_with(b"STEADYFS_") || [&b"PATH"[..], b"RUST_BACKTRACE", b"LLVM_PROFILE_FILE"].contains(&name)
 }
 
 /// Says that the volume is mounted, and lets go of the terminal and the working directory.

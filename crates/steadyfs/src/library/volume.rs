@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,14 +30,17 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Makes an image file of `bytes` with an empty volume in it, and opens that. The file is sparse.
+    /// Makes an image file of `bytes` with an empty volume in it, and opens that. The file is sparse, and
+    /// only its owner may read it.
     ///
     /// # Errors
     /// A file that exists already; a size that no volume has; what the system refuses. No file is left behind.
     pub fn make(image: impl AsRef<Path>, bytes: u64) -> Result<Self> {
         let image = image.as_ref();
         let cannot = |cause| Error::new("make a volume in", image, cause);
-        let file = fs::File::create_new(image).map_err(|e| cannot(Cause::System(e)))?;
+        let mut new = fs::File::options();
+        new.write(true).create_new(true).mode(steadyfs_device::PRIVATE);
+        let file = new.open(image).map_err(|e| cannot(Cause::System(e)))?;
         let made = (|| {
             file.set_len(bytes)?;
             drop(file);

@@ -7,14 +7,16 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rustix::fs::Mode;
 use rustix::net::shutdown;
+use rustix::process::umask;
 
 use super::Endpoint;
 
@@ -66,11 +68,12 @@ impl Listening {
             }
             Endpoint::Socket(path) => {
                 remove_dead_socket(path)?;
-                let listener = UnixListener::bind(path)?;
-                let file = SocketFile(path.clone());
-                // Who may read the volume's numbers through its root directory is asked there; here only its owner.
-                std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-                Ok(Listening::Unix(listener, file))
+                // Who may read the volume's numbers through its root directory is asked there; here only its owner, from
+                // the first moment on.
+                let mask = umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
+                let bound = UnixListener::bind(path);
+                umask(mask);
+                Ok(Listening::Unix(bound?, SocketFile(path.clone())))
             }
         }
     }

@@ -18,6 +18,7 @@ mod metrics;
 mod mkfs;
 mod mount;
 mod offline;
+mod private;
 mod protected;
 mod recovery;
 mod remount;

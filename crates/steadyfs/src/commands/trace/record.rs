@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::{Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use steadyfs_device::{PRIVATE, create_file};
 use steadyfs_fuse::{STATS_ATTRIBUTE, TRACE_ATTRIBUTE};
 use steadyfs_rt::{now, sleep};
 use steadyfs_trace::file::{Header, write_header};
@@ -32,7 +33,7 @@ const LOOK: Duration = Duration::from_millis(10);
 pub(super) struct Args {
     /// Where the volume is mounted
     mountpoint: PathBuf,
-    /// The file to write; must not lie on the volume itself
+    /// The file to write, which only its owner may read; must not lie on the volume itself, nor be a symlink
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// End after so many seconds
@@ -59,7 +60,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if device(&args.output).or_else(|_| device(parent)) == device(&args.mountpoint) {
         return Err(failed(&"the trace would record its own writing", "write it to a file that is not on the volume"));
     }
-    let mut file = File::create(&args.output)
+    let mut file = create_file(&args.output, PRIVATE)
         .map_err(|e| Failure::new(format!("cannot write {}", args.output.display()), e, "check the directory"))?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
