@@ -2,8 +2,8 @@
 //! GNU tar.
 //!
 //! What headers say of a member is read in `tar_extra`. A member that says what no volume can hold is left out with a
-//! word; a stream that is not made as it should be is an error. The stream is read strictly forward, so it may be a pipe. Nothing in it is trusted: sizes are bounded before memory
-//! is taken, and paths with `..` are refused.
+//! word; a stream that is not made as it should be is an error. The stream is read strictly forward, so it may be a
+//! pipe. Nothing in it is trusted: sizes are bounded before memory is taken, and paths with `..` are refused.
 
 use std::collections::HashSet;
 use std::io::Read;
