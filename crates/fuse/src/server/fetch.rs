@@ -7,11 +7,13 @@
 
 use super::{Answer, Call, FETCH, Kernel, Server, State, node_of};
 use crate::options::Cache;
-use crate::wire::abi::{InHeader, Rename2In, RenameIn};
-use crate::wire::flags::linux::{RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT};
+use crate::wire::abi::{FallocateIn, InHeader, Rename2In, RenameIn};
+use crate::wire::flags::linux::{FALLOC_KEEP_SIZE, RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT};
 use crate::wire::{Args, Opcode, Reply};
 use rustix::io::Errno;
+use std::ops::Range;
 use steadyfs_core::InodeRef;
+use steadyfs_format::BLOCK_SIZE;
 use steadyfs_rt::{Condvar, Mutex};
 
 /// How many threads wait for the kernel, which may wait for another request.
@@ -85,34 +87,41 @@ impl Server {
         reply: &mut Reply,
         kernel: &dyn Kernel,
     ) -> Answer {
-        let goes_by_contents = matches!(opcode, Opcode::Rename | Opcode::Rename2 | Opcode::Lseek);
-        if self.policy.cache != Cache::Writeback || !goes_by_contents || !self.policy.admits(header.uid) {
+        let goes_by_contents = match opcode {
+            Opcode::Rename | Opcode::Rename2 | Opcode::Lseek => self.policy.cache == Cache::Writeback,
+            // By what a mapping wrote, which the kernel keeps in any case.
+            Opcode::Fallocate => true,
+            _ => false,
+        };
+        if !goes_by_contents || !self.policy.admits(header.uid) {
             return Ok(());
         }
-        let (nodes, _fetch) = {
+        let (parts, _fetch) = {
             let state = self.state.read();
             let State::Live(fs) = &*state else {
                 return Err(Errno::NODEV.into());
             };
             // A request that cannot be understood is its handler's to refuse.
-            let nodes = Call { server: self, fs, header, kernel, reply }.behind(opcode, args).unwrap_or_default();
-            if nodes.is_empty() {
+            let parts = Call { server: self, fs, header, kernel, reply }.behind(opcode, args).unwrap_or_default();
+            if parts.is_empty() {
                 return Ok(());
             }
             // Still behind the gate: the end sees it.
-            (nodes, self.fetches.begin())
+            (parts, self.fetches.begin())
         };
-        nodes.into_iter().for_each(|node| kernel.invalidate(node));
+        parts.into_iter().for_each(|(node, range)| kernel.invalidate(node, range));
         Ok(())
     }
 }
 
 impl Call<'_> {
-    /// The nodes whose contents the request goes by, and of which the kernel may have newer ones.
-    fn behind(&self, opcode: Opcode, mut args: Args<'_>) -> Answer<Vec<u64>> {
+    /// The nodes whose contents the request goes by, and of which the kernel may have newer ones; and which of their
+    /// bytes.
+    fn behind(&self, opcode: Opcode, mut args: Args<'_>) -> Answer<Vec<(u64, Range<u64>)>> {
         let newdir_and_flags = match opcode {
             Opcode::Rename => args.take().map(|RenameIn { newdir }| (newdir, 0))?,
             Opcode::Rename2 => args.take().map(|Rename2In { newdir, flags, .. }| (newdir, flags))?,
+            Opcode::Fallocate => return self.tail(&args.take()?),
             // The kernel asks for data and holes without writing back what it has, and takes the answer as it is.
             _ => return Ok(self.with_writers([Some(self.this()?)])),
         };
@@ -129,9 +138,22 @@ impl Call<'_> {
         Ok(self.with_writers([Some(from), exchanged.then_some(target)]))
     }
 
-    /// Those of the inodes that are open for writing.
-    fn with_writers<const N: usize>(&self, inodes: [Option<InodeRef>; N]) -> Vec<u64> {
+    /// What lies behind the end of a file, if an allocation moves the end. A program may have written there through a
+    /// mapping, which is not to be seen. The kernel has the page; when it writes that back it leaves out what lies
+    /// behind the end, as long as that is where it was.
+    fn tail(&self, asked: &FallocateIn) -> Answer<Vec<(u64, Range<u64>)>> {
+        let inode = self.this()?;
+        let size = self.fs.attr(&inode)?.size;
+        if asked.mode & FALLOC_KEEP_SIZE != 0 || asked.offset.saturating_add(asked.length) <= size {
+            return Ok(Vec::new());
+        }
+        let from = size - size % BLOCK_SIZE as u64;
+        Ok(self.with_writers([Some(inode)]).into_iter().map(|(node, _)| (node, from..u64::MAX)).collect())
+    }
+
+    /// Those of the inodes that are open for writing, and all their bytes.
+    fn with_writers<const N: usize>(&self, inodes: [Option<InodeRef>; N]) -> Vec<(u64, Range<u64>)> {
         let open = inodes.into_iter().flatten().filter(|inode| self.server.nodes.has_writers(inode.ino().get()));
-        open.map(|inode| node_of(inode.ino())).collect()
+        open.map(|inode| (node_of(inode.ino()), 0..u64::MAX)).collect()
     }
 }

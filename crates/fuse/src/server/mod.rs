@@ -55,6 +55,7 @@ use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use std::ops::Range;
 use steadyfs_core::{Fs, InodeRef};
 use steadyfs_format::Ino;
 use steadyfs_rt::{Instant, LockClass, Mutex, RwLock, now, sleep};
@@ -74,9 +75,9 @@ const FORGET_PATIENCE: Duration = Duration::from_millis(250);
 
 /// What the kernel's side of the conversation does for a handler.
 pub(crate) trait Kernel: Sync {
-    /// Makes the kernel write back and drop what it caches of a node's contents, and drop its attributes. Returns when
-    /// that is done.
-    fn invalidate(&self, node: u64);
+    /// Makes the kernel write back and drop what it caches of these bytes of a node, and drop its attributes. Returns
+    /// when that is done.
+    fn invalidate(&self, node: u64, range: Range<u64>);
 
     /// Makes the kernel ask for a node's attributes before it next goes by them. Waits for no other request.
     fn forget_attributes(&self, node: u64);

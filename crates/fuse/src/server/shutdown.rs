@@ -80,7 +80,7 @@ impl Server {
             let how = asked(header, ioctl, kernel)?;
             if how == ShutDown::Synced && self.policy.cache == Cache::Writeback {
                 // What the kernel has of all files is to be durable, too.
-                self.nodes.all_with_writers().into_iter().for_each(|node| kernel.invalidate(node));
+                self.nodes.all_with_writers().into_iter().for_each(|node| kernel.invalidate(node, 0..u64::MAX));
             }
             how
         };

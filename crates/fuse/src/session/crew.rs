@@ -22,6 +22,7 @@ use super::ring::Rings;
 use crate::server::{Kernel, Server, Waiter};
 use crate::wire::Notice;
 use pace::Pace;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -326,8 +327,8 @@ impl Crew {
 }
 
 impl Kernel for Arc<Crew> {
-    fn invalidate(&self, node: u64) {
-        self.have_told(Notice::DropContents { node, range: 0..u64::MAX });
+    fn invalidate(&self, node: u64, range: Range<u64>) {
+        self.have_told(Notice::DropContents { node, range });
     }
 
     fn forget_attributes(&self, node: u64) {

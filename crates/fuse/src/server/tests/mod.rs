@@ -40,7 +40,7 @@ struct MockKernel {
 }
 
 impl Kernel for MockKernel {
-    fn invalidate(&self, node: u64) {
+    fn invalidate(&self, node: u64, _: std::ops::Range<u64>) {
         self.invalidated.lock().unwrap().push(node);
         if let Some(act) = &mut *self.act.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) {
             act();
