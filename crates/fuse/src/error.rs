@@ -68,6 +68,14 @@ pub enum Error {
         /// Why; `EBUSY` while somebody uses it.
         source: std::io::Error,
     },
+    /// It is unmounted, and the file system did not end as it should.
+    #[error("{} is unmounted, but it did not end as it should: {why}", dir.display())]
+    Ended {
+        /// Where it was mounted.
+        dir: PathBuf,
+        /// What the serving process says of it, or that it is gone.
+        why: String,
+    },
     /// The file system failed.
     #[error(transparent)]
     Fs(#[from] steadyfs_core::Error),

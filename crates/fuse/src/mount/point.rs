@@ -3,15 +3,17 @@
 use super::{helper, system, table};
 use crate::error::{Error, Result};
 use crate::options::FuseOptions;
-use rustix::fs::{FlockOperation, flock};
+use crate::server::END_ATTRIBUTE;
+use rustix::fs::{FlockOperation, OFlags, fcntl_setfl, flock};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use std::fs::File;
-use std::io;
+use std::io::{self, PipeReader, Read};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use steadyfs_device::locked_file;
-use steadyfs_rt::{now, sleep};
+use steadyfs_rt::{Instant, now, sleep};
 
 /// How often to look whether a server has let go.
 const LOOK: Duration = Duration::from_millis(5);
@@ -100,31 +102,94 @@ pub(super) fn detach(dir: &Path, lazily: bool) -> io::Result<()> {
 
 /// Unmounts the file system mounted at `dir` and waits until the process that serves it has let go of the image or
 /// device. (The system's own `umount` waits for that only where
-/// [`Mounted::is_block_device`](super::Mounted::is_block_device).) A mount that was given another name (`fsname`) is
-/// not waited for: the mount table does not say what to wait for.
+/// [`Mounted::is_block_device`](super::Mounted::is_block_device).) A mount by another user that lets no other user in
+/// cannot be asked how it ended: it is waited for only if the mount table says what is mounted (not with `fsname`).
 ///
 /// # Errors
-/// [`Error::Unmount`], with `EBUSY` if somebody uses the mount, `EINVAL` if nothing is mounted there.
+/// [`Error::Unmount`], with `EBUSY` if somebody uses the mount, `EINVAL` if nothing is mounted there; [`Error::Ended`]
+/// if it is unmounted, but the last checkpoint failed, or the serving process was gone.
 pub fn unmount(dir: &Path) -> Result<()> {
     let failed = |source: io::Error| Error::Unmount { dir: dir.to_owned(), source };
     let path = absolute(dir).map_err(failed)?;
-    let source = table::at(&path).map(|entry| entry.source);
+    let entry = table::at(&path);
+    let ending = match &entry {
+        Some(entry) if entry.kind.starts_with("fuse") => Ending::ask(&path),
+        _ => Ending::Unknown,
+    };
     detach(&path, false).map_err(failed)?;
+    let mut patience = Patience { dir: &path, start: now(), told: false };
+    let ended = ending.wait(&mut patience);
     // The server holds a lock on what it serves for as long as it has it open.
-    let Some(file) = source.and_then(|path| File::open(locked_file(path)).ok()) else { return Ok(()) };
-    let start = now();
-    let mut told = false;
-    while flock(&file, FlockOperation::NonBlockingLockShared).is_err_and(|errno| errno == Errno::WOULDBLOCK) {
-        if !told && start.elapsed() > LONG {
+    let held = entry.and_then(|entry| File::open(locked_file(entry.source)).ok());
+    let locked =
+        |file| flock(file, FlockOperation::NonBlockingLockShared).is_err_and(|errno| errno == Errno::WOULDBLOCK);
+    while held.as_ref().is_some_and(locked) {
+        patience.pass();
+    }
+    ended.map_err(|why| Error::Ended { dir: dir.to_owned(), why })
+}
+
+/// Waits for a server, and says so if it takes long.
+struct Patience<'a> {
+    dir: &'a Path,
+    start: Instant,
+    told: bool,
+}
+
+impl Patience<'_> {
+    /// A moment passes.
+    fn pass(&mut self) {
+        if !self.told && self.start.elapsed() > LONG {
             tracing::warn!(
                 "{} is unmounted here; waiting for its last checkpoint, or for another mount namespace that still has it",
-                path.display()
+                self.dir.display()
             );
-            told = true;
+            self.told = true;
         }
         sleep(LOOK);
     }
-    Ok(())
+}
+
+/// How whoever unmounts hears of the end.
+enum Ending {
+    /// Through this pipe.
+    Heard(PipeReader),
+    /// Nobody serves the mount any more.
+    Dead,
+    /// Not at all: the server may not be asked, or knows no answer.
+    Unknown,
+}
+
+impl Ending {
+    /// Asks the server of a mount to say how it ends.
+    fn ask(dir: &Path) -> Self {
+        let Ok((reader, _writer)) = io::pipe() else { return Self::Unknown };
+        let name = format!("{END_ATTRIBUTE}{}", reader.as_raw_fd());
+        match rustix::fs::getxattr(dir, name, &mut [0; 8]) {
+            Ok(_) if fcntl_setfl(&reader, OFlags::NONBLOCK).is_ok() => Self::Heard(reader),
+            Err(Errno::NOTCONN | Errno::CONNABORTED) => Self::Dead,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Waits for the end; why it was none, as far as that is known.
+    fn wait(self, patience: &mut Patience<'_>) -> std::result::Result<(), String> {
+        const GONE: &str = "the process that served it is gone, and what was not synced is lost";
+        let mut reader = match self {
+            Self::Heard(reader) => reader,
+            Self::Dead => return Err(GONE.to_owned()),
+            Self::Unknown => return Ok(()),
+        };
+        let mut word = Vec::new();
+        while reader.read_to_end(&mut word).is_err() {
+            patience.pass();
+        }
+        match serde_json::from_slice(&word) {
+            Ok(None) => Ok(()),
+            Ok(Some(why)) => Err(why),
+            Err(_) => Err(GONE.to_owned()),
+        }
+    }
 }
 
 /// Takes the mount at `dir` out of sight at once, and waits for nothing: its last user ends it.

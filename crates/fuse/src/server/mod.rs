@@ -16,6 +16,7 @@ mod counts;
 mod delayed;
 mod dirs;
 mod dispatch;
+mod farewell;
 mod fetch;
 mod files;
 mod handles;
@@ -36,6 +37,7 @@ mod traced;
 mod xattrs;
 
 pub(crate) use dispatch::{Handled, Waiter, is_large_background};
+pub(crate) use farewell::END_ATTRIBUTE;
 pub(crate) use init::{Greeting, MAX_WRITE};
 pub(crate) use policy::Policy;
 pub use reopen::{Access, Reopen, WRITABLE_ATTRIBUTE};
@@ -47,15 +49,16 @@ use crate::error::errno;
 use crate::wire::abi::InHeader;
 use crate::wire::{ROOT_NODE, Reply};
 use counts::Counts;
+use farewell::Farewell;
 use fetch::Fetches;
 use handles::Handles;
 use nodes::Nodes;
 use room::Room;
 use rustix::io::Errno;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use std::ops::Range;
 use steadyfs_core::{Fs, InodeRef};
 use steadyfs_format::Ino;
 use steadyfs_rt::{Instant, LockClass, Mutex, RwLock, now, sleep};
@@ -138,6 +141,7 @@ pub(crate) struct Server {
     reopened: AtomicBool,
     /// Held by the end as long as it lasts.
     at_end: Mutex<Option<AtEnd>>,
+    farewell: Farewell,
     fetches: Fetches,
     nodes: Nodes,
     handles: Handles,
@@ -178,6 +182,7 @@ impl Server {
             reopen: OnceLock::new(),
             reopened: AtomicBool::new(false),
             at_end: Mutex::new(&END, None),
+            farewell: Farewell::new(),
             fetches: Fetches::new(),
             nodes: Nodes::new(),
             handles: Handles::new(),
@@ -223,6 +228,7 @@ impl Server {
             tracing::debug!("the file system is still held after its end");
         }
         drop(fs);
+        self.farewell.say(&ended);
         ended
     }
 

@@ -1,5 +1,6 @@
 //! Requests about extended attributes.
 
+use super::farewell::END_ATTRIBUTE;
 use super::stats::{CAPACITY_ATTRIBUTE, SEGMENTS_ATTRIBUTE, STATS_ATTRIBUTE, segments, stats};
 use super::traced::TRACE_ATTRIBUTE;
 use super::{Answer, Call};
@@ -85,6 +86,10 @@ impl Call<'_> {
             true if name == STATS_ATTRIBUTE.as_bytes() => stats(self.fs)?,
             true if name == SEGMENTS_ATTRIBUTE.as_bytes() => segments(self.fs)?,
             true if name == TRACE_ATTRIBUTE.as_bytes() => self.server.next_of_trace(self.header.uid, size)?,
+            true if name.starts_with(END_ATTRIBUTE.as_bytes()) => {
+                self.server.tell_end(&self.header, &name[END_ATTRIBUTE.len()..])?;
+                Vec::new()
+            }
             _ => self.attribute(&inode, name)?,
         };
         self.put_sized(&value, size)

@@ -1,9 +1,9 @@
 //! The ways in which a mount ends: signals, umount, a kill. What was synced is there afterwards; what was not, after an
 //! orderly end.
 
-use crate::harness::{Place, is_mounted, retried_while_busy, umount, until};
+use crate::harness::{Place, is_mounted, make_volume, retried_while_busy, umount, until};
 use rustix::io::Errno;
-use rustix::mount::UnmountFlags;
+use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::process::Signal;
 use std::fs;
 use std::io::Write;
@@ -53,6 +53,48 @@ fn unmount_returns_when_the_image_is_free() {
     }
     let error = steadyfs_fuse::unmount(&place.dir()).unwrap_err();
     assert!(error.to_string().contains("Invalid argument"), "{error}");
+}
+
+/// Whoever unmounts hears why the last checkpoint failed, by whichever name the mount table knows the volume.
+#[test]
+fn an_unmount_says_that_the_last_checkpoint_failed() {
+    for options in ["", "noblkdev", "fsname=other"] {
+        let mut place = Place::empty();
+        let disk = place.source.with_file_name("disk");
+        fs::create_dir(&disk).unwrap();
+        rustix::mount::mount("tmpfs", &disk, "tmpfs", MountFlags::empty(), Some(c"size=24m")).unwrap();
+        place.source = disk.join("image");
+        make_volume(&place.source, 256 << 20);
+        let mut served = place.mount(options);
+        let file = fs::File::create(place.at("full")).unwrap();
+        let write = |_| (&file).write_all(&[7; 1 << 20]).and_then(|()| file.sync_all());
+        assert!((0..64).try_for_each(write).is_err(), "64 MiB do not fit into 24");
+        drop(file);
+        fs::write(place.at("late"), b"x").unwrap();
+        let mut ended = Ok(());
+        retried_while_busy(|| match steadyfs_fuse::unmount(&served.dir) {
+            Err(error @ steadyfs_fuse::Error::Ended { .. }) => {
+                ended = Err(error.to_string());
+                Ok(())
+            }
+            done => done,
+        });
+        let said = ended.unwrap_err();
+        assert!(said.contains("is unmounted, but") && said.contains("No space left on device"), "{options}: {said}");
+        assert_eq!(served.end(), 3, "{}", served.log());
+        assert!(!is_mounted(&served.dir));
+        rustix::mount::unmount(&disk, UnmountFlags::DETACH).unwrap();
+    }
+}
+
+#[test]
+fn an_unmount_says_that_the_server_was_killed() {
+    let place = Place::new();
+    let mut served = place.mount("");
+    served.kill();
+    let said = steadyfs_fuse::unmount(&served.dir).unwrap_err().to_string();
+    assert!(said.contains("the process that served it is gone"), "{said}");
+    assert!(!is_mounted(&served.dir));
 }
 
 /// The third signal ends a mount whoever uses it: also while a rename waits for the kernel to write back what it has of
