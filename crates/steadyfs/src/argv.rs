@@ -52,6 +52,7 @@ mod tests {
             ("mount.steadyfs", &["mount", "--helper"]),
             ("/sbin/mount.fuse.steadyfs", &["mount", "--helper"]),
             ("/sbin/umount.fuse.steadyfs", &["umount"]),
+            ("/sbin/umount.fuseblk.steadyfs", &["umount"]),
             ("dump.steadyfs", &["dump"]),
             ("steadyfs", &[]),
             ("./target/steadyfs.old", &[]),

@@ -9,12 +9,13 @@ use std::process::ExitCode;
 use crate::failure::Failure;
 
 /// The names that they look for.
-const NAMES: [&str; 6] = [
+const NAMES: [&str; 7] = [
     "mkfs.steadyfs",
     "fsck.steadyfs",
     "mount.steadyfs",
     "mount.fuse.steadyfs",
     "umount.fuse.steadyfs",
+    "umount.fuseblk.steadyfs",
     "dump.steadyfs",
 ];
 

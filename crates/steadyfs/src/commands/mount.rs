@@ -432,7 +432,9 @@ fn start(args: &Args) -> Result<ExitCode, Failure> {
         }
     }
     let status = child.wait().map_err(cannot)?;
-    Ok(ExitCode::from(status.code().and_then(|code| code.try_into().ok()).unwrap_or(crate::failure::MOUNT_FAILED)))
+    // It has not mounted, whatever it says.
+    let code: Option<u8> = status.code().and_then(|code| code.try_into().ok()).filter(|code| *code != 0);
+    Ok(ExitCode::from(code.unwrap_or(crate::failure::MOUNT_FAILED)))
 }
 
 /// Whether the serving process, or what it starts (fusermount3), uses this variable. The last two are for who looks for

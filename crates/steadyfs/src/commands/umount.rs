@@ -58,6 +58,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     match done {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(Error::Unmount { source, .. }) => Err(failure(&dir, &source)),
+        Err(Error::Ended { why, .. }) => {
+            let what = format!("{} is unmounted, but did not end as it should", dir.display());
+            Err(Failure::new(what, why, "check the volume with `steadyfs fsck`"))
+        }
         Err(e) => Err(Failure::new(format!("cannot unmount {}", dir.display()), e, "check the mount table")),
     }
 }

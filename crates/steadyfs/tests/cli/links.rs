@@ -14,8 +14,8 @@ fn links_are_made_once_and_replace_nothing_unasked() {
     symlink("/no/such/program", dir.path().join("mkfs.steadyfs")).unwrap();
     for _ in 0..2 {
         let out = links(&[]);
-        assert_eq!((out.code, out.stderr.as_str(), out.stdout.lines().count()), (0, "", 6));
-        for name in ["mkfs", "fsck", "mount", "mount.fuse", "umount.fuse", "dump"] {
+        assert_eq!((out.code, out.stderr.as_str(), out.stdout.lines().count()), (0, "", 7));
+        for name in ["mkfs", "fsck", "mount", "mount.fuse", "umount.fuse", "umount.fuseblk", "dump"] {
             let link = dir.path().join(format!("{name}.steadyfs"));
             assert_eq!(link.canonicalize().unwrap(), fs::canonicalize(env!("CARGO_BIN_EXE_steadyfs")).unwrap());
         }

@@ -28,3 +28,4 @@ mod told;
 mod top;
 mod trace;
 mod tree;
+mod umount;
