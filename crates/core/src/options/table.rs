@@ -103,7 +103,8 @@ pub static OPTIONS: &[Row<MountOptions>] = &[
         tier: Everyday,
         help: "fsync of directories, renamed, linked and new files writes a journal, not a checkpoint; until the volume \
                is unmounted no other program opens it, and after a crash 'steadyfs recover' comes first. Operations \
-               note what they do in one list as XFS (single), in two in turn (double), or in one on each core (percore)",
+               note what they do in one list as XFS (single), in two in turn (double), or in one on each core (percore). Not \
+               on zones, nor on IPLFS and D2FS volumes",
     },
     Row {
         name: "journal.size",
