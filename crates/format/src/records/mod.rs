@@ -13,8 +13,8 @@ mod record;
 pub use record::{Attributes, Birth, InodeRecord, MAX_CONTENTS, MAX_TARGET, Record};
 
 /// What stands for `log_sectorsize` in the superblock of a volume that may have a journal which was not replayed: the
-/// bytes `SFJV` (J 1). Magic number, uuid and label stay, so such a volume is found; no reader of F2FS takes a sector of
-/// that size, so none of them opens it.
+/// bytes `SFJV` (J 1). Magic number, uuid and label stay, so such a volume is found; no reader of F2FS takes a sector
+/// of that size, so none of them opens it.
 pub const JOURNAL_MARK: u32 = u32::from_le_bytes(*b"SFJV");
 
 /// The other mark of such a volume, which is read and not written: this is its magic number, and `log_sectorsize` says
