@@ -11,7 +11,7 @@ use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
 use steadyfs_format::{Lba, Log, ROOT_INO, SuperBlock};
 
 /// Codes that the tests of this module plant.
-pub(crate) const CODES: [&str; 12] = [
+pub(crate) const CODES: [&str; 13] = [
     "ReadFailed",
     "NoSuperblock",
     "NotRead",
