@@ -14,6 +14,7 @@ mod content;
 mod digest;
 mod explore;
 pub mod generate;
+mod hosts;
 mod judge;
 pub mod lang;
 mod late;
@@ -34,6 +35,7 @@ mod trace;
 mod zones;
 
 pub use explore::{Collected, Exploration, Outcome, Plan, Stop, Violation, Volumes, explore, explore_one};
+pub use hosts::{HostKind, HostStates, cut_host, cut_many_hosts};
 pub use judge::Rule;
 pub use lang::{Schedule, VolumeKind, Workload};
 pub use minimise::{minimise, save};

@@ -5,6 +5,7 @@
 //!   for reading; [`ChunkDevice`]: a directory of files, as long as one likes;
 //! - [`RecordingDevice`] and [`CrashImage`]: what was written, and what a crash may leave of it; [`FaultyDevice`]:
 //!   errors on demand;
+//! - [`HostModel`]: a host's directory in memory, and what a power cut of the host leaves of it, for tests;
 //! - [`LoopDevice`] and [`Backing`]: loop devices, and what is behind them;
 //! - [`OverlayDevice`]: changes in memory over a device that is only read;
 //! - [`WriteOnceDevice`]: panics on a second write of a block, for tests;
@@ -31,6 +32,7 @@ mod once;
 mod overlay;
 mod page;
 mod pool;
+mod private;
 mod record;
 mod sparse;
 mod zoned;
@@ -42,7 +44,7 @@ pub use device::{Device, DeviceInfo, Done, IoResult, Op, Request, StreamHint, Zo
 pub use error::{IoError, OpKind, OpenError, errno};
 pub use faulty::{Fault, FaultyDevice};
 pub use file::{Direct, Engine, FileDevice, OpenOptions};
-pub use host::{PRIVATE, create_file, keep_descriptors};
+pub use host::HostModel;
 pub use loop_device::{Backing, LoopDevice};
 pub use mem::MemDevice;
 pub use memory::share_arenas;
@@ -53,6 +55,7 @@ pub use once::WriteOnceDevice;
 pub use overlay::OverlayDevice;
 pub use page::{PageBuf, is_zero};
 pub use pool::{PageMemory, page_memory, retain as retain_page_memory, trim as trim_page_memory};
+pub use private::{PRIVATE, create_file, keep_descriptors};
 pub use record::{Record, RecordingDevice};
 pub use sparse::{SparseImage, is_image_directory, locked_file, open_image};
 pub use zoned::{ZoneCounts, ZonedDevice};

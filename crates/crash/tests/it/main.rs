@@ -4,6 +4,7 @@ mod canary;
 mod collecting;
 mod collectors;
 mod full;
+mod hosts;
 mod iplfs;
 mod late;
 mod linux;

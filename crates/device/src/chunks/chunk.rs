@@ -3,14 +3,11 @@
 //! Kept true: what has ended is marked as not durable before anybody hears of its end, and a sync takes the mark before
 //! it asks the system. So a sync that begins after an end covers it, or another one does that is under way.
 
+use super::Trouble;
 use super::table::name;
-use super::{CHUNK_BLOCKS, Trouble};
-use crate::file::locked::Locked;
-use crate::file::raw::RawFile;
+use crate::host::{HostDir, HostFile, HostStat};
 use crate::{BLOCK_SIZE, IoError, Op, PageBuf};
-use rustix::fs::{AtFlags, Stat, fdatasync, fstat, fsync, statat};
-use rustix::io::{Errno, retry_on_intr};
-use std::fs::File;
+use rustix::io::Errno;
 use std::ops::Range;
 use steadyfs_rt::{LockClass, Mutex};
 
@@ -34,38 +31,37 @@ pub(super) struct State {
 /// An open chunk.
 pub(super) struct Chunk {
     number: u64,
-    /// Device and inode of the file.
-    file: [u64; 2],
-    raw: RawFile,
+    /// Tells the file from others.
+    id: [u64; 2],
+    /// How many blocks it can hold.
+    blocks: u64,
+    file: HostFile,
     pub(super) state: Mutex<State>,
 }
 
 impl Chunk {
-    /// A chunk whose file is open; what it holds is asked of the host. `written`: it may hold what is not durable.
-    pub(super) fn new(number: u64, file: File, written: bool) -> Result<Self, Errno> {
-        let stat = fstat(&file)?;
-        let raw = RawFile::new(Locked::unlocked(file), 0, false, true);
-        let mut held = vec![0u64; (CHUNK_BLOCKS / 64) as usize];
-        let (mut count, mut from) = (0, 0);
-        while let Some(run) = held_from(&raw, from)? {
-            for block in run.clone() {
-                held[(block / 64) as usize] |= 1 << (block % 64);
-            }
-            count += run.end - run.start;
+    /// A chunk of so many blocks whose file is open; what it holds is asked of the host. `written`: it may hold what is
+    /// not durable.
+    pub(super) fn new(number: u64, blocks: u64, file: HostFile, written: bool) -> Result<Self, Errno> {
+        let HostStat { file: id, length, .. } = file.stat()?;
+        let held = vec![0; (blocks / 64) as usize];
+        let mut state = State { held, count: 0, gone: false, written, punched: written, length };
+        let mut from = 0;
+        while let Some(run) = file.held_from(from, blocks).map_err(|error| errno_of(&error))? {
             from = run.end;
+            state.hold(run);
         }
-        let state = State { held, count, gone: false, written, punched: written, length: stat.st_size as u64 };
-        Ok(Chunk { number, file: [stat.st_dev, stat.st_ino], raw, state: Mutex::new(&STATE, state) })
+        Ok(Chunk { number, id, blocks, file, state: Mutex::new(&STATE, state) })
     }
 
     /// Reads blocks, zeros where nothing is held.
     pub(super) fn read(&self, at: u64, pages: &mut [PageBuf]) -> Result<(), Errno> {
-        self.raw.read_rest(at, pages, 0).map_err(|error| errno_of(&error))
+        self.file.read_pages(at, pages).map_err(|error| errno_of(&error))
     }
 
     /// Fills memory of whole blocks from the file.
     pub(super) fn read_bytes(&self, at: u64, bytes: &mut [u8]) -> Result<(), Errno> {
-        self.raw.read_bytes(at, bytes).map_err(|error| errno_of(&error))
+        self.file.read_bytes(at, bytes).map_err(|error| errno_of(&error))
     }
 
     /// Counts blocks that are going to be written; false if the chunk has gone meanwhile.
@@ -73,13 +69,21 @@ impl Chunk {
         let mut state = self.state.lock();
         if !state.gone {
             state.hold(at..at + count);
+            #[cfg(feature = "canary")]
+            {
+                state.written |= self.file.marks_early();
+            }
         }
         !state.gone
     }
 
     /// Writes blocks that were claimed.
     pub(super) fn write(&self, at: u64, pages: &[PageBuf]) -> Result<(), Errno> {
-        let result = self.raw.write_rest(at, pages, 0, false).map_err(|error| errno_of(&error));
+        let result = self.file.write_pages(at, pages).map_err(|error| errno_of(&error));
+        #[cfg(feature = "canary")]
+        if self.file.marks_early() {
+            return result;
+        }
         let mut state = self.state.lock();
         // Not before: a sync beside the write would take the mark and cover nothing of it. An error may come amid it.
         state.written = true;
@@ -93,13 +97,13 @@ impl Chunk {
     pub(super) fn punch(&self, state: &mut State, range: Range<u64>) -> Result<(), Errno> {
         state.punched = true;
         let op = Op::Discard { block: range.start, count: range.end - range.start };
-        self.raw.perform(op).map(drop).map_err(|error| errno_of(&error))
+        self.file.perform(op).map(drop).map_err(|error| errno_of(&error))
     }
 
     /// Makes durable what was written and punched, in the directory `dir`. A file that is not there any more, or has
     /// become shorter, is an error: whatever it holds is lost. After any error nobody may ask again: what the system
     /// could not write it forgets, and says so once.
-    pub(super) fn sync(&self, dir: &File) -> Result<(), Trouble> {
+    pub(super) fn sync(&self, dir: &HostDir) -> Result<(), Trouble> {
         let (written, punched, length) = {
             let mut state = self.state.lock();
             if state.gone {
@@ -110,13 +114,10 @@ impl Chunk {
         if !written && !punched {
             return Ok(());
         }
-        // Holes are the file's metadata alone, of which fdatasync promises little.
-        retry_on_intr(|| if punched { fsync(self.raw.file()) } else { fdatasync(self.raw.file()) })?;
-        let found = retry_on_intr(|| statat(dir, name(self.number), AtFlags::SYMLINK_NOFOLLOW));
-        let is_this = |stat: &Stat| [stat.st_dev, stat.st_ino] == self.file;
-        let trouble = match found {
-            Ok(stat) if is_this(&stat) && stat.st_size as u64 >= length => return Ok(()),
-            Ok(stat) if is_this(&stat) => Trouble::Cut(self.number),
+        self.file.sync(punched)?;
+        let trouble = match dir.stat(&name(self.number)) {
+            Ok(stat) if stat.file == self.id && stat.length >= length => return Ok(()),
+            Ok(stat) if stat.file == self.id => Trouble::Cut(self.number),
             Ok(_) | Err(Errno::NOENT) => Trouble::Removed(self.number),
             Err(errno) => errno.into(),
         };
@@ -133,7 +134,7 @@ impl Chunk {
 
     /// The first run of blocks from `at` on that the host keeps.
     pub(super) fn held_from(&self, at: u64) -> Result<Option<Range<u64>>, Errno> {
-        held_from(&self.raw, at)
+        self.file.held_from(at, self.blocks).map_err(|error| errno_of(&error))
     }
 }
 
@@ -145,7 +146,7 @@ impl State {
             self.count += u64::from(self.held[word] & bit == 0);
             self.held[word] |= bit;
         }
-        assert!(self.count <= CHUNK_BLOCKS, "a chunk holds more blocks than it has");
+        assert!(self.count <= 64 * self.held.len() as u64, "a chunk holds more blocks than it has");
     }
 
     /// Takes blocks out of the count. From the first to the last of them that was held; none if none was.
@@ -170,8 +171,4 @@ impl State {
 
 fn errno_of(error: &IoError) -> Errno {
     Errno::from_raw_os_error(error.errno())
-}
-
-fn held_from(raw: &RawFile, at: u64) -> Result<Option<Range<u64>>, Errno> {
-    raw.held_from(at, CHUNK_BLOCKS).map_err(|error| errno_of(&error))
 }

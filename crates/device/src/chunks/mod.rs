@@ -25,6 +25,7 @@ mod table;
 use crate::device::{IoResult, submit_and_wait};
 use crate::file::locked::Locked;
 use crate::file::threads::{Perform, ThreadPool};
+use crate::host::{HostDir, HostModel};
 use crate::{BLOCK_SIZE, Device, DeviceInfo, IoError, Op, OpKind, OpenError, OpenOptions, PageBuf, Request, errno};
 use rustix::io::Errno;
 use std::ops::Range;
@@ -34,6 +35,9 @@ use table::Table;
 
 /// Blocks of a chunk: 64 MiB.
 const CHUNK_BLOCKS: u64 = 1 << 14;
+
+/// What a directory of a model is called.
+const MODEL: &str = "model.d";
 
 /// What keeps the files from being what they should.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,8 +81,8 @@ pub struct ChunkDevice {
 /// What threads work on.
 struct Chunks {
     table: Table,
-    /// The file that says what the device is; locked as long as the device is open.
-    _marker: Locked,
+    /// The file that says what the device is; locked as long as the device is open, if it is one of the system.
+    _marker: Option<Locked>,
 }
 
 impl ChunkDevice {
@@ -112,20 +116,42 @@ impl ChunkDevice {
     /// It is no device, somebody else has it open, or the host does not know holes.
     pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self, OpenError> {
         let path = path.as_ref();
-        let open::OpenedChunks { marker, table, blocks } = open::open(path, &options)?;
+        Ok(Self::with(open::open(path, &options)?, path, options.read_only))
+    }
+
+    /// Makes an empty device of so many blocks in the directory of a model, in chunks of so many: a power of two from 64
+    /// on, at most the usual ones.
+    ///
+    /// # Errors
+    /// The directory holds something; no device is so long.
+    pub fn create_on(host: &HostModel, blocks: u64, chunk_blocks: u64) -> Result<(), OpenError> {
+        open::create_in(&HostDir::Model(host.clone()), Path::new(MODEL), blocks, chunk_blocks)
+    }
+
+    /// Opens the directory of a model. Nobody else may have it open.
+    ///
+    /// # Errors
+    /// It is no device.
+    pub fn open_on(host: &HostModel) -> Result<Self, OpenError> {
+        let path = Path::new(MODEL);
+        Ok(Self::with(open::open_model(host, path)?, path, false))
+    }
+
+    fn with(opened: open::OpenedChunks, path: &Path, read_only: bool) -> Self {
+        let open::OpenedChunks { marker, table, blocks } = opened;
         let in_memory = table.is_in_memory();
         let chunks = Arc::new(Chunks { table, _marker: marker });
         // Without threads it is slower, and still right.
         let pool = if in_memory { None } else { ThreadPool::start(&chunks).ok() };
         let info = DeviceInfo {
             blocks,
-            read_only: options.read_only,
-            discard: !options.read_only,
+            read_only,
+            discard: !read_only,
             synchronous: pool.is_none(),
             prefers_fua: false,
             name: path.display().to_string(),
         };
-        Ok(ChunkDevice { info, chunks, pool })
+        ChunkDevice { info, chunks, pool }
     }
 
     /// Chunks that are there: files beside the one that says what the device is.
@@ -138,24 +164,21 @@ impl ChunkDevice {
     }
 }
 
-/// The parts of a range of blocks that lie in one chunk each: chunk, first block in it, number of blocks.
-fn parts(block: u64, count: u64) -> impl Iterator<Item = (u64, u64, u64)> {
+/// The parts of a range of blocks that lie in one chunk of `size` each: chunk, first block in it, number of blocks.
+fn parts(block: u64, count: u64, size: u64) -> impl Iterator<Item = (u64, u64, u64)> {
     let end = block + count;
     let starts = std::iter::successors((count > 0).then_some(block), move |at| {
-        let next = (at / CHUNK_BLOCKS + 1) * CHUNK_BLOCKS;
+        let next = (at / size + 1) * size;
         (next < end).then_some(next)
     });
-    starts.map(move |at| {
-        let chunk_end = (at / CHUNK_BLOCKS + 1) * CHUNK_BLOCKS;
-        (at / CHUNK_BLOCKS, at % CHUNK_BLOCKS, end.min(chunk_end) - at)
-    })
+    starts.map(move |at| (at / size, at % size, end.min((at / size + 1) * size) - at))
 }
 
 impl Chunks {
     fn read(&self, block: u64, count: u64) -> IoResult {
         let mut pages: Vec<PageBuf> = Vec::with_capacity(count as usize);
         let fail = |trouble: Trouble| trouble.told(OpKind::Read, block, count);
-        for (number, at, count) in parts(block, count) {
+        for (number, at, count) in parts(block, count, self.table.blocks) {
             let first = pages.len();
             match self.table.find(number).map_err(fail)? {
                 None => pages.extend((0..count).map(|_| PageBuf::zeroed())),
@@ -172,7 +195,7 @@ impl Chunks {
     fn read_bytes(&self, block: u64, bytes: &mut [u8]) -> Result<(), IoError> {
         let (count, mut rest) = ((bytes.len() / BLOCK_SIZE) as u64, bytes);
         let fail = |trouble: Trouble| trouble.told(OpKind::Read, block, count);
-        for (number, at, count) in parts(block, count) {
+        for (number, at, count) in parts(block, count, self.table.blocks) {
             let (part, behind) = rest.split_at_mut(count as usize * BLOCK_SIZE);
             match self.table.find(number).map_err(fail)? {
                 None => part.fill(0),
@@ -186,7 +209,7 @@ impl Chunks {
     fn write(&self, block: u64, pages: Vec<PageBuf>, fua: bool) -> Result<(), IoError> {
         let pages: Vec<PageBuf> = pages.into_iter().map(PageBuf::expanded).collect();
         let (mut rest, mut touched) = (pages.as_slice(), Vec::new());
-        for (number, at, count) in parts(block, pages.len() as u64) {
+        for (number, at, count) in parts(block, pages.len() as u64, self.table.blocks) {
             let (part, after) = rest.split_at(count as usize);
             rest = after;
             let written = self.table.write(number, at, part);
@@ -200,29 +223,31 @@ impl Chunks {
     }
 
     fn discard(&self, block: u64, count: u64) -> Result<(), Trouble> {
+        let size = self.table.blocks;
         // A discard of all that there may be must not look for each chunk.
-        let (first, last) = (block / CHUNK_BLOCKS, (block + count - 1) / CHUNK_BLOCKS);
+        let (first, last) = (block / size, (block + count - 1) / size);
         for number in self.table.known(first..=last) {
-            let start = (number * CHUNK_BLOCKS).max(block);
-            let end = ((number + 1) * CHUNK_BLOCKS).min(block + count);
-            let from = number * CHUNK_BLOCKS;
+            let start = (number * size).max(block);
+            let end = ((number + 1) * size).min(block + count);
+            let from = number * size;
             self.table.discard(number, start - from..end - from)?;
         }
         Ok(())
     }
 
     fn held_from(&self, block: u64, blocks: u64) -> Result<Option<Range<u64>>, Trouble> {
-        let first = block / CHUNK_BLOCKS;
+        let size = self.table.blocks;
+        let first = block / size;
         // Mostly it is near, and the directory need not be read.
-        let near = self.table.find(first)?.map(|chunk| chunk.held_from(block % CHUNK_BLOCKS)).transpose()?.flatten();
+        let near = self.table.find(first)?.map(|chunk| chunk.held_from(block % size)).transpose()?.flatten();
         if let Some(held) = near {
-            let start = first * CHUNK_BLOCKS;
+            let start = first * size;
             return Ok(Some(start + held.start..(start + held.end).min(blocks)).filter(|held| !held.is_empty()));
         }
         for number in self.table.numbers()?.into_iter().filter(|number| *number > first) {
             let Some(chunk) = self.table.find(number)? else { continue };
             if let Some(held) = chunk.held_from(0)? {
-                let start = number * CHUNK_BLOCKS;
+                let start = number * size;
                 return Ok(Some(start + held.start..(start + held.end).min(blocks)).filter(|held| !held.is_empty()));
             }
         }

@@ -1,16 +1,16 @@
 //! Making and opening chunk directories.
 
-use super::table::{Table, errno_of};
+use super::table::Table;
 use super::{CHUNK_BLOCKS, Trouble};
 use crate::file::locked::Locked;
 use crate::file::open::open_locked;
-use crate::host::create_private;
+use crate::host::{Access, HostDir, HostModel};
 use crate::{OpKind, OpenError, OpenOptions};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use std::fs::{DirBuilder, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ const LEAST_FILES: u64 = 32;
 const MOST_BLOCKS: u64 = 1 << 61;
 
 pub(super) struct OpenedChunks {
-    pub(super) marker: Locked,
+    pub(super) marker: Option<Locked>,
     pub(super) table: Table,
     pub(super) blocks: u64,
 }
@@ -54,30 +54,54 @@ fn unsupported(path: &Path, reason: &str) -> OpenError {
 
 /// Makes the directory a device of so many blocks. The last step, a name, makes it one.
 pub(super) fn create(path: &Path, blocks: u64) -> Result<(), OpenError> {
-    if blocks == 0 || blocks > MOST_BLOCKS {
-        return Err(unsupported(path, "a chunk directory has 1 to 2^61 blocks of 4096 bytes"));
-    }
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(system(path)(error)),
         Ok(()) | Err(_) => {}
     }
-    for entry in std::fs::read_dir(path).map_err(system(path))? {
-        // What a crash amid this left is replaced.
-        if entry.map_err(system(path))?.file_name() != BEGUN {
-            return Err(unsupported(path, "the directory is not empty"));
-        }
+    create_in(&HostDir::open_at(path).map_err(system(path))?, path, blocks, CHUNK_BLOCKS)?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(parent.unwrap_or(Path::new("."))).and_then(|parent| parent.sync_all()).map_err(system(path))
+}
+
+/// The same in a directory that is there.
+pub(super) fn create_in(dir: &HostDir, path: &Path, blocks: u64, chunk: u64) -> Result<(), OpenError> {
+    if blocks == 0 || blocks > MOST_BLOCKS {
+        return Err(unsupported(path, "a chunk directory has 1 to 2^61 blocks of 4096 bytes"));
     }
-    let begun = path.join(BEGUN);
+    let failed = |errno: Errno| system(path)(errno.into());
+    // What a crash amid this left is replaced.
+    if dir.names().map_err(failed)?.iter().any(|name| name != BEGUN) {
+        return Err(unsupported(path, "the directory is not empty"));
+    }
     let write = || {
-        let mut file = create_private(&begun)?;
-        write!(file, "{MAGIC}\nblocks {blocks}\nchunk_blocks {CHUNK_BLOCKS}\n")?;
-        file.sync_all()?;
-        std::fs::rename(&begun, path.join(MARKER))?;
-        File::open(path)?.sync_all()?;
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+        let file = dir.open(BEGUN, Access::Anew)?;
+        file.write_all_at(format!("{MAGIC}\nblocks {blocks}\nchunk_blocks {chunk}\n").as_bytes(), 0)?;
+        file.sync(true)?;
+        dir.rename(BEGUN, MARKER)?;
+        Ok(dir.sync()?)
     };
     write().map_err(system(path))
+}
+
+/// Opens the directory of a model.
+pub(super) fn open_model(host: &HostModel, path: &Path) -> Result<OpenedChunks, OpenError> {
+    let dir = HostDir::Model(host.clone());
+    let failed = |errno: Errno| system(path)(errno.into());
+    let text = dir.open(MARKER, Access::Read).map_err(failed)?.read_all().map_err(system(path))?;
+    let Some((blocks, chunk)) = parse(&String::from_utf8_lossy(&text)) else { return Err(unknown(path)) };
+    let table = Table::new(dir, chunk, false, u64::MAX).map_err(|trouble| not_opened(path, trouble))?;
+    Ok(OpenedChunks { marker: None, table, blocks })
+}
+
+fn unknown(path: &Path) -> OpenError {
+    unsupported(path, "steadyfs-chunks does not say what the device is")
+}
+
+fn not_opened(path: &Path, trouble: Trouble) -> OpenError {
+    system(path)(match trouble {
+        Trouble::System(errno) => errno.into(),
+        trouble => io::Error::other(trouble.told(OpKind::Held, 0, 0).cause),
+    })
 }
 
 /// Opens and locks the directory.
@@ -98,17 +122,14 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<OpenedChunks, O
     })?;
     let mut text = String::new();
     Read::take(&*marker, MARKER_BYTES).read_to_string(&mut text).map_err(system(&place))?;
-    let blocks = parse(&text).ok_or_else(|| unsupported(path, "steadyfs-chunks does not say what the device is"))?;
+    let (blocks, chunk) = parse(&text).ok_or_else(|| unknown(path))?;
     if !options.read_only {
         knows_holes(&marker).map_err(|_| unsupported(path, "its file system has no holes in files"))?;
     }
     let files = within(path, getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))?;
-    let dir = File::open(path).map_err(system(path))?;
-    let table = Table::new(path, dir, options.read_only, files).map_err(|trouble| match trouble {
-        Trouble::System(errno) => system(path)(errno.into()),
-        trouble => system(path)(io::Error::other(trouble.told(OpKind::Held, 0, 0).cause)),
-    })?;
-    Ok(OpenedChunks { marker, table, blocks })
+    let dir = HostDir::open_at(path).map_err(system(path))?;
+    let table = Table::new(dir, chunk, options.read_only, files).map_err(|trouble| not_opened(path, trouble))?;
+    Ok(OpenedChunks { marker: Some(marker), table, blocks })
 }
 
 /// How many files the process may have open, if that is enough.
@@ -120,18 +141,23 @@ pub(super) fn within(path: &Path, files: u64) -> Result<u64, OpenError> {
     Err(unsupported(path, &format!("{needs}; raise the limit with `ulimit -n`")))
 }
 
-/// The blocks of the device.
-fn parse(text: &str) -> Option<u64> {
+/// The blocks of the device, and of a chunk.
+fn parse(text: &str) -> Option<(u64, u64)> {
     let mut lines = text.lines();
     (lines.next()? == MAGIC).then_some(())?;
     let blocks: u64 = lines.next()?.strip_prefix("blocks ")?.parse().ok()?;
     let chunk: u64 = lines.next()?.strip_prefix("chunk_blocks ")?.parse().ok()?;
-    (lines.next().is_none() && chunk == CHUNK_BLOCKS && (1..=MOST_BLOCKS).contains(&blocks)).then_some(blocks)
+    let is_size = chunk.is_power_of_two() && (64..=CHUNK_BLOCKS).contains(&chunk);
+    (lines.next().is_none() && is_size && (1..=MOST_BLOCKS).contains(&blocks)).then_some((blocks, chunk))
 }
 
 /// A hole beyond the end of the file changes nothing.
 fn knows_holes(file: &File) -> Result<(), Errno> {
     let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    let end = file.metadata().map_err(|e| errno_of(&e))?.len().next_multiple_of(MARKER_BYTES);
+    let end = file
+        .metadata()
+        .map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?
+        .len()
+        .next_multiple_of(MARKER_BYTES);
     fallocate(file, mode, end, MARKER_BYTES)
 }

@@ -9,13 +9,10 @@
 use super::Trouble;
 use super::chunk::Chunk;
 use crate::PageBuf;
-use crate::file::raw::is_in_memory;
-use rustix::fs::{AtFlags, Mode, OFlags, fsync, openat, unlinkat};
-use rustix::io::{Errno, retry_on_intr};
+use crate::host::{Access, HostDir};
+use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::ops::{Range, RangeInclusive};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use steadyfs_rt::{LockClass, Mutex};
 
@@ -52,10 +49,10 @@ struct State {
 
 /// See the head of the module.
 pub(super) struct Table {
-    path: PathBuf,
-    dir: File,
+    dir: HostDir,
     read_only: bool,
-    in_memory: bool,
+    /// Blocks of a chunk.
+    pub(super) blocks: u64,
     /// Files that are open at a time.
     most: usize,
     state: Mutex<State>,
@@ -74,13 +71,12 @@ fn number(name: &str) -> Option<u64> {
 }
 
 impl Table {
-    /// The chunks of an open directory. Files that hold nothing, which a crash may leave, go. `files`: how many the
-    /// process may have open.
-    pub(super) fn new(path: &Path, dir: File, read_only: bool, files: u64) -> Result<Self, Trouble> {
-        let in_memory = is_in_memory(&dir);
+    /// The chunks of an open directory, of so many blocks each. Files that hold nothing, which a crash may leave, go.
+    /// `files`: how many the process may have open.
+    pub(super) fn new(dir: HostDir, blocks: u64, read_only: bool, files: u64) -> Result<Self, Trouble> {
         let (state, syncing) = (Mutex::new(&TABLE, State::default()), Mutex::new(&SYNC, ()));
         let most = usize::try_from(files / SHARE).unwrap_or(OPEN).min(OPEN);
-        let table = Table { path: path.to_owned(), dir, read_only, in_memory, most, state, syncing };
+        let table = Table { dir, read_only, blocks, most, state, syncing };
         let numbers = table.numbers()?;
         table.state.lock().there = numbers.iter().copied().collect();
         if !read_only {
@@ -89,8 +85,7 @@ impl Table {
             (state.unsynced, state.changed) = (state.there.clone(), true);
             drop(state);
             for number in numbers {
-                let meta = std::fs::metadata(path.join(name(number))).map_err(|e| errno_of(&e))?;
-                if std::os::unix::fs::MetadataExt::blocks(&meta) == 0 {
+                if table.dir.stat(&name(number))?.is_hole {
                     table.discard(number, 0..0)?;
                 }
             }
@@ -100,17 +95,12 @@ impl Table {
 
     /// Whether the host keeps the directory in memory.
     pub(super) fn is_in_memory(&self) -> bool {
-        self.in_memory
+        self.dir.is_in_memory()
     }
 
     /// The chunks that have files now, in order.
     pub(super) fn numbers(&self) -> Result<Vec<u64>, Errno> {
-        let entries = std::fs::read_dir(&self.path).map_err(|e| errno_of(&e))?;
-        let mut numbers = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(|e| errno_of(&e))?;
-            numbers.extend(entry.file_name().to_str().and_then(number));
-        }
+        let mut numbers: Vec<u64> = self.dir.names()?.iter().filter_map(|name| number(name)).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
@@ -137,21 +127,23 @@ impl Table {
 
     /// Opens a file, and makes it if that is asked for and it never was there. Somebody may have been faster.
     fn open(&self, number: u64, make: bool) -> Result<Option<Arc<Chunk>>, Trouble> {
-        let access = if self.read_only { OFlags::RDONLY } else { OFlags::RDWR };
         let mut state = self.state.lock();
         if let Some(chunk) = state.take(number) {
             return Ok(Some(chunk));
         }
         let is_known = state.there.contains(&number);
-        let create = if make && !is_known { OFlags::CREATE } else { OFlags::empty() };
-        let flags = access | OFlags::CLOEXEC | create;
-        let file = match retry_on_intr(|| openat(&self.dir, name(number), flags, Mode::from_raw_mode(0o600))) {
-            Ok(file) => File::from(file),
+        let access = match (self.read_only, make && !is_known) {
+            (true, _) => Access::Read,
+            (false, true) => Access::Make,
+            (false, false) => Access::Write,
+        };
+        let file = match self.dir.open(&name(number), access) {
+            Ok(file) => file,
             Err(Errno::NOENT) if is_known && !self.read_only => return Err(Trouble::Removed(number)),
             Err(Errno::NOENT) => return Ok(None),
             Err(errno) => return Err(errno.into()),
         };
-        let chunk = Arc::new(Chunk::new(number, file, state.unsynced.contains(&number))?);
+        let chunk = Arc::new(Chunk::new(number, self.blocks, file, state.unsynced.contains(&number))?);
         state.unsynced.remove(&number);
         state.changed |= state.there.insert(number) && make;
         state.clock += 1;
@@ -213,7 +205,7 @@ impl Table {
     /// Removes the file of a chunk that holds nothing.
     fn remove(&self, number: u64) -> Result<(), Errno> {
         let mut state = self.state.lock();
-        retry_on_intr(|| unlinkat(&self.dir, name(number), AtFlags::empty()))?;
+        self.dir.unlink(&name(number))?;
         state.open.remove(&number);
         state.there.remove(&number);
         state.changed = true;
@@ -246,7 +238,7 @@ impl Table {
         }
         let synced = chunks.iter().try_for_each(|chunk| chunk.sync(&self.dir)).and_then(|()| {
             let changed = std::mem::take(&mut self.state.lock().changed);
-            if changed { Ok(retry_on_intr(|| fsync(&self.dir))?) } else { Ok(()) }
+            if changed { Ok(self.dir.sync()?) } else { Ok(()) }
         });
         synced.inspect_err(|trouble| self.state.lock().failed = Some(*trouble))
     }
@@ -269,9 +261,4 @@ impl State {
         let idle = self.open.iter().filter(|(_, open)| Arc::strong_count(&open.chunk) == 1);
         idle.min_by_key(|(_, open)| open.used).map(|(number, open)| (*number, Arc::clone(&open.chunk), open.used))
     }
-}
-
-/// The number of a system's error.
-pub(super) fn errno_of(error: &std::io::Error) -> Errno {
-    Errno::from_io_error(error).unwrap_or(Errno::IO)
 }

@@ -8,13 +8,11 @@
 //! Kept true: a frame is written after the blocks that its steps tell of are durable. One that could not be written, or
 //! synced, is written anew at the same place, with the steps since.
 
-use crate::host::create_private;
+use crate::host::{Access, HostDir, HostFile};
 use crate::migrate::{MigrationGeometry, Move, Numbers, Sort, Step, put};
 use crate::{Ledger, OpenError};
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 /// What it is called in the directory of the device, and a new one before it is complete.
@@ -36,9 +34,9 @@ const RESUME: u64 = 8;
 const UNWRITTEN: u64 = 9;
 
 pub(super) struct Journal {
-    dir: PathBuf,
+    dir: HostDir,
     /// None of a device that is only read.
-    file: Option<Arc<File>>,
+    file: Option<Arc<HostFile>>,
     /// Where the next frame goes.
     end: u64,
     /// How many there are.
@@ -90,21 +88,22 @@ fn is_amid(bytes: &[u8], number: u64) -> bool {
 
 impl Journal {
     /// Makes the journal of a device that holds nothing.
-    pub(super) fn create(dir: &Path, geometry: &MigrationGeometry) -> io::Result<()> {
+    pub(super) fn create(dir: &HostDir, geometry: &MigrationGeometry) -> io::Result<()> {
         write_beside(dir, &Ledger::new(geometry.clone()))?;
         take_name(dir)
     }
 
     /// Reads the journal; the ledger is that after the last whole frame. `None` if the first is none.
     pub(super) fn open(
-        dir: &Path,
+        dir: &HostDir,
+        path: &Path,
         geometry: MigrationGeometry,
         read_only: bool,
     ) -> Result<Option<(Journal, Ledger)>, OpenError> {
-        let path = dir.join(NAME);
-        let mut bytes = Vec::new();
-        let mut file = File::options().read(true).write(!read_only).open(&path).map_err(system(&path))?;
-        file.read_to_end(&mut bytes).map_err(system(&path))?;
+        let path = path.join(NAME);
+        let access = if read_only { Access::Read } else { Access::Write };
+        let file = dir.open(NAME, access).map_err(|errno| system(&path)(errno.into()))?;
+        let bytes = file.read_all().map_err(system(&path))?;
         let Some((mut ledger, first, mut rest)) = split(&bytes, 0).and_then(|(payload, rest)| {
             let ledger = Ledger::restore(geometry, &mut Numbers(payload))?;
             Some((ledger, (HEAD + payload.len()) as u64, rest))
@@ -127,7 +126,7 @@ impl Journal {
             file.set_len(end).map_err(system(&path))?;
         }
         let file = (!read_only).then(|| Arc::new(file));
-        let dir = dir.to_owned();
+        let dir = dir.clone();
         let journal = Journal {
             dir,
             file,
@@ -192,7 +191,7 @@ impl Journal {
     /// Writes the next frame, and returns the file that is to be synced. Until [`Journal::appended`] says that it is
     /// durable the frame does not count, and is written anew: of what a failed sync has lost nothing is known. Nothing
     /// follows it, so whatever is left of an attempt ends the journal, or is true.
-    pub(super) fn append(&self) -> io::Result<Option<Arc<File>>> {
+    pub(super) fn append(&self) -> io::Result<Option<Arc<HostFile>>> {
         let Some(file) = self.file.clone().filter(|_| !self.framed.is_empty()) else { return Ok(None) };
         file.write_all_at(&frame(self.frames, &self.framed), self.end)?;
         Ok(Some(file))
@@ -208,7 +207,7 @@ impl Journal {
     }
 
     /// The file, for a device that may be changed.
-    pub(super) fn file(&self) -> Option<&Arc<File>> {
+    pub(super) fn file(&self) -> Option<&Arc<HostFile>> {
         self.file.as_ref()
     }
 
@@ -245,7 +244,7 @@ impl Journal {
             return Ok(true);
         }
         let Ok((file, end)) = write_beside(&self.dir, ledger) else {
-            let _ = std::fs::remove_file(self.dir.join(BEGUN));
+            let _ = self.dir.unlink(BEGUN);
             return Ok(false);
         };
         take_name(&self.dir)?;
@@ -261,20 +260,20 @@ impl Journal {
 }
 
 /// Makes a journal of a ledger alone, without its name, and its length.
-fn write_beside(dir: &Path, ledger: &Ledger) -> io::Result<(File, u64)> {
+fn write_beside(dir: &HostDir, ledger: &Ledger) -> io::Result<(HostFile, u64)> {
     let mut payload = Vec::new();
     ledger.save(&mut payload);
     let frame = frame(0, &payload);
-    let mut file = create_private(&dir.join(BEGUN))?;
-    file.write_all(&frame)?;
-    file.sync_all()?;
+    let file = dir.open(BEGUN, Access::Anew)?;
+    file.write_all_at(&frame, 0)?;
+    file.sync(true)?;
     Ok((file, frame.len() as u64))
 }
 
 /// Gives it the name.
-fn take_name(dir: &Path) -> io::Result<()> {
-    std::fs::rename(dir.join(BEGUN), dir.join(NAME))?;
-    File::open(dir)?.sync_all()
+fn take_name(dir: &HostDir) -> io::Result<()> {
+    dir.rename(BEGUN, NAME)?;
+    Ok(dir.sync()?)
 }
 
 /// Takes the steps of a frame; false if they are none.

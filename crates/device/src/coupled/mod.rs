@@ -31,7 +31,7 @@ pub(crate) use cuts::Volatile;
 
 use crate::device::IoResult;
 use crate::file::locked::Locked;
-use crate::file::raw::RawFile;
+use crate::host::{HostDir, HostFile, HostModel};
 use crate::migrate::{Broken, Ledger, MigrationGeometry, Migrations, Sort, Step, Upcall};
 use crate::{
     BLOCK_SIZE, Device, DeviceInfo, IoError, Op, OpKind, OpenError, OpenOptions, PageBuf, Request, StreamHint, errno,
@@ -51,6 +51,9 @@ static STATE: LockClass = LockClass::new("device.coupled", u16::MAX - 13);
 /// After so long an idle device delivers what waits.
 const DEADLINE: Duration = Duration::from_millis(50);
 
+/// What a directory of a model is called.
+const MODEL: &str = "model";
+
 /// Most outstanding records: 1 MiB of them.
 const BOUND: usize = 1 << 16;
 
@@ -58,7 +61,7 @@ const BOUND: usize = 1 << 16;
 pub struct CoupledDevice {
     info: DeviceInfo,
     geometry: MigrationGeometry,
-    blocks: RawFile,
+    blocks: HostFile,
     flushing: Mutex<()>,
     state: Mutex<State>,
     changed: Condvar,
@@ -66,8 +69,8 @@ pub struct CoupledDevice {
     cuts: cuts::Cuts,
     #[cfg(test)]
     faults: cuts::Faults,
-    /// The file that says what the device is; locked as long as the device is open.
-    _marker: Locked,
+    /// The file that says what the device is; locked as long as the device is open, if it is one of the system.
+    _marker: Option<Locked>,
 }
 
 struct State {
@@ -135,12 +138,33 @@ impl CoupledDevice {
     /// It is no device, its journal is damaged, or somebody else has it open.
     pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self, OpenError> {
         let path = path.as_ref();
-        let open::OpenedCoupled { marker, blocks, journal, ledger } = open::open(path, &options)?;
+        Ok(Self::with(open::open(path, &options)?, path, options.read_only))
+    }
+
+    /// Makes a device that holds nothing in the directory of a model.
+    ///
+    /// # Errors
+    /// The directory holds something; no device can have such areas.
+    pub fn create_on(host: &HostModel, geometry: &MigrationGeometry) -> Result<(), OpenError> {
+        open::create_in(&HostDir::Model(host.clone()), Path::new(MODEL), geometry)
+    }
+
+    /// Opens the directory of a model. Nobody else may have it open.
+    ///
+    /// # Errors
+    /// It is no device, or its journal is damaged.
+    pub fn open_on(host: &HostModel) -> Result<Self, OpenError> {
+        let path = Path::new(MODEL);
+        Ok(Self::with(open::open_model(host, path)?, path, false))
+    }
+
+    fn with(opened: open::OpenedCoupled, path: &Path, read_only: bool) -> Self {
+        let open::OpenedCoupled { marker, blocks, journal, ledger } = opened;
         let geometry = ledger.geometry().clone();
         let info = DeviceInfo {
             blocks: geometry.gc.end,
-            read_only: options.read_only,
-            discard: !options.read_only,
+            read_only,
+            discard: !read_only,
             synchronous: true,
             prefers_fua: false,
             name: path.display().to_string(),
@@ -158,7 +182,7 @@ impl CoupledDevice {
             failed: None,
             left: Left::default(),
         };
-        Ok(CoupledDevice {
+        CoupledDevice {
             info,
             geometry,
             blocks,
@@ -170,7 +194,7 @@ impl CoupledDevice {
             #[cfg(test)]
             faults: cuts::Faults::default(),
             _marker: marker,
-        })
+        }
     }
 
     /// Records that are not completed.
@@ -341,7 +365,7 @@ impl CoupledDevice {
         self.moment();
         let appended = self.append();
         self.moment();
-        let synced = appended.and_then(|file| file.map_or(Ok(()), |file| file.sync_data()));
+        let synced = appended.and_then(|file| file.map_or(Ok(()), |file| Ok(file.sync(false)?)));
         synced.map_err(|error| self.unjournaled(&error))?;
         let mut state = self.state.lock();
         state.journal.appended();
@@ -360,7 +384,7 @@ impl CoupledDevice {
     }
 
     /// Writes the next frame of the journal.
-    fn append(&self) -> std::io::Result<Option<std::sync::Arc<std::fs::File>>> {
+    fn append(&self) -> std::io::Result<Option<Arc<HostFile>>> {
         #[cfg(test)]
         self.faults.take_append()?;
         self.state.lock().journal.append()
@@ -375,8 +399,8 @@ impl CoupledDevice {
     /// A file that has lost its name is gone when the device is closed, whatever is written to it.
     fn check_names(&self, state: &State) -> Result<(), IoError> {
         let journal = state.journal.file().map(|file| ("journal", &**file));
-        for (name, file) in [Some(("blocks", self.blocks.file())), journal].into_iter().flatten() {
-            if file.metadata().is_ok_and(|meta| meta.nlink() == 0) {
+        for (name, file) in [Some(("blocks", &self.blocks)), journal].into_iter().flatten() {
+            if file.is_nameless() {
                 let why = format!("somebody has removed its file `{name}`; copy what you need, and unmount it");
                 return Err(self.dead((OpKind::Flush, (0, 0)), &why));
             }

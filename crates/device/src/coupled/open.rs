@@ -3,12 +3,11 @@
 use super::journal::{self, Journal};
 use crate::file::locked::Locked;
 use crate::file::open::open_locked;
-use crate::file::raw::RawFile;
-use crate::host::create_private;
+use crate::host::{Access, HostDir, HostFile, HostModel};
 use crate::migrate::MigrationGeometry;
 use crate::{BLOCK_SIZE, Ledger, OpenError, OpenOptions};
 use std::fs::{DirBuilder, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -26,8 +25,8 @@ const BLOCKS: &str = "blocks";
 const MOST_BLOCKS: u64 = 1 << 32;
 
 pub(super) struct OpenedCoupled {
-    pub(super) marker: Locked,
-    pub(super) blocks: RawFile,
+    pub(super) marker: Option<Locked>,
+    pub(super) blocks: HostFile,
     pub(super) journal: Journal,
     pub(super) ledger: Ledger,
 }
@@ -55,35 +54,45 @@ fn bytes_of(geometry: &MigrationGeometry) -> Option<u64> {
 
 /// Makes the directory a device. The last step, a name, makes it one.
 pub(super) fn create(path: &Path, geometry: &MigrationGeometry) -> Result<(), OpenError> {
-    let bytes = bytes_of(geometry).ok_or_else(|| unsupported(path, "these are no areas of a device"))?;
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(system(path)(error)),
         Ok(()) | Err(_) => {}
     }
-    if std::fs::read_dir(path).map_err(system(path))?.next().is_some() {
+    create_in(&HostDir::open_at(path).map_err(system(path))?, path, geometry)?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(parent.unwrap_or(Path::new("."))).and_then(|parent| parent.sync_all()).map_err(system(path))
+}
+
+/// The same in a directory that is there.
+pub(super) fn create_in(dir: &HostDir, path: &Path, geometry: &MigrationGeometry) -> Result<(), OpenError> {
+    let bytes = bytes_of(geometry).ok_or_else(|| unsupported(path, "these are no areas of a device"))?;
+    if !dir.names().map_err(|errno| system(path)(errno.into()))?.is_empty() {
         return Err(unsupported(path, "the directory is not empty"));
     }
     let MigrationGeometry { zone, meta, regular, gc, capacity } = geometry;
     let numbers = [*zone, meta.end, regular.end, gc.end, *capacity];
     let write = || {
-        let blocks = create_private(&path.join(BLOCKS))?;
+        let blocks = dir.open(BLOCKS, Access::Anew)?;
         blocks.set_len(bytes)?;
-        // The marker must not be there without its length.
-        blocks.sync_all()?;
-        Journal::create(path, geometry)?;
-        let begun = path.join(BEGUN);
-        let mut file = create_private(&begun)?;
-        writeln!(file, "{MAGIC}")?;
-        for (name, number) in NAMES.iter().zip(numbers) {
-            writeln!(file, "{name} {number}")?;
-        }
-        file.sync_all()?;
-        std::fs::rename(&begun, path.join(MARKER))?;
-        File::open(path)?.sync_all()?;
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+        // Its length is as durable as the name that makes this a device.
+        blocks.sync(true)?;
+        Journal::create(dir, geometry)?;
+        let lines: String = NAMES.iter().zip(numbers).map(|(name, number)| format!("{name} {number}\n")).collect();
+        let file = dir.open(BEGUN, Access::Anew)?;
+        file.write_all_at(format!("{MAGIC}\n{lines}").as_bytes(), 0)?;
+        file.sync(true)?;
+        dir.rename(BEGUN, MARKER)?;
+        Ok(dir.sync()?)
     };
     write().map_err(system(path))
+}
+
+/// Opens the directory of a model.
+pub(super) fn open_model(host: &HostModel, path: &Path) -> Result<OpenedCoupled, OpenError> {
+    let dir = HostDir::Model(host.clone());
+    let text = dir.open(MARKER, Access::Read).map_err(|errno| system(path)(errno.into()))?;
+    let text = text.read_all().map_err(system(path))?;
+    open_in(&dir, path, None, &String::from_utf8_lossy(&text), false)
 }
 
 /// Removes its files, first the one that makes it a device.
@@ -111,16 +120,28 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<OpenedCoupled, 
     })?;
     let mut text = String::new();
     Read::take(&*marker, MARKER_BYTES).read_to_string(&mut text).map_err(system(&place))?;
+    let dir = HostDir::open_at(path).map_err(system(path))?;
+    open_in(&dir, path, Some(marker), &text, options.read_only)
+}
+
+/// Opens the files beside the marker, which says `text`.
+fn open_in(
+    dir: &HostDir,
+    path: &Path,
+    marker: Option<Locked>,
+    text: &str,
+    read_only: bool,
+) -> Result<OpenedCoupled, OpenError> {
     let unknown = || unsupported(path, "steadyfs-coupled does not say what the device is");
-    let geometry = parse(&text).ok_or_else(unknown)?;
+    let geometry = parse(text).ok_or_else(unknown)?;
     let bytes = bytes_of(&geometry).ok_or_else(unknown)?;
+    let access = if read_only { Access::Read } else { Access::Write };
     let place = path.join(BLOCKS);
-    let file = File::options().read(true).write(!options.read_only).open(&place).map_err(system(&place))?;
-    if file.metadata().map_err(system(&place))?.len() != bytes {
+    let blocks = dir.open(BLOCKS, access).map_err(|errno| system(&place)(errno.into()))?.whole();
+    if blocks.stat().map_err(|errno| system(&place)(errno.into()))?.length != bytes {
         return Err(unsupported(path, "its file of blocks is not as long as the device"));
     }
-    let blocks = RawFile::new(Locked::unlocked(file), 0, false, false);
-    let read = Journal::open(path, geometry, options.read_only)?;
+    let read = Journal::open(dir, path, geometry, read_only)?;
     let (journal, ledger) = read.ok_or_else(|| unsupported(path, "its journal is damaged"))?;
     Ok(OpenedCoupled { marker, blocks, journal, ledger })
 }

@@ -4,7 +4,7 @@ use super::locked::Locked;
 use super::raw::RawFile;
 use super::zones::{self, ZoneLimits};
 use super::{Direct, OpenOptions};
-use crate::host::PRIVATE;
+use crate::private::PRIVATE;
 use crate::{BLOCK_SIZE, DeviceInfo, OpenError, ZoneGeometry};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;

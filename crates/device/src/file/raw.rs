@@ -35,6 +35,11 @@ impl RawFile {
         RawFile { file, offset, block_device, ends_early }
     }
 
+    /// The same file, which may not end before the device does.
+    pub(crate) fn whole(self) -> Self {
+        RawFile { ends_early: false, ..self }
+    }
+
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
