@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use serde::Serialize;
 use steadyfs_crash::{
-    MovingStates, SeedFault, SeedsOutcome, SessionHost, Stop, VolumeKind, ZonedStates, cut_many_while_moving,
-    cut_many_zones,
+    HostKind, HostStates, MovingStates, SeedFault, SeedsOutcome, SessionHost, Stop, VolumeKind, ZonedStates,
+    cut_many_hosts, cut_many_while_moving, cut_many_zones,
 };
 
 use super::{exit, heed_signals, note_interruption, progress};
@@ -32,6 +32,8 @@ pub(crate) enum CutKind {
     D2fs,
     /// F2FS, on a zoned device.
     Zoned,
+    /// A directory of files, whose host is cut.
+    Host(HostKind),
 }
 
 impl CutKind {
@@ -39,6 +41,8 @@ impl CutKind {
         match self {
             CutKind::D2fs => "d2fs",
             CutKind::Zoned => "zoned",
+            CutKind::Host(HostKind::Chunks) => "iplfs-dir",
+            CutKind::Host(HostKind::Coupled) => "d2fs-dir",
         }
     }
 }
@@ -48,7 +52,11 @@ impl Explored {
         match name {
             "d2fs" => Ok(Explored::Cut(CutKind::D2fs)),
             "zoned" => Ok(Explored::Cut(CutKind::Zoned)),
-            _ => VolumeKind::parse(name).map(Explored::Of).map_err(|e| format!("{e}, d2fs, or zoned")),
+            "iplfs-dir" => Ok(Explored::Cut(CutKind::Host(HostKind::Chunks))),
+            "d2fs-dir" => Ok(Explored::Cut(CutKind::Host(HostKind::Coupled))),
+            _ => VolumeKind::parse(name)
+                .map(Explored::Of)
+                .map_err(|e| format!("{e}, iplfs-dir, d2fs, d2fs-dir, or zoned")),
         }
     }
 }
@@ -89,6 +97,18 @@ enum Found {
         zones_finished: u64,
         zones_most_active: u32,
     },
+    OnHost {
+        states: u64,
+        sessions: u64,
+        sessions_after_a_kill: u64,
+        states_with_outstanding_records: u64,
+    },
+}
+
+impl From<HostStates> for Found {
+    fn from(HostStates { states, sessions, killed, outstanding }: HostStates) -> Self {
+        Found::OnHost { states, sessions, sessions_after_a_kill: killed, states_with_outstanding_records: outstanding }
+    }
 }
 
 impl From<MovingStates> for Found {
@@ -140,6 +160,12 @@ impl Found {
                 format!("zones finished    {zones_finished}"),
                 format!("  partly written  {zones_most_active} at one time, at most"),
             ],
+            Found::OnHost { states: all, sessions, sessions_after_a_kill, states_with_outstanding_records } => vec![
+                states(all),
+                format!("  outstanding     {states_with_outstanding_records} with records that are not completed"),
+                format!("sessions          {sessions}"),
+                format!("  after a kill    {sessions_after_a_kill} with files that the host had not made durable"),
+            ],
         }
     }
 }
@@ -184,6 +210,7 @@ impl Sessions<'_> {
         let outcome = match self.kind {
             CutKind::D2fs => cut_many_while_moving(host, seeds, most, options, jobs, tell).map(found),
             CutKind::Zoned => cut_many_zones(host, seeds, most, options, jobs, tell).map(found),
+            CutKind::Host(kind) => cut_many_hosts(kind, host, seeds, most, options, jobs, tell).map(found),
         };
         let (runs, found, wrong) = outcome.map_err(refused)?;
         bar.finish_and_clear();
