@@ -21,7 +21,7 @@ use std::sync::Arc;
 use steadyfs_core::mkfs::{self, Infinite, Migrating, MkfsOptions};
 use steadyfs_core::raw::Image;
 use steadyfs_core::{Error, Fs, MountOptions};
-use steadyfs_device::{ChunkDevice, CoupledDevice, Device, HostModel};
+use steadyfs_device::{ChunkDevice, CoupledDevice, Device, HostModel, Migrations};
 use steadyfs_rt::sim::SimConfig;
 use steadyfs_rt::{sleep, spawn};
 
@@ -54,6 +54,8 @@ pub struct HostStates {
     pub killed: u64,
     /// Of the states, those in which a device had records outstanding.
     pub outstanding: u64,
+    /// Blocks that a device moved and its volume followed.
+    pub moved: u64,
 }
 
 impl Judged for HostStates {
@@ -62,6 +64,7 @@ impl Judged for HostStates {
         self.sessions += other.sessions;
         self.killed += other.killed;
         self.outstanding += other.outstanding;
+        self.moved += other.moved;
     }
 
     fn states(&self) -> u64 {
@@ -181,7 +184,9 @@ fn explore(
         host.take_time(writers.is_late(&mut random).then_some(session_seed));
         host.plant(ways.planted);
         let began = host.tick();
-        let lived = in_time(config, LIMIT, move || live(kind, &below, &before, session_seed, &ways)).map_err(within)?;
+        let lived = in_time(config, LIMIT, move || live(kind, &below, &before, session_seed, &ways));
+        let (lived, moved) = lived.map_err(within)?;
+        sum.moved += moved;
         host.take_time(None);
         host.plant(false);
         sum.sessions += 1;
@@ -209,6 +214,9 @@ fn explore(
 /// What was promised of a file, and from which tick on.
 type Promises = Vec<(u64, Pages)>;
 
+/// What a session promised, and how many blocks it followed.
+type Lived = (Vec<Promises>, u64);
+
 /// What was promised of all files by a tick.
 fn by(lived: &[Promises], at: u64) -> Vec<Pages> {
     let last = |file: &Promises| file.iter().rev().find(|(tick, _)| *tick <= at).map(|(_, pages)| pages.clone());
@@ -216,7 +224,7 @@ fn by(lived: &[Promises], at: u64) -> Vec<Pages> {
 }
 
 /// Mounts, works, and leaves the volume as if somebody had pulled the plug.
-fn live(kind: HostKind, host: &HostModel, before: &[Pages], seed: u64, ways: &Ways) -> Result<Vec<Promises>, String> {
+fn live(kind: HostKind, host: &HostModel, before: &[Pages], seed: u64, ways: &Ways) -> Result<Lived, String> {
     let began = host.tick();
     let Opened { device, .. } = kind.open(host)?;
     let fs = mount(&device, &ways.mount)?;
@@ -225,22 +233,25 @@ fn live(kind: HostKind, host: &HostModel, before: &[Pages], seed: u64, ways: &Wa
         .map(|(writer, known)| {
             let (fs, host) = (Arc::clone(&fs), host.clone());
             let promises = vec![(began, known.clone())];
-            let writer = FileWriter { fs, host, writer, known, promises };
+            let device = Arc::clone(&device);
+            let writer = FileWriter { fs, device, host, writer, known, promises };
             let random = Rng::new(seed.wrapping_add(writer.writer as u64));
             spawn("writer", move || writer.work(random).map_err(|e| e.to_string()))
         })
         .collect();
     let ends: Vec<Result<Promises, String>> =
         tasks.into_iter().map(|task| task.join().map_err(|panic| panic.to_string())?).collect();
+    let moved = fs.migration_stats().map_or(0, |stats| stats.moved);
     drop(fs);
     sleep(ENOUGH_TO_END);
     drop(device);
-    ends.into_iter().collect()
+    ends.into_iter().collect::<Result<_, _>>().map(|promises| (promises, moved))
 }
 
 /// A writer of a file.
 struct FileWriter {
     fs: Arc<Fs>,
+    device: Arc<dyn Device>,
     host: HostModel,
     writer: usize,
     known: Pages,
@@ -250,8 +261,10 @@ struct FileWriter {
 impl FileWriter {
     fn work(mut self, mut random: Rng) -> Result<Promises, Error> {
         let data = file(&self.fs, self.writer)?;
+        // One that collects has nothing to collect before zones are full.
+        let most = if self.device.migrations().is_some() { 200 } else { 40 };
         for round in 0..6 + random.below(8) {
-            for _ in 0..5 + random.below(40) {
+            for _ in 0..5 + random.below(most) {
                 let (page, byte) = (random.below(PAGES), 1 + random.below(255) as u8);
                 // Of a page that changes after the promise nothing is known.
                 if let Some((_, last)) = self.promises.last_mut() {
@@ -262,6 +275,9 @@ impl FileWriter {
             }
             if random.below(3) == 0 {
                 come_and_go(&self.fs, &format!("extra{}-{}", self.writer, (random.below(7) + round) % 7), 40)?;
+            }
+            if random.below(3) == 0 {
+                self.device.migrations().into_iter().for_each(Migrations::press);
             }
             match random.below(3) {
                 0 => self.fs.sync()?,

@@ -11,6 +11,7 @@ fn is_sound(kind: HostKind) -> HostStates {
         sum.states += found.states;
         sum.killed += found.killed;
         sum.outstanding += found.outstanding;
+        sum.moved += found.moved;
     }
     println!("{sum:?}");
     assert_eq!(sum.states, 45);
@@ -24,7 +25,8 @@ fn no_cut_of_the_host_breaks_a_promise_of_a_chunk_directory() {
 
 #[test]
 fn no_cut_of_the_host_breaks_a_promise_of_a_device_that_collects() {
-    is_sound(HostKind::Coupled);
+    let sum = is_sound(HostKind::Coupled);
+    assert!(sum.moved > 1000 && sum.outstanding > 5, "{sum:?}");
 }
 
 /// A write that is marked before it is done is left out by the flush after it.

@@ -102,11 +102,12 @@ enum Found {
         sessions: u64,
         sessions_after_a_kill: u64,
         states_with_outstanding_records: u64,
+        blocks_moved: u64,
     },
 }
 
 impl From<HostStates> for Found {
-    fn from(HostStates { states, sessions, killed, outstanding }: HostStates) -> Self {
+    fn from(HostStates { states, sessions, killed, outstanding, moved }: HostStates) -> Self {
         Found::OnHost { states, sessions, sessions_after_a_kill: killed, states_with_outstanding_records: outstanding }
     }
 }
@@ -160,11 +161,18 @@ impl Found {
                 format!("zones finished    {zones_finished}"),
                 format!("  partly written  {zones_most_active} at one time, at most"),
             ],
-            Found::OnHost { states: all, sessions, sessions_after_a_kill, states_with_outstanding_records } => vec![
+            Found::OnHost {
+                states: all,
+                sessions,
+                sessions_after_a_kill,
+                states_with_outstanding_records,
+                blocks_moved,
+            } => vec![
                 states(all),
                 format!("  outstanding     {states_with_outstanding_records} with records that are not completed"),
                 format!("sessions          {sessions}"),
                 format!("  after a kill    {sessions_after_a_kill} with files that the host had not made durable"),
+                format!("blocks moved      {blocks_moved}"),
             ],
         }
     }
