@@ -38,8 +38,8 @@ use crate::{
 };
 use journal::Journal;
 use left::Left;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_rt::{Condvar, LockClass, Mutex, MutexGuard};
 
