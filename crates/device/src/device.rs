@@ -177,11 +177,13 @@ impl DeviceInfo {
     /// EINVAL, EROFS.
     pub fn check(&self, op: &Op) -> Result<(), IoError> {
         let (block, count) = op.range();
-        if block.checked_add(count).is_none_or(|end| end > self.blocks) {
+        if block.checked_add(count).is_none_or(|end| end > self.blocks)
+            && !steadyfs_rt::mutated("requests-lie-within-the-device")
+        {
             let cause = format!("beyond the end of {} ({} blocks)", self.name, self.blocks);
             return Err(IoError::new(op.kind(), block, count, errno::EINVAL, cause));
         }
-        if self.read_only && op.changes() {
+        if self.read_only && op.changes() && !steadyfs_rt::mutated("who-only-reads-changes-nothing") {
             let cause = format!("{} is opened read-only", self.name);
             return Err(IoError::new(op.kind(), block, count, errno::EROFS, cause));
         }

@@ -85,7 +85,10 @@ impl Contexts {
                     continue;
                 };
                 // Seals may have come and gone since, and commits go to the other list by now.
-                if sequence.load(SeqCst) == seen || planted.is(Fault::StaleSequence) {
+                if sequence.load(SeqCst) == seen
+                    || planted.is(Fault::StaleSequence)
+                    || steadyfs_rt::mutated("commits-look-again")
+                {
                     return Inside { sequence: seen, list: list_of(seen), _hold: Shared::Two { _guard: guard } };
                 }
             },
@@ -94,7 +97,7 @@ impl Contexts {
 
     /// Ends the current context, and waits until nobody is inside. One at a time.
     pub(crate) fn close(&self, planted: &Planted) -> Alone<'_> {
-        let drains = !planted.is(Fault::NoDrain);
+        let drains = !planted.is(Fault::NoDrain) && !steadyfs_rt::mutated("seals-wait-for-commits");
         match self {
             Contexts::One { lock, sequence, .. } => {
                 let hold = drains.then(|| Exclusive::One { _guard: lock.write() });

@@ -150,7 +150,10 @@ impl<T: Default> CommitLists<T> {
         let at = now().as_nanos();
         let (mut bytes, mut touched) = (0, Vec::new());
         for (place, Part { item, what }) in parts.into_iter().enumerate() {
-            if self.planted.is(Fault::LostRelog) && self.lists.len() > 1 && item.is_member(1 - number) {
+            if (self.planted.is(Fault::LostRelog) || steadyfs_rt::mutated("commits-go-to-one-list"))
+                && self.lists.len() > 1
+                && item.is_member(1 - number)
+            {
                 continue;
             }
             let merged = item.merge(number, (at, place as u32), |vector| merge(vector, what));
@@ -163,7 +166,9 @@ impl<T: Default> CommitLists<T> {
     }
 
     fn insert(&self, number: usize, list: &List<T>, touched: Vec<(Arc<Item<T>>, bool)>, bytes: i64) {
-        let stays_empty = touched.is_empty() || (bytes == 0 && self.planted.is(Fault::ZeroDelta));
+        let stays_empty = touched.is_empty()
+            || (bytes == 0
+                && (self.planted.is(Fault::ZeroDelta) || steadyfs_rt::mutated("a-commit-without-bytes-counts")));
         match &list.members {
             Members::One(members) => {
                 let mut members = members.lock();
@@ -216,7 +221,10 @@ impl<T: Default> CommitLists<T> {
                 (members, bytes, 1)
             }
             Members::PerCore(cores) => {
-                let (members, bytes) = cores.take(alone.list, self.planted.is(Fault::ReversedOrder));
+                let (members, bytes) = cores.take(
+                    alone.list,
+                    self.planted.is(Fault::ReversedOrder) || steadyfs_rt::mutated("batches-are-in-order"),
+                );
                 (members, bytes, cores.cores())
             }
         };

@@ -44,7 +44,11 @@ impl Space {
     /// Strides that so many bytes of one core have begun.
     fn begun(&self, bytes: i64, planted: &Planted) -> i64 {
         let stride = 1i64 << self.shift;
-        let ends = if planted.is(Fault::LateEstimate) { 0 } else { stride - 1 };
+        let ends = if planted.is(Fault::LateEstimate) || steadyfs_rt::mutated("strides-count-when-begun") {
+            0
+        } else {
+            stride - 1
+        };
         (bytes + ends) >> self.shift
     }
 

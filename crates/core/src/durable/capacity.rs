@@ -24,7 +24,9 @@ impl Fs {
         let after = crate::raw::user_blocks(blocks);
         self.vol.space.limit(before.min(after))?;
         // From here on nobody takes what the smaller one lacks; what was fsynced before fits the checkpoint.
-        let written = self.sync_checkpoint().and_then(|()| {
+        let before_that =
+            if steadyfs_rt::mutated("capacity-after-checkpoint") { Ok(()) } else { self.sync_checkpoint() };
+        let written = before_that.and_then(|()| {
             let page = PageBuf::from_slice(&changed);
             [Lba(0), Lba(1)].into_iter().try_for_each(|lba| self.vol.io.write_commit(lba, &page))
         });

@@ -242,7 +242,7 @@ impl Image {
             has_what_it_should && inode.verify_checksum(features, self.superblock().inode_checksum_seed()).is_ok()
         };
         match footer.ofs() {
-            NodeOfs::INODE => Ok(whole()),
+            NodeOfs::INODE => Ok(whole() || steadyfs_rt::mutated("chain-ends-at-a-torn-inode")),
             NodeOfs::BATCH if self.is_batch(block) => {
                 match BatchBlock::parse(block, self.superblock().inode_checksum_seed()) {
                     Ok(head) => self.has_contents(head.contents(block)),
@@ -266,7 +266,7 @@ impl Image {
             let same = |(said, page): (&ContentsSum, &PageBuf)| {
                 page.with(|bytes| ContentsSum::of(said.lba, bytes, seed)) == *said
             };
-            if !run.iter().zip(&found).all(same) {
+            if !run.iter().zip(&found).all(same) && !steadyfs_rt::mutated("chain-ends-before-missing-contents") {
                 return Ok(false);
             }
         }
@@ -284,7 +284,7 @@ impl Image {
         if header.flags().contains(CpFlags::NOCRC_RECOVERY) {
             word as u32 == header.version() as u32
         } else {
-            word == header.footer_version()
+            word == header.footer_version() || steadyfs_rt::mutated("chain-is-of-this-checkpoint")
         }
     }
 }

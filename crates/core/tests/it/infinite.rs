@@ -251,3 +251,24 @@ fn a_journal_is_refused_and_nothing_is_written() {
     assert!(matches!(&error, Error::Unsupported(why) if why.contains("journal")), "{error}");
     volume.mount("").unmount().unwrap();
 }
+
+/// Nothing of the larger volume is in force once the superblock says the smaller capacity.
+#[test]
+fn a_smaller_capacity_comes_behind_a_checkpoint_that_fits_it() {
+    let volume = Volume::of(1 << 14);
+    let fs = volume.mount("commit=0");
+    let big = file(&fs, "big");
+    fs.write(&big, 0, &vec![1; 9000 * PAGE]).unwrap();
+    fs.sync().unwrap();
+    fs.setattr(&big, &SetAttr { size: Some(4 * PAGE as u64), ..SetAttr::default() }).unwrap();
+    fs.set_capacity(1 << 13).unwrap();
+    let cut = volume.cut();
+    let space = cut.image().log_space().unwrap().clone();
+    assert_eq!(space.superblock().capacity(), 1 << 13);
+    assert!(space.header().valid_blocks < 1 << 13, "{} blocks are in use", space.header().valid_blocks);
+    let after = cut.mount("commit=0");
+    assert_eq!(contents(&after, "big"), [1; 4 * PAGE]);
+    after.write(&file(&after, "more"), 0, &[2; 9 * PAGE]).unwrap();
+    after.unmount().unwrap();
+    fs.unmount().unwrap();
+}

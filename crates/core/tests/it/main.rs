@@ -20,6 +20,7 @@ mod migrating;
 mod mkfs_layout;
 mod mount;
 mod names;
+mod orders;
 mod pack_blocks;
 mod prices;
 mod raw;

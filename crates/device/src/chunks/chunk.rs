@@ -74,7 +74,7 @@ impl Chunk {
                 state.written |= self.file.marks_early();
             }
         }
-        !state.gone
+        !state.gone || steadyfs_rt::mutated("a-gone-chunk-takes-no-write")
     }
 
     /// Writes blocks that were claimed.

@@ -357,7 +357,8 @@ impl CoupledDevice {
             state.ledger.last_delivered()
         };
         self.moment();
-        if let Err(why) = self.sync_blocks() {
+        let blocks = if steadyfs_rt::mutated("steps-follow-their-blocks") { Ok(()) } else { self.sync_blocks() };
+        if let Err(why) = blocks {
             let error = self.dead(of, &why);
             self.state.lock().failed.get_or_insert(why);
             return Err(error);
@@ -411,7 +412,7 @@ impl CoupledDevice {
     /// Makes holes of what no page has moved or been written to meanwhile. Nothing depends on it.
     fn give_back(&self, state: &mut State) {
         let mut left = state.left.end_flush();
-        left.retain(|block| !state.ledger.is_live(*block));
+        left.retain(|block| !state.ledger.is_live(*block) || steadyfs_rt::mutated("live-pages-are-no-holes"));
         for run in left.chunk_by(|block, next| block + 1 == *next) {
             let _ = self.change(Op::Discard { block: run[0], count: run.len() as u64 });
         }

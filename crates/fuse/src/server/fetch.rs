@@ -109,7 +109,9 @@ impl Server {
             // Still behind the gate: the end sees it.
             (parts, self.fetches.begin())
         };
-        parts.into_iter().for_each(|(node, range)| kernel.invalidate(node, range));
+        if !steadyfs_rt::mutated("the-kernel-writes-back-first") {
+            parts.into_iter().for_each(|(node, range)| kernel.invalidate(node, range));
+        }
         Ok(())
     }
 }

@@ -171,7 +171,9 @@ impl Call<'_> {
         {
             self.lose(ino, taken..asked.offset.saturating_add(data.len() as u64), fail.0);
         }
-        self.server.room.look(self.fs);
+        if !steadyfs_rt::mutated("writes-look-at-the-room") {
+            self.server.room.look(self.fs);
+        }
         let inode = written?;
         // After a write past its cache the kernel does not sync: it passes on that the writer asked for it (`RWF_DSYNC`
         // too).
@@ -192,7 +194,7 @@ impl Call<'_> {
         // With write-back the kernel set the times when it took the data, and sends them apart, maybe before the data.
         let has_times = written_back && self.server.policy.cache == Cache::Writeback;
         // Who filled the kernel's cache is not known any more; the kernel saw to it when it took the data.
-        if !written_back {
+        if !written_back && !steadyfs_rt::mutated("writes-take-set-id-away") {
             self.revoke(inode, asked.write_flags & WRITE_KILL_SUIDGID == 0)?;
         }
         loop {
@@ -219,12 +221,17 @@ impl Call<'_> {
         let inode = self.this()?;
         self.sync(&inode, fh, fsync_flags & FSYNC_DATASYNC != 0)?;
         // The kernel told of it once. But as long as contents are missing, no fsync succeeds.
-        self.server.nodes.tell_lost(inode.ino().get()).map_or(Ok(()), |why| Err(why.into()))
+        let told = self
+            .server
+            .nodes
+            .tell_lost(inode.ino().get())
+            .filter(|_| !steadyfs_rt::mutated("fsync-fails-while-contents-are-missing"));
+        told.map_or(Ok(()), |why| Err(why.into()))
     }
 
     /// Makes what was written durable; the open file `fh` is told of earlier failures.
     fn sync(&self, inode: &InodeRef, fh: u64, datasync: bool) -> Answer {
-        match self.server.handles.cursor(fh) {
+        match self.server.handles.cursor(fh).filter(|_| !steadyfs_rt::mutated("each-open-file-hears-of-errors")) {
             Some(cursor) => self.server.with_space(|| self.fs.fsync_open(inode, datasync, &cursor)),
             None => self.server.with_space(|| self.fs.fsync(inode, datasync)),
         }

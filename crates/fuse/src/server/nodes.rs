@@ -88,6 +88,7 @@ impl Nodes {
         let ino = inode.ino().get();
         let mut shard = self.shard(ino).lock();
         match shard.entry(ino) {
+            Entry::Occupied(_) if steadyfs_rt::mutated("unlinked-files-are-held") => Some(inode),
             Entry::Occupied(mut entry) => {
                 let before = entry.get_mut().held.replace(inode);
                 if entry.get().is_nothing() { entry.remove().held } else { before }

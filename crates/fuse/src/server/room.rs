@@ -93,7 +93,8 @@ impl Room {
     /// file.
     fn due(&self, fs: &Fs) -> Option<u64> {
         let stat = fs.statfs();
-        let half = stat.blocks_free * u64::from(stat.block_size) / 2;
+        let half = stat.blocks_free * u64::from(stat.block_size)
+            / if steadyfs_rt::mutated("the-kernel-holds-half-of-the-room") { 1 } else { 2 };
         let bytes = match self.growth.has_ended(stat.blocks_free, now()) {
             true => NO_LIMIT,
             false => half.checked_ilog2().map_or(LEAST, |log| LEAST.max(1 << log)),
@@ -143,7 +144,8 @@ impl Call<'_> {
         }
         let why = self.server.nodes.lost(ino)?;
         let is_full = || self.fs.statfs().blocks_free < ENOUGH;
-        (why == Errno::ROFS || why == Errno::NOSPC && is_full()).then_some(why)
+        (why == Errno::ROFS || why == Errno::NOSPC && is_full() && !steadyfs_rt::mutated("a-full-file-takes-no-more"))
+            .then_some(why)
     }
 
     /// Whether the kernel may take another write of an open file into its cache.

@@ -31,6 +31,7 @@ impl Call<'_> {
         // Only direct writes name an owner of locks; pages that are written through do not, and are locked.
         let is_direct = asked.write_flags & (WRITE_CACHE | WRITE_LOCKOWNER) == WRITE_LOCKOWNER;
         if is_direct
+            && !steadyfs_rt::mutated("direct-writes-drop-what-is-cached")
             && !written.is_empty()
             && let Some(range) = self.server.nodes.cached_beside(ino, written)
         {

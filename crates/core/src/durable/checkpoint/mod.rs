@@ -70,10 +70,13 @@ impl Fs {
     }
 
     fn checkpoint_locked(&self, committed: &mut Committed, unmount: bool) -> Result<()> {
-        if let Some(snapshot) = committed.undecided.take() {
+        if let Some(snapshot) = committed.undecided.take().filter(|_| !steadyfs_rt::mutated("undecided-commits-first"))
+        {
             self.commit(committed, snapshot)?;
         }
-        self.mend_failed_writes()?;
+        if !steadyfs_rt::mutated("refused-writes-are-mended") {
+            self.mend_failed_writes()?;
+        }
         self.settle()?;
         let snapshot = Box::new(self.freeze(committed, unmount)?);
         self.write_pack(&snapshot).inspect_err(|_| self.take_back(&snapshot))?;
@@ -146,7 +149,7 @@ impl Fs {
         let io = &self.vol.io;
         snapshot.submit(io);
         io.wait_chain()?;
-        io.drain()
+        if steadyfs_rt::mutated("commit-waits-for-writes") { Ok(()) } else { io.drain() }
     }
 
     /// The end of step 3, and step 4.

@@ -32,10 +32,41 @@ impl Fs {
         self.vol.close("the volume was unmounted");
         drop(frozen);
         self.vol.io.settle();
-        if self.checkpoints.has_chain(&self.vol) {
+        if self.checkpoints.has_chain(&self.vol) && !steadyfs_rt::mutated("mark-stays-for-chain") {
             return Ok(());
         }
         let device = self.vol.io.device();
         Superblocks::read(device).mark_journal(device, false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::mkfs::{self, MkfsOptions};
+    use crate::stats::counters::Cause;
+    use crate::{Fs, MountOptions, NewInode};
+    use std::sync::Arc;
+    use steadyfs_device::{Device, MemDevice};
+
+    /// Somebody syncs between the last checkpoint and the end of the mount: the next mount has it.
+    #[test]
+    fn what_is_synced_behind_the_last_checkpoint_keeps_the_mark() {
+        let device = MemDevice::new(64 << 8);
+        mkfs::format(&device, &MkfsOptions::new([7; 16], 1_700_000_000)).unwrap();
+        let device = Arc::new(device);
+        let options = MountOptions::parse("journal=single,background_gc=off,commit=0,journal.commit=0").unwrap();
+        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
+        let root = fs.root().unwrap();
+        let new = NewInode { mode: 0o100_644, ..NewInode::default() };
+        fs.create(&root, b"before", &new).unwrap();
+        fs.checkpoint(Cause::Unmount).unwrap();
+        fs.create(&root, b"behind", &new).unwrap();
+        fs.fsync(&root, false).unwrap();
+        fs.unmark_journal().unwrap();
+        assert!(fs.create(&root, b"late", &new).is_err(), "the mount is over");
+        let next = Fs::mount(Arc::new(device.fork()), MountOptions::default()).unwrap();
+        let root = next.root().unwrap();
+        [&b"before"[..], b"behind"].iter().for_each(|name| drop(next.lookup(&root, name).unwrap()));
+        next.unmount().unwrap();
     }
 }

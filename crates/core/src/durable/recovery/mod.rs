@@ -78,7 +78,9 @@ impl Fs {
             return Ok(Recovered::default());
         }
         plan.after.check(image)?;
-        plan.pin(self);
+        if !steadyfs_rt::mutated("recovery-keeps-the-chain") {
+            plan.pin(self);
+        }
         let blocks = {
             let change = self.vol.begin_change()?;
             let adoption = Adoption::new(self);

@@ -49,7 +49,7 @@ impl Fs {
         let (pages, lbas): (Vec<PageIndex>, Vec<Lba>) = lacks.into_iter().unzip();
         // After the addresses: who moves one of these blocks now changes its address first.
         let Some(pages) = self.budget.cache(inode).landed(&pages) else { return Ok(None) };
-        if !self.vol.io.have_landed(&lbas) {
+        if !self.vol.io.have_landed(&lbas) && !steadyfs_rt::mutated("named-contents-have-landed") {
             return Ok(None);
         }
         let seed = self.vol.sb.inode_checksum_seed();
@@ -71,11 +71,11 @@ impl Fs {
         Ok(self.blocks_of(inode)?.as_ref() == Some(&contents.blocks))
     }
 
-    /// Whether the inode is the only node of its file that is dirty, or in the chain without a mark behind it: of other
-    /// nodes recovery cannot tell whether they are whole.
+    /// Whether the inode is the only node of its file that is dirty: of other nodes recovery cannot tell whether they
+    /// are whole. Of those that lie in the chain without a mark behind them `place_nodes` knows, later.
     fn is_alone(&self, inode: &Inode) -> bool {
         let dirty = self.vol.nodes.dirt.of(inode.ino);
-        !dirty.is_empty() && !dirty.iter().any(is_chained) && !self.vol.nodes.dirt.standing(inode.ino).unmarked
+        !dirty.is_empty() && !dirty.iter().any(is_chained)
     }
 
     /// The blocks of a file, if there are few.
@@ -99,5 +99,58 @@ impl Fs {
             }
         }
         Ok((pages <= u64::from(area.len())).then_some(blocks))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Plan;
+    use super::super::together::tests::{mounted, write};
+    use super::*;
+    use crate::volume::io::Written;
+    use steadyfs_device::StreamHint;
+
+    /// Whoever moves a block submits the write of its new place first, and says then where it is. The page is as clean
+    /// as before.
+    #[test]
+    fn a_batch_names_no_block_that_is_on_its_way() {
+        let (_, _, fs) = mounted();
+        let file = write(&fs, b"file", &[1; 8192]);
+        fs.fsync(&file, false).unwrap();
+        fs.setattr(&file, &crate::SetAttr { mode: Some(0o600), ..crate::SetAttr::default() }).unwrap();
+        let named = || {
+            let owed = Owed::none(&fs.vol);
+            fs.contents_on_device(&file.inode, &owed).unwrap().map(|contents| contents.sums.len())
+        };
+        assert_eq!(named(), Some(2));
+        let blocks = fs.blocks_of(file.inode.node.read().bytes()).unwrap().expect("a small file");
+        fn nothing() -> impl Written {
+            |_| ()
+        }
+        let page = fs.vol.io.read_block(blocks[1].1).unwrap();
+        let moved = fs.vol.io.prepare(blocks[1].1, vec![page], StreamHint::DataCold, nothing());
+        assert_eq!(named(), None, "the second block is on its way");
+        fs.vol.io.submit(vec![moved]);
+        assert_eq!(named(), Some(2));
+    }
+
+    /// A checkpoint that begins writes nodes, also between the look at the contents and the place of the inode.
+    #[test]
+    fn an_inode_behind_a_node_without_a_mark_is_not_checked() {
+        let (_, _, fs) = mounted();
+        let file = write(&fs, b"file", &[1; 4096]);
+        let (admission, change) = fs.change_to_place(1).unwrap();
+        let (placed, owed) = fs.place_contents(&change, &file.inode, 1).unwrap();
+        admission.used(placed);
+        let owed = owed.expect("all of them");
+        let contents = fs.contents_on_device(&file.inode, &owed).unwrap();
+        assert!(contents.is_some(), "recovery could check them");
+        fs.vol.write_dirty_nodes(&change, fs.checkpoints.stamp()).unwrap();
+        let (breaks, route) = (fs.checkpoints.breaks(), fs.fsync_route(&file.inode).unwrap());
+        let plan = Plan { breaks, route, owed, contents };
+        let chained = fs.place_chain(&change, &file.inode, false, plan).unwrap().expect("the journal is whole");
+        assert!(!chained.last.as_ref().expect("the inode").is_checked, "nobody flushes what lies before it");
+        drop(change);
+        fs.finish(chained).unwrap();
     }
 }

@@ -222,7 +222,9 @@ impl Fs {
             return false;
         }
         // With a journal a name may come later, and be durable without a checkpoint: then the contents have to be.
-        let may_be_named = self.journal.is_on() && self.orphans.get(inode.ino) == Some(Orphan::Unnamed);
+        let may_be_named = self.journal.is_on()
+            && !steadyfs_rt::mutated("nameless-files-may-get-a-name")
+            && self.orphans.get(inode.ino) == Some(Orphan::Unnamed);
         // A crash may bring the last name back, and with it older contents, unless its removal is durable, too.
         let (_, done) = self.checkpoints.progress();
         let Standing { born, introduced, .. } = self.vol.nodes.dirt.standing(inode.ino);
@@ -311,7 +313,7 @@ impl Fs {
         }
         // A checkpoint may have written some of the nodes meanwhile; they lie in the chain without a mark behind them.
         let standing = self.vol.nodes.dirt.standing(inode.ino);
-        let contents = contents.filter(|_| !standing.unmarked);
+        let contents = contents.filter(|_| !standing.unmarked || steadyfs_rt::mutated("unmarked-nodes-are-flushed"));
         if whole || standing.unmarked {
             self.place_inode(change, inode, standing, end, contents).map(Some)
         } else {
@@ -354,7 +356,9 @@ impl Fs {
         assert!(standing.born || !standing.introduced, "the name of an old inode {} is in the chain", inode.ino);
         guard.touch();
         let is_checked = match contents {
-            Some(contents) => self.points_at(guard.bytes(), contents)?,
+            Some(contents) => {
+                self.points_at(guard.bytes(), contents)? || steadyfs_rt::mutated("inode-points-at-what-was-named")
+            }
             None => false,
         };
         // The journal has its name.
@@ -394,21 +398,24 @@ impl Fs {
             below.push(checked.placed);
         }
         let early = matches!(route, Route::Journal(_)) && io.planted.is(Canary::EarlyAck);
-        let alone = || self.alone(&ticket).filter(|_| !early && whole());
+        let alone = || self.alone(&ticket).filter(|_| !early);
         let durably = if last.is_none() { alone() } else { None };
         let mut is_durable = durably.is_some();
         is_durable &= below.write_with(owed.take(), durably);
         let mut before = Ok(());
         if let Some(Marked { placed: last, before: earlier, .. }) = last {
             // Everything that the nodes point at was submitted before they got their places, whoever wrote it.
-            before = io.drain_to(earlier).and_then(|()| self.chain_flush());
+            let flush = || if steadyfs_rt::mutated("mark-comes-behind-a-flush") { Ok(()) } else { self.chain_flush() };
+            before = io.drain_to(earlier).and_then(|()| flush());
             // After a failure too, for the node has its place; but then recovery must not go by it.
             let counts = before.is_ok() && whole();
             let last = if counts {
                 last
             } else {
                 // Before the ticket is gone: others who wait for it build on this place.
-                self.checkpoints.break_chain();
+                if !steadyfs_rt::mutated("refused-mark-breaks-the-chain-first") {
+                    self.checkpoints.break_chain();
+                }
                 self.vol.without_mark(last)
             };
             let mut batch = Batch::new(&self.vol, Arc::clone(&ticket));
@@ -426,12 +433,18 @@ impl Fs {
             assert!(!early && before.is_ok(), "what the last write relies on is not durable, and nobody flushes");
             return Ok(whole());
         }
-        io.wait_chain()?;
+        if !steadyfs_rt::mutated("fsync-waits-for-the-chain") {
+            io.wait_chain()?;
+        }
         before?;
-        if !whole() {
+        if !whole() && !steadyfs_rt::mutated("broken-chain-is-no-fsync") {
             return Ok(false);
         }
-        if early { Ok(true) } else { self.chain_flush().map(|()| true) }
+        if early || steadyfs_rt::mutated("fsync-ends-with-a-flush") {
+            Ok(true)
+        } else {
+            self.chain_flush().map(|()| true)
+        }
     }
 
     /// See [`BlockIo::alone`](crate::volume::io::BlockIo::alone).

@@ -42,10 +42,15 @@ impl Fs {
             return Ok(match reason {
                 _ if self.journal.is_lost() => Route::Checkpoint(Reason::Journal),
                 Some(reason @ (Reason::NodesFreed | Reason::Space)) => Route::Checkpoint(reason),
-                _ if self.vol.nodes.dirt.standing(inode.ino).reduced && inode.kind == FileType::Regular => {
+                _ if self.vol.nodes.dirt.standing(inode.ino).reduced
+                    && inode.kind == FileType::Regular
+                    && !steadyfs_rt::mutated("freed-nodes-need-a-checkpoint") =>
+                {
                     Route::Checkpoint(Reason::NodesFreed)
                 }
-                _ if !self.vol.space.recovery_fits() => Route::Checkpoint(Reason::Space),
+                _ if !self.vol.space.recovery_fits() && !steadyfs_rt::mutated("journaled-sync-leaves-room") => {
+                    Route::Checkpoint(Reason::Space)
+                }
                 reason => Route::Journal(reason),
             });
         }
@@ -64,15 +69,71 @@ impl Fs {
             self.vol.space.expect_names(self.dir_names_to_place(&self.inode(dir)?.inode)?);
         }
         let reasons = [
-            (links != 1, Reason::Links),
-            (self.since.is_renamed(inode.ino), Reason::Renamed),
+            (links != 1 && !steadyfs_rt::mutated("links-need-a-checkpoint"), Reason::Links),
+            (self.since.is_renamed(inode.ino) && !steadyfs_rt::mutated("renamed-needs-a-checkpoint"), Reason::Renamed),
             (reduced, Reason::NodesFreed),
             (!self.vol.space.recovery_fits(), Reason::Space),
             (born && dirt.standing(dir).born, Reason::NewDirectory),
             (born && self.since.is_relabelled(dir), Reason::DirectoryAttributes),
-            (born && self.since.is_vacated(dir, &name), Reason::NameReused),
+            (
+                born && self.since.is_vacated(dir, &name) && !steadyfs_rt::mutated("reused-name-needs-a-checkpoint"),
+                Reason::NameReused,
+            ),
             (born && self.options.fsync_mode == FsyncMode::Strict && self.since.is_reduced(dir), Reason::Strict),
         ];
         Ok(reasons.into_iter().find_map(|(applies, reason)| applies.then_some(reason)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::mkfs::{self, MkfsOptions};
+    use crate::{Fs, MountOptions, NewInode, SetAttr};
+    use std::sync::Arc;
+    use steadyfs_device::{Device, MemDevice};
+
+    const PAGE: u64 = 4096;
+
+    fn mounted() -> (Arc<MemDevice>, Arc<Fs>) {
+        let device = MemDevice::new(64 << 8);
+        mkfs::format(&device, &MkfsOptions::new([7; 16], 1_700_000_000)).unwrap();
+        let device = Arc::new(device);
+        let options = MountOptions::parse("journal=single,background_gc=off,commit=0,journal.commit=0").unwrap();
+        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
+        (device, fs)
+    }
+
+    /// A direct node goes and its indirect one stays, which no fsync writes: recovery would find the old contents.
+    #[test]
+    fn a_file_with_two_names_that_gave_nodes_up_takes_a_checkpoint() {
+        let (device, fs) = mounted();
+        let root = fs.root().unwrap();
+        let file = fs.create(&root, b"file", &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap();
+        for page in [4000, 5000] {
+            fs.write(&file, page * PAGE, &[7; PAGE as usize]).unwrap();
+        }
+        fs.link(&file, &root, b"other").unwrap();
+        fs.sync().unwrap();
+        for pages in [4001, 5001] {
+            fs.setattr(&file, &SetAttr { size: Some(pages * PAGE), ..SetAttr::default() }).unwrap();
+        }
+        fs.fsync(&file, false).unwrap();
+        let next = Fs::mount(Arc::new(device.fork()), MountOptions::default()).unwrap();
+        let file = next.lookup(&next.root().unwrap(), b"other").unwrap();
+        let mut page = [1; PAGE as usize];
+        assert_eq!(next.read(&file, 5000 * PAGE, &mut page).unwrap(), PAGE as usize);
+        assert_eq!(page, [0; PAGE as usize], "contents that were cut off");
+        assert_eq!(fs.sync_stats().checkpoints["nodes_freed"], 1);
+    }
+
+    /// A directory is no file, which is a reason to go by the journal. It hides that recovery might find no room.
+    #[test]
+    fn where_recovery_might_find_no_room_a_directory_takes_a_checkpoint() {
+        let (_, fs) = mounted();
+        let root = fs.root().unwrap();
+        fs.create(&root, b"file", &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap();
+        fs.vol.space.expect_names(1 << 20);
+        fs.fsync(&root, false).unwrap();
+        assert_eq!(fs.sync_stats().checkpoints["space"], 1);
     }
 }

@@ -43,7 +43,7 @@ impl<'v> Owed<'v> {
     pub(super) fn submit_under(self, ticket: &Arc<ChainTicket>) {
         let vol = self.vol;
         let kept = |Request { op, done }| {
-            let ticket = Arc::clone(ticket);
+            let ticket = (!steadyfs_rt::mutated("owed-writes-hold-the-chain")).then(|| Arc::clone(ticket));
             Request::new(op, move |result: IoResult| {
                 // What failed is noted before the ticket is gone.
                 done(result);
@@ -86,7 +86,11 @@ impl Fs {
             Ok(Some(chained)) => {
                 let end = self.finish(chained);
                 // An fsync is over when what it has written was taken; it says so of nothing else.
-                Some(end.and(inode.write_errors.since(failures)))
+                Some(if steadyfs_rt::mutated("fsync-hears-of-its-writes") {
+                    end
+                } else {
+                    end.and(inode.write_errors.since(failures))
+                })
             }
             Err(error) => Some(Err(error)),
         }
@@ -149,6 +153,7 @@ pub(super) mod tests {
         pub(crate) inner: RecordingDevice<MemDevice>,
         waits: AtomicU64,
         pub(crate) refuses: AtomicBool,
+        refuses_one: AtomicBool,
     }
 
     impl Device for Prompt {
@@ -159,7 +164,9 @@ pub(super) mod tests {
         fn submit(&self, batch: Vec<Request>) {
             for request in batch {
                 match &request.op {
-                    Op::Write { hint: StreamHint::DataWarm, .. } if self.refuses.load(SeqCst) => {
+                    Op::Write { hint: StreamHint::DataWarm, .. }
+                        if self.refuses.load(SeqCst) || self.refuses_one.swap(false, SeqCst) =>
+                    {
                         request.fail(errno::EIO)
                     }
                     _ => self.inner.submit(vec![request]),
@@ -177,7 +184,12 @@ pub(super) mod tests {
         let memory = MemDevice::new(256 << 8);
         mkfs::format(&memory, &MkfsOptions::new([7; 16], 1_700_000_000)).unwrap();
         let inner = RecordingDevice::new(memory.fork());
-        let device = Arc::new(Prompt { inner, waits: AtomicU64::new(0), refuses: AtomicBool::new(false) });
+        let device = Arc::new(Prompt {
+            inner,
+            waits: AtomicU64::new(0),
+            refuses: AtomicBool::new(false),
+            refuses_one: AtomicBool::new(false),
+        });
         let options = MountOptions::parse("journal=single,background_gc=off,commit=0").unwrap();
         let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
         let home = NewInode { mode: 0o040_755, ..NewInode::default() };
@@ -275,5 +287,20 @@ pub(super) mod tests {
         assert_eq!(contents(&after_cut(&base, &device), b"later"), [3; 4096]);
         fs.fsync(&refused, false).unwrap();
         assert_eq!(contents(&after_cut(&base, &device), b"refused"), [2; 4096]);
+    }
+
+    /// A second attempt may help. But another fsync by the same handle may be told of the error first, and a handle is
+    /// told once: so whoever wrote what was refused says so, too.
+    #[test]
+    fn an_fsync_whose_contents_were_refused_fails_whoever_else_is_told() {
+        let (_, device, fs) = mounted();
+        fs.fsync(&write(&fs, b"first", &[1; 4096]), false).unwrap();
+        let file = write(&fs, b"file", &[2; 4096]);
+        device.refuses_one.store(true, SeqCst);
+        let said = fs.sync_together(&file.inode, false);
+        assert!(matches!(said, Some(Err(_))), "{said:?}");
+        assert!(!device.refuses_one.load(SeqCst), "nothing was refused");
+        assert!(fs.fsync(&file, false).is_err(), "nobody has told this handle");
+        fs.fsync(&file, false).unwrap();
     }
 }

@@ -39,7 +39,7 @@ impl Fs {
         }
         self.settle_contents(inode)?;
         // In place contents may be written, and not be durable.
-        if asks && self.has_unsynced(inode)? {
+        if asks && self.has_unsynced(inode)? && !steadyfs_rt::mutated("unsynced-contents-lose-the-journal") {
             self.journal.lose();
         }
         Ok(())
@@ -102,7 +102,7 @@ impl Fs {
         // Before the progress, see there.
         let breaks = self.checkpoints.breaks();
         let (frozen, done) = self.checkpoints.progress();
-        if frozen != done {
+        if frozen != done && !steadyfs_rt::mutated("unsynced-waits-for-a-checkpoint") {
             return Ok(Unsynced::Wait);
         }
         let (pages, owed) = self.place_contents(&change, inode, dirty)?;
@@ -230,6 +230,20 @@ mod tests {
         fs.fsync(&write(&fs, b"other", &[3; 4096]), false).unwrap();
         let crashed = after_cut(&base, &device);
         assert_eq!((contents_of(&crashed, b"file"), contents_of(&crashed, b"other")), (vec![2; 4096], vec![3; 4096]));
+    }
+
+    /// A flush makes nothing of what the device did not take: what comes into the chain behind it relies on it.
+    #[test]
+    fn a_flush_meanwhile_makes_nothing_durable_that_was_refused() {
+        let (base, device, fs) = mounted();
+        fs.fsync(&write(&fs, b"file", &[1; 4096]), false).unwrap();
+        write(&fs, b"new", &[2; 4096]);
+        device.refuses.store(true, SeqCst);
+        replace(&fs, b"new", b"file", RenameFlags::Replace);
+        device.refuses.store(false, SeqCst);
+        fs.vol.io.flush().unwrap();
+        fs.fsync(&home(&fs), false).unwrap();
+        assert_eq!(contents_of(&after_cut(&base, &device), b"file"), [2; 4096]);
     }
 
     /// The batch names the blocks that the file had, and one of them has moved before the inode gets its place.

@@ -392,7 +392,9 @@ fn move_group(mover: &Mover<'_>, change: &Change<'_>, group: Group<'_>, attempt:
         if !may {
             attempt.held.push(s.block.off);
         } else if !guard.is_dead()
-            && (why_dead(vol, seg, &s.block, guard.bytes())?.is_none() || vol.io.planted.is(Canary::BlindMove))
+            && (why_dead(vol, seg, &s.block, guard.bytes())?.is_none()
+                || steadyfs_rt::mutated("movers-look-again")
+                || vol.io.planted.is(Canary::BlindMove))
         {
             live.push(s);
         } else {

@@ -130,7 +130,12 @@ impl DeadBlocks {
             let fresh = self.fresh.insert(log);
             assert!(fresh, "a log was dead before it was written");
         }
-        self.done.absorb(std::mem::take(&mut self.flushed));
+        let flushed = std::mem::take(&mut self.flushed);
+        self.done.absorb(if steadyfs_rt::mutated("a-failed-checkpoint-forgets-no-discard") {
+            Ranges::default()
+        } else {
+            flushed
+        });
     }
 
     /// Takes some runs to be sent, none of them longer than `longest`.
@@ -143,7 +148,8 @@ impl DeadBlocks {
     /// The device has answered.
     pub(crate) fn answered(&mut self, run: Range<Lba>, is_done: bool) {
         self.sent.remove(&run);
-        let fresh = if is_done { self.done.insert(run) } else { self.queued.insert(run) };
+        let forgets = is_done && steadyfs_rt::mutated("discards-are-known-until-flushed");
+        let fresh = forgets || if is_done { self.done.insert(run) } else { self.queued.insert(run) };
         assert!(fresh, "a block was sent twice");
     }
 }

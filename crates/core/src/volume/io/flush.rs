@@ -38,7 +38,7 @@ impl SharedFlush {
         SharedFlush {
             state: Mutex::new(&locks::FLUSH, State::default()),
             ended: Condvar::new(),
-            completed: AtomicU64::new(1),
+            completed: AtomicU64::new(u64::from(!steadyfs_rt::mutated("the-first-flush-is-due"))),
             covered: AtomicU64::new(0),
         }
     }
@@ -74,7 +74,8 @@ impl SharedFlush {
             return Ok(());
         }
         let mut s = self.state.lock();
-        let mine = s.begun + 1;
+        let joins = s.begun > s.ended && steadyfs_rt::mutated("a-flush-that-began-is-no-flush");
+        let mine = s.begun + u64::from(!joins);
         while s.ended < mine {
             if s.begun > s.ended {
                 self.ended.wait(&mut s);
@@ -97,6 +98,9 @@ impl SharedFlush {
                 Err(e) => s.passing = Some(e),
             }
             self.ended.notify_all();
+        }
+        if steadyfs_rt::mutated("a-failed-flush-is-told") {
+            return Ok(());
         }
         let passing = s.passing.clone().filter(|_| s.succeeded < mine);
         s.failed.clone().or(passing).map_or(Ok(()), |e| Err(Error::Io(e)))
@@ -194,5 +198,40 @@ mod tests {
         assert_eq!(shared.all_durable(), None);
         shared.flush(|| Ok(())).unwrap();
         assert!(shared.all_durable().is_some());
+    }
+
+    /// What it has written ended behind the beginning of the flush under way, which may not have it.
+    #[test]
+    fn who_comes_during_a_flush_has_another_one() {
+        let shared = Arc::new(SharedFlush::new());
+        let (count, open) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let flusher = |number: u64| {
+            let (shared, count, open) = (Arc::clone(&shared), Arc::clone(&count), Arc::clone(&open));
+            steadyfs_rt::spawn("flusher", move || {
+                shared.note_write(1);
+                let device = || {
+                    count.fetch_add(1, SeqCst);
+                    while open.load(SeqCst) == 0 {
+                        steadyfs_rt::yield_now();
+                    }
+                    Ok(())
+                };
+                shared.flush(device).unwrap();
+                assert!(count.load(SeqCst) >= number, "flusher {number} had no flush of its own");
+            })
+        };
+        let first = flusher(1);
+        while count.load(SeqCst) == 0 {
+            steadyfs_rt::yield_now();
+        }
+        let second = flusher(2);
+        // The second one waits, or has taken the first flush for its own.
+        while shared.completed.load(SeqCst) < 3 {
+            steadyfs_rt::yield_now();
+        }
+        steadyfs_rt::sleep(std::time::Duration::from_millis(5));
+        open.store(1, SeqCst);
+        [first, second].into_iter().for_each(|flusher| flusher.join().unwrap());
+        assert_eq!(count.load(SeqCst), 2);
     }
 }

@@ -431,7 +431,8 @@ impl BlockIo {
         }
         // In this order: who has left the chain has counted what it wrote.
         let only = self.chain.has_only(ticket.epoch);
-        if !only || self.failed.count() > 0 || self.lost().is_err() {
+        let failed = self.failed.count() > 0 && !steadyfs_rt::mutated("alone-means-nothing-failed");
+        if !only || failed || self.lost().is_err() {
             return None;
         }
         self.flushes.all_durable().map(AllDurable)
@@ -502,6 +503,9 @@ impl BlockIo {
     pub(crate) fn write_over(self: &Arc<Self>, lba: Lba, pages: Vec<PageBuf>, hint: StreamHint, done: impl Written) {
         let count = pages.len() as u64;
         loop {
+            if steadyfs_rt::mutated("rewrites-wait") {
+                return self.write(lba, pages, hint, done);
+            }
             self.wait_for(lba, count);
             // What is not among the failed writes when nothing flies stays so: only what is there is tried again.
             let _alone = self.failed.has_any(lba, count).then(|| self.rewriting.lock());
@@ -565,7 +569,9 @@ impl BlockIo {
             true => (0..count).map(|i| lba + i).zip(kept).collect(),
             false => (0..count).map(|i| lba + i).filter_map(|at| Some((at, flying(at)?))).collect(),
         };
-        self.failed.add(pages, hint, &error);
+        if !steadyfs_rt::mutated("refused-writes-are-kept") {
+            self.failed.add(pages, hint, &error);
+        }
         tracing::error!(%error, "a write failed; its blocks are kept in memory");
         self.note_failure();
         error
@@ -615,7 +621,9 @@ impl BlockIo {
     /// # Errors
     /// What the device says of blocks that it does not take; a flush that has ever failed.
     pub(crate) fn drain(self: &Arc<Self>) -> Result<()> {
-        self.barrier.wait();
+        if !steadyfs_rt::mutated("drain-waits") {
+            self.barrier.wait();
+        }
         self.write_failed(|_| self.barrier.wait())
     }
 
@@ -707,7 +715,9 @@ impl BlockIo {
     /// As [`BlockIo::flush`], also if the device took the block and could not make it durable; or what the device says
     /// of the write. Whether the block is on the device is not known then, until the same has been written there.
     pub(crate) fn write_commit(&self, lba: Lba, page: &PageBuf) -> Result<()> {
-        self.flush()?;
+        if !steadyfs_rt::mutated("commit-flushes-first") {
+            self.flush()?;
+        }
         self.write_durably(lba, page).or_else(|error| match self.lost() {
             Ok(()) => {
                 tracing::warn!(%error, "trying to write the block that commits a checkpoint again");
@@ -719,7 +729,12 @@ impl BlockIo {
 
     fn write_durably(&self, lba: Lba, page: &PageBuf) -> Result<()> {
         self.counters.meta_written.fetch_add(1, Relaxed);
-        let op = Op::Write { block: lba.get(), pages: vec![page.clone()], hint: StreamHint::MetaHot, fua: true };
+        let op = Op::Write {
+            block: lba.get(),
+            pages: vec![page.clone()],
+            hint: StreamHint::MetaHot,
+            fua: !steadyfs_rt::mutated("commit-is-durable"),
+        };
         self.dev.run(op).map(drop).map_err(|error| match error.op {
             OpKind::Flush => self.lose(error),
             _ => self.note(error),

@@ -501,7 +501,7 @@ impl SegTable {
         let i = seg.index();
         let old = self.state(seg);
         assert!(old.is_prefree() && !old.is_open() && old.count() == 0, "segment {seg} is not prefree: {old:?}");
-        if old.is_owned() {
+        if old.is_owned() && !steadyfs_rt::mutated("an-owned-segment-stays-prefree") {
             return false;
         }
         let next = u64::from(old.generation().wrapping_add(1)) << GENERATION_SHIFT;

@@ -50,7 +50,9 @@ impl Fs {
         let mut unwanted = failed.list();
         unwanted.retain(|lba| self.vol.placement.is_valid(*lba) == Some(false));
         if !unwanted.is_empty() {
-            self.checkpoints.break_chain();
+            if !steadyfs_rt::mutated("garbage-breaks-the-chain") {
+                self.checkpoints.break_chain();
+            }
             failed.drop_unwanted(&unwanted);
         }
     }

@@ -99,7 +99,7 @@ impl InOrder {
         for start in starts {
             loop {
                 let key = shared.ended.listen();
-                if shared.state.with(|state| state.is_idle(*start)) {
+                if shared.state.with(|state| state.is_idle(*start)) || steadyfs_rt::mutated("reset-after-writes") {
                     break;
                 }
                 shared.ended.wait(key);

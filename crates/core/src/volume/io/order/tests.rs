@@ -154,3 +154,26 @@ fn a_zone_that_refused_a_write_takes_none_until_it_is_reset() {
     start(&device, 40, 1);
     assert_eq!(slow.end().len(), 2);
 }
+
+/// A device may do what it was given in any order.
+#[test]
+fn a_zone_is_reset_only_when_its_writes_have_ended() {
+    use steadyfs_device::OpKind::{Write, ZoneReset};
+    use steadyfs_rt::sim::{SimConfig, run};
+    let work = || {
+        let slow = Slow::new(2);
+        let device = Arc::new(InOrder::zoned(Arc::clone(&slow) as Arc<dyn Device>, 8, 16..64, Limits { active: 2 }));
+        let written = start(&device, 16, 8);
+        let resetting = {
+            let device = Arc::clone(&device);
+            steadyfs_rt::spawn("reset", move || device.reset(&[16]))
+        };
+        steadyfs_rt::sleep(std::time::Duration::from_millis(1));
+        assert_eq!(slow.end(), [(Write, 16)], "the reset waits");
+        written.wait().unwrap();
+        steadyfs_rt::sleep(std::time::Duration::from_millis(1));
+        assert_eq!(slow.end(), [(ZoneReset, 16)]);
+        assert!(resetting.join().unwrap().iter().all(Result::is_ok));
+    };
+    run(SimConfig { cores: 2, ..SimConfig::default() }, work).unwrap();
+}
