@@ -108,7 +108,13 @@ enum Found {
 
 impl From<HostStates> for Found {
     fn from(HostStates { states, sessions, killed, outstanding, moved }: HostStates) -> Self {
-        Found::OnHost { states, sessions, sessions_after_a_kill: killed, states_with_outstanding_records: outstanding }
+        Found::OnHost {
+            states,
+            sessions,
+            sessions_after_a_kill: killed,
+            states_with_outstanding_records: outstanding,
+            blocks_moved: moved,
+        }
     }
 }
 
