@@ -2,8 +2,8 @@
 //! of a D2FS volume.
 //!
 //! A session mounts what the last one left, and writers overwrite pages of files and make them durable now and then,
-//! while writes and syncs of the host take their time. Of its moments some are chosen, each with a part of what the host
-//! had not made durable: pages, holes, lengths and names of its files ([`HostModel`]). Each such state is opened,
+//! while writes and syncs of the host take their time. Some of its moments are chosen, each with a part of what the
+//! host had not made durable: pages, holes, lengths and names of its files ([`HostModel`]). Each such state is opened,
 //! checked, mounted, compared with what was promised by then, and unmounted: then the device may hold no more than the
 //! volume needs. The next session begins in one of these states; or the process alone was killed, and the cut comes
 //! later.

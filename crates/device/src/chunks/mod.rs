@@ -119,7 +119,7 @@ impl ChunkDevice {
         Ok(Self::with(open::open(path, &options)?, path, options.read_only))
     }
 
-    /// Makes an empty device of so many blocks in the directory of a model, in chunks of so many: a power of two from 64
+    /// Makes an empty device of so many blocks in the directory of a model, in chunks of so many: a power of 2 from 64
     /// on, at most the usual ones.
     ///
     /// # Errors

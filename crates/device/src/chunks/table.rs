@@ -2,8 +2,8 @@
 //!
 //! Kept true:
 //! - a file is closed when it is durable, or its error is kept;
-//! - after a sync that failed all others fail, whoever asks: the system tells one of them, and forgets what it could not
-//!   write;
+//! - after a sync that failed all others fail, whoever asks: the system tells one of them, and forgets what it could
+//!   not write;
 //! - what an earlier process wrote and did not sync, and this one reads, is synced as if this one had written it.
 
 use super::Trouble;

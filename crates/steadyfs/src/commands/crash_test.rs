@@ -75,13 +75,13 @@ pub(crate) struct Args {
     /// there, until --states
     #[arg(long, conflicts_with_all = ["collecting", "replay"])]
     nearly_full: bool,
-    /// The kind of the volumes: f2fs, iplfs, iplfs-dir, d2fs, d2fs-dir or zoned. On IPLFS volumes the device panics on a second write of a
-    /// block, tears lie anywhere in nodes, too, and no state holds a block that nobody knows of. On D2FS volumes a
-    /// device moves blocks as inconveniently as it may, and panics when a promise to it is broken; sessions of
-    /// overwrites of one file are cut at any moment, one seed after the other, until --states [default: 10000]. With
-    /// zoned the same on F2FS volumes on zoned devices, which note each broken rule of zones. With iplfs-dir and
-    /// d2fs-dir the device is a directory of files, and the cut is one of its host: pages, holes, lengths and names that
-    /// it had not made durable are lost in any combination
+    /// The kind of the volumes: f2fs, iplfs, iplfs-dir, d2fs, d2fs-dir or zoned. On IPLFS volumes the device panics on
+    /// a second write of a block, tears lie anywhere in nodes, too, and no state holds a block that nobody knows of. On
+    /// D2FS volumes a device moves blocks as inconveniently as it may, and panics when a promise to it is broken;
+    /// sessions of overwrites of one file are cut at any moment, one seed after the other, until --states [default:
+    /// 10000]. With zoned the same on F2FS volumes on zoned devices, which note each broken rule of zones. With
+    /// iplfs-dir and d2fs-dir the device is a directory of files, and the cut is one of its host: pages, holes, lengths
+    /// and names that it had not made durable are lost in any combination
     #[arg(long, value_name = "KIND", value_parser = Explored::parse, default_value = "f2fs", conflicts_with_all = ["torture", "collecting", "replay"])]
     kind: Explored,
     /// The workload in FILE; may be given several times

@@ -39,8 +39,8 @@ pub(super) struct Args {
     load: bool,
     /// The kind of the volumes: f2fs, iplfs, iplfs-dir, d2fs, d2fs-dir or zoned, as with `steadyfs crash-test`. On the
     /// last four each writer overwrites a file of its own, and the power is cut at some moments: on a device that moves
-    /// blocks as inconveniently as it may (d2fs), on a zoned one (zoned), or of the host of a device in files. A session that has not ended after ten minutes of
-    /// virtual time breaks a promise
+    /// blocks as inconveniently as it may (d2fs), on a zoned one (zoned), or of the host of a device in files. A
+    /// session that has not ended after ten minutes of virtual time breaks a promise
     #[arg(long, value_name = "KIND", value_parser = Explored::parse, default_value = "f2fs", conflicts_with = "load")]
     kind: Explored,
     /// Threads [default: one per CPU]
