@@ -277,7 +277,7 @@ impl Held {
             let begun: Vec<_> = versions.iter().filter(|(span, _)| span.begun <= at).collect();
             let is_durable =
                 |(span, page): &&(Span, Option<PageBuf>)| span.ended < if page.is_some() { contents } else { holes };
-            let later = begun.iter().rposition(|version| is_durable(version)).map_or(0, |last| last + 1);
+            let later = begun.iter().rposition(is_durable).map_or(0, |last| last + 1);
             let picked = luck.pick(begun.len() - later, random).map(|at| later + at).or(later.checked_sub(1));
             match picked.map(|at| &begun[at].1) {
                 Some(Some(held)) => _ = pages.insert(*page, held.clone()),
