@@ -13,7 +13,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use steadyfs_core::MountOptions;
+use steadyfs_core::raw::Superblocks;
 use steadyfs_device::{Device, MemDevice};
+use steadyfs_format::Lba;
 use steadyfs_rt::{LockClass, Mutex};
 
 /// Held to take the next workload, or to add one's result.
@@ -238,6 +240,19 @@ impl Exploration {
     /// If there is no state with this number.
     pub fn compare(&self, number: usize, device: Arc<dyn Device>) -> Result<(), String> {
         self.judge().compare(device, Arc::new(self.state(number)), &self.states.distinct[number].moments)
+    }
+
+    /// Whether the write of a checkpoint pack is torn. That is its last block, if it is more than garbage: then the
+    /// checkpoint is there for us, who look at what arrived, and not for Linux, who wants the block whole. Both is legal.
+    ///
+    /// # Panics
+    /// If there is no state with this number.
+    pub fn tears_a_pack(&self, number: usize) -> bool {
+        let trace = &self.run.trace;
+        let Some((torn, _)) = self.states.distinct[number].choice.torn() else { return false };
+        let superblocks = Superblocks::read(&trace.base);
+        let place = superblocks.chosen().map(|superblock| superblock.layout().cp..superblock.layout().sit);
+        place.is_ok_and(|packs| packs.contains(&Lba(trace.records[torn].extent.0)))
     }
 
     fn judge(&self) -> Judge<'_> {

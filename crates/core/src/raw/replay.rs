@@ -19,11 +19,14 @@ use steadyfs_format::{BLOCK_SIZE, Ino, Lba, Nid, PageIndex, ROOT_INO, Slot, nat}
 /// Blocks that are remembered.
 const MOST_PAGES: usize = 4096;
 
+/// What a name leads to.
+type Entry = (Ino, FileType);
+
 /// What the records of a chain say in the end.
 #[derive(Clone, Debug, Default)]
 pub struct AfterReplay {
     inodes: BTreeMap<Ino, Said>,
-    names: BTreeMap<(Ino, Vec<u8>), Option<(Ino, FileType)>>,
+    names: BTreeMap<(Ino, Vec<u8>), Option<Entry>>,
     /// Symlinks with a target.
     targets: BTreeSet<Ino>,
 }

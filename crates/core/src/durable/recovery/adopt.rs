@@ -31,10 +31,10 @@ impl<'a> Adoption<'a> {
     /// Damage: the block is outside the main area, in a segment that holds nodes, or belongs to what is no file.
     pub(super) fn adopt(&mut self, lba: Lba, owner: Summary) -> Result<()> {
         let placement = &self.fs.vol.placement;
-        if let Some(owner) = placement.owner(&mut self.adopted, lba)? {
-            if !steadyfs_rt::mutated("a-block-has-one-owner") {
-                self.take_from(owner, lba)?;
-            }
+        if let Some(owner) = placement.owner(&mut self.adopted, lba)?
+            && !steadyfs_rt::mutated("a-block-has-one-owner")
+        {
+            self.take_from(owner, lba)?;
         }
         placement.adopt(&mut self.adopted, lba, owner)?;
         assert_eq!(placement.is_valid(lba), Some(true), "block {lba} was adopted, and others may get its place");
