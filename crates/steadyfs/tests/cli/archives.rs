@@ -52,7 +52,8 @@ fn rich_tree(top: &Path) {
     mknodat(CWD, top.join("device"), FileType::CharacterDevice, Mode::RUSR, makedev(300, 70_000)).unwrap();
     fs::write(top.join("n".repeat(200)), "").unwrap();
     chown(top.join("n".repeat(200)), Some(3_000_000_000), Some(12)).unwrap();
-    let time = Timespec { tv_sec: -5_000_000_000, tv_nsec: 250_000_000 };
+    // Without a fraction: of a time before 1970 bsdtar takes it the wrong way round.
+    let time = Timespec { tv_sec: -5_000_000_000, tv_nsec: 0 };
     let times = Timestamps { last_access: time, last_modification: time };
     utimensat(CWD, top.join("dir/sub"), &times, rustix::fs::AtFlags::empty()).unwrap();
 }

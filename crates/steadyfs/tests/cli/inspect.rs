@@ -148,8 +148,10 @@ fn the_second_superblock_stands_in_for_the_first() {
 fn the_older_checkpoint_stands_in_for_a_broken_one() {
     let image = Image::new();
     image.write_at(512 * 4096, &[0xFF; 8]);
+    assert!(value(&image.ok(&["info"]), "checkpoint").ends_with("in pack 1"), "its last block is a copy of the first");
+    image.write_at(512 * 4096, &[0xFF; 64 * 4096]);
     assert_eq!(value(&image.ok(&["info"]), "checkpoint"), "version 0 in pack 2");
-    image.write_at(1024 * 4096, &[0xFF; 8]);
+    image.write_at(1024 * 4096, &[0xFF; 64 * 4096]);
     fails(&image.run(&["info"]), 1, &["checkpoint", "fsck"]);
 }
 

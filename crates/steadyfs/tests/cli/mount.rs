@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -297,7 +298,9 @@ fn what_cannot_be_mounted() {
     let place = Place::new();
     fails(&place.mount(&[]), 32, &["no such file"]);
     fails(&place.mount(&["--background"]), 32, &["cannot open", "no such file", "check the name"]);
-    File::create(place.image()).unwrap().set_len(64 << 20).unwrap();
+    let image = File::create(place.image()).unwrap();
+    image.set_permissions(fs::Permissions::from_mode(0o600)).unwrap();
+    image.set_len(64 << 20).unwrap();
     fails(&place.mount(&[]), 32, &["no F2FS volume", "mkfs"]);
     place.mkfs();
     fails(&place.mount(&["-o", "rw,frobnicate"]), 1, &["frobnicate", "--help"]);
