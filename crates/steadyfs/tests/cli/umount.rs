@@ -9,6 +9,9 @@ use crate::inspect::fails;
 use crate::mount::{Place, as_helper};
 use crate::run::{Output, finish, run_as, steadyfs, unless_busy};
 
+/// A way to unmount, and what it is called.
+type Way<'a> = (&'a str, &'a dyn Fn(&Place) -> Output);
+
 /// A place whose image is on a small disk of its own.
 struct Small {
     place: Place,
@@ -49,7 +52,7 @@ fn umount(target: &Path) -> Output {
 #[test]
 fn an_unmount_whose_last_checkpoint_fails_says_so() {
     let helper = |name: &'static str| move |place: &Place| run_as(name, &[place.mnt(), PathBuf::from("-n")]);
-    let ways: [(&str, &dyn Fn(&Place) -> Output); 5] = [
+    let ways: [Way<'_>; 5] = [
         ("", &|place| umount(&place.mnt())),
         ("noblkdev", &|place| umount(&place.image())),
         ("fsname=other", &|place| umount(&place.mnt())),

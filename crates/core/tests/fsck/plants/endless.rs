@@ -15,6 +15,9 @@ use steadyfs_format::inode::{DeviceNumber, Extent, Inode};
 use steadyfs_format::node::{NodeBlock, WideNode};
 use steadyfs_format::{Block, Lba, Log, Nid, ROOT_INO, Slot};
 
+/// A field of an inode, and what sets it.
+type Field = (&'static str, fn(&mut Inode));
+
 /// Codes that the tests of this module plant.
 pub(crate) const CODES: [&str; 12] = [
     "AddressBeyondHead",
@@ -203,7 +206,7 @@ fn a_node_from_the_future_is_found() {
 
 #[test]
 fn what_is_zero_on_such_volumes_is_looked_at() {
-    let fields: [(&str, fn(&mut Inode)); 2] = [
+    let fields: [Field; 2] = [
         ("i_ext_fofs", |inode| inode.set_extent(Extent { fofs: 5, blk: 0, len: 0 })),
         ("i_ext_blk", |inode| inode.set_extent(Extent { fofs: 0, blk: 5, len: 0 })),
     ];

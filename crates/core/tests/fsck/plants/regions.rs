@@ -39,13 +39,13 @@ fn a_volume_of_another_device_is_named_and_the_mount_says_what_to_do() {
     let (stored, found) = (geometry().capacity, larger.capacity);
     let (issues, refused) = on_device(&volume(), larger);
     let wanted = Issue::DeviceDiffers { what: "the capacity", stored, found };
-    assert_eq!(issues.into_iter().filter(is_other).collect::<Vec<_>>(), [wanted.clone()]);
+    assert_eq!(issues.into_iter().filter(is_other).collect::<Vec<_>>(), std::slice::from_ref(&wanted));
     assert!(refused.contains(&wanted.to_string()) && refused.contains("restore"), "{refused}");
     let editor = Editor::new(volume());
     editor.pack(|pack| pack.checkpoint.set_served(7).unwrap());
     let (issues, refused) = on_device(&editor.dev, geometry());
     let wanted = Issue::RecordsDiffer { served: 7, completed: 0, delivered: 0 };
-    assert_eq!(issues.into_iter().filter(is_other).collect::<Vec<_>>(), [wanted.clone()]);
+    assert_eq!(issues.into_iter().filter(is_other).collect::<Vec<_>>(), std::slice::from_ref(&wanted));
     assert!(refused.contains(&wanted.to_string()) && !refused.contains("disable_roll_forward"), "{refused}");
 }
 
