@@ -96,20 +96,20 @@ impl HostDir {
     /// Goes up until so many levels are left, or to the top, if that is nearer or somebody moved what is on the way.
     fn up(&mut self, left: usize) {
         if self.levels.len() - left > left {
-            return self.to_top();
+            return self.restart();
         }
         while self.levels.len() > left {
             let above = self.levels[self.levels.len() - 2];
             match self.open_at(b"..") {
                 Ok((found, identity)) if identity == above.1 => self.last = Some(found),
-                _ => return self.to_top(),
+                _ => return self.restart(),
             }
             self.levels.pop();
             self.path.truncate(above.0);
         }
     }
 
-    fn to_top(&mut self) {
+    fn restart(&mut self) {
         self.last = None;
         self.path.clear();
         self.levels.clear();
