@@ -242,8 +242,8 @@ impl Exploration {
         self.judge().compare(device, Arc::new(self.state(number)), &self.states.distinct[number].moments)
     }
 
-    /// Whether the write of a checkpoint pack is torn. That is its last block, if it is more than garbage: then the
-    /// checkpoint is there for us, who look at what arrived, and not for Linux, who wants the block whole. Both is legal.
+    /// Whether the write of a checkpoint pack is torn. If that is its last block, the checkpoint is there for us, who
+    /// look at what arrived, and not for Linux, who wants the block whole. Both are legal.
     ///
     /// # Panics
     /// If there is no state with this number.

@@ -381,8 +381,8 @@ impl<'a> Evidence<'a> {
         (0..base).rev().find(takes_over).map_or(0, |version| version + 1)
     }
 
-    /// The version up to `base` in which a small file, made since the set-up and never synced, was last written: batches
-    /// carry what it holds. 0 of any other file, and of one that shrank.
+    /// The version up to `base` in which a small file, made since the set-up and never synced, was last written:
+    /// batches carry what it holds. 0 of any other file, and of one that shrank.
     fn carried(&self, obj: Obj, base: Version) -> Version {
         if !self.carries || obj < self.state(0).objects.len() {
             return 0;

@@ -1,5 +1,5 @@
-//! What holds after a replay of the journal (`docs/JOURNAL-FORMAT.md` section 4): asked of the checkpoint's tree and the
-//! records, before anything is applied. Mounts refuse a journal that breaks the tree, and the checker names it.
+//! What holds after a replay of the journal (`docs/JOURNAL-FORMAT.md` section 4): asked of the checkpoint's tree and
+//! the records, before anything is applied. Mounts refuse a journal that breaks the tree, and the checker names it.
 //!
 //! Only what records say is looked at. An inode may gain and lose names; its links have to follow. So the checkpoint
 //! need not be free of faults: what it had too much of, it has afterwards.

@@ -68,8 +68,8 @@ impl Listening {
             }
             Endpoint::Socket(path) => {
                 remove_dead_socket(path)?;
-                // Who may read the volume's numbers through its root directory is asked there; here only its owner, from
-                // the first moment on.
+                // Who may read the volume's numbers through its root directory is asked there; here only its owner,
+                // from the first moment on.
                 let mask = umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
                 let bound = UnixListener::bind(path);
                 umask(mask);

@@ -106,6 +106,7 @@ impl Fs {
         let target = if born && is_symlink { Some(self.target_of(inode)?) } else { None };
         let is_dead = record.attributes.links == 0;
         assert!(!born || is_dead || list.is_some(), "inode {} is born without its attributes", inode.ino);
+        assert!(contents.is_none() || !is_dead, "nobody finds the contents of inode {} without a name", inode.ino);
         let what = InodeSnapshot { inode: Box::new(record), xattrs: list, target, contents, names: Vec::new() };
         Ok(Snapshot { what, names_to_place })
     }

@@ -107,7 +107,7 @@ fn one_of_several_devices_is_not_called_cut() {
         editor.edit(Lba(lba), |block| {
             let mut superblock = SuperBlock::parse(block).unwrap().raw().clone();
             let segments = superblock.segment_count.get();
-            for (device, segments) in superblock.devs.iter_mut().zip([100, segments - 100]) {
+            for (device, segments) in superblock.devs.iter_mut().zip([segments / 2, segments - segments / 2]) {
                 device.path[..6].copy_from_slice(b"/dev/x");
                 device.total_segments = segments.into();
             }

@@ -131,7 +131,8 @@ fn what_is_written_is_read() {
     client.ask(Opcode::Syncfs, ROOT, &0u64, &[]).unwrap();
 }
 
-/// With write-back nobody knows what the kernel has of a file that is open for writing: it shows a block, and no longer.
+/// With write-back nobody knows what the kernel has of a file that is open for writing: it shows a block, and no
+/// longer.
 #[test]
 fn a_file_that_is_written_shows_a_block() {
     let client = Client::new();
