@@ -100,7 +100,7 @@ pub struct FuseOptions {
     pub nodiratime: bool,
     /// Follow no symbolic link.
     pub nosymfollow: bool,
-    /// Labels of SELinux, in the order of [`LABELS`]; for the kernel.
+    /// Labels of SELinux, in the order of `LABELS`; for the kernel.
     pub labels: [Option<String>; LABELS.len()],
     /// Which changes are durable when they return.
     pub durable: Durable,

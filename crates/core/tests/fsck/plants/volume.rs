@@ -107,15 +107,15 @@ fn one_of_several_devices_is_not_called_cut() {
         editor.edit(Lba(lba), |block| {
             let mut superblock = SuperBlock::parse(block).unwrap().raw().clone();
             let segments = superblock.segment_count.get();
-            for (device, segments) in superblock.devs.iter_mut().zip([segments / 2, segments - segments / 2]) {
+            for (device, segments) in superblock.devs.iter_mut().zip([20, segments - 20]) {
                 device.path[..6].copy_from_slice(b"/dev/x");
                 device.total_segments = segments.into();
             }
             SuperBlock::new(superblock).unwrap().encode_into(block);
         });
     }
-    let cut = MemDevice::new(100 * 512);
-    for lba in editor.dev.written_blocks().into_iter().filter(|lba| *lba < 100 * 512) {
+    let cut = MemDevice::new(20 * 512);
+    for lba in editor.dev.written_blocks().into_iter().filter(|lba| *lba < 20 * 512) {
         cut.write(lba, editor.dev.read(lba, 1).expect("in range")).expect("in range");
     }
     let names = "the volume lies on 2 devices (/dev/x, /dev/x), and only volumes on one are read";
