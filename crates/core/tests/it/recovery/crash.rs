@@ -2,7 +2,7 @@
 //! same files come back.
 
 use crate::recovery::support::{
-    DIR, FEATURES, FILE, Tree, Volume, assert_same, at, chain, complaints, fresh, mount, recovered, seen,
+    DIR, FEATURES, FILE, Tree, Volume, assert_same, at, chain, complaints, mount, recovered, seen,
 };
 use std::sync::Arc;
 use steadyfs_core::{NewInode, XattrFlags};
