@@ -4,6 +4,8 @@
 //! mount does with what they left. [`trim`] tells the device which blocks no checkpoint refers to any more;
 //! [`capacity`] changes how much a volume may hold.
 
+#[cfg(test)]
+mod bed;
 pub(crate) mod capacity;
 pub(crate) mod checkpoint;
 pub(crate) mod journal;

@@ -42,20 +42,15 @@ impl Fs {
 
 #[cfg(test)]
 mod tests {
-    use crate::mkfs::{self, MkfsOptions};
+    use crate::durable::bed::journaled;
     use crate::stats::counters::Cause;
     use crate::{Fs, MountOptions, NewInode};
     use std::sync::Arc;
-    use steadyfs_device::{Device, MemDevice};
 
     /// Somebody syncs between the last checkpoint and the end of the mount: the next mount has it.
     #[test]
     fn what_is_synced_behind_the_last_checkpoint_keeps_the_mark() {
-        let device = MemDevice::new(64 << 8);
-        mkfs::format(&device, &MkfsOptions::new([7; 16], 1_700_000_000)).unwrap();
-        let device = Arc::new(device);
-        let options = MountOptions::parse("journal=single,background_gc=off,commit=0,journal.commit=0").unwrap();
-        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
+        let (device, fs) = journaled();
         let root = fs.root().unwrap();
         let new = NewInode { mode: 0o100_644, ..NewInode::default() };
         fs.create(&root, b"before", &new).unwrap();

@@ -136,6 +136,7 @@ impl Fs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::durable::bed::journaled;
     use crate::mkfs::{self, MkfsOptions};
     use crate::{MountOptions, NewInode};
     use std::sync::Arc;
@@ -232,10 +233,7 @@ mod tests {
     /// Recovery lists inodes without names in a checkpoint pack, which has room for so many.
     #[test]
     fn more_inodes_without_names_than_recovery_can_list_make_a_checkpoint() {
-        let device = MemDevice::new(64 << 8);
-        mkfs::format(&device, &MkfsOptions::new([7; 16], 1_700_000_000)).unwrap();
-        let options = MountOptions::parse("journal=single,background_gc=off,commit=0,journal.commit=0").unwrap();
-        let fs = Fs::mount(Arc::new(device), options).unwrap();
+        let (_, fs) = journaled();
         let root = fs.root().unwrap();
         let make = |name: &[u8]| fs.create(&root, name, &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap();
         let _open = [make(b"one"), make(b"two")];

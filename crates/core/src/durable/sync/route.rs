@@ -87,26 +87,16 @@ impl Fs {
 
 #[cfg(test)]
 mod tests {
-    use crate::mkfs::{self, MkfsOptions};
+    use crate::durable::bed::journaled;
     use crate::{Fs, MountOptions, NewInode, SetAttr};
     use std::sync::Arc;
-    use steadyfs_device::{Device, MemDevice};
 
     const PAGE: u64 = 4096;
-
-    fn mounted() -> (Arc<MemDevice>, Arc<Fs>) {
-        let device = MemDevice::new(64 << 8);
-        mkfs::format(&device, &MkfsOptions::new([7; 16], 1_700_000_000)).unwrap();
-        let device = Arc::new(device);
-        let options = MountOptions::parse("journal=single,background_gc=off,commit=0,journal.commit=0").unwrap();
-        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
-        (device, fs)
-    }
 
     /// A direct node goes and its indirect one stays, which no fsync writes: recovery would find the old contents.
     #[test]
     fn a_file_with_two_names_that_gave_nodes_up_takes_a_checkpoint() {
-        let (device, fs) = mounted();
+        let (device, fs) = journaled();
         let root = fs.root().unwrap();
         let file = fs.create(&root, b"file", &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap();
         for page in [4000, 5000] {
@@ -129,7 +119,7 @@ mod tests {
     /// A directory is no file, which is a reason to go by the journal. It hides that recovery might find no room.
     #[test]
     fn where_recovery_might_find_no_room_a_directory_takes_a_checkpoint() {
-        let (_, fs) = mounted();
+        let (_, fs) = journaled();
         let root = fs.root().unwrap();
         fs.create(&root, b"file", &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap();
         fs.vol.space.expect_names(1 << 20);

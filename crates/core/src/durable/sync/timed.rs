@@ -65,19 +65,14 @@ impl Fs {
 
 #[cfg(test)]
 mod tests {
-    use crate::mkfs::{self, MkfsOptions};
+    use crate::durable::bed::journaled;
     use crate::{Fs, MountOptions, NewInode};
     use std::sync::Arc;
-    use steadyfs_device::{Device, MemDevice};
 
     /// Something happened that no batch can say: a checkpoint makes it durable. Later names are the journal's again.
     #[test]
     fn what_no_batch_can_say_is_durable_by_a_checkpoint() {
-        let device = MemDevice::new(64 << 8);
-        mkfs::format(&device, &MkfsOptions::new([7; 16], 1_700_000_000)).unwrap();
-        let device = Arc::new(device);
-        let options = MountOptions::parse("journal=single,background_gc=off,commit=0,journal.commit=0").unwrap();
-        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
+        let (device, fs) = journaled();
         let root = fs.root().unwrap();
         let done = |name: &str| {
             fs.commit_journal().unwrap();
@@ -101,10 +96,7 @@ mod tests {
     /// Recovery repeats no removal, so it may need more room than there is: a checkpoint does not.
     #[test]
     fn where_recovery_might_find_no_room_a_commit_is_a_checkpoint() {
-        let device = MemDevice::new(64 << 8);
-        mkfs::format(&device, &MkfsOptions::new([7; 16], 1_700_000_000)).unwrap();
-        let options = MountOptions::parse("journal=single,background_gc=off,commit=0,journal.commit=0").unwrap();
-        let fs = Fs::mount(Arc::new(device), options).unwrap();
+        let (_, fs) = journaled();
         let root = fs.root().unwrap();
         let commit = |name: &[u8]| {
             fs.create(&root, name, &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap();
