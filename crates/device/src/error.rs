@@ -115,7 +115,8 @@ impl IoError {
     /// Whether the system lacked something for the moment: room, a quota, memory. That says nothing of the blocks, and
     /// the same request may succeed later. Any other error may be a bad place.
     pub fn is_passing(&self) -> bool {
-        [errno::ENOSPC, errno::EDQUOT, errno::ENOMEM, errno::EAGAIN, errno::EINTR].contains(&self.errno)
+        !steadyfs_rt::mutated("want-of-room-is-no-bad-place")
+            && [errno::ENOSPC, errno::EDQUOT, errno::ENOMEM, errno::EAGAIN, errno::EINTR].contains(&self.errno)
     }
 }
 

@@ -128,7 +128,7 @@ impl Form<'_> {
             let sector = at / SECTOR * SECTOR..(at / SECTOR + 1) * SECTOR;
             copy[sector.clone()] == last[sector]
         };
-        is_there(0) || is_there(checksum)
+        !steadyfs_rt::mutated("a-part-of-the-last-block-is-enough") && (is_there(0) || is_there(checksum))
     }
 
     /// The version in a first sector, if it looks like the one of a header.
@@ -250,7 +250,8 @@ fn demoted(pack: &Result<Whole>, other: &Result<Whole>) -> Option<Error> {
     let (Ok(Whole { version, damaged: Some((HeaderCopy::First, why)), .. }), Ok(other)) = (pack, other) else {
         return None;
     };
-    (!is_newer(*version, other.version)).then(|| why.clone())
+    let is_over = !is_newer(*version, other.version) && !steadyfs_rt::mutated("a-header-left-over-does-not-count");
+    is_over.then(|| why.clone())
 }
 
 fn look_at(dev: &dyn Device, form: &Form<'_>, pack: Pack) -> (Result<Whole>, Rest) {
@@ -285,6 +286,9 @@ fn look_at(dev: &dyn Device, form: &Form<'_>, pack: Pack) -> (Result<Whole>, Res
 
 /// A pack whose first block is bad, by its last one: a header that says itself that it is the last block.
 fn by_last_block(dev: &dyn Device, form: &Form<'_>, pack: Pack, why: Error) -> Result<Whole> {
+    if steadyfs_rt::mutated("a-last-block-is-enough") {
+        return Err(why);
+    }
     let start = form.start(pack);
     let all = dev.read(start.get(), u64::from(BLOCKS_PER_SEG));
     let mut best: Option<Whole> = None;

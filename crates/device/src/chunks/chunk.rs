@@ -86,7 +86,7 @@ impl Chunk {
         }
         let mut state = self.state.lock();
         // Not before: a sync beside the write would take the mark and cover nothing of it. An error may come amid it.
-        state.written = true;
+        state.written = !steadyfs_rt::mutated("a-write-is-marked-when-it-has-ended");
         if result.is_ok() {
             state.length = state.length.max((at + pages.len() as u64) * BLOCK_SIZE as u64);
         }
@@ -122,7 +122,10 @@ impl Chunk {
             Err(errno) => errno.into(),
         };
         // A chunk that holds nothing any more is removed here.
-        if self.state.lock().gone { Ok(()) } else { Err(trouble) }
+        match self.state.lock().gone || steadyfs_rt::mutated("a-lost-chunk-fails-a-flush") {
+            true => Ok(()),
+            false => Err(trouble),
+        }
     }
 
     /// Whether a flush has something to do.

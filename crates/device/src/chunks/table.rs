@@ -82,7 +82,9 @@ impl Table {
         if !read_only {
             let mut state = table.state.lock();
             // An earlier process may have been killed before it synced the names.
-            (state.unsynced, state.changed) = (state.there.clone(), true);
+            if !steadyfs_rt::mutated("what-a-kill-left-is-synced") {
+                (state.unsynced, state.changed) = (state.there.clone(), true);
+            }
             drop(state);
             for number in numbers {
                 if table.dir.stat(&name(number))?.is_hole {

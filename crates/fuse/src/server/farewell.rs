@@ -74,7 +74,8 @@ impl Farewell {
 
     /// The file system has ended.
     pub(super) fn say(&self, ended: &steadyfs_core::Result<()>) {
-        let why = ended.as_ref().err().map(ToString::to_string);
+        let failed = ended.as_ref().err().filter(|_| !steadyfs_rt::mutated("who-unmounts-hears-of-a-failed-end"));
+        let why = failed.map(ToString::to_string);
         let word = serde_json::to_vec(&why).unwrap_or_default();
         for Waiting { pipe, .. } in std::mem::take(&mut *self.waiting.lock()) {
             if let Err(errno) = rustix::io::write(&pipe, &word) {

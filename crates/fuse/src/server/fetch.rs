@@ -149,6 +149,9 @@ impl Call<'_> {
         if asked.mode & FALLOC_KEEP_SIZE != 0 || asked.offset.saturating_add(asked.length) <= size {
             return Ok(Vec::new());
         }
+        if steadyfs_rt::mutated("an-allocation-drops-what-lies-behind-the-end") {
+            return Ok(Vec::new());
+        }
         let from = size - size % BLOCK_SIZE as u64;
         Ok(self.with_writers([Some(inode)]).into_iter().map(|(node, _)| (node, from..u64::MAX)).collect())
     }

@@ -91,7 +91,8 @@ impl Fs {
     fn snapshot(&self, inode: &Arc<Inode>, xattrs: bool) -> Result<Snapshot> {
         let features = self.vol.sb.features();
         let born = self.vol.nodes.dirt.is_born(inode.ino, &inode.birth);
-        let carries = inode.has_new_contents(self.checkpoints.progress().0);
+        let carries = inode.has_new_contents(self.checkpoints.progress().0)
+            && !steadyfs_rt::mutated("new-files-come-with-their-contents");
         let (record, wants_list, at_hand, contents, names_to_place) = inode.read(|raw| -> Result<_> {
             // Who finds it in the checkpoint or in an earlier batch finds its attributes there; and without a name
             // nobody does.

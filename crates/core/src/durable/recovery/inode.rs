@@ -106,7 +106,8 @@ impl Recovery<'_> {
 
     /// Puts contents into the inode, in the place of all that the file has.
     fn take_inline(&self, inode: &InodeRef, contents: &[u8], exist: bool) -> Result<()> {
-        if !exist && contents.iter().any(|byte| *byte != 0) {
+        let is_said = exist || steadyfs_rt::mutated("contents-that-do-not-exist-are-damage");
+        if !is_said && contents.iter().any(|byte| *byte != 0) {
             let ino = inode.ino();
             return Err(Error::corrupt(format!("inode {ino} was fsynced with contents, and says that it has none")));
         }

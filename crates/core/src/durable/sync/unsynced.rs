@@ -76,7 +76,7 @@ impl Fs {
                 }
                 Unsynced::Wait if self.checkpoints.wait() => {}
                 // Whoever writes them back is soon done. The file is locked, so nobody makes more of them.
-                Unsynced::Busy if !has_waited => {
+                Unsynced::Busy if !has_waited && !steadyfs_rt::mutated("a-rename-waits-for-write-back") => {
                     has_waited = true;
                     self.writeback(inode, ALL_PAGES)?;
                 }
