@@ -5,7 +5,7 @@
 //! [`capacity`] changes how much a volume may hold.
 
 #[cfg(test)]
-mod bed;
+mod tests;
 pub(crate) mod capacity;
 pub(crate) mod checkpoint;
 pub(crate) mod journal;

@@ -42,7 +42,7 @@ impl Fs {
 
 #[cfg(test)]
 mod tests {
-    use crate::durable::bed::journaled;
+    use crate::durable::tests::journaled;
     use crate::stats::counters::Cause;
     use crate::{Fs, MountOptions, NewInode};
     use std::sync::Arc;

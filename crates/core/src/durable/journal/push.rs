@@ -136,7 +136,7 @@ impl Fs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::durable::bed::journaled;
+    use crate::durable::tests::journaled;
     use crate::mkfs::{self, MkfsOptions};
     use crate::{MountOptions, NewInode};
     use std::sync::Arc;

@@ -57,6 +57,7 @@ impl Fs {
         let sum = |(lba, page): (Lba, &PageBuf)| page.with(|bytes| ContentsSum::of(lba, bytes, seed));
         let with_me = have.into_iter().filter_map(|(_, lba)| Some((lba, owed.page(lba)?)));
         let mut sums: Vec<ContentsSum> = lbas.into_iter().zip(&pages).chain(with_me).map(sum).collect();
+        assert_eq!(sums.len(), blocks.len(), "recovery would check a part of the contents of inode {}", inode.ino);
         if self.vol.io.planted.is(Canary::UncheckedContents) {
             sums.clear();
         }

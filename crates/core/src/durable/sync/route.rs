@@ -87,7 +87,7 @@ impl Fs {
 
 #[cfg(test)]
 mod tests {
-    use crate::durable::bed::journaled;
+    use crate::durable::tests::journaled;
     use crate::{Fs, MountOptions, NewInode, SetAttr};
     use std::sync::Arc;
 

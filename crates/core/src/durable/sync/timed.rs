@@ -65,7 +65,7 @@ impl Fs {
 
 #[cfg(test)]
 mod tests {
-    use crate::durable::bed::journaled;
+    use crate::durable::tests::journaled;
     use crate::{Fs, MountOptions, NewInode};
     use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Volumes for tests of what is durable: in memory, with a journal, and nothing that happens by time.
+//! The volume that unit tests of this room use: in memory, with a journal, and nothing happens by time.
 
 use crate::mkfs::{self, MkfsOptions};
 use crate::{Fs, MountOptions};
