@@ -4,11 +4,11 @@
 //! mount does with what they left. [`trim`] tells the device which blocks no checkpoint refers to any more;
 //! [`capacity`] changes how much a volume may hold.
 
-#[cfg(test)]
-mod tests;
 pub(crate) mod capacity;
 pub(crate) mod checkpoint;
 pub(crate) mod journal;
 pub(crate) mod recovery;
 pub(crate) mod sync;
+#[cfg(test)]
+mod tests;
 pub(crate) mod trim;

@@ -28,8 +28,11 @@ fn run_infinite(bytes: &[u8]) {
     judge(&endless::damaged(&mut Input::new(bytes)));
 }
 
-/// Compares the two.
-fn judge(device: &MemDevice) {
+/// Compares the two. The volume stays as it is.
+///
+/// # Panics
+/// The volume is refused, and the checker finds no error.
+pub fn judge(device: &MemDevice) {
     let Some(refusal) = read_all(device).err().or_else(|| mount(device, false).err()).filter(is_damage) else { return };
     let options = CheckOptions { threads: 1, max_issues: 1000, rehearse: true, ..CheckOptions::default() };
     let report = check(Arc::new(device.fork()), &options).expect("memory can be read");

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
 use rustix::process::Signal;
 
 use steadyfs_core::mkfs::{self, Migrating, MkfsOptions};
@@ -237,4 +238,54 @@ fn what_was_synced_before_a_kill_is_there() {
     let image = place.mnt().with_file_name("b.img");
     assert_eq!(finish(steadyfs().arg("export").arg(place.image()).arg(&image)).code, 0);
     fsck_f2fs(&image).unwrap();
+}
+
+/// Unmounts the host when it goes.
+struct Host(std::path::PathBuf);
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
+}
+
+/// The host is full for a while, and as many fsyncs fail as would have used up all zones.
+#[test]
+fn a_full_host_is_enospc_and_the_volume_goes_on_when_there_is_room() {
+    let place = Place { dir: scratch() };
+    std::fs::create_dir(place.image()).unwrap();
+    mount("tmpfs", place.image(), "tmpfs", MountFlags::empty(), Some(c"size=24m")).unwrap();
+    let _host = Host(place.image());
+    let make = ["mkfs", "-q", "--kind", "d2fs", "--capacity", "64M"];
+    assert_eq!(finish(steadyfs().args(make).arg(place.image())).code, 0);
+    let child = place.serve(&[]);
+    let write = |name: &str, byte: u8| -> std::io::Result<()> {
+        let mut file = File::create(place.mnt().join(name))?;
+        file.write_all(&vec![byte; 1 << 20])?;
+        file.sync_all()
+    };
+    let is_full = |error: &std::io::Error| error.kind() == std::io::ErrorKind::StorageFull;
+    let failed = (0..40).map(|n| write(&format!("file{n}"), n)).position(|result| result.is_err_and(|e| is_full(&e)));
+    let synced = failed.expect("40 MiB do not fit into 24 MiB") as u8;
+    let late = File::create(place.mnt().join("late")).unwrap();
+    let again = || late.write_all_at(&[7; 1 << 20], 0).and_then(|()| late.sync_all());
+    for _ in 0..60 {
+        assert!(is_full(&again().unwrap_err()), "the host is full");
+    }
+    mount_remount(place.image(), MountFlags::empty(), "size=400m").unwrap();
+    let began = std::time::Instant::now();
+    while let Err(error) = again() {
+        assert!(began.elapsed().as_secs() < 20, "there is room, and an fsync finds none: {error}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    drop(late);
+    write("more", 9).unwrap();
+    ends_well(child, Some(Signal::TERM));
+    assert_eq!(finish(steadyfs().arg("fsck").arg(place.image())).code, 0);
+    let child = place.serve(&[]);
+    for n in 0..synced {
+        assert!(std::fs::read(place.mnt().join(format!("file{n}"))).unwrap() == vec![n; 1 << 20], "file {n}");
+    }
+    assert_eq!(std::fs::read(place.mnt().join("late")).unwrap(), vec![7; 1 << 20]);
+    ends_well(child, Some(Signal::TERM));
 }

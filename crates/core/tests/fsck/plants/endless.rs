@@ -14,6 +14,7 @@ use steadyfs_format::infinite::{self, CHECKSUM_OFFSET, Checkpoint, Stretch};
 use steadyfs_format::inode::{DeviceNumber, Extent, Inode};
 use steadyfs_format::node::{NodeBlock, WideNode};
 use steadyfs_format::{Block, Lba, Log, Nid, ROOT_INO, Slot};
+use steadyfs_fuzzing::volumes::verdict;
 
 /// A field of an inode, and what sets it.
 type Field = (&'static str, fn(&mut Inode));
@@ -136,6 +137,7 @@ impl Plant {
             let options = CheckOptions { threads, leaks: true, ..CheckOptions::default() };
             assert_eq!(run_with(self.dev.fork(), &options).issues, expected);
         }
+        verdict::judge(&self.dev);
     }
 }
 

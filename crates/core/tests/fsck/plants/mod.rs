@@ -19,6 +19,7 @@ use crate::editor::Editor;
 use crate::images::{featured, fresh, plain, run, run_with};
 use steadyfs_core::fsck::{CheckOptions, Issue};
 use steadyfs_device::MemDevice;
+use steadyfs_fuzzing::volumes::verdict;
 
 /// Which volume a fault is planted in.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +64,7 @@ fn check_plants(plants: &[Plant]) {
             }
         }
         assert!(unexpected.is_empty(), "{code} in {base:?}: not expected: {unexpected:#?}");
+        verdict::judge(&editor.dev);
         // Which of two owners of a block comes second depends on the threads; nothing else does.
         if *code != "BlockShared" {
             let many = CheckOptions { threads: 4, ..CheckOptions::default() };

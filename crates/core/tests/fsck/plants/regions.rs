@@ -9,6 +9,7 @@ use steadyfs_core::{Fs, MountOptions};
 use steadyfs_device::{Adversary, AdversaryDevice, Device, MemDevice, MigrationGeometry};
 use steadyfs_format::Log;
 use steadyfs_format::checkpoint::LogPosition;
+use steadyfs_fuzzing::volumes::verdict;
 
 /// Codes that the tests of this module plant.
 pub(crate) const CODES: [&str; 4] = ["LogInGcArea", "ServedUnknown", "DeviceDiffers", "RecordsDiffer"];
@@ -76,7 +77,9 @@ fn a_new_volume_is_sound_and_each_fault_is_named() {
     });
     // Besides, the SIT says nothing of a log there.
     assert!(run(editor.dev.fork()).issues.contains(&Issue::LogInGcArea { log, segno }));
+    verdict::judge(&editor.dev);
     let editor = Editor::new(volume());
     editor.pack(|pack| pack.checkpoint.clear_served());
     assert_eq!(run(editor.dev.fork()).issues, [Issue::ServedUnknown { pack }]);
+    verdict::judge(&editor.dev);
 }

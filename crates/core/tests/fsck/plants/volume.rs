@@ -9,6 +9,7 @@ use steadyfs_device::{Device, DeviceInfo, IoError, MemDevice, OpKind, Request, e
 use steadyfs_format::block::BlockView;
 use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
 use steadyfs_format::{Lba, Log, ROOT_INO, SuperBlock};
+use steadyfs_fuzzing::volumes::verdict;
 
 /// Codes that the tests of this module plant.
 pub(crate) const CODES: [&str; 13] = [
@@ -28,7 +29,8 @@ pub(crate) const CODES: [&str; 13] = [
 ];
 
 #[track_caller]
-fn expect(dev: impl Device + 'static, expected: &[Issue], exit: u8) {
+fn expect(dev: MemDevice, expected: &[Issue], exit: u8) {
+    verdict::judge(&dev);
     let report = run(dev);
     assert_eq!((report.issues.as_slice(), report.exit_code()), (expected, exit));
 }
