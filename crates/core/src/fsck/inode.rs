@@ -98,12 +98,8 @@ fn check_fields(ctx: &Context, ino: Ino, inode: &Inode) {
         ctx.add(Issue::DirDepth { ino, depth: inode.current_depth() });
     }
     let compressed = kind == Some(FileType::Regular) && inode.flags() & flags::COMPR != 0;
-    if compressed && ctx.features.contains(Features::COMPRESSION) {
-        match inode.compress_info(ctx.features) {
-            Ok(Some(_)) => {}
-            Ok(None) => ctx.add(Issue::CompressInfo { ino, reason: "there is no room for its parameters".to_owned() }),
-            Err(error) => ctx.add(Issue::CompressInfo { ino, reason: error.to_string() }),
-        }
+    if compressed && let Err(error) = inode.validate_compression(ctx.features) {
+        ctx.add(Issue::CompressInfo { ino, reason: error.to_string() });
     }
 }
 

@@ -66,7 +66,7 @@ fn check_entry(ctx: &Context, ino: Ino, offset: u32, entry: &Entry<'_>) {
     let is_acl = matches!(entry.index, index::POSIX_ACL_ACCESS | index::POSIX_ACL_DEFAULT);
     // Prefixes that exist: 7 (advice) is not stored, 8 and 10 were never given out.
     let known = matches!(entry.index, 1..=6 | 9 | 11);
-    if !known || is_acl != entry.name.is_empty() {
+    if !known || is_acl != entry.name.is_empty() || entry.name.contains(&0) {
         let length = entry.name.len() as u8;
         ctx.add(Issue::XattrName { ino, offset, index: entry.index, length });
     } else if is_acl && let Err(error) = Acl::from_disk(entry.value) {

@@ -54,7 +54,11 @@ impl Inode {
         require(own == Nid(0) || own != self.footer.nid(), "inode", "i_xattr_nid", own.get(), "is not the inode itself")
     }
 
-    fn validate_compression(&self, features: Features) -> Result<(), FormatError> {
+    /// Checks what must hold of a file with the flag `COMPR`: a part of [`Inode::validate`].
+    ///
+    /// # Errors
+    /// The first field that breaks a rule.
+    pub fn validate_compression(&self, features: Features) -> Result<(), FormatError> {
         let Some(info) = self.compress_info(features)? else {
             return Err(FormatError::field(
                 "inode",

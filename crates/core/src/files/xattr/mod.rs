@@ -41,10 +41,13 @@ fn classify(name: &[u8]) -> Result<Kind<'_>> {
     if name == ADVISE {
         return Ok(Kind::Advice);
     }
-    if name.ends_with(b".") || name.contains(&0) {
-        return Err(Error::Invalid); // a prefix and no name
+    if name.contains(&0) {
+        return Err(Error::Invalid);
     }
-    let stored = XattrName::parse(name).ok_or(Error::NotSupported)?;
+    let Some(stored) = XattrName::parse(name) else {
+        // A prefix and no name is something else than an unknown prefix.
+        return Err(if name.ends_with(b".") { Error::Invalid } else { Error::NotSupported });
+    };
     Ok(match stored.index {
         index::POSIX_ACL_ACCESS => Kind::Acl(AclKind::Access),
         index::POSIX_ACL_DEFAULT => Kind::Acl(AclKind::Default),
@@ -189,7 +192,14 @@ mod tests {
     #[test]
     fn names_are_told_apart_with_the_errors_of_linux() {
         let errno = |name: &[u8]| classify(name).err().map(|e| e.errno());
-        for name in [&b"user.a"[..], b"trusted.b", b"security.selinux", b"system.posix_acl_default", b"system.advise"] {
+        for name in [
+            &b"user.a"[..],
+            b"user.a.",
+            b"trusted.b",
+            b"security.selinux",
+            b"system.posix_acl_default",
+            b"system.advise",
+        ] {
             assert_eq!(errno(name), None);
         }
         let long = [&b"user."[..], &[b'x'; 251]].concat();

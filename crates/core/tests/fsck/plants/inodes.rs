@@ -4,7 +4,7 @@ use super::{Base, Plant, check_plants};
 use crate::editor::Editor;
 use steadyfs_core::fsck::Issue;
 use steadyfs_format::dir::FileType;
-use steadyfs_format::inode::{Extent, flags, inline};
+use steadyfs_format::inode::{CompressAlgorithm, CompressInfo, Extent, flags, inline};
 use steadyfs_format::{BLOCK_SIZE, Features, Ino, Lba, Nid, PageIndex, Slot};
 
 pub(super) const PLANTS: &[Plant] = &[
@@ -38,6 +38,8 @@ pub(super) const PLANTS: &[Plant] = &[
     ("SlotOutside", Base::Plain, slot_outside),
     ("CompressMark", Base::Plain, compress_mark),
     ("CompressInfo", Base::Featured, compress_info),
+    ("CompressInfo", Base::Featured, compressed_and_inline),
+    ("CompressInfo", Base::Plain, compressed_without_the_feature),
 ];
 
 #[test]
@@ -289,5 +291,30 @@ fn compress_info(e: &Editor) -> Vec<Issue> {
         inode.set_flags(inode.flags() | flags::COMPR);
     });
     let reason = "inode: i_log_cluster_size = 0 breaks the rule: is 2 to 8".to_owned();
+    vec![Issue::CompressInfo { ino, reason }]
+}
+
+fn compressed_and_inline(e: &Editor) -> Vec<Issue> {
+    e.superblock(|raw| raw.feature = (raw.feature.get() | Features::COMPRESSION.bits()).into());
+    let (ino, features) = (e.ino("p/inline"), e.image().superblock().features());
+    let algorithm = CompressAlgorithm::Lz4;
+    let info = CompressInfo { saved_blocks: 0, algorithm, log_cluster: 2, checksum: false, level: 0 };
+    let mut inline = 0;
+    e.inode(ino, |inode| {
+        inode.set_flags(inode.flags() | flags::COMPR);
+        assert!(inode.set_compress_info(features, info), "Linux makes room for all attributes");
+        inline = inode.inline_flags();
+    });
+    let reason = format!("inode: i_inline = {inline} breaks the rule: has no DATA in a compressed file");
+    vec![Issue::CompressInfo { ino, reason }]
+}
+
+fn compressed_without_the_feature(e: &Editor) -> Vec<Issue> {
+    let (ino, mut found) = (e.ino("p/data"), 0);
+    e.inode(ino, |inode| {
+        found = inode.flags() | flags::COMPR;
+        inode.set_flags(found);
+    });
+    let reason = format!("inode: i_flags = {found} breaks the rule: has COMPR only with room for its fields");
     vec![Issue::CompressInfo { ino, reason }]
 }

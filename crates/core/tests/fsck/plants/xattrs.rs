@@ -13,6 +13,7 @@ pub(super) const PLANTS: &[Plant] = &[
     ("XattrTail", Base::Featured, tail),
     ("XattrName", Base::Plain, name),
     ("XattrName", Base::Plain, acl_with_a_name),
+    ("XattrName", Base::Plain, name_with_a_nul),
     ("XattrAcl", Base::Plain, acl),
     ("XattrTwice", Base::Plain, twice),
 ];
@@ -98,6 +99,11 @@ fn name(e: &Editor) -> Vec<Issue> {
 fn acl_with_a_name(e: &Editor) -> Vec<Issue> {
     let bytes = list(&[(2, "a", b"b")]);
     vec![Issue::XattrName { ino: put(e, &bytes), offset: 24, index: 2, length: 1 }]
+}
+
+fn name_with_a_nul(e: &Editor) -> Vec<Issue> {
+    let bytes = list(&[(1, "a\0b", b"b")]);
+    vec![Issue::XattrName { ino: put(e, &bytes), offset: 24, index: 1, length: 3 }]
 }
 
 fn acl(e: &Editor) -> Vec<Issue> {
