@@ -19,6 +19,7 @@ mod seams;
 mod text;
 mod tokens;
 mod tree;
+mod unsafety;
 
 use std::fmt;
 
@@ -41,7 +42,7 @@ pub enum Rule {
     MachinePath,
     /// Threads, locks and clocks come from `steadyfs-rt` only.
     RtDoor,
-    /// `unsafe` stays in the crates and files that are listed for it.
+    /// `unsafe` stays in the crates and files that are listed for it, and SECURITY.md counts it.
     Unsafe,
     /// Dependencies between our crates point down.
     LayerArrow,
@@ -152,5 +153,6 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
     promises::check(tree, &mut found);
     mutants::check(tree, &mut found);
     ladder::check(tree, &mut found);
+    unsafety::check(tree, &mut found);
     found
 }

@@ -207,6 +207,9 @@ fn unsafe_code() {
     fires(Rule::Unsafe, 3, "crates/steadyfs/src/planted.rs", text);
     silent("crates/device/src/planted.rs", text);
     silent("crates/core/src/volume/planted.rs", "//! Head.\n//! No unsafe here.\nconst WORD: &str = \"unsafe\";\n");
+    let counted = check(&repository().with(SourceFile::new("crates/device/src/planted.rs", text)));
+    let [one] = &counted[..] else { panic!("{counted:#?}") };
+    assert!(one.rule == Rule::Unsafe && one.path == "SECURITY.md" && one.what.contains("`device`"), "{one}");
 }
 
 #[test]
