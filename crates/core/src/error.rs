@@ -77,6 +77,10 @@ pub enum Error {
     /// The directory keeps another project's inodes only; a copy would be in order.
     #[error("the directory belongs to another project")]
     CrossProject,
+    /// A directory would move to a place whose way to it, over what is above both, is longer than any path; a copy would
+    /// be in order.
+    #[error("the places are too far from each other in the tree to move a directory")]
+    TooFar,
     /// The extended attributes of one inode would exceed what it can hold.
     #[error("attribute too large")]
     TooMuch,
@@ -127,7 +131,7 @@ impl Error {
             Error::NoAttribute => 61,
             Error::NotPermitted => 1,
             Error::TooManyLinks => 31,
-            Error::CrossProject => 18,
+            Error::CrossProject | Error::TooFar => 18, // EXDEV: mv(1) makes a copy
             Error::TooMuch => 7,
             Error::NoSuchOffset => 6,
             Error::Stopped(_) => 5,

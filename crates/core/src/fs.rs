@@ -46,9 +46,8 @@ pub struct Fs {
     pub(crate) orphans: Orphans,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) reclaim: Reclaim,
-    /// The shape of the directory tree: shared by renames of files across directories, exclusive for those of
-    /// directories.
-    pub(crate) shape: steadyfs_rt::PassThroughLock,
+    /// The shape of the directory tree, for whoever gives a directory another parent.
+    pub(crate) shape: steadyfs_rt::Mutex<()>,
     pub(crate) background: Background,
     /// Tells the device what holds nothing any more, where the mount wants that.
     pub(crate) discarder: Option<Discarder>,

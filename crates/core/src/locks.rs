@@ -5,8 +5,8 @@
 //!
 //! | rank | lock | protects |
 //! |---|---|---|
-//! | 20 | `rename_lock` | the shape of the directory tree: shared by renames of files across directories, exclusive for those of directories |
-//! | 30 | `i_rwsem` | one inode's contents and size (directories before their children, else by rising inode number) |
+//! | 20 | `rename_lock` | the shape of the directory tree while a directory changes its parent |
+//! | 30 | `i_rwsem` | one inode's contents and size (directories before others, else by rising inode number) |
 //! | 31 | `i_gc_rwsem` | a file against collectors, with `gc.protect=file`: first the one for writes, then the one for reads |
 //! | 31 | `gc_page_range` | pages of a file against collectors, with `gc.protect=page`, in the same order (`ranges`; a name for its waits, the rank is not checked) |
 //! | 33 | `gc_mutex` | one round of collection at a time, where writers collect |
@@ -39,7 +39,7 @@ pub(crate) static GC: LockClass = LockClass::new("gc_mutex", 33);
 pub(crate) static GC_GATE: LockClass = LockClass::new("gc_gate", 36);
 /// A checkpoint that a collector makes, so that the others go on meanwhile.
 pub(crate) static GC_CHECKPOINT: LockClass = LockClass::new("gc_checkpoint_mutex", 34);
-/// Renames across directories: exclusive for those of directories.
+/// Renames of directories across directories.
 pub(crate) static RENAME: LockClass = LockClass::new("rename_lock", 20);
 /// An inode's contents and size; several by the rule in the table above.
 pub(crate) static INODE: LockClass = LockClass::new("i_rwsem", 30).multi();

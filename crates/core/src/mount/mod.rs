@@ -286,7 +286,7 @@ impl Fs {
             orphans: Orphans::new(orphan_limit(&layout)),
             checkpoints: Checkpoints::new(Committed::new(checkpoint, image.pack())),
             reclaim,
-            shape: steadyfs_rt::PassThroughLock::new(&locks::RENAME),
+            shape: steadyfs_rt::Mutex::new(&locks::RENAME, ()),
             background: Background::new(),
             discarder,
             flusher: Flusher::new(),

@@ -8,6 +8,7 @@ mod collection;
 mod common;
 mod damaged_pack;
 mod data_logs;
+mod deep;
 mod discards;
 mod exercise;
 mod faults;

@@ -161,7 +161,16 @@ fn cycles_of_directories_are_refused() {
     fs.edit_inode(&change, &outer.inode, |raw| raw.set_pino(inner.ino())).unwrap();
     drop(change);
     let other = make(&fs, "other", 0o040_755);
+    drop(fs.create(&other, b"x", &NewInode { mode: 0o040_755, ..NewInode::default() }).unwrap());
     assert!(matches!(fs.rename(&other, b"x", &inner, b"y", Default::default()), Err(Error::Corrupt(_))));
+    // An entry that leads to the root, which says that it is here.
+    let root = fs.root().unwrap();
+    let change = fs.change().unwrap();
+    fs.edit_inode(&change, &root.inode, |raw| raw.set_pino(other.ino())).unwrap();
+    drop(change);
+    insert(&fs, &other, b"root", root.ino());
+    assert!(matches!(fs.rmdir(&other, b"root"), Err(Error::Corrupt(_))));
+    assert!(matches!(fs.rename(&other, b"root", &other, b"x", Default::default()), Err(Error::Corrupt(_))));
 }
 
 #[test]

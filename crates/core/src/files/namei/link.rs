@@ -1,5 +1,6 @@
 //! Giving an inode another name, and taking names away.
 
+use super::shape::Tried;
 use super::{check_dir, check_name, is_dot};
 use crate::error::{Error, Result};
 use crate::files::attr::protect::{self, Act};
@@ -133,7 +134,11 @@ impl Fs {
     }
 
     fn rmdir_locked(&self, dir: &Arc<Inode>, name: &[u8]) -> Result<InodeRef> {
-        let _dir = dir.rwsem.write();
+        self.with_directories(dir, dir, |below| self.rmdir_with(dir, name, below))
+    }
+
+    /// Removes a directory while its parent is locked, and others below that.
+    fn rmdir_with(&self, dir: &Arc<Inode>, name: &[u8], below: &[InodeRef]) -> Result<Tried<InodeRef>> {
         self.dir_head(dir)?;
         match name {
             b"." => return Err(Error::Invalid),
@@ -145,7 +150,11 @@ impl Fs {
         if child.kind() != FileType::Dir {
             return Err(Error::NotDirectory);
         }
-        let locked = child.inode.rwsem.write();
+        let is_next = below.is_empty() && child.ino() > dir.ino;
+        let locked = is_next.then(|| child.inode.rwsem.write());
+        if locked.is_none() && !below.iter().any(|dir| dir.ino() == child.ino()) {
+            return Ok(Tried::Wants(vec![child.clone()]));
+        }
         self.check_removal(dir, &child)?;
         if !self.dir_is_empty(&child.inode)? {
             return Err(Error::NotEmpty);
@@ -165,7 +174,7 @@ impl Fs {
         self.since.note_lost_name(dir.ino, name, true);
         child.inode.lose_last_name(self.checkpoints.progress().0);
         drop((change, locked));
-        Ok(child)
+        Ok(Tried::Done(child))
     }
 
     /// Refuses to take a name out of `dir`, or away from `child`, if flags protect either.

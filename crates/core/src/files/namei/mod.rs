@@ -13,6 +13,7 @@ mod birth;
 mod link;
 mod make;
 mod rename;
+mod shape;
 mod transaction;
 
 pub(crate) use link::{drop_directory, drop_link};
@@ -23,7 +24,6 @@ use crate::files::attr::protect::{self, Act};
 use crate::files::dir::{FoundEntry, encrypted_text};
 use crate::files::inode::{Inode, InodeRef};
 use crate::fs::Fs;
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use steadyfs_format::dir::{FileType, is_valid_name};
@@ -103,33 +103,23 @@ impl Fs {
         Ok(named)
     }
 
-    /// The inode of an entry that is about to be removed or moved. A directory must know this one as its parent: then
-    /// no two threads can wait for each other's directories, whatever the image says.
+    /// The inode of an entry that is about to be removed or moved. A directory must know this one as its parent, and not
+    /// be its parent.
     pub(crate) fn changeable_inode(&self, dir: &Inode, found: FoundEntry) -> Result<InodeRef> {
         let child = self.linked_inode(dir, found.ino)?;
+        if child.kind() != FileType::Dir {
+            return Ok(child);
+        }
         let pino = child.inode.read(RawInode::pino)?;
-        if child.kind() == FileType::Dir && (pino != dir.ino || child.ino() == dir.ino) {
+        if pino != dir.ino || child.ino() == dir.ino {
             let what =
                 format!("directory {} has an entry for directory {}, whose parent is {pino}", dir.ino, found.ino);
             return Err(Error::Corrupt(what));
         }
-        if child.kind() == FileType::Dir && self.is_above(child.ino(), dir)? {
+        if child.ino() == ROOT_INO || child.ino() == dir.read(RawInode::pino)? {
             return Err(Error::corrupt(format!("directory {} lies below itself", dir.ino)));
         }
         Ok(child)
-    }
-
-    /// Whether a directory is among those above another, as these say. Only in a damaged volume can one that has the
-    /// other as its parent be; renames that go on meanwhile cannot make it look so.
-    fn is_above(&self, ino: Ino, dir: &Inode) -> Result<bool> {
-        let mut seen = HashSet::from([dir.ino]);
-        let mut parent = dir.read(RawInode::pino)?;
-        while parent != ino && parent != ROOT_INO && seen.insert(parent) {
-            // A way up that ends elsewhere does not lead to the directory either.
-            let Ok(next) = self.inode(parent) else { return Ok(false) };
-            parent = next.inode.read(RawInode::pino)?;
-        }
-        Ok(parent == ino)
     }
 
     /// The target of a symlink.

@@ -1,15 +1,14 @@
 //! Renaming.
 //!
-//! Locks, in order: the rename lock if two directories take part, so that the shape of the tree stands still; both
-//! directories, by their depth and then by number; then the inodes that are moved or replaced, directories before
-//! others. With the tree standing still, no directory can come to lie below itself and no two renames wait for each
-//! other. Whoever moves no directory leaves the shape as it is, and shares the lock.
+//! Locks, in order: the shape of the tree, if a directory gets another parent or may lose one; both directories, and
+//! the directories that are moved or replaced, by number (`shape`); then what is moved or replaced and no directory.
 //!
 //! A rename may leave a *whiteout*: a character device 0:0, by which overlayfs says that a name of a lower layer is
 //! gone. The old entry comes to name it where it stands, so the directory needs no room.
 
 use super::link::{check_project, drop_directory, drop_link, renamed};
 use super::make::Order;
+use super::shape::{Moved, Tried};
 use super::transaction::Transaction;
 use super::{check_dir, check_name, is_dot};
 use crate::error::{Error, Result};
@@ -20,11 +19,9 @@ use crate::files::inode::{Inode, InodeRef};
 use crate::files::orphans::Orphan;
 use crate::fs::Fs;
 use crate::types::{NewInode, RenameFlags};
-use std::collections::HashSet;
 use std::sync::Arc;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::{DeviceNumber, Inode as RawInode, Time};
-use steadyfs_format::{Ino, ROOT_INO};
 use steadyfs_rt::RwLockWriteGuard;
 
 /// The type of a whiteout, and no permissions.
@@ -49,36 +46,21 @@ impl Entry {
     }
 }
 
-/// The directories above two directories, themselves included, while the tree stands still.
-struct Above {
-    source: HashSet<Ino>,
-    target: HashSet<Ino>,
-}
-
-/// How a rename across directories holds the shape of the tree.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Shape {
-    /// With others who move no directory.
-    Shared,
-    Alone,
-}
-
-/// What came of a rename.
-enum Tried {
-    /// All of it; what was replaced.
-    Done(Option<InodeRef>),
-    /// It moves or replaces a directory, and does not have the shape of the tree alone: nothing was done.
-    MovesDirectory,
-}
-
 /// What stands at the new name.
-enum Goal {
-    /// Nothing: the entry goes here.
-    Free(Room),
-    /// Something, to be replaced.
-    Replace(Entry),
-    /// Something, to be swapped.
-    Swap(Entry),
+enum There {
+    Nothing(Room),
+    Entry(Entry),
+    /// An entry that nobody wants to know.
+    Something,
+}
+
+impl There {
+    fn entry(&self) -> Option<&Entry> {
+        match self {
+            There::Entry(entry) => Some(entry),
+            There::Nothing(_) | There::Something => None,
+        }
+    }
 }
 
 impl Fs {
@@ -87,8 +69,8 @@ impl Fs {
     /// # Errors
     /// [`Error::NotFound`]; [`Error::Exists`] with [`RenameFlags::NoReplace`]; [`Error::IsDirectory`],
     /// [`Error::NotDirectory`], [`Error::NotEmpty`] if the target cannot be replaced; [`Error::Invalid`] to move a
-    /// directory below itself, or a dot entry; [`Error::NotPermitted`]; [`Error::CrossProject`];
-    /// [`Error::TooManyLinks`]; [`Error::NoSpace`].
+    /// directory below itself, or a dot entry; [`Error::TooFar`] for a directory; [`Error::NotPermitted`];
+    /// [`Error::CrossProject`]; [`Error::TooManyLinks`]; [`Error::NoSpace`].
     pub fn rename(
         &self,
         dir: &InodeRef,
@@ -152,75 +134,46 @@ impl Fs {
         how: RenameFlags,
         whiteout: Option<&NewInode>,
     ) -> Result<Option<InodeRef>> {
-        let across = from.dir.ino != to.dir.ino;
-        if across {
-            let _shape = self.shape.read();
-            if let Tried::Done(replaced) = self.rename_in_shape(from, to, how, whiteout, Shape::Shared)? {
-                return Ok(replaced);
-            }
-        }
-        let _shape = across.then(|| self.shape.write());
-        match self.rename_in_shape(from, to, how, whiteout, Shape::Alone)? {
-            Tried::Done(replaced) => Ok(replaced),
-            Tried::MovesDirectory => unreachable!("nobody else moves a directory, and this is allowed to"),
-        }
+        self.with_directories(from.dir, to.dir, |below| self.rename_with(from, to, how, whiteout, below))
     }
 
-    /// Renames while the shape of the tree stands still, if two directories take part.
-    fn rename_in_shape(
+    /// Renames while both directories are locked, and others below them.
+    fn rename_with(
         &self,
         from: Spot<'_>,
         to: Spot<'_>,
         how: RenameFlags,
         whiteout: Option<&NewInode>,
-        shape: Shape,
-    ) -> Result<Tried> {
-        let across = from.dir.ino != to.dir.ino;
-        let above = across.then(|| self.above(from.dir, to.dir)).transpose()?;
-        let _dirs = lock_directories(from.dir, to.dir, above.as_ref());
+        below: &[InodeRef],
+    ) -> Result<Tried<Option<InodeRef>>> {
         let found = self.dir_find(from.dir, from.name)?.ok_or(Error::NotFound)?;
         let source = Entry { inode: self.changeable_inode(from.dir, found)?, found };
-        if source.is_dir() && shape == Shape::Shared {
-            return Ok(Tried::MovesDirectory);
-        }
-        if above.as_ref().is_some_and(|above| source.is_dir() && above.target.contains(&source.inode.ino())) {
-            return Err(Error::Invalid);
-        }
-        let goal = match self.dir_search(to.dir, to.name)? {
-            Search::Missing(_) if how == RenameFlags::Exchange => return Err(Error::NotFound),
-            Search::Missing(room) => Goal::Free(room),
-            Search::Found(_) if how == RenameFlags::NoReplace => return Err(Error::Exists),
-            Search::Found(found) => {
-                let target = Entry { inode: self.changeable_inode(to.dir, found)?, found };
-                if target.is_dir() && shape == Shape::Shared {
-                    return Ok(Tried::MovesDirectory);
-                }
-                if above.as_ref().is_some_and(|above| target.is_dir() && above.source.contains(&target.inode.ino())) {
-                    return Err(if how == RenameFlags::Exchange { Error::Invalid } else { Error::NotEmpty });
-                }
-                if target.inode.ino() == source.inode.ino() {
-                    return Ok(Tried::Done(None)); // two names of one inode: nothing changes, by POSIX
-                }
-                if how == RenameFlags::Exchange { Goal::Swap(target) } else { Goal::Replace(target) }
+        let there = match self.dir_search(to.dir, to.name)? {
+            Search::Found(found) if how != RenameFlags::NoReplace => {
+                There::Entry(Entry { inode: self.changeable_inode(to.dir, found)?, found })
             }
+            Search::Found(_) => There::Something,
+            Search::Missing(room) => There::Nothing(room),
         };
-        let replaced = match goal {
-            Goal::Free(room) => {
-                let _children = lock_children(&[&source]);
+        let dirs: Vec<_> =
+            [Some(&source), there.entry()].into_iter().flatten().filter(|entry| entry.is_dir()).collect();
+        if !dirs.iter().all(|entry| below.iter().any(|dir| dir.ino() == entry.inode.ino())) {
+            return Ok(Tried::Wants(dirs.into_iter().map(|entry| entry.inode.clone()).collect()));
+        }
+        self.check_shape(from, to, &source, there.entry(), how)?;
+        let replaced = match there {
+            There::Nothing(_) if how == RenameFlags::Exchange => return Err(Error::NotFound),
+            There::Something => return Err(Error::Exists),
+            // Two names of one inode: nothing changes, by POSIX.
+            There::Entry(target) if target.inode.ino() == source.inode.ino() => None,
+            There::Nothing(room) => {
+                let _files = lock_files(&[&source]);
                 self.check_move(from, to, &source)?;
                 self.move_to_free(from, to, &source, room, whiteout)?;
                 None
             }
-            Goal::Replace(target) => {
-                let _children = lock_children(&[&source, &target]);
-                self.check_move(from, to, &source)?;
-                // Or a crash could leave neither the old contents under this name, nor the new.
-                self.settle_before_rename(&source.inode.inode)?;
-                self.move_over(from, to, &source, &target, whiteout)?;
-                Some(target.inode.clone())
-            }
-            Goal::Swap(target) => {
-                let _children = lock_children(&[&source, &target]);
+            There::Entry(target) if how == RenameFlags::Exchange => {
+                let _files = lock_files(&[&source, &target]);
                 self.check_move(from, to, &source)?;
                 self.check_move(to, from, &target)?;
                 self.settle_before_rename(&source.inode.inode)?;
@@ -228,27 +181,38 @@ impl Fs {
                 self.swap(from, to, &source, &target)?;
                 None
             }
+            There::Entry(target) => {
+                let _files = lock_files(&[&source, &target]);
+                self.check_move(from, to, &source)?;
+                // Or a crash could leave neither the old contents under this name, nor the new.
+                self.settle_before_rename(&source.inode.inode)?;
+                self.move_over(from, to, &source, &target, whiteout)?;
+                Some(target.inode.clone())
+            }
         };
         Ok(Tried::Done(replaced))
     }
 
-    /// The directories above both, up to the root. The tree must stand still.
-    fn above(&self, source: &Arc<Inode>, target: &Arc<Inode>) -> Result<Above> {
-        Ok(Above { source: self.ancestors(source)?, target: self.ancestors(target)? })
-    }
-
-    fn ancestors(&self, dir: &Arc<Inode>) -> Result<HashSet<Ino>> {
-        let mut seen = HashSet::from([dir.ino]);
-        let mut at = dir.ino;
-        let mut parent = dir.read(RawInode::pino)?;
-        while at != ROOT_INO {
-            let next = self.inode(parent)?;
-            if next.kind() != FileType::Dir || !seen.insert(parent) {
-                return Err(Error::corrupt(format!("directory {at} says that it is in {parent}, which cannot be")));
-            }
-            (at, parent) = (parent, next.inode.read(RawInode::pino)?);
+    /// Refuses to move a directory below itself, and to replace one that is above the source. What is no directory goes
+    /// any way.
+    fn check_shape(
+        &self,
+        from: Spot<'_>,
+        to: Spot<'_>,
+        source: &Entry,
+        target: Option<&Entry>,
+        how: RenameFlags,
+    ) -> Result<()> {
+        let directory = |entry: &Entry| entry.is_dir().then(|| entry.inode.ino());
+        let (source, target) = (directory(source), target.and_then(directory));
+        if from.dir.ino == to.dir.ino || source.is_none() && target.is_none() {
+            return Ok(());
         }
-        Ok(seen)
+        match self.lies_above((from.dir, source), (to.dir, target))? {
+            None => Ok(()),
+            Some(Moved::Target) if how != RenameFlags::Exchange => Err(Error::NotEmpty),
+            Some(_) => Err(Error::Invalid),
+        }
     }
 
     /// Refuses to take `entry` from one directory to the other.
@@ -415,25 +379,11 @@ fn vacate(
     }
 }
 
-/// Locks one or two directories: the one with fewer above it first, so an ancestor, else the smaller number.
-fn lock_directories<'a>(
-    a: &'a Arc<Inode>,
-    b: &'a Arc<Inode>,
-    above: Option<&Above>,
-) -> (RwLockWriteGuard<'a, ()>, Option<RwLockWriteGuard<'a, ()>>) {
-    let Some(above) = above else { return (a.rwsem.write(), None) };
-    assert!(a.ino != b.ino, "directory {} would be locked twice", a.ino);
-    // One order for all who share the shape of the tree.
-    let a_first = (above.source.len(), a.ino) < (above.target.len(), b.ino);
-    let (first, second) = if a_first { (a, b) } else { (b, a) };
-    let first = first.rwsem.write();
-    (first, Some(second.rwsem.write()))
-}
-
-/// Locks what is moved or replaced: directories first, since they may be locked by who is about to lock a file in them.
-fn lock_children<'a>(entries: &[&'a Entry]) -> Vec<RwLockWriteGuard<'a, ()>> {
-    let mut inodes: Vec<&Arc<Inode>> = entries.iter().map(|entry| &entry.inode.inode).collect();
-    inodes.sort_by_key(|inode| (inode.kind != FileType::Dir, inode.ino));
+/// Locks what is moved or replaced and is no directory: those are locked already.
+fn lock_files<'a>(entries: &[&'a Entry]) -> Vec<RwLockWriteGuard<'a, ()>> {
+    let files = entries.iter().filter(|entry| !entry.is_dir());
+    let mut inodes: Vec<&Arc<Inode>> = files.map(|entry| &entry.inode.inode).collect();
+    inodes.sort_by_key(|inode| inode.ino);
     assert!(
         inodes.windows(2).all(|pair| pair[0].ino != pair[1].ino),
         "what is moved onto itself would be locked twice"
