@@ -4,12 +4,12 @@ use super::{helper, system, table};
 use crate::error::{Error, Result};
 use crate::options::FuseOptions;
 use crate::server::END_ATTRIBUTE;
-use rustix::fs::{FlockOperation, OFlags, fcntl_setfl, flock};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, fcntl_setfl, flock, fstat, open};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use std::fs::File;
 use std::io::{self, PipeReader, Read};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use steadyfs_device::locked_file;
@@ -19,6 +19,8 @@ use steadyfs_rt::{Instant, now, sleep};
 const LOOK: Duration = Duration::from_millis(5);
 /// How long that may take before it is worth a word.
 const LONG: Duration = Duration::from_secs(5);
+/// How long it is waited for.
+const LONGEST: Duration = Duration::from_secs(600);
 
 /// Takes away the mounts of this type (its `subtype`) at `dir` whose process was killed; true if there was one.
 /// [`mount`](super::mount) does this too, but a block device cannot be opened while a dead mount of it is there. Dead
@@ -101,52 +103,85 @@ pub(super) fn detach(dir: &Path, lazily: bool) -> io::Result<()> {
 }
 
 /// Unmounts the file system mounted at `dir` and waits until the process that serves it has let go of the image or
-/// device. (The system's own `umount` waits for that only where
-/// [`Mounted::is_block_device`](super::Mounted::is_block_device).) A mount by another user that lets no other user in
-/// cannot be asked how it ended: it is waited for only if the mount table says what is mounted (not with `fsname`).
+/// device, for ten minutes at most. (The system's own `umount` waits for that only where
+/// [`Mounted::is_block_device`](super::Mounted::is_block_device).) It waits for nothing of another user's mount, and
+/// opens nothing that another user has named.
 ///
 /// # Errors
 /// [`Error::Unmount`], with `EBUSY` if somebody uses the mount, `EINVAL` if nothing is mounted there; [`Error::Ended`]
-/// if it is unmounted, but the last checkpoint failed, or the serving process was gone.
+/// if it is unmounted, but the last checkpoint failed, the serving process was gone, or has not ended by then.
 pub fn unmount(dir: &Path) -> Result<()> {
     let failed = |source: io::Error| Error::Unmount { dir: dir.to_owned(), source };
     let path = absolute(dir).map_err(failed)?;
-    let entry = table::at(&path);
-    let ending = match &entry {
-        Some(entry) if entry.kind.starts_with("fuse") => Ending::ask(&path),
-        _ => Ending::Unknown,
-    };
+    let entry = table::at(&path).filter(|entry| entry.kind.starts_with("fuse"));
+    let own = entry.as_ref().filter(|entry| entry.is_own());
+    let ending = own.map_or(Ending::Unknown, |_| Ending::ask(&path));
     detach(&path, false).map_err(failed)?;
-    let mut patience = Patience { dir: &path, start: now(), told: false };
-    let ended = ending.wait(&mut patience);
-    // The server holds a lock on what it serves for as long as it has it open.
-    let held = entry.and_then(|entry| File::open(locked_file(entry.source)).ok());
-    let locked =
-        |file| flock(file, FlockOperation::NonBlockingLockShared).is_err_and(|errno| errno == Errno::WOULDBLOCK);
-    while held.as_ref().is_some_and(locked) {
-        patience.pass();
+    if own.is_none()
+        && let Some(owner) = entry.as_ref().and_then(|entry| entry.owner)
+    {
+        tracing::warn!("{} was mounted by user {owner}: its last checkpoint is not waited for", path.display());
     }
+    let mut patience = Patience::new(&path, LONG, LONGEST);
+    let ended = ending.wait(&mut patience);
+    let held = own.and_then(|entry| what_is_locked(&entry.source));
+    let ended = ended.and_then(|()| held.map_or(Ok(()), |held| patience.until_free(&held)));
     ended.map_err(|why| Error::Ended { dir: dir.to_owned(), why })
 }
 
-/// Waits for a server, and says so if it takes long.
+/// What a server of this source holds a lock on for as long as it has it open. A name in the mount table may stand for
+/// anything: only a file or a block device is opened, after a look that opens nothing.
+fn what_is_locked(source: &Path) -> Option<OwnedFd> {
+    let it = open(locked_file(source), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let kind = FileType::from_raw_mode(fstat(&it).ok()?.st_mode);
+    if !matches!(kind, FileType::RegularFile | FileType::BlockDevice) {
+        return None;
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    open(format!("/proc/self/fd/{}", it.as_raw_fd()), flags, Mode::empty()).ok()
+}
+
+/// Waits for a server, says so if it takes long, and does not wait for ever.
 struct Patience<'a> {
     dir: &'a Path,
     start: Instant,
     told: bool,
+    long: Duration,
+    longest: Duration,
 }
 
-impl Patience<'_> {
+impl<'a> Patience<'a> {
+    fn new(dir: &'a Path, long: Duration, longest: Duration) -> Self {
+        Patience { dir, start: now(), told: false, long, longest }
+    }
+
     /// A moment passes.
-    fn pass(&mut self) {
-        if !self.told && self.start.elapsed() > LONG {
+    ///
+    /// # Errors
+    /// It was the last one.
+    fn pass(&mut self) -> std::result::Result<(), String> {
+        let waited = self.start.elapsed();
+        if waited > self.longest {
+            return Err(format!("the process that serves it has not let go of it for {} s", self.longest.as_secs()));
+        }
+        if !self.told && waited > self.long {
             tracing::warn!(
-                "{} is unmounted here; waiting for its last checkpoint, or for another mount namespace that still has it",
+                "{} is unmounted here; waiting for its last checkpoint, or for another mount namespace that still has \
+                 it (Ctrl-C ends the waiting only)",
                 self.dir.display()
             );
             self.told = true;
         }
         sleep(LOOK);
+        Ok(())
+    }
+
+    /// Waits until nobody has it locked for himself alone.
+    fn until_free(&mut self, held: &OwnedFd) -> std::result::Result<(), String> {
+        while flock(held, FlockOperation::NonBlockingLockShared).is_err_and(|errno| errno == Errno::WOULDBLOCK) {
+            self.pass()?;
+        }
+        Ok(())
     }
 }
 
@@ -182,7 +217,7 @@ impl Ending {
         };
         let mut word = Vec::new();
         while reader.read_to_end(&mut word).is_err() {
-            patience.pass();
+            patience.pass()?;
         }
         match serde_json::from_slice(&word) {
             Ok(None) => Ok(()),
@@ -199,4 +234,36 @@ impl Ending {
 pub fn unmount_lazily(dir: &Path) -> Result<()> {
     let failed = |source: io::Error| Error::Unmount { dir: dir.to_owned(), source };
     detach(&absolute(dir).map_err(failed)?, true).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, mknodat};
+
+    #[test]
+    fn only_files_and_devices_are_opened_to_look_for_a_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, fifo) = (dir.path().join("file"), dir.path().join("fifo"));
+        std::fs::write(&file, "x").unwrap();
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert!(what_is_locked(&file).is_some());
+        for other in [&*fifo, dir.path(), Path::new("/dev/tty"), Path::new("/dev/null"), Path::new("a name")] {
+            assert!(what_is_locked(other).is_none(), "{}", other.display());
+        }
+    }
+
+    #[test]
+    fn the_wait_for_a_lock_has_an_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let holder = File::create(&path).unwrap();
+        flock(&holder, FlockOperation::LockExclusive).unwrap();
+        let held = what_is_locked(&path).unwrap();
+        let mut patience = Patience::new(&path, Duration::ZERO, Duration::from_millis(50));
+        let why = patience.until_free(&held).unwrap_err();
+        assert!(patience.told && why.contains("has not let go of it"), "{why}");
+        drop(holder);
+        assert_eq!(Patience::new(&path, LONG, LONGEST).until_free(&held), Ok(()));
+    }
 }

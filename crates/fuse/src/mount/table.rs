@@ -18,6 +18,20 @@ pub(super) struct Entry {
     pub(super) kind: String,
     /// What is mounted.
     pub(super) source: PathBuf,
+    /// Who mounted it, if the file system says so: those of FUSE do.
+    pub(super) owner: Option<u32>,
+}
+
+impl Entry {
+    /// Whether this user mounted it.
+    pub(super) fn is_own(&self) -> bool {
+        self.owner == Some(rustix::process::geteuid().as_raw())
+    }
+
+    /// Whether its source may be looked at: that of another user may be anything, also what never answers.
+    fn has_known_source(&self) -> bool {
+        self.is_own() || self.owner.is_none_or(|owner| owner == 0)
+    }
 }
 
 /// Reads a line; `None` if it has not the known form.
@@ -28,11 +42,14 @@ fn parse(line: &[u8]) -> Option<Entry> {
     // Options and optional fields, which a dash ends.
     fields.find(|field| *field == b"-")?;
     let (kind, source) = (fields.next()?, fields.next()?);
+    let mut options = fields.next().unwrap_or_default().split(|byte| *byte == b',');
+    let owner = options.find_map(|option| std::str::from_utf8(option.strip_prefix(b"user_id=")?).ok()?.parse().ok());
     Some(Entry {
         device: String::from_utf8(device.to_vec()).ok()?,
         point: unescape(point),
         kind: String::from_utf8_lossy(kind).into_owned(),
         source: unescape(source),
+        owner,
     })
 }
 
@@ -75,7 +92,8 @@ pub(super) fn stack(point: &Path) -> Vec<Entry> {
 /// mount another name (`fsname`) is not found.
 pub fn mounted_at(source: &Path) -> Option<PathBuf> {
     let source = Bytes::of(&source.canonicalize().ok()?);
-    let is_it = |entry: &Entry| entry.kind.starts_with("fuse") && Bytes::of(&entry.source).overlap(&source);
+    let of = |Entry { source, .. }: &Entry, known| if known { Bytes::of(source) } else { Bytes::whole(source) };
+    let is_it = |entry: &Entry| entry.kind.starts_with("fuse") && of(entry, entry.has_known_source()).overlap(&source);
     read().into_iter().find(is_it).map(|entry| entry.point)
 }
 
@@ -92,8 +110,13 @@ impl Bytes {
         let device = std::fs::metadata(source).ok().filter(|meta| meta.file_type().is_block_device());
         match device.and_then(|meta| Backing::of(meta.rdev())) {
             Some(Backing { path, start, len }) => Bytes { path, range: start..start.saturating_add(len) },
-            None => Bytes { path: source.to_owned(), range: 0..u64::MAX },
+            None => Self::whole(source),
         }
+    }
+
+    /// All of what has this name, without a look at it.
+    fn whole(source: &Path) -> Self {
+        Bytes { path: source.to_owned(), range: 0..u64::MAX }
     }
 
     fn overlap(&self, other: &Self) -> bool {
@@ -117,6 +140,9 @@ mod tests {
         let entry = parse(line).unwrap();
         assert_eq!((entry.device.as_str(), entry.kind.as_str()), ("98:0", "fuse.steadyfs"));
         assert_eq!((entry.point, entry.source), (PathBuf::from("/mnt 2"), PathBuf::from(r"/dev/a\b")));
+        assert_eq!(entry.owner, None);
+        let line = br"9 3 0:8 / /mnt rw - fuse.steadyfs user_id=7 rw,xuser_id=8,user_id=65534,group_id=1";
+        assert_eq!(parse(line).unwrap().owner, Some(65534));
         let line = b"22 1 0:5 / /proc rw shared:5 master:2 - proc proc rw";
         assert_eq!(parse(line).unwrap().point, PathBuf::from("/proc"));
         for bad in [&b""[..], b"1 2 3", b"36 35 98:0 / /x rw master:1", b"1 2 0:1 / /x rw -"] {

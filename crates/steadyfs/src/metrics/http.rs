@@ -1,33 +1,39 @@
 //! Just enough HTTP/1.1 to answer `GET /metrics`: one request to a connection, then it is closed.
 //!
-//! Hand-written, because so little of HTTP is needed: the request line decides, headers are read to their end and not
-//! understood, a body is never read. Kept true: a connection has a thread, at most [`MOST_READERS`] at a time, and
-//! others wait for their turn; it ends after [`PATIENCE`] whatever the other side does, and holds no more than
-//! [`LONGEST_REQUEST`] of what that sends; a failure of one is nothing to the others and to the volume.
+//! Hand-written, because so little of HTTP is needed: the request line and `Host` decide, other headers are read to
+//! their end and not understood, a body is never read. Kept true: one thread serves all connections and waits for none
+//! of them; there are at most [`MOST_CLIENTS`], a new one takes the place of the oldest that has not asked yet; each
+//! ends after [`TO_ASK`] and [`TO_TAKE`] whatever the other side does, and holds no more than [`LONGEST_REQUEST`] of
+//! what that sends; a failure of one is nothing to the others and to the volume.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use rustix::net::shutdown;
 use rustix::process::umask;
 
 use super::Endpoint;
 
-/// How long a connection may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a client may take for its request.
+const TO_ASK: Duration = Duration::from_secs(2);
+/// How long it may then take for the answer.
+const TO_TAKE: Duration = Duration::from_secs(5);
 /// Longer requests are refused; those of scrapers have some hundred bytes.
 const LONGEST_REQUEST: usize = 8 << 10;
 /// What may come after a request that was answered: so much is read and thrown away.
 const LONGEST_REST: usize = 1 << 20;
-/// More connections than that at a time wait.
-const MOST_READERS: usize = 16;
+/// Most connections at a time.
+const MOST_CLIENTS: usize = 256;
 /// How long to wait after an error of `accept`, which may last: too many open files, for one.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 
@@ -63,6 +69,7 @@ impl Listening {
         match endpoint {
             Endpoint::Address(address) => {
                 let listener = TcpListener::bind(address)?;
+                listener.set_nonblocking(true)?;
                 let address = listener.local_addr()?;
                 Ok(Listening::Tcp(listener, address))
             }
@@ -73,7 +80,9 @@ impl Listening {
                 let mask = umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
                 let bound = UnixListener::bind(path);
                 umask(mask);
-                Ok(Listening::Unix(bound?, SocketFile(path.clone())))
+                let (listener, file) = (bound?, SocketFile(path.clone()));
+                listener.set_nonblocking(true)?;
+                Ok(Listening::Unix(listener, file))
             }
         }
     }
@@ -86,11 +95,25 @@ impl Listening {
         }
     }
 
+    /// The next connection, which waits for nothing.
     fn accept(&self) -> io::Result<Box<dyn Connection>> {
         Ok(match self {
-            Listening::Tcp(listener, _) => Box::new(listener.accept()?.0),
-            Listening::Unix(listener, _) => Box::new(listener.accept()?.0),
+            Listening::Tcp(listener, _) => {
+                let connection = listener.accept()?.0;
+                connection.set_nonblocking(true)?;
+                Box::new(connection)
+            }
+            Listening::Unix(listener, _) => {
+                let connection = listener.accept()?.0;
+                connection.set_nonblocking(true)?;
+                Box::new(connection)
+            }
         })
+    }
+
+    /// Whether it can be reached only by those who may open its socket: names of hosts mean nothing there.
+    fn is_private(&self) -> bool {
+        matches!(self, Listening::Unix(..))
     }
 
     /// Makes `accept` fail, now and from now on, and breaks off connections that wait for it.
@@ -100,6 +123,15 @@ impl Listening {
             Listening::Tcp(listener, _) => shutdown(listener, rustix::net::Shutdown::Both),
             Listening::Unix(listener, _) => shutdown(listener, rustix::net::Shutdown::Both),
         };
+    }
+}
+
+impl AsFd for Listening {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Listening::Tcp(listener, _) => listener.as_fd(),
+            Listening::Unix(listener, _) => listener.as_fd(),
+        }
     }
 }
 
@@ -113,94 +145,39 @@ fn remove_dead_socket(path: &Path) -> io::Result<()> {
 }
 
 /// The other side of a connection.
-trait Connection: Read + Write + Send {
-    /// Ends reads and writes after so long.
-    fn limit(&self, time: Duration) -> io::Result<()>;
+trait Connection: Read + Write + AsFd + Send {
     /// Says that nothing more will be written.
     fn finish(&self);
 }
 
 impl Connection for TcpStream {
-    fn limit(&self, time: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(time)).and_then(|()| self.set_write_timeout(Some(time)))
-    }
-
     fn finish(&self) {
         let _ = self.shutdown(Shutdown::Write);
     }
 }
 
 impl Connection for UnixStream {
-    fn limit(&self, time: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(time)).and_then(|()| self.set_write_timeout(Some(time)))
-    }
-
     fn finish(&self) {
         let _ = self.shutdown(Shutdown::Write);
-    }
-}
-
-/// Who is answered now, and whether anybody still is to be.
-struct Desk {
-    /// How many readers there are; `None` when it is over.
-    readers: Mutex<Option<usize>>,
-    left: Condvar,
-}
-
-impl Desk {
-    fn change(&self, change: impl FnOnce(&mut Option<usize>)) {
-        // Whoever panicked with it has left a number all the same.
-        change(&mut self.readers.lock().unwrap_or_else(PoisonError::into_inner));
-        self.left.notify_all();
-    }
-
-    /// Waits for room for one more; false when it is over.
-    fn has_room(&self) -> bool {
-        let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-        let full = |readers: &mut Option<usize>| readers.is_some_and(|readers| readers >= MOST_READERS);
-        self.left.wait_while(readers, full).unwrap_or_else(PoisonError::into_inner).is_some()
-    }
-
-    /// Waits so long, or until it is over.
-    fn rest(&self, time: Duration) {
-        let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.left.wait_timeout_while(readers, time, |readers| readers.is_some()));
-    }
-}
-
-/// A reader's place; given back when this goes.
-struct Seat(Arc<Desk>);
-
-impl Seat {
-    fn take(desk: &Arc<Desk>) -> Self {
-        desk.change(|readers| *readers = readers.map(|readers| readers + 1));
-        Seat(Arc::clone(desk))
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.0.change(|readers| *readers = readers.map(|readers| readers - 1));
     }
 }
 
 /// A place where requests are answered, until this goes.
 pub(crate) struct Serving {
     listening: Arc<Listening>,
-    desk: Arc<Desk>,
+    over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Serving {
     /// Answers with what `answer` says at that moment.
-    pub(super) fn start(listening: Listening, answer: impl Fn() -> Answer + Send + Sync + 'static) -> io::Result<Self> {
-        let desk = Arc::new(Desk { readers: Mutex::new(Some(0)), left: Condvar::new() });
-        let (listening, answer) = (Arc::new(listening), Arc::new(answer));
-        let (place, open) = (Arc::clone(&listening), Arc::clone(&desk));
+    pub(super) fn start(listening: Listening, answer: impl Fn() -> Answer + Send + 'static) -> io::Result<Self> {
+        let (listening, over) = (Arc::new(listening), Arc::new(AtomicBool::new(false)));
+        let (place, end) = (Arc::clone(&listening), Arc::clone(&over));
         let thread = thread::Builder::new()
             .name("steadyfs-metrics".to_owned())
-            .spawn(move || accept_all(&place, &open, &answer))?;
-        Ok(Serving { listening, desk, thread: Some(thread) })
+            .spawn(move || Clients { all: Vec::new(), checked: !place.is_private() }.serve(&place, &end, &answer))?;
+        Ok(Serving { listening, over, thread: Some(thread) })
     }
 
     /// What to give to a scraper.
@@ -211,7 +188,7 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        self.desk.change(|readers| *readers = None);
+        self.over.store(true, Ordering::Release);
         self.listening.close();
         if let Some(thread) = self.thread.take() {
             // It panics nowhere; and nothing is left to be done about it here.
@@ -220,82 +197,150 @@ impl Drop for Serving {
     }
 }
 
-fn accept_all<A>(listening: &Listening, desk: &Arc<Desk>, answer: &Arc<A>)
-where
-    A: Fn() -> Answer + Send + Sync + 'static,
-{
-    // Who is not accepted yet waits in the listener's queue: to close a connection with a request unread would break it
-    // off.
-    while desk.has_room() {
-        let Ok(connection) = listening.accept() else {
-            desk.rest(AFTER_ERROR);
-            continue;
-        };
-        let (answer, seat) = (Arc::clone(answer), Seat::take(desk));
-        // Without a thread nobody is answered now, and the place is given back.
-        let _ = thread::Builder::new().name("steadyfs-metrics-reader".to_owned()).spawn(move || {
-            let _seat = seat;
-            // Whoever does not listen to the answer does not get it.
-            let _ = converse(connection, &*answer);
-        });
+/// What a connection is at.
+enum Stage {
+    /// So much of the request has come.
+    Asking(Vec<u8>),
+    /// This is left of the response.
+    Answered(Vec<u8>),
+    /// The response is sent. Closing with something unread, or before it has come, would take it back from the other
+    /// side, which closes when it has the response. So many bytes came since.
+    Leaving(usize),
+}
+
+/// A connection.
+struct Client {
+    connection: Box<dyn Connection>,
+    stage: Stage,
+    /// When it is given up.
+    end: Instant,
+}
+
+impl Client {
+    fn new(connection: Box<dyn Connection>) -> Self {
+        Client { connection, stage: Stage::Asking(Vec::new()), end: Instant::now() + TO_ASK }
+    }
+
+    /// What it waits for.
+    fn waits_for(&self) -> PollFlags {
+        if matches!(self.stage, Stage::Answered(_)) { PollFlags::OUT } else { PollFlags::IN }
+    }
+
+    /// Goes on for as long as nothing has to be waited for; false when the connection is at its end.
+    fn goes_on(&mut self, checked: bool, answer: &dyn Fn() -> Answer) -> bool {
+        loop {
+            match self.step(checked, answer) {
+                Ok(true) => {}
+                Ok(false) => return false,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return e.kind() == ErrorKind::WouldBlock,
+            }
+        }
+    }
+
+    fn step(&mut self, checked: bool, answer: &dyn Fn() -> Answer) -> io::Result<bool> {
+        let mut piece = [0; 4096];
+        match &mut self.stage {
+            Stage::Asking(request) => {
+                let n = self.connection.read(&mut piece)?;
+                request.extend_from_slice(&piece[..n]);
+                let whole = ends(request);
+                if whole || n == 0 || request.len() >= LONGEST_REQUEST {
+                    let response = respond(whole.then_some(&**request), checked, answer);
+                    (self.stage, self.end) = (Stage::Answered(response.into_bytes()), Instant::now() + TO_TAKE);
+                }
+            }
+            Stage::Answered(response) => {
+                let n = self.connection.write(response)?;
+                response.drain(..n);
+                if response.is_empty() {
+                    self.connection.finish();
+                    self.stage = Stage::Leaving(0);
+                }
+            }
+            Stage::Leaving(came) => {
+                let n = self.connection.read(&mut piece)?;
+                *came += n;
+                return Ok(n > 0 && *came < LONGEST_REST);
+            }
+        }
+        Ok(true)
     }
 }
 
-/// Reads a request and answers it.
-fn converse(mut connection: Box<dyn Connection>, answer: &dyn Fn() -> Answer) -> io::Result<()> {
-    let end = Instant::now() + PATIENCE;
-    let request = read_request(&mut *connection, end)?;
-    let response = respond(request.as_deref(), answer);
-    connection.limit(left(end)?)?;
-    connection.write_all(response.as_bytes())?;
-    connection.finish();
-    // Closing with something unread, or before it has come, would take the answer back from the other side. That closes
-    // when it has the answer.
-    let mut rest = [0; 1024];
-    for _ in 0..LONGEST_REST / rest.len() {
-        connection.limit(left(end)?)?;
-        if connection.read(&mut rest)? == 0 {
-            break;
+/// Whether an empty line ends the request.
+fn ends(request: &[u8]) -> bool {
+    request.windows(4).any(|four| four == b"\r\n\r\n") || request.windows(2).any(|two| two == b"\n\n")
+}
+
+/// All connections, in the order of their coming.
+struct Clients {
+    all: Vec<Client>,
+    /// Names of hosts are looked at.
+    checked: bool,
+}
+
+impl Clients {
+    fn serve(&mut self, listening: &Listening, over: &AtomicBool, answer: &dyn Fn() -> Answer) {
+        let mut not_before = Instant::now();
+        while !over.load(Ordering::Acquire) {
+            let now = Instant::now();
+            self.all.retain(|client| client.end > now);
+            let listens = not_before <= now;
+            let mut fds: Vec<_> =
+                self.all.iter().map(|client| PollFd::new(&client.connection, client.waits_for())).collect();
+            fds.extend(listens.then(|| PollFd::new(listening, PollFlags::IN)));
+            let ends = self.all.iter().map(|client| client.end);
+            let next = ends.chain((!listens).then_some(not_before)).min();
+            let time = next.and_then(|next| Timespec::try_from(next.saturating_duration_since(now)).ok());
+            if poll(&mut fds, time.as_ref()).is_err() {
+                thread::sleep(AFTER_ERROR);
+                continue;
+            }
+            let mut ready = fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<_>>().into_iter();
+            let checked = self.checked;
+            self.all.retain_mut(|client| ready.next() != Some(true) || client.goes_on(checked, answer));
+            if ready.next() == Some(true) && !self.let_in(listening, answer) {
+                not_before = Instant::now() + AFTER_ERROR;
+            }
         }
     }
-    Ok(())
-}
 
-fn left(end: Instant) -> io::Result<Duration> {
-    let left = end.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
-}
-
-/// The request up to the empty line that ends it; `None` if that does not come.
-fn read_request(connection: &mut dyn Connection, end: Instant) -> io::Result<Option<Vec<u8>>> {
-    let mut request = Vec::new();
-    let mut piece = [0; 1024];
-    while request.len() < LONGEST_REQUEST {
-        connection.limit(left(end)?)?;
-        let n = match connection.read(&mut piece) {
-            Ok(n) => n,
-            Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-            Err(e) => return Err(e),
-        };
-        request.extend_from_slice(&piece[..n]);
-        if request.windows(4).any(|four| four == b"\r\n\r\n") || request.windows(2).any(|two| two == b"\n\n") {
-            return Ok(Some(request));
+    /// Takes those who wait to be let in; false if that fails.
+    fn let_in(&mut self, listening: &Listening, answer: &dyn Fn() -> Answer) -> bool {
+        for _ in 0..MOST_CLIENTS {
+            let connection = match listening.accept() {
+                Ok(connection) => connection,
+                Err(e) => return e.kind() == ErrorKind::WouldBlock,
+            };
+            // As a rule the request is there with the connection: whoever asks has an answer before it could be in
+            // anybody's way.
+            let mut client = Client::new(connection);
+            if !client.goes_on(self.checked, answer) {
+                continue;
+            }
+            if self.all.len() >= MOST_CLIENTS {
+                let slow = self.all.iter().position(|client| matches!(client.stage, Stage::Asking(_)));
+                self.all.remove(slow.unwrap_or(0));
+            }
+            self.all.push(client);
         }
-        if n == 0 {
-            break;
-        }
+        true
     }
-    Ok(None)
 }
 
-/// The response to a request.
-fn respond(request: Option<&[u8]>, answer: &dyn Fn() -> Answer) -> String {
+/// The response to a request; where it is `checked`, only to one that names this host.
+fn respond(request: Option<&[u8]>, checked: bool, answer: &dyn Fn() -> Answer) -> String {
     let plain = "text/plain; charset=utf-8";
     let wanted = request.map(wanted);
     let (status, kind, body) = match wanted {
         None => ("431 Request Header Fields Too Large", plain, "the request is too long or was cut\n".to_owned()),
         Some(Wanted::Nonsense) => ("400 Bad Request", plain, "this is no HTTP request\n".to_owned()),
         Some(Wanted::Other) => ("405 Method Not Allowed\r\nAllow: GET, HEAD", plain, "only GET\n".to_owned()),
+        // A page of another site, whose name leads here (DNS rebinding), would read the numbers by a visitor's browser.
+        Some(_) if checked && !request.is_some_and(names_this_host) => {
+            ("421 Misdirected Request", plain, "ask for an address, localhost or this host's own name\n".to_owned())
+        }
         Some(Wanted::Elsewhere) => ("404 Not Found", plain, "the numbers are at /metrics\n".to_owned()),
         Some(Wanted::Metrics { .. }) => match answer() {
             Answer::Text(text) => ("200 OK", "text/plain; version=0.0.4; charset=utf-8", text),
@@ -329,6 +374,29 @@ fn wanted(request: &[u8]) -> Wanted {
         ("GET" | "HEAD", _) => Wanted::Elsewhere,
         _ => Wanted::Other,
     }
+}
+
+/// Whether each `Host` of a request is an address, `localhost` or the name of this host. Programs that send none are no
+/// browsers.
+fn names_this_host(request: &[u8]) -> bool {
+    let hosts = request.split(|byte| *byte == b'\n').filter_map(|line| {
+        let (name, value) = line.split_at_checked(line.iter().position(|byte| *byte == b':')?)?;
+        name.trim_ascii().eq_ignore_ascii_case(b"host").then(|| value[1..].trim_ascii())
+    });
+    hosts.into_iter().all(|host| std::str::from_utf8(host).is_ok_and(is_this_host))
+}
+
+fn is_this_host(host: &str) -> bool {
+    let port = |text: &str| text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
+    if let Some((address, rest)) = host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return address.parse::<IpAddr>().is_ok_and(|address| address.is_ipv6()) && port(rest);
+    }
+    let (name, rest) = host.split_at(host.find(':').unwrap_or(host.len()));
+    let own = rustix::system::uname();
+    let is_own =
+        |name: &str| own.nodename().to_str().is_ok_and(|own| !own.is_empty() && own.eq_ignore_ascii_case(name));
+    let is_address = name.parse::<IpAddr>().is_ok();
+    port(rest) && (is_address || name.eq_ignore_ascii_case("localhost") || is_own(name))
 }
 
 #[cfg(test)]
@@ -382,19 +450,52 @@ mod tests {
             thread::sleep(AFTER_ERROR);
             let start = Instant::now();
             drop(serving);
-            assert!(start.elapsed() < PATIENCE / 2, "{endpoint}: {:?}", start.elapsed());
+            assert!(start.elapsed() < TO_ASK / 2, "{endpoint}: {:?}", start.elapsed());
             many.into_iter().for_each(|one| drop(one.join().unwrap()));
+        }
+    }
+
+    #[test]
+    fn only_requests_to_this_host_are_answered_where_names_count() {
+        let own = rustix::system::uname().nodename().to_str().unwrap().to_uppercase();
+        let own = format!("{own}:9100");
+        let asked = |head: &str, checked| {
+            let request = format!("GET /metrics HTTP/1.1\r\n{head}\r\n\r\n");
+            respond(Some(request.as_bytes()), checked, &|| Answer::Text("x\n".to_owned()))
+        };
+        for good in ["127.0.0.1:9100", "localhost", "LOCALHOST:1", "[::1]:80", "[fe80::1]", "192.168.7.1", &own] {
+            let head = format!("Accept: */*\r\nhost:{good} ");
+            assert!(asked(&head, true).starts_with("HTTP/1.1 200 "), "{good}");
+        }
+        assert!(asked("X: y", true).starts_with("HTTP/1.1 200 "), "no browser");
+        for bad in [
+            "evil.example",
+            "evil.example:9100",
+            "localhost.evil.example",
+            "127.0.0.1.nip.io",
+            "",
+            "[::1",
+            ":80",
+            "127.0.0.1:x",
+            "[evil]:80",
+            "localhost@evil.example",
+            "[127.0.0.1]",
+        ] {
+            let head = format!("Host: {bad}");
+            assert!(asked(&head, true).starts_with("HTTP/1.1 421 "), "{bad}");
+            assert!(asked(&format!("Host: localhost\r\nHOST : {bad}"), true).starts_with("HTTP/1.1 421 "), "{bad}");
+            assert!(asked(&head, false).starts_with("HTTP/1.1 200 "), "{bad}");
         }
     }
 
     #[test]
     fn head_has_the_length_and_no_body() {
         let text = || Answer::Text("abc\n".to_owned());
-        let get = respond(Some(b"GET /metrics HTTP/1.1\r\n\r\n"), &text);
-        let head = respond(Some(b"HEAD /metrics HTTP/1.1\r\n\r\n"), &text);
+        let get = respond(Some(b"GET /metrics HTTP/1.1\r\n\r\n"), false, &text);
+        let head = respond(Some(b"HEAD /metrics HTTP/1.1\r\n\r\n"), false, &text);
         assert!(get.ends_with("\r\n\r\nabc\n") && head.ends_with("\r\n\r\n"), "{get}{head}");
         assert!(get.contains("Content-Length: 4\r\n") && head.contains("Content-Length: 4\r\n"));
-        assert!(respond(Some(b"GET /metrics HTTP/1.1\r\n\r\n"), &|| Answer::Gone).starts_with("HTTP/1.1 503 "));
-        assert!(respond(None, &text).starts_with("HTTP/1.1 431 "));
+        assert!(respond(Some(b"GET /metrics HTTP/1.1\r\n\r\n"), false, &|| Answer::Gone).starts_with("HTTP/1.1 503 "));
+        assert!(respond(None, false, &text).starts_with("HTTP/1.1 431 "));
     }
 }

@@ -1,7 +1,7 @@
 //! `mount --metrics`: the numbers of a mounted volume for Prometheus, over HTTP on an address or a socket.
 //!
 //! Kept true: the volume is held only while a snapshot is taken, so a reader, however slow, keeps no mount from ending;
-//! a request can take so much memory, so many threads and so much time and no more (`http`).
+//! a request can take so much memory and so much time and no more (`http`).
 
 mod exposition;
 mod http;
@@ -16,6 +16,7 @@ use steadyfs_core::Fs;
 use steadyfs_core::stats::MAP_CELLS;
 
 use crate::failure::Failure;
+use crate::text::warn;
 use http::Answer;
 pub(crate) use http::{Listening, Serving};
 
@@ -54,6 +55,15 @@ impl fmt::Display for Endpoint {
 
 /// Takes the address or makes the socket, before anything is mounted: what is wrong with it is known then.
 pub(crate) fn bind(endpoint: &Endpoint) -> Result<Listening, Failure> {
+    if let Endpoint::Address(address) = endpoint
+        && !address.ip().to_canonical().is_loopback()
+    {
+        warn(&format!(
+            "whoever reaches {address} may read the volume's numbers; `--metrics 127.0.0.1:{}`, or a socket, keeps them on \
+             this host",
+            address.port()
+        ));
+    }
     Listening::bind(endpoint).map_err(|e| {
         Failure::new(
             format!("cannot serve metrics at {endpoint}"),

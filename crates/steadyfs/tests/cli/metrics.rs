@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -65,7 +65,7 @@ fn talk(stream: &mut (impl Read + Write), request: &[u8]) -> String {
 }
 
 pub(crate) fn scrape(stream: &mut (impl Read + Write)) -> Samples {
-    let answer = talk(stream, b"GET /metrics HTTP/1.1\r\nHost: test\r\nAccept: */*\r\n\r\n");
+    let answer = talk(stream, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n");
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("text/plain; version=0.0.4"), "{head}");
     assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
@@ -121,11 +121,11 @@ fn bad_requests_harm_nobody() {
     let address =
         line.strip_prefix("metrics at http://").and_then(|l| l.strip_suffix("/metrics")).expect(&line).to_owned();
     let connect = || TcpStream::connect(&address).unwrap();
-    // They send part of a request and hang on until the end; more of them than are let in at a time: the others wait
-    // until these are given up.
+    // They send part of a request and hang on until the end.
     let idle: Vec<_> = (0..20).map(|_| connect()).inspect(|mut s| s.write_all(b"GET /met").unwrap()).collect();
     for (request, status) in [
         (&b"GET / HTTP/1.1\r\n\r\n"[..], "404"),
+        (b"GET /metrics HTTP/1.1\r\nHost: evil.example:80\r\n\r\n", "421"),
         (b"POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", "405"),
         (b"\x16\x03\x01\x02\n\n", "400"),
         (b"GET /metrics HTTP/9.9\r\n\r\n", "400"),
@@ -152,6 +152,39 @@ fn bad_requests_harm_nobody() {
     ends_well(child, Some(Signal::TERM));
     assert!(TcpStream::connect(&address).is_err());
     place.judge();
+}
+
+/// Clients that send half a request, one byte after another or nothing, and those that take no answer, are in nobody's
+/// way, however many.
+#[test]
+fn slow_clients_cost_a_scrape_nothing() {
+    let place = Place::new();
+    let (child, line) = place.serve_and_tell(&["--create", "256M", "--metrics", "127.0.0.1:0"]);
+    let address = line.strip_prefix("metrics at http://").and_then(|l| l.strip_suffix("/metrics")).expect(&line);
+    let connect = || TcpStream::connect(address).unwrap();
+    let mut slow: Vec<TcpStream> = Vec::new();
+    for (count, request) in [(64, &b"GET /met"[..]), (64, b"GET /metrics HTTP/1.1\r\n\r\n"), (300, b"")] {
+        slow.extend((0..count).map(|_| connect()).inspect(|mut stream| stream.write_all(request).unwrap()));
+        let start = Instant::now();
+        assert!(scrape(&mut connect()).len() > 80);
+        assert!(start.elapsed() < Duration::from_secs(1), "behind {}: {:?}", slow.len(), start.elapsed());
+    }
+    drop(slow);
+    ends_well(child, Some(Signal::TERM));
+}
+
+#[test]
+fn an_address_that_others_reach_is_warned_of() {
+    let place = Place::new();
+    let mount = |at: &str| {
+        let out = place.mount(&["--background", "--create", "64M", "--metrics", at]);
+        assert_eq!(out.code, 0, "{out:?}");
+        place.umount();
+        out.stderr
+    };
+    assert_eq!(mount("127.0.0.1:0"), "");
+    let said = mount("0.0.0.0:0");
+    assert!(said.contains("whoever reaches 0.0.0.0:0 may read the volume's numbers"), "{said}");
 }
 
 #[test]

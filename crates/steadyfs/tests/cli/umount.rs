@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::inspect::fails;
 use crate::mount::{Place, as_helper};
-use crate::run::{Output, finish, run_as, steadyfs, unless_busy};
+use crate::run::{Output, finish, in_a_mount_namespace, run_as, steadyfs, unless_busy};
 
 /// A way to unmount, and what it is called.
 type Way<'a> = (&'a str, &'a dyn Fn(&Place) -> Output);
@@ -130,5 +130,55 @@ fn an_unmount_that_went_well_says_nothing() {
         let out = umount(&place.mnt());
         assert_eq!((out.code, out.stderr.as_str()), (0, ""), "{options}");
     }
+    place.judge();
+}
+
+/// Whatever the mount table names: a FIFO would keep whoever opens it waiting for a writer.
+#[test]
+fn an_unmount_opens_no_fifo_that_stands_in_the_table() {
+    let place = Place::new();
+    place.mkfs();
+    let fifo = place.dir.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let out = place.mount(&["--background", "-o", &format!("fsname={}", fifo.display())]);
+    assert_eq!(out.code, 0, "{out:?}");
+    let program = steadyfs().get_program().to_owned();
+    let out = unless_busy(|| finish(Command::new("timeout").arg("20").arg(&program).arg("umount").arg(place.mnt())));
+    assert_eq!((out.code, out.stderr.as_str()), (0, ""));
+    place.wait_until_closed();
+    place.judge();
+}
+
+/// Root takes a user's mount away: neither what the user named, nor a lock that the user holds, nor the server, which
+/// the user has stopped, keeps root waiting.
+#[test]
+fn root_waits_for_nothing_of_a_users_mount() {
+    let place = Place::new();
+    place.mkfs();
+    fs::create_dir(place.mnt()).unwrap();
+    for path in [place.image(), place.mnt(), place.dir.path().to_owned()] {
+        std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
+    }
+    let script = r#"
+set -e
+dev=$BASE/fuse; mknod -m 666 "$dev" c 10 229; mount --bind "$dev" /dev/fuse
+as_user="setpriv --reuid=65534 --regid=65534 --clear-groups"
+$as_user "$STEADYFS" mount --background -o fsname="$BASE/locked" "$IMAGE" "$MNT" >/dev/null
+$as_user sh -c 'exec 9>"$BASE/locked"; flock -x 9; echo locked >"$BASE/ready"; exec sleep 60' &
+while ! test -s "$BASE/ready"; do sleep 0.02; done
+timeout 20 "$STEADYFS" umount "$MNT"; echo "ended $?"
+kill $!
+$as_user "$STEADYFS" mount --background "$IMAGE" "$MNT" >/dev/null
+server=$(pgrep -f -- "--serve.*$IMAGE")
+kill -STOP $server
+timeout 20 "$STEADYFS" umount "$MNT"; echo "ended $?"
+kill -CONT $server
+"#;
+    let mut run = in_a_mount_namespace(script);
+    run.env("BASE", place.dir.path()).env("IMAGE", place.image()).env("MNT", place.mnt());
+    let out = finish(run.env("STEADYFS", steadyfs().get_program()));
+    assert_eq!((out.code, out.stdout.as_str()), (0, "ended 0\nended 0\n"), "{out:?}");
+    assert_eq!(out.stderr.matches("was mounted by user 65534: its last checkpoint is not waited for").count(), 2);
+    place.wait_until_closed();
     place.judge();
 }
