@@ -34,6 +34,7 @@ mod page;
 mod pool;
 mod private;
 mod record;
+mod sandbox;
 mod sparse;
 mod zoned;
 
@@ -57,6 +58,7 @@ pub use page::{PageBuf, is_zero};
 pub use pool::{PageMemory, page_memory, retain as retain_page_memory, trim as trim_page_memory};
 pub use private::{PRIVATE, create_file, keep_descriptors};
 pub use record::{Record, RecordingDevice};
+pub use sandbox::{dump_no_core, keep_few_capabilities, refuse_other_system_calls};
 pub use sparse::{SparseImage, is_image_directory, locked_file, open_image};
 pub use zoned::{ZoneCounts, ZonedDevice};
 

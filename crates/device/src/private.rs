@@ -41,6 +41,26 @@ pub fn keep_descriptors() {
     }
 }
 
+/// Asks to be traced by the parent, for the tests of the sandbox.
+#[cfg(test)]
+pub(crate) fn trace_me() -> io::Result<()> {
+    // SAFETY: it takes no pointers.
+    match unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Maps memory that could be executed, for the same.
+#[cfg(test)]
+pub(crate) fn map_code() -> io::Result<()> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+    let flags = ProtFlags::READ | ProtFlags::EXEC;
+    // SAFETY: new memory, where the system has room, which nobody uses.
+    unsafe { mmap_anonymous(std::ptr::null_mut(), 4096, flags, MapFlags::PRIVATE) }?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,6 +18,7 @@ mod memory;
 mod metrics;
 mod options;
 mod readable;
+mod sandbox;
 mod service;
 mod size;
 mod text;

@@ -10,12 +10,20 @@ use steadyfs_fuse::{Foreign, FuseOptions};
 use crate::metrics::Endpoint;
 
 /// What the options of this command say.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct OwnOptions {
     /// Where metrics are served.
     pub(crate) metrics: Option<Endpoint>,
     /// A mount that is there is to change.
     pub(crate) remount: bool,
+    /// The server gives up the rights that it does not need.
+    pub(crate) sandbox: bool,
+}
+
+impl Default for OwnOptions {
+    fn default() -> Self {
+        OwnOptions { metrics: None, remount: false, sandbox: true }
+    }
 }
 
 /// The options that this command itself understands.
@@ -34,6 +42,14 @@ pub(crate) static OPTIONS: &[Row<OwnOptions>] = &[
         },
         tier: Tier::Everyday,
         help: "as --metrics",
+    },
+    Row {
+        name: "sandbox",
+        aliases: &[],
+        values: option_words!(Flags, sandbox, { "sandbox" => true, "nosandbox" => false }),
+        tier: Tier::Everyday,
+        help: "leave the server few capabilities, the system calls that it makes, and no core dumps; all of root's rights \
+               only to look for faults in it",
     },
     Row {
         name: "remount",

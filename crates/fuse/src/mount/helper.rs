@@ -46,7 +46,7 @@ pub(super) fn mount(dir: &Path, options: &FuseOptions) -> Result<Attached> {
     let received = receive_fd(&ours);
     let output = child.wait_with_output().map_err(broken)?;
     match received {
-        Some(fd) if output.status.success() => Ok(Attached { fd, is_block_device: false }),
+        Some(fd) if output.status.success() => Ok(Attached { fd, is_block_device: false, by_helper: true }),
         _ => Err(Error::Helper(said(&output))),
     }
 }

@@ -23,6 +23,8 @@ struct Attached {
     fd: OwnedFd,
     /// The kernel passes on `sync`, and has `umount` wait for the last answer.
     is_block_device: bool,
+    /// fusermount3 mounted it, and has to unmount it.
+    by_helper: bool,
 }
 
 /// Tells the kernel that the calling thread, and threads it starts, write for others: then it does not make them wait

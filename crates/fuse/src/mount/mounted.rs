@@ -36,6 +36,7 @@ pub struct Mounted {
     /// Number of the mounted file system in the mount table; `None` where there is no table.
     device: Option<String>,
     is_block_device: bool,
+    by_helper: bool,
     transport: Transport,
     server: Arc<Server>,
     events: Arc<Queue<Event>>,
@@ -81,7 +82,7 @@ fn bring_up(server: &Arc<Server>, dir: &Path, options: &FuseOptions, volume: &We
         options.source = path;
     }
     scribe::start(server, &options)?;
-    let Attached { fd, is_block_device } = attach(&dir, &options)?;
+    let Attached { fd, is_block_device, by_helper } = attach(&dir, &options)?;
     let channel = Channel::new(fd);
     if let Some(fs) = volume.upgrade().filter(|_| !is_block_device) {
         fs.set_usual_commit(COMMIT_WITHOUT_SYNC);
@@ -95,6 +96,7 @@ fn bring_up(server: &Arc<Server>, dir: &Path, options: &FuseOptions, volume: &We
         dir,
         device,
         is_block_device,
+        by_helper,
         transport,
         server,
         events,
@@ -158,6 +160,12 @@ impl Mounted {
     /// once, and [`unmount`](super::unmount) waits.
     pub fn is_block_device(&self) -> bool {
         self.is_block_device
+    }
+
+    /// Whether unmounting it at a signal takes a program with rights that this process has not (fusermount3): a process
+    /// that can start none cannot do that.
+    pub fn needs_helper(&self) -> bool {
+        self.by_helper
     }
 
     /// How requests of the kernel get here.

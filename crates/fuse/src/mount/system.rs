@@ -19,7 +19,7 @@ pub(super) fn mount(dir: &Path, options: &FuseOptions) -> Result<Attached> {
         .map_err(|errno| Error::NoFuse { source: errno.into() })?;
     if let Some((device, loop_device)) = device(options) {
         match attach(&fd, dir, options, Some(&device)) {
-            Ok(()) => return Ok(Attached { fd, is_block_device: true }),
+            Ok(()) => return Ok(Attached { fd, is_block_device: true, by_helper: false }),
             // A loop device is a help, no need. And somebody may have the device for himself, which may be this
             // process; or the kernel was built without.
             Err(errno) if loop_device.is_some() || matches!(errno, Errno::BUSY | Errno::NODEV) => {
@@ -29,7 +29,7 @@ pub(super) fn mount(dir: &Path, options: &FuseOptions) -> Result<Attached> {
         }
     }
     attach(&fd, dir, options, None).map_err(|errno| failed(dir, errno))?;
-    Ok(Attached { fd, is_block_device: false })
+    Ok(Attached { fd, is_block_device: false, by_helper: false })
 }
 
 /// The block device to mount by: the source, or a loop device of the image, which is to live until the mount has it.

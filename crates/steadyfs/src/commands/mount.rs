@@ -26,6 +26,7 @@ use crate::memory;
 use crate::metrics::{self, Endpoint, Served};
 use crate::options::{self, OwnOptions};
 use crate::readable;
+use crate::sandbox::Sandbox;
 use crate::service::Service;
 use crate::size::Size;
 use crate::text::warn;
@@ -150,7 +151,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if little_memory || core.spare_bytes < MountOptions::default().spare_bytes || memory::addresses().is_some() {
         steadyfs_device::share_arenas();
     }
-    serve(args, core, &fuse, own.metrics.as_ref())
+    serve(args, core, &fuse, &own)
 }
 
 /// The options, by who understands them.
@@ -240,17 +241,13 @@ fn remount(args: &Args, fuse: &FuseOptions) -> Result<ExitCode, Failure> {
 }
 
 /// Mounts, and serves until the end.
-fn serve(
-    args: &Args,
-    mut core: MountOptions,
-    fuse: &FuseOptions,
-    metrics: Option<&Endpoint>,
-) -> Result<ExitCode, Failure> {
+fn serve(args: &Args, mut core: MountOptions, fuse: &FuseOptions, own: &OwnOptions) -> Result<ExitCode, Failure> {
     // Before any thread is started, so that all are such.
     steadyfs_fuse::become_io_flusher();
     let open = if core.read_only { args.image.for_reading() } else { args.image.for_writing() };
     let open = OpenOptions { leave_mountable: fuse.block_device, patience: PATIENCE, ..open };
-    let listening = metrics.map(metrics::bind).transpose()?;
+    let listening = own.metrics.as_ref().map(metrics::bind).transpose()?;
+    let sandbox = own.sandbox.then(Sandbox::begin);
     let mut device = open_device(args, open, &mut core)?;
     if let Some(emulate) = args.emulate {
         device = emulate.over(device)?;
@@ -281,6 +278,8 @@ fn serve(
         mounted.reopen_by(reopen);
     }
     mounted.heed_signals();
+    // Before anybody is told that it is there.
+    sandbox.map(|sandbox| sandbox.close(&mounted));
     let told = |url: String| writeln!(io::stdout(), "metrics at {url}");
     let url = metrics.as_ref().map(metrics::Serving::url);
     if args.helper.serve {

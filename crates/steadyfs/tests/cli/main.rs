@@ -23,6 +23,7 @@ mod protected;
 mod recovery;
 mod remount;
 mod run;
+mod sandbox;
 mod service;
 mod told;
 mod top;

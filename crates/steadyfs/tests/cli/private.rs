@@ -87,7 +87,7 @@ fn nothing_is_made_through_a_symlink() {
 }
 
 /// The process that serves an image.
-fn server(image: &Path) -> PathBuf {
+pub(crate) fn server(image: &Path) -> PathBuf {
     let serves = |process: &PathBuf| {
         let line = fs::read(process.join("cmdline")).unwrap_or_default();
         let words: Vec<&[u8]> = line.split(|b| *b == 0).collect();

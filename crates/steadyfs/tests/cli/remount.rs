@@ -13,7 +13,7 @@ use crate::mount::{Place, as_helper};
 use crate::protected::{crashed, system};
 use crate::run::{Output, finish, run_as, steadyfs, unless_busy};
 
-fn mount(device: &Path, place: &Place, options: &str) -> Output {
+pub(crate) fn mount(device: &Path, place: &Place, options: &str) -> Output {
     run_as("mount.steadyfs", &[device.to_str().unwrap(), place.mnt().to_str().unwrap(), "-o", options])
 }
 
