@@ -279,7 +279,9 @@ fn serve(args: &Args, mut core: MountOptions, fuse: &FuseOptions, own: &OwnOptio
     }
     mounted.heed_signals();
     // Before anybody is told that it is there.
-    sandbox.map(|sandbox| sandbox.close(&mounted));
+    if let Some(sandbox) = sandbox {
+        sandbox.close(&mounted);
+    }
     let told = |url: String| writeln!(io::stdout(), "metrics at {url}");
     let url = metrics.as_ref().map(metrics::Serving::url);
     if args.helper.serve {
