@@ -8,6 +8,7 @@ mod backing;
 mod block;
 mod busy;
 mod concurrent;
+mod deep;
 mod dsync;
 mod endless;
 mod ends;

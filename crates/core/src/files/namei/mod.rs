@@ -103,8 +103,8 @@ impl Fs {
         Ok(named)
     }
 
-    /// The inode of an entry that is about to be removed or moved. A directory must know this one as its parent, and not
-    /// be its parent.
+    /// The inode of an entry that is about to be removed or moved. A directory must know this one as its parent, and
+    /// not be its parent.
     pub(crate) fn changeable_inode(&self, dir: &Inode, found: FoundEntry) -> Result<InodeRef> {
         let child = self.linked_inode(dir, found.ino)?;
         if child.kind() != FileType::Dir {

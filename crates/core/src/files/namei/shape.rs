@@ -17,8 +17,8 @@ use steadyfs_format::inode::Inode as RawInode;
 use steadyfs_format::{Ino, ROOT_INO};
 use steadyfs_rt::RwLockWriteGuard;
 
-/// How far up whoever moves a directory looks: as far as a path of 4096 bytes, the longest there is, leads down. All who
-/// move directories wait meanwhile, in the kernel too, so that no depth may make it long.
+/// How far up whoever moves a directory looks: as far as a path of 4096 bytes, the longest there is, leads down. All
+/// who move directories wait meanwhile, in the kernel too, so that no depth may make it long.
 const MOST_LEVELS: usize = 2048;
 
 /// What came of an operation with some directories locked.
@@ -82,8 +82,8 @@ impl Fs {
         }
     }
 
-    /// Whether a directory that moves from `from` to `to`, or in exchange from there, lies above where it would go. Both
-    /// ways up are seen as far as to where they meet: what lies above that has both below it. The tree must stand still.
+    /// Whether a directory that moves from `from` to `to`, or in exchange from there, lies above where it would go.
+    /// Both ways up are seen as far as to where they meet: what moves is no farther up. The tree must stand still.
     ///
     /// # Errors
     /// [`Error::TooFar`] if they do not meet within reach; [`Error::Corrupt`] if one leads nowhere.
