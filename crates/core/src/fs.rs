@@ -166,9 +166,9 @@ impl Fs {
     /// A reference to the inode with this number.
     ///
     /// # Errors
-    /// [`Error::NotFound`](crate::Error::NotFound) if there is none, or if it has no name and is not in use; damage.
+    /// [`Error::NotFound`](crate::Error::NotFound) if there is none, or if it has no name and is neither in use nor held; damage.
     pub fn inode(&self, ino: Ino) -> Result<InodeRef> {
-        self.inodes.get(&self.vol, &self.budget, ino)
+        self.inodes.get(&self.vol, &self.budget, &self.orphans, ino)
     }
 
     /// Reads those of these inodes into memory that are not there, at the same time: for who is about to look at all of

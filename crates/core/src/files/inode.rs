@@ -3,12 +3,13 @@
 //! An [`Inode`] holds what the inode block cannot: its lock, its cached pages, who uses it. The attributes themselves
 //! are in the node block and nowhere else (see `node`). Kept true: an inode number has at most one [`Inode`] in memory;
 //! an inode with references, dirty pages, a pending deletion or something to log stays in the table; one whose last
-//! link and last reference are gone is queued for deletion.
+//! link and last reference are gone is queued for deletion, unless somebody outside knows it by number.
 
 use crate::error::{Error, Result};
 use crate::files::dir::names::Names;
 use crate::files::errseq::{ErrorCursor, WriteErrors};
 use crate::files::logged::LogItem;
+use crate::files::orphans::Orphans;
 use crate::files::overwrites::Overwrites;
 use crate::files::pages::{Budget, Pages};
 use crate::locks;
@@ -64,6 +65,9 @@ pub(crate) struct Inode {
     pub(crate) unlinked: AtomicBool,
     /// The first checkpoint without its last name, by the number of freezes; 0 if it has one, or never had.
     nameless_from: AtomicU64,
+    /// Somebody outside knows it by number: it is not deleted with the last user, and may leave memory. As the set of
+    /// orphans says.
+    held: AtomicBool,
     /// Somebody is deleting it: nobody gets a reference any more.
     dying: AtomicBool,
     /// Used since the eviction hand last passed.
@@ -195,7 +199,7 @@ impl Drop for InodeRef {
             self.inode.queue.shared.in_use.add(-1);
         }
         // A dying one was claimed by who had this reference.
-        if last && self.inode.unlinked.load(SeqCst) && !self.inode.dying.load(SeqCst) {
+        if last && self.inode.is_to_be_deleted() && !self.inode.dying.load(SeqCst) {
             self.inode.queue.push(self.inode.ino);
         }
     }
@@ -223,6 +227,29 @@ impl Inode {
     /// Notes that its last name has gone, under the change that took it, behind so many freezes.
     pub(crate) fn lose_last_name(&self, frozen: u64) {
         self.nameless_from.store(frozen + 1, SeqCst);
+        self.unlinked.store(true, SeqCst);
+    }
+
+    /// Whether it goes with its last user.
+    fn is_to_be_deleted(&self) -> bool {
+        self.unlinked.load(SeqCst) && !self.held.load(SeqCst)
+    }
+
+    /// Somebody outside knows it by number. What has to be remembered of it if it leaves memory.
+    pub(super) fn hold(&self) -> u64 {
+        self.held.store(true, SeqCst);
+        self.nameless_from.load(SeqCst)
+    }
+
+    /// Nobody outside knows it by number any more.
+    pub(super) fn let_go(&self) {
+        self.held.store(false, SeqCst);
+    }
+
+    /// It is back in memory, without a name, and what [`Inode::hold`] gave was remembered.
+    pub(super) fn recall_held(&self, nameless_from: u64) {
+        self.nameless_from.store(nameless_from, SeqCst);
+        self.held.store(true, SeqCst);
         self.unlinked.store(true, SeqCst);
     }
 
@@ -330,7 +357,7 @@ impl InodeTable {
     pub(crate) fn claim(&self, ino: Ino) -> Option<Arc<Inode>> {
         let shard = self.shard(ino).lock();
         let inode = shard.get(ino)?;
-        let unused = inode.users() == 0 && inode.unlinked.load(SeqCst);
+        let unused = inode.users() == 0 && inode.is_to_be_deleted();
         (unused && !inode.dying.swap(true, SeqCst)).then(|| Arc::clone(inode))
     }
 
@@ -342,7 +369,7 @@ impl InodeTable {
             let _shard = self.shard(inode.ino).lock();
             // Who has no reference gets one under this lock only, and not from here on. Where this is the only one,
             // nobody copies one.
-            let unused = inode.users() == 1 && inode.unlinked.load(SeqCst);
+            let unused = inode.users() == 1 && inode.is_to_be_deleted();
             unused && !inode.dying.swap(true, SeqCst)
         };
         drop(own);
@@ -388,7 +415,7 @@ impl InodeTable {
 
     /// Adds the inode of a node that was read, unless another thread was first; an error if that inode is being
     /// deleted.
-    fn insert_loaded(&self, budget: &Budget, node: &Arc<Node>, kind: FileType) -> Result<InodeRef> {
+    fn insert_loaded(&self, budget: &Budget, orphans: &Orphans, node: &Arc<Node>, kind: FileType) -> Result<InodeRef> {
         let ino = node.nid.as_ino();
         let shard = self.shard(ino).lock();
         match shard.get(ino) {
@@ -396,6 +423,7 @@ impl InodeTable {
             Some(inode) => Ok(Self::reference(inode)),
             None => {
                 let inode = self.new_inode(Arc::clone(node), kind);
+                orphans.remind(&inode);
                 let out = Self::reference(&inode);
                 self.add(shard, inode, budget);
                 Ok(out)
@@ -421,6 +449,7 @@ impl InodeTable {
             users: AtomicU32::new(0),
             unlinked: AtomicBool::new(false),
             nameless_from: AtomicU64::new(0),
+            held: AtomicBool::new(false),
             dying: AtomicBool::new(false),
             touched: AtomicBool::new(true),
             seat: Seat::default(),
@@ -459,7 +488,7 @@ impl InodeTable {
         let gone = shard.go_on(most, |inode| {
             inode.users() > 0
                 || inode.is_logged()
-                || inode.unlinked.load(SeqCst)
+                || inode.is_to_be_deleted()
                 || inode.touched.swap(false, SeqCst)
                 || !inode.pages.drop_all_if_clean(budget)
         });
@@ -475,19 +504,19 @@ impl InodeTable {
 
 impl InodeTable {
     /// A reference to the inode with this number; see `Fs::inode`.
-    pub(crate) fn get(&self, vol: &Volume, budget: &Budget, ino: Ino) -> Result<InodeRef> {
+    pub(crate) fn get(&self, vol: &Volume, budget: &Budget, orphans: &Orphans, ino: Ino) -> Result<InodeRef> {
         if let Some(found) = self.find(ino)? {
             return Ok(found);
         }
         if ino.get() < steadyfs_format::ROOT_INO.get() {
             return Err(Error::NotFound);
         }
-        self.load(vol, budget, ino, |raw| raw.links() > 0)
+        self.load(vol, budget, orphans, ino, |raw| raw.links() > 0 || orphans.is_held(ino))
     }
 
     /// Brings an orphan that the last mount left into memory, to be deleted.
-    pub(crate) fn load_orphan(&self, vol: &Volume, budget: &Budget, ino: Ino) -> Result<InodeRef> {
-        let found = self.load(vol, budget, ino, |raw| raw.links() == 0)?;
+    pub(crate) fn load_orphan(&self, vol: &Volume, budget: &Budget, orphans: &Orphans, ino: Ino) -> Result<InodeRef> {
+        let found = self.load(vol, budget, orphans, ino, |raw| raw.links() == 0)?;
         found.inode.unlinked.store(true, SeqCst);
         Ok(found)
     }
@@ -496,6 +525,7 @@ impl InodeTable {
         &self,
         vol: &Volume,
         budget: &Budget,
+        orphans: &Orphans,
         ino: Ino,
         wanted: impl FnOnce(&RawInode) -> bool,
     ) -> Result<InodeRef> {
@@ -516,7 +546,7 @@ impl InodeTable {
             raw.file_type()
                 .ok_or_else(|| Error::corrupt(format!("inode {ino} has the impossible mode {:o}", raw.mode())))?
         };
-        let found = self.insert_loaded(budget, &node, kind)?;
+        let found = self.insert_loaded(budget, orphans, &node, kind)?;
         // The inode may have been deleted since its block was looked at: then it must not stay in the table.
         if found.inode.node.read().is_dead() {
             self.remove(&found.inode);
@@ -557,6 +587,56 @@ mod tests {
             fs.unmount().unwrap();
         };
         run(SimConfig { cores: 2, ..SimConfig::default() }, work).unwrap();
+    }
+
+    /// Whoever keeps files without a name by their numbers pins no memory for them; they live until they are let go.
+    #[test]
+    fn files_without_a_name_leave_memory_and_live_while_they_are_held() {
+        let device = MemDevice::new((256 << 20) / 4096);
+        mkfs::format(&device, &MkfsOptions::new([7; 16], 0)).unwrap();
+        let options = MountOptions::parse("node_cache=4M,background_gc=off,commit=0").unwrap();
+        let fs = Fs::mount(Arc::new(device), options).unwrap();
+        let (root, limit) = (fs.root().unwrap(), fs.vol.nodes.limit());
+        let new = NewInode { mode: 0o100_644, ..NewInode::default() };
+        let free = fs.statfs().files_free;
+        let make = |n: usize| {
+            let file = match n % 2 {
+                0 => fs.tmpfile(&root, &new).unwrap(),
+                _ => {
+                    drop(fs.create(&root, b"file", &new).unwrap());
+                    fs.unlink_held(&root, b"file").unwrap().expect("the only name")
+                }
+            };
+            fs.write(&file, 0, &n.to_le_bytes()).unwrap();
+            fs.hold(&file);
+            if n.is_multiple_of(200) {
+                fs.sync().unwrap();
+            }
+            file.ino()
+        };
+        let inos: Vec<_> = (0..4 * limit).map(make).collect();
+        fs.sync().unwrap();
+        fs.inodes.shrink(&fs.budget);
+        fs.vol.nodes.shrink();
+        assert!(fs.inodes.unused() <= limit && fs.vol.nodes.cached_count() <= limit + 64);
+        fs.reap().unwrap();
+        for (n, ino) in inos.iter().enumerate() {
+            let file = fs.inode(*ino).unwrap();
+            let mut bytes = [0; 8];
+            assert_eq!(fs.read(&file, 0, &mut bytes).unwrap(), 8);
+            assert_eq!((usize::from_le_bytes(bytes), fs.attr(&file).unwrap().nlink), (n, 0));
+        }
+        // One that never had a name may get one, and is like any other from then on.
+        fs.link(&fs.inode(inos[0]).unwrap(), &root, b"named").unwrap();
+        assert!(matches!(fs.link(&fs.inode(inos[1]).unwrap(), &root, b"no"), Err(Error::NotFound)));
+        inos.iter().for_each(|ino| fs.release(*ino));
+        fs.reap().unwrap();
+        assert!(inos[1..].iter().all(|ino| matches!(fs.inode(*ino), Err(Error::NotFound))));
+        assert_eq!((fs.statfs().files_free, fs.orphan_stats().listed), (free - 1, 0));
+        fs.unlink(&root, b"named").unwrap();
+        assert_eq!(fs.statfs().files_free, free);
+        drop(root);
+        fs.unmount().unwrap();
     }
 
     #[test]

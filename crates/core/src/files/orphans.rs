@@ -26,6 +26,15 @@ pub(crate) enum Orphan {
     Unnamed,
 }
 
+/// An orphan.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    why: Orphan,
+    /// Somebody outside knows it by number ([`Fs::hold`](crate::Fs::hold)): then the first checkpoint without its last
+    /// name, which its inode in memory may forget.
+    held: Option<u64>,
+}
+
 /// Counts of orphans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct OrphanStats {
@@ -37,7 +46,7 @@ pub struct OrphanStats {
 
 /// The set of orphans, in parts by number.
 pub(crate) struct Orphans {
-    shards: Box<[Mutex<NumberMap<Ino, Orphan>>]>,
+    shards: Box<[Mutex<NumberMap<Ino, Entry>>]>,
     /// In the checkpoint pack.
     room: Portions,
     failed: Mutex<Vec<Failed>>,
@@ -61,7 +70,7 @@ impl Orphans {
         }
     }
 
-    fn shard(&self, ino: Ino) -> &Mutex<NumberMap<Ino, Orphan>> {
+    fn shard(&self, ino: Ino) -> &Mutex<NumberMap<Ino, Entry>> {
         &self.shards[ino.index() % SHARDS]
     }
 
@@ -80,7 +89,7 @@ impl Orphans {
             self.room.give(1);
             return Err(Error::corrupt(format!("inode {ino} has more names than links")));
         }
-        shard.insert(ino, why);
+        shard.insert(ino, Entry { why, held: None });
         Ok(())
     }
 
@@ -93,7 +102,40 @@ impl Orphans {
 
     /// Whether the inode has no name, and why.
     pub(crate) fn get(&self, ino: Ino) -> Option<Orphan> {
-        self.shard(ino).lock().get(&ino).copied()
+        self.shard(ino).lock().get(&ino).map(|entry| entry.why)
+    }
+
+    /// Whether somebody outside knows it by number.
+    pub(crate) fn is_held(&self, ino: Ino) -> bool {
+        self.shard(ino).lock().get(&ino).is_some_and(|entry| entry.held.is_some())
+    }
+
+    /// Notes that somebody outside knows an orphan by number, here and in its inode. Nothing if it is none.
+    pub(super) fn hold(&self, inode: &Inode) {
+        if let Some(entry) = self.shard(inode.ino).lock().get_mut(&inode.ino) {
+            entry.held = Some(inode.hold());
+        }
+    }
+
+    /// Takes back what [`Orphans::hold`] noted.
+    pub(super) fn let_go(&self, inode: &Inode) {
+        let mut shard = self.shard(inode.ino).lock();
+        inode.let_go();
+        shard.get_mut(&inode.ino).map(|entry| entry.held.take());
+    }
+
+    /// As [`Orphans::let_go`], of one that cannot be loaded: it is tried again.
+    pub(super) fn let_go_unread(&self, ino: Ino) {
+        if self.shard(ino).lock().get_mut(&ino).and_then(|entry| entry.held.take()).is_some() {
+            self.keep(Failed::Unread(ino));
+        }
+    }
+
+    /// Tells an inode that comes into memory, and nobody knows yet, what is noted of it.
+    pub(super) fn remind(&self, inode: &Inode) {
+        if let Some(Entry { held: Some(nameless_from), .. }) = self.shard(inode.ino).lock().get(&inode.ino) {
+            inode.recall_held(*nameless_from);
+        }
     }
 
     /// An inode is to be tried again.

@@ -32,6 +32,27 @@ impl Fs {
         result
     }
 
+    /// Keeps an inode without a name beyond its last reference, by its number: [`Fs::inode`] finds it until
+    /// [`Fs::release`]. It may leave memory meanwhile, as one with a name may. Nothing for one that has a name.
+    pub fn hold(&self, inode: &InodeRef) {
+        self.orphans.hold(&inode.inode);
+    }
+
+    /// Takes [`Fs::hold`] back: the next [`Fs::reap`] deletes the inode, if it has no name and nobody uses it. Nothing
+    /// for one that is not held.
+    pub fn release(&self, ino: Ino) {
+        if !self.orphans.is_held(ino) {
+            return;
+        }
+        match self.inode(ino) {
+            Ok(inode) => self.orphans.let_go(&inode.inode),
+            Err(error) => {
+                tracing::warn!(%ino, %error, "an unlinked inode cannot be deleted yet");
+                self.orphans.let_go_unread(ino);
+            }
+        }
+    }
+
     /// As [`Fs::reap`], once more for those that could not be deleted.
     pub(crate) fn reap_again(&self) {
         let failed = self.orphans.take_failed();
@@ -120,7 +141,7 @@ impl Fs {
 
     /// Loads a listed orphan, to be deleted by the next [`Fs::reap`].
     fn adopt_orphan(&self, ino: Ino) -> Result<()> {
-        match self.inodes.load_orphan(&self.vol, &self.budget, ino) {
+        match self.inodes.load_orphan(&self.vol, &self.budget, &self.orphans, ino) {
             Ok(_queued_when_dropped) => Ok(()),
             Err(Error::NotFound) => {
                 tracing::warn!(%ino, "listed as an orphan, but it has names or does not exist");

@@ -13,6 +13,15 @@ pub struct ServingStats {
     pub transport: String,
     /// Requests since the mount, by operation. An operation that nobody asked for is not listed.
     pub requests: BTreeMap<String, u64>,
+    /// Inodes that the kernel may ask for by number.
+    #[serde(default)]
+    pub known_inodes: u64,
+    /// Of these, those that have no name, and are held for it.
+    #[serde(default)]
+    pub held_inodes: u64,
+    /// Open files.
+    #[serde(default)]
+    pub open_files: u64,
 }
 
 /// Tells of what serves a volume.

@@ -149,7 +149,7 @@ fn locks(stats: &VolumeStats, of: fn(&super::LockNumbers) -> f64) -> Vec<(String
 }
 
 /// Every statistic.
-pub const STATISTICS: [Statistic; 85] = [
+pub const STATISTICS: [Statistic; 86] = [
     gauge(
         Mount,
         "build_info",
@@ -181,6 +181,20 @@ pub const STATISTICS: [Statistic; 85] = [
         NUMBER,
         "Requests of the kernel, by operation.",
         Read::Each("operation", |s| counts(&s.serving.requests)),
+    ),
+    gauge(
+        Mount,
+        "users_hold",
+        NUMBER,
+        "What users make the mount remember, by what it is.",
+        Read::Each("what", |s| {
+            let of = &s.serving;
+            named([
+                ("inodes", of.known_inodes as f64),
+                ("nameless", of.held_inodes as f64),
+                ("open_files", of.open_files as f64),
+            ])
+        }),
     ),
     counter(
         Traffic,

@@ -39,6 +39,7 @@ impl Counts {
         ServingStats {
             transport: (*self.transport.lock()).to_owned(),
             requests: counts.filter(|(_, count)| *count > 0).map(|(number, count)| (name(number), count)).collect(),
+            ..ServingStats::default()
         }
     }
 }

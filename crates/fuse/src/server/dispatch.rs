@@ -125,7 +125,7 @@ impl Server {
         if node != ROOT_NODE
             && let Ok(ino) = u32::try_from(node)
         {
-            self.let_go(fs, self.nodes.forget(ino, count));
+            self.let_go(fs, self.nodes.forget(ino, count).then_some(ino));
         }
     }
 }

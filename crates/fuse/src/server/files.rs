@@ -134,7 +134,7 @@ impl Call<'_> {
             self.reply.then(Notice::ForgetAttributes { node: self.header.nodeid });
         }
         let fell_back = if how.writes { self.fall_back(ino) } else { Ok(()) };
-        self.server.let_go(self.fs, held);
+        self.server.let_go(self.fs, held.then_some(ino));
         fell_back
     }
 

@@ -60,6 +60,11 @@ impl Handles {
         self.shard(fh).lock().get(&fh).map(|(cursor, _)| Arc::clone(cursor))
     }
 
+    /// How many files are open.
+    pub(super) fn count(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+
     /// The open file has gone; how it was opened.
     pub(super) fn close(&self, fh: u64) -> Option<Opened> {
         self.shard(fh).lock().remove(&fh).map(|(_, how)| how)

@@ -59,6 +59,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use steadyfs_core::stats::ServingStats;
 use steadyfs_core::{Fs, InodeRef};
 use steadyfs_format::Ino;
 use steadyfs_rt::{Instant, LockClass, Mutex, RwLock, now, sleep};
@@ -143,8 +144,8 @@ pub(crate) struct Server {
     at_end: Mutex<Option<AtEnd>>,
     farewell: Farewell,
     fetches: Fetches,
-    nodes: Nodes,
-    handles: Handles,
+    nodes: Arc<Nodes>,
+    handles: Arc<Handles>,
     policy: Policy,
     room: Room,
     /// Abilities of the kernel that are used, as INIT named them.
@@ -175,7 +176,8 @@ struct Call<'a> {
 impl Server {
     pub(crate) fn new(fs: Arc<Fs>, policy: Policy) -> Self {
         let counts = Arc::new(Counts::new());
-        tell_counts(&fs, &counts);
+        let (nodes, handles) = (Arc::new(Nodes::new()), Arc::new(Handles::new()));
+        tell_counts(&fs, &counts, &nodes, &handles);
         Server {
             counts,
             state: RwLock::new(&GATE, State::Live(fs)),
@@ -184,8 +186,8 @@ impl Server {
             at_end: Mutex::new(&END, None),
             farewell: Farewell::new(),
             fetches: Fetches::new(),
-            nodes: Nodes::new(),
-            handles: Handles::new(),
+            nodes,
+            handles,
             policy,
             room: Room::new(),
             used: AtomicU64::new(0),
@@ -211,7 +213,7 @@ impl Server {
                 State::Live(fs) => Arc::clone(fs),
                 State::Ended(result) => return result.clone(),
             };
-            drop(self.nodes.clear());
+            self.nodes.clear().into_iter().for_each(|ino| fs.release(Ino::new(ino)));
             let ended = fs.unmount();
             *state = State::Ended(ended.clone());
             (fs, ended)
@@ -271,11 +273,17 @@ impl Server {
         Stalled(self.state.write())
     }
 
-    /// Lets go of an inode that the kernel no longer knows, and deletes it if nobody else uses it.
-    fn let_go(&self, fs: &Fs, inode: Option<InodeRef>) {
-        if let Some(inode) = inode {
+    /// Lets go of an inode without links that the kernel no longer knows, and deletes it if nobody else uses it.
+    fn let_go(&self, fs: &Fs, held: Option<u32>) {
+        if let Some(ino) = held {
             let _one_at_a_time = self.reaping.lock();
-            drop(inode);
+            fs.release(Ino::new(ino));
+            // Somebody may have been told of it again meanwhile.
+            if self.nodes.is_held(ino)
+                && let Ok(inode) = fs.inode(Ino::new(ino))
+            {
+                fs.hold(&inode);
+            }
             if let Err(error) = fs.reap()
                 && !fs.is_shut_down()
             {
@@ -337,9 +345,17 @@ impl Call<'_> {
 }
 
 /// Has snapshots of a volume hold the counts.
-fn tell_counts(fs: &Fs, counts: &Arc<Counts>) {
-    let counts = Arc::clone(counts);
-    fs.set_serving(Box::new(move || counts.stats()));
+fn tell_counts(fs: &Fs, counts: &Arc<Counts>, nodes: &Arc<Nodes>, handles: &Arc<Handles>) {
+    let (counts, nodes, handles) = (Arc::clone(counts), Arc::clone(nodes), Arc::clone(handles));
+    fs.set_serving(Box::new(move || {
+        let (known, held) = nodes.counts();
+        ServingStats {
+            known_inodes: known as u64,
+            held_inodes: held as u64,
+            open_files: handles.count() as u64,
+            ..counts.stats()
+        }
+    }));
 }
 
 /// The node id that the kernel uses for an inode.

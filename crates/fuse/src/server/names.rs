@@ -202,8 +202,18 @@ impl Call<'_> {
     /// Keeps an inode that has just lost its last link for as long as the kernel knows it.
     fn keep(&self, unlinked: InodeRef) {
         self.server.unlinked_at.store(now().as_nanos(), SeqCst);
-        let spare = self.server.nodes.unlinked(unlinked);
-        self.server.let_go(self.fs, spare);
+        let ino = self.hold(&unlinked);
+        drop(unlinked);
+        self.server.let_go(self.fs, ino);
+    }
+
+    /// Has the file system hold an inode without links for as long as the kernel knows it; its number if that is over.
+    fn hold(&self, unlinked: &InodeRef) -> Option<u32> {
+        let ino = unlinked.ino().get();
+        let known = self.server.nodes.unlinked(ino);
+        self.fs.hold(unlinked);
+        // Whoever forgot it since then let go before it was held.
+        (!known || !self.server.nodes.is_held(ino)).then_some(ino)
     }
 
     /// Answers with an inode, which the kernel knows from then on.
@@ -222,12 +232,15 @@ impl Call<'_> {
         let attr = match self.fs.attr(inode) {
             Ok(attr) => attr,
             Err(error) => {
-                drop(self.server.nodes.forget(ino, 1));
+                if self.server.nodes.forget(ino, 1) {
+                    self.fs.release(inode.ino());
+                }
                 return Err(error.into());
             }
         };
         if attr.nlink == 0 && node != ROOT_NODE {
-            drop(self.server.nodes.unlinked(inode.clone()));
+            let over = self.hold(inode);
+            self.server.let_go(self.fs, over);
         }
         self.ask_again(ino);
         let (valid, nsec) = self.ttl();

@@ -2,12 +2,12 @@
 //! of the contents.
 //!
 //! The kernel counts every reply that names an inode, and gives the counts back with FORGET when its own inode goes. An
-//! inode without links must live as long as the kernel knows it (an open file, a working directory), so such an inode
-//! is held here; one with links needs no holding, the file system finds it again by number. So a table entry is a few
-//! words however many inodes the kernel caches, and the file system's own caches stay bounded.
+//! inode without links must live as long as the kernel knows it (an open file, a working directory), so the file system
+//! holds it by its number, and is told to let go; one with links needs no holding. So a table entry is a few words
+//! however many inodes the kernel caches and users keep open, and the file system's own caches stay bounded.
 //!
-//! Kept true: an entry exists while a count of it is not zero; an inode is held at most once; nothing is dropped under
-//! a lock of the table.
+//! Kept true: an entry exists while a count of it is not zero; the file system holds an inode if it is marked here, but
+//! for a moment: whoever marks looks again after holding, and whoever lets go after letting go.
 
 use super::handles::Opened;
 use super::lost::Lost;
@@ -15,7 +15,6 @@ use rustix::io::Errno;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use steadyfs_core::InodeRef;
 use steadyfs_format::numbers::NumberMap;
 use steadyfs_rt::{LockClass, Mutex};
 
@@ -35,8 +34,8 @@ struct Known {
     cached: Range<u64>,
     /// While it was open for writing the kernel was told of blocks that are a guess.
     guessed: bool,
-    /// Keeps an inode without links.
-    held: Option<InodeRef>,
+    /// It had no links: the file system holds it.
+    held: bool,
     /// Contents that were refused when the kernel wrote them back.
     lost: Option<Box<Lost>>,
 }
@@ -44,14 +43,14 @@ struct Known {
 impl Known {
     /// What was lost of a file outlives the kernel's inode, but not the file.
     fn is_nothing(&self) -> bool {
-        self.lookups == 0 && self.writers == 0 && self.cachers == 0 && (self.lost.is_none() || self.held.is_some())
+        self.lookups == 0 && self.writers == 0 && self.cachers == 0 && (self.lost.is_none() || self.held)
     }
 }
 
 /// What an open file leaves behind when it is closed.
 pub(super) struct Closed {
-    /// What was held, if the kernel knows the inode no more.
-    pub(super) held: Option<InodeRef>,
+    /// The kernel knows the inode no more, and the file system holds it.
+    pub(super) held: bool,
     /// It was the last one that could write, and the kernel goes by blocks that were a guess.
     pub(super) guessed: bool,
 }
@@ -83,22 +82,31 @@ impl Nodes {
         known.lookups = known.lookups.saturating_add(1);
     }
 
-    /// Takes over `inode`, which has no links: holds it if the kernel knows it. Gives back what is too much.
-    pub(crate) fn unlinked(&self, inode: InodeRef) -> Option<InodeRef> {
-        let ino = inode.ino().get();
+    /// Marks an inode that has no links and that the file system is to hold. False if the kernel does not know it: then
+    /// it is to be let go.
+    pub(crate) fn unlinked(&self, ino: u32) -> bool {
         let mut shard = self.shard(ino).lock();
         match shard.entry(ino) {
-            Entry::Occupied(_) if steadyfs_rt::mutated("unlinked-files-are-held") => Some(inode),
+            Entry::Occupied(_) if steadyfs_rt::mutated("unlinked-files-are-held") => false,
             Entry::Occupied(mut entry) => {
-                let before = entry.get_mut().held.replace(inode);
-                if entry.get().is_nothing() { entry.remove().held } else { before }
+                entry.get_mut().held = true;
+                let is_nothing = entry.get().is_nothing();
+                if is_nothing {
+                    entry.remove();
+                }
+                !is_nothing
             }
-            Entry::Vacant(_) => Some(inode),
+            Entry::Vacant(_) => false,
         }
     }
 
-    /// Takes back `count` lookups. Gives back what was held, if the kernel knows the inode no more.
-    pub(crate) fn forget(&self, ino: u32, count: u64) -> Option<InodeRef> {
+    /// Whether an inode is marked as one that the file system holds.
+    pub(crate) fn is_held(&self, ino: u32) -> bool {
+        self.shard(ino).lock().get(&ino).is_some_and(|known| known.held)
+    }
+
+    /// Takes back `count` lookups. True if the kernel knows the inode no more, and the file system holds it.
+    pub(crate) fn forget(&self, ino: u32, count: u64) -> bool {
         self.change(ino, |known| {
             if count > known.lookups {
                 tracing::warn!(ino, count, lookups = known.lookups, "the kernel forgets more than it was told");
@@ -235,34 +243,30 @@ impl Nodes {
         self.shard(ino).lock().get(&ino)?.lost.as_ref()?.why()
     }
 
-    /// Changes an entry, and removes it if nothing of it is left.
-    fn change(&self, ino: u32, change: impl FnOnce(&mut Known)) -> Option<InodeRef> {
+    /// Changes an entry, and removes it if nothing of it is left: true if the file system holds the inode then.
+    fn change(&self, ino: u32, change: impl FnOnce(&mut Known)) -> bool {
         let mut shard = self.shard(ino).lock();
         match shard.entry(ino) {
             Entry::Occupied(mut entry) => {
                 change(entry.get_mut());
-                if entry.get().is_nothing() { entry.remove().held } else { None }
+                entry.get().is_nothing() && entry.remove().held
             }
             Entry::Vacant(_) => {
                 tracing::warn!(ino, "the kernel lets go of an inode it was never told of");
-                None
+                false
             }
         }
     }
 
-    /// Forgets everything; what was held.
-    pub(crate) fn clear(&self) -> Vec<InodeRef> {
-        self.shards
-            .iter()
-            .flat_map(|shard| std::mem::take(&mut *shard.lock()).into_values())
-            .filter_map(|k| k.held)
-            .collect()
+    /// Forgets everything; what the file system holds.
+    pub(crate) fn clear(&self) -> Vec<u32> {
+        let all = self.shards.iter().flat_map(|shard| std::mem::take(&mut *shard.lock()));
+        all.filter(|(_, known)| known.held).map(|(ino, _)| ino).collect()
     }
 
-    /// Inodes in the table, and how many of them are held.
-    #[cfg(test)]
+    /// Inodes in the table, and how many of them the file system holds.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let sum = |count: &dyn Fn(&NumberMap<u32, Known>) -> usize| self.shards.iter().map(|s| count(&s.lock())).sum();
-        (sum(&|shard| shard.len()), sum(&|shard| shard.values().filter(|k| k.held.is_some()).count()))
+        (sum(&|shard| shard.len()), sum(&|shard| shard.values().filter(|k| k.held).count()))
     }
 }

@@ -74,7 +74,7 @@ impl Server {
             Ok(fs) => {
                 tracing::debug!("the volume is writable now");
                 self.reopened.store(true, SeqCst);
-                tell_counts(&fs, &self.counts);
+                tell_counts(&fs, &self.counts, &self.nodes, &self.handles);
                 *state = State::Live(fs);
                 return Ok(None);
             }
@@ -82,7 +82,7 @@ impl Server {
         };
         *state = match reopen(Access::Read) {
             Ok(fs) => {
-                tell_counts(&fs, &self.counts);
+                tell_counts(&fs, &self.counts, &self.nodes, &self.handles);
                 State::Live(fs)
             }
             Err(why) => {

@@ -253,6 +253,13 @@ impl Served {
         kill_process(pid, signal).expect("a signal");
     }
 
+    /// Bytes of memory that it has.
+    pub(crate) fn resident(&self) -> u64 {
+        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).expect("it lives");
+        let pages: u64 = statm.split_whitespace().nth(1).expect("a number").parse().expect("a number");
+        pages * rustix::param::page_size() as u64
+    }
+
     /// Of each thread of a queue, whether it may only run on the queue's processor; `None` if requests come through
     /// `/dev/fuse`.
     pub(crate) fn at_home(&self, queue: usize) -> Option<Vec<bool>> {

@@ -19,6 +19,7 @@ mod journal;
 mod kill;
 mod limits;
 mod mapped;
+mod nameless;
 mod overlay;
 mod plain;
 mod protected;

@@ -48,6 +48,7 @@ impl Fs {
         self.since.note_new_name(inode.ino());
         if unnamed {
             inode.inode.unlinked.store(false, SeqCst);
+            self.orphans.let_go(&inode.inode);
             self.orphans.remove(inode.ino());
         }
         Ok(())
