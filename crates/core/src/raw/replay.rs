@@ -144,7 +144,8 @@ impl AfterReplay {
             self.check_links(*ino, before, *balance)?;
             self.check_place(*ino, before, &moved, &mut tree)?;
         }
-        moved.keys().try_for_each(|dir| self.check_way(*dir, &mut tree))
+        let mut whole = HashSet::from([ROOT_INO]);
+        moved.keys().try_for_each(|dir| self.check_way(*dir, &mut whole, &mut tree))
     }
 
     /// Links at the end.
@@ -205,18 +206,20 @@ impl AfterReplay {
         Err(Error::corrupt(format!("the journal has directory {ino} in inode {pino}, and its name in {dir}")))
     }
 
-    /// The way up from a directory leads to the root.
-    fn check_way(&self, dir: Ino, tree: &mut Tree<'_>) -> Result<()> {
-        let (mut at, mut seen) = (dir, HashSet::from([dir]));
-        while at != ROOT_INO {
+    /// The way up from a directory leads to the root, or to a directory from which one does. From all that it passes
+    /// one does then: so a chain of new directories is seen once, however deep it is.
+    fn check_way(&self, dir: Ino, whole: &mut HashSet<Ino>, tree: &mut Tree<'_>) -> Result<()> {
+        let (mut at, mut seen) = (dir, HashSet::new());
+        while !whole.contains(&at) {
+            if !seen.insert(at) {
+                return Err(Error::corrupt(format!("the journal has directory {dir} below itself, in inode {at}")));
+            }
             at = match self.inodes.get(&at) {
                 Some(said) => said.pino,
                 None => tree.parent(at)?,
             };
-            if !seen.insert(at) {
-                return Err(Error::corrupt(format!("the journal has directory {dir} below itself, in inode {at}")));
-            }
         }
+        whole.extend(seen);
         Ok(())
     }
 }
