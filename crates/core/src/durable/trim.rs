@@ -32,7 +32,9 @@ impl Fs {
         if range.end.saturating_sub(range.start) < BLOCK || range.start / BLOCK >= layout.block_count {
             return Err(Error::Invalid);
         }
-        let Some(segments) = self.vol.placement.segments() else { return self.discard_dead() };
+        let Some(segments) = self.vol.placement.segments().filter(|_| self.reclaim.is_by_host()) else {
+            return self.discard_dead();
+        };
         if range.start / BLOCK >= layout.main_end().get() {
             return Err(Error::Invalid);
         }
@@ -63,7 +65,8 @@ impl Fs {
         Ok(trimmed * BLOCK)
     }
 
-    /// Where nothing is free but what was never written: discards what is dead; bytes discarded, by whomever.
+    /// Where this host collects nothing: what is free was never written, or the device has heard of it with the
+    /// checkpoint. Discards what is dead; bytes discarded, by whomever.
     fn discard_dead(&self) -> Result<u64> {
         self.vol.check_writable()?;
         self.sync_checkpoint()?;

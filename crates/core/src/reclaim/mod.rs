@@ -96,6 +96,11 @@ impl Reclaim {
         }
     }
 
+    /// Whether this host collects, and so has sections that are free for anybody.
+    pub(crate) fn is_by_host(&self) -> bool {
+        self.host().is_some()
+    }
+
     /// The collection of this host, where a volume has it.
     fn host(&self) -> Option<&HostReclaim> {
         match self {

@@ -122,10 +122,7 @@ fn everything_works_inside() {
         remount("remount,rw");
         work(&place.mnt());
         has_few_rights(&server(&volume));
-        // A device that moves blocks by itself is told of what is free in another way.
-        if kind != "d2fs" {
-            system("fstrim", &[place.mnt().to_str().unwrap()]);
-        }
+        system("fstrim", &[place.mnt().to_str().unwrap()]);
         assert!(scrape(&mut UnixStream::connect(&metrics).unwrap()).len() > 80);
         remount("remount,ro");
         remount("remount,rw");
