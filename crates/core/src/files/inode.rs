@@ -237,6 +237,7 @@ impl Inode {
 
     /// Somebody outside knows it by number. What has to be remembered of it if it leaves memory.
     pub(super) fn hold(&self) -> u64 {
+        assert!(self.users() > 0, "inode {} is held by who has no reference", self.ino);
         self.held.store(true, SeqCst);
         self.nameless_from.load(SeqCst)
     }
@@ -248,6 +249,7 @@ impl Inode {
 
     /// It is back in memory, without a name, and what [`Inode::hold`] gave was remembered.
     pub(super) fn recall_held(&self, nameless_from: u64) {
+        assert_eq!(self.users(), 0, "inode {} is used before it is known to be held", self.ino);
         self.nameless_from.store(nameless_from, SeqCst);
         self.held.store(true, SeqCst);
         self.unlinked.store(true, SeqCst);
