@@ -77,8 +77,8 @@ pub enum Error {
     /// The directory keeps another project's inodes only; a copy would be in order.
     #[error("the directory belongs to another project")]
     CrossProject,
-    /// A directory would move farther than a path reaches: up to what is above both places, and down. A copy would be in
-    /// order.
+    /// A directory would move farther than a path reaches, up to what is above both places and down. A copy would be
+    /// in order.
     #[error("the places are too far from each other in the tree to move a directory")]
     TooFar,
     /// The extended attributes of one inode would exceed what it can hold.

@@ -166,8 +166,8 @@ impl Fs {
     /// A reference to the inode with this number.
     ///
     /// # Errors
-    /// [`Error::NotFound`](crate::Error::NotFound) if there is none, or if it has no name and is neither in use nor held;
-    /// damage.
+    /// [`Error::NotFound`](crate::Error::NotFound) if there is none, or if it has no name and is neither in use nor
+    /// held; damage.
     pub fn inode(&self, ino: Ino) -> Result<InodeRef> {
         self.inodes.get(&self.vol, &self.budget, &self.orphans, ino)
     }
