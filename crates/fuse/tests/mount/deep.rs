@@ -8,7 +8,7 @@ use steadyfs_core::stats::VolumeStats;
 use steadyfs_fuse::STATS_ATTRIBUTE;
 
 const DEPTH: usize = 3000;
-const DIR: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
+const DIR: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Blocks that were read from the device so far.
 fn reads(dir: &Path) -> u64 {

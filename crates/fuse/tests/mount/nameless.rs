@@ -17,12 +17,12 @@ fn serving(dir: &Path) -> ServingStats {
 
 /// Makes so many nameless files. Now and then all is written, as dirty nodes may not leave memory.
 fn nameless(dir: &Path, many: usize) -> Vec<OwnedFd> {
-    let root = open(dir, OFlags::RDONLY, Mode::empty()).expect("the root");
+    let root = open(dir, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).expect("the root");
     let make = |n: usize| {
         if n.is_multiple_of(1000) {
             rustix::fs::syncfs(&root).expect("all is written");
         }
-        open(dir, OFlags::TMPFILE | OFlags::RDWR, Mode::from_raw_mode(0o600)).expect("a file")
+        open(dir, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::from_raw_mode(0o600)).expect("a file")
     };
     (0..many).map(make).collect()
 }
