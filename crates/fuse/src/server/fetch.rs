@@ -7,12 +7,14 @@
 
 use super::{Answer, Call, FETCH, Kernel, Server, State, node_of};
 use crate::options::Cache;
-use crate::wire::abi::{FallocateIn, InHeader, Rename2In, RenameIn};
-use crate::wire::flags::linux::{FALLOC_KEEP_SIZE, RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT};
+use crate::wire::abi::{CopyFileRangeIn, FallocateIn, InHeader, Rename2In, RenameIn};
+use crate::wire::flags::linux::{
+    FALLOC_KEEP_SIZE, FALLOC_PUNCH_HOLE, RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT,
+};
 use crate::wire::{Args, Opcode, Reply};
 use rustix::io::Errno;
 use std::ops::Range;
-use steadyfs_core::InodeRef;
+use steadyfs_core::{Fs, InodeRef};
 use steadyfs_format::BLOCK_SIZE;
 use steadyfs_rt::{Condvar, Mutex};
 
@@ -88,7 +90,9 @@ impl Server {
         kernel: &dyn Kernel,
     ) -> Answer {
         let goes_by_contents = match opcode {
-            Opcode::Rename | Opcode::Rename2 | Opcode::Lseek => self.policy.cache == Cache::Writeback,
+            Opcode::Rename | Opcode::Rename2 | Opcode::Lseek | Opcode::CopyFileRange | Opcode::CopyFileRange64 => {
+                self.policy.cache == Cache::Writeback
+            }
             // By what a mapping wrote, which the kernel keeps in any case.
             Opcode::Fallocate => true,
             _ => false,
@@ -96,23 +100,43 @@ impl Server {
         if !goes_by_contents || !self.policy.admits(header.uid) {
             return Ok(());
         }
-        let (parts, _fetch) = {
+        let (parts, takes_room, _fetch) = {
             let state = self.state.read();
             let State::Live(fs) = &*state else {
                 return Err(Errno::NODEV.into());
             };
             // A request that cannot be understood is its handler's to refuse.
-            let parts = Call { server: self, fs, header, kernel, reply }.behind(opcode, args).unwrap_or_default();
+            let mut parts = Call { server: self, fs, header, kernel, reply }.behind(opcode, args).unwrap_or_default();
+            let takes_room = self.takes_room(fs, opcode, args);
+            if takes_room {
+                parts.extend(self.nodes.all_with_writers().into_iter().map(|node| (node, 0..u64::MAX)));
+            }
             if parts.is_empty() {
                 return Ok(());
             }
             // Still behind the gate: the end sees it.
-            (parts, self.fetches.begin())
+            (parts, takes_room, self.fetches.begin())
         };
         if !steadyfs_rt::mutated("the-kernel-writes-back-first") {
             parts.into_iter().for_each(|(node, range)| kernel.invalidate(node, range));
+            if takes_room {
+                self.room.note_written_back();
+            }
         }
         Ok(())
+    }
+
+    /// Whether a request may take room from what the kernel holds of files that are open for writing.
+    fn takes_room(&self, fs: &Fs, opcode: Opcode, mut args: Args<'_>) -> bool {
+        let bytes = match opcode {
+            Opcode::Fallocate => {
+                let asked = args.take().ok().filter(|asked: &FallocateIn| asked.mode & FALLOC_PUNCH_HOLE == 0);
+                asked.map(|asked| asked.length)
+            }
+            Opcode::CopyFileRange | Opcode::CopyFileRange64 => args.take().ok().map(|asked: CopyFileRangeIn| asked.len),
+            _ => None,
+        };
+        self.policy.cache == Cache::Writeback && bytes.is_some_and(|bytes| self.room.is_short_after(fs, bytes))
     }
 }
 
@@ -124,6 +148,7 @@ impl Call<'_> {
             Opcode::Rename => args.take().map(|RenameIn { newdir }| (newdir, 0))?,
             Opcode::Rename2 => args.take().map(|Rename2In { newdir, flags, .. }| (newdir, flags))?,
             Opcode::Fallocate => return self.tail(&args.take()?),
+            Opcode::CopyFileRange | Opcode::CopyFileRange64 => return Ok(Vec::new()),
             // The kernel asks for data and holes without writing back what it has, and takes the answer as it is.
             _ => return Ok(self.with_writers([Some(self.this()?)])),
         };

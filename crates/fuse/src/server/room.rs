@@ -6,6 +6,9 @@
 //! the kernel forgets the inode's attributes, so it asks for them, naming the open file, before it takes the next write
 //! into its cache, and an error of that request is the error of the write.
 //!
+//! A request that takes room at once, such as an allocation, could take it from what the kernel holds, whoever wrote
+//! that. So where less would be left than the kernel may hold, it writes back first.
+//!
 //! When the last writer has closed, the size that only the kernel knew is gone with the kernel's inode.
 
 use super::{Answer, Call, node_of};
@@ -41,6 +44,8 @@ pub(crate) type Limit = Box<dyn Fn(u64) + Send + Sync>;
 pub(super) struct Room {
     limit: OnceLock<Limit>,
     allowed: AtomicU64,
+    /// Most that it was allowed since it last wrote back all: it keeps what it has when it is allowed less.
+    held: AtomicU64,
     growth: Growth,
     /// One change at a time, so that the last one counts.
     change: Mutex<()>,
@@ -51,6 +56,7 @@ impl Room {
         Room {
             limit: OnceLock::new(),
             allowed: AtomicU64::new(NO_LIMIT),
+            held: AtomicU64::new(NO_LIMIT),
             growth: Growth::new(),
             change: Mutex::new(&CHANGE, ()),
         }
@@ -85,8 +91,24 @@ impl Room {
             if let Some(bytes) = self.due(fs) {
                 limit(bytes);
                 self.allowed.store(bytes, SeqCst);
+                self.held.fetch_max(bytes, SeqCst);
             }
         }
+    }
+
+    /// Whether the kernel may hold more than would be left once a request has taken so many bytes.
+    pub(super) fn is_short_after(&self, fs: &Fs, bytes: u64) -> bool {
+        self.expect_growth(fs);
+        let stat = fs.statfs();
+        let left = (stat.blocks_free * u64::from(stat.block_size)).saturating_sub(bytes);
+        // No kernel lets half of the memory wait to be written.
+        let memory = rustix::system::sysinfo();
+        left < self.held.load(SeqCst).min(memory.totalram as u64 * u64::from(memory.mem_unit) / 2)
+    }
+
+    /// The kernel has written back all that it held.
+    pub(super) fn note_written_back(&self) {
+        self.held.store(self.allowed.load(SeqCst), SeqCst);
     }
 
     /// How much it may hold, if that is not what it was told. It grows late, so that it does not change with every

@@ -1,11 +1,11 @@
 //! A volume that runs full through the mount.
 
-use crate::harness::{CACHES, Place, until};
+use crate::harness::{CACHES, Place, as_nobody, until};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
@@ -281,6 +281,40 @@ fn several_who_fill_a_volume_are_all_stopped() {
             writers.into_iter().map(|writer| writer.join().unwrap()).sum()
         });
         assert!(taken > there * 9 / 10 && taken < there + (48 << 20), "{taken} bytes of {there}");
+    });
+    place.check();
+}
+
+/// Allocates all that is free, piece by piece.
+fn allocate_all(path: &Path) {
+    let file = fs::File::create(path).expect("a file");
+    let (mut at, mut piece) = (0, 1 << 30);
+    while piece >= 4096 {
+        match rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, at, piece) {
+            Ok(()) => at += piece,
+            Err(errno) => {
+                assert_eq!(errno, Errno::NOSPC);
+                piece /= 2;
+            }
+        }
+    }
+    assert!(at > 16 << 20, "{at} bytes were allocated");
+}
+
+#[test]
+fn nobody_takes_the_room_of_what_others_have_written() {
+    let place = Place::sized(200 << 20);
+    place.open_to_all();
+    place.mounted("allow_other", |_| {
+        fs::set_permissions(place.dir(), fs::Permissions::from_mode(0o777)).unwrap();
+        let data = vec![7; 30 << 20];
+        let mut file = fs::File::create(place.at("file")).unwrap();
+        file.write_all(&data).unwrap();
+        as_nobody(|| allocate_all(&place.at("taken")));
+        file.sync_all().expect("there was room when it was written");
+        drop(file);
+        assert!(fs::read(place.at("file")).unwrap() == data, "other contents");
+        fs::remove_file(place.at("taken")).unwrap();
     });
     place.check();
 }
