@@ -115,7 +115,7 @@ fn progress_is_told_on_standard_error_alone() {
     let lines: Vec<&str> = out.stderr.lines().collect();
     assert!(!lines.is_empty(), "a run of several seconds");
     for line in lines {
-        for part in [" %  ETA ", "elapsed 0:", "M events/s"] {
+        for part in [" %  ETA ", "elapsed ", "M events/s"] {
             assert!(line.contains(part), "no {part} in {line}");
         }
     }
