@@ -14,6 +14,7 @@ mod attrs;
 mod caller;
 mod counts;
 mod delayed;
+mod dirty;
 mod dirs;
 mod dispatch;
 mod farewell;

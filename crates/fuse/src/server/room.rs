@@ -7,10 +7,11 @@
 //! into its cache, and an error of that request is the error of the write.
 //!
 //! A request that takes room at once, such as an allocation, could take it from what the kernel holds, whoever wrote
-//! that. So where less would be left than the kernel may hold, it writes back first.
+//! that. So where less would be left than the kernel holds, it writes back first.
 //!
 //! When the last writer has closed, the size that only the kernel knew is gone with the kernel's inode.
 
+use super::dirty::DirtyPages;
 use super::{Answer, Call, node_of};
 use crate::options::Cache;
 use crate::wire::Notice;
@@ -46,6 +47,7 @@ pub(super) struct Room {
     allowed: AtomicU64,
     /// Most that it was allowed since it last wrote back all: it keeps what it has when it is allowed less.
     held: AtomicU64,
+    dirty: DirtyPages,
     growth: Growth,
     /// One change at a time, so that the last one counts.
     change: Mutex<()>,
@@ -57,6 +59,7 @@ impl Room {
             limit: OnceLock::new(),
             allowed: AtomicU64::new(NO_LIMIT),
             held: AtomicU64::new(NO_LIMIT),
+            dirty: DirtyPages::new(),
             growth: Growth::new(),
             change: Mutex::new(&CHANGE, ()),
         }
@@ -101,9 +104,7 @@ impl Room {
         self.expect_growth(fs);
         let stat = fs.statfs();
         let left = (stat.blocks_free * u64::from(stat.block_size)).saturating_sub(bytes);
-        // No kernel lets half of the memory wait to be written.
-        let memory = rustix::system::sysinfo();
-        left < self.held.load(SeqCst).min(memory.totalram as u64 * u64::from(memory.mem_unit) / 2)
+        left < self.held.load(SeqCst) && left < self.dirty.bytes().map_or(NO_LIMIT, |bytes| bytes + LEAST)
     }
 
     /// The kernel has written back all that it held.

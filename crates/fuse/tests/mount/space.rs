@@ -318,3 +318,25 @@ fn nobody_takes_the_room_of_what_others_have_written() {
     });
     place.check();
 }
+
+/// Bytes of a file that are in the kernel's cache.
+fn cached(path: &Path) -> u64 {
+    let output = Command::new("fincore").args(["--bytes", "--noheadings", "--output", "RES"]).arg(path).output();
+    let said = String::from_utf8(output.expect("fincore of util-linux").stdout).unwrap();
+    said.trim().parse().unwrap_or_else(|_| panic!("fincore said {said:?}"))
+}
+
+#[test]
+fn an_allocation_that_leaves_room_drops_nothing_from_the_cache() {
+    let place = Place::sized(2 << 30);
+    place.mounted("", |_| {
+        let mut file = fs::File::create(place.at("file")).unwrap();
+        file.write_all(&[7; 1 << 20]).unwrap();
+        file.sync_all().unwrap();
+        assert_eq!(cached(&place.at("file")), 1 << 20);
+        let taken = fs::File::create(place.at("taken")).unwrap();
+        rustix::fs::fallocate(&taken, FallocateFlags::empty(), 0, 1 << 20).unwrap();
+        assert_eq!(cached(&place.at("file")), 1 << 20, "there was room for all that the host holds");
+    });
+    place.check();
+}
