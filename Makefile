@@ -48,12 +48,20 @@ endif
 # while the compiler works, which needs none, and others' suites are compiled where the lints leave a core idle. They mostly wait for the kernel, so they run beside
 # our tests, and print when they have ended. The closing lines of the tests are the closing lines of the run, unless a suite failed.
 test:
-	$(MAKE) --jobs=3 deps suites-installed built
+	$(MAKE) --jobs=4 deps audited suites-installed built
 	@log=$$(mktemp) && ( $(SUITES_SHORT) >$$log 2>&1; code=$$?; cat $$log; rm $$log; exit $$code ) & suites=$$!; \
 	said=$$(mktemp); $(LINTING) CARGO=$(CARGO) tools/mutants.sh --sample 10 >$$said 2>&1; mutants=$$?; cat $$said; \
 	$(LINTING) CARGO=$(CARGO) tools/tests.sh; tests=$$?; \
 	[ $$mutants -eq 0 ] || { tail -n 30 $$said; echo "a vital line went unnoticed, or nobody knows (tools/mutants.sh)" >&2; tests=1; }; rm $$said; \
 	wait $$suites || { echo "the suites (pjdfstest, fsx) failed: see above" >&2; exit 1; }; exit $$tests
+
+# Holds dependencies against deny.toml: licences, bans, sources, advisories. `audited` is what CI runs of it: it compiles no cargo-deny, and names what
+# it cannot have.
+.PHONY: audit audited
+audit:
+	CARGO=$(CARGO) tools/audit.sh
+audited:
+	CARGO=$(CARGO) tools/audit.sh --cheap
 
 # Runs tests without vital lines, one at a time, and expects them to fail: docs/MUTANTS.md. `make test` draws ten of them.
 .PHONY: mutants
