@@ -1,5 +1,6 @@
 //! Parts of arguments that several commands take.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
@@ -27,4 +28,10 @@ pub(crate) fn chosen<'a, T>(
 pub(crate) fn scratch(parent: &Path) -> Result<TempDir> {
     let dir = tempfile::Builder::new().prefix("steadyfs-bench.").tempdir_in(parent);
     dir.with_context(|| format!("cannot use {} for images", parent.display()))
+}
+
+/// Lets other users come through a directory that only its owner may enter.
+pub(crate) fn let_others_through(dir: &Path) -> Result<()> {
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755))?;
+    Ok(())
 }

@@ -155,7 +155,8 @@ pub(crate) fn open(path: &Path, options: OpenOptions) -> Result<Arc<dyn Device>>
     })
 }
 
-fn make_steadyfs(device: &Path) -> Result<()> {
+/// Makes a volume of ours there.
+pub(crate) fn make_steadyfs(device: &Path) -> Result<()> {
     let dev = FileDevice::open(device, OpenOptions::default())?;
     let options = MkfsOptions { discard: false, ..MkfsOptions::new(*b"steadyfs-bench\0\0", 1_700_000_000) };
     format(&dev, &options)?;

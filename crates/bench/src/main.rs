@@ -1,6 +1,7 @@
 //! `steadyfs-bench`: SteadyFS beside ext4, XFS and the bare device, as ratios in one run; with `gc`, beside the real
 //! F2FS while garbage is collected; with `fsck`, its checker beside F2FS'; with `journal`, names that are made to last;
-//! with `discard`, what holes in files cost; with `real`, programs that people run.
+//! with `discard`, what holes in files cost; with `real`, programs that people run; with `hostile`, what users who mean
+//! harm cost another.
 //!
 //! All targets run the same code (`workload`) on the same memory (`bed`), one directly after the other within each
 //! repetition, and what is reported are medians of the repetitions' ratios (`report`). docs/BENCHMARKS.md says how to
@@ -15,7 +16,9 @@ mod fsck;
 mod gc;
 mod goals;
 mod holes;
+mod hostile;
 mod journal;
+mod latency;
 mod library;
 mod machine;
 mod measure;
@@ -128,6 +131,8 @@ fn main() -> ExitCode {
         [_, command, dir, cache] if command == memfuse::COMMAND => memfuse::serve(Path::new(dir), cache),
         [_, command, image] if command == fsck::CHECK => fsck::check_once(Path::new(image)),
         [_, command, dir, session] if command == gc::GUEST => gc::guest(Path::new(dir), session),
+        [_, command, what @ ..] if command == hostile::PARTY => hostile::party(what),
+        [_, command, ..] if command == hostile::COMMAND => hostile::compare(&words[1..]),
         [_, command, ..] if command == gc::COMMAND => gc::compare(&words[1..]),
         [_, command, ..] if command == holes::COMMAND => holes::compare(&words[1..]),
         [_, command, ..] if command == fsck::COMMAND => fsck::compare(&words[1..]),

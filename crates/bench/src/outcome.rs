@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The options that say so.
 #[derive(Debug, clap::Args)]
@@ -31,8 +31,7 @@ impl OutcomeOptions {
         judge: impl FnOnce() -> (String, usize),
     ) -> Result<()> {
         if let Some(path) = &self.json {
-            let json = serde_json::to_string_pretty(report)?;
-            std::fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))?;
+            write_json(path, report)?;
         }
         let mut out = std::io::stdout();
         out.write_all(text.as_bytes())?;
@@ -43,4 +42,10 @@ impl OutcomeOptions {
         }
         Ok(())
     }
+}
+
+/// Writes all of a report into a file.
+pub(crate) fn write_json(path: &Path, report: &impl Serialize) -> Result<()> {
+    let json = serde_json::to_string_pretty(report)?;
+    std::fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))
 }

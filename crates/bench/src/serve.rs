@@ -25,6 +25,10 @@ pub(crate) fn serve(device: &Path, dir: &Path, options: &str) -> Result<()> {
         let (for_core, for_fuse) = (core.set(option)?, fuse.take(option)?);
         ensure!(for_core || for_fuse, "unknown mount option '{option}'");
     }
+    // As the command does.
+    if core.spare_bytes < MountOptions::default().spare_bytes {
+        steadyfs_device::share_arenas();
+    }
     steadyfs_fuse::become_io_flusher();
     let open = OpenOptions { leave_mountable: true, ..OpenOptions::default() };
     let fs = Fs::mount(crate::bed::open(device, open)?, core)?;

@@ -8,7 +8,6 @@
 //!
 //! Needs root for mounts, mkfs.f2fs, user-mode Linux for the real F2FS, and room for the images.
 
-mod latency;
 mod library;
 mod peers;
 mod posix;
@@ -27,7 +26,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use write::Phase;
 
-pub(crate) use peers::{GUEST, guest};
+pub(crate) use peers::{GUEST, guest, make_endless};
 
 /// The name of the command.
 pub(crate) const COMMAND: &str = "gc";

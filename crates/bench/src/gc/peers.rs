@@ -239,7 +239,7 @@ pub(crate) fn make_image(path: &Path, who: Who, mib: u64, stop: &Stop) -> Result
 
 /// An IPLFS volume that may hold so many blocks: in a file where the host's files are long enough, or else in a
 /// directory of chunks.
-fn make_endless(path: &Path, capacity: u64) -> Result<()> {
+pub(crate) fn make_endless(path: &Path, capacity: u64) -> Result<()> {
     let chosen = Infinite::new(capacity);
     let blocks = chosen.device_blocks();
     if std::fs::File::create(path)?.set_len(blocks << 12).is_err() {

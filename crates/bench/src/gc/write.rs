@@ -4,8 +4,8 @@
 //! peers take the same sequence of pages from its beginning; who is faster gets further. The final `fdatasync` is in
 //! the time.
 
-use super::latency::Latencies;
 use crate::data::{Buffer, MIB, PAGE, Random};
+use crate::latency::Latencies;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -113,7 +113,7 @@ pub(crate) fn compare(words: &[String]) -> Result<()> {
     let files = usize::try_from(args.files / part)?.max(1);
     let source = Source::make(scratch.path(), files, programs.iter().any(|program| program.clones))?;
     // A server that gives up its rights has to come as far as its directory.
-    servers::let_others_through(scratch.path())?;
+    arguments::let_others_through(scratch.path())?;
 
     let options = format!("allow_other,{}", args.options);
     let mut repetitions = Vec::new();

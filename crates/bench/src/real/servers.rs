@@ -1,6 +1,7 @@
 //! Database servers: started on the file system that is measured, filled, asked, and stopped again.
 
 use super::{Place, program, said};
+use crate::arguments::let_others_through;
 use anyhow::{Context, Result, bail};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -13,12 +14,6 @@ const CLIENTS: &str = "4";
 const SCALE: &str = "5";
 /// Rows of each of MariaDB's tables.
 const ROWS: &str = "20000";
-
-/// Lets servers come through a directory that only its owner may enter.
-pub(super) fn let_others_through(dir: &Path) -> Result<()> {
-    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755))?;
-    Ok(())
-}
 
 /// A command as another user.
 fn by(user: &str, tool: &str) -> Result<Command> {

@@ -1,5 +1,6 @@
 //! Benchmarks and the soak, in short.
 
 mod gc;
+mod hostile;
 mod real;
 mod soak;

@@ -1,0 +1,105 @@
+//! One row: a fresh volume, its mount, the victim, and who is beside him.
+
+use super::attack::{Kind, Tally};
+use super::party::Party;
+use super::report::VictimRow;
+use super::victim::{self, Suffered};
+use super::{Args, VolumeKind};
+use crate::bed::{MountPoint, make_steadyfs};
+use crate::measure::Stop;
+use crate::serve::Server;
+use anyhow::{Context, Result};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Who they are. Neither may be anybody else, nor has a group.
+const VICTIM: u32 = 65_533;
+const ATTACKER: u32 = 65_534;
+/// How long a party may prepare, be silent beyond its time, and take to end.
+const PREPARES: Duration = Duration::from_secs(300);
+const OVERDUE: Duration = Duration::from_secs(60);
+const ENDS: Duration = Duration::from_secs(20);
+
+/// Where rows take place.
+pub(super) struct Ground<'a> {
+    pub(super) args: &'a Args,
+    pub(super) image: &'a Path,
+    /// A directory to mount on.
+    pub(super) dir: &'a Path,
+    /// All mount options.
+    pub(super) options: &'a str,
+    pub(super) stop: &'a Stop,
+}
+
+impl Ground<'_> {
+    /// Measures the victim beside so many processes of a kind.
+    pub(super) fn row(&self, name: &str, kind: Option<&Kind>, processes: u64) -> Result<VictimRow> {
+        self.stop.check()?;
+        eprintln!("{name}");
+        self.make_volume()?;
+        // Dropped, and so taken down, in this order from the bottom: attackers, victim, mount, server.
+        let server = Server::start(self.image, self.dir, self.options)?;
+        let mut point = MountPoint::mounted_at(self.dir);
+        let (home, lair) = (self.home("victim", VICTIM)?, self.home("attacker", ATTACKER)?);
+        let mut victim = Party::start(VICTIM, &home, &[victim::ROLE, &self.args.seconds.to_string()])?;
+        victim.ready(PREPARES, self.stop)?;
+        let mut attackers = self.attackers(kind, processes, &lair)?;
+        let before = peak_memory(server.pid())?;
+        attackers.iter_mut().try_for_each(Party::go)?;
+        victim.go()?;
+        let within = Duration::from_secs_f64(self.args.seconds) + OVERDUE;
+        let victim: Suffered = victim.told(within, self.stop).with_context(|| name.to_owned())?;
+        let memory = peak_memory(server.pid())?;
+        attackers.iter().for_each(Party::end);
+        let mut attacks = Tally::default();
+        for attacker in attackers {
+            attacks += attacker.told(ENDS, self.stop).with_context(|| name.to_owned())?;
+        }
+        point.unmount()?;
+        server.wait()?;
+        Ok(VictimRow { name: name.to_owned(), processes, victim, attacks, memory_before: before, memory })
+    }
+
+    fn make_volume(&self) -> Result<()> {
+        match self.args.kind {
+            VolumeKind::F2fs => make_steadyfs(self.image),
+            VolumeKind::Iplfs => {
+                if self.image.is_dir() {
+                    std::fs::remove_dir_all(self.image)?;
+                } else if self.image.exists() {
+                    std::fs::remove_file(self.image)?;
+                }
+                crate::gc::make_endless(self.image, self.args.size << 8)
+            }
+        }
+    }
+
+    /// Starts attackers, and waits until all have prepared what they need. They do so at the same time.
+    fn attackers(&self, kind: Option<&Kind>, processes: u64, lair: &Path) -> Result<Vec<Party>> {
+        let mut attackers = Vec::new();
+        for number in 0..kind.map_or(0, |_| processes) {
+            let words = [kind.map_or("", |kind| kind.name), &number.to_string(), &self.args.amount.to_string()];
+            attackers.push(Party::start(ATTACKER, lair, &words)?);
+        }
+        attackers.iter_mut().try_for_each(|attacker| attacker.ready(PREPARES, self.stop))?;
+        Ok(attackers)
+    }
+
+    /// A directory that only this user may enter.
+    fn home(&self, name: &str, uid: u32) -> Result<PathBuf> {
+        let home = self.dir.join(name);
+        std::fs::create_dir(&home)?;
+        chown(&home, Some(uid), Some(uid))?;
+        std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o700))?;
+        Ok(home)
+    }
+}
+
+/// The most memory that a process has had so far, in bytes.
+fn peak_memory(pid: u32) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).context("the server of the mount is gone")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib: Option<u64> = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());
+    Ok(kib.context("the kernel does not tell of memory")? << 10)
+}
