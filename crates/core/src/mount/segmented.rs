@@ -136,7 +136,7 @@ impl Tables {
                 Some(zones) => self.segs.with_emptied(zones.first()),
                 None => self.segs,
             },
-            logs: Logs::new(self.heads),
+            logs: Logs::new(self.heads.map(|head| Head { strange: area.is_some(), ..head })),
             streams,
             reuse: adaptive.then(|| Reuse::new(reserved, options.eager_reuse, upkeep)),
             discards,
@@ -220,7 +220,7 @@ fn load_heads(image: &Image, segs: &SegTable) -> Result<[Head; Log::COUNT]> {
         image.whole(PackPart::Summary(log))?;
         let mut summary = image.log_summary(log)?;
         summary.journal = Journal::default();
-        heads.push(Head { seg: at.segment, next, alloc: at.alloc, summary, serial: 0 });
+        heads.push(Head { seg: at.segment, next, alloc: at.alloc, summary, serial: 0, strange: false });
     }
     heads.try_into().map_err(|_| Error::corrupt("a log is missing"))
 }

@@ -13,6 +13,7 @@ use steadyfs_device::{
     Adversary, AdversaryDevice, CrashImage, Device, DeviceInfo, Fault, FaultyDevice, MemDevice, MigrationGeometry,
     Migrations, OpKind, Request, Upcall, errno,
 };
+use steadyfs_format::Log;
 use steadyfs_rt::sim::{SimConfig, run};
 use steadyfs_rt::sleep;
 
@@ -138,6 +139,43 @@ fn live(seed: u64) -> u64 {
 #[test]
 fn files_survive_whatever_the_device_moves() {
     assert!((0..3).map(live).sum::<u64>() > 1000, "the device was idle");
+}
+
+/// A volume that is full of records may have few sections left, and must mount however many mounts have just ended.
+#[test]
+fn a_mount_takes_sections_for_logs_that_write_only() {
+    let disk = Disk::new(24, 1.4, Adversary::new(7));
+    let (mut random, mut known) = (Random(7), BTreeMap::new());
+    let fs = disk.mount();
+    let data = file(&fs, "data");
+    overwrite(&fs, &data, 300, 400, &mut random, &mut known);
+    fs.fsync(&data, false).unwrap();
+    drop(data);
+    fs.unmount().unwrap();
+    let stands = || {
+        let image = Image::open(Arc::new(disk.below.fork())).unwrap();
+        Log::ALL.map(|log| image.log_position(log).segment)
+    };
+    let before = stands();
+    for _ in 0..5 {
+        disk.mount().unmount().unwrap();
+    }
+    let after = stands();
+    for log in Log::ALL {
+        assert_eq!(before[log.index()] != after[log.index()], log == Log::WarmNode, "{log}: the chain begins anew");
+    }
+    let fs = disk.mount();
+    let data = file(&fs, "data");
+    overwrite(&fs, &data, 300, 50, &mut random, &mut known);
+    fs.sync().unwrap();
+    assert_contents(&fs, &data, &known);
+    let now = stands();
+    for log in [Log::WarmNode, Log::WarmData] {
+        assert_ne!(before[log.index()], now[log.index()], "{log}: nobody knows how far its section was written");
+    }
+    drop(data);
+    fs.unmount().unwrap();
+    disk.assert_settled();
 }
 
 #[test]

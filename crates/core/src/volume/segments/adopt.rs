@@ -86,7 +86,7 @@ impl Segments {
     /// Moves every log that a chain, or data that it names, can lie behind to a segment of its own.
     pub(crate) fn leave_chain(&self) -> Result<()> {
         if self.migrating.is_some() {
-            return Ok(()); // all of them are left, before the first write
+            return self.leave_chain_sections();
         }
         [Log::WarmNode, Log::HotData, Log::WarmData, Log::ColdData].into_iter().try_for_each(|log| match &self.zones {
             None => self.leave(log),
@@ -97,7 +97,7 @@ impl Segments {
     /// Moves logs that were left filling holes to segments of their own; before logs of this mount fill any.
     pub(crate) fn leave_holes(&self) -> Result<()> {
         if self.migrating.is_some() {
-            return self.leave_sections();
+            return self.leave_chain_sections();
         }
         self.leave_strange_zones()?;
         let fills = |log: &Log| self.logs.head(*log).alloc == AllocType::Ssr;

@@ -33,19 +33,21 @@ pub(crate) struct Head {
     pub(crate) summary: Box<SummaryBlock>,
     /// Blocks taken since the mount: the order of the blocks of this log.
     pub(crate) serial: u64,
+    /// Nobody knows how far the device has written the section: the log leaves it before it takes a block.
+    pub(crate) strange: bool,
 }
 
 impl Head {
     /// At the beginning of a segment that was opened for this log.
     pub(crate) fn at(seg: SegNo, log: Log) -> Self {
         let summary = Box::new(SummaryBlock::new(kind_of(log)));
-        Head { seg, next: 0, alloc: AllocType::Lfs, summary, serial: 0 }
+        Head { seg, next: 0, alloc: AllocType::Lfs, summary, serial: 0, strange: false }
     }
 
     /// Of a log that a volume has not, or of which nothing can be trusted: for volumes that are never written to.
     pub(crate) fn nowhere() -> Self {
         let summary = Box::new(SummaryBlock::new(SummaryKind::Data));
-        Head { seg: SegNo::new(u32::MAX), next: SEG, alloc: AllocType::Lfs, summary, serial: 0 }
+        Head { seg: SegNo::new(u32::MAX), next: SEG, alloc: AllocType::Lfs, summary, serial: 0, strange: false }
     }
 }
 
@@ -93,7 +95,7 @@ impl Segments {
             head.next -= 1;
         }
         let mut rest = owners;
-        self.leave_if_broken(log, &mut head);
+        self.leave_if_unfit(log, &mut head)?;
         while !rest.is_empty() {
             if head.next == SEG && !self.advance(log, &mut head) {
                 break;
@@ -107,6 +109,15 @@ impl Segments {
         }
         self.reuse_eagerly(log, &mut head);
         if runs.is_empty() { Err(Error::NoSpace) } else { Ok(runs) }
+    }
+
+    /// Before a log takes a block: has it go on in a section of its own if it cannot in this one.
+    fn leave_if_unfit(&self, log: Log, head: &mut Head) -> Result<()> {
+        if head.strange {
+            return self.leave_section(log, head);
+        }
+        self.leave_if_broken(log, head);
+        Ok(())
     }
 
     /// Takes neighbouring blocks of an open segment, at least one.
@@ -128,7 +139,7 @@ impl Segments {
         assert!(log.is_node(), "node {nid} is placed in the log {log}");
         let now = self.clock.elapsed();
         let mut head = self.logs.head(log);
-        self.leave_if_broken(log, &mut head);
+        self.leave_if_unfit(log, &mut head)?;
         if head.next == SEG && !self.advance(log, &mut head) {
             return Err(Error::NoSpace);
         }

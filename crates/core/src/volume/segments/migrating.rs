@@ -464,8 +464,12 @@ impl Segments {
         blocks.sort_unstable();
         blocks.dedup();
         let mut discards = runs(&blocks);
-        // Free sections of the regular area were discarded before the first write.
-        let is_trimmed = |seg: &SegNo| !self.table.state(*seg).is_open() && !self.is_own_free(*seg);
+        // Free sections of the regular area were discarded before the first write. Where a log still stands that has
+        // taken no block since the mount, blocks of the last one may lie.
+        let stand = |log: Log| Some(self.logs.head(log)).filter(|head| head.strange).map(|head| head.seg);
+        let untouched: Vec<SegNo> = if trim { Log::ALL.into_iter().filter_map(stand).collect() } else { Vec::new() };
+        let is_open = |seg: &SegNo| self.table.state(*seg).is_open() && !untouched.contains(seg);
+        let is_trimmed = |seg: &SegNo| !is_open(seg) && !self.is_own_free(*seg);
         for seg in self.layout.segments().filter(|seg| trim && is_trimmed(seg)) {
             discards.extend(runs(&(0..BLOCKS).map(|off| self.lba_of(seg, off)).filter(may).collect::<Vec<_>>()));
         }
@@ -590,9 +594,18 @@ impl Segments {
         Ok(())
     }
 
-    /// Moves all logs to sections of their own: nobody knows how far the device has written those of the last mount.
-    pub(super) fn leave_sections(&self) -> Result<()> {
-        Log::ALL.into_iter().try_for_each(|log| self.leave_section(log, &mut self.logs.head(log)))
+    /// Moves logs to sections of their own that cannot wait with that for their first block: the checkpoint says where
+    /// the chain begins, and no block is valid behind where it says that a log stands. The others take no section until
+    /// they need one, so that mounts which end at once, one after the other, leave enough.
+    pub(super) fn leave_chain_sections(&self) -> Result<()> {
+        for log in Log::ALL {
+            let mut head = self.logs.head(log);
+            let waits = log != Log::WarmNode && !(head.next..BLOCKS).any(|off| self.table.is_valid(head.seg, off));
+            if head.strange && (!waits || steadyfs_rt::mutated("logs-wait-for-their-first-block")) {
+                self.leave_section(log, &mut head)?;
+            }
+        }
+        Ok(())
     }
 }
 

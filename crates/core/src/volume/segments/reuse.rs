@@ -120,7 +120,7 @@ impl Segments {
                     .table
                     .hole(seg, 0)
                     .expect("`reopen` saw a hole, and nobody else fills a segment that is open for this log");
-                Some(Head { seg, next, alloc: AllocType::Ssr, summary: Box::new(summary), serial: 0 })
+                Some(Head { seg, next, alloc: AllocType::Ssr, summary: Box::new(summary), serial: 0, strange: false })
             }
             Err(error) => {
                 tracing::warn!(%error, %seg, "the holes of a segment cannot be filled");
