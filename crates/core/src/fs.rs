@@ -74,6 +74,8 @@ pub struct StatFs {
     pub blocks: u64,
     /// Blocks that are free.
     pub blocks_free: u64,
+    /// Of those, blocks that are not set aside ([`Fs::set_aside`]).
+    pub blocks_available: u64,
     /// Inodes that could exist.
     pub files: u64,
     /// Inodes that could still be created.
@@ -198,6 +200,7 @@ impl Fs {
         let space = &self.vol.space;
         let now = space.counts();
         let free = space.user_blocks().saturating_sub(now.blocks);
+        let available = free.saturating_sub(space.set_aside());
         let files = space.max_nodes.min(space.user_blocks());
         let uuid = self.vol.sb.uuid();
         let (head, tail) = uuid.split_at(8);
@@ -206,10 +209,21 @@ impl Fs {
             block_size: steadyfs_format::BLOCK_SIZE as u32,
             blocks: space.user_blocks(),
             blocks_free: free,
+            blocks_available: available,
             files,
-            files_free: space.max_nodes.saturating_sub(now.nodes).min(free),
+            files_free: space.max_nodes.saturating_sub(now.nodes).min(available),
             name_max: 255,
             fsid: fold(head) ^ fold(tail),
         }
+    }
+
+    /// Sets so many blocks aside for [`Fs::entitled`], an eighth of all at most; how many it is. The mount forgets it.
+    pub fn set_aside(&self, blocks: u64) -> u64 {
+        self.vol.space.set_blocks_aside(blocks)
+    }
+
+    /// Runs `work`, whose operations in this thread may take the blocks that are set aside.
+    pub fn entitled<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.vol.space.entitled(work)
     }
 }

@@ -58,21 +58,26 @@ impl Portions {
     #[inline]
     pub fn take(&self, n: u64) -> bool {
         let have = |have: u64| if have == CLOSED { None } else { have.checked_sub(n) };
-        own(&self.cores).0.fetch_update(SeqCst, SeqCst, have).is_ok() || self.take_of_rest(n)
+        own(&self.cores).0.fetch_update(SeqCst, SeqCst, have).is_ok() || self.take_of_rest(n, 0)
+    }
+
+    /// As [`Portions::take`], and `beyond` more than the limit may be taken.
+    pub fn take_beyond(&self, n: u64, beyond: u64) -> bool {
+        self.take_of_rest(n, beyond)
     }
 
     #[cold]
-    fn take_of_rest(&self, n: u64) -> bool {
+    fn take_of_rest(&self, n: u64, beyond: u64) -> bool {
         let n = signed(n);
         let mut rest = self.rest.lock();
         if rest.free < n {
             self.gather(&mut rest);
         }
-        let enough = rest.free >= n;
+        let enough = rest.free + signed(beyond) >= n;
         if enough {
             rest.free -= n;
             // Few where little is left: nobody hoards what others look for.
-            let portion = (rest.free as u64 / (4 * self.cores.len() as u64)).min(self.portion);
+            let portion = (rest.free.max(0) as u64 / (4 * self.cores.len() as u64)).min(self.portion);
             let open = |have| if have == CLOSED { None } else { Some(have + portion) };
             if portion > 0 && own(&self.cores).0.fetch_update(SeqCst, SeqCst, open).is_ok() {
                 rest.free -= portion as i64;
@@ -134,12 +139,13 @@ impl Portions {
         self.limit.load(SeqCst)
     }
 
-    /// Changes how much may be taken; false, and nothing changes, if it would be less, and more is taken.
-    pub fn set_limit(&self, limit: u64) -> bool {
+    /// Changes how much may be taken; false, and nothing changes, if it would be less, and more than the limit and
+    /// `beyond` is taken.
+    pub fn set_limit(&self, limit: u64, beyond: u64) -> bool {
         let mut rest = self.rest.lock();
         self.gather(&mut rest);
         let more = signed(limit) - signed(self.limit.load(SeqCst));
-        let fits = more >= 0 || rest.free + more >= 0;
+        let fits = more >= 0 && beyond == 0 || rest.free + more + signed(beyond) >= 0;
         if fits {
             rest.free += more;
             self.limit.store(limit, SeqCst);
@@ -275,11 +281,11 @@ mod tests {
     fn a_limit_is_lowered_to_what_is_taken_at_least() {
         let room = portions(100, 40);
         assert!(room.take(10) && room.taken() == 50 && room.taken_at_most() >= 50);
-        assert!(!room.set_limit(49) && room.limit() == 100);
-        assert!(room.set_limit(50) && !room.take(1));
+        assert!(!room.set_limit(49, 0) && room.limit() == 100);
+        assert!(room.set_limit(50, 0) && !room.take(1));
         room.give(1);
         assert!(room.take(1) && !room.take(1));
-        assert!(room.set_limit(52) && room.take(2) && !room.take(1));
+        assert!(room.set_limit(52, 0) && room.take(2) && !room.take(1));
     }
 
     #[test]

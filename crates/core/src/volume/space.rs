@@ -4,14 +4,15 @@
 //! "no space" can only appear at the operation that asks for space and never at write-back or at a checkpoint (format
 //! section 3.1, valid_block_count). Cores have portions of what is free at hand, and count for themselves, so that
 //! changes on several cores meet nowhere. Kept true: valid blocks <= user blocks; nodes are counted as blocks too; who
-//! is told that there is no space could not have got any at that moment; a checkpoint finds exact counts. The counters
-//! begin with what the image says, so more may be given back than was counted: that is damage, and no checkpoint is
-//! made of it.
+//! is told that there is no space could not have got any at that moment; a checkpoint finds exact counts. Blocks may be
+//! set aside: only work that [`Space::entitled`] runs takes these, and what is given back fills them first. The
+//! counters begin with what the image says, so more may be given back than was counted: that is damage, and no
+//! checkpoint is made of it.
 
 use crate::error::{Error, Result};
 use crate::locks;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use steadyfs_rt::{Portions, SplitCount};
+use steadyfs_rt::{Mutex, Portions, SplitCount, thread_number};
 
 /// Most blocks that recovery takes to make the name of a new file: a page of entries and the three nodes above it, or,
 /// where an inline directory moves to blocks, two pages.
@@ -21,14 +22,19 @@ const NAME_NODES: u64 = 3;
 
 /// Blocks, and nodes, that a core has at hand.
 const PORTION: u64 = 64;
+/// Most that may be set aside: this part of all.
+const MOST_ASIDE: u64 = 8;
 /// What a core counts for itself of what recovery needs.
 const STRIDE: u32 = 64;
 
 /// Counters that every checkpoint stores.
 pub(crate) struct Space {
-    /// Of the blocks that a user may fill (the main area less over-provisioning, or most of the capacity), the valid
-    /// ones.
+    /// Of the blocks that a user may fill (the main area less over-provisioning, or most of the capacity) and that are
+    /// not set aside, the valid ones.
     blocks: Portions,
+    set_aside: AtomicU64,
+    /// Numbers of the threads that may take what is set aside: few, and looked at only where nothing else is left.
+    entitled: Mutex<Vec<usize>>,
     /// Largest number of nodes: node ids that exist, less the reserved ones.
     pub(crate) max_nodes: u64,
     nodes: Portions,
@@ -58,6 +64,8 @@ impl Space {
         inodes.add(signed(now.inodes));
         Space {
             blocks: Portions::new(&locks::SPACE_ROOM, user_blocks, now.blocks, PORTION),
+            set_aside: AtomicU64::new(0),
+            entitled: Mutex::new(&locks::STATE, Vec::new()),
             max_nodes,
             nodes: Portions::new(&locks::SPACE_ROOM, max_nodes, now.nodes, PORTION),
             inodes,
@@ -66,9 +74,14 @@ impl Space {
         }
     }
 
-    /// Blocks a user may fill.
+    /// Blocks a user may fill, with those that are set aside.
     pub(crate) fn user_blocks(&self) -> u64 {
-        self.blocks.limit()
+        self.blocks.limit() + self.set_aside()
+    }
+
+    /// Blocks that are set aside.
+    pub(crate) fn set_aside(&self) -> u64 {
+        self.set_aside.load(SeqCst)
     }
 
     /// Changes how many blocks a user may fill.
@@ -76,7 +89,47 @@ impl Space {
     /// # Errors
     /// [`Error::NoSpace`], and nothing changes, if more are in use.
     pub(crate) fn limit(&self, blocks: u64) -> Result<()> {
-        self.blocks.set_limit(blocks).then_some(()).ok_or(Error::NoSpace)
+        self.divide(blocks, self.set_aside())
+    }
+
+    /// Sets so many of the blocks aside, an eighth of all at most; how many it is.
+    pub(crate) fn set_blocks_aside(&self, blocks: u64) -> u64 {
+        // Whatever is in use, a part of the blocks can be set aside.
+        let _ = self.divide(self.user_blocks(), blocks);
+        self.set_aside()
+    }
+
+    fn divide(&self, all: u64, set_aside: u64) -> Result<()> {
+        let set_aside = set_aside.min(all / MOST_ASIDE);
+        self.blocks.set_limit(all - set_aside, set_aside).then_some(()).ok_or(Error::NoSpace)?;
+        self.set_aside.store(set_aside, SeqCst);
+        Ok(())
+    }
+
+    /// Lets the calling thread take what is set aside while `work` runs.
+    pub(crate) fn entitled<T>(&self, work: impl FnOnce() -> T) -> T {
+        struct Entitled<'a>(&'a Space, usize);
+        impl Drop for Entitled<'_> {
+            fn drop(&mut self) {
+                let mut entitled = self.0.entitled.lock();
+                if let Some(at) = entitled.iter().position(|number| *number == self.1) {
+                    entitled.swap_remove(at);
+                }
+            }
+        }
+        let number = thread_number();
+        self.entitled.lock().push(number);
+        let _entitled = Entitled(self, number);
+        work()
+    }
+
+    /// How many of the blocks that are set aside the calling thread may take.
+    fn beyond(&self) -> u64 {
+        match self.set_aside() {
+            0 => 0,
+            blocks if self.entitled.lock().contains(&thread_number()) => blocks,
+            _ => 0,
+        }
     }
 
     /// The counters now; exact, and consistent with each other, only under the exclusive checkpoint lock.
@@ -92,7 +145,11 @@ impl Space {
 
     /// Reserves `n` data blocks, all or none.
     pub(crate) fn reserve_blocks(&self, n: u64) -> Result<()> {
-        if !self.blocks.take(n) {
+        let took_what_is_set_aside = || match self.beyond() {
+            0 => false,
+            beyond => self.blocks.take_beyond(n, beyond),
+        };
+        if !self.blocks.take(n) && !took_what_is_set_aside() {
             return Err(Error::NoSpace);
         }
         self.needed_since[0].add(signed(n));
@@ -102,7 +159,8 @@ impl Space {
     /// Whether `blocks` blocks are free, for `nodes` nodes among them.
     pub(crate) fn has_room(&self, blocks: u64, nodes: u64) -> bool {
         let SpaceCounts { blocks: held_blocks, nodes: held_nodes, .. } = self.counts();
-        blocks <= self.user_blocks().saturating_sub(held_blocks) && nodes <= self.max_nodes.saturating_sub(held_nodes)
+        let room = self.blocks.limit() + self.beyond();
+        blocks <= room.saturating_sub(held_blocks) && nodes <= self.max_nodes.saturating_sub(held_nodes)
     }
 
     /// The volume is frozen for a checkpoint with the counts of now.
@@ -187,6 +245,40 @@ mod tests {
         let space = Space::new(10, 3, SpaceCounts { blocks: 2, nodes: 1, inodes: 0 });
         space.release_node(true);
         assert!(space.is_overdrawn());
+    }
+
+    #[test]
+    fn what_is_set_aside_is_for_those_entitled() {
+        let space = Space::new(80, 3, SpaceCounts { blocks: 60, nodes: 1, inodes: 0 });
+        assert_eq!(space.set_blocks_aside(15), 10, "an eighth");
+        assert_eq!((space.user_blocks(), space.counts().blocks), (80, 60));
+        assert!(space.has_room(10, 0) && !space.has_room(11, 0));
+        space.reserve_blocks(10).unwrap();
+        assert!(matches!(space.reserve_blocks(1), Err(Error::NoSpace)));
+        space.entitled(|| {
+            assert!(space.has_room(10, 0) && !space.has_room(11, 0));
+            assert!(matches!(space.reserve_blocks(11), Err(Error::NoSpace)), "more than there is");
+            space.reserve_blocks(4).unwrap();
+            space.reserve_node(false).unwrap();
+        });
+        assert!(matches!(space.reserve_blocks(1), Err(Error::NoSpace)), "entitled no more");
+        assert_eq!(space.counts().blocks, 75);
+        space.release_blocks(5);
+        assert!(matches!(space.reserve_blocks(1), Err(Error::NoSpace)), "first what was set aside is filled");
+        space.release_blocks(2);
+        space.reserve_blocks(2).unwrap();
+        // All can be in use before anything is set aside, and a smaller capacity sets aside less.
+        space.set_blocks_aside(0);
+        space.reserve_blocks(10).unwrap();
+        assert_eq!(space.set_blocks_aside(10), 10);
+        assert!(matches!(space.reserve_blocks(1), Err(Error::NoSpace)));
+        assert!(matches!(space.limit(79), Err(Error::NoSpace)), "80 are in use");
+        space.release_blocks(60);
+        space.limit(40).unwrap();
+        assert_eq!((space.set_aside(), space.user_blocks(), space.counts().blocks), (5, 40, 20));
+        space.reserve_blocks(15).unwrap();
+        assert!(matches!(space.reserve_blocks(1), Err(Error::NoSpace)));
+        assert!(!space.is_overdrawn());
     }
 
     #[test]

@@ -108,10 +108,7 @@ const TABLE: &[Row] = &[
     ("grpjquota", &[], QUOTA),
     ("prjjquota", &[], QUOTA),
     ("jqfmt", &[], QUOTA),
-    ("reserve_root", &[], Refused("no blocks are set aside for root")),
     ("reserve_node", &[], Refused("no nodes are set aside for root")),
-    ("resuid", &[], Refused("no blocks are set aside for anybody")),
-    ("resgid", &[], Refused("no blocks are set aside for anybody")),
     ("fault_injection", &[], Refused("faults are for the tests: see `steadyfs crash-test`")),
     ("fault_type", &[], Refused("faults are for the tests: see `steadyfs crash-test`")),
 ];

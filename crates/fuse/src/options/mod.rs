@@ -88,6 +88,12 @@ pub struct FuseOptions {
     pub gid: Option<u32>,
     /// Show all files with permissions 0777 less these bits.
     pub umask: Option<u32>,
+    /// Blocks that only root may take, and `reserve_user` and `reserve_group`; an eighth of all at most.
+    pub reserve_root: u64,
+    /// Who else may take them.
+    pub reserve_user: Option<u32>,
+    /// A group whose members may take them.
+    pub reserve_group: Option<u32>,
     /// Honour set-id bits (only root can mount so).
     pub suid: bool,
     /// Honour device nodes (only root can mount so).
@@ -140,6 +146,9 @@ impl FuseOptions {
             uid: None,
             gid: None,
             umask: None,
+            reserve_root: 0,
+            reserve_user: None,
+            reserve_group: None,
             suid: true,
             dev: true,
             exec: true,

@@ -240,6 +240,45 @@ pub static OPTIONS: &[Row<FuseOptions>] = &[
                writethrough)",
     },
     Row {
+        name: "reserve_root",
+        aliases: &[],
+        values: Values::Number {
+            unit: "BLOCKS",
+            least: 0,
+            most: u32::MAX as u64,
+            set: |options, blocks| options.reserve_root = blocks,
+            get: |options| Some(options.reserve_root),
+        },
+        tier: F2fs,
+        help: "blocks of 4 KiB that only root may fill; an eighth of the volume at most",
+    },
+    Row {
+        name: "resuid",
+        aliases: &[],
+        values: Values::Number {
+            unit: "N",
+            least: 0,
+            most: u32::MAX as u64,
+            set: |options, uid| options.reserve_user = Some(uid as u32),
+            get: |options| options.reserve_user.map(u64::from),
+        },
+        tier: F2fs,
+        help: "a user who may fill the blocks of reserve_root, too",
+    },
+    Row {
+        name: "resgid",
+        aliases: &[],
+        values: Values::Number {
+            unit: "N",
+            least: 0,
+            most: u32::MAX as u64,
+            set: |options, gid| options.reserve_group = Some(gid as u32),
+            get: |options| options.reserve_group.map(u64::from),
+        },
+        tier: F2fs,
+        help: "a group whose members may fill the blocks of reserve_root, too",
+    },
+    Row {
         name: "ttl",
         aliases: &[],
         values: Values::Text {

@@ -4,7 +4,7 @@ use super::names::device_to_kernel;
 use super::{Answer, Call, handles};
 use crate::options::Cache;
 use crate::wire::Args;
-use crate::wire::abi::{Attr, AttrOut, GetattrIn, SetattrIn, StatfsOut, Statx, StatxOut, SxTime};
+use crate::wire::abi::{Attr, AttrOut, GetattrIn, SetattrIn, Statx, StatxOut, SxTime};
 use crate::wire::flags::linux::{STATX_ATTR_APPEND, STATX_ATTR_IMMUTABLE, STATX_BASIC_STATS, STATX_BTIME};
 use crate::wire::flags::{FS_APPEND_FL, FS_IMMUTABLE_FL, GETATTR_FH, fattr};
 use rustix::io::Errno;
@@ -62,7 +62,7 @@ impl Call<'_> {
         let inode = self.this()?;
         // stat(2) names no open file.
         if flags & GETATTR_FH != 0 && handles::writes(fh) {
-            self.admit_write(inode.ino().get())?;
+            self.admit_write(inode.ino().get(), fh)?;
         }
         self.ask_again_now(inode.ino().get());
         let attr = self.fs.attr(&inode)?;
@@ -118,7 +118,7 @@ impl Call<'_> {
         if self.server.policy.cache == Cache::Writeback && set.valid == WRITTEN_BACK {
             let mtime = Time { secs: set.mtime.cast_signed(), nanos: set.mtimensec };
             let ctime = Time { secs: set.ctime.cast_signed(), nanos: set.ctimensec };
-            let attr = self.server.with_space(|| self.fs.write_back_times(&inode, mtime, ctime))?;
+            let attr = self.with_space(|| self.fs.write_back_times(&inode, mtime, ctime))?;
             return self.put_attr(attr);
         }
         let change = SetAttr {
@@ -134,28 +134,13 @@ impl Call<'_> {
         if has(fattr::SIZE) {
             self.revoke(&inode, !has(fattr::KILL_SUIDGID))?;
         }
-        let attr = self.server.with_space(|| self.fs.setattr(&inode, &change))?;
+        let attr = self.with_space(|| self.fs.setattr(&inode, &change))?;
         if let Some(size) = change.size {
             self.server.nodes.found(inode.ino().get(), size..u64::MAX);
         }
         self.settle(&inode)?;
         self.ask_again(inode.ino().get());
         self.put_attr(attr)
-    }
-
-    pub(super) fn statfs(&mut self) -> Answer {
-        let stat = self.fs.statfs();
-        Ok(self.reply.put(&StatfsOut {
-            blocks: stat.blocks,
-            bfree: stat.blocks_free,
-            bavail: stat.blocks_free,
-            files: stat.files,
-            ffree: stat.files_free,
-            bsize: stat.block_size,
-            namelen: stat.name_max,
-            frsize: stat.block_size,
-            ..StatfsOut::default()
-        })?)
     }
 }
 

@@ -76,7 +76,7 @@ impl Call<'_> {
         if self.server.policy.marks & asking == 0 && self.fs.attr(inode)?.flags & asking == 0 {
             return Ok(());
         }
-        self.server.with_space(|| self.fs.fsync(inode, false))
+        self.with_space(|| self.fs.fsync(inode, false))
     }
 
     /// Before contents change: takes from a program what it lends to those who run it, as Linux does, and from the
@@ -88,7 +88,7 @@ impl Call<'_> {
     pub(super) fn revoke(&self, inode: &InodeRef, keeps_set_id: bool) -> Answer {
         let is_member = |group| is_in_group(&self.header, group);
         let changer = if keeps_set_id { Changer::KeepsSetId } else { Changer::Other { is_member: &is_member } };
-        if self.server.with_space(|| self.fs.revoke_privileges(inode, changer))? {
+        if self.with_space(|| self.fs.revoke_privileges(inode, changer))? {
             self.kernel.forget_attributes(node_of(inode.ino()));
         }
         Ok(())
@@ -107,7 +107,8 @@ impl Call<'_> {
             Cache::Through => flags & O_DIRECT != 0,
             Cache::Direct => true,
         };
-        let how = self.opened(flags);
+        let mut how = self.opened(flags);
+        how.entitled = how.writes && self.server.policy.is_entitled(&self.header);
         let cached = match direct {
             true => fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES,
             false => fopen::KEEP_CACHE,
@@ -199,11 +200,16 @@ impl Call<'_> {
         }
         loop {
             let (at, rest) = (asked.offset + *done as u64, &data[*done..]);
-            let taken = self.server.with_space(|| match (has_times, direct) {
+            let write = || match (has_times, direct) {
                 (true, direct) => self.fs.write_back(inode, at, rest, direct),
                 (false, false) => self.fs.write(inode, at, rest),
                 (false, true) => self.fs.write_direct(inode, at, rest),
-            })?;
+            };
+            // What the kernel writes back, it does for whoever has opened the file.
+            let taken = match written_back {
+                true => self.with_space_for(|| self.server.handles.is_entitled(asked.fh), write),
+                false => self.with_space(write),
+            }?;
             *done += taken;
             // Of what it writes back the kernel does not look how much was taken: it is all, or there is an error for
             // the next fsync.
@@ -232,8 +238,8 @@ impl Call<'_> {
     /// Makes what was written durable; the open file `fh` is told of earlier failures.
     fn sync(&self, inode: &InodeRef, fh: u64, datasync: bool) -> Answer {
         match self.server.handles.cursor(fh).filter(|_| !steadyfs_rt::mutated("each-open-file-hears-of-errors")) {
-            Some(cursor) => self.server.with_space(|| self.fs.fsync_open(inode, datasync, &cursor)),
-            None => self.server.with_space(|| self.fs.fsync(inode, datasync)),
+            Some(cursor) => self.with_space(|| self.fs.fsync_open(inode, datasync, &cursor)),
+            None => self.with_space(|| self.fs.fsync(inode, datasync)),
         }
     }
 
@@ -267,7 +273,7 @@ impl Call<'_> {
         };
         let inode = self.this()?;
         self.revoke_unless_root(&inode)?;
-        self.server.with_space(|| self.fs.fallocate(&inode, how, offset, length))?;
+        self.with_space(|| self.fs.fallocate(&inode, how, offset, length))?;
         if matches!(how, FallocMode::PunchHole | FallocMode::ZeroRange { .. }) {
             // What lies behind the end is not there, zeros or not.
             let end = offset.saturating_add(length).min(self.fs.attr(&inode)?.size);
@@ -304,7 +310,7 @@ impl Call<'_> {
             if self.reply.fill(want, |buf| fs.read(&from, at, buf))? == 0 {
                 break;
             }
-            let written = self.server.with_space(|| fs.write(&to, off_out + done, self.reply.body()));
+            let written = self.with_space(|| fs.write(&to, off_out + done, self.reply.body()));
             match written {
                 Ok(0) => break,
                 Ok(bytes) => done += bytes as u64,

@@ -24,6 +24,8 @@ pub(super) struct Opened {
     pub(super) writes: bool,
     /// The kernel caches what is read and written.
     pub(super) caches: bool,
+    /// What the kernel writes back of it may take the space that is set aside.
+    pub(super) entitled: bool,
 }
 
 /// The open files.
@@ -58,6 +60,11 @@ impl Handles {
     /// What an open file was told of. `None` for handles that were never given out: directories have none.
     pub(crate) fn cursor(&self, fh: u64) -> Option<Arc<ErrorCursor>> {
         self.shard(fh).lock().get(&fh).map(|(cursor, _)| Arc::clone(cursor))
+    }
+
+    /// Whether what the kernel writes back of an open file may take the space that is set aside.
+    pub(super) fn is_entitled(&self, fh: u64) -> bool {
+        self.shard(fh).lock().get(&fh).is_some_and(|(_, how)| how.entitled)
     }
 
     /// How many files are open.

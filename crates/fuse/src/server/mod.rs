@@ -14,8 +14,8 @@ mod attrs;
 mod caller;
 mod counts;
 mod delayed;
-mod dirty;
 mod dirs;
+mod dirty;
 mod dispatch;
 mod farewell;
 mod fetch;
@@ -30,6 +30,7 @@ mod policy;
 mod reopen;
 mod room;
 mod shutdown;
+mod space;
 mod stale;
 mod stats;
 #[cfg(test)]
@@ -56,14 +57,14 @@ use handles::Handles;
 use nodes::Nodes;
 use room::Room;
 use rustix::io::Errno;
+use space::Unlinked;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 use steadyfs_core::stats::ServingStats;
 use steadyfs_core::{Fs, InodeRef};
 use steadyfs_format::Ino;
-use steadyfs_rt::{Instant, LockClass, Mutex, RwLock, now, sleep};
+use steadyfs_rt::{LockClass, Mutex, RwLock};
 use steadyfs_trace::{Busy, Recorder};
 
 /// One end at a time, so that others can wait for it.
@@ -74,9 +75,6 @@ static GATE: LockClass = LockClass::new("fuse_gate", 2);
 static FETCH: LockClass = LockClass::new("fuse_fetch_mutex", 3);
 /// One deletion of unused inodes at a time, so that others can wait for its space.
 static REAP: LockClass = LockClass::new("fuse_reap_mutex", 4);
-
-/// How long after a file was deleted its space may still come.
-const FORGET_PATIENCE: Duration = Duration::from_millis(250);
 
 /// What the kernel's side of the conversation does for a handler.
 pub(crate) trait Kernel: Sync {
@@ -161,8 +159,7 @@ pub(crate) struct Server {
     to_file: AtomicBool,
     /// Some inode has a label of SELinux.
     labelled: AtomicBool,
-    /// When the last inode lost its last link while the kernel knew it; nanoseconds of the rt clock.
-    unlinked_at: AtomicU64,
+    unlinked: Unlinked,
 }
 
 /// One request on its way through a handler.
@@ -178,6 +175,7 @@ impl Server {
     pub(crate) fn new(fs: Arc<Fs>, policy: Policy) -> Self {
         let counts = Arc::new(Counts::new());
         let (nodes, handles) = (Arc::new(Nodes::new()), Arc::new(Handles::new()));
+        policy.set_aside(&fs);
         tell_counts(&fs, &counts, &nodes, &handles);
         Server {
             counts,
@@ -198,7 +196,7 @@ impl Server {
             recorder: Recorder::default(),
             to_file: AtomicBool::new(false),
             labelled: AtomicBool::new(false),
-            unlinked_at: AtomicU64::new(0),
+            unlinked: Unlinked::new(),
         }
     }
 
@@ -291,34 +289,7 @@ impl Server {
                 tracing::error!("deleting a file that is no longer used: {error}");
             }
             self.reaps.fetch_add(1, SeqCst);
-        }
-    }
-
-    /// Does something that takes space. If there is none, but a deleted file is about to be freed, waits for that and
-    /// tries again.
-    fn with_space<T>(&self, mut work: impl FnMut() -> steadyfs_core::Result<T>) -> Answer<T> {
-        loop {
-            let reaps = self.reaps.load(SeqCst);
-            match work() {
-                Err(steadyfs_core::Error::NoSpace) if self.space_comes(reaps) => {}
-                done => return Ok(done?),
-            }
-        }
-    }
-
-    /// Waits until an inode has been deleted since there were `reaps` deletions; false if none is to be expected. The
-    /// kernel forgets an inode right after its last link is gone, but it may ask for something else first.
-    fn space_comes(&self, reaps: u64) -> bool {
-        loop {
-            drop(self.reaping.lock());
-            if self.reaps.load(SeqCst) != reaps {
-                return true;
-            }
-            let since = now().saturating_since(Instant::from_nanos(self.unlinked_at.load(SeqCst)));
-            if since >= FORGET_PATIENCE {
-                return false;
-            }
-            sleep(Duration::from_millis(1));
+            self.unlinked.gone(ino);
         }
     }
 }

@@ -6,10 +6,8 @@ use crate::wire::flags::linux::{O_EXCL, RENAME_EXCHANGE, RENAME_NOREPLACE, RENAM
 use crate::wire::flags::{FS_DIRSYNC_FL, FS_SYNC_FL};
 use crate::wire::{Args, ROOT_NODE};
 use rustix::io::Errno;
-use std::sync::atomic::Ordering::SeqCst;
 use steadyfs_core::{InodeRef, NewInode, RenameFlags};
 use steadyfs_format::inode::DeviceNumber;
-use steadyfs_rt::now;
 
 /// Device numbers in requests and replies have 12 bits of major and 20 of minor number, in the kernel's order.
 pub(super) fn device_from_kernel(rdev: u32) -> DeviceNumber {
@@ -59,7 +57,7 @@ impl Call<'_> {
     pub(super) fn symlink(&mut self, mut args: Args<'_>) -> Answer {
         let (name, target) = (args.name()?, args.name()?);
         let (dir, new) = (self.this()?, self.new_inode(0o777, 0));
-        let inode = self.server.with_space(|| self.fs.symlink(&dir, name, target, &new))?;
+        let inode = self.with_space(|| self.fs.symlink(&dir, name, target, &new))?;
         self.settle_names(&dir)?;
         self.put_entry(&inode)
     }
@@ -85,7 +83,7 @@ impl Call<'_> {
     pub(super) fn tmpfile(&mut self, mut args: Args<'_>) -> Answer {
         let CreateIn { flags, mode, umask, .. } = args.take()?;
         let (dir, new) = (self.this()?, self.new_inode(mode & !S_IFMT | S_IFREG, umask));
-        let inode = self.server.with_space(|| self.fs.tmpfile(&dir, &new))?;
+        let inode = self.with_space(|| self.fs.tmpfile(&dir, &new))?;
         self.put_entry_and_open(&inode, flags)
     }
 
@@ -100,7 +98,7 @@ impl Call<'_> {
     pub(super) fn link(&mut self, mut args: Args<'_>) -> Answer {
         let LinkIn { oldnodeid } = args.take()?;
         let (inode, dir, name) = (self.inode(oldnodeid)?, self.this()?, args.name()?);
-        self.server.with_space(|| self.fs.link(&inode, &dir, name))?;
+        self.with_space(|| self.fs.link(&inode, &dir, name))?;
         self.settle_names(&dir)?;
         self.put_entry(&inode)
     }
@@ -150,7 +148,7 @@ impl Call<'_> {
         }
         // Who may leave a whiteout is the kernel's to say: before Linux 5.8 who may make devices, since then everybody.
         let owner = self.new_inode(0, 0);
-        self.server.with_space(|| match whiteout {
+        self.with_space(|| match whiteout {
             true => self.fs.rename_whiteout(&dir, name, &to, new_name, flags, &owner),
             false => self.fs.rename(&dir, name, &to, new_name, flags),
         })?;
@@ -181,7 +179,7 @@ impl Call<'_> {
 
     fn make(&self, name: &[u8], new: &NewInode) -> Answer<InodeRef> {
         let dir = self.this()?;
-        let inode = self.server.with_space(|| self.fs.create(&dir, name, new))?;
+        let inode = self.with_space(|| self.fs.create(&dir, name, new))?;
         self.settle_names(&dir)?;
         Ok(inode)
     }
@@ -201,7 +199,7 @@ impl Call<'_> {
 
     /// Keeps an inode that has just lost its last link for as long as the kernel knows it.
     fn keep(&self, unlinked: InodeRef) {
-        self.server.unlinked_at.store(now().as_nanos(), SeqCst);
+        self.server.unlinked.note(unlinked.ino().get());
         let ino = self.hold(&unlinked);
         drop(unlinked);
         self.server.let_go(self.fs, ino);

@@ -105,6 +105,11 @@ impl Nodes {
         self.shard(ino).lock().get(&ino).is_some_and(|known| known.held)
     }
 
+    /// Whether a file is open, if not past the kernel's cache only to be read.
+    pub(super) fn is_open(&self, ino: u32) -> bool {
+        self.shard(ino).lock().get(&ino).is_some_and(|known| known.writers > 0 || known.cachers > 0)
+    }
+
     /// Takes back `count` lookups. True if the kernel knows the inode no more, and the file system holds it.
     pub(crate) fn forget(&self, ino: u32, count: u64) -> bool {
         self.change(ino, |known| {

@@ -1,10 +1,13 @@
 //! What the mount options change about replies, decided once.
 
+use super::caller::is_in_group;
 use crate::options::{Allow, Cache, Durable, FuseOptions};
+use crate::wire::abi::InHeader;
 use crate::wire::flags::linux::S_IFMT;
 use crate::wire::flags::{FS_DIRSYNC_FL, FS_SYNC_FL};
 use std::time::Duration;
-use steadyfs_core::Attr;
+use steadyfs_core::{Attr, Fs};
+use steadyfs_format::BLOCK_SIZE;
 
 /// The options that the handlers look at.
 #[derive(Clone, Debug)]
@@ -20,6 +23,11 @@ pub(crate) struct Policy {
     uid: Option<u32>,
     gid: Option<u32>,
     umask: Option<u32>,
+    /// Blocks for those who are entitled.
+    reserve: u64,
+    /// Who is, besides root.
+    reserve_user: Option<u32>,
+    reserve_group: Option<u32>,
 }
 
 impl Policy {
@@ -37,7 +45,30 @@ impl Policy {
             uid: options.uid,
             gid: options.gid,
             umask: options.umask,
+            reserve: options.reserve_root,
+            reserve_user: options.reserve_user,
+            reserve_group: options.reserve_group,
         }
+    }
+
+    /// Sets blocks of a volume aside that is served from now on.
+    pub(super) fn set_aside(&self, fs: &Fs) {
+        if self.reserve == 0 {
+            return;
+        }
+        let blocks = fs.set_aside(self.reserve);
+        if blocks < self.reserve {
+            let size = blocks * BLOCK_SIZE as u64 >> 20;
+            tracing::warn!("{blocks} blocks ({size} MiB) are set aside for root, and no more: an eighth of the volume");
+        }
+    }
+
+    /// Whether a caller may take the blocks that are set aside.
+    pub(super) fn is_entitled(&self, caller: &InHeader) -> bool {
+        self.reserve > 0
+            && (caller.uid == 0
+                || self.reserve_user == Some(caller.uid)
+                || self.reserve_group.is_some_and(|group| is_in_group(caller, group)))
     }
 
     /// Whether a user may come in. The kernel itself keeps out whoever may not, except when it has to let everyone in

@@ -73,6 +73,7 @@ impl Server {
         let refused = match reopen(Access::Write) {
             Ok(fs) => {
                 tracing::debug!("the volume is writable now");
+                self.policy.set_aside(&fs);
                 self.reopened.store(true, SeqCst);
                 tell_counts(&fs, &self.counts, &self.nodes, &self.handles);
                 *state = State::Live(fs);

@@ -103,7 +103,7 @@ impl Room {
     pub(super) fn is_short_after(&self, fs: &Fs, bytes: u64) -> bool {
         self.expect_growth(fs);
         let stat = fs.statfs();
-        let left = (stat.blocks_free * u64::from(stat.block_size)).saturating_sub(bytes);
+        let left = (stat.blocks_available * u64::from(stat.block_size)).saturating_sub(bytes);
         left < self.held.load(SeqCst) && left < self.dirty.bytes().map_or(NO_LIMIT, |bytes| bytes + LEAST)
     }
 
@@ -116,7 +116,7 @@ impl Room {
     /// file.
     fn due(&self, fs: &Fs) -> Option<u64> {
         let stat = fs.statfs();
-        let half = stat.blocks_free * u64::from(stat.block_size)
+        let half = stat.blocks_available * u64::from(stat.block_size)
             / if steadyfs_rt::mutated("the-kernel-holds-half-of-the-room") { 1 } else { 2 };
         let bytes = match self.growth.has_ended(stat.blocks_free, now()) {
             true => NO_LIMIT,
@@ -161,21 +161,25 @@ impl Call<'_> {
     }
 
     /// Why an inode takes no more cached writes, if it does not: it lost contents, and would lose more.
-    fn refuses(&self, ino: u32) -> Option<Errno> {
+    fn refuses(&self, ino: u32, entitled: bool) -> Option<Errno> {
         if self.server.policy.cache != Cache::Writeback {
             return None;
         }
         let why = self.server.nodes.lost(ino)?;
-        let is_full = || self.fs.statfs().blocks_free < ENOUGH;
+        let is_full = || match self.fs.statfs() {
+            stat if entitled => stat.blocks_free < ENOUGH,
+            stat => stat.blocks_available < ENOUGH,
+        };
         (why == Errno::ROFS || why == Errno::NOSPC && is_full() && !steadyfs_rt::mutated("a-full-file-takes-no-more"))
             .then_some(why)
     }
 
     /// Whether the kernel may take another write of an open file into its cache.
-    pub(super) fn admit_write(&self, ino: u32) -> Answer {
-        match self.refuses(ino) {
+    pub(super) fn admit_write(&self, ino: u32, fh: u64) -> Answer {
+        let entitled = self.server.handles.is_entitled(fh);
+        match self.refuses(ino, entitled) {
             // A file that was deleted just now makes room.
-            Some(Errno::NOSPC) => self.server.with_space(|| match self.refuses(ino) {
+            Some(Errno::NOSPC) => self.with_space(|| match self.refuses(ino, entitled) {
                 Some(_) => Err(steadyfs_core::Error::NoSpace),
                 None => Ok(()),
             }),
@@ -187,7 +191,7 @@ impl Call<'_> {
     /// The reply to a GETATTR brings attributes: the kernel must not go by them if writes are to be refused. It takes
     /// none into its inode that it asked for before it had to forget what it knew.
     pub(super) fn ask_again_now(&self, ino: u32) {
-        if self.refuses(ino).is_some() {
+        if self.refuses(ino, false).is_some() {
             self.kernel.forget_attributes(self.header.nodeid);
         }
     }
@@ -195,7 +199,7 @@ impl Call<'_> {
     /// The same for other replies. Their requester may not hold the kernel's inode, which would be waited for if it is
     /// just going.
     pub(super) fn ask_again(&mut self, ino: u32) {
-        if self.refuses(ino).is_some() {
+        if self.refuses(ino, false).is_some() {
             self.reply.then(Notice::ForgetAttributes { node: u64::from(ino) });
         }
     }

@@ -23,6 +23,7 @@ impl Call<'_> {
         Opened {
             writes: super::files::writes(flags),
             caches: self.server.policy.cache != Cache::Direct && flags & O_DIRECT == 0,
+            entitled: false,
         }
     }
 

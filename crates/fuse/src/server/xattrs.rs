@@ -46,7 +46,7 @@ impl Call<'_> {
         if name == ADVISE {
             self.check_owner(&self.fs.attr(&inode)?)?;
         }
-        self.server.with_space(|| self.fs.setxattr(&inode, name, value, flags))?;
+        self.with_space(|| self.fs.setxattr(&inode, name, value, flags))?;
         self.note_label(name);
         self.settle(&inode)
     }

@@ -97,10 +97,19 @@ pub(crate) fn make_endless(path: &Path, bytes: u64) {
 
 /// Runs `work` in a thread that has the rights of a user who owns nothing, and gives back what it found.
 pub(crate) fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    as_nobody_of(&[], work)
+}
+
+/// The same of a user who is a member of a group.
+pub(crate) fn as_member_of<T: Send>(group: u32, work: impl FnOnce() -> T + Send) -> T {
+    as_nobody_of(&[Gid::from_raw(group)], work)
+}
+
+fn as_nobody_of<T: Send>(groups: &[Gid], work: impl FnOnce() -> T + Send) -> T {
     let nobody = (Uid::from_raw(65_534), Gid::from_raw(65_534));
     std::thread::scope(|threads| {
         let thread = threads.spawn(move || {
-            set_thread_groups(&[]).expect("root may");
+            set_thread_groups(groups).expect("root may");
             set_thread_res_gid(nobody.1, nobody.1, nobody.1).expect("root may");
             set_thread_res_uid(nobody.0, nobody.0, nobody.0).expect("root may");
             work()

@@ -1,6 +1,6 @@
 //! A volume that runs full through the mount.
 
-use crate::harness::{CACHES, Place, as_nobody, until};
+use crate::harness::{CACHES, Place, as_member_of, as_nobody, until};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::fs;
@@ -337,6 +337,60 @@ fn an_allocation_that_leaves_room_drops_nothing_from_the_cache() {
         let taken = fs::File::create(place.at("taken")).unwrap();
         rustix::fs::fallocate(&taken, FallocateFlags::empty(), 0, 1 << 20).unwrap();
         assert_eq!(cached(&place.at("file")), 1 << 20, "there was room for all that the host holds");
+    });
+    place.check();
+}
+
+/// Free bytes, and those that anybody may take.
+fn free_bytes(place: &Place) -> (u64, u64) {
+    let stat = rustix::fs::statvfs(place.dir()).unwrap();
+    (stat.f_bfree * stat.f_frsize, stat.f_bavail * stat.f_frsize)
+}
+
+#[test]
+fn what_is_set_aside_is_for_root() {
+    const ASIDE: u64 = 10 << 20;
+    for cache in CACHES {
+        let place = Place::sized(200 << 20);
+        place.open_to_all();
+        place.mounted(&format!("allow_other,reserve_root={},resgid=1234,{cache}", ASIDE >> 12), |_| {
+            fs::set_permissions(place.dir(), fs::Permissions::from_mode(0o777)).unwrap();
+            let (all, available) = free_bytes(&place);
+            assert_eq!(all - available, ASIDE, "{cache}");
+            let lines = fs::File::create(place.at("log")).unwrap();
+            as_nobody(|| {
+                allocate_all(&place.at("taken"));
+                let error = fs::create_dir(place.at("more")).unwrap_err();
+                assert!(is_full(&error), "{cache}: {error}");
+            });
+            let (all, available) = free_bytes(&place);
+            assert!(available == 0 && all > ASIDE - (1 << 20), "{cache}: {all} {available}");
+            (&lines).write_all(&vec![3; 4 << 20]).unwrap();
+            lines.sync_all().expect("root has room");
+            fs::create_dir(place.at("roots")).unwrap();
+            assert!(free_bytes(&place).0 < ASIDE - (4 << 20), "{cache}: root took it from there");
+            as_member_of(1234, || fs::create_dir(place.at("members")).unwrap());
+            let error = as_nobody(|| fs::create_dir(place.at("more")).unwrap_err());
+            assert!(is_full(&error), "{cache}: {error}");
+        });
+        place.check();
+    }
+}
+
+#[test]
+fn df_tells_the_truth_right_after_rm() {
+    let place = Place::sized(200 << 20);
+    place.mounted("", |_| {
+        let before = free_bytes(&place).0;
+        for round in 0..20 {
+            for name in 0..10 {
+                let file = fs::File::create(place.at(&name.to_string())).unwrap();
+                rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 4 << 20).unwrap();
+            }
+            (0..10).for_each(|name| fs::remove_file(place.at(&name.to_string())).unwrap());
+            let after = free_bytes(&place).0;
+            assert!(before - after < 4 << 20, "round {round}: {before} before, {after} now");
+        }
     });
     place.check();
 }

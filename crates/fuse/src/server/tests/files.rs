@@ -471,6 +471,55 @@ fn space_of_a_file_that_is_being_forgotten_is_waited_for() {
     });
 }
 
+/// A file that is made, closed, removed and forgotten; while an allocation takes what there is, none can be made.
+fn comes_and_goes(client: &Client) {
+    if let Ok((entry, open)) = client.create(ROOT, b"going", OFlags::RDWR) {
+        client.ask(Opcode::Release, entry.nodeid, &[open.fh, 0, 0], &[]).unwrap();
+        client.unlink(ROOT, b"going").unwrap();
+        client.forget(entry.nodeid, 1);
+    }
+}
+
+/// All that is free, and so more than there is with the nodes for it.
+fn allocate_too_much(client: &Client, node: u64) {
+    let stat: StatfsOut = one(&client.ask(Opcode::Statfs, ROOT, &(), &[]).unwrap());
+    let length = stat.bfree * u64::from(stat.bsize);
+    let too_much = FallocateIn { fh: 1, offset: 0, length, mode: 0, padding: 0 };
+    assert_eq!(client.ask(Opcode::Fallocate, node, &too_much, &[]), Err(Errno::NOSPC));
+}
+
+#[test]
+fn who_deletes_without_end_keeps_no_other_waiting_for_space() {
+    let client = Client::new();
+    let node = client.file();
+    let (began, gone) = (std::time::Instant::now(), std::sync::atomic::AtomicU64::new(0));
+    let (limit, ended) = (std::time::Duration::from_secs(5), std::sync::atomic::AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while began.elapsed() < limit && !ended.load(SeqCst) {
+                comes_and_goes(&client);
+                gone.fetch_add(1, SeqCst);
+            }
+        });
+        while gone.load(SeqCst) < 10 {
+            std::thread::yield_now();
+        }
+        allocate_too_much(&client, node);
+        ended.store(true, SeqCst);
+    });
+    assert!(began.elapsed() < limit / 2, "it waited for {:?}", began.elapsed());
+}
+
+#[test]
+fn nothing_is_awaited_of_a_file_that_is_forgotten() {
+    let client = Client::new();
+    let node = client.file();
+    comes_and_goes(&client);
+    let began = std::time::Instant::now();
+    allocate_too_much(&client, node);
+    assert!(began.elapsed() < std::time::Duration::from_millis(200), "it waited for {:?}", began.elapsed());
+}
+
 /// After a direct write the kernel is told to drop what it read of the range, while somebody caches; after the last one
 /// has closed, everything, once.
 #[test]

@@ -1,0 +1,144 @@
+//! Space of the volume for whoever asks: what a deleted file is about to give back, and what is set aside.
+//!
+//! The kernel tells of an inode's end a moment after the name is gone. Until then its blocks count as used, so whoever
+//! finds no space, or asks how much there is, waits for that.
+
+use super::nodes::Nodes;
+use super::{Answer, Call, Server};
+use crate::wire::abi::StatfsOut;
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+use steadyfs_rt::{Instant, LockClass, Mutex, now, sleep};
+
+static UNLINKED: LockClass = LockClass::new("fuse_unlinked_mutex", 5);
+
+/// How long after a file was deleted its space may still come.
+const FORGET_PATIENCE: Duration = Duration::from_millis(250);
+/// The same of a file that seems to be open: the kernel tells of a close a moment later, too.
+const CLOSE_PATIENCE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Inodes that lost their last links a short time ago and are not deleted yet, and when that was.
+pub(super) struct Unlinked(Mutex<VecDeque<(Instant, u32)>>);
+
+impl Unlinked {
+    pub(super) fn new() -> Self {
+        Unlinked(Mutex::new(&UNLINKED, VecDeque::new()))
+    }
+
+    /// An inode has lost its last link.
+    pub(super) fn note(&self, ino: u32) {
+        let mut recent = self.0.lock();
+        Self::forget_old(&mut recent);
+        recent.push_back((now(), ino));
+    }
+
+    /// It is deleted.
+    pub(super) fn gone(&self, ino: u32) {
+        let mut recent = self.0.lock();
+        if let Some(at) = recent.iter().position(|(_, unlinked)| *unlinked == ino) {
+            recent.remove(at);
+        }
+    }
+
+    fn forget_old(recent: &mut VecDeque<(Instant, u32)>) {
+        while recent.front().is_some_and(|(at, _)| now().saturating_since(*at) >= FORGET_PATIENCE) {
+            recent.pop_front();
+        }
+    }
+
+    /// Whether space of one may still come that was unlinked before `then`.
+    fn are_awaited(&self, then: Instant) -> bool {
+        let mut recent = self.0.lock();
+        Self::forget_old(&mut recent);
+        recent.front().is_some_and(|(at, _)| *at <= then)
+    }
+
+    /// Whether one of them is about to be deleted.
+    fn are_going(&self, nodes: &Nodes) -> bool {
+        let mut recent = self.0.lock();
+        Self::forget_old(&mut recent);
+        recent.iter().any(|(at, ino)| now().saturating_since(*at) < CLOSE_PATIENCE || !nodes.is_open(*ino))
+    }
+}
+
+impl Server {
+    /// Does something that takes space. If there is none, but a deleted file is about to be freed, waits for that and
+    /// tries again. It does not wait for files that are deleted from now on: somebody may never end deleting.
+    fn with_space<T>(&self, mut work: impl FnMut() -> steadyfs_core::Result<T>) -> steadyfs_core::Result<T> {
+        let began = now();
+        loop {
+            let reaps = self.reaps.load(SeqCst);
+            match work() {
+                Err(steadyfs_core::Error::NoSpace) if self.space_comes(reaps, began) => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Waits until an inode has been deleted since there were `reaps` deletions; false if none is to be expected of
+    /// those that were unlinked before the request `began`. The kernel forgets an inode right after its last link is
+    /// gone, but it may ask for something else first.
+    fn space_comes(&self, reaps: u64, began: Instant) -> bool {
+        while now().saturating_since(began) < FORGET_PATIENCE {
+            let awaited = self.unlinked.are_awaited(began);
+            // Whoever is just deleting one.
+            drop(self.reaping.lock());
+            if self.reaps.load(SeqCst) != reaps {
+                return true;
+            }
+            if !awaited {
+                return false;
+            }
+            sleep(PAUSE);
+        }
+        false
+    }
+
+    /// Waits until files are gone that were deleted just before.
+    fn wait_for_deleted(&self) {
+        let began = now();
+        while self.unlinked.are_going(&self.nodes) && now().saturating_since(began) < FORGET_PATIENCE {
+            sleep(PAUSE);
+        }
+    }
+}
+
+impl Call<'_> {
+    /// Does something that takes space: see [`Server::with_space`]. Who is entitled to it gets what is set aside when
+    /// nothing else is left.
+    pub(super) fn with_space<T>(&self, work: impl FnMut() -> steadyfs_core::Result<T>) -> Answer<T> {
+        self.with_space_for(|| self.server.policy.is_entitled(&self.header), work)
+    }
+
+    /// The same on behalf of somebody.
+    pub(super) fn with_space_for<T>(
+        &self,
+        is_entitled: impl FnOnce() -> bool,
+        mut work: impl FnMut() -> steadyfs_core::Result<T>,
+    ) -> Answer<T> {
+        Ok(match self.server.with_space(&mut work) {
+            Err(steadyfs_core::Error::NoSpace) if is_entitled() => self.fs.entitled(work)?,
+            done => done?,
+        })
+    }
+
+    pub(super) fn statfs(&mut self) -> Answer {
+        if !steadyfs_rt::mutated("statfs-waits-for-deleted-files") {
+            self.server.wait_for_deleted();
+        }
+        let stat = self.fs.statfs();
+        Ok(self.reply.put(&StatfsOut {
+            blocks: stat.blocks,
+            bfree: stat.blocks_free,
+            bavail: stat.blocks_available,
+            files: stat.files,
+            ffree: stat.files_free,
+            bsize: stat.block_size,
+            namelen: stat.name_max,
+            frsize: stat.block_size,
+            ..StatfsOut::default()
+        })?)
+    }
+}
