@@ -17,9 +17,10 @@ use steadyfs_format::inode::Inode as RawInode;
 use steadyfs_format::{Ino, ROOT_INO};
 use steadyfs_rt::RwLockWriteGuard;
 
-/// How far up whoever moves a directory looks: as far as a path of 4096 bytes, the longest there is, leads down. All
-/// who move directories wait meanwhile, in the kernel too, so that no depth may make it long.
-const MOST_LEVELS: usize = 2048;
+/// How far up whoever moves a directory looks: farther than the trees of programs reach down. All who move directories
+/// wait meanwhile, in the kernel too, so that no depth may make it long. Both ways together are a quarter of the nodes
+/// that a mount with `memory=low` keeps, so nobody's looking drives out what others use.
+const MOST_LEVELS: usize = 256;
 
 /// What came of an operation with some directories locked.
 pub(super) enum Tried<T> {
