@@ -276,6 +276,11 @@ impl Inode {
         self.is_unsynced_new() && self.contents_from.load(Relaxed) > frozen
     }
 
+    /// Whether the journal was told of contents of it, and tells of them no more: a batch or a checkpoint took them.
+    pub(crate) fn had_contents(&self) -> bool {
+        self.contents_from.load(Relaxed) > 0 && !self.is_logged()
+    }
+
     /// The chain has its contents as they are, behind all that was noted of it.
     pub(crate) fn note_chained(&self) {
         // Most are not new; their line stays everybody's.

@@ -148,17 +148,23 @@ impl Fs {
         Ok(data.len())
     }
 
-    /// Has the journal know of a write to contents in the inode. Of a file without a name it says nothing.
+    /// Has the journal know of a write to contents in the inode. Of a file without a name it says nothing. What a file
+    /// gets once a batch or a checkpoint has had contents of it is old contents: else everybody's fsync would carry
+    /// what others write.
     fn note_inline(&self, change: &Change<'_>, inode: &Arc<Inode>) -> Result<()> {
         if !self.journal.is_on() {
             return Ok(());
+        }
+        let has_name = inode.read(RawInode::links)? > 0;
+        if has_name && inode.had_contents() && !steadyfs_rt::mutated("a-batch-carries-contents-once") {
+            inode.note_chained();
         }
         if !inode.is_unsynced_new() {
             self.journal.note_contents(now() + AGE);
             return Ok(());
         }
         inode.note_contents(self.checkpoints.progress().0);
-        if inode.read(RawInode::links)? > 0 {
+        if has_name {
             self.log_inode(change, inode, false);
         }
         Ok(())

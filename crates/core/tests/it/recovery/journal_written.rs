@@ -411,6 +411,33 @@ fn small_new_files_have_their_contents_when_they_have_their_names() {
     }
 }
 
+/// Whoever syncs beside somebody who overwrites new files carries their contents once.
+#[test]
+fn a_batch_carries_contents_of_a_new_file_once() {
+    const OTHERS: usize = 500;
+    let v = on(&[], "");
+    let put = |n: usize, byte: u8| v.fs.write(&at(&v.fs, &format!("other {n}")), 0, &[byte; 100]).unwrap();
+    for n in 0..OTHERS {
+        v.make(&format!("other {n}"), FILE);
+        put(n, 1);
+    }
+    v.fsync(&v.make("first", DIR));
+    let before = numbers(&v).journal.blocks;
+    for turn in 2..5 {
+        (0..OTHERS).for_each(|n| drop(put(n, turn)));
+        v.fsync(&v.make(&format!("dir {turn}"), DIR));
+    }
+    let blocks = numbers(&v).journal.blocks - before;
+    assert!(blocks <= 6, "{blocks} blocks for three directories");
+    assert_eq!(served(&v.fs).0, 0, "no checkpoint did it");
+    let crashed = mount(Arc::new(v.crash()), "").unwrap();
+    for n in 0..OTHERS {
+        let mut contents = [0; 100];
+        crashed.read(&at(&crashed, &format!("other {n}")), 0, &mut contents).unwrap();
+        assert_eq!(contents, [1; 100], "file {n} has the contents that came with its name");
+    }
+}
+
 /// Nothing touches the superblock of a volume without a journal.
 #[test]
 fn a_volume_without_a_journal_keeps_its_superblock() {
