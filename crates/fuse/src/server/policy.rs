@@ -58,8 +58,8 @@ impl Policy {
         }
         let blocks = fs.set_aside(self.reserve);
         if blocks < self.reserve {
-            let size = blocks * BLOCK_SIZE as u64 >> 20;
-            tracing::warn!("{blocks} blocks ({size} MiB) are set aside for root, and no more: an eighth of the volume");
+            let mebibytes = (blocks * BLOCK_SIZE as u64) >> 20;
+            tracing::warn!("{blocks} blocks ({mebibytes} MiB) are set aside for root, and no more: an eighth of the volume");
         }
     }
 
