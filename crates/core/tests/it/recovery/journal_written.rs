@@ -416,7 +416,9 @@ fn small_new_files_have_their_contents_when_they_have_their_names() {
 fn a_batch_carries_contents_of_a_new_file_once() {
     const OTHERS: usize = 500;
     let v = on(&[], "");
-    let put = |n: usize, byte: u8| v.fs.write(&at(&v.fs, &format!("other {n}")), 0, &[byte; 100]).unwrap();
+    let put = |n: usize, byte: u8| {
+        assert_eq!(v.fs.write(&at(&v.fs, &format!("other {n}")), 0, &[byte; 100]).unwrap(), 100);
+    };
     for n in 0..OTHERS {
         v.make(&format!("other {n}"), FILE);
         put(n, 1);
@@ -424,7 +426,7 @@ fn a_batch_carries_contents_of_a_new_file_once() {
     v.fsync(&v.make("first", DIR));
     let before = numbers(&v).journal.blocks;
     for turn in 2..5 {
-        (0..OTHERS).for_each(|n| drop(put(n, turn)));
+        (0..OTHERS).for_each(|n| put(n, turn));
         v.fsync(&v.make(&format!("dir {turn}"), DIR));
     }
     let blocks = numbers(&v).journal.blocks - before;
