@@ -59,7 +59,9 @@ impl Policy {
         let blocks = fs.set_aside(self.reserve);
         if blocks < self.reserve {
             let mebibytes = (blocks * BLOCK_SIZE as u64) >> 20;
-            tracing::warn!("{blocks} blocks ({mebibytes} MiB) are set aside for root, and no more: an eighth of the volume");
+            tracing::warn!(
+                "{blocks} blocks ({mebibytes} MiB) are set aside for root, and no more: an eighth of the volume"
+            );
         }
     }
 
