@@ -1,6 +1,6 @@
 //! Archives of files that are being written: `tar -S` takes what has a size and no block for one hole.
 
-use crate::harness::{CACHES, Place};
+use crate::harness::{CACHES, Place, until};
 use std::fs::{self, File};
 use std::io::{Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -55,7 +55,7 @@ fn an_archive_holds_what_a_program_has_just_written() {
             drop(file);
             // The kernel knows of this one that it has no block.
             fs::write(&old, "").unwrap();
-            assert_eq!(fs::metadata(&old).unwrap().blocks(), 0);
+            until("the block that it may have had is gone", || fs::metadata(&old).unwrap().blocks() == 0);
             let mut file = File::options().write(true).open(&old).unwrap();
             let expected = write(&mut file, shape);
             assert!(archived(&old, how) == expected, "a file that was empty, shape {shape} {how:?}");
@@ -89,7 +89,7 @@ fn a_file_that_nobody_writes_shows_the_blocks_that_it_has() {
                     assert_eq!(blocks(name), open, "{options}: a hole that is open");
                 }
                 drop(file);
-                crate::harness::until("the block that it may have had is gone", || blocks(name) == 0);
+                until("the block that it may have had is gone", || blocks(name) == 0);
                 let reader = File::open(place.at(name)).unwrap();
                 assert_eq!(blocks(name), 0, "{options}: {name} is read");
                 drop(reader);
