@@ -151,6 +151,8 @@ mod tests {
         }
         assert!(barrier.has_only(first));
         let second = barrier.enter();
+        // One that does not wait has gone on by then.
+        steadyfs_rt::sleep(std::time::Duration::from_millis(50));
         assert!(!barrier.has_only(second) && !over.load(SeqCst), "the first entry is still inside");
         barrier.leave(first);
         waiter.join().unwrap();
