@@ -440,6 +440,27 @@ fn a_batch_carries_contents_of_a_new_file_once() {
     }
 }
 
+/// A name that takes the place of another comes with all contents, also those that came behind the batch that had the
+/// first.
+#[test]
+fn a_rename_comes_behind_contents_that_no_batch_carries_again() {
+    let v = on(&[], "");
+    let root = v.fs.root().unwrap();
+    let file = v.make("file", FILE);
+    v.fs.write(&file, 0, b"old").unwrap();
+    v.fsync(&file);
+    let new = v.make("file.lock", FILE);
+    v.fs.write(&new, 0, b"the first half").unwrap();
+    v.fsync(&v.make("d", DIR));
+    v.fs.append(&new, b" and the second").unwrap();
+    v.fs.rename(&root, b"file.lock", &root, b"file", RenameFlags::Replace).unwrap();
+    v.fsync(&v.make("d2", DIR));
+    let crashed = mount(Arc::new(v.crash()), "").unwrap();
+    let mut contents = [0; 29];
+    assert_eq!(crashed.read(&at(&crashed, "file"), 0, &mut contents).unwrap(), 29);
+    assert_eq!(&contents, b"the first half and the second");
+}
+
 /// Nothing touches the superblock of a volume without a journal.
 #[test]
 fn a_volume_without_a_journal_keeps_its_superblock() {
