@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 /// Levels of the deepest chain.
 const LEVELS: u64 = 30_000;
 /// Levels that a directory may still be moved up: docs/SEMANTICS.md.
-const MOVABLE: u64 = 2_000;
+const MOVABLE: u64 = 250;
 /// Levels of the chain that is made and removed.
 const MADE: u64 = 2_000;
 /// Names of the directory that everybody lists.
