@@ -8,6 +8,25 @@ use steadyfs_core::option_rows::Tier::{Everyday, F2fs};
 use steadyfs_core::option_rows::{Row, Values};
 use steadyfs_core::option_words;
 
+/// A row of a user or a group, by number, that is none unless given.
+macro_rules! id {
+    ($name:literal, $field:ident, $tier:expr, $help:literal) => {
+        Row {
+            name: $name,
+            aliases: &[],
+            values: Values::Number {
+                unit: "N",
+                least: 0,
+                most: u32::MAX as u64,
+                set: |options, id| options.$field = Some(id as u32),
+                get: |options| options.$field.map(u64::from),
+            },
+            tier: $tier,
+            help: $help,
+        }
+    };
+}
+
 /// The options that the mount itself understands.
 pub static OPTIONS: &[Row<FuseOptions>] = &[
     // Also the file system's.
@@ -56,32 +75,8 @@ pub static OPTIONS: &[Row<FuseOptions>] = &[
         tier: Everyday,
         help: "who may use the mount besides its owner: all, root, or nobody (default: all if root mounts, else nobody)",
     },
-    Row {
-        name: "uid",
-        aliases: &[],
-        values: Values::Number {
-            unit: "N",
-            least: 0,
-            most: u32::MAX as u64,
-            set: |options, uid| options.uid = Some(uid as u32),
-            get: |options| options.uid.map(u64::from),
-        },
-        tier: Everyday,
-        help: "show all files as owned by this user",
-    },
-    Row {
-        name: "gid",
-        aliases: &[],
-        values: Values::Number {
-            unit: "N",
-            least: 0,
-            most: u32::MAX as u64,
-            set: |options, gid| options.gid = Some(gid as u32),
-            get: |options| options.gid.map(u64::from),
-        },
-        tier: Everyday,
-        help: "show all files as of this group",
-    },
+    id!("uid", uid, Everyday, "show all files as owned by this user"),
+    id!("gid", gid, Everyday, "show all files as of this group"),
     Row {
         name: "umask",
         aliases: &[],
@@ -252,32 +247,8 @@ pub static OPTIONS: &[Row<FuseOptions>] = &[
         tier: F2fs,
         help: "blocks of 4 KiB that only root may fill; an eighth of the volume at most",
     },
-    Row {
-        name: "resuid",
-        aliases: &[],
-        values: Values::Number {
-            unit: "N",
-            least: 0,
-            most: u32::MAX as u64,
-            set: |options, uid| options.reserve_user = Some(uid as u32),
-            get: |options| options.reserve_user.map(u64::from),
-        },
-        tier: F2fs,
-        help: "a user who may fill the blocks of reserve_root, too",
-    },
-    Row {
-        name: "resgid",
-        aliases: &[],
-        values: Values::Number {
-            unit: "N",
-            least: 0,
-            most: u32::MAX as u64,
-            set: |options, gid| options.reserve_group = Some(gid as u32),
-            get: |options| options.reserve_group.map(u64::from),
-        },
-        tier: F2fs,
-        help: "a group whose members may fill the blocks of reserve_root, too",
-    },
+    id!("resuid", reserve_user, F2fs, "a user who may fill the blocks of reserve_root, too"),
+    id!("resgid", reserve_group, F2fs, "a group whose members may fill the blocks of reserve_root, too"),
     Row {
         name: "ttl",
         aliases: &[],
