@@ -74,8 +74,8 @@ pub struct StatFs {
     pub blocks: u64,
     /// Blocks that are free.
     pub blocks_free: u64,
-    /// Of those, blocks that are not set aside ([`Fs::set_aside`]).
-    pub blocks_available: u64,
+    /// Blocks that are set aside ([`Fs::set_aside`]), free or not.
+    pub set_aside: u64,
     /// Inodes that could exist.
     pub files: u64,
     /// Inodes that could still be created.
@@ -84,6 +84,13 @@ pub struct StatFs {
     pub name_max: u32,
     /// A number that tells this volume from others.
     pub fsid: u64,
+}
+
+impl StatFs {
+    /// Free blocks that anybody may take.
+    pub fn blocks_available(&self) -> u64 {
+        self.blocks_free.saturating_sub(self.set_aside)
+    }
 }
 
 impl Fs {
@@ -200,7 +207,6 @@ impl Fs {
         let space = &self.vol.space;
         let now = space.counts();
         let free = space.user_blocks().saturating_sub(now.blocks);
-        let available = free.saturating_sub(space.set_aside());
         let files = space.max_nodes.min(space.user_blocks());
         let uuid = self.vol.sb.uuid();
         let (head, tail) = uuid.split_at(8);
@@ -209,9 +215,9 @@ impl Fs {
             block_size: steadyfs_format::BLOCK_SIZE as u32,
             blocks: space.user_blocks(),
             blocks_free: free,
-            blocks_available: available,
+            set_aside: space.set_aside(),
             files,
-            files_free: space.max_nodes.saturating_sub(now.nodes).min(available),
+            files_free: space.max_nodes.saturating_sub(now.nodes).min(free.saturating_sub(space.set_aside())),
             name_max: 255,
             fsid: fold(head) ^ fold(tail),
         }

@@ -199,7 +199,9 @@ impl Call<'_> {
 
     /// Keeps an inode that has just lost its last link for as long as the kernel knows it.
     fn keep(&self, unlinked: InodeRef) {
-        self.server.unlinked.note(unlinked.ino().get());
+        // Of one that cannot be read nothing is to be expected.
+        let sectors = self.fs.attr(&unlinked).map_or(0, |attr| attr.blocks);
+        self.server.unlinked.note(unlinked.ino().get(), sectors);
         let ino = self.hold(&unlinked);
         drop(unlinked);
         self.server.let_go(self.fs, ino);

@@ -103,7 +103,8 @@ impl Room {
     pub(super) fn is_short_after(&self, fs: &Fs, bytes: u64) -> bool {
         self.expect_growth(fs);
         let stat = fs.statfs();
-        let left = (stat.blocks_available * u64::from(stat.block_size)).saturating_sub(bytes);
+        let left = (stat.blocks_available() * u64::from(stat.block_size)).saturating_sub(bytes);
+        // It may hold what it was allowed, and holds no more than the host has to write, of whatever file system.
         left < self.held.load(SeqCst) && left < self.dirty.bytes().map_or(NO_LIMIT, |bytes| bytes + LEAST)
     }
 
@@ -116,7 +117,7 @@ impl Room {
     /// file.
     fn due(&self, fs: &Fs) -> Option<u64> {
         let stat = fs.statfs();
-        let half = stat.blocks_available * u64::from(stat.block_size)
+        let half = stat.blocks_available() * u64::from(stat.block_size)
             / if steadyfs_rt::mutated("the-kernel-holds-half-of-the-room") { 1 } else { 2 };
         let bytes = match self.growth.has_ended(stat.blocks_free, now()) {
             true => NO_LIMIT,
@@ -168,7 +169,7 @@ impl Call<'_> {
         let why = self.server.nodes.lost(ino)?;
         let is_full = || match self.fs.statfs() {
             stat if entitled => stat.blocks_free < ENOUGH,
-            stat => stat.blocks_available < ENOUGH,
+            stat => stat.blocks_available() < ENOUGH,
         };
         (why == Errno::ROFS || why == Errno::NOSPC && is_full() && !steadyfs_rt::mutated("a-full-file-takes-no-more"))
             .then_some(why)

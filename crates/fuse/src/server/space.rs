@@ -1,7 +1,7 @@
 //! Space of the volume for whoever asks: what a deleted file is about to give back, and what is set aside.
 //!
-//! The kernel tells of an inode's end a moment after the name is gone. Until then its blocks count as used, so whoever
-//! finds no space, or asks how much there is, waits for that.
+//! The kernel tells of an inode's end a moment after the name is gone, and its blocks are freed then. Whoever finds no
+//! space waits for that; who only asks how much there is is told of them as free, and holds up no thread.
 
 use super::nodes::Nodes;
 use super::{Answer, Call, Server};
@@ -9,7 +9,8 @@ use crate::wire::abi::StatfsOut;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
-use steadyfs_rt::{Instant, LockClass, Mutex, now, sleep};
+use steadyfs_format::BLOCK_SIZE;
+use steadyfs_rt::{Instant, LockClass, Mutex, MutexGuard, now, sleep};
 
 static UNLINKED: LockClass = LockClass::new("fuse_unlinked_mutex", 5);
 
@@ -17,49 +18,57 @@ static UNLINKED: LockClass = LockClass::new("fuse_unlinked_mutex", 5);
 const FORGET_PATIENCE: Duration = Duration::from_millis(250);
 /// The same of a file that seems to be open: the kernel tells of a close a moment later, too.
 const CLOSE_PATIENCE: Duration = Duration::from_millis(20);
+/// Sectors, by which stat(2) counts, of a block.
+const SECTORS: u64 = BLOCK_SIZE as u64 / 512;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Inodes that lost their last links a short time ago and are not deleted yet, and when that was.
-pub(super) struct Unlinked(Mutex<VecDeque<(Instant, u32)>>);
+/// An inode that lost its last link, and is not deleted yet.
+struct Leaving {
+    ino: u32,
+    since: Instant,
+    /// Blocks that it had then.
+    blocks: u64,
+}
+
+/// Those of a short time ago, by age.
+pub(super) struct Unlinked(Mutex<VecDeque<Leaving>>);
 
 impl Unlinked {
     pub(super) fn new() -> Self {
         Unlinked(Mutex::new(&UNLINKED, VecDeque::new()))
     }
 
-    /// An inode has lost its last link.
-    pub(super) fn note(&self, ino: u32) {
-        let mut recent = self.0.lock();
-        Self::forget_old(&mut recent);
-        recent.push_back((now(), ino));
+    /// An inode with so many sectors has lost its last link.
+    pub(super) fn note(&self, ino: u32, sectors: u64) {
+        self.recent().push_back(Leaving { ino, since: now(), blocks: sectors / SECTORS });
     }
 
     /// It is deleted.
     pub(super) fn gone(&self, ino: u32) {
-        let mut recent = self.0.lock();
-        if let Some(at) = recent.iter().position(|(_, unlinked)| *unlinked == ino) {
+        let mut recent = self.recent();
+        if let Some(at) = recent.iter().position(|leaving| leaving.ino == ino) {
             recent.remove(at);
         }
     }
 
-    fn forget_old(recent: &mut VecDeque<(Instant, u32)>) {
-        while recent.front().is_some_and(|(at, _)| now().saturating_since(*at) >= FORGET_PATIENCE) {
+    fn recent(&self) -> MutexGuard<'_, VecDeque<Leaving>> {
+        let mut recent = self.0.lock();
+        while recent.front().is_some_and(|leaving| now().saturating_since(leaving.since) >= FORGET_PATIENCE) {
             recent.pop_front();
         }
+        recent
     }
 
     /// Whether space of one may still come that was unlinked before `then`.
     fn are_awaited(&self, then: Instant) -> bool {
-        let mut recent = self.0.lock();
-        Self::forget_old(&mut recent);
-        recent.front().is_some_and(|(at, _)| *at <= then)
+        self.recent().front().is_some_and(|leaving| leaving.since <= then)
     }
 
-    /// Whether one of them is about to be deleted.
-    fn are_going(&self, nodes: &Nodes) -> bool {
-        let mut recent = self.0.lock();
-        Self::forget_old(&mut recent);
-        recent.iter().any(|(at, ino)| now().saturating_since(*at) < CLOSE_PATIENCE || !nodes.is_open(*ino))
+    /// Blocks of those that nobody has open: they are about to be freed.
+    fn blocks(&self, nodes: &Nodes) -> u64 {
+        let is_closed =
+            |leaving: &&Leaving| now().saturating_since(leaving.since) < CLOSE_PATIENCE || !nodes.is_open(leaving.ino);
+        self.recent().iter().filter(is_closed).map(|leaving| leaving.blocks).sum()
     }
 }
 
@@ -95,14 +104,6 @@ impl Server {
         }
         false
     }
-
-    /// Waits until files are gone that were deleted just before.
-    fn wait_for_deleted(&self) {
-        let began = now();
-        while self.unlinked.are_going(&self.nodes) && now().saturating_since(began) < FORGET_PATIENCE {
-            sleep(PAUSE);
-        }
-    }
 }
 
 impl Call<'_> {
@@ -125,14 +126,14 @@ impl Call<'_> {
     }
 
     pub(super) fn statfs(&mut self) -> Answer {
-        if !steadyfs_rt::mutated("statfs-waits-for-deleted-files") {
-            self.server.wait_for_deleted();
+        let mut stat = self.fs.statfs();
+        if !steadyfs_rt::mutated("statfs-counts-deleted-files") {
+            stat.blocks_free = stat.blocks.min(stat.blocks_free + self.server.unlinked.blocks(&self.server.nodes));
         }
-        let stat = self.fs.statfs();
         Ok(self.reply.put(&StatfsOut {
             blocks: stat.blocks,
             bfree: stat.blocks_free,
-            bavail: stat.blocks_available,
+            bavail: stat.blocks_available(),
             files: stat.files,
             ffree: stat.files_free,
             bsize: stat.block_size,

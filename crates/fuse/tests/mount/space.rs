@@ -389,7 +389,8 @@ fn df_tells_the_truth_right_after_rm() {
             }
             (0..10).for_each(|name| fs::remove_file(place.at(&name.to_string())).unwrap());
             let after = free_bytes(&place).0;
-            assert!(before - after < 4 << 20, "round {round}: {before} before, {after} now");
+            // One may be just being freed.
+            assert!(before.abs_diff(after) < 8 << 20, "round {round}: {before} before, {after} now");
         }
     });
     place.check();
