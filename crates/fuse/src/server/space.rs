@@ -17,7 +17,7 @@ static UNLINKED: LockClass = LockClass::new("fuse_unlinked_mutex", 5);
 /// How long after a file was deleted its space may still come.
 const FORGET_PATIENCE: Duration = Duration::from_millis(250);
 /// The same of a file that seems to be open: the kernel tells of a close a moment later, too.
-const CLOSE_PATIENCE: Duration = Duration::from_millis(20);
+pub(super) const CLOSE_PATIENCE: Duration = Duration::from_millis(20);
 /// Sectors, by which stat(2) counts, of a block.
 const SECTORS: u64 = BLOCK_SIZE as u64 / 512;
 const PAUSE: Duration = Duration::from_millis(1);

@@ -471,6 +471,31 @@ fn space_of_a_file_that_is_being_forgotten_is_waited_for() {
     });
 }
 
+/// The kernel has not forgotten the file yet; one that is open keeps its blocks.
+#[test]
+fn what_is_about_to_be_freed_counts_as_free() {
+    let client = Client::new();
+    let free = || one::<StatfsOut>(&client.ask(Opcode::Statfs, ROOT, &(), &[]).unwrap()).bfree;
+    let allocated = |name: &[u8]| {
+        let (entry, open) = client.create(ROOT, name, OFlags::RDWR).unwrap();
+        let asked = FallocateIn { fh: open.fh, offset: 0, length: 1 << 20, mode: 0, padding: 0 };
+        client.ask(Opcode::Fallocate, entry.nodeid, &asked, &[]).unwrap();
+        (entry.nodeid, open.fh)
+    };
+    let (_, before) = (allocated(b"other"), free());
+    let ((closed, fh), (open, _)) = (allocated(b"closed"), allocated(b"open"));
+    assert!(free() <= before - 512);
+    client.ask(Opcode::Release, closed, &[fh, 0, 0], &[]).unwrap();
+    client.unlink(ROOT, b"closed").unwrap();
+    client.unlink(ROOT, b"open").unwrap();
+    steadyfs_rt::sleep(2 * crate::server::space::CLOSE_PATIENCE);
+    let now = free();
+    assert!((before - 260..before - 250).contains(&now), "{now} of {before}");
+    client.forget(closed, 1);
+    assert!((before - 260..before - 250).contains(&free()), "nothing counts twice: {} of {before}", free());
+    assert!(client.server.nodes.is_open(open as u32));
+}
+
 /// A file that is made, closed, removed and forgotten; while an allocation takes what there is, none can be made.
 fn comes_and_goes(client: &Client) {
     if let Ok((entry, open)) = client.create(ROOT, b"going", OFlags::RDWR) {
