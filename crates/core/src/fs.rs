@@ -144,8 +144,8 @@ impl Fs {
         Ok((admission, held, self.vol.begin_change()?))
     }
 
-    /// Sees to it that a change finds free node ids if there are any, by a checkpoint, which nobody can make within a
-    /// change. An error if no change can begin now, whatever is free.
+    /// Sees to it that a change finds free node ids if there are any, and that dirty nodes are not without bound, by a
+    /// checkpoint, which nobody can make within a change. An error if no change can begin now, whatever is free.
     pub(crate) fn prepare_change(&self) -> Result<()> {
         self.check_room_for_changes()?;
         self.prepare_change_to_free()
@@ -153,12 +153,14 @@ impl Fs {
 
     fn prepare_change_to_free(&self) -> Result<()> {
         self.vol.check_writable()?;
-        if self.vol.nids.needs_release() {
-            // Whoever needs no id does not need it to succeed; that it failed has been noted.
-            let _noted = self.checkpoint(Cause::NodeIds);
-            self.vol.check_writable()?;
-        }
-        Ok(())
+        let cause = match self.vol.nids.needs_release() {
+            true => Cause::NodeIds,
+            false if self.vol.nodes.has_too_many_dirty() => Cause::Backlog,
+            false => return Ok(()),
+        };
+        // Whoever needs no id, and no memory, does not need it to succeed; that it failed has been noted.
+        let _noted = self.checkpoint(cause);
+        self.vol.check_writable()
     }
 
     /// An error if no change can begin now, whatever is free.

@@ -567,6 +567,7 @@ impl InodeTable {
 mod tests {
     use super::*;
     use crate::mkfs::{self, MkfsOptions};
+    use crate::stats::Cause;
     use crate::{Fs, MountOptions, NewInode};
     use steadyfs_device::MemDevice;
     use steadyfs_rt::sim::{SimConfig, run};
@@ -642,6 +643,26 @@ mod tests {
         assert_eq!((fs.statfs().files_free, fs.orphan_stats().listed), (free - 1, 0));
         fs.unlink(&root, b"named").unwrap();
         assert_eq!(fs.statfs().files_free, free);
+        drop(root);
+        fs.unmount().unwrap();
+    }
+
+    /// What is dirty cannot leave memory, and the housekeeper looks once in a second: whoever makes more waits.
+    #[test]
+    fn dirty_nodes_are_bounded_where_nobody_syncs() {
+        let device = MemDevice::new((256 << 20) / 4096);
+        mkfs::format(&device, &MkfsOptions::new([7; 16], 0)).unwrap();
+        let options = MountOptions::parse("node_cache=1M,background_gc=off,commit=0").unwrap();
+        let fs = Fs::mount(Arc::new(device), options).unwrap();
+        let (root, limit) = (fs.root().unwrap(), fs.vol.nodes.limit());
+        let mut most = 0;
+        for n in 0..5 * limit {
+            let new = NewInode { mode: 0o100_644, ..NewInode::default() };
+            drop(fs.create(&root, n.to_string().as_bytes(), &new).unwrap());
+            most = most.max(fs.vol.nodes.dirty_count());
+        }
+        assert!(most <= 2 * limit + 8, "{most} dirty nodes, and the cache holds {limit}");
+        assert!(fs.checkpoint_stats().causes[Cause::Backlog.name()] >= 1);
         drop(root);
         fs.unmount().unwrap();
     }

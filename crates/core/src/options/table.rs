@@ -38,7 +38,8 @@ pub static OPTIONS: &[Row<MountOptions>] = &[
             get: |options| [DEFAULT_MEMORY, LOW_MEMORY].iter().position(|memory| memory.2 == options.spare_bytes),
         },
         tier: Everyday,
-        help: "low: cache=32M, node_cache=8M, few threads, no spare memory; a later cache= or node_cache= counts",
+        help: "low: cache=32M, node_cache=8M, few threads and open files, no spare memory; a later cache= or node_cache= \
+               counts",
     },
     Row {
         name: "cache",

@@ -88,6 +88,8 @@ pub struct FuseOptions {
     pub gid: Option<u32>,
     /// Show all files with permissions 0777 less these bits.
     pub umask: Option<u32>,
+    /// Most files that each user has open at a time, but root and who mounted.
+    pub open_files: u32,
     /// Blocks that only root may take, and `reserve_user` and `reserve_group`; an eighth of all at most.
     pub reserve_root: u64,
     /// Who else may take them.
@@ -126,8 +128,9 @@ pub struct FuseOptions {
 }
 
 /// Most threads that serve requests, as a rule and with `memory=low`. Each has buffers of 2 MiB.
-const THREADS: usize = 64;
-const LOW_THREADS: usize = 4;
+const THREADS: [usize; 2] = [64, 4];
+/// Most open files of a user, likewise. One takes half a KiB.
+const OPEN_FILES: [u32; 2] = [65_536, 8_192];
 /// Most threads that can be asked for.
 const MOST_THREADS: u64 = 1024;
 
@@ -146,6 +149,7 @@ impl FuseOptions {
             uid: None,
             gid: None,
             umask: None,
+            open_files: OPEN_FILES[0],
             reserve_root: 0,
             reserve_user: None,
             reserve_group: None,
@@ -158,7 +162,7 @@ impl FuseOptions {
             labels: [const { None }; LABELS.len()],
             durable: Durable::Asked,
             ttl: Duration::from_secs(3600),
-            threads: THREADS,
+            threads: THREADS[0],
             uring: Uring::default(),
             readahead: 1 << 20,
             trace: None,
@@ -184,6 +188,11 @@ impl FuseOptions {
 }
 
 impl FuseOptions {
+    /// Takes the usual memory, or little of it.
+    fn use_memory(&mut self, which: usize) {
+        (self.threads, self.open_files) = (THREADS[which], OPEN_FILES[which]);
+    }
+
     /// The labels as options for the kernel. One without SELinux takes none, and needs none: mount(8) leaves them out
     /// there, too.
     pub(crate) fn label_options(&self, kernel_has_labels: bool) -> Vec<String> {

@@ -2,7 +2,7 @@
 //!
 //! A row without help has the name of an option of the file system, which acts on it as well.
 
-use crate::options::{Allow, Cache, Durable, FuseOptions, LOW_THREADS, MOST_THREADS, THREADS, Uring};
+use crate::options::{Allow, Cache, Durable, FuseOptions, MOST_THREADS, THREADS, Uring};
 use std::time::Duration;
 use steadyfs_core::option_rows::Tier::{Everyday, F2fs};
 use steadyfs_core::option_rows::{Row, Values};
@@ -59,7 +59,11 @@ pub static OPTIONS: &[Row<FuseOptions>] = &[
     Row {
         name: "memory",
         aliases: &[],
-        values: option_words!(Words, threads, { "normal" => THREADS, "low" => LOW_THREADS }),
+        values: Values::Words {
+            words: &["normal", "low"],
+            set: FuseOptions::use_memory,
+            get: |options| THREADS.iter().position(|threads| *threads == options.threads),
+        },
         tier: Everyday,
         help: "",
     },
@@ -233,6 +237,19 @@ pub static OPTIONS: &[Row<FuseOptions>] = &[
         tier: F2fs,
         help: "which changes are durable when they return: what asks for it, those of names, too, or all (sync; implies \
                writethrough)",
+    },
+    Row {
+        name: "open_files",
+        aliases: &[],
+        values: Values::Number {
+            unit: "N",
+            least: 1,
+            most: u32::MAX as u64,
+            set: |options, files| options.open_files = files as u32,
+            get: |options| Some(options.open_files.into()),
+        },
+        tier: Everyday,
+        help: "most files that each user has open at a time, but root and who mounted; with memory=low 8192",
     },
     Row {
         name: "reserve_root",

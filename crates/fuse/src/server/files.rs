@@ -4,6 +4,7 @@
 //! it was told of.
 
 use super::caller::is_in_group;
+use super::handles::Seat;
 use super::nodes::Closed;
 use super::{Answer, Call, node_of};
 use crate::options::Cache;
@@ -37,14 +38,14 @@ pub(super) fn writes(flags: u32) -> bool {
 impl Call<'_> {
     pub(super) fn open(&mut self, mut args: Args<'_>) -> Answer {
         let OpenIn { flags, open_flags } = args.take()?;
-        let inode = self.this()?;
+        let (seat, inode) = (self.seat()?, self.this()?);
         self.check_open(&inode, flags, open_flags)?;
         let reads = flags & O_ACCMODE != O_WRONLY && flags & O_NOATIME == 0;
         // What the kernel has cached it reads without a request, and it leaves the access time to the file system.
         if reads && self.opened(flags).caches && self.fs.note_open(&inode) {
             self.kernel.forget_attributes(self.header.nodeid);
         }
-        self.put_open(&inode, flags)?;
+        self.put_open(&inode, flags, seat)?;
         self.forget_no_blocks(&inode, flags)
     }
 
@@ -99,8 +100,15 @@ impl Call<'_> {
         self.revoke(inode, self.header.uid == 0)
     }
 
+    /// Leave for the caller to open a file. Asked for first, so that nothing is made or cut for who gets none.
+    pub(super) fn seat(&self) -> Answer<Seat> {
+        let uid = self.header.uid;
+        let most = if self.server.may_control(uid).is_ok() { u32::MAX } else { self.server.policy.open_files };
+        Ok(self.server.handles.seat(uid, most)?)
+    }
+
     /// Answers with an open file.
-    pub(super) fn put_open(&mut self, inode: &InodeRef, flags: u32) -> Answer {
+    pub(super) fn put_open(&mut self, inode: &InodeRef, flags: u32, seat: Seat) -> Answer {
         let direct = match self.server.policy.cache {
             // With write-back the kernel keeps times by itself, and would miss those of writes that bypass its cache.
             Cache::Writeback => false,
@@ -118,7 +126,7 @@ impl Call<'_> {
         if how.writes {
             self.server.room.expect_growth(self.fs);
         }
-        let fh = self.server.handles.open(how, inode.error_cursor());
+        let fh = self.server.handles.open(how, inode.error_cursor(), seat);
         self.server.nodes.opened(inode.ino().get(), how);
         Ok(self.reply.put(&OpenOut { fh, open_flags, backing_id: 0 })?)
     }

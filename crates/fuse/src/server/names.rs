@@ -1,5 +1,6 @@
 //! Requests about names: finding, making, linking, removing and renaming.
 
+use super::handles::Seat;
 use super::{Answer, Call, Fail, node_of};
 use crate::wire::abi::{CreateIn, EntryOut, LinkIn, MkdirIn, MknodIn, Rename2In, RenameIn};
 use crate::wire::flags::linux::{O_EXCL, RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT, S_IFDIR, S_IFMT, S_IFREG};
@@ -65,15 +66,16 @@ impl Call<'_> {
     /// Makes a file and opens it.
     pub(super) fn create(&mut self, mut args: Args<'_>) -> Answer {
         let CreateIn { flags, mode, umask, open_flags } = args.take()?;
+        let seat = self.seat()?;
         let new = self.new_inode(mode & !S_IFMT | S_IFREG, umask);
         let name = args.name()?;
         match self.make(name, &new) {
-            Ok(inode) => self.put_entry_and_open(&inode, flags),
+            Ok(inode) => self.put_entry_and_open(&inode, flags, seat),
             // Somebody else made it since the kernel looked.
             Err(Fail(Errno::EXIST)) if flags & O_EXCL == 0 => {
                 let inode = self.fs.lookup(&self.this()?, name)?;
                 self.check_open(&inode, flags, open_flags)?;
-                self.put_entry_and_open(&inode, flags)
+                self.put_entry_and_open(&inode, flags, seat)
             }
             Err(fail) => Err(fail),
         }
@@ -82,17 +84,17 @@ impl Call<'_> {
     /// Makes a file without a name and opens it (`O_TMPFILE`).
     pub(super) fn tmpfile(&mut self, mut args: Args<'_>) -> Answer {
         let CreateIn { flags, mode, umask, .. } = args.take()?;
-        let (dir, new) = (self.this()?, self.new_inode(mode & !S_IFMT | S_IFREG, umask));
+        let (seat, dir, new) = (self.seat()?, self.this()?, self.new_inode(mode & !S_IFMT | S_IFREG, umask));
         let inode = self.with_space(|| self.fs.tmpfile(&dir, &new))?;
-        self.put_entry_and_open(&inode, flags)
+        self.put_entry_and_open(&inode, flags, seat)
     }
 
     /// Answers with an inode and an open file of it.
-    fn put_entry_and_open(&mut self, inode: &InodeRef, flags: u32) -> Answer {
+    fn put_entry_and_open(&mut self, inode: &InodeRef, flags: u32, seat: Seat) -> Answer {
         let mut entry = self.entry(inode)?;
         entry.attr.blocks = self.blocks_when_open(entry.attr.blocks, flags);
         self.reply.put(&entry)?;
-        self.put_open(inode, flags)
+        self.put_open(inode, flags, seat)
     }
 
     pub(super) fn link(&mut self, mut args: Args<'_>) -> Answer {

@@ -23,6 +23,8 @@ pub(crate) struct Policy {
     uid: Option<u32>,
     gid: Option<u32>,
     umask: Option<u32>,
+    /// Most open files of a user who may not control the mount.
+    pub(super) open_files: u32,
     /// Blocks for those who are entitled.
     reserve: u64,
     /// Who is, besides root.
@@ -45,6 +47,7 @@ impl Policy {
             uid: options.uid,
             gid: options.gid,
             umask: options.umask,
+            open_files: options.open_files,
             reserve: options.reserve_root,
             reserve_user: options.reserve_user,
             reserve_group: options.reserve_group,

@@ -22,6 +22,9 @@ use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
 use steadyfs_format::{Block, Ino, Lba, Nid, ROOT_INO, Slot};
 use steadyfs_rt::{Cost, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, SplitCount, charge};
 
+/// Dirty nodes cannot leave memory. There may be so many times what the cache holds of clean ones: a few seconds' work
+/// of one program, which the next checkpoint ends anyhow.
+const MOST_DIRTY: usize = 2;
 /// One of so many nodes that the cache holds may be read ahead at a time.
 const AHEAD_SHARE: usize = 4;
 
@@ -246,6 +249,12 @@ impl NodeCache {
     /// No fewer than [`NodeCache::dirty_count`], for who asks often.
     pub(crate) fn dirty_at_most(&self) -> usize {
         self.dirt.at_most()
+    }
+
+    /// Whether so many are dirty that nobody may make more before they are written.
+    pub(crate) fn has_too_many_dirty(&self) -> bool {
+        let most = MOST_DIRTY * self.limit;
+        self.dirty_at_most() > most && self.dirty_count() > most && !steadyfs_rt::mutated("dirty-nodes-are-bounded")
     }
 
     /// Nodes in memory.

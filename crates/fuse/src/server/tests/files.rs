@@ -496,6 +496,35 @@ fn what_is_about_to_be_freed_counts_as_free() {
     assert!(client.server.nodes.is_open(open as u32));
 }
 
+/// What an open file takes is memory of the server, which no limit of the user's counts.
+#[test]
+fn a_user_has_so_many_files_open_and_no_more() {
+    let mut client = Client::with(|options| options.open_files = 3);
+    let made = |client: &Client, name: &[u8]| client.create(ROOT, name, OFlags::RDWR);
+    let many: Vec<_> = (0..5u8).map(|n| made(&client, &[b'r', n + b'0']).unwrap()).collect();
+    client.chmod(ROOT, 0o40_777);
+    client.uid = OWNER + 1;
+    let (entry, first) = made(&client, b"first").unwrap();
+    let open = |client: &Client| client.open(entry.nodeid, OFlags::RDONLY, 0).map(|open| open.fh);
+    let (second, _third) = (open(&client).unwrap(), open(&client).unwrap());
+    assert_eq!(open(&client), Err(Errno::NFILE));
+    assert_eq!(made(&client, b"fourth").err(), Some(Errno::NFILE));
+    let nameless = CreateIn { flags: 0o20_200_002, mode: 0o100_600, umask: 0, open_flags: 0 };
+    assert_eq!(client.ask(Opcode::Tmpfile, ROOT, &nameless, &[]), Err(Errno::NFILE));
+    // Nothing was made, and nothing cut, for who may not open it.
+    assert_eq!(client.lookup(ROOT, b"fourth").map(|entry| entry.nodeid), Ok(0));
+    client.uid = OWNER + 2;
+    assert!(open(&client).is_ok(), "each user has his own");
+    client.uid = OWNER + 1;
+    for (node, fh) in [(entry.nodeid, first.fh), (entry.nodeid, second)] {
+        client.ask(Opcode::Release, node, &[fh, 0, 0], &[]).unwrap();
+    }
+    assert!(open(&client).is_ok() && made(&client, b"fourth").is_ok());
+    assert_eq!(open(&client), Err(Errno::NFILE));
+    client.uid = 0;
+    assert!(many.len() == 5 && open(&client).is_ok(), "who controls the mount is not held to it");
+}
+
 /// A file that is made, closed, removed and forgotten; while an allocation takes what there is, none can be made.
 fn comes_and_goes(client: &Client) {
     if let Ok((entry, open)) = client.create(ROOT, b"going", OFlags::RDWR) {
