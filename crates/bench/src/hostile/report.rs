@@ -10,7 +10,7 @@ use crate::report::{markdown, short};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// How many times as long as beside processes that burn the processors a median may be.
+/// How many times as long as beside as many honest users a median may be.
 const SLOWDOWN: f64 = 2.0;
 /// What 99.9 % of the operations may take, microseconds.
 const LONG_US: f64 = 100_000.0;
@@ -28,8 +28,8 @@ pub(super) struct VictimRow {
     pub(super) victim: Suffered,
     pub(super) attacks: Tally,
     /// The most memory that the server has had, bytes: before the victim began, and at the end.
-    pub(super) memory_before: u64,
-    pub(super) memory: u64,
+    pub(super) memory_before: Option<u64>,
+    pub(super) memory: Option<u64>,
 }
 
 impl VictimRow {
@@ -141,7 +141,7 @@ impl HostileReport {
             all.map(|waits| waits.worst_us / 1e3),
             refused,
             attacks,
-            Some(row.memory as f64 / f64::from(1 << 20)),
+            row.memory.map(|bytes| bytes as f64 / f64::from(1 << 20)),
         ]
     }
 
@@ -153,7 +153,7 @@ impl HostileReport {
             let _ = writeln!(out, "{:<10} {what}: {}", row.name, if holds { "holds" } else { "BROKEN" });
         };
         for row in &self.rows {
-            let Some(peer) = self.peer(row) else { continue };
+            let Some(peer) = self.beside(row, working) else { continue };
             let slowdowns = OPERATIONS.iter().filter_map(|of| Some((row.slowdown(of, peer)?, *of)));
             if let Some((times, of)) = slowdowns.max_by(|one, other| one.0.total_cmp(&other.0)) {
                 let what = format!("median of {of} {} times that of {}, bound {SLOWDOWN}", short(times), peer.name);
@@ -165,11 +165,11 @@ impl HostileReport {
                 let what = format!("99.9 % of {of} within {} ms, bound {}", short(us / 1e3), short(LONG_US / 1e3));
                 say(row, what, us <= LONG_US);
             }
-            if let Some(limit) = self.memory_limit {
+            if let (Some(limit), Some(memory)) = (self.memory_limit, row.memory) {
                 let most = limit + limit / 10;
                 let mib = |bytes: u64| short(bytes as f64 / f64::from(1 << 20));
-                let what = format!("server at most {} MiB, bound {}", mib(row.memory), mib(most));
-                say(row, what, row.memory <= most);
+                let what = format!("server at most {} MiB, bound {}", mib(memory), mib(most));
+                say(row, what, memory <= most);
             }
         }
         (out, broken)
@@ -188,13 +188,13 @@ mod tests {
         let waits = BTreeMap::from([("fsync".to_owned(), waits(medians[0])), (ALL.to_owned(), waits(medians[1]))]);
         let victim = Suffered { seconds: 10.0, waits, errors: BTreeMap::new() };
         let attacks = Tally { done: 7, refused: 1 };
-        VictimRow { name: name.to_owned(), processes, victim, attacks, memory_before: 0, memory }
+        VictimRow { name: name.to_owned(), processes, victim, attacks, memory_before: Some(0), memory: Some(memory) }
     }
 
     fn report(attacked: VictimRow) -> HostileReport {
         let alone = row("alone", 0, [10.0, 5.0], 100.0, 50 * MIB);
         // No bound is about the peer.
-        let peer = row("spin-4", 4, [100.0, 50.0], 900_000.0, 300 * MIB);
+        let peer = row("users-4", 4, [100.0, 50.0], 900_000.0, 300 * MIB);
         HostileReport {
             machine: Machine::default(),
             options: "memory=low".to_owned(),
@@ -211,7 +211,7 @@ mod tests {
         let most = 128 * MIB + 128 * MIB / 10;
         for (medians, p999_us, memory, broken) in [
             ([200.0, 100.0], 100_000.0, most, ""),
-            ([201.0, 50.0], 1.0, 0, "median of fsync 2.01 times that of spin-4, bound 2: BROKEN"),
+            ([201.0, 50.0], 1.0, 0, "median of fsync 2.01 times that of users-4, bound 2: BROKEN"),
             ([1.0, 101.0], 1.0, 0, "median of all 2.02 times"),
             ([1.0, 1.0], 100_200.0, 0, "within 100 ms, bound 100: BROKEN"),
             ([1.0, 1.0], 1.0, most + 1, "server at most 141 MiB, bound 141: BROKEN"),
@@ -241,7 +241,7 @@ mod tests {
         let report = report(attacked);
         assert_eq!(report.judge().1, 0);
         let text = report.text();
-        assert!(text.contains("fill: 5000 times create: no room") && text.contains("| spin-4 "), "{text}");
+        assert!(text.contains("fill: 5000 times create: no room") && text.contains("| users-4 "), "{text}");
     }
 
     #[test]

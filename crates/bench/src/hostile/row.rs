@@ -5,12 +5,14 @@ use super::party::Party;
 use super::report::VictimRow;
 use super::victim::{self, Suffered};
 use super::{Args, VolumeKind};
-use crate::bed::{MountPoint, make_steadyfs};
+use crate::bed::{Loop, MountPoint, make_steadyfs, tool};
 use crate::measure::Stop;
 use crate::serve::Server;
 use anyhow::{Context, Result};
+use rustix::mount::MountFlags;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 /// Who they are. Neither may be anybody else, nor has a group.
@@ -20,6 +22,34 @@ const ATTACKER: u32 = 65_534;
 const PREPARES: Duration = Duration::from_secs(300);
 const OVERDUE: Duration = Duration::from_secs(60);
 const ENDS: Duration = Duration::from_secs(20);
+
+/// Who serves the victim.
+enum Host {
+    Server(Server),
+    /// The kernel, from this device.
+    Kernel(Loop),
+}
+
+impl Host {
+    /// The most memory that a server has had so far, in bytes.
+    fn peak_memory(&self) -> Result<Option<u64>> {
+        match self {
+            Host::Server(server) => peak_memory(server.pid()).map(Some),
+            Host::Kernel(_) => Ok(None),
+        }
+    }
+
+    /// The volume was unmounted.
+    fn end(self) -> Result<()> {
+        match self {
+            Host::Server(server) => server.wait(),
+            Host::Kernel(device) => {
+                drop(device);
+                Ok(())
+            }
+        }
+    }
+}
 
 /// Where rows take place.
 pub(super) struct Ground<'a> {
@@ -38,26 +68,26 @@ impl Ground<'_> {
         self.stop.check()?;
         eprintln!("{name}");
         self.make_volume()?;
-        // Dropped, and so taken down, in this order from the bottom: attackers, victim, mount, server.
-        let server = Server::start(self.image, self.dir, self.options)?;
+        // Dropped, and so taken down, in this order from the bottom: attackers, victim, mount, server or loop device.
+        let host = self.mount()?;
         let mut point = MountPoint::mounted_at(self.dir);
         let (home, lair) = (self.home("victim", VICTIM)?, self.home("attacker", ATTACKER)?);
         let mut victim = Party::start(VICTIM, &home, &[victim::ROLE, &self.args.seconds.to_string()])?;
         victim.ready(PREPARES, self.stop)?;
         let mut attackers = self.attackers(kind, processes, &lair)?;
-        let before = peak_memory(server.pid())?;
+        let before = host.peak_memory()?;
         attackers.iter_mut().try_for_each(Party::go)?;
         victim.go()?;
         let within = Duration::from_secs_f64(self.args.seconds) + OVERDUE;
         let victim: Suffered = victim.told(within, self.stop).with_context(|| name.to_owned())?;
-        let memory = peak_memory(server.pid())?;
+        let memory = host.peak_memory()?;
         attackers.iter().for_each(Party::end);
         let mut attacks = Tally::default();
         for attacker in attackers {
             attacks += attacker.told(ENDS, self.stop).with_context(|| name.to_owned())?;
         }
         point.unmount()?;
-        server.wait()?;
+        host.end()?;
         Ok(VictimRow { name: name.to_owned(), processes, victim, attacks, memory_before: before, memory })
     }
 
@@ -71,6 +101,20 @@ impl Ground<'_> {
                     std::fs::remove_file(self.image)?;
                 }
                 crate::gc::make_endless(self.image, self.args.size << 8)
+            }
+            VolumeKind::Ext4 => tool(Command::new("mkfs.ext4").args(["-q", "-F", "-E", "nodiscard"]).arg(self.image)),
+        }
+    }
+
+    fn mount(&self) -> Result<Host> {
+        match self.args.kind {
+            VolumeKind::F2fs | VolumeKind::Iplfs => {
+                Ok(Host::Server(Server::start(self.image, self.dir, self.options)?))
+            }
+            VolumeKind::Ext4 => {
+                let device = Loop::attach(self.image)?;
+                rustix::mount::mount(device.device(), self.dir, "ext4", MountFlags::empty(), None)?;
+                Ok(Host::Kernel(device))
             }
         }
     }

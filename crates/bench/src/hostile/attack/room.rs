@@ -4,6 +4,7 @@
 use super::{Plan, Step};
 use crate::data::{Buffer, MIB};
 use rustix::fs::{CWD, FallocateFlags, Mode, OFlags, copy_file_range, fallocate, openat};
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -18,18 +19,26 @@ const LEAST: u64 = MIB as u64;
 /// MiB of the file that copies are made of.
 const SOURCE: u64 = 16;
 
-/// Opens files without names, as many as a process may, holds them, and exchanges the oldest for another.
+/// Opens files without names, as many as a process and a user may, holds them, and exchanges the oldest for another.
 pub(super) fn nameless(plan: &Plan) -> io::Result<Step> {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
     // Some descriptors are taken already.
     let most = limit.maximum.map_or(u64::MAX, |most| most.saturating_sub(16));
+    let most = plan.some(HELD).min(most) as usize;
     let mut held = VecDeque::new();
-    for _ in 0..plan.some(HELD).min(most) {
-        held.push_back(without_a_name()?);
+    while held.len() < most {
+        match without_a_name() {
+            Ok(file) => held.push_back(file),
+            Err(error) if error.raw_os_error() == Some(Errno::NFILE.raw_os_error()) => break,
+            Err(error) => return Err(error),
+        }
     }
+    let most = held.len();
     Ok(Box::new(move || {
-        held.pop_front();
+        if held.len() == most {
+            held.pop_front();
+        }
         held.push_back(without_a_name()?);
         Ok(())
     }))
