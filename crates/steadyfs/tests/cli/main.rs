@@ -19,6 +19,7 @@ mod mkfs;
 mod mount;
 mod offline;
 mod private;
+mod probes;
 mod protected;
 mod recovery;
 mod remount;

@@ -96,6 +96,11 @@ pub(crate) fn server(image: &Path) -> PathBuf {
     fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path()).find(serves).expect("a process that serves")
 }
 
+/// Whether a process has not ended. It may be seen for a second more, until somebody has taken its status.
+pub(crate) fn is_running(process: &Path) -> bool {
+    fs::read(process.join("cmdline")).is_ok_and(|line| !line.is_empty())
+}
+
 #[test]
 fn a_server_takes_nothing_along() {
     let place = Place::new();

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use crate::metrics::scrape;
 use crate::mount::{Place, as_helper, ends_well};
-use crate::private::server;
+use crate::private::{is_running, server};
 use crate::protected::system;
 use crate::remount::mount;
 use crate::run::{finish, steadyfs, unless_busy};
@@ -32,7 +32,7 @@ fn field<'a>(status: &'a str, name: &str) -> &'a str {
     status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("no {name} in {status}")).trim()
 }
 
-fn has_few_rights(process: &Path) {
+pub(crate) fn has_few_rights(process: &Path) {
     for status in threads(process) {
         assert_eq!((field(&status, "NoNewPrivs:"), field(&status, "Seccomp:")), ("1", "2"), "{status}");
         for set in ["CapEff:", "CapPrm:", "CapBnd:"] {
@@ -44,6 +44,16 @@ fn has_few_rights(process: &Path) {
     let limits = fs::read_to_string(process.join("limits")).unwrap();
     let core: Vec<&str> = limits.lines().find(|line| line.contains("core file")).unwrap().split_whitespace().collect();
     assert_eq!(core[4..6], ["0", "0"], "{limits}");
+}
+
+/// As this process, which has started it.
+pub(crate) fn keeps_all_rights(process: &Path) {
+    let own = fs::read_to_string("/proc/self/status").unwrap();
+    for status in threads(process) {
+        for name in ["NoNewPrivs:", "Seccomp:", "CapEff:", "CapPrm:", "CapBnd:"] {
+            assert_eq!(field(&status, name), field(&own, name), "{name}");
+        }
+    }
 }
 
 #[test]
@@ -68,13 +78,8 @@ fn a_server_keeps_few_rights_on_every_thread_however_it_is_started() {
 fn a_mount_without_a_sandbox_keeps_all() {
     let place = Place::new();
     place.mkfs();
-    let own = fs::read_to_string("/proc/self/status").unwrap();
     let child = place.serve(&["-o", "nosandbox"]);
-    for status in threads(&PathBuf::from(format!("/proc/{}", child.id()))) {
-        for name in ["NoNewPrivs:", "Seccomp:", "CapEff:", "CapPrm:", "CapBnd:"] {
-            assert_eq!(field(&status, name), field(&own, name), "{name}");
-        }
-    }
+    keeps_all_rights(&PathBuf::from(format!("/proc/{}", child.id())));
     ends_well(child, Some(Signal::INT));
 }
 
@@ -134,7 +139,7 @@ fn everything_works_inside() {
         std::thread::sleep(std::time::Duration::from_millis(100));
         assert!(place.is_mounted());
         drop(busy);
-        while process.exists() {
+        while is_running(&process) {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
         assert!(!place.is_mounted() && !metrics.exists());
