@@ -101,6 +101,8 @@ mkdir "$DIR/mnt/promised"
 sync "$DIR/mnt"
 kill -9 $(pgrep -f -- "$DIR/mnt")
 umount -l "$DIR/mnt"
+# A killed process has its files open for a moment more.
+flock "$loop" flock "$DIR/a.img" true
 blkid -p -s TYPE -s LABEL -o export "$loop" | grep -v DEVNAME
 for kind in steadyfs f2fs; do
   echo "UUID=$uuid /none $kind nofail 0 2" >"$DIR/fstab"
