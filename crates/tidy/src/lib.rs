@@ -62,8 +62,8 @@ pub enum Rule {
     Citation,
     /// Links between pages, and paths that pages name, lead somewhere.
     Link,
-    /// The README names every crate.
-    Readme,
+    /// The page of the architecture names every crate.
+    Crates,
     /// Messages on the page of troubles are printed by the sources.
     Message,
     /// Tests that pages name are there, and each promise names one.
@@ -98,7 +98,7 @@ impl Rule {
         Rule::Licence,
         Rule::Citation,
         Rule::Link,
-        Rule::Readme,
+        Rule::Crates,
         Rule::Message,
         Rule::Promise,
         Rule::Mutant,

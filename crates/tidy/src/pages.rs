@@ -1,12 +1,12 @@
-//! Rules that look at the pages: links and paths lead somewhere, sections that comments cite exist, the README names
-//! every crate.
+//! Rules that look at the pages: links and paths lead somewhere, sections that comments cite exist, the page of the
+//! architecture names every crate.
 
 use crate::{Rule, SourceFile, Tree, Violation};
 
 /// The page whose sections comments cite.
 const FORMAT: &str = "docs/FORMAT.md";
 /// The page that names every crate.
-const README: &str = "README.md";
+const CRATES: &str = "docs/ARCHITECTURE.md";
 /// Folders of the repository that pages and comments name files of.
 const FOLDERS: [&str; 5] = ["crates/", "docs/", "fuzz/", "tools/", ".ci/"];
 /// Pages of what was measured, or folders of them, which name the commit that it was measured at; and the list of
@@ -34,7 +34,7 @@ pub(crate) fn check(tree: &Tree, found: &mut Vec<Violation>) {
             }
         }
     }
-    crates_in_readme(tree, found);
+    named_crates(tree, found);
 }
 
 /// Each run of comment lines as one text without line ends, with the number of its first line.
@@ -195,14 +195,14 @@ fn commits(page: &SourceFile, found: &mut Vec<Violation>) {
     }
 }
 
-fn crates_in_readme(tree: &Tree, found: &mut Vec<Violation>) {
-    let Some(readme) = tree.get(README) else { return }; // the rules of licences say so
+fn named_crates(tree: &Tree, found: &mut Vec<Violation>) {
+    let Some(page) = tree.get(CRATES) else { return };
     for file in &tree.files {
         let Some(name) = file.path.strip_suffix("/Cargo.toml").filter(|path| path.starts_with("crates/")) else {
             continue;
         };
-        if !readme.text.contains(&format!("`{name}`")) {
-            found.push(Violation::new(Rule::Readme, README, 0, format!("does not name `{name}`")));
+        if !page.text.contains(&format!("`{name}`")) {
+            found.push(Violation::new(Rule::Crates, CRATES, 0, format!("does not name `{name}`")));
         }
     }
 }

@@ -234,10 +234,10 @@ fn arrows_that_point_up() {
     }
     assert_eq!(rules(manifest("fuse", "[dependencies]\nsteadyfs.workspace = true\n")), [Rule::LayerArrow]);
     assert_eq!(rules(manifest("core", "[dependencies]\nsteadyfs-tidy.workspace = true\n")), [Rule::LayerArrow]);
-    assert_eq!(rules(manifest("newcomer", "")), [Rule::LayerArrow, Rule::Readme]);
+    assert_eq!(rules(manifest("newcomer", "")), [Rule::LayerArrow, Rule::Crates]);
     assert_eq!(
         rules(manifest("newcomer", "publish = false\n[dependencies]\nsteadyfs-core.workspace = true\n")),
-        [Rule::Readme]
+        [Rule::Crates]
     );
     assert_eq!(
         rules(manifest(
@@ -378,9 +378,9 @@ fn commits_on_pages() {
 }
 
 #[test]
-fn crates_that_the_readme_does_not_name() {
+fn crates_that_the_page_does_not_name() {
     let manifest = "[package]\npublish = false\nlicense.workspace = true\n";
-    fires(Rule::Readme, 0, "crates/newcomer/Cargo.toml", manifest);
+    fires(Rule::Crates, 0, "crates/newcomer/Cargo.toml", manifest);
     silent("crates/bench/Cargo.toml", manifest);
 }
 
