@@ -777,6 +777,39 @@ mod tests {
         assert_eq!(lines(&page), STATISTICS.len(), "a metric that is in no table");
     }
 
+    /// What is shipped for Prometheus and Grafana asks for nothing that no mount says, and leads to headings.
+    #[test]
+    fn rules_and_dashboard_use_numbers_that_exist() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
+        let read = |name: &str| std::fs::read_to_string(format!("{root}{name}")).unwrap();
+        let (rules, dashboard) = (read("service/alerts.yml"), read("service/grafana.json"));
+        let names: Vec<_> = STATISTICS.iter().map(Statistic::full_name).collect();
+        for text in [&rules, &dashboard] {
+            let words: Vec<&str> = text
+                .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                .filter(|word| word.starts_with("steadyfs_"))
+                .collect();
+            let unknown: Vec<_> = words.iter().filter(|word| !names.iter().any(|name| name == *word)).collect();
+            assert!(words.len() > 10 && unknown.is_empty(), "{} names; unknown: {unknown:?}", words.len());
+        }
+        let dashboard: Value = serde_json::from_str(&dashboard).unwrap();
+        let panels = dashboard["panels"].as_array().unwrap();
+        let asks = |panel: &&Value| panel["targets"].as_array().is_some_and(|targets| !targets.is_empty());
+        assert!(panels.iter().filter(asks).count() > 10, "{} panels", panels.len());
+        let alerts = rules.matches("- alert: ").count();
+        let pages: Vec<&str> = rules.lines().filter_map(|line| line.trim().strip_prefix("page: ")).collect();
+        assert!(alerts > 5 && pages.len() == alerts, "{alerts} alerts, {} pages", pages.len());
+        for page in pages {
+            let (file, heading) = page.trim_matches('"').split_once('#').unwrap();
+            let anchor = |line: &str| {
+                let kept = line.trim_start_matches('#').trim().to_lowercase();
+                kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).collect::<String>().replace(' ', "-")
+            };
+            let text = read(file);
+            assert!(text.lines().any(|line| line.starts_with('#') && anchor(line) == heading), "{page}");
+        }
+    }
+
     #[test]
     fn names_are_distinct_and_in_base_units() {
         let mut names: Vec<_> = STATISTICS.iter().map(Statistic::full_name).collect();
