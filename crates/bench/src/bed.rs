@@ -8,7 +8,7 @@
 use crate::library::LibraryTree;
 use crate::memfuse;
 use crate::posix::{PosixTree, RawTree};
-use crate::serve::{PeerProcess, Server};
+use crate::serve::{NO_SANDBOX, PeerProcess, Server};
 use crate::tree::Tree;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -42,6 +42,8 @@ pub(crate) enum Target {
     Fuse,
     /// The same with `-o writethrough`: the kernel keeps no dirty pages
     FuseThrough,
+    /// Our mount of the image file, whose server keeps all rights (`-o nosandbox`)
+    FuseNosandbox,
     /// Our mount of a loop device
     FuseLoop,
     /// The library on the image file
@@ -130,9 +132,13 @@ impl Bed {
                 let point = MountPoint::mount_kernel(&self.device, &self.dir, &self.target.name())?;
                 Ok(Mounted::Kernel(PosixTree::open(&self.dir)?, point))
             }
-            Target::Fuse | Target::FuseThrough | Target::FuseLoop => {
-                let through = if self.target == Target::FuseThrough { ",writethrough" } else { "" };
-                let server = Server::start(&self.device, &self.dir, &format!("{}{through}", self.options))?;
+            Target::Fuse | Target::FuseThrough | Target::FuseNosandbox | Target::FuseLoop => {
+                let other = match self.target {
+                    Target::FuseThrough => "writethrough",
+                    Target::FuseNosandbox => NO_SANDBOX,
+                    _ => "",
+                };
+                let server = Server::start(&self.device, &self.dir, &format!("{},{other}", self.options))?;
                 let point = MountPoint::mounted_at(&self.dir);
                 Ok(Mounted::Fuse(PosixTree::open(&self.dir)?, point, server))
             }

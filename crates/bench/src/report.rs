@@ -26,7 +26,7 @@ pub(crate) struct Report {
 pub(crate) type Repetition = BTreeMap<&'static str, BTreeMap<Target, Sample>>;
 
 /// Which ratios are shown: a target in units of another.
-const RATIOS: [(Target, Target); 13] = [
+const RATIOS: [(Target, Target); 14] = [
     (Target::Fuse, Target::Memfuse),
     (Target::Fuse, Target::MemfuseWb),
     (Target::Fuse, Target::MemfusePerm),
@@ -37,6 +37,7 @@ const RATIOS: [(Target, Target); 13] = [
     (Target::Fuse, Target::Xfs),
     (Target::FuseLoop, Target::Ext4),
     (Target::FuseLoop, Target::Xfs),
+    (Target::Fuse, Target::FuseNosandbox),
     (Target::Fuse, Target::Library),
     (Target::Library, Target::Raw),
     (Target::LibraryLoop, Target::RawLoop),

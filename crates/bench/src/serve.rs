@@ -11,17 +11,23 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 use steadyfs_core::{Fs, MountOptions};
-use steadyfs_device::OpenOptions;
+use steadyfs_device::{OpenOptions, dump_no_core, keep_few_capabilities, refuse_other_system_calls};
 use steadyfs_fuse::FuseOptions;
 
 /// The name of the hidden command.
 pub(crate) const COMMAND: &str = "serve";
 
-/// Mounts a volume and serves it until it is unmounted. `options` are those of `steadyfs mount -o`.
+/// The option that leaves the server all rights.
+pub(crate) const NO_SANDBOX: &str = "nosandbox";
+
+/// Mounts a volume and serves it until it is unmounted, with the rights that the command keeps. `options` are those of
+/// `steadyfs mount -o`.
 pub(crate) fn serve(device: &Path, dir: &Path, options: &str) -> Result<()> {
     let mut core = MountOptions::default();
     let mut fuse = FuseOptions::new(device);
-    for option in options.split(',').filter(|o| !o.is_empty()) {
+    let options = || options.split(',').filter(|option| !option.is_empty());
+    let sandbox = options().all(|option| option != NO_SANDBOX);
+    for option in options().filter(|option| *option != NO_SANDBOX) {
         let (for_core, for_fuse) = (core.set(option)?, fuse.take(option)?);
         ensure!(for_core || for_fuse, "unknown mount option '{option}'");
     }
@@ -30,9 +36,16 @@ pub(crate) fn serve(device: &Path, dir: &Path, options: &str) -> Result<()> {
         steadyfs_device::share_arenas();
     }
     steadyfs_fuse::become_io_flusher();
+    if sandbox {
+        dump_no_core()?;
+        keep_few_capabilities()?;
+    }
     let open = OpenOptions { leave_mountable: true, ..OpenOptions::default() };
     let fs = Fs::mount(crate::bed::open(device, open)?, core)?;
     let mounted = steadyfs_fuse::mount(fs, dir, &fuse)?;
+    if sandbox {
+        refuse_other_system_calls()?;
+    }
     writeln!(std::io::stdout(), "ready").context("nobody waits for the mount")?;
     Ok(mounted.wait()?)
 }

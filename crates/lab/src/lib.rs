@@ -32,7 +32,9 @@ pub use drive::{Mix, Point, Times, drive, measure};
 pub use error::{Error, Result};
 pub use interval::CONFIDENCE;
 pub use replays::Replays;
-pub use report::{Batch, Comparison, SweepTable, compare, load, number, page, save, save_sensitivity, sweep_tables};
+pub use report::{
+    Batch, Comparison, Curve, SweepTable, compare, load, number, page, picture, save, save_sensitivity, sweep_tables,
+};
 pub use run::{Cost, Phase, Progress, Record, Row, Run, run, run_seeds, run_system};
 pub use sensitivity::{Change, Finding, Sensitivity, Standing, Told, sensitivity};
 pub use spec::{

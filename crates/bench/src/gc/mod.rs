@@ -73,6 +73,9 @@ struct Args {
     /// Smaller volumes, less time for each way, and one repetition
     #[arg(long)]
     short: bool,
+    /// Draw the bandwidth of each peer over time into this file: the first way, the first medium, the first repetition
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     #[command(flatten)]
     outcome: OutcomeOptions,
 }
@@ -180,6 +183,9 @@ pub(crate) fn compare(words: &[String]) -> Result<()> {
         media,
         ways: args.ways.iter().map(|way| way.name().to_owned()).collect(),
     };
+    if let Some(path) = &args.svg {
+        std::fs::write(path, report.picture()).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     args.outcome.tell(&report, &report.text(), || report.judge())
 }
 

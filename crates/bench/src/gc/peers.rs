@@ -71,6 +71,12 @@ impl Who {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
+    /// What it is, as the help says it, for those who do not know the name.
+    pub(crate) fn meaning(self) -> String {
+        let value = self.to_possible_value();
+        value.and_then(|value| value.get_help().map(|help| help.to_string().replace('`', ""))).unwrap_or_default()
+    }
+
     /// By what it is mounted, with which options, and whether on one CPU.
     fn mounted(self) -> (By, &'static str, bool) {
         match self {

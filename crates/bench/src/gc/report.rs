@@ -10,6 +10,7 @@ use crate::report::{median, short};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use steadyfs_lab::{Curve, picture};
 
 /// The outcomes of one repetition on one medium: by way of writing, then by peer.
 pub(crate) type GcRepetition = BTreeMap<String, BTreeMap<Who, Outcome>>;
@@ -172,6 +173,19 @@ impl Medium {
 }
 
 impl GcReport {
+    /// A picture of the bandwidth over time: the first way on the first medium, in the first repetition.
+    pub(crate) fn picture(&self) -> String {
+        let way = self.ways.first().map_or("", String::as_str);
+        let outcomes = self.media.first().and_then(|medium| medium.repetitions.first()?.get(way));
+        let curve = |(who, outcome): (&Who, &Outcome)| {
+            let waf = outcome.amplification().map(|waf| format!(", {waf:.2} blocks written for a page"));
+            Curve { name: format!("{}{}", who.meaning(), waf.unwrap_or_default()), points: outcome.course() }
+        };
+        let curves: Vec<Curve> = outcomes.into_iter().flatten().map(curve).collect();
+        let title = format!("Random 4 KiB overwrites of a volume 93 % full ({way}), garbage is collected");
+        picture(&title, "seconds", "MB/s", &curves)
+    }
+
     /// The whole report as text.
     pub(crate) fn text(&self) -> String {
         let mut out = format!("{}\n{}\nguest: {}\n", self.machine.line(), self.command, self.guest);

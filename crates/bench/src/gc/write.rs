@@ -220,9 +220,19 @@ impl Outcome {
     pub(crate) fn steadiness(&self) -> Option<(f64, f64)> {
         let mut sorted = self.windows.clone();
         sorted.sort_unstable();
-        let rate = |writes: u64| (writes * PAGE as u64) as f64 / WINDOW.as_secs_f64() / 1e6;
         (sorted.len() >= 3).then(|| (rate(sorted[0]), rate(sorted[sorted.len() / 2])))
     }
+
+    /// Seconds and MB a second in the middle of each window.
+    pub(crate) fn course(&self) -> Vec<(f64, f64)> {
+        let at = |number: usize| (number as f64 + 0.5) * WINDOW.as_secs_f64();
+        self.windows.iter().enumerate().map(|(number, writes)| (at(number), rate(*writes))).collect()
+    }
+}
+
+/// MB a second of so many writes in a window.
+fn rate(writes: u64) -> f64 {
+    (writes * PAGE as u64) as f64 / WINDOW.as_secs_f64() / 1e6
 }
 
 #[cfg(test)]

@@ -6,23 +6,21 @@
 //! machine, from which commit and at what cost.
 
 use super::colours;
-use super::svg::escape;
+use super::svg::{self, escape};
 use super::{Batch, plots, tables};
 use crate::claims::{Judgement, Verdict};
 use crate::run::Run;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+/// Of everything but plots, which have theirs (`svg`).
 const STYLE: &str = "\
-:root{color-scheme:light dark;--bg:#fff;--fg:#1a1d21;--mute:#5b6470;--rule:#d9dee4;--good:#12733f;--bad:#b3261e;--link:#1f6fb2}\
-@media(prefers-color-scheme:dark){:root{--bg:#14171b;--fg:#e6e9ed;--mute:#9aa4b0;--rule:#333a43;--good:#5fcf92;--bad:#ff8a80;--link:#6cb2ee}}\
 *{box-sizing:border-box}body{margin:0 auto;padding:1rem;max-width:60rem;background:var(--bg);color:var(--fg);font:16px/1.5 system-ui,sans-serif}\
 h1{font-size:1.5rem}h2{font-size:1.25rem;margin-top:2.5rem}h3{font-size:1rem;margin:1.5rem 0 0}p,li,td,dd{overflow-wrap:anywhere}.mute{color:var(--mute)}a{color:var(--link)}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;width:100%}th,td{padding:.3rem .8rem .3rem 0;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top}\
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}.holds{color:var(--good);font-weight:600;white-space:nowrap}.fails{color:var(--bad);font-weight:600;white-space:nowrap}\
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;font-size:.9rem}dt{color:var(--mute)}dd{margin:0}\
-figure{margin:0}figcaption{font-size:.9rem;color:var(--mute)}svg{width:100%;height:auto;display:block}svg text{fill:var(--mute);font-size:12px}.grid{stroke:var(--rule)}\
-polyline{fill:none;stroke-width:1.6px;vector-effect:non-scaling-stroke;stroke-linejoin:round}.faint{opacity:.45}polyline.raw{opacity:.3;stroke-width:1px}.d1{stroke-dasharray:7 4}.d2{stroke-dasharray:2 4}.d3{stroke-dasharray:9 3 2 3}path.paper{fill:var(--bg);stroke-width:2px}line.paper{stroke-width:1.2px;stroke-dasharray:1 5}\
+figure{margin:0}figcaption{font-size:.9rem;color:var(--mute)}svg{width:100%;height:auto;display:block}\
 .key{display:flex;flex-wrap:wrap;gap:.25rem 1rem;margin:.25rem 0;padding:0;list-style:none;font-size:.9rem}.key svg{display:inline-block;width:1.6rem;height:.6rem;margin-right:.4rem;vertical-align:middle}\
 details{margin:.75rem 0}summary{cursor:pointer}pre{overflow-x:auto;font-size:.8rem}\
 @media(max-width:40rem){svg text{font-size:21px}svg .odd{display:none}dl{grid-template-columns:1fr}dd{margin-bottom:.4rem}\
@@ -44,9 +42,9 @@ pub fn page(batches: &[Batch]) -> String {
 
 /// A page that needs nothing else, with so many colours for lines.
 pub(super) fn document(title: &str, lines: usize, body: &str) -> String {
-    let colours = colours::style(lines);
+    let (plots, colours) = (svg::STYLE, colours::style(lines));
     format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>{}</title><link rel=\"icon\" href=\"data:,\"><style>{STYLE}{colours}</style></head><body>{body}</body></html>\n",
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>{}</title><link rel=\"icon\" href=\"data:,\"><style>{plots}{STYLE}{colours}</style></head><body>{body}</body></html>\n",
         escape(title)
     )
 }

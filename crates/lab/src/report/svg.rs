@@ -13,6 +13,13 @@ const BOTTOM: f64 = 56.0;
 /// Most points of a line: more cannot be told apart.
 const POINTS: usize = 600;
 
+/// How a page looks by day and by night, and what plots need of it.
+pub(super) const STYLE: &str = "\
+:root{color-scheme:light dark;--bg:#fff;--fg:#1a1d21;--mute:#5b6470;--rule:#d9dee4;--good:#12733f;--bad:#b3261e;--link:#1f6fb2}\
+@media(prefers-color-scheme:dark){:root{--bg:#14171b;--fg:#e6e9ed;--mute:#9aa4b0;--rule:#333a43;--good:#5fcf92;--bad:#ff8a80;--link:#6cb2ee}}\
+svg text{fill:var(--mute);font-size:12px}.grid{stroke:var(--rule)}\
+polyline{fill:none;stroke-width:1.6px;vector-effect:non-scaling-stroke;stroke-linejoin:round}.faint{opacity:.45}polyline.raw{opacity:.3;stroke-width:1px}.d1{stroke-dasharray:7 4}.d2{stroke-dasharray:2 4}.d3{stroke-dasharray:9 3 2 3}path.paper{fill:var(--bg);stroke-width:2px}line.paper{stroke-width:1.2px;stroke-dasharray:1 5}";
+
 /// One line: points, which colour, and which dashes.
 pub(super) struct Line {
     pub(super) points: Vec<(f64, f64)>,
