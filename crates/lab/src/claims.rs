@@ -20,6 +20,8 @@ pub enum Verdict {
     CannotBeTold,
     /// It means nothing at this scale, or was not measured.
     NotApplicable,
+    /// The experiment was never checked at so small a scale.
+    NotAtThisScale,
 }
 
 impl Verdict {
@@ -30,6 +32,7 @@ impl Verdict {
             Verdict::DoesNotHold => "does not hold",
             Verdict::CannotBeTold => "cannot be told",
             Verdict::NotApplicable => "not applicable",
+            Verdict::NotAtThisScale => "not judged at this scale",
         }
     }
 }

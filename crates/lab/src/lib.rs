@@ -38,7 +38,8 @@ pub use report::{
 pub use run::{Cost, Phase, Progress, Record, Row, Run, run, run_seeds, run_system};
 pub use sensitivity::{Change, Finding, Sensitivity, Standing, Told, sensitivity};
 pub use spec::{
-    Claim, Experiment, Others, Plot, PlotOver, Scale, Span, Sweep, System, Window, builtin, builtins, open,
+    Claim, Experiment, Others, Plot, PlotOver, Scale, Span, Sweep, System, Window, builtin, builtin_text, builtins,
+    open,
 };
 
 /// The commit that this was built from, where the build said so.

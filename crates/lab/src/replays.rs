@@ -65,6 +65,7 @@ impl Replays {
                     title: format!("{} replayed on {}", self.trace.display(), self.device),
                     source: String::new(),
                     notes: String::new(),
+                    scale_at_least: None,
                     seeds: vec![0],
                     sweep: None,
                     interval: (seconds / POINTS).clamp(0.001, 10.0),

@@ -27,6 +27,8 @@ fn all_kinds_of_peers_are_measured_and_judged() {
     let mut args: Vec<&str> = args.split(' ').collect();
     let list = peers.join(",");
     args.push(&list);
+    let svg = dir.path().join("out.svg");
+    args.extend(["--svg", svg.to_str().unwrap()]);
     let out = bench(&args, &json);
     let (text, said) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     assert!(out.status.success(), "{said}{text}");
@@ -34,6 +36,8 @@ fn all_kinds_of_peers_are_measured_and_judged() {
     // The mount against its other way and the real one, and its amplification, in two ways of writing each.
     assert_eq!(text.matches(": met").count() + text.matches(": not met").count(), 6, "{text}");
 
+    let picture = std::fs::read_to_string(&svg).unwrap();
+    assert!(picture.contains(">Our mount, gc=scalelfs, ") && picture.contains(">The real F2FS, "), "{picture}");
     let report: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
     let medium = &report["media"][0];
     let sizes: Vec<u64> = peers.iter().map(|peer| medium["file_bytes"][peer].as_u64().unwrap()).collect();

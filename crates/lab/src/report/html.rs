@@ -90,18 +90,27 @@ fn section(out: &mut String, number: usize, batch: &Batch) {
     if !experiment.notes.is_empty() {
         let _ = writeln!(out, "<p>{}</p>", escape(&experiment.notes));
     }
+    if let Some(least) = experiment.is_too_small(batch.scale) {
+        let _ = writeln!(
+            out,
+            "<p class=\"fails\">At scale {} this experiment says nothing: it was checked at {least} and above.</p>",
+            batch.scale
+        );
+    }
     let judgements = batch.judgements();
     made_of(out, batch, &judgements);
     tables::claims(out, batch.scale, &judgements);
     experiment.plots.iter().for_each(|plot| plots::figure(out, plot, batch));
     tables::sweep(out, batch);
-    for (system, runs) in batch.by_system() {
+    let systems = batch.by_system();
+    let alone = systems.len() <= 1;
+    for (system, runs) in systems {
         if !system.is_empty() {
             let _ = writeln!(out, "<h3>{}</h3>", escape(system));
         }
         tables::measured(out, runs);
         tables::locks(out, runs);
-        tables::runs(out, runs);
+        tables::runs(out, runs, alone);
     }
     settings(out, &batch.runs);
     out.push_str("</section>\n");

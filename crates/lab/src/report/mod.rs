@@ -15,7 +15,7 @@ mod svg;
 mod sweep;
 mod tables;
 
-use crate::claims::{Judgement, judge};
+use crate::claims::{Judgement, Verdict, judge};
 use crate::error::{Error, Result};
 use crate::run::{Cost, Record, Row, Run};
 use crate::spec::{Experiment, Scale};
@@ -56,7 +56,11 @@ impl Batch {
     /// What came of the claims.
     pub fn judgements(&self) -> Vec<Judgement> {
         let records: Vec<&Record> = self.runs.iter().map(|run| &run.record).collect();
-        judge(&self.experiment, self.scale, &records)
+        let mut judgements = judge(&self.experiment, self.scale, &records);
+        if self.experiment.is_too_small(self.scale).is_some() {
+            judgements.iter_mut().for_each(|judgement| judgement.verdict = Verdict::NotAtThisScale);
+        }
+        judgements
     }
 }
 

@@ -13,6 +13,9 @@ use crate::run::{Row, Run};
 use crate::spec::{Plot, PlotOver, Sweep};
 use std::fmt::Write as _;
 
+/// Of so few intervals all are drawn.
+const FEW_ROWS: usize = 8;
+
 /// A smoothed line has so many independent points; one with fewer is as it was measured.
 const SMOOTHED: usize = 60;
 
@@ -160,9 +163,14 @@ fn column(name: &str) -> Option<usize> {
 fn over_time(plot: &Plot, batch: &Batch) -> Vec<Named> {
     let points = |run: &Run, series: &str| {
         let column = column(series)?;
-        Some(run.rows.iter().map(|row| (row.seconds, row.values()[column])).collect())
+        Some(whole(&run.rows).iter().map(|row| (row.seconds, row.values()[column])).collect())
     };
     of_runs(plot, batch, |series| column(series).map_or("", |at| Row::NAMES[at]).to_owned(), points)
+}
+
+/// The intervals that were whole: the last one ends with the jobs, and the first begins before all of them have.
+fn whole(rows: &[Row]) -> &[Row] {
+    if rows.len() > FEW_ROWS { &rows[1..rows.len() - 1] } else { rows }
 }
 
 fn over_latency(plot: &Plot, batch: &Batch) -> Vec<Named> {

@@ -17,7 +17,7 @@ pub(super) fn class_of(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Holds => "holds",
         Verdict::DoesNotHold => "fails",
-        Verdict::CannotBeTold | Verdict::NotApplicable => "mute",
+        Verdict::CannotBeTold | Verdict::NotApplicable | Verdict::NotAtThisScale => "mute",
     }
 }
 
@@ -127,9 +127,10 @@ pub(super) fn locks(out: &mut String, runs: &[Run]) {
     out.push_str("</table></div></details>\n");
 }
 
-/// What was checked of each run, and what it cost.
-pub(super) fn runs(out: &mut String, runs: &[Run]) {
-    out.push_str("<details open><summary>Runs: checks and cost</summary><div class=\"scroll\"><table class=\"cards\"><tr><th class=\"n\">Seed<th>Trace<th>Checks<th class=\"n\">Simulated, s<th class=\"n\">CPU, s<th class=\"n\">Peak memory, MB<th class=\"n\">Events/s</tr>\n");
+/// What was checked of each run, and what it cost; unfolded where it is the only such table of its section.
+pub(super) fn runs(out: &mut String, runs: &[Run], alone: bool) {
+    out.push_str(if alone { "<details open>" } else { "<details>" });
+    out.push_str("<summary>Runs: checks and cost</summary><div class=\"scroll\"><table class=\"cards\"><tr><th class=\"n\">Seed<th>Trace<th>Checks<th class=\"n\">Simulated, s<th class=\"n\">CPU, s<th class=\"n\">Peak memory, MB<th class=\"n\">Events/s</tr>\n");
     for Run { record, cost, .. } in runs {
         let checks: Vec<String> = record.checks.iter().map(|(what, came)| format!("{what}: {came}")).collect();
         let _ = writeln!(

@@ -343,7 +343,7 @@ fn findings(experiment: &Experiment, scale: Scale, all: &BTreeMap<Place, Run>, t
         };
         let told: Vec<Told> = with.iter().map(told).collect();
         let standing = match as_it_is.verdict {
-            Verdict::NotApplicable | Verdict::CannotBeTold => Standing::NotJudged,
+            Verdict::NotApplicable | Verdict::NotAtThisScale | Verdict::CannotBeTold => Standing::NotJudged,
             verdict if told.iter().all(|told| told.judgement.verdict == verdict) => Standing::Robust,
             _ => Standing::Fragile,
         };

@@ -94,6 +94,10 @@ pub struct Experiment {
     /// What a reader of the figures should know.
     #[serde(default)]
     pub notes: String,
+    /// The smallest scale at which its figures were held against its source. At a smaller one nothing is judged: a
+    /// small volume bears fewer collectors, and a checkpoint takes a larger part of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale_at_least: Option<Scale>,
     /// Seeds of the runs: each gives one run. Seed 0 breaks no ties at random.
     #[serde(default = "one_seed")]
     pub seeds: Vec<u64>,
@@ -371,6 +375,15 @@ pub fn builtin(name: &str) -> Result<Experiment> {
     Experiment::parse(name, text)
 }
 
+/// The text of one of them, to begin an experiment of one's own with.
+///
+/// # Errors
+/// There is none of this name.
+pub fn builtin_text(name: &str) -> Result<&'static str> {
+    builtin(name)?;
+    Ok(BUILTIN.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text))
+}
+
 /// An experiment by name, or from a file.
 ///
 /// # Errors
@@ -384,6 +397,11 @@ pub fn open(name: &str) -> Result<Experiment> {
 }
 
 impl Experiment {
+    /// The smallest scale at which it says something, if that is larger than this one.
+    pub fn is_too_small(&self, scale: Scale) -> Option<Scale> {
+        self.scale_at_least.filter(|least| scale.factor() < least.factor())
+    }
+
     /// An experiment from its text; `place` is for messages.
     ///
     /// # Errors

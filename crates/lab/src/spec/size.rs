@@ -73,7 +73,8 @@ impl<'de> Deserialize<'de> for Size {
 }
 
 /// How large a run is beside the experiment as it is written: a fraction, at most 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Scale {
     part: u64,
     of: u64,
@@ -97,6 +98,20 @@ impl Scale {
 impl fmt::Display for Scale {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_full() { f.write_str("1") } else { write!(f, "{}/{}", self.part, self.of) }
+    }
+}
+
+impl TryFrom<String> for Scale {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Scale> for String {
+    fn from(scale: Scale) -> Self {
+        scale.to_string()
     }
 }
 

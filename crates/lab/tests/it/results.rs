@@ -120,6 +120,24 @@ fn claims_are_judged_over_all_seeds() {
     assert_eq!(batch(all).judgements()[0].verdict, Verdict::DoesNotHold);
 }
 
+/// A small volume says nothing of a large one, and may say the opposite.
+#[test]
+fn nothing_is_judged_below_the_scale_that_was_checked() {
+    let mut experiment = quick();
+    let runs = runs(&experiment, &[0], 1);
+    let judged = |experiment: &Experiment, scale: &str| {
+        let batch =
+            steadyfs_lab::Batch { experiment: experiment.clone(), scale: scale.parse().unwrap(), runs: runs.clone() };
+        let page = steadyfs_lab::page(std::slice::from_ref(&batch));
+        (batch.judgements()[0].in_words(), page.contains("it was checked at 1/16 and above"))
+    };
+    let before = judged(&experiment, "1/64");
+    assert!(before.0 != "not judged at this scale" && !before.1, "{before:?}");
+    experiment.scale_at_least = Some("1/16".parse().unwrap());
+    assert_eq!(judged(&experiment, "1/64"), ("not judged at this scale".to_owned(), true));
+    assert_eq!(judged(&experiment, "1/16"), (before.0, false));
+}
+
 #[test]
 fn damaged_results_are_named() {
     let dir = tempfile::tempdir().unwrap();

@@ -35,6 +35,22 @@ fn experiments_are_listed_run_and_reported() {
     assert!(out.code == 0 && page.exists(), "{out:?}");
 }
 
+#[test]
+fn a_built_in_experiment_is_the_beginning_of_ones_own() {
+    let shown = run(&["lab", "show", "smoke"]);
+    assert_eq!((shown.code, shown.stderr.as_str()), (0, ""));
+    let dir = tempfile::tempdir().unwrap();
+    let own = dir.path().join("own.toml");
+    std::fs::write(&own, shown.stdout.replace("name = \"smoke\"", "name = \"own\"\nscale_at_least = \"1\"")).unwrap();
+    let verb = ["lab", "run", own.to_str().unwrap(), "--scale", "1/2"];
+    let out = run(&verb.into_iter().chain(QUICK).collect::<Vec<_>>());
+    assert!(out.code == 0 && out.stderr.contains("own was checked at scale 1 and above"), "{out:?}");
+    // Claims come last.
+    assert!(out.stdout.trim_end().ends_with("not judged at this scale"), "{out:?}");
+    let none = run(&["lab", "show", "smok"]);
+    assert!(none.code == 2 && none.stderr.contains("smoke"), "{none:?}");
+}
+
 /// The first experiment at a small scale, twice, with its runs one after the other and side by side: every byte but the
 /// costs.
 #[test]

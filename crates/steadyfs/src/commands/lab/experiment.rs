@@ -10,7 +10,7 @@ use steadyfs_lab::{Batch, Cost, Experiment, Judgement, Record, Run, SweepTable, 
 use super::failure;
 use super::options::{Pace, Subject};
 use crate::failure::Failure;
-use crate::text::print_json;
+use crate::text::{print_json, warn};
 
 /// Figures that are printed unless all are asked for.
 const SHOWN: [&str; 8] =
@@ -49,6 +49,19 @@ pub(super) struct RunArgs {
     json: bool,
 }
 
+/// Print an experiment that is built in as TOML, to begin one of your own with
+#[derive(Debug, clap::Args)]
+pub(super) struct BuiltinArgs {
+    /// Its name, as `steadyfs lab list` has it
+    name: String,
+}
+
+pub(super) fn show(args: &BuiltinArgs) -> Result<ExitCode, Failure> {
+    let text = steadyfs_lab::builtin_text(&args.name).map_err(|e| failure(format!("cannot show {}", args.name), &e))?;
+    io::stdout().write_all(text.as_bytes()).map_err(|e| Failure::output(&e))?;
+    Ok(ExitCode::SUCCESS)
+}
+
 pub(super) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
     let all = steadyfs_lab::builtins();
     if args.json {
@@ -66,6 +79,10 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let cannot = |e: &steadyfs_lab::Error| failure(format!("cannot run {}", args.subject.experiment), e);
     let (experiment, seeds) = args.subject.open().map_err(|e| cannot(&e))?;
     let (scale, mut watch) = (args.subject.scale, args.pace.watch());
+    if let Some(least) = experiment.is_too_small(scale) {
+        let name = &experiment.name;
+        warn(&format!("{name} was checked at scale {least} and above; at {scale} nothing is judged"));
+    }
     let runs = steadyfs_lab::run_seeds(&experiment, scale, &seeds, args.pace.jobs(), |runs| watch.look(runs));
     watch.finish();
     let runs = runs.map_err(|e| cannot(&e))?;
@@ -112,6 +129,8 @@ fn print(batch: &Batch, judgements: &[Judgement], all: bool) -> io::Result<()> {
         print_figures(&mut out, system, runs, all)?;
     }
     tables.iter().try_for_each(|table| print_sweep(&mut out, batch, table))?;
+    batch.runs.iter().try_for_each(|run| print_run(&mut out, run))?;
+    // Last, for they are what was asked for.
     for judgement @ Judgement { claim, ours, interval, .. } in judgements {
         let ours = ours.map_or_else(
             || "not measured".into(),
@@ -123,7 +142,7 @@ fn print(batch: &Batch, judgements: &[Judgement], all: bool) -> io::Result<()> {
         let (says, figure, verdict) = (claim.subject(), claim.figure(), judgement.in_words());
         writeln!(out, "claim: {says} [{}]\n  ours: {figure} {ours}{interval}: {verdict}", claim.source)?;
     }
-    batch.runs.iter().try_for_each(|run| print_run(&mut out, run))
+    Ok(())
 }
 
 /// A figure of each system by the values of the sweep.

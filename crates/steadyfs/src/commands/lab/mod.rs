@@ -29,6 +29,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     List(experiment::ListArgs),
+    Show(experiment::BuiltinArgs),
     Run(experiment::RunArgs),
     Replay(replay::Args),
     Sensitivity(sensitivity::Args),
@@ -42,6 +43,7 @@ enum Verb {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     match &args.verb {
         Verb::List(args) => experiment::list(args),
+        Verb::Show(args) => experiment::show(args),
         Verb::Run(args) => experiment::run(args),
         Verb::Replay(args) => replay::run(args),
         Verb::Sensitivity(args) => sensitivity::run(args),
