@@ -20,6 +20,10 @@ const MAY_IMPORT: [(&str, &[&str]); 11] = [
     ("steadyfs", &["rt", "device", "format", "core", "flash", "trace", "fuse", "crash", "lab"]),
 ];
 
+/// The texts of the licences.
+const TEXTS: [&str; 2] = ["LICENSE-MIT", "LICENSE-APACHE"];
+/// How `include` names them.
+const TEXTS_PATTERN: &str = "LICENSE-*";
 /// Files without which the repository is not complete.
 const REQUIRED: [&str; 5] = ["LICENSE-MIT", "LICENSE-APACHE", "README.md", "CHANGELOG.md", "docs/COMPATIBILITY.md"];
 
@@ -34,13 +38,13 @@ pub(crate) fn check(tree: &Tree, found: &mut Vec<Violation>) {
             continue;
         };
         match file.text.parse::<toml::Table>() {
-            Ok(manifest) => manifest_rules(name, &file.path, &manifest, found),
+            Ok(manifest) => manifest_rules(tree, name, &file.path, &manifest, found),
             Err(e) => found.push(Violation::new(Rule::Unreadable, &file.path, 0, e.to_string())),
         }
     }
 }
 
-fn manifest_rules(name: &str, path: &str, manifest: &toml::Table, found: &mut Vec<Violation>) {
+fn manifest_rules(tree: &Tree, name: &str, path: &str, manifest: &toml::Table, found: &mut Vec<Violation>) {
     let package = manifest.get("package").and_then(|p| p.as_table());
     let licence = package.and_then(|p| p.get("license"));
     let from_workspace = licence.and_then(|l| l.get("workspace")).and_then(|w| w.as_bool()) == Some(true);
@@ -59,6 +63,23 @@ fn manifest_rules(name: &str, path: &str, manifest: &toml::Table, found: &mut Ve
         if !allowed.contains(&ours) {
             let what = format!("`{name}` imports `{ours}`; it may import {allowed:?}");
             found.push(Violation::new(Rule::LayerArrow, path, 0, what));
+        }
+    }
+    texts_in_package(tree, name, path, package.and_then(|p| p.get("include")), found);
+}
+
+/// The package of a crate that is published holds the texts of the licences: links to those of the repository, which
+/// its `include` names, if it has one.
+fn texts_in_package(tree: &Tree, name: &str, path: &str, include: Option<&toml::Value>, found: &mut Vec<Violation>) {
+    let patterns = include.and_then(|i| i.as_array());
+    if patterns.is_some_and(|all| !all.iter().any(|pattern| pattern.as_str() == Some(TEXTS_PATTERN))) {
+        found.push(Violation::new(Rule::Licence, path, 0, format!("`include` lacks `{TEXTS_PATTERN}`")));
+    }
+    for text in TEXTS {
+        let copy = format!("crates/{name}/{text}");
+        let Some(original) = tree.get(text) else { continue };
+        if tree.get(&copy).map_or(!tree.data.contains(&copy), |file| file.text != original.text) {
+            found.push(Violation::new(Rule::Licence, &copy, 0, format!("needs to be a link to ../../{text}")));
         }
     }
 }

@@ -56,7 +56,7 @@ pub enum Rule {
     TypeName,
     /// Code of `core` that changes shared state asserts what that promises.
     Assertion,
-    /// Each crate has the workspace's licence, and the licence texts and documents are there.
+    /// Each crate has the workspace's licence, each package the texts, and documents are there.
     Licence,
     /// A section or page that a comment cites is in the repository.
     Citation,

@@ -84,10 +84,12 @@ fn walk(dir: &Path, prefix: &str, out: &mut Tree) -> io::Result<()> {
             continue;
         }
         let kind = entry.file_type()?;
+        // A link to a file is that file, as a package has it; one to a folder might lead round in a circle.
+        let file = fs::metadata(entry.path()).ok().filter(|target| target.is_file());
         if kind.is_dir() {
             walk(&entry.path(), &path, out)?;
-        } else if kind.is_file() {
-            let text = (entry.metadata()?.len() <= MAX_TEXT).then(|| fs::read(entry.path())).transpose()?;
+        } else if let Some(file) = file {
+            let text = (file.len() <= MAX_TEXT).then(|| fs::read(entry.path())).transpose()?;
             match text.and_then(|bytes| String::from_utf8(bytes).ok()) {
                 Some(text) => out.files.push(SourceFile { path, text }),
                 None => out.data.push(path),

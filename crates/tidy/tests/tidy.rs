@@ -341,6 +341,20 @@ fn licences_and_documents() {
 }
 
 #[test]
+fn texts_of_licences_that_a_package_lacks() {
+    let manifest = |include: &str| format!("[package]\nlicense.workspace = true\ninclude = [{include}]\n");
+    fires(Rule::Licence, 0, "crates/rt/Cargo.toml", &manifest("\"src/**\""));
+    silent("crates/rt/Cargo.toml", &manifest("\"LICENSE-*\", \"src/**\""));
+    let (copy, at) = ("crates/rt/LICENSE-MIT", "crates/rt/Cargo.toml");
+    let mut small = repository();
+    small.files.retain(|f| f.path == at || f.path.contains("LICENSE"));
+    let found = |tree: Tree| check(&tree).into_iter().filter(|v| v.path == copy).map(|v| v.rule).collect::<Vec<_>>();
+    assert_eq!(found(small.clone()), []);
+    assert_eq!(found(small.clone().without(copy)), [Rule::Licence]);
+    assert_eq!(found(small.with(SourceFile::new(copy, "Do as you like.\n"))), [Rule::Licence]);
+}
+
+#[test]
 fn sections_and_pages_that_comments_cite() {
     let file = "crates/core/src/volume/planted.rs";
     silent(
