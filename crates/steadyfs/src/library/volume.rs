@@ -285,7 +285,8 @@ pub fn usual_format() -> io::Result<MkfsOptions> {
 /// The system has no random numbers to give.
 pub fn random_uuid() -> io::Result<[u8; 16]> {
     let mut bytes = [0; 16];
-    fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    // Not from /dev/urandom: a container of this program alone, or an empty root, has none.
+    getrandom::fill(&mut bytes).map_err(|e| io::Error::other(e.to_string()))?;
     bytes[6] = bytes[6] & 0x0F | 0x40;
     bytes[8] = bytes[8] & 0x3F | 0x80;
     Ok(bytes)

@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 use steadyfs_testkit::{fsck_f2fs, mkfs_f2fs};
 
 use crate::inspect::{fails, value};
-use crate::run::{Output, finish, run_as, steadyfs};
+use crate::run::{Output, finish, in_a_mount_namespace, run_as, steadyfs};
 
 const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
 
@@ -309,4 +309,17 @@ fn a_volume_belongs_to_whoever_makes_it() {
     let ids = |uid: &str, gid: &str| Some([uid, "gid", gid, "project", "0"].map(str::to_owned).to_vec());
     assert_eq!(owner(&["a.img", "100M"]), ids("65534", "65533"), "as with mkfs.f2fs");
     assert_eq!(owner(&["-f", "-R", "7:8", "a.img"]), ids("7", "8"));
+}
+
+/// In a container of the program alone there are no devices.
+#[test]
+fn a_uuid_needs_no_device() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!(
+        "mount -t tmpfs none /dev; '{}' mkfs -q '{}' 64M",
+        env!("CARGO_BIN_EXE_steadyfs"),
+        dir.path().join("a.img").display()
+    );
+    let out = finish(&mut in_a_mount_namespace(&script));
+    assert_eq!((out.code, out.stderr.as_str()), (0, ""));
 }
