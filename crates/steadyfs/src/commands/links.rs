@@ -49,8 +49,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Whether that is so already, by whatever path: a package's links are relative.
 fn leads_to(link: &Path, program: &Path) -> bool {
-    fs::read_link(link).is_ok_and(|target| target == program)
+    link.is_symlink() && fs::canonicalize(link).is_ok_and(|target| target == program)
 }
 
 fn make(link: &Path, program: &Path, force: bool) -> Result<(), Failure> {

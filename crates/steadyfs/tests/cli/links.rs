@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::Command;
 
 use crate::inspect::fails;
@@ -20,6 +21,13 @@ fn links_are_made_once_and_replace_nothing_unasked() {
             assert_eq!(link.canonicalize().unwrap(), fs::canonicalize(env!("CARGO_BIN_EXE_steadyfs")).unwrap());
         }
     }
+    // As packages have them.
+    let (relative, program) = (dir.path().join("dump.steadyfs"), Path::new(env!("CARGO_BIN_EXE_steadyfs")));
+    fs::remove_file(&relative).unwrap();
+    symlink("mkfs.steadyfs", &relative).unwrap();
+    assert_eq!(links(&[]).code, 0);
+    assert_eq!(fs::read_link(&relative).unwrap(), Path::new("mkfs.steadyfs"));
+    assert_eq!(relative.canonicalize().unwrap(), program.canonicalize().unwrap());
     let mine = dir.path().join("fsck.steadyfs");
     fs::remove_file(&mine).unwrap();
     fs::write(&mine, "mine").unwrap();
