@@ -9,19 +9,62 @@ build:
 	STEADYFS_COMMIT=$$(git rev-parse --short HEAD 2>/dev/null) $(CARGO) build --release
 
 # Installs what `make build` built: the command, the links by which mount(8) and its like find it, the unit of systemd, manual pages and completions.
-# Packages give DESTDIR and PREFIX=/usr. mount(8) and umount(8) look for helpers in SBINDIR only.
+# Packages give DESTDIR and PREFIX=/usr. mount(8) and umount(8) look for helpers in SBINDIR only. Each link has a page of section 8: that of its command.
 PREFIX ?= /usr/local
 SBINDIR ?= /usr/sbin
+ZSHDIR ?= $(PREFIX)/share/zsh/site-functions
+FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 STEADYFS ?= target/release/steadyfs
-.PHONY: install
+SHARE = $(DESTDIR)$(PREFIX)/share
+.PHONY: install uninstall
 install:
 	install -D -m 755 $(STEADYFS) $(DESTDIR)$(PREFIX)/bin/steadyfs
 	install -D -m 644 service/steadyfs@.service $(DESTDIR)$(PREFIX)/lib/systemd/system/steadyfs@.service
-	install -d $(DESTDIR)$(SBINDIR) $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	install -d $(DESTDIR)$(SBINDIR) $(SHARE)/man/man1 $(SHARE)/man/man8 $(SHARE)/bash-completion/completions $(DESTDIR)$(ZSHDIR) $(DESTDIR)$(FISHDIR)
 	names=$$(mktemp -d) && $(STEADYFS) links $$names >/dev/null && for name in $$(ls $$names); do \
-	  ln -sf $(PREFIX)/bin/steadyfs $(DESTDIR)$(SBINDIR)/$$name || exit; done && rm -r $$names
-	$(STEADYFS) man --dir $(DESTDIR)$(PREFIX)/share/man/man1
-	$(STEADYFS) completions bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/steadyfs
+	  ln -sf $$(realpath -m --relative-to=$(SBINDIR) $(PREFIX)/bin/steadyfs) $(DESTDIR)$(SBINDIR)/$$name && \
+	  echo ".so man1/steadyfs-$${name%%.*}.1" >$(SHARE)/man/man8/$$name.8 || exit; done && rm -r $$names
+	$(STEADYFS) man --dir $(SHARE)/man/man1
+	$(STEADYFS) completions bash >$(SHARE)/bash-completion/completions/steadyfs
+	$(STEADYFS) completions zsh >$(DESTDIR)$(ZSHDIR)/_steadyfs
+	$(STEADYFS) completions fish >$(DESTDIR)$(FISHDIR)/steadyfs.fish
+
+# Removes what `make install` with the same variables installed.
+uninstall:
+	for name in $$(ls $(SHARE)/man/man8 | sed -n 's/\(.*\.steadyfs\)\.8$$/\1/p'); do rm -f $(DESTDIR)$(SBINDIR)/$$name $(SHARE)/man/man8/$$name.8; done
+	rm -f $(DESTDIR)$(PREFIX)/bin/steadyfs $(DESTDIR)$(PREFIX)/lib/systemd/system/steadyfs@.service $(SHARE)/man/man1/steadyfs.1 \
+	  $(SHARE)/man/man1/steadyfs-*.1 $(SHARE)/bash-completion/completions/steadyfs $(DESTDIR)$(ZSHDIR)/_steadyfs $(DESTDIR)$(FISHDIR)/steadyfs.fish
+
+# What is given to others: docs/HACKING.md, "Releases". DIST is what the names of its files begin with.
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+MACHINE := $(shell uname -m)
+DIST = target/release-artifacts/steadyfs-$(VERSION)-$(MACHINE)-linux
+DISTBUILD = STEADYFS_COMMIT=$$(git rev-parse --short HEAD 2>/dev/null) $(CARGO) build --locked --profile dist -p steadyfs
+.PHONY: dist static deb deb-test package release
+dist:
+	$(DISTBUILD)
+	tools/split-debug.sh target/dist/steadyfs $(DIST)
+
+# The C library is linked in: this one runs in an empty directory.
+static:
+	RUSTFLAGS="-C target-feature=+crt-static" $(DISTBUILD) --target $(MACHINE)-unknown-linux-gnu
+	tools/split-debug.sh target/$(MACHINE)-unknown-linux-gnu/dist/steadyfs $(DIST)-static
+	tools/empty-root.sh $(DIST)-static
+
+deb: dist
+	CARGO=$(CARGO) tools/deb.sh $(DIST)
+
+# Installs the package in a clean root, uses it, and removes it.
+deb-test: deb
+	tools/deb.sh --test
+
+# The packages of crates.io, each built from itself alone. PACKAGE=--offline takes nothing from the network.
+package:
+	CARGO=$(CARGO) tools/package.sh $(PACKAGE)
+
+# All of it for one version, with checksums; TAG=1 makes the tag.
+release:
+	CARGO=$(CARGO) tools/release.sh
 
 # Installs the Debian packages that the tests use, if they are missing.
 deps:

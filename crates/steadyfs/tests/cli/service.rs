@@ -147,9 +147,19 @@ for options in memory=low noblkdev,uring=off; do
   done
   umount /etc/fstab
 done
-test -e /usr/local/share/man/man1/steadyfs-mount.1
-test -s /usr/local/share/bash-completion/completions/steadyfs
+cd /usr/local/share
+test -s man/man1/steadyfs-mount.1
+for page in man/man8/*; do
+  test -s "man/$(sed -n 's/^[.]so //p' "$page")"
+done
+[ $(ls man/man8 | wc -l) = $(ls /usr/sbin | wc -l) ]
+test -s bash-completion/completions/steadyfs
+test -s zsh/site-functions/_steadyfs
+test -s fish/vendor_completions.d/steadyfs.fish
 steadyfs ls "$DIR/a.img"
+cd "$DIR"
+make -s -C "$ROOT" uninstall DESTDIR="$DIR/root"
+find "$DIR/root" ! -type d >&2
 "#;
     let mut run = in_a_mount_namespace(script);
     // That of another make is not for this one.
