@@ -17,6 +17,7 @@ mod log;
 mod memory;
 mod metrics;
 mod options;
+mod partitions;
 mod readable;
 mod sandbox;
 mod service;

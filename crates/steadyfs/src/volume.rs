@@ -11,10 +11,9 @@ use std::sync::Arc;
 use rustix::io::Errno;
 pub(crate) use steadyfs::path::trim_slashes;
 use steadyfs::path::{resolve, split};
-use steadyfs_core::mkfs::detect_signature;
 use steadyfs_core::raw::Image;
 use steadyfs_core::{Error, Fs, InodeRef, MountOptions};
-use steadyfs_device::{Device, OpenOptions, open_image};
+use steadyfs_device::Device;
 use steadyfs_format::dir::{FileType, is_valid_name};
 use steadyfs_format::quote::quote;
 use steadyfs_format::{FormatError, Ino};
@@ -74,7 +73,8 @@ impl Volume {
                 return Volume::at_checkpoint(path, device);
             }
         }
-        let device = image::open(path, if read_only { args.for_reading() } else { args.for_writing() })?;
+        let options = if read_only { args.for_reading(path) } else { args.for_writing(path) }?;
+        let device = image::open(path, options)?;
         // Whoever runs one command waits for it: nothing is done in the background.
         let options = MountOptions { read_only, background_gc: false, ..MountOptions::default() };
         let fs = Fs::mount(device, options).map_err(|e| open_failure(path, &e))?;
@@ -179,31 +179,17 @@ pub(crate) fn find_at_checkpoint(path: &Path, args: ImageArgs, file: &[u8]) -> R
 
 /// As [`open_raw`], but refuses a volume that somebody else writes to.
 pub(crate) fn open_unused(path: &Path, args: ImageArgs) -> Result<Image, Failure> {
-    Image::open(image::open(path, args.for_reading())?).map_err(|e| open_failure(path, &e))
+    Image::open(image::open(path, args.for_reading(path)?)?).map_err(|e| open_failure(path, &e))
 }
 
 /// The line for a volume that cannot be opened. What is there instead is told if it contains partitions.
 pub(crate) fn open_failure(path: &Path, e: &Error) -> Failure {
     let what = format!("cannot open the volume in {}", path.display());
-    let table = match e {
-        Error::Format(FormatError::Magic { .. }) => partition_table(path),
+    let told = match e {
+        Error::Format(FormatError::Magic { .. }) => image::disk_failure(&what, path),
         _ => None,
     };
-    match table {
-        Some(table) => Failure::new(
-            what,
-            format_args!("it is a whole disk ({table})"),
-            "say where the partition starts with --offset, in bytes; `fdisk -l` shows it in sectors",
-        ),
-        None => failure(what, e),
-    }
-}
-
-/// The partition table of a device.
-fn partition_table(path: &Path) -> Option<&'static str> {
-    let options = OpenOptions { read_only: true, despite_writers: true, ..OpenOptions::default() };
-    let device = open_image(path, options).ok()?;
-    detect_signature(&*device).ok()?.filter(|name| name.ends_with("partition table"))
+    told.unwrap_or_else(|| failure(what, e))
 }
 
 /// The line for an operation that the file system refused.
@@ -215,7 +201,7 @@ pub(crate) fn failure(what: impl Into<String>, e: &Error) -> Failure {
         Error::Format(FormatError::Magic { .. }) => Failure::new(
             what,
             "there is no F2FS volume",
-            "check the file and --offset, or make a volume with `steadyfs mkfs`",
+            "check the file, --offset and --partition, or make a volume with `steadyfs mkfs`",
         ),
         Error::Format(why @ FormatError::BlockSize { .. }) => {
             Failure::new(what, why, "mount it on a Linux whose pages have that size")

@@ -27,7 +27,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(Args { on, target }: &Args) -> Result<ExitCode, Failure> {
-    let from = image::open(&on.device, on.image.for_reading())?;
+    let from = image::open(&on.device, on.image.for_reading(&on.device)?)?;
     let blocks = Image::open(from.clone()).map_err(|e| open_failure(&on.device, &e))?.layout().block_count;
     let what = format!("cannot export {} to {}", on.device.display(), target.display());
     let there = || Failure::new(what.clone(), "it is there already", "name an image that is not there yet");

@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use steadyfs_core::Error;
 use steadyfs_core::fsck::{CheckOptions, Issue, Phase, Progress, ProgressFn, Report, Severity, Value, check};
 use steadyfs_core::raw::Superblocks;
 use steadyfs_device::{Device, OpenError, open_image};
-use steadyfs_format::Features;
+use steadyfs_format::{Features, FormatError};
 
 use crate::failure::Failure;
 use crate::image::{self, ImageArgs, Looked};
@@ -61,6 +62,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         true => image::look(&args.device, args.image)?,
         false => Looked { device: open(args)?, in_use: false },
     };
+    // A disk with partitions is no damaged volume.
+    if let Err(Error::Format(FormatError::Magic { .. })) = Superblocks::read(&*device).chosen()
+        && let Some(disk) = image::disk_failure(&format!("cannot check {}", args.device.display()), &args.device)
+    {
+        return Err(disk);
+    }
     if args.leaks
         && Superblocks::read(&*device).chosen().is_ok_and(|found| !found.features().contains(Features::INFINITE))
     {
@@ -96,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 
 /// A volume that somebody else writes to is no state to judge; its last checkpoint is, if that is asked for.
 fn open(args: &Args) -> Result<Arc<dyn Device>, Failure> {
-    open_image(&args.device, args.image.for_reading()).map_err(|e| match e {
+    open_image(&args.device, args.image.for_reading(&args.device)?).map_err(|e| match e {
         OpenError::InUse { .. } => {
             image::open_failure(&args.device, &e).with_hint("unmount it, or check its last checkpoint with -n")
         }

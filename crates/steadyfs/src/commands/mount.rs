@@ -244,8 +244,8 @@ fn remount(args: &Args, fuse: &FuseOptions) -> Result<ExitCode, Failure> {
 fn serve(args: &Args, mut core: MountOptions, fuse: &FuseOptions, own: &OwnOptions) -> Result<ExitCode, Failure> {
     // Before any thread is started, so that all are such.
     steadyfs_fuse::become_io_flusher();
-    let open = if core.read_only { args.image.for_reading() } else { args.image.for_writing() };
-    let open = OpenOptions { leave_mountable: fuse.block_device, patience: PATIENCE, ..open };
+    let open = if core.read_only { args.image.for_reading(&args.device) } else { args.image.for_writing(&args.device) };
+    let open = OpenOptions { leave_mountable: fuse.block_device, patience: PATIENCE, ..open? };
     let listening = own.metrics.as_ref().map(metrics::bind).transpose()?;
     let sandbox = own.sandbox.then(Sandbox::begin);
     let mut device = open_device(args, open, &mut core)?;
@@ -317,7 +317,7 @@ fn open_device(args: &Args, open: OpenOptions, core: &mut MountOptions) -> Resul
         Err(OpenError::WriteProtected { why, .. }) if !wants_to_write(args) => {
             warn(&format!("{} is write-protected ({why}); mounting it read-only", args.device.display()));
             core.read_only = true;
-            image::open(&args.device, OpenOptions { patience: open.patience, ..args.image.for_reading() })
+            image::open(&args.device, OpenOptions { patience: open.patience, ..args.image.for_reading(&args.device)? })
         }
         Err(OpenError::WriteProtected { why, .. }) => Err(Failure::new(
             format!("cannot mount {} for writing", args.device.display()),
@@ -386,7 +386,10 @@ fn start(args: &Args) -> Result<ExitCode, Failure> {
     let absolute = |path: &Path| path.canonicalize().map_err(cannot);
     let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
     command.arg0("steadyfs").arg("mount").arg("--helper").arg("--serve");
-    command.arg("--offset").arg(args.image.offset.0.to_string());
+    match args.image.partition {
+        Some(number) => command.arg("--partition").arg(number.to_string()),
+        None => command.arg("--offset").arg(args.image.offset.0.to_string()),
+    };
     command.args(args.options.iter().flat_map(|list| ["-o", list]));
     if let Some(emulate) = args.emulate {
         command.arg(format!("--device={emulate}"));

@@ -20,7 +20,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(Args { on }: &Args) -> Result<ExitCode, Failure> {
-    let marked = Superblocks::read(&*image::open(&on.device, on.image.for_reading())?).is_journaled();
+    let marked = Superblocks::read(&*image::open(&on.device, on.image.for_reading(&on.device)?)?).is_journaled();
     let found = Volume::with(&on.device, on.image, Access::Write, |volume| Ok(volume.fs.recovered()))?;
     let name = on.device.display();
     let text = match found {

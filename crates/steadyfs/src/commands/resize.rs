@@ -45,7 +45,7 @@ struct Room {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mounted = match args.device.is_dir() {
         true => Some(args.device.clone()),
-        false if args.image.offset.0 == 0 => steadyfs_fuse::mounted_at(&args.device),
+        false if args.image.is_whole() => steadyfs_fuse::mounted_at(&args.device),
         false => None,
     };
     let (before, after) = match mounted {

@@ -28,7 +28,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(Args { on }: &Args) -> Result<ExitCode, Failure> {
-    let device = image::open(&on.device, on.image.for_writing())?;
+    let device = image::open(&on.device, on.image.for_writing(&on.device)?)?;
     let image = Image::open(device.clone()).map_err(|e| open_failure(&on.device, &e))?;
     if image.log_space().is_some() {
         drop((image, device));
@@ -47,9 +47,9 @@ pub(crate) fn run(Args { on }: &Args) -> Result<ExitCode, Failure> {
 /// Discards what an IPLFS volume does not need.
 fn logs(on: &DeviceArgs) -> Result<ExitCode, Failure> {
     let failed = |e: Error| cannot(&on.device, &e);
-    let before = held(&*image::open(&on.device, on.image.for_reading())?);
+    let before = held(&*image::open(&on.device, on.image.for_reading(&on.device)?)?);
     Volume::with(&on.device, on.image, Access::Write, |volume| volume.fs.trim(0..u64::MAX, 0).map_err(failed))?;
-    let device = image::open(&on.device, on.image.for_writing())?;
+    let device = image::open(&on.device, on.image.for_writing(&on.device)?)?;
     let image = Image::open(device.clone()).map_err(failed)?;
     // Only some devices tell what they hold.
     let leaked = if before.is_some() { image.leaked_runs().map_err(failed)? } else { Vec::new() };

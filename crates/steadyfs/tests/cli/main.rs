@@ -4,6 +4,7 @@ mod archives;
 mod compatibility;
 mod crash_test;
 mod d2fs;
+mod disks;
 mod frame;
 mod fsck;
 mod gc;

@@ -152,20 +152,6 @@ fn what_is_warned_of_has_the_name_of_the_program_and_no_time() {
 }
 
 #[test]
-fn a_disk_with_partitions_is_told_as_one() {
-    let volume = Volume::new();
-    let disk = volume.path("disk.img");
-    let image = File::create(&disk).unwrap();
-    image.set_len(64 << 20).unwrap();
-    let mut first = [0; 512];
-    (first[446 + 4], first[446 + 9], first[446 + 13], first[510], first[511]) = (0x83, 8, 1, 0x55, 0xAA);
-    image.write_all_at(&first, 0).unwrap();
-    for command in [&["ls", "disk.img", "/"][..], &["info", "disk.img"]] {
-        fails(&volume.run(command), 1, &["it is a whole disk (MBR partition table)", "--offset", "fdisk -l"]);
-    }
-}
-
-#[test]
 fn a_volume_with_larger_blocks_is_told_as_one() {
     let volume = Volume::new();
     let image = File::options().write(true).open(volume.0.image()).unwrap();

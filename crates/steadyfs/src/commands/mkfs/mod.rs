@@ -149,7 +149,7 @@ fn of_others(args: &Args, kind: Kind) -> Vec<&'static str> {
         (iplfs && args.large_nat, "choice of its NAT (-i)"),
         (args.discard == 0, "way without discards (-t)"),
         (d2fs && args.size.is_some(), "SIZE, but a --capacity"),
-        (d2fs && args.image.offset.0 != 0, "beginning amid its device (--offset)"),
+        (d2fs && !args.image.is_whole(), "beginning amid its device (--offset, --partition)"),
     ];
     let given = given.into_iter().filter_map(|(is_given, name)| is_given.then_some(name));
     given.chain(args.f2fs.segmented_only()).collect()

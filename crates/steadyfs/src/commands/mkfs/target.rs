@@ -42,7 +42,8 @@ impl Target {
         let block_device = meta.as_ref().filter(|m| m.file_type().is_block_device()).map(MetadataExt::rdev);
         let in_chunks = is_for_chunks(path);
         let is_file = block_device.is_none() && !in_chunks;
-        let length = size.filter(|_| is_file && !dry_run).and_then(|size| args.offset.0.checked_add(size.0));
+        let grows = is_file && !dry_run && args.partition.is_none();
+        let length = size.filter(|_| grows).and_then(|size| args.offset.0.checked_add(size.0));
         let target = |device: Box<dyn Device>| Target {
             device,
             path: path.to_owned(),
@@ -70,11 +71,11 @@ impl Target {
                 hint,
             ));
         }
-        let mut options = if dry_run { args.for_reading() } else { args.for_writing() };
+        let mut options = if dry_run { args.for_reading(path) } else { args.for_writing(path) }?;
         let device: Box<dyn Device> = if in_chunks {
             Box::new(open_chunks(path, options, size)?)
         } else {
-            options.size = size.map(|size| size.0);
+            options.size = within(path, size, options.size)?;
             options.create = length;
             Box::new(FileDevice::open(path, options).map_err(|e| match e {
                 OpenError::System { source, .. } if source.kind() == ErrorKind::FileTooLarge => {
@@ -157,6 +158,18 @@ impl Target {
             let _ = if self.path.is_dir() { fs::remove_dir_all(&self.path) } else { fs::remove_file(&self.path) };
         }
         self.path
+    }
+}
+
+/// The size of a volume: as the user says, but no more than its partition has.
+fn within(path: &Path, size: Option<Size>, partition: Option<u64>) -> Result<Option<u64>, Failure> {
+    match (size, partition) {
+        (Some(Size(size)), Some(has)) if size > has => Err(Failure::new(
+            format!("cannot make a volume on {}", path.display()),
+            format!("the partition has {}", human(has)),
+            "leave SIZE out, or give a smaller one",
+        )),
+        (size, partition) => Ok(size.map(|size| size.0).or(partition)),
     }
 }
 

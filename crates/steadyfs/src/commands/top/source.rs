@@ -37,7 +37,7 @@ impl Watched {
         if path.is_dir() && !is_image_directory(path) {
             return Ok(Watched::Mount(path.to_owned()));
         }
-        if args.offset.0 == 0
+        if args.is_whole()
             && let Some(dir) = steadyfs_fuse::mounted_at(path)
         {
             return Ok(Watched::Mount(dir));
