@@ -3,7 +3,7 @@
 //! mkfs(8), fsck(8) and mount(8) find a file system's programs by names of the form `mkfs.TYPE`; a link to the one
 //! binary is enough, whatever TYPE it has.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 /// What the program's name before the dot stands for.
@@ -17,6 +17,26 @@ const NAMES: [(&str, &[&str]); 5] = [
 
 /// What the flags of dump.f2fs stand for.
 const DUMP_FLAGS: [(&str, &str); 5] = [("-i", "inode"), ("-n", "nat"), ("-s", "sit"), ("-a", "ssa"), ("-b", "block")];
+
+/// Options that find(1) has with one dash; `-print` it does anyhow.
+const FIND_OPTIONS: [&str; 4] = ["-name", "-type", "-size", "-print0"];
+
+/// Gives the options of find(1) the two dashes of long options.
+fn as_long_options(arguments: Vec<OsString>) -> Vec<OsString> {
+    let mut is_value = false;
+    let mut all = Vec::with_capacity(arguments.len());
+    for mut argument in arguments {
+        let option = !is_value && FIND_OPTIONS.iter().any(|known| argument == *known);
+        if option {
+            argument = [OsStr::new("-"), &argument].into_iter().collect();
+        }
+        if is_value || argument != "-print" {
+            is_value = !is_value && ["--name", "--type", "--size"].iter().any(|known| argument == *known);
+            all.push(argument);
+        }
+    }
+    all
+}
 
 /// Puts the command that the program's name stands for in front of its arguments.
 pub(crate) fn by_name(mut argv: Vec<OsString>) -> Vec<OsString> {
@@ -37,7 +57,10 @@ pub(crate) fn by_name(mut argv: Vec<OsString>) -> Vec<OsString> {
     };
     let behind_name = argv.len().min(1);
     argv.splice(behind_name..behind_name, words.iter().map(OsString::from));
-    argv
+    match argv.get(1) {
+        Some(command) if command == "find" => as_long_options(argv),
+        _ => argv,
+    }
 }
 
 #[cfg(test)]
@@ -65,6 +88,10 @@ mod tests {
         assert_eq!(dump, ["dump.steadyfs", "dump", "inode", "3", "img"].map(OsString::from));
         let fuse = by_name(["/usr/bin/steadyfs", "/img", "/mnt", "-o", "rw"].map(OsString::from).to_vec());
         assert_eq!(fuse[1..4], ["mount", "--helper", "/img"].map(OsString::from));
+        let typed =
+            ["steadyfs", "find", "img", "/", "-name", "-print", "-type", "f", "-print0", "-size", "-9k", "-print"];
+        let taken = ["steadyfs", "find", "img", "/", "--name", "-print", "--type", "f", "--print0", "--size", "-9k"];
+        assert_eq!(by_name(typed.map(OsString::from).to_vec()), taken.map(OsString::from));
         assert_eq!(by_name(Vec::new()), Vec::<OsString>::new());
     }
 }

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    cat, completions, crash_test, dump, export, find, fsck, gc, get, info, lab, links, ln, ls, man, mkdir, mkfs, mount,
-    mv, put, recover, resize, rm, stat, top, trace, trim, umount,
+    cat, completions, crash_test, df, du, dump, export, find, fsck, gc, get, info, lab, links, ln, ls, man, mkdir,
+    mkfs, mount, mv, put, recover, resize, rm, stat, top, trace, trim, umount,
 };
 use crate::failure::Failure;
 
@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Cat(cat::Args),
     Stat(stat::Args),
     Find(find::Args),
+    Du(du::Args),
+    Df(df::Args),
     Put(put::Args),
     Get(get::Args),
     Rm(rm::Args),
@@ -75,6 +77,8 @@ impl Command {
             Command::Cat(_) => "cat",
             Command::Stat(_) => "stat",
             Command::Find(_) => "find",
+            Command::Du(_) => "du",
+            Command::Df(_) => "df",
             Command::Put(_) => "put",
             Command::Get(_) => "get",
             Command::Rm(_) => "rm",
@@ -108,6 +112,8 @@ impl Command {
             Command::Cat(args) => cat::run(&args),
             Command::Stat(args) => stat::run(&args),
             Command::Find(args) => find::run(&args),
+            Command::Du(args) => du::run(&args),
+            Command::Df(args) => df::run(&args),
             Command::Put(args) => put::run(&args),
             Command::Get(args) => get::run(&args),
             Command::Rm(args) => rm::run(&args),

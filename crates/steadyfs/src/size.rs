@@ -75,6 +75,23 @@ pub(crate) fn human(bytes: u64) -> String {
     format!("{value:.places$} {}iB", UNITS[unit])
 }
 
+/// A number of bytes in few letters, rounded up, as `ls -h` and `du -h` show it: `1.5M`.
+pub(crate) fn short(bytes: u64) -> String {
+    if bytes < 1024 {
+        return bytes.to_string();
+    }
+    let (mut unit, mut letter) = (1024_u128, 0);
+    let tenths = |unit: u128| (u128::from(bytes) * 10).div_ceil(unit);
+    while tenths(unit) > 10_230 && letter + 1 < UNITS.len() {
+        unit *= 1024;
+        letter += 1;
+    }
+    match tenths(unit) {
+        few if few < 100 => format!("{}.{}{}", few / 10, few % 10, UNITS[letter]),
+        many => format!("{}{}", many.div_ceil(10), UNITS[letter]),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,6 +135,24 @@ mod tests {
             "4é",
         ] {
             assert!(text.parse::<Size>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn for_narrow_columns() {
+        for (bytes, text) in [
+            (0, "0"),
+            (1023, "1023"),
+            (1024, "1.0K"),
+            (1025, "1.1K"),
+            (10_188, "10K"),
+            (10_239, "10K"),
+            (10_241, "11K"),
+            (1_047_553, "1.0M"),
+            (3 << 29, "1.5G"),
+            (u64::MAX, "16E"),
+        ] {
+            assert_eq!(short(bytes), text, "{bytes}");
         }
     }
 

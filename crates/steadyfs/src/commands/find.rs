@@ -1,10 +1,13 @@
 //! `steadyfs find`: prints the paths of a volume, those that match.
 
+use std::cmp::Ordering;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use clap::ValueEnum;
+use steadyfs_core::{Error, InodeRef};
 use steadyfs_format::dir::FileType;
 
 use super::stat::ListedFile;
@@ -17,7 +20,7 @@ use crate::volume::{Access, Volume, failure, show_absolute, trim_slashes};
 
 /// Print the paths below a directory of a volume, without mounting it
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: steadyfs find --name '*.conf' --type f image.img /etc")]
+#[command(after_help = "Example: steadyfs find image.img /etc -name '*.conf' -type f -size +4k")]
 pub(crate) struct Args {
     /// Only names that match the pattern (* ? [a-z])
     #[arg(long, value_name = "PATTERN")]
@@ -25,6 +28,9 @@ pub(crate) struct Args {
     /// Only files of this kind
     #[arg(long = "type", value_name = "KIND")]
     kind: Option<Letter>,
+    /// Only files of N units of 512 bytes, rounded up; more than N with +N, less with -N; units: c, w, b, k, M, G
+    #[arg(long, value_name = "[+|-]N[UNIT]", allow_hyphen_values = true)]
+    size: Option<Length>,
     /// End each path with a NUL byte
     #[arg(short = '0', long)]
     print0: bool,
@@ -74,6 +80,45 @@ impl Letter {
     }
 }
 
+/// A length that find(1) looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Length {
+    order: Ordering,
+    units: u64,
+    /// Bytes of a unit.
+    unit: u64,
+}
+
+impl Length {
+    fn is(self, bytes: u64) -> bool {
+        bytes.div_ceil(self.unit).cmp(&self.units) == self.order
+    }
+}
+
+impl FromStr for Length {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (order, rest) = match text.as_bytes().first() {
+            Some(b'+') => (Ordering::Greater, &text[1..]),
+            Some(b'-') => (Ordering::Less, &text[1..]),
+            _ => (Ordering::Equal, text),
+        };
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let unit = match &rest[digits..] {
+            "" | "b" => 512,
+            "c" => 1,
+            "w" => 2,
+            "k" => 1 << 10,
+            "M" => 1 << 20,
+            "G" => 1 << 30,
+            _ => return Err("the units are c (bytes), w, b (512 bytes), k, M and G".to_owned()),
+        };
+        let units = rest[..digits].parse().map_err(|_| "give a number, such as +10k".to_owned())?;
+        Ok(Length { order, units, unit })
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Volume::with(&args.device, args.image, Access::Read, |volume| {
         let mut out = io::BufWriter::new(io::stdout().lock());
@@ -84,7 +129,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         while let Some((path, ino)) = pending.pop() {
             let cannot = |e| failure(format!("cannot list {}", show_absolute(&path)), &e);
             let inode = volume.fs.inode(ino).map_err(cannot)?;
-            let wanted = args.wants(&path, inode.kind());
+            let wanted = args.wants(&path, inode.kind()) && args.has_size(volume, &inode).map_err(cannot)?;
             if let (true, Some(array)) = (wanted, &mut array) {
                 array.push(&ListedFile::new(volume, &path, &inode).map_err(cannot)?)?;
             } else if wanted {
@@ -107,6 +152,10 @@ impl Args {
         let (_, name) = crate::transfer::split(path);
         let named = self.name.as_ref().is_none_or(|pattern| glob::matches(pattern.bytes(), name));
         named && self.kind.is_none_or(|letter| letter.kind() == kind)
+    }
+
+    fn has_size(&self, volume: &Volume, inode: &InodeRef) -> Result<bool, Error> {
+        self.size.map_or(Ok(true), |size| Ok(size.is(volume.fs.attr(inode)?.size)))
     }
 }
 

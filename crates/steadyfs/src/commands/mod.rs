@@ -3,6 +3,8 @@
 pub(crate) mod cat;
 pub(crate) mod completions;
 pub(crate) mod crash_test;
+pub(crate) mod df;
+pub(crate) mod du;
 pub(crate) mod dump;
 pub(crate) mod export;
 pub(crate) mod find;
@@ -32,6 +34,14 @@ pub(crate) mod umount;
 use std::process::ExitCode;
 
 use crate::transfer::Notes;
+
+/// `--help` alone, for commands whose `-h` is that of ls(1), du(1) and df(1).
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct LongHelp {
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+}
 
 /// How a copy ends: what was left out has been printed, and the exit code says that there was something.
 fn left_out(notes: &Notes) -> ExitCode {

@@ -15,6 +15,7 @@ mod iplfs;
 mod json;
 mod lab;
 mod links;
+mod lists;
 mod metrics;
 mod mkfs;
 mod mount;
