@@ -1,14 +1,17 @@
 //! The command line: the list of commands; the arguments of each stand beside its code.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::builder::styling::Styles;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
     cat, completions, crash_test, df, du, dump, export, find, fsck, gc, get, info, lab, links, ln, ls, man, mkdir,
     mkfs, mount, mv, put, recover, resize, rm, stat, top, trace, trim, umount,
 };
 use crate::failure::Failure;
+use crate::talk::Talk;
 
 /// A log-structured file system in user space that speaks F2FS.
 #[derive(Debug, Parser)]
@@ -52,10 +55,69 @@ pub(crate) enum Command {
     Man(man::Args),
 }
 
+/// What the commands are for, as `steadyfs --help` has them.
+pub(crate) const GROUPS: [(&str, &[&str]); 4] = [
+    ("Mount", &["mount", "umount", "top"]),
+    ("Files of an image", &["ls", "cat", "stat", "find", "du", "df", "put", "get", "rm", "mkdir", "ln", "mv"]),
+    ("Make and care", &["mkfs", "fsck", "info", "gc", "recover", "trim", "resize", "export", "links"]),
+    ("Look inside and research", &["dump", "trace", "crash-test", "lab"]),
+];
+
+/// Commands about this program alone.
+const OTHERS: (&str, &[&str]) = ("This program", &["help", "completions", "man"]);
+
+/// The definition of the command line, with its commands in groups.
+pub(crate) fn command() -> clap::Command {
+    let command = <Cli as CommandFactory>::command();
+    let (styles, mut list) = (Styles::default(), String::new());
+    let (header, literal) = (styles.get_header(), styles.get_literal());
+    for (group, names) in GROUPS.iter().chain([&OTHERS]) {
+        list.push_str(&format!("{header}{group}:{header:#}\n"));
+        for name in *names {
+            let about = match command.find_subcommand(name).and_then(clap::Command::get_about) {
+                Some(about) => about.to_string(),
+                None => "Print this message or the help of a command".to_owned(),
+            };
+            list.push_str(&format!("  {literal}{name:11}{literal:#} {about}\n"));
+        }
+        list.push('\n');
+    }
+    let template = format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{list}{header}Options:{header:#}\n{{options}}\n\n\
+         `steadyfs help COMMAND` or `steadyfs COMMAND --help` says more.\n"
+    );
+    command.help_template(template)
+}
+
+/// Reads the arguments.
+pub(crate) fn parse(argv: &[OsString]) -> Result<Cli, clap::Error> {
+    command().try_get_matches_from(argv).and_then(|matches| Cli::from_arg_matches(&matches))
+}
+
 impl Command {
     /// What the log tells unless asked: nothing of volumes in memory that are made to fail.
     pub(crate) fn usual_log(&self) -> &'static str {
-        if matches!(self, Command::CrashTest(_) | Command::Lab(_)) { "off" } else { "warn" }
+        match self {
+            Command::CrashTest(_) | Command::Lab(_) => "off",
+            _ if self.talk().is_some_and(|talk| talk.verbose) => "info",
+            _ => "warn",
+        }
+    }
+
+    /// How much it is to say, if that can be chosen.
+    fn talk(&self) -> Option<Talk> {
+        match self {
+            Command::Mkfs(args) => Some(args.talk),
+            Command::Fsck(args) => Some(args.talk),
+            Command::Gc(args) => Some(args.talk),
+            Command::Put(args) => Some(args.end.talk),
+            Command::Get(args) => Some(args.end.talk),
+            Command::Recover(args) => Some(args.end.talk),
+            Command::Export(args) => Some(args.end.talk),
+            Command::Resize(args) => Some(args.end.talk),
+            Command::Trim(args) => Some(args.end.talk),
+            _ => None,
+        }
     }
 
     /// Whether it serves, or runs for long, so that its log tells the time.
@@ -137,12 +199,21 @@ impl Command {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn the_definition_is_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
+    }
+
+    #[test]
+    fn each_command_is_in_one_group() {
+        let grouped = GROUPS.iter().chain([&OTHERS]).flat_map(|(_, names)| names.iter().copied());
+        let mut grouped: Vec<&str> = grouped.filter(|name| *name != "help").collect();
+        let command = command();
+        let mut all: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+        grouped.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(grouped, all);
     }
 }

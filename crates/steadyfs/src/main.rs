@@ -22,6 +22,7 @@ mod readable;
 mod sandbox;
 mod service;
 mod size;
+mod talk;
 mod text;
 mod transfer;
 mod volume;
@@ -29,12 +30,11 @@ mod volume;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
 
 fn main() -> ExitCode {
     let argv = argv::by_name(std::env::args_os().collect());
-    match cli::Cli::try_parse_from(&argv) {
+    match cli::parse(&argv) {
         Ok(cli) => {
             log::init(cli.command.usual_log(), cli.command.lasts());
             let verb = cli.command.verb();

@@ -3,10 +3,9 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::cli::Cli;
+use crate::cli;
 use crate::failure::Failure;
 
 /// Print a completion script for a shell
@@ -20,7 +19,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     // clap_complete panics when its writer fails, so it writes to memory.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "steadyfs", &mut script);
+    clap_complete::generate(args.shell, &mut cli::command(), "steadyfs", &mut script);
     io::stdout().write_all(&script).map_err(|e| Failure::output(&e))?;
     Ok(ExitCode::SUCCESS)
 }

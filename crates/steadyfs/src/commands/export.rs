@@ -1,10 +1,11 @@
 //! `steadyfs export`: copies a D2FS volume to a new image, as an F2FS volume that every program knows.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use serde::Serialize;
 use steadyfs_core::mkfs::export;
 use steadyfs_core::raw::Image;
 use steadyfs_device::{OpenError, OpenOptions, open_image};
@@ -13,20 +14,32 @@ use steadyfs_format::BLOCK_SIZE;
 use crate::failure::Failure;
 use crate::image::{self, DeviceArgs};
 use crate::size::human;
+use crate::talk::End;
 use crate::volume::{failure, open_failure};
 
 /// Copy an unmounted D2FS volume to a new image, as an F2FS volume
 ///
-/// Linux and f2fs-tools open the copy. Only its owner may read it.
+/// Linux and f2fs-tools open the copy. Only its owner may read it. With --json: target, blocks and bytes that were
+/// copied.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) end: End,
     #[command(flatten)]
     on: DeviceArgs,
     /// The new image
     target: PathBuf,
 }
 
-pub(crate) fn run(Args { on, target }: &Args) -> Result<ExitCode, Failure> {
+/// The JSON form of what was done.
+#[derive(Serialize)]
+struct Done {
+    target: String,
+    blocks: u64,
+    bytes: u64,
+}
+
+pub(crate) fn run(Args { end, on, target }: &Args) -> Result<ExitCode, Failure> {
     let from = image::open(&on.device, on.image.for_reading(&on.device)?)?;
     let blocks = Image::open(from.clone()).map_err(|e| open_failure(&on.device, &e))?.layout().block_count;
     let what = format!("cannot export {} to {}", on.device.display(), target.display());
@@ -45,7 +58,8 @@ pub(crate) fn run(Args { on, target }: &Args) -> Result<ExitCode, Failure> {
         let _ = fs::remove_file(target);
         failure(what, &e)
     })?;
-    let text = format!("{} in {copied} blocks copied; an F2FS volume", human(copied * BLOCK_SIZE as u64));
-    writeln!(io::stdout(), "{}: {text}", target.display()).map_err(|e| Failure::output(&e))?;
+    let (bytes, target) = (copied * BLOCK_SIZE as u64, target.display().to_string());
+    let line = format!("{target}: {} in {copied} blocks copied; an F2FS volume", human(bytes));
+    end.say(&line, &Done { target, blocks: copied, bytes })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -17,6 +17,7 @@ use steadyfs_format::{Features, FormatError};
 
 use crate::failure::Failure;
 use crate::image::{self, ImageArgs, Looked};
+use crate::talk::Talk;
 use crate::text::print_json;
 use crate::volume::{TRIES, failure};
 
@@ -49,8 +50,10 @@ pub(crate) struct Args {
     #[arg(short = 'j', long, value_name = "N")]
     threads: Option<usize>,
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with = "quiet")]
     json: bool,
+    #[command(flatten)]
+    pub(crate) talk: Talk,
     #[command(flatten)]
     image: ImageArgs,
     /// Image file or block device
@@ -95,7 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     bar.finish_and_clear();
     if args.json {
         print_json(&json(&report))?;
-    } else {
+    } else if !args.talk.quiet || !report.is_clean() {
         print(args, &report, &mut io::BufWriter::new(io::stdout().lock())).map_err(|e| Failure::output(&e))?;
     }
     Ok(ExitCode::from(report.exit_code()))
@@ -113,7 +116,7 @@ fn open(args: &Args) -> Result<Arc<dyn Device>, Failure> {
 
 /// Who is told how far the check is, and the bar if that is one.
 fn progress(args: &Args) -> Result<(Option<ProgressFn>, ProgressBar), Failure> {
-    let wants_bar = args.progress == Some(0) || (args.progress.is_none() && !args.json);
+    let wants_bar = args.progress == Some(0) || (args.progress.is_none() && !args.json && !args.talk.quiet);
     let bar = ProgressBar::hidden();
     match args.progress {
         Some(fd) if fd > 0 => {

@@ -11,6 +11,7 @@ use steadyfs_core::{Error, GcPlan, GcReport, Urgency};
 
 use crate::failure::Failure;
 use crate::image::ImageArgs;
+use crate::talk::Talk;
 use crate::text::print_json;
 use crate::volume::{Access, Volume, failure, open_raw, open_unused};
 
@@ -25,8 +26,10 @@ pub(crate) struct Args {
     #[arg(long)]
     plan: bool,
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with = "quiet")]
     json: bool,
+    #[command(flatten)]
+    pub(crate) talk: Talk,
     /// Collect at most N sections [default: each section that holds garbage, once]
     #[arg(long, value_name = "N", conflicts_with = "segments")]
     sections: Option<u64>,
@@ -96,16 +99,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         let plan = volume.fs.gc_plan(sections, args.policy.urgency()).map_err(cannot)?;
         match args.json {
             true => print_json(&Planned { plan: &plan, blocks_written: plan.blocks_written() })?,
+            false if args.talk.quiet => {}
             false => print_plan(&plan, &mut io::stdout().lock()).map_err(|e| Failure::output(&e))?,
         }
         return Ok(ExitCode::SUCCESS);
     }
     Volume::with(&args.device, args.image, Access::Write, |volume| {
         let urgency = args.policy.urgency();
-        let bar = bar(|| volume.fs.gc_plan(sections, urgency).map_or(sections, |plan| plan.sections_freed));
+        let bar = bar(args.talk, || volume.fs.gc_plan(sections, urgency).map_or(sections, |plan| plan.sections_freed));
         let report = volume.fs.gc_each(sections, urgency, &mut |_| bar.inc(1)).map_err(cannot)?;
         bar.finish_and_clear();
-        print_done(&report, args.json)?;
+        if !args.talk.quiet {
+            print_done(&report, args.json)?;
+        }
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -116,6 +122,7 @@ fn nothing(args: &Args) -> Result<ExitCode, Failure> {
     match (args.json, args.plan) {
         (true, true) => print_json(&Planned { plan: &none, blocks_written: 0 })?,
         (true, false) => print_done(&GcReport::default(), true)?,
+        (false, _) if args.talk.quiet => {}
         (false, _) => {
             let line = "nothing to collect: an IPLFS volume is never written to where it was; `steadyfs trim` gives back \
                         what is dead";
@@ -126,8 +133,8 @@ fn nothing(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 /// A bar if anyone looks; how much there is to do is asked for only then.
-fn bar(total: impl FnOnce() -> u64) -> ProgressBar {
-    if !io::stderr().is_terminal() {
+fn bar(talk: Talk, total: impl FnOnce() -> u64) -> ProgressBar {
+    if talk.quiet || !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::with_draw_target(Some(total()), ProgressDrawTarget::stderr());

@@ -12,9 +12,10 @@ use steadyfs_core::InodeRef;
 use steadyfs_device::{PRIVATE, create_file};
 use steadyfs_format::dir::FileType;
 
-use crate::commands::left_out;
+use crate::commands::copied;
 use crate::failure::Failure;
 use crate::image::ImageArgs;
+use crate::talk::End;
 use crate::text::PathArg;
 use crate::transfer::host_sink::{HostSink, Keep};
 use crate::transfer::tar_sink::TarSink;
@@ -28,6 +29,9 @@ use crate::volume::{Access, Volume, trim_slashes};
 /// bits, access control lists, device nodes and the attributes `security.*` and `trusted.*`, unless told otherwise:
 /// leave them out of a volume that is not trusted. Other users get none of these, and their umask counts. If DST is a
 /// directory, PATH gets its own name in it (the contents of `/` go straight into it); otherwise PATH becomes DST.
+///
+/// With --json: entries (names that were copied), bytes (lengths of their files), left_out (things that could not be
+/// kept, each with a line).
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "steadyfs get [OPTIONS] DEVICE PATH DST\n       steadyfs get [OPTIONS] --tar FILE DEVICE [PATH]",
@@ -37,6 +41,8 @@ pub(crate) struct Args {
     /// Write a tar file, which only its owner may read, or to standard output for `-`
     #[arg(long, value_name = "FILE", conflicts_with = "destination")]
     tar: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) end: End,
     #[command(flatten)]
     rights: Rights,
     #[command(flatten)]
@@ -97,25 +103,28 @@ fn umask() -> u32 {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    if args.end.json && args.tar.as_ref().is_some_and(|file| file.as_os_str() == "-") {
+        return Err(Failure::usage("cannot print JSON", "the tar file goes to standard output", "name a file for it"));
+    }
     Volume::with(&args.device, args.image, Access::Read, |volume| {
         let path = trim_slashes(args.path.bytes());
         let found = volume.find(path, true)?;
         let own_name = split(path).1.to_vec();
         match (&args.tar, &args.destination) {
             (Some(file), _) if file.as_os_str() == "-" => send(
-                volume,
+                (volume, args.end),
                 found,
                 own_name,
                 &mut TarSink::new(io::BufWriter::with_capacity(1 << 20, io::stdout().lock())),
             ),
             (Some(file), _) => {
                 let out = create_archive(file).map_err(|e| cannot_write(file, &e))?;
-                send(volume, found, own_name, &mut TarSink::new(io::BufWriter::with_capacity(1 << 20, out)))
+                send((volume, args.end), found, own_name, &mut TarSink::new(io::BufWriter::with_capacity(1 << 20, out)))
             }
             (None, Some(destination)) => {
                 let (dir, name) = place(destination, own_name, &found)?;
                 let mut sink = HostSink::open(&dir, args.rights.keep()).map_err(|e| cannot_write(&dir, &e))?;
-                send(volume, found, name, &mut sink)
+                send((volume, args.end), found, name, &mut sink)
             }
             (None, None) => Err(Failure::usage("cannot copy", "DST is missing", "see `steadyfs get --help`")),
         }
@@ -136,11 +145,16 @@ fn create_archive(path: &Path) -> io::Result<File> {
     }
 }
 
-fn send(volume: &Volume, found: InodeRef, name: Vec<u8>, sink: &mut dyn Sink) -> Result<ExitCode, Failure> {
+fn send(
+    (volume, end): (&Volume, End),
+    found: InodeRef,
+    name: Vec<u8>,
+    sink: &mut dyn Sink,
+) -> Result<ExitCode, Failure> {
     let mut source = VolumeSource::new(volume, vec![(found, name)]);
-    let mut job = Job::new(Progress::new(|| Some(source.total())));
+    let mut job = Job::new(Progress::new(end.talk, || Some(source.total()))).telling(end.talk.verbose);
     copy(&mut source, sink, &mut job)?;
-    Ok(left_out(&job.notes))
+    copied(&job, end)
 }
 
 /// The directory of the host that receives the copy, and the name there; empty if the contents go into it.

@@ -4,11 +4,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::CommandFactory;
 use clap_mangen::Man;
 use steadyfs_device::create_file;
 
-use crate::cli::Cli;
+use crate::cli;
 use crate::commands::mount;
 use crate::failure::Failure;
 
@@ -23,7 +22,7 @@ pub(crate) struct Args {
 
 /// The command as its manual describes it: that of `mount` lists more options than its help.
 fn command() -> clap::Command {
-    Cli::command().mut_subcommand("mount", |mount| mount.after_long_help(mount::manual()))
+    cli::command().mut_subcommand("mount", |mount| mount.after_long_help(mount::manual()))
 }
 
 /// Writes the page of each command, never through a symlink.

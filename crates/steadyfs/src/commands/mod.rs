@@ -33,7 +33,12 @@ pub(crate) mod umount;
 
 use std::process::ExitCode;
 
-use crate::transfer::Notes;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::talk::End;
+use crate::text::print_json;
+use crate::transfer::Job;
 
 /// `--help` alone, for commands whose `-h` is that of ls(1), du(1) and df(1).
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -43,7 +48,20 @@ pub(crate) struct LongHelp {
     help: Option<bool>,
 }
 
-/// How a copy ends: what was left out has been printed, and the exit code says that there was something.
-fn left_out(notes: &Notes) -> ExitCode {
-    if notes.count() == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) }
+/// The JSON form of a copy.
+#[derive(Serialize)]
+struct Copy {
+    entries: u64,
+    bytes: u64,
+    left_out: u64,
+}
+
+/// How a copy ends: what was left out has been printed, and the exit code says that there was something. People are
+/// told no more.
+fn copied(job: &Job, end: End) -> Result<ExitCode, Failure> {
+    let left_out = job.notes.count();
+    if end.json {
+        print_json(&Copy { entries: job.copied.entries, bytes: job.copied.bytes, left_out })?;
+    }
+    Ok(if left_out == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

@@ -12,10 +12,11 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use steadyfs_core::InodeRef;
 use steadyfs_format::dir::FileType;
 
-use crate::commands::left_out;
+use crate::commands::copied;
 use crate::failure::Failure;
 use crate::image::ImageArgs;
 use crate::interrupt::Interrupt;
+use crate::talk::End;
 use crate::transfer::host::{HostSource, Root};
 use crate::transfer::host_dir::base_name;
 use crate::transfer::tar_source::TarSource;
@@ -33,6 +34,9 @@ use crate::volume::{Access, Volume, show_absolute};
 /// Of a tar file access control lists, labels of SELinux and holes are kept, too, as GNU tar, star and bsdtar write
 /// them. Owners are taken by number, and so are users and groups in lists, which count by name where no number is.
 /// What gives rights and cannot be kept is told by member, and makes exit code 1; other keys are told once at the end.
+///
+/// With --json: entries (names that were copied), bytes (lengths of their files), left_out (things that could not be
+/// kept, each with a line).
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "steadyfs put [OPTIONS] SRC... DEVICE PATH\n       steadyfs put [OPTIONS] --tar FILE DEVICE PATH",
@@ -42,6 +46,8 @@ pub(crate) struct Args {
     /// Unpack a tar file, or standard input for `-`, below PATH
     #[arg(long, value_name = "FILE")]
     tar: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) end: End,
     #[command(flatten)]
     image: ImageArgs,
     /// What to copy, then image file or block device, then path in the volume
@@ -72,7 +78,7 @@ fn put_trees(args: &Args, sources: &[OsString], device: &Path, path: &[u8]) -> R
         std::fs::symlink_metadata(source)
             .map_err(|e| Failure::new(format!("cannot read {}", Path::new(source).display()), e, "check the name"))?;
     }
-    let stop = interrupt()?;
+    let (stop, talk) = (interrupt()?, args.end.talk);
     Volume::with(device, args.image, Access::Write, |volume| {
         let (top, name) = destination(volume, path)?;
         if name.is_some() && sources.len() > 1 {
@@ -85,9 +91,9 @@ fn put_trees(args: &Args, sources: &[OsString], device: &Path, path: &[u8]) -> R
         }
         let roots = sources.iter().map(|source| root(source, name.as_deref())).collect::<Result<Vec<_>, _>>()?;
         let mut source = HostSource::new(roots);
-        let mut job = Job::new(Progress::new(|| Some(source.total())).until(stop));
+        let mut job = Job::new(Progress::new(talk, || Some(source.total())).until(stop)).telling(talk.verbose);
         copy(&mut source, &mut VolumeSink::new(volume, top), &mut job)?;
-        Ok(left_out(&job.notes))
+        copied(&job, args.end)
     })
 }
 
@@ -123,7 +129,7 @@ fn root(source: &OsString, name: Option<&[u8]>) -> Result<Root, Failure> {
 }
 
 fn put_tar(args: &Args, file: &Path, device: &Path, path: &[u8]) -> Result<ExitCode, Failure> {
-    let stop = interrupt()?;
+    let (stop, talk) = (interrupt()?, args.end.talk);
     let input: Box<dyn Read> = if file.as_os_str() == "-" {
         Box::new(io::stdin().lock())
     } else {
@@ -138,9 +144,9 @@ fn put_tar(args: &Args, file: &Path, device: &Path, path: &[u8]) -> Result<ExitC
             let what = format!("cannot unpack to {}", show_absolute(path));
             return Err(Failure::new(what, "it is not a directory of the volume", "choose a directory"));
         }
-        let mut job = Job::new(Progress::new(|| None).until(stop));
+        let mut job = Job::new(Progress::new(talk, || None).until(stop)).telling(talk.verbose);
         let mut source = TarSource::new(io::BufReader::with_capacity(1 << 20, input));
         copy(&mut source, &mut VolumeSink::new(volume, top), &mut job)?;
-        Ok(left_out(&job.notes))
+        copied(&job, args.end)
     })
 }

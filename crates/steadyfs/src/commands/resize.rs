@@ -3,14 +3,15 @@
 //! Only a number changes, so it takes a checkpoint and no more. A mounted volume is told by setting an attribute of its
 //! root directory; another one is mounted within this process.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
+use serde::Serialize;
 use steadyfs_core::Error;
 use steadyfs_core::stats::VolumeStats;
+use steadyfs_device::is_image_directory;
 use steadyfs_format::BLOCK_SIZE;
 use steadyfs_fuse::{CAPACITY_ATTRIBUTE, STATS_ATTRIBUTE};
 
@@ -18,15 +19,20 @@ use crate::failure::Failure;
 use crate::image::ImageArgs;
 use crate::live;
 use crate::size::{Size, human};
+use crate::talk::End;
 use crate::volume::{Access, Volume, failure};
 
 /// Change how much an IPLFS volume may hold, mounted or not
+///
+/// With --json: capacity and capacity_before, user_size (what files may take of it), in bytes, and files (at most).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: steadyfs resize --capacity 128G image.img")]
 pub(crate) struct Args {
     /// How much it may hold at one time, in bytes (or with a suffix: 64G, 1.5T)
     #[arg(long, value_name = "SIZE")]
     capacity: Size,
+    #[command(flatten)]
+    pub(crate) end: End,
     #[command(flatten)]
     image: ImageArgs,
     /// Image file or block device, or the directory where the volume is mounted
@@ -42,8 +48,18 @@ struct Room {
     files: u64,
 }
 
+/// The JSON form of what was done.
+#[derive(Serialize)]
+struct Done {
+    capacity: u64,
+    capacity_before: u64,
+    user_size: u64,
+    files: u64,
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let mounted = match args.device.is_dir() {
+    // A directory is a mount, unless it is a device in chunks.
+    let mounted = match args.device.is_dir() && !is_image_directory(&args.device) {
         true => Some(args.device.clone()),
         false if args.image.is_whole() => steadyfs_fuse::mounted_at(&args.device),
         false => None,
@@ -64,7 +80,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if after.files < after.user {
         line.push_str(&format!("; its {} node ids are the most files that it holds, whatever their size", after.files));
     }
-    writeln!(io::stdout(), "{line}").map_err(|e| Failure::output(&e))?;
+    let size = |blocks: u64| blocks.saturating_mul(BLOCK_SIZE as u64);
+    let (capacity, capacity_before) = (size(after.capacity), size(before.capacity));
+    let done = Done { capacity, capacity_before, user_size: size(after.user), files: after.files };
+    args.end.say(&line, &done)?;
     Ok(ExitCode::SUCCESS)
 }
 

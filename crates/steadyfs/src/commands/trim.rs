@@ -6,10 +6,10 @@
 //! An IPLFS volume has no free space to tell: it discards by itself what is dead, so it is mounted for that. What the
 //! device holds although nobody needs it or knows that it is dead goes too.
 
-use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use serde::Serialize;
 use steadyfs_core::raw::Image;
 use steadyfs_core::{Error, why_read_only};
 use steadyfs_device::Device;
@@ -18,34 +18,51 @@ use steadyfs_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Log, SEG_BYTES, SegNo};
 use crate::failure::Failure;
 use crate::image::{self, DeviceArgs};
 use crate::size::human;
+use crate::talk::End;
 use crate::volume::{Access, Volume, failure, open_failure};
 
 /// Discard the free space of a volume; an image file gives it back
+///
+/// With --json: discarded (bytes; null if the device does not tell), segments; of an IPLFS volume in place of segments
+/// leaked (bytes of it that nobody knew to be dead).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) end: End,
     #[command(flatten)]
     on: DeviceArgs,
 }
 
-pub(crate) fn run(Args { on }: &Args) -> Result<ExitCode, Failure> {
+/// The JSON form of what was done.
+#[derive(Serialize)]
+struct Done {
+    discarded: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    segments: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    leaked: Option<u64>,
+}
+
+pub(crate) fn run(Args { end, on }: &Args) -> Result<ExitCode, Failure> {
     let device = image::open(&on.device, on.image.for_writing(&on.device)?)?;
     let image = Image::open(device.clone()).map_err(|e| open_failure(&on.device, &e))?;
     if image.log_space().is_some() {
         drop((image, device));
-        return logs(on);
+        return logs(on, *end);
     }
     if let Some(why) = why_not(&image, &*device).map_err(|e| cannot(&on.device, &e))? {
         return Err(cannot(&on.device, &Error::Unsupported(why)));
     }
     let free = free_segments(&image).map_err(|e| cannot(&on.device, &e))?;
     let discarded = discard(&image, &*device, &free).map_err(|e| cannot(&on.device, &e))?;
-    let text = human(discarded * SEG_BYTES);
-    writeln!(io::stdout(), "discarded {text} in {discarded} segments").map_err(|e| Failure::output(&e))?;
+    let bytes = discarded * SEG_BYTES;
+    let line = format!("discarded {} in {discarded} segments", human(bytes));
+    end.say(&line, &Done { discarded: Some(bytes), segments: Some(discarded), leaked: None })?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Discards what an IPLFS volume does not need.
-fn logs(on: &DeviceArgs) -> Result<ExitCode, Failure> {
+fn logs(on: &DeviceArgs, end: End) -> Result<ExitCode, Failure> {
     let failed = |e: Error| cannot(&on.device, &e);
     let before = held(&*image::open(&on.device, on.image.for_reading(&on.device)?)?);
     Volume::with(&on.device, on.image, Access::Write, |volume| volume.fs.trim(0..u64::MAX, 0).map_err(failed))?;
@@ -61,14 +78,13 @@ fn logs(on: &DeviceArgs) -> Result<ExitCode, Failure> {
     }
     device.flush().map_err(|e| failed(e.into()))?;
     let size = |blocks: u64| human(blocks * BLOCK_SIZE as u64);
-    let line = match (before, held(&*device)) {
-        (Some(before), Some(after)) => {
-            let freed = size(before.saturating_sub(after));
-            format!("discarded {freed}, {} of it that nobody knew to be dead", size(lost))
-        }
-        _ => "discarded all that is known to be dead; the device does not tell how much it held".to_owned(),
+    let freed = before.zip(held(&*device)).map(|(before, after)| before.saturating_sub(after));
+    let line = match freed {
+        Some(freed) => format!("discarded {}, {} of it that nobody knew to be dead", size(freed), size(lost)),
+        None => "discarded all that is known to be dead; the device does not tell how much it held".to_owned(),
     };
-    writeln!(io::stdout(), "{line}").map_err(|e| Failure::output(&e))?;
+    let bytes = |blocks: u64| blocks * BLOCK_SIZE as u64;
+    end.say(&line, &Done { discarded: freed.map(bytes), segments: None, leaked: Some(bytes(lost)) })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -111,21 +111,63 @@ pub(crate) trait Source {
 
 /// Copies the whole of `source`.
 pub(crate) fn copy(source: &mut dyn Source, sink: &mut dyn Sink, job: &mut Job) -> Result<(), Failure> {
-    source.send(sink, job)?;
+    source.send(&mut Counting(&mut *sink), job)?;
     sink.finish(job)?;
     job.progress.finish();
     Ok(())
 }
 
-/// What one copy reports: progress while it runs, and what could not be kept.
+/// What one copy reports: progress while it runs, what was copied, and what could not be kept.
 pub(crate) struct Job {
     pub(crate) progress: Progress,
     pub(crate) notes: Notes,
+    pub(crate) copied: Copied,
+    /// Whether each name is told.
+    names: bool,
 }
 
 impl Job {
     pub(crate) fn new(progress: Progress) -> Self {
-        Job { progress, notes: Notes::default() }
+        Job { progress, notes: Notes::default(), copied: Copied::default(), names: false }
+    }
+
+    /// Tells each name that is copied, if `names`.
+    pub(crate) fn telling(self, names: bool) -> Self {
+        Job { names, ..self }
+    }
+}
+
+/// What was copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Copied {
+    /// Names of the tree, without those that were left out before a sink saw them.
+    pub(crate) entries: u64,
+    /// Lengths of their files, holes included.
+    pub(crate) bytes: u64,
+}
+
+/// A sink that counts what the one behind it takes.
+struct Counting<'a>(&'a mut dyn Sink);
+
+impl Sink for Counting<'_> {
+    fn entry(&mut self, entry: Entry<'_>, job: &mut Job) -> Result<(), Failure> {
+        let bytes = match &entry.body {
+            Body::Parent => return self.0.entry(entry, job),
+            Body::File(content) => content.size(),
+            _ => 0,
+        };
+        let path = entry.path.to_vec();
+        self.0.entry(entry, job)?;
+        job.copied.entries += 1;
+        job.copied.bytes += bytes;
+        if job.names {
+            job.progress.line(&show(&path));
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, job: &mut Job) -> Result<(), Failure> {
+        self.0.finish(job)
     }
 }
 

@@ -7,6 +7,7 @@ use steadyfs_format::quote::quote;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::talk::Talk;
 
 /// Bytes copied so far, for a person who waits.
 pub(crate) struct Progress {
@@ -17,9 +18,9 @@ pub(crate) struct Progress {
 impl Progress {
     /// A bar if anyone looks, with `total` bytes to go where that is known. `total` is asked for only then: counting
     /// may mean to walk a tree.
-    pub(crate) fn new(total: impl FnOnce() -> Option<u64>) -> Self {
-        if !std::io::stderr().is_terminal() {
-            return Progress { bar: ProgressBar::hidden(), stop: None };
+    pub(crate) fn new(talk: Talk, total: impl FnOnce() -> Option<u64>) -> Self {
+        if talk.quiet || !std::io::stderr().is_terminal() {
+            return Progress::hidden();
         }
         let (bar, template) = match total() {
             Some(total) => (ProgressBar::new(total), "{bar:32} {bytes}/{total_bytes} {bytes_per_sec} {eta} {wide_msg}"),
@@ -52,7 +53,6 @@ impl Progress {
     }
 
     /// No bar, whoever looks.
-    #[cfg(test)]
     pub(crate) fn hidden() -> Self {
         Progress { bar: ProgressBar::hidden(), stop: None }
     }

@@ -28,6 +28,7 @@ mod remount;
 mod run;
 mod sandbox;
 mod service;
+mod talk;
 mod told;
 mod top;
 mod trace;

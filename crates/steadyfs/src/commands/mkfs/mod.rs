@@ -22,6 +22,7 @@ use steadyfs_format::{BLOCK_SIZE, Log};
 use crate::failure::Failure;
 use crate::image::ImageArgs;
 use crate::size::{Size, human};
+use crate::talk::Talk;
 use crate::text::{print_json, uuid};
 use crate::volume::failure;
 use iplfs::Kind;
@@ -65,9 +66,8 @@ pub(crate) struct Args {
     /// also capacity and log_size (bytes), of a D2FS volume capacity and regular_sections
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
-    /// Say nothing
-    #[arg(short, long)]
-    quiet: bool,
+    #[command(flatten)]
+    pub(crate) talk: Talk,
     /// Room for more files, as with large volumes of small files
     #[arg(short = 'i', long)]
     large_nat: bool,
@@ -132,7 +132,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let report = make(target, &options)?;
     if args.json {
         print_json(&Made::new(args, &report))?;
-    } else if !args.quiet {
+    } else if !args.talk.quiet {
         summary(args, &report, &mut io::stdout().lock()).map_err(|e| Failure::output(&e))?;
     }
     Ok(ExitCode::SUCCESS)
