@@ -91,11 +91,15 @@ impl fmt::Display for Failure {
 
 /// The exit code for wrong arguments.
 pub(crate) fn usage_code(verb: &str) -> ExitCode {
-    ExitCode::from(match verb {
+    ExitCode::from(wrong_arguments(verb))
+}
+
+fn wrong_arguments(verb: &str) -> u8 {
+    match verb {
         "mkfs" | "fsck" => 16,
         "mount" | "umount" => 1,
         _ => 2,
-    })
+    }
 }
 
 /// The exit code for work that failed.
@@ -105,6 +109,29 @@ fn operation_code(verb: &str) -> u8 {
         "mount" | "umount" => MOUNT_FAILED,
         _ => 1,
     }
+}
+
+/// The exit codes of a command and what they mean, for its manual.
+pub(crate) fn codes(verb: &str) -> Vec<(u8, &'static str)> {
+    const SIGNALS: [(u8, &str); 2] = [(130, "SIGINT ended it"), (143, "SIGTERM ended it")];
+    let failed = match verb {
+        "mkfs" => "no volume could be made",
+        "fsck" => "the check could not be done",
+        "put" | "get" => "it failed, or something was left out; lines on standard error say what",
+        "crash-test" | "lab" => "it failed, or a promise is broken",
+        _ => "it failed; one line on standard error says why",
+    };
+    let mut codes = vec![(0, if verb == "fsck" { "nothing is wrong" } else { "it is done" })];
+    codes.push((operation_code(verb), failed));
+    codes.push((wrong_arguments(verb), "the arguments are wrong"));
+    match verb {
+        "fsck" => codes.push((4, "errors were found, or a copy of the superblock or of the checkpoint is lost")),
+        "put" | "crash-test" => codes.extend(SIGNALS),
+        _ => {}
+    }
+    codes.push((READER_GONE, "whoever read the output has gone"));
+    codes.sort_unstable();
+    codes
 }
 
 /// The text of an error for the middle of a line: the system's words without the capital and the number that Rust gives
@@ -124,6 +151,17 @@ mod tests {
     fn one_line_whatever_the_names_hold() {
         let failure = Failure::new("cannot open a\nb", "no such file", "check the name");
         assert_eq!(failure.to_string(), "steadyfs: cannot open a\\nb: no such file; check the name");
+    }
+
+    #[test]
+    fn each_code_has_one_meaning() {
+        for verb in ["mkfs", "fsck", "mount", "umount", "put", "get", "ls", "lab", "crash-test"] {
+            let codes = codes(verb);
+            assert!(codes.windows(2).all(|pair| pair[0].0 < pair[1].0), "{verb}: {codes:?}");
+            assert!(
+                [0, operation_code(verb), wrong_arguments(verb)].iter().all(|code| codes.iter().any(|c| c.0 == *code))
+            );
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ const PIECE: usize = 1 << 20;
 
 /// Write files of a volume to standard output, without mounting it
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: steadyfs cat image.img /etc/hostname")]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,

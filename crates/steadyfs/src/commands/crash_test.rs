@@ -52,6 +52,7 @@ const ENDLESS_MODES: [&str; 3] = ["", "fsync_mode=strict", "noinline_data,noinli
 /// that breaks it is saved, for --replay. Ctrl-C or SIGTERM ends it between two states: it reports what was done so
 /// far, and exits with 130 or 143.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: steadyfs crash-test --states 500")]
 pub(crate) struct Args {
     /// Visit a million states: all lengths, random workloads of several writers, eight ways to mount (IPLFS: three),
     /// or that of --options alone

@@ -22,6 +22,7 @@ use crate::volume::{failure, open_failure};
 /// Linux and f2fs-tools open the copy. Only its owner may read it. With --json: target, blocks and bytes that were
 /// copied.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: steadyfs export volume.d2fs copy.img")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) end: End,

@@ -27,6 +27,7 @@ use crate::volume::{TRIES, failure};
 /// copy of the superblock or of the checkpoint is lost, 8 the check could not be done, 16 wrong arguments, and their
 /// sums.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: steadyfs fsck image.img")]
 pub(crate) struct Args {
     /// Change nothing (this version never does); looks also at a volume that is mounted, at its last checkpoint
     #[arg(short = 'n')]

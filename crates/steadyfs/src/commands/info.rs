@@ -26,6 +26,7 @@ use logs::Logs;
 
 /// Show what a volume is: label, features, sizes, space, state; of a mounted one, what it has done since
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: steadyfs info image.img")]
 pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]

@@ -12,6 +12,7 @@ use crate::volume::{Access, Volume, failure, show_absolute};
 
 /// Make a hard or symbolic link in a volume, without mounting it
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: steadyfs ln -s image.img ../usr/bin /bin")]
 pub(crate) struct Args {
     /// Make a symbolic link; TARGET is stored as it is
     #[arg(short, long)]

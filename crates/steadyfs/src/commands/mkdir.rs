@@ -12,6 +12,7 @@ use crate::volume::{Access, Volume, failure, show_absolute, trim_slashes};
 
 /// Make directories in a volume, without mounting it
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: steadyfs mkdir -p image.img /srv/data")]
 pub(crate) struct Args {
     /// Make missing directories above, too; an existing directory is no failure
     #[arg(short, long)]

@@ -15,7 +15,10 @@ use crate::volume::{Access, Volume, failure, show_absolute};
 ///
 /// If the last PATH is a directory, the others move into it under their names.
 #[derive(Debug, clap::Args)]
-#[command(override_usage = "steadyfs mv [OPTIONS] DEVICE SRC... DST")]
+#[command(
+    override_usage = "steadyfs mv [OPTIONS] DEVICE SRC... DST",
+    after_help = "Example: steadyfs mv image.img /etc/motd /etc/motd.old"
+)]
 pub(crate) struct Args {
     /// Do not replace an existing file
     #[arg(short, long)]

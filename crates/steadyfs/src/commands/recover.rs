@@ -17,6 +17,7 @@ use crate::volume::{Access, Volume};
 ///
 /// With --json: files, batches and records (of the journal) that were recovered, mark_removed (of a journal).
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: steadyfs recover image.img")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) end: End,

@@ -16,6 +16,7 @@ use crate::volume::{Access, Volume, failure, show_absolute};
 
 /// Remove files and directories of a volume, without mounting it
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: steadyfs rm -r image.img /var/cache")]
 pub(crate) struct Args {
     /// Remove directories with all below them
     #[arg(short, long)]

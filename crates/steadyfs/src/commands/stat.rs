@@ -18,6 +18,7 @@ use crate::volume::{Access, Volume, failure, show_absolute};
 
 /// Show what a volume keeps about a file: attributes, times, xattrs
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: steadyfs stat image.img /etc/hostname")]
 pub(crate) struct Args {
     /// Print a JSON array: path (path_hex, too, if that is not UTF-8), inode, kind, mode, uid, gid, links, size and
     /// allocated (bytes), device, target, generation, flags, project, accessed, modified, changed, created, xattrs

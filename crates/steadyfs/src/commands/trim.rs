@@ -26,6 +26,7 @@ use crate::volume::{Access, Volume, failure, open_failure};
 /// With --json: discarded (bytes; null if the device does not tell), segments; of an IPLFS volume in place of segments
 /// leaked (bytes of it that nobody knew to be dead).
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: steadyfs trim image.img")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) end: End,

@@ -59,6 +59,36 @@ fn manual_pages() {
     assert!(listed("steadyfs-lab-run.1", "gc.meta=loose|locked"));
 }
 
+/// Those of man-pages(7).
+#[test]
+fn manual_pages_have_the_sections_that_one_looks_for() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(run(&["man", "--dir", dir.path().to_str().unwrap()]).code, 0);
+    let pages: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(pages.len() > 40, "{pages:?}");
+    for page in &pages {
+        let text = std::fs::read_to_string(page).unwrap();
+        let at = |heading: &str| text.find(heading).unwrap_or_else(|| panic!("no {heading} in {page:?}"));
+        let order = [".SH NAME", ".SH SYNOPSIS", ".SH EXAMPLES\n.nf\n", ".SH \"EXIT STATUS\"\n", ".SH \"SEE ALSO\"\n"];
+        assert!(order.map(at).is_sorted(), "{page:?}");
+        assert!(!text.contains("EXTRA\n") && !text.contains(".SH VERSION"), "{page:?}");
+        // Each page that is named is there.
+        let also = text[at(".SH \"SEE ALSO\"")..].replace("\\-", "-");
+        for name in also.lines().last().unwrap().split(", ").filter(|name| name.starts_with("steadyfs")) {
+            let file = dir.path().join(name.replace("(1)", ".1"));
+            assert!(file.is_file(), "{name} of {page:?}");
+        }
+        let examples = &text[at(".SH EXAMPLES\n")..at(".SH \"EXIT STATUS\"")];
+        assert!(examples.contains("steadyfs"), "{page:?}");
+    }
+    let of = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+    assert!(of("steadyfs-fsck.1").contains("\\fB4\\fR\nerrors were found"));
+    assert!(
+        of("steadyfs-mount.1").contains("\\fB32\\fR\n") && of("steadyfs-mount.1").contains(".SH \"MOUNT OPTIONS\"")
+    );
+    assert!(of("steadyfs-put.1").contains("\\fB130\\fR\nSIGINT"));
+}
+
 #[test]
 fn a_failure_is_one_line_that_says_what_to_do() {
     let dir = tempfile::tempdir().unwrap();

@@ -21,6 +21,7 @@ use crate::failure::Failure;
 /// The whole file system runs on virtual cores over an emulated SSD, in memory, in one process: no device and no file
 /// is touched but the results. The same experiment with the same seed gives the same numbers on any machine.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: steadyfs lab run smoke")]
 pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,

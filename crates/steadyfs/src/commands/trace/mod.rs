@@ -21,6 +21,7 @@ use crate::failure::Failure;
 /// steps of 8 bytes. The kernel's page cache comes before the file system: to see each read and write of a program,
 /// mount with -o direct_io.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: steadyfs trace show file.trace")]
 pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
