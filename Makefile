@@ -4,9 +4,10 @@ CARGO ?= cargo
 
 .PHONY: build test lint deps bench-basic
 
-# Results of `steadyfs lab` name the commit.
+# Results of `steadyfs lab` name the commit. An archive of the sources has none, unless it is told.
+STEADYFS_COMMIT ?= $(shell git rev-parse --short HEAD 2>/dev/null)
 build:
-	STEADYFS_COMMIT=$$(git rev-parse --short HEAD 2>/dev/null) $(CARGO) build --release
+	STEADYFS_COMMIT=$(STEADYFS_COMMIT) $(CARGO) build --release
 
 # Installs what `make build` built: the command, the links by which mount(8) and its like find it, the unit of systemd, manual pages and completions.
 # Packages give DESTDIR and PREFIX=/usr. mount(8) and umount(8) look for helpers in SBINDIR only. Each link has a page of section 8: that of its command.
@@ -39,7 +40,7 @@ uninstall:
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 MACHINE := $(shell uname -m)
 DIST = target/release-artifacts/steadyfs-$(VERSION)-$(MACHINE)-linux
-DISTBUILD = STEADYFS_COMMIT=$$(git rev-parse --short HEAD 2>/dev/null) $(CARGO) build --locked --profile dist -p steadyfs
+DISTBUILD = STEADYFS_COMMIT=$(STEADYFS_COMMIT) $(CARGO) build --locked --profile dist -p steadyfs
 .PHONY: dist static deb deb-test package release
 dist:
 	$(DISTBUILD)

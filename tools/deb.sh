@@ -91,10 +91,11 @@ paths() {
   find "$clean" -xdev \( -path "$clean/var/lib/dpkg" -o -path "$clean/var/log" -o -path "$clean/proc" -o -path "$clean/work" \) -prune -o -print | sort
 }
 
-# In a mount namespace, where the clean root gets a /proc of its own.
+# In a mount namespace, where the clean root gets /proc and /dev.
 try() {
   clean=$1
   mount -t proc proc "$clean/proc"
+  mount --bind /dev "$clean/dev"
   mkdir "$clean/work"
   paths >"$clean.before"
   chroot "$clean" dpkg -i "/$(basename "$deb")" >/dev/null
