@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 
 fn volume() -> Volume {
     let device = Arc::new(MemDevice::new(64 * MIB / 4096));
-    format(&*device, &usual_format().unwrap()).unwrap();
+    format(&*device, &usual_format()).unwrap();
     Volume::mount(device, MountOptions::default()).unwrap()
 }
 

@@ -1,6 +1,7 @@
 //! [`Volume`]: a volume that this process uses, by paths.
 
 use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
@@ -45,7 +46,7 @@ impl Volume {
             file.set_len(bytes)?;
             drop(file);
             let device = open_image(image, OpenOptions::default())?;
-            steadyfs_core::mkfs::format(&*device, &usual_format()?)?;
+            steadyfs_core::mkfs::format(&*device, &usual_format())?;
             Ok(Self::mounted(Fs::mount(device, MountOptions::default())?))
         })();
         made.map_err(|cause| {
@@ -265,29 +266,26 @@ pub fn new_inode(kind: FileType, permissions: u32) -> NewInode {
 
 /// How to make a volume for whoever has no wishes: with a new uuid, owned by the user who runs the process, and keeping
 /// everything that files can have.
-///
-/// # Errors
-/// The system has no random numbers to give.
-pub fn usual_format() -> io::Result<MkfsOptions> {
-    let mut options = MkfsOptions::new(random_uuid()?, steadyfs_rt::wall_clock().sec);
+pub fn usual_format() -> MkfsOptions {
+    let mut options = MkfsOptions::new(random_uuid(), steadyfs_rt::wall_clock().sec);
     options.features = Features::EXTRA_ATTR
         | Features::INODE_CHECKSUM
         | Features::SB_CHECKSUM
         | Features::INODE_CRTIME
         | Features::FLEXIBLE_INLINE_XATTR;
     options.root_owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    Ok(options)
+    options
 }
 
 /// A random uuid (version 4).
-///
-/// # Errors
-/// The system has no random numbers to give.
-pub fn random_uuid() -> io::Result<[u8; 16]> {
+pub fn random_uuid() -> [u8; 16] {
+    // The keys of a hash table are random numbers of the kernel, which std asks for by a system call: an empty root, or
+    // a container of this program alone, has no /dev/urandom. A uuid is to be unique, not secret.
+    let half = || RandomState::new().build_hasher().finish().to_le_bytes();
     let mut bytes = [0; 16];
-    // Not from /dev/urandom: a container of this program alone, or an empty root, has none.
-    getrandom::fill(&mut bytes).map_err(|e| io::Error::other(e.to_string()))?;
+    bytes[..8].copy_from_slice(&half());
+    bytes[8..].copy_from_slice(&half());
     bytes[6] = bytes[6] & 0x0F | 0x40;
     bytes[8] = bytes[8] & 0x3F | 0x80;
-    Ok(bytes)
+    bytes
 }

@@ -217,8 +217,7 @@ fn most_files(report: &MkfsReport) -> u32 {
 /// Makes an image file with a volume in it, for whoever needs one and has no wishes: everything that files can keep is
 /// kept.
 pub(crate) fn create(path: &Path, image: ImageArgs, size: Size) -> Result<(), Failure> {
-    let options = steadyfs::usual_format().map_err(|e| no_uuid(&e))?;
-    make(Target::open(path, image, Some(size), false, false)?, &options).map(drop)
+    make(Target::open(path, image, Some(size), false, false)?, &steadyfs::usual_format()).map(drop)
 }
 
 /// Makes the volume; leaves no file behind that it made in vain.
@@ -236,7 +235,7 @@ fn make(target: Target, options: &MkfsOptions) -> Result<MkfsReport, Failure> {
 }
 
 fn options(args: &Args) -> Result<MkfsOptions, Failure> {
-    let mut options = MkfsOptions::new(args.uuid.map_or_else(new_uuid, Ok)?, timestamp(args)?);
+    let mut options = MkfsOptions::new(args.uuid.unwrap_or_else(steadyfs::random_uuid), timestamp(args)?);
     options.label.clone_from(&args.label);
     options.features = parse_features(&args.features.join(",")).map_err(|e| cannot_make(&args.device, &e))?;
     options.segs_per_sec = args.segments_per_section;
@@ -278,14 +277,6 @@ fn timestamp(args: &Args) -> Result<i64, Failure> {
 /// Seconds since 1970.
 fn now() -> i64 {
     steadyfs_rt::wall_clock().sec
-}
-
-fn new_uuid() -> Result<[u8; 16], Failure> {
-    steadyfs::random_uuid().map_err(|e| no_uuid(&e))
-}
-
-fn no_uuid(e: &io::Error) -> Failure {
-    Failure::new("cannot make a random uuid", e, "give one with --uuid")
 }
 
 fn parse_uuid(text: &str) -> Result<[u8; 16], String> {
