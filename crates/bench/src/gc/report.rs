@@ -178,11 +178,11 @@ impl GcReport {
         let way = self.ways.first().map_or("", String::as_str);
         let outcomes = self.media.first().and_then(|medium| medium.repetitions.first()?.get(way));
         let curve = |(who, outcome): (&Who, &Outcome)| {
-            let waf = outcome.amplification().map(|waf| format!(", {waf:.2} blocks written for a page"));
+            let waf = outcome.amplification().map(|waf| format!(", WAF {waf:.2}"));
             Curve { name: format!("{}{}", who.meaning(), waf.unwrap_or_default()), points: outcome.course() }
         };
         let curves: Vec<Curve> = outcomes.into_iter().flatten().map(curve).collect();
-        let title = format!("Random 4 KiB overwrites of a volume 93 % full ({way}), garbage is collected");
+        let title = format!("Random 4 KiB overwrites of a volume 93 % full: {way}");
         picture(&title, "seconds", "MB/s", &curves)
     }
 
