@@ -54,7 +54,9 @@ fn told(command: &str, image: &Path) -> (bool, String) {
         let _ = child.stdin.take().unwrap().write_all(b"n\n");
         child.wait_with_output().unwrap()
     };
-    (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+    // The terminal shows the answer, too: before what a command says that asks nothing, or behind it.
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    (output.status.success(), said.split_inclusive('\n').filter(|line| line.trim_end() != "n").collect())
 }
 
 /// What finds volumes finds it as before; what would change or read it as F2FS does not touch it.
