@@ -314,7 +314,8 @@ fn a_volume_belongs_to_whoever_makes_it() {
 /// In a container of the program alone there are no devices.
 #[test]
 fn a_uuid_needs_no_device() {
-    let dir = tempfile::tempdir().unwrap();
+    // Not below /dev, where temporary files of tests may be.
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let script = format!(
         "mount -t tmpfs none /dev; '{}' mkfs -q '{}' 64M",
         env!("CARGO_BIN_EXE_steadyfs"),

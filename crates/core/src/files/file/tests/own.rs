@@ -67,10 +67,11 @@ impl Device for Watched {
 }
 
 fn watched() -> (Arc<MemDevice>, Arc<Watched>, Arc<Fs>) {
-    watched_as(false)
+    watched_as(false, "256K")
 }
 
-fn watched_as(synchronous: bool) -> (Arc<MemDevice>, Arc<Watched>, Arc<Fs>) {
+/// With so much memory for nodes.
+fn watched_as(synchronous: bool, node_cache: &str) -> (Arc<MemDevice>, Arc<Watched>, Arc<Fs>) {
     let memory = fresh();
     let device = Arc::new(Watched {
         inner: Arc::clone(&memory),
@@ -80,7 +81,7 @@ fn watched_as(synchronous: bool) -> (Arc<MemDevice>, Arc<Watched>, Arc<Fs>) {
         submitted: AtomicU64::new(0),
         refuses: AtomicBool::new(false),
     });
-    let options = MountOptions::parse("background_gc=off,node_cache=256K").unwrap();
+    let options = MountOptions::parse(&format!("background_gc=off,node_cache={node_cache}")).unwrap();
     let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
     (memory, device, fs)
 }
@@ -152,7 +153,8 @@ const APART: u64 = 1100 * 4096;
 
 #[test]
 fn pages_of_many_nodes_are_written_and_moved_together() {
-    let (memory, device, fs) = watched();
+    // All of its nodes may be dirty: no checkpoint comes between.
+    let (memory, device, fs) = watched_as(false, "2M");
     let file = create(&fs, "file");
     (0..600).for_each(|n| assert_eq!(fs.write(&file, n * APART, &[n as u8; 4096]).unwrap(), 4096));
     device.counts();
@@ -226,7 +228,7 @@ fn what_an_fsync_writes_is_written_by_who_waits_for_it() {
 #[test]
 fn nodes_that_an_fsync_has_not_submitted_stay_in_the_cache() {
     const NODES: u64 = 300;
-    let (memory, device, fs) = watched_as(true);
+    let (memory, device, fs) = watched_as(true, "256K");
     let file = create(&fs, "file");
     (0..NODES).for_each(|n| assert_eq!(fs.write(&file, n * APART, &[1; 4096]).unwrap(), 4096));
     fs.sync().unwrap();
