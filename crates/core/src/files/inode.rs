@@ -572,14 +572,19 @@ mod tests {
     use steadyfs_device::MemDevice;
     use steadyfs_rt::sim::{SimConfig, run};
 
+    /// A volume of 256 MiB that does nothing by itself, with so much memory for nodes.
+    fn volume(node_cache: &str) -> Arc<Fs> {
+        let device = MemDevice::new((256 << 20) / 4096);
+        mkfs::format(&device, &MkfsOptions::new([7; 16], 0)).unwrap();
+        let options = MountOptions::parse(&format!("node_cache={node_cache},background_gc=off,commit=0")).unwrap();
+        Fs::mount(Arc::new(device), options).unwrap()
+    }
+
     /// Beyond the limit a new file has others leave, a few at a time: one creation costs little more than another.
     #[test]
     fn nobody_who_makes_a_file_looks_through_the_whole_table() {
         let work = || {
-            let device = MemDevice::new((256 << 20) / 4096);
-            mkfs::format(&device, &MkfsOptions::new([7; 16], 0)).unwrap();
-            let options = MountOptions::parse("node_cache=16M,background_gc=off,commit=0").unwrap();
-            let fs = Fs::mount(Arc::new(device), options).unwrap();
+            let fs = volume("16M");
             let (root, limit) = (fs.root().unwrap(), fs.inodes.limit);
             let make = |n: usize| {
                 let began = steadyfs_rt::now();
@@ -600,10 +605,7 @@ mod tests {
     /// Whoever keeps files without a name by their numbers pins no memory for them; they live until they are let go.
     #[test]
     fn files_without_a_name_leave_memory_and_live_while_they_are_held() {
-        let device = MemDevice::new((256 << 20) / 4096);
-        mkfs::format(&device, &MkfsOptions::new([7; 16], 0)).unwrap();
-        let options = MountOptions::parse("node_cache=4M,background_gc=off,commit=0").unwrap();
-        let fs = Fs::mount(Arc::new(device), options).unwrap();
+        let fs = volume("4M");
         let (root, limit) = (fs.root().unwrap(), fs.vol.nodes.limit());
         let new = NewInode { mode: 0o100_644, ..NewInode::default() };
         let free = fs.statfs().files_free;
@@ -650,10 +652,7 @@ mod tests {
     /// What is dirty cannot leave memory, and the housekeeper looks once in a second: whoever makes more waits.
     #[test]
     fn dirty_nodes_are_bounded_where_nobody_syncs() {
-        let device = MemDevice::new((256 << 20) / 4096);
-        mkfs::format(&device, &MkfsOptions::new([7; 16], 0)).unwrap();
-        let options = MountOptions::parse("node_cache=1M,background_gc=off,commit=0").unwrap();
-        let fs = Fs::mount(Arc::new(device), options).unwrap();
+        let fs = volume("1M");
         let (root, limit) = (fs.root().unwrap(), fs.vol.nodes.limit());
         let mut most = 0;
         for n in 0..5 * limit {
@@ -669,10 +668,7 @@ mod tests {
 
     #[test]
     fn who_only_makes_files_keeps_to_the_limits_of_the_caches() {
-        let device = MemDevice::new((256 << 20) / 4096);
-        mkfs::format(&device, &MkfsOptions::new([7; 16], 0)).unwrap();
-        let options = MountOptions::parse("node_cache=4M,background_gc=off,commit=0").unwrap();
-        let fs = Fs::mount(Arc::new(device), options).unwrap();
+        let fs = volume("4M");
         let (root, limit) = (fs.root().unwrap(), fs.vol.nodes.limit());
         let make = |n: usize| {
             let new = NewInode { mode: 0o100_644, ..NewInode::default() };
