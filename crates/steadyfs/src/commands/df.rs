@@ -1,14 +1,13 @@
 //! `steadyfs df`: how full a volume is, in the numbers that statfs(2) gives of a mount.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
 
 use super::LongHelp;
 use crate::failure::Failure;
-use crate::image::ImageArgs;
+use crate::image::DeviceArgs;
 use crate::size::short;
 use crate::text::print_json;
 use crate::volume::{Access, Volume};
@@ -28,9 +27,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     help: LongHelp,
     #[command(flatten)]
-    image: ImageArgs,
-    /// Image file or block device
-    device: PathBuf,
+    on: DeviceArgs,
 }
 
 #[derive(Serialize)]
@@ -43,7 +40,7 @@ struct Space {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let of = Volume::with(&args.device, args.image, Access::Read, |volume| Ok(volume.fs.statfs()))?;
+    let of = Volume::with(&args.on.device, args.on.image, Access::Read, |volume| Ok(volume.fs.statfs()))?;
     let bytes = |blocks: u64| blocks.saturating_mul(of.block_size.into());
     let space = Space {
         size: bytes(of.blocks),
@@ -67,7 +64,7 @@ fn print(args: &Args, space: &Space) -> io::Result<()> {
     let whole = u128::from(space.used) + u128::from(space.available);
     let percent = (u128::from(space.used) * 100).div_ceil(whole.max(1));
     let (total, used, available) = (size(space.size), size(space.used), size(space.available));
-    let name = args.device.display().to_string();
+    let name = args.on.device.display().to_string();
     let name = steadyfs_format::quote::quote(&name);
     let mut out = io::stdout().lock();
     writeln!(out, "{unit:>12} {:>12} {:>12} {:>4} Volume", "Used", "Available", "Use%")?;
