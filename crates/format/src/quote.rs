@@ -7,6 +7,12 @@
 
 use std::fmt::{self, Write};
 
+/// A UUID in its usual form.
+pub fn uuid(bytes: &[u8; 16]) -> String {
+    let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
 /// Whether a character must not reach a terminal or a line of a log: C0, DEL and C1 controls, separators of lines, and
 /// what directs the order of reading (Unicode's bidirectional controls).
 pub fn is_dangerous(c: char) -> bool {

@@ -108,6 +108,8 @@ impl Command {
     fn talk(&self) -> Option<Talk> {
         match self {
             Command::Mkfs(args) => Some(args.talk),
+            Command::Mount(args) => Some(args.end.talk),
+            Command::Umount(args) => Some(args.end.talk),
             Command::Fsck(args) => Some(args.talk),
             Command::Gc(args) => Some(args.talk),
             Command::Put(args) => Some(args.end.talk),

@@ -30,7 +30,7 @@ mod volume;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 fn main() -> ExitCode {
     let argv = argv::by_name(std::env::args_os().collect());
@@ -43,17 +43,31 @@ fn main() -> ExitCode {
                 Err(failure) => failure.report(verb),
             }
         }
-        Err(e) => report_usage(&e, &argv),
+        Err(e) => report_usage(e, &argv),
     }
 }
 
+/// Commands that people type, and what they are called here.
+const ELSEWHERE: [(&str, &str); 3] = [
+    ("cp", "`steadyfs put` copies into an image, `steadyfs get` out of it; of a mount, cp(1) does"),
+    ("tar", "`steadyfs put --tar` takes an archive into an image, `steadyfs get --tar` makes one of it"),
+    ("format", "`steadyfs mkfs` makes a volume"),
+];
+
 /// Prints clap's message. Help and version are no failure; anything else is a usage error of the command that was asked
 /// for.
-fn report_usage(e: &clap::Error, argv: &[OsString]) -> ExitCode {
+fn report_usage(mut e: clap::Error, argv: &[OsString]) -> ExitCode {
+    let typed = argv.get(1).and_then(|arg| arg.to_str()).unwrap_or_default();
+    if e.kind() == ErrorKind::InvalidSubcommand
+        && let Some((_, tip)) = ELSEWHERE.iter().find(|(name, _)| *name == typed)
+    {
+        e.remove(ContextKind::SuggestedSubcommand);
+        e.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![(*tip).into()]));
+    }
     // Nothing is left to do if even the message cannot be written.
     let _ = e.print();
     match e.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
-        _ => failure::usage_code(argv.get(1).and_then(|a| a.to_str()).unwrap_or_default()),
+        _ => failure::usage_code(typed),
     }
 }

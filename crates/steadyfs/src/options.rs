@@ -18,11 +18,13 @@ pub(crate) struct OwnOptions {
     pub(crate) remount: bool,
     /// The server gives up the rights that it does not need.
     pub(crate) sandbox: bool,
+    /// The partition that holds the volume.
+    pub(crate) partition: Option<u32>,
 }
 
 impl Default for OwnOptions {
     fn default() -> Self {
-        OwnOptions { metrics: None, remount: false, sandbox: true }
+        OwnOptions { metrics: None, remount: false, sandbox: true, partition: None }
     }
 }
 
@@ -50,6 +52,19 @@ pub(crate) static OPTIONS: &[Row<OwnOptions>] = &[
         tier: Tier::Everyday,
         help: "leave the server few capabilities, the system calls that it makes, and no core dumps; all of root's rights \
                only to look for faults in it",
+    },
+    Row {
+        name: "partition",
+        aliases: &[],
+        values: Values::Number {
+            unit: "N",
+            least: 1,
+            most: u32::MAX as u64,
+            set: |options, number| options.partition = u32::try_from(number).ok(),
+            get: |options| options.partition.map(u64::from),
+        },
+        tier: Tier::Everyday,
+        help: "as --partition, for fstab",
     },
     Row {
         name: "remount",

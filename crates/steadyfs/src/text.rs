@@ -76,12 +76,6 @@ pub(crate) fn rdev(device: DeviceNumber) -> String {
     format!("{}, {}", device.major, device.minor)
 }
 
-/// A uuid in its usual form.
-pub(crate) fn uuid(bytes: &[u8; 16]) -> String {
-    let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
-}
-
 /// JSON in which strings hold nothing dangerous: it has an escape for every character.
 struct Visible<F>(F);
 

@@ -49,6 +49,9 @@ pub struct VolumeStats {
     pub mounted_us: u64,
     /// Whether it takes no changes.
     pub read_only: bool,
+    /// What the volume is.
+    #[serde(default)]
+    pub volume: VolumeIdentity,
     /// What serves it.
     #[serde(default)]
     pub serving: ServingStats,
@@ -95,6 +98,21 @@ pub struct VolumeStats {
     /// Waits by the lock that was waited for, the longest sum first: of all volumes that this process has mounted,
     /// since its start. A lock that nobody waited for is not listed.
     pub locks: Vec<LockNumbers>,
+}
+
+/// What a volume is: what its superblock says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeIdentity {
+    /// `f2fs`, `d2fs` or `iplfs`.
+    pub kind: String,
+    /// Its name.
+    pub label: String,
+    /// As RFC 9562 writes it.
+    pub uuid: String,
+    /// The features that it was made with.
+    pub features: Vec<String>,
+    /// Bytes of all of it, with what the file system keeps for itself.
+    pub size_bytes: u64,
 }
 
 /// Memory for pages, in bytes.
@@ -229,6 +247,7 @@ impl Fs {
         VolumeStats {
             mounted_us: micros::of(self.vol.clock.mounted().elapsed()),
             read_only: self.is_read_only(),
+            volume: self.identity(),
             serving: self.serving.get().map(|serving| serving()).unwrap_or_default(),
             app: AppStats { written_bytes, read_bytes },
             io: self.io_stats(),
@@ -267,6 +286,17 @@ impl Fs {
     /// From now on snapshots hold what `serving` tells. Once only: a second one is dropped.
     pub fn set_serving(&self, serving: Serving) {
         let _ = self.serving.set(serving);
+    }
+
+    fn identity(&self) -> VolumeIdentity {
+        let superblock = &self.vol.sb;
+        VolumeIdentity {
+            kind: self.vol.placement.kind().to_owned(),
+            label: superblock.label(),
+            uuid: steadyfs_format::quote::uuid(&superblock.uuid()),
+            features: superblock.features().names().map(str::to_owned).collect(),
+            size_bytes: self.vol.layout().block_count.saturating_mul(BLOCK_SIZE as u64),
+        }
     }
 
     fn log_numbers(&self) -> LogNumbers {

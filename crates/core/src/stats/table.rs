@@ -149,13 +149,27 @@ fn locks(stats: &VolumeStats, of: fn(&super::LockNumbers) -> f64) -> Vec<(String
 }
 
 /// Every statistic.
-pub const STATISTICS: [Statistic; 86] = [
+pub const STATISTICS: [Statistic; 88] = [
     gauge(
         Mount,
         "build_info",
         "1",
         "Version that serves the mount.",
         Read::Each("version", |_| named([(env!("CARGO_PKG_VERSION"), 1.0)])),
+    ),
+    gauge(
+        Mount,
+        "volume_info",
+        "1",
+        "Label of the volume that is mounted.",
+        Read::Each("volume", |s| vec![(s.volume.label.clone(), 1.0)]),
+    ),
+    gauge(
+        Mount,
+        "volume_bytes",
+        BYTES,
+        "Size of the volume, with what the file system keeps for itself.",
+        Read::One(|s| s.volume.size_bytes as f64),
     ),
     gauge(Mount, "mounted_seconds", SECONDS, "Time since the mount.", Read::One(|s| micros(s.mounted_us))),
     gauge(

@@ -13,13 +13,13 @@ use steadyfs_core::raw::Image;
 use steadyfs_core::{Error, why_read_only};
 use steadyfs_device::is_image_directory;
 use steadyfs_format::checkpoint::CpFlags;
-use steadyfs_format::quote::quote;
+use steadyfs_format::quote::{quote, uuid};
 use steadyfs_format::{BLOCK_SIZE, Log};
 
 use crate::failure::Failure;
 use crate::image::ImageArgs;
 use crate::size::human;
-use crate::text::{print_json, uuid};
+use crate::text::print_json;
 use crate::volume::open_raw;
 use areas::Areas;
 use logs::Logs;
@@ -237,15 +237,8 @@ impl Info {
 
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let mut line = |name: &str, value: String| writeln!(out, "{name:<14}{}", quote(&value));
-        let names = |known: &[&str], unknown: u32| {
-            let mut text = if known.is_empty() { "none".to_owned() } else { known.join(" ") };
-            if unknown != 0 {
-                text.push_str(&format!(" unknown({unknown:#x})"));
-            }
-            text
-        };
         line("kind", self.kind.to_owned())?;
-        line("label", if self.label.is_empty() { "(none)".to_owned() } else { self.label.clone() })?;
+        line("label", label(&self.label))?;
         line("uuid", self.uuid.clone())?;
         line("features", names(&self.features, self.unknown_features))?;
         line("made by", self.init_version.clone())?;
@@ -274,8 +267,7 @@ impl Info {
             line("journal", checkpoint.journal())?;
         }
         let space = &self.space;
-        let percent = space.used as f64 * 100.0 / space.total.max(1) as f64;
-        line("space", format!("{} of {} used ({percent:.1} %)", human(space.used), human(space.total)))?;
+        line("space", fullness(space.used, space.total))?;
         if let Some(s) = &space.segments {
             let kept = (s.reserved_segments, s.overprovisioned_segments);
             line("segments", format!("{} free, {} reserved, {} overprovisioned", s.free_segments, kept.0, kept.1))?;
@@ -299,6 +291,28 @@ impl Info {
         }
         Ok(())
     }
+}
+
+/// A label, for people.
+fn label(label: &str) -> String {
+    if label.is_empty() { "(none)".to_owned() } else { label.to_owned() }
+}
+
+/// Names of bits, and those that have none.
+fn names(known: &[impl AsRef<str>], unknown: u32) -> String {
+    let mut names: Vec<String> = known.iter().map(|name| name.as_ref().to_owned()).collect();
+    match (unknown, names.is_empty()) {
+        (0, true) => return "none".to_owned(),
+        (0, false) => {}
+        (bits, _) => names.push(format!("unknown({bits:#x})")),
+    }
+    names.join(" ")
+}
+
+/// How full it is, in bytes.
+fn fullness(used: u64, total: u64) -> String {
+    let percent = used as f64 * 100.0 / total.max(1) as f64;
+    format!("{} of {} used ({percent:.1} %)", human(used), human(total))
 }
 
 /// A part of the checkpoint that the rest can be told without.

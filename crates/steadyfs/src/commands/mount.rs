@@ -3,6 +3,8 @@
 //! In the foreground one process does it all. With `--background`, and as a helper, this process starts the serving one
 //! anew and waits only until the volume is mounted: a program with threads cannot fork.
 
+mod told;
+
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -13,9 +15,9 @@ use std::time::Duration;
 
 use steadyfs_core::option_rows::{Refusal, apply, split};
 use steadyfs_core::stats::VolumeStats;
-use steadyfs_core::{Error, Fs, MountOptions, Recovered};
+use steadyfs_core::{Error, Fs, MountOptions};
 use steadyfs_device::{Device, OpenError, OpenOptions, open_image};
-use steadyfs_fuse::{Access, Allow, Foreign, FuseOptions, Mounted, Reopen, STATS_ATTRIBUTE, WRITABLE_ATTRIBUTE};
+use steadyfs_fuse::{Access, Allow, Foreign, FuseOptions, Reopen, STATS_ATTRIBUTE, WRITABLE_ATTRIBUTE};
 
 use crate::commands::mkfs;
 use crate::emulated::Emulated;
@@ -29,8 +31,10 @@ use crate::readable;
 use crate::sandbox::Sandbox;
 use crate::service::Service;
 use crate::size::Size;
+use crate::talk::End;
 use crate::text::warn;
 use crate::volume::open_failure;
+use told::Told;
 
 const EXAMPLE: &str = "Example: steadyfs mount --create 4G image.img ./mnt";
 
@@ -68,6 +72,8 @@ pub(crate) struct Args {
     #[arg(short, long)]
     background: bool,
     #[command(flatten)]
+    pub(crate) end: End,
+    #[command(flatten)]
     image: ImageArgs,
     #[command(flatten)]
     helper: HelperArgs,
@@ -92,9 +98,6 @@ struct HelperArgs {
     /// Write no mtab (there is none)
     #[arg(short = 'n', hide = true, requires = "helper")]
     no_mtab: bool,
-    /// Say more
-    #[arg(short = 'v', hide = true, requires = "helper")]
-    verbose: bool,
     /// mount(8) enters the namespace itself
     #[arg(short = 'N', hide = true, requires = "helper", value_name = "NAMESPACE")]
     namespace: Option<String>,
@@ -112,6 +115,7 @@ struct HelperArgs {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let little_memory = memory::limit() < memory::LITTLE && !says_how_much_memory(args);
     let Options { core, fuse, own, ignored } = sort_options(args, little_memory)?;
+    let image = image_args(args, &own)?;
     if args.helper.fake {
         return Ok(ExitCode::SUCCESS);
     }
@@ -125,7 +129,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if let Some(size) = args.create.or(args.emulate.and_then(|emulate| emulate.size))
         && !args.device.exists()
     {
-        mkfs::create(&args.device, args.image, size)?;
+        mkfs::create(&args.device, image, size)?;
     }
     // Once, too.
     let is_for_all = fuse.allow.map_or(rustix::process::geteuid().is_root(), |allow| allow == Allow::Everyone);
@@ -133,14 +137,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         let device = args.device.display();
         warn(&format!("every user may read {device}, and so all files in it; `chmod go= {device}` ends that"));
     }
-    // A dead mount is no directory to make, and keeps its device from being opened.
-    steadyfs_fuse::clear_dead(&args.dir, &fuse.subtype)
-        .map_err(|e| Failure::new(format!("cannot mount at {}", args.dir.display()), e, "unmount what is there"))?;
-    if !args.dir.exists() {
-        std::fs::create_dir(&args.dir).map_err(|e| {
-            Failure::new(format!("cannot make {}", args.dir.display()), e, "make it, or mount elsewhere")
-        })?;
-    }
+    prepare_dir(&args.dir, &fuse.subtype)?;
     if (args.background || args.helper.helper) && !args.helper.serve {
         return start(args);
     }
@@ -151,7 +148,25 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if little_memory || core.spare_bytes < MountOptions::default().spare_bytes || memory::addresses().is_some() {
         steadyfs_device::share_arenas();
     }
-    serve(args, core, &fuse, &own)
+    serve(args, image, core, &fuse, &own)
+}
+
+/// Makes the directory to mount on, if there is none, and takes a mount away whose process has gone.
+fn prepare_dir(dir: &Path, subtype: &str) -> Result<(), Failure> {
+    let mut may_die = true;
+    loop {
+        // A dead mount is no directory to make, and keeps its device from being opened.
+        steadyfs_fuse::clear_dead(dir, subtype)
+            .map_err(|e| Failure::new(format!("cannot mount at {}", dir.display()), e, "unmount what is there"))?;
+        match if dir.exists() { Ok(()) } else { std::fs::create_dir(dir) } {
+            // The process behind it ended since.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && may_die => may_die = false,
+            made => {
+                let what = || format!("cannot make {}", dir.display());
+                return made.map_err(|e| Failure::new(what(), e, "make it, or mount elsewhere"));
+            }
+        }
+    }
 }
 
 /// The options, by who understands them.
@@ -161,6 +176,16 @@ struct Options {
     own: OwnOptions,
     /// Those of other file systems that mean nothing here, and why.
     ignored: Vec<(String, &'static str)>,
+}
+
+/// Where in the device the volume is: the arguments say so, or an option, as in fstab.
+fn image_args(args: &Args, own: &OwnOptions) -> Result<ImageArgs, Failure> {
+    let Some(partition) = own.partition else { return Ok(args.image) };
+    if !args.image.is_whole() && args.image.partition != Some(partition) {
+        let what = format!("cannot use the option `partition={partition}`");
+        return Err(Failure::usage(what, "--partition or --offset says otherwise", "leave one of them out"));
+    }
+    Ok(ImageArgs { partition: Some(partition), ..args.image })
 }
 
 /// The options one by one.
@@ -241,29 +266,27 @@ fn remount(args: &Args, fuse: &FuseOptions) -> Result<ExitCode, Failure> {
 }
 
 /// Mounts, and serves until the end.
-fn serve(args: &Args, mut core: MountOptions, fuse: &FuseOptions, own: &OwnOptions) -> Result<ExitCode, Failure> {
+fn serve(
+    args: &Args,
+    image: ImageArgs,
+    mut core: MountOptions,
+    fuse: &FuseOptions,
+    own: &OwnOptions,
+) -> Result<ExitCode, Failure> {
     // Before any thread is started, so that all are such.
     steadyfs_fuse::become_io_flusher();
-    let open = if core.read_only { args.image.for_reading(&args.device) } else { args.image.for_writing(&args.device) };
+    let open = if core.read_only { image.for_reading(&args.device) } else { image.for_writing(&args.device) };
     let open = OpenOptions { leave_mountable: fuse.block_device, patience: PATIENCE, ..open? };
     let listening = own.metrics.as_ref().map(metrics::bind).transpose()?;
     let sandbox = own.sandbox.then(Sandbox::begin);
-    let mut device = open_device(args, open, &mut core)?;
+    let mut device = open_device(args, image, open, &mut core)?;
     if let Some(emulate) = args.emulate {
         device = emulate.over(device)?;
     }
     let options = core.clone();
     let fs = Fs::mount(device, core).map_err(|e: Error| open_failure(&args.device, &e))?;
     let served = Served::new(&fs);
-    if let Some(Recovered { files, nodes, blocks, batches, records, elapsed }) = fs.recovered() {
-        let time = elapsed.as_millis();
-        let what = match batches {
-            0 => format!("recovered {files} files that were fsynced before a crash"),
-            _ => format!("replayed {batches} batches of the journal with {records} records, recovered {files} files"),
-        };
-        // Whoever started the mount need not read this.
-        let _ = writeln!(io::stdout(), "{what} ({nodes} nodes, {blocks} blocks of data, {time} ms)");
-    }
+    let (recovered, read_only) = (fs.recovered(), fs.is_read_only());
     let cannot = |e: steadyfs_fuse::Error| {
         Failure::new(
             format!("cannot mount {}", args.device.display()),
@@ -282,18 +305,11 @@ fn serve(args: &Args, mut core: MountOptions, fuse: &FuseOptions, own: &OwnOptio
     if let Some(sandbox) = sandbox {
         sandbox.close(&mounted);
     }
-    let told = |url: String| writeln!(io::stdout(), "metrics at {url}");
-    let url = metrics.as_ref().map(metrics::Serving::url);
+    let told = Told::new(args, &mounted, recovered, read_only);
+    told.with_metrics(metrics.as_ref().map(metrics::Serving::url)).say(args.end);
     if args.helper.serve {
-        // Whoever started the mount need not read this.
-        let _ = url.map(told);
-        let _ = note(&mounted).map(|line| writeln!(io::stdout(), "{line}"));
         detach().map_err(|e| Failure::new("cannot go to the background", e, "mount without --background"))?;
     } else {
-        announce(args, &mounted);
-        let _ = url.map(told);
-        let _ = note(&mounted).map(|line| writeln!(io::stdout(), "{line}"));
-        let _ = writeln!(io::stdout(), "{}", way(&mounted));
         let service = Service::found();
         service.ready(&args.device, mounted.dir());
         mounted.at_stop(move || service.stopping());
@@ -312,12 +328,17 @@ fn serve(args: &Args, mut core: MountOptions, fuse: &FuseOptions, own: &OwnOptio
 }
 
 /// Opens what is to be mounted; for reading only if nothing else is possible, unless the user wants to write.
-fn open_device(args: &Args, open: OpenOptions, core: &mut MountOptions) -> Result<Arc<dyn Device>, Failure> {
+fn open_device(
+    args: &Args,
+    image: ImageArgs,
+    open: OpenOptions,
+    core: &mut MountOptions,
+) -> Result<Arc<dyn Device>, Failure> {
     match open_image(&args.device, open) {
         Err(OpenError::WriteProtected { why, .. }) if !wants_to_write(args) => {
             warn(&format!("{} is write-protected ({why}); mounting it read-only", args.device.display()));
             core.read_only = true;
-            image::open(&args.device, OpenOptions { patience: open.patience, ..args.image.for_reading(&args.device)? })
+            image::open(&args.device, OpenOptions { patience: open.patience, ..image.for_reading(&args.device)? })
         }
         Err(OpenError::WriteProtected { why, .. }) => Err(Failure::new(
             format!("cannot mount {} for writing", args.device.display()),
@@ -357,29 +378,6 @@ fn wants_to_write(args: &Args) -> bool {
     args.helper.writable || (!args.helper.helper && last == Some("rw"))
 }
 
-fn announce(args: &Args, mounted: &Mounted) {
-    let umount = if mounted.is_block_device() { "umount" } else { "steadyfs umount" };
-    let (device, dir) = (args.device.display(), args.dir.display());
-    // Whoever started the mount need not read this.
-    let _ = writeln!(io::stdout(), "mounted {device} on {dir}; Ctrl-C here or `{umount} {dir}` unmounts it");
-}
-
-/// What a mount does not do that one expects of it.
-fn note(mounted: &Mounted) -> Option<String> {
-    let dir = mounted.dir().display();
-    (!mounted.is_block_device()).then(|| {
-        format!("`sync` does not reach it, `sync FILE` and fsync do; umount does not wait for the last checkpoint, `steadyfs umount {dir}` does")
-    })
-}
-
-/// The way of requests, for who looks on, and how root gives the next mount a faster one.
-fn way(mounted: &Mounted) -> String {
-    let way = mounted.transport();
-    let hint =
-        way.hint().map(|hint| format!("; {hint} as root makes names and small I/O faster, of mounts from then on"));
-    format!("requests come through {}{}", way.name(), hint.unwrap_or_default())
-}
-
 /// Starts the serving process and waits until it has mounted, or has said on standard error why it cannot.
 fn start(args: &Args) -> Result<ExitCode, Failure> {
     let cannot = |e: io::Error| Failure::new("cannot start the serving process", e, "mount without --background");
@@ -406,6 +404,8 @@ fn start(args: &Args) -> Result<ExitCode, Failure> {
         }
         None => {}
     }
+    let said = [(args.end.json, "--json"), (args.end.talk.quiet, "-q"), (args.end.talk.verbose, "-v")];
+    command.args(said.into_iter().filter(|(is_said, _)| *is_said).map(|(_, flag)| flag));
     if wants_to_write(args) {
         command.arg("--writable");
     }

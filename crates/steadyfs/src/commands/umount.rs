@@ -9,10 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use rustix::io::Errno;
+use serde::Serialize;
 use steadyfs_device::{ChunkDevice, CoupledDevice};
 use steadyfs_fuse::Error;
 
 use crate::failure::Failure;
+use crate::talk::End;
+use crate::text::print_json;
 
 /// Unmount a volume and wait until its image is complete
 ///
@@ -23,6 +26,8 @@ pub(crate) struct Args {
     /// Take it out of sight at once although it is in use, and wait for nothing
     #[arg(short, long)]
     lazy: bool,
+    #[command(flatten)]
+    pub(crate) end: End,
     #[command(flatten)]
     helper: HelperArgs,
     /// Where it is mounted, or the image or device
@@ -41,9 +46,6 @@ struct HelperArgs {
     /// Remount read-only if it is busy
     #[arg(short = 'r', hide = true)]
     read_only: bool,
-    /// Say more
-    #[arg(short = 'v', hide = true)]
-    verbose: bool,
     /// umount(8) enters the namespace itself
     #[arg(short = 'N', hide = true, value_name = "NAMESPACE")]
     namespace: Option<String>,
@@ -52,11 +54,24 @@ struct HelperArgs {
     fs_type: Option<String>,
 }
 
+/// The JSON form of what was done.
+#[derive(Serialize)]
+struct Unmounted {
+    dir: String,
+    /// Whether the last checkpoint is written, and the image or device free.
+    complete: bool,
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let dir = directory(&args.target)?;
     let done = if args.lazy { steadyfs_fuse::unmount_lazily(&dir) } else { steadyfs_fuse::unmount(&dir) };
     match done {
-        Ok(()) => Ok(ExitCode::SUCCESS),
+        Ok(()) => {
+            if args.end.json {
+                print_json(&Unmounted { dir: dir.display().to_string(), complete: !args.lazy })?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
         Err(Error::Unmount { source, .. }) => Err(failure(&dir, &source)),
         Err(Error::Ended { why, .. }) => {
             let what = format!("{} is unmounted, but did not end as it should", dir.display());

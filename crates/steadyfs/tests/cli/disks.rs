@@ -102,11 +102,15 @@ fn a_volume_in_a_partition_is_made_used_and_told() {
 fn a_partition_is_mounted_in_the_background() {
     let disk = Disk::new(made::GPT);
     disk.ok(&["mkfs", "-q", "--partition", "2", "@"]);
-    disk.ok(&["mount", "--background", "--partition", "2", "@", "mnt"]);
-    fs::write(disk.path("mnt/f"), "text").unwrap();
-    let out = unless_busy(|| disk.run(&["umount", "mnt"]));
-    assert_eq!(out.code, 0, "{out:?}");
-    assert_eq!(disk.ok(&["cat", "--partition", "2", "@", "/f"]), "text");
+    for (how, name) in [(["--partition", "2"], "f"), (["-o", "partition=2"], "g")] {
+        disk.ok(&["mount", "--background", how[0], how[1], "@", "mnt"]);
+        fs::write(disk.path("mnt").join(name), "text").unwrap();
+        let out = unless_busy(|| disk.run(&["umount", "mnt"]));
+        assert_eq!(out.code, 0, "{out:?}");
+        assert_eq!(disk.ok(&["cat", "--partition", "2", "@", name]), "text");
+    }
+    let both = disk.run(&["mount", "--partition", "1", "-o", "partition=2", "@", "mnt"]);
+    fails(&both, 1, &["`partition=2`", "says otherwise"]);
 }
 
 #[test]

@@ -30,6 +30,15 @@ fn usage_errors() {
 }
 
 #[test]
+fn names_of_other_programs_lead_to_the_command() {
+    for (typed, command) in [("cp", "`steadyfs put`"), ("tar", "`steadyfs get --tar`"), ("format", "`steadyfs mkfs`")] {
+        let out = run(&[typed, "a", "b"]);
+        assert_eq!(out.code, 2);
+        assert!(out.stderr.contains(command) && !out.stderr.contains("similar"), "{}", out.stderr);
+    }
+}
+
+#[test]
 fn completions_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let out = run(&["completions", shell]);

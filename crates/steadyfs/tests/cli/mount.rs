@@ -1,5 +1,6 @@
 //! `mount`: in the foreground, in the background and as the helper of mount(8), with its exit codes.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
@@ -139,6 +140,64 @@ fn info_of_a_mount_shows_what_it_has_done() {
     let elsewhere = finish(steadyfs().arg("info").arg(place.dir.path()));
     assert_eq!(elsewhere.code, 1);
     assert!(elsewhere.stderr.contains("no SteadyFS volume is mounted"), "{}", elsewhere.stderr);
+}
+
+/// Lines `name  value` of the first part of what `info` prints.
+fn head(out: Output) -> BTreeMap<String, String> {
+    assert_eq!(out.code, 0, "{out:?}");
+    let lines = out.stdout.lines().take_while(|line| !line.is_empty());
+    lines.map(|line| line.split_at(14)).map(|(name, value)| (name.trim().to_owned(), value.to_owned())).collect()
+}
+
+#[test]
+fn info_of_a_mount_says_first_what_the_volume_is() {
+    for (kind, options) in [("f2fs", &["64M"][..]), ("d2fs", &["--capacity", "40M"]), ("iplfs", &["--capacity", "40M"])]
+    {
+        let place = Place::new();
+        let device = place.dir.path().join(if kind == "iplfs" { "chunks/" } else { "device" });
+        let (extra, size) = if kind == "f2fs" { (&[][..], options) } else { (options, &[][..]) };
+        let made =
+            finish(steadyfs().args(["mkfs", "-q", "-l", "näme", "--kind", kind]).args(extra).arg(&device).args(size));
+        assert_eq!(made.code, 0, "{made:?}");
+        let image = head(finish(steadyfs().arg("info").arg(&device)));
+        let out = finish(steadyfs().args(["mount", "--background", "-q"]).arg(&device).arg(place.mnt()));
+        assert_eq!((out.code, out.stdout.as_str(), out.stderr.as_str()), (0, "", ""));
+        let mounted = head(finish(steadyfs().arg("info").arg(place.mnt())));
+        for name in ["kind", "label", "uuid", "features"] {
+            assert_eq!(mounted[name], image[name], "{kind}: {name}");
+        }
+        assert_eq!((mounted["kind"].as_str(), mounted["label"].as_str()), (kind, "näme"));
+        assert_eq!(mounted.get("size").map(|size| &size[..6]), image.get("size").map(|size| &size[..6]), "{kind}");
+        assert!(mounted["space"].contains(" used (") && mounted["mounted"].starts_with("takes changes, for 0d 00:00:"));
+        umount(&place.mnt());
+    }
+}
+
+#[test]
+fn mount_and_umount_tell_scripts_what_they_did() {
+    let place = Place::new();
+    let mount = |args: &[&str]| place.mount(&[&["--background", "--json"], args].concat());
+    let object = |out: Output| {
+        assert_eq!(out.code, 0, "{out:?}");
+        serde_json::from_str::<serde_json::Value>(&out.stdout).unwrap()
+    };
+    let told = object(mount(&["--create", "64M", "--metrics", "127.0.0.1:0"]));
+    assert_eq!(told["device"], place.image().to_str().unwrap());
+    assert_eq!(told["dir"], place.mnt().to_str().unwrap());
+    assert_eq!((&told["read_only"], &told["recovered"]), (&false.into(), &serde_json::Value::Null));
+    assert!(told["metrics"].as_str().unwrap().starts_with("http://127.0.0.1:"), "{told}");
+    assert!(!told["transport"].as_str().unwrap().is_empty());
+    // A file that is fsynced before the mount is killed.
+    let file = File::create(place.mnt().join("file")).unwrap();
+    file.sync_all().unwrap();
+    drop(file);
+    let server = crate::private::server(&place.image());
+    let pid: i32 = server.file_name().unwrap().to_str().unwrap().parse().unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    let told = object(mount(&["-o", "ro"]));
+    assert_eq!((&told["read_only"], &told["recovered"]["files"]), (&true.into(), &1.into()), "{told}");
+    let end = object(unless_busy(|| finish(steadyfs().args(["umount", "--json"]).arg(place.mnt()))));
+    assert_eq!((&end["dir"], &end["complete"]), (&place.mnt().to_str().unwrap().into(), &true.into()));
 }
 
 /// On slow storage an fsync takes as long as the programs it waits for; the image is a volume like any other.

@@ -6,14 +6,13 @@ use steadyfs_core::Error;
 use steadyfs_core::raw::Superblocks;
 use steadyfs_device::Device;
 use steadyfs_format::migrating;
-use steadyfs_format::quote::quote;
+use steadyfs_format::quote::{quote, uuid};
 use steadyfs_format::records::JOURNAL_MAGIC;
 use steadyfs_format::superblock::RawSuperBlock;
 use steadyfs_format::{Features, FormatError};
 
 use super::Printer;
 use crate::failure::Failure;
-use crate::text::uuid;
 use crate::volume::failure;
 
 /// Said of the mark of a journal.

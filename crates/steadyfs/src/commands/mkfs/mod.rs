@@ -17,13 +17,14 @@ use steadyfs_core::Error;
 use steadyfs_core::mkfs::{MkfsOptions, MkfsReport, parse_features};
 use steadyfs_format::infinite::Stretch;
 use steadyfs_format::mkfs_layout::MAX_OVERPROVISION;
+use steadyfs_format::quote::uuid;
 use steadyfs_format::{BLOCK_SIZE, Log};
 
 use crate::failure::Failure;
 use crate::image::ImageArgs;
 use crate::size::{Size, human};
 use crate::talk::Talk;
-use crate::text::{print_json, uuid};
+use crate::text::print_json;
 use crate::volume::failure;
 use iplfs::Kind;
 use target::Target;
