@@ -2,12 +2,13 @@
 //! <https://prometheus.io/docs/instrumenting/exposition_formats/>.
 //!
 //! Kept true: every name begins with `steadyfs_` and has a HELP and a TYPE line before its samples; counters end in
-//! `_total`, and only they; label values are known words and numbers, which need no escapes. Which numbers there are
-//! is a table of the core.
+//! `_total`, and only they; a label value, which may be that of a hostile volume, ends where it should. Which numbers
+//! there are is a table of the core.
 
 use std::fmt::Write;
 
 use steadyfs_core::stats::{Kind, STATISTICS, SegmentMap, VolumeStats};
+use steadyfs_format::quote::quote;
 
 /// The exposition of a snapshot: family after family, those without a sample left out.
 pub(super) fn render(stats: &VolumeStats, map: &SegmentMap) -> String {
@@ -27,9 +28,28 @@ pub(super) fn render(stats: &VolumeStats, map: &SegmentMap) -> String {
         for (value, number) in samples {
             let _ = match label {
                 "" => writeln!(text, "{name} {number}"),
-                label => writeln!(text, "{name}{{{label}=\"{value}\"}} {number}"),
+                label => writeln!(text, "{name}{{{label}=\"{}\"}} {number}", escaped(&value)),
             };
         }
     }
     text
+}
+
+/// A label value: one line of visible characters, with the escapes of the format.
+fn escaped(value: &str) -> String {
+    quote(value).to_string().replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_cannot_add_samples() {
+        let mut stats = VolumeStats::default();
+        stats.volume.label = "a\"} 1\nsteadyfs_evil 1\\".to_owned();
+        let text = render(&stats, &SegmentMap::default());
+        assert!(text.contains("\nsteadyfs_volume_info{volume=\"a\\\"} 1\\\\nsteadyfs_evil 1\\\\\"} 1\n"), "{text}");
+        assert!(!text.contains("\nsteadyfs_evil"));
+    }
 }
