@@ -2,24 +2,49 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+use steadyfs_rt::{Instant, now};
 
 /// Lines of /proc/meminfo whose sum it is: changed, on their way, and on their way in a copy as FUSE made one until
 /// Linux 6.15.
 const LINES: [&str; 3] = ["Dirty:", "Writeback:", "WritebackTmp:"];
 
+/// How long a count is told again: asking the kernel takes some microseconds.
+const YOUNG: Duration = Duration::from_millis(10);
+
+/// More bytes than programs write into the cache within [`YOUNG`], at 6 GiB a second.
+pub(super) const SINCE: u64 = 64 << 20;
+
 /// The kernel's count of them. Opened before the server gives up its rights.
-pub(super) struct DirtyPages(Option<File>);
+pub(super) struct DirtyPages {
+    meminfo: Option<File>,
+    /// The last count, and when it was made, in nanoseconds.
+    last: AtomicU64,
+    at: AtomicU64,
+}
 
 impl DirtyPages {
     pub(super) fn new() -> Self {
-        DirtyPages(File::open("/proc/meminfo").ok())
+        DirtyPages { meminfo: File::open("/proc/meminfo").ok(), last: AtomicU64::new(0), at: AtomicU64::new(0) }
+    }
+
+    /// The last count, if it is young: since then they were [`SINCE`] more at most.
+    pub(super) fn lately(&self) -> Option<u64> {
+        let (bytes, at) = (self.last.load(SeqCst), self.at.load(SeqCst));
+        (at > 0 && now().saturating_since(Instant::from_nanos(at)) < YOUNG).then_some(bytes)
     }
 
     /// Bytes in them. The kernel counts some hundred KiB late per processor. `None` where it says nothing.
     pub(super) fn bytes(&self) -> Option<u64> {
         let mut text = [0; 4096];
-        let len = self.0.as_ref()?.read_at(&mut text, 0).ok()?;
-        sum(std::str::from_utf8(&text[..len]).ok()?)
+        let at = now();
+        let len = self.meminfo.as_ref()?.read_at(&mut text, 0).ok()?;
+        let bytes = sum(std::str::from_utf8(&text[..len]).ok()?)?;
+        // Of two at a time the pair may be mixed: both are young.
+        self.last.store(bytes, SeqCst);
+        self.at.store(at.as_nanos(), SeqCst);
+        Some(bytes)
     }
 }
 

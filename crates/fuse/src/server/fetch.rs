@@ -7,14 +7,15 @@
 
 use super::{Answer, Call, FETCH, Kernel, Server, State, node_of};
 use crate::options::Cache;
-use crate::wire::abi::{CopyFileRangeIn, FallocateIn, InHeader, Rename2In, RenameIn};
+use crate::wire::abi::{CopyFileRangeIn, FallocateIn, InHeader, Rename2In, RenameIn, WriteIn};
+use crate::wire::flags::WRITE_CACHE;
 use crate::wire::flags::linux::{
     FALLOC_KEEP_SIZE, FALLOC_PUNCH_HOLE, RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT,
 };
 use crate::wire::{Args, Opcode, Reply};
 use rustix::io::Errno;
 use std::ops::Range;
-use steadyfs_core::{Fs, InodeRef};
+use steadyfs_core::InodeRef;
 use steadyfs_format::BLOCK_SIZE;
 use steadyfs_rt::{Condvar, Mutex};
 
@@ -95,6 +96,12 @@ impl Server {
             }
             // By what a mapping wrote, which the kernel keeps in any case.
             Opcode::Fallocate => true,
+            // By none, but it takes room.
+            Opcode::Write => {
+                self.policy.cache == Cache::Writeback
+                    && past_the_cache(args).is_some()
+                    && !steadyfs_rt::mutated("a-direct-write-leaves-others-their-room")
+            }
             _ => false,
         };
         if !goes_by_contents || !self.policy.admits(header.uid) {
@@ -106,8 +113,9 @@ impl Server {
                 return Err(Errno::NODEV.into());
             };
             // A request that cannot be understood is its handler's to refuse.
-            let mut parts = Call { server: self, fs, header, kernel, reply }.behind(opcode, args).unwrap_or_default();
-            let takes_room = self.takes_room(fs, opcode, args);
+            let call = Call { server: self, fs, header, kernel, reply };
+            let mut parts = call.behind(opcode, args).unwrap_or_default();
+            let takes_room = call.takes_room(opcode, args);
             if takes_room {
                 parts.extend(self.nodes.all_with_writers().into_iter().map(|node| (node, 0..u64::MAX)));
             }
@@ -125,22 +133,38 @@ impl Server {
         }
         Ok(())
     }
+}
 
-    /// Whether a request may take room from what the kernel holds of files that are open for writing.
-    fn takes_room(&self, fs: &Fs, opcode: Opcode, mut args: Args<'_>) -> bool {
+/// The bytes of a file that a write goes to, past the kernel's cache.
+fn past_the_cache(mut args: Args<'_>) -> Option<Range<u64>> {
+    let asked = args.take().ok().filter(|asked: &WriteIn| asked.write_flags & WRITE_CACHE == 0)?;
+    Some(asked.offset..asked.offset.saturating_add(asked.size.into()))
+}
+
+impl Call<'_> {
+    /// Whether the request may take room from what the kernel holds of files that are open for writing.
+    fn takes_room(&self, opcode: Opcode, mut args: Args<'_>) -> bool {
+        let room = &self.server.room;
         let bytes = match opcode {
             Opcode::Fallocate => {
                 let asked = args.take().ok().filter(|asked: &FallocateIn| asked.mode & FALLOC_PUNCH_HOLE == 0);
                 asked.map(|asked| asked.length)
             }
             Opcode::CopyFileRange | Opcode::CopyFileRange64 => args.take().ok().map(|asked: CopyFileRangeIn| asked.len),
+            Opcode::Write => past_the_cache(args)
+                .filter(|range| room.may_be_short_after(self.fs, range.end - range.start) && self.adds_blocks(range))
+                .map(|range| range.end - range.start),
             _ => None,
         };
-        self.policy.cache == Cache::Writeback && bytes.is_some_and(|bytes| self.room.is_short_after(fs, bytes))
+        self.server.policy.cache == Cache::Writeback && bytes.is_some_and(|bytes| room.is_short_after(self.fs, bytes))
     }
-}
 
-impl Call<'_> {
+    /// Whether a write may take more than it gives up: it goes beyond the end, or into a file with holes.
+    fn adds_blocks(&self, written: &Range<u64>) -> bool {
+        let attr = self.this().and_then(|inode| Ok(self.fs.attr(&inode)?));
+        attr.is_ok_and(|attr| attr.size < written.end || attr.blocks * 512 < attr.size)
+    }
+
     /// The nodes whose contents the request goes by, and of which the kernel may have newer ones; and which of their
     /// bytes.
     fn behind(&self, opcode: Opcode, mut args: Args<'_>) -> Answer<Vec<(u64, Range<u64>)>> {
@@ -148,7 +172,7 @@ impl Call<'_> {
             Opcode::Rename => args.take().map(|RenameIn { newdir }| (newdir, 0))?,
             Opcode::Rename2 => args.take().map(|Rename2In { newdir, flags, .. }| (newdir, flags))?,
             Opcode::Fallocate => return self.tail(&args.take()?),
-            Opcode::CopyFileRange | Opcode::CopyFileRange64 => return Ok(Vec::new()),
+            Opcode::CopyFileRange | Opcode::CopyFileRange64 | Opcode::Write => return Ok(Vec::new()),
             // The kernel asks for data and holes without writing back what it has, and takes the answer as it is.
             _ => return Ok(self.with_writers([Some(self.this()?)])),
         };

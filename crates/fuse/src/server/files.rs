@@ -219,9 +219,14 @@ impl Call<'_> {
                 false => self.with_space(write),
             }?;
             *done += taken;
+            if *done == data.len() {
+                return Ok(());
+            }
             // Of what it writes back the kernel does not look how much was taken: it is all, or there is an error for
-            // the next fsync.
-            if *done == data.len() || !written_back {
+            // the next fsync. Of a direct write within the file it makes EIO of a part: the next piece says why.
+            let is_within =
+                || -> Answer<bool> { Ok(self.fs.attr(inode)?.size >= asked.offset.saturating_add(data.len() as u64)) };
+            if !(written_back || direct && is_within()?) {
                 return Ok(());
             }
             if taken == 0 {

@@ -6,12 +6,12 @@
 //! the kernel forgets the inode's attributes, so it asks for them, naming the open file, before it takes the next write
 //! into its cache, and an error of that request is the error of the write.
 //!
-//! A request that takes room at once, such as an allocation, could take it from what the kernel holds, whoever wrote
-//! that. So where less would be left than the kernel holds, it writes back first.
+//! A request that takes room at once, such as an allocation or a direct write, could take it from what the kernel
+//! holds, whoever wrote that. So where less would be left than the kernel holds, it writes back first.
 //!
 //! When the last writer has closed, the size that only the kernel knew is gone with the kernel's inode.
 
-use super::dirty::DirtyPages;
+use super::dirty::{DirtyPages, SINCE};
 use super::{Answer, Call, node_of};
 use crate::options::Cache;
 use crate::wire::Notice;
@@ -102,10 +102,15 @@ impl Room {
     /// Whether the kernel may hold more than would be left once a request has taken so many bytes.
     pub(super) fn is_short_after(&self, fs: &Fs, bytes: u64) -> bool {
         self.expect_growth(fs);
-        let stat = fs.statfs();
-        let left = (stat.blocks_available() * u64::from(stat.block_size)).saturating_sub(bytes);
+        let left = left_after(fs, bytes);
         // It may hold what it was allowed, and holds no more than the host has to write, of whatever file system.
         left < self.held.load(SeqCst) && left < self.dirty.bytes().map_or(NO_LIMIT, |bytes| bytes + LEAST)
+    }
+
+    /// As [`Room::is_short_after`], cheaper: true also where the kernel would have to be asked how much it holds.
+    pub(super) fn may_be_short_after(&self, fs: &Fs, bytes: u64) -> bool {
+        let left = left_after(fs, bytes);
+        left < self.held.load(SeqCst) && self.dirty.lately().is_none_or(|bytes| left < bytes + LEAST + SINCE)
     }
 
     /// The kernel has written back all that it held.
@@ -126,6 +131,12 @@ impl Room {
         let allowed = self.allowed.load(SeqCst);
         (bytes < allowed || bytes / 4 >= allowed).then_some(bytes)
     }
+}
+
+/// Bytes that are left to everybody when so many are taken.
+fn left_after(fs: &Fs, bytes: u64) -> u64 {
+    let stat = fs.statfs();
+    (stat.blocks_available() * u64::from(stat.block_size)).saturating_sub(bytes)
 }
 
 /// Whether files grow.

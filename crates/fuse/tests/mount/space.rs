@@ -1,11 +1,11 @@
 //! A volume that runs full through the mount.
 
 use crate::harness::{CACHES, Place, as_member_of, as_nobody, until};
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
@@ -301,22 +301,44 @@ fn allocate_all(path: &Path) {
     assert!(at > 16 << 20, "{at} bytes were allocated");
 }
 
+/// Writes all that is free past the kernel's cache, into a file of this length.
+fn write_all_directly(path: &Path, len: u64) {
+    let mut options = fs::File::options();
+    options.write(true).create_new(true).custom_flags(OFlags::DIRECT.bits().cast_signed());
+    let file = options.open(path).expect("a file");
+    file.set_len(len).unwrap();
+    let (piece, mut at) = (vec![3; 1 << 20], 0);
+    loop {
+        match file.write_at(&piece, at) {
+            Ok(written) => at += written as u64,
+            Err(error) => {
+                assert!(is_full(&error) && at > 16 << 20, "{error} after {at} bytes");
+                return;
+            }
+        }
+    }
+}
+
 #[test]
 fn nobody_takes_the_room_of_what_others_have_written() {
-    let place = Place::sized(200 << 20);
-    place.open_to_all();
-    place.mounted("allow_other", |_| {
-        fs::set_permissions(place.dir(), fs::Permissions::from_mode(0o777)).unwrap();
-        let data = vec![7; 30 << 20];
-        let mut file = fs::File::create(place.at("file")).unwrap();
-        file.write_all(&data).unwrap();
-        as_nobody(|| allocate_all(&place.at("taken")));
-        file.sync_all().expect("there was room when it was written");
-        drop(file);
-        assert!(fs::read(place.at("file")).unwrap() == data, "other contents");
-        fs::remove_file(place.at("taken")).unwrap();
-    });
-    place.check();
+    let direct = |path: &Path| write_all_directly(path, 0);
+    let into_a_hole = |path: &Path| write_all_directly(path, 1 << 30);
+    for take_all in [&allocate_all as &(dyn Fn(&Path) + Sync), &direct, &into_a_hole] {
+        let place = Place::sized(200 << 20);
+        place.open_to_all();
+        place.mounted("allow_other", |_| {
+            fs::set_permissions(place.dir(), fs::Permissions::from_mode(0o777)).unwrap();
+            let data = vec![7; 30 << 20];
+            let mut file = fs::File::create(place.at("file")).unwrap();
+            file.write_all(&data).unwrap();
+            as_nobody(|| take_all(&place.at("taken")));
+            file.sync_all().expect("there was room when it was written");
+            drop(file);
+            assert!(fs::read(place.at("file")).unwrap() == data, "other contents");
+            fs::remove_file(place.at("taken")).unwrap();
+        });
+        place.check();
+    }
 }
 
 /// Bytes of a file that are in the kernel's cache.

@@ -65,6 +65,7 @@ fn a_panic_fails_one_request() {
     *client.kernel.act.lock().unwrap() = Some(Box::new(|| panic!("a planted defect")));
     let seek = LseekIn { fh: 0, offset: 0, whence: SEEK_DATA, padding: 0 };
     assert_eq!(client.ask(Opcode::Lseek, file.nodeid, &seek, &[]).unwrap_err(), Errno::IO);
+    *client.kernel.act.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
     assert_eq!(client.write(file.nodeid, 0, b"goes on", 0), Ok(7));
     assert_eq!(client.read(file.nodeid, 0, 7).unwrap(), b"goes on");
     assert!(client.server.finish().is_ok());
