@@ -14,12 +14,12 @@ use crate::files::file::flusher::Flusher;
 use crate::files::inode::{Inode, InodeRef, InodeTable};
 use crate::files::orphans::Orphans;
 use crate::files::pages::{Budget, CacheStats};
+use crate::gate::admission::{Admission, Admissions};
+use crate::gate::protect::PageHold;
 use crate::mount::background::Background;
 use crate::mount::discarder::Discarder;
 use crate::options::{InPlace, MountOptions};
 use crate::reclaim::Reclaim;
-use crate::reclaim::admission::Admission;
-use crate::reclaim::protect::PageHold;
 use crate::reclaim::report::GcReport;
 use crate::stats::counters::{Cause, Traffic};
 use crate::stats::serving::Serving;
@@ -45,6 +45,8 @@ pub struct Fs {
     /// Inodes without links that are still in use.
     pub(crate) orphans: Orphans,
     pub(crate) checkpoints: Checkpoints,
+    /// Changes that have passed the gate.
+    pub(crate) admissions: Admissions,
     pub(crate) reclaim: Reclaim,
     /// The shape of the directory tree, for whoever gives a directory another parent.
     pub(crate) shape: steadyfs_rt::Mutex<()>,

@@ -18,6 +18,7 @@ mod error;
 mod files;
 mod fs;
 pub mod fsck;
+mod gate;
 mod locks;
 pub mod mkfs;
 mod mount;

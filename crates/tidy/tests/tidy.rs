@@ -269,7 +269,7 @@ fn kinds_of_volumes_beside_their_seams() {
     silent("crates/core/src/reclaim/mod.rs", reclaim);
     silent("crates/core/src/files/planted.rs", "//! Head.\nfn f(r: &Reclaim) {\n    r.announce_room();\n}\n");
     let host = "//! Head.\nfn f(_: &HostReclaim) {}\n";
-    fires(Rule::Seam, 2, "crates/core/src/reclaim/admission.rs", host);
+    fires(Rule::Seam, 2, "crates/core/src/reclaim/report.rs", host);
     silent("crates/core/src/reclaim/host/planted.rs", host);
     let layer = "//! Head.\nfn f(_: &mut Zns) {}\n";
     fires(Rule::Seam, 2, "crates/flash/src/engine.rs", layer);

@@ -33,6 +33,7 @@ use crate::files::inode::InodeTable;
 use crate::files::orphans::Orphans;
 use crate::files::pages::Budget;
 use crate::fs::Fs;
+use crate::gate::admission::Admissions;
 use crate::locks;
 use crate::mount::background::Background;
 use crate::mount::discarder::Discarder;
@@ -271,12 +272,11 @@ impl Fs {
         };
         let vol =
             Volume::new(image.superblock().clone(), io, placement, nat, nids, nodes, space, clock, read_only, &options);
-        let discarder =
-            vol.placement.discard_signal().filter(|_| !read_only).map(|signal| Discarder::new(Arc::clone(signal)));
         let in_place = match vol.placement.segments() {
             Some(_) => options.writes_in_place(layout.main_segments),
             None => InPlace::Never,
         };
+        let signal = vol.placement.discard_signal().filter(|_| !read_only).cloned();
         let journal = Journal::new(&options, orphan_limit(&layout), &vol.io.planted);
         let reclaim = Reclaim::new(&vol, &options, header.reserved_segments(), collectors);
         Ok(Arc::new(Fs {
@@ -285,10 +285,11 @@ impl Fs {
             budget,
             orphans: Orphans::new(orphan_limit(&layout)),
             checkpoints: Checkpoints::new(Committed::new(checkpoint, image.pack())),
+            admissions: Admissions::new(reclaim.announcer()),
             reclaim,
             shape: steadyfs_rt::Mutex::new(&locks::RENAME, ()),
             background: Background::new(),
-            discarder,
+            discarder: signal.map(Discarder::new),
             flusher: Flusher::new(),
             since: Since::new(),
             journal,

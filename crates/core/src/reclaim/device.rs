@@ -19,10 +19,10 @@
 //! Kept true: whoever waits here holds no lock and no change, so records can be applied meanwhile; what waits for the
 //! device waits for so long at most, and not at all once one of the two threads has ended.
 
-use super::admission::{Admission, Admissions};
 use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
+use crate::gate::admission::Admission;
 use crate::locks;
 use crate::stats::counters::Cause;
 use crate::volume::Volume;
@@ -58,7 +58,6 @@ const SPARE_SECTIONS: u64 = Log::COUNT as u64 + 1;
 
 /// Collection by the device: the threads of a mounted volume.
 pub(crate) struct DeviceReclaim {
-    pub(super) admissions: Admissions,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Ends them.
     area: Mutex<Option<Arc<MigratingArea>>>,
@@ -66,11 +65,7 @@ pub(crate) struct DeviceReclaim {
 
 impl Default for DeviceReclaim {
     fn default() -> Self {
-        DeviceReclaim {
-            admissions: Admissions::default(),
-            threads: Mutex::new(&locks::STATE, Vec::new()),
-            area: Mutex::new(&locks::STATE, None),
-        }
+        DeviceReclaim { threads: Mutex::new(&locks::STATE, Vec::new()), area: Mutex::new(&locks::STATE, None) }
     }
 }
 
@@ -353,7 +348,7 @@ fn follow_node(vol: &Volume, from: Lba, to: Lba, owner: Summary) -> Result<bool>
 pub(super) fn has_room(fs: &Fs, blocks: u64) -> bool {
     let segments = fs.vol.segments();
     let Some(area) = &segments.migrating else { return true };
-    let take = blocks + fs.reclaim.admissions().blocks() + dirty(fs);
+    let take = blocks + fs.admissions.blocks() + dirty(fs);
     let sections = take.div_ceil(segments.layout.blocks_per_sec()) + SPARE_SECTIONS;
     // Records that are followed meanwhile change nodes, too.
     let holds = segments.table.free_sections() >= sections && can_hold(fs, area, take + ahead(area));
@@ -391,12 +386,7 @@ struct Owed {
 
 impl Owed {
     fn of(fs: &Fs, blocks: u64) -> Self {
-        Owed {
-            wanted: 2 * blocks,
-            passed: 2 * fs.reclaim.admissions().blocks(),
-            flying: fs.vol.io.in_flight(),
-            dirty: dirty(fs),
-        }
+        Owed { wanted: 2 * blocks, passed: 2 * fs.admissions.blocks(), flying: fs.vol.io.in_flight(), dirty: dirty(fs) }
     }
 
     fn all(self) -> u64 {
@@ -422,8 +412,7 @@ impl Owed {
 
 /// Whether the device takes, and can hold, what a checkpoint would write after so many records.
 fn may_follow(fs: &Fs, area: &MigratingArea, records: u64) -> bool {
-    can_hold(fs, area, dirty(fs) + records + fs.reclaim.admissions().blocks())
-        && Owed::of(fs, 0).all() + records <= area.room()
+    can_hold(fs, area, dirty(fs) + records + fs.admissions.blocks()) && Owed::of(fs, 0).all() + records <= area.room()
 }
 
 /// Waits until there is room for so many blocks.
@@ -433,7 +422,7 @@ fn may_follow(fs: &Fs, area: &MigratingArea, records: u64) -> bool {
 pub(super) fn admit(fs: &Fs, blocks: u64) -> Result<Admission<'_>> {
     let mut rounds = 0;
     loop {
-        if let Some(admission) = Admission::if_room(&fs.reclaim, blocks, || has_room(fs, 0)) {
+        if let Some(admission) = Admission::if_room(&fs.admissions, blocks, || has_room(fs, 0)) {
             return Ok(admission);
         }
         fs.vol.check_writable()?;
@@ -459,7 +448,7 @@ pub(super) fn admit(fs: &Fs, blocks: u64) -> Result<Admission<'_>> {
             press(segments);
         }
         // Others may take less than they may.
-        fs.reclaim.admissions().wait_for_some();
+        fs.admissions.wait_for_some();
         let now = progress(segments);
         let gains = now.0 > before.0 || now.1 > before.1 || now.2 > before.2;
         rounds = if gains { 0 } else { rounds + 1 };
@@ -472,7 +461,7 @@ fn waits_for_writes(fs: &Fs, blocks: u64) -> bool {
     let owed = || Owed::of(fs, blocks);
     let is_too_much = || !owed().fits(area) && owed().landed().fits(area);
     let waits = is_too_much();
-    if waits && !fs.reclaim.admissions().wait_for_some() {
+    if waits && !fs.admissions.wait_for_some() {
         fs.vol.io.wait_landing(is_too_much);
     }
     waits

@@ -2,11 +2,11 @@
 //!
 //! Kept true: whoever waits here holds no node lock and no change, so a checkpoint and a collection can go on.
 
-use super::admission::Admission;
 use super::host::cleaner;
 use super::{Reclaim, device, nobody};
 use crate::error::Result;
 use crate::fs::Fs;
+use crate::gate::admission::Admission;
 use crate::stats::counters::Cause;
 use crate::volume::Change;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ impl Fs {
 
     /// Passes the gate if that needs no waiting, and without the help of collectors soon.
     pub(crate) fn try_admit(&self, blocks: u64) -> Option<Admission<'_>> {
-        Admission::if_room(&self.reclaim, blocks, || self.has_room())
+        Admission::if_room(&self.admissions, blocks, || self.has_room())
     }
 
     /// Waits until there is room for so many blocks, collecting if need be. Hold no node lock when calling.
     pub(crate) fn admit(&self, blocks: u64) -> Result<Admission<'_>> {
         match &self.reclaim {
             Reclaim::Host(host) => host.admit(self, blocks),
-            Reclaim::Nobody(_) => nobody::admit(self, blocks),
+            Reclaim::Nobody => nobody::admit(self, blocks),
             Reclaim::Device(_) => device::admit(self, blocks),
         }
     }
@@ -39,7 +39,7 @@ impl Fs {
     fn has_room(&self) -> bool {
         match &self.reclaim {
             Reclaim::Host(_) => self.free_sections_suffice(0),
-            Reclaim::Nobody(_) => nobody::has_room(self, 0),
+            Reclaim::Nobody => nobody::has_room(self, 0),
             Reclaim::Device(_) => device::has_room(self, 0),
         }
     }
@@ -54,7 +54,7 @@ impl Fs {
         match &self.reclaim {
             Reclaim::Host(host) => host.start(self),
             Reclaim::Device(device) => device.start(self),
-            Reclaim::Nobody(_) => {}
+            Reclaim::Nobody => {}
         }
     }
 
@@ -65,7 +65,7 @@ impl Fs {
     pub(crate) fn drain_reclaim(&self) -> Result<()> {
         match &self.reclaim {
             Reclaim::Device(device) => device.drain(self, Cause::Sync),
-            Reclaim::Host(_) | Reclaim::Nobody(_) => Ok(()),
+            Reclaim::Host(_) | Reclaim::Nobody => Ok(()),
         }
     }
 
@@ -88,7 +88,7 @@ impl Fs {
         match &self.reclaim {
             Reclaim::Host(_) => cleaner::move_blocks(self, lbas),
             // There is no collector of this host that would know how.
-            Reclaim::Nobody(_) | Reclaim::Device(_) => lbas.iter().try_for_each(|lba| self.vol.place_elsewhere(*lba)),
+            Reclaim::Nobody | Reclaim::Device(_) => lbas.iter().try_for_each(|lba| self.vol.place_elsewhere(*lba)),
         }
     }
 }

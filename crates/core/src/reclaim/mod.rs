@@ -2,26 +2,24 @@
 //!
 //! A change passes the gate (`gate`) before it takes the checkpoint lock. Who makes room when there is too little is an
 //! arm of [`Reclaim`], and nobody but the gate and this file tells the arms apart. An arm has its state here, and its
-//! work in functions of the mounted volume behind the gate. What arms share stands beside them: `admission`s, the
-//! owners of blocks (`owner`), the locks of pages against collectors (`protect`).
+//! work in functions of the mounted volume behind the gate. What arms share stands beside them: the owners of blocks
+//! (`owner`).
 //!
 //! Kept true by each arm: a change is let through, or told that there is no room; the gate never waits for what only
 //! the waiting change could do.
 
-pub(crate) mod admission;
 pub(crate) mod device;
 mod gate;
 pub(crate) mod host;
 mod live;
 mod nobody;
 mod owner;
-pub(crate) mod protect;
 pub(crate) mod report;
 
+use crate::gate::admission::Announcer;
 use crate::options::MountOptions;
 use crate::options::techniques::GcOptions;
 use crate::volume::Volume;
-use admission::Admissions;
 use device::DeviceReclaim;
 use host::HostReclaim;
 use report::GcReport;
@@ -33,7 +31,7 @@ pub(crate) enum Reclaim {
     /// Writers or threads of this host move what is valid out of sections (F2FS, ScaleLFS, P-GC).
     Host(HostReclaim),
     /// Nothing has to be made: what is dead is discarded, and its place never used again (IPLFS).
-    Nobody(Admissions),
+    Nobody,
     /// The device moves what is valid out of zones, and this host follows (D2FS).
     Device(DeviceReclaim),
 }
@@ -46,7 +44,7 @@ impl Reclaim {
         match vol.placement.segments() {
             Some(segments) if segments.migrating.is_some() => ByDevice(DeviceReclaim::default()),
             Some(_) => ByHost(HostReclaim::new(vol, options, reserved_segments, collectors)),
-            None => ByNobody(Admissions::default()),
+            None => ByNobody,
         }
     }
 
@@ -87,13 +85,9 @@ impl Reclaim {
         self.host().map_or_else(GcReport::default, HostReclaim::totals)
     }
 
-    /// Changes that have passed the gate.
-    fn admissions(&self) -> &Admissions {
-        match self {
-            ByHost(host) => &host.admissions,
-            ByNobody(admissions) => admissions,
-            ByDevice(device) => &device.admissions,
-        }
+    /// What tells those who wait for room that there may be some, where others than changes make it.
+    pub(crate) fn announcer(&self) -> Option<Announcer> {
+        self.host().and_then(HostReclaim::announcer)
     }
 
     /// Whether this host collects, and so has sections that are free for anybody.
@@ -105,7 +99,7 @@ impl Reclaim {
     fn host(&self) -> Option<&HostReclaim> {
         match self {
             ByHost(host) => Some(host),
-            ByNobody(_) | ByDevice(_) => None,
+            ByNobody | ByDevice(_) => None,
         }
     }
 
@@ -113,7 +107,7 @@ impl Reclaim {
     fn by_host(&self) -> &HostReclaim {
         match self {
             ByHost(host) => host,
-            ByNobody(_) | ByDevice(_) => unreachable!("this host does not collect this volume"),
+            ByNobody | ByDevice(_) => unreachable!("this host does not collect this volume"),
         }
     }
 }

@@ -9,9 +9,9 @@
 //! log that has used up its stretch is told here and nowhere else: everything is made durable, and then the volume
 //! takes no more changes.
 
-use super::admission::Admission;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
+use crate::gate::admission::Admission;
 use crate::stats::counters::Cause;
 use crate::volume::infinite::{LogRoom, WORN_OUT};
 
@@ -47,7 +47,7 @@ fn short_for(fs: &Fs, blocks: u64, dirty_nodes: usize) -> Option<Short> {
     let dirty = dirty_nodes as u64 + 2 * fs.dirty_dir_pages();
     // What the device has refused may have to move.
     let refused = fs.vol.io.failed.count() as u64;
-    let take = blocks + fs.reclaim.admissions().blocks() + dirty + refused;
+    let take = blocks + fs.admissions.blocks() + dirty + refused;
     let log = take + SPARE + dead / 128;
     let room = capacity.checked_sub(dead + take);
     match () {
@@ -65,7 +65,7 @@ fn short_for(fs: &Fs, blocks: u64, dirty_nodes: usize) -> Option<Short> {
 pub(super) fn admit(fs: &Fs, blocks: u64) -> Result<Admission<'_>> {
     let mut rounds = 0;
     loop {
-        if let Some(admission) = Admission::if_room(&fs.reclaim, blocks, || has_room(fs, 0)) {
+        if let Some(admission) = Admission::if_room(&fs.admissions, blocks, || has_room(fs, 0)) {
             return Ok(admission);
         }
         fs.vol.check_writable()?;
@@ -90,7 +90,7 @@ pub(super) fn admit(fs: &Fs, blocks: u64) -> Result<Admission<'_>> {
         }
         if !has_room(fs, blocks) {
             // Others may take less than they may, or be at work on discards.
-            fs.reclaim.admissions().wait_for_some();
+            fs.admissions.wait_for_some();
         }
     }
 }

@@ -3,12 +3,12 @@
 //! ([`publish`]).
 
 use super::live::{Asking, Live};
-use super::protect::{PageHold, Work};
 use super::report::Skipped;
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
 use crate::files::mapping::way::{LeafOrGap, addressing};
 use crate::fs::Fs;
+use crate::gate::protect::{PageHold, Work};
 use crate::options::techniques::GcBuffer;
 use crate::volume::Volume;
 use crate::volume::nodes::cache::{Node, NodeWrite};

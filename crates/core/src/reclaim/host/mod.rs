@@ -25,8 +25,8 @@ mod rounds;
 pub(crate) mod stand;
 pub(crate) mod victim;
 
-use super::admission::Admissions;
 use super::report::{GcReport, GcTimes};
+use crate::gate::admission::Announcer;
 use crate::locks;
 use crate::options::MountOptions;
 use crate::options::techniques::GcOptions;
@@ -61,8 +61,6 @@ pub(crate) struct HostReclaim {
     times: Mutex<GcTimes>,
     /// What whoever collects without a thread of its own does now, and how many wait to do so.
     alone: Activity,
-    /// Writers who have passed the gate and may take blocks.
-    pub(super) admissions: Admissions,
     /// Of all collectors, for pages of their own.
     memory: Arc<buffer::Memory>,
     waiting: AtomicU64,
@@ -91,7 +89,6 @@ impl HostReclaim {
             totals: Mutex::new(&locks::STATE, GcReport::default()),
             times: Mutex::new(&locks::STATE, GcTimes::default()),
             alone: Activity::default(),
-            admissions: Admissions::default(),
             memory,
             waiting: AtomicU64::new(0),
         }
@@ -127,6 +124,11 @@ impl HostReclaim {
         if let Some(pool) = &self.pool {
             pool.note_request();
         }
+    }
+
+    /// What tells those who wait for collectors that there may be room.
+    pub(super) fn announcer(&self) -> Option<Announcer> {
+        self.pool.as_ref().map(Pool::announcer)
     }
 
     /// Sections have become free.

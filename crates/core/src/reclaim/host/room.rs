@@ -20,7 +20,7 @@ impl Fs {
         let per_section = self.vol.layout().blocks_per_sec();
         let dents = self.dirty_dir_pages();
         let nodes = dirty_nodes as u64 + dents;
-        let placing = self.reclaim.by_host().admissions.blocks() / per_section;
+        let placing = self.admissions.blocks() / per_section;
         nodes.div_ceil(per_section) + dents.div_ceil(per_section) + placing + self.reclaim.by_host().reserved_sections
     }
 

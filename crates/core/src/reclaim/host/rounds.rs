@@ -10,7 +10,7 @@ use super::room::HOPELESS_ROUNDS;
 use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
-use crate::reclaim::admission::Admission;
+use crate::gate::admission::Admission;
 use crate::reclaim::live::Asking;
 use crate::reclaim::report::{GcReport, Urgency};
 use crate::stats::counters::Cause;
@@ -39,7 +39,7 @@ impl HostReclaim {
     /// `NoSpace`, or why collection failed.
     pub(in crate::reclaim) fn admit<'a>(&self, fs: &'a Fs, blocks: u64) -> Result<Admission<'a>> {
         self.note_request();
-        if let Some(admission) = Admission::if_room(&fs.reclaim, blocks, || fs.writers_have_room()) {
+        if let Some(admission) = Admission::if_room(&fs.admissions, blocks, || fs.writers_have_room()) {
             if let Some(pool) = &self.pool {
                 pool.work_ahead(fs);
             }
@@ -51,7 +51,7 @@ impl HostReclaim {
             return Ok(admission);
         }
         fs.collect_alone()?;
-        Ok(Admission::new(&fs.reclaim, blocks))
+        Ok(Admission::new(&fs.admissions, blocks))
     }
 }
 
@@ -94,7 +94,7 @@ impl Fs {
             if !matches!(outcome, Err(Error::NoSpace)) {
                 return outcome;
             }
-            let others_placed = self.reclaim.by_host().admissions.wait_for_some();
+            let others_placed = self.admissions.wait_for_some();
             let others_worked = self.reclaim.by_host().pool.as_ref().is_some_and(Pool::wait_for_pause);
             if !others_placed && !others_worked && self.sections_awaiting() == 0 {
                 return outcome;

@@ -23,6 +23,7 @@ use super::buffer::{Buffer, Memory};
 use super::collector::{Collector, Sink};
 use super::gaps::Gaps;
 use super::victim::{ManyVictims, Minds, OneVictim, Reach, Select};
+use crate::gate::admission::Announcer;
 use crate::locks;
 use crate::options::techniques::{GcOptions, GcSelect, GcStream};
 use crate::stats::activity::{Activity, CollectorsNow};
@@ -68,6 +69,15 @@ struct Shared {
     gained: AtomicU64,
     /// Collection between requests, if that is wanted.
     gaps: Option<Gaps>,
+}
+
+impl Shared {
+    fn announce_room(&self) {
+        let gate = self.gate.lock();
+        if gate.waiting > 0 {
+            self.room.notify_all();
+        }
+    }
 }
 
 #[derive(Default)]
@@ -203,9 +213,12 @@ impl Pool {
 
     /// Sections have become free: whoever waits for them may look.
     pub(crate) fn announce_room(&self) {
-        let gate = self.shared.gate.lock();
-        if gate.waiting > 0 {
-            self.shared.room.notify_all();
-        }
+        self.shared.announce_room();
+    }
+
+    /// What does so for others.
+    pub(super) fn announcer(&self) -> Announcer {
+        let shared = Arc::clone(&self.shared);
+        Box::new(move || shared.announce_room())
     }
 }

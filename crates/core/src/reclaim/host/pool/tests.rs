@@ -3,8 +3,8 @@
 use super::*;
 use crate::error::Result;
 use crate::fs::Fs;
+use crate::gate::admission::Admission;
 use crate::mkfs::{self, MkfsOptions};
-use crate::reclaim::admission::Admission;
 use crate::{Error, InodeRef, MountOptions, NewInode};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::SeqCst;
@@ -102,7 +102,7 @@ fn a_writer_does_not_wait_for_one_that_was_not_admitted() {
                 sleep(WORK);
                 false
             };
-            assert!(Admission::if_room(&other.fs.reclaim, 256, refuse).is_none());
+            assert!(Admission::if_room(&other.fs.admissions, 256, refuse).is_none());
         });
         sleep(WORK / 100);
         let (other, waited) = (Arc::clone(&volume), Arc::new(OnceLock::new()));

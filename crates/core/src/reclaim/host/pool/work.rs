@@ -5,7 +5,7 @@
 use super::{Gate, Pool, Shared};
 use crate::error::Result;
 use crate::fs::Fs;
-use crate::reclaim::admission::Admission;
+use crate::gate::admission::Admission;
 use crate::reclaim::host::cleaner::PrefetchQueue;
 use crate::reclaim::host::gaps::{Gaps, Levels};
 use crate::reclaim::host::room::{HOPELESS_ROUNDS, HYSTERESIS};
@@ -87,11 +87,11 @@ impl Pool {
     /// For a writer without room for so many blocks: waits for the collectors. `None` if they could not make any.
     pub(in crate::reclaim::host) fn wait_for_room<'a>(&self, fs: &'a Fs, blocks: u64) -> Result<Option<Admission<'a>>> {
         let shared = &self.shared;
-        let _awaiting = fs.reclaim.admissions().awaiting();
+        let _awaiting = fs.admissions.awaiting();
         let mut gate = shared.gate.lock();
         let (gave_up, mut called) = (gate.gave_up, false);
         loop {
-            let admission = Admission::if_room(&fs.reclaim, blocks, || fs.writers_have_room());
+            let admission = Admission::if_room(&fs.admissions, blocks, || fs.writers_have_room());
             if admission.is_some() {
                 return Ok(admission);
             }

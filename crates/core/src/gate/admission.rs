@@ -8,12 +8,13 @@
 //! Kept true: whoever is admitted does not wait at the gate again before the admission is dropped, so that others may
 //! wait for that.
 
-use super::Reclaim;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use steadyfs_rt::{EventCount, SharedLine};
 
+/// Tells those who wait for others to make room that there may be some.
+pub(crate) type Announcer = Box<dyn Fn() + Send + Sync>;
+
 /// All admissions of a volume.
-#[derive(Default)]
 pub(crate) struct Admissions {
     blocks: AtomicU64,
     /// How many wait at the gate, and may be waiting for these.
@@ -21,25 +22,38 @@ pub(crate) struct Admissions {
     ended: EventCount,
     /// Of the count of blocks.
     line: SharedLine,
+    /// For those who wait for something else than these.
+    announcer: Option<Announcer>,
 }
 
 /// Somebody waits at the gate while this lives.
-pub(super) struct Awaiting<'a>(&'a Admissions);
+pub(crate) struct Awaiting<'a>(&'a Admissions);
 
 impl Admissions {
+    /// None yet. When one ends while somebody waits at the gate, `announcer` is called.
+    pub(crate) fn new(announcer: Option<Announcer>) -> Self {
+        Admissions {
+            blocks: AtomicU64::new(0),
+            awaited: AtomicU64::new(0),
+            ended: EventCount::new(),
+            line: SharedLine::default(),
+            announcer,
+        }
+    }
+
     /// Blocks that those may take who have passed.
-    pub(super) fn blocks(&self) -> u64 {
+    pub(crate) fn blocks(&self) -> u64 {
         self.blocks.load(SeqCst)
     }
 
     /// To be called before the one who waits looks whether there is room.
-    pub(super) fn awaiting(&self) -> Awaiting<'_> {
+    pub(crate) fn awaiting(&self) -> Awaiting<'_> {
         self.awaited.fetch_add(1, SeqCst);
         Awaiting(self)
     }
 
     /// Waits until some of them have ended; false if there is none.
-    pub(super) fn wait_for_some(&self) -> bool {
+    pub(crate) fn wait_for_some(&self) -> bool {
         let _awaiting = self.awaiting();
         let key = self.ended.listen();
         let some = self.blocks() > 0;
@@ -59,25 +73,25 @@ impl Drop for Awaiting<'_> {
 
 /// Leave to take so many blocks at most, which is over when this is dropped.
 pub(crate) struct Admission<'a> {
-    reclaim: &'a Reclaim,
+    admissions: &'a Admissions,
     blocks: u64,
 }
 
 impl<'a> Admission<'a> {
     /// Whether there is room or not.
-    pub(super) fn new(reclaim: &'a Reclaim, blocks: u64) -> Self {
+    pub(crate) fn new(admissions: &'a Admissions, blocks: u64) -> Self {
         if blocks > 0 {
-            reclaim.admissions().line.write();
-            reclaim.admissions().blocks.fetch_add(blocks, SeqCst);
+            admissions.line.write();
+            admissions.blocks.fetch_add(blocks, SeqCst);
         }
-        Admission { reclaim, blocks }
+        Admission { admissions, blocks }
     }
 
     /// If there is room when these blocks are counted too. Others may see them counted for a moment also where there is
     /// none. Who collects alone may wait for their end then, and is told of it: whoever gets no room here may have to
     /// wait for that very one. Who waits for collectors is told of room by these.
-    pub(super) fn if_room(reclaim: &'a Reclaim, blocks: u64, has_room: impl FnOnce() -> bool) -> Option<Self> {
-        let admission = Admission::new(reclaim, blocks);
+    pub(crate) fn if_room(admissions: &'a Admissions, blocks: u64, has_room: impl FnOnce() -> bool) -> Option<Self> {
+        let admission = Admission::new(admissions, blocks);
         if has_room() {
             return Some(admission);
         }
@@ -98,7 +112,7 @@ impl Admission<'_> {
 
     /// Counts the blocks no more; true if somebody waits at the gate.
     fn end(&self) -> bool {
-        let admissions = self.reclaim.admissions();
+        let admissions = self.admissions;
         if self.blocks > 0 {
             admissions.line.write();
         }
@@ -114,8 +128,11 @@ impl Admission<'_> {
 
 impl Drop for Admission<'_> {
     fn drop(&mut self) {
-        if self.blocks > 0 && self.end() {
-            self.reclaim.announce_room();
+        if self.blocks > 0
+            && self.end()
+            && let Some(announce) = &self.admissions.announcer
+        {
+            announce();
         }
     }
 }
