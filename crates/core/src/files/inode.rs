@@ -8,7 +8,7 @@
 use crate::error::{Error, Result};
 use crate::files::dir::names::Names;
 use crate::files::errseq::{ErrorCursor, WriteErrors};
-use crate::files::logged::LogItem;
+use crate::files::noted::logged::LogItem;
 use crate::files::orphans::Orphans;
 use crate::files::overwrites::Overwrites;
 use crate::files::pages::{Budget, Pages};

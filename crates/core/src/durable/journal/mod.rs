@@ -16,12 +16,11 @@
 //! programs away; they lose it when the last checkpoint of the mount has committed.
 
 mod expected;
-mod log;
 mod mark;
 pub(crate) mod push;
 
 use crate::canary::{Canary, Planted};
-use crate::files::logged::{InodeSnapshot, Logged};
+use crate::files::noted::logged::{InodeSnapshot, Logged};
 use crate::locks;
 use crate::options::{JournalMode, MountOptions};
 use crate::volume::Change;
@@ -148,12 +147,17 @@ impl Journal {
     }
 
     /// Commits what one operation did.
-    fn commit(&self, parts: Vec<Part<Logged, InodeSnapshot>>) {
+    pub(crate) fn commit(&self, parts: Vec<Part<Logged, InodeSnapshot>>) {
         let Some(lists) = self.lists.as_ref().filter(|_| !self.is_lost()) else { return };
         lists.commit(parts, Logged::add);
         if self.used() > self.most_bytes {
             self.lose();
         }
+    }
+
+    /// A directory is to have this name after the next batch; true if that was not expected before.
+    pub(crate) fn expect_name(&self, dir: Ino, name: &[u8]) -> bool {
+        self.expected.add(dir, name)
     }
 
     /// Bytes that wait for a batch: at least as many as there are.

@@ -7,7 +7,7 @@
 use super::JournalEpoch;
 use crate::canary::Canary;
 use crate::error::Result;
-use crate::files::logged::Logged;
+use crate::files::noted::logged::Logged;
 use crate::fs::Fs;
 use crate::volume::Change;
 use crate::volume::nodes::write::Batch;

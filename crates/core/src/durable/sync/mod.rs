@@ -13,14 +13,12 @@
 mod contents;
 pub(crate) mod counters;
 mod route;
-pub(crate) mod since;
 mod timed;
 mod together;
 mod unsynced;
 
 pub(crate) use counters::SyncCounters;
 pub use counters::{Reason, SyncStats};
-pub(crate) use since::Since;
 
 use crate::canary::Canary;
 use crate::durable::journal::push::Pushed;

@@ -8,8 +8,8 @@
 use crate::error::Result;
 use crate::files::dir::names_to_place;
 use crate::files::inode::Inode;
-use crate::files::logged::{InodeSnapshot, Logged};
 use crate::files::namei::NameChange;
+use crate::files::noted::logged::{InodeSnapshot, Logged};
 use crate::fs::Fs;
 use crate::volume::Change;
 use std::collections::HashSet;
@@ -79,7 +79,7 @@ impl Fs {
         for NameChange { dir, name, target } in names {
             let own = parts.iter().position(|part| part.item.key() == dir.ino.get());
             let own = own.expect("a directory that lost or got a name is among the inodes");
-            if target.is_some() && self.journal.expected.add(dir.ino, &name) {
+            if target.is_some() && self.journal.expect_name(dir.ino, &name) {
                 self.vol.space.expect_names(places[own]);
             }
             parts[own].what.names.push((name, target));

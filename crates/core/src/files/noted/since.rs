@@ -63,22 +63,22 @@ impl Since {
     }
 
     /// Whether the inode got another name.
-    pub(super) fn is_renamed(&self, ino: Ino) -> bool {
+    pub(crate) fn is_renamed(&self, ino: Ino) -> bool {
         self.of(ino).renamed.contains(&ino)
     }
 
     /// Whether giving this name to a new inode, without what happened before, would delete something that lives.
-    pub(super) fn is_vacated(&self, dir: Ino, name: &[u8]) -> bool {
+    pub(crate) fn is_vacated(&self, dir: Ino, name: &[u8]) -> bool {
         self.of(dir).vacated.contains(&hash(dir, name))
     }
 
     /// Whether the directory lost a name.
-    pub(super) fn is_reduced(&self, dir: Ino) -> bool {
+    pub(crate) fn is_reduced(&self, dir: Ino) -> bool {
         self.of(dir).reduced.contains(&dir)
     }
 
     /// Whether the directory's extended attributes changed.
-    pub(super) fn is_relabelled(&self, dir: Ino) -> bool {
+    pub(crate) fn is_relabelled(&self, dir: Ino) -> bool {
         self.of(dir).relabelled.contains(&dir)
     }
 

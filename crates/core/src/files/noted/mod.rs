@@ -1,0 +1,6 @@
+//! What operations on files write down for those who make them durable: which names an fsync must know of (`since`),
+//! and what the metadata journal is to say of an inode (`logged`, by `log`).
+
+mod log;
+pub(crate) mod logged;
+pub(crate) mod since;
