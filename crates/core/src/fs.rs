@@ -95,6 +95,14 @@ impl StatFs {
     }
 }
 
+impl Volume {
+    /// An error if no change can begin now, whatever is free.
+    pub(crate) fn check_room_for_changes(&self) -> Result<()> {
+        self.check_writable()?;
+        self.io.failed.check_room()
+    }
+}
+
 impl Fs {
     /// The root directory.
     pub fn root(&self) -> Result<InodeRef> {
@@ -149,7 +157,7 @@ impl Fs {
     /// Sees to it that a change finds free node ids if there are any, and that dirty nodes are not without bound, by a
     /// checkpoint, which nobody can make within a change. An error if no change can begin now, whatever is free.
     pub(crate) fn prepare_change(&self) -> Result<()> {
-        self.check_room_for_changes()?;
+        self.vol.check_room_for_changes()?;
         self.prepare_change_to_free()
     }
 
@@ -163,12 +171,6 @@ impl Fs {
         // Whoever needs no id, and no memory, does not need it to succeed; that it failed has been noted.
         let _noted = self.checkpoint(cause);
         self.vol.check_writable()
-    }
-
-    /// An error if no change can begin now, whatever is free.
-    pub(crate) fn check_room_for_changes(&self) -> Result<()> {
-        self.vol.check_writable()?;
-        self.vol.io.failed.check_room()
     }
 
     /// What went to the device and came from it since the mount.

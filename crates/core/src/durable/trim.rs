@@ -5,6 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::fs::Fs;
+use crate::volume::Volume;
 use std::ops::Range;
 use steadyfs_format::{BLOCK_SIZE, Lba};
 
@@ -16,6 +17,22 @@ const SECTIONS_AT_ONCE: u64 = 32;
 struct Told {
     end: u64,
     blocks: u64,
+}
+
+impl Volume {
+    /// Discards these blocks if there are enough side by side, with those told before; how many.
+    fn tell(&self, blocks: Range<u64>, minimum: u64, told: &mut Told) -> Result<u64> {
+        let count = blocks.end.saturating_sub(blocks.start);
+        let before = if told.end == blocks.start { told.blocks } else { 0 };
+        if count == 0 || before + count < minimum {
+            return Ok(0);
+        }
+        assert!(told.end <= blocks.start, "block {} is told to be free, after {}", blocks.start, told.end);
+        self.check_writable()?;
+        self.io.discard(Lba::new(blocks.start), count)?;
+        *told = Told { end: blocks.end, blocks: before + count };
+        Ok(count)
+    }
 }
 
 impl Fs {
@@ -53,7 +70,7 @@ impl Fs {
             assert!(sections.start >= next, "section {} was looked at before", sections.start);
             let blocks =
                 (layout.main.get() + all.start).max(wanted.start)..(layout.main.get() + all.end).min(wanted.end);
-            let result = self.tell(blocks, minimum, &mut told);
+            let result = self.vol.tell(blocks, minimum, &mut told);
             segments.put_free_sections_back(sections.clone());
             self.reclaim.announce_room();
             trimmed += result?;
@@ -75,19 +92,5 @@ impl Fs {
             && self.vol.placement.discard_some(|| self.vol.check_writable().is_ok()) > 0
         {}
         Ok((self.vol.io.counters.read().discarded - before) * BLOCK_SIZE as u64)
-    }
-
-    /// Discards these blocks if there are enough side by side, with those told before; how many.
-    fn tell(&self, blocks: Range<u64>, minimum: u64, told: &mut Told) -> Result<u64> {
-        let count = blocks.end.saturating_sub(blocks.start);
-        let before = if told.end == blocks.start { told.blocks } else { 0 };
-        if count == 0 || before + count < minimum {
-            return Ok(0);
-        }
-        assert!(told.end <= blocks.start, "block {} is told to be free, after {}", blocks.start, told.end);
-        self.vol.check_writable()?;
-        self.vol.io.discard(Lba::new(blocks.start), count)?;
-        *told = Told { end: blocks.end, blocks: before + count };
-        Ok(count)
     }
 }

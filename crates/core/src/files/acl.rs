@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::files::attr::times::clock;
 use crate::files::inode::Inode;
 use crate::fs::Fs;
-use crate::volume::Change;
+use crate::volume::{Change, Volume};
 use std::sync::Arc;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::xattr::{Acl, XattrName, index};
@@ -46,13 +46,29 @@ fn is_empty_list(value: &[u8]) -> bool {
     value.len() <= 4
 }
 
-impl Fs {
+impl Volume {
     /// A list of the inode. The inode is locked, at least shared.
     pub(crate) fn acl(&self, inode: &Inode, which: AclKind) -> Result<Option<Acl>> {
         let value = self.stored_xattr(inode, which.stored_name())?;
         Ok(value.map(|value| Acl::from_disk(&value)).transpose()?)
     }
 
+    /// Permissions and lists of something that is made in `dir` with this mode and umask.
+    pub(crate) fn inherit_acl(&self, dir: &Inode, kind: FileType, mode: u32, umask: u32) -> Result<Inherited> {
+        if kind == FileType::Symlink {
+            return Ok(Inherited { permissions: 0o777, access: None, default: None });
+        }
+        let asked = (mode & 0o7777) as u16;
+        let Some(list) = self.acl(dir, AclKind::Default)? else {
+            return Ok(Inherited { permissions: asked & !(umask & 0o777) as u16, access: None, default: None });
+        };
+        let (access, permissions) = list.inherit(asked);
+        let access = Some(access).filter(|acl| !acl.is_mode_only());
+        Ok(Inherited { permissions, access, default: (kind == FileType::Dir).then_some(list) })
+    }
+}
+
+impl Fs {
     /// Sets or removes a list given in the form of setxattr(2), and the mode with it.
     pub(crate) fn set_acl(
         &self,
@@ -76,7 +92,7 @@ impl Fs {
                 self.drop_xattr(change, inode, which.stored_name())?;
             }
         }
-        self.edit_inode(change, inode, |raw| {
+        self.vol.edit_inode(change, inode, |raw| {
             if let Some(acl) = acl.filter(|_| which == AclKind::Access) {
                 let kept = if clear_sgid { 0o5000 } else { 0o7000 };
                 assert_eq!(acl.mode() & !0o777, 0, "an ACL gives permissions only");
@@ -88,23 +104,9 @@ impl Fs {
 
     /// Brings the access list in line with a mode that is about to be set.
     pub(crate) fn acl_follow_mode(&self, change: &Change<'_>, inode: &Arc<Inode>, mode: u16) -> Result<()> {
-        let Some(mut acl) = self.acl(inode, AclKind::Access)? else { return Ok(()) };
+        let Some(mut acl) = self.vol.acl(inode, AclKind::Access)? else { return Ok(()) };
         acl.set_mode(mode);
         self.store_xattr(change, inode, AclKind::Access.stored_name(), &acl.to_disk())
-    }
-
-    /// Permissions and lists of something that is made in `dir` with this mode and umask.
-    pub(crate) fn inherit_acl(&self, dir: &Inode, kind: FileType, mode: u32, umask: u32) -> Result<Inherited> {
-        if kind == FileType::Symlink {
-            return Ok(Inherited { permissions: 0o777, access: None, default: None });
-        }
-        let asked = (mode & 0o7777) as u16;
-        let Some(list) = self.acl(dir, AclKind::Default)? else {
-            return Ok(Inherited { permissions: asked & !(umask & 0o777) as u16, access: None, default: None });
-        };
-        let (access, permissions) = list.inherit(asked);
-        let access = Some(access).filter(|acl| !acl.is_mode_only());
-        Ok(Inherited { permissions, access, default: (kind == FileType::Dir).then_some(list) })
     }
 
     /// Stores what a new inode inherited.

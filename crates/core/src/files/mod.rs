@@ -2,8 +2,8 @@
 //!
 //! [`inode`] is an inode in memory; [`dir`] and [`namei`] are names, [`file`] and [`pages`] contents, [`mapping`] says
 //! which blocks they lie in, [`attr`], [`xattr`] and [`acl`] are attributes. [`orphans`] are inodes without a name, and
-//! [`reap`] deletes those that nobody uses any more; [`logged`] is what the metadata journal is to say of one, and
-//! [`overwrites`] are contents that were written in place. What becomes durable when is [`crate::durable`]'s.
+//! [`reap`] deletes those that nobody uses any more. [`noted`] is written down for [`crate::durable`], which decides
+//! what becomes durable when, and [`overwrites`] are contents that were written in place.
 
 pub(crate) mod acl;
 pub(crate) mod attr;

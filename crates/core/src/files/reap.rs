@@ -107,8 +107,8 @@ impl Fs {
 
     /// Frees the nodes of an inode without contents and forgets it.
     pub(crate) fn free_inode(&self, change: &Change<'_>, inode: &Arc<Inode>) -> Result<()> {
-        if let Some(node) = self.xattr_node(inode)? {
-            self.free_xattr_node(change, inode, &node)?;
+        if let Some(node) = self.vol.xattr_node(inode)? {
+            self.vol.free_xattr_node(change, inode, &node)?;
         }
         let dirty = self.budget.cache(inode).dirty_count();
         assert_eq!(dirty, 0, "inode {} is freed before {dirty} of its pages, which would be written", inode.ino);

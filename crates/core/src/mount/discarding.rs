@@ -5,6 +5,7 @@
 //! the volume weakly between batches and ends with it.
 
 use crate::fs::Fs;
+use crate::volume::Volume;
 use crate::volume::discard::Signal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -21,7 +22,7 @@ pub(super) fn start(fs: &Arc<Fs>) {
     let Some(discarder) = &fs.discarder else { return };
     let (weak, signal) = (Arc::downgrade(fs), discarder.signal());
     discarder.began(spawn("steadyfs-discarder", move || {
-        run(&signal, || weak.upgrade().map_or(0, |fs| fs.discard_some()));
+        run(&signal, || weak.upgrade().map_or(0, |fs| fs.vol.discard_some()));
     }));
 }
 
@@ -43,17 +44,17 @@ fn run(signal: &Signal, some: impl Fn() -> usize) {
     }
 }
 
-impl Fs {
+impl Volume {
     /// Discards some of what waits; how many requests that took.
     fn discard_some(&self) -> usize {
-        self.vol.placement.discard_some(|| self.vol.check_writable().is_ok())
+        self.placement.discard_some(|| self.check_writable().is_ok())
     }
 
     /// The last checkpoint has committed: discards what waits, for a few seconds at most.
     pub(super) fn discard_the_rest(&self) {
         let began = steadyfs_rt::now();
         while began.elapsed() < LAST_DISCARDS && self.discard_some() > 0 {}
-        let left = self.vol.placement.discard_stats().waiting_blocks;
+        let left = self.placement.discard_stats().waiting_blocks;
         if left > 0 {
             tracing::info!(blocks = left, "not discarded at the end of the mount");
         }

@@ -166,6 +166,15 @@ impl Ground {
     }
 }
 
+impl Volume {
+    /// Comes before the first write of a mount, which goes over what the checkpoint in force has replaced. Whoever
+    /// wrote that checkpoint may have ended before it was durable, and then a power cut could damage both.
+    pub(crate) fn begin_writing(&self) -> Result<()> {
+        self.placement.begin_writing()?;
+        self.io.flush()
+    }
+}
+
 impl Fs {
     /// Mounts the volume on a device.
     ///
@@ -313,7 +322,7 @@ impl Fs {
             false => self.roll_forward(image).map_err(while_recovering)?,
         };
         if recovered.is_empty() {
-            self.begin_writing()?;
+            self.vol.begin_writing()?;
         }
         {
             let _change = self.vol.begin_change()?;
@@ -324,13 +333,6 @@ impl Fs {
         self.checkpoint(Cause::Mount)?;
         self.vol.placement.begin_reuse();
         Ok(Recovered { elapsed: begin.elapsed(), ..recovered })
-    }
-
-    /// Comes before the first write of a mount, which goes over what the checkpoint in force has replaced. Whoever
-    /// wrote that checkpoint may have ended before it was durable, and then a power cut could damage both.
-    pub(crate) fn begin_writing(&self) -> Result<()> {
-        self.vol.placement.begin_writing()?;
-        self.vol.io.flush()
     }
 
     /// Keeps what there is to tell.
@@ -373,7 +375,7 @@ impl Fs {
         let files = self.sync_files();
         files.and(self.drain_reclaim()).and(self.checkpoint(Cause::Unmount))?;
         self.end_reclaim()?;
-        self.discard_the_rest();
+        self.vol.discard_the_rest();
         self.unmark_journal()?;
         self.vol.close("the volume was unmounted");
         Ok(())

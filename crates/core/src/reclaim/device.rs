@@ -184,48 +184,11 @@ impl Drop for DeviceReclaim {
     }
 }
 
-impl Fs {
-    /// What became of the device's records, on a D2FS volume.
-    pub fn migration_stats(&self) -> Option<MigrationStats> {
-        let segments = self.vol.placement.segments()?;
-        segments.migrating.as_ref().map(|area| area.stats())
-    }
-
-    /// Applies what was heard.
-    fn apply_records(&self, area: &MigratingArea) -> Result<()> {
-        let mut unsaid = 0;
-        loop {
-            let (first, records) = area.next(ahead(area) as usize);
-            if records.is_empty() || area.stop.load(SeqCst) {
-                break;
-            }
-            if !may_follow(self, area, records.len() as u64) {
-                self.checkpoint(Cause::Backlog)?;
-            }
-            let owners = self.owners_ahead(&records);
-            for ((number, record), owner) in (first..).zip(&records).zip(owners) {
-                if area.stop.load(SeqCst) {
-                    return Ok(());
-                }
-                self.apply_record(area, number, *record, owner)?;
-            }
-            unsaid += records.len() as u64;
-            if area.is_littered() || unsaid >= BATCH && area.take_urgency() {
-                self.checkpoint(Cause::Backlog)?;
-                unsaid = 0;
-            }
-        }
-        // One checkpoint for all that was heard while the last one was made.
-        if area.is_littered() || unsaid > 0 && area.take_urgency() {
-            self.checkpoint(Cause::Backlog)?;
-        }
-        Ok(())
-    }
-
+impl Volume {
     /// Whose these blocks are, as far as they are valid now and that can be read; their nodes come into the cache. All
     /// of it is read at the same time.
     fn owners_ahead(&self, records: &[Move]) -> Vec<Option<(Summary, Sort)>> {
-        let segments = self.vol.segments();
+        let segments = self.segments();
         let place = |record: &Move| segments.table.locate(Lba(record.from));
         let places: Vec<Option<(SegNo, u32)>> = records
             .iter()
@@ -236,7 +199,7 @@ impl Fs {
         let owner = |(seg, off): (SegNo, u32)| owner_in(summaries.get(&seg)?, off).ok();
         let owners: Vec<Option<(Summary, Sort)>> = places.into_iter().map(|place| place.and_then(owner)).collect();
         let nodes: BTreeSet<Nid> = owners.iter().flatten().map(|(summary, _)| summary.nid).collect();
-        self.vol.read_nodes_ahead(nodes.into_iter());
+        self.read_nodes_ahead(nodes.into_iter());
         owners
     }
 
@@ -247,7 +210,7 @@ impl Fs {
         record: Move,
         ahead: Option<(Summary, Sort)>,
     ) -> Result<()> {
-        let (vol, segments) = (&self.vol, self.vol.segments());
+        let (vol, segments) = (self, self.segments());
         let (from, to) = (Lba(record.from), Lba(record.to));
         assert!(number > area.completed(), "record {number} is applied again");
         let (seg, off) = segments.table.locate(from).ok_or_else(|| misled(record))?;
@@ -291,6 +254,45 @@ impl Fs {
         let again = matches!(what, Applied::Again) && vol.io.planted.is(Canary::StaleDiscardsNew);
         area.count(&what);
         area.applied(number, (again || matches!(what, Applied::Stale)).then_some(to));
+        Ok(())
+    }
+}
+
+impl Fs {
+    /// What became of the device's records, on a D2FS volume.
+    pub fn migration_stats(&self) -> Option<MigrationStats> {
+        let segments = self.vol.placement.segments()?;
+        segments.migrating.as_ref().map(|area| area.stats())
+    }
+
+    /// Applies what was heard.
+    fn apply_records(&self, area: &MigratingArea) -> Result<()> {
+        let mut unsaid = 0;
+        loop {
+            let (first, records) = area.next(ahead(area) as usize);
+            if records.is_empty() || area.stop.load(SeqCst) {
+                break;
+            }
+            if !may_follow(self, area, records.len() as u64) {
+                self.checkpoint(Cause::Backlog)?;
+            }
+            let owners = self.vol.owners_ahead(&records);
+            for ((number, record), owner) in (first..).zip(&records).zip(owners) {
+                if area.stop.load(SeqCst) {
+                    return Ok(());
+                }
+                self.vol.apply_record(area, number, *record, owner)?;
+            }
+            unsaid += records.len() as u64;
+            if area.is_littered() || unsaid >= BATCH && area.take_urgency() {
+                self.checkpoint(Cause::Backlog)?;
+                unsaid = 0;
+            }
+        }
+        // One checkpoint for all that was heard while the last one was made.
+        if area.is_littered() || unsaid > 0 && area.take_urgency() {
+            self.checkpoint(Cause::Backlog)?;
+        }
         Ok(())
     }
 }

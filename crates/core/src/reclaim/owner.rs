@@ -79,7 +79,7 @@ impl Owner {
         })??;
         let Some(first) = addressing.first_page(footer.ofs()) else { return Ok(Some((owner, live))) };
         owner.first = first;
-        if through_cache && plain && fs.is_leaf(&file, first, &owner.node)? {
+        if through_cache && plain && fs.vol.is_leaf(&file, first, &owner.node)? {
             owner.cached = Some(Arc::clone(&file));
         }
         owner.asked = (asking == Asking::Yes).then_some(file);
@@ -97,6 +97,17 @@ impl Owner {
     }
 }
 
+impl Volume {
+    /// Whether the walk to this page of a file ends at this node, and it is the first page there.
+    fn is_leaf(&self, file: &Inode, first: PageIndex, node: &Arc<Node>) -> Result<bool> {
+        match self.leaf(file, first) {
+            Ok(LeafOrGap::Leaf(leaf)) => Ok(leaf.first == first && Arc::ptr_eq(&leaf.node, node)),
+            Ok(LeafOrGap::Gap { .. }) | Err(Error::NotFound | Error::TooBig) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+}
+
 impl Fs {
     /// The regular file with this number, if it is in memory or to be loaded.
     fn regular_file(&self, ino: Ino, load: bool) -> Result<Option<Arc<Inode>>> {
@@ -109,15 +120,6 @@ impl Fs {
             found => found,
         };
         Ok(found.filter(|inode| inode.kind == FileType::Regular))
-    }
-
-    /// Whether the walk to this page of a file ends at this node, and it is the first page there.
-    fn is_leaf(&self, file: &Inode, first: PageIndex, node: &Arc<Node>) -> Result<bool> {
-        match self.leaf(file, first) {
-            Ok(LeafOrGap::Leaf(leaf)) => Ok(leaf.first == first && Arc::ptr_eq(&leaf.node, node)),
-            Ok(LeafOrGap::Gap { .. }) | Err(Error::NotFound | Error::TooBig) => Ok(false),
-            Err(e) => Err(e),
-        }
     }
 }
 

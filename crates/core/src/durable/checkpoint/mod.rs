@@ -28,8 +28,8 @@ pub(crate) use state::{Checkpoints, Committed};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::stats::counters::Cause;
-use crate::volume::Change;
 use crate::volume::nodes::dirt::Forgotten;
+use crate::volume::{Change, Volume};
 use snapshot::Snapshot;
 use std::sync::atomic::Ordering::SeqCst;
 use steadyfs_format::checkpoint::Checkpoint;
@@ -38,6 +38,16 @@ use steadyfs_format::checkpoint::Checkpoint;
 const SETTLE_NODES: usize = 256;
 /// Rounds of step 1: each leaves only what changed during the one before.
 const SETTLE_ROUNDS: usize = 3;
+
+impl Volume {
+    /// Step 3 up to the block that commits.
+    fn write_pack(&self, snapshot: &Snapshot) -> Result<()> {
+        let io = &self.io;
+        snapshot.submit(io);
+        io.wait_chain()?;
+        if steadyfs_rt::mutated("commit-waits-for-writes") { Ok(()) } else { io.drain() }
+    }
+}
 
 impl Fs {
     /// Makes every change so far durable, by a checkpoint that freezes after this call.
@@ -79,7 +89,7 @@ impl Fs {
         }
         self.settle()?;
         let snapshot = Box::new(self.freeze(committed, unmount)?);
-        self.write_pack(&snapshot).inspect_err(|_| self.take_back(&snapshot))?;
+        self.vol.write_pack(&snapshot).inspect_err(|_| self.take_back(&snapshot))?;
         self.commit(committed, snapshot)
     }
 
@@ -142,14 +152,6 @@ impl Fs {
             Some(forgotten) if clean || refused => Ok(forgotten),
             _ => Err(Error::corrupt("something stayed dirty under the exclusive checkpoint lock")),
         }
-    }
-
-    /// Step 3 up to the block that commits.
-    fn write_pack(&self, snapshot: &Snapshot) -> Result<()> {
-        let io = &self.vol.io;
-        snapshot.submit(io);
-        io.wait_chain()?;
-        if steadyfs_rt::mutated("commit-waits-for-writes") { Ok(()) } else { io.drain() }
     }
 
     /// The end of step 3, and step 4.

@@ -2,9 +2,9 @@
 //!
 //! Delayed logging, as in XFS: an operation that succeeds commits a snapshot of every inode it changed, and the names
 //! it gave or took, to a list, an item an inode. A later operation on the same inode replaces what the item says
-//! ([`log`]). An fsync of anything seals the list, and a batch of it goes to the warm-node log, before the file's own
-//! nodes ([`push`]). A checkpoint has everything that the list has, so its freeze drops the list. How operations and
-//! batches keep out of each other's way is `steadyfs_journal`'s: [`Journal::new`] alone chooses.
+//! ([`crate::files::noted`]). An fsync of anything seals the list, and a batch of it goes to the warm-node log, before
+//! the file's own nodes ([`push`]). A checkpoint has everything that the list has, so its freeze drops the list. How
+//! operations and batches keep out of each other's way is `steadyfs_journal`'s: [`Journal::new`] alone chooses.
 //!
 //! Kept true: the items of one operation come into the list together, under its change and the locks of its inodes, so
 //! a batch and a freeze see whole operations; a snapshot lies in the chain before every node of its inode that an fsync

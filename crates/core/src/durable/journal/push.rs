@@ -9,8 +9,8 @@ use crate::canary::Canary;
 use crate::error::Result;
 use crate::files::noted::logged::Logged;
 use crate::fs::Fs;
-use crate::volume::Change;
 use crate::volume::nodes::write::Batch;
+use crate::volume::{Change, Volume};
 use std::sync::atomic::Ordering::Relaxed;
 use steadyfs_device::PageBuf;
 use steadyfs_format::records::Record;
@@ -29,6 +29,41 @@ pub(crate) enum Pushed {
     Placed,
     /// Only a checkpoint makes it durable.
     Not,
+}
+
+impl Volume {
+    /// The records of a batch: inodes, then names that go, names that come, attributes, targets, contents.
+    fn records_of(&self, sealed: Sealed<Logged>, epoch: &mut JournalEpoch) -> Vec<Record> {
+        let drops = self.io.planted.is(Canary::DropRecord);
+        let (mut inodes, mut gone, mut come, mut rest) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (item, logged) in sealed.items {
+            let (ino, Logged { inode, xattrs, target, contents, names }) = (Ino(item.key()), logged);
+            assert!(inode.is_some(), "a batch has something of inode {ino}, but not the inode");
+            if let Some(inode) = inode {
+                let (born, dead) = (inode.birth.is_some(), inode.attributes.links == 0);
+                if born && dead && !epoch.births.contains(&ino) {
+                    // It came and went, and nothing refers to it.
+                    continue;
+                }
+                if born {
+                    epoch.births.insert(ino);
+                }
+                epoch.deaths += u64::from(dead);
+                inodes.push(Record::Inode(ino, inode));
+            }
+            for (name, target) in names {
+                let list = if target.is_some() { &mut come } else { &mut gone };
+                list.push(Record::Name { dir: ino, name, target });
+            }
+            rest.extend(xattrs.map(|list| Record::Xattrs(ino, list)));
+            rest.extend(target.map(|target| Record::Target(ino, target)));
+            rest.extend(contents.map(|contents| Record::Contents(ino, contents)));
+        }
+        if drops {
+            gone.pop();
+        }
+        [inodes, gone, come, rest].concat()
+    }
 }
 
 impl Fs {
@@ -53,7 +88,7 @@ impl Fs {
         // What others note meanwhile is theirs: a batch that was sealed behind the call has all that this one needs.
         let has_places = sequence() > wanted;
         let sealed = self.journal.lists.as_ref().filter(|_| !has_places).and_then(CommitLists::seal);
-        let records = sealed.map_or_else(Vec::new, |sealed| self.records_of(sealed, &mut epoch));
+        let records = sealed.map_or_else(Vec::new, |sealed| self.vol.records_of(sealed, &mut epoch));
         if records.is_empty() && contents.is_empty() {
             return Ok(Pushed::Placed);
         }
@@ -97,39 +132,6 @@ impl Fs {
             out.push_block(place.lba, PageBuf::from_slice(&block));
         }
         Ok(Pushed::Placed)
-    }
-
-    /// The records of a batch: inodes, then names that go, names that come, attributes, targets, contents.
-    fn records_of(&self, sealed: Sealed<Logged>, epoch: &mut JournalEpoch) -> Vec<Record> {
-        let drops = self.vol.io.planted.is(Canary::DropRecord);
-        let (mut inodes, mut gone, mut come, mut rest) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (item, logged) in sealed.items {
-            let (ino, Logged { inode, xattrs, target, contents, names }) = (Ino(item.key()), logged);
-            assert!(inode.is_some(), "a batch has something of inode {ino}, but not the inode");
-            if let Some(inode) = inode {
-                let (born, dead) = (inode.birth.is_some(), inode.attributes.links == 0);
-                if born && dead && !epoch.births.contains(&ino) {
-                    // It came and went, and nothing refers to it.
-                    continue;
-                }
-                if born {
-                    epoch.births.insert(ino);
-                }
-                epoch.deaths += u64::from(dead);
-                inodes.push(Record::Inode(ino, inode));
-            }
-            for (name, target) in names {
-                let list = if target.is_some() { &mut come } else { &mut gone };
-                list.push(Record::Name { dir: ino, name, target });
-            }
-            rest.extend(xattrs.map(|list| Record::Xattrs(ino, list)));
-            rest.extend(target.map(|target| Record::Target(ino, target)));
-            rest.extend(contents.map(|contents| Record::Contents(ino, contents)));
-        }
-        if drops {
-            gone.pop();
-        }
-        [inodes, gone, come, rest].concat()
     }
 }
 

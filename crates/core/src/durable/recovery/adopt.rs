@@ -67,7 +67,7 @@ impl<'a> Adoption<'a> {
         }
         vol.invalidate(Slot::At(lba))?;
         vol.space.release_blocks(1);
-        self.fs.add_blocks(&inode.inode, -1)
+        self.fs.vol.add_blocks(&inode.inode, -1)
     }
 
     /// Blocks that were made valid so far.

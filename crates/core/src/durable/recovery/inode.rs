@@ -34,7 +34,7 @@ impl Recovery<'_> {
         let bare = bare.clone();
         let node = self.fs.vol.new_inode_node_at(ino, true)?;
         let inode = self.fs.inodes.insert_new(&self.fs.budget, node, FileType::Regular);
-        self.fs.edit_inode(self.change, &inode.inode, |raw| *raw = bare)?;
+        self.fs.vol.edit_inode(self.change, &inode.inode, |raw| *raw = bare)?;
         Ok(inode)
     }
 
@@ -61,7 +61,7 @@ impl Recovery<'_> {
         if inode.kind() != FileType::Regular || inode.inode.read(|ours| ours.shape(features))?? != shape {
             return Err(Error::corrupt(format!("inode {ino} was fsynced as another kind of inode")));
         }
-        self.fs.edit_inode(self.change, &inode.inode, |ours| {
+        self.fs.vol.edit_inode(self.change, &inode.inode, |ours| {
             ours.set_mode(raw.mode());
             ours.set_uid(raw.uid());
             ours.set_gid(raw.gid());
@@ -101,7 +101,7 @@ impl Recovery<'_> {
             )));
         }
         self.take_inline(inode, contents, contents.iter().any(|byte| *byte != 0))?;
-        self.fs.edit_inode(self.change, &inode.inode, |ours| ours.set_size(contents.len() as u64))
+        self.fs.vol.edit_inode(self.change, &inode.inode, |ours| ours.set_size(contents.len() as u64))
     }
 
     /// Puts contents into the inode, in the place of all that the file has.
@@ -113,9 +113,9 @@ impl Recovery<'_> {
         }
         let features = self.fs.vol.sb.features();
         if !inode.inode.read(|ours| ours.has_inline(inline::DATA))? {
-            self.free_pages(&inode.inode, PageIndex(0), self.fs.tree_pages(&inode.inode)?)?;
+            self.free_pages(&inode.inode, PageIndex(0), self.fs.vol.tree_pages(&inode.inode)?)?;
         }
-        self.fs.edit_inode(self.change, &inode.inode, |ours| {
+        self.fs.vol.edit_inode(self.change, &inode.inode, |ours| {
             let shape = ours.shape(features)?;
             let empty = ours.slot(shape, 0) == Slot::Hole && ours.children() == [Nid(0); 5];
             if !empty {
@@ -140,7 +140,7 @@ impl Recovery<'_> {
         if !inode.inode.read(|ours| ours.has_inline(inline::DATA))? {
             return Ok(());
         }
-        self.fs.edit_inode(self.change, &inode.inode, |ours| {
+        self.fs.vol.edit_inode(self.change, &inode.inode, |ours| {
             let shape = ours.shape(features)?;
             ours.inline_area_mut(shape).fill(0);
             ours.set_inline_flags(ours.inline_flags() & !(inline::DATA | inline::DATA_EXIST));
@@ -151,9 +151,9 @@ impl Recovery<'_> {
     /// Takes over the node with extended attributes.
     pub(super) fn apply_xattr_node(&self, inode: &InodeRef, block: &Block) -> Result<()> {
         let inode: &Arc<Inode> = &inode.inode;
-        let node = match self.fs.xattr_node(inode)? {
+        let node = match self.fs.vol.xattr_node(inode)? {
             Some(node) => node,
-            None => self.fs.new_xattr_node(self.change, inode)?,
+            None => self.fs.vol.new_xattr_node(self.change, inode)?,
         };
         node.write(&self.fs.vol.nodes).edit()[..NODE_PAYLOAD].copy_from_slice(&block[..NODE_PAYLOAD]);
         Ok(())
@@ -161,8 +161,8 @@ impl Recovery<'_> {
 
     /// Frees the node with extended attributes: they fit the inode again.
     pub(super) fn drop_xattr_node(&self, inode: &InodeRef) -> Result<()> {
-        match self.fs.xattr_node(&inode.inode)? {
-            Some(node) => self.fs.free_xattr_node(self.change, &inode.inode, &node),
+        match self.fs.vol.xattr_node(&inode.inode)? {
+            Some(node) => self.fs.vol.free_xattr_node(self.change, &inode.inode, &node),
             None => Ok(()),
         }
     }
@@ -174,9 +174,9 @@ impl Recovery<'_> {
             .inode
             .read(|raw| (raw.size(), raw.has_inline(inline::DATA) || raw.advise() & advise::KEEP_SIZE != 0))?;
         let behind = PageIndex(size.div_ceil(BLOCK_SIZE as u64));
-        if settled || self.fs.next_page(&inode.inode, behind)?.is_none() {
+        if settled || self.fs.vol.next_page(&inode.inode, behind)?.is_none() {
             return Ok(());
         }
-        self.fs.edit_inode(self.change, &inode.inode, |raw| raw.set_advise(raw.advise() | advise::TRUNC))
+        self.fs.vol.edit_inode(self.change, &inode.inode, |raw| raw.set_advise(raw.advise() | advise::TRUNC))
     }
 }

@@ -98,7 +98,7 @@ impl Fs {
             if !steadyfs_rt::mutated("recovery-keeps-named-contents") {
                 plan.pin_contents(self);
             }
-            self.begin_writing()?;
+            self.vol.begin_writing()?;
             self.vol.placement.leave_chain()?;
             recovery.adoption.write_summaries();
             recovery.adoption.blocks()

@@ -52,8 +52,8 @@ impl Recovery<'_> {
             }
             Search::Missing(room) => self.fs.dir_insert(self.change, dir, room, &name, ino, inode.kind())?,
         }
-        self.fs.edit_inode(self.change, dir, |raw| touch_contents(raw, clock()))?;
-        self.fs.edit_inode(self.change, &inode.inode, |raw| {
+        self.fs.vol.edit_inode(self.change, dir, |raw| touch_contents(raw, clock()))?;
+        self.fs.vol.edit_inode(self.change, &inode.inode, |raw| {
             raw.set_pino(dir.ino);
             raw.set_name(&name)
         })??;
@@ -95,10 +95,10 @@ impl Recovery<'_> {
             if !self.fs.dir_is_empty(&loser.inode)? {
                 return self.name_anew(dir, name, loser);
             }
-            self.fs.edit_inode(self.change, dir, |raw| raw.set_links(raw.links().saturating_sub(1).max(2)))?;
-            self.fs.edit_inode(self.change, &loser.inode, |raw| drop_directory(raw, now))?;
+            self.fs.vol.edit_inode(self.change, dir, |raw| raw.set_links(raw.links().saturating_sub(1).max(2)))?;
+            self.fs.vol.edit_inode(self.change, &loser.inode, |raw| drop_directory(raw, now))?;
         } else {
-            self.fs.edit_inode(self.change, &loser.inode, |raw| drop_link(raw, now))?;
+            self.fs.vol.edit_inode(self.change, &loser.inode, |raw| drop_link(raw, now))?;
         }
         assert_eq!(found.ino, loser.ino(), "the loser is the one that was found");
         if loser.inode.read(RawInode::links)? == 0 {
@@ -117,7 +117,7 @@ impl Recovery<'_> {
             return Err(Error::corrupt(format!("no name is left for directory {}", loser.ino())));
         };
         self.fs.dir_insert(self.change, dir, room, &fresh, loser.ino(), FileType::Dir)?;
-        self.fs.edit_inode(self.change, &loser.inode, |raw| raw.set_name(&fresh))??;
+        self.fs.vol.edit_inode(self.change, &loser.inode, |raw| raw.set_name(&fresh))??;
         Ok(())
     }
 }

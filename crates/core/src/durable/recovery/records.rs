@@ -163,7 +163,7 @@ impl Recovery<'_> {
         let node = self.fs.vol.new_inode_node_at(ino, kind != FileType::Dir)?;
         let made = self.fs.inodes.insert_new(&self.fs.budget, node, kind);
         let blocks = kind == FileType::Dir && !raw.has_inline(inline::DENTRY);
-        self.fs.edit_inode(self.change, &made.inode, |block| *block = raw)?;
+        self.fs.vol.edit_inode(self.change, &made.inode, |block| *block = raw)?;
         if blocks {
             self.fs.first_block(self.change, &made.inode, record.pino)?;
         }
@@ -175,7 +175,7 @@ impl Recovery<'_> {
         let (ino, features) = (inode.ino(), self.fs.vol.sb.features());
         let Attributes { mode, advise, uid, gid, flags, project, links, atime, ctime, mtime, crtime } =
             record.attributes;
-        self.fs.edit_inode(self.change, &inode.inode, |raw: &mut RawInode| {
+        self.fs.vol.edit_inode(self.change, &inode.inode, |raw: &mut RawInode| {
             raw.set_mode(mode);
             raw.set_advise(raw.advise() & !TAKEN_ADVICE | advise & TAKEN_ADVICE);
             raw.set_uid(uid);

@@ -37,13 +37,13 @@ impl Recovery<'_> {
         let features = self.fs.vol.sb.features();
         let nowhere = || Error::corrupt(format!("inode {}: no node can be at {ofs}", inode.ino));
         let first = inode.read(|raw| addressing(raw, features))??.first_page(ofs).ok_or_else(nowhere)?;
-        if let LeafOrGap::Leaf(leaf) = self.fs.leaf(inode, first)? {
+        if let LeafOrGap::Leaf(leaf) = self.fs.vol.leaf(inode, first)? {
             return Ok(Some(leaf));
         }
         let Some(used) = (0..area.len()).find(|&index| area.get(block, index).is_counted()) else { return Ok(None) };
         let page = first + u64::from(used);
-        self.fs.reserve(self.change, inode, page..page + 1)?;
-        match self.fs.leaf(inode, first)? {
+        self.fs.vol.reserve(self.change, inode, page..page + 1)?;
+        match self.fs.vol.leaf(inode, first)? {
             LeafOrGap::Leaf(leaf) => Ok(Some(leaf)),
             LeafOrGap::Gap { .. } => Err(nowhere()),
         }
@@ -84,14 +84,14 @@ impl Recovery<'_> {
         if by < 0 {
             self.fs.vol.space.release_blocks(1);
         }
-        self.fs.add_blocks(inode, by)
+        self.fs.vol.add_blocks(inode, by)
     }
 
     /// Makes the file long enough for a page, unless it may have pages beyond its end.
     fn cover(&self, inode: &Inode, page: PageIndex) -> Result<()> {
         let beyond = |raw: &RawInode| raw.size() <= page.byte_offset() && raw.advise() & advise::KEEP_SIZE == 0;
         if inode.read(beyond)? {
-            self.fs.edit_inode(self.change, inode, |raw| raw.set_size((page + 1).byte_offset()))?;
+            self.fs.vol.edit_inode(self.change, inode, |raw| raw.set_size((page + 1).byte_offset()))?;
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::files::inode::Inode;
 use crate::fs::Fs;
 use crate::options::FsyncMode;
+use crate::volume::Volume;
 use crate::volume::nodes::slots::Area;
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
@@ -32,6 +33,46 @@ pub(super) struct ContentsOnDevice {
     pub(super) sums: Vec<ContentsSum>,
 }
 
+impl Volume {
+    /// Whether the inode still points at these blocks, and no others.
+    ///
+    /// # Errors
+    /// Damage.
+    pub(super) fn points_at(&self, inode: &Block, contents: &ContentsOnDevice) -> Result<bool> {
+        Ok(self.blocks_of(inode)?.as_ref() == Some(&contents.blocks))
+    }
+
+    /// Whether the inode is the only node of its file that is dirty: of other nodes recovery cannot tell whether they
+    /// are whole. Of those that lie in the chain without a mark behind them `place_nodes` knows, later.
+    fn is_alone(&self, inode: &Inode) -> bool {
+        let dirty = self.nodes.dirt.of(inode.ino);
+        !dirty.is_empty() && !dirty.iter().any(is_chained)
+    }
+
+    /// The blocks of a file, if there are few.
+    fn blocks_of(&self, inode: &Block) -> Result<Option<Vec<(PageIndex, Lba)>>> {
+        let raw = RawInode::view(inode);
+        if raw.has_inline(inline::DATA) {
+            return Ok(Some(Vec::new()));
+        }
+        let pages = raw.size().div_ceil(BLOCK_SIZE as u64);
+        // Compressed contents are another matter than pages.
+        if pages > MOST_CONTENTS as u64 || raw.flags() & flags::COMPR != 0 {
+            return Ok(None);
+        }
+        let area = Area::of(inode, self.sb.features())?;
+        let mut blocks = Vec::new();
+        for page in 0..pages.min(u64::from(area.len())) {
+            match area.get(inode, page as u16) {
+                Slot::At(lba) => blocks.push((PageIndex(page), lba)),
+                Slot::Hole | Slot::New => {}
+                Slot::Compress => return Ok(None),
+            }
+        }
+        Ok((pages <= u64::from(area.len())).then_some(blocks))
+    }
+}
+
 impl Fs {
     /// What recovery needs to check the contents of a file whose inode is about to be written, and no other node of it;
     /// `None` where a flush has to do. The file is locked, and its dirty pages have been written, or are owed by the
@@ -41,10 +82,10 @@ impl Fs {
     /// Damage.
     pub(super) fn contents_on_device(&self, inode: &Arc<Inode>, owed: &Owed<'_>) -> Result<Option<ContentsOnDevice>> {
         let flushes = self.options.fsync_mode != FsyncMode::NoBarrier;
-        if !self.keeps_contents() || !flushes || inode.kind != FileType::Regular || !self.is_alone(inode) {
+        if !self.keeps_contents() || !flushes || inode.kind != FileType::Regular || !self.vol.is_alone(inode) {
             return Ok(None);
         }
-        let Some(blocks) = self.blocks_of(inode.node.read().bytes())? else { return Ok(None) };
+        let Some(blocks) = self.vol.blocks_of(inode.node.read().bytes())? else { return Ok(None) };
         let (lacks, have): (Vec<_>, Vec<_>) = blocks.iter().copied().partition(|(_, lba)| owed.page(*lba).is_none());
         let (pages, lbas): (Vec<PageIndex>, Vec<Lba>) = lacks.into_iter().unzip();
         // After the addresses: who moves one of these blocks now changes its address first.
@@ -62,44 +103,6 @@ impl Fs {
             sums.clear();
         }
         Ok(Some(ContentsOnDevice { blocks, sums }))
-    }
-
-    /// Whether the inode still points at these blocks, and no others.
-    ///
-    /// # Errors
-    /// Damage.
-    pub(super) fn points_at(&self, inode: &Block, contents: &ContentsOnDevice) -> Result<bool> {
-        Ok(self.blocks_of(inode)?.as_ref() == Some(&contents.blocks))
-    }
-
-    /// Whether the inode is the only node of its file that is dirty: of other nodes recovery cannot tell whether they
-    /// are whole. Of those that lie in the chain without a mark behind them `place_nodes` knows, later.
-    fn is_alone(&self, inode: &Inode) -> bool {
-        let dirty = self.vol.nodes.dirt.of(inode.ino);
-        !dirty.is_empty() && !dirty.iter().any(is_chained)
-    }
-
-    /// The blocks of a file, if there are few.
-    fn blocks_of(&self, inode: &Block) -> Result<Option<Vec<(PageIndex, Lba)>>> {
-        let raw = RawInode::view(inode);
-        if raw.has_inline(inline::DATA) {
-            return Ok(Some(Vec::new()));
-        }
-        let pages = raw.size().div_ceil(BLOCK_SIZE as u64);
-        // Compressed contents are another matter than pages.
-        if pages > MOST_CONTENTS as u64 || raw.flags() & flags::COMPR != 0 {
-            return Ok(None);
-        }
-        let area = Area::of(inode, self.vol.sb.features())?;
-        let mut blocks = Vec::new();
-        for page in 0..pages.min(u64::from(area.len())) {
-            match area.get(inode, page as u16) {
-                Slot::At(lba) => blocks.push((PageIndex(page), lba)),
-                Slot::Hole | Slot::New => {}
-                Slot::Compress => return Ok(None),
-            }
-        }
-        Ok((pages <= u64::from(area.len())).then_some(blocks))
     }
 }
 
@@ -124,7 +127,7 @@ mod tests {
             fs.contents_on_device(&file.inode, &owed).unwrap().map(|contents| contents.sums.len())
         };
         assert_eq!(named(), Some(2));
-        let blocks = fs.blocks_of(file.inode.node.read().bytes()).unwrap().expect("a small file");
+        let blocks = fs.vol.blocks_of(file.inode.node.read().bytes()).unwrap().expect("a small file");
         fn nothing() -> impl Written {
             |_| ()
         }

@@ -355,7 +355,7 @@ impl Fs {
         guard.touch();
         let is_checked = match contents {
             Some(contents) => {
-                self.points_at(guard.bytes(), contents)? || steadyfs_rt::mutated("inode-points-at-what-was-named")
+                self.vol.points_at(guard.bytes(), contents)? || steadyfs_rt::mutated("inode-points-at-what-was-named")
             }
             None => false,
         };

@@ -66,7 +66,7 @@ impl Fs {
         let dirt = &self.vol.nodes.dirt;
         let Standing { born, introduced, reduced, .. } = dirt.standing(inode.ino);
         if born && !introduced && !self.journal.is_on() {
-            self.vol.space.expect_names(self.dir_names_to_place(&self.inode(dir)?.inode)?);
+            self.vol.space.expect_names(self.vol.dir_names_to_place(&self.inode(dir)?.inode)?);
         }
         let reasons = [
             (links != 1 && !steadyfs_rt::mutated("links-need-a-checkpoint"), Reason::Links),

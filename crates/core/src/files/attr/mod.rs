@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::files::inode::{Inode, InodeRef};
 use crate::fs::Fs;
 use crate::types::Attr;
-use crate::volume::Change;
+use crate::volume::{Change, Volume};
 use steadyfs_format::block::BlockView;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::{DeviceNumber, Inode as RawInode, Time, inline};
@@ -37,7 +37,7 @@ impl Inode {
     }
 }
 
-impl Fs {
+impl Volume {
     /// Lends the inode block to `f` for changing it.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Fs {
         inode: &Inode,
         f: impl FnOnce(&mut RawInode) -> R,
     ) -> Result<R> {
-        let mut node = inode.node.write(&self.vol.nodes);
+        let mut node = inode.node.write(&self.nodes);
         if node.is_dead() {
             return Err(Error::NotFound);
         }
@@ -60,14 +60,16 @@ impl Fs {
     /// # Errors
     /// [`Error::NotFound`] if the inode was deleted.
     pub(crate) fn edit_times(&self, _change: &Change<'_>, inode: &Inode, f: impl FnOnce(&mut RawInode)) -> Result<()> {
-        let mut node = inode.node.write(&self.vol.nodes);
+        let mut node = inode.node.write(&self.nodes);
         if node.is_dead() {
             return Err(Error::NotFound);
         }
         f(RawInode::view_mut(node.edit_times()));
         Ok(())
     }
+}
 
+impl Fs {
     /// The attributes of an inode.
     pub fn attr(&self, inode: &InodeRef) -> Result<Attr> {
         let features = self.vol.sb.features();

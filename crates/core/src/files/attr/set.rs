@@ -89,7 +89,7 @@ impl Fs {
             Changer::Other { is_member } if is_member(gid) => without_set_id,
             Changer::Other { .. } => |mode| mode & !(SET_UID | SET_GID),
         };
-        let lends = takes(mode) != mode || self.has_capability(inode)?;
+        let lends = takes(mode) != mode || self.vol.has_capability(inode)?;
         if inode.kind != FileType::Regular || !lends {
             return Ok(false);
         }
@@ -97,7 +97,7 @@ impl Fs {
         inode.read(|raw| protect::check(raw, Act::Append))??;
         let change = self.change()?;
         self.drop_capability(&change, inode)?;
-        self.edit_inode(&change, inode, |raw| {
+        self.vol.edit_inode(&change, inode, |raw| {
             let mode = takes(raw.mode());
             assert_eq!((mode ^ raw.mode()) & !(SET_UID | SET_GID), 0, "more is revoked than set-id bits: {mode:o}");
             raw.set_mode(mode);
@@ -117,7 +117,7 @@ impl Fs {
         {
             let _inode = inode.rwsem.write();
             let change = self.change()?;
-            self.edit_inode(&change, inode, |raw| {
+            self.vol.edit_inode(&change, inode, |raw| {
                 raw.set_mtime(mtime);
                 raw.set_ctime(ctime);
             })?;
@@ -139,7 +139,7 @@ impl Fs {
             self.drop_capability(&change, inode)?;
         }
         let now = clock();
-        self.edit_inode(&change, inode, |raw| apply(raw, inode.kind, set, features, now))?;
+        self.vol.edit_inode(&change, inode, |raw| apply(raw, inode.kind, set, features, now))?;
         let xattrs = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
         self.log_inode(&change, inode, xattrs);
         Ok(())

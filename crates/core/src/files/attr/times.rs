@@ -56,7 +56,7 @@ impl Fs {
             return false;
         }
         let store = || match inode.read(|raw| is_due(raw, policy, now))? {
-            true => self.edit_times(&self.change()?, inode, |raw| raw.set_atime(now)).map(|()| true),
+            true => self.vol.edit_times(&self.change()?, inode, |raw| raw.set_atime(now)).map(|()| true),
             false => Ok(false),
         };
         store().unwrap_or_else(|error: Error| {

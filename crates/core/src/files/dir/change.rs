@@ -4,12 +4,33 @@ use super::{FoundEntry, Place, Room, Search};
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
 use crate::fs::Fs;
-use crate::volume::Change;
+use crate::volume::{Change, Volume};
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
 use steadyfs_format::dir::{Dentries, DentriesMut, FileType, MAX_DEPTH, name_hash};
 use steadyfs_format::inode::Inode as RawInode;
 use steadyfs_format::{Block, FormatError, Ino, PageIndex};
+
+impl Volume {
+    /// The directory is locked, so an entry that was found is still there.
+    fn expect_entry(&self, there: bool, dir: &Inode, place: Place) -> Result<()> {
+        if there { Ok(()) } else { Err(Error::corrupt(format!("{place:?} of directory {} has no entry", dir.ino))) }
+    }
+
+    fn edit_inline_entries<R>(
+        &self,
+        change: &Change<'_>,
+        dir: &Arc<Inode>,
+        f: impl FnOnce(&mut DentriesMut<'_>) -> R,
+    ) -> Result<R> {
+        let features = self.sb.features();
+        let out = self.edit_inode(change, dir, |raw: &mut RawInode| -> std::result::Result<R, FormatError> {
+            let shape = raw.shape(features)?;
+            Ok(f(&mut DentriesMut::inline(raw.inline_area_mut(shape))))
+        })?;
+        Ok(out?)
+    }
+}
 
 impl Fs {
     /// Adds an entry where `dir_search` has found room for it.
@@ -26,7 +47,7 @@ impl Fs {
         let hash = name_hash(name);
         match room {
             Room::Inline => {
-                self.edit_inline_entries(change, dir, |entries| entries.insert(hash, name, ino, kind))??;
+                self.vol.edit_inline_entries(change, dir, |entries| entries.insert(hash, name, ino, kind))??;
                 Ok(())
             }
             Room::Convert => {
@@ -43,7 +64,7 @@ impl Fs {
                     inserted.map(|_| entries.read().longest_room())
                 })??;
                 dir.names.added(page, hash, free);
-                self.edit_inode(change, dir, |raw| {
+                self.vol.edit_inode(change, dir, |raw| {
                     let size = (page + 1).byte_offset();
                     raw.set_size(raw.size().max(size));
                     raw.set_current_depth(raw.current_depth().max(u32::from(depth)));
@@ -55,8 +76,8 @@ impl Fs {
     /// Removes an entry; a block that becomes empty is freed.
     pub(crate) fn dir_remove(&self, change: &Change<'_>, dir: &Arc<Inode>, place: Place) -> Result<()> {
         let Some(index) = place.page else {
-            let gone = self.edit_inline_entries(change, dir, |entries| entries.remove(place.slot))?;
-            return self.expect_entry(gone, dir, place);
+            let gone = self.vol.edit_inline_entries(change, dir, |entries| entries.remove(place.slot))?;
+            return self.vol.expect_entry(gone, dir, place);
         };
         let is_alone = self.dir_page(dir, index)?.with(|bytes| Dentries::block(bytes).is_alone(place.slot));
         if is_alone && index != PageIndex(0) {
@@ -66,7 +87,7 @@ impl Fs {
         let free = self.edit_dir_page(change, dir, index, |entries| {
             entries.remove(place.slot).then(|| entries.read().longest_room())
         })?;
-        self.expect_entry(free.is_some(), dir, place)?;
+        self.vol.expect_entry(free.is_some(), dir, place)?;
         dir.names.removed(index, free.unwrap_or(0));
         Ok(())
     }
@@ -101,12 +122,13 @@ impl Fs {
     ) -> Result<()> {
         assert!(!ino.is_null(), "an entry names an inode");
         let Some(index) = place.page else {
-            let done = self.edit_inline_entries(change, dir, |entries| entries.set_target(place.slot, ino, kind))?;
-            return self.expect_entry(done, dir, place);
+            let done =
+                self.vol.edit_inline_entries(change, dir, |entries| entries.set_target(place.slot, ino, kind))?;
+            return self.vol.expect_entry(done, dir, place);
         };
         drop(self.dir_page(dir, index)?);
         let done = self.edit_dir_page(change, dir, index, |entries| entries.set_target(place.slot, ino, kind))?;
-        self.expect_entry(done, dir, place)
+        self.vol.expect_entry(done, dir, place)
     }
 
     /// The dot entry that leads to the parent.
@@ -121,24 +143,5 @@ impl Fs {
     fn dir_page(&self, dir: &Arc<Inode>, index: PageIndex) -> Result<PageBuf> {
         let page = self.page(dir, index)?;
         page.ok_or_else(|| Error::corrupt(format!("page {index} of directory {} vanished", dir.ino)))
-    }
-
-    /// The directory is locked, so an entry that was found is still there.
-    fn expect_entry(&self, there: bool, dir: &Inode, place: Place) -> Result<()> {
-        if there { Ok(()) } else { Err(Error::corrupt(format!("{place:?} of directory {} has no entry", dir.ino))) }
-    }
-
-    fn edit_inline_entries<R>(
-        &self,
-        change: &Change<'_>,
-        dir: &Arc<Inode>,
-        f: impl FnOnce(&mut DentriesMut<'_>) -> R,
-    ) -> Result<R> {
-        let features = self.vol.sb.features();
-        let out = self.edit_inode(change, dir, |raw: &mut RawInode| -> std::result::Result<R, FormatError> {
-            let shape = raw.shape(features)?;
-            Ok(f(&mut DentriesMut::inline(raw.inline_area_mut(shape))))
-        })?;
-        Ok(out?)
     }
 }

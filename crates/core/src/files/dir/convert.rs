@@ -26,7 +26,7 @@ impl Fs {
         let area = before.inline_area(before.shape(features)?);
         let pages = spread(Dentries::inline(area), before.dir_level())?;
         let size = pages.keys().next_back().map_or(0, |&last| (last + 1).byte_offset());
-        self.edit_inode(change, dir, |raw| -> std::result::Result<(), FormatError> {
+        self.vol.edit_inode(change, dir, |raw| -> std::result::Result<(), FormatError> {
             let shape = raw.shape(features)?;
             raw.inline_area_mut(shape).fill(0);
             raw.set_inline_flags(raw.inline_flags() & !inline::DENTRY);
@@ -47,7 +47,7 @@ impl Fs {
     fn move_back(&self, change: &Change<'_>, dir: &Arc<Inode>, before: &RawInode, page: PageIndex) -> Result<()> {
         let restore = || {
             self.punch_pages(change, dir, PageIndex(0)..page)?;
-            self.edit_inode(change, dir, |raw| raw.clone_from(before))
+            self.vol.edit_inode(change, dir, |raw| raw.clone_from(before))
         };
         restore().inspect_err(|e| self.vol.stop(e))
     }

@@ -40,7 +40,7 @@ impl Fs {
     pub fn readdir(&self, dir: &InodeRef, cookie: u64, f: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
         let dir = &dir.inode;
         if cookie == 0 {
-            self.dir_head(dir)?;
+            self.vol.dir_head(dir)?;
             let dot = DirEntry { name: b".", ino: dir.ino, kind: FileType::Dir, next_cookie: 1 };
             if !f(dot) {
                 return Ok(());
@@ -103,7 +103,7 @@ impl Fs {
     /// The first page that has slots at or after a position.
     fn list_page(&self, dir: &Arc<Inode>, position: u64) -> Result<Option<Snapshot>> {
         let _dir = dir.rwsem.read();
-        let head = self.dir_head(dir)?;
+        let head = self.vol.dir_head(dir)?;
         if dir.read(|raw| raw.links())? == 0 {
             return Err(Error::NotFound);
         }
@@ -116,7 +116,7 @@ impl Fs {
         }
         // Slot for slot what the directory becomes when it outgrows its inode, so positions mean the same in both.
         let mut page = PageBuf::zeroed();
-        self.with_inline_entries(dir, |entries| DentriesMut::block(page.make_mut()).copy_slots(entries))?;
+        self.vol.with_inline_entries(dir, |entries| DentriesMut::block(page.make_mut()).copy_slots(entries))?;
         Ok(Some(Snapshot { head, first: 0, page }))
     }
 }

@@ -26,6 +26,7 @@ pub(crate) use search::{Room, Search};
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
 use crate::fs::Fs;
+use crate::volume::Volume;
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
 use steadyfs_format::dir::{Dentries, FileType, MAX_DEPTH};
@@ -78,7 +79,7 @@ impl DirHead {
     }
 }
 
-/// See [`Fs::dir_names_to_place`].
+/// See [`Volume::dir_names_to_place`].
 pub(crate) fn names_to_place(raw: &RawInode, features: Features) -> Result<u64> {
     let head = DirHead::of(raw);
     if !head.inline || head.dir_level == 0 {
@@ -88,7 +89,7 @@ pub(crate) fn names_to_place(raw: &RawInode, features: Features) -> Result<u64> 
     Ok(1 + u64::from(entries.layout().slots()))
 }
 
-impl Fs {
+impl Volume {
     /// The directory's shape now; an error if the inode is no directory.
     pub(crate) fn dir_head(&self, dir: &Inode) -> Result<DirHead> {
         if dir.kind != FileType::Dir {
@@ -99,22 +100,24 @@ impl Fs {
 
     /// Lends the entries of an inline directory to `f`.
     fn with_inline_entries<R>(&self, dir: &Inode, f: impl FnOnce(Dentries<'_>) -> R) -> Result<R> {
-        let features = self.vol.sb.features();
+        let features = self.sb.features();
         dir.read(|raw| Ok(f(Dentries::inline(raw.inline_area(raw.shape(features)?)))))?
     }
 
     /// How many names may get a place in a page when one is added: an inline directory moves as a whole, and where its
     /// level says that the table begins with many buckets, each entry may go to a page of its own.
     pub(crate) fn dir_names_to_place(&self, dir: &Inode) -> Result<u64> {
-        let features = self.vol.sb.features();
+        let features = self.sb.features();
         dir.read(|raw| names_to_place(raw, features))?
     }
+}
 
+impl Fs {
     /// Whether the directory holds nothing but its dot entries.
     pub(crate) fn dir_is_empty(&self, dir: &Arc<Inode>) -> Result<bool> {
-        let head = self.dir_head(dir)?;
+        let head = self.vol.dir_head(dir)?;
         if head.inline {
-            return self.with_inline_entries(dir, |entries| entries.is_empty());
+            return self.vol.with_inline_entries(dir, |entries| entries.is_empty());
         }
         let mut from = PageIndex(0);
         while let Some((index, page)) = self.dir_next_page(dir, head, from)? {
@@ -129,7 +132,7 @@ impl Fs {
     /// The first page at or after `from` that exists.
     fn dir_next_page(&self, dir: &Arc<Inode>, head: DirHead, from: PageIndex) -> Result<Option<(PageIndex, PageBuf)>> {
         let mut at = from;
-        while let Some(index) = self.next_page(dir, at)?.filter(|index| index.0 < head.pages) {
+        while let Some(index) = self.vol.next_page(dir, at)?.filter(|index| index.0 < head.pages) {
             if let Some(page) = self.page(dir, index)? {
                 return Ok(Some((index, page)));
             }

@@ -6,6 +6,7 @@ use super::{DirHead, FoundEntry, Place};
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
 use crate::fs::Fs;
+use crate::volume::Volume;
 use std::sync::Arc;
 use steadyfs_format::PageIndex;
 use steadyfs_format::dir::{Dentries, DirEntry, MAX_DEPTH, bucket_of, slots_for};
@@ -34,13 +35,25 @@ fn found(page: Option<PageIndex>, entry: DirEntry<'_>) -> FoundEntry {
     FoundEntry { place: Place { page, slot: entry.slot }, ino: entry.ino, file_type: entry.file_type }
 }
 
+impl Volume {
+    /// Refuses a page that the directory's node tree does not reach (levels 30 and beyond).
+    fn reachable(&self, dir: &Inode, room: Room) -> Result<Search> {
+        let features = self.sb.features();
+        let limit = dir.read(|raw| raw.shape(features))??.addressing().max_pages();
+        match room {
+            Room::Page { page, .. } if page.0 >= limit => Err(Error::NoSpace),
+            room => Ok(Search::Missing(room)),
+        }
+    }
+}
+
 impl Fs {
     /// The entry with this name.
     pub(crate) fn dir_find(&self, dir: &Arc<Inode>, name: &[u8]) -> Result<Option<FoundEntry>> {
-        let head = self.dir_head(dir)?;
+        let head = self.vol.dir_head(dir)?;
         let Some(query) = Query::new(head, name) else { return Ok(None) };
         if head.inline {
-            return self.with_inline_entries(dir, |entries| query.find(entries).map(|e| found(None, e)));
+            return self.vol.with_inline_entries(dir, |entries| query.find(entries).map(|e| found(None, e)));
         }
         match query.hash() {
             Some(hash) => self.find_hashed(dir, head, hash, &query),
@@ -107,13 +120,13 @@ impl Fs {
     /// [`Error::NoSpace`] if the hash table cannot grow any further; [`Error::ReadOnly`] for directories whose hashes
     /// cannot be computed.
     pub(crate) fn dir_search(&self, dir: &Arc<Inode>, name: &[u8]) -> Result<Search> {
-        let head = self.dir_head(dir)?;
+        let head = self.vol.dir_head(dir)?;
         let Some(query @ Query::Exact { hash, name }) = Query::new(head, name) else {
             return Err(Error::ReadOnly("names of encrypted or case-insensitive directories cannot be changed".into()));
         };
         let need = slots_for(name.len());
         if head.inline {
-            return self.with_inline_entries(dir, |entries| match query.find(entries) {
+            return self.vol.with_inline_entries(dir, |entries| match query.find(entries) {
                 Some(entry) => Search::Found(found(None, entry)),
                 None => Search::Missing(if entries.find_room(need).is_some() { Room::Inline } else { Room::Convert }),
             });
@@ -151,22 +164,12 @@ impl Fs {
             }
         }
         match room {
-            Some(room) => self.reachable(dir, room),
+            Some(room) => self.vol.reachable(dir, room),
             None if head.depth < MAX_DEPTH => {
                 let page = bucket_of(hash, head.depth, head.dir_level).first;
-                self.reachable(dir, Room::Page { page, depth: head.depth + 1 })
+                self.vol.reachable(dir, Room::Page { page, depth: head.depth + 1 })
             }
             None => Err(Error::NoSpace),
-        }
-    }
-
-    /// Refuses a page that the directory's node tree does not reach (levels 30 and beyond).
-    fn reachable(&self, dir: &Inode, room: Room) -> Result<Search> {
-        let features = self.vol.sb.features();
-        let limit = dir.read(|raw| raw.shape(features))??.addressing().max_pages();
-        match room {
-            Room::Page { page, .. } if page.0 >= limit => Err(Error::NoSpace),
-            room => Ok(Search::Missing(room)),
         }
     }
 }

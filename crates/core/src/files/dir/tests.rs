@@ -32,11 +32,12 @@ fn insert(fs: &Fs, dir: &InodeRef, name: &[u8], ino: Ino) {
 
 fn mark(fs: &Fs, dir: &InodeRef, advice: u8, bits: u32) {
     let change = fs.change().unwrap();
-    fs.edit_inode(&change, &dir.inode, |raw| {
-        raw.set_advise(raw.advise() | advice);
-        raw.set_flags(raw.flags() | bits);
-    })
-    .unwrap();
+    fs.vol
+        .edit_inode(&change, &dir.inode, |raw| {
+            raw.set_advise(raw.advise() | advice);
+            raw.set_flags(raw.flags() | bits);
+        })
+        .unwrap();
 }
 
 fn list(fs: &Fs, dir: &InodeRef) -> BTreeSet<Vec<u8>> {
@@ -79,11 +80,12 @@ fn encrypted_names_are_shown_as_stand_ins_and_found_by_them() {
             }
         }
         let change = fs.change().unwrap();
-        fs.edit_inode(&change, &dir.inode, |raw| {
-            raw.set_advise(0);
-            raw.set_flags(0);
-        })
-        .unwrap();
+        fs.vol
+            .edit_inode(&change, &dir.inode, |raw| {
+                raw.set_advise(0);
+                raw.set_flags(0);
+            })
+            .unwrap();
     }
 }
 
@@ -111,11 +113,12 @@ fn folded_names_are_found_in_any_case() {
     let mut block = fs.page(&big.inode, page).unwrap().unwrap_or_default();
     DentriesMut::block(block.make_mut()).insert(hash, b"Makefile", file.ino(), FileType::Regular).unwrap();
     fs.put_page(&change, &big.inode, page, block).unwrap();
-    fs.edit_inode(&change, &big.inode, |raw| {
-        raw.set_current_depth(2);
-        raw.set_size(raw.size().max((page + 1).byte_offset()));
-    })
-    .unwrap();
+    fs.vol
+        .edit_inode(&change, &big.inode, |raw| {
+            raw.set_current_depth(2);
+            raw.set_size(raw.size().max((page + 1).byte_offset()));
+        })
+        .unwrap();
     drop(change);
     mark(&fs, &big, 0, flags::CASEFOLD);
     for name in ["MAKEFILE", "makefile", "MakeFile", "17"] {
@@ -133,11 +136,12 @@ fn a_directory_that_lies_about_its_shape_is_searched_in_bounds() {
     }
     let limit = dir.inode.read(|raw| raw.shape(fs.vol.sb.features()).unwrap().addressing().max_pages()).unwrap();
     let change = fs.change().unwrap();
-    fs.edit_inode(&change, &dir.inode, |raw| {
-        raw.set_current_depth(63);
-        raw.set_size(PageIndex(limit).byte_offset());
-    })
-    .unwrap();
+    fs.vol
+        .edit_inode(&change, &dir.inode, |raw| {
+            raw.set_current_depth(63);
+            raw.set_size(PageIndex(limit).byte_offset());
+        })
+        .unwrap();
     drop(change);
     assert!(fs.dir_find(&dir.inode, b"nothing").unwrap().is_none());
     assert!(matches!(fs.dir_find(&dir.inode, b"77"), Ok(Some(FoundEntry { .. }))));
@@ -158,7 +162,7 @@ fn cycles_of_directories_are_refused() {
     }
     // Directories that claim to be each other's parent.
     let change = fs.change().unwrap();
-    fs.edit_inode(&change, &outer.inode, |raw| raw.set_pino(inner.ino())).unwrap();
+    fs.vol.edit_inode(&change, &outer.inode, |raw| raw.set_pino(inner.ino())).unwrap();
     drop(change);
     let other = make(&fs, "other", 0o040_755);
     drop(fs.create(&other, b"x", &NewInode { mode: 0o040_755, ..NewInode::default() }).unwrap());
@@ -166,7 +170,7 @@ fn cycles_of_directories_are_refused() {
     // An entry that leads to the root, which says that it is here.
     let root = fs.root().unwrap();
     let change = fs.change().unwrap();
-    fs.edit_inode(&change, &root.inode, |raw| raw.set_pino(other.ino())).unwrap();
+    fs.vol.edit_inode(&change, &root.inode, |raw| raw.set_pino(other.ino())).unwrap();
     drop(change);
     insert(&fs, &other, b"root", root.ino());
     assert!(matches!(fs.rmdir(&other, b"root"), Err(Error::Corrupt(_))));

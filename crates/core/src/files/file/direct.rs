@@ -133,7 +133,7 @@ impl Fs {
     /// same.
     fn overwrite_direct(&self, inode: &Arc<Inode>, off: u64, data: Payload<'_>, times: Times) -> Result<usize> {
         let _lock = inode.rwsem.read();
-        let mut facts = self.facts_for_write(inode, off, times)?;
+        let mut facts = self.vol.facts_for_write(inode, off, times)?;
         if facts.inline || off >= facts.size || facts.has_advise(advise::TRUNC) {
             return Ok(0);
         }
@@ -145,7 +145,7 @@ impl Fs {
     /// Writes alone: fills holes and moves the end.
     fn extend_direct(&self, inode: &Arc<Inode>, off: u64, data: Payload<'_>, times: Times) -> Result<usize> {
         let _lock = inode.rwsem.write();
-        let mut facts = self.facts_for_write(inode, off, times)?;
+        let mut facts = self.vol.facts_for_write(inode, off, times)?;
         self.finish_cut(inode, &mut facts)?;
         if off > facts.size {
             self.uncover(inode, &facts, off)?;
@@ -244,7 +244,7 @@ impl Fs {
         let mut usable = pages.len();
         if holes == Holes::Fill {
             let range = pages_of(off, off + data.len() as u64);
-            usable = (self.reserve(&change, inode, range.clone())? - range.start) as usize;
+            usable = (self.vol.reserve(&change, inode, range.clone())? - range.start) as usize;
             assert!(usable > 0 && usable <= pages.len(), "{usable} of {} pages are reserved", pages.len());
         }
         let mut done = 0;
@@ -277,7 +277,7 @@ impl Fs {
         pages: &[(PageIndex, PageBuf)],
         flights: &Arc<Flights>,
     ) -> Result<usize> {
-        let LeafOrGap::Leaf(leaf) = self.leaf(inode, first)? else { return Ok(0) };
+        let LeafOrGap::Leaf(leaf) = self.vol.leaf(inode, first)? else { return Ok(0) };
         let (log, in_place) = (self.log_for(inode), self.stays_in_place(inode, Trigger::Direct));
         let part = leaf.part(&(first..first + pages.len() as u64));
         let mut guard = leaf.node.write(&self.vol.nodes);

@@ -50,7 +50,7 @@ impl Fs {
         }
         {
             let _lock = inode.rwsem.write();
-            let mut facts = self.facts_for_change(inode, Act::Append)?;
+            let mut facts = self.vol.facts_for_change(inode, Act::Append)?;
             if facts.flags & flags::APPEND != 0 && !matches!(mode, FallocMode::Allocate { .. }) {
                 return Err(Error::NotPermitted);
             }
@@ -84,9 +84,9 @@ impl Fs {
         let size = if keep_size { facts.size } else { facts.size.max(end) };
         assert!(size >= facts.size, "an allocation cuts inode {} from {} to {size} bytes", inode.ino, facts.size);
         if facts.inline {
-            self.edit_inline(&change, inode, facts, size, |_| ())?;
+            self.vol.edit_inline(&change, inode, facts, size, |_| ())?;
         } else {
-            self.edit_inode(&change, inode, |raw| {
+            self.vol.edit_inode(&change, inode, |raw| {
                 if end > size {
                     raw.set_advise(raw.advise() | advise::KEEP_SIZE);
                 }
@@ -102,7 +102,7 @@ impl Fs {
         if facts.inline {
             let end = bytes.end.min(facts.size);
             let change = self.change()?;
-            return self.zero_inline(&change, inode, facts, bytes.start.min(end)..end);
+            return self.vol.zero_inline(&change, inode, facts, bytes.start.min(end)..end);
         }
         let whole = self.zero_edges(inode, bytes)?;
         self.free_range(inode, whole)?;
@@ -113,7 +113,7 @@ impl Fs {
         if bytes.end <= facts.inline_room() {
             let end = bytes.end.min(facts.size);
             let change = self.change()?;
-            self.zero_inline(&change, inode, facts, bytes.start.min(end)..end)?;
+            self.vol.zero_inline(&change, inode, facts, bytes.start.min(end)..end)?;
             drop(change);
             return self.after_allocation(inode, facts, bytes.end, keep_size);
         }
@@ -145,6 +145,6 @@ impl Fs {
 
     fn note_change(&self, inode: &Arc<Inode>) -> Result<()> {
         let change = self.change()?;
-        self.edit_inode(&change, inode, |raw| touch_contents(raw, clock()))
+        self.vol.edit_inode(&change, inode, |raw| touch_contents(raw, clock()))
     }
 }

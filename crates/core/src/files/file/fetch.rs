@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::files::inode::Inode;
 use crate::files::mapping::{Extent, LeafOrGap};
 use crate::fs::Fs;
+use crate::volume::Volume;
 use crate::volume::nodes::leaf::Leaf;
 use crate::volume::nodes::slots::Area;
 use std::ops::Range;
@@ -25,6 +26,45 @@ pub(super) enum Keep {
     No,
 }
 
+impl Volume {
+    /// Pages of one node; false if they moved while they were read.
+    fn fetch_in_to(&self, leaf: &Leaf, part: Range<PageIndex>, target: &mut [u8]) -> Result<bool> {
+        let Some(extents) = self.extents_in(leaf, part)? else { return Ok(false) };
+        let (mut runs, mut rest) = (Vec::with_capacity(extents.len()), target);
+        for extent in &extents {
+            let (bytes, behind) = rest.split_at_mut((extent.count() * PAGE) as usize);
+            match extent.slot.lba() {
+                Some(lba) => runs.push((lba, bytes)),
+                None => clear(bytes),
+            }
+            rest = behind;
+        }
+        let copied = runs.iter().map(|(_, bytes)| bytes.len() as u64 / PAGE).sum();
+        let read = self.io.read_runs_to(runs);
+        charge_n(Cost::PageCopy, copied);
+        let guard = leaf.node.read();
+        if guard.is_dead() || !self.still_there(leaf, guard.bytes(), &extents)? {
+            return Ok(false);
+        }
+        if extents.iter().any(|extent| extent.slot == Slot::Compress) {
+            return Err(Error::corrupt("a compressed cluster in a file without compression"));
+        }
+        // A failure counts only now that the blocks are known to have been the right ones.
+        read.into_iter().collect::<Result<Vec<()>>>()?;
+        Ok(true)
+    }
+
+    /// Whether the slots, and the segments they point into, are what the extents say.
+    fn still_there(&self, leaf: &Leaf, block: &steadyfs_format::Block, extents: &[Extent]) -> Result<bool> {
+        let area = Area::of(block, self.sb.features())?;
+        Ok(extents.iter().all(|extent| {
+            let same_home = extent.home.is_none_or(|home| self.placement.is_home(home));
+            let mut pages = (extent.pages.start.get()..extent.pages.end.get()).map(PageIndex);
+            same_home && pages.all(|page| area.get(block, leaf.slot_of(page)) == extent.slot_at(page))
+        }))
+    }
+}
+
 impl Fs {
     /// The contents of pages that are not cached: `None` for a hole, a zero page for what was reserved and never
     /// written. The file's `i_rwsem` is held, at least shared.
@@ -38,7 +78,7 @@ impl Fs {
         let mut out = Vec::with_capacity((range.end - range.start) as usize);
         let mut at = range.start;
         while at < range.end {
-            match self.leaf(inode, at) {
+            match self.vol.leaf(inode, at) {
                 Ok(LeafOrGap::Leaf(leaf)) => {
                     let part = leaf.part(&(at..range.end));
                     assert!(part.start == at && part.end > at, "page {at:?} has no slot here");
@@ -71,11 +111,11 @@ impl Fs {
         part: Range<PageIndex>,
         keep: Keep,
     ) -> Result<Option<Vec<Option<PageBuf>>>> {
-        let Some(extents) = self.extents_in(leaf, part)? else { return Ok(None) };
+        let Some(extents) = self.vol.extents_in(leaf, part)? else { return Ok(None) };
         let runs: Vec<_> = extents.iter().filter_map(|e| e.slot.lba().map(|lba| (lba, e.count() as u32))).collect();
         let mut blocks = self.vol.io.read_runs(&runs).into_iter();
         let guard = leaf.node.read();
-        if guard.is_dead() || !self.still_there(leaf, guard.bytes(), &extents)? {
+        if guard.is_dead() || !self.vol.still_there(leaf, guard.bytes(), &extents)? {
             return Ok(None);
         }
         let mut out = Vec::new();
@@ -108,12 +148,12 @@ impl Fs {
         self.reclaim.note_request();
         let (mut at, mut rest) = (range.start, target);
         while at < range.end {
-            let until = match self.leaf(inode, at) {
+            let until = match self.vol.leaf(inode, at) {
                 Ok(LeafOrGap::Leaf(leaf)) => {
                     let part = leaf.part(&(at..range.end));
                     assert!(part.start == at && part.end > at, "page {at:?} has no slot here");
                     let bytes = ((part.end - at) * PAGE) as usize;
-                    if !self.fetch_in_to(&leaf, part.clone(), &mut rest[..bytes])? {
+                    if !self.vol.fetch_in_to(&leaf, part.clone(), &mut rest[..bytes])? {
                         continue;
                     }
                     rest = &mut rest[bytes..];
@@ -129,43 +169,6 @@ impl Fs {
             (at, rest) = (until, behind);
         }
         Ok(())
-    }
-
-    /// Pages of one node; false if they moved while they were read.
-    fn fetch_in_to(&self, leaf: &Leaf, part: Range<PageIndex>, target: &mut [u8]) -> Result<bool> {
-        let Some(extents) = self.extents_in(leaf, part)? else { return Ok(false) };
-        let (mut runs, mut rest) = (Vec::with_capacity(extents.len()), target);
-        for extent in &extents {
-            let (bytes, behind) = rest.split_at_mut((extent.count() * PAGE) as usize);
-            match extent.slot.lba() {
-                Some(lba) => runs.push((lba, bytes)),
-                None => clear(bytes),
-            }
-            rest = behind;
-        }
-        let copied = runs.iter().map(|(_, bytes)| bytes.len() as u64 / PAGE).sum();
-        let read = self.vol.io.read_runs_to(runs);
-        charge_n(Cost::PageCopy, copied);
-        let guard = leaf.node.read();
-        if guard.is_dead() || !self.still_there(leaf, guard.bytes(), &extents)? {
-            return Ok(false);
-        }
-        if extents.iter().any(|extent| extent.slot == Slot::Compress) {
-            return Err(Error::corrupt("a compressed cluster in a file without compression"));
-        }
-        // A failure counts only now that the blocks are known to have been the right ones.
-        read.into_iter().collect::<Result<Vec<()>>>()?;
-        Ok(true)
-    }
-
-    /// Whether the slots, and the segments they point into, are what the extents say.
-    fn still_there(&self, leaf: &Leaf, block: &steadyfs_format::Block, extents: &[Extent]) -> Result<bool> {
-        let area = Area::of(block, self.vol.sb.features())?;
-        Ok(extents.iter().all(|extent| {
-            let same_home = extent.home.is_none_or(|home| self.vol.placement.is_home(home));
-            let mut pages = (extent.pages.start.get()..extent.pages.end.get()).map(PageIndex);
-            same_home && pages.all(|page| area.get(block, leaf.slot_of(page)) == extent.slot_at(page))
-        }))
     }
 }
 

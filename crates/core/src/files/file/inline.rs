@@ -18,10 +18,10 @@ use steadyfs_format::block::BlockView;
 use steadyfs_format::inode::{Inode as RawInode, inline};
 use steadyfs_format::{PageIndex, Slot};
 
-impl Fs {
+impl Volume {
     /// Copies bytes that lie within the size of a file with inline data.
     pub(super) fn read_inline(&self, inode: &Inode, off: u64, buf: &mut [u8]) -> Result<()> {
-        let features = self.vol.sb.features();
+        let features = self.sb.features();
         inode.read(|raw| {
             let area = raw.inline_area(raw.shape(features)?);
             let found = usize::try_from(off).ok().and_then(|off| area.get(off..)?.get(..buf.len()));
@@ -42,7 +42,7 @@ impl Fs {
         size: u64,
         f: impl FnOnce(&mut [u8]),
     ) -> Result<()> {
-        let features = self.vol.sb.features();
+        let features = self.sb.features();
         self.edit_inode(change, inode, |raw| {
             let shape = raw.shape(features)?;
             assert!(raw.has_inline(inline::DATA) && size <= shape.inline_len() as u64);
@@ -72,7 +72,9 @@ impl Fs {
     ) -> Result<()> {
         self.edit_inline(change, inode, facts, facts.size, |area| area[part.start as usize..part.end as usize].fill(0))
     }
+}
 
+impl Fs {
     /// Moves inline data to page 0, or just gives the area up if it is empty.
     pub(super) fn convert_inline(&self, change: &Change<'_>, inode: &Arc<Inode>, facts: &mut Facts) -> Result<()> {
         let features = self.vol.sb.features();

@@ -36,7 +36,7 @@ use crate::error::{Error, Result};
 use crate::files::attr::protect::{self, Act};
 use crate::files::attr::times::{clock, touch_contents};
 use crate::files::inode::Inode;
-use crate::fs::Fs;
+use crate::volume::Volume;
 use std::ops::Range;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::{Inode as RawInode, InodeShape, advise, flags, inline as inline_flags};
@@ -113,9 +113,9 @@ fn page_end(size: u64) -> PageIndex {
     PageIndex(size.div_ceil(PAGE))
 }
 
-impl Fs {
+impl Volume {
     fn facts(&self, inode: &Inode) -> Result<Facts> {
-        let features = self.vol.sb.features();
+        let features = self.sb.features();
         inode.read(|raw| Facts::of(raw, features))?
     }
 
@@ -135,8 +135,8 @@ impl Fs {
     }
 
     fn facts_for(&self, inode: &Inode, act: impl FnOnce(&RawInode) -> Option<Act>) -> Result<Facts> {
-        self.vol.check_writable()?;
-        let features = self.vol.sb.features();
+        self.check_writable()?;
+        let features = self.sb.features();
         let facts = inode.read(|raw| {
             if let Some(act) = act(raw) {
                 protect::check(raw, act)?;

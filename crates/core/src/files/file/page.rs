@@ -42,7 +42,7 @@ impl Fs {
     pub(super) fn reserve_page(&self, change: &Change<'_>, inode: &Arc<Inode>, page: PageIndex) -> Result<()> {
         // A cached page has one.
         if !self.budget.cache(inode).has_range(&(page..page + 1)) {
-            let reached = self.reserve(change, inode, page..page + 1)?;
+            let reached = self.vol.reserve(change, inode, page..page + 1)?;
             assert_eq!(reached, page + 1, "a page is written without a reserved slot");
         }
         Ok(())

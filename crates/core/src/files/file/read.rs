@@ -38,7 +38,7 @@ impl Fs {
     /// Reads under the file's lock. Where the caller has memory for the rest of the last page, that holds anything
     /// then.
     pub(super) fn read_locked(&self, inode: &Arc<Inode>, off: u64, buf: &mut [u8], keep: Keep) -> Result<usize> {
-        let facts = self.facts(inode)?;
+        let facts = self.vol.facts(inode)?;
         if facts.has_advise(advise::ENCRYPT) {
             return Err(Error::Unsupported("the file is encrypted, and its key is not known here".into()));
         }
@@ -47,7 +47,7 @@ impl Fs {
             return Ok(0);
         }
         if facts.inline {
-            return self.read_inline(inode, off, &mut buf[..n]).map(|()| n);
+            return self.vol.read_inline(inode, off, &mut buf[..n]).map(|()| n);
         }
         let straight = keep == Keep::No && off.is_multiple_of(PAGE) && !facts.is_compressed();
         let mut done = 0;

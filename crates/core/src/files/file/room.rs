@@ -7,6 +7,7 @@ use super::{Facts, PIECE_PAGES};
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
 use crate::fs::Fs;
+use crate::volume::Volume;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,47 +24,7 @@ struct Need {
     nodes: HashSet<NodeOfs>,
 }
 
-impl Fs {
-    /// Reserves the holes of a range, all or none. Inline contents move to a page first.
-    pub(super) fn reserve_all(&self, inode: &Arc<Inode>, facts: &mut Facts, range: Range<PageIndex>) -> Result<()> {
-        // Inline contents become page 0.
-        let holes = if facts.inline { vec![range.clone()] } else { self.holes(inode, range.clone())? };
-        let beside = u64::from(facts.inline && facts.size > 0 && range.start > PageIndex(0));
-        let blocks = beside + holes.iter().map(|hole| hole.end - hole.start).sum::<u64>();
-        let mut need = Need { blocks, ..Need::default() };
-        self.expect(&need)?; // so that no more nodes are counted than the volume could hold
-        self.missing_nodes(inode, range.clone(), &mut need.nodes)?;
-        self.expect(&need)?;
-        let holes = if facts.inline { self.without_inline(inode, facts, range)? } else { holes };
-        for hole in &holes {
-            let mut at = hole.start;
-            while at < hole.end {
-                let piece = at..hole.end.min(at + RESERVE_PAGES);
-                match self.change().and_then(|change| self.reserve(&change, inode, piece)) {
-                    Ok(reached) => at = reached,
-                    Err(error) => {
-                        self.give_back(inode, &holes, at)?;
-                        return Err(error);
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes holes of what was reserved before `end`.
-    fn give_back(&self, inode: &Arc<Inode>, holes: &[Range<PageIndex>], end: PageIndex) -> Result<()> {
-        for hole in holes.iter().filter(|hole| hole.start < end) {
-            let mut at = hole.start;
-            while at < hole.end.min(end) {
-                // Not by way of the gate: it refuses who comes to a full volume.
-                let change = self.vol.begin_change()?;
-                at = self.free_piece(&change, inode, at..hole.end.min(end))?;
-            }
-        }
-        Ok(())
-    }
-
+impl Volume {
     /// Says `NoSpace` before anything moves if the copies could not be placed: `pieces` of the file, in this order,
     /// each to where `to` moves its first page.
     pub(super) fn expect_move(
@@ -90,29 +51,9 @@ impl Fs {
         self.expect(&need)
     }
 
-    /// Moves inline contents to a page; the holes of a range then.
-    fn without_inline(
-        &self,
-        inode: &Arc<Inode>,
-        facts: &mut Facts,
-        range: Range<PageIndex>,
-    ) -> Result<Vec<Range<PageIndex>>> {
-        self.leave_inline(inode, facts)?;
-        self.holes(inode, range)
-    }
-
-    /// Moves inline contents to a page.
-    pub(super) fn leave_inline(&self, inode: &Arc<Inode>, facts: &mut Facts) -> Result<()> {
-        if facts.inline {
-            let change = self.change()?;
-            self.convert_inline(&change, inode, facts)?;
-        }
-        Ok(())
-    }
-
     fn expect(&self, need: &Need) -> Result<()> {
         let nodes = need.nodes.len() as u64;
-        self.vol.space.has_room(need.blocks + nodes, nodes).then_some(()).ok_or(Error::NoSpace)
+        self.space.has_room(need.blocks + nodes, nodes).then_some(()).ok_or(Error::NoSpace)
     }
 
     /// The holes of a range of a file without inline contents.
@@ -128,5 +69,67 @@ impl Fs {
         }
         let extents = self.extents(inode, range)?;
         Ok(extents.iter().flat_map(|e| (0..e.count()).map(|_| e.slot != Slot::Hole)).collect())
+    }
+}
+
+impl Fs {
+    /// Reserves the holes of a range, all or none. Inline contents move to a page first.
+    pub(super) fn reserve_all(&self, inode: &Arc<Inode>, facts: &mut Facts, range: Range<PageIndex>) -> Result<()> {
+        // Inline contents become page 0.
+        let holes = if facts.inline { vec![range.clone()] } else { self.vol.holes(inode, range.clone())? };
+        let beside = u64::from(facts.inline && facts.size > 0 && range.start > PageIndex(0));
+        let blocks = beside + holes.iter().map(|hole| hole.end - hole.start).sum::<u64>();
+        let mut need = Need { blocks, ..Need::default() };
+        self.vol.expect(&need)?; // so that no more nodes are counted than the volume could hold
+        self.vol.missing_nodes(inode, range.clone(), &mut need.nodes)?;
+        self.vol.expect(&need)?;
+        let holes = if facts.inline { self.without_inline(inode, facts, range)? } else { holes };
+        for hole in &holes {
+            let mut at = hole.start;
+            while at < hole.end {
+                let piece = at..hole.end.min(at + RESERVE_PAGES);
+                match self.change().and_then(|change| self.vol.reserve(&change, inode, piece)) {
+                    Ok(reached) => at = reached,
+                    Err(error) => {
+                        self.give_back(inode, &holes, at)?;
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes holes of what was reserved before `end`.
+    fn give_back(&self, inode: &Arc<Inode>, holes: &[Range<PageIndex>], end: PageIndex) -> Result<()> {
+        for hole in holes.iter().filter(|hole| hole.start < end) {
+            let mut at = hole.start;
+            while at < hole.end.min(end) {
+                // Not by way of the gate: it refuses who comes to a full volume.
+                let change = self.vol.begin_change()?;
+                at = self.free_piece(&change, inode, at..hole.end.min(end))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves inline contents to a page; the holes of a range then.
+    fn without_inline(
+        &self,
+        inode: &Arc<Inode>,
+        facts: &mut Facts,
+        range: Range<PageIndex>,
+    ) -> Result<Vec<Range<PageIndex>>> {
+        self.leave_inline(inode, facts)?;
+        self.vol.holes(inode, range)
+    }
+
+    /// Moves inline contents to a page.
+    pub(super) fn leave_inline(&self, inode: &Arc<Inode>, facts: &mut Facts) -> Result<()> {
+        if facts.inline {
+            let change = self.change()?;
+            self.convert_inline(&change, inode, facts)?;
+        }
+        Ok(())
     }
 }

@@ -34,7 +34,7 @@ impl Fs {
         let inode = &file.inode;
         regular(inode)?;
         let _lock = inode.rwsem.read();
-        let facts = self.facts(inode)?;
+        let facts = self.vol.facts(inode)?;
         if off >= facts.size {
             return Err(Error::NoSuchOffset);
         }
@@ -57,7 +57,7 @@ impl Fs {
         while at < end {
             let step = end.min(at + width);
             width = LAST_STEP.min(width * 4);
-            for extent in self.extents(inode, at..step)? {
+            for extent in self.vol.extents(inode, at..step)? {
                 let mut pages = (extent.pages.start.get()..extent.pages.end.get()).map(PageIndex);
                 let found = match extent.slot {
                     Slot::Hole => (!data).then_some(extent.pages.start),
@@ -69,7 +69,7 @@ impl Fs {
                 }
             }
             at = match data {
-                true => self.next_page(inode, step)?.unwrap_or(end),
+                true => self.vol.next_page(inode, step)?.unwrap_or(end),
                 false => step,
             };
         }

@@ -10,11 +10,21 @@ use super::{Facts, PAGE, PIECE_PAGES, page_end};
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
 use crate::fs::Fs;
-use crate::volume::Change;
+use crate::volume::{Change, Volume};
 use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
 use steadyfs_format::PageIndex;
+
+impl Volume {
+    fn through(&self, range: Range<PageIndex>, f: impl Fn(Range<PageIndex>) -> Result<PageIndex>) -> Result<()> {
+        let mut at = range.start;
+        while at < range.end {
+            at = f(at..range.end)?;
+        }
+        Ok(())
+    }
+}
 
 impl Fs {
     /// Takes a range out of the file.
@@ -25,7 +35,7 @@ impl Fs {
         let range = PageIndex(bytes.start / PAGE)..PageIndex(bytes.end / PAGE);
         let (by, end) = (range.end - range.start, page_end(facts.size));
         let down = |from: PageIndex| PageIndex(from.get() - by);
-        self.expect_move(inode, facts, upwards(range.end..end), down)?;
+        self.vol.expect_move(inode, facts, upwards(range.end..end), down)?;
         for piece in upwards(range.end..end) {
             let to = down(piece.start);
             self.move_piece(inode, facts, piece, to)?;
@@ -45,7 +55,7 @@ impl Fs {
         let size = facts.size.checked_add(by).filter(|size| *size <= self.max_file_size()).ok_or(Error::TooBig)?;
         let (first, end) = (PageIndex(bytes.start / PAGE), page_end(facts.size));
         let pages = by / PAGE;
-        self.expect_move(inode, facts, downwards(first..end), |from| from + pages)?;
+        self.vol.expect_move(inode, facts, downwards(first..end), |from| from + pages)?;
         self.leave_inline(inode, facts)?;
         self.set_size_locked(inode, facts, size)?;
         for piece in downwards(first..end) {
@@ -67,8 +77,8 @@ impl Fs {
         for run in pages.chunk_by(|a, b| Content::of(a) == Content::of(b)) {
             let part = at..at + run.len() as u64;
             match Content::of(&run[0]) {
-                Content::Hole => self.through(part.clone(), |rest| self.free_piece(&change, inode, rest))?,
-                Content::Zero => self.through(part.clone(), |rest| self.renew_piece(&change, inode, rest))?,
+                Content::Hole => self.vol.through(part.clone(), |rest| self.free_piece(&change, inode, rest))?,
+                Content::Zero => self.vol.through(part.clone(), |rest| self.renew_piece(&change, inode, rest))?,
                 Content::Data => self.put_run(&change, inode, part.start, run)?,
             }
             at = part.end;
@@ -78,17 +88,9 @@ impl Fs {
         Ok(())
     }
 
-    fn through(&self, range: Range<PageIndex>, f: impl Fn(Range<PageIndex>) -> Result<PageIndex>) -> Result<()> {
-        let mut at = range.start;
-        while at < range.end {
-            at = f(at..range.end)?;
-        }
-        Ok(())
-    }
-
     fn put_run(&self, change: &Change<'_>, inode: &Arc<Inode>, at: PageIndex, run: &[Option<PageBuf>]) -> Result<()> {
         let range = at..at + run.len() as u64;
-        if self.reserve(change, inode, range.clone())? < range.end {
+        if self.vol.reserve(change, inode, range.clone())? < range.end {
             return Err(Error::NoSpace);
         }
         let numbered = (range.start.get()..).map(PageIndex).zip(run.iter().flatten().cloned());

@@ -10,13 +10,21 @@ use crate::files::attr::protect::Act;
 use crate::files::attr::times::{clock, touch_contents};
 use crate::files::inode::Inode;
 use crate::fs::Fs;
-use crate::volume::Change;
+use crate::volume::{Change, Volume};
 use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_device::{PageBuf, is_zero};
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::{Inode as RawInode, advise, inline};
 use steadyfs_format::{PageIndex, Slot, Width};
+
+impl Volume {
+    fn end_cut(&self, change: &Change<'_>, inode: &Inode, facts: &mut Facts) -> Result<()> {
+        facts.advise &= !(advise::TRUNC | advise::KEEP_SIZE);
+        let done = advise::TRUNC | advise::KEEP_SIZE;
+        self.edit_inode(change, inode, |raw| raw.set_advise(raw.advise() & !done))
+    }
+}
 
 impl Fs {
     /// The largest file in bytes: what Linux allows, whatever share of it the inode itself could hold (format section
@@ -37,7 +45,7 @@ impl Fs {
         }
         {
             let _lock = inode.rwsem.write();
-            let mut facts = self.facts_for_change(inode, Act::Overwrite)?;
+            let mut facts = self.vol.facts_for_change(inode, Act::Overwrite)?;
             self.finish_cut(inode, &mut facts)?;
             self.set_size_locked(inode, &mut facts, size)?;
         }
@@ -51,7 +59,7 @@ impl Fs {
         }
         if facts.inline {
             let change = self.change()?;
-            self.edit_inline(&change, inode, facts, size, |_| ())?;
+            self.vol.edit_inline(&change, inode, facts, size, |_| ())?;
             facts.size = size;
             return Ok(());
         }
@@ -61,7 +69,7 @@ impl Fs {
     fn grow(&self, inode: &Arc<Inode>, facts: &mut Facts, size: u64) -> Result<()> {
         if facts.inline && size <= facts.inline_room() {
             let change = self.change()?;
-            self.edit_inline(&change, inode, facts, size, |_| ())?;
+            self.vol.edit_inline(&change, inode, facts, size, |_| ())?;
             facts.size = size;
             return Ok(());
         }
@@ -99,7 +107,7 @@ impl Fs {
         if first >= behind {
             return Ok(());
         }
-        let extents = self.extents(inode, first..behind)?;
+        let extents = self.vol.extents(inode, first..behind)?;
         for written in extents.into_iter().filter(|e| matches!(e.slot, Slot::At(_))) {
             self.renew(inode, written.pages)?;
         }
@@ -169,8 +177,8 @@ impl Fs {
                 self.reserve_page(&change, inode, page)?;
                 self.budget.cache(inode).put_moving(page, buf);
             }
-            self.budget.cache(inode).remove(keep..self.tree_pages(inode)?.max(keep));
-            self.edit_inode(&change, inode, |raw| {
+            self.budget.cache(inode).remove(keep..self.vol.tree_pages(inode)?.max(keep));
+            self.vol.edit_inode(&change, inode, |raw| {
                 self.move_end(inode, raw, size);
                 raw.set_advise(raw.advise() & !advise::KEEP_SIZE | advise::TRUNC);
                 touch_contents(raw, clock());
@@ -178,7 +186,7 @@ impl Fs {
             facts.size = size;
             facts.advise |= advise::TRUNC;
             if self.free_some(&change, inode, keep)?.is_none() {
-                return self.end_cut(&change, inode, facts);
+                return self.vol.end_cut(&change, inode, facts);
             }
         }
         self.finish_cut(inode, facts)
@@ -195,15 +203,9 @@ impl Fs {
             let (_admission, _held, change) = self.change_contents(inode, cut, 0)?;
             at = match at {
                 Some(from) => self.free_some(&change, inode, from)?,
-                None => return self.end_cut(&change, inode, facts),
+                None => return self.vol.end_cut(&change, inode, facts),
             };
         }
-    }
-
-    fn end_cut(&self, change: &Change<'_>, inode: &Inode, facts: &mut Facts) -> Result<()> {
-        facts.advise &= !(advise::TRUNC | advise::KEEP_SIZE);
-        let done = advise::TRUNC | advise::KEEP_SIZE;
-        self.edit_inode(change, inode, |raw| raw.set_advise(raw.advise() & !done))
     }
 
     /// Frees a node's worth of pages from `from` on; where to go on, or `None` at the end of the tree.
@@ -213,7 +215,7 @@ impl Fs {
         inode: &Arc<Inode>,
         from: PageIndex,
     ) -> Result<Option<PageIndex>> {
-        let end = self.tree_pages(inode)?;
+        let end = self.vol.tree_pages(inode)?;
         if from >= end {
             return Ok(None);
         }
@@ -231,7 +233,7 @@ impl Fs {
         let has_map = matches!(inode.kind, FileType::Regular | FileType::Dir | FileType::Symlink);
         let in_inode = inode.read(|raw| raw.has_inline(inline::DATA) || raw.has_inline(inline::DENTRY))?;
         if has_map && !in_inode {
-            self.budget.cache(inode).remove(PageIndex(0)..self.tree_pages(inode)?);
+            self.budget.cache(inode).remove(PageIndex(0)..self.vol.tree_pages(inode)?);
             let mut at = Some(PageIndex(0));
             while let Some(from) = at {
                 let change = self.change_to_free()?;

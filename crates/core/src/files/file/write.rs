@@ -84,13 +84,13 @@ impl Fs {
         let inode = &file.inode;
         regular(inode)?;
         let _lock = inode.rwsem.write();
-        let end = self.facts(inode)?.size;
+        let end = self.vol.facts(inode)?.size;
         Ok((end, self.traffic.note_write(self.write_locked(inode, end, Payload::Bytes(data), Times::Ours))?))
     }
 
     /// Writes under the exclusive lock of the file.
     pub(super) fn write_locked(&self, inode: &Arc<Inode>, off: u64, data: Payload<'_>, times: Times) -> Result<usize> {
-        let mut facts = self.facts_for_write(inode, off, times)?;
+        let mut facts = self.vol.facts_for_write(inode, off, times)?;
         let data = data.clip(off, self.max_file_size())?;
         if data.len() == 0 {
             return Ok(0);
@@ -130,7 +130,8 @@ impl Fs {
             && end <= facts.inline_room()
         {
             let part = at as usize..end as usize;
-            self.edit_inline(&change, inode, facts, facts.size.max(end), |area| area[part].copy_from_slice(data))?;
+            self.vol
+                .edit_inline(&change, inode, facts, facts.size.max(end), |area| area[part].copy_from_slice(data))?;
             facts.size = facts.size.max(end);
             self.note_inline(&change, inode)?;
             return Ok(data.len());
@@ -140,7 +141,7 @@ impl Fs {
         }
         let reached = match self.budget.cache(inode).has_range(&range) {
             true => range.end,
-            false => self.reserve(&change, inode, range)?,
+            false => self.vol.reserve(&change, inode, range)?,
         };
         let data = data.first((reached.byte_offset().min(end) - at) as usize);
         self.fill_pages(inode, facts, at, data)?;
@@ -232,14 +233,14 @@ impl Fs {
     ) -> Result<()> {
         if end <= facts.size {
             return match facts.times {
-                Times::Ours => self.edit_times(change, inode, |raw| facts.touch(raw)),
+                Times::Ours => self.vol.edit_times(change, inode, |raw| facts.touch(raw)),
                 Times::Callers => Ok(()),
             };
         }
         assert!(end <= self.max_file_size(), "inode {} grows to {end} bytes, more than a file has", inode.ino);
         facts.size = end;
         let size = facts.size;
-        self.edit_inode(change, inode, |raw| {
+        self.vol.edit_inode(change, inode, |raw| {
             self.move_end(inode, raw, size);
             facts.touch(raw);
         })

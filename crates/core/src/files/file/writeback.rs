@@ -213,7 +213,7 @@ impl Fs {
             let Some(page) = cache.next_dirty(&(at..range.end)) else {
                 return Ok(Batch { pages, next: None });
             };
-            at = match self.leaf(inode, page)? {
+            at = match self.vol.leaf(inode, page)? {
                 LeafOrGap::Leaf(leaf) => {
                     match self.flush_leaf(change, inode, &leaf, page..range.end, max - pages, how)? {
                         Some((last, n)) => {

@@ -3,7 +3,7 @@
 use super::LeafOrGap;
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
-use crate::fs::Fs;
+use crate::volume::Volume;
 use crate::volume::nodes::leaf::Leaf;
 use crate::volume::nodes::slots::Area;
 use crate::volume::places::Home;
@@ -51,7 +51,7 @@ impl Extent {
     }
 }
 
-impl Fs {
+impl Volume {
     /// The pages of a range as extents, in order and without gaps. Pages beyond what the tree can reach are holes.
     pub(crate) fn extents(&self, inode: &Inode, range: Range<PageIndex>) -> Result<Vec<Extent>> {
         let mut out: Vec<Extent> = Vec::new();
@@ -83,7 +83,7 @@ impl Fs {
         if guard.is_dead() {
             return Ok(None);
         }
-        let area = Area::of(guard.bytes(), self.vol.sb.features())?;
+        let area = Area::of(guard.bytes(), self.sb.features())?;
         let part = leaf.part(&range);
         let mut out: Vec<Extent> = Vec::new();
         for page in (part.start.get()..part.end.get()).map(PageIndex) {
@@ -100,7 +100,7 @@ impl Fs {
     /// An address outside the main area is damage.
     fn home_of(&self, lba: Lba) -> Result<Home> {
         let outside = || Error::corrupt(format!("a file's block {lba} lies outside the main area"));
-        self.vol.placement.home(lba).ok_or_else(outside)
+        self.placement.home(lba).ok_or_else(outside)
     }
 }
 

@@ -8,15 +8,56 @@ use super::{LeafOrGap, addressing, place_of};
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
 use crate::fs::Fs;
-use crate::volume::Change;
 use crate::volume::nodes::leaf::Leaf;
 use crate::volume::nodes::slots::Area;
+use crate::volume::{Change, Volume};
 use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::inode::{Inode as RawInode, inline};
 use steadyfs_format::node::{IndirectNode, NodeOfs, NodePath};
 use steadyfs_format::{Nid, PageIndex, Slot};
+
+impl Volume {
+    /// Unlinks and frees the empty node at `ofs`, and every node above it that becomes empty thereby; returns how many
+    /// went.
+    fn prune(&self, inode: &Inode, ofs: NodeOfs) -> Result<u64> {
+        let Some(path) = NodePath::of_node(ofs) else {
+            return Err(Error::corrupt("an empty node that is not in the tree"));
+        };
+        // The nodes on the way, the inode first.
+        let mut way = vec![Arc::clone(&inode.node)];
+        for level in 0..path.depth() {
+            let guard = way[level].read();
+            let child = match level {
+                0 => RawInode::view(guard.bytes()).child(path.slot(0)),
+                _ => IndirectNode::view(guard.bytes()).child(path.slot(level)),
+            };
+            drop(guard);
+            way.push(self.node(child)?);
+        }
+        let mut gone = 0;
+        for level in (0..path.depth()).rev() {
+            // Unlinked first: whoever walks meanwhile finds a gap, or a dead node and looks again.
+            self.change_link(inode, &way[level], path.slot(level), Nid(0))?;
+            self.free_node(way[level + 1].write(&self.nodes))?;
+            gone += 1;
+            let still_used =
+                level == 0 || IndirectNode::view(way[level].read().bytes()).children().any(|nid| !nid.is_null());
+            if still_used {
+                break;
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Pages that the file's node tree can reach.
+    pub(crate) fn tree_pages(&self, inode: &Inode) -> Result<PageIndex> {
+        let guard = inode.node.read();
+        let addressing = addressing(RawInode::view(guard.bytes()), self.sb.features())?;
+        Ok(PageIndex(addressing.max_pages()))
+    }
+}
 
 impl Fs {
     /// Frees the first part of a range: the slots that lie in one node, and that node if nothing is left in it. Returns
@@ -30,7 +71,7 @@ impl Fs {
         let mut at = range.start;
         let mut worked = false;
         while at < range.end {
-            match self.leaf(inode, at) {
+            match self.vol.leaf(inode, at) {
                 Ok(LeafOrGap::Leaf(_)) if worked => return Ok(at),
                 Ok(LeafOrGap::Leaf(leaf)) => at = self.free_leaf(change, inode, &leaf, &(at..range.end))?,
                 Ok(LeafOrGap::Gap { until, .. }) => {
@@ -58,9 +99,9 @@ impl Fs {
         let mut nodes = 0;
         if empty && leaf.node.nid != inode.node.nid {
             let ofs = place_of(leaf.node.read().bytes()).1;
-            nodes = self.prune(inode, ofs)?;
+            nodes = self.vol.prune(inode, ofs)?;
         }
-        self.add_blocks(inode, -((freed + nodes) as i64))?;
+        self.vol.add_blocks(inode, -((freed + nodes) as i64))?;
         Ok(part.end)
     }
 
@@ -93,38 +134,6 @@ impl Fs {
         Ok((freed, empty))
     }
 
-    /// Unlinks and frees the empty node at `ofs`, and every node above it that becomes empty thereby; returns how many
-    /// went.
-    fn prune(&self, inode: &Inode, ofs: NodeOfs) -> Result<u64> {
-        let Some(path) = NodePath::of_node(ofs) else {
-            return Err(Error::corrupt("an empty node that is not in the tree"));
-        };
-        // The nodes on the way, the inode first.
-        let mut way = vec![Arc::clone(&inode.node)];
-        for level in 0..path.depth() {
-            let guard = way[level].read();
-            let child = match level {
-                0 => RawInode::view(guard.bytes()).child(path.slot(0)),
-                _ => IndirectNode::view(guard.bytes()).child(path.slot(level)),
-            };
-            drop(guard);
-            way.push(self.vol.node(child)?);
-        }
-        let mut gone = 0;
-        for level in (0..path.depth()).rev() {
-            // Unlinked first: whoever walks meanwhile finds a gap, or a dead node and looks again.
-            self.change_link(inode, &way[level], path.slot(level), Nid(0))?;
-            self.vol.free_node(way[level + 1].write(&self.vol.nodes))?;
-            gone += 1;
-            let still_used =
-                level == 0 || IndirectNode::view(way[level].read().bytes()).children().any(|nid| !nid.is_null());
-            if still_used {
-                break;
-            }
-        }
-        Ok(gone)
-    }
-
     /// Makes every page of the first part of a range reserved and unwritten: blocks are given up for `New`, holes are
     /// reserved. Returns where to go on.
     pub(crate) fn renew_piece(
@@ -134,12 +143,12 @@ impl Fs {
         range: Range<PageIndex>,
     ) -> Result<PageIndex> {
         assert!(range.start < range.end);
-        let leaf = match self.leaf(inode, range.start)? {
+        let leaf = match self.vol.leaf(inode, range.start)? {
             LeafOrGap::Leaf(leaf) => leaf,
-            LeafOrGap::Gap { .. } => return self.reserve(change, inode, range.start..range.start + 1),
+            LeafOrGap::Gap { .. } => return self.vol.reserve(change, inode, range.start..range.start + 1),
         };
         let part = leaf.part(&range);
-        let end = self.reserve(change, inode, part.clone())?;
+        let end = self.vol.reserve(change, inode, part.clone())?;
         assert!(part.start < end && end <= part.end, "pages {part:?} are reserved up to {end:?}");
         let mut guard = leaf.node.write(&self.vol.nodes);
         let area = Area::of(guard.bytes(), self.vol.sb.features())?;
@@ -152,12 +161,5 @@ impl Fs {
         }
         self.budget.cache(inode).remove(part.start..end);
         Ok(end)
-    }
-
-    /// Pages that the file's node tree can reach.
-    pub(crate) fn tree_pages(&self, inode: &Inode) -> Result<PageIndex> {
-        let guard = inode.node.read();
-        let addressing = addressing(RawInode::view(guard.bytes()), self.vol.sb.features())?;
-        Ok(PageIndex(addressing.max_pages()))
     }
 }

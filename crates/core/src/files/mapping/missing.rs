@@ -3,21 +3,21 @@
 use super::{LeafOrGap, addressing};
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
-use crate::fs::Fs;
+use crate::volume::Volume;
 use std::collections::HashSet;
 use std::ops::Range;
 use steadyfs_format::PageIndex;
 use steadyfs_format::node::{NodeOfs, NodePath};
 
-impl Fs {
-    /// Adds to a set the nodes that [`Fs::reserve`] would make for a range. With the file's `i_rwsem` held exclusively.
+impl Volume {
+    /// Adds to a set the nodes that [`Volume::reserve`] would make for a range. The file's `i_rwsem` is held alone.
     pub(crate) fn missing_nodes(
         &self,
         inode: &Inode,
         range: Range<PageIndex>,
         missing: &mut HashSet<NodeOfs>,
     ) -> Result<()> {
-        let features = self.vol.sb.features();
+        let features = self.sb.features();
         let addressing = inode.read(|raw| addressing(raw, features))??;
         let mut at = range.start;
         while at < range.end {

@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::files::inode::Inode;
 use crate::fs::Fs;
 use crate::options::policies::{DataToPlace, Own};
+use crate::volume::Volume;
 use crate::volume::nodes::cache::NodeRead;
 use crate::volume::nodes::leaf::Leaf;
 use crate::volume::nodes::slots::Area;
@@ -71,7 +72,7 @@ enum Walk {
     Stray(Nid),
 }
 
-impl Fs {
+impl Volume {
     /// The node that holds a page's slot, or how far there is none. The page is one that the tree can reach.
     pub(crate) fn leaf(&self, inode: &Inode, page: PageIndex) -> Result<LeafOrGap> {
         let mut stray = None;
@@ -94,7 +95,7 @@ impl Fs {
     }
 
     fn walk(&self, inode: &Inode, page: PageIndex) -> Result<Walk> {
-        let features = self.vol.sb.features();
+        let features = self.sb.features();
         let (addressing, path, mut child) = {
             let guard = inode.node.read();
             if guard.is_dead() {
@@ -114,7 +115,7 @@ impl Fs {
             if child.is_null() {
                 return Ok(Walk::Found(LeafOrGap::Gap { until: gap, level }));
             }
-            let node = match self.vol.node(child) {
+            let node = match self.node(child) {
                 Ok(node) => node,
                 Err(Error::NotFound) => return Ok(Walk::Stray(child)),
                 Err(e) => return Err(e),
@@ -154,7 +155,7 @@ impl Fs {
             if guard.is_dead() {
                 continue;
             }
-            let area = Area::of(guard.bytes(), self.vol.sb.features())?;
+            let area = Area::of(guard.bytes(), self.sb.features())?;
             let pages = leaf.pages();
             let found = (at.get()..pages.end.get())
                 .map(PageIndex)

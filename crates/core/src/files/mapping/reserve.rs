@@ -7,11 +7,10 @@
 use super::{LeafOrGap, addressing, is_at};
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;
-use crate::fs::Fs;
-use crate::volume::Change;
 use crate::volume::nodes::cache::Node;
 use crate::volume::nodes::leaf::Leaf;
 use crate::volume::nodes::slots::Area;
+use crate::volume::{Change, Volume};
 use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_format::block::BlockView;
@@ -25,7 +24,7 @@ struct Step {
     slot: u16,
 }
 
-impl Fs {
+impl Volume {
     /// Reserves the holes of a range in order, creating nodes where they are missing. Returns the end of what is
     /// reserved now: the end of the range, or less if space ran out on the way.
     ///
@@ -51,7 +50,7 @@ impl Fs {
 
     /// Reserves what it can of the part of a range that lies in one node; returns the first page that is not reserved.
     fn reserve_in(&self, inode: &Inode, leaf: &Leaf, range: Range<PageIndex>) -> Result<PageIndex> {
-        let features = self.vol.sb.features();
+        let features = self.sb.features();
         let part = leaf.part(&range);
         assert!(part.start == range.start && part.end > part.start, "page {:?} has no slot here", range.start);
         {
@@ -63,7 +62,7 @@ impl Fs {
                 return Ok(part.end);
             }
         }
-        let mut guard = leaf.node.write(&self.vol.nodes);
+        let mut guard = leaf.node.write(&self.nodes);
         assert!(!guard.is_dead(), "a node was freed under the exclusive inode lock");
         let area = Area::of(guard.bytes(), features)?;
         let holes: Vec<u16> = (part.start.get()..part.end.get())
@@ -83,33 +82,33 @@ impl Fs {
 
     /// Reserves as many of `n` data blocks as there are.
     fn reserve_up_to(&self, n: u64) -> u64 {
-        if self.vol.space.reserve_blocks(n).is_ok() {
+        if self.space.reserve_blocks(n).is_ok() {
             return n;
         }
-        (0..n).take_while(|_| self.vol.space.reserve_blocks(1).is_ok()).count() as u64
+        (0..n).take_while(|_| self.space.reserve_blocks(1).is_ok()).count() as u64
     }
 
     /// Reserves a page whose node is missing: creates the nodes on the way to it.
     fn plant(&self, _change: &Change<'_>, inode: &Inode, page: PageIndex) -> Result<()> {
-        self.vol.space.reserve_blocks(1)?;
+        self.space.reserve_blocks(1)?;
         let mut made = Vec::new();
         let planted = self.plant_nodes(inode, page, &mut made);
         let Err(e) = planted else {
             return self.add_blocks(inode, made.len() as i64 + 1);
         };
-        self.vol.space.release_blocks(1);
+        self.space.release_blocks(1);
         while let Some((parent, node)) = made.pop() {
             // What was just made and linked can be unlinked and freed; if not, the volume is in no state to go on.
             self.set_link(inode, &parent, Nid(0))
-                .and_then(|()| self.vol.free_node(node.write(&self.vol.nodes)))
-                .inspect_err(|e| self.vol.stop(e))?;
+                .and_then(|()| self.free_node(node.write(&self.nodes)))
+                .inspect_err(|e| self.stop(e))?;
         }
         Err(e)
     }
 
     /// Creates the missing nodes on the way to a page, each linked from its parent, and marks the page's slot `New`.
     fn plant_nodes(&self, inode: &Inode, page: PageIndex, made: &mut Vec<(Step, Arc<Node>)>) -> Result<()> {
-        let features = self.vol.sb.features();
+        let features = self.sb.features();
         let path = {
             let guard = inode.node.read();
             let addressing = addressing(RawInode::view(guard.bytes()), features)?;
@@ -121,18 +120,18 @@ impl Fs {
             let step = Step { node, slot: path.slot(level) };
             let child = self.child_at(inode, &step);
             node = if child.is_null() {
-                let fresh = self.vol.new_node(inode.ino, path.ofs(level + 1), cold)?;
+                let fresh = self.new_node(inode.ino, path.ofs(level + 1), cold)?;
                 made.push((Step { node: Arc::clone(&step.node), slot: step.slot }, Arc::clone(&fresh)));
                 self.set_link(inode, &step, fresh.nid)?;
                 fresh
             } else {
-                self.vol.node(child)?
+                self.node(child)?
             };
             if !is_at(&node.read(), inode, path.ofs(level + 1)) {
                 return Err(Error::corrupt(format!("inode {}: node {} is not part of the file", inode.ino, node.nid)));
             }
         }
-        let mut guard = node.write(&self.vol.nodes);
+        let mut guard = node.write(&self.nodes);
         let area = Area::of(guard.bytes(), features)?;
         assert!(!made.is_empty() && area.get(guard.bytes(), path.leaf_slot()) == Slot::Hole, "a new node is not empty");
         area.set(guard.edit(), path.leaf_slot(), Slot::New);
@@ -155,7 +154,7 @@ impl Fs {
 
     /// Points a slot of the inode or of an indirect node at a child.
     pub(super) fn change_link(&self, inode: &Inode, parent: &Arc<Node>, slot: u16, child: Nid) -> Result<()> {
-        let mut guard = parent.write(&self.vol.nodes);
+        let mut guard = parent.write(&self.nodes);
         if guard.is_dead() {
             return Err(Error::corrupt(format!("node {} was freed while its file was locked", parent.nid)));
         }
@@ -180,11 +179,11 @@ impl Fs {
         if by == 0 {
             return Ok(());
         }
-        let mut guard = inode.node.write(&self.vol.nodes);
+        let mut guard = inode.node.write(&self.nodes);
         let blocks = RawInode::view(guard.bytes()).blocks();
         let Some(now) = blocks.checked_add_signed(by).filter(|now| *now >= 1) else {
             let e = Error::corrupt(format!("inode {} counts {blocks} blocks and loses {}", inode.ino, -by));
-            self.vol.stop(&e);
+            self.stop(&e);
             return Err(e);
         };
         RawInode::view_mut(guard.edit()).set_blocks(now);

@@ -8,11 +8,20 @@ use crate::files::attr::times::{clock, touch_contents};
 use crate::files::inode::{Inode, InodeRef};
 use crate::files::orphans::Orphan;
 use crate::fs::Fs;
+use crate::volume::Volume;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::{Inode as RawInode, Time, advise, flags};
 use steadyfs_format::{Features, Ino};
+
+impl Volume {
+    /// Refuses to take a name out of `dir`, or away from `child`, if flags protect either.
+    pub(super) fn check_removal(&self, dir: &Inode, child: &InodeRef) -> Result<()> {
+        dir.read(|raw| check_dir(raw, Act::DropName))??;
+        child.inode.read(|raw| protect::check(raw, Act::Link))?
+    }
+}
 
 impl Fs {
     /// Gives an inode another name, or a first one if [`Fs::tmpfile`] made it.
@@ -39,8 +48,8 @@ impl Fs {
             t.insert(dir, room, name, inode)?;
             t.changes(inode);
             let now = clock();
-            self.edit_inode(&change, dir, |raw| touch_contents(raw, now))?;
-            self.edit_inode(&change, &inode.inode, |raw| {
+            self.vol.edit_inode(&change, dir, |raw| touch_contents(raw, now))?;
+            self.vol.edit_inode(&change, &inode.inode, |raw| {
                 raw.set_links(raw.links() + 1);
                 renamed(raw, dir.ino, name, now);
             })
@@ -79,7 +88,7 @@ impl Fs {
 
     fn unlink_locked(&self, dir: &Arc<Inode>, name: &[u8]) -> Result<Option<InodeRef>> {
         let _dir = dir.rwsem.write();
-        self.dir_head(dir)?;
+        self.vol.dir_head(dir)?;
         if is_dot(name) {
             return Err(Error::IsDirectory);
         }
@@ -89,7 +98,7 @@ impl Fs {
             return Err(Error::IsDirectory);
         }
         let locked = child.inode.rwsem.write();
-        self.check_removal(dir, &child)?;
+        self.vol.check_removal(dir, &child)?;
         let last = child.inode.read(RawInode::links)? <= 1;
         let change = self.change_to_free()?;
         self.transact(&change, |t| {
@@ -99,8 +108,8 @@ impl Fs {
             t.remove(dir, name, found.place, &child)?;
             t.changes(&child);
             let now = clock();
-            self.edit_inode(&change, dir, |raw| touch_contents(raw, now))?;
-            self.edit_inode(&change, &child.inode, |raw| drop_link(raw, now))
+            self.vol.edit_inode(&change, dir, |raw| touch_contents(raw, now))?;
+            self.vol.edit_inode(&change, &child.inode, |raw| drop_link(raw, now))
         })?;
         self.since.note_lost_name(dir.ino, name, !last);
         if last {
@@ -140,7 +149,7 @@ impl Fs {
 
     /// Removes a directory while its parent is locked, and others below that.
     fn rmdir_with(&self, dir: &Arc<Inode>, name: &[u8], below: &[InodeRef]) -> Result<Tried<InodeRef>> {
-        self.dir_head(dir)?;
+        self.vol.dir_head(dir)?;
         match name {
             b"." => return Err(Error::Invalid),
             b".." => return Err(Error::NotEmpty),
@@ -156,7 +165,7 @@ impl Fs {
         if locked.is_none() && !below.iter().any(|dir| dir.ino() == child.ino()) {
             return Ok(Tried::Wants(vec![child.clone()]));
         }
-        self.check_removal(dir, &child)?;
+        self.vol.check_removal(dir, &child)?;
         if !self.dir_is_empty(&child.inode)? {
             return Err(Error::NotEmpty);
         }
@@ -166,22 +175,16 @@ impl Fs {
             t.remove(dir, name, found.place, &child)?;
             t.changes(&child);
             let now = clock();
-            self.edit_inode(&change, dir, |raw| {
+            self.vol.edit_inode(&change, dir, |raw| {
                 raw.set_links(raw.links().saturating_sub(1).max(2));
                 touch_contents(raw, now);
             })?;
-            self.edit_inode(&change, &child.inode, |raw| drop_directory(raw, now))
+            self.vol.edit_inode(&change, &child.inode, |raw| drop_directory(raw, now))
         })?;
         self.since.note_lost_name(dir.ino, name, true);
         child.inode.lose_last_name(self.checkpoints.progress().0);
         drop((change, locked));
         Ok(Tried::Done(child))
-    }
-
-    /// Refuses to take a name out of `dir`, or away from `child`, if flags protect either.
-    pub(super) fn check_removal(&self, dir: &Inode, child: &InodeRef) -> Result<()> {
-        dir.read(|raw| check_dir(raw, Act::DropName))??;
-        child.inode.read(|raw| protect::check(raw, Act::Link))?
     }
 }
 

@@ -66,7 +66,7 @@ impl Fs {
         let dir = &dir.inode;
         let made = {
             let _dir = dir.rwsem.read();
-            self.dir_head(dir)?;
+            self.vol.dir_head(dir)?;
             dir.read(|raw| check_dir(raw, Act::AddName))??;
             let change = self.change()?;
             let order = Order { dir, name: &[], kind: FileType::Regular, new, target: &[], links: 0 };
@@ -103,7 +103,7 @@ impl Fs {
             self.transact(&change, |t| {
                 let inode = self.make_inode(t, &order)?;
                 t.insert(dir, room, name, &inode)?;
-                self.edit_inode(&change, dir, |raw| {
+                self.vol.edit_inode(&change, dir, |raw| {
                     raw.set_links(raw.links() + u32::from(is_dir));
                     touch_contents(raw, clock());
                 })?;
@@ -116,7 +116,7 @@ impl Fs {
 
     /// Where a new name goes in a locked directory that may take one.
     pub(super) fn room_for(&self, dir: &Arc<Inode>, name: &[u8]) -> Result<Room> {
-        self.dir_head(dir)?;
+        self.vol.dir_head(dir)?;
         if is_dot(name) {
             return Err(Error::Exists);
         }
@@ -135,7 +135,7 @@ impl Fs {
         let Order { dir, name, kind, new, target, links } = *order;
         let features = self.vol.sb.features();
         let parent = dir.read(|raw| Parent::of(raw, dir.ino, features))?;
-        let acl = self.inherit_acl(dir, kind, new.mode, new.umask)?;
+        let acl = self.vol.inherit_acl(dir, kind, new.mode, new.umask)?;
         let node = self.vol.new_inode_node(kind != FileType::Dir)?;
         let birth = Birth {
             ino: node.nid.as_ino(),
@@ -155,7 +155,7 @@ impl Fs {
         let inode = self.inodes.insert_new(&self.budget, node, kind);
         self.vol.nodes.dirt.know_birth(&inode.inode.birth);
         t.made(&inode);
-        self.edit_inode(t.change, &inode.inode, |raw| birth.build_in(raw, &self.vol.sb))??;
+        self.vol.edit_inode(t.change, &inode.inode, |raw| birth.build_in(raw, &self.vol.sb))??;
         match kind {
             FileType::Dir if !self.options.inline_dentry => self.first_block(t.change, &inode.inode, dir.ino)?,
             FileType::Symlink => self.store_target(t.change, &inode.inode, target)?,
@@ -170,13 +170,13 @@ impl Fs {
         let mut page = PageBuf::zeroed();
         DentriesMut::block(page.make_mut()).insert_dots(inode.ino, parent)?;
         self.put_page(change, inode, PageIndex(0), page)?;
-        self.edit_inode(change, inode, |raw| raw.set_size(BLOCK_SIZE as u64))
+        self.vol.edit_inode(change, inode, |raw| raw.set_size(BLOCK_SIZE as u64))
     }
 
     /// Gives a symlink without contents its target.
     pub(crate) fn store_target(&self, change: &Change<'_>, inode: &Arc<Inode>, target: &[u8]) -> Result<()> {
         let features = self.vol.sb.features();
-        let stored = self.edit_inode(change, inode, |raw| -> Result<bool> {
+        let stored = self.vol.edit_inode(change, inode, |raw| -> Result<bool> {
             raw.set_size(target.len() as u64);
             let area = raw.shape(features)?.inline_range();
             let fits = raw.has_inline(inline::DATA) && target.len() <= area.len();

@@ -19,6 +19,7 @@ use crate::files::inode::{Inode, InodeRef};
 use crate::files::orphans::Orphan;
 use crate::fs::Fs;
 use crate::types::{NewInode, RenameFlags};
+use crate::volume::Volume;
 use std::sync::Arc;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::{DeviceNumber, Inode as RawInode, Time};
@@ -60,6 +61,30 @@ impl There {
             There::Entry(entry) => Some(entry),
             There::Nothing(_) | There::Something => None,
         }
+    }
+}
+
+impl Volume {
+    /// Refuses to take `entry` from one directory to the other.
+    fn check_move(&self, from: Spot<'_>, to: Spot<'_>, entry: &Entry) -> Result<()> {
+        let features = self.sb.features();
+        self.check_removal(from.dir, &entry.inode)?;
+        to.dir.read(|raw| check_dir(raw, Act::AddName))??;
+        let project = entry.inode.inode.read(|raw| raw.project_id(features))?;
+        to.dir.read(|raw| check_project(raw, project, features))?
+    }
+
+    /// Times of both directories, and their link counts by as many subdirectories as each gained or lost.
+    fn after_move(&self, t: &Transaction<'_>, from: Spot<'_>, to: Spot<'_>, gained: [i64; 2], now: Time) -> Result<()> {
+        assert!(gained.iter().all(|by| by.abs() <= 1), "one move adds {gained:?} subdirectories to two directories");
+        for (spot, gained) in [from, to].into_iter().zip(gained) {
+            self.edit_inode(t.change, spot.dir, |raw| {
+                let links = i64::from(raw.links()) + gained;
+                raw.set_links(u32::try_from(links.max(2)).unwrap_or(u32::MAX));
+                touch_contents(raw, now);
+            })?;
+        }
+        Ok(())
     }
 }
 
@@ -116,7 +141,7 @@ impl Fs {
         check_name(new_name)?;
         let (from, to) = (Spot { dir: &dir.inode, name }, Spot { dir: &new_dir.inode, name: new_name });
         for spot in [from, to] {
-            self.dir_head(spot.dir)?;
+            self.vol.dir_head(spot.dir)?;
             if is_dot(spot.name) {
                 return Err(Error::Invalid);
             }
@@ -168,14 +193,14 @@ impl Fs {
             There::Entry(target) if target.inode.ino() == source.inode.ino() => None,
             There::Nothing(room) => {
                 let _files = lock_files(&[&source]);
-                self.check_move(from, to, &source)?;
+                self.vol.check_move(from, to, &source)?;
                 self.move_to_free(from, to, &source, room, whiteout)?;
                 None
             }
             There::Entry(target) if how == RenameFlags::Exchange => {
                 let _files = lock_files(&[&source, &target]);
-                self.check_move(from, to, &source)?;
-                self.check_move(to, from, &target)?;
+                self.vol.check_move(from, to, &source)?;
+                self.vol.check_move(to, from, &target)?;
                 self.settle_before_rename(&source.inode.inode)?;
                 self.settle_before_rename(&target.inode.inode)?;
                 self.swap(from, to, &source, &target)?;
@@ -183,7 +208,7 @@ impl Fs {
             }
             There::Entry(target) => {
                 let _files = lock_files(&[&source, &target]);
-                self.check_move(from, to, &source)?;
+                self.vol.check_move(from, to, &source)?;
                 // Or a crash could leave neither the old contents under this name, nor the new.
                 self.settle_before_rename(&source.inode.inode)?;
                 self.move_over(from, to, &source, &target, whiteout)?;
@@ -215,15 +240,6 @@ impl Fs {
         }
     }
 
-    /// Refuses to take `entry` from one directory to the other.
-    fn check_move(&self, from: Spot<'_>, to: Spot<'_>, entry: &Entry) -> Result<()> {
-        let features = self.vol.sb.features();
-        self.check_removal(from.dir, &entry.inode)?;
-        to.dir.read(|raw| check_dir(raw, Act::AddName))??;
-        let project = entry.inode.inode.read(|raw| raw.project_id(features))?;
-        to.dir.read(|raw| check_project(raw, project, features))?
-    }
-
     fn move_to_free(
         &self,
         from: Spot<'_>,
@@ -246,8 +262,8 @@ impl Fs {
             vacate(t, from, found, source, left)?;
             self.redirect_parent(t, source, to.dir, moves_dir)?;
             let now = clock();
-            self.after_move(t, from, to, [-i64::from(moves_dir), i64::from(moves_dir)], now)?;
-            self.edit_inode(&change, &source.inode.inode, |raw| renamed(raw, to.dir.ino, to.name, now))
+            self.vol.after_move(t, from, to, [-i64::from(moves_dir), i64::from(moves_dir)], now)?;
+            self.vol.edit_inode(&change, &source.inode.inode, |raw| renamed(raw, to.dir.ino, to.name, now))
         })?;
         self.note_move(from, source);
         Ok(())
@@ -267,7 +283,7 @@ impl Fs {
             (true, true) if !self.dir_is_empty(&target.inode.inode)? => return Err(Error::NotEmpty),
             _ => {}
         }
-        self.check_removal(to.dir, &target.inode)?;
+        self.vol.check_removal(to.dir, &target.inode)?;
         let across = from.dir.ino != to.dir.ino;
         let last = target.is_dir() || target.inode.inode.read(RawInode::links)? <= 1;
         let change = self.change()?;
@@ -283,10 +299,10 @@ impl Fs {
             self.redirect_parent(t, source, to.dir, source.is_dir() && across)?;
             let now = clock();
             // The directory that is replaced goes from the new parent, the one that takes its place comes from the old.
-            self.after_move(t, from, to, [-i64::from(source.is_dir()), 0], now)?;
-            self.edit_inode(&change, &source.inode.inode, |raw| renamed(raw, to.dir.ino, to.name, now))?;
+            self.vol.after_move(t, from, to, [-i64::from(source.is_dir()), 0], now)?;
+            self.vol.edit_inode(&change, &source.inode.inode, |raw| renamed(raw, to.dir.ino, to.name, now))?;
             let drop = if target.is_dir() { drop_directory } else { drop_link };
-            self.edit_inode(&change, &target.inode.inode, |raw| drop(raw, now))
+            self.vol.edit_inode(&change, &target.inode.inode, |raw| drop(raw, now))
         })?;
         self.note_move(from, source);
         self.since.note_lost_name(to.dir.ino, to.name, target.is_dir() || !last);
@@ -312,9 +328,9 @@ impl Fs {
             self.redirect_parent(t, source, to.dir, source.is_dir() && across)?;
             self.redirect_parent(t, target, from.dir, target.is_dir() && across)?;
             let now = clock();
-            self.after_move(t, from, to, [shift, -shift], now)?;
-            self.edit_inode(&change, &source.inode.inode, |raw| renamed(raw, to.dir.ino, to.name, now))?;
-            self.edit_inode(&change, &target.inode.inode, |raw| renamed(raw, from.dir.ino, from.name, now))
+            self.vol.after_move(t, from, to, [shift, -shift], now)?;
+            self.vol.edit_inode(&change, &source.inode.inode, |raw| renamed(raw, to.dir.ino, to.name, now))?;
+            self.vol.edit_inode(&change, &target.inode.inode, |raw| renamed(raw, from.dir.ino, from.name, now))
         })?;
         self.note_move(from, source);
         self.note_move(to, target);
@@ -349,19 +365,6 @@ impl Fs {
         let dir = &moved.inode.inode;
         let dotdot = self.dir_dotdot(dir)?;
         t.retarget(dir, b"..", dotdot, parent.ino, FileType::Dir)
-    }
-
-    /// Times of both directories, and their link counts by as many subdirectories as each gained or lost.
-    fn after_move(&self, t: &Transaction<'_>, from: Spot<'_>, to: Spot<'_>, gained: [i64; 2], now: Time) -> Result<()> {
-        assert!(gained.iter().all(|by| by.abs() <= 1), "one move adds {gained:?} subdirectories to two directories");
-        for (spot, gained) in [from, to].into_iter().zip(gained) {
-            self.edit_inode(t.change, spot.dir, |raw| {
-                let links = i64::from(raw.links()) + gained;
-                raw.set_links(u32::try_from(links.max(2)).unwrap_or(u32::MAX));
-                touch_contents(raw, now);
-            })?;
-        }
-        Ok(())
     }
 }
 

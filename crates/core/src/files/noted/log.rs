@@ -97,12 +97,12 @@ impl Fs {
             // Who finds it in the checkpoint or in an earlier batch finds its attributes there; and without a name
             // nobody does.
             let wants_list = xattrs || born && raw.links() > 0;
-            let list = if wants_list { self.xattr_list_in(raw)? } else { None };
+            let list = if wants_list { self.vol.xattr_list_in(raw)? } else { None };
             let names_to_place = if inode.kind == FileType::Dir { names_to_place(raw, features)? } else { 0 };
             let contents = if carries { contents_in(raw, features)? } else { None };
             Ok((InodeRecord::of(raw, features, born)?, wants_list, list, contents, names_to_place))
         })??;
-        let list = if wants_list && at_hand.is_none() { Some(self.xattr_list(inode)?) } else { at_hand };
+        let list = if wants_list && at_hand.is_none() { Some(self.vol.xattr_list(inode)?) } else { at_hand };
         let is_symlink = inode.kind == FileType::Symlink;
         let target = if born && is_symlink { Some(self.target_of(inode)?) } else { None };
         let is_dead = record.attributes.links == 0;

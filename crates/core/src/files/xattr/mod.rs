@@ -12,7 +12,7 @@ use crate::files::attr::times::clock;
 use crate::files::inode::{Inode, InodeRef};
 use crate::fs::Fs;
 use crate::types::XattrFlags;
-use crate::volume::Change;
+use crate::volume::{Change, Volume};
 use std::sync::Arc;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::{Inode as RawInode, advise};
@@ -60,6 +60,24 @@ fn has_user_attributes(kind: FileType) -> bool {
     matches!(kind, FileType::Regular | FileType::Dir)
 }
 
+impl Volume {
+    /// Whether this is a program with capabilities. Quick for inodes whose attributes are few.
+    pub(crate) fn has_capability(&self, inode: &Inode) -> Result<bool> {
+        let features = self.sb.features();
+        let in_inode = |raw: &RawInode| -> Result<Option<bool>> {
+            if !raw.xattr_nid().is_null() {
+                return Ok(None);
+            }
+            Ok(Some(xattr::get(raw.xattr_area(raw.shape(features)?), CAPABILITY)?.is_some()))
+        };
+        if let Some(found) = inode.read(in_inode)?? {
+            return Ok(found);
+        }
+        let _inode = inode.rwsem.read();
+        Ok(self.stored_xattr(inode, CAPABILITY)?.is_some())
+    }
+}
+
 impl Fs {
     /// The value of an attribute, in the form of getxattr(2).
     ///
@@ -71,8 +89,8 @@ impl Fs {
         let _inode = inode.rwsem.read();
         match classify(name)? {
             Kind::Advice => Ok(vec![inode.read(RawInode::advise)?]),
-            Kind::Acl(which) => self.acl(inode, which)?.map(|acl| acl.to_call()).ok_or(Error::NoAttribute),
-            Kind::Plain(name) => self.stored_xattr(inode, name)?.ok_or(Error::NoAttribute),
+            Kind::Acl(which) => self.vol.acl(inode, which)?.map(|acl| acl.to_call()).ok_or(Error::NoAttribute),
+            Kind::Plain(name) => self.vol.stored_xattr(inode, name)?.ok_or(Error::NoAttribute),
         }
     }
 
@@ -100,14 +118,14 @@ impl Fs {
                 if name.index == index::USER && !has_user_attributes(inode.kind) {
                     return Err(Error::NotPermitted);
                 }
-                match self.stored_xattr(inode, name)? {
+                match self.vol.stored_xattr(inode, name)? {
                     Some(_) if how.create => return Err(Error::Exists),
                     None if how.replace => return Err(Error::NoAttribute),
                     _ => {}
                 }
                 let change = self.change()?;
                 self.store_xattr(&change, inode, name, value)?;
-                self.edit_inode(&change, inode, |raw| raw.set_ctime(clock()))?;
+                self.vol.edit_inode(&change, inode, |raw| raw.set_ctime(clock()))?;
                 self.log_inode(&change, inode, true);
                 Ok(())
             }
@@ -118,7 +136,7 @@ impl Fs {
     pub fn listxattr(&self, inode: &InodeRef) -> Result<Vec<Vec<u8>>> {
         let inode = &inode.inode;
         let _inode = inode.rwsem.read();
-        let area = self.xattr_area(inode)?;
+        let area = self.vol.xattr_area(inode)?;
         let mut names = Vec::new();
         for xattr in steadyfs_format::xattr::entries(&area) {
             names.extend(xattr?.name.full());
@@ -144,25 +162,9 @@ impl Fs {
         if !self.drop_xattr(&change, inode, name)? {
             return Err(Error::NoAttribute);
         }
-        self.edit_inode(&change, inode, |raw| raw.set_ctime(clock()))?;
+        self.vol.edit_inode(&change, inode, |raw| raw.set_ctime(clock()))?;
         self.log_inode(&change, inode, true);
         Ok(())
-    }
-
-    /// Whether this is a program with capabilities. Quick for inodes whose attributes are few.
-    pub(crate) fn has_capability(&self, inode: &Inode) -> Result<bool> {
-        let features = self.vol.sb.features();
-        let in_inode = |raw: &RawInode| -> Result<Option<bool>> {
-            if !raw.xattr_nid().is_null() {
-                return Ok(None);
-            }
-            Ok(Some(xattr::get(raw.xattr_area(raw.shape(features)?), CAPABILITY)?.is_some()))
-        };
-        if let Some(found) = inode.read(in_inode)?? {
-            return Ok(found);
-        }
-        let _inode = inode.rwsem.read();
-        Ok(self.stored_xattr(inode, CAPABILITY)?.is_some())
     }
 
     /// Removes the capabilities of a program whose owner or contents change. The inode is locked.
@@ -176,7 +178,7 @@ impl Fs {
             return Err(Error::Invalid);
         }
         let change = self.change()?;
-        self.edit_inode(&change, inode, |raw| {
+        self.vol.edit_inode(&change, inode, |raw| {
             raw.set_advise(raw.advise() & !SETTABLE_ADVICE | wanted);
             raw.set_ctime(clock());
         })?;

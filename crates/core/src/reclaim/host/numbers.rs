@@ -42,7 +42,7 @@ impl Fs {
         SectionCounts {
             total,
             free,
-            prefree: self.prefree_sections(),
+            prefree: self.vol.prefree_sections(),
             needed: self.sections_needed() - host.grace,
             reserved: host.reserved_sections,
         }

@@ -11,6 +11,7 @@ use super::victim::{self, Candidate};
 use crate::error::Result;
 use crate::fs::Fs;
 use crate::reclaim::report::Urgency;
+use crate::volume::Volume;
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 use steadyfs_format::{Log, Nid};
@@ -64,6 +65,14 @@ impl GcPlan {
     }
 }
 
+impl Volume {
+    /// The node of each valid block of a segment: the block itself, or the one that refers to it.
+    fn owners(&self, seg: steadyfs_format::SegNo) -> Result<Vec<Nid>> {
+        let summary = self.segments().summary_of(seg)?;
+        Ok(self.segments().table.valid_offsets(seg).into_iter().map(|off| summary.get(off as u16).nid).collect())
+    }
+}
+
 impl Fs {
     /// What [`Fs::gc`] would do with so many sections. Writes nothing; also for volumes that are mounted for reading.
     ///
@@ -85,7 +94,7 @@ impl Fs {
         for sec in chosen.iter().map(|candidate| candidate.sec).take(most) {
             let (mut data, mut nodes, mut mtime) = (0, 0, 0);
             for seg in layout.segs_of(sec).filter(|&seg| segs.state(seg).count() > 0) {
-                let owners = self.owners(seg)?;
+                let owners = self.vol.owners(seg)?;
                 match Log::from_number(segs.kind(seg)).is_some_and(Log::is_node) {
                     true => nodes += owners.len() as u64,
                     false => data += owners.len() as u64,
@@ -100,12 +109,6 @@ impl Fs {
             victims.push(GcCandidate { section: sec.get(), greedy, cost_benefit, data, nodes, garbage, age });
         }
         Ok(GcPlan::of(chosen.len(), victims, nodes_written.len() as u64, layout.blocks_per_sec()))
-    }
-
-    /// The node of each valid block of a segment: the block itself, or the one that refers to it.
-    fn owners(&self, seg: steadyfs_format::SegNo) -> Result<Vec<Nid>> {
-        let summary = self.vol.segments().summary_of(seg)?;
-        Ok(self.vol.segments().table.valid_offsets(seg).into_iter().map(|off| summary.get(off as u16).nid).collect())
     }
 }
 

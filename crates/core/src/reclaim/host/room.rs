@@ -3,11 +3,34 @@
 //! Kept true: nothing here waits or changes anything; each answer is of the moment.
 
 use crate::fs::Fs;
+use crate::volume::Volume;
 
 /// Rounds without gain before the gate stops trying.
 pub(super) const HOPELESS_ROUNDS: u32 = 8;
 /// Sections beyond the bare need at which collectors with threads of their own stop.
 pub(super) const HYSTERESIS: u64 = 2;
+
+impl Volume {
+    /// Sections that are free, or will be with the next checkpoint.
+    pub(super) fn sections_to_come(&self) -> u64 {
+        self.segments().table.free_sections() + self.sections_awaiting()
+    }
+
+    /// How many sections have to be emptied for more than so many.
+    pub(super) fn sections_missing(&self, wanted: u64) -> u64 {
+        (wanted + 1).saturating_sub(self.sections_to_come())
+    }
+
+    /// Sections that the next checkpoint frees: empty ones, and those whose nodes it writes elsewhere.
+    pub(super) fn sections_awaiting(&self) -> u64 {
+        let segs = &self.segments().table;
+        (segs.prefree.count() + segs.awaiting.count()) as u64 / u64::from(self.layout().segs_per_sec)
+    }
+
+    pub(super) fn prefree_sections(&self) -> u64 {
+        self.segments().table.prefree.count() as u64 / u64::from(self.layout().segs_per_sec)
+    }
+}
 
 impl Fs {
     /// Free sections below which room is made: what a checkpoint would write now, what writers may take who have
@@ -39,11 +62,6 @@ impl Fs {
         self.vol.segments().table.free_sections().checked_sub(extra).is_some_and(|free| self.is_more_than_needed(free))
     }
 
-    /// Sections that are free, or will be with the next checkpoint.
-    pub(super) fn sections_to_come(&self) -> u64 {
-        self.vol.segments().table.free_sections() + self.sections_awaiting()
-    }
-
     /// What collectors keep free or free to come: fewer than [`Fs::sections_needed`] by half of what writers may take
     /// of the reserve. Each section more would be one less in which blocks become invalid before they have to be moved.
     pub(super) fn sections_aimed_at(&self) -> u64 {
@@ -56,36 +74,21 @@ impl Fs {
     pub(super) fn collectors_may_rest(&self, extra: u64) -> bool {
         let wanted = self.sections_aimed_at() + extra;
         self.vol.segments().table.free_sections() > wanted
-            || (self.sections_missing(wanted) == 0 && !self.checkpoint_is_due())
+            || (self.vol.sections_missing(wanted) == 0 && !self.checkpoint_is_due())
     }
 
     pub(super) fn checkpoint_is_due(&self) -> bool {
         self.vol.segments().table.free_sections() + self.reclaim.by_host().grace * 3 / 4 <= self.sections_needed()
     }
 
-    /// How many sections have to be emptied for more than so many.
-    pub(super) fn sections_missing(&self, wanted: u64) -> u64 {
-        (wanted + 1).saturating_sub(self.sections_to_come())
-    }
-
-    /// Sections that the next checkpoint frees: empty ones, and those whose nodes it writes elsewhere.
-    pub(super) fn sections_awaiting(&self) -> u64 {
-        let segs = &self.vol.segments().table;
-        (segs.prefree.count() + segs.awaiting.count()) as u64 / u64::from(self.vol.layout().segs_per_sec)
-    }
-
-    pub(super) fn prefree_sections(&self) -> u64 {
-        self.vol.segments().table.prefree.count() as u64 / u64::from(self.vol.layout().segs_per_sec)
-    }
-
     /// Whether a checkpoint alone would free enough for so many sections above what writers need.
     pub(super) fn checkpoint_frees_enough(&self, extra: u64) -> bool {
-        self.sections_awaiting() > 0 && self.sections_missing(self.sections_needed() + extra) == 0
+        self.vol.sections_awaiting() > 0 && self.vol.sections_missing(self.sections_needed() + extra) == 0
     }
 
     /// Whether so few sections are free that the next checkpoint must come now, before collection takes the last ones.
     pub(super) fn room_is_critical(&self) -> bool {
-        let waiting = self.prefree_sections() > 0 || self.vol.nodes.dirty_count() > 0;
+        let waiting = self.vol.prefree_sections() > 0 || self.vol.nodes.dirty_count() > 0;
         waiting
             && self.vol.segments().table.free_sections()
                 <= self.sections_needed() - self.reclaim.by_host().reserved_sections / 2

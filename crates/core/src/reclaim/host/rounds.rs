@@ -96,7 +96,7 @@ impl Fs {
             }
             let others_placed = self.admissions.wait_for_some();
             let others_worked = self.reclaim.by_host().pool.as_ref().is_some_and(Pool::wait_for_pause);
-            if !others_placed && !others_worked && self.sections_awaiting() == 0 {
+            if !others_placed && !others_worked && self.vol.sections_awaiting() == 0 {
                 return outcome;
             }
         }
@@ -109,7 +109,7 @@ impl Fs {
         // So that the next writers pass without collecting.
         let ahead = self.reclaim.by_host().hysteresis;
         while !self.free_sections_suffice(ahead) {
-            let before = self.sections_to_come();
+            let before = self.vol.sections_to_come();
             let enough_to_come = self.checkpoint_frees_enough(ahead);
             if enough_to_come || self.room_is_critical() {
                 self.gc_checkpoint(if enough_to_come { Cause::Needed } else { Cause::Critical })?;
@@ -125,7 +125,7 @@ impl Fs {
             if let Some(report) = round {
                 self.reclaim.by_host().totals.lock().add(report);
             }
-            let after = self.sections_to_come();
+            let after = self.vol.sections_to_come();
             if after > before {
                 hopeless = 0;
                 continue;

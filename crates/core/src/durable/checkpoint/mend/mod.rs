@@ -7,10 +7,18 @@
 
 use crate::error::{Error, Result};
 use crate::fs::Fs;
-use crate::volume::Change;
+use crate::volume::{Change, Volume};
 
 /// Most blocks that count as bad places. When more fail, the device as a whole does.
 const BAD_PLACES: usize = 64;
+
+impl Volume {
+    /// Has logs go on elsewhere that stand where the device takes no more; false if that is too much to be true.
+    fn leave_bad_places(&self) -> Result<bool> {
+        let _change = self.begin_change()?;
+        Ok(self.placement.leave_bad_places())
+    }
+}
 
 impl Fs {
     /// Tries to write what could not be written.
@@ -25,7 +33,7 @@ impl Fs {
         self.drop_failed_garbage(&vol.freeze()?);
         let Err(error) = vol.io.drain() else { return Ok(()) };
         let passing = matches!(&error, Error::Io(error) if error.is_passing());
-        if passing || vol.placement.bad_places(&failed.list()) > BAD_PLACES || !self.leave_bad_places()? {
+        if passing || vol.placement.bad_places(&failed.list()) > BAD_PLACES || !self.vol.leave_bad_places()? {
             return Err(error);
         }
         let bad = failed.list();
@@ -33,12 +41,6 @@ impl Fs {
         // No segment is claimed for it, so somebody else has to say that nobody writes in place what is being moved.
         let _moving = failed.begin_moving();
         self.move_blocks(&bad)
-    }
-
-    /// Has logs go on elsewhere that stand where the device takes no more; false if that is too much to be true.
-    fn leave_bad_places(&self) -> Result<bool> {
-        let _change = self.vol.begin_change()?;
-        Ok(self.vol.placement.leave_bad_places())
     }
 
     /// Forgets failed writes of blocks that nothing refers to any more. With the volume frozen, so that the snapshot

@@ -62,7 +62,7 @@ impl Fs {
         info: &CompressInfo,
         keep: Keep,
     ) -> Result<Vec<Option<PageBuf>>> {
-        let extents = self.extents(inode, cluster.clone())?;
+        let extents = self.vol.extents(inode, cluster.clone())?;
         if extents.first().is_none_or(|extent| extent.slot != Slot::Compress) {
             return self.fetch(inode, cluster, keep);
         }

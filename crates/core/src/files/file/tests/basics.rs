@@ -183,11 +183,12 @@ fn an_interrupted_cut_is_finished_before_the_file_grows() {
     fs.fsync(&cut, false).unwrap();
     {
         let change = fs.change().unwrap();
-        fs.edit_inode(&change, &cut.inode, |raw| {
-            raw.set_size(5000);
-            raw.set_advise(raw.advise() | steadyfs_format::inode::advise::TRUNC);
-        })
-        .unwrap();
+        fs.vol
+            .edit_inode(&change, &cut.inode, |raw| {
+                raw.set_size(5000);
+                raw.set_advise(raw.advise() | steadyfs_format::inode::advise::TRUNC);
+            })
+            .unwrap();
     }
     // Crashes after each piece of the cut, and before the first.
     let mut at = Some(PageIndex(2));
@@ -218,7 +219,7 @@ fn blocks_beyond_the_end_never_show() {
         fs.fsync(file, false).unwrap();
         fs.budget.cache(&file.inode).remove(crate::files::file::writeback::ALL_PAGES);
         let change = fs.change().unwrap();
-        fs.edit_inode(&change, &file.inode, |raw| raw.set_size(5000)).unwrap();
+        fs.vol.edit_inode(&change, &file.inode, |raw| raw.set_size(5000)).unwrap();
     };
     type Grow = fn(&Fs, &InodeRef);
     let ways: [(&str, Grow); 5] = [
@@ -253,7 +254,7 @@ fn files_that_must_not_change_do_not() {
     fs.write(&file, 0, b"text").unwrap();
     let set_flags = |bits| {
         let change = fs.change().unwrap();
-        fs.edit_inode(&change, &file.inode, |raw| raw.set_flags(bits)).unwrap();
+        fs.vol.edit_inode(&change, &file.inode, |raw| raw.set_flags(bits)).unwrap();
     };
     set_flags(flags::APPEND);
     assert!(matches!(fs.write(&file, 0, b"x"), Err(Error::NotPermitted)));
@@ -263,7 +264,7 @@ fn files_that_must_not_change_do_not() {
     {
         let empty = create(&fs, "empty");
         let change = fs.change().unwrap();
-        fs.edit_inode(&change, &empty.inode, |raw| raw.set_flags(flags::APPEND)).unwrap();
+        fs.vol.edit_inode(&change, &empty.inode, |raw| raw.set_flags(flags::APPEND)).unwrap();
         drop(change);
         assert!(matches!(fs.set_size(&empty.inode, 10), Err(Error::NotPermitted)), "only writing appends");
     }

@@ -34,7 +34,7 @@ fn put_cluster(fs: &Fs, file: &InodeRef, first: u64, bytes: &[u8]) {
     fs.fallocate(file, crate::FallocMode::Allocate { keep_size: false }, first * 4096, CLUSTER * 4096).unwrap();
     fs.write_direct(file, (first + 1) * 4096, &data).unwrap();
     let _change = fs.change().unwrap();
-    let LeafOrGap::Leaf(leaf) = fs.leaf(&file.inode, PageIndex(first)).unwrap() else { panic!("no node") };
+    let LeafOrGap::Leaf(leaf) = fs.vol.leaf(&file.inode, PageIndex(first)).unwrap() else { panic!("no node") };
     let mut guard = leaf.node.write(&fs.vol.nodes);
     let area = Area::of(guard.bytes(), fs.vol.sb.features()).unwrap();
     area.set(guard.edit(), leaf.slot_of(PageIndex(first)), Slot::Compress);
@@ -66,14 +66,15 @@ fn prepared() -> Arc<MemDevice> {
     {
         let change = fs.change().unwrap();
         let features = fs.vol.sb.features() | Features::COMPRESSION;
-        fs.edit_inode(&change, &file.inode, |raw| {
-            raw.set_flags(flags::COMPR);
-            raw.set_size((INODE_SLOTS + 1016 + CLUSTER) * 4096 - 100);
-            let algorithm = CompressAlgorithm::Lz4;
-            let info = CompressInfo { saved_blocks: 4 * 3, algorithm, log_cluster: 2, checksum: true, level: 0 };
-            assert!(raw.set_compress_info(features, info));
-        })
-        .unwrap();
+        fs.vol
+            .edit_inode(&change, &file.inode, |raw| {
+                raw.set_flags(flags::COMPR);
+                raw.set_size((INODE_SLOTS + 1016 + CLUSTER) * 4096 - 100);
+                let algorithm = CompressAlgorithm::Lz4;
+                let info = CompressInfo { saved_blocks: 4 * 3, algorithm, log_cluster: 2, checksum: true, level: 0 };
+                assert!(raw.set_compress_info(features, info));
+            })
+            .unwrap();
     }
     fs.unmount().unwrap();
     add_feature(&device);
@@ -111,7 +112,7 @@ fn a_damaged_cluster_is_an_error() {
     let device = prepared();
     let fs = mount(&device, "ro");
     let file = open(&fs, "compressed");
-    let Slot::At(block) = fs.extents(&file.inode, PageIndex(1)..PageIndex(2)).unwrap()[0].slot else {
+    let Slot::At(block) = fs.vol.extents(&file.inode, PageIndex(1)..PageIndex(2)).unwrap()[0].slot else {
         panic!("no block")
     };
     let mut page = device.read_one(block.get()).unwrap();

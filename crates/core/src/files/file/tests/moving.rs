@@ -65,7 +65,7 @@ impl Device for Gate {
 }
 
 pub(super) fn slot(fs: &Fs, file: &InodeRef) -> Lba {
-    match fs.extents(&file.inode, PageIndex(0)..PageIndex(1)).unwrap()[0].slot {
+    match fs.vol.extents(&file.inode, PageIndex(0)..PageIndex(1)).unwrap()[0].slot {
         Slot::At(lba) => lba,
         other => panic!("{other:?}"),
     }
@@ -136,7 +136,7 @@ impl Scene {
                 self.fs.sync_checkpoint().unwrap();
             }
             let page = PageIndex(n % pages);
-            let extents = self.fs.extents(&file.inode, page..page + 1).unwrap();
+            let extents = self.fs.vol.extents(&file.inode, page..page + 1).unwrap();
             if extents[0].slot == Slot::At(self.block) {
                 assert!(self.fs.vol.segments().table.state(home).generation() > 0);
                 return true;

@@ -240,11 +240,14 @@ fn nodes_that_an_fsync_has_not_submitted_stay_in_the_cache() {
         let found = spawn("other", move || {
             // Every node of the file comes by, so that none stays that need not.
             (0..3).for_each(|_| {
-                (0..NODES).for_each(|n| drop(volume.extents(&of.inode, page_at(n)).unwrap()));
+                (0..NODES).for_each(|n| drop(volume.vol.extents(&of.inode, page_at(n)).unwrap()));
                 volume.vol.nodes.shrink();
             });
             (0..3).for_each(|n| {
-                assert!(matches!(volume.extents(&of.inode, page_at(n)).unwrap()[0].slot, steadyfs_format::Slot::At(_)))
+                assert!(matches!(
+                    volume.vol.extents(&of.inode, page_at(n)).unwrap()[0].slot,
+                    steadyfs_format::Slot::At(_)
+                ))
             });
         });
         found.join().unwrap();

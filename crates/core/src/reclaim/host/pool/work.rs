@@ -19,7 +19,7 @@ use steadyfs_rt::{JoinHandle, try_spawn, try_spawn_vital};
 impl Levels {
     /// Of a volume, now.
     fn of(fs: &Fs) -> Self {
-        Levels { to_come: fs.sections_to_come(), emptied: fs.reclaim.totals().sections_freed }
+        Levels { to_come: fs.vol.sections_to_come(), emptied: fs.reclaim.totals().sections_freed }
     }
 }
 
@@ -116,7 +116,7 @@ impl Shared {
     /// Has as many collectors work as are needed now.
     fn call(&self, fs: &Fs, gate: &mut Gate) {
         if gate.wanted == 0 {
-            self.best.store(fs.sections_to_come(), SeqCst);
+            self.best.store(fs.vol.sections_to_come(), SeqCst);
             self.dry.store(0, SeqCst);
             self.gained.store(0, SeqCst);
         }
@@ -134,7 +134,7 @@ impl Shared {
 
     /// How many collectors should work now: one for each section that is missing.
     fn needed(&self, fs: &Fs) -> usize {
-        let missing = fs.sections_missing(self.wanted(fs));
+        let missing = fs.vol.sections_missing(self.wanted(fs));
         usize::try_from(missing).unwrap_or(usize::MAX).clamp(1, self.collectors.len())
     }
 
@@ -209,7 +209,7 @@ impl Shared {
             if enough {
                 return End::Enough;
             }
-            let worked = match fs.sections_missing(self.wanted(fs)) == 0 {
+            let worked = match fs.vol.sections_missing(self.wanted(fs)) == 0 {
                 true => self.checkpoint(fs, number, Cause::Needed),
                 false => self.step(fs, number, &mut queue),
             };
@@ -234,7 +234,8 @@ impl Shared {
         let asking = if self.dry.load(SeqCst) < self.collectors.len() as u64 { Asking::Yes } else { Asking::No };
         let activity = &self.activities[number];
         // No more than are needed beside those that other collectors have queued.
-        let missing = |queued: usize| fs.sections_missing(self.wanted(fs)) > (queued * self.wanted.load(SeqCst)) as u64;
+        let missing =
+            |queued: usize| fs.vol.sections_missing(self.wanted(fs)) > (queued * self.wanted.load(SeqCst)) as u64;
         let collector = &self.collectors[number];
         let cleaned = collector.collect_next(fs, Urgency::Foreground, asking, activity, queue, missing)?;
         let found = cleaned.is_some();
@@ -243,7 +244,7 @@ impl Shared {
         }
         // More is free than ever since collectors were called, or a section's worth was gained, which writers may have
         // taken at once.
-        let (level, section) = (fs.sections_to_come(), fs.vol.layout().blocks_per_sec());
+        let (level, section) = (fs.vol.sections_to_come(), fs.vol.layout().blocks_per_sec());
         let gain = cleaned.map_or(0, |report| report.blocks_gained(section));
         let more = self.best.fetch_max(level, SeqCst) < level;
         if found && (self.gained.fetch_add(gain, SeqCst) + gain >= section || more) {
@@ -273,7 +274,7 @@ impl Shared {
             drop(self.checkpoint.lock());
             return Ok(true);
         };
-        let some = fs.sections_awaiting() > 0;
+        let some = fs.vol.sections_awaiting() > 0;
         fs.gc_checkpoint(cause)?;
         Ok(some || !fs.checkpoint_is_due())
     }
