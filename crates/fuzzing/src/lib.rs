@@ -50,6 +50,7 @@ pub const TARGETS: &[Target] = &[
     parsers::cluster::TARGET,
     parsers::records::TARGET,
     parsers::sparse::TARGET,
+    parsers::import::TARGET,
     volumes::image::TARGET,
     volumes::check::TARGET,
     volumes::mount::READ,

@@ -5,4 +5,4 @@ mod support;
 #[path = "support/targets.rs"]
 mod targets;
 
-targets! { false: superblock checkpoint nat sit summary inode node dentries xattr quota acl cluster records sparse }
+targets! { false: superblock checkpoint nat sit summary inode node dentries xattr quota acl cluster records sparse import }

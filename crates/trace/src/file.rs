@@ -103,6 +103,48 @@ pub(crate) fn frame(records: &[Record], dropped: u64, most: usize, out: &mut Vec
     count
 }
 
+/// Writes records as frames, some thousands at a time.
+pub struct Writer<'a, W> {
+    out: &'a mut W,
+    waiting: Vec<Record>,
+}
+
+impl<'a, W: Write> Writer<'a, W> {
+    /// Records of a frame, at most.
+    const RECORDS: usize = 4096;
+    /// Bytes of a frame, at most.
+    const BYTES: usize = 512 << 10;
+
+    /// One that writes behind what is there: the header.
+    pub fn new(out: &'a mut W) -> Self {
+        Writer { out, waiting: Vec::with_capacity(Self::RECORDS) }
+    }
+
+    /// Adds a record.
+    ///
+    /// # Errors
+    /// Those of the writer below.
+    pub fn push(&mut self, record: Record) -> io::Result<()> {
+        self.waiting.push(record);
+        if self.waiting.len() == Self::RECORDS { self.finish() } else { Ok(()) }
+    }
+
+    /// Writes what waits.
+    ///
+    /// # Errors
+    /// Those of the writer below.
+    pub fn finish(&mut self) -> io::Result<()> {
+        let mut at = 0;
+        while at < self.waiting.len() {
+            let mut bytes = Vec::new();
+            at += frame(&self.waiting[at..], 0, Self::BYTES, &mut bytes);
+            self.out.write_all(&bytes)?;
+        }
+        self.waiting.clear();
+        Ok(())
+    }
+}
+
 /// Reads a trace.
 ///
 /// # Errors

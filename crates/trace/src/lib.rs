@@ -1,7 +1,8 @@
 //! Traces of a mount: every operation with its time, sizes, places, thread and result, and neither names nor contents.
 //!
 //! `record` is one operation; [`Recorder`] takes them from the threads of a mount without ever making one wait; `codec`
-//! and [`file`](mod@file) are their form in a file; [`Summary`] is what a trace amounts to.
+//! and [`file`](mod@file) are their form in a file; [`Summary`] is what a trace amounts to. [`import`] makes such files
+//! of traces that others recorded.
 //!
 //! Kept true: a name never leaves the recorder but as a number that only its own key, which is thrown away, relates to
 //! the name; what does not fit into the recorder's memory is dropped and counted, in the trace too; a file that was cut
@@ -9,6 +10,7 @@
 
 mod codec;
 pub mod file;
+pub mod import;
 mod record;
 mod recorder;
 mod summary;

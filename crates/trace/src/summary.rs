@@ -92,7 +92,8 @@ impl Summary {
         }
         out.ops.values_mut().for_each(|op| op.mean_us /= op.count as f64);
         (out.footprint_bytes, out.written_footprint_bytes) = (pages.bytes(), written.bytes());
-        out.write_mb_s = out.written_bytes as f64 / out.seconds.max(1e-9) / 1e6;
+        // A trace without times has no rate.
+        out.write_mb_s = if last > first { out.written_bytes as f64 / out.seconds / 1e6 } else { 0.0 };
         out.write_mb_s_most = per_second.values().max().copied().unwrap_or(0) as f64 / 1e6;
         if out.seconds < 1.0 {
             out.write_mb_s_most = out.write_mb_s;
@@ -161,5 +162,8 @@ mod tests {
         assert_eq!((writes.count, writes.failed, writes.mean_us, writes.max_us), (4, 1, 1.0, 1.0));
         assert_eq!(summary.write_sizes, [(8192, 4)].into());
         assert_eq!((summary.write_mb_s, summary.write_mb_s_most), (0.004096, 0.012288));
+        let at_once = vec![Record { done: 4096, ..Record::new(Op::Write, 3, 7) }];
+        let summary = Summary::of(&Trace { records: at_once, ..trace });
+        assert_eq!((summary.write_mb_s, summary.write_mb_s_most), (0.0, 0.0), "a trace without times has no rate");
     }
 }

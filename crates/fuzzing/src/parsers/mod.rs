@@ -1,10 +1,11 @@
-//! The targets that feed one structure: what a parser of the format crate (or the sparse reader) makes of arbitrary
-//! bytes, and what its accessors and its writer make of the result.
+//! The targets that feed one structure: what a parser of the format crate makes of arbitrary bytes, and what its
+//! accessors and its writer make of the result. Beside them the readers of sparse images and of foreign traces.
 
 pub mod acl;
 pub mod checkpoint;
 pub mod cluster;
 pub mod dentries;
+pub mod import;
 pub mod inode;
 pub mod nat;
 pub mod node;

@@ -9,6 +9,7 @@ mod frame;
 mod fsck;
 mod gc;
 mod hostile;
+mod import;
 mod in_use;
 mod inspect;
 mod iplfs;

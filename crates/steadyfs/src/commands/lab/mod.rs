@@ -4,6 +4,7 @@
 mod drive;
 mod experiment;
 mod fuzz;
+mod import;
 mod options;
 mod replay;
 mod results;
@@ -33,6 +34,7 @@ enum Verb {
     Show(experiment::BuiltinArgs),
     Run(experiment::RunArgs),
     Replay(replay::Args),
+    Import(import::Args),
     Sensitivity(sensitivity::Args),
     Compare(results::CompareArgs),
     Report(results::ReportArgs),
@@ -47,6 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Verb::Show(args) => experiment::show(args),
         Verb::Run(args) => experiment::run(args),
         Verb::Replay(args) => replay::run(args),
+        Verb::Import(args) => import::run(args),
         Verb::Sensitivity(args) => sensitivity::run(args),
         Verb::Compare(args) => results::compare(args),
         Verb::Report(args) => results::report(args),
