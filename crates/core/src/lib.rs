@@ -54,7 +54,7 @@ pub mod option_rows {
     pub use crate::options::proof::faults;
     pub use crate::options::row::{Entry, Get, Refusal, Row, Tier, Values, apply, differences, entries, split};
 }
-pub use options::policies::{DataToPlace, Own, PlacementPolicy, SectionState, VictimPolicy};
+pub use options::policies::{CostBenefit, DataToPlace, Greedy, Own, PlacementPolicy, SectionState, VictimPolicy};
 pub use options::techniques::{
     CpCounters, DataLogs, GcBuffer, GcCollectors, GcMeta, GcOptions, GcProtect, GcSearch, GcSelect, GcStream, System,
 };

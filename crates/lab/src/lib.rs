@@ -8,7 +8,7 @@
 //! `device` (on what), `run` (the simulation, and what is measured while it runs), `claims` (what the paper says
 //! against what was measured, by `interval`), `report` (files, figures, comparisons). Beside them
 //! `sensitivity`: on which prices and assumptions claims rest, `calibrate`: what CPU work costs on the machine it runs
-//! on, and `drive`: an emulated drive without a file system.
+//! on, `drive`: an emulated drive without a file system, and `formula`: a policy that chooses victims, as a text.
 
 mod calibrate;
 mod claims;
@@ -16,6 +16,7 @@ mod device;
 mod drive;
 mod engine;
 mod error;
+mod formula;
 mod histogram;
 mod interval;
 mod replays;
@@ -30,12 +31,13 @@ pub use calibrate::{Price, calibrate};
 pub use claims::{Judgement, Verdict, judge, spread};
 pub use drive::{Mix, Point, Times, drive, measure};
 pub use error::{Error, Result};
+pub use formula::{Formula, FormulaError};
 pub use interval::CONFIDENCE;
 pub use replays::Replays;
 pub use report::{
     Batch, Comparison, Curve, SweepTable, compare, load, number, page, picture, save, save_sensitivity, sweep_tables,
 };
-pub use run::{Cost, Phase, Progress, Record, Row, Run, run, run_seeds, run_system};
+pub use run::{Cost, Phase, Progress, Record, Row, Run, run, run_seeds, run_system, run_with_victims};
 pub use sensitivity::{Change, Finding, Sensitivity, Standing, Told, sensitivity};
 pub use spec::{
     Claim, Experiment, Others, Plot, PlotOver, Scale, Span, Sweep, System, Window, builtin, builtin_text, builtins,

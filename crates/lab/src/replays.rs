@@ -2,7 +2,7 @@
 //! over-provisionings.
 
 use crate::error::{Error, Result};
-use crate::spec::{DeviceSpec, Experiment, Machine, MapKind, Plot, PlotOver, Size, VolumeSpec};
+use crate::spec::{Collection, DeviceSpec, Experiment, Machine, MapKind, Plot, PlotOver, Size, VolumeSpec};
 use crate::workload::{Replay, Workload};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -84,6 +84,7 @@ impl Replays {
                         records: None,
                     },
                     volume: VolumeSpec { mount: mount.clone(), ..VolumeSpec::default() },
+                    gc: Collection::default(),
                     workload: Workload::Replay(replay.clone()),
                     neighbour: None,
                     cut: None,
@@ -91,6 +92,7 @@ impl Replays {
                     windows: Vec::new(),
                     claims: Vec::new(),
                     plots: plots(),
+                    victims_by: None,
                 };
                 if self.fill > 0.0 {
                     let wanted = (experiment.user_blocks()? as f64 * self.fill) as u64 * 4096;

@@ -25,6 +25,30 @@ pub trait VictimPolicy: fmt::Debug + Sync {
     fn cost(&self, section: &SectionState) -> u64;
 }
 
+/// The fewest valid blocks: how victims are chosen while writers wait, if nobody says otherwise.
+#[derive(Clone, Copy, Debug)]
+pub struct Greedy;
+
+impl VictimPolicy for Greedy {
+    fn cost(&self, section: &SectionState) -> u64 {
+        section.valid
+    }
+}
+
+/// The largest `age * (1 - u) / (1 + u)`, in whole numbers as F2FS has it: how victims are chosen in the background, if
+/// nobody says otherwise.
+#[derive(Clone, Copy, Debug)]
+pub struct CostBenefit;
+
+impl VictimPolicy for CostBenefit {
+    fn cost(&self, section: &SectionState) -> u64 {
+        // u in thousandths; the benefit of old, empty sections is largest. Inverted, so that the least wins.
+        let u = section.valid * 1000 / section.blocks;
+        let age = section.age.saturating_add(1);
+        u64::MAX - age.saturating_mul((1000 - u) * 1000 / (1000 + u))
+    }
+}
+
 /// Data of a file that is going to be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataToPlace {

@@ -28,6 +28,7 @@ pub use progress::{Phase, Progress};
 pub use record::{Cost, Record, Row, Run};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
+use steadyfs_core::{Own, VictimPolicy};
 use steadyfs_rt::sim;
 
 /// Runs an experiment that compares no systems once, with a seed, on the calling thread.
@@ -49,8 +50,37 @@ pub fn run_system(
     seed: u64,
     progress: &Arc<Progress>,
 ) -> Result<Run> {
+    one(experiment, experiment.of_system(system, scale)?, system, scale, seed, progress)
+}
+
+/// Runs an experiment that compares no systems with a policy of the program's own for victims; `name` is that of the
+/// system in the results.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with_victims(
+    experiment: &Experiment,
+    name: &str,
+    policy: &'static dyn VictimPolicy,
+    scale: Scale,
+    seed: u64,
+    progress: &Arc<Progress>,
+) -> Result<Run> {
+    let own = Experiment { victims_by: Some(Own(policy)), ..experiment.of_system("", scale)? };
+    one(experiment, own, name, scale, seed, progress)
+}
+
+/// Runs `own`, which `experiment` has become for a system and a scale.
+fn one(
+    experiment: &Experiment,
+    own: Experiment,
+    system: &str,
+    scale: Scale,
+    seed: u64,
+    progress: &Arc<Progress>,
+) -> Result<Run> {
     let scaled = experiment.clone().scaled(scale)?;
-    let own = experiment.of_system(system, scale)?.filled()?;
+    let own = own.filled()?;
     let config = own.sim(seed)?;
     let began = thread_cpu_seconds();
     let report = {

@@ -164,7 +164,7 @@ impl Switch {
 
 /// The value of a mount option, said or not; `None` if there is no volume.
 fn mounted(one: &Experiment, option: &str) -> Option<String> {
-    let options = one.mount_options().ok().filter(|_| one.workload.has_volume())?;
+    let options = one.plain_mount_options().ok().filter(|_| one.workload.has_volume())?;
     let rows = OPTIONS.iter().filter(|row| row.has_name(option));
     rows.filter_map(|row| row.print(&options)?.split_once('=').map(|(_, value)| value.to_owned())).next()
 }

@@ -4,6 +4,7 @@
 //! an error that names it and lists those that there are. [`Experiment::set`] changes a key before a run,
 //! [`Experiment::scaled`] makes everything that has a size smaller by the same factor.
 
+mod collection;
 mod near;
 mod size;
 mod sweep;
@@ -12,12 +13,13 @@ mod window;
 
 use crate::error::{Error, Result};
 use crate::workload::{Plan, Workload};
+pub(crate) use collection::Collection;
 use serde::{Deserialize, Serialize};
 pub use size::Scale;
 pub(crate) use size::Size;
 use std::collections::BTreeMap;
 use std::path::Path;
-use steadyfs_core::MountOptions;
+use steadyfs_core::{MountOptions, Own, VictimPolicy};
 use steadyfs_rt::Cost;
 use steadyfs_rt::sim::{Costs, SimConfig};
 pub use sweep::Sweep;
@@ -25,7 +27,7 @@ pub(crate) use volume::{VolumeKind, VolumeSpec};
 pub use window::{Span, Window};
 
 /// The experiments that are part of the program: name and text.
-const BUILTIN: [(&str, &str); 52] = [
+const BUILTIN: [(&str, &str); 53] = [
     ("d2fs-fig1-devgc", include_str!("../../experiments/d2fs-fig1-devgc.toml")),
     ("d2fs-fio", include_str!("../../experiments/d2fs-fio.toml")),
     ("d2fs-table1", include_str!("../../experiments/d2fs-table1.toml")),
@@ -41,6 +43,7 @@ const BUILTIN: [(&str, &str); 52] = [
     ("f2fs-fill", include_str!("../../experiments/f2fs-fill.toml")),
     ("scalelfs-fig2a", include_str!("../../experiments/scalelfs-fig2a.toml")),
     ("scalelfs-fig9", include_str!("../../experiments/scalelfs-fig9.toml")),
+    ("victim-formulas", include_str!("../../experiments/victim-formulas.toml")),
     ("smoke", include_str!("../../experiments/smoke.toml")),
     ("scalelfs-fig9d", include_str!("../../experiments/scalelfs-fig9d.toml")),
     ("scalelfs-table3", include_str!("../../experiments/scalelfs-table3.toml")),
@@ -111,6 +114,9 @@ pub struct Experiment {
     pub(crate) device: DeviceSpec,
     #[serde(default)]
     pub(crate) volume: VolumeSpec,
+    /// How the host collects.
+    #[serde(default)]
+    pub(crate) gc: Collection,
     pub(crate) workload: Workload,
     /// Somebody else's program on the same cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -133,6 +139,9 @@ pub struct Experiment {
     /// What to draw.
     #[serde(default, rename = "plot")]
     pub plots: Vec<Plot>,
+    /// A policy of a program's own, for one run: no file has it.
+    #[serde(skip)]
+    pub(crate) victims_by: Option<Own<dyn VictimPolicy>>,
 }
 
 /// The computer that is simulated.
@@ -514,8 +523,9 @@ impl Experiment {
             return Err("seeds: there is none".into());
         }
         self.costs()?;
-        self.mount_options().map_err(|e| format!("volume.mount: {e}"))?;
+        self.plain_mount_options().map_err(|e| format!("volume.mount: {e}"))?;
         self.volume.check()?;
+        self.check_collection()?;
         window::check(&self.windows)?;
         let is = |kind| self.workload.has_volume() && self.volume.kind == kind;
         crate::device::check(&self.device, is(VolumeKind::Iplfs), is(VolumeKind::D2fs))?;
@@ -584,8 +594,16 @@ impl Experiment {
         Ok(SimConfig { cores: self.machine.cores, seed, costs, ..SimConfig::default() })
     }
 
-    /// The options of the mount.
+    /// The options of the mount, for a run: a formula stays in memory for good.
     pub(crate) fn mount_options(&self) -> std::result::Result<MountOptions, steadyfs_core::Error> {
+        let mut options = self.plain_mount_options()?;
+        let scored = || self.gc.score.as_ref().map(|score| score.0.clone().keep());
+        options.gc.victims_by = self.victims_by.or_else(scored);
+        Ok(options)
+    }
+
+    /// The same without a policy for victims.
+    pub(crate) fn plain_mount_options(&self) -> std::result::Result<MountOptions, steadyfs_core::Error> {
         let mut options = MountOptions::parse(&self.volume.mount)?;
         for (name, size) in [("cache", self.volume.cache), ("node_cache", self.volume.node_cache)] {
             if let Some(size) = size {

@@ -13,7 +13,7 @@
 
 use crate::bits::AtomicBitmap;
 use crate::locks;
-use crate::options::policies::{Own, SectionState, VictimPolicy};
+use crate::options::policies::{CostBenefit, Greedy, Own, SectionState, VictimPolicy};
 use crate::options::techniques::GcSearch;
 use crate::reclaim::report::Urgency;
 use crate::volume::segments::table::SegTable;
@@ -388,19 +388,16 @@ fn weight(segs: &SegTable, layout: &Layout, sec: SecNo) -> Option<Weight> {
 impl Weight {
     /// What cleaning costs; lower is better.
     fn cost(&self, layout: &Layout, By { policy, urgency, now }: By) -> u64 {
-        if let Some(Own(policy)) = policy {
-            let (blocks, age) = (layout.blocks_per_sec(), now.saturating_sub(self.mtime));
-            let urgent = urgency == Urgency::Foreground;
-            return policy.cost(&SectionState { valid: self.valid, blocks, age, urgent });
-        }
-        match urgency {
-            Urgency::Foreground => self.valid,
-            Urgency::Background => {
-                // u in thousandths; the benefit of old, empty sections is largest. Inverted, so that the least wins.
-                let u = self.valid * 1000 / layout.blocks_per_sec();
-                let age = now.saturating_sub(self.mtime).saturating_add(1);
-                u64::MAX - age.saturating_mul((1000 - u) * 1000 / (1000 + u))
-            }
+        let section = SectionState {
+            valid: self.valid,
+            blocks: layout.blocks_per_sec(),
+            age: now.saturating_sub(self.mtime),
+            urgent: urgency == Urgency::Foreground,
+        };
+        match (policy, urgency) {
+            (Some(Own(policy)), _) => policy.cost(&section),
+            (None, Urgency::Foreground) => Greedy.cost(&section),
+            (None, Urgency::Background) => CostBenefit.cost(&section),
         }
     }
 }
@@ -422,11 +419,16 @@ mod tests {
 
     /// The first sections have so many valid blocks each, all others 500.
     fn table<const N: usize>(valid: [usize; N]) -> SegTable {
+        aged(valid, |_| 0)
+    }
+
+    /// The same with times of modification.
+    fn aged<const N: usize>(valid: [usize; N], mtime: impl Fn(u32) -> u64) -> SegTable {
         let table = SegTable::new(&small(), SegLocks::new(&GcOptions::default()));
         for (sec, valid) in (0..SECTIONS).zip(valid.into_iter().chain(std::iter::repeat(500))) {
             let mut map = [0; 64];
             (0..valid).for_each(|off| map[off / 8] |= 0x80 >> (off % 8));
-            table.load(SegNo::new(sec), &SitRecord { kind: 0, map, mtime: 0 }, false);
+            table.load(SegNo::new(sec), &SitRecord { kind: 0, map, mtime: mtime(sec) }, false);
         }
         table
     }
@@ -482,6 +484,17 @@ mod tests {
             let one = OneVictim::new(near.urgently(search), None);
             let victim = one.next(&table, &small(), urgency, 0).unwrap();
             assert_eq!(victim.sec.get(), best, "{search:?}, {urgency:?}");
+        }
+    }
+
+    #[test]
+    fn while_writers_wait_the_emptiest_is_taken_and_in_the_background_an_old_one() {
+        for (urgency, best) in [(Urgency::Foreground, 0), (Urgency::Background, 1)] {
+            // 0 and 2 were written a moment ago.
+            let table = aged([100, 200, 200], |sec| [990, 0, 990, 0][sec.min(3) as usize]);
+            let one = OneVictim::new(Reach::of(SECTIONS as usize), None);
+            let victim = one.next(&table, &small(), urgency, 1000).unwrap();
+            assert_eq!(victim.sec.get(), best, "{urgency:?}");
         }
     }
 
