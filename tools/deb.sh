@@ -113,6 +113,20 @@ try() {
     fsck.steadyfs -f a.img | tail -n 1
     mkfs.steadyfs -q b.img 100M
     dpkg --verify steadyfs
+    # The first minutes, as they go: each line is printed before it runs.
+    set -x
+    steadyfs mount --background --create 200M steady.img ./mnt
+    cp -a /usr/bin ./mnt/
+    sync ./mnt/bin/sha256sum
+    steadyfs info ./mnt | head -n 7
+    steadyfs top --once ./mnt | head -n 12
+    df -h ./mnt
+    steadyfs umount ./mnt
+    steadyfs fsck steady.img | tail -n 1
+    steadyfs ls -lah steady.img / | head -n 4
+    steadyfs get steady.img /bin out
+    diff -r /usr/bin out
+    set +x
     dpkg --purge steadyfs >/dev/null'
   paths >"$clean.after"
   diff "$clean.before" "$clean.after" || { echo "deb: these were left behind, or taken along" >&2; exit 1; }

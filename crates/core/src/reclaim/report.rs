@@ -104,6 +104,6 @@ pub struct SectionCounts {
     pub prefree: u64,
     /// Changes wait for collection while no more than so many are free.
     pub needed: u64,
-    /// Of those, the ones kept for collection whatever a checkpoint takes.
+    /// Those kept for collection and checkpoints. Writers may take a quarter of them while collectors are at work.
     pub reserved: u64,
 }

@@ -55,7 +55,7 @@ fn segments(out: &mut String, now: &Snapshot) -> fmt::Result {
     let s = &now.stats.sections;
     let parts = |total, free, emptied| format!("{total}: {free} free, {emptied} emptied");
     let sections = parts(s.total, s.free, s.prefree);
-    writeln!(out, "sections     {sections}; writers wait at {} ({} of them for collection)", s.needed, s.reserved)?;
+    writeln!(out, "sections     {sections}; writers wait at {}, the reserve is {}", s.needed, s.reserved)?;
     let s = &now.stats.segments;
     writeln!(out, "segments     {}, {} dirty, {} used", parts(s.total, s.free, s.prefree), s.dirty, s.used)?;
     let looks = looks(&now.segments, WIDTH * LINES);
