@@ -17,7 +17,7 @@ pub use activity::{CollectorStats, CollectorsNow, Doing};
 pub use counters::Cause;
 pub use map::{Cell, SegmentMap, VALIDITY_CLASSES};
 pub use serving::{Serving, ServingStats};
-pub use table::{Kind, Part, Read, STATISTICS, Statistic};
+pub use table::{Kind, Part, Read, STATISTICS, Sample, Statistic};
 
 use crate::durable::checkpoint::CheckpointStats;
 use crate::durable::journal::JournalStats;
@@ -33,6 +33,7 @@ use crate::volume::io::IoStats;
 use crate::volume::segments::migrating::MigrationStats;
 use crate::volume::segments::zoned::{ZoneStats, Zones};
 use crate::waits::micros;
+pub use crate::waits::{Histogram, LATENCY_LIMITS_US, Latency};
 use serde::{Deserialize, Serialize};
 use steadyfs_format::BLOCK_SIZE;
 
@@ -40,7 +41,7 @@ use steadyfs_format::BLOCK_SIZE;
 pub const MAP_CELLS: usize = 1024;
 
 /// Collectors that are listed one by one; of more only these, beside the sums of all.
-pub const MOST_LISTED: usize = 256;
+pub const MOST_LISTED: usize = 160;
 
 /// The counters of a mounted volume, since the mount unless said otherwise. Times are in microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

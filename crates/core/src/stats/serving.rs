@@ -3,6 +3,7 @@
 //! The core knows no mount: whoever serves a volume leaves a function here, which a snapshot calls. The library leaves
 //! none, and its snapshots hold nothing of it.
 
+use crate::waits::Latency;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -13,6 +14,9 @@ pub struct ServingStats {
     pub transport: String,
     /// Requests since the mount, by operation. An operation that nobody asked for is not listed.
     pub requests: BTreeMap<String, u64>,
+    /// How long those took that have ended, by operation: from a request's arrival in this process to its reply.
+    #[serde(default)]
+    pub latency: BTreeMap<String, Latency>,
     /// Inodes that the kernel may ask for by number.
     #[serde(default)]
     pub known_inodes: u64,

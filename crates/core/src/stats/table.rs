@@ -5,7 +5,7 @@
 //! but those that a test names with a reason; counters never fall; names are in the base units of Prometheus, seconds
 //! and bytes.
 
-use super::{Doing, SegmentMap, VALIDITY_CLASSES, VolumeStats};
+use super::{Doing, LATENCY_LIMITS_US, Latency, SegmentMap, VALIDITY_CLASSES, VolumeStats};
 use Part::{Checkpoints, Collection, Locks, Memory, Mount, Space, Traffic};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -42,6 +42,8 @@ pub enum Kind {
     Counter,
     /// It goes up and down.
     Gauge,
+    /// Times, counted by limits that they did not exceed, and added up.
+    Histogram,
 }
 
 /// How a statistic is had from a snapshot and the map of segments.
@@ -55,6 +57,19 @@ pub enum Read {
     Each(&'static str, fn(&VolumeStats) -> Vec<(String, f64)>),
     /// As [`Read::Each`], from the map.
     Mapped(&'static str, fn(&SegmentMap) -> Vec<(String, f64)>),
+    /// Times for each value of this label.
+    Timed(&'static str, fn(&VolumeStats) -> &BTreeMap<String, Latency>),
+}
+
+/// One number as it is exported.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// What follows the name of the statistic: of histograms only.
+    pub end: &'static str,
+    /// Labels and their values.
+    pub labels: Vec<(&'static str, String)>,
+    /// The number.
+    pub number: f64,
 }
 
 /// A row of the table.
@@ -84,19 +99,45 @@ impl Statistic {
     pub fn label(&self) -> &'static str {
         match self.read {
             Read::One(_) | Read::Maybe(_) => "",
-            Read::Each(label, _) | Read::Mapped(label, _) => label,
+            Read::Each(label, _) | Read::Mapped(label, _) | Read::Timed(label, _) => label,
         }
     }
 
-    /// The numbers, each with its label's value.
-    pub fn samples(&self, stats: &VolumeStats, map: &SegmentMap) -> Vec<(String, f64)> {
+    /// The numbers.
+    pub fn samples(&self, stats: &VolumeStats, map: &SegmentMap) -> Vec<Sample> {
+        let one = |number| Sample { end: "", labels: Vec::new(), number };
+        let each = |label: &'static str, numbers: Vec<(String, f64)>| {
+            let sample = |(value, number)| Sample { end: "", labels: vec![(label, value)], number };
+            numbers.into_iter().map(sample).collect()
+        };
         match self.read {
-            Read::One(read) => vec![(String::new(), read(stats))],
-            Read::Maybe(read) => read(stats).map(|number| (String::new(), number)).into_iter().collect(),
-            Read::Each(_, read) => read(stats),
-            Read::Mapped(_, read) => read(map),
+            Read::One(read) => vec![one(read(stats))],
+            Read::Maybe(read) => read(stats).map(one).into_iter().collect(),
+            Read::Each(label, read) => each(label, read(stats)),
+            Read::Mapped(label, read) => each(label, read(map)),
+            Read::Timed(label, read) => {
+                read(stats).iter().flat_map(|(value, latency)| distribution(label, value, latency)).collect()
+            }
         }
     }
+}
+
+/// A histogram in the form of Prometheus: how many did not exceed each limit, their sum and their number.
+fn distribution(label: &'static str, value: &str, latency: &Latency) -> Vec<Sample> {
+    let sample = |end, limit: Option<String>, number| {
+        let limit = limit.map(|limit| ("le", limit));
+        Sample { end, labels: [(label, value.to_owned())].into_iter().chain(limit).collect(), number }
+    };
+    let mut below = 0;
+    let limits = LATENCY_LIMITS_US.iter().map(|us| micros(*us).to_string()).chain(["+Inf".to_owned()]);
+    let buckets = limits.zip(latency.within).map(|(limit, count)| {
+        below += count;
+        sample("_bucket", Some(limit), below as f64)
+    });
+    let mut samples: Vec<Sample> = buckets.collect();
+    samples.push(sample("_sum", None, seconds(latency.sum)));
+    samples.push(sample("_count", None, latency.count as f64));
+    samples
 }
 
 const fn counter(part: Part, name: &'static str, unit: &'static str, help: &'static str, read: Read) -> Statistic {
@@ -105,6 +146,10 @@ const fn counter(part: Part, name: &'static str, unit: &'static str, help: &'sta
 
 const fn gauge(part: Part, name: &'static str, unit: &'static str, help: &'static str, read: Read) -> Statistic {
     Statistic { part, name, kind: Kind::Gauge, unit, help, read }
+}
+
+const fn histogram(part: Part, name: &'static str, unit: &'static str, help: &'static str, read: Read) -> Statistic {
+    Statistic { part, name, kind: Kind::Histogram, unit, help, read }
 }
 
 const BYTES: &str = "bytes";
@@ -195,6 +240,22 @@ pub const STATISTICS: [Statistic; 88] = [
         NUMBER,
         "Requests of the kernel, by operation.",
         Read::Each("operation", |s| counts(&s.serving.requests)),
+    ),
+    histogram(
+        Mount,
+        "request_seconds",
+        SECONDS,
+        "Time of requests from their arrival to their reply.",
+        Read::Timed("operation", |s| &s.serving.latency),
+    ),
+    gauge(
+        Mount,
+        "request_longest_seconds",
+        SECONDS,
+        "The longest of `request_seconds`.",
+        Read::Each("operation", |s| {
+            s.serving.latency.iter().map(|(name, latency)| (name.clone(), seconds(latency.longest))).collect()
+        }),
     ),
     gauge(
         Mount,
@@ -798,12 +859,19 @@ mod tests {
         let read = |name: &str| std::fs::read_to_string(format!("{root}{name}")).unwrap();
         let (rules, dashboard) = (read("service/alerts.yml"), read("service/grafana.json"));
         let names: Vec<_> = STATISTICS.iter().map(Statistic::full_name).collect();
+        let histograms = STATISTICS.iter().filter(|s| s.kind == Kind::Histogram).map(Statistic::full_name);
+        let histograms: Vec<_> = histograms.collect();
         for text in [&rules, &dashboard] {
             let words: Vec<&str> = text
                 .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
                 .filter(|word| word.starts_with("steadyfs_"))
                 .collect();
-            let unknown: Vec<_> = words.iter().filter(|word| !names.iter().any(|name| name == *word)).collect();
+            let is_known = |word: &str| {
+                let ends = ["_bucket", "_sum", "_count"].iter().filter_map(|end| word.strip_suffix(end));
+                names.iter().any(|name| name == word)
+                    || ends.into_iter().any(|word| histograms.iter().any(|h| h == word))
+            };
+            let unknown: Vec<_> = words.iter().filter(|word| !is_known(word)).collect();
             assert!(words.len() > 10 && unknown.is_empty(), "{} names; unknown: {unknown:?}", words.len());
         }
         let dashboard: Value = serde_json::from_str(&dashboard).unwrap();
@@ -842,6 +910,7 @@ mod tests {
         let mut stats = VolumeStats::default();
         stats.app.written_bytes = 1 << 20;
         stats.serving.requests.insert("lookup".into(), 1);
+        stats.serving.latency.insert("lookup".into(), Latency::default());
         stats.checkpoints.causes.insert("sync".into(), 1);
         stats.fsyncs.checkpoints.insert("space".into(), 1);
         stats.collectors.each.push(CollectorStats::default());
@@ -849,7 +918,7 @@ mod tests {
         stats
     }
 
-    fn printed(stats: &VolumeStats) -> Vec<Vec<(String, f64)>> {
+    fn printed(stats: &VolumeStats) -> Vec<Vec<Sample>> {
         STATISTICS.iter().map(|s| s.samples(stats, &SegmentMap::default())).collect()
     }
 
@@ -887,6 +956,9 @@ mod tests {
             "/collectors/each/0/sections_freed", // the same
             "/discards/sections",                // part of the requests
             "/segments/total",                   // the sum of the states
+            "/serving/latency/lookup/p50_us",    // had from the buckets
+            "/serving/latency/lookup/p999_us",   // the same
+            "/serving/latency/lookup/p99_us",    // the same
         ];
         let mut silent = silent;
         silent.sort_unstable();

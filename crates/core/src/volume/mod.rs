@@ -30,7 +30,7 @@ use crate::volume::nodes::nids::FreeNids;
 use crate::volume::placement::Placement;
 use crate::volume::segments::Segments;
 use crate::volume::space::Space;
-use crate::waits::Waits;
+use crate::waits::Histogram;
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -49,7 +49,7 @@ pub(crate) struct Volume {
     pub(crate) space: Space,
     pub(crate) cp: CpLock,
     /// Waits of changes for a freeze.
-    pub(crate) freeze_waits: Waits,
+    pub(crate) freeze_waits: Histogram,
     pub(crate) clock: Clock,
     pub(crate) read_only: bool,
     /// Changes begun since the mount.
@@ -246,7 +246,7 @@ impl Volume {
             nodes,
             space,
             cp: CpLock::new(options.gc.cp_lock),
-            freeze_waits: Waits::new(),
+            freeze_waits: Histogram::new(),
             clock,
             read_only,
             // Nobody wants an estimate.

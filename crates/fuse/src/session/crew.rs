@@ -158,17 +158,20 @@ impl Crew {
             self.idle.fetch_add(1, SeqCst);
             let asked = now();
             let taken = lane.next();
-            let waited = asked.elapsed();
+            let arrived = now();
             if self.idle.fetch_sub(1, SeqCst) == 1 {
                 self.look();
             }
             match taken {
                 Ok(Some((request, reply))) => {
-                    if pace.arrived(waited, Waiter::of(request)) && self.idle.load(SeqCst) == 0 {
+                    let in_service = self.server.counts().arrived(request, arrived);
+                    if pace.arrived(arrived - asked, Waiter::of(request)) && self.idle.load(SeqCst) == 0 {
                         self.call(self.limits.keep);
                     }
                     let handled = self.server.handle(request, reply, self);
-                    lane.answer(handled).into_iter().for_each(|notice| self.tell(notice));
+                    let notices = lane.answer(handled);
+                    drop(in_service);
+                    notices.into_iter().for_each(|notice| self.tell(notice));
                 }
                 Ok(None) => break None,
                 Err(errno) => break Some(errno),

@@ -26,12 +26,15 @@ const LABEL: &str = "security.selinux";
 /// Requests by operation.
 type Counts = BTreeMap<String, u64>;
 
-/// What was sent so far.
-fn sent(dir: &Path) -> Counts {
+fn stats(dir: &Path) -> VolumeStats {
     let mut value = vec![0; 64 << 10];
     let len = rustix::fs::getxattr(dir, STATS_ATTRIBUTE, &mut value[..]).expect("statistics");
-    let stats: VolumeStats = serde_json::from_slice(&value[..len]).expect("statistics");
-    stats.serving.requests
+    serde_json::from_slice(&value[..len]).expect("statistics")
+}
+
+/// What was sent so far.
+fn sent(dir: &Path) -> Counts {
+    stats(dir).serving.requests
 }
 
 /// What `work` costs; the question itself is left out.
@@ -62,6 +65,27 @@ fn assert_sent(counts: &Counts, expected: &str) {
 fn make(path: &Path, contents: &[u8]) {
     let mut file = fs::File::create_new(path).expect("made");
     file.write_all(contents).expect("written");
+}
+
+/// Through `/dev/fuse` and, where tests are told to take it, through io_uring.
+#[test]
+fn each_request_is_timed_once() {
+    let place = Place::new();
+    place.mounted("", |_| {
+        let dir = place.dir();
+        (0..20).for_each(|n| make(&dir.join(format!("file{n}")), b"contents"));
+        (0..20).for_each(|n| fs::remove_file(dir.join(format!("file{n}"))).expect("removed"));
+        std::thread::sleep(BEHIND);
+        let serving = stats(&dir).serving;
+        for (operation, came) in &serving.requests {
+            let timed = serving.latency.get(operation).map_or(0, |latency| latency.count);
+            // This very question is in service.
+            let under_way = u64::from(operation == "getxattr");
+            assert_eq!(timed + under_way, *came, "{operation} through {}", serving.transport);
+        }
+        let latency = serving.latency["create"];
+        assert!(latency.p50 <= latency.p99 && latency.p99 <= latency.longest && latency.longest > Duration::ZERO);
+    });
 }
 
 #[test]

@@ -7,7 +7,7 @@
 
 use std::fmt::Write;
 
-use steadyfs_core::stats::{Kind, STATISTICS, SegmentMap, VolumeStats};
+use steadyfs_core::stats::{Kind, STATISTICS, Sample, SegmentMap, VolumeStats};
 use steadyfs_format::quote::quote;
 
 /// The exposition of a snapshot: family after family, those without a sample left out.
@@ -18,17 +18,20 @@ pub(super) fn render(stats: &VolumeStats, map: &SegmentMap) -> String {
         if samples.is_empty() {
             continue;
         }
-        let (name, label) = (statistic.full_name(), statistic.label());
+        let name = statistic.full_name();
         let kind = match statistic.kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
         };
         // Writing to a string cannot fail.
         let _ = writeln!(text, "# HELP {name} {}\n# TYPE {name} {kind}", statistic.help);
-        for (value, number) in samples {
-            let _ = match label {
-                "" => writeln!(text, "{name} {number}"),
-                label => writeln!(text, "{name}{{{label}=\"{}\"}} {number}", escaped(&value)),
+        for Sample { end, labels, number } in samples {
+            let label = |(label, value): (_, String)| format!("{label}=\"{}\"", escaped(&value));
+            let labels: Vec<String> = labels.into_iter().map(label).collect();
+            let _ = match labels.is_empty() {
+                true => writeln!(text, "{name}{end} {number}"),
+                false => writeln!(text, "{name}{end}{{{}}} {number}", labels.join(",")),
             };
         }
     }

@@ -29,7 +29,7 @@ fn parse(text: &str) -> Samples {
             let (name, what) = help.split_once(' ').expect("a name and words");
             assert!(!what.is_empty() && !what.contains('\\'), "{line}");
             let kind = lines.next().and_then(|l| l.strip_prefix(&format!("# TYPE {name} "))).expect("TYPE after HELP");
-            assert!(["counter", "gauge"].contains(&kind), "{kind}");
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{kind}");
             assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
             assert!(
                 name.starts_with("steadyfs_")
@@ -44,16 +44,48 @@ fn parse(text: &str) -> Samples {
         let (name, kind) = family.as_ref().expect("HELP before samples");
         let (series, number) = line.rsplit_once(' ').expect("a number");
         let rest = series.strip_prefix(name.as_str()).unwrap_or_else(|| panic!("{series} is not of {name}"));
+        let ends: &[&str] = if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+        let rest = ends.iter().find_map(|end| rest.strip_prefix(end)).unwrap_or_else(|| panic!("{line}"));
         if !rest.is_empty() {
-            let label = rest.strip_prefix('{').and_then(|l| l.strip_suffix("\"}")).expect("a label");
-            let (key, value) = label.split_once("=\"").expect("a value");
-            assert!(key.bytes().all(|b| b.is_ascii_lowercase()) && !value.contains(['"', '\\', '\n']), "{line}");
+            let labels = rest.strip_prefix('{').and_then(|l| l.strip_suffix("\"}")).expect("a label");
+            for label in labels.split("\",") {
+                let (key, value) = label.split_once("=\"").expect("a value");
+                assert!(key.bytes().all(|b| b.is_ascii_lowercase()) && !value.contains(['"', '\\', '\n']), "{line}");
+            }
         }
         let number: f64 = number.parse().unwrap_or_else(|_| panic!("{line}"));
         assert!(number.is_finite() && number >= 0.0 || kind == "gauge", "{line}");
         assert!(samples.insert(series.to_owned(), number).is_none(), "{series} comes twice");
     }
     samples
+}
+
+/// Each histogram grows with its limits, up to its count, and all requests have ended but the one or two that are on
+/// their way.
+fn distributions_add_up(samples: &Samples) {
+    let name = "steadyfs_request_seconds";
+    let counts = samples.iter().filter_map(|(series, count)| {
+        let operation = series.strip_prefix(&format!("{name}_count{{operation=\""))?.strip_suffix("\"}")?;
+        Some((operation, *count))
+    });
+    let counts: Vec<(&str, f64)> = counts.collect();
+    assert!(counts.len() > 5, "{counts:?}");
+    for (operation, count) in counts {
+        let buckets = samples.iter().filter_map(|(series, number)| {
+            let limit =
+                series.strip_prefix(&format!("{name}_bucket{{operation=\"{operation}\",le=\""))?.strip_suffix("\"}")?;
+            Some((limit.parse::<f64>().expect("a limit"), *number))
+        });
+        let mut buckets: Vec<(f64, f64)> = buckets.collect();
+        buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
+        assert_eq!((buckets.len(), buckets[0].0, buckets[18].0, buckets[19]), (20, 1e-5, 10.0, (f64::INFINITY, count)));
+        assert!(buckets.is_sorted_by(|a, b| a.1 <= b.1), "{operation}: {buckets:?}");
+        let sum = samples[&format!("{name}_sum{{operation=\"{operation}\"}}")];
+        let longest = samples[&format!("steadyfs_request_longest_seconds{{operation=\"{operation}\"}}")];
+        assert!(sum >= longest && sum <= longest * count + 1e-3, "{operation}: {sum} {longest} {count}");
+        let came = samples[&format!("steadyfs_requests_total{{operation=\"{operation}\"}}")];
+        assert!(count <= came && came <= count + 2.0, "{operation}: {came} came, {count} ended");
+    }
 }
 
 /// Sends bytes and gives back all that is answered.
@@ -103,6 +135,9 @@ fn the_counters_count_known_work() {
     assert_eq!(states.iter().sum::<f64>(), of("steadyfs_sections"), "sections of one segment");
     // The 32 full segments of the file, less those at its ends.
     assert!(of("steadyfs_sections_by_validity{validity=\"1\"}") >= 30.0);
+    distributions_add_up(&after);
+    let written = |samples: &Samples| samples.get("steadyfs_request_seconds_count{operation=\"write\"}").copied();
+    assert_eq!((written(&before), written(&after)), (None, Some(of("steadyfs_requests_total{operation=\"write\"}"))));
     // Through the library's reads, not through the kernel's cache of what was just written.
     drop(file);
     let checkpoints =

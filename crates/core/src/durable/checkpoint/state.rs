@@ -5,7 +5,7 @@ use super::snapshot::Snapshot;
 use crate::locks;
 use crate::stats::counters::CheckpointTimes;
 use crate::volume::Volume;
-use crate::waits::{WaitStats, Waits, micros};
+use crate::waits::{Histogram, WaitStats, micros};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -32,7 +32,7 @@ pub(crate) struct Checkpoints {
     /// What it is XORed with: not 0 on a volume with a journal.
     key: AtomicU64,
     pub(super) freeze_max_ns: AtomicU64,
-    commit_waits: Waits,
+    commit_waits: Histogram,
     pub(crate) times: CheckpointTimes,
     /// Serial of the last block of the warm-node log at the last freeze.
     pub(super) chain_began: AtomicU64,
@@ -92,7 +92,7 @@ impl Checkpoints {
             stamp: AtomicU64::new(stamp),
             key: AtomicU64::new(0),
             freeze_max_ns: AtomicU64::new(0),
-            commit_waits: Waits::new(),
+            commit_waits: Histogram::new(),
             times: CheckpointTimes::default(),
             chain_began: AtomicU64::new(0),
             changes_at_freeze: AtomicU64::new(u64::MAX),
@@ -185,8 +185,8 @@ impl Checkpoints {
             time,
             last,
             longest_freeze: Duration::from_nanos(self.freeze_max_ns.load(SeqCst)),
-            freeze_waits: vol.freeze_waits.stats(),
-            commit_waits: self.commit_waits.stats(),
+            freeze_waits: vol.freeze_waits.waits(),
+            commit_waits: self.commit_waits.waits(),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::server::is_large_background;
 use crate::session::lane::Lane;
 use crate::session::ring::{Rings, Transport, WhyDevice};
 use std::sync::Arc;
-use steadyfs_rt::{keep_off, pin, try_spawn};
+use steadyfs_rt::{keep_off, now, pin, try_spawn};
 
 /// Where the thread of a lane runs, judged by what it meets itself.
 ///
@@ -85,6 +85,7 @@ impl Crew {
             }
             match taken {
                 Ok(Some((request, reply))) => {
+                    let in_service = self.server.counts().arrived(request, now());
                     match place.met(is_large_background(request)) {
                         Step::Stay => {}
                         Step::Leave => {
@@ -95,7 +96,9 @@ impl Crew {
                         }
                     }
                     let handled = self.server.handle(request, reply, self);
-                    for notice in lane.answer(handled) {
+                    let notices = lane.answer(handled);
+                    drop(in_service);
+                    for notice in notices {
                         let crew = Arc::clone(self);
                         self.herald.send(Box::new(move || crew.tell(notice)));
                     }

@@ -91,6 +91,52 @@ fn requests_are_answered_until_the_connection_ends() {
     assert_eq!(kernel.hang_up(), None);
 }
 
+/// Times of an operation, by its name.
+fn latency(kernel: &Kernel, operation: &str) -> steadyfs_core::stats::Latency {
+    kernel.server.counts().stats().latency.get(operation).copied().unwrap_or_default()
+}
+
+#[test]
+fn a_request_is_timed_from_its_arrival_to_its_reply() {
+    let kernel = start(2);
+    let held = Duration::from_millis(30);
+    let stalled = kernel.server.stall();
+    kernel.ask(1, Opcode::Getattr, &[0; 16]);
+    sleep(held);
+    assert_eq!(latency(&kernel, "getattr").count, 0, "it has no reply yet");
+    drop(stalled);
+    kernel.receive();
+    // The thread notes the time when the reply is on its way.
+    let start = Instant::now();
+    while latency(&kernel, "getattr").count == 0 && start.elapsed() < Duration::from_secs(20) {
+        sleep(Duration::from_millis(1));
+    }
+    let times = latency(&kernel, "getattr");
+    assert!(times.count == 1 && times.longest >= held / 2 && times.sum >= times.longest, "{times:?}");
+    // One that wants no reply is timed too, and one that failed.
+    kernel.ask(2, Opcode::Forget, &[0; 8]);
+    kernel.ask(3, Opcode::Access, &[0; 8]);
+    kernel.receive();
+    while latency(&kernel, "access").count == 0 && start.elapsed() < Duration::from_secs(20) {
+        sleep(Duration::from_millis(1));
+    }
+    assert_eq!(["forget", "access", "write"].map(|name| latency(&kernel, name).count), [1, 1, 0]);
+    assert_eq!(kernel.hang_up(), None);
+}
+
+/// Prints what the bookkeeping of a request costs: `cargo test -p steadyfs-fuse bookkeeping -- --nocapture`.
+#[test]
+fn bookkeeping_counts_each_request() {
+    const ROUNDS: u32 = 200_000;
+    let kernel = start(1);
+    let request = message(1, 0, Opcode::Getattr as u32, 1, &[0; 16]);
+    let began = Instant::now();
+    (0..ROUNDS).for_each(|_| drop(kernel.server.counts().arrived(&request, now())));
+    println!("{:.0} ns for each request", began.elapsed().as_secs_f64() * 1e9 / f64::from(ROUNDS));
+    assert_eq!(latency(&kernel, "getattr").count, u64::from(ROUNDS));
+    kernel.hang_up();
+}
+
 #[test]
 fn threads_come_while_requests_wait_and_go_afterwards() {
     let kernel = start(10);

@@ -6,6 +6,7 @@
 
 mod app;
 mod cells;
+mod latency;
 mod logs;
 mod plain;
 mod source;
@@ -25,7 +26,7 @@ use crate::text::print_json;
 use app::App;
 use source::Watched;
 
-/// Show what a volume does now: segments by validity, collectors, bandwidth, write amplification, locks, checkpoints
+/// Show what a volume does now: segments by validity, collectors, bandwidth, latency, write amplification, locks
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "On a terminal: q or Esc leaves, p pauses, + and - change the interval, ? explains. Elsewhere the text comes again and \

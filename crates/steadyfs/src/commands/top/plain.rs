@@ -7,8 +7,8 @@ use steadyfs_core::stats::{CollectorStats, Doing, VolumeStats};
 use steadyfs_format::BLOCK_SIZE;
 
 use super::cells::{LEGEND, looks};
-use super::logs;
 use super::source::Snapshot;
+use super::{latency, logs};
 use crate::size::human;
 
 /// Cells in a line, and lines of the map.
@@ -39,6 +39,7 @@ fn write_all(out: &mut String, now: &Snapshot, before: Option<&Snapshot>) -> fmt
         return Ok(());
     }
     traffic(out, stats, before.map(|b| &b.stats))?;
+    latencies(out, stats, before.map(|b| &b.stats))?;
     checkpoints(out, stats)?;
     if !logs::are_in(stats) {
         collection(out, stats)?;
@@ -161,6 +162,20 @@ fn traffic(out: &mut String, stats: &VolumeStats, before: Option<&VolumeStats>) 
     }
     let lately = before.map(|before| format!(", {} since the last look", ratio(stats.waf_since(before))));
     writeln!(out, "WAF          {} since the mount{}", ratio(stats.waf()), lately.unwrap_or_default())
+}
+
+/// Requests by operation; since the mount, or since an earlier look.
+fn latencies(out: &mut String, stats: &VolumeStats, before: Option<&VolumeStats>) -> fmt::Result {
+    let rows = latency::rows(stats, before);
+    let since = if before.is_some() { "since the last look" } else { "since the mount" };
+    if !rows.is_empty() {
+        writeln!(out, "requests     {since}: {:>13} {:>10} {:>10} {:>10}", "number", "p50", "p99", "longest")?;
+    }
+    rows.iter().try_for_each(|row| {
+        let [number, p50, p99, longest] = row.words();
+        let operation = &row.operation;
+        writeln!(out, "  {operation:<16} {number:>25} {p50:>10} {p99:>10} {longest:>10}")
+    })
 }
 
 fn checkpoints(out: &mut String, stats: &VolumeStats) -> fmt::Result {

@@ -9,7 +9,7 @@ use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
 use steadyfs_core::mkfs::{self, Infinite, MkfsOptions};
-use steadyfs_core::stats::MAP_CELLS;
+use steadyfs_core::stats::{Histogram, MAP_CELLS};
 use steadyfs_core::{Fs, MountOptions, NewInode, Urgency};
 use steadyfs_device::MemDevice;
 
@@ -94,7 +94,31 @@ fn a_usual_terminal_has_room_for_everything() {
         assert!(lines[usize::from(height) - 1].starts_with("q quit"), "{lines:#?}");
     }
     // The map takes what is left: on a larger screen it is larger.
-    assert!(Heights::of(59, 4, true).map >= Heights::of(23, 4, true).map + 30);
+    assert!(Heights::of(59, 4, 0, true).map >= Heights::of(23, 4, 0, true).map + 30);
+}
+
+#[test]
+fn requests_are_shown_by_operation_with_their_times() {
+    let mut app = app(false);
+    let (read, write) = (Histogram::new(), Histogram::new());
+    let advance = |app: &mut App| {
+        let mut next = app.now.clone();
+        next.stats.mounted_us += 1_000_000;
+        next.stats.serving.latency =
+            [("read".to_owned(), read.latency()), ("write".to_owned(), write.latency())].into();
+        app.advance(next);
+    };
+    (0..500).for_each(|_| read.note(Duration::from_micros(40)));
+    write.note(Duration::from_millis(1500));
+    advance(&mut app);
+    let lines = text(&screen(&app, 80, 24));
+    let words = |line: &String| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown: Vec<String> = lines.iter().map(words).collect();
+    has(&shown, &["requests number p50 p99 longest", "write 1.0/s 1.5 s 1.5 s 1.5 s", "read 500/s"]);
+    has(&lines, &["checkpts  ", "waits for locks", LEGEND]);
+    advance(&mut app);
+    let lines = text(&screen(&app, 80, 24));
+    assert!(!lines.iter().any(|line| line.starts_with("read")), "nobody asked: {lines:#?}");
 }
 
 #[test]
@@ -118,12 +142,12 @@ fn no_size_is_too_small() {
 #[test]
 fn lines_are_shared_out_to_the_last() {
     for (lines, lists, mounted) in (0..80).flat_map(|l| [0, 3, 12, 258].map(|n| (l, n, true))).chain([(30, 9, false)]) {
-        let h = Heights::of(lines, lists, mounted);
-        let sum = h.map + h.legend + h.space + h.traffic + h.checkpoints + h.lists + h.keys;
+        let h = Heights::of(lines, lists, lists, mounted);
+        let sum = h.map + h.legend + h.space + h.traffic + h.latency + h.checkpoints + h.lists + h.keys;
         assert_eq!(sum, lines, "{h:?}");
         assert!(h.map > 0 || lines == 0, "{lines}: {h:?}");
         assert!(lines < 23 || lists < 3 || (h.lists >= 4) == mounted, "{h:?}");
-        assert!(h.lists <= (lines / 3).max(6), "{h:?}");
+        assert!(h.lists <= (lines / 3).max(6) && h.latency <= (lines / 4).max(4), "{h:?}");
     }
 }
 

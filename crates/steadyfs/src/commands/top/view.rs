@@ -1,7 +1,8 @@
 //! The live view: what an [`App`] holds, on a screen of any size.
 //!
 //! Kept true: everything that a colour says a character says too. What does not fit is left out by its weight, never
-//! cut in the middle of the screen: the map and the traffic come first, then space, checkpoints, collectors and locks.
+//! cut in the middle of the screen: the map and the traffic come first, then space, checkpoints, collectors, locks and
+//! latency.
 
 use std::time::Duration;
 
@@ -13,8 +14,8 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 
 use super::app::App;
 use super::cells::{LEGEND, Look, looks};
-use super::logs;
 use super::plain::{doing, ratio, size, state, time};
+use super::{latency, logs};
 use crate::size::human;
 
 /// Below this width lines say less.
@@ -23,6 +24,8 @@ const NARROW: usize = 60;
 const TWO_LISTS: u16 = 70;
 /// Lines of the lists of collectors and locks, with their titles, that come before a larger map.
 const LIST_LINES: u16 = 6;
+/// Likewise of the list of operations.
+const LATENCY_LINES: u16 = 4;
 
 const HELP: [&str; 10] = [
     "q, Esc   leave",
@@ -44,15 +47,16 @@ pub(super) struct Heights {
     pub(super) legend: u16,
     pub(super) space: u16,
     pub(super) traffic: u16,
+    pub(super) latency: u16,
     pub(super) checkpoints: u16,
     pub(super) lists: u16,
     pub(super) keys: u16,
 }
 
 impl Heights {
-    /// Shares out so many lines below the first. `lists` is how many lines the longer list has; a volume that is not
-    /// mounted has none, and no traffic.
-    pub(super) fn of(lines: u16, lists: u16, mounted: bool) -> Self {
+    /// Shares out so many lines below the first. `lists` is how many lines the longer list has, and `operations` how
+    /// many operations there are; a volume that is not mounted has none, and no traffic.
+    pub(super) fn of(lines: u16, lists: u16, operations: u16, mounted: bool) -> Self {
         let mut left = lines;
         let mut take = |most: u16, least: u16| {
             let got = if left >= least { most.min(left) } else { 0 };
@@ -61,15 +65,18 @@ impl Heights {
         };
         let live = |lines: u16| if mounted { lines } else { 0 };
         let list = live(lists + 1);
+        let latency = if operations > 0 { live(operations + 1) } else { 0 };
         let mut heights = Heights { map: take(2, 1), traffic: take(live(3), live(3)), ..Heights::default() };
         heights.space = take(2, 2);
         heights.keys = take(1, 1);
         heights.checkpoints = take(live(2), live(2));
         heights.lists = take(list.min(LIST_LINES), live(3));
         heights.legend = take(1, 1);
+        heights.latency = take(latency.min(LATENCY_LINES), 2);
         heights.map += take(6, 1);
         // However many collectors there are, two thirds of the screen are for the rest.
         heights.lists += take(list.min(lines / 3).saturating_sub(heights.lists), 0);
+        heights.latency += take(latency.min(lines / 4).saturating_sub(heights.latency), 0);
         heights.map += left;
         heights
     }
@@ -80,7 +87,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App) {
     let mut rest = frame.area();
     let stats = &app.now.stats;
     let lists = (stats.collectors.each.len() as u16 + 2).max(stats.locks.len() as u16);
-    let heights = Heights::of(rest.height.saturating_sub(1), lists, app.now.mounted);
+    let operations = latency::rows(stats, app.before.as_ref().map(|before| &before.stats));
+    let heights = Heights::of(rest.height.saturating_sub(1), lists, operations.len() as u16, app.now.mounted);
     let mut below = |height: u16| {
         let area = Rect { height: height.min(rest.height), ..rest };
         rest.y += area.height;
@@ -97,6 +105,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App) {
     show(frame, space, space_lines(app, space.width));
     let traffic = below(heights.traffic);
     show(frame, traffic, traffic_lines(app, traffic.width));
+    show(frame, below(heights.latency), latency_lines(&operations));
     show(frame, below(heights.checkpoints), checkpoint_lines(app));
     draw_lists(frame, below(heights.lists), app);
     show(frame, below(heights.keys), vec![keys(app)]);
@@ -248,6 +257,16 @@ fn traffic_lines(app: &App, width: u16) -> Vec<Line<'static>> {
         ),
         Line::raw(if usize::from(width) < totals.len() { short } else { totals }),
     ]
+}
+
+/// Operations with the times of the last interval; before there was one, of all since the mount.
+fn latency_lines(operations: &[latency::Row]) -> Vec<Line<'static>> {
+    let words = |name: &str, [number, p50, p99, longest]: [String; 4]| {
+        format!("{name:<16}{number:>10}{p50:>10}{p99:>10}{longest:>10}")
+    };
+    let title = words("requests", ["number", "p50", "p99", "longest"].map(str::to_owned));
+    let rows = operations.iter().map(|row| Line::raw(words(&row.operation, row.words())));
+    [Line::styled(title, bold())].into_iter().chain(rows).collect()
 }
 
 fn checkpoint_lines(app: &App) -> Vec<Line<'static>> {
