@@ -12,6 +12,7 @@
 //! - [`Leaf`]: a lock whose holder calls nothing that could wait;
 //! - [`EventCount`], [`Completion`], [`Pending`], [`queue::Queue`]: waiting for each other, built only on the locks
 //!   above;
+//! - [`waiting_for`], [`cause_at`]: what a thread waits for, where others see it;
 //! - [`sim`]: all of this in deterministic virtual time, on as many virtual cores as asked for;
 //! - [`mutated`]: vital lines that a run of tests switches off; never in a build that ships;
 //! - [`spawn`], [`pin`], [`yield_now`], [`sleep`], [`now`], [`wall_clock`], [`charge`], [`cpus`]: threads, clocks, CPU
@@ -24,6 +25,7 @@
 //! Everything that can block or read a clock is in `mutex`, `rwlock`, `condvar`, `time` and `task`, which ask `sim`
 //! whether they are in a simulation; the other modules are written in terms of those.
 
+mod cause;
 mod class;
 mod condvar;
 mod event;
@@ -41,6 +43,7 @@ mod split;
 mod task;
 mod time;
 
+pub use cause::{WAITING_PLACES, WaitCause, Waiting, cause_at, waiting_for, waiting_place};
 pub use class::{LockClass, LockStat, lock_stats, reset_lock_stats};
 pub use condvar::Condvar;
 pub use event::{Completion, EventCount, EventKey, Pending};

@@ -4,6 +4,7 @@
 //! statistics and the debug lock order. Guards stay on the thread that took them.
 #![allow(unsafe_code)] // the owned guard holds the lock without a borrow
 
+use crate::cause::{WaitCause, waiting_for};
 use crate::class::{Held, LockClass, check_blocking};
 use crate::sim::{self, BeforeRelease, Owner, Share};
 use crate::time::now;
@@ -91,6 +92,7 @@ impl<T: ?Sized> Mutex<T> {
     #[cold]
     fn lock_contended(&self) -> parking_lot::MutexGuard<'_, T> {
         let start = now();
+        let _waiting = waiting_for(WaitCause::Lock);
         let inner = match sim::is_active() {
             true => sim::take(self.addr(), self.class, &self.owner, Share::Alone, || self.inner.try_lock()),
             false => self.inner.lock(),

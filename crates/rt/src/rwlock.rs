@@ -4,6 +4,7 @@
 //! writer waiting in between that deadlocks, and the debug check refuses it.
 #![allow(unsafe_code)] // the owned guards hold the lock without a borrow
 
+use crate::cause::{WaitCause, waiting_for};
 use crate::class::{Held, LockClass, check_blocking};
 use crate::sim::{self, BeforeRelease, Owner, Share};
 use crate::time::now;
@@ -108,6 +109,7 @@ impl<T: ?Sized> RwLock<T> {
     #[cold]
     fn read_contended(&self) -> parking_lot::RwLockReadGuard<'_, T> {
         let start = now();
+        let _waiting = waiting_for(WaitCause::Lock);
         let inner = match sim::is_active() {
             true => sim::take(self.addr(), self.class, &self.owner, Share::WithOthers, || self.inner.try_read()),
             false => self.inner.read(),
@@ -119,6 +121,7 @@ impl<T: ?Sized> RwLock<T> {
     #[cold]
     fn write_contended(&self) -> parking_lot::RwLockWriteGuard<'_, T> {
         let start = now();
+        let _waiting = waiting_for(WaitCause::Lock);
         let inner = match sim::is_active() {
             true => sim::take(self.addr(), self.class, &self.owner, Share::Alone, || self.inner.try_write()),
             false => self.inner.write(),

@@ -30,7 +30,7 @@ use crate::ranges::{RangeGuard, RangeLocks};
 use std::ops::Range;
 use std::sync::OnceLock;
 use steadyfs_format::PageIndex;
-use steadyfs_rt::{Cost, RwLock, RwLockReadGuard, RwLockWriteGuard, charge_n};
+use steadyfs_rt::{Cost, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitCause, charge_n, waiting_for};
 
 /// The locks of one file. They take memory from the first use on.
 pub(crate) struct FileLocks {
@@ -185,6 +185,7 @@ fn wait_for<'a>(table: &'a RangeLocks, pages: &Range<PageIndex>, alone: bool) ->
     let at_once = take(&range, || if alone { table.try_write(range.clone()) } else { table.try_read(range.clone()) });
     Guard::Range(at_once.unwrap_or_else(|| {
         let began = steadyfs_rt::now();
+        let _waiting = waiting_for(WaitCause::Lock);
         let guard = if alone { table.write(range) } else { table.read(range) };
         locks::PAGE_GC.record_wait(began);
         guard

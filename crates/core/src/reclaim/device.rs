@@ -36,7 +36,7 @@ use std::time::Duration;
 use steadyfs_device::{Move, Sort, UPCALL_RECORDS};
 use steadyfs_format::summary::{Summary, SummaryBlock, SummaryKind};
 use steadyfs_format::{Lba, Log, Nid, SegNo, Slot};
-use steadyfs_rt::{JoinHandle, Mutex, spawn};
+use steadyfs_rt::{JoinHandle, Mutex, WaitCause, spawn, waiting_for};
 
 /// Rounds without gain before the gate stops trying.
 const HOPELESS_ROUNDS: u32 = 8;
@@ -427,6 +427,7 @@ pub(super) fn admit(fs: &Fs, blocks: u64) -> Result<Admission<'_>> {
         if let Some(admission) = Admission::if_room(&fs.admissions, blocks, || has_room(fs, 0)) {
             return Ok(admission);
         }
+        let _waiting = waiting_for(WaitCause::Room);
         fs.vol.check_writable()?;
         if rounds >= HOPELESS_ROUNDS {
             return Err(Error::NoSpace);

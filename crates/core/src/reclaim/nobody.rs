@@ -14,6 +14,7 @@ use crate::fs::Fs;
 use crate::gate::admission::Admission;
 use crate::stats::counters::Cause;
 use crate::volume::infinite::{LogRoom, WORN_OUT};
+use steadyfs_rt::{WaitCause, waiting_for};
 
 /// Blocks that are left in each log for the discard log, and for nodes that become dirty in between.
 const SPARE: u64 = 64;
@@ -68,6 +69,7 @@ pub(super) fn admit(fs: &Fs, blocks: u64) -> Result<Admission<'_>> {
         if let Some(admission) = Admission::if_room(&fs.admissions, blocks, || has_room(fs, 0)) {
             return Ok(admission);
         }
+        let _waiting = waiting_for(WaitCause::Room);
         fs.vol.check_writable()?;
         match short(fs, blocks) {
             None => continue,

@@ -8,6 +8,7 @@
 pub(crate) mod activity;
 pub(crate) mod counters;
 mod map;
+mod sample;
 pub(crate) mod serving;
 mod table;
 #[cfg(test)]
@@ -16,8 +17,9 @@ mod tests;
 pub use activity::{CollectorStats, CollectorsNow, Doing};
 pub use counters::Cause;
 pub use map::{Cell, SegmentMap, VALIDITY_CLASSES};
-pub use serving::{Serving, ServingStats};
-pub use table::{Kind, Part, Read, STATISTICS, Sample, Statistic};
+pub use sample::Sample;
+pub use serving::{MOST_SLOW, SLOW, Serving, ServingStats, SlowRequest};
+pub use table::{Kind, Part, Read, STATISTICS, Statistic};
 
 use crate::durable::checkpoint::CheckpointStats;
 use crate::durable::journal::JournalStats;

@@ -5,11 +5,13 @@
 //! but those that a test names with a reason; counters never fall; names are in the base units of Prometheus, seconds
 //! and bytes.
 
-use super::{Doing, LATENCY_LIMITS_US, Latency, SegmentMap, VALIDITY_CLASSES, VolumeStats};
+use super::sample::{Sample, distribution};
+use super::{Doing, Latency, SegmentMap, VALIDITY_CLASSES, VolumeStats};
 use Part::{Checkpoints, Collection, Locks, Memory, Mount, Space, Traffic};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use steadyfs_format::BLOCK_SIZE;
+use steadyfs_rt::WaitCause;
 
 /// What a statistic is about: a section of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,17 +63,6 @@ pub enum Read {
     Timed(&'static str, fn(&VolumeStats) -> &BTreeMap<String, Latency>),
 }
 
-/// One number as it is exported.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Sample {
-    /// What follows the name of the statistic: of histograms only.
-    pub end: &'static str,
-    /// Labels and their values.
-    pub labels: Vec<(&'static str, String)>,
-    /// The number.
-    pub number: f64,
-}
-
 /// A row of the table.
 #[derive(Clone, Copy)]
 pub struct Statistic {
@@ -120,24 +111,6 @@ impl Statistic {
             }
         }
     }
-}
-
-/// A histogram in the form of Prometheus: how many did not exceed each limit, their sum and their number.
-fn distribution(label: &'static str, value: &str, latency: &Latency) -> Vec<Sample> {
-    let sample = |end, limit: Option<String>, number| {
-        let limit = limit.map(|limit| ("le", limit));
-        Sample { end, labels: [(label, value.to_owned())].into_iter().chain(limit).collect(), number }
-    };
-    let mut below = 0;
-    let limits = LATENCY_LIMITS_US.iter().map(|us| micros(*us).to_string()).chain(["+Inf".to_owned()]);
-    let buckets = limits.zip(latency.within).map(|(limit, count)| {
-        below += count;
-        sample("_bucket", Some(limit), below as f64)
-    });
-    let mut samples: Vec<Sample> = buckets.collect();
-    samples.push(sample("_sum", None, seconds(latency.sum)));
-    samples.push(sample("_count", None, latency.count as f64));
-    samples
 }
 
 const fn counter(part: Part, name: &'static str, unit: &'static str, help: &'static str, read: Read) -> Statistic {
@@ -194,7 +167,7 @@ fn locks(stats: &VolumeStats, of: fn(&super::LockNumbers) -> f64) -> Vec<(String
 }
 
 /// Every statistic.
-pub const STATISTICS: [Statistic; 88] = [
+pub const STATISTICS: [Statistic; 93] = [
     gauge(
         Mount,
         "build_info",
@@ -256,6 +229,33 @@ pub const STATISTICS: [Statistic; 88] = [
         Read::Each("operation", |s| {
             s.serving.latency.iter().map(|(name, latency)| (name.clone(), seconds(latency.longest))).collect()
         }),
+    ),
+    gauge(
+        Mount,
+        "requests_in_service",
+        NUMBER,
+        "Requests that have no reply yet, by operation.",
+        Read::Each("operation", |s| {
+            let now = |name: &String| s.serving.in_service.get(name).copied().unwrap_or_default();
+            s.serving.requests.keys().map(|name| (name.clone(), now(name) as f64)).collect()
+        }),
+    ),
+    gauge(
+        Mount,
+        "requests_waiting",
+        NUMBER,
+        "Of these, those that wait for something known, by what it is.",
+        Read::Each("for", |s| {
+            let now = |cause: WaitCause| s.serving.waiting.get(cause.name()).copied().unwrap_or_default();
+            WaitCause::ALL.map(|cause| (cause.name().to_owned(), now(cause) as f64)).into()
+        }),
+    ),
+    gauge(
+        Mount,
+        "request_oldest_seconds",
+        SECONDS,
+        "How long the oldest of these has been in service.",
+        Read::One(|s| micros(s.serving.oldest_us)),
     ),
     gauge(
         Mount,
@@ -829,7 +829,7 @@ pub const STATISTICS: [Statistic; 88] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::{CollectorStats, LockNumbers};
+    use crate::stats::{CollectorStats, LockNumbers, SlowRequest};
     use serde_json::Value;
 
     /// A section of the page as a table in Markdown.
@@ -911,6 +911,9 @@ mod tests {
         stats.app.written_bytes = 1 << 20;
         stats.serving.requests.insert("lookup".into(), 1);
         stats.serving.latency.insert("lookup".into(), Latency::default());
+        stats.serving.in_service.insert("lookup".into(), 1);
+        stats.serving.waiting.insert("room".into(), 1);
+        stats.serving.slow.push(SlowRequest::default());
         stats.checkpoints.causes.insert("sync".into(), 1);
         stats.fsyncs.checkpoints.insert("space".into(), 1);
         stats.collectors.each.push(CollectorStats::default());
@@ -959,6 +962,10 @@ mod tests {
             "/serving/latency/lookup/p50_us",    // had from the buckets
             "/serving/latency/lookup/p999_us",   // the same
             "/serving/latency/lookup/p99_us",    // the same
+            "/serving/slow/0/inode",             // who waits is no number
+            "/serving/slow/0/lasted_us",         // of the oldest it is one
+            "/serving/slow/0/process",           // as above
+            "/serving/slow/0/user",              // the same
         ];
         let mut silent = silent;
         silent.sort_unstable();

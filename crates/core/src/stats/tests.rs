@@ -1,5 +1,7 @@
 //! Snapshots against known work, and the bounds of what they take.
 
+mod causes;
+
 use super::*;
 use crate::mkfs::{self, MkfsOptions};
 use crate::{Fs, InodeRef, MountOptions, NewInode};
@@ -199,6 +201,16 @@ fn the_largest_snapshot_fits_into_the_value_of_an_attribute() {
         ..VolumeStats::default()
     };
     stats.serving.requests = operations.clone().map(|name| (name, us)).collect();
+    let slow = SlowRequest {
+        operation: "copyfilerange".into(),
+        user: u32::MAX,
+        process: u32::MAX,
+        inode: u64::from(u32::MAX),
+        lasted_us: us,
+        waits_for: Some("commit".into()),
+    };
+    stats.serving.slow = vec![slow; MOST_SLOW];
+    stats.serving.in_service = operations.clone().map(|name| (name, 10_000)).collect();
     stats.serving.latency = operations.map(|name| (name, latency)).collect();
     let length = serde_json::to_vec(&stats).unwrap().len();
     assert!(length > 30_000 && length < 60_000, "{length}");

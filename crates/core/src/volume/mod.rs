@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use steadyfs_device::{PageBuf, Request, StreamHint};
 use steadyfs_format::{Layout, Lba, Slot, SuperBlock};
-use steadyfs_rt::{Mutex, SplitCount};
+use steadyfs_rt::{Mutex, SplitCount, WaitCause, waiting_for};
 
 /// The lower half of a mounted volume.
 pub(crate) struct Volume {
@@ -267,6 +267,7 @@ impl Volume {
         self.check_writable()?;
         let guard = self.cp.try_share().unwrap_or_else(|| {
             let began = steadyfs_rt::now();
+            let _waiting = waiting_for(WaitCause::Freeze);
             let guard = self.cp.share();
             self.freeze_waits.note(began.elapsed());
             guard

@@ -4,6 +4,7 @@
 //! not. A request is timed by the thread that serves it, from its arrival until the reply is given to the kernel. One
 //! that wants no reply is timed until it is done.
 
+use super::service::Slots;
 use crate::wire::{Opcode, Request};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,6 +19,7 @@ pub(crate) struct Counts {
     requests: [AtomicU64; Opcode::END],
     /// Likewise.
     times: [OnceLock<Histogram>; Opcode::END],
+    slots: Slots,
     transport: Mutex<&'static str>,
 }
 
@@ -26,6 +28,7 @@ impl Counts {
         Counts {
             requests: std::array::from_fn(|_| AtomicU64::new(0)),
             times: [const { OnceLock::new() }; Opcode::END],
+            slots: Slots::new(),
             transport: Mutex::new(&TRANSPORT, ""),
         }
     }
@@ -41,8 +44,10 @@ impl Counts {
 
     /// A request, given as its bytes, has arrived at this moment. It is in service until what this returns is dropped.
     pub(crate) fn arrived(&self, request: &[u8], at: Instant) -> InService<'_> {
-        let operation = Request::parse(request).map_or(0, |request| number(request.opcode));
-        InService { counts: self, operation, arrived: at }
+        let request = Request::parse(request);
+        let operation = request.as_ref().map_or(0, |request| number(request.opcode));
+        let place = request.ok().and_then(|request| self.slots.begin(&request.header, operation, at));
+        InService { counts: self, operation, place, arrived: at }
     }
 
     /// As a snapshot has them.
@@ -50,12 +55,14 @@ impl Counts {
         let name = |number| Opcode::from_number(number).map_or_else(|| "unknown".to_owned(), Opcode::name);
         let counts = (0..).zip(&self.requests).map(|(number, count)| (number, count.load(Relaxed)));
         let times = (0..).zip(&self.times).filter_map(|(number, times)| Some((name(number), times.get()?.latency())));
-        ServingStats {
+        let mut stats = ServingStats {
             transport: (*self.transport.lock()).to_owned(),
             requests: counts.filter(|(_, count)| *count > 0).map(|(number, count)| (name(number), count)).collect(),
             latency: times.collect(),
             ..ServingStats::default()
-        }
+        };
+        self.slots.tell(&mut stats, name);
+        stats
     }
 }
 
@@ -63,11 +70,14 @@ impl Counts {
 pub(crate) struct InService<'a> {
     counts: &'a Counts,
     operation: usize,
+    /// Where it is listed.
+    place: Option<usize>,
     arrived: Instant,
 }
 
 impl Drop for InService<'_> {
     fn drop(&mut self) {
+        self.place.into_iter().for_each(|place| self.counts.slots.end(place));
         self.counts.times[self.operation].get_or_init(Histogram::new).note(self.arrived.elapsed());
     }
 }

@@ -29,6 +29,7 @@ mod nodes;
 mod policy;
 mod reopen;
 mod room;
+mod service;
 mod shutdown;
 mod space;
 mod stale;

@@ -26,7 +26,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
-use steadyfs_rt::{Completion, Condvar, LockClass, Mutex, cpus, now, sleep, try_spawn};
+use steadyfs_rt::{Completion, Condvar, LockClass, Mutex, WaitCause, cpus, now, sleep, try_spawn, waiting_for};
 
 static CREW: LockClass = LockClass::new("fuse_crew_mutex", 95);
 
@@ -308,6 +308,7 @@ impl Crew {
 
     /// As [`Crew::tell`], from a thread that may have to leave it to a herald; returns when it is done.
     fn have_told(self: &Arc<Self>, notice: Notice) {
+        let _waiting = waiting_for(WaitCause::Kernel);
         if !self.is_on_rings() {
             return self.tell(notice);
         }

@@ -8,6 +8,7 @@
 mod lanes;
 mod sync;
 
+use crate::cause::{WaitCause, waiting_for};
 use crate::class::{Held, LockClass, check_blocking};
 use crate::sim::{self, BeforeRelease};
 use crate::time::now;
@@ -63,6 +64,7 @@ impl PassThroughLock {
         check_blocking(self.class, self.addr());
         let turn = self.turn.lock();
         let start = now();
+        let _waiting = waiting_for(WaitCause::Lock);
         if self.lanes.close() {
             self.class.record_wait(start);
         }
@@ -78,6 +80,7 @@ impl PassThroughLock {
     #[cold]
     fn enter_contended(&self, lane: usize) {
         let start = now();
+        let _waiting = waiting_for(WaitCause::Lock);
         self.lanes.enter(lane);
         self.class.record_wait(start);
     }

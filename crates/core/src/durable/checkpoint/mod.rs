@@ -61,7 +61,7 @@ impl Fs {
         let unmount = cause == Cause::Unmount;
         self.vol.check_writable()?;
         let seen = self.checkpoints.frozen.load(SeqCst);
-        let mut committed = self.checkpoints.committed.lock();
+        let mut committed = self.checkpoints.hold();
         if self.checkpoints.done.load(SeqCst) > seen && !unmount {
             return Ok(()); // one that froze after our call has committed while we waited for the lock
         }

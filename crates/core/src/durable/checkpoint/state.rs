@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_format::Pack;
 use steadyfs_format::checkpoint::Checkpoint;
-use steadyfs_rt::{Mutex, MutexGuard};
+use steadyfs_rt::{Mutex, MutexGuard, WaitCause, waiting_for};
 
 /// Blocks in the roll-forward chain above which the next checkpoint should not wait: a mount after a crash reads them
 /// one by one.
@@ -142,6 +142,7 @@ impl Checkpoints {
 
     /// Waits for the checkpoint in progress, if there is one; none begins while the guard lives.
     pub(crate) fn hold(&self) -> MutexGuard<'_, Committed> {
+        let _waiting = waiting_for(WaitCause::Commit);
         self.committed.lock()
     }
 
@@ -149,6 +150,7 @@ impl Checkpoints {
     /// then nodes can be made durable by another checkpoint only.
     pub(crate) fn wait(&self) -> bool {
         let began = steadyfs_rt::now();
+        let _waiting = waiting_for(WaitCause::Commit);
         let _none_in_progress = self.committed.lock();
         self.commit_waits.note(began.elapsed());
         let (frozen, done) = self.progress();

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use steadyfs_device::{IoError, PageBuf};
 use steadyfs_format::PageIndex;
 use steadyfs_format::inode::advise;
-use steadyfs_rt::{Cost, Mutex, Pending, charge_n, now};
+use steadyfs_rt::{Cost, Mutex, Pending, WaitCause, charge_n, now, waiting_for};
 
 /// What a direct write does at a hole.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -58,6 +58,7 @@ impl Flights {
     }
 
     fn wait(&self) -> Result<()> {
+        let _waiting = waiting_for(WaitCause::Device);
         self.pending.wait_zero();
         self.error.lock().take().map_or(Ok(()), |e| Err(Error::Io(e)))
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use steadyfs_device::IoError;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::{BLOCK_SIZE, Ino};
-use steadyfs_rt::{EventCount, Instant, Mutex, SharedLine};
+use steadyfs_rt::{EventCount, Instant, Mutex, SharedLine, WaitCause, waiting_for};
 
 /// Most pages that a writer dirties for each time that it has slept (Linux: `nr_dirtied_pause` of a new task).
 const TURN: u64 = 32;
@@ -188,6 +188,7 @@ impl Budget {
     pub(crate) fn wait_landing(&self, ready: impl FnOnce() -> bool) {
         let key = self.shared.landed.listen();
         if !ready() && self.shared.flying.load(SeqCst) > 0 {
+            let _waiting = waiting_for(WaitCause::Device);
             self.shared.landed.wait(key);
         }
     }
@@ -201,6 +202,7 @@ impl Budget {
     /// that there is no need; true if it is the caller's turn.
     pub(crate) fn sleep_for_turn(&self, ready: impl FnOnce() -> bool, timeout: Duration) -> bool {
         let key = self.shared.turn.listen();
+        let _waiting = waiting_for(WaitCause::Device);
         !ready() && !self.shared.turn.wait_timeout(key, timeout)
     }
 

@@ -15,6 +15,7 @@
 use super::{PageCache, State, TakenPages};
 use crate::volume::nodes::disk_size::UNLIMITED;
 use steadyfs_format::PageIndex;
+use steadyfs_rt::{WaitCause, waiting_for};
 
 /// No file has pages behind this one.
 const LAST: PageIndex = PageIndex(u64::MAX);
@@ -100,6 +101,7 @@ impl<'a> PageCache<'a> {
         let pages = &self.inode.pages;
         let mut s = pages.state.lock();
         let theirs = s.growth.tokens();
+        let _waiting = waiting_for(WaitCause::Device);
         while s.growth.tokens().iter().any(|token| theirs.contains(token)) {
             pages.landed.wait(&mut s);
         }

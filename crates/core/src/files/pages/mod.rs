@@ -30,7 +30,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_device::{IoError, PageBuf};
 use steadyfs_format::{Block, PageIndex};
-use steadyfs_rt::{Condvar, Cost, Mutex, charge, charge_n};
+use steadyfs_rt::{Condvar, Cost, Mutex, WaitCause, charge, charge_n, waiting_for};
 
 /// The cached pages of an inode.
 pub(crate) struct Pages {
@@ -339,6 +339,7 @@ impl PageCache<'_> {
         let under_way =
             |s: &State| s.flights.iter().map(|(token, _)| *token).chain(s.growth.tokens()).collect::<Vec<_>>();
         let mine = under_way(&s);
+        let _waiting = waiting_for(WaitCause::Device);
         while !mine.is_empty() && under_way(&s).iter().any(|token| mine.contains(token)) {
             pages.landed.wait(&mut s);
         }

@@ -17,6 +17,7 @@ use crate::stats::counters::Cause;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use steadyfs_format::Log;
+use steadyfs_rt::{WaitCause, waiting_for};
 
 impl HostReclaim {
     /// Starts the collectors of a writable volume.
@@ -45,6 +46,7 @@ impl HostReclaim {
             }
             return Ok(admission);
         }
+        let _waiting = waiting_for(WaitCause::Room);
         if let Some(pool) = &self.pool
             && let Some(admission) = pool.wait_for_room(fs, blocks)?
         {

@@ -3,7 +3,7 @@
 
 use crate::locks;
 use std::collections::VecDeque;
-use steadyfs_rt::{Condvar, Mutex};
+use steadyfs_rt::{Condvar, Mutex, WaitCause, waiting_for};
 
 /// Epoch number of a write.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +90,7 @@ impl Barrier {
     /// Returns when everything that entered before the cut has left.
     pub(crate) fn wait_for(&self, cut: Cut) {
         let Cut(Some(last)) = cut else { return };
+        let _waiting = waiting_for(WaitCause::Device);
         let mut s = self.state.lock();
         while s.current + 1 - s.open.len() as u64 <= last && !steadyfs_rt::mutated("barrier-waits") {
             self.emptied.wait(&mut s);

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use steadyfs_device::{IoResult, Request};
-use steadyfs_rt::EventCount;
+use steadyfs_rt::{EventCount, WaitCause, waiting_for};
 
 /// See the head of the module.
 #[derive(Default)]
@@ -30,6 +30,7 @@ impl Depth {
             if room > 0 {
                 return room;
             }
+            let _waiting = waiting_for(WaitCause::Device);
             self.landed.wait(key);
         }
     }

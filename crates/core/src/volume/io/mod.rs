@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use steadyfs_device::{Device, Done, IoError, IoResult, Op, OpKind, PageBuf, Request, StreamHint};
 use steadyfs_format::numbers::NumberMap;
 use steadyfs_format::{BLOCK_SIZE, Lba};
-use steadyfs_rt::{Completion, Cost, EventCount, Mutex, SharedLine, charge, charge_n};
+use steadyfs_rt::{Completion, Cost, EventCount, Mutex, SharedLine, WaitCause, charge, charge_n, waiting_for};
 
 const SHARDS: usize = 64;
 
@@ -237,6 +237,7 @@ impl BlockIo {
         self.counters.read.fetch_add(1, Relaxed);
         charge(Cost::BioSubmit);
         // A write may have been submitted since; the caller re-validates the address after the read where that matters.
+        let _waiting = waiting_for(WaitCause::Device);
         let page = self.dev.read_one(lba.get());
         charge(Cost::BioComplete);
         page.map_err(|e| self.note(e))
@@ -248,6 +249,7 @@ impl BlockIo {
             Flying::All(pages) => return Ok(pages),
             Flying::Some(pages) => pages,
         };
+        let _waiting = waiting_for(WaitCause::Device);
         let pages = self.dev.read(lba.get(), u64::from(count));
         charge(Cost::BioComplete);
         Ok(overlay(pages.map_err(|e| self.note(e))?, flying))
@@ -268,6 +270,7 @@ impl BlockIo {
         match self.flying(lba, targets.len() as u32) {
             Flying::All(pages) => targets.zip(pages).for_each(|(target, page)| page.copy_out(0, target)),
             Flying::Some(newer) => {
+                let _waiting = waiting_for(WaitCause::Device);
                 let read = self.dev.read_bytes(lba.get(), bytes);
                 charge(Cost::BioComplete);
                 read.map_err(|e| self.note(e))?;
@@ -298,6 +301,8 @@ impl BlockIo {
         let mut batch = Vec::new();
         let reading = self.prepare_read(lba, count, &mut batch);
         if !batch.is_empty() {
+            // Some devices work in this very call.
+            let _waiting = waiting_for(WaitCause::Device);
             self.dev.submit(batch);
         }
         reading
@@ -308,6 +313,8 @@ impl BlockIo {
         let mut batch = Vec::new();
         let started = runs.iter().map(|(lba, count)| self.prepare_read(*lba, *count, &mut batch)).collect();
         if !batch.is_empty() {
+            // Some devices work in this very call.
+            let _waiting = waiting_for(WaitCause::Device);
             self.dev.submit(batch);
         }
         started
@@ -335,7 +342,10 @@ impl BlockIo {
     pub(crate) fn finish_read(&self, reading: Reading) -> Result<Vec<PageBuf>> {
         match reading {
             Reading::Ready(pages) => Ok(pages),
-            Reading::Started(end, flying) => Ok(overlay(end.wait().map_err(|e| self.note(e))?, flying)),
+            Reading::Started(end, flying) => {
+                let _waiting = waiting_for(WaitCause::Device);
+                Ok(overlay(end.wait().map_err(|e| self.note(e))?, flying))
+            }
         }
     }
 
@@ -367,6 +377,8 @@ impl BlockIo {
             return;
         }
         charge_n(Cost::BioSubmit, requests.len() as u64);
+        // Some devices work in this very call.
+        let _waiting = waiting_for(WaitCause::Device);
         self.dev.submit(requests);
     }
 
@@ -375,6 +387,7 @@ impl BlockIo {
     pub(crate) fn perform(&self, request: Request) {
         charge(Cost::BioSubmit);
         let Request { op, done } = request;
+        let _waiting = waiting_for(WaitCause::Device);
         done(self.dev.run(op));
     }
 
@@ -409,6 +422,7 @@ impl BlockIo {
         let (ops, ends): (Vec<Op>, Vec<Done>) = split.unzip();
         let blocks = ops.iter().map(|op| op.range().1).sum();
         let mut all_taken = true;
+        let _waiting = waiting_for(WaitCause::Device);
         for (result, done) in self.dev.run_all(ops).into_iter().zip(ends) {
             all_taken &= result.is_ok();
             done(result);
@@ -523,6 +537,7 @@ impl BlockIo {
             if !self.flies(lba, count) {
                 return;
             }
+            let _waiting = waiting_for(WaitCause::Device);
             self.landed.wait(key);
         }
     }
@@ -536,6 +551,7 @@ impl BlockIo {
     pub(crate) fn wait_landing(&self, too_much: impl FnOnce() -> bool) {
         let key = self.landed.listen();
         if self.in_flight() > 0 && too_much() {
+            let _waiting = waiting_for(WaitCause::Device);
             self.landed.wait(key);
         }
     }
@@ -696,6 +712,7 @@ impl BlockIo {
         if self.planted.is(Canary::SkipFlush) {
             return Ok(());
         }
+        let _waiting = waiting_for(WaitCause::Device);
         self.flushes.flush(|| {
             self.counters.flushes.fetch_add(1, Relaxed);
             self.dev.flush().inspect_err(|error| match error.op {
@@ -735,6 +752,7 @@ impl BlockIo {
             hint: StreamHint::MetaHot,
             fua: !steadyfs_rt::mutated("commit-is-durable"),
         };
+        let _waiting = waiting_for(WaitCause::Device);
         self.dev.run(op).map(drop).map_err(|error| match error.op {
             OpKind::Flush => self.lose(error),
             _ => self.note(error),
@@ -763,6 +781,7 @@ impl BlockIo {
             Request::new(Op::Discard { block: lba.get(), count: *count }, move |result| end.complete(result))
         });
         self.submit(requests.collect());
+        let _waiting = waiting_for(WaitCause::Device);
         let results = ends.into_iter().zip(runs).map(|(end, (_, count))| {
             let result = end.wait().map(drop);
             self.counters.discarded.fetch_add(if result.is_ok() { *count } else { 0 }, Relaxed);

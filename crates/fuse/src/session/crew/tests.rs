@@ -5,13 +5,16 @@ use crate::FuseOptions;
 use crate::server::tests::{message, volume};
 use crate::server::{Policy, Server};
 use crate::wire::Opcode;
-use crate::wire::abi::{InitIn, LseekIn, OutHeader};
+use crate::wire::abi::{InitIn, LseekIn, MkdirIn, OutHeader};
 use crate::wire::flags::NOTIFY_INVAL_INODE;
 use crate::wire::flags::linux::SEEK_DATA;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
+use steadyfs_core::stats::ServingStats;
+use steadyfs_core::{Fs, MountOptions};
+use steadyfs_device::{Fault, FaultyDevice, OpKind};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// The other end of the conversation.
@@ -23,9 +26,13 @@ struct Kernel {
 }
 
 fn start(most: usize) -> Kernel {
+    start_on(volume::small(), most)
+}
+
+fn start_on(fs: Arc<Fs>, most: usize) -> Kernel {
     let (socket, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("a pair of sockets");
-    let server = Arc::new(Server::new(volume::small(), Policy::new(&FuseOptions::new("image"), 0)));
+    let server = Arc::new(Server::new(fs, Policy::new(&FuseOptions::new("image"), 0)));
     let init = InitIn { major: 7, minor: 41, max_readahead: 0, flags: 0, flags2: 0, unused: [0; 11] };
     let sent = send(&socket, &message(1, 0, Opcode::Init as u32, 0, init.as_bytes()), SendFlags::empty());
     assert!(sent.is_ok());
@@ -121,6 +128,52 @@ fn a_request_is_timed_from_its_arrival_to_its_reply() {
         sleep(Duration::from_millis(1));
     }
     assert_eq!(["forget", "access", "write"].map(|name| latency(&kernel, name).count), [1, 1, 0]);
+    assert_eq!(kernel.hang_up(), None);
+}
+
+/// Waits until a request in service is listed; what is known of it.
+fn slow(kernel: &Kernel) -> ServingStats {
+    let start = Instant::now();
+    loop {
+        let stats = kernel.server.counts().stats();
+        if !stats.slow.is_empty() {
+            return stats;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "nothing is slow: {stats:?}");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_request_that_is_held_up_is_listed_with_its_cause() {
+    let device = Arc::new(FaultyDevice::new(volume::device()));
+    let fs = Fs::mount(Arc::clone(&device) as Arc<_>, MountOptions::default()).expect("mounts");
+    let kernel = start_on(fs, 4);
+    let stalled = kernel.server.stall();
+    kernel.ask(1, Opcode::Getattr, &[0; 16]);
+    let stats = slow(&kernel);
+    let held = &stats.slow[0];
+    assert_eq!((held.operation.as_str(), held.user, held.process, held.inode), ("getattr", 0, 1, 3));
+    assert_eq!(held.waits_for.as_deref(), Some("lock"));
+    assert_eq!((stats.in_service["getattr"], stats.waiting["lock"]), (1, 1));
+    assert!(held.lasted_us >= 100_000 && stats.oldest_us == held.lasted_us, "{held:?}");
+    drop(stalled);
+    kernel.receive();
+    // A device that takes no write until it heals.
+    device.add(Fault::delay(Duration::from_secs(1)).on(OpKind::Write).times(1));
+    let make = MkdirIn { mode: 0o755, umask: 0o22 };
+    kernel.ask(2, Opcode::Mkdir, &[make.as_bytes(), b"dir\0"].concat());
+    kernel.receive();
+    kernel.ask(3, Opcode::Syncfs, &[0; 8]);
+    let stats = slow(&kernel);
+    assert_eq!(stats.slow[0].operation, "syncfs");
+    assert_eq!(stats.slow[0].waits_for.as_deref(), Some("device"));
+    kernel.receive();
+    while !kernel.server.counts().stats().in_service.is_empty() {
+        sleep(Duration::from_millis(1));
+    }
+    let stats = kernel.server.counts().stats();
+    assert_eq!((stats.slow.len(), stats.waiting.len(), stats.oldest_us), (0, 0, 0));
     assert_eq!(kernel.hang_up(), None);
 }
 

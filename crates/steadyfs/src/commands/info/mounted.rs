@@ -56,6 +56,10 @@ fn counters(name: &str, value: &Value, out: &mut impl Write) -> io::Result<()> {
     let below = |key: &str| if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") };
     match value {
         Value::Object(fields) => fields.iter().try_for_each(|(key, value)| counters(&below(key), value, out)),
+        Value::Array(items) if items.iter().all(Value::is_number) => {
+            let numbers: Vec<String> = items.iter().map(Value::to_string).collect();
+            writeln!(out, "{name:<44} {}", numbers.join(" "))
+        }
         Value::Array(items) => items.iter().enumerate().try_for_each(|(i, value)| {
             // What has a name of its own is called by it.
             let key = value["name"].as_str().map_or_else(|| i.to_string(), str::to_owned);

@@ -1,8 +1,9 @@
-//! How long requests took, by operation: over the last interval, or since the mount where there is none.
+//! How long requests took, by operation: over the last interval, or since the mount where there is none; and which are
+//! held up now.
 
 use std::time::Duration;
 
-use steadyfs_core::stats::{Latency, VolumeStats};
+use steadyfs_core::stats::{Latency, SlowRequest, VolumeStats};
 
 use super::plain::time;
 
@@ -24,6 +25,14 @@ impl Row {
         };
         [number, time(self.times.p50), time(self.times.p99), time(self.times.longest)]
     }
+}
+
+/// A request that is held up, in words: what, for how long, what it waits for, and who asks for what.
+pub(super) fn held(request: &SlowRequest) -> [String; 4] {
+    let lasted = time(Duration::from_micros(request.lasted_us));
+    let cause = request.waits_for.as_deref().unwrap_or("-").to_owned();
+    let who = format!("inode {}, user {}, process {}", request.inode, request.user, request.process);
+    [request.operation.clone(), lasted, cause, who]
 }
 
 /// The operations that occurred, those first on which most time was spent.

@@ -39,6 +39,7 @@ fn write_all(out: &mut String, now: &Snapshot, before: Option<&Snapshot>) -> fmt
         return Ok(());
     }
     traffic(out, stats, before.map(|b| &b.stats))?;
+    held_up(out, stats)?;
     latencies(out, stats, before.map(|b| &b.stats))?;
     checkpoints(out, stats)?;
     if !logs::are_in(stats) {
@@ -162,6 +163,19 @@ fn traffic(out: &mut String, stats: &VolumeStats, before: Option<&VolumeStats>) 
     }
     let lately = before.map(|before| format!(", {} since the last look", ratio(stats.waf_since(before))));
     writeln!(out, "WAF          {} since the mount{}", ratio(stats.waf()), lately.unwrap_or_default())
+}
+
+/// Requests that have been in service for long.
+fn held_up(out: &mut String, stats: &VolumeStats) -> fmt::Result {
+    let all: u64 = stats.serving.in_service.values().sum();
+    if all > 0 {
+        let oldest = time(Duration::from_micros(stats.serving.oldest_us));
+        writeln!(out, "in service   {all} requests, the oldest for {oldest}")?;
+    }
+    stats.serving.slow.iter().try_for_each(|request| {
+        let [operation, lasted, cause, who] = latency::held(request);
+        writeln!(out, "  {operation:<16} for {lasted}, waits for {cause}; {who}")
+    })
 }
 
 /// Requests by operation; since the mount, or since an earlier look.

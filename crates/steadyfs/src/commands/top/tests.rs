@@ -9,7 +9,7 @@ use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
 use steadyfs_core::mkfs::{self, Infinite, MkfsOptions};
-use steadyfs_core::stats::{Histogram, MAP_CELLS};
+use steadyfs_core::stats::{Histogram, MAP_CELLS, SlowRequest};
 use steadyfs_core::{Fs, MountOptions, NewInode, Urgency};
 use steadyfs_device::MemDevice;
 
@@ -94,7 +94,7 @@ fn a_usual_terminal_has_room_for_everything() {
         assert!(lines[usize::from(height) - 1].starts_with("q quit"), "{lines:#?}");
     }
     // The map takes what is left: on a larger screen it is larger.
-    assert!(Heights::of(59, 4, 0, true).map >= Heights::of(23, 4, 0, true).map + 30);
+    assert!(Heights::of(59, 4, 0, 0, true).map >= Heights::of(23, 4, 0, 0, true).map + 30);
 }
 
 #[test]
@@ -116,6 +116,22 @@ fn requests_are_shown_by_operation_with_their_times() {
     let shown: Vec<String> = lines.iter().map(words).collect();
     has(&shown, &["requests number p50 p99 longest", "write 1.0/s 1.5 s 1.5 s 1.5 s", "read 500/s"]);
     has(&lines, &["checkpts  ", "waits for locks", LEGEND]);
+    app.now.stats.serving.slow.push(SlowRequest {
+        operation: "fsync".to_owned(),
+        user: 1000,
+        process: 4242,
+        inode: 17,
+        lasted_us: 2_500_000,
+        waits_for: Some("commit".to_owned()),
+    });
+    let lines = text(&screen(&app, 80, 24));
+    has(
+        &lines,
+        &["held up ", "fsync                2.5 s  commit    inode 17, user 1000, process 4242", "read   ", LEGEND],
+    );
+    let plain = super::plain::text(&app.now, app.before.as_ref());
+    has(&[plain], &["  fsync            for 2.5 s, waits for commit; inode 17, user 1000, process 4242\n"]);
+    app.now.stats.serving.slow.clear();
     advance(&mut app);
     let lines = text(&screen(&app, 80, 24));
     assert!(!lines.iter().any(|line| line.starts_with("read")), "nobody asked: {lines:#?}");
@@ -142,8 +158,8 @@ fn no_size_is_too_small() {
 #[test]
 fn lines_are_shared_out_to_the_last() {
     for (lines, lists, mounted) in (0..80).flat_map(|l| [0, 3, 12, 258].map(|n| (l, n, true))).chain([(30, 9, false)]) {
-        let h = Heights::of(lines, lists, lists, mounted);
-        let sum = h.map + h.legend + h.space + h.traffic + h.latency + h.checkpoints + h.lists + h.keys;
+        let h = Heights::of(lines, lists, lists, lists, mounted);
+        let sum = h.map + h.legend + h.space + h.traffic + h.latency + h.held + h.checkpoints + h.lists + h.keys;
         assert_eq!(sum, lines, "{h:?}");
         assert!(h.map > 0 || lines == 0, "{lines}: {h:?}");
         assert!(lines < 23 || lists < 3 || (h.lists >= 4) == mounted, "{h:?}");

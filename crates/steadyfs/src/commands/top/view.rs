@@ -12,6 +12,8 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph};
 
+use steadyfs_core::stats::VolumeStats;
+
 use super::app::App;
 use super::cells::{LEGEND, Look, looks};
 use super::plain::{doing, ratio, size, state, time};
@@ -26,6 +28,8 @@ const TWO_LISTS: u16 = 70;
 const LIST_LINES: u16 = 6;
 /// Likewise of the list of operations.
 const LATENCY_LINES: u16 = 4;
+/// Lines of requests that are held up, with their title.
+const HELD_LINES: u16 = 4;
 
 const HELP: [&str; 10] = [
     "q, Esc   leave",
@@ -48,15 +52,17 @@ pub(super) struct Heights {
     pub(super) space: u16,
     pub(super) traffic: u16,
     pub(super) latency: u16,
+    pub(super) held: u16,
     pub(super) checkpoints: u16,
     pub(super) lists: u16,
     pub(super) keys: u16,
 }
 
 impl Heights {
-    /// Shares out so many lines below the first. `lists` is how many lines the longer list has, and `operations` how
-    /// many operations there are; a volume that is not mounted has none, and no traffic.
-    pub(super) fn of(lines: u16, lists: u16, operations: u16, mounted: bool) -> Self {
+    /// Shares out so many lines below the first. `lists` is how many lines the longer list has, `operations` how many
+    /// operations there are, and `held` how many requests are held up; a volume that is not mounted has none, and no
+    /// traffic.
+    pub(super) fn of(lines: u16, lists: u16, operations: u16, held: u16, mounted: bool) -> Self {
         let mut left = lines;
         let mut take = |most: u16, least: u16| {
             let got = if left >= least { most.min(left) } else { 0 };
@@ -65,10 +71,12 @@ impl Heights {
         };
         let live = |lines: u16| if mounted { lines } else { 0 };
         let list = live(lists + 1);
-        let latency = if operations > 0 { live(operations + 1) } else { 0 };
+        let with_title = |rows: u16| if rows > 0 { live(rows + 1) } else { 0 };
+        let (latency, held) = (with_title(operations), with_title(held));
         let mut heights = Heights { map: take(2, 1), traffic: take(live(3), live(3)), ..Heights::default() };
         heights.space = take(2, 2);
         heights.keys = take(1, 1);
+        heights.held = take(held.min(HELD_LINES), 2);
         heights.checkpoints = take(live(2), live(2));
         heights.lists = take(list.min(LIST_LINES), live(3));
         heights.legend = take(1, 1);
@@ -88,7 +96,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App) {
     let stats = &app.now.stats;
     let lists = (stats.collectors.each.len() as u16 + 2).max(stats.locks.len() as u16);
     let operations = latency::rows(stats, app.before.as_ref().map(|before| &before.stats));
-    let heights = Heights::of(rest.height.saturating_sub(1), lists, operations.len() as u16, app.now.mounted);
+    let heights = Heights::of(
+        rest.height.saturating_sub(1),
+        lists,
+        operations.len() as u16,
+        stats.serving.slow.len() as u16,
+        app.now.mounted,
+    );
     let mut below = |height: u16| {
         let area = Rect { height: height.min(rest.height), ..rest };
         rest.y += area.height;
@@ -105,6 +119,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App) {
     show(frame, space, space_lines(app, space.width));
     let traffic = below(heights.traffic);
     show(frame, traffic, traffic_lines(app, traffic.width));
+    show(frame, below(heights.held), held_up_lines(stats));
     show(frame, below(heights.latency), latency_lines(&operations));
     show(frame, below(heights.checkpoints), checkpoint_lines(app));
     draw_lists(frame, below(heights.lists), app);
@@ -257,6 +272,14 @@ fn traffic_lines(app: &App, width: u16) -> Vec<Line<'static>> {
         ),
         Line::raw(if usize::from(width) < totals.len() { short } else { totals }),
     ]
+}
+
+/// Requests that are held up, the oldest first.
+fn held_up_lines(stats: &VolumeStats) -> Vec<Line<'static>> {
+    let words = |[operation, lasted, cause, who]: [String; 4]| format!("{operation:<16}{lasted:>10}  {cause:<10}{who}");
+    let title = words(["held up", "for", "waits for", ""].map(str::to_owned));
+    let rows = stats.serving.slow.iter().map(|request| Line::raw(words(latency::held(request))));
+    [Line::styled(title, bold())].into_iter().chain(rows).collect()
 }
 
 /// Operations with the times of the last interval; before there was one, of all since the mount.
