@@ -103,3 +103,25 @@ fn a_bad_file_leaves_no_trace_and_no_file_is_overwritten_by_itself() {
     }
     assert!(!dir.join("t").exists() && fs::read_to_string(dir.join("log")).unwrap() == log);
 }
+
+/// A trace that could not be written whole goes; what is no file of ours, such as a pipe or a device, stays.
+#[test]
+fn only_half_a_trace_is_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let lines: String = (0..100_000u64).map(|i| format!("f write {} 4096\n", i * 7919 % 1000 * 4096)).collect();
+    fs::write(dir.join("log"), format!("fio version 2 iolog\n{lines}")).unwrap();
+    // No file may be longer than 64 KiB.
+    let program = steadyfs().get_program().to_owned();
+    let mut shell = Command::new("bash");
+    shell.args(["-c", "trap '' XFSZ; ulimit -f 64; exec \"$0\" lab import log --out t"]).arg(program).current_dir(dir);
+    fails(&finish(&mut shell), 1, &["cannot write t", "no trace has been written"]);
+    assert!(!dir.join("t").exists());
+    // A reader that goes at once.
+    let pipe = dir.join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let import = steadyfs().args(["lab", "import", "log", "--out", "pipe"]).current_dir(dir).spawn().unwrap();
+    drop(fs::File::open(&pipe).unwrap());
+    assert_eq!(import.wait_with_output().unwrap().status.code(), Some(1));
+    assert!(pipe.exists(), "the pipe was removed");
+}

@@ -87,17 +87,17 @@ fn open(path: &Path, out: &Path) -> io::Result<File> {
     }
 }
 
-/// Writes the trace; half of one does not stay.
+/// Writes the trace; half of one does not stay, if it is a file at all: nothing else is removed.
 fn write(plan: &Plan, from: &mut BufReader<File>, path: &Path) -> Result<Imported, Failure> {
-    let cannot = |e: &dyn std::fmt::Display| {
-        Failure::new(format!("cannot write {}", path.display()), e, "no trace has been written")
-    };
-    let mut out = BufWriter::new(create_file(path, PRIVATE).map_err(|e| cannot(&e))?);
+    let cannot =
+        |e: &dyn std::fmt::Display, hint: &str| Failure::new(format!("cannot write {}", path.display()), e, hint);
+    let file = create_file(path, PRIVATE).map_err(|e| cannot(&e, "no trace has been written"))?;
+    let is_file = file.metadata().is_ok_and(|found| found.is_file());
+    let mut out = BufWriter::new(file);
     let written = plan.write(from, &mut out).and_then(|imported| Ok(out.flush().map(|()| imported)?));
-    written.map_err(|e| {
-        // What could not be removed is cut off, and the message says that it is none.
-        let _ = std::fs::remove_file(path);
-        cannot(&e)
+    written.map_err(|e| match is_file && std::fs::remove_file(path).is_ok() {
+        true => cannot(&e, "no trace has been written"),
+        false => cannot(&e, "what is there is no whole trace"),
     })
 }
 
