@@ -1,9 +1,13 @@
 //! Inodes in memory: the table, references to them, and loading one.
 //!
 //! An [`Inode`] holds what the inode block cannot: its lock, its cached pages, who uses it. The attributes themselves
-//! are in the node block and nowhere else (see `node`). Kept true: an inode number has at most one [`Inode`] in memory;
-//! an inode with references, dirty pages, a pending deletion or something to log stays in the table; one whose last
-//! link and last reference are gone is queued for deletion, unless somebody outside knows it by number.
+//! are in the node block and nowhere else (see `node`).
+//!
+//! Kept true:
+//! - An inode number has at most one [`Inode`] in memory.
+//! - An inode with references, dirty pages, a pending deletion or something to log stays in the table.
+//! - An inode whose last link and last reference are gone is queued for deletion, unless somebody outside knows it by
+//!   number.
 
 use crate::error::{Error, Result};
 use crate::files::dir::names::Names;

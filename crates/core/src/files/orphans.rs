@@ -1,9 +1,10 @@
 //! Inodes without a name that are still in use.
 //!
-//! Kept true: an inode whose link count is zero is in [`Orphans`] until its node is freed, and the checkpoint writes
-//! that set down, so a crash at any moment leaves either the whole inode listed as an orphan or no inode at all. Format
-//! section 13. Each core has a part of the room in the checkpoint pack at hand, so that removals on several cores meet
-//! nowhere.
+//! Kept true: an inode whose link count is zero is in [`Orphans`] until its node is freed. The checkpoint writes that
+//! set down (format section 13). So a crash at any moment leaves either the whole inode listed as an orphan or no inode
+//! at all.
+//!
+//! Each core has a part of the room in the checkpoint pack at hand, so that removals on several cores meet nowhere.
 
 use crate::error::{Error, Result};
 use crate::files::inode::Inode;

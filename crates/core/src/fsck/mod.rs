@@ -10,11 +10,14 @@
 //!
 //! What it keeps true:
 //! - No image makes it panic, loop or recurse: nodes are visited once, levels are four, chains are watched for loops.
-//! - Memory is bounded by the volume's own tables: 138 bytes per main segment; 4.2 KiB per NAT block with ids in use
-//!   (455 ids); about 130 bytes per inode; 24 bytes per node of the widest level and per directory block; 16 bytes per
-//!   name of the largest directories (one per thread); on volumes with quota 60 bytes per owner and kind and 24 bytes
-//!   per KiB of their files; 64 MiB of summaries; [`CheckOptions::max_issues`] issues. A volume with a million files
-//!   takes 160 MB.
+//! - Memory is bounded by the volume's own tables; a volume with a million files takes 160 MB:
+//!   - 138 bytes per main segment, and 64 MiB of summaries;
+//!   - 4.2 KiB per NAT block with ids in use (455 ids);
+//!   - about 130 bytes per inode;
+//!   - 24 bytes per node of the widest level and per directory block;
+//!   - 16 bytes per name of the largest directories (one per thread);
+//!   - on volumes with quota 60 bytes per owner and kind, and 24 bytes per KiB of their files;
+//!   - [`CheckOptions::max_issues`] issues.
 //! - The report does not depend on the number of threads, except which of two owners of one block is named.
 //!
 //! An issue can have others as consequences: where a node is missing, its blocks are not counted. Rules are numbered as

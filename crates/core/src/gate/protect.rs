@@ -16,13 +16,18 @@
 //! Buffered reads and writes, write-back, fsync, preallocation and deletion take none: the node rule is enough for
 //! them.
 //!
-//! Kept true: a collector never waits here, it leaves the block where it is, and waits for nothing but a read that is
-//! under way and the checkpoint lock while it has a file; whoever waits for room holds nothing here,
-//! so long operations give back what they hold with each piece. Collectors that gain nothing stop asking. They may:
-//! nothing is wrong without these locks. No block is written in place while a collector has its segment; a collector
-//! publishes an address when the block can be read there (`io`); a claimed segment is not given out again (`segments`);
-//! a reader looks at slot and generation again after it has read (`file::fetch`). The locks keep the two from doing
-//! work for nothing, and let both ways be compared.
+//! Kept true:
+//! - A collector never waits here: it leaves the block where it is. While it has a file, it waits for nothing but a
+//!   read that is under way and the checkpoint lock.
+//! - A thread that waits for room holds nothing here, so long operations give back what they hold with each piece.
+//!
+//! Collectors that gain nothing stop asking. They may: nothing is wrong without these locks.
+//! - No block is written in place while a collector has its segment.
+//! - A collector publishes an address when the block can be read there (`io`).
+//! - A claimed segment is not given out again (`segments`).
+//! - A reader looks at slot and generation again after it has read (`file::fetch`).
+//!
+//! The locks keep the two from doing work for nothing, and let both ways be compared.
 
 use crate::locks;
 use crate::options::techniques::GcProtect;

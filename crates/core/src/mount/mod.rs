@@ -1,12 +1,18 @@
 //! Bringing a volume up, and ending it.
 //!
-//! Steps of a mount, in order: superblock and features -> checkpoint -> segment table -> logs -> NAT -> counters; then,
-//! if the volume may be changed: orphans are taken over, what was fsynced after the checkpoint is recovered
-//! ([`crate::durable::recovery`]), logs that another implementation left in reuse (SSR) mode move to segments of their
-//! own, and a checkpoint is committed, always, before anything else happens: as long as the old one is in force, nodes
-//! of an earlier mount that carry its version may lie where this mount's log goes on, and would become part of its
-//! chain (the stale-chain hazard, format section 12.3). A read-only mount writes nothing at all: if there is something
-//! to recover, that happens on an overlay in memory, through which the volume is then read.
+//! Steps of a mount, in order: superblock and features -> checkpoint -> segment table -> logs -> NAT -> counters. Then,
+//! if the volume may be changed:
+//! 1. Orphans are taken over.
+//! 2. Files that were fsynced after the checkpoint are recovered ([`crate::durable::recovery`]).
+//! 3. Logs that another implementation left in reuse (SSR) mode move to segments of their own.
+//! 4. A checkpoint is committed, always, before anything else happens.
+//!
+//! The last step avoids the stale-chain hazard (format section 12.3). Nodes of an earlier mount that carry the old
+//! checkpoint's version may lie where this mount's log goes on. As long as that checkpoint is in force, they would
+//! become part of this mount's chain.
+//!
+//! A read-only mount writes nothing at all. If there is something to recover, that happens on an overlay in memory,
+//! through which the volume is then read.
 //!
 //! Reading needs no segment information. A volume that is only read goes on without what of it is damaged, and says
 //! what that costs; recovery writes, so it needs all of it. Where recovery fails, because of that or of the chain, the

@@ -1,9 +1,9 @@
 //! The roll-forward chain: nodes that fsync wrote after the checkpoint. Format section 12.3.
 //!
-//! The chain ends at the first block that was not written under the checkpoint in force, and at an inode whose checksum
-//! is wrong: a crash may tear the block that was being written, and what it tore had not been promised to anybody. On
-//! an IPLFS volume every node has a checksum, and the chain goes from block to block up to the limit of its log.
-//! A volume with a journal has blocks of batches, too (`docs/JOURNAL-FORMAT.md`). It also ends at one whose contents
+//! The chain ends at the first block that was not written under the checkpoint in force. It also ends at an inode whose
+//! checksum is wrong: a crash may tear the block that was being written, and nothing in it had been promised. On an
+//! IPLFS volume every node has a checksum, and the chain goes from block to block up to the limit of its log. A volume
+//! with a journal has blocks of batches, too (`docs/JOURNAL-FORMAT.md`). The chain also ends at a batch whose contents
 //! have not arrived.
 
 use super::Image;

@@ -7,10 +7,13 @@
 //! What reading can do without may be damaged: such parts of the checkpoint pack are noted ([`Image::damage`]) and left
 //! out, and who needs them asks [`Image::whole`].
 //!
-//! What it keeps true: it never writes, but for the marks of a superblock and the second copy of a checkpoint's header,
-//! which mounts ask for; it reads only copies that the checkpoint selects; no bytes of an image make it
-//! panic, loop, or allocate more than the image's tables take. What it relies on: [`steadyfs_format`] for every rule of
-//! the format.
+//! What it keeps true:
+//! - It never writes, but for two things that mounts ask for: the marks of a superblock, and the second copy of a
+//!   checkpoint's header.
+//! - It reads only copies that the checkpoint selects.
+//! - No bytes of an image make it panic, loop, or allocate more than the image's tables take.
+//!
+//! What it relies on: [`steadyfs_format`] for every rule of the format.
 //!
 //! ```no_run
 //! # fn main() -> steadyfs_core::Result<()> {

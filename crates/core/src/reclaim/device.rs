@@ -1,23 +1,25 @@
 //! The device collects: threads that follow what it moves, and the gate of such volumes.
 //!
-//! One thread hears upcalls, another applies their records, one after the other; what it has to read for them it reads
-//! ahead, for a few upcalls at a time. A record names a block, and the rule for it has three cases: the block is still
-//! used where it was, so its owner comes to refer to the new place; or the new place is in use already, so the record
-//! was applied before a power cut; or the block is dead, and its page is to be discarded. A record that cannot be
-//! applied for now is tried again, and none is passed over.
+//! One thread hears upcalls, another applies their records, one after the other. It reads ahead what it needs for them,
+//! for a few upcalls at a time. A record names a block, and the rule for it has three cases:
+//! - The block is still used where it was, so its owner comes to refer to the new place.
+//! - The new place is in use already, so the record was applied before a power cut.
+//! - The block is dead, and its page is to be discarded.
 //!
-//! A change passes the gate if there are free sections for it and for the next checkpoint, and the device has room for
-//! what it takes beside what is valid, and dead but not yet discarded, and for the nodes that records change meanwhile.
-//! Whoever follows records asks the same before each few. Where room is short a checkpoint is made; it has dead blocks
-//! discarded, records completed and empty sections given back. Where that does not help, the device is asked to
-//! collect.
+//! A record that cannot be applied for now is tried again, and none is passed over.
+//!
+//! A change passes the gate if there are free sections for it and for the next checkpoint, and if the device has room.
+//! That room is for the change beside three others: valid blocks, dead ones not yet discarded, and nodes that records
+//! change meanwhile. The thread that applies records asks the same before each few. Where room is short a checkpoint is
+//! made; it has dead blocks discarded, records completed and empty sections given back. Where that does not help, the
+//! device is asked to collect.
 //!
 //! A device that has as many records as it may collects no more until some are completed, and takes no more than its
 //! room (`Migrations::room`). So what has passed the gate, what is on its way to the device and what a checkpoint would
 //! write stay below half of that room, and with the nodes that followed records change, below all of it.
 //!
-//! Kept true: whoever waits here holds no lock and no change, so records can be applied meanwhile; what waits for the
-//! device waits for so long at most, and not at all once one of the two threads has ended.
+//! Kept true: a thread that waits here holds no lock and no change, so records can be applied meanwhile. A wait for the
+//! device has a limit, and does not begin once one of the two threads has ended.
 
 use crate::canary::Canary;
 use crate::error::{Error, Result};

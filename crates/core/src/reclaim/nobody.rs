@@ -1,9 +1,9 @@
 //! Nobody collects: the gate of volumes whose logs never come back to a place.
 //!
-//! A change passes if its log can take its blocks before the limit of the checkpoint in force, and the device may hold
-//! them: what is valid, dead and not yet discarded, and what those take who have passed, is no more than the capacity.
-//! A checkpoint moves the limits on and lets dead blocks be discarded; the gate makes one, and discards, where that
-//! helps.
+//! A change passes if its log can take its blocks before the limit of the checkpoint in force, and if the device may
+//! hold them. It may while valid blocks, dead ones not yet discarded, and those of changes that have passed are no more
+//! than its capacity. A checkpoint moves the limits on and lets dead blocks be discarded; the gate makes one, and
+//! discards, where that helps.
 //!
 //! Kept true: what a checkpoint writes fits before the limits, for the gate counts dirty nodes and directory pages. A
 //! log that has used up its stretch is told here and nowhere else: everything is made durable, and then the volume

@@ -2,8 +2,8 @@
 //!
 //! The one place from which `steadyfs info`, `top` and `mount --metrics` have their numbers. Serialised, the names of
 //! the fields are what those print as JSON. Kept true: a snapshot waits for no checkpoint and no collection, only for
-//! locks that are held for moments; its serialised form, that of a map of [`MAP_CELLS`] cells too, stays below 64 KiB,
-//! the most that the value of an extended attribute can be.
+//! locks that are held for moments. Its serialised form stays below 64 KiB, the most that the value of an extended
+//! attribute can be. So does that of a map of [`MAP_CELLS`] cells.
 
 pub(crate) mod activity;
 pub(crate) mod counters;

@@ -5,9 +5,11 @@
 //! of these names, and the compiler says which. The kinds are few and known, so this is an enum: a call costs a jump,
 //! and a reader finds every implementor here.
 //!
-//! Kept true by each kind: a place that was taken is given to nobody else before it was given up *and* a checkpoint has
-//! committed that was frozen after that; what is frozen is either committed or failed, once; between a freeze and its
-//! end others may take and give up.
+//! Kept true by each kind:
+//! - A place that was taken is given to nobody else before it was given up *and* a checkpoint that froze after that has
+//!   committed.
+//! - A freeze either commits or fails, once.
+//! - Between a freeze and its end others may take and give up places.
 
 pub(crate) use crate::volume::segments::adopt::Adopted;
 

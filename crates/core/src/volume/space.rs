@@ -1,13 +1,18 @@
 //! Space accounting: how many blocks, nodes and inodes the volume holds, and what may still be reserved.
 //!
-//! A block is counted when it is *reserved* (a slot becomes New, a node is created), not when it is written, so that
-//! "no space" can only appear at the operation that asks for space and never at write-back or at a checkpoint (format
+//! A block is counted when it is *reserved* (a slot becomes New, a node is created), not when it is written. So "no
+//! space" can only appear at the operation that asks for space, and never at write-back or at a checkpoint (format
 //! section 3.1, valid_block_count). Cores have portions of what is free at hand, and count for themselves, so that
-//! changes on several cores meet nowhere. Kept true: valid blocks <= user blocks; nodes are counted as blocks too; who
-//! is told that there is no space could not have got any at that moment; a checkpoint finds exact counts. Blocks may be
-//! set aside: only work that [`Space::entitled`] runs takes these, and what is given back fills them first. The
-//! counters begin with what the image says, so more may be given back than was counted: that is damage, and no
-//! checkpoint is made of it.
+//! changes on several cores meet nowhere.
+//!
+//! Kept true:
+//! - Valid blocks <= user blocks, and nodes are counted as blocks too.
+//! - A caller who is told that there is no space could not have got any at that moment.
+//! - A checkpoint finds exact counts.
+//!
+//! Blocks may be set aside: only work that [`Space::entitled`] runs takes these, and blocks that are given back fill
+//! them first. The counters begin with what the image says, so more may be given back than was counted. That is damage,
+//! and no checkpoint is made of it.
 
 use crate::error::{Error, Result};
 use crate::locks;

@@ -1,6 +1,7 @@
-//! Several logs for users' data (`data_logs`, `gc=max`): files are spread over them, writers of different files do not
-//! meet, a checkpoint with all of them open is a volume like any other for fsck.f2fs, and what was fsynced into them
-//! survives power cuts.
+//! Several logs for users' data (`data_logs`, `gc=max`).
+//!
+//! Files are spread over them, and writers of different files do not meet. A checkpoint with all of them open is a
+//! volume like any other for fsck.f2fs. Files that were fsynced into them survive power cuts.
 
 use std::sync::Arc;
 use steadyfs_core::fsck::{CheckOptions, check};

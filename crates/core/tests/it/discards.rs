@@ -75,8 +75,8 @@ fn lengths(log: &[Record]) -> BTreeMap<u64, usize> {
     lengths
 }
 
-/// A file of 10 MiB in segments that no log writes to any more loses runs of 1, 2, 15, 16, 17 and 100 blocks; another
-/// of 8 MiB is deleted, three or four sections of which become free as a whole.
+/// A file of 10 MiB, in segments that no log writes to any more, loses runs of 1, 2, 15, 16, 17 and 100 blocks. Another
+/// of 8 MiB is deleted; three or four of its sections become free as a whole.
 fn lose_runs(options: &'static str) -> (BTreeMap<u64, usize>, DiscardStats) {
     simulate(2, move || {
         let device = device(128);

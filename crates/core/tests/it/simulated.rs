@@ -221,9 +221,8 @@ struct Beside {
     waits: Vec<steadyfs_rt::LockStat>,
 }
 
-/// Four writers past the cache, each on every fourth page of one file, which read back what they wrote; somebody who
-/// cuts and fills a second file; and collectors, which have blocks of both at hand all the time, for the volume is
-/// nearly full.
+/// Four writers past the cache, each on every fourth page of one file, read back what they wrote. Another thread cuts
+/// and fills a second file. Collectors have blocks of both at hand all the time, for the volume is nearly full.
 fn direct_beside_collectors(base: &MemDevice, options: &str, seed: u64) -> Beside {
     const WRITERS: u64 = 4;
     let device = FaultyDevice::new(base.fork());

@@ -1,5 +1,7 @@
-//! What the range locks are built on, for the model checker: every atomic and every wait is a point where it may go on
-//! with another thread, and memory that was given back is remembered instead of freed, so that a use of it is seen.
+//! The primitives that range locks are built on, for the model checker.
+//!
+//! Every atomic and every wait is a point where it may go on with another thread. Memory that was given back is
+//! remembered instead of freed, so that a use of it is seen.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -11,12 +11,13 @@
 //!    checkpoint refers to;
 //! 4. *release*: only now segments that were empty at the freeze, and node ids freed before it, may be used again.
 //!
-//! Kept true: between freeze and commit no node is written, so every node block carries the version of the checkpoint
-//! in force; a failure anywhere leaves the last good checkpoint intact, and in memory everything that the failed one
-//! was to make durable: the mount's options say whether another is tried (`Volume::checkpoint_failed`). After a failed
-//! write of the last block nobody knows which checkpoint a crash would lead to: step 3 is not over then, both stay
-//! intact, and the next attempt begins with writing the same block again. Many callers share one checkpoint: whoever
-//! finds that one has frozen after their call, and committed, returns.
+//! Kept true:
+//! - Between freeze and commit no node is written, so every node block carries the version of the checkpoint in force.
+//! - A failure anywhere leaves the last good checkpoint intact. Everything that the failed one was to make durable
+//!   stays in memory. The mount's options say whether another is tried (`Volume::checkpoint_failed`).
+//! - After a failed write of the last block, a crash may lead to either checkpoint. So step 3 is not over: both stay
+//!   intact, and the next attempt begins with writing the same block again.
+//! - Many callers share one checkpoint: a caller returns when one has frozen after its call, and committed.
 
 mod mend;
 mod snapshot;

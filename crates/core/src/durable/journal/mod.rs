@@ -6,11 +6,13 @@
 //! the file's own nodes ([`push`]). A checkpoint has everything that the list has, so its freeze drops the list. How
 //! operations and batches keep out of each other's way is `steadyfs_journal`'s: [`Journal::new`] alone chooses.
 //!
-//! Kept true: the items of one operation come into the list together, under its change and the locks of its inodes, so
-//! a batch and a freeze see whole operations; a snapshot lies in the chain before every node of its inode that an fsync
-//! places later, since each fsync seals the list first, and one at a time; what could not be noted makes every fsync a
-//! checkpoint until one has frozen; nothing is noted behind what was lost. A journal that has grown to its limit is
-//! lost in this sense, so nobody ever waits for room in it.
+//! Kept true:
+//! - The items of one operation come into the list together, under its change and the locks of its inodes. So a batch
+//!   and a freeze see whole operations.
+//! - A snapshot lies in the chain before every node of its inode that an fsync places later. Each fsync seals the list
+//!   first, and one at a time.
+//! - An operation that could not be noted makes every fsync a checkpoint until one has frozen. Nothing is noted behind
+//!   it. A journal that has grown to its limit is lost in this sense, so nobody ever waits for room in it.
 //!
 //! Before the mount promises anything by the journal, both copies of the superblock get the magic that keeps other
 //! programs away; they lose it when the last checkpoint of the mount has committed.

@@ -19,11 +19,13 @@
 //! refused before anything of it is committed. Whatever a chain holds, recovery ends, and either restores a volume
 //! without contradictions or fails with a reason.
 //!
-//! Relies on the mount: nothing else changes the volume meanwhile. Three things differ from Linux, each time because
-//! Linux shows contents that were gone at the fsync, or leaves an inode that nobody can reach: nodes and attributes
-//! that the last inode block does not have any more are freed; blocks behind the end of a file that was cut go when it
-//! is next changed; a directory that still has entries is not dropped when a file takes its name, but keeps a name of
-//! its own.
+//! Relies on the mount: nothing else changes the volume meanwhile.
+//!
+//! Three things differ from Linux, which shows contents that were gone at the fsync, or leaves an inode that nobody can
+//! reach:
+//! - Nodes and attributes that the last inode block does not have any more are freed.
+//! - Blocks behind the end of a file that was cut go when the file is next changed.
+//! - A directory that still has entries is not dropped when a file takes its name, but keeps a name of its own.
 
 mod adopt;
 mod inode;

@@ -4,10 +4,13 @@
 //! sections 8, 10). This module knows entries and nothing of the inodes they name: link counts, times and what may be
 //! changed at all are `namei`'s.
 //!
-//! Kept true: a name is in a directory at most once; an entry lies in a bucket of its hash on a level below the
-//! directory's depth; each function changes all or nothing, so a caller can undo what it did before. Relies on the
-//! caller for the directory's `i_rwsem`, shared for reading and exclusive for changes, and on `pages` for blocks.
-//! Whatever the blocks hold, reading stays in bounds and ends.
+//! Kept true:
+//! - A name is in a directory at most once.
+//! - An entry lies in a bucket of its hash, on a level below the directory's depth.
+//! - Each function changes all or nothing, so a caller can undo what it did before.
+//!
+//! Relies on the caller for the directory's `i_rwsem`, shared for reading and exclusive for changes, and on `pages` for
+//! blocks. Whatever the blocks hold, reading stays in bounds and ends.
 
 mod change;
 mod convert;
@@ -104,7 +107,7 @@ impl Volume {
         dir.read(|raw| Ok(f(Dentries::inline(raw.inline_area(raw.shape(features)?)))))?
     }
 
-    /// How many names may get a place in a page when one is added: an inline directory moves as a whole, and where its
+    /// How many names may get a place in a page when one is added. An inline directory moves as a whole. Where its
     /// level says that the table begins with many buckets, each entry may go to a page of its own.
     pub(crate) fn dir_names_to_place(&self, dir: &Inode) -> Result<u64> {
         let features = self.sb.features();

@@ -6,8 +6,10 @@
 //! out starts again; one that meets the same wrong node twice reports damage. Holding one lock at a time also means
 //! that no image, however twisted its tree, can make a walk wait for itself.
 //!
-//! Kept true, at every moment without a change in progress: `i_blocks` is 1 plus the nodes below the inode plus the
-//! counted slots; a counted slot was reserved in `space`; a tree holds no empty direct or indirect node that we made.
+//! Kept true, at every moment without a change in progress:
+//! - `i_blocks` is 1 plus the nodes below the inode plus the counted slots.
+//! - A counted slot was reserved in `space`.
+//! - A tree holds no empty direct or indirect node that we made.
 
 mod extents;
 mod free;

@@ -5,9 +5,13 @@
 //! [`Transaction`](transaction::Transaction), which takes them back on an error; link counts and times come last and
 //! cannot fail.
 //!
-//! Kept true: an inode's link count is the number of its names (directories: 2 and the number of subdirectories); one
-//! without names is an orphan; a directory's `..` and `i_pino` name the directory that holds it; no directory is below
-//! itself. Permissions are the caller's: the kernel checks them for a mount.
+//! Kept true:
+//! - An inode's link count is the number of its names (directories: 2 and the number of subdirectories).
+//! - An inode without names is an orphan.
+//! - A directory's `..` and `i_pino` name the directory that holds it.
+//! - No directory is below itself.
+//!
+//! Permissions are the caller's: the kernel checks them for a mount.
 
 mod birth;
 mod link;

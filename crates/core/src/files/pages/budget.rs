@@ -87,9 +87,9 @@ pub struct CacheStats {
 }
 
 impl Budget {
-    /// A budget of so many bytes, of which a part may be dirty. With one thread that writes back it is Linux' part:
-    /// the flusher begins at a tenth (`dirty_background_ratio`), and writers are held to what lies between the fifth
-    /// that is the limit (`dirty_ratio`) and the mean of both, from where on they sleep: 17.5 %.
+    /// A budget of this many bytes, of which a part may be dirty. With one thread that writes back it is Linux' part.
+    /// There the flusher begins at a tenth (`dirty_background_ratio`), and a fifth is the limit (`dirty_ratio`).
+    /// Writers sleep from the mean of both on, and are held halfway between that mean and the limit: at 17.5 %.
     pub(crate) fn new(bytes: u64, write_back: WriteBack) -> Self {
         let limit = (bytes / BLOCK_SIZE as u64).max(FEWEST);
         let (background, most_dirty) = match write_back {

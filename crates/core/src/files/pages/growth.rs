@@ -5,9 +5,9 @@
 //! - the limit is never above the size, and while there is one, some page at or behind it is dirty or taken and not yet
 //!   placed;
 //! - every byte of the file below the limit is in a block that was submitted, or was never written;
-//! - the limit falls only with the file's end. It rises when pages are placed or dropped, page by page; whoever has
-//!   written all that was dirty at one moment raises it to the size of that moment by a [`Claim`], though others may
-//!   have dirtied the last page again.
+//! - the limit falls only with the file's end. It rises when pages are placed or dropped, page by page. A writer of all
+//!   pages that were dirty at one moment raises it to the size of that moment by a [`Claim`]. Others may have dirtied
+//!   the last page again by then.
 //!
 //! A page whose write failed counts as placed: what its block should hold is kept, and neither checkpoint nor fsync
 //! succeeds before it is on the device.

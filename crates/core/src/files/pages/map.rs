@@ -3,10 +3,11 @@
 //!
 //! Pages live in chunks of 32 with one bit mask per property, so that "the dirty pages of this range" is a few words to
 //! look at. Chunks with dirty pages are listed, so that a sync of a large file that is cached looks at these alone.
-//! Kept true: dirty, flying and used pages are present; counts equal the masks, the list has exactly the chunks with
-//! dirty pages. A page on its way (*flying*) carries the token of the latest write that took it; only the completion
-//! with that token lands it, so a page that was rewritten, written again, removed or put anew meanwhile is never
-//! mistaken for the one that completed.
+//!
+//! Kept true: dirty, flying and used pages are present, counts equal the masks, and the list has exactly the chunks
+//! with dirty pages. A page on its way (*flying*) carries the token of the latest write that took it. Only the
+//! completion with that token lands it. So a page that was meanwhile rewritten, written again, removed or put again is
+//! never mistaken for the one that completed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -97,10 +97,13 @@ impl Fs {
     /// Sets an attribute to a value in the form of setxattr(2).
     ///
     /// # Errors
-    /// [`Error::Exists`] and [`Error::NoAttribute`] by the flags; [`Error::TooMuch`] if the inode's attributes together
-    /// would exceed what one node holds; [`Error::NoSpace`]; [`Error::NotPermitted`] for protected inodes and for
-    /// `user.` attributes of anything but files and directories; [`Error::Invalid`] for an ACL that POSIX does not
-    /// allow; as [`Fs::getxattr`].
+    /// - [`Error::Exists`] and [`Error::NoAttribute`] by the flags.
+    /// - [`Error::TooMuch`] if the inode's attributes together would exceed what one node holds.
+    /// - [`Error::NoSpace`].
+    /// - [`Error::NotPermitted`] for protected inodes, and for `user.` attributes of anything but files and
+    ///   directories.
+    /// - [`Error::Invalid`] for an ACL that POSIX does not allow.
+    /// - As [`Fs::getxattr`].
     pub fn setxattr(&self, inode: &InodeRef, name: &[u8], value: &[u8], how: XattrFlags) -> Result<()> {
         let kind = classify(name)?;
         let inode = &inode.inode;

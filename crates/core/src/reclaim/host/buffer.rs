@@ -11,8 +11,8 @@
 //! blocks; directories, symlinks, compressed and encrypted files go the other way.
 //!
 //! Kept true: pages are put into the cache, and dirty ones taken out, under the lock of the node that refers to the
-//! block at that moment, as in `pages`; and the node was found by the walk that write-back takes, so that a page number
-//! is the one that readers use.
+//! block at that moment, as in `pages`. The node was found by the walk that write-back takes, so that a page number is
+//! the one that readers use.
 
 use crate::files::inode::Inode;
 use crate::files::pages::{Budget, Landing, TakenPages};

@@ -1,12 +1,14 @@
 //! Cleaning a section: moving every block that is still valid to another segment.
 //!
-//! The node rule: a data block is moved only if, under the lock of the node that owns it, the node's slot still holds
-//! the source address, as it did before the block was read; a writer, a truncation or another collector that came first
-//! wins. A node block is moved by making the node dirty; the next checkpoint writes it to its log. All reads of a
-//! segment are in flight together, one for each run of neighbouring blocks, and before them those of the nodes that own
-//! them and are not in memory; a collector has several victims read at the same time (`PrefetchQueue`). Moves are
-//! grouped by owner and made under one node lock each (`moving`). New addresses are published after their blocks are
-//! readable (see `io`). Pages that somebody works on stay where they are (`protect`).
+//! The node rule: under the lock of the node that owns a data block, the node's slot must still hold the source
+//! address, as it did before the block was read. Only then is the block moved. A writer, a truncation or another
+//! collector that came first wins. A node block is moved by making the node dirty; the next checkpoint writes it to its
+//! log.
+//!
+//! All reads of a segment are in flight together, one for each run of neighbouring blocks. Before them come reads of
+//! the nodes that own these blocks and are not in memory. A collector has several victims read at the same time
+//! (`PrefetchQueue`). Moves are grouped by owner and made under one node lock each (`moving`). New addresses are
+//! published after their blocks are readable (see `io`). Pages that somebody works on stay where they are (`protect`).
 //!
 //! Kept true: what is queued is claimed, so nothing of it becomes another's while it is read; and a collector never
 //! waits for room in memory that its own queue has.

@@ -1,8 +1,8 @@
 //! Collection in the gaps between requests, so that those who come next find room (`gc.idle`).
 //!
 //! When nothing has been asked of the volume for a while, collectors make as much room as the last bursts of requests
-//! have used, and a checkpoint that frees it; the first request that comes ends that, after the victim that is being
-//! cleaned. Whoever writes in bursts then waits for no collection, and shares the device with none.
+//! have used. A checkpoint then frees it. The first request that comes ends that, after the victim that is being
+//! cleaned. Programs that write in bursts then wait for no collection, and share the device with none.
 //!
 //! Kept true: while the volume is busy nothing here costs more than looking at a clock; when all is done, nobody wakes
 //! up until a request comes.

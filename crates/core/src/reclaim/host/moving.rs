@@ -129,9 +129,9 @@ fn look_in_cache<'a>(fs: &Fs, blocks: &[(&'a Owner, Live)]) -> (Vec<Source>, Vec
     (here, absent)
 }
 
-/// Submits the reads. What is held is given back when they are under way: with F2FS' lock for whole files after each
-/// run of neighbouring blocks, as F2FS does after each block, and for pages, which nobody else is likely to want, in
-/// the end.
+/// Submits the reads, and gives back the locks when they are under way. With F2FS' lock for whole files that happens
+/// after each run of neighbouring blocks; F2FS does so after each block. Locks of pages, which nobody else is likely to
+/// want, are given back in the end.
 fn start_reads(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], held: &mut Vec<u32>) -> Vec<Coming> {
     let neighbours = |a: &(&Owner, Live), b: &(&Owner, Live)| a.1.off + 1 == b.1.off;
     let batches: Vec<&[(&Owner, Live)]> = match fs.options.gc.protect {

@@ -87,9 +87,9 @@ impl Fs {
         Ok(())
     }
 
-    /// Collects, and says that there is no room only if nobody else makes some: collectors whom others have called have
-    /// victims of theirs queued, which are not to be found then, and may empty sections beside the last checkpoint of
-    /// this round; and writers who have passed may take less than they may.
+    /// Collects, and says that there is no room only if nobody else makes some. Collectors that others have called have
+    /// queued victims, which a search does not find then. They may empty sections beside the last checkpoint of this
+    /// round. Writers who have passed may take less than they may.
     pub(super) fn collect_patiently(&self) -> Result<()> {
         for _ in 0..HOPELESS_ROUNDS {
             let outcome = self.collect_until_enough();

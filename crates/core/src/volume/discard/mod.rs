@@ -1,12 +1,12 @@
 //! Discards: telling the device of a mounted volume which blocks hold nothing any more.
 //!
 //! A block that is given up is *dead* with the next freeze. The commit of that checkpoint queues it here, the discarder
-//! (`mount/discarding.rs`) sends it in the background, a few requests at a time. What is queued are sections that have
-//! become free and, where runs are discarded too, dead blocks of segments in use. The queue is made of bitmaps, so its
-//! memory does not depend on how much waits: one bit for a section, and 64 bytes for a segment where runs are discarded
-//! ([`Dead`]; as much again says which blocks are pinned, `segments/pinned.rs`).
+//! (`mount/discarding.rs`) sends it in the background, a few requests at a time. The queue holds sections that have
+//! become free and, where runs are discarded too, dead blocks of segments in use. It is made of bitmaps, so its memory
+//! does not depend on how much waits. It takes one bit for a section, and 64 bytes for a segment where runs are
+//! discarded ([`Dead`]). As much again says which blocks are pinned (`segments/pinned.rs`).
 //!
-//! Kept true: a block is queued only after a checkpoint without it has committed. Whoever sends takes the place for as
+//! Kept true: a block is queued only after a checkpoint without it has committed. The sender takes the place for as
 //! long as the device works on it: a free section out of the map of free ones, a segment in use as a collector would
 //! claim it. So a place that is taken again first is no longer discarded, and one that is being discarded is not taken.
 //! No lock is held while the device works. A discard is advice: one that fails is counted, and changes nothing.

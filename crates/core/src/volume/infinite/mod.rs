@@ -4,10 +4,10 @@
 //! Nothing is collected. A block that dies is discarded once a checkpoint without it has committed ([`dead`]), and
 //! until then the checkpoint's discard log names it.
 //!
-//! Kept true: no block of log space is written twice, crashes included; nothing is written at or behind the limit that
-//! the checkpoint in force has for its log. The heads of a mount begin at these limits, so what lies between the head
-//! and the limit of the last checkpoint is what an earlier mount may have written since: recovery adopts what the chain
-//! names, and the rest is dead.
+//! Kept true: no block of log space is written twice, crashes included. Nothing is written at or behind the limit that
+//! the checkpoint in force has for its log. The heads of a mount begin at these limits. So an earlier mount may have
+//! written, since the last checkpoint, what lies between its head and its limit. Recovery adopts the blocks that the
+//! chain names, and the rest is dead.
 
 pub(crate) mod dead;
 mod freeze;

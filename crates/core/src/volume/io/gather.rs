@@ -1,12 +1,12 @@
 //! Data writes that are made one after the other and submitted together: those whose blocks lie side by side as one
 //! request, as a log gives them out.
 //!
-//! A node has the addresses of some hundred pages of a file, and pages are placed node by node; of a file that is
-//! written here and there each node has one page to write, and each would be a request of its own.
+//! A node has the addresses of some hundred pages of a file, and pages are placed node by node. Of a file that is
+//! written here and there, each node has one page to write, and each page would be a request of its own.
 //!
-//! Kept true: a write that is gathered is in flight for everybody else ([`crate::volume::io`]), so it must be submitted
-//! before whoever gathered it waits for anybody who might wait for it. Nobody waits for data writes with a lock of a
-//! node or a log: what is written over there, summaries, is never gathered.
+//! Kept true: a write that is gathered is in flight for everybody else ([`crate::volume::io`]). So a thread submits
+//! what it gathered before it waits for anybody who might wait for that write. Nobody waits for data writes with a lock
+//! of a node or a log: summaries, which are written under these, are never gathered.
 
 use steadyfs_device::{Done, IoResult, Op, PageBuf, Request, StreamHint};
 

@@ -1,18 +1,18 @@
 //! Block I/O of a volume: every read and write of the core goes through here.
 //!
-//! Kept true: a block that has been submitted for writing, or prepared to be ([`BlockIo::prepare`]), reads back as what
-//! was written, also before the device has completed it (the in-flight map) and also if the device has refused it
-//! (`failed`), so addresses may be published before their blocks are on the device; `drain` returns only after every
-//! write submitted before it has completed, and with an error while there are failed writes, so no checkpoint
-//! commits over a lost block; two writes of one block are never under way together, for the device does them in any
-//! order: whoever writes a block that may have been written before uses `write_over`, and what was refused is written
-//! again only while that is the newest. A failed flush is another matter: what the device lost with it nobody knows, so
-//! from then on every drain and every flush fails.
+//! Kept true:
+//! - A block that has been submitted for writing, or prepared to be ([`BlockIo::prepare`]), reads back as it was
+//!   written. That holds before the device has completed the write (the in-flight map) and if the device has refused it
+//!   (`failed`). So addresses may be published before their blocks are on the device.
+//! - `drain` returns only after every write submitted before it has completed, and with an error while there are failed
+//!   writes. So no checkpoint commits over a lost block.
+//! - Two writes of one block are never under way together, for the device does them in any order. A block that may have
+//!   been written before is written by `write_over`. A refused write is repeated only while it is the newest.
+//! - Nobody knows what the device lost with a failed flush. So from then on every drain and every flush fails.
 //!
-//! Nodes have a barrier of their own, [`BlockIo::chain`]: whoever is going to write some takes a [`ChainTicket`]
-//! *before* taking their places in a log, and holds it until they have completed. Waiting there means that no place
-//! taken before is still empty, which is what makes the roll-forward chain unbroken up to one's own block (format
-//! section 12).
+//! Nodes have a barrier of their own, [`BlockIo::chain`]. A writer takes a [`ChainTicket`] *before* it takes the places
+//! of nodes in a log, and holds it until they have completed. Waiting there means that no place taken before is still
+//! empty. That makes the roll-forward chain unbroken up to one's own block (format section 12).
 
 pub(crate) mod barrier;
 pub(crate) mod depth;

@@ -4,8 +4,10 @@
 //! There is no second copy to keep in step; whoever changes a node holds the checkpoint lock shared and the node's
 //! write lock, so a checkpoint finds every node consistent.
 //!
-//! Kept true: the NAT entry of a node changes only under the node's write lock; a dirty node is in the cache and known
-//! to [`Dirt`]; a freed node is marked dead under its lock, and whoever still holds it sees that. Format section 7.
+//! Kept true (format section 7):
+//! - The NAT entry of a node changes only under the node's write lock.
+//! - A dirty node is in the cache and known to [`Dirt`].
+//! - A freed node is marked dead under its lock, and each thread that still holds it sees that.
 
 use crate::error::{Error, Result};
 use crate::locks;
@@ -470,8 +472,8 @@ impl Volume {
         NodeBlock::view_mut(page.make_mut()).footer = NodeFooter::new(nid, ino, ofs, cold);
         let body = Body { state: State::Loaded, page, dirty: true, vital: true };
         let node = Node::with_body(nid, body);
-        // A thread that followed a stray link to the free id may be looking for it at this moment: it holds a node that
-        // is not loaded, finds no address in the NAT, and takes back only what it put into the table itself.
+        // A thread that followed a stray link to the free id may be looking for it at this moment. It holds a node that
+        // is not loaded, and finds no address in the NAT. It takes back only what it put into the table itself.
         self.nodes.put(self.nodes.shard(nid).lock(), &node);
         if nid.as_ino() == ino {
             self.nodes.dirt.note_birth(ino);

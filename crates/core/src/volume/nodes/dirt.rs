@@ -1,10 +1,10 @@
 //! What the nodes of each inode have gone through since the last freeze: which are dirty, and how far its fsyncs have
 //! got.
 //!
-//! Kept true: a node is listed here exactly while it is dirty, and leaves the list under its own lock, at the moment it
-//! takes its place in a log; so whoever finds a node of an inode not listed may rely on its having a place, and whoever
-//! looks at several of them one after the other misses none. The rest of a record is for fsync (format section 12): it
-//! compares places in the warm-node log, so it matters only until the next freeze, which forgets it.
+//! Kept true: a node is listed here exactly while it is dirty. It leaves the list under its own lock, at the moment it
+//! takes its place in a log. So a node that is not listed has its place, and a thread that looks at several of them one
+//! after the other misses none. The rest of a record is for fsync (format section 12): it compares places in the
+//! warm-node log, so it matters only until the next freeze, which forgets it.
 
 use crate::locks;
 use crate::volume::nodes::cache::Node;

@@ -1,9 +1,10 @@
 //! Nodes: the blocks that say where a file's blocks are, and the table that says where nodes are.
 //!
-//! [`nat`] maps node ids to addresses, [`nids`] gives free ids out, [`cache`] keeps nodes in memory, [`dirt`] counts
-//! those that differ from the device, [`write`] places and writes them, [`slots`] is the one view of the addresses
-//! within a node, [`leaf`] a node as the holder of pages. [`disk_size`] keeps back sizes whose contents are not
-//! written.
+//! - [`nat`] maps node ids to addresses, and [`nids`] gives free ids out.
+//! - [`cache`] keeps nodes in memory, and [`dirt`] counts those that differ from the device.
+//! - [`write`] places and writes nodes.
+//! - [`slots`] is the one view of the addresses within a node, and [`leaf`] a node as the holder of pages.
+//! - [`disk_size`] keeps back sizes whose contents are not written.
 
 pub(crate) mod cache;
 pub(crate) mod dirt;

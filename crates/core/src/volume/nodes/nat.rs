@@ -5,10 +5,13 @@
 //! does not hold it: entries that travel in the checkpoint's journal stay dirty until a later checkpoint writes their
 //! block (format sections 3.5, 4).
 //!
-//! Kept true: an address of `NEW` (a node that was never written) never reaches the disk, because a checkpoint writes
-//! all dirty nodes first; a freed id keeps a version one higher than its last use; the selected copy of a block is
-//! never overwritten; a block stays in memory while it has dirty entries, while a checkpoint that wrote it is neither
-//! committed nor taken back, and while somebody relies on it ([`Nat::hold`]).
+//! Kept true:
+//! - An address of `NEW` (a node that was never written) never reaches the disk, because a checkpoint writes all dirty
+//!   nodes first.
+//! - A freed id keeps a version one higher than its last use.
+//! - The selected copy of a block is never overwritten.
+//! - A block stays in memory while it has dirty entries, and while somebody relies on it ([`Nat::hold`]). It also stays
+//!   while a checkpoint that wrote it is neither committed nor taken back.
 
 use crate::bits::AtomicBitmap;
 use crate::error::{Error, Result};

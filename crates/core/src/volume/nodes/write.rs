@@ -1,9 +1,9 @@
 //! Writing dirty nodes: each goes to the end of the log of its kind, and its NAT entry follows.
 //!
 //! Checkpoints write all nodes, without marks; fsync writes those of one file, with marks that tell recovery how far to
-//! go. Both do so only while no checkpoint is between its freeze and its commit, so every node block carries the
-//! version of the checkpoint that is in force when it is needed, and the chain through the warm-node log has no gap
-//! (format sections 7, 11, 12). Runs of neighbouring addresses go out as one request.
+//! go. Both do so only while no checkpoint is between its freeze and its commit. So every node block carries the
+//! version of the checkpoint that is in force when it is needed. The chain through the warm-node log has no gap (format
+//! sections 7, 11, 12). Runs of neighbouring addresses go out as one request.
 
 use crate::canary::Canary;
 use crate::error::Result;

@@ -1,10 +1,10 @@
 //! The locks around the segment table, where a volume wants them.
 //!
 //! The table's words and bitmaps are atomic, and every change of state belongs to one thread: it needs no lock
-//! ("loosely synchronised" metadata, ScaleLFS section 3.2). F2FS has two: `sentry_lock`, exclusive for each block that
-//! becomes valid or invalid and shared for each look of a collector at which are; and `seglist_lock` for each change of
-//! the lists of dirty and emptied segments, held throughout the search for a victim. A volume that collects as F2FS
-//! does (`gc.meta=locked`, `gc.select=locked`) takes them at the same places.
+//! ("loosely synchronised" metadata, ScaleLFS section 3.2). F2FS has two. `sentry_lock` is exclusive for each block
+//! that becomes valid or invalid, and shared for each look of a collector at the valid ones. `seglist_lock` is for each
+//! change of the lists of dirty and emptied segments, and is held throughout the search for a victim. A volume that
+//! collects as F2FS does (`gc.meta=locked`, `gc.select=locked`) takes them at the same places.
 
 use crate::locks;
 use crate::options::techniques::{GcMeta, GcOptions, GcSelect};

@@ -85,7 +85,7 @@ impl Segments {
     /// shared.
     ///
     /// Returns fewer blocks than owners only if the volume ran out of free segments on the way, and `NoSpace` if it had
-    /// none to begin with; the reserve that collection keeps makes both a sign of a damaged or overfull volume.
+    /// none to begin with. Collection keeps a reserve, so both are signs of a damaged or overfull volume.
     pub(crate) fn take_blocks(&self, log: Log, owners: &[Summary]) -> Result<Vec<Run>> {
         assert!(!owners.is_empty() && !log.is_node(), "data is placed in the log {log}");
         let mut head = self.logs.head(log);

@@ -110,9 +110,9 @@ impl Segments {
         Some(Home::Segment { seg, generation: self.table.state(seg).generation() })
     }
 
-    /// Where a page goes that is written again, if collectors keep data apart by its age: what is overwritten before it
-    /// was ever collected will probably be overwritten as soon again, and its segment be empty before it is worth
-    /// collecting.
+    /// The log of a page that is written again, if collectors keep data apart by its age. A page that is overwritten
+    /// before it was ever collected will probably be overwritten as soon again. Its segment will be empty before it is
+    /// worth collecting.
     pub(crate) fn log_by_age(&self, log: Log, old: Slot) -> Log {
         match old {
             Slot::At(lba) if log == Log::WarmData && self.streams.by_age() => match self.table.locate(lba) {

@@ -1,12 +1,12 @@
 //! Blocks that must not be written, valid or not: what logs that fill holes (SSR, `mode=adaptive`) have to know beside
 //! the validity maps.
 //!
-//! A block is pinned from the moment it is taken until a checkpoint has committed whose snapshot did not have it: the
-//! checkpoint in force may refer to it, the one being made may, or the chain that recovery follows may (format section
-//! 11.2).
+//! A block is pinned from the moment it is taken until a checkpoint whose snapshot lacks it has committed. Until then
+//! three may refer to it: the checkpoint in force, the one being made, and the chain that recovery follows (format
+//! section 11.2).
 //!
-//! Kept true: what is valid is pinned; nothing of a free segment is. Only pinned blocks are unpinned, and no log
-//! takes a pinned one, so whoever unpins never meets whoever takes.
+//! Kept true: what is valid is pinned; nothing of a free segment is. Only pinned blocks are unpinned, and no log takes
+//! a pinned one. So a thread that unpins a block never meets one that takes it.
 
 use crate::bits::{AtomicBitmap, zeros};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

@@ -5,10 +5,12 @@
 //! fewest blocks that it must not write. It reads that segment's summary from the SSA and goes from hole to hole. The
 //! bound lies above that of collection, so it comes first.
 //!
-//! Kept true: a log writes only to blocks that are not pinned (`pinned`); nodes and data never meet in one segment; a
-//! segment is a log's or a collector's, not both, which the segment's word decides; nothing is filled before what a
-//! crash left has been recovered and a checkpoint has committed, so the chain and what it names stay as they are until
-//! then.
+//! Kept true:
+//! - A log writes only to blocks that are not pinned (`pinned`).
+//! - Nodes and data never meet in one segment.
+//! - A segment is a log's or a collector's, not both, which the segment's word decides.
+//! - Nothing is filled before recovery has ended and a checkpoint has committed. So the chain, and the blocks that it
+//!   names, stay as they are until then.
 
 use crate::error::{Error, Result};
 use crate::volume::segments::Segments;

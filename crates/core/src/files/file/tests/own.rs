@@ -1,6 +1,7 @@
-//! How writes come to the device: a direct write of one page, and what an fsync writes, are done by the thread that
-//! waits for them, which holds nothing meanwhile that a checkpoint needs; pages that lie about in a file are written
-//! together.
+//! How writes come to the device.
+//!
+//! A direct write of one page, and the writes of an fsync, are done by the thread that waits for them. Meanwhile it
+//! holds nothing that a checkpoint needs. Pages that lie scattered in a file are written together.
 
 use super::*;
 use crate::files::file::ALL_PAGES;

@@ -7,9 +7,11 @@
 //! holes. A collector's stream is locked by that collector, once per group of blocks, and by checkpoints, so nobody
 //! waits for it in practice. With `mode=adaptive` the further logs fill holes as the six do.
 //!
-//! Kept true: at every commit the SSA names the owners of all blocks that the checkpoint sees in a stream's segment
-//! (format section 6); two writes of one summary are never in flight together, for the device may reorder them; a
-//! section is taken when the first block of its first segment is, so a stream that has filled its own holds none.
+//! Kept true:
+//! - At every commit the SSA names the owners of all blocks that the checkpoint sees in a stream's segment (format
+//!   section 6).
+//! - Two writes of one summary are never in flight together, for the device may reorder them.
+//! - A section is taken when the first block of its first segment is. So a stream that has filled its own holds none.
 
 mod closing;
 
