@@ -1,11 +1,15 @@
 //! The judge of one state: is this volume what the promises allow, and can one go on with it?
 //!
-//! In order: our checker finds no error; on a volume that gives dead blocks back, the device holds none that nobody
-//! knows of; it mounts; the tree is legal at every moment at which the state may be found; a new file can be written
-//! and synced, or fsynced; the power goes off again; the checker still finds no error; after another mount the tree is
-//! what it was, with the new file. For some states the mount itself is interrupted too: its own writes are explored
-//! like those of a workload, and each state judged by the same rules; and a read-only mount of these shows the same
-//! tree and writes nothing.
+//! In order:
+//! 1. Our checker finds no error.
+//! 2. On a volume that gives dead blocks back, the device holds none that nobody knows of.
+//! 3. It mounts, and the tree is legal at every moment at which the state may be found.
+//! 4. A new file can be written and synced, or fsynced.
+//! 5. The power goes off again, and the checker still finds no error.
+//! 6. After another mount the tree is the same, with the new file.
+//!
+//! For some states the mount itself is interrupted too. Its own writes are explored like those of a workload, and each
+//! state is judged by the same rules. A read-only mount of these shows the same tree and writes nothing.
 //!
 //! All mounts are in virtual time, with the cores and the seed of the workload: a state that is wrong is wrong each
 //! time.

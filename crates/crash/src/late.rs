@@ -4,12 +4,12 @@
 //!
 //! It may refuse writes, too, once it has been told to begin: a file system finds out late that it has to write again.
 //!
-//! There is no order at all, as NVMe has it: the controller does not look at the blocks of outstanding commands, and of
+//! There is no order at all, as NVMe has it. The controller does not look at the blocks of outstanding commands. So of
 //! a read and a write of one block either may end first (NVM Express Base Specification, "Command Ordering
-//! Requirements"). A read that overtakes a write finds what was there before.
+//! Requirements"). A read that overtakes a write finds the contents from before.
 //!
-//! Kept true: every request ends; two changes of one block are never under way together, for nobody knows which of them
-//! would be there in the end. Who asks for that panics.
+//! Kept true: every request ends. Two changes of one block are never under way together, for nobody knows which of them
+//! would be there in the end. A caller that asks for that panics.
 
 use crate::rng::Rng;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! What a crash has left: the device, and on a volume whose addresses are never used twice the history of writes, which
 //! no crash makes undone.
 //!
-//! Kept true: a mount after the crash works on a device that panics on a second write of a block and on reads of what
-//! is not there (`WriteOnceDevice`); and whatever the device holds, the volume needs it or knows it to be dead.
+//! Kept true: a mount after the crash works on a device that panics on a second write of a block, and on reads of
+//! blocks that are not there (`WriteOnceDevice`). The volume needs each block that the device holds, or knows it to be
+//! dead.
 
 use crate::judge::{Fault, Rule};
 use crate::lang::{VolumeKind, Workload};

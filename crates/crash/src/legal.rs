@@ -17,8 +17,8 @@
 //!   reached as far then as it does within this page.
 //! - *A file that took another's name*, or exchanged names with it, has the contents of that moment or newer ones.
 //! - *Changes of ranges* (all of falloc) and direct writes go in pieces, and a checkpoint may come in between.
-//! - *In place* (`mode=adaptive`): a write may go where the page already is, so a file of one version may have pages of
-//!   later ones, and a page may be one content in some of its 512-byte pieces and another in others. Nothing older than
+//! - *In place* (`mode=adaptive`): a write may go where the page already is. So a file of one version may have pages of
+//!   later ones. A page may be one content in some of its 512-byte pieces and another in others. Nothing is older than
 //!   the last promise.
 //! - *With a journal*, names and attributes of `k` may come with contents and a size of an earlier version: not older
 //!   than the last promise about the file, or the last checkpoint that was asked for. A small file that was made in the

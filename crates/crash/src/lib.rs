@@ -1,10 +1,12 @@
 //! The crash explorer: runs small workloads on a volume in memory, cuts the power at every point, and judges what is
 //! left.
 //!
-//! In the order of a run: a workload ([`Workload`], in the language of [`lang`]) is done on a recording device (`run`);
-//! the log gives all states in which a crash may leave the device (`states`); each is mounted and compared (`judge`,
-//! `observe`) with what the model (`model`) and the promises (`legal`) allow. Runs with several writers are in virtual
-//! time, so that a seed repeats them; `trace` tells of one.
+//! In the order of a run:
+//! 1. A workload ([`Workload`], in the language of [`lang`]) is done on a recording device (`run`).
+//! 2. The log gives all states in which a crash may leave the device (`states`).
+//! 3. Each is mounted and compared (`judge`, `observe`) with what the model (`model`) and the promises (`legal`) allow.
+//!
+//! Runs with several writers are in virtual time, so that a seed repeats them; `trace` tells of one.
 //!
 //! [`torture`] is for files that several threads write and fsync, on a device that refuses writes. [`load`] is for what
 //! happens without a power cut: writers on a volume that is nearly full, contents compared, with threads or in virtual

@@ -6,8 +6,8 @@
 //! own.
 //!
 //! A page of a file remembers every content it had since a metadata operation last made a hole of it, with the version
-//! of each: contents reach the disk when write-back pleases, so each of them may be what a crash leaves, until a
-//! promise rules the older ones out.
+//! of each. Contents reach the disk when write-back pleases. So a crash may leave each of them, until a promise rules
+//! the older ones out.
 
 use crate::content::fill;
 use crate::lang::{BALLAST, Falloc, Op, Path, Workload};

@@ -1,10 +1,13 @@
 //! The states that a crash may leave the device in, each once.
 //!
-//! From the log of one run: after every write, all that was written so far (*prefixes*); the last write torn at
-//! 512-byte pieces; and before every flush, and at the end, subsets of what no flush had covered: none, each one alone,
-//! each one missing, pairs, and random ones, some torn (reordering: a subset is what another order of the same writes
-//! would have left). Two choices that leave the same bytes are one state; each state keeps every moment at which it may
-//! be found.
+//! From the log of one run:
+//! - after every write, all that was written so far (*prefixes*);
+//! - the last write torn at 512-byte pieces;
+//! - before every flush, and at the end, subsets of the writes that no flush had covered. They are none, each one
+//!   alone, each one missing, pairs, and random ones, some torn. A subset is what another order of the same writes
+//!   would have left (reordering).
+//!
+//! Two choices that leave the same bytes are one state; each state keeps every moment at which it may be found.
 
 use crate::digest::{Digest, Disk};
 use crate::left::Left;

@@ -5,7 +5,8 @@
 //! calls; the engines carry requests to it.
 //!
 //! Keeps true: while a device is open for writing nobody else opens it through this crate, by whatever path or loop
-//! device, nor, for a block device, mounts it; the lock ends when the last request has ended and the device is dropped.
+//! device. Nobody mounts it either, if it is a block device. The lock ends when the last request has ended and the
+//! device is dropped.
 
 mod hand;
 pub(crate) mod locked;
@@ -44,10 +45,11 @@ pub enum Direct {
 /// How requests reach the operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Engine {
-    /// Inline for files in memory, io_uring for direct I/O, threads for files that go through the page cache. Measured
-    /// on two cores: io_uring does twice what threads do on a loop device with direct I/O, and half of it where
-    /// requests end in the page cache, since the kernel then hands them to threads of its own; a file in memory is
-    /// fastest without either.
+    /// Inline for files in memory, io_uring for direct I/O, threads for files that go through the page cache.
+    ///
+    /// Measured on two cores, io_uring does twice what threads do on a loop device with direct I/O. Where requests end
+    /// in the page cache it does half of that of threads, since the kernel hands them to threads of its own. A file in
+    /// memory is fastest without either.
     #[default]
     Auto,
     /// io_uring; falls back to threads if the kernel refuses it.

@@ -1,9 +1,9 @@
 //! The page pool: 4 KiB pages, aligned to 4 KiB for direct I/O, with a reference count each, at 1.6 % overhead.
 //!
-//! Pages are carved from 256 KiB chunks aligned to their size, 64 slots each. Slot 0 is the chunk's header: one 64-byte
-//! line per slot, line 0 for the chunk itself (owner shard, bitmap of free slots), line `i` for the reference count of
-//! slot `i`, so that threads counting references of neighbouring pages do not share a line. A page's chunk is found by
-//! masking its address.
+//! Pages are carved from 256 KiB chunks aligned to their size, 64 slots each. Slot 0 is the chunk's header, with one
+//! 64-byte line per slot. Line 0 is for the chunk itself (owner shard, bitmap of free slots), and line `i` for the
+//! reference count of slot `i`. So threads that count references of neighbouring pages do not share a line. A page's
+//! chunk is found by masking its address.
 //!
 //! Chunks belong to shards; a thread allocates from one shard and a page returns to the shard of its chunk. A chunk
 //! with no page in use is given back to the system, except [`RETAIN`] per shard and about [`RETAINED`] altogether, and
@@ -11,8 +11,8 @@
 //! system then gets back the slots that were free the time before, too: a few pages that live long, such as those of
 //! nodes, would otherwise hold a chunk each.
 //!
-//! Keeps true: every slot is initialised memory from the moment its chunk exists (pages handed out hold zeros or what
-//! they held last, never uninitialised bytes); a slot is free in the bitmap, or has a reference count of at least one,
+//! Keeps true: every slot is initialised memory from the moment its chunk exists. Pages handed out hold zeros or what
+//! they held last, never uninitialised bytes. A slot is free in the bitmap, or has a reference count of at least one,
 //! never both.
 #![allow(unsafe_code)] // raw memory with its own reference counts
 

@@ -1,8 +1,10 @@
 //! What a process that serves a volume gives up: capabilities, core dumps, and the system calls that it does not make.
 //!
-//! A fault in it that an attacker can use is worth what is left. Kept true: a thread has no more than the thread that
-//! started it; what is given up does not come back; a call that is refused is an error (EPERM) of that call, and ends
-//! no process: what a library tries in vain, it does without.
+//! A fault in it that an attacker can use is worth what is left. Kept true:
+//! - A thread has no more than the thread that started it.
+//! - What is given up does not come back.
+//! - A call that is refused is an error (EPERM) of that call, and ends no process. A library that tries it in vain does
+//!   without.
 
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};

@@ -1,11 +1,12 @@
 //! [`SparseImage`]: an Android sparse image as a read-only device, and [`open_image`], which tells sparse images from
 //! raw ones.
 //!
-//! The format (AOSP, libsparse `sparse_format.h`), all numbers little-endian: a header of at least 28 bytes {magic u32,
-//! major u16, minor u16, file header size u16, chunk header size u16, block size u32, blocks u32, chunks u32, checksum
-//! u32}; then chunks, each a header of at least 12 bytes {type u16, reserved u16, blocks u32, bytes with header u32}
-//! and its data: raw bytes, a 4-byte pattern to repeat, nothing ("don't care", read as zeros here), or a checksum that
-//! covers no blocks and is not checked here.
+//! The format (AOSP, libsparse `sparse_format.h`), all numbers little-endian:
+//! - a header of at least 28 bytes {magic u32, major u16, minor u16, file header size u16, chunk header size u16, block
+//!   size u32, blocks u32, chunks u32, checksum u32};
+//! - then chunks, each a header of at least 12 bytes {type u16, reserved u16, blocks u32, bytes with header u32} and
+//!   its data. That is raw bytes, a 4-byte pattern to repeat, nothing ("don't care", read as zeros here), or a
+//!   checksum. A checksum covers no blocks and is not checked here.
 //!
 //! Keeps true: every length is checked against the file before anything is allocated or read; the chunks tile the image
 //! exactly; a damaged image is an error when it is opened, not when it is read.

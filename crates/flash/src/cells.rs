@@ -1,11 +1,11 @@
 //! [`Cells`]: what lies in the flash itself, and so what a power cut leaves.
 //!
-//! Kept beside the maps, on request, and used by nothing but power cuts: each program leaves its pages with their
+//! Kept beside the maps, on request, and used by nothing but power cuts. Each program leaves its pages with their
 //! numbers and versions, each erase takes them away. After a cut a scan of the flash finds, for every logical page, the
-//! versions that had been programmed by then. The newest that a flush or FUA had promised must be among them; if a
-//! newer one is there, it survives or does not, page by page, as when the last updates of a map are lost, unless the
-//! version before it has been erased: that is what makes it the one to go by. So what survives follows from programs,
-//! erases and flushes, and not from what they should have done.
+//! versions that had been programmed by then. The newest that a flush or FUA had promised must be among them. A newer
+//! one survives or does not, page by page, as when the last updates of a map are lost. It survives for certain if the
+//! version before it has been erased: that makes it the one to go by. So survival follows from programs, erases and
+//! flushes, and not from what they should have done.
 //!
 //! Memory: 48 bytes for each page of the flash that has been programmed, and 16 for each logical page.
 

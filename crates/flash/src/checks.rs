@@ -1,9 +1,11 @@
 //! Self-checks of an emulated device, to be printed beside every figure that comes from it.
 //!
 //! [`Report`] is what users see: empty, or a line for each rule that does not hold. Translation layers look after their
-//! maps themselves ([`crate::ftl::Ftl::check`]); here are the rules of the whole: what was programmed is the host's,
-//! the collector's, the device's own or padding; every unit is programmed in order and once between two erases; erases
-//! only rise and are all counted; nothing is suspended more often than it may be.
+//! maps themselves ([`crate::ftl::Ftl::check`]). Here are the rules of the whole:
+//! - Each programmed page is the host's, the collector's, the device's own or padding.
+//! - Every unit is programmed in order and once between two erases.
+//! - Erases only rise and are all counted.
+//! - Nothing is suspended more often than it may be.
 
 use crate::media::Media;
 use std::fmt;

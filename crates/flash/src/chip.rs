@@ -2,21 +2,22 @@
 //!
 //! By default everything is done in the order in which it is told. With [`Order::ReadFirst`] a read goes before
 //! programs and erases that are told and have not taken the chip, and waits for the one that has. With suspension, a
-//! read that finds its chip at a program or an erase suspends that: the operation stops where it is, the read begins
-//! when the chip has let go, and behind the read the operation goes on with what is left of it. What may be suspended
-//! lets reads go before it, too. Reads of the host and of the collector are alike in that.
+//! read that finds its chip at a program or an erase suspends that. The operation stops where it is, and the read
+//! begins when the chip has let go. Behind the read the operation goes on with what is left of it. An operation that
+//! may be suspended lets reads go before it, too. Reads of the host and of the collector are alike in that.
 //!
 //! A read that arrives while another one keeps an operation suspended follows it: the operation stays suspended, and
-//! the chip has to let go of nothing. Each read that an operation lets pass counts against its limit; what has reached
-//! the limit is passed by nothing any more, nor is what was told before it. So every operation ends, at the latest
-//! after so many reads. Nothing is suspended that would end before the chip had let go, and nothing for no read.
+//! the chip has to let go of nothing. Each read that an operation lets pass counts against its limit. Nothing passes an
+//! operation that has reached the limit, nor one that was told before it. So every operation ends, at the latest after
+//! that number of reads. Nothing is suspended that would end before the chip had let go, and nothing for no read.
 //!
 //! A transfer that has been booked on a channel stays where it is, also if its program is put off: it goes to the
 //! chip's register.
 //!
-//! Kept true, in release builds too: programs and erases follow each other without overlap, in the order in which they
-//! were told; reads follow each other too, and never move once they are booked; an operation works for as long as it
-//! owes, suspended or not.
+//! Kept true, in release builds too:
+//! - Programs and erases follow each other without overlap, in the order in which they were told.
+//! - Reads follow each other too, and never move once they are booked.
+//! - An operation works for as long as it owes, suspended or not.
 
 use crate::nand::{Line, Source};
 use crate::parameters::{Order, Suspension};

@@ -1,9 +1,9 @@
 //! [`Contents`]: what the logical pages hold.
 //!
-//! By logical page, not by place in the flash: collection moves pages without touching what they hold. 24 bytes per
-//! page, in chunks that come into being when they are written and go when all of their pages are zeros again, so an
-//! address space of 2^60 pages costs what is held in it; bytes of pages that are not synthetic, written in one piece or
-//! in parts, come on top.
+//! By logical page, not by place in the flash: collection moves pages without touching their contents. A page takes 24
+//! bytes. Chunks come into being when they are written, and go when all of their pages are zeros again. So an address
+//! space of 2^60 pages costs what is held in it. Bytes of pages that are not synthetic, written in one piece or in
+//! parts, come on top.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,8 +1,8 @@
 //! An emulated SSD: the time that NAND flash takes, and the translation layers that make it a disk.
 //!
-//! [`EmulatedSsd`] is a [`steadyfs_device::Device`] in memory whose requests take as long as on the device that its
-//! [`Parameters`] describe: in deterministic virtual time inside a simulation, where a completion is an event and
-//! millions fit in a second, and asleep elsewhere.
+//! [`EmulatedSsd`] is a [`steadyfs_device::Device`] in memory. Its requests take as long as on the device that its
+//! [`Parameters`] describe. Inside a simulation they take deterministic virtual time: a completion is an event, and
+//! millions fit in a second. Elsewhere they sleep.
 //!
 //! - `parameters`: geometry, timing, interface, policy; [`Preset`]s whose every number says where it comes from;
 //! - `numbers`: the same by name, for experiments that change some;
@@ -27,10 +27,10 @@
 //! at work (`chip`). No preset has either: docs/lab/PARAMETERS.md says why. A program that is put off keeps its room in
 //! the buffer, its pages are read from there, and flushes and FUA that wait for it are answered later (`promises`).
 //!
-//! Each resource is a server with exact intervals, and nothing is told to a chip before it could begin; so there is no
-//! grid to be rounded to, no horizon beyond which things are free, and nothing queues behind what does not exist yet.
-//! What a translation layer computes costs no device time: results do not depend on the speed of the machine that
-//! emulates.
+//! Each resource is a server with exact intervals, and nothing is told to a chip before it could begin. So there is no
+//! grid to be rounded to, and no horizon beyond which things are free. Nothing queues behind an operation that cannot
+//! start yet. The computing of a translation layer costs no device time: results do not depend on the speed of the
+//! machine that emulates.
 //!
 //! # Flaws not to be repeated
 //!
@@ -68,19 +68,21 @@
 //!
 //! # How close it comes
 //!
-//! Closed forms (`tests/closed_form`) hold to the nanosecond, or to a thousandth where operations overlap; greedy
-//! collection under uniform overwrites stays within 2 % of the analytic amplification (`tests/waf`: 7.75 against 7.89
-//! with 7 % over-provisioning, 4.00 against 4.03 with 15 %, 2.48 against 2.49 with 28 %).
+//! Closed forms (`tests/closed_form`) hold to the nanosecond, or to a thousandth where operations overlap. Greedy
+//! collection under uniform overwrites stays within 2 % of the analytic amplification (`tests/waf`). It is 7.75 against
+//! 7.89 with 7 % over-provisioning, 4.00 against 4.03 with 15 %, and 2.48 against 2.49 with 28 %.
 //!
 //! Against a real 970 Pro, Figure 1 of D2FS (the laboratory's experiment `d2fs-fig1-devgc`): there, one buffered writer
-//! makes 268 thousand writes of 4 KiB a second before the device collects, which is the host's limit, and 208 after: 77
-//! us of a chip for each page written. Here the device alone makes 571 before; when collection begins 357 (45 us), with
-//! an amplification of 1.24; in the end 285 (56 us), with 1.51 (analytic: 1.54). So with the same host the emulated
-//! device shows no drop. The real one's cost is not one of copying: its level stays within 1.2 % for 1000 s, while
-//! amplification must grow by a fifth and more as the overwrites spread over the region, and in another run of the same
-//! series it goes back to the host's limit for minutes at a time. No time of a program, a sense or an erase, and no
-//! other share of spare flash, gives a step that stays; a firmware that holds the host at a fixed rate while it
-//! collects, or one that is too warm, would. The series does not tell which, so nothing here was fitted to it.
+//! makes 268 thousand writes of 4 KiB a second before the device collects, which is the host's limit. After, it makes
+//! 208 thousand: 77 us of a chip for each page written. Here the device alone makes 571 thousand before. When
+//! collection begins it makes 357 thousand (45 us), with an amplification of 1.24; in the end 285 thousand (56 us),
+//! with 1.51 (analytic: 1.54). So with the same host the emulated device shows no drop.
+//!
+//! The real one's cost is not one of copying. Its level stays within 1.2 % for 1000 s, while amplification must grow by
+//! a fifth and more as the overwrites spread over the region. In another run of the same series it goes back to the
+//! host's limit for minutes at a time. No time of a program, a sense or an erase, and no other share of spare flash,
+//! gives a step that stays. A firmware that holds the host at a fixed rate while it collects would give one, and so
+//! would one that is too warm. The series does not tell which, so nothing here was fitted to it.
 //!
 //! # What is left out
 //!
@@ -89,10 +91,10 @@
 //!
 //! # Memory
 //!
-//! For each page of 4 KiB: 24 bytes of contents (synthetic pages; others also have their bytes), 4 of the map, and 4 of
-//! the reverse map for each page of the flash: 32.3 bytes with 7 % over-provisioning, 254 MB for a device of 30 GiB.
-//! Contents take memory where something is held, in pieces of 512 pages. An interval map takes what it counts and half
-//! as much again, and its reverse map 8 bytes a page.
+//! Each page of 4 KiB takes 24 bytes of contents (synthetic pages; others also have their bytes) and 4 of the map. Each
+//! page of the flash takes 4 of the reverse map. That is 32.3 bytes with 7 % over-provisioning, and 254 MB for a device
+//! of 30 GiB. Contents take memory where something is held, in pieces of 512 pages. An interval map takes what it
+//! counts and half as much again, and its reverse map 8 bytes a page.
 
 mod backed;
 mod buffer;

@@ -1,11 +1,10 @@
 //! [`Nand`]: the flash chips and the channels to them: what an operation takes, and what has been programmed.
 //!
 //! A chip does one thing at a time, in the order in which it is told, unless reads go before programs and erases, or
-//! suspend them (`chip`): a read keeps it from the start of the sense to the end of the last transfer, a program from
-//! the start of the transfer to the end of the program, an erase for its time. Transfers also need the channel, which
-//! chips share.
-//! Callers tell a chip what to do only when it could begin (data has arrived, copies are durable), so nothing waits
-//! behind what cannot start.
+//! suspend them (`chip`). A read keeps it from the start of the sense to the end of the last transfer. A program keeps
+//! it from the start of the transfer to the end of the program, and an erase for its time. Transfers also need the
+//! channel, which chips share. Callers tell a chip what to do only when it could begin (data has arrived, copies are
+//! durable). So nothing waits behind an operation that cannot start.
 //!
 //! The end of a program is what is known when it is told. A read that goes before it makes it later:
 //! [`Nand::take_late`] has those, and [`Nand::last_end`] what is known by now.

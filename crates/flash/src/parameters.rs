@@ -347,17 +347,17 @@ pub struct Compaction {
 }
 
 impl Compaction {
-    /// From the public series of D2FS' artifact (FIO on IPLFS, run of 2024-12-24 10:29): 193 million writes, with a
-    /// standard deviation of 1049.8 us, while passes looked at n nodes of 2^20 pages each, the sum of n^2 being 4.23
-    /// million. If all variance is one write a pass that waits for it, a node takes 7.1 ms. The longest wait takes no
-    /// part in that: the longest pass, 172 nodes, gives 1.22 s, and the longest write took 1.11 s.
+    /// From the public series of D2FS' artifact (FIO on IPLFS, run of 2024-12-24 10:29). It has 193 million writes,
+    /// with a standard deviation of 1049.8 us. Meanwhile passes looked at n nodes of 2^20 pages each, the sum of n^2
+    /// being 4.23 million. If all variance is one write a pass that waits for it, a node takes 7.1 ms. The longest wait
+    /// takes no part in that: the longest pass, 172 nodes, gives 1.22 s, and the longest write took 1.11 s.
     pub const ARTIFACT_SCAN: Duration = us(7100);
 }
 
 impl Intervals {
-    /// The paper's: map nodes of 16 MiB and zones of 16 GiB, looked at every 30 s, and replaced below 0.7 of the size;
-    /// node by node, and if at most half of a node is mapped, as in the firmware of the prototype. The speed of a scan
-    /// is the artifact's.
+    /// The paper's: map nodes of 16 MiB and zones of 16 GiB, looked at every 30 s, and replaced below 0.7 of the size.
+    /// As in the firmware of the prototype, that goes node by node, and only if at most half of a node is mapped. The
+    /// speed of a scan is the artifact's.
     pub const fn paper() -> Self {
         let compaction = Compaction {
             period: Duration::from_secs(30),

@@ -1,6 +1,10 @@
-//! Workloads made by rule: every short one ([`exhaustive`], after ACE of CrashMonkey), long ones at random
-//! ([`random`]), ones that keep collectors at work ([`collecting`]), ones on volumes without room ([`nearly_full`]),
-//! ones with files that have no name ([`nameless`]), and ones that come to the limits of endless logs ([`leaping`]).
+//! Workloads made by rule:
+//! - every short one ([`exhaustive`], after ACE of CrashMonkey);
+//! - long ones at random ([`random`]);
+//! - ones that keep collectors at work ([`collecting`]);
+//! - ones on volumes without room ([`nearly_full`]);
+//! - ones with files that have no name ([`nameless`]);
+//! - ones that come to the limits of endless logs ([`leaping`]).
 //!
 //! Keeps true: the model allows every step of every workload made here.
 
@@ -20,12 +24,15 @@ pub use random::{random, scheduled};
 
 use crate::lang::{Op, Schedule, VolumeKind, Workload};
 
-/// Every workload of one operation, and then without end: workloads of two operations, each once; of three, sampled;
-/// and random ones of one and of several writers, one in four of those on a volume so small that it collects all the
-/// time, one in four on one with larger sections. Half of the devices end requests late; the volumes have each of
-/// `FEATURES` in turn; one workload in ten is of those on nearly full volumes. All in virtual time where order
-/// matters. Mounted with each of these options in turn. On IPLFS volumes, which collect nothing, one in four of the
-/// random ones is [`leaping`]; with a journal one in four is [`nameless`].
+/// Every workload of one operation, and then without end:
+/// - workloads of two operations, each once, and sampled ones of three;
+/// - one in ten at random, of one to three writers. One in four of these is on a volume so small that it collects all
+///   the time, and one in four on one with larger sections;
+/// - one in ten on a nearly full volume.
+///
+/// Half of the devices end requests late. The volumes have each of `FEATURES` in turn, and are mounted with each of
+/// these options in turn. All is in virtual time where order matters. On IPLFS volumes, which collect nothing, one in
+/// four of the random ones is [`leaping`]; with a journal one in four is [`nameless`].
 pub fn everything(mounts: &[&str], kind: VolumeKind, seed: u64) -> impl Iterator<Item = Workload> + Send + use<> {
     let mounts: Vec<String> = mounts.iter().map(|mount| (*mount).to_owned()).collect();
     let mut short: Vec<_> = mounts.iter().map(|mount| exhaustive(1, mount, seed)).collect();

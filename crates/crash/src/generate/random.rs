@@ -39,9 +39,9 @@ pub fn random(writers: u8, steps: usize, mount: &str, seed: u64) -> Workload {
     workload
 }
 
-/// A random workload in virtual time, all of it decided by one number: two to four writers with collection, checkpoints
-/// and syncs in between, on one to eight cores; on a device that ends requests late, or refuses some of its writes, or
-/// both; on a small volume or one of larger sections.
+/// A random workload in virtual time, all of it decided by one number. It has two to four writers with collection,
+/// checkpoints and syncs in between, on one to eight cores. The device may end requests late, or refuse some of its
+/// writes, or both. One in four is on a small volume, and one in four on one of larger sections.
 pub fn scheduled(mount: &str, seed: u64) -> Workload {
     let mut rng = Rng::new(seed ^ 0x5c4e_d01e);
     let writers = 2 + rng.below(3) as u8;

@@ -5,9 +5,9 @@
 //! [`prepare`] fills a volume, [`run`] does the work for some operations or some time, [`verify`] reads everything. The
 //! same code runs on the library and on a mount ([`Target`]), with threads or in virtual time ([`schedules`]).
 //!
-//! Kept true: a writer's own files hold what its model says, to the byte; of files that all share each page holds a
-//! version that was written, and not an older one than was there when the read began; in virtual time everything
-//! follows from the seed.
+//! Kept true: a writer's own files hold what its model says, to the byte. Each page of a file that all share holds a
+//! version that was written, and none older than was there when the read began. In virtual time everything follows from
+//! the seed.
 
 mod model;
 pub mod schedules;

@@ -1,8 +1,8 @@
 //! Files that all writers share: each has pages of its own in them, and looks at those of the others.
 //!
-//! Stripes of a few pages belong to the writers in turn. A writer knows what its own pages hold; of another's it knows
-//! which version was the last one that was written when the read began, and the last one that was begun when it ended:
-//! what it sees lies between the two.
+//! Stripes of a few pages belong to the writers in turn. A writer knows the contents of its own pages. Of another's it
+//! knows two versions: the last one written when the read began, and the last one begun when the read ended. The
+//! version that it sees lies between the two.
 
 use super::model::{PAGE, describe, fill, version_of};
 use std::sync::Arc;

@@ -10,9 +10,9 @@
 //!
 //! Kept true:
 //! - steps reach the journal after the blocks that they tell of are durable, in their order, and before the host hears
-//!   of a record among them: the journal of any moment is what the device remembers after a power cut then;
-//! - room is given back, and a zone filled anew, when the journal says that nobody needs what is there, never before;
-//! - a step that breaks a promise, and blocks that cannot be synced, end all I/O until the device is opened anew. A
+//!   of a record among them. So the journal of any moment is what the device remembers after a power cut then;
+//! - room is given back, and a zone filled again, when the journal says that nobody needs its contents, never before;
+//! - a step that breaks a promise, and blocks that cannot be synced, end all I/O until the device is opened again. A
 //!   write for which the host has no room changes nothing, and so does a frame of the journal that cannot be written:
 //!   both may be tried again.
 //!

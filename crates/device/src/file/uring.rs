@@ -1,12 +1,14 @@
 //! The engine of a file device on io_uring: any thread submits, one thread (the reaper) takes completions.
 //!
-//! A request of at most [`MAX_PAGES`] pages becomes one entry of the submission queue; larger ones are cut before. What
-//! the kernel works on is kept in a slot until its completion arrives; jobs that find no free slot wait in a backlog
-//! from which the reaper starts them, so a submitter never waits for completions (it may be one).
+//! A request of at most [`MAX_PAGES`] pages becomes one entry of the submission queue; larger ones are cut before. A
+//! slot keeps the memory that the kernel works on until its completion arrives. Jobs that find no free slot wait in a
+//! backlog from which the reaper starts them. So a submitter never waits for completions (it may be the reaper).
 //!
-//! Keeps true: memory given to the kernel stays alive and unmoved until its completion; the number of entries in flight
-//! never exceeds the number of slots, so neither queue overflows; a short, interrupted or cancelled transfer (the
-//! kernel cancels queued work of a thread that exits) is finished by the reaper with system calls.
+//! Keeps true:
+//! - Memory given to the kernel stays alive and unmoved until its completion.
+//! - The number of entries in flight never exceeds the number of slots, so neither queue overflows.
+//! - The reaper finishes a short, interrupted or cancelled transfer with system calls. The kernel cancels queued work
+//!   of a thread that exits.
 #![allow(unsafe_code)] // the kernel reads and writes our memory behind the compiler's back
 
 use super::raw::RawFile;

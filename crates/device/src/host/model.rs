@@ -1,14 +1,14 @@
 //! [`HostModel`]: a directory of a host in memory, for tests, and what a power cut of the host leaves of it.
 //!
-//! One clock orders everything: each operation has a tick at which it began and one at which it ended. After a cut at a
-//! moment, of each page of a file one of its contents is there: what the last sync covered that had ended, or anything
-//! that was written there since, or was being written; the same for the length of a file. A sync covers what had ended
-//! before it began; holes only if it says so (fsync, not fdatasync). A name that was made, moved or removed is there or
-//! not, unless a sync of the directory covers that. A host may do all of this, whatever its file system: pages and
-//! names reach the disk in no order.
+//! One clock orders everything: each operation has a tick at which it began and one at which it ended. After a cut,
+//! each page of a file has one of several contents. It is the one that the last ended sync covered, or any that was
+//! written there since, or was being written. The same holds for the length of a file. A sync covers operations that
+//! had ended before it began, and holes only if it says so (fsync, not fdatasync). A name that was made, moved or
+//! removed is there or not, unless a sync of the directory covers that. A host may do all of this, whatever its file
+//! system: pages and names reach the disk in no order.
 //!
-//! A killed process takes nothing of it along: whoever opens the directory next sees all that had ended, durable or
-//! not.
+//! A killed process takes nothing of it along: the next one that opens the directory sees all that had ended, durable
+//! or not.
 //!
 //! Kept true: what changes something takes its time without the lock, and then happens at once.
 

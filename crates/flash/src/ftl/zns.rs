@@ -2,8 +2,8 @@
 //!
 //! A zone that has been written is one line, so its map is one number, nothing is ever copied, and the host decides
 //! what is erased and when. States, write pointers and limits are those of the standard (section 2.1.1, figures 7 to
-//! 9): a write or append opens a zone, closing another that was only opened by writes if the limit of open zones is
-//! reached; the limit of active (open or closed) zones cannot be got around. Errors are those of the standard, each
+//! 9). A write or append opens a zone. If the limit of open zones is reached, that closes another that was only opened
+//! by writes. The limit of active (open or closed) zones cannot be got around. Errors are those of the standard, each
 //! with the `errno` that Linux makes of it ([`ZoneError`]).
 //!
 //! The first zones may be conventional: they take writes anywhere, through a page map on flash of their own.

@@ -182,8 +182,8 @@ fn read_beside_a_flush(suspension: Suspension, writes: Vec<Op>) -> (u64, u64, (u
 }
 
 /// One chip with a program of 185 us under way: a read of another unit suspends it. By the profile's sums the read
-/// takes 40 us to be let in, and what an idle one takes; the flush is answered when the program has ended, which is
-/// later by the read, by letting go and by 8 us to go on.
+/// takes 40 us to be let in, and the time of a read of an idle chip. The flush is answered when the program has ended.
+/// That is later by the read, by letting go and by 8 us to go on.
 #[test]
 fn a_read_suspends_a_program_and_the_flush_that_waits_for_it_is_answered_later() {
     let suspension = Suspension {

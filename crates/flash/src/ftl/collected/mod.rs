@@ -2,18 +2,21 @@
 //! business: a flat one, or one of intervals.
 //!
 //! Host writes go to an open line per stream, copies to an open line of the collector. The victim is the line with the
-//! fewest valid pages. It is collected unit by unit, in step with the host: while a victim of P pages with V valid is
-//! collected, the host gets the P - V pages that it yields, so collection neither falls behind nor stops the host for a
+//! fewest valid pages. It is collected unit by unit, in step with the host. While a victim of P pages with V valid is
+//! collected, the host gets the P - V pages that it yields. So collection neither falls behind nor stops the host for a
 //! whole line. Only when lines run out all the same does the host wait.
 //!
-//! Copies are read before they are written, and a victim is erased when all its copies have been programmed, and with
-//! them all that the host had written by then, for that is why other pages of the victim are not valid. So at any
+//! Copies are read before they are written. A victim is erased when all its copies have been programmed, and with them
+//! all that the host had written by then. Those writes are why other pages of the victim are not valid. So at any
 //! moment every page that was durable is so still, in this version or a newer one. Until then the victim is neither
 //! valid nor free for use ("awaiting"). A buffer with capacitors need not be waited for.
 //!
-//! Kept true (`check` looks at all of it): map and reverse map are inverse; the valid pages of each line are counted
-//! right; a line is in exactly one state; mapped + invalid + free = all pages; no more pages are mapped than the
-//! device holds.
+//! Kept true (`check` looks at all of it):
+//! - Map and reverse map are inverse.
+//! - The valid pages of each line are counted right.
+//! - A line is in exactly one state.
+//! - Mapped + invalid + free = all pages.
+//! - No more pages are mapped than the device holds.
 //!
 //! Memory: the map's, and 4 or 8 bytes for each page of the flash (reverse map).
 

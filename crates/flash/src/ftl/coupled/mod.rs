@@ -9,14 +9,17 @@
 //!
 //! A victim is erased when its copies have been programmed. Collection keeps in step with the host, as that of
 //! `collected` does. It stops while the host has to say what it needs, when the bound of records is reached, and when
-//! no zone of the GC area is free; the host then goes on to write in the lines that are kept for that
+//! no zone of the GC area is free. The host then goes on to write in the lines that are kept for that
 //! (`Migrations::room`). They come back first, when the host completes records.
 //!
 //! Map, records and their numbers survive power cuts: the paper's device has capacitors for them. The buffer does not;
 //! what a flush finds in units that are not full goes to a log, as in zones (`partial_log`).
 //!
-//! Kept true (`check` looks at all of it): a zone that holds a page is bound; a line is bound to one zone, or free, or
-//! waits for its erase; victims are listed by what is live in them; records never exceed their bound.
+//! Kept true (`check` looks at all of it):
+//! - A zone that holds a page is bound.
+//! - A line is bound to one zone, or free, or waits for its erase.
+//! - Victims are listed by what is live in them.
+//! - Records never exceed their bound.
 //!
 //! Memory: 4 bytes for each zone, 16 for each outstanding record, and the map of the metadata. The emulator itself
 //! takes about 100 bytes for each live page more.

@@ -2,9 +2,9 @@
 //! that are mapped.
 //!
 //! Trees, each for a stretch of 2 TiB or one zone, are found by address. A tree is a root, zone nodes and map nodes
-//! ([`tree`], [`node`]). What was never written, or is no longer mapped, takes nothing, but for the pages that share a
-//! map node with mapped ones: a node whose pages have all been written, and part of which have been discarded since, is
-//! compacted. Compaction takes the firmware's time, in which nobody is served.
+//! ([`tree`], [`node`]). Pages that were never written, or are no longer mapped, take nothing, but for those that share
+//! a map node with mapped ones. So a node whose pages have all been written is compacted when part of them have been
+//! discarded since. Compaction takes the firmware's time, in which nobody is served.
 //!
 //! It is the map that translates; memory is counted as a controller with 32-bit pointers and flash addresses would need
 //! it, beside what the same nodes would take without compaction.
