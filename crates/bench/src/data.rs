@@ -84,8 +84,8 @@ pub(crate) enum Entry {
     File(String, usize),
 }
 
-/// A source tree of about `files` files: directories up to four deep with 16 files each on average; sizes from 100
-/// bytes to 200 KiB, half of them below 6 KiB and 16 KiB on average, which is close to the Linux sources.
+/// A source tree of about `files` files, in directories up to four deep with 16 files each on average. Sizes are from
+/// 100 bytes to 200 KiB: half of them below 6 KiB, and 16 KiB on average, which is close to the Linux sources.
 pub(crate) fn source_tree(files: usize) -> Vec<Entry> {
     let mut random = Random::new(0x7472_6565);
     let mut dirs = vec![("src".to_owned(), 1)];

@@ -1,9 +1,9 @@
 //! What is aimed at, and which rows of a report reach it.
 //!
 //! Our mount, with a real format on a device, is to be within a factor of two of a FUSE file system in memory, measured
-//! in the same run; so is the library's sequential writing of a raw write of the same device. The kernel treats a mount
-//! differently with and without its write-back cache, so each of our two ways to mount is judged by the peer in the
-//! same way, and the default one by the other as well.
+//! in the same run. The library's sequential writing is to be as close to a raw write of the same device. The kernel
+//! treats a mount differently with and without its write-back cache. So each of our two ways to mount is judged by the
+//! peer in the same way, and the default one by the other as well.
 
 use crate::bed::Target;
 use crate::report::{Report, short};

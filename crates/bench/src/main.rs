@@ -1,7 +1,11 @@
-//! `steadyfs-bench`: SteadyFS beside ext4, XFS and the bare device, as ratios in one run; with `gc`, beside the real
-//! F2FS while garbage is collected; with `fsck`, its checker beside F2FS'; with `journal`, names that are made to last;
-//! with `discard`, what holes in files cost; with `real`, programs that people run; with `hostile`, what users who mean
-//! harm cost another.
+//! `steadyfs-bench`: SteadyFS beside its peers, as ratios in one run:
+//! - without a command, beside ext4, XFS and the bare device;
+//! - with `gc`, beside the real F2FS while garbage is collected;
+//! - with `fsck`, its checker beside F2FS';
+//! - with `journal`, names that are made to last;
+//! - with `discard`, what holes in files cost;
+//! - with `real`, programs that people run;
+//! - with `hostile`, what users who mean harm cost another.
 //!
 //! All targets run the same code (`workload`) on the same memory (`bed`), one directly after the other within each
 //! repetition, and what is reported are medians of the repetitions' ratios (`report`). docs/BENCHMARKS.md says how to

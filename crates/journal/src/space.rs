@@ -1,8 +1,8 @@
 //! Bytes of a list, for whoever decides when to push.
 //!
 //! With one list the count goes with the list's lock. With a list a core each core knows its own bytes exactly, and one
-//! global count has how many strides of S bytes the cores have begun: S = 1 is a write of the global line by nearly
-//! every commit, larger strides are ScaleXFS' strided space counting.
+//! global count has how many strides of S bytes the cores have begun. With S = 1 nearly every commit writes the global
+//! line. Larger strides are ScaleXFS' strided space counting.
 //!
 //! Kept true: the estimate is not below what is exact, and less than one stride a core above it.
 

@@ -4,11 +4,19 @@
 //! a paper claims. It runs whole inside one simulation ([`run`]): mkfs, mount, layout, the measured phase, the check of
 //! every page and of the volume. The same experiment with the same seed gives the same bytes.
 //!
-//! In the order of a run: `spec` (what the file says), `workload` (who does what), `engine` (a database for it),
-//! `device` (on what), `run` (the simulation, and what is measured while it runs), `claims` (what the paper says
-//! against what was measured, by `interval`), `report` (files, figures, comparisons). Beside them
-//! `sensitivity`: on which prices and assumptions claims rest, `calibrate`: what CPU work costs on the machine it runs
-//! on, `drive`: an emulated drive without a file system, and `formula`: a policy that chooses victims, as a text.
+//! In the order of a run:
+//! - `spec`: what the file says;
+//! - `workload`: who does what, and `engine`: a database for it;
+//! - `device`: on what;
+//! - `run`: the simulation, and what is measured while it runs;
+//! - `claims`: what the paper says against what was measured, by `interval`;
+//! - `report`: files, figures, comparisons.
+//!
+//! Beside them are:
+//! - `sensitivity`: on which prices and assumptions claims rest;
+//! - `calibrate`: what CPU work costs on the machine it runs on;
+//! - `drive`: an emulated drive without a file system;
+//! - `formula`: a policy that chooses victims, as a text.
 
 mod calibrate;
 mod claims;

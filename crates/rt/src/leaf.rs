@@ -30,9 +30,9 @@ impl<T> Leaf<T> {
         f(&mut value)
     }
 
-    /// Lends the value to `f`, and nothing else happens meanwhile, in virtual time neither: for what lies below
-    /// everything that is simulated, such as memory, which may be asked for and given back inside another leaf's
-    /// closure, and which simulations on several threads share. `f` must not call this crate.
+    /// Lends the value to `f`, and nothing else happens meanwhile, in virtual time neither. This is for what lies below
+    /// everything that is simulated, such as memory. That may be asked for and given back inside another leaf's
+    /// closure, and simulations on several threads share it. `f` must not call this crate.
     pub fn with_quietly<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         f(&mut self.0.lock())
     }

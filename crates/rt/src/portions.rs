@@ -1,11 +1,11 @@
 //! [`Portions`]: something of which there is only so much, and which threads on all cores take and give back.
 //!
-//! Each core has a portion at hand, so that cores meet only when one needs a new portion. Who finds too little at
-//! hand and in the rest closes the portions of all cores, and takes what is in them together: meanwhile nobody takes
-//! or gives but by the lock of the rest, so what is found is all there is.
+//! Each core has a portion at hand, so that cores meet only when one needs a new portion. A thread that finds too
+//! little at hand and in the rest closes the portions of all cores, and takes what is in them together. Meanwhile
+//! nobody takes or gives but by the lock of the rest, so it finds all there is.
 //!
-//! Kept true: what is at hand, the rest and what is taken are the limit together; who gets none has looked everywhere
-//! at one moment.
+//! Kept true: the portions at hand, the rest and all that is taken are the limit together. A thread that gets none has
+//! looked everywhere at one moment.
 
 use crate::split::{between, own, places};
 use crate::{LockClass, Mutex, MutexGuard};

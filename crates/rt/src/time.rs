@@ -1,7 +1,7 @@
 //! Clocks: monotonic [`Instant`], [`wall_clock`], and [`sleep`].
 //!
-//! An instant is a count of nanoseconds since a start that is fixed per process (or per simulation), so instants of one
-//! run can be compared, stored in a word and printed, and instants of different runs mean nothing to each other.
+//! An instant is a count of nanoseconds since a start that is fixed per process (or per simulation). So instants of one
+//! run can be compared, stored in a word and printed. Instants of different runs mean nothing to each other.
 
 use crate::sim;
 use rustix::time::{ClockId, clock_gettime};

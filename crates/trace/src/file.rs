@@ -1,10 +1,16 @@
 //! The file of a trace: a header and frames, each whole by itself. All numbers are little-endian.
 //!
-//! Header, 32 bytes: `SFSTRACE`, version (u16), length of the header (u16), what the kernel cached (u32: 0 writes too,
-//! 1 reads only, 2 nothing), when the recording began (u64, seconds since 1970), 8 bytes of 0. Frame, 32 bytes of head:
-//! `FRAM`, bytes of its records (u32), number of records (u32), CRC-32 of the records' bytes (u32), where its times
-//! count from (u64, nanoseconds since the recording began), records dropped since then (u64, all so far); then the
-//! records (`codec`). A file that ends within a frame ends before it.
+//! Header, 32 bytes:
+//! - `SFSTRACE`, version (u16), length of the header (u16);
+//! - what the kernel cached (u32: 0 writes too, 1 reads only, 2 nothing);
+//! - when the recording began (u64, seconds since 1970), 8 bytes of 0.
+//!
+//! Frame, 32 bytes of head, then the records (`codec`):
+//! - `FRAM`, bytes of its records (u32), number of records (u32), CRC-32 of the records' bytes (u32);
+//! - where its times count from (u64, nanoseconds since the recording began);
+//! - records dropped since then (u64, all so far).
+//!
+//! A file that ends within a frame ends before it.
 
 use crate::codec;
 use crate::record::Record;

@@ -4,9 +4,10 @@
 //! and [`file`](mod@file) are their form in a file; [`Summary`] is what a trace amounts to. [`import`] makes such files
 //! of traces that others recorded.
 //!
-//! Kept true: a name never leaves the recorder but as a number that only its own key, which is thrown away, relates to
-//! the name; what does not fit into the recorder's memory is dropped and counted, in the trace too; a file that was cut
-//! off is read as far as its frames are whole.
+//! Kept true:
+//! - A name never leaves the recorder but as a number that only its own key, which is thrown away, relates to the name.
+//! - Records that do not fit into the recorder's memory are dropped and counted, in the trace too.
+//! - A file that was cut off is read as far as its frames are whole.
 
 mod codec;
 pub mod file;

@@ -1,10 +1,10 @@
 //! `steadyfs-bench gc`: how fast and how steady overwriting is while garbage is collected, in real time.
 //!
 //! Each peer has an image of its own, made by mkfs.f2fs with the same options, or an IPLFS volume that may hold as much
-//! as that image, and in it one file of 93 % of what
-//! statfs says is free. The file is overwritten in random order with several times the volume's size, so that
-//! collection is in its steady state; then each way of writing is measured for some time, every repetition in a new
-//! mount of the same volume. docs/BENCHMARKS.md says how to read the figures.
+//! as that image. In it is one file of 93 % of the space that statfs says is free. The file is overwritten in random
+//! order with several times the volume's size, so that collection is in its steady state. Then each way of writing is
+//! measured for some time, every repetition in a new mount of the same volume. docs/BENCHMARKS.md says how to read the
+//! figures.
 //!
 //! Needs root for mounts, mkfs.f2fs, user-mode Linux for the real F2FS, and room for the images.
 

@@ -1,12 +1,15 @@
 //! The peer: a FUSE file system that keeps everything in memory, on the crate `fuser`, to compare our mount with.
 //!
 //! It pays for what any FUSE file system pays for, the way of a request from the kernel and back, and for nearly
-//! nothing else. It is set up as such file systems are when they are to be fast: one thread; names and attributes
-//! trusted for an hour; pages kept when a file is opened again; writes of up to 1 MiB; `ENOSYS` to FLUSH, GETXATTR,
-//! OPENDIR and ACCESS, so that the kernel does not send them again; permissions not checked by the kernel, so that it
-//! need not ask for those of a directory that has changed, unless it is told to ([`CHECKED`]). With [`ATTRIBUTES`] it
-//! answers GETXATTR, as whoever keeps attributes and ACLs has to. An fsync does nothing. It answers what the workloads
-//! need, and no more.
+//! nothing else. It is set up as such file systems are when they are to be fast:
+//! - one thread, and writes of up to 1 MiB;
+//! - names and attributes trusted for an hour, and pages kept when a file is opened again;
+//! - `ENOSYS` to FLUSH, GETXATTR, OPENDIR and ACCESS, so that the kernel does not send them again;
+//! - permissions not checked by the kernel, unless it is told to ([`CHECKED`]), so that it need not ask for those of a
+//!   directory that has changed.
+//!
+//! With [`ATTRIBUTES`] it answers GETXATTR, as a file system with attributes and ACLs has to. An fsync does nothing. It
+//! answers what the workloads need, and no more.
 //!
 //! It survives unmounting, not its process: a mount after another has the same files.
 

@@ -1,7 +1,9 @@
 //! The version bitmaps: for each block of SIT and NAT, which of its two copies is in force. Format section 3.1.
 //!
-//! They lie in one of three ways: both in the header; NAT in the header and SIT in the payload; or, on volumes with a
-//! large NAT bitmap, NAT then SIT behind the checksum with header and payload taken as one piece.
+//! They lie in one of three ways:
+//! - both in the header;
+//! - NAT in the header and SIT in the payload;
+//! - on volumes with a large NAT bitmap, NAT then SIT behind the checksum, with header and payload taken as one piece.
 
 use super::{CHECKSUM_OFFSET, Checkpoint, CpFlags, HEADER_BYTES};
 use crate::Layout;

@@ -1,9 +1,9 @@
 //! Hidden quota files: the quota tree of Linux' "VFS v1" format (v2r1). Format section 14.
 //!
-//! A file of tree blocks of 1024 bytes. Block 0 holds the header; block 1 is the root of a tree of four levels, one per
-//! byte of the id from the highest, whose blocks hold 256 block numbers each (0 for none); the last level points at a
-//! block with entries, which up to 14 ids share. [`encode`] writes such a file as mkfs.f2fs does, [`read`] reads one
-//! that anybody wrote.
+//! A file of tree blocks of 1024 bytes. Block 0 holds the header. Block 1 is the root of a tree of four levels, one per
+//! byte of the id from the highest. The tree's blocks hold 256 block numbers each (0 for none). The last level points
+//! at a block with entries, which up to 14 ids share. [`encode`] writes such a file as mkfs.f2fs does, [`read`] reads
+//! one that anybody wrote.
 //!
 //! What it keeps true: whatever the bytes, reading ends and takes memory in proportion to the tree blocks that exist: a
 //! block of numbers is entered once, an entry must carry the id that led to it.

@@ -1,7 +1,8 @@
 //! The redo log: a circle of bytes, written and synced by whoever commits first, for all who wait then.
 //!
-//! Kept true: a commit returns only when the log is synced up to it; between the checkpoint and the end of the log
-//! there are never more bytes than the circle has, since who changes pages first waits for room ([`Redo::age`]).
+//! Kept true: a commit returns only when the log is synced up to it. Between the checkpoint and the end of the log
+//! there are never more bytes than the circle has, since a task that changes pages first waits for room
+//! ([`Redo::age`]).
 
 use super::files::EngineFiles;
 use crate::error::Result;

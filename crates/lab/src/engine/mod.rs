@@ -1,16 +1,20 @@
 //! A small database engine that writes as InnoDB does: tables, each a B+-tree of pages of 16 KiB, a buffer pool, a redo
 //! log with group commit, a double-write area.
 //!
-//! It is there for what it does to the file system below: random writes of pages that the buffer pool lets go, a sync
-//! of the log for each group of commits, the same pages once more in the double-write area, all in an order that a
-//! crash at any moment would survive ([`cleaner`] has it; a test reads it from a journal of everything that is
-//! written). Threads and locks are those of the runtime. What it is not: there are no undo pages, no change buffer, no
-//! adaptive hash index, no binary log, and no recovery, since no run ends with a crash.
+//! It is there for its load on the file system below:
+//! - random writes of pages that the buffer pool lets go;
+//! - a sync of the log for each group of commits;
+//! - the same pages once more in the double-write area.
+//!
+//! All come in an order that a crash at any moment would survive. [`cleaner`] has it, and a test reads it from a
+//! journal of everything that is written. Threads and locks are those of the runtime. There are no undo pages, no
+//! change buffer, no adaptive hash index and no binary log. There is no recovery either, since no run ends with a
+//! crash.
 //!
 //! Memory: a record is its key and its version, 12 bytes; its value follows from them. A page in a file is 4 x 24 bytes
-//! of the device's memory and an entry here, so 6.5 million records of 1 KB, 10 of them in a page, take about 0.4 GB by
-//! this reckoning: 130 MB for the images, 60 MB for the blocks of 650,000 pages, 180 MB to compare with at the end. The
-//! file system's caches come on top.
+//! of the device's memory and an entry here. So 6.5 million records of 1 KB, 10 of them in a page, take about 0.4 GB by
+//! this reckoning. That is 130 MB for the images, 60 MB for the blocks of 650,000 pages, and 180 MB to compare with at
+//! the end. The file system's caches come on top.
 
 mod cleaner;
 mod files;

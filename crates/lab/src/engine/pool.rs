@@ -1,10 +1,12 @@
 //! The buffer pool: a bounded number of pages in memory, the least recently used of which make room; which are dirty,
 //! and since when.
 //!
-//! Kept true: a page that is pinned, dirty or being written stays; a page is read by one task, for which others wait;
-//! what a page's image in its file is, is known ([`Pool::image`]), so a read of any other is an error. The log's
-//! checkpoint is never behind a change that only memory has: a change is appended to the log and its pages become dirty
-//! in one step.
+//! Kept true:
+//! - A page that is pinned, dirty or being written stays.
+//! - A page is read by one task, for which others wait.
+//! - The image of each page in its file is known ([`Pool::image`]), so a read of any other is an error.
+//! - The log's checkpoint is never behind a change that only memory has: a change is appended to the log and its pages
+//!   become dirty in one step.
 
 use super::files::EngineFiles;
 use super::log::Redo;

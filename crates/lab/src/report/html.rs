@@ -1,9 +1,10 @@
 //! The page: one file that needs nothing else, for wide screens and telephones, by day and by night.
 //!
-//! Kept true (and looked at by a browser in `tests/browser`): nothing throws, nothing is wider than the screen but what
-//! scrolls by itself, every line of a plot can be seen and told from the others, and each experiment says what was
-//! claimed, what came out with its spread over the seeds, the verdict, at which scale, with which seeds, and on which
-//! machine, from which commit and at what cost.
+//! Kept true (and looked at by a browser in `tests/browser`):
+//! - Nothing throws, and nothing is wider than the screen but what scrolls by itself.
+//! - Every line of a plot can be seen and told from the others.
+//! - Each experiment says what was claimed, what came out with its spread over the seeds, and the verdict. It also says
+//!   at which scale, with which seeds, on which machine, from which commit and at what cost.
 
 use super::colours;
 use super::svg::{self, escape};

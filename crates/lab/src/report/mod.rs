@@ -1,8 +1,12 @@
 //! Results as files: what was measured as lines of JSON, series as CSV, and a page for people.
 //!
-//! A directory of results holds `runs.jsonl` (a [`Record`] per line: the same bytes for the same experiment and seed),
-//! `costs.jsonl` (what the runs cost on the machine, and its commit), `NAME[-SYSTEM]-SCALE-seedN.csv` (the series) and
-//! `index.html` ([`page`]), which is made from the others. A run that is there already is replaced.
+//! A directory of results holds:
+//! - `runs.jsonl`: a [`Record`] per line, the same bytes for the same experiment and seed;
+//! - `costs.jsonl`: what the runs cost on the machine, and its commit;
+//! - `NAME[-SYSTEM]-SCALE-seedN.csv`: the series;
+//! - `index.html` ([`page`]), which is made from the others.
+//!
+//! A run that is there already is replaced.
 
 mod colours;
 mod compare;

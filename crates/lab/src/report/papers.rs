@@ -1,8 +1,12 @@
 //! Where the numbers of papers stand in plots. They come from the claims, so that each stands in one place.
 //!
-//! A claim with a value has a mark where the plot shows its figure: at the value of the sweep, in the tail of a
-//! distribution at its percentile, as a level of a series, or at the end of the run on the axis of time. A claim of a
-//! ratio has it at the paper's ratio times ours of the other system.
+//! A claim with a value has a mark where the plot shows its figure:
+//! - at the value of the sweep;
+//! - in the tail of a distribution at its percentile;
+//! - as a level of a series;
+//! - at the end of the run on the axis of time.
+//!
+//! A claim of a ratio has it at the paper's ratio times ours of the other system.
 
 use super::svg::Mark;
 use super::{Batch, colours};

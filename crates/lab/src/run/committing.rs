@@ -1,9 +1,10 @@
 //! A run of commits alone: the steps of `phases`, without a volume.
 //!
-//! `commit_latency_..._us` is the time of a commit, waiting included; `space_updates` counts writes of the count of
-//! bytes that all cores share, `seal_longest_us` is the longest time for which a seal had a list to itself,
-//! `bytes_per_commit` what batches have for each commit, and `relogged` the share of parts whose item was in the list
-//! already.
+//! - `commit_latency_..._us`: the time of a commit, waiting included;
+//! - `space_updates`: writes of the count of bytes that all cores share;
+//! - `seal_longest_us`: the longest time for which a seal had a list to itself;
+//! - `bytes_per_commit`: what batches have for each commit;
+//! - `relogged`: the share of parts whose item was in the list already.
 //!
 //! Kept true: every commit is in one batch, whole.
 

@@ -1,9 +1,13 @@
 //! One run of an experiment: everything inside one simulation, from mkfs to the check of what is left.
 //!
-//! The steps, in `phases`: make the volume and mount it; lay out the files; the measured phase, in which the workload
-//! works (`workload`) and a series is sampled (`sample`); then everything is read back, the volume is unmounted and
-//! checked, and the device's own books are looked at. A run whose checks fail is an error, not a result. Workloads
-//! without a volume have steps of their own (`raw`, `victims`, `committing`).
+//! The steps, in `phases`:
+//! 1. Make the volume and mount it.
+//! 2. Lay out the files.
+//! 3. Measure: the workload works (`workload`) and a series is sampled (`sample`).
+//! 4. Read everything back, unmount and check the volume, and look at the device's own books.
+//!
+//! A run whose checks fail is an error, not a result. Workloads without a volume have steps of their own (`raw`,
+//! `victims`, `committing`).
 //!
 //! Kept true: what is in [`Run::record`] and [`Run::rows`] depends on the experiment and the seed alone. What depends
 //! on the machine ([`Cost`]) stands apart.

@@ -190,9 +190,9 @@ fn of_memory(fs: &Fs) -> impl Iterator<Item = (String, f64)> {
     named([("gc_memory_mb", peak / 1e6), ("gc_memory_per_collector_kb", peak / 1e3 / collectors)])
 }
 
-/// What became of the records of a device that moves blocks, and how much of the regular area was in use at the end of
-/// the interval in which it began to collect: in which the host heard of the first ones. That the flash programs more
-/// than the host writes is no sign of it, for a flush pads what is open.
+/// The fate of the records of a device that moves blocks, and how much of the regular area was in use when it began to
+/// collect. That is taken at the end of the interval in which the host heard of the first ones. A flash that programs
+/// more than the host writes is no sign of it, for a flush pads what is open.
 fn of_records(fs: &Fs, rows: &[Row], course: &Course) -> Vec<(String, f64)> {
     let Some(stats) = fs.migration_stats() else { return Vec::new() };
     let mut out: Vec<(String, f64)> = named([

@@ -1,10 +1,12 @@
 //! A run of the choice of victims alone: the steps of `phases`, without a volume.
 //!
-//! `victim_latency_..._us` is the time from when a collector wants a victim until it has one, waiting for locks
-//! included; `looked_per_victim` and `others_per_victim` count the candidates that were looked at, and those passed
-//! because another collector had them in mind; `looked_per_kept` is what a search costs for each victim that it keeps,
-//! whether the run comes to use it or not. `valid_mean` is that of the victims, `valid_best` that of as many segments
-//! with the fewest valid blocks at the start: a full sort.
+//! - `victim_latency_..._us`: the time from when a collector wants a victim until it has one, waiting for locks
+//!   included;
+//! - `looked_per_victim`: the candidates that were looked at;
+//! - `others_per_victim`: those passed because another collector had them in mind;
+//! - `looked_per_kept`: what a search costs for each victim that it keeps, whether the run comes to use it or not;
+//! - `valid_mean`: the mean of valid blocks of the victims;
+//! - `valid_best`: the same of as many segments with the fewest valid blocks at the start, by a full sort.
 //!
 //! Kept true: a search is one piece of work in virtual time, nothing happens in its middle; what is measured is what it
 //! costs, and what others have taken by then.

@@ -1,5 +1,7 @@
-//! What files hold whose parts are written at any offset and length: every byte follows from the file and its place in
-//! it, so a file is right however its contents came there, and any part of it that is read back can be judged.
+//! Contents of files whose parts are written at any offset and length.
+//!
+//! Every byte follows from the file and its place in it. So a file is right however its contents came there, and any
+//! part of it that is read back can be judged.
 //!
 //! A page that is whole is that of a seed of 16 bytes (`steadyfs_device::PageBuf`), which devices in memory recognise
 //! and keep as such. What this does not tell is an older write from a newer one at the same place: both put the same

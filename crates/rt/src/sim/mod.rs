@@ -1,8 +1,8 @@
 //! Deterministic virtual time: the same code on N virtual cores, on one thread.
 //!
 //! [`run`] runs a function as the first task of a simulation. Inside, every lock, condition variable, sleep, thread and
-//! clock of this crate works in virtual time: a task is a coroutine, it runs on one of the virtual cores, and what it
-//! does costs nothing but what it [charges](crate::charge), what it waits for, and what locking and switching cost
+//! clock of this crate works in virtual time. A task is a coroutine, and runs on one of the virtual cores. It costs
+//! nothing but what it [charges](crate::charge), what it waits for, and what locking and switching cost
 //! ([`SimConfig`]). The same seed gives the same schedule; [`SimReport::trace`] is a hash of it.
 //!
 //! - `events`: what is due when; `scheduler`: cores, tasks, the switch between them;

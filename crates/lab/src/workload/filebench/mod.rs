@@ -4,9 +4,12 @@
 //! over and over ([`flowops`]); `oltp` is log writer, database writers and readers that hold each other back
 //! ([`oltp`]). Facts are of filebench 1.5's personalities of version 3.0 (webserver 3.1) and its flowop library.
 //!
-//! What differs from the tool: threads may have a set of files each (`private`); with no file left to create, or no
-//! space, a thread goes on with deleting, and it is counted, where the tool ends the run; a file's last write is as
-//! long as what is left of the file; the part of files that the layout makes (`prealloc`) is exact.
+//! What differs from the tool:
+//! - Threads may have a set of files each (`private`).
+//! - With no file left to create, or no space, a thread goes on with deleting, and it is counted. The tool ends the
+//!   run.
+//! - A file's last write is as long as the rest of the file.
+//! - The part of files that the layout makes (`prealloc`) is exact.
 
 mod fileset;
 mod flowops;

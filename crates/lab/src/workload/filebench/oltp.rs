@@ -6,8 +6,10 @@
 //! (`dsync`: the data is durable when a write ends); before its next batch a writer waits for half of those that are
 //! under way.
 //!
-//! What differs from the tool: the time of a write counts from its submission to its end; computing is waiting and
-//! takes no core; a file has at most one write of a writer under way, as with the C library's implementation of aio.
+//! What differs from the tool:
+//! - The time of a write counts from its submission to its end.
+//! - Computing is waiting and takes no core.
+//! - A file has at most one write of a writer under way, as with the C library's implementation of aio.
 
 use super::semaphore::Gate;
 use super::{check_runtime, check_size};

@@ -8,9 +8,9 @@
 //! had ended. What the kernel did by itself may overlap, and is spread over as many lanes as it takes. There are as
 //! many lanes as operations were ever under way at once, or threads alive.
 //!
-//! Kept true: a step waits for earlier ones only, so that a replay always comes to its end: for the one that made what
-//! it works on, for the last one on the same name, and for changes of the same file by other lanes that had ended when
-//! it began.
+//! Kept true: a step waits for earlier ones only, so that a replay always comes to its end. It waits for the step that
+//! made what it works on, and for the last one on the same name. It also waits for changes of the same file by other
+//! lanes that had ended when it began.
 
 use std::collections::{BTreeMap, BTreeSet};
 use steadyfs_trace::file::Trace;

@@ -1,8 +1,9 @@
 //! Which record comes next: YCSB's distributions.
 //!
-//! `zipfian`: ranks by Zipf's law (0.99) over 10^10 items, spread over the records by a hash, so that records that are
-//! added do not change which are popular; `latest`: ranks of the same law over the records that there are, counted from
-//! the newest; `uniform`.
+//! - `zipfian`: ranks by Zipf's law (0.99) over 10^10 items. A hash spreads them over the records, so records that are
+//!   added do not change which are popular.
+//! - `latest`: ranks of the same law over the records that there are, counted from the newest.
+//! - `uniform`.
 
 use crate::rng::{Rng, mix};
 use serde::{Deserialize, Serialize};
