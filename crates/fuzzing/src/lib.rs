@@ -1,9 +1,9 @@
 //! Bad input: for every parser of SteadyFS one function that feeds it arbitrary bytes and uses whatever it accepts.
 //!
 //! [`TARGETS`] lists them. A target takes bytes and returns; the only way to fail is to panic, to hang or to allocate
-//! more than the input justifies. `fuzz/` calls each from a cargo-fuzz target (coverage guided, for as long as somebody
-//! lets it run); `tests/` runs 10,000 inputs per target (1,000 of `replay`) on every `make test`, made by our own
-//! generator from fixed seeds, so that a failure can be repeated.
+//! more than the input justifies. `fuzz/` calls each from a cargo-fuzz target: coverage guided, for as long as somebody
+//! lets it run. `tests/` runs 10,000 inputs per target (1,000 of `replay`) on every `make test`. Our own generator
+//! makes these from fixed seeds, so that a failure can be repeated.
 //!
 //! Two kinds of input. Parsers of one structure get the structure's bytes, behind a byte or two of choices (such as
 //! "repair the checksum first", without which nearly every change would end at the checksum). What reads whole volumes

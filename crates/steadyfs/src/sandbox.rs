@@ -1,7 +1,7 @@
 //! The process that serves a mount gives up what it does not need, in two steps.
 //!
-//! Kept true: capabilities go before the first thread is started, for they are each thread's own; system calls go when
-//! the volume is mounted, from all threads at once; a step that the system refuses leaves a mount that works, and is
+//! Kept true: capabilities go before the first thread is started, for they are each thread's own. System calls go when
+//! the volume is mounted, from all threads at once. A step that the system refuses leaves a mount that works, and is
 //! told of.
 
 use std::io;

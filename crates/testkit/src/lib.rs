@@ -12,11 +12,13 @@
 //!   compared;
 //! * [`tools`] runs mkfs.f2fs, fsck.f2fs and dump.f2fs and reads their verdicts.
 //!
-//! Rules that hold everywhere here: nothing is skipped silently (a missing program is an error that names the Debian
-//! package), every process started is in a process group of its own that dies with the test, and every file written is
-//! in a temporary directory that goes away with the value that owns it. This crate is for tests and benchmarks only: it
-//! is never published, and no other crate depends on it except as a dev-dependency, and `bench`, which is not published
-//! either.
+//! Rules that hold everywhere here:
+//! * Nothing is skipped silently: a missing program is an error that names the Debian package.
+//! * Every process started is in a process group of its own that dies with the test.
+//! * Every file written is in a temporary directory that goes away with the value that owns it.
+//!
+//! This crate is for tests and benchmarks only: it is never published. No other crate depends on it except as a
+//! dev-dependency, and `bench`, which is not published either.
 
 pub mod corpus;
 mod effort;

@@ -201,9 +201,8 @@ impl Mounted {
     /// Serves until the file system is unmounted, by `umount` or because a signal (SIGINT, SIGTERM, SIGHUP) says stop;
     /// then ends it with a checkpoint. Signals that were ignored before stay ignored.
     ///
-    /// At the first signal the mount is taken away as soon as nobody uses it, and who does is said in the log; at the
-    /// second it goes out of sight at once and is served until its last user is gone; at the third it ends, whoever
-    /// uses it.
+    /// At the first signal the mount is taken away as soon as nobody uses it, and the log says who does. At the second
+    /// it goes out of sight at once, and is served until its last user is gone. At the third it ends, used or not.
     ///
     /// # Errors
     /// What the end of the file system says, or why the conversation with the kernel broke off.

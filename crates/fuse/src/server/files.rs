@@ -258,9 +258,9 @@ impl Call<'_> {
 
     /// One of the descriptors of an open file is closed: its last chance to hear of an error.
     ///
-    /// With write-back the kernel writes back before, and tells itself of what was refused. An error that comes later
-    /// than the reply to a write would be known at a close by chance only, and fsync tells of it: as this round trip is
-    /// one of four of a file that is made, the kernel is told to leave it out from the first one on.
+    /// With write-back the kernel writes back before, and tells itself of refused writes. A close would hear of an
+    /// error that comes later than the reply to a write by chance only, and fsync tells of it. This round trip is one
+    /// of the four that it takes to make a file. So the answer to the first one tells the kernel to send no more.
     pub(super) fn flush(&mut self, mut args: Args<'_>) -> Answer {
         if self.server.policy.cache == Cache::Writeback {
             return Err(Errno::NOSYS.into());

@@ -6,9 +6,11 @@
 //! without one. The handlers are methods of [`Call`], by subject: `names`, `dirs`, `attrs`, `files`, `xattrs`, `ioctl`;
 //! `dispatch` chooses among them.
 //!
-//! Kept true: nothing of a request survives it but counts and lost contents in [`nodes::Nodes`] and, of an open file,
-//! which errors it was told of ([`handles::Handles`]); a handler that panics fails its request and nothing else; after
-//! [`Server::finish`] the file system is no longer touched.
+//! Kept true:
+//! - Of a request only counts and lost contents survive, in [`nodes::Nodes`]. Of an open file, the errors that it was
+//!   told of do ([`handles::Handles`]).
+//! - A handler that panics fails its request and nothing else.
+//! - After [`Server::finish`] the file system is no longer touched.
 
 mod attrs;
 mod caller;

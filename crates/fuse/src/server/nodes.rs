@@ -6,8 +6,8 @@
 //! holds it by its number, and is told to let go; one with links needs no holding. So a table entry is a few words
 //! however many inodes the kernel caches and users keep open, and the file system's own caches stay bounded.
 //!
-//! Kept true: an entry exists while a count of it is not zero; the file system holds an inode if it is marked here, but
-//! for a moment: whoever marks looks again after holding, and whoever lets go after letting go.
+//! Kept true: an entry exists while a count of it is not zero. The file system holds an inode if it is marked here, but
+//! for a moment. So a thread that marks looks again after holding, and one that lets go looks again after letting go.
 
 use super::handles::Opened;
 use super::lost::Lost;

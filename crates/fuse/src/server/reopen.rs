@@ -3,8 +3,8 @@
 //! The kernel says nothing of a remount to the server. Whoever remounts asks for this first, by an attribute of the
 //! root directory, as for the counters.
 //!
-//! Kept true: no request sees two volumes, for all wait; what the kernel knows stays valid, since a volume that was
-//! read-only has not changed: an inode number is the same inode before and after, and no open file has met an error of
+//! Kept true: no request sees two volumes, for all wait. The kernel's knowledge stays valid, since a volume that was
+//! read-only has not changed. An inode number is the same inode before and after, and no open file has met an error of
 //! writing. If the volume cannot be opened for changes, it is served as it was.
 
 use super::caller::is_administrator;

@@ -2,9 +2,9 @@
 //!
 //! With write-back the kernel takes a write(2) into its cache without asking, and hears later that there is no room: by
 //! then the program has written more. Two things keep that short. While files grow, the kernel may hold no more than
-//! half of what is free ([`Room`]). And a file that lost contents for want of room is asked about before each write:
-//! the kernel forgets the inode's attributes, so it asks for them, naming the open file, before it takes the next write
-//! into its cache, and an error of that request is the error of the write.
+//! half of what is free ([`Room`]). And a file that lost contents for want of room is asked about before each write.
+//! The kernel forgets the inode's attributes, so it asks for them before it takes the next write into its cache. That
+//! request names the open file, and its error is the error of the write.
 //!
 //! A request that takes room at once, such as an allocation or a direct write, could take it from what the kernel
 //! holds, whoever wrote that. So where less would be left than the kernel holds, it writes back first.

@@ -3,13 +3,16 @@
 //! Each thread takes a request from its lane, handles it and sends the reply. Of those that read `/dev/fuse` one does
 //! so as long as it keeps up; [`pace`] says why, and when another joins. The others rest, or are started when they are
 //! first needed. Where requests come through io_uring, [`lanes`] has the threads of the queues beside them. A request
-//! can wait long (for space, for the device), and some can only end when another is served: so a supervisor sends one
-//! more whenever nobody is waiting for requests and nothing gets done, of `/dev/fuse` and of each queue.
+//! can wait long (for space, for the device), and some can only end when another is served. So a supervisor looks at
+//! `/dev/fuse` and at each queue. It sends one more thread whenever nobody is waiting for requests and nothing gets
+//! done.
 //!
-//! Kept true: a thread rests only while another one waits for requests or handles one; not more than [`Limits::keep`]
-//! threads stay; whoever makes the kernel send requests from inside a request is not counted against the limit; a lane
-//! of a queue tells the kernel nothing itself, a herald does; when the last thread has left, and not before, the end is
-//! announced.
+//! Kept true:
+//! - A thread rests only while another one waits for requests or handles one.
+//! - Not more than [`Limits::keep`] threads stay. A thread that makes the kernel send requests from inside a request is
+//!   not counted against the limit.
+//! - A lane of a queue tells the kernel nothing itself, a herald does.
+//! - When the last thread has left, and not before, the end is announced.
 
 mod lanes;
 mod pace;

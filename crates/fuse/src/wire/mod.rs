@@ -1,9 +1,10 @@
 //! The FUSE protocol as bytes, version 7: what the kernel sends and what it wants to hear.
 //!
 //! Why our own and not a library: a volume needs messages and bits that libraries for Rust leave out or answer by
-//! themselves. DESTROY has to be answered after the last checkpoint, or `umount` returns while the image is still being
-//! written; TMPFILE, STATX (creation time) and SYNCFS have to be there; and set-id bits are only right with the kill
-//! flags of OPEN, SETATTR and WRITE.
+//! themselves.
+//! - DESTROY has to be answered after the last checkpoint, or `umount` returns while the image is still being written.
+//! - TMPFILE, STATX (creation time) and SYNCFS have to be there.
+//! - Set-id bits are only right with the kill flags of OPEN, SETATTR and WRITE.
 //!
 //! [`request`] reads, [`reply`] writes, [`abi`] names the structures, [`flags`] the bits. Numbers are in the byte order
 //! of the machine. Source: `include/uapi/linux/fuse.h` of Linux (offered under the BSD-2-Clause licence). Nothing here

@@ -1,9 +1,9 @@
 //! A volume on a block device, mounted as such: `umount` returns when everything is written, and `sync` reaches the
 //! file system.
 //!
-//! Whoever opens a device for himself alone does that in a process that starts no other: what is open here, a process
-//! that another test is just starting has a copy of until it executes its own program, and a copy keeps the device
-//! taken.
+//! A test that opens a device for itself alone does that in a process that starts no other. A process that another test
+//! is just starting has a copy of each file that is open here, until it executes its own program. A copy keeps the
+//! device taken.
 
 use crate::harness::{Place, is_mounted, make_volume, mount_line, umount};
 use std::fs;

@@ -1,9 +1,11 @@
 //! How many requests the kernel sends for what programs do: each is a round trip between two processes.
 //!
-//! The numbers are those of Linux 6.18. What they consist of, and why none of them can go: the kernel asks for the
-//! attributes of a directory before each change of it after another; it asks once for a capability of each file that is
-//! written, for it remembers none that is not there; and it brings the times of an inode that was changed (SETATTR)
-//! before it forgets it. With write-back it asks at one close (FLUSH), and never again.
+//! The numbers are those of Linux 6.18. None of these requests can go:
+//! - The kernel asks for the attributes of a directory before each change of it after another.
+//! - It asks once for a capability of each file that is written, for it remembers none that is not there.
+//! - It brings the times of an inode that was changed (SETATTR) before it forgets it.
+//!
+//! With write-back it asks at one close (FLUSH), and never again.
 
 use crate::harness::Place;
 use rustix::fs::XattrFlags;

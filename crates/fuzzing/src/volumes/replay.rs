@@ -23,9 +23,12 @@ const MOST: usize = 40;
 /// A segment's blocks.
 const SEGMENT: usize = 512;
 
-/// How batches are laid, by bits of a byte: records of one batch, or each in its own; a sequence left out; a block
-/// torn; the second copy of the superblock without its mark; batches that name a block of contents, of which every
-/// second one is another.
+/// How batches are laid, by bits of a byte:
+/// - records of one batch, or each in its own;
+/// - a sequence left out;
+/// - a block torn;
+/// - the second copy of the superblock without its mark;
+/// - batches that name a block of contents, of which every second one is another.
 const EACH: u8 = 1;
 const GAP: u8 = 6;
 const TORN: u8 = 24;

@@ -45,12 +45,12 @@ const ENDLESS_MODES: [&str; 3] = ["", "fsync_mode=strict", "noinline_data,noinli
 
 /// Cut the power at every write of many small workloads, and judge what is left
 ///
-/// Everything happens in memory: no device and no file is touched. Workloads are run on small volumes; every state in
-/// which a power cut may leave the volume (after each write, with unflushed writes lost in any combination, with a
-/// write torn) is checked, mounted, compared with what fsync, sync and checkpoints promise, written to, and mounted
-/// again. Without options: every workload of one operation. Exits with 1 if a promise is broken; the shortest workload
-/// that breaks it is saved, for --replay. Ctrl-C or SIGTERM ends it between two states: it reports what was done so
-/// far, and exits with 130 or 143.
+/// Everything happens in memory: no device and no file is touched. Workloads are run on small volumes. A power cut may
+/// leave each volume in many states: after each write, with unflushed writes lost in any combination, with a write
+/// torn. Every state is checked, mounted, compared with what fsync, sync and checkpoints promise, written to, and
+/// mounted again. Without options: every workload of one operation. Exits with 1 if a promise is broken; the shortest
+/// workload that breaks it is saved, for --replay. Ctrl-C or SIGTERM ends it between two states: it reports what was
+/// done so far, and exits with 130 or 143.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: steadyfs crash-test --states 500")]
 pub(crate) struct Args {
@@ -78,8 +78,8 @@ pub(crate) struct Args {
     nearly_full: bool,
     /// The kind of the volumes: f2fs, iplfs, iplfs-dir, d2fs, d2fs-dir or zoned. On IPLFS volumes the device panics on
     /// a second write of a block, tears lie anywhere in nodes, too, and no state holds a block that nobody knows of. On
-    /// D2FS volumes a device moves blocks as inconveniently as it may, and panics when a promise to it is broken;
-    /// sessions of overwrites of one file are cut at any moment, one seed after the other, until --states [default:
+    /// D2FS volumes a device moves blocks as inconveniently as it may, and panics when a promise to it is broken.
+    /// Sessions of overwrites of one file are cut at any moment, one seed after the other, until --states [default:
     /// 10000]. With zoned the same on F2FS volumes on zoned devices, which note each broken rule of zones. With
     /// iplfs-dir and d2fs-dir the device is a directory of files, and the cut is one of its host: pages, holes, lengths
     /// and names that it had not made durable are lost in any combination

@@ -1,10 +1,12 @@
 //! Just enough HTTP/1.1 to answer `GET /metrics`: one request to a connection, then it is closed.
 //!
 //! Hand-written, because so little of HTTP is needed: the request line and `Host` decide, other headers are read to
-//! their end and not understood, a body is never read. Kept true: one thread serves all connections and waits for none
-//! of them; there are at most [`MOST_CLIENTS`], a new one takes the place of the oldest that has not asked yet; each
-//! ends after [`TO_ASK`] and [`TO_TAKE`] whatever the other side does, and holds no more than [`LONGEST_REQUEST`] of
-//! what that sends; a failure of one is nothing to the others and to the volume.
+//! their end and not understood, a body is never read. Kept true:
+//! - One thread serves all connections and waits for none of them.
+//! - There are at most [`MOST_CLIENTS`], a new one takes the place of the oldest that has not asked yet.
+//! - Each ends after [`TO_ASK`] and [`TO_TAKE`] whatever the other side does. It holds no more than [`LONGEST_REQUEST`]
+//!   of the bytes that the other side sends.
+//! - A failure of one is nothing to the others and to the volume.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -4,9 +4,9 @@
 //! Everything else is tried by everyone, and what the host refuses is noted. A directory gets its mode and times when
 //! all its contents are there: until then it has to stay writable, and its times change.
 //!
-//! Somebody else may write where the copy goes. So owners, modes, attributes and times are set on what is open, never
-//! on a name, and only on what the copy has made or found to be a directory: a file on the descriptor that wrote it, a
-//! directory if it still is the same. Permissions come last, and those of lists with the lists.
+//! Somebody else may write where the copy goes. So owners, modes, attributes and times are set on open files, never on
+//! a name. They are only set on what the copy has made or found to be a directory: a file on the descriptor that wrote
+//! it, a directory if it still is the same. Permissions come last, and those of lists with the lists.
 
 use std::fs::File;
 use std::io;

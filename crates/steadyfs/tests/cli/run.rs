@@ -58,9 +58,9 @@ pub(crate) fn umount(dir: &Path) {
     assert_eq!(out.code, 0, "{out:?}");
 }
 
-/// Runs what needs that nobody has something open (to write), once more as long as it says "busy": a process that
-/// another test is just starting has a copy of every file that was open here, until it executes its own program; and
-/// who records the mount asks it something every few milliseconds.
+/// Runs a command that needs that nobody has something open (to write), once more as long as it says "busy". A process
+/// that another test is just starting has a copy of every file that was open here, until it executes its own program. A
+/// recorder of the mount asks it something every few milliseconds.
 #[track_caller]
 pub(crate) fn unless_busy(mut run: impl FnMut() -> Output) -> Output {
     let start = Instant::now();

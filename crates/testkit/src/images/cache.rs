@@ -1,8 +1,8 @@
 //! Images that were made before: `target/testkit-images/NAME-DIGEST/{volume.img,manifest.json,checkpoint.json}`.
 //!
 //! The digest covers the recipe, every operation of its workload, the versions of kernel and mkfs.f2fs, and the layout
-//! of manifests, so that a stale image is never found; when a new one is made, older ones of the same name are removed.
-//! A directory appears whole, by rename; a lock beside it keeps two test processes from making the same image.
+//! of manifests. So a stale image is never found. When a new one is made, older ones of the same name are removed. A
+//! directory appears whole, by rename; a lock beside it keeps two test processes from making the same image.
 
 use std::fs::{self, File};
 use std::path::Path;

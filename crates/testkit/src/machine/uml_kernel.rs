@@ -4,8 +4,8 @@
 //! NT_X86_XSTATE, ..)` from a buffer of 2696 bytes, enough up to AVX-512 and protection keys. A processor with AMX has
 //! 11,008, and its host refuses to set less than all of it (EFAULT): the guest's init dies, "ptrace set fp regs failed,
 //! errno = 14". Hosts take a length above their own for their own, so a greater one is written into that call. The host
-//! then reads on behind the buffer, in the guest kernel's memory, but uses nothing of that: the buffer's header says
-//! which parts of the state it has, and AMX's are not among them, as no guest program uses AMX. On smaller processors
+//! then reads on behind the buffer, in the guest kernel's memory, but uses nothing of that. The buffer's header says
+//! which parts of the state it has. AMX's are not among them, as no guest program uses AMX. On smaller processors
 //! nothing is different.
 //!
 //! To make the kernel fall back to FXSAVE, by refusing it the state with seccomp, is no way out: each page fault then

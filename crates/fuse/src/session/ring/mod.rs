@@ -2,8 +2,10 @@
 //!
 //! A request is served on the processor where it was made, so it wakes no other: that is the gain. The kernel starts
 //! its queues when each *possible* processor has an entry. It gives a request to the entry that was given back last, so
-//! spare lanes sleep. Kept true: everything that can fail is there before the kernel is told that rings come; a queue
-//! is known to have an idle lane, or its last lane has been counted busy (the crew adds one where nothing gets done).
+//! spare lanes sleep.
+//!
+//! Kept true: everything that can fail is there before the kernel is told that rings come. A queue is known to have an
+//! idle lane, or its last lane has been counted busy (the crew adds one where nothing gets done).
 //!
 //! `/dev/fuse` stays: what the kernel asks to forget and to interrupt comes there, and what it is told goes there.
 

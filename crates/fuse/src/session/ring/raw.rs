@@ -1,10 +1,12 @@
 //! One entry of a queue of the kernel's: a ring of its own, and the memory that its one command shares with the kernel.
 //!
-//! An entry is registered once and from then on handed back and forth: who waits gives it to the kernel, and has it
-//! again with a request in it. Kept true: one command is under way at most; the kernel touches header and payload only
-//! between a command and the end of [`RingEntry::wait`], when both are the entry's own, and they stay where they are
-//! until the ring is closed; the ring is not one that defers the kernel's work until somebody waits (`DEFER_TASKRUN`),
-//! for a killed process would leave its requests in there.
+//! An entry is registered once and from then on handed back and forth: a lane that waits gives it to the kernel, and
+//! has it again with a request in it. Kept true:
+//! - One command is under way at most.
+//! - The kernel touches header and payload only between a command and the end of [`RingEntry::wait`]. Then both are the
+//!   entry's own. They stay where they are until the ring is closed.
+//! - The ring does not defer the kernel's work until somebody waits (`DEFER_TASKRUN`), for a killed process would leave
+//!   its requests in there.
 #![allow(unsafe_code)] // the kernel reads and writes our memory behind the compiler's back
 
 use crate::wire::Reply;

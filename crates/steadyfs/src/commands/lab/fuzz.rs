@@ -18,16 +18,16 @@ use crate::failure::Failure;
 
 /// Run random workloads under many schedules, with faults and power cuts, and compare with a model
 ///
-/// Each seed makes a workload of two to four writers, with collection, checkpoints and syncs, and runs it in virtual
-/// time in a schedule of its own on one to eight cores; two of three on a device that ends requests late and out of
+/// Each seed makes a workload of two to four writers, with collection, checkpoints and syncs. It runs in virtual time
+/// in a schedule of its own on one to eight cores. Two of three are on a device that ends requests late and out of
 /// order, one of three on one that refuses some writes. A run that never ends is reported with who waits for whom. The
 /// power is cut at every write, and every state compared with what was promised. A workload that breaks a promise is
 /// made short and saved: `steadyfs crash-test --trace --replay FILE` repeats it, schedule and all, and tells what
 /// happens. Exits with 1 then. Ctrl-C or SIGTERM ends it between two states, with --load between two seeds: it reports
 /// what was done so far, and exits with 130 or 143.
 ///
-/// With --load nothing fails and the power stays on: each seed has two to twelve writers work on a small volume that is
-/// nearly full, on 1 to 48 cores, with several collectors; what they read is compared, and the volume checked. Told is
+/// With --load nothing fails and the power stays on. Each seed has two to twelve writers work on a small volume that is
+/// nearly full, on 1 to 48 cores, with several collectors. What they read is compared, and the volume checked. Told is
 /// how much was collected; the same seed gives the same run.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -38,9 +38,9 @@ pub(super) struct Args {
     #[arg(long, conflicts_with = "save")]
     load: bool,
     /// The kind of the volumes: f2fs, iplfs, iplfs-dir, d2fs, d2fs-dir or zoned, as with `steadyfs crash-test`. On the
-    /// last four each writer overwrites a file of its own, and the power is cut at some moments: on a device that moves
-    /// blocks as inconveniently as it may (d2fs), on a zoned one (zoned), or of the host of a device in files. A
-    /// session that has not ended after ten minutes of virtual time breaks a promise
+    /// last four each writer overwrites a file of its own, and the power is cut at some moments. The device moves
+    /// blocks as inconveniently as it may (d2fs), or is a zoned one (zoned), or the cut is one of the host of a device
+    /// in files. A session that has not ended after ten minutes of virtual time breaks a promise
     #[arg(long, value_name = "KIND", value_parser = Explored::parse, default_value = "f2fs", conflicts_with = "load")]
     kind: Explored,
     /// Threads [default: one per CPU]

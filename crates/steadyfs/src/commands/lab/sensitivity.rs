@@ -13,9 +13,9 @@ use crate::text::print_json;
 
 /// Halve and double each price, switch each assumption, and tell which claims change
 ///
-/// Runs an experiment as it is, and once more for each change: each price of CPU work halved and doubled, each
-/// structural assumption switched (who writes back, the buffer of collection, how far it searches, the checkpoint lock,
-/// the layout of files, the device). A claim is robust if its verdict is the same with every change. Else it is
+/// Runs an experiment as it is, and once more for each change. A change halves or doubles a price of CPU work, or
+/// switches a structural assumption (who writes back, the buffer of collection, how far it searches, the checkpoint
+/// lock, the layout of files, the device). A claim is robust if its verdict is the same with every change. Else it is
 /// fragile, and the changes are named with what the claim's figure is there. A price that the experiment does not
 /// charge is named as such.
 ///

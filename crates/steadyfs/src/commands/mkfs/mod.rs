@@ -98,8 +98,8 @@ pub(crate) struct Args {
     /// Image file, block device, or chunk directory: one that is there, or a name that ends with a slash; for a D2FS
     /// volume a directory
     device: PathBuf,
-    /// Size of the volume in bytes (or with a suffix: 64M, 1.5G), of an IPLFS volume the length of its address space;
-    /// makes image file or directory if there is none [default: all of the device; of an IPLFS image 1E]
+    /// Size of the volume in bytes (or with a suffix: 64M, 1.5G), of an IPLFS volume the length of its address space.
+    /// Makes image file or directory if there is none [default: all of the device; of an IPLFS image 1E]
     size: Option<Size>,
 }
 
