@@ -7,6 +7,7 @@
 mod assertions;
 mod circles;
 mod code;
+mod english;
 mod ladder;
 mod layers;
 mod messages;
@@ -74,13 +75,17 @@ pub enum Rule {
     Commit,
     /// Each lock of the core stands on the page of locks.
     Ladder,
+    /// No sentence of a comment is too long, and no page has more long sentences than its number.
+    LongSentence,
+    /// No crate has more phrases that stand for a name, in comments, than its number.
+    Wording,
     /// A file does not parse.
     Unreadable,
 }
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Rule; 24] = [
+    pub const ALL: [Rule; 26] = [
         Rule::FileLength,
         Rule::LineLength,
         Rule::FileHead,
@@ -104,6 +109,8 @@ impl Rule {
         Rule::Mutant,
         Rule::Commit,
         Rule::Ladder,
+        Rule::LongSentence,
+        Rule::Wording,
         Rule::Unreadable,
     ];
 }
@@ -154,5 +161,6 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
     mutants::check(tree, &mut found);
     ladder::check(tree, &mut found);
     unsafety::check(tree, &mut found);
+    english::check(tree, &mut found);
     found
 }

@@ -142,7 +142,7 @@ fn locks_that_the_ladder_lacks() {
 
 #[test]
 fn long_files() {
-    let text = |lines: usize| format!("//! Head.\n{}", "// line\n".repeat(lines - 1));
+    let text = |lines: usize| format!("//! Head.\n{}", "// Line.\n".repeat(lines - 1));
     silent("crates/core/src/volume/planted.rs", &text(1000));
     fires(Rule::FileLength, 0, "crates/core/src/volume/planted.rs", &text(1001));
 }
@@ -325,6 +325,71 @@ fn assertions_where_shared_state_changes() {
     assert_eq!(found(file, &tests, 1000), ["crates/core/src/volume/"]);
     assert_eq!(found("crates/core/src/volume/tests.rs", none, 1000), [""; 0]);
     assert_eq!(found("crates/core/src/mkfs/a.rs", none, 1000), [""; 0]);
+}
+
+/// The places of violations of one rule, with these numbers and files alone.
+fn english(rule: Rule, numbers: &str, files: &[(&str, String)]) -> Vec<String> {
+    let numbers = ("crates/tidy/ratchet.toml", numbers.to_owned());
+    let files = files.iter().chain([&numbers]).map(|(path, text)| SourceFile::new(path, text.as_str()));
+    let found = check(&Tree { files: files.collect(), ..Tree::default() });
+    found.into_iter().filter(|v| v.rule == rule).map(|v| format!("{}: {}", v.path, v.what)).collect()
+}
+
+#[test]
+fn long_sentences_of_comments() {
+    let words = |count: usize| vec!["word"; count].join(" ");
+    let found = |text: String| {
+        let found = english(Rule::LongSentence, "", &[("crates/rt/tests/a.rs", format!("//! Head.\n{text}\n"))]);
+        found.into_iter().map(|what| what.replace("crates/rt/tests/a.rs: a sentence of ", "")).collect::<Vec<_>>()
+    };
+    assert_eq!(found(format!("// {}\n// end.\n// {} the end", words(39), words(38))), [""; 0]);
+    assert_eq!(found(format!("// {}\n// the end.", words(39))), ["41 words, the most is 40"]);
+    // Neither a colon nor a semicolon ends one.
+    assert_eq!(found(format!("\n/// {}: {};\n/// end.", words(20), words(20))), ["41 words, the most is 40"]);
+    // Ends of sentences, items, blank lines and tables; code, and one word between backticks.
+    let half = words(30);
+    assert_eq!(found(format!("//! {half}? {half}\n//! - {half}\n//! 2. {half}\n//!\n//! {half}")), [""; 0]);
+    assert_eq!(found(format!("//! {half}\n//! | {half} {half} |\n//! {half}")), [""; 0]);
+    assert_eq!(found(format!("// {half} (a.)\n// {half} `{half}`\n//\n// ```\n// {half} {half}\n// ```")), [""; 0]);
+    assert_eq!(found(format!("// {half}\nstatic A: &str = \"{half}\"; // {half}\n// {half}")), [""; 0]);
+}
+
+#[test]
+fn long_sentences_of_pages() {
+    let words = |count: usize| vec!["word"; count].join(" ");
+    let found = |number: usize, page: String| {
+        english(Rule::LongSentence, &format!("[sentences]\n\"a.md\" = {number}\n"), &[("a.md", page)])
+    };
+    let text = format!("{}.\n{}. {}. End.\n\n| {} |\n\n# {}\n", words(26), words(25), words(26), words(50), words(30));
+    assert_eq!(found(2, text.clone()), [""; 0]);
+    assert_eq!(found(1, text.clone()), ["a.md: 2 sentences of more than 25 words; crates/tidy/ratchet.toml allows 1"]);
+    assert_eq!(found(3, text.clone()), ["crates/tidy/ratchet.toml: `a.md` is 3: lower it to 2"]);
+    let other = [("b.md", text), ("CHANGELOG.md", words(26))];
+    let found = english(Rule::LongSentence, "[sentences]\n\"a.md\" = 1\n", &other);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].starts_with("b.md: 2") && found[1].ends_with("there is no `a.md`"), "{found:?}");
+}
+
+#[test]
+fn words_that_stand_for_a_name() {
+    let found = |number: usize, path: &str, text: &str| {
+        let text = format!("//! Head.\n{text}\n");
+        english(Rule::Wording, &format!("[wording]\nrt = {number}\n"), &[(path, text)])
+    };
+    let file = "crates/rt/src/a.rs";
+    let four = "/// What is it? Whoever asks so\n/// many times, asks anew.\nfn f() {}";
+    assert_eq!(found(4, file, four), [""; 0]);
+    let found_three = found(3, file, four);
+    assert!(found_three[0].starts_with("rt: 4 ") && found_three.len() == 1, "{found_three:?}");
+    assert_eq!(found(5, file, four), ["crates/tidy/ratchet.toml: `rt` is 5: lower it to 4"]);
+    // Of tests, of code, in words that are right, and of tests within a file.
+    let tests = format!("#[cfg(test)]\nmod tests {{\n{four}\n}}");
+    assert_eq!(found(0, file, &tests), [""; 0]);
+    assert_eq!(
+        found(0, file, "const A: &str = \"whoever\";\n// What comes; so few of many; somewhat is. `anew`"),
+        [""; 0]
+    );
+    assert_eq!(english(Rule::Wording, "", &[("crates/rt/tests/a.rs", four.to_owned())]), [""; 0]);
 }
 
 #[test]
